@@ -1,0 +1,147 @@
+//! A pump is one direction of one flow. It promises that a byte read is a byte written: the end of the stream is passed
+//! on only after the last byte, and only in this direction.
+//!
+//! ```text
+//!            filled(n > 0)              drained, n left
+//!    Fill ------------------> Drain ---------------+
+//!     |  ^                      |  <---------------+
+//!     |  +---- drained, empty --+
+//!     +-- filled(0): end of stream --> Fin -- finned --> Done
+//! ```
+//! Fill happens only when the pipe is empty, so that `EAGAIN` from splice(2) can only mean "the socket is empty": the
+//! two meanings of `EAGAIN` are what other relays lost wake-ups to. Fin happens only when the pipe is empty, so no tail
+//! is left in it.
+
+/// What a pump does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Move bytes from the source socket into the empty pipe.
+    Fill,
+    /// Move bytes from the pipe into the sink socket.
+    Drain,
+    /// Send FIN on the sink socket; the source has ended and the pipe is empty.
+    Fin,
+    /// Nothing more: FIN was sent.
+    Done,
+}
+
+/// The state of one direction: what is next, how many bytes are in the pipe, how many went through.
+#[derive(Clone, Copy, Debug)]
+pub struct Pump {
+    step: Step,
+    held: usize,
+    moved: u64,
+}
+
+impl Pump {
+    /// A pump whose pipe is empty and whose source has not ended.
+    pub const fn new() -> Pump {
+        Pump { step: Step::Fill, held: 0, moved: 0 }
+    }
+
+    /// What to do next.
+    pub const fn step(&self) -> Step {
+        self.step
+    }
+
+    /// Bytes now in the pipe: read from the source, not yet written to the sink.
+    pub const fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Bytes that the sink socket took, in all.
+    pub const fn moved(&self) -> u64 {
+        self.moved
+    }
+
+    /// The source gave `bytes` into the pipe; 0 is the end of its stream. Only after [`Step::Fill`].
+    pub fn filled(&mut self, bytes: usize) {
+        debug_assert_eq!(self.step, Step::Fill);
+        self.held = bytes;
+        self.step = if bytes == 0 { Step::Fin } else { Step::Drain };
+    }
+
+    /// The sink took `bytes` out of the pipe. Only after [`Step::Drain`], and never more than [`held`](Pump::held).
+    pub fn drained(&mut self, bytes: usize) {
+        debug_assert!(self.step == Step::Drain && bytes <= self.held);
+        self.held -= bytes;
+        self.moved += bytes as u64;
+        if self.held == 0 {
+            self.step = Step::Fill;
+        }
+    }
+
+    /// FIN was sent on the sink. Only after [`Step::Fin`].
+    pub fn finned(&mut self) {
+        debug_assert_eq!(self.step, Step::Fin);
+        self.step = Step::Done;
+    }
+}
+
+impl Default for Pump {
+    fn default() -> Pump {
+        Pump::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    /// A source that gives its bytes in pieces and a sink that takes them in pieces, with a pipe between: what the kernel
+    /// does, without the kernel. `pieces` says how many bytes each call may move; 0 stands for EAGAIN.
+    fn run(stream: &[u8], pieces: &[usize]) -> (Vec<u8>, bool, Pump) {
+        let (mut pump, mut source, mut pipe) = (Pump::new(), stream, VecDeque::<u8>::new());
+        let (mut sink, mut fin) = (Vec::new(), false);
+        let mut pieces = pieces.iter().copied().cycle();
+        while pump.step() != Step::Done {
+            let piece = pieces.next().unwrap_or(1);
+            match pump.step() {
+                Step::Fill => {
+                    assert!(pipe.is_empty(), "filled a pipe that was not empty");
+                    let n = piece.min(source.len());
+                    if n > 0 || source.is_empty() {
+                        pipe.extend(&source[..n]);
+                        source = &source[n..];
+                        pump.filled(n);
+                    }
+                }
+                Step::Drain => {
+                    let n = piece.min(pump.held());
+                    sink.extend(pipe.drain(..n));
+                    pump.drained(n);
+                }
+                Step::Fin => {
+                    assert!(pipe.is_empty() && source.is_empty(), "FIN before the last byte");
+                    fin = true;
+                    pump.finned();
+                }
+                Step::Done => {}
+            }
+        }
+        (sink, fin, pump)
+    }
+
+    proptest! {
+        #[test]
+        fn every_byte_goes_through_in_order_and_then_one_fin(
+            stream in proptest::collection::vec(any::<u8>(), 0..4000),
+            mut pieces in proptest::collection::vec(0usize..700, 0..40),
+        ) {
+            pieces.push(1); // some call makes progress, or the test would not end
+            let (sink, fin, pump) = run(&stream, &pieces);
+            prop_assert_eq!(&sink, &stream);
+            prop_assert!(fin);
+            prop_assert_eq!(pump.moved(), stream.len() as u64);
+            prop_assert_eq!(pump.held(), 0);
+        }
+    }
+
+    #[test]
+    fn an_empty_stream_is_only_a_fin() {
+        let (sink, fin, pump) = run(b"", &[1]);
+        assert_eq!((sink.len(), fin, pump.moved()), (0, true, 0));
+    }
+}

@@ -1,0 +1,187 @@
+//! Units live in the type: a bare integer never leaves the function that parsed it.
+//!
+//! [`Bytes`] and [`Rate`] are what a person writes in a config file or on the command line (`256KiB`, `1Gbit/s`), and
+//! what a report prints back. Times are [`std::time::Duration`], read by [`duration`].
+//! Decimal prefixes are powers of 1000 and binary prefixes powers of 1024 (IEC 80000-13).
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A count of bytes. Written `1500`, `64KiB`, `2MB`; printed with the largest binary prefix that is exact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Bytes(pub u64);
+
+/// A rate in bits per second, as links are sold. Written `1Gbit/s` or `1Gbit`, and in bytes as `120MB/s`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Rate(pub u64);
+
+/// Why a quantity could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnitError {
+    /// There is no number at the start.
+    NoNumber,
+    /// The unit is not one of those that fit here.
+    UnknownUnit,
+    /// The number is too large for 64 bits.
+    TooLarge,
+}
+
+impl Rate {
+    /// Bytes per second, rounded down.
+    pub fn bytes_per_second(self) -> u64 {
+        self.0 / 8
+    }
+
+    /// How long `bytes` take at this rate; [`Duration::MAX`] at rate 0.
+    pub fn time_for(self, bytes: u64) -> Duration {
+        match u128::from(bytes) * 8_000_000_000 {
+            _ if self.0 == 0 => Duration::MAX,
+            bits => Duration::from_nanos(u64::try_from(bits / u128::from(self.0)).unwrap_or(u64::MAX)),
+        }
+    }
+}
+
+impl FromStr for Bytes {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Bytes, UnitError> {
+        scaled(text, BYTE_UNITS).map(Bytes)
+    }
+}
+
+impl FromStr for Rate {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Rate, UnitError> {
+        scaled(text, RATE_UNITS).map(Rate)
+    }
+}
+
+/// Reads a time such as `63ms`, `1.5s`, `2min`, `1h`, `250us`; a bare `0` is zero, any other number needs its unit.
+///
+/// # Errors
+/// [`UnitError`] when there is no number, the unit is unknown or missing, or the time exceeds 584 years.
+pub fn duration(text: &str) -> Result<Duration, UnitError> {
+    if text.trim() == "0" {
+        return Ok(Duration::ZERO);
+    }
+    scaled(text, TIME_UNITS).map(Duration::from_nanos)
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (unit, size) in [("GiB", 1u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
+            if self.0 >= size && self.0 % size == 0 {
+                return write!(f, "{}{unit}", self.0 / size);
+            }
+        }
+        write!(f, "{}B", self.0)
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (unit, size) in [("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)] {
+            if self.0 as f64 >= size {
+                let text = format!("{:.3}", self.0 as f64 / size);
+                return write!(f, "{}{unit}", text.trim_end_matches('0').trim_end_matches('.'));
+            }
+        }
+        write!(f, "{}bit/s", self.0)
+    }
+}
+
+impl fmt::Display for UnitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            UnitError::NoNumber => "it does not start with a number",
+            UnitError::UnknownUnit => "its unit is missing or unknown",
+            UnitError::TooLarge => "it is too large",
+        })
+    }
+}
+
+impl std::error::Error for UnitError {}
+
+/// Splits `text` into a decimal number and a unit, and gives their product.
+fn scaled(text: &str, units: &[(&str, f64)]) -> Result<u64, UnitError> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
+    let number: f64 = text[..end].replace('_', "").parse().map_err(|_| UnitError::NoNumber)?;
+    let unit = text[end..].trim();
+    let factor = units.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
+    let value = number * factor.ok_or(UnitError::UnknownUnit)?;
+    // Above 2^63 an f64 steps by more than 1,000: nobody means such a number.
+    if value < 9.2e18 { Ok(value.round() as u64) } else { Err(UnitError::TooLarge) }
+}
+
+const BYTE_UNITS: &[(&str, f64)] = &[
+    ("", 1.0),
+    ("B", 1.0),
+    ("kB", 1e3),
+    ("MB", 1e6),
+    ("GB", 1e9),
+    ("TB", 1e12),
+    ("KiB", 1024.0),
+    ("MiB", 1048576.0),
+    ("GiB", 1073741824.0),
+    ("TiB", 1099511627776.0),
+];
+
+const RATE_UNITS: &[(&str, f64)] = &[
+    ("bit/s", 1.0),
+    ("kbit/s", 1e3),
+    ("Mbit/s", 1e6),
+    ("Gbit/s", 1e9),
+    ("bit", 1.0),
+    ("kbit", 1e3),
+    ("Mbit", 1e6),
+    ("Gbit", 1e9),
+    ("B/s", 8.0),
+    ("kB/s", 8e3),
+    ("MB/s", 8e6),
+    ("GB/s", 8e9),
+];
+
+const TIME_UNITS: &[(&str, f64)] =
+    &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9), ("h", 3600e9), ("d", 86400e9)];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_a_person_writes_is_read() {
+        assert_eq!("256KiB".parse(), Ok(Bytes(262144)));
+        assert_eq!("2 MB".parse(), Ok(Bytes(2_000_000)));
+        assert_eq!("1Gbit/s".parse(), Ok(Rate(1_000_000_000)));
+        assert_eq!("2.5Gbit".parse(), Ok(Rate(2_500_000_000)));
+        assert_eq!("120MB/s".parse(), Ok(Rate(960_000_000)));
+        assert_eq!(duration("63ms"), Ok(Duration::from_millis(63)));
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        assert_eq!("KiB".parse::<Bytes>(), Err(UnitError::NoNumber));
+        assert_eq!("12 parsecs".parse::<Bytes>(), Err(UnitError::UnknownUnit));
+        assert_eq!("99999999999999TB".parse::<Bytes>(), Err(UnitError::TooLarge));
+        assert_eq!(duration("63"), Err(UnitError::UnknownUnit));
+        assert_eq!("1Gb".parse::<Rate>(), Err(UnitError::UnknownUnit), "Gb is bits to one reader and bytes to another");
+    }
+
+    proptest! {
+        #[test]
+        fn printed_bytes_are_read_back(n in 0u64..1 << 50) {
+            prop_assert_eq!(Bytes(n).to_string().parse(), Ok(Bytes(n)));
+        }
+
+        #[test]
+        fn no_text_panics(text in "\\PC*") {
+            let _ = text.parse::<Bytes>();
+            let _ = text.parse::<Rate>();
+            let _ = duration(&text);
+        }
+    }
+}

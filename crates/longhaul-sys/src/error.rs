@@ -1,0 +1,103 @@
+//! The one error of this crate. It names the call, its argument, the errno and, where we know one, the remedy:
+//! `setsockopt(TCP_CONGESTION, "bbr"): ENOENT: No such file or directory (module tcp_bbr not loaded?)`.
+
+use std::{fmt, io};
+
+/// What a system call said when it failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SysError {
+    /// The call as in its man page, with its arguments: `setsockopt(TCP_CONGESTION, "bbr")`.
+    pub call: String,
+    /// The errno.
+    pub errno: i32,
+    /// What to do about it; empty when we know nothing.
+    pub hint: &'static str,
+}
+
+/// The result of everything here that can fail.
+pub type Result<T> = std::result::Result<T, SysError>;
+
+impl SysError {
+    /// The error of `call`, without a hint.
+    pub fn new(call: impl Into<String>, errno: rustix::io::Errno) -> SysError {
+        SysError { call: call.into(), errno: errno.raw_os_error(), hint: "" }
+    }
+
+    /// The error that the last libc call of this thread left in `errno`.
+    pub fn last(call: impl Into<String>) -> SysError {
+        let errno = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+        SysError { call: call.into(), errno, hint: "" }
+    }
+
+    /// The same error with what to do about it.
+    pub fn hint(mut self, hint: &'static str) -> SysError {
+        self.hint = hint;
+        self
+    }
+
+    /// The error as the standard library knows it, without call and hint.
+    pub fn to_io(&self) -> io::Error {
+        io::Error::from_raw_os_error(self.errno)
+    }
+}
+
+impl fmt::Display for SysError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.call, errno_text(self.errno))?;
+        if self.hint.is_empty() { Ok(()) } else { write!(f, " ({})", self.hint) }
+    }
+}
+
+impl std::error::Error for SysError {}
+
+impl From<SysError> for io::Error {
+    fn from(err: SysError) -> io::Error {
+        io::Error::new(err.to_io().kind(), err)
+    }
+}
+
+/// `EADDRINUSE: Address already in use`: the name for who greps, the words for who reads.
+pub fn errno_text(errno: i32) -> String {
+    let words = io::Error::from_raw_os_error(errno).to_string();
+    let words = words.split(" (os error").next().unwrap_or_default().to_string();
+    match NAMES.iter().find(|(number, _)| *number == errno) {
+        Some((_, name)) => format!("{name}: {words}"),
+        None => format!("errno {errno}: {words}"),
+    }
+}
+
+/// The errnos that sockets, pipes and namespaces give (errno(3)).
+const NAMES: &[(i32, &str)] = &[
+    (libc::EACCES, "EACCES"),
+    (libc::EADDRINUSE, "EADDRINUSE"),
+    (libc::EADDRNOTAVAIL, "EADDRNOTAVAIL"),
+    (libc::EAFNOSUPPORT, "EAFNOSUPPORT"),
+    (libc::EAGAIN, "EAGAIN"),
+    (libc::EBADF, "EBADF"),
+    (libc::EBUSY, "EBUSY"),
+    (libc::ECONNABORTED, "ECONNABORTED"),
+    (libc::ECONNREFUSED, "ECONNREFUSED"),
+    (libc::ECONNRESET, "ECONNRESET"),
+    (libc::EEXIST, "EEXIST"),
+    (libc::EHOSTUNREACH, "EHOSTUNREACH"),
+    (libc::EINVAL, "EINVAL"),
+    (libc::EIO, "EIO"),
+    (libc::EMFILE, "EMFILE"),
+    (libc::EMSGSIZE, "EMSGSIZE"),
+    (libc::ENETUNREACH, "ENETUNREACH"),
+    (libc::ENFILE, "ENFILE"),
+    (libc::ENOBUFS, "ENOBUFS"),
+    (libc::ENODEV, "ENODEV"),
+    (libc::ENOENT, "ENOENT"),
+    (libc::ENOMEM, "ENOMEM"),
+    (libc::ENOPROTOOPT, "ENOPROTOOPT"),
+    (libc::ENOSPC, "ENOSPC"),
+    (libc::ENOSYS, "ENOSYS"),
+    (libc::ENOTCONN, "ENOTCONN"),
+    (libc::EOPNOTSUPP, "EOPNOTSUPP"),
+    (libc::EPERM, "EPERM"),
+    (libc::EPIPE, "EPIPE"),
+    (libc::EPROTONOSUPPORT, "EPROTONOSUPPORT"),
+    (libc::ETIMEDOUT, "ETIMEDOUT"),
+    (libc::EUSERS, "EUSERS"),
+];

@@ -1,0 +1,9 @@
+//! The `longhaul` command.
+
+#![forbid(unsafe_code)]
+
+mod cli;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}
