@@ -5,9 +5,10 @@
 //! connection, [`limits`] reads what a process may have. Every failure is a [`SysError`]: the call, its argument, the
 //! errno and a hint.
 
-#![warn(missing_docs)]
-
 mod error;
+pub mod limits;
 pub mod sockopt;
+pub mod splice;
+pub mod tcp_info;
 
-pub use error::{Result, SysError};
+pub use error::{Result, SysError, errno_text};

@@ -1,0 +1,82 @@
+//! What this process may have: descriptors, pipe pages, buffer maxima. Read at start, respected and reported.
+
+use crate::{Result, SysError};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Raises the soft limit of descriptors to the hard one and gives what holds then. A daemon that asks for it needs no
+/// `ulimit -n` before it.
+///
+/// # Errors
+/// EPERM where a security module forbids it.
+pub fn raise_nofile() -> Result<u64> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    setrlimit(Resource::Nofile, raised).map_err(|errno| SysError::new("setrlimit(RLIMIT_NOFILE)", errno))?;
+    Ok(limit.maximum.unwrap_or(u64::MAX))
+}
+
+/// Descriptors open now.
+///
+/// # Errors
+/// /proc is not mounted.
+pub fn open_descriptors() -> Result<usize> {
+    let entries = std::fs::read_dir("/proc/self/fd").map_err(|err| SysError {
+        call: "opendir(/proc/self/fd)".into(),
+        errno: err.raw_os_error().unwrap_or(libc::EIO),
+        hint: "mount /proc",
+    })?;
+    Ok(entries.count().saturating_sub(1)) // the directory's own
+}
+
+/// Pages that all pipes of an ordinary user may have before new ones shrink to two (pipe(7)
+/// `/proc/sys/fs/pipe-user-pages-soft`); `None` where nothing limits this process: it has CAP_SYS_RESOURCE or
+/// CAP_SYS_ADMIN, or the limit is off.
+pub fn pipe_pages_soft() -> Option<u64> {
+    let limit: u64 = sysctl("fs/pipe-user-pages-soft")?.parse().ok()?;
+    let exempt = capability(CAP_SYS_RESOURCE) || capability(CAP_SYS_ADMIN);
+    (limit != 0 && !exempt).then_some(limit)
+}
+
+/// The largest buffers that autotuning may give a TCP socket, in bytes: `(tcp_rmem[2], tcp_wmem[2])` (tcp(7)).
+/// `None` where /proc/sys does not show them.
+pub fn tcp_buffer_maxima() -> Option<(u64, u64)> {
+    let third = |name| sysctl(name)?.split_whitespace().nth(2)?.parse().ok();
+    Some((third("net/ipv4/tcp_rmem")?, third("net/ipv4/tcp_wmem")?))
+}
+
+/// Whether this kernel offers the congestion control `name` now, or would after loading its module.
+pub fn congestion_offered(name: &str) -> bool {
+    sysctl("net/ipv4/tcp_available_congestion_control").is_some_and(|list| list.split_whitespace().any(|n| n == name))
+}
+
+/// Whether the effective set of this process has the capability `number` (capabilities(7)).
+pub fn capability(number: u32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).is_some_and(|set| set >> number & 1 == 1)
+}
+
+fn sysctl(name: &str) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/sys/{name}")).ok().map(|text| text.trim().to_string())
+}
+
+/// capabilities(7), linux/capability.h.
+const CAP_SYS_ADMIN: u32 = 21;
+const CAP_SYS_RESOURCE: u32 = 24;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_what_the_kernel_says() {
+        let before = open_descriptors().unwrap();
+        let pipe = crate::splice::Pipe::new().unwrap();
+        // Other tests of this process open descriptors too, so only a lower bound holds.
+        assert!(before >= 3 && pipe.capacity() >= 4096);
+        assert!(raise_nofile().unwrap() >= before as u64);
+        let (rmem, wmem) = tcp_buffer_maxima().unwrap();
+        assert!(rmem > 4096 && wmem > 4096);
+        assert!(congestion_offered("reno") && !congestion_offered("no-such-algorithm"));
+    }
+}

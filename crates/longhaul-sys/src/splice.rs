@@ -1,0 +1,155 @@
+//! Pipes, and moving bytes between a socket and a pipe without copying them: splice(2).
+//!
+//! What surprised us, and is handled here or by who calls:
+//! - `EAGAIN` means "the socket is empty" or "the pipe is full". The caller fills only an empty pipe, so it is the first.
+//! - A pipe's capacity counts slots of one page each, not bytes: 16 slots hold 16 segments of 1,448 bytes, or 16 chunks
+//!   of 32 KiB from a local sender. Never take F_GETPIPE_SZ for a bound on the bytes.
+//! - `SPLICE_F_MORE` on the last bytes corks the socket and costs 200 ms: it is never set. Within one call the kernel
+//!   sets MSG_MORE itself on all but the last piece (fs/splice.c, splice_to_socket).
+//! - `SPLICE_F_NONBLOCK` is about the pipe only: a socket that shall not block has to be O_NONBLOCK itself.
+//! - A length above `i32::MAX` pages is refused by newer kernels: [`MAX_SPLICE`] stays far below.
+//! - Urgent data stops splice for good (net/ipv4/tcp.c, tcp_read_sock breaks at `urg_data`): [`urgent_byte`] steps over.
+
+use crate::{Result, SysError};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, SpliceFlags};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// The most bytes that one call may move; the pipe's slots end it long before.
+pub const MAX_SPLICE: usize = 1 << 28;
+
+/// A pipe, both ends. Empty when it is made; who uses it keeps count of the bytes in it.
+#[derive(Debug)]
+pub struct Pipe {
+    reader: OwnedFd,
+    writer: OwnedFd,
+    capacity: usize,
+}
+
+impl Pipe {
+    /// A new pipe of the kernel's default capacity: 64 KiB (16 slots), or 8 KiB (2 slots) for an ordinary user who is
+    /// above `fs.pipe-user-pages-soft` (pipe(7)).
+    ///
+    /// # Errors
+    /// EMFILE, ENFILE: no more descriptors. ENFILE also above `fs.pipe-user-pages-hard`.
+    pub fn new() -> Result<Pipe> {
+        let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
+            .map_err(|errno| SysError::new("pipe2(O_CLOEXEC|O_NONBLOCK)", errno).hint("raise RLIMIT_NOFILE"))?;
+        let capacity =
+            rustix::pipe::fcntl_getpipe_size(&writer).map_err(|errno| SysError::new("fcntl(F_GETPIPE_SZ)", errno))?;
+        Ok(Pipe { reader, writer, capacity })
+    }
+
+    /// Slots times the page size, in bytes.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Asks for a capacity of `bytes`; the kernel rounds up to a power of two pages.
+    ///
+    /// # Errors
+    /// EPERM: above `fs.pipe-max-size`, or above the user's `fs.pipe-user-pages-soft`. The pipe stays as it was.
+    pub fn grow(&mut self, bytes: usize) -> Result<()> {
+        self.capacity = rustix::pipe::fcntl_setpipe_size(&self.writer, bytes)
+            .map_err(|errno| SysError::new(format!("fcntl(F_SETPIPE_SZ, {bytes})"), errno))?;
+        Ok(())
+    }
+
+    /// Moves what `socket` has into this pipe, which must be empty. `Ok(0)` is the end of the stream.
+    ///
+    /// # Errors
+    /// `WouldBlock`: the socket is empty. EINVAL: the socket cannot splice. Else the socket's error (ECONNRESET, ...).
+    pub fn fill_from(&self, socket: impl AsFd) -> io::Result<usize> {
+        splice(socket.as_fd(), self.writer.as_fd(), MAX_SPLICE)
+    }
+
+    /// Moves up to `bytes` from this pipe into `socket`; what it did not take stays in the pipe.
+    ///
+    /// # Errors
+    /// `WouldBlock`: the socket's send buffer is full. Else the socket's error (EPIPE, ECONNRESET, ETIMEDOUT, ...).
+    pub fn drain_into(&self, socket: impl AsFd, bytes: usize) -> io::Result<usize> {
+        splice(self.reader.as_fd(), socket.as_fd(), bytes)
+    }
+}
+
+/// Takes the one urgent byte that `socket` has come to, when it has come to one. The socket must have SO_OOBINLINE.
+/// splice never passes an urgent byte: without this a Telnet "abort output" or an FTP ABOR stalls the flow for ever.
+///
+/// # Errors
+/// What ioctl(SIOCATMARK) or recv(2) said; `WouldBlock` when there is nothing to read at the mark yet.
+pub fn urgent_byte(socket: BorrowedFd<'_>) -> io::Result<Option<u8>> {
+    let mut at_mark: libc::c_int = 0;
+    // SAFETY: the descriptor is borrowed, so open; SIOCATMARK writes one int to the pointer (tcp(7)).
+    let ret = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCATMARK, &mut at_mark) };
+    if ret != 0 || at_mark == 0 {
+        return Ok(None);
+    }
+    let mut byte = [0u8; 1];
+    let (got, _) = rustix::net::recv(socket, &mut byte[..], rustix::net::RecvFlags::DONTWAIT)?;
+    Ok((got == 1).then_some(byte[0]))
+}
+
+fn splice(from: BorrowedFd<'_>, to: BorrowedFd<'_>, bytes: usize) -> io::Result<usize> {
+    loop {
+        match rustix::pipe::splice(from, None, to, None, bytes, SpliceFlags::MOVE | SpliceFlags::NONBLOCK) {
+            Err(Errno::INTR) => {}
+            done => return Ok(done?),
+        }
+    }
+}
+
+/// asm-generic/sockios.h; the same on x86-64, arm64 and ppc64.
+const SIOCATMARK: libc::Ioctl = 0x8905;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    fn connected() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let two = listener.accept().unwrap().0;
+        two.set_nonblocking(true).unwrap(); // SPLICE_F_NONBLOCK is about the pipe; the socket wants O_NONBLOCK
+        (one, two)
+    }
+
+    #[test]
+    fn bytes_go_through_and_the_end_is_zero() {
+        let (mut sender, source) = connected();
+        let (mut receiver, sink) = connected();
+        sender.write_all(b"hello").unwrap();
+        let pipe = Pipe::new().unwrap();
+        assert_eq!(pipe.fill_from(&source).unwrap(), 5);
+        assert_eq!(pipe.drain_into(&sink, 5).unwrap(), 5);
+        let mut got = [0; 5];
+        receiver.read_exact(&mut got).unwrap();
+        assert_eq!(&got, b"hello");
+        drop(sender);
+        assert_eq!(pipe.fill_from(&source).unwrap(), 0);
+    }
+
+    #[test]
+    fn an_empty_socket_is_would_block() {
+        let (_sender, source) = connected();
+        let err = Pipe::new().unwrap().fill_from(&source).unwrap_err();
+        assert_eq!(err.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn an_urgent_byte_stops_splice_and_is_stepped_over() {
+        let (sender, source) = connected();
+        rustix::net::sockopt::set_socket_oobinline(&source, true).unwrap();
+        (&sender).write_all(b"ab").unwrap();
+        rustix::net::send(&sender, b"!", rustix::net::SendFlags::OOB).unwrap();
+        (&sender).write_all(b"cd").unwrap();
+        let pipe = Pipe::new().unwrap();
+        assert_eq!(pipe.fill_from(&source).unwrap(), 2);
+        assert_eq!(pipe.fill_from(&source).unwrap_err().kind(), io::ErrorKind::WouldBlock, "splice stops at the mark");
+        assert_eq!(urgent_byte(source.as_fd()).unwrap(), Some(b'!'));
+        assert_eq!(urgent_byte(source.as_fd()).unwrap(), None);
+        assert_eq!(Pipe::new().unwrap().fill_from(&source).unwrap(), 2);
+    }
+}

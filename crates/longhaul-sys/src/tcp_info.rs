@@ -1,0 +1,149 @@
+//! What the kernel knows of a connection: TCP_INFO (tcp(7), linux/tcp.h `struct tcp_info`).
+//!
+//! The struct has grown with every kernel. It is read by offset from what this kernel filled in, so a field that an old
+//! kernel does not have is 0 and nothing depends on the size of a C struct.
+
+use crate::{Result, SysError};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+/// A moment in the life of a connection, as the kernel tells it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpInfo {
+    /// The state, as in `linux/tcp_states.h`: 1 is ESTABLISHED, 7 is CLOSE.
+    pub state: u8,
+    /// The largest segment we send, payload only, in bytes.
+    pub snd_mss: u32,
+    /// Segments sent and not yet acknowledged.
+    pub unacked: u32,
+    /// Path MTU, in bytes.
+    pub pmtu: u32,
+    /// Smoothed round-trip time; zero when it was never measured.
+    pub rtt: Duration,
+    /// The smallest round-trip time seen (kernel 4.6).
+    pub min_rtt: Duration,
+    /// Congestion window, in segments.
+    pub snd_cwnd: u32,
+    /// Segments retransmitted in all.
+    pub total_retrans: u32,
+    /// Payload bytes that the peer acknowledged (4.1).
+    pub bytes_acked: u64,
+    /// Payload bytes received (4.1).
+    pub bytes_received: u64,
+    /// Payload bytes sent, with retransmissions (4.19).
+    pub bytes_sent: u64,
+    /// Payload bytes retransmitted (4.19).
+    pub bytes_retrans: u64,
+    /// Bytes written by the program and not yet sent (4.6).
+    pub notsent_bytes: u32,
+    /// The latest delivery rate, in bytes per second (4.9).
+    pub delivery_rate: u64,
+    /// Time with data in flight, which includes the two below (4.10).
+    pub busy_time: Duration,
+    /// Time held back by the peer's receive window (4.10).
+    pub rwnd_limited: Duration,
+    /// Time held back by our own send buffer (4.10).
+    pub sndbuf_limited: Duration,
+    /// The peer's advertised window, scaled, in bytes (5.4).
+    pub snd_wnd: u32,
+    /// Our advertised window, scaled, in bytes (6.2).
+    pub rcv_wnd: u32,
+}
+
+/// `TcpInfo::state` of a connection that is gone: reset, timed out, or closed in both directions.
+pub const TCP_CLOSE: u8 = 7;
+
+impl TcpInfo {
+    /// Asks the kernel about `socket`.
+    ///
+    /// # Errors
+    /// ENOPROTOOPT, EOPNOTSUPP: not a TCP socket.
+    pub fn of(socket: BorrowedFd<'_>) -> Result<TcpInfo> {
+        let mut raw = [0u8; 256];
+        let mut len = raw.len() as libc::socklen_t;
+        // SAFETY: the descriptor is borrowed, so open; `raw` is writable for `len` bytes, and the kernel writes no more.
+        let ret = unsafe {
+            libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, raw.as_mut_ptr().cast(), &mut len)
+        };
+        if ret == 0 { Ok(TcpInfo::parse(&raw)) } else { Err(SysError::last("getsockopt(TCP_INFO)")) }
+    }
+
+    /// Offsets as in `linux/tcp.h`; the kernel only ever appends.
+    fn parse(raw: &[u8; 256]) -> TcpInfo {
+        let u32_at = |at: usize| u32::from_ne_bytes([raw[at], raw[at + 1], raw[at + 2], raw[at + 3]]);
+        let u64_at = |at: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&raw[at..at + 8]);
+            u64::from_ne_bytes(bytes)
+        };
+        let micros = |number: u64| Duration::from_micros(number);
+        // "never measured" is all ones (net/ipv4/tcp.c, minmax of tcp_min_rtt).
+        let min_rtt = if u32_at(148) == u32::MAX { 0 } else { u32_at(148) };
+        TcpInfo {
+            state: raw[0],
+            snd_mss: u32_at(16),
+            unacked: u32_at(24),
+            pmtu: u32_at(60),
+            rtt: micros(u32_at(68).into()),
+            snd_cwnd: u32_at(80),
+            total_retrans: u32_at(100),
+            bytes_acked: u64_at(120),
+            bytes_received: u64_at(128),
+            notsent_bytes: u32_at(144),
+            min_rtt: micros(min_rtt.into()),
+            delivery_rate: u64_at(160),
+            busy_time: micros(u64_at(168)),
+            rwnd_limited: micros(u64_at(176)),
+            sndbuf_limited: micros(u64_at(184)),
+            bytes_sent: u64_at(200),
+            bytes_retrans: u64_at(208),
+            snd_wnd: u32_at(228),
+            rcv_wnd: u32_at(232),
+        }
+    }
+}
+
+/// Bytes written to `socket` and not yet acknowledged by the peer; a FIN that was sent counts as one byte
+/// (tcp(7) SIOCOUTQ).
+///
+/// # Errors
+/// EINVAL: a listening socket.
+pub fn unacknowledged(socket: BorrowedFd<'_>) -> Result<u32> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the descriptor is borrowed, so open; SIOCOUTQ (which is TIOCOUTQ) writes one int to the pointer.
+    let ret = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &mut bytes) };
+    if ret == 0 { Ok(bytes.max(0) as u32) } else { Err(SysError::last("ioctl(SIOCOUTQ)")) }
+}
+
+/// The name of the congestion control that `socket` uses.
+///
+/// # Errors
+/// ENOPROTOOPT: not a TCP socket.
+pub fn congestion(socket: BorrowedFd<'_>) -> Result<String> {
+    rustix::net::sockopt::tcp_congestion(socket)
+        .map(|name| name.to_string())
+        .map_err(|errno| SysError::new("getsockopt(TCP_CONGESTION)", errno))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn counts_what_went_over_the_wire() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut far = listener.accept().unwrap().0;
+        near.write_all(&[7; 1000]).unwrap();
+        far.read_exact(&mut [0; 1000]).unwrap();
+        far.write_all(b"ok").unwrap();
+        near.read_exact(&mut [0; 2]).unwrap();
+        let info = TcpInfo::of(near.as_fd()).unwrap();
+        assert_eq!((info.state, info.bytes_acked, info.bytes_received), (1, 1001, 2), "the SYN counts as acknowledged");
+        assert!(info.rtt > Duration::ZERO && info.snd_mss > 500 && info.snd_wnd > 1000, "{info:?}");
+        assert_eq!(unacknowledged(near.as_fd()), Ok(0));
+        assert!(!congestion(near.as_fd()).unwrap().is_empty());
+    }
+}
