@@ -67,6 +67,23 @@ pub fn duration(text: &str) -> Result<Duration, UnitError> {
     scaled(text, TIME_UNITS).map(Duration::from_nanos)
 }
 
+/// `time` with the largest unit in which it is whole: `63ms`, `90s`, `2h`. [`duration`] reads it back.
+pub fn show_duration(time: Duration) -> String {
+    let nanos = time.as_nanos();
+    for (unit, size) in [("d", 86_400_000_000_000u128), ("h", 3_600_000_000_000), ("min", 60_000_000_000)] {
+        // One of a unit reads better as several of the smaller one: the kernel's tables say 60s, not 1min.
+        if nanos > size && nanos % size == 0 {
+            return format!("{}{unit}", nanos / size);
+        }
+    }
+    for (unit, size) in [("s", 1_000_000_000u128), ("ms", 1_000_000), ("us", 1_000)] {
+        if nanos % size == 0 {
+            return format!("{}{unit}", nanos / size);
+        }
+    }
+    format!("{nanos}ns")
+}
+
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (unit, size) in [("GiB", 1u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
@@ -106,10 +123,16 @@ impl std::error::Error for UnitError {}
 fn scaled(text: &str, units: &[(&str, f64)]) -> Result<u64, UnitError> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
-    let number: f64 = text[..end].replace('_', "").parse().map_err(|_| UnitError::NoNumber)?;
+    let digits = text[..end].replace('_', "");
+    let number: f64 = digits.parse().map_err(|_| UnitError::NoNumber)?;
     let unit = text[end..].trim();
     let factor = units.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
-    let value = number * factor.ok_or(UnitError::UnknownUnit)?;
+    let factor = factor.ok_or(UnitError::UnknownUnit)?;
+    if let Ok(whole) = digits.parse::<u64>() {
+        // Every factor is a whole number, and above 2^53 an f64 would round the product.
+        return whole.checked_mul(factor as u64).filter(|value| *value < 1 << 63).ok_or(UnitError::TooLarge);
+    }
+    let value = number * factor;
     // Above 2^63 an f64 steps by more than 1,000: nobody means such a number.
     if value < 9.2e18 { Ok(value.round() as u64) } else { Err(UnitError::TooLarge) }
 }
@@ -175,6 +198,12 @@ mod tests {
         #[test]
         fn printed_bytes_are_read_back(n in 0u64..1 << 50) {
             prop_assert_eq!(Bytes(n).to_string().parse(), Ok(Bytes(n)));
+        }
+
+        #[test]
+        fn shown_times_are_read_back(millis in 0u64..1 << 40) {
+            let time = Duration::from_millis(millis);
+            prop_assert_eq!(duration(&show_duration(time)), Ok(time));
         }
 
         #[test]

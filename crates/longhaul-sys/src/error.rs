@@ -1,6 +1,7 @@
 //! The one error of this crate. It names the call, its argument, the errno and, where we know one, the remedy:
 //! `setsockopt(TCP_CONGESTION, "bbr"): ENOENT: No such file or directory (module tcp_bbr not loaded?)`.
 
+use std::borrow::Cow;
 use std::{fmt, io};
 
 /// What a system call said when it failed.
@@ -11,7 +12,7 @@ pub struct SysError {
     /// The errno.
     pub errno: i32,
     /// What to do about it; empty when we know nothing.
-    pub hint: &'static str,
+    pub hint: Cow<'static, str>,
 }
 
 /// The result of everything here that can fail.
@@ -20,18 +21,18 @@ pub type Result<T> = std::result::Result<T, SysError>;
 impl SysError {
     /// The error of `call`, without a hint.
     pub fn new(call: impl Into<String>, errno: rustix::io::Errno) -> SysError {
-        SysError { call: call.into(), errno: errno.raw_os_error(), hint: "" }
+        SysError { call: call.into(), errno: errno.raw_os_error(), hint: Cow::Borrowed("") }
     }
 
     /// The error that the last libc call of this thread left in `errno`.
     pub fn last(call: impl Into<String>) -> SysError {
         let errno = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
-        SysError { call: call.into(), errno, hint: "" }
+        SysError { call: call.into(), errno, hint: Cow::Borrowed("") }
     }
 
     /// The same error with what to do about it.
-    pub fn hint(mut self, hint: &'static str) -> SysError {
-        self.hint = hint;
+    pub fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> SysError {
+        self.hint = hint.into();
         self
     }
 

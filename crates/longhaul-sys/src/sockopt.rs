@@ -1,12 +1,17 @@
 //! Socket options as one table. A row is the whole feature: config key, `--set`, help, documentation, setting, reading
 //! back and the test all come from it, so adding an option is adding a row to [`ROWS`] in `sockopt/table.rs`.
+//!
+//! This file is what a row is made of and how a row is told to the kernel; `raw.rs` is the two system calls.
 
+mod raw;
 mod table;
 
-use crate::Result;
+use crate::{Result, SysError};
+use std::borrow::Cow;
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
+pub use raw::{Opt, congestion_controls};
 pub use table::ROWS;
 
 /// What an option's value is measured in; decides how it is read from a config file and how it is printed.
@@ -52,6 +57,15 @@ pub enum When {
     Flow,
 }
 
+/// One of a flow's two TCP connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leg {
+    /// Toward whoever connected to us; its options are set on the listener.
+    Accept,
+    /// Toward the next hop.
+    Dial,
+}
+
 /// The legs on which an option makes sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Legs {
@@ -63,33 +77,62 @@ pub enum Legs {
     Dial,
 }
 
+/// What holds when an option is not configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preset {
+    /// longhaul sets this value, written as in a config file.
+    Ours(&'static str),
+    /// longhaul leaves it alone; in words, what that means.
+    Kernel(&'static str),
+}
+
+/// How the kernel is told, and asked.
+#[derive(Clone, Copy, Debug)]
+pub enum Kernel {
+    /// An option whose value is one int, the same when read back.
+    Int(Opt),
+    /// An option with a call sequence of its own.
+    Calls {
+        /// Tells the kernel.
+        set: fn(BorrowedFd<'_>, &Value) -> Result<()>,
+        /// Asks the kernel.
+        get: fn(BorrowedFd<'_>) -> Result<Value>,
+    },
+    /// The kernel knows nothing of it: the relay obeys it.
+    Nothing,
+}
+
 /// One option: everything that longhaul knows of it.
 #[derive(Debug)]
 pub struct Row {
-    /// Its name in a config file, after `--set accept.` and in documentation.
+    /// Its name in a config file, after `--set accept.` and in documentation. Unique on each leg.
     pub key: &'static str,
     /// What its value is measured in.
     pub unit: Unit,
     /// The smallest and largest number allowed, both included; for [`Unit::Name`] and [`Unit::Switch`] unused.
     pub range: (u64, u64),
+    /// Words that stand for a number, such as `off` or `ef`; allowed whatever the range.
+    pub words: &'static [(&'static str, u64)],
     /// When it takes effect.
     pub when: When,
     /// Where it makes sense.
     pub legs: Legs,
-    /// What holds when it is not configured, in words, with its unit.
-    pub default: &'static str,
-    /// What it is for, one or two sentences.
+    /// What holds when it is not configured.
+    pub preset: Preset,
+    /// What it is for: the first sentence is a line in a table, all of it the manual.
     pub help: &'static str,
+    /// What can go wrong for who sets it; empty when nothing is known. `longhaul check` prints it.
+    pub caution: &'static str,
     /// The man page or RFC.
     pub source: &'static str,
     /// A value to show in documentation and to set in the test.
     pub sample: &'static str,
-    /// Tells the kernel.
-    pub set: fn(BorrowedFd<'_>, &Value) -> Result<()>,
-    /// Asks the kernel.
-    pub get: fn(BorrowedFd<'_>) -> Result<Value>,
+    /// How the kernel is told.
+    pub kernel: Kernel,
     /// Whether what the kernel says agrees with what it was told: `agrees(asked, got)`. SO_SNDBUF, for one, doubles.
     pub agrees: fn(&Value, &Value) -> bool,
+    /// What to do about an errno.
+    pub remedies: &'static [(i32, &'static str)],
 }
 
 /// An option that somebody asked for.
@@ -112,27 +155,96 @@ pub struct Mismatch {
     pub got: Value,
 }
 
-/// The row of `key`, or nothing when there is no such option.
-pub fn row(key: &str) -> Option<&'static Row> {
-    ROWS.iter().find(|row| row.key == key)
+/// The row of `key` on `leg`, or nothing when that leg has no such option.
+pub fn row(leg: Leg, key: &str) -> Option<&'static Row> {
+    ROWS.iter().find(|row| row.key == key && row.legs.covers(leg))
+}
+
+impl Legs {
+    /// Whether the option makes sense on `leg`.
+    pub fn covers(self, leg: Leg) -> bool {
+        matches!((self, leg), (Legs::Both, _) | (Legs::Accept, Leg::Accept) | (Legs::Dial, Leg::Dial))
+    }
+}
+
+impl Leg {
+    /// Both, in the order in which a flow gets them.
+    pub const ALL: [Leg; 2] = [Leg::Accept, Leg::Dial];
+
+    /// `accept` or `dial`, as in a config file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Leg::Accept => "accept",
+            Leg::Dial => "dial",
+        }
+    }
 }
 
 impl Setting {
     /// Sets the option on `socket` and reads it back: `Ok(None)` when the kernel has what was asked for.
     ///
     /// # Errors
-    /// The kernel refused to set or to tell it.
+    /// The kernel refused to set or to tell it; the hint says what would help.
     pub fn apply(&self, socket: BorrowedFd<'_>) -> Result<Option<Mismatch>> {
-        (self.row.set)(socket, &self.value)?;
-        let got = (self.row.get)(socket)?;
-        let agrees = (self.row.agrees)(&self.value, &got);
-        Ok((!agrees).then(|| Mismatch { key: self.row.key, asked: self.value.clone(), got }))
+        self.tell(socket).map_err(|err| self.remedied(err))?;
+        let got = match self.row.read(socket)? {
+            Some(got) if !(self.row.agrees)(&self.value, &got) => got,
+            _ => return Ok(None),
+        };
+        Ok(Some(Mismatch { key: self.row.key, asked: self.value.clone(), got }))
+    }
+
+    fn tell(&self, socket: BorrowedFd<'_>) -> Result<()> {
+        match self.row.kernel {
+            Kernel::Int(opt) => raw::set(socket, opt, &self.value),
+            Kernel::Calls { set, .. } => set(socket, &self.value),
+            Kernel::Nothing => Ok(()),
+        }
+    }
+
+    /// `err` with what to do about it, unless it says so already.
+    fn remedied(&self, err: SysError) -> SysError {
+        if !err.hint.is_empty() {
+            return err;
+        }
+        let (least, most) = self.row.range;
+        match self.row.remedies.iter().find(|(errno, _)| *errno == err.errno) {
+            Some((_, remedy)) => err.hint(*remedy),
+            None if err.errno == libc::EINVAL && most > 0 => {
+                let hint = format!("{} takes {least} to {most}", self.row.key);
+                err.hint(Cow::Owned(hint))
+            }
+            None => err,
+        }
+    }
+}
+
+impl Row {
+    /// What the kernel says now; `None` for an option that it does not know.
+    ///
+    /// # Errors
+    /// getsockopt(2) failed.
+    pub fn read(&self, socket: BorrowedFd<'_>) -> Result<Option<Value>> {
+        match self.kernel {
+            Kernel::Int(opt) => raw::get(socket, opt).map(|number| match self.unit {
+                Unit::Switch => Some(Value::Switch(number != 0)),
+                _ => Some(Value::Number(number.into())),
+            }),
+            Kernel::Calls { get, .. } => get(socket).map(Some),
+            Kernel::Nothing => Ok(None),
+        }
     }
 }
 
 impl PartialEq for Setting {
     fn eq(&self, other: &Setting) -> bool {
-        self.row.key == other.row.key && self.value == other.value
+        std::ptr::eq(self.row, other.row) && self.value == other.value
+    }
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: asked {}, got {}", self.key, self.asked, self.got)
     }
 }
 

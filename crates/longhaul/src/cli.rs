@@ -1,20 +1,114 @@
-//! The command line: one variant a command; each command is one function in the file that does the work.
+//! The command line: one variant a command, one file below `cli/` for each command with flags of its own.
+//!
+//! Exit codes: 0 done, 1 what was asked for failed, 2 wrong usage or configuration.
 
-use clap::{Parser, Subcommand};
+mod check;
+mod logs;
+mod options;
+mod pages;
+mod relay;
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use longhaul::config::{self, Config};
+use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// Makes TCP fast over long fat networks for hosts that cannot be changed
+///
+/// Two machines, one at each site, split every TCP connection: the hosts talk to the machine beside them, and the two
+/// machines talk to each other over the WAN with a modern congestion control and windows as large as the path needs.
 #[derive(Parser)]
-#[command(name = "longhaul", version, about)]
+#[command(name = "longhaul", version, max_term_width = 80, after_help = EXIT_CODES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    logs: logs::Flags,
 }
 
 #[derive(Subcommand)]
-enum Command {}
-
-/// Reads the command line, runs the command and gives its exit code: 0 done, 1 what was asked for failed, 2 wrong usage
-/// or configuration.
-pub(crate) fn main() -> ExitCode {
-    match Cli::parse().command {}
+enum Command {
+    /// Carry one tunnel, told on the command line
+    ///
+    /// Listens, and dials a next hop for every connection that comes in. It runs until SIGTERM, then lets flows end.
+    Relay(Box<relay::Flags>),
+    /// Carry every tunnel of a configuration file
+    ///
+    /// The daemon. SIGHUP reads the file again: live flows are not touched, and a bad file is refused whole. SIGTERM
+    /// stops listening and lets flows end; a second SIGTERM cuts them.
+    Run(File),
+    /// Say whether a configuration file is good
+    ///
+    /// Exits with 0 when it is, and with 2 when it is not: then every error is named with file, line, column, key, the
+    /// value and what to write instead. Warnings leave the exit code at 0.
+    Check(File),
+    /// List the socket options of a leg
+    Options(options::Flags),
+    /// Write a shell's completion script to stdout
+    Completions(pages::Shell),
+    /// Write a manual page to stdout
+    Man(pages::Man),
 }
+
+#[derive(Args)]
+struct File {
+    /// The configuration file
+    #[arg(short, long, value_name = "FILE", default_value = config::DEFAULT_PATH)]
+    config: PathBuf,
+}
+
+/// Reads the command line, runs the command and gives its exit code.
+pub(crate) fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let logs = cli.logs;
+    match cli.command {
+        Command::Relay(flags) => match flags.config() {
+            Ok(config) => serve(config, None, logs),
+            Err(why) => Cli::command().error(clap::error::ErrorKind::ValueValidation, why).exit(),
+        },
+        Command::Run(file) => match config::load(&file.config) {
+            Ok(loaded) => {
+                complain(&loaded.warnings);
+                serve(loaded.config, Some(file.config), logs)
+            }
+            Err(refused) => complain(&refused.lines),
+        },
+        Command::Check(file) => check::check(&file.config),
+        Command::Options(flags) => print(&options::text(&flags)),
+        Command::Completions(shell) => print(&shell.script(Cli::command())),
+        Command::Man(man) => match man.page(Cli::command()) {
+            Ok(page) => print(&page),
+            Err(why) => complain(&[why]),
+        },
+    }
+}
+
+/// Carries the tunnels of `config` until it is told to end. `file` is what SIGHUP reads again.
+fn serve(config: Config, file: Option<PathBuf>, logs: logs::Flags) -> ExitCode {
+    logs.start();
+    let _ = (config, file);
+    complain(&["error: this build has no relay".into()]);
+    ExitCode::FAILURE
+}
+
+/// Says `lines` on stderr: wrong usage or configuration.
+fn complain(lines: &[String]) -> ExitCode {
+    // Nobody is left to tell when stderr is closed.
+    lines.iter().for_each(|line| drop(writeln!(io::stderr(), "{line}")));
+    ExitCode::from(2)
+}
+
+/// Writes `text` to stdout. A reader who has seen enough, such as `head`, is no failure.
+fn print(text: &str) -> ExitCode {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(err) if err.kind() != io::ErrorKind::BrokenPipe => {
+            complain(&[format!("error: stdout: {err}")]);
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 done; 1 what was asked for failed; 2 wrong usage or configuration.";

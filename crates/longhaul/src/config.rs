@@ -1,10 +1,29 @@
-//! What a daemon is told to do: the model. `config/` reads it from a file.
+//! What a daemon is told to do: the model, and [`load`], which reads it from a file.
+//!
+//! In the order in which a file is read: `read.rs` walks its tables, `keys.rs` is the table of keys, [`value`] reads one
+//! value as a person writes it, `lint.rs` looks at a tunnel as a whole, and [`Problem`] is what there is to say about it
+//! all. Nothing here looks at the machine: the same file gives the same answer everywhere.
+
+mod keys;
+mod lint;
+mod problem;
+mod read;
+pub mod value;
 
 use crate::options::LegOptions;
 use ipnet::IpNet;
-use longhaul_core::next_hop::Policy;
+use longhaul_core::next_hop::{POLICIES, Policy};
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::time::Duration;
+
+pub use lint::{Remark, remarks};
+pub use problem::{Problem, Severity};
+pub use read::read;
+
+/// Where the daemon finds its file when it is not told.
+pub const DEFAULT_PATH: &str = "/etc/longhaul/longhaul.toml";
 
 /// A whole configuration: every tunnel of the file and what holds for the process.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +39,7 @@ pub struct Config {
 pub struct Tunnel {
     /// What logs and metrics call it.
     pub name: String,
-    /// Where it listens.
+    /// Where it listens; `[::]` is every address of the host, IPv4 too.
     pub listen: SocketAddr,
     /// Its next hops, at least one.
     pub to: Vec<NextHop>,
@@ -50,3 +69,93 @@ pub struct NextHop {
     /// The TCP port, 1 to 65535.
     pub port: u16,
 }
+
+impl Tunnel {
+    /// How long one address may take to answer a dial unless it is configured: three lost SYNs, which the kernel sends
+    /// at 0, 1, 3 and 7 s, and then some (tcp(7)).
+    pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+    /// A tunnel with the defaults of everything that need not be configured.
+    pub fn new(name: impl Into<String>, listen: SocketAddr, to: Vec<NextHop>) -> Tunnel {
+        Tunnel {
+            name: name.into(),
+            listen,
+            to,
+            policy: &POLICIES[0],
+            allow: Vec::new(),
+            max_flows: None,
+            connect_timeout: Tunnel::CONNECT_TIMEOUT,
+            source: None,
+            splice: true,
+            accept: LegOptions::default(),
+            dial: LegOptions::default(),
+        }
+    }
+}
+
+impl fmt::Display for NextHop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NextHop { host, port } = self;
+        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+    }
+}
+
+/// A configuration that was read, and what is doubtful in it.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// What to do.
+    pub config: Config,
+    /// One line each: file, line, column, key and what to write.
+    pub warnings: Vec<String>,
+}
+
+/// Why a file was refused: one line for each error and each warning in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Never empty.
+    pub lines: Vec<String>,
+}
+
+/// Reads the file at `path`.
+///
+/// # Errors
+/// It cannot be read, or something in it is wrong: then every error of the file, not only the first.
+pub fn load(path: &Path) -> Result<Loaded, Refused> {
+    let name = path.display().to_string();
+    let text = text(path).map_err(|why| Refused { lines: vec![format!("{name}: error: {why}")] })?;
+    judge(&name, &text)
+}
+
+/// Reads a file's `text`; `name` stands in the messages.
+///
+/// # Errors
+/// As [`load`].
+pub fn judge(name: &str, text: &str) -> Result<Loaded, Refused> {
+    let (config, problems) = read(text);
+    let lines = problems.iter().map(|problem| problem.line(name)).collect();
+    match config {
+        Some(config) => Ok(Loaded { config, warnings: lines }),
+        None => Err(Refused { lines }),
+    }
+}
+
+fn text(path: &Path) -> Result<String, String> {
+    let bytes = std::fs::read(path).map_err(|err| match err.kind() {
+        std::io::ErrorKind::NotFound => format!("{err}; write the file, or name another with -c FILE"),
+        std::io::ErrorKind::PermissionDenied => format!("{err}; read it as root, or make it readable with chmod"),
+        _ => err.to_string(),
+    })?;
+    String::from_utf8(bytes).map_err(|err| {
+        let good = err.utf8_error().valid_up_to();
+        let line = err.as_bytes()[..good].iter().filter(|byte| **byte == b'\n').count() + 1;
+        format!("line {line} is not UTF-8; save the file as UTF-8")
+    })
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.lines.join("\n"))
+    }
+}
+
+impl std::error::Error for Refused {}

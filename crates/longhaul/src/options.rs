@@ -1,22 +1,261 @@
 //! The socket options of one leg, as somebody asked for them: read from text by the table in
 //! [`longhaul_sys::sockopt`], applied and read back when the leg comes up.
+//!
+//! A config file and `--set` come through the same [`LegOptions::set`], so both accept and refuse the same.
 
-use longhaul_sys::sockopt::{Setting, When};
+use crate::suggest;
+use longhaul_core::units::{self, Bytes, Rate};
+use longhaul_sys::sockopt::{self, Leg, Preset, ROWS, Row, Setting, Unit, Value, When};
+use std::time::Duration;
 
-/// What was asked for one leg; at most one setting for each key, in the order of the table.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// What holds for one leg: what was asked for, and the presets of what was not; at most one setting for each key.
+#[derive(Clone, Debug, PartialEq)]
 pub struct LegOptions {
     settings: Vec<Setting>,
+    /// The keys that somebody wrote, in the order written.
+    asked: Vec<&'static str>,
+}
+
+impl Default for LegOptions {
+    /// The presets of the table, and nothing else.
+    fn default() -> LegOptions {
+        let settings = ROWS.iter().filter_map(preset).collect();
+        LegOptions { settings, asked: Vec::new() }
+    }
 }
 
 impl LegOptions {
-    /// The settings that take effect at `when`.
+    /// The settings that take effect at `when`, presets among them.
     pub fn at(&self, when: When) -> impl Iterator<Item = &Setting> {
         self.settings.iter().filter(move |setting| setting.row.when == when)
     }
 
-    /// The setting of `key`, where there is one.
+    /// The setting of `key`, asked for or preset, where there is one.
     pub fn find(&self, key: &str) -> Option<&Setting> {
         self.settings.iter().find(|setting| setting.row.key == key)
+    }
+
+    /// The settings that somebody asked for, in the order written.
+    pub fn asked(&self) -> impl Iterator<Item = &Setting> {
+        self.asked.iter().filter_map(|key| self.find(key))
+    }
+
+    /// How long the relay lets a half-open flow be silent; `None` is without limit (`linger-half-open`).
+    pub fn linger_half_open(&self) -> Option<Duration> {
+        match self.find("linger-half-open")?.value {
+            Value::Number(millis) => Some(Duration::from_millis(millis)),
+            _ => None,
+        }
+    }
+
+    /// Asks for `key` on `leg` to be what `text` says.
+    ///
+    /// # Errors
+    /// What is wrong with key or text and what to write instead, as one clause without key and text.
+    pub fn set(&mut self, leg: Leg, key: &str, text: &str) -> Result<(), String> {
+        let row = sockopt::row(leg, key).ok_or_else(|| unknown(leg, key))?;
+        if self.asked.contains(&row.key) {
+            return Err(format!("{key} is already set for this leg; write it once"));
+        }
+        let setting = Setting { row, value: parse(row, text)? };
+        match self.settings.iter_mut().find(|known| known.row.key == key) {
+            Some(preset) => *preset = setting,
+            None => self.settings.push(setting),
+        }
+        self.asked.push(row.key);
+        Ok(())
+    }
+}
+
+/// Reads `LEG.KEY=VALUE`, the argument of `--set`, into one of the two legs.
+///
+/// # Errors
+/// What is wrong and what to write instead.
+pub fn set(accept: &mut LegOptions, dial: &mut LegOptions, text: &str) -> Result<(), String> {
+    const FORM: &str = "write accept.KEY=VALUE or dial.KEY=VALUE, such as dial.mss=1254B";
+    let (path, value) = text.split_once('=').ok_or_else(|| format!("there is no `=` in it; {FORM}"))?;
+    let (leg, key) = path.trim().split_once('.').ok_or_else(|| format!("it names no leg; {FORM}"))?;
+    match leg {
+        "accept" => accept.set(Leg::Accept, key, value.trim()),
+        "dial" => dial.set(Leg::Dial, key, value.trim()),
+        other => Err(format!("`{other}` is no leg; {FORM}")),
+    }
+}
+
+/// Reads a value of `row` as a person writes it.
+///
+/// # Errors
+/// What is wrong with it and what to write instead.
+pub fn parse(row: &Row, text: &str) -> Result<Value, String> {
+    let text = text.trim();
+    if let Some((_, number)) = row.words.iter().find(|(word, _)| *word == text) {
+        return Ok(Value::Number(*number));
+    }
+    let read = match row.unit {
+        Unit::Switch => return switch(text).ok_or_else(|| format!("write {}", expected(row))),
+        Unit::Name => return name(text).ok_or_else(|| format!("write {}", expected(row))),
+        Unit::Bytes => text.parse().map(|Bytes(bytes)| bytes).map_err(|err| err.to_string()),
+        Unit::BitsPerSecond => text.parse().map(|Rate(bits)| bits).map_err(|err| err.to_string()),
+        Unit::Millis => whole(text, Duration::from_millis(1), "milliseconds"),
+        Unit::Seconds => whole(text, Duration::from_secs(1), "seconds"),
+        Unit::Count => count(text),
+    };
+    let number = read.map_err(|why| format!("{why}; write {}", expected(row)))?;
+    match row.range {
+        (least, _) if number < least => Err(format!("it is too small; write {}", expected(row))),
+        (_, most) if number > most => Err(format!("it is too large; write {}", expected(row))),
+        _ => Ok(Value::Number(number)),
+    }
+}
+
+/// `value` as a person would write it in a config file, with its unit.
+pub fn show(row: &Row, value: &Value) -> String {
+    let Value::Number(number) = *value else { return value.to_string() };
+    if let Some((word, _)) = row.words.iter().find(|(_, known)| *known == number) {
+        return word.to_string();
+    }
+    match row.unit {
+        Unit::Bytes => Bytes(number).to_string(),
+        Unit::BitsPerSecond => Rate(number).to_string(),
+        Unit::Millis => units::show_duration(Duration::from_millis(number)),
+        Unit::Seconds => units::show_duration(Duration::from_secs(number)),
+        Unit::Switch | Unit::Count | Unit::Name => number.to_string(),
+    }
+}
+
+/// What a value of `row` looks like: `a size from 88B to 32767B, such as "1254B"`.
+pub fn expected(row: &Row) -> String {
+    let (least, most) = (show(row, &Value::Number(row.range.0)), show(row, &Value::Number(row.range.1)));
+    let kind = match row.unit {
+        Unit::Switch => return "true or false".into(),
+        Unit::Name => return format!("one word of up to {NAME_MAX} characters, such as \"{}\"", row.sample),
+        Unit::Bytes => "a size",
+        Unit::BitsPerSecond => "a rate",
+        Unit::Millis | Unit::Seconds => "a time",
+        Unit::Count if row.words.is_empty() => return format!("a number from {} to {}", row.range.0, row.range.1),
+        Unit::Count => {
+            let words: Vec<&str> = row.words.iter().map(|(word, _)| *word).collect();
+            return format!("a number from {} to {}, or one of {}", row.range.0, row.range.1, words.join(" "));
+        }
+    };
+    let word = if row.words.is_empty() { "" } else { ", or \"off\"" };
+    format!("{kind} from {least} to {most}, such as \"{}\"{word}", row.sample)
+}
+
+fn preset(row: &'static Row) -> Option<Setting> {
+    match row.preset {
+        // A test holds that every preset can be read.
+        Preset::Ours(text) => parse(row, text).ok().map(|value| Setting { row, value }),
+        Preset::Kernel(_) => None,
+    }
+}
+
+fn unknown(leg: Leg, key: &str) -> String {
+    if ROWS.iter().any(|row| row.key == key) {
+        let other = if leg == Leg::Accept { Leg::Dial } else { Leg::Accept };
+        return format!("{key} makes sense only on the {} leg; write {}.{key}", other.name(), other.name());
+    }
+    let keys = ROWS.iter().filter(|row| row.legs.covers(leg)).map(|row| row.key);
+    match suggest::nearest(key, keys) {
+        Some(near) => format!("there is no such option; did you mean {near}?"),
+        None => "there is no such option; `longhaul options` lists them all".into(),
+    }
+}
+
+fn switch(text: &str) -> Option<Value> {
+    text.parse().ok().map(Value::Switch)
+}
+
+/// A congestion control's or interface's name: the kernel has room for 15 bytes of both.
+fn name(text: &str) -> Option<Value> {
+    let fits = !text.is_empty() && text.len() <= NAME_MAX;
+    let plain = text.chars().all(|c| c.is_ascii_graphic() && c != '/');
+    (fits && plain).then(|| Value::Name(text.into()))
+}
+
+fn count(text: &str) -> Result<u64, String> {
+    let read = match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => text.replace('_', "").parse(),
+    };
+    read.map_err(|_| "it is no number".into())
+}
+
+fn whole(text: &str, step: Duration, name: &str) -> Result<u64, String> {
+    let nanos = units::duration(text).map_err(|err| err.to_string())?.as_nanos();
+    let count = nanos / step.as_nanos();
+    if count * step.as_nanos() != nanos {
+        return Err(format!("it is not a whole number of {name}"));
+    }
+    u64::try_from(count).map_err(|_| "it is too large".into())
+}
+
+const NAME_MAX: usize = 15;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_row_reads_its_sample_and_preset_and_shows_what_it_reads() {
+        for row in ROWS {
+            let ours = if let Preset::Ours(text) = row.preset { Some(text) } else { None };
+            for text in ours.into_iter().chain([row.sample]) {
+                let value = parse(row, text).unwrap_or_else(|err| panic!("{} = {text}: {err}", row.key));
+                assert_eq!(parse(row, &show(row, &value)), Ok(value), "{}", row.key);
+            }
+        }
+    }
+
+    #[test]
+    fn presets_hold_until_somebody_asks() {
+        let mut dial = LegOptions::default();
+        assert_eq!(dial.find("nodelay").unwrap().value, Value::Switch(true));
+        assert_eq!(dial.asked().count(), 0);
+        dial.set(Leg::Dial, "nodelay", "false").unwrap();
+        assert_eq!(dial.find("nodelay").unwrap().value, Value::Switch(false));
+        assert_eq!(dial.asked().count(), 1);
+        assert_eq!(dial.at(When::Start).filter(|setting| setting.row.key == "nodelay").count(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_set_says_what_to_write() {
+        let refused = |text: &str| {
+            set(&mut LegOptions::default(), &mut LegOptions::default(), text).expect_err("this must be refused")
+        };
+        assert!(refused("dial.mss").starts_with("there is no `=` in it"));
+        assert!(refused("mss=1254").starts_with("it names no leg"));
+        assert!(refused("near.mss=1254").starts_with("`near` is no leg"));
+        assert_eq!(refused("dial.mms=1254"), "there is no such option; did you mean mss?");
+        assert_eq!(
+            refused("dial.defer-accept=3s"),
+            "defer-accept makes sense only on the accept leg; write accept.defer-accept"
+        );
+        assert_eq!(refused("dial.mss=10"), "it is too small; write a size from 88B to 32767B, such as \"1254B\"");
+        assert_eq!(
+            refused("dial.keepalive-idle=1.5s"),
+            "it is not a whole number of seconds; write a time from 1s to 32767s, such as \"90s\", or \"off\""
+        );
+        assert_eq!(refused("dial.nodelay=on"), "write true or false");
+        assert!(refused("dial.bind-device=a-name-of-16-chars").starts_with("write one word"));
+        assert!(refused("dial.dscp=gold").contains("or one of cs0"));
+    }
+
+    #[test]
+    fn the_same_key_twice_is_refused() {
+        let mut dial = LegOptions::default();
+        dial.set(Leg::Dial, "mss", "1254").unwrap();
+        assert!(dial.set(Leg::Dial, "mss", "1400").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "\\PC*") {
+            for row in ROWS {
+                let _ = parse(row, &text);
+            }
+            let _ = set(&mut LegOptions::default(), &mut LegOptions::default(), &text);
+        }
     }
 }

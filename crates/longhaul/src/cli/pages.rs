@@ -1,0 +1,50 @@
+//! `longhaul man` and `longhaul completions`: written from the command line's own definition.
+
+use clap::{Args, Command};
+use std::io;
+
+#[derive(Args)]
+pub(super) struct Shell {
+    /// bash, elvish, fish, powershell or zsh
+    #[arg(value_name = "SHELL", value_enum, hide_possible_values = true)]
+    shell: clap_complete::Shell,
+}
+
+#[derive(Args)]
+pub(super) struct Man {
+    /// The page of this command [default: longhaul]
+    #[arg(value_name = "COMMAND")]
+    command: Option<String>,
+}
+
+impl Shell {
+    /// The completion script of `cli` for this shell.
+    pub(super) fn script(&self, mut cli: Command) -> String {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut cli, "longhaul", &mut script);
+        String::from_utf8_lossy(&script).into_owned()
+    }
+}
+
+impl Man {
+    /// The manual page in roff: longhaul(1), or longhaul-COMMAND(1).
+    ///
+    /// # Errors
+    /// There is no such command.
+    pub(super) fn page(&self, mut cli: Command) -> Result<String, String> {
+        // Gives every command the global flags and its full name.
+        cli.build();
+        let page = match &self.command {
+            None => cli,
+            Some(name) => {
+                // Built, a command shows as longhaul-COMMAND, the name under which man(1) finds its page.
+                let command = cli.get_subcommands().find(|command| command.get_name() == name).cloned();
+                command.ok_or_else(|| format!("error: there is no command {name}; `longhaul -h` lists them"))?
+            }
+        };
+        let mut roff = Vec::new();
+        let render: io::Result<()> = clap_mangen::Man::new(page).render(&mut roff);
+        render.map_err(|err| format!("error: manual page: {err}"))?;
+        Ok(String::from_utf8_lossy(&roff).into_owned())
+    }
+}

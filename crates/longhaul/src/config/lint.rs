@@ -1,0 +1,97 @@
+//! What can be said of a tunnel as a whole: values that are right each by itself and wrong together, and values that are
+//! allowed but seldom meant.
+
+use super::{NextHop, Severity, Tunnel};
+use longhaul_sys::sockopt::{Leg, Setting, Value};
+use std::net::{IpAddr, SocketAddr};
+
+/// One thing to say about a tunnel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// Whether the tunnel can be used.
+    pub severity: Severity,
+    /// The key it is about, such as `to` or `dial.mss`.
+    pub key: String,
+    /// What is wrong, and what to write instead.
+    pub text: String,
+}
+
+/// Everything there is to say about `tunnel`.
+pub fn remarks(tunnel: &Tunnel) -> Vec<Remark> {
+    let mut found = Vec::new();
+    found.extend(tunnel.to.iter().filter(|hop| leads_back(tunnel.listen, hop)).map(|hop| loops(tunnel, hop)));
+    found.extend(tunnel.source.and_then(|source| strange_source(source, &tunnel.to)));
+    found.extend(open_to_all(tunnel));
+    for (leg, options) in [(Leg::Accept, &tunnel.accept), (Leg::Dial, &tunnel.dial)] {
+        found.extend(options.asked().filter_map(|setting| caution(leg, setting)));
+    }
+    found
+}
+
+/// Whether two listeners would get in each other's way: the same port, and an address that covers the other.
+pub(super) fn covers_same(a: SocketAddr, b: SocketAddr) -> bool {
+    let covers = |a: IpAddr, b: IpAddr| match a {
+        // The relay's [::] takes IPv4 too.
+        IpAddr::V6(any) if any.is_unspecified() => true,
+        IpAddr::V4(any) if any.is_unspecified() => b.to_canonical().is_ipv4(),
+        one => one.to_canonical() == b.to_canonical(),
+    };
+    a.port() == b.port() && (covers(a.ip(), b.ip()) || covers(b.ip(), a.ip()))
+}
+
+/// Whether dialling `hop` would come back to the listener itself.
+fn leads_back(listen: SocketAddr, hop: &NextHop) -> bool {
+    let host = match hop.host.parse::<IpAddr>() {
+        Ok(host) => host,
+        Err(_) if hop.host == "localhost" => IpAddr::from([127, 0, 0, 1]),
+        Err(_) => return false,
+    };
+    let (own, host) = (listen.ip().to_canonical(), host.to_canonical());
+    listen.port() == hop.port && (own == host || own.is_unspecified() && host.is_loopback())
+}
+
+fn loops(tunnel: &Tunnel, hop: &NextHop) -> Remark {
+    let text = format!(
+        "{hop} is this tunnel's own listener ({}): every flow would dial itself; write the next hop's address",
+        tunnel.listen
+    );
+    Remark { severity: Severity::Error, key: "to".into(), text }
+}
+
+fn strange_source(source: IpAddr, to: &[NextHop]) -> Option<Remark> {
+    let other_family = |hop: &&NextHop| hop.host.parse::<IpAddr>().is_ok_and(|host| host.is_ipv4() != source.is_ipv4());
+    to.iter().find(other_family).map(|hop| Remark {
+        severity: Severity::Error,
+        key: "source".into(),
+        text: format!(
+            "{hop} cannot be dialled from {source}: one is IPv4, the other IPv6; write a source of its family"
+        ),
+    })
+}
+
+fn open_to_all(tunnel: &Tunnel) -> Option<Remark> {
+    let open = tunnel.allow.is_empty() && !tunnel.listen.ip().to_canonical().is_loopback();
+    open.then(|| Remark {
+        severity: Severity::Warning,
+        key: "allow".into(),
+        text: format!("whoever reaches {} may connect; write allow = [\"10.0.0.0/8\"] or what fits", tunnel.listen),
+    })
+}
+
+/// The row's own warning, unless the option is asked to be off.
+fn caution(leg: Leg, setting: &Setting) -> Option<Remark> {
+    let key = format!("{}.{}", leg.name(), setting.row.key);
+    let text = match (setting.row.key, &setting.value) {
+        ("nodelay", Value::Switch(false)) => "small messages will wait for a round trip; leave it out".into(),
+        ("mss", Value::Number(mss)) if *mss > JUMBO_MSS => {
+            format!("no path carries such segments; {JUMBO_MSS}B is the most that jumbo frames hold")
+        }
+        (_, Value::Switch(false) | Value::Number(0)) => return None,
+        _ if setting.row.caution.is_empty() => return None,
+        _ => setting.row.caution.into(),
+    };
+    Some(Remark { severity: Severity::Warning, key, text })
+}
+
+/// An MTU of 9,000 without IPv4 and TCP headers.
+const JUMBO_MSS: u64 = 8960;

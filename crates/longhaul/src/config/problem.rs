@@ -1,0 +1,95 @@
+//! What is wrong in a config file, and where.
+
+use std::fmt;
+use std::ops::Range;
+
+/// Whether the file can be used all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The whole file is refused.
+    Error,
+    /// The file is used; whoever wrote it may have meant something else.
+    Warning,
+}
+
+/// One thing to say about a config file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Whether the file can be used.
+    pub severity: Severity,
+    /// Line and column, both from 1, the column in characters; `None` when it is about the file as a whole.
+    pub at: Option<(usize, usize)>,
+    /// The key, its value as written, what is wrong and what to write instead.
+    pub text: String,
+}
+
+impl Problem {
+    /// The problem as one line: `longhaul.toml:3:10: error: listen = "x": ..`.
+    pub fn line(&self, file: &str) -> String {
+        match self.at {
+            Some((line, column)) => format!("{file}:{line}:{column}: {}: {}", self.severity, self.text),
+            None => format!("{file}: {}: {}", self.severity, self.text),
+        }
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        })
+    }
+}
+
+/// A file's text, and what was found wrong in it.
+pub(super) struct Findings<'t> {
+    text: &'t str,
+    found: Vec<(usize, Problem)>,
+}
+
+impl<'t> Findings<'t> {
+    pub(super) fn new(text: &'t str) -> Findings<'t> {
+        Findings { text, found: Vec::new() }
+    }
+
+    /// Notes a problem at `span`, or of the whole file.
+    pub(super) fn add(&mut self, severity: Severity, span: Option<Range<usize>>, text: String) {
+        let start = span.as_ref().map_or(usize::MAX, |span| span.start);
+        let at = span.map(|span| place(self.text, span.start));
+        self.found.push((start, Problem { severity, at, text }));
+    }
+
+    pub(super) fn error(&mut self, span: Range<usize>, text: String) {
+        self.add(Severity::Error, Some(span), text);
+    }
+
+    /// What somebody wrote at `span`, on one line and no longer than a line.
+    pub(super) fn written(&self, span: &Range<usize>) -> String {
+        let raw = self.text.get(span.clone()).unwrap_or_default();
+        let mut shown: String =
+            raw.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(WRITTEN_MAX).collect();
+        shown.retain(|c| !c.is_control());
+        if raw.chars().count() > WRITTEN_MAX { shown + ".." } else { shown }
+    }
+
+    /// How many errors so far.
+    pub(super) fn errors(&self) -> usize {
+        self.found.iter().filter(|(_, problem)| problem.severity == Severity::Error).count()
+    }
+
+    /// All of it in the order of the file.
+    pub(super) fn in_order(mut self) -> Vec<Problem> {
+        self.found.sort_by_key(|(start, _)| *start);
+        self.found.into_iter().map(|(_, problem)| problem).collect()
+    }
+}
+
+/// Line and column of a byte, both from 1.
+fn place(text: &str, byte: usize) -> (usize, usize) {
+    let before: String = text.char_indices().take_while(|(at, _)| *at < byte).map(|(_, c)| c).collect();
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+}
+
+const WRITTEN_MAX: usize = 60;

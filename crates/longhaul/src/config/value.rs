@@ -1,0 +1,278 @@
+//! The values of a tunnel as a person writes them. The config file and the command line read them with the same
+//! functions, so both accept and refuse the same.
+//!
+//! Every function gives the value, or one clause that says what is wrong and what to write instead, without repeating
+//! the text that it read.
+
+use super::NextHop;
+use crate::suggest;
+use ipnet::{IpNet, Ipv4Net};
+use longhaul_core::next_hop::{POLICIES, Policy};
+use longhaul_core::units;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+/// Where a tunnel listens: `PORT` for every address of the host, `ADDR:PORT` or `[IPV6]:PORT`.
+///
+/// # Errors
+/// It is not one of these, or the port is not 1 to 65535.
+pub fn listen(text: &str) -> Result<SocketAddr, String> {
+    const FORM: &str = "write PORT, ADDR:PORT or [IPV6]:PORT, such as \"10.0.0.1:6000\"";
+    if text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
+        return Ok(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port(text)?)));
+    }
+    let (host, port_text) = split(text).ok_or_else(|| format!("it is not an address and a port; {FORM}"))?;
+    let port = port(port_text)?;
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return if address.ip().is_multicast() { Err(format!("TCP has no multicast; {FORM}")) } else { Ok(address) };
+    }
+    match host {
+        "" | "*" => Err(format!("write \"{port}\" to listen on every address")),
+        _ if host.contains(':') => Err(format!("`{host}` is not an IPv6 address; {FORM}")),
+        _ if looks_numeric(host) => Err(format!("`{host}` is not an IPv4 address; {FORM}")),
+        _ => Err(format!("a listener needs an address of this host, not a name; {FORM}")),
+    }
+}
+
+/// A next hop: `HOST:PORT` or `[IPV6]:PORT`; the host may be a name.
+///
+/// # Errors
+/// It is not of this form, the port is not 1 to 65535, or the address cannot be dialled.
+pub fn next_hop(text: &str) -> Result<NextHop, String> {
+    const FORM: &str = "write HOST:PORT or [IPV6]:PORT, such as \"10.20.20.20:6000\"";
+    if text.contains("://") {
+        return Err(format!("it is a URL; {FORM}"));
+    }
+    if text.contains(',') {
+        return Err("several next hops are a list: write to = [\"a:6000\", \"b:6000\"]".into());
+    }
+    let (host, port_text) = split(text).ok_or_else(|| format!("it is not a host and a port; {FORM}"))?;
+    let port = port(port_text)?;
+    match host.parse::<IpAddr>() {
+        Ok(address) if address.is_unspecified() || address.is_multicast() => {
+            Err(format!("{address} cannot be dialled; write the next hop's own address"))
+        }
+        Ok(address) => Ok(NextHop { host: address.to_string(), port }),
+        Err(_) if host.contains(':') => Err(format!("`{host}` is not an IPv6 address; {FORM}")),
+        Err(_) if looks_numeric(host) => Err(format!("`{host}` is not an IPv4 address; {FORM}")),
+        Err(_) if !is_host_name(host) => Err(format!("`{host}` is not a host name; {FORM}")),
+        Err(_) => Ok(NextHop { host: host.into(), port }),
+    }
+}
+
+/// Who may connect: a network such as `10.0.0.0/8`, or one address.
+///
+/// # Errors
+/// It is neither, or an address with bits right of its prefix.
+pub fn network(text: &str) -> Result<IpNet, String> {
+    const FORM: &str = "write a network such as \"10.0.0.0/8\" or one address";
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return unmapped(IpNet::from(address));
+    }
+    if let Some((address, mask)) = text.split_once('/') {
+        if let Some(net) = masked(address, mask) {
+            return Err(format!("it has a netmask where a prefix length belongs; write \"{}\"", net.trunc()));
+        }
+        let (most, version) = if address.contains(':') { (128, 6) } else { (32, 4) };
+        if address.parse::<IpAddr>().is_ok() && text.parse::<IpNet>().is_err() {
+            return Err(format!("the prefix length of IPv{version} is 0 to {most}; {FORM}"));
+        }
+    }
+    match text.parse::<IpNet>() {
+        Ok(net) if net.trunc() != net => Err(format!(
+            "it has bits right of its prefix; write \"{}\", or \"{}\" for one host",
+            net.trunc(),
+            net.addr()
+        )),
+        Ok(net) => unmapped(net),
+        Err(_) if matches!(text, "*" | "any" | "all") => {
+            Err("write [\"0.0.0.0/0\", \"::/0\"], or leave `allow` out, to let everybody in".into())
+        }
+        Err(_) if is_host_name(text) && !looks_numeric(text) => Err(format!("names are not looked up here; {FORM}")),
+        Err(_) => Err(format!("it is not an address; {FORM}")),
+    }
+}
+
+/// What logs and metrics call a tunnel: 1 to 64 letters, digits, `.`, `_` and `-`.
+///
+/// # Errors
+/// It has another character or another length.
+pub fn name(text: &str) -> Result<String, String> {
+    let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'));
+    match text.len() {
+        1..=64 if plain => Ok(text.into()),
+        _ => Err("write 1 to 64 letters, digits, dots, dashes and underscores, such as \"ssh-to-b\"".into()),
+    }
+}
+
+/// A policy by its name.
+///
+/// # Errors
+/// There is none of this name.
+pub fn policy(text: &str) -> Result<&'static Policy, String> {
+    let names = || POLICIES.iter().map(|policy| policy.name);
+    POLICIES.iter().find(|policy| policy.name == text).ok_or_else(|| match suggest::nearest(text, names()) {
+        Some(near) => format!("there is no such policy; did you mean \"{near}\"?"),
+        None => format!("there is no such policy; write one of: {}", names().collect::<Vec<_>>().join(" ")),
+    })
+}
+
+/// How many flows at once, 1 or more.
+///
+/// # Errors
+/// It is no number, or 0.
+pub fn max_flows(text: &str) -> Result<usize, String> {
+    match text.replace('_', "").parse() {
+        Ok(0) => Err("a tunnel without flows carries nothing; write 1 or more, or leave it out for no limit".into()),
+        Ok(count) => Ok(count),
+        Err(_) => Err("write a number of flows, such as 1000".into()),
+    }
+}
+
+/// How long one address may take to answer a dial.
+///
+/// # Errors
+/// It is not a time from 100 ms to 10 min.
+pub fn connect_timeout(text: &str) -> Result<Duration, String> {
+    const FORM: &str = "write a time from 100ms to 10min, such as \"10s\"";
+    let time = units::duration(text).map_err(|err| format!("{err}; {FORM}"))?;
+    let range = Duration::from_millis(100)..=Duration::from_secs(600);
+    if range.contains(&time) { Ok(time) } else { Err(format!("it is out of range; {FORM}")) }
+}
+
+/// How long a drain waits; `0` does not wait at all.
+///
+/// # Errors
+/// It is not a time.
+pub fn drain_timeout(text: &str) -> Result<Duration, String> {
+    units::duration(text).map_err(|err| format!("{err}; write a time such as \"30s\" or \"1h\""))
+}
+
+/// The address to dial from.
+///
+/// # Errors
+/// It is not an address that this host could have.
+pub fn source(text: &str) -> Result<IpAddr, String> {
+    match text.parse::<IpAddr>() {
+        Ok(address) if address.is_unspecified() => {
+            Err("leave `source` out to let the kernel choose the address".into())
+        }
+        Ok(address) if address.is_multicast() => Err("TCP has no multicast; write an address of this host".into()),
+        Ok(address) => Ok(address),
+        Err(_) => Err("write an address of this host without a port, such as \"10.10.10.20\"".into()),
+    }
+}
+
+/// `true` or `false`.
+///
+/// # Errors
+/// It is neither.
+pub fn switch(text: &str) -> Result<bool, String> {
+    text.parse().map_err(|_| "write true or false".into())
+}
+
+/// Host without brackets, and port; `None` unless there is one colon, or brackets around the others.
+fn split(text: &str) -> Option<(&str, &str)> {
+    let (host, port) = text.rsplit_once(':')?;
+    match host.strip_prefix('[') {
+        Some(inside) => inside.strip_suffix(']').map(|host| (host, port)),
+        None if host.contains(':') => None,
+        None => Some((host, port)),
+    }
+}
+
+fn port(text: &str) -> Result<u16, String> {
+    match text.parse::<u16>() {
+        Ok(0) => Err("port 0 means any free port, which nobody could find; write a port from 1 to 65535".into()),
+        Ok(port) if text.bytes().all(|byte| byte.is_ascii_digit()) => Ok(port),
+        _ => Err(format!("`{text}` is not a port; write a number from 1 to 65535")),
+    }
+}
+
+/// An accepted IPv4 connection shows as IPv4 whatever the listener, so a mapped network would never match.
+fn unmapped(net: IpNet) -> Result<IpNet, String> {
+    let IpNet::V6(v6) = net else { return Ok(net) };
+    match v6.addr().to_ipv4_mapped() {
+        Some(v4) if v6.prefix_len() >= 96 => {
+            Err(format!("IPv4 clients show as IPv4; write \"{v4}/{}\"", v6.prefix_len() - 96))
+        }
+        _ => Ok(net),
+    }
+}
+
+fn masked(address: &str, mask: &str) -> Option<Ipv4Net> {
+    let (address, mask): (Ipv4Addr, Ipv4Addr) = (address.parse().ok()?, mask.parse().ok()?);
+    Ipv4Net::with_netmask(address, mask).ok()
+}
+
+/// Digits and dots only: meant as an IPv4 address, never as a name.
+fn looks_numeric(host: &str) -> bool {
+    !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+}
+
+/// RFC 1123 2.1, and underscores, which some sites use.
+fn is_host_name(host: &str) -> bool {
+    let label = |label: &str| {
+        let plain = label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+        (1..=63).contains(&label.len()) && plain && !label.starts_with('-')
+    };
+    host.len() <= 253 && host.strip_suffix('.').unwrap_or(host).split('.').all(label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn listen_addresses() {
+        assert_eq!(listen("6000"), Ok("[::]:6000".parse().unwrap()));
+        assert_eq!(listen("10.0.0.1:6000"), Ok("10.0.0.1:6000".parse().unwrap()));
+        assert_eq!(listen("[::1]:6000"), Ok("[::1]:6000".parse().unwrap()));
+        for bad in ["", ":", "0", "65536", "1.2.3.4", "::1:6000", "[::1]", "host:6000", ":6000", "*:6000", "1.2.3:6000"]
+        {
+            assert!(listen(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn next_hops() {
+        let hop = |host: &str, port| Ok(NextHop { host: host.into(), port });
+        assert_eq!(next_hop("b.example.com:22"), hop("b.example.com", 22));
+        assert_eq!(next_hop("[2001:db8::0:1]:22"), hop("2001:db8::1", 22));
+        assert_eq!(next_hop("10.20.20.20:22"), hop("10.20.20.20", 22));
+        for bad in
+            ["", "b", "b:", ":22", "b:ssh", "b:0", "10.0.0.300:22", "0.0.0.0:22", "tcp://b:22", "TCP4:b:22", "b:+22"]
+        {
+            assert!(next_hop(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn networks() {
+        assert_eq!(network("10.0.0.0/8"), Ok("10.0.0.0/8".parse().unwrap()));
+        assert_eq!(network("10.1.2.3"), Ok("10.1.2.3/32".parse().unwrap()));
+        assert_eq!(network("2001:db8::/32"), Ok("2001:db8::/32".parse().unwrap()));
+        assert!(network("10.10.10.5/24").unwrap_err().contains("write \"10.10.10.0/24\""));
+        assert!(network("10.10.10.5/255.255.255.0").unwrap_err().contains("write \"10.10.10.0/24\""));
+        assert!(network("::ffff:10.0.0.0/104").unwrap_err().contains("write \"10.0.0.0/8\""));
+        for bad in ["", "/", "10.0.0.0/33", "10.0.0.0/", "::/129", "any", "host", "10.0.0.0/8/8", "10.0.0.300"] {
+            assert!(network(bad).is_err(), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "\\PC*") {
+            let _ = (listen(&text), next_hop(&text), network(&text), name(&text), policy(&text), max_flows(&text));
+            let _ = (connect_timeout(&text), drain_timeout(&text), source(&text), switch(&text));
+        }
+
+        #[test]
+        fn what_is_read_is_a_network_without_host_bits(text in "[0-9a-f:./]{1,20}") {
+            if let Ok(net) = network(&text) {
+                prop_assert_eq!(net.trunc(), net);
+            }
+        }
+    }
+}
