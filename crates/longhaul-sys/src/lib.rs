@@ -2,9 +2,10 @@
 //! belong together; none decides anything.
 //!
 //! [`splice`] moves bytes, [`sockopt`] is the table of socket options, [`tcp_info`] reads what the kernel knows of a
-//! connection, [`limits`] reads what a process may have. Every failure is a [`SysError`]: the call, its argument, the
+//! connection, [`limits`] reads what a process may have, [`activation`] takes the sockets that systemd opened. Every failure is a [`SysError`]: the call, its argument, the
 //! errno and a hint.
 
+pub mod activation;
 mod error;
 pub mod limits;
 pub mod sockopt;

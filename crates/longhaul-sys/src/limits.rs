@@ -23,7 +23,7 @@ pub fn open_descriptors() -> Result<usize> {
     let entries = std::fs::read_dir("/proc/self/fd").map_err(|err| SysError {
         call: "opendir(/proc/self/fd)".into(),
         errno: err.raw_os_error().unwrap_or(libc::EIO),
-        hint: "mount /proc",
+        hint: "mount /proc".into(),
     })?;
     Ok(entries.count().saturating_sub(1)) // the directory's own
 }
@@ -42,11 +42,6 @@ pub fn pipe_pages_soft() -> Option<u64> {
 pub fn tcp_buffer_maxima() -> Option<(u64, u64)> {
     let third = |name| sysctl(name)?.split_whitespace().nth(2)?.parse().ok();
     Some((third("net/ipv4/tcp_rmem")?, third("net/ipv4/tcp_wmem")?))
-}
-
-/// Whether this kernel offers the congestion control `name` now, or would after loading its module.
-pub fn congestion_offered(name: &str) -> bool {
-    sysctl("net/ipv4/tcp_available_congestion_control").is_some_and(|list| list.split_whitespace().any(|n| n == name))
 }
 
 /// Whether the effective set of this process has the capability `number` (capabilities(7)).
@@ -77,6 +72,5 @@ mod tests {
         assert!(raise_nofile().unwrap() >= before as u64);
         let (rmem, wmem) = tcp_buffer_maxima().unwrap();
         assert!(rmem > 4096 && wmem > 4096);
-        assert!(congestion_offered("reno") && !congestion_offered("no-such-algorithm"));
     }
 }

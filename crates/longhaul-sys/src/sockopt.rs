@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
-pub use raw::{Opt, congestion_controls};
+pub use raw::{Opt, congestion_controls, set_bind_address_no_port};
 pub use table::ROWS;
 
 /// What an option's value is measured in; decides how it is read from a config file and how it is printed.
@@ -178,6 +178,20 @@ impl Leg {
             Leg::Dial => "dial",
         }
     }
+
+    /// The flow's other leg.
+    pub fn other(self) -> Leg {
+        match self {
+            Leg::Accept => Leg::Dial,
+            Leg::Dial => Leg::Accept,
+        }
+    }
+}
+
+impl fmt::Display for Leg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 impl Setting {
@@ -186,7 +200,7 @@ impl Setting {
     /// # Errors
     /// The kernel refused to set or to tell it; the hint says what would help.
     pub fn apply(&self, socket: BorrowedFd<'_>) -> Result<Option<Mismatch>> {
-        self.tell(socket).map_err(|err| self.remedied(err))?;
+        self.tell(socket)?;
         let got = match self.row.read(socket)? {
             Some(got) if !(self.row.agrees)(&self.value, &got) => got,
             _ => return Ok(None),
@@ -194,12 +208,17 @@ impl Setting {
         Ok(Some(Mismatch { key: self.row.key, asked: self.value.clone(), got }))
     }
 
-    fn tell(&self, socket: BorrowedFd<'_>) -> Result<()> {
-        match self.row.kernel {
+    /// Sets the option on `socket` without reading it back: for every connection after the first of its kind.
+    ///
+    /// # Errors
+    /// The kernel refused; the hint says what would help.
+    pub fn tell(&self, socket: BorrowedFd<'_>) -> Result<()> {
+        let told = match self.row.kernel {
             Kernel::Int(opt) => raw::set(socket, opt, &self.value),
             Kernel::Calls { set, .. } => set(socket, &self.value),
             Kernel::Nothing => Ok(()),
-        }
+        };
+        told.map_err(|err| self.remedied(err))
     }
 
     /// `err` with what to do about it, unless it says so already.

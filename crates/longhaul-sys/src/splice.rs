@@ -7,17 +7,15 @@
 //! - `SPLICE_F_MORE` on the last bytes corks the socket and costs 200 ms: it is never set. Within one call the kernel
 //!   sets MSG_MORE itself on all but the last piece (fs/splice.c, splice_to_socket).
 //! - `SPLICE_F_NONBLOCK` is about the pipe only: a socket that shall not block has to be O_NONBLOCK itself.
-//! - A length above `i32::MAX` pages is refused by newer kernels: [`MAX_SPLICE`] stays far below.
+//! - A length near `usize::MAX` is refused by newer kernels, so the caller says how much it wants.
 //! - Urgent data stops splice for good (net/ipv4/tcp.c, tcp_read_sock breaks at `urg_data`): [`urgent_byte`] steps over.
 
 use crate::{Result, SysError};
 use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
 use rustix::pipe::{PipeFlags, SpliceFlags};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-
-/// The most bytes that one call may move; the pipe's slots end it long before.
-pub const MAX_SPLICE: usize = 1 << 28;
 
 /// A pipe, both ends. Empty when it is made; who uses it keeps count of the bytes in it.
 #[derive(Debug)]
@@ -56,12 +54,13 @@ impl Pipe {
         Ok(())
     }
 
-    /// Moves what `socket` has into this pipe, which must be empty. `Ok(0)` is the end of the stream.
+    /// Moves what `socket` has, and no more than `most` bytes, into this pipe, which must be empty. `Ok(0)` is the end
+    /// of the stream.
     ///
     /// # Errors
     /// `WouldBlock`: the socket is empty. EINVAL: the socket cannot splice. Else the socket's error (ECONNRESET, ...).
-    pub fn fill_from(&self, socket: impl AsFd) -> io::Result<usize> {
-        splice(socket.as_fd(), self.writer.as_fd(), MAX_SPLICE)
+    pub fn fill_from(&self, socket: impl AsFd, most: usize) -> io::Result<usize> {
+        splice(socket.as_fd(), self.writer.as_fd(), most)
     }
 
     /// Moves up to `bytes` from this pipe into `socket`; what it did not take stays in the pipe.
@@ -86,8 +85,34 @@ pub fn urgent_byte(socket: BorrowedFd<'_>) -> io::Result<Option<u8>> {
         return Ok(None);
     }
     let mut byte = [0u8; 1];
-    let (got, _) = rustix::net::recv(socket, &mut byte[..], rustix::net::RecvFlags::DONTWAIT)?;
-    Ok((got == 1).then_some(byte[0]))
+    Ok((receive(socket, &mut byte)? == 1).then_some(byte[0]))
+}
+
+/// Reads into `bytes` what `socket` has, by copying. `Ok(0)` is the end of the stream.
+///
+/// # Errors
+/// `WouldBlock`: the socket is empty. Else the socket's error.
+pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match rustix::net::recv(&socket, &mut *bytes, RecvFlags::DONTWAIT) {
+            Err(Errno::INTR) => {}
+            done => return Ok(done?.0),
+        }
+    }
+}
+
+/// Writes of `bytes` what `socket` takes, by copying; the byte of an urgent message goes out as `urgent` (tcp(7)).
+///
+/// # Errors
+/// `WouldBlock`: the send buffer is full. Else the socket's error; EPIPE comes without SIGPIPE.
+pub fn send(socket: impl AsFd, bytes: &[u8], urgent: bool) -> io::Result<usize> {
+    let urgent = if urgent { SendFlags::OOB } else { SendFlags::empty() };
+    loop {
+        match rustix::net::send(&socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL | urgent) {
+            Err(Errno::INTR) => {}
+            done => return Ok(done?),
+        }
+    }
 }
 
 fn splice(from: BorrowedFd<'_>, to: BorrowedFd<'_>, bytes: usize) -> io::Result<usize> {
@@ -122,19 +147,19 @@ mod tests {
         let (mut receiver, sink) = connected();
         sender.write_all(b"hello").unwrap();
         let pipe = Pipe::new().unwrap();
-        assert_eq!(pipe.fill_from(&source).unwrap(), 5);
+        assert_eq!(pipe.fill_from(&source, 1 << 16).unwrap(), 5);
         assert_eq!(pipe.drain_into(&sink, 5).unwrap(), 5);
         let mut got = [0; 5];
         receiver.read_exact(&mut got).unwrap();
         assert_eq!(&got, b"hello");
         drop(sender);
-        assert_eq!(pipe.fill_from(&source).unwrap(), 0);
+        assert_eq!(pipe.fill_from(&source, 1 << 16).unwrap(), 0);
     }
 
     #[test]
     fn an_empty_socket_is_would_block() {
         let (_sender, source) = connected();
-        let err = Pipe::new().unwrap().fill_from(&source).unwrap_err();
+        let err = Pipe::new().unwrap().fill_from(&source, 1 << 16).unwrap_err();
         assert_eq!(err.kind(), io::ErrorKind::WouldBlock);
     }
 
@@ -146,10 +171,14 @@ mod tests {
         rustix::net::send(&sender, b"!", rustix::net::SendFlags::OOB).unwrap();
         (&sender).write_all(b"cd").unwrap();
         let pipe = Pipe::new().unwrap();
-        assert_eq!(pipe.fill_from(&source).unwrap(), 2);
-        assert_eq!(pipe.fill_from(&source).unwrap_err().kind(), io::ErrorKind::WouldBlock, "splice stops at the mark");
+        assert_eq!(pipe.fill_from(&source, 1 << 16).unwrap(), 2);
+        assert_eq!(
+            pipe.fill_from(&source, 1 << 16).unwrap_err().kind(),
+            io::ErrorKind::WouldBlock,
+            "splice stops at the mark"
+        );
         assert_eq!(urgent_byte(source.as_fd()).unwrap(), Some(b'!'));
         assert_eq!(urgent_byte(source.as_fd()).unwrap(), None);
-        assert_eq!(Pipe::new().unwrap().fill_from(&source).unwrap(), 2);
+        assert_eq!(Pipe::new().unwrap().fill_from(&source, 1 << 16).unwrap(), 2);
     }
 }

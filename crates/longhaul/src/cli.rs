@@ -10,6 +10,7 @@ mod relay;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use longhaul::config::{self, Config};
+use longhaul::daemon;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -87,9 +88,13 @@ pub(crate) fn main() -> ExitCode {
 /// Carries the tunnels of `config` until it is told to end. `file` is what SIGHUP reads again.
 fn serve(config: Config, file: Option<PathBuf>, logs: logs::Flags) -> ExitCode {
     logs.start();
-    let _ = (config, file);
-    complain(&["error: this build has no relay".into()]);
-    ExitCode::FAILURE
+    match daemon::run(config, file) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(err) => {
+            complain(&[format!("error: {err}")]);
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Says `lines` on stderr: wrong usage or configuration.

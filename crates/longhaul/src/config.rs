@@ -35,7 +35,7 @@ pub struct Config {
 }
 
 /// A listener and where its connections go.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Tunnel {
     /// What logs and metrics call it.
     pub name: String,

@@ -6,5 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod daemon;
 pub mod options;
+pub mod relay;
 mod suggest;

@@ -16,6 +16,12 @@ pub struct Policy {
     pub order: fn(count: usize) -> Vec<usize>,
 }
 
+impl PartialEq for Policy {
+    fn eq(&self, other: &Policy) -> bool {
+        self.name == other.name
+    }
+}
+
 /// Every policy; the first is the default.
 pub static POLICIES: &[Policy] = &[in_order::POLICY];
 

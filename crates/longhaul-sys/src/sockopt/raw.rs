@@ -23,6 +23,16 @@ pub fn congestion_controls(list: &str) -> Option<String> {
     Some(text.trim().to_string())
 }
 
+/// Lets bind(2) to an address leave the port to connect(2), which may then use one port for many peers
+/// (ip(7) IP_BIND_ADDRESS_NO_PORT). Not a row: it is how a source address is used, not a choice.
+///
+/// # Errors
+/// ENOPROTOOPT before kernel 4.2.
+pub fn set_bind_address_no_port(fd: BorrowedFd<'_>) -> Result<()> {
+    let opt = Opt { level: libc::IPPROTO_IP, number: libc::IP_BIND_ADDRESS_NO_PORT, name: "IP_BIND_ADDRESS_NO_PORT" };
+    set(fd, opt, &Value::Switch(true))
+}
+
 /// Sets an int option; `true` is 1.
 pub(super) fn set(fd: BorrowedFd<'_>, opt: Opt, value: &Value) -> Result<()> {
     let number = match value {

@@ -1,0 +1,30 @@
+//! Sockets that systemd has opened for us: sd_listen_fds(3), socket activation.
+
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// The sockets that were passed to this process, from descriptor 3 on; none at the second call, or when LISTEN_PID names
+/// another process.
+pub fn sockets() -> Vec<OwnedFd> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
+    if number("LISTEN_PID") != Some(std::process::id()) || TAKEN.swap(true, Relaxed) {
+        return Vec::new();
+    }
+    let count = number("LISTEN_FDS").unwrap_or(0).min(MOST) as RawFd;
+    (FIRST..FIRST + count).filter_map(adopt).collect()
+}
+
+/// Owns descriptor `fd` when it is open, and closes it on exec as systemd does not.
+fn adopt(fd: RawFd) -> Option<OwnedFd> {
+    // SAFETY: fcntl on a number that may not be open fails with EBADF and changes nothing.
+    let done = unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+    // SAFETY: it is open, and by the protocol it is ours: systemd opened it for this very process (LISTEN_PID) before it
+    // started, nothing else here knows its number, and `TAKEN` lets this happen once.
+    (done == 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// SD_LISTEN_FDS_START (sd_listen_fds(3)).
+const FIRST: RawFd = 3;
+/// More than any unit passes.
+const MOST: u32 = 1024;

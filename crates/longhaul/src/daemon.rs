@@ -1,0 +1,259 @@
+//! The process around the tunnels: start, reload on SIGHUP, counters on SIGUSR1, drain on SIGTERM, and what systemd wants
+//! to be told.
+//!
+//! A reload builds all that is new before it touches anything that is old. So a bad file, or a port that is in use, is
+//! refused whole, and live flows are not touched in either case.
+
+use crate::config::{self, Config, Tunnel};
+use crate::relay::{BindError, Handle, Listener, Relay};
+use longhaul_sys::{activation, limits};
+use sd_notify::NotifyState;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+use tokio::time::{Instant, interval, sleep_until, timeout};
+use tracing::{error, info, warn};
+
+/// Why the daemon did not start.
+#[derive(Debug)]
+pub enum StartError {
+    /// A tunnel cannot listen, or the kernel refused one of its options.
+    Bind(BindError),
+    /// Something else that the process needs; the text says what.
+    Process(String),
+}
+
+/// Carries the tunnels of `config` until SIGTERM or SIGINT has drained them. SIGHUP reads `file` again.
+///
+/// # Errors
+/// Nothing was started.
+pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), StartError> {
+    let process = |what: &'static str| move |err: &dyn fmt::Display| StartError::Process(format!("{what}: {err}"));
+    let nofile = limits::raise_nofile().map_err(|err| process("descriptors")(&err))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("longhaul")
+        .build()
+        .map_err(|err| process("cannot start threads")(&err))?;
+    let open = limits::open_descriptors().map_err(|err| process("descriptors")(&err))?;
+    let nofile = usize::try_from(nofile).unwrap_or(usize::MAX);
+    let relay = Relay::new(nofile.saturating_sub(open + 2 * config.tunnels.len() + HEADROOM));
+    info!(nofile, most_flows = relay.most_flows(), most_pipes = relay.most_pipes(), "limits");
+    runtime.block_on(async {
+        let mut daemon = Daemon { relay, file, running: BTreeMap::new(), drain_timeout: None };
+        daemon.apply(config, activation::sockets()).map_err(StartError::Bind)?;
+        daemon.serve().await.map_err(|err| process("signals")(&err))
+    })
+}
+
+struct Daemon {
+    relay: Arc<Relay>,
+    file: Option<PathBuf>,
+    running: BTreeMap<String, Running>,
+    drain_timeout: Option<Duration>,
+}
+
+/// A tunnel that is served. Dropping it ends the serving, not the flows.
+struct Running {
+    tunnel: watch::Sender<Arc<Tunnel>>,
+    handle: Handle,
+}
+
+/// What a reload is going to do with one tunnel.
+enum Change {
+    /// Its listener stays; the next connection sees the new settings.
+    Keep(Tunnel),
+    /// It gets a new listener.
+    Listen(Tunnel, Listener, Handle),
+}
+
+impl Daemon {
+    /// Makes what runs what `config` says. All or nothing.
+    fn apply(&mut self, config: Config, mut passed: Vec<OwnedFd>) -> Result<(), BindError> {
+        let changes: Vec<Change> =
+            config.tunnels.into_iter().map(|tunnel| self.plan(tunnel, &mut passed)).collect::<Result<_, _>>()?;
+        if !passed.is_empty() {
+            warn!(sockets = passed.len(), "sockets from systemd fit no tunnel's `listen` and are closed");
+        }
+        self.drain_timeout = config.drain_timeout;
+        let mut before = std::mem::take(&mut self.running);
+        for change in changes {
+            let (name, running) = match change {
+                Change::Keep(tunnel) => match before.remove(&tunnel.name) {
+                    Some(running) => (tunnel.name.clone(), running.update(tunnel)),
+                    None => continue, // `plan` keeps only what runs
+                },
+                Change::Listen(tunnel, listener, handle) => (tunnel.name.clone(), self.start(tunnel, listener, handle)),
+            };
+            self.running.insert(name, running);
+        }
+        for name in before.keys() {
+            info!(tunnel = %name, "tunnel removed; its flows go on");
+        }
+        Ok(())
+    }
+
+    fn plan(&self, tunnel: Tunnel, passed: &mut Vec<OwnedFd>) -> Result<Change, BindError> {
+        if self.running.get(&tunnel.name).is_some_and(|old| old.listens_alike(&tunnel)) {
+            Listener::rehearse(&tunnel)?;
+            return Ok(Change::Keep(tunnel));
+        }
+        let position = passed.iter().position(|socket| {
+            let address = socket2::SockRef::from(socket).local_addr().ok();
+            address.and_then(|address| address.as_socket()) == Some(tunnel.listen)
+        });
+        let here = self.running.values().find(|old| old.tunnel.borrow().listen == tunnel.listen);
+        let listener = match (position, here) {
+            (Some(position), _) => Listener::adopt(&tunnel, passed.remove(position))?,
+            (None, Some(old)) => Listener::replace(&tunnel, &old.handle)?,
+            (None, None) => Listener::bind(&tunnel)?,
+        };
+        let handle = listener.handle(&tunnel)?;
+        Ok(Change::Listen(tunnel, listener, handle))
+    }
+
+    fn start(&self, tunnel: Tunnel, listener: Listener, handle: Handle) -> Running {
+        let to: Vec<String> = tunnel.to.iter().map(ToString::to_string).collect();
+        info!(tunnel = %tunnel.name, listen = %tunnel.listen, to = %to.join(","), "listening");
+        let (sender, receiver) = watch::channel(Arc::new(tunnel));
+        tokio::spawn(listener.serve(self.relay.clone(), receiver));
+        Running { tunnel: sender, handle }
+    }
+
+    /// Until SIGTERM or SIGINT; then drains.
+    async fn serve(&mut self) -> io::Result<()> {
+        let mut reload = signal(SignalKind::hangup())?;
+        let mut report = signal(SignalKind::user_defined1())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        tokio::spawn(watchdog());
+        tell(&[NotifyState::Ready]);
+        loop {
+            // Every arm is a receiver that keeps what it has not given: dropping it loses nothing.
+            tokio::select! {
+                _ = reload.recv() => self.reload(),
+                _ = report.recv() => info!("counters {}", self.relay.counters.line()),
+                _ = terminate.recv() => break,
+                _ = interrupt.recv() => break,
+            }
+        }
+        self.drain(terminate, interrupt).await;
+        info!("counters {}", self.relay.counters.line());
+        Ok(())
+    }
+
+    /// Reads the file again. What is wrong with it goes to the log, and nothing changes.
+    fn reload(&mut self) {
+        let Some(file) = &self.file else {
+            warn!("SIGHUP: nothing to reload, for the tunnel was told on the command line");
+            return;
+        };
+        // RELOADING wants the time, or systemd waits for it (sd_notify(3), Type=notify-reload).
+        if let Ok(now) = NotifyState::monotonic_usec_now() {
+            tell(&[NotifyState::Reloading, now]);
+        }
+        match config::load(file) {
+            Ok(loaded) => {
+                loaded.warnings.iter().for_each(|line| warn!("{line}"));
+                match self.apply(loaded.config, Vec::new()) {
+                    Ok(()) => info!(tunnels = self.running.len(), "reloaded"),
+                    Err(err) => error!(%err, "reload refused, the old configuration stays"),
+                }
+            }
+            Err(refused) => {
+                refused.lines.iter().for_each(|line| error!("{line}"));
+                error!("reload refused, the old configuration stays");
+            }
+        }
+        tell(&[NotifyState::Ready]);
+    }
+
+    /// Stops listening and waits for the flows to end; a second signal or the drain timeout cuts them.
+    async fn drain(&mut self, mut terminate: Signal, mut interrupt: Signal) {
+        tell(&[NotifyState::Stopping]);
+        self.running.clear();
+        let flows = || self.relay.counters.flows_now.load(Relaxed);
+        info!(flows = flows(), drain_timeout = ?self.drain_timeout, "draining: no new connections; a second signal cuts the flows");
+        let deadline = self.drain_timeout.map(|wait| Instant::now() + wait);
+        let mut tick = interval(STILL_DRAINING);
+        tick.tick().await;
+        loop {
+            // Every arm may be dropped: `ended` only waits, the others keep what they have not given.
+            tokio::select! {
+                () = self.relay.ended() => return,
+                _ = tick.tick() => {
+                    tell(&[NotifyState::Status(&format!("draining, {} flows left", flows()))]);
+                    info!(flows = flows(), "still draining");
+                }
+                _ = terminate.recv() => break,
+                _ = interrupt.recv() => break,
+                () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => break,
+            }
+        }
+        warn!(flows = flows(), "cutting the flows that are left with RST");
+        self.relay.cut();
+        if timeout(CUT_WITHIN, self.relay.ended()).await.is_err() {
+            error!(flows = flows(), "flows did not end; exiting resets them");
+        }
+    }
+}
+
+impl Running {
+    fn listens_alike(&self, tunnel: &Tunnel) -> bool {
+        let old = self.tunnel.borrow();
+        old.listen == tunnel.listen && old.accept == tunnel.accept
+    }
+
+    fn update(self, tunnel: Tunnel) -> Running {
+        if **self.tunnel.borrow() != tunnel {
+            info!(tunnel = %tunnel.name, "tunnel changed; its flows keep what they began with");
+            self.tunnel.send_replace(Arc::new(tunnel));
+        }
+        self
+    }
+}
+
+/// Tells systemd's watchdog twice in its time that the runtime still runs (sd_watchdog_enabled(3)).
+async fn watchdog() {
+    let mut usec = 0;
+    if sd_notify::watchdog_enabled(false, &mut usec) {
+        let mut tick = interval(Duration::from_micros(usec / 2).max(Duration::from_millis(1)));
+        loop {
+            tick.tick().await;
+            tell(&[NotifyState::Watchdog]);
+        }
+    }
+}
+
+/// Tells systemd, when it is there.
+fn tell(state: &[NotifyState<'_>]) {
+    if let Err(err) = sd_notify::notify(false, state) {
+        warn!(%err, "cannot tell systemd");
+    }
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Bind(err) => write!(f, "{err}"),
+            StartError::Process(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// Descriptors for what is neither flow nor pipe: a resolver's sockets and files on a few threads at once, the log, a
+/// tunnel that a reload adds.
+const HEADROOM: usize = 24;
+/// How often a drain says how many flows are left.
+const STILL_DRAINING: Duration = Duration::from_secs(10);
+/// How long flows that were cut have for closing their sockets.
+const CUT_WITHIN: Duration = Duration::from_secs(5);

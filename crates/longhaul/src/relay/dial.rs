@@ -1,0 +1,82 @@
+//! Dialling: the next hops in the policy's order, the addresses of each in the resolver's order, until one answers.
+
+use super::leg::{self, failed};
+use crate::config::{NextHop, Tunnel};
+use socket2::{SockAddr, Socket};
+use std::fmt::Write;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use tokio::net::{TcpSocket, TcpStream, lookup_host};
+use tokio::time::timeout;
+
+/// A connection that was made.
+pub(super) struct Dialled {
+    pub(super) stream: TcpStream,
+    pub(super) next_hop: NextHop,
+    pub(super) address: SocketAddr,
+}
+
+/// Dials `tunnel`'s next hops until one answers.
+///
+/// # Errors
+/// A line with every address that was tried and what it said.
+pub(super) async fn dial(tunnel: &Tunnel) -> Result<Dialled, String> {
+    let mut said = String::new();
+    for index in (tunnel.policy.order)(tunnel.to.len()) {
+        let next_hop = &tunnel.to[index];
+        match resolve(next_hop).await {
+            Err(err) => note(&mut said, &next_hop.to_string(), &format!("cannot be resolved: {err}")),
+            Ok(addresses) => {
+                for address in addresses {
+                    match connect(tunnel, address).await {
+                        Ok(stream) => return Ok(Dialled { stream, next_hop: next_hop.clone(), address }),
+                        Err(why) => note(&mut said, &address.to_string(), &why),
+                    }
+                }
+            }
+        }
+    }
+    Err(said)
+}
+
+/// The addresses of `next_hop` now. A name is looked up each time, by getaddrinfo(3) on a thread that carries no bytes.
+async fn resolve(next_hop: &NextHop) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = next_hop.host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, next_hop.port)]);
+    }
+    Ok(lookup_host((next_hop.host.as_str(), next_hop.port)).await?.collect())
+}
+
+async fn connect(tunnel: &Tunnel, address: SocketAddr) -> Result<TcpStream, String> {
+    let socket = leg::open(&address, &tunnel.dial).map_err(|err| err.to_string())?;
+    if let Some(source) = tunnel.source {
+        bind(&socket, source, address)?;
+    }
+    let connecting = TcpSocket::from_std_stream(socket.into()).connect(address);
+    match timeout(tunnel.connect_timeout, connecting).await {
+        Ok(Ok(stream)) => Ok(stream),
+        Ok(Err(err)) => Err(failed("connect", &err).to_string()),
+        Err(_) => Err(format!("connect: no answer in {:?}", tunnel.connect_timeout)),
+    }
+}
+
+/// Binds to `source` and leaves the port to connect(2), which may then use one port for many next hops
+/// (ip(7) IP_BIND_ADDRESS_NO_PORT).
+fn bind(socket: &Socket, source: IpAddr, address: SocketAddr) -> Result<(), String> {
+    if source.is_ipv4() != address.is_ipv4() {
+        return Err(format!("cannot be dialled from source {source}: the other IP version"));
+    }
+    // Not fatal: without it the port is chosen now, from a smaller set.
+    let _ = longhaul_sys::sockopt::set_bind_address_no_port(socket.as_fd());
+    socket.bind(&SockAddr::from(SocketAddr::new(source, 0))).map_err(|err| {
+        let hint = if err.kind() == io::ErrorKind::AddrNotAvailable { " (not an address of this host)" } else { "" };
+        format!("{}{hint}", failed(format!("bind({source})"), &err))
+    })
+}
+
+fn note(said: &mut String, what: &str, why: &str) {
+    let comma = if said.is_empty() { "" } else { "; " };
+    // Writing to a String cannot fail.
+    let _ = write!(said, "{comma}{what}: {why}");
+}

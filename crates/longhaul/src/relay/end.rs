@@ -1,0 +1,167 @@
+//! How a flow ended: bytes each way, the reason, and one line in the log with everything that the kernel knows of both
+//! legs. A flow's end is never a bare error: its bytes survive it.
+
+use super::Tally;
+use crate::config::NextHop;
+use longhaul_sys::sockopt::Leg;
+use longhaul_sys::tcp_info::{self, TcpInfo};
+use longhaul_sys::{errno_text, limits};
+use std::fmt;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tracing::{info, warn};
+
+/// The leg that a flow broke on, and the errno.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Broken {
+    pub(super) leg: Leg,
+    pub(super) errno: i32,
+}
+
+impl Broken {
+    /// Not an errno: `linger-half-open` ran out.
+    pub(super) const HALF_OPEN: i32 = -1;
+}
+
+/// Why a flow ended. Everything but [`Finished`](How::Finished) is RST on both legs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// Both directions ended with FIN, and the peers acknowledged every byte.
+    Finished,
+    /// The leg was reset by its peer, so the other was reset too.
+    Reset(Leg),
+    /// The leg's peer did not answer any more: keepalive, user-timeout or retransmission gave up.
+    TimedOut(Leg),
+    /// The leg failed with another errno.
+    Failed(Leg, i32),
+    /// No next hop answered.
+    DialFailed,
+    /// `linger-half-open` ran out.
+    HalfOpenTooLong,
+    /// longhaul ended it: drain timeout, second SIGTERM, or exit.
+    Cut,
+}
+
+impl From<Broken> for How {
+    fn from(broken: Broken) -> How {
+        match broken.errno {
+            Broken::HALF_OPEN => How::HalfOpenTooLong,
+            // EPIPE: the reset came before our write, so write(2) tells it this way (tcp(7)).
+            libc::ECONNRESET | libc::EPIPE | libc::ENOTCONN => How::Reset(broken.leg),
+            libc::ETIMEDOUT => How::TimedOut(broken.leg),
+            errno => How::Failed(broken.leg, errno),
+        }
+    }
+}
+
+impl fmt::Display for How {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            How::Finished => f.write_str("finished"),
+            How::Reset(leg) => write!(f, "reset by the {leg} leg"),
+            How::TimedOut(leg) => write!(f, "{leg} leg timed out"),
+            How::Failed(leg, errno) => write!(f, "{leg} leg failed: {}", errno_text(*errno)),
+            How::DialFailed => f.write_str("dial failed"),
+            How::HalfOpenTooLong => f.write_str("half-open too long"),
+            How::Cut => f.write_str("cut by drain or exit"),
+        }
+    }
+}
+
+/// A flow that is over.
+#[derive(Clone, Debug)]
+pub struct FlowEnd {
+    /// The flow's number in this process.
+    pub flow: u64,
+    /// Its tunnel.
+    pub tunnel: String,
+    /// Who connected to us.
+    pub peer: SocketAddr,
+    /// Where we dialled: the next hop as configured and the address that answered.
+    pub dialled: Option<(NextHop, SocketAddr)>,
+    /// What it carried.
+    pub tally: Tally,
+    /// From accept to end.
+    pub took: Duration,
+    /// Why it ended.
+    pub how: How,
+}
+
+impl FlowEnd {
+    /// Writes the flow's one line, with what the kernel knows of the legs.
+    pub(super) fn log(&self, accept: &LegEnd, dial: &LegEnd) {
+        let (next_hop, address) = match &self.dialled {
+            Some((hop, address)) => (hop.to_string(), address.to_string()),
+            None => (String::new(), String::new()),
+        };
+        info!(
+            flow = self.flow,
+            tunnel = %self.tunnel,
+            peer = %self.peer,
+            next_hop = %next_hop,
+            next_hop_address = %address,
+            up_bytes = self.tally.up,
+            down_bytes = self.tally.down,
+            seconds = self.took.as_millis() as f64 / 1e3,
+            how = %self.how,
+            accept_rtt_ms = accept.rtt_ms(),
+            accept_retrans_bytes = accept.info.bytes_retrans,
+            accept_delivery_mbytes_per_s = accept.delivery(),
+            accept_congestion = %accept.congestion,
+            dial_rtt_ms = dial.rtt_ms(),
+            dial_retrans_bytes = dial.info.bytes_retrans,
+            dial_delivery_mbytes_per_s = dial.delivery(),
+            dial_congestion = %dial.congestion,
+            "flow ended"
+        );
+    }
+}
+
+/// What the kernel says of a leg at its end; empty when there was none.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LegEnd {
+    info: TcpInfo,
+    congestion: String,
+}
+
+impl LegEnd {
+    pub(super) fn of(socket: &TcpStream) -> LegEnd {
+        LegEnd {
+            info: TcpInfo::of(socket.as_fd()).unwrap_or_default(),
+            congestion: tcp_info::congestion(socket.as_fd()).unwrap_or_default(),
+        }
+    }
+
+    /// Says which sysctl held a long path back, when one did: the measured form of comparing buffers with the BDP.
+    /// `true` when it said something.
+    pub(super) fn warn_if_buffers_limit(&self, tunnel: &str, leg: Leg) -> bool {
+        let share = |part: Duration| part.as_secs_f64() / self.info.busy_time.as_secs_f64().max(1.0);
+        let rtt = self.info.rtt.as_secs_f64();
+        let (Some((_, wmem)), true) = (limits::tcp_buffer_maxima(), self.info.rtt >= super::leg::WAN_RTT) else {
+            return false;
+        };
+        let reach = |bytes: u64| format!("{:.1} MB/s", bytes as f64 / rtt / 1e6);
+        // NDT's threshold for "limited by" (RFC 4898 counters): 15 % of the busy time.
+        if share(self.info.sndbuf_limited) >= 0.15 {
+            warn!(tunnel, %leg, rtt_ms = self.rtt_ms(), tcp_wmem_max = wmem, at_most = %reach(wmem),
+                "our send buffer limits this path: raise the third number of net.ipv4.tcp_wmem (twice rate x RTT)");
+        } else if share(self.info.rwnd_limited) >= 0.15 {
+            warn!(tunnel, %leg, rtt_ms = self.rtt_ms(), peer_window = self.info.snd_wnd, at_most = %reach(self.info.snd_wnd.into()),
+                "the peer's receive window limits this path: raise the third number of net.ipv4.tcp_rmem there (twice rate x RTT)");
+        } else {
+            return false;
+        }
+        true
+    }
+
+    fn rtt_ms(&self) -> f64 {
+        self.info.rtt.as_micros() as f64 / 1e3
+    }
+
+    /// The latest delivery rate in MB/s (10^6 bytes).
+    fn delivery(&self) -> f64 {
+        (self.info.delivery_rate / 1000) as f64 / 1e3
+    }
+}

@@ -1,0 +1,128 @@
+//! One flow, from the accepted connection to its end.
+
+use super::carry::{Carry, Tally};
+use super::end::{FlowEnd, How, LegEnd};
+use super::leg;
+use super::{Relay, dial};
+use crate::config::Tunnel;
+use longhaul_sys::sockopt::Leg;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+use tracing::{Level, enabled, warn};
+
+/// Flows below this end too soon for their congestion counters to mean anything.
+const WORTH_A_DIAGNOSIS: u64 = 10_000_000;
+
+/// Dials for the accepted connection, carries every byte, and logs how it ended. The dial starts before a byte is read.
+pub(super) async fn run(relay: Arc<Relay>, tunnel: Arc<Tunnel>, accept: TcpStream, peer: SocketAddr) {
+    let started = Instant::now();
+    relay.counters.accepted.fetch_add(1, Relaxed);
+    relay.counters.flows_now.fetch_add(1, Relaxed);
+    let mut end = FlowEnd {
+        flow: relay.next_flow.fetch_add(1, Relaxed),
+        tunnel: tunnel.name.clone(),
+        peer,
+        dialled: None,
+        tally: Tally::default(),
+        took: started.elapsed(),
+        how: How::Cut,
+    };
+    leg::connected(&relay, &tunnel, Leg::Accept, &accept);
+    // Boxed: the dial's many small states would otherwise be part of every idle flow.
+    let dial = match Box::pin(reach(&relay, &tunnel, &accept, &mut end)).await {
+        Ok(dial) => {
+            end.how = carry(&relay, &tunnel, &accept, &dial, &mut end.tally).await;
+            Some(dial)
+        }
+        Err(how) => {
+            end.how = how;
+            None
+        }
+    };
+    end.took = started.elapsed();
+    finish(&relay, &end, &accept, dial.as_ref());
+    if let (How::Finished, Some(dial)) = (end.how, &dial) {
+        leg::end_well(&accept);
+        leg::end_well(dial);
+    }
+    relay.counters.flows_now.fetch_sub(1, Relaxed);
+}
+
+/// Dials, unless the client gives up or the flow is cut before a next hop answers.
+async fn reach(relay: &Relay, tunnel: &Tunnel, accept: &TcpStream, end: &mut FlowEnd) -> Result<TcpStream, How> {
+    let mut cut = relay.cut.subscribe();
+    // Every arm may be dropped at any await: a dial that is not wanted any more is closed by being dropped.
+    let dialled = tokio::select! {
+        dialled = dial::dial(tunnel) => dialled,
+        _ = accept.ready(Interest::ERROR) => return Err(How::Reset(Leg::Accept)),
+        _ = cut.wait_for(|cut| *cut) => return Err(How::Cut),
+    };
+    match dialled {
+        Ok(dialled) => {
+            leg::connected(relay, tunnel, Leg::Dial, &dialled.stream);
+            end.dialled = Some((dialled.next_hop, dialled.address));
+            Ok(dialled.stream)
+        }
+        Err(why) => {
+            relay.counters.dials_failed.fetch_add(1, Relaxed);
+            warn!(flow = end.flow, tunnel = %tunnel.name, peer = %end.peer, %why, "dial failed");
+            Err(How::DialFailed)
+        }
+    }
+}
+
+/// Carries the flow until it ends or is cut.
+async fn carry(relay: &Relay, tunnel: &Tunnel, accept: &TcpStream, dial: &TcpStream, tally: &mut Tally) -> How {
+    let carry = Carry {
+        relay,
+        accept,
+        dial,
+        splice: tunnel.splice,
+        linger_half_open: (tunnel.accept.linger_half_open(), tunnel.dial.linger_half_open()),
+    };
+    let mut cut = relay.cut.subscribe();
+    // Dropping the carrying future keeps its tally; dropping the other arm loses nothing.
+    tokio::select! {
+        biased;
+        carried = carry.run(tally) => carried.map_or_else(How::from, |()| How::Finished),
+        _ = cut.wait_for(|cut| *cut) => How::Cut,
+    }
+}
+
+/// Counts and logs the end, while the sockets still know what they did.
+fn finish(relay: &Relay, end: &FlowEnd, accept: &TcpStream, dial: Option<&TcpStream>) {
+    let counters = &relay.counters;
+    let ending = if end.how == How::Finished { &counters.finished } else { &counters.reset };
+    ending.fetch_add(1, Relaxed);
+    counters.bytes_up.fetch_add(end.tally.up, Relaxed);
+    counters.bytes_down.fetch_add(end.tally.down, Relaxed);
+    if !enabled!(Level::INFO) {
+        return;
+    }
+    let (accept, dial) = (LegEnd::of(accept), dial.map(LegEnd::of).unwrap_or_default());
+    end.log(&accept, &dial);
+    if end.tally.up + end.tally.down > WORTH_A_DIAGNOSIS && relay.limit_log.pass(Instant::now()).is_some() {
+        dial.warn_if_buffers_limit(&end.tunnel, Leg::Dial);
+        accept.warn_if_buffers_limit(&end.tunnel, Leg::Accept);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size_of_future<A, B, C, D, F>(_: impl Fn(A, B, C, D) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// 4,000 idle flows have 3 KiB of user memory each; the task is the largest part of it.
+    #[test]
+    fn an_idle_flow_is_small() {
+        let size = size_of_future(run);
+        assert!(size <= 1400, "the future of a flow has grown to {size} bytes");
+    }
+}

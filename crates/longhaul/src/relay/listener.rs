@@ -1,0 +1,316 @@
+//! A tunnel's listener: permit, accept, allow-list, flow. It never dies: what accept(2) says is counted, waited out and
+//! tried again.
+
+use super::leg::{self, failed};
+use super::{Relay, flow};
+use crate::config::Tunnel;
+use longhaul_sys::SysError;
+use longhaul_sys::sockopt::{Leg, Mismatch};
+use socket2::{SockRef, Socket};
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
+use tokio::time::sleep;
+use tracing::{info, warn};
+
+/// A socket that listens for a tunnel, and the number of the tunnel's flows.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    gate: Arc<Gate>,
+}
+
+/// Why a tunnel cannot start.
+#[derive(Clone, Debug)]
+pub struct BindError {
+    /// The tunnel.
+    pub tunnel: String,
+    /// What was tried: the listener's address, or a leg's options.
+    pub what: String,
+    /// What the kernel said, with what to do about it.
+    pub err: SysError,
+}
+
+impl Listener {
+    /// Listens for `tunnel`, after trying the options of both legs. Options that the kernel changed are warned about.
+    ///
+    /// # Errors
+    /// The address cannot be listened on, or the kernel refused an option.
+    pub fn bind(tunnel: &Tunnel) -> Result<Listener, BindError> {
+        Listener::bind_with(tunnel, |_| Ok(()))
+    }
+
+    /// Tries the options of both legs on sockets that are thrown away.
+    ///
+    /// # Errors
+    /// The kernel refused an option.
+    pub fn rehearse(tunnel: &Tunnel) -> Result<(), BindError> {
+        for leg in Leg::ALL {
+            let mismatches = leg::rehearse(tunnel, leg, &tunnel.listen)
+                .map_err(|err| BindError::new(tunnel, format!("set the options of the {leg} leg"), err))?;
+            mismatches.iter().for_each(|mismatch| say(tunnel, leg, mismatch));
+        }
+        Ok(())
+    }
+
+    fn bind_with(tunnel: &Tunnel, prepare: Prepare) -> Result<Listener, BindError> {
+        Listener::rehearse(tunnel)?;
+        let bound = listen(tunnel, &tunnel.listen, prepare).or_else(|err| match (err.errno, tunnel.listen) {
+            // A host without IPv6: "every address" is then every IPv4 address.
+            (libc::EAFNOSUPPORT, SocketAddr::V6(any)) if any.ip().is_unspecified() => {
+                listen(tunnel, &SocketAddr::from((Ipv4Addr::UNSPECIFIED, any.port())), prepare)
+            }
+            _ => Err(err),
+        });
+        let socket = bound.map_err(|err| BindError::new(tunnel, format!("listen on {}", tunnel.listen), err))?;
+        Ok(Listener { socket, gate: Arc::default() })
+    }
+
+    /// Takes over a socket that already listens: systemd's. Options that must be set before listen(2) are the unit's.
+    ///
+    /// # Errors
+    /// The kernel refused an option, or the descriptor is no listening socket.
+    pub fn adopt(tunnel: &Tunnel, socket: OwnedFd) -> Result<Listener, BindError> {
+        let adopted = leg::dress(socket, &tunnel.accept).and_then(|socket| {
+            TcpListener::from_std(socket.into()).map_err(|err| failed("epoll_ctl(the socket from systemd)", &err))
+        });
+        let what = || format!("use the socket from systemd for {}", tunnel.listen);
+        let socket = adopted.map_err(|err| BindError::new(tunnel, what(), err))?;
+        Ok(Listener { socket, gate: Arc::default() })
+    }
+
+    /// Where it listens; the port that the kernel chose when 0 was asked for.
+    ///
+    /// # Errors
+    /// getsockname(2) failed.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// A second listener on the same address, for a tunnel whose listener's options have changed. Both listen until the
+    /// old one has stopped serving: no connection is refused in between.
+    ///
+    /// # Errors
+    /// As [`bind`](Listener::bind).
+    pub fn replace(tunnel: &Tunnel, old: &Handle) -> Result<Listener, BindError> {
+        // Set after bind, on a listening socket: from then on the kernel lets one of ours listen beside it (tried on
+        // 6.18). Without it the new one is refused, and the reload with it.
+        let _ = old.socket.set_reuse_port(true);
+        let mut listener = Listener::bind_with(tunnel, |socket| socket.set_reuse_port(true))?;
+        listener.gate = old.gate.clone();
+        Ok(listener)
+    }
+
+    /// What its owner keeps while it serves.
+    ///
+    /// # Errors
+    /// EMFILE.
+    pub fn handle(&self, tunnel: &Tunnel) -> Result<Handle, BindError> {
+        match SockRef::from(&self.socket).try_clone() {
+            Ok(socket) => Ok(Handle { socket, gate: self.gate.clone() }),
+            Err(err) => Err(BindError::new(tunnel, "hold its listener".into(), failed("dup", &err))),
+        }
+    }
+
+    /// Accepts until the sender of `tunnel` is gone, and then what the listen queue still holds. What `tunnel` says holds
+    /// for the next connection; live flows keep what they have.
+    pub async fn serve(self, relay: Arc<Relay>, mut tunnel: watch::Receiver<Arc<Tunnel>>) {
+        let current = tunnel.clone();
+        let mut pause = FIRST_PAUSE;
+        loop {
+            // `next` awaits only before it has a connection and after it has handed it over, so dropping it loses none.
+            tokio::select! {
+                biased;
+                () = stopped(&mut tunnel) => break,
+                () = self.next(&relay, &current, &mut pause) => {}
+            }
+        }
+        while let Ok(permit) = relay.permits.clone().try_acquire_owned() {
+            match poll_fn(|cx| Poll::Ready(self.socket.poll_accept(cx))).await {
+                Poll::Ready(Ok((accept, peer))) => self.start(&relay, &current, permit, accept, peer),
+                _ => break,
+            }
+        }
+    }
+
+    async fn next(&self, relay: &Arc<Relay>, tunnel: &watch::Receiver<Arc<Tunnel>>, pause: &mut Duration) {
+        // Before accept: a connection that we cannot carry stays in the listen queue, where it waits.
+        let Ok(permit) = relay.permits.clone().acquire_owned().await else { return };
+        self.gate.room(tunnel).await;
+        match self.socket.accept().await {
+            Ok((accept, peer)) => {
+                *pause = FIRST_PAUSE;
+                self.start(relay, tunnel, permit, accept, peer);
+            }
+            Err(err) if is_about_one_connection(&err) => {}
+            Err(err) => {
+                relay.counters.accept_errors.fetch_add(1, Relaxed);
+                if let Some(more) = relay.accept_log.pass(Instant::now()) {
+                    let err = failed("accept4", &err);
+                    warn!(%err, more, "cannot accept, trying again; EMFILE: raise RLIMIT_NOFILE, ENFILE: fs.file-max");
+                }
+                sleep(*pause).await;
+                *pause = (*pause * 2).min(LAST_PAUSE);
+            }
+        }
+    }
+
+    /// Starts the flow of an accepted connection, or resets it when its peer is not allowed: it has SO_LINGER 0 from its
+    /// listener, so dropping it is RST.
+    fn start(
+        &self,
+        relay: &Arc<Relay>,
+        tunnel: &watch::Receiver<Arc<Tunnel>>,
+        permit: OwnedSemaphorePermit,
+        accept: TcpStream,
+        peer: SocketAddr,
+    ) {
+        let tunnel = tunnel.borrow().clone();
+        if is_allowed(relay, &tunnel, peer) {
+            let (relay, inside) = (relay.clone(), self.gate.enter());
+            tokio::spawn(async move {
+                flow::run(relay, tunnel, accept, peer).await;
+                drop((permit, inside));
+            });
+        }
+    }
+}
+
+/// What the owner of a serving [`Listener`] keeps: enough to replace it.
+#[derive(Debug)]
+pub struct Handle {
+    socket: Socket,
+    gate: Arc<Gate>,
+}
+
+/// Waits until nobody can change the tunnel any more: it was removed, or the relay drains.
+async fn stopped(tunnel: &mut watch::Receiver<Arc<Tunnel>>) {
+    while tunnel.changed().await.is_ok() {}
+}
+
+/// How many flows a tunnel has, and a bell for when one ends.
+#[derive(Debug, Default)]
+struct Gate {
+    inside: AtomicUsize,
+    left: Notify,
+}
+
+impl Gate {
+    /// Waits until the tunnel may have another flow. Only its listener waits here, so one bell is enough.
+    async fn room(&self, tunnel: &watch::Receiver<Arc<Tunnel>>) {
+        let most = || tunnel.borrow().max_flows.unwrap_or(usize::MAX);
+        if self.inside.load(Relaxed) >= most() {
+            info!(tunnel = %tunnel.borrow().name, max_flows = most(), "tunnel is full: connections wait in the listen queue");
+        }
+        let mut changed = tunnel.clone();
+        while self.inside.load(Relaxed) >= most() {
+            // Both arms may be dropped: Notify keeps a bell that nobody heard, and `changed` only looks.
+            tokio::select! {
+                () = self.left.notified() => {}
+                _ = changed.changed() => {}
+            }
+        }
+    }
+
+    fn enter(self: &Arc<Gate>) -> Inside {
+        self.inside.fetch_add(1, Relaxed);
+        Inside(self.clone())
+    }
+}
+
+/// A flow that is inside.
+struct Inside(Arc<Gate>);
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.0.inside.fetch_sub(1, Relaxed);
+        self.0.left.notify_one();
+    }
+}
+
+/// What to do with a socket before bind(2).
+type Prepare = fn(&Socket) -> io::Result<()>;
+
+fn listen(tunnel: &Tunnel, address: &SocketAddr, prepare: Prepare) -> Result<TcpListener, SysError> {
+    let socket = leg::open(address, &tunnel.accept)?;
+    // A restart must not wait for TIME_WAIT (socket(7) SO_REUSEADDR). SO_REUSEPORT only to replace a listener of our own:
+    // it would let a second longhaul steal half of the connections.
+    socket.set_reuse_address(true).map_err(|err| failed("setsockopt(SO_REUSEADDR)", &err))?;
+    prepare(&socket).map_err(|err| failed("setsockopt(SO_REUSEPORT)", &err))?;
+    if address.is_ipv6() {
+        // `[::]` is every address, IPv4 too, whatever net.ipv6.bindv6only says.
+        let only = !address.ip().is_unspecified();
+        socket.set_only_v6(only).map_err(|err| failed("setsockopt(IPV6_V6ONLY)", &err))?;
+    }
+    socket.bind(&(*address).into()).map_err(|err| with_remedy(failed(format!("bind({address})"), &err), address))?;
+    socket.listen(BACKLOG).map_err(|err| with_remedy(failed(format!("listen({address})"), &err), address))?;
+    TcpListener::from_std(socket.into()).map_err(|err| failed("epoll_ctl", &err))
+}
+
+fn with_remedy(err: SysError, address: &SocketAddr) -> SysError {
+    let port = address.port();
+    match io::Error::from_raw_os_error(err.errno).kind() {
+        io::ErrorKind::AddrInUse => err.hint(format!("who has it: ss -ltnp 'sport = :{port}'")),
+        io::ErrorKind::PermissionDenied => err.hint("a port below 1024 needs CAP_NET_BIND_SERVICE"),
+        io::ErrorKind::AddrNotAvailable => err.hint(
+            "not an address of this host: see `ip addr`; for one that VRRP brings later: sysctl -w net.ipv4.ip_nonlocal_bind=1",
+        ),
+        _ => err,
+    }
+}
+
+fn is_allowed(relay: &Relay, tunnel: &Tunnel, peer: SocketAddr) -> bool {
+    // An IPv4 client of an IPv6 listener comes as ::ffff:a.b.c.d.
+    let ip = peer.ip().to_canonical();
+    if tunnel.allow.is_empty() || tunnel.allow.iter().any(|net| net.contains(&ip)) {
+        return true;
+    }
+    relay.counters.refused.fetch_add(1, Relaxed);
+    if let Some(more) = relay.refused_log.pass(Instant::now()) {
+        warn!(tunnel = %tunnel.name, %peer, more, "refused: not in `allow`");
+    }
+    false
+}
+
+/// accept(2): an error of the new connection itself, already gone, says nothing about the next.
+fn is_about_one_connection(err: &io::Error) -> bool {
+    matches!(err.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted)
+}
+
+fn say(tunnel: &Tunnel, leg: Leg, mismatch: &Mismatch) {
+    warn!(
+        tunnel = %tunnel.name,
+        option = %format_args!("{leg}.{}", mismatch.key),
+        asked = %mismatch.asked,
+        got = %mismatch.got,
+        "the kernel changed a socket option"
+    );
+}
+
+impl BindError {
+    fn new(tunnel: &Tunnel, what: String, err: SysError) -> BindError {
+        BindError { tunnel: tunnel.name.clone(), what, err }
+    }
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tunnel {}: cannot {}: {}", self.tunnel, self.what, self.err)
+    }
+}
+
+impl std::error::Error for BindError {}
+
+/// The kernel cuts it to net.core.somaxconn.
+const BACKLOG: i32 = 4096;
+/// accept(2) failed: how long until the next try, at first and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LAST_PAUSE: Duration = Duration::from_secs(1);

@@ -1,0 +1,101 @@
+//! The relay, in the order of a byte's way:
+//!
+//! ```text
+//! listener   permit, accept, allow-list          (one task a tunnel)
+//! flow       one accepted connection to its end  (one task a flow)
+//!   leg      a connection's socket options, and what they came to
+//!   dial     resolve, connect, next address
+//!   carry    join(pump up, pump down): two directions, one task
+//!     vessel what holds bytes between two sockets: a pipe, or a buffer where splice is refused
+//!     pool   empty pipes that wait for bytes
+//! end        how a flow ended: the log line
+//! counters   what the process has done so far
+//! ```
+//! The accept leg is the connection that came to us, the dial leg the one that we made; up is from accept to dial.
+
+mod carry;
+mod counters;
+mod dial;
+mod end;
+mod flow;
+mod leg;
+mod listener;
+mod pool;
+mod vessel;
+
+pub use carry::Tally;
+pub use counters::Counters;
+pub use end::{FlowEnd, How};
+pub use listener::{BindError, Handle, Listener};
+
+use counters::Throttle;
+use longhaul_sys::{limits, sockopt};
+use pool::Pool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use tokio::sync::{Semaphore, watch};
+
+/// What all tunnels of the process share.
+///
+/// Flows outlive their tunnels: one that was removed or changed by a reload goes on with what it began with.
+#[derive(Debug)]
+pub struct Relay {
+    /// What happened so far.
+    pub counters: Counters,
+    pool: Pool,
+    /// A permit for each flow that descriptors allow; taken before accept(2), so that accept never fails for want of one.
+    permits: Arc<Semaphore>,
+    permits_in_all: usize,
+    /// True once every flow that is still open shall be cut with RST.
+    cut: watch::Sender<bool>,
+    next_flow: AtomicU64,
+    /// Whether the kernel offers BBR and has not refused it so far.
+    bbr: AtomicBool,
+    refused_log: Throttle,
+    accept_log: Throttle,
+    limit_log: Throttle,
+}
+
+impl Relay {
+    /// A relay that shares out `descriptors` among flows and pipes. Pass what RLIMIT_NOFILE leaves after everything else
+    /// that the process opens.
+    pub fn new(descriptors: usize) -> Arc<Relay> {
+        let bbr = sockopt::congestion_controls("available");
+        let pipes = (descriptors / 8).min(pool::MOST_PIPES);
+        let flows = ((descriptors - 2 * pipes) / 2).clamp(1, u32::MAX as usize);
+        Arc::new(Relay {
+            counters: Counters::default(),
+            pool: Pool::new(pipes, limits::pipe_pages_soft()),
+            permits: Arc::new(Semaphore::new(flows)),
+            permits_in_all: flows,
+            cut: watch::Sender::new(false),
+            next_flow: AtomicU64::new(1),
+            bbr: AtomicBool::new(bbr.is_some_and(|names| names.split(' ').any(|name| name == "bbr"))),
+            refused_log: Throttle::default(),
+            accept_log: Throttle::default(),
+            limit_log: Throttle::default(),
+        })
+    }
+
+    /// How many flows there may be at once, for want of descriptors.
+    pub fn most_flows(&self) -> usize {
+        self.permits_in_all
+    }
+
+    /// How many pipes there may be at once, for want of descriptors or of the user's pipe pages.
+    pub fn most_pipes(&self) -> usize {
+        self.pool.most()
+    }
+
+    /// Waits until no flow is left and no listener is about to start one.
+    pub async fn ended(&self) {
+        let all = u32::try_from(self.permits_in_all).unwrap_or(u32::MAX);
+        // It fails only on a closed semaphore, and this one is never closed.
+        drop(self.permits.acquire_many(all).await);
+    }
+
+    /// Cuts every flow that is still open, with RST on both legs.
+    pub fn cut(&self) {
+        self.cut.send_replace(true);
+    }
+}
