@@ -1,0 +1,269 @@
+//! The daemon: reload, drain, and what it has to say to systemd.
+
+use crate::harness::*;
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A daemon with a config file of its own.
+struct Daemon {
+    relay: Relay,
+    folder: TempDir,
+}
+
+impl Daemon {
+    fn start(config: &str) -> Daemon {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(file(&folder), config).expect("a config file");
+        let relay = Relay::start(&["run", "-c", &file(&folder).display().to_string()]);
+        Daemon { relay, folder }
+    }
+
+    /// Writes `config` and has it read; gives the line that says how that went.
+    fn reload(&self, config: &str) -> Value {
+        std::fs::write(file(&self.folder), config).expect("a config file");
+        self.relay.signal("HUP");
+        self.relay.wait_log_any(&["reloaded", "reload refused, the old configuration stays"])
+    }
+}
+
+fn file(folder: &TempDir) -> PathBuf {
+    folder.path().join("longhaul.toml")
+}
+
+fn tunnel(name: &str, listen: SocketAddr, to: &TcpListener, more: &str) -> String {
+    let to = to.local_addr().unwrap();
+    format!("[[tunnel]]\nname = \"{name}\"\nlisten = \"{listen}\"\nto = [\"{to}\"]\n{more}\n")
+}
+
+fn server() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").expect("a server")
+}
+
+fn dial(port: &Port) -> TcpStream {
+    patient(TcpStream::connect(port.address()).expect("the daemon listens"))
+}
+
+fn accept(server: &TcpListener) -> TcpStream {
+    patient(server.accept().expect("the daemon dials").0)
+}
+
+/// Sends a message each way.
+fn talk(mut client: &TcpStream, mut server: &TcpStream) {
+    client.write_all(b"ping").unwrap();
+    server.read_exact(&mut [0; 4]).unwrap();
+    server.write_all(b"pong").unwrap();
+    client.read_exact(&mut [0; 4]).unwrap();
+}
+
+#[test]
+fn reload_changes_what_is_new_and_leaves_live_flows_alone() {
+    let (old, new) = (server(), server());
+    let (kept, removed, added) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
+    let before = tunnel("kept", kept.address(), &old, "") + &tunnel("removed", removed.address(), &old, "");
+    let daemon = Daemon::start(&before);
+    daemon.relay.wait_log("listening");
+    let (one, two) = (dial(&kept), dial(&removed));
+    let (one_far, two_far) = (accept(&old), accept(&old));
+    let bytes = pattern(20, 20_000_000);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            (&one).write_all(&bytes).unwrap();
+            one.shutdown(Shutdown::Write).unwrap();
+        });
+        // In the middle of it.
+        let mut first = vec![0; 1_000_000];
+        (&one_far).read_exact(&mut first).unwrap();
+        let said =
+            daemon.reload(&(tunnel("kept", kept.address(), &new, "") + &tunnel("added", added.address(), &new, "")));
+        assert_eq!(said["message"], "reloaded");
+        let (rest, ending) = read_to_end(&one_far);
+        assert_same(&[first, rest].concat(), &bytes);
+        assert_eq!(ending, Ending::Fin);
+    });
+    talk(&two, &two_far);
+    // The next connection goes where the new file says; the removed tunnel listens no more.
+    talk(&dial(&kept), &accept(&new));
+    talk(&dial(&added), &accept(&new));
+    assert_eq!(TcpStream::connect(removed.address()).unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused);
+}
+
+#[test]
+fn a_bad_file_is_refused_whole_and_the_old_one_stays() {
+    let (old, new, port, other) = (server(), server(), Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
+    let daemon = Daemon::start(&tunnel("one", port.address(), &old, ""));
+    let taken = server();
+    let good = tunnel("one", port.address(), &new, "");
+    for bad in [
+        good.clone() + "[[tunnel]]\nname = 7\n",
+        good.clone() + &tunnel("two", other.address(), &new, "no-such-key = 1"),
+        good.clone() + &tunnel("two", taken.local_addr().unwrap(), &new, ""),
+        good.clone() + &tunnel("two", other.address(), &new, "dial = { congestion = \"no-such\" }"),
+        "not toml at all [".into(),
+    ] {
+        let said = daemon.reload(&bad);
+        assert_eq!(said["message"], "reload refused, the old configuration stays", "{bad}");
+        talk(&dial(&port), &accept(&old));
+        assert!(TcpStream::connect(other.address()).is_err(), "half of a bad file was taken");
+    }
+    assert_eq!(daemon.reload(&good)["message"], "reloaded");
+    talk(&dial(&port), &accept(&new));
+}
+
+#[test]
+fn a_listener_with_other_options_replaces_the_old_one_without_a_gap() {
+    let (far, port) = (server(), Port::reserve("127.0.0.1"));
+    let daemon = Daemon::start(&tunnel("one", port.address(), &far, ""));
+    let (live, live_far) = (dial(&port), accept(&far));
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Connections without a pause while the listener is replaced: every one of them has to be served.
+        let (stop, port, far) = (&stop, &port, &far);
+        let dialler = scope.spawn(move || {
+            let mut served = 0;
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                talk(&dial(port), &accept(far));
+                served += 1;
+            }
+            served
+        });
+        for round in 0..5 {
+            let options = format!("accept = {{ keepalive-idle = \"{}s\" }}", 100 + round);
+            assert_eq!(daemon.reload(&tunnel("one", port.address(), far, &options))["message"], "reloaded");
+        }
+        // Another name on the same address is a replacement too.
+        assert_eq!(daemon.reload(&tunnel("other", port.address(), far, ""))["message"], "reloaded");
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(dialler.join().unwrap() > 0);
+    });
+    talk(&live, &live_far);
+}
+
+#[test]
+fn a_drain_lets_flows_end_and_then_exits() {
+    let mut path = Path::new(1, &[]);
+    let (client, server) = path.connect();
+    path.relays[0].signal("TERM");
+    let line = path.relays[0].wait_log("draining: no new connections; a second signal cuts the flows");
+    assert_eq!(line["flows"], 1);
+    refused_soon(path.entry());
+    talk(&client, &server);
+    let bytes = pattern(21, 1_000_000);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            (&client).write_all(&bytes).unwrap();
+            drop(client);
+        });
+        assert_same(&read_to_end(&server).0, &bytes);
+        drop(server);
+    });
+    assert_eq!(path.relays[0].flow_end().2, "finished");
+    assert_eq!(path.relays[0].exit(), Some(0));
+}
+
+#[test]
+fn a_second_signal_cuts_with_reset() {
+    let mut path = Path::new(1, &[]);
+    let (client, server) = path.connect();
+    talk(&client, &server);
+    path.relays[0].signal("TERM");
+    path.relays[0].wait_log("draining: no new connections; a second signal cuts the flows");
+    path.relays[0].signal("TERM");
+    assert_eq!(path.relays[0].flow_end(), (4, 4, "cut by drain or exit".into()));
+    assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
+    assert_eq!(read_to_end(&server), (Vec::new(), Ending::Reset));
+    assert_eq!(path.relays[0].exit(), Some(0));
+}
+
+#[test]
+fn the_drain_timeout_cuts_with_reset() {
+    let mut path = Path::new(1, &["--drain-timeout", "300ms"]);
+    let (client, server) = path.connect();
+    talk(&client, &server);
+    let started = Instant::now();
+    path.relays[0].signal("INT");
+    assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
+    assert_eq!(read_to_end(&server), (Vec::new(), Ending::Reset));
+    assert!(started.elapsed() >= Duration::from_millis(300));
+    assert_eq!(path.relays[0].exit(), Some(0));
+}
+
+#[test]
+fn a_port_in_use_names_errno_and_remedy() {
+    let taken = server();
+    let address = taken.local_addr().unwrap().to_string();
+    let said = longhaul().args(["relay", "--listen", &address, "--to", "127.0.0.1:9"]).output().unwrap();
+    let stderr = String::from_utf8(said.stderr).unwrap();
+    assert_eq!(said.status.code(), Some(1), "{stderr}");
+    let want = format!(
+        "EADDRINUSE: Address already in use (who has it: ss -ltnp 'sport = :{}')",
+        taken.local_addr().unwrap().port()
+    );
+    assert!(stderr.contains(&want), "{stderr}");
+}
+
+#[test]
+fn systemd_is_told_ready_reloading_watchdog_and_stopping() {
+    let (far, port) = (server(), Port::reserve("127.0.0.1"));
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(file(&folder), tunnel("one", port.address(), &far, "")).unwrap();
+    let notify = UnixDatagram::bind(folder.path().join("notify")).unwrap();
+    notify.set_read_timeout(Some(LONG)).unwrap();
+    let mut command = longhaul();
+    command.args(["run", "-c", &file(&folder).display().to_string()]);
+    command.env("NOTIFY_SOCKET", folder.path().join("notify")).env("WATCHDOG_USEC", "200000");
+    let mut relay = Relay::spawn(command);
+    wait_notify(&notify, "READY=1");
+    wait_notify(&notify, "WATCHDOG=1");
+    wait_notify(&notify, "WATCHDOG=1");
+    relay.signal("HUP");
+    assert!(wait_notify(&notify, "RELOADING=1").contains("MONOTONIC_USEC="));
+    wait_notify(&notify, "READY=1");
+    relay.signal("TERM");
+    wait_notify(&notify, "STOPPING=1");
+    assert_eq!(relay.exit(), Some(0));
+}
+
+#[test]
+fn a_socket_from_systemd_is_used() {
+    let (far, activated) = (server(), server());
+    let address = activated.local_addr().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(file(&folder), tunnel("one", address, &far, "")).unwrap();
+    // As systemd passes it: descriptor 3, with LISTEN_PID the pid of the program itself.
+    let mut command = Command::new("sh");
+    command.args(["-c", "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\" 3<&0 </dev/null"]);
+    command.args([env!("CARGO_BIN_EXE_longhaul"), "--log-format", "json", "run", "-c"]).arg(file(&folder));
+    command.stdin(Stdio::from(OwnedFd::from(activated)));
+    // It was listening before the daemon was there: a client that came early is served.
+    let early = patient(TcpStream::connect(address).unwrap());
+    let relay = Relay::spawn(command);
+    talk(&early, &accept(&far));
+    drop(early);
+    assert_eq!(relay.flow_end(), (4, 4, "finished".into()));
+}
+
+fn wait_notify(socket: &UnixDatagram, wanted: &str) -> String {
+    loop {
+        let mut bytes = [0; 4096];
+        let got = socket.recv(&mut bytes).unwrap_or_else(|err| panic!("no {wanted}: {err}"));
+        let text = String::from_utf8_lossy(&bytes[..got]).into_owned();
+        if text.lines().any(|line| line == wanted) {
+            return text;
+        }
+    }
+}
+
+/// The listener is closed by another task: connects until one is refused.
+fn refused_soon(address: SocketAddr) {
+    let started = Instant::now();
+    while TcpStream::connect(address).is_ok() {
+        assert!(started.elapsed() < LONG, "it still listens");
+    }
+}

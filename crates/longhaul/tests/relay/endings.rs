@@ -1,0 +1,277 @@
+//! The matrix: FIN, RST, kill -9, slow reader, dead next hop; both directions, one relay and two. Each cell asserts the
+//! bytes and the ending that the other end sees.
+
+use crate::harness::*;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+/// More than one pipe holds and less than the sockets do.
+const SOME: usize = 3_000_000;
+/// More than all buffers on the way together.
+const TOO_MUCH: usize = 40_000_000;
+/// Buffers that TOO_MUCH fills. Without this, autotuning gives each socket up to 32 MiB.
+const SMALL: &[&str] = &[
+    "--set",
+    "accept.rcvbuf=256KiB",
+    "--set",
+    "accept.sndbuf=256KiB",
+    "--set",
+    "dial.rcvbuf=256KiB",
+    "--set",
+    "dial.sndbuf=256KiB",
+];
+
+/// Runs `cell` for both directions and for one relay and two: path, the end that writes, the end that reads.
+fn matrix(flags: &[&str], cell: fn(&mut Path, TcpStream, TcpStream)) {
+    for relays in [1, 2] {
+        for up in [true, false] {
+            eprintln!("{relays} relays, {}", if up { "client to server" } else { "server to client" });
+            let mut path = Path::new(relays, flags);
+            let (client, server) = path.connect();
+            if up { cell(&mut path, client, server) } else { cell(&mut path, server, client) }
+        }
+    }
+}
+
+#[test]
+fn fin_comes_after_the_last_byte_and_ends_one_direction_only() {
+    matrix(&[], |path, mut writer, mut reader| {
+        let (there, back) = (pattern(1, SOME), pattern(2, SOME));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                writer.write_all(&there).unwrap();
+                writer.shutdown(Shutdown::Write).unwrap();
+            });
+            let (got, ending) = read_to_end(&reader);
+            assert_same(&got, &there);
+            assert_eq!(ending, Ending::Fin);
+        });
+        // The other direction is still open, for as long as it likes: socat would have cut it after half a second.
+        quiet_for(&writer, Duration::from_millis(700));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                reader.write_all(&back).unwrap();
+                reader.shutdown(Shutdown::Write).unwrap();
+            });
+            let (got, ending) = read_to_end(&writer);
+            assert_same(&got, &back);
+            assert_eq!(ending, Ending::Fin);
+        });
+        for relay in &path.relays {
+            assert_eq!(relay.flow_end(), (SOME as u64, SOME as u64, "finished".into()));
+        }
+    });
+}
+
+#[test]
+fn fin_of_both_ends_at_once_loses_nothing() {
+    matrix(&[], |path, mut one, mut two| {
+        let (there, back) = (pattern(3, 100_000), pattern(4, 100_000));
+        std::thread::scope(|scope| {
+            for (socket, bytes) in [(&mut one, &there), (&mut two, &back)] {
+                scope.spawn(move || {
+                    socket.write_all(bytes).unwrap();
+                    socket.shutdown(Shutdown::Write).unwrap();
+                });
+            }
+        });
+        assert_same(&read_to_end(&one).0, &back);
+        assert_same(&read_to_end(&two).0, &there);
+        assert_eq!(path.relays[0].flow_end(), (100_000, 100_000, "finished".into()));
+    });
+}
+
+#[test]
+fn reset_on_one_leg_is_reset_on_the_other() {
+    matrix(&[], |path, mut writer, mut reader| {
+        let bytes = pattern(5, 10_000);
+        writer.write_all(&bytes).unwrap();
+        let mut got = vec![0; bytes.len()];
+        reader.read_exact(&mut got).unwrap();
+        assert_same(&got, &bytes);
+        reset(writer);
+        assert_eq!(read_to_end(&reader), (Vec::new(), Ending::Reset));
+        for relay in &path.relays {
+            let (up, down, how) = relay.flow_end();
+            assert_eq!(up + down, 10_000);
+            assert!(how.starts_with("reset by the "), "{how}");
+        }
+    });
+}
+
+#[test]
+fn reset_after_fin_is_still_a_reset() {
+    matrix(&[], |path, mut writer, mut reader| {
+        writer.write_all(b"request").unwrap();
+        writer.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(read_to_end(&reader), (b"request".to_vec(), Ending::Fin));
+        // The answer is half sent when the far program crashes.
+        reader.write_all(b"half an ans").unwrap();
+        let mut got = [0; 11];
+        writer.read_exact(&mut got).unwrap();
+        reset(reader);
+        assert_eq!(read_to_end(&writer), (Vec::new(), Ending::Reset));
+        assert!(path.relays[0].flow_end().2.starts_with("reset by the "));
+    });
+}
+
+#[test]
+fn a_killed_relay_is_never_a_finished_transfer() {
+    for victim in [0, 1] {
+        let mut path = Path::new(2, &[]);
+        let (mut client, mut server) = path.connect();
+        client.write_all(b"half of it").unwrap();
+        server.write_all(b"half of that").unwrap();
+        server.read_exact(&mut [0; 10]).unwrap();
+        client.read_exact(&mut [0; 12]).unwrap();
+        path.relays[victim].signal("KILL");
+        assert_eq!(read_to_end(&server), (Vec::new(), Ending::Reset), "relay {victim} killed");
+        assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset), "relay {victim} killed");
+        path.relays[victim].exit();
+    }
+}
+
+#[test]
+fn a_relay_killed_while_its_buffers_are_full_is_a_reset_too() {
+    matrix(SMALL, |path, writer, reader| {
+        fill_up(&writer, &pattern(6, TOO_MUCH));
+        path.relays[0].signal("KILL");
+        path.relays[0].exit();
+        let (got, ending) = read_to_end(&reader);
+        assert_same(&got, &pattern(6, TOO_MUCH)[..got.len()]);
+        assert_eq!(ending, Ending::Reset);
+        assert_eq!(read_to_end(&writer).1, Ending::Reset);
+    });
+}
+
+#[test]
+fn a_slow_reader_gets_every_byte() {
+    matrix(SMALL, |path, mut writer, reader| {
+        let bytes = pattern(7, TOO_MUCH);
+        let taken = fill_up(&writer, &bytes);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                writer.write_all(&bytes[taken..taken + SOME]).unwrap();
+                writer.shutdown(Shutdown::Write).unwrap();
+            });
+            let (got, ending) = read_to_end(&reader);
+            assert_same(&got, &bytes[..taken + SOME]);
+            assert_eq!(ending, Ending::Fin);
+        });
+        reader.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(read_to_end(&writer), (Vec::new(), Ending::Fin));
+        let (up, down, how) = path.relays[0].flow_end();
+        assert_eq!((up.max(down), up.min(down), how.as_str()), ((taken + SOME) as u64, 0, "finished"));
+    });
+}
+
+#[test]
+fn a_reset_is_passed_on_while_the_other_end_reads_nothing() {
+    matrix(SMALL, |path, writer, reader| {
+        let bytes = pattern(8, TOO_MUCH);
+        fill_up(&writer, &bytes);
+        // The relay is blocked on the reader, and still has to see this.
+        reset(writer);
+        assert!(path.relays[0].flow_end().2.starts_with("reset by the "));
+        let (got, ending) = read_to_end(&reader);
+        assert_same(&got, &bytes[..got.len()]);
+        assert_eq!(ending, Ending::Reset);
+    });
+}
+
+#[test]
+fn a_dead_next_hop_resets_the_client_at_once() {
+    for relays in [1, 2] {
+        let mut path = Path::new(relays, &[]);
+        path.drop_server();
+        let client = path.dial();
+        assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
+        let last = path.relays.last().unwrap();
+        let why = last.wait_log("dial failed");
+        assert!(why["why"].as_str().unwrap().contains("connect: ECONNREFUSED: Connection refused"), "{why}");
+        assert_eq!(last.flow_end(), (0, 0, "dial failed".into()));
+    }
+}
+
+#[test]
+fn a_silent_next_hop_is_given_up_and_the_second_one_is_used() {
+    let (port, silent) = (Port::reserve("127.0.0.1"), Silent::new());
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = format!("{},{}", silent.address(), server.local_addr().unwrap());
+    let listen = port.address().to_string();
+    let relay = Relay::start(&["relay", "--listen", &listen, "--to", &to, "--connect-timeout", "300ms"]);
+    let started = Instant::now();
+    let mut client = patient(TcpStream::connect(port.address()).unwrap());
+    client.write_all(b"to the second").unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    let answering = patient(server.accept().unwrap().0);
+    assert!(started.elapsed() >= Duration::from_millis(300));
+    assert_eq!(read_to_end(&answering), (b"to the second".to_vec(), Ending::Fin));
+    drop(answering);
+    assert_eq!(relay.flow_end(), (13, 0, "finished".into()));
+}
+
+#[test]
+fn a_client_that_gives_up_ends_the_dial() {
+    let (port, silent) = (Port::reserve("127.0.0.1"), Silent::new());
+    let (listen, to) = (port.address().to_string(), silent.address().to_string());
+    let relay = Relay::start(&["relay", "--listen", &listen, "--to", &to, "--connect-timeout", "10min"]);
+    reset(TcpStream::connect(port.address()).unwrap());
+    assert_eq!(relay.flow_end(), (0, 0, "reset by the accept leg".into()));
+}
+
+#[test]
+fn a_half_open_flow_is_reset_after_its_linger_and_not_before() {
+    let path = Path::new(1, &["--set", "accept.linger-half-open=1s"]);
+    let (client, mut server) = path.connect();
+    client.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(read_to_end(&server), (Vec::new(), Ending::Fin));
+    // Every byte starts the second again.
+    let started = Instant::now();
+    for _ in 0..4 {
+        server.write_all(b".").unwrap();
+        (&client).read_exact(&mut [0]).unwrap();
+        quiet_for(&client, Duration::from_millis(500));
+    }
+    assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
+    assert!(started.elapsed() >= Duration::from_millis(2400), "{:?}", started.elapsed());
+    assert_eq!(path.relays[0].flow_end(), (0, 4, "half-open too long".into()));
+}
+
+/// Waits, and asserts that nothing comes and nothing ends: a read with a timeout, not a sleep.
+fn quiet_for(mut socket: &TcpStream, time: Duration) {
+    socket.set_read_timeout(Some(time)).unwrap();
+    match socket.read(&mut [0]) {
+        Err(err) if err.kind() == std::io::ErrorKind::WouldBlock => {}
+        other => panic!("{other:?}"),
+    }
+    socket.set_read_timeout(Some(LONG)).unwrap();
+}
+
+/// A listener that answers no SYN: its queue is full.
+struct Silent {
+    listener: socket2::Socket,
+    _queued: Vec<socket2::Socket>,
+}
+
+impl Silent {
+    fn new() -> Silent {
+        let tcp = || socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        let listener = tcp();
+        listener.bind(&"127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap().into()).unwrap();
+        listener.listen(0).unwrap();
+        let address = listener.local_addr().unwrap();
+        let queued = std::iter::repeat_with(|| {
+            let socket = tcp();
+            socket.set_nonblocking(true).unwrap();
+            let _ = socket.connect(&address); // in progress: the queue takes it, or nobody answers
+            socket
+        });
+        Silent { listener, _queued: queued.take(4).collect() }
+    }
+
+    fn address(&self) -> std::net::SocketAddr {
+        self.listener.local_addr().unwrap().as_socket().unwrap()
+    }
+}

@@ -1,0 +1,256 @@
+//! A path: client, one or two relays, server. The relays are processes, so they can be killed; their logs are JSON, so
+//! what they say of a flow can be compared.
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// Longer than anything here takes on a slow machine; a test that gets here has failed.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// A `longhaul` process.
+pub(crate) struct Relay {
+    child: Child,
+    log: Mutex<Receiver<Value>>,
+}
+
+impl Relay {
+    /// Starts `longhaul` with `args` and waits until it listens.
+    pub(crate) fn start(args: &[&str]) -> Relay {
+        let mut command = longhaul();
+        command.args(args);
+        Relay::spawn(command)
+    }
+
+    /// Starts `command`, a `longhaul` with JSON logs on stderr, and waits until it listens.
+    pub(crate) fn spawn(mut command: Command) -> Relay {
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("longhaul starts");
+        let stderr = BufReader::new(child.stderr.take().expect("stderr is piped"));
+        let (sender, log) = channel();
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                match serde_json::from_str(&line) {
+                    Ok(line) => drop(sender.send(line)),
+                    Err(_) => eprintln!("longhaul: {line}"),
+                }
+            }
+        });
+        let relay = Relay { child, log: Mutex::new(log) };
+        relay.wait_log("listening");
+        relay
+    }
+
+    /// The fields of the next log line whose message is `message`.
+    pub(crate) fn wait_log(&self, message: &str) -> Value {
+        self.wait_line(message, |said| said == message)
+    }
+
+    /// The fields of the next log line with one of these messages.
+    pub(crate) fn wait_log_any(&self, messages: &[&str]) -> Value {
+        self.wait_line(&messages.join(" or "), |said| messages.contains(&said))
+    }
+
+    /// The message of the next log line that begins with `start`.
+    pub(crate) fn wait_log_with(&self, start: &str) -> String {
+        let line = self.wait_line(start, |said| said.starts_with(start));
+        line["message"].as_str().unwrap_or_default().into()
+    }
+
+    fn wait_line(&self, wanted: &str, is_it: impl Fn(&str) -> bool) -> Value {
+        let log = self.log.lock().expect("no reader of the log has panicked");
+        loop {
+            let line = log.recv_timeout(LONG).unwrap_or_else(|err| panic!("no line {wanted:?} in the log: {err}"));
+            if line["fields"]["message"].as_str().is_some_and(&is_it) {
+                return line["fields"].clone();
+            }
+        }
+    }
+
+    /// How the next flow to end did: bytes up, bytes down, why.
+    pub(crate) fn flow_end(&self) -> (u64, u64, String) {
+        let line = self.wait_log("flow ended");
+        let bytes = |key: &str| line[key].as_u64().expect("a number of bytes");
+        (bytes("up_bytes"), bytes("down_bytes"), line["how"].as_str().expect("a text").into())
+    }
+
+    /// Sends signal `name`, as kill(1) calls it.
+    pub(crate) fn signal(&self, name: &str) {
+        let done = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
+        assert!(done.expect("kill runs").success());
+    }
+
+    /// Waits until the process has ended and gives its exit code.
+    pub(crate) fn exit(&mut self) -> Option<i32> {
+        self.child.wait().expect("it was started").code()
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        // Both fail only when it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The program under test, told to log in JSON.
+pub(crate) fn longhaul() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    command.args(["--log-format", "json"]).stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+/// A port of loopback that nobody else is given while this lives. It is bound and does not listen: the kernel then lets a
+/// socket with SO_REUSEADDR listen beside it.
+pub(crate) struct Port(socket2::Socket);
+
+impl Port {
+    pub(crate) fn reserve(ip: &str) -> Port {
+        let address: SocketAddr = format!("{ip}:0").parse().expect("an address");
+        let socket = socket2::Socket::new(socket2::Domain::for_address(address), socket2::Type::STREAM, None);
+        let socket = socket.expect("a socket");
+        socket.set_reuse_address(true).expect("SO_REUSEADDR");
+        socket.bind(&address.into()).expect("a port");
+        Port(socket)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.0.local_addr().expect("a name").as_socket().expect("an IP address")
+    }
+}
+
+/// Client, relays and server on loopback.
+pub(crate) struct Path {
+    /// The near one first.
+    pub(crate) relays: Vec<Relay>,
+    _ports: Vec<Port>,
+    entry: SocketAddr,
+    server: Option<TcpListener>,
+}
+
+impl Path {
+    /// A path of `count` relays with `flags` for each.
+    pub(crate) fn new(count: usize, flags: &[&str]) -> Path {
+        Path::on("127.0.0.1", count, flags)
+    }
+
+    /// The same on another loopback address: `[::1]`.
+    pub(crate) fn on(ip: &str, count: usize, flags: &[&str]) -> Path {
+        let server = TcpListener::bind(format!("{ip}:0")).expect("a server");
+        let (mut relays, mut ports) = (Vec::new(), Vec::new());
+        let mut next = server.local_addr().expect("a name");
+        for _ in 0..count {
+            let port = Port::reserve(ip);
+            let (listen, to) = (port.address().to_string(), next.to_string());
+            let args = [&["relay", "--listen", &listen, "--to", &to], flags].concat();
+            relays.insert(0, Relay::start(&args));
+            next = port.address();
+            ports.push(port);
+        }
+        Path { relays, _ports: ports, entry: next, server: Some(server) }
+    }
+
+    /// A flow through the path: the client's end and the server's.
+    pub(crate) fn connect(&self) -> (TcpStream, TcpStream) {
+        let client = self.dial();
+        (client, patient(self.server().accept().expect("the relay dials").0))
+    }
+
+    /// Only the client's end.
+    pub(crate) fn dial(&self) -> TcpStream {
+        patient(TcpStream::connect(self.entry).expect("the relay accepts"))
+    }
+
+    pub(crate) fn entry(&self) -> SocketAddr {
+        self.entry
+    }
+
+    pub(crate) fn server(&self) -> &TcpListener {
+        self.server.as_ref().expect("the server was not dropped")
+    }
+
+    /// Nobody listens there any more: a dial is refused.
+    pub(crate) fn drop_server(&mut self) {
+        self.server = None;
+    }
+}
+
+/// A socket whose calls end, and that does not wait to send.
+pub(crate) fn patient(socket: TcpStream) -> TcpStream {
+    // Of all the buffers on the way this one is ours to bound: a writer that fills the path fills this too.
+    socket2::SockRef::from(&socket).set_recv_buffer_size(256 * 1024).expect("SO_RCVBUF");
+    socket.set_read_timeout(Some(LONG)).expect("SO_RCVTIMEO");
+    socket.set_write_timeout(Some(LONG)).expect("SO_SNDTIMEO");
+    socket.set_nodelay(true).expect("TCP_NODELAY");
+    socket
+}
+
+/// How a stream ended for its reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Fin,
+    Reset,
+}
+
+/// Reads to the end: what came, and how it ended.
+pub(crate) fn read_to_end(mut socket: &TcpStream) -> (Vec<u8>, Ending) {
+    let mut bytes = Vec::new();
+    match socket.read_to_end(&mut bytes) {
+        Ok(_) => (bytes, Ending::Fin),
+        Err(err) if err.kind() == ErrorKind::ConnectionReset => (bytes, Ending::Reset),
+        Err(err) => panic!("after {} bytes: {err}", bytes.len()),
+    }
+}
+
+/// Bytes that are different at every place, and for every `seed`.
+pub(crate) fn pattern(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut word = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    let mut bytes: Vec<u8> = std::iter::repeat_with(&mut word).take(len.div_ceil(8)).flatten().collect();
+    bytes.truncate(len);
+    bytes
+}
+
+/// Compares without printing megabytes.
+pub(crate) fn assert_same(got: &[u8], want: &[u8]) {
+    let differ = got.iter().zip(want).position(|(got, want)| got != want);
+    assert_eq!((got.len(), differ), (want.len(), None), "length, and the first place that differs");
+}
+
+/// Writes until the path takes no more, and says how much it took: then every buffer on the way is full.
+pub(crate) fn fill_up(mut socket: &TcpStream, bytes: &[u8]) -> usize {
+    // A second without a byte taken is full: a pump moves on in microseconds.
+    socket.set_write_timeout(Some(Duration::from_secs(1))).expect("SO_SNDTIMEO");
+    let mut taken = 0;
+    loop {
+        match socket.write(&bytes[taken..]) {
+            Ok(0) => panic!("the path took all {taken} bytes"),
+            Ok(more) => taken += more,
+            Err(err) if err.kind() == ErrorKind::WouldBlock => break,
+            Err(err) => panic!("after {taken} bytes: {err}"),
+        }
+    }
+    socket.set_write_timeout(Some(LONG)).expect("SO_SNDTIMEO");
+    taken
+}
+
+/// Closes with RST, as a program that gives up does (socket(7) SO_LINGER).
+pub(crate) fn reset(socket: TcpStream) {
+    socket2::SockRef::from(&socket).set_linger(Some(Duration::ZERO)).expect("SO_LINGER");
+    drop(socket);
+}
+
+/// Says that a test did not run. In CI, where everything has to run, that is a failure.
+pub(crate) fn skip(why: &str) {
+    assert!(std::env::var_os("CI").is_none(), "SKIP in CI: {why}");
+    eprintln!("SKIP: {why}");
+}

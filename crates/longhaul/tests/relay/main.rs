@@ -1,0 +1,11 @@
+//! The relay as its users meet it: real `longhaul` processes, real sockets, exact bytes, and the ending that each end of
+//! the connection sees.
+//!
+//! `endings` is the matrix of FIN, RST, kill -9, slow reader and dead next hop; `many` is flows in number; `limits` is
+//! little to live on; `daemon` is reload, drain and systemd; `wan` is the matrix again with 300 ms of RTT.
+
+mod daemon;
+mod endings;
+mod harness;
+mod limits;
+mod many;

@@ -1,0 +1,194 @@
+//! Flows in number, messages in number, and what else a stream may bring.
+
+use crate::harness::*;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+
+/// Echoes every flow that comes, one thread each, until the listener's owner is done with `flows` of them.
+fn echo(server: &TcpListener, flows: usize) {
+    std::thread::scope(|scope| {
+        for _ in 0..flows {
+            let mut socket = patient(server.accept().expect("the relay dials").0);
+            scope.spawn(move || {
+                let mut bytes = vec![0; 64 * 1024];
+                loop {
+                    match socket.read(&mut bytes).expect("a good flow") {
+                        0 => break socket.shutdown(Shutdown::Write).expect("FIN"),
+                        got => socket.write_all(&bytes[..got]).expect("a good flow"),
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// Sends `bytes` and asserts that they come back, and then FIN.
+fn round_trip(socket: TcpStream, bytes: &[u8]) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            (&socket).write_all(bytes).expect("a good flow");
+            socket.shutdown(Shutdown::Write).expect("FIN");
+        });
+        let (got, ending) = read_to_end(&socket);
+        assert_same(&got, bytes);
+        assert_eq!(ending, Ending::Fin);
+    });
+}
+
+fn three_hundred(flags: &[&str]) {
+    const FLOWS: usize = 300;
+    let path = Path::new(2, flags);
+    std::thread::scope(|scope| {
+        scope.spawn(|| echo(path.server(), FLOWS));
+        for flow in 0..FLOWS as u64 {
+            let path = &path;
+            scope.spawn(move || round_trip(path.dial(), &pattern(flow, 200_000 + flow as usize)));
+        }
+    });
+    for relay in &path.relays {
+        for _ in 0..FLOWS {
+            let (up, down, how) = relay.flow_end();
+            assert_eq!((up, how.as_str()), (down, "finished"));
+        }
+    }
+}
+
+#[test]
+fn three_hundred_flows_at_once_keep_their_bytes_apart() {
+    three_hundred(&[]);
+}
+
+#[test]
+fn three_hundred_flows_at_once_without_splice() {
+    three_hundred(&["--no-splice"]);
+}
+
+#[test]
+fn a_million_small_messages_arrive_in_order() {
+    const MESSAGES: u32 = 1_000_000;
+    let path = Path::new(2, &[]);
+    let (mut client, server) = path.connect();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for number in 0..MESSAGES {
+                client.write_all(&number.to_be_bytes()).expect("a good flow");
+            }
+            client.shutdown(Shutdown::Write).expect("FIN");
+        });
+        let (got, ending) = read_to_end(&server);
+        assert_eq!((got.len(), ending), (4 * MESSAGES as usize, Ending::Fin));
+        let in_order = got.chunks_exact(4).zip(0..MESSAGES).all(|(message, number)| message == number.to_be_bytes());
+        assert!(in_order);
+    });
+}
+
+#[test]
+fn request_and_answer_take_turns_ten_thousand_times() {
+    let path = Path::new(2, &[]);
+    let (mut client, mut server) = path.connect();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut byte = [0];
+            while server.read(&mut byte).expect("a good flow") == 1 {
+                server.write_all(&[byte[0].wrapping_add(1)]).expect("a good flow");
+            }
+        });
+        for turn in 0..10_000 {
+            let mut byte = [turn as u8];
+            client.write_all(&byte).expect("a good flow");
+            client.read_exact(&mut byte).expect("an answer");
+            assert_eq!(byte[0], (turn as u8).wrapping_add(1));
+        }
+        drop(client);
+    });
+    assert_eq!(path.relays[0].flow_end(), (10_000, 10_000, "finished".into()));
+}
+
+#[test]
+fn urgent_data_passes_and_stays_urgent() {
+    let path = Path::new(2, &[]);
+    let (mut client, server) = path.connect();
+    // As a Telnet "abort output" does, and an FTP ABOR: the urgent byte is the last for now.
+    client.write_all(b"abc").unwrap();
+    socket2::SockRef::from(&client).send_out_of_band(b"!").unwrap();
+    let mut got = [0; 3];
+    (&server).read_exact(&mut got).unwrap();
+    assert_eq!(&got, b"abc");
+    // POLLPRI is how a program learns of it (tcp(7)): then it is urgent here too, and not just one byte more.
+    let mut wanted = [PollFd::new(&server, PollFlags::PRI)];
+    let timeout = Timespec { tv_sec: LONG.as_secs() as i64, tv_nsec: 0 };
+    assert_eq!(rustix::event::poll(&mut wanted, Some(&timeout)), Ok(1), "no urgent byte");
+    let mut mark = [std::mem::MaybeUninit::uninit()];
+    assert_eq!(socket2::SockRef::from(&server).recv_out_of_band(&mut mark).unwrap(), 1);
+    client.write_all(b"def").unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(read_to_end(&server), (b"def".to_vec(), Ending::Fin));
+}
+
+#[test]
+fn ipv6_is_carried_like_ipv4() {
+    let path = Path::on("[::1]", 2, &["--allow", "::1"]);
+    std::thread::scope(|scope| {
+        scope.spawn(|| echo(path.server(), 1));
+        round_trip(path.dial(), &pattern(9, 1_000_000));
+    });
+    let line = path.relays[0].wait_log("flow ended");
+    assert!(line["peer"].as_str().unwrap().starts_with("[::1]:"), "{line}");
+}
+
+#[test]
+fn a_bare_port_serves_ipv4_and_ipv6_and_a_name_is_resolved() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = Port::reserve("[::]");
+    let listen = port.address().port().to_string();
+    let to = format!("localhost:{}", server.local_addr().unwrap().port());
+    let relay = Relay::start(&["relay", "--listen", &listen, "--to", &to, "--allow", "127.0.0.0/8,::1"]);
+    for ip in ["127.0.0.1", "::1"] {
+        std::thread::scope(|scope| {
+            scope.spawn(|| echo(&server, 1));
+            let client = TcpStream::connect((ip, port.address().port())).unwrap();
+            round_trip(patient(client), b"hello");
+        });
+        assert_eq!(relay.flow_end().2, "finished");
+    }
+}
+
+#[test]
+fn who_is_not_allowed_is_reset_and_nothing_is_dialled() {
+    let path = Path::new(1, &["--allow", "10.0.0.0/8"]);
+    for _ in 0..20 {
+        assert_eq!(read_to_end(&path.dial()), (Vec::new(), Ending::Reset));
+    }
+    let line = path.relays[0].wait_log("refused: not in `allow`");
+    assert!(line["peer"].as_str().unwrap().starts_with("127.0.0.1:"), "{line}");
+    path.server().set_nonblocking(true).unwrap();
+    let dialled = path.server().accept();
+    assert!(dialled.is_err_and(|err| err.kind() == std::io::ErrorKind::WouldBlock), "it was dialled");
+    path.relays[0].signal("USR1");
+    let counters = path.relays[0].wait_log_with("counters");
+    assert!(counters.contains("accepted=0 refused=20 "), "{counters}");
+}
+
+#[test]
+fn flows_above_max_flows_wait_for_their_turn() {
+    let path = Path::new(1, &["--max-flows", "2"]);
+    let (one, two, mut three) = (path.dial(), path.dial(), path.dial());
+    three.write_all(b"patience").unwrap();
+    let (first, _second) = (path.server().accept().unwrap().0, path.server().accept().unwrap().0);
+    path.server().set_nonblocking(true).unwrap();
+    assert!(path.server().accept().is_err(), "a third flow was started");
+    path.server().set_nonblocking(false).unwrap();
+    drop((first, one));
+    let third = patient(path.server().accept().unwrap().0);
+    three.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(read_to_end(&third), (b"patience".to_vec(), Ending::Fin));
+    drop(two);
+}
+
+#[test]
+fn the_source_address_is_the_one_asked_for() {
+    let path = Path::new(1, &["--source", "127.0.0.9"]);
+    let (_client, server) = path.connect();
+    assert_eq!(server.peer_addr().unwrap().ip().to_string(), "127.0.0.9");
+}
