@@ -4,6 +4,7 @@
 
 mod check;
 mod logs;
+mod machine;
 mod options;
 mod pages;
 mod relay;
@@ -66,7 +67,7 @@ pub(crate) fn main() -> ExitCode {
     match cli.command {
         Command::Relay(flags) => match flags.config() {
             Ok(config) => serve(config, None, logs),
-            Err(why) => Cli::command().error(clap::error::ErrorKind::ValueValidation, why).exit(),
+            Err(why) => wrong_usage("relay", &why),
         },
         Command::Run(file) => match config::load(&file.config) {
             Ok(loaded) => {
@@ -76,12 +77,9 @@ pub(crate) fn main() -> ExitCode {
             Err(refused) => complain(&refused.lines),
         },
         Command::Check(file) => check::check(&file.config),
-        Command::Options(flags) => print(&options::text(&flags)),
+        Command::Options(flags) => say(options::text(&flags)),
         Command::Completions(shell) => print(&shell.script(Cli::command())),
-        Command::Man(man) => match man.page(Cli::command()) {
-            Ok(page) => print(&page),
-            Err(why) => complain(&[why]),
-        },
+        Command::Man(man) => say(man.page(Cli::command())),
     }
 }
 
@@ -95,6 +93,20 @@ fn serve(config: Config, file: Option<PathBuf>, logs: logs::Flags) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Ends as clap does when it refuses a value itself: `why`, and how `command` is used.
+fn wrong_usage(command: &str, why: &str) -> ! {
+    let mut cli = Cli::command();
+    cli.build();
+    let mut fallback = cli.clone();
+    let command = cli.find_subcommand_mut(command).unwrap_or(&mut fallback);
+    command.error(clap::error::ErrorKind::ValueValidation, why).exit()
+}
+
+/// Writes a text to stdout, or on stderr why there is none.
+fn say(text: Result<String, String>) -> ExitCode {
+    text.map_or_else(|why| complain(&[why]), |text| print(&text))
 }
 
 /// Says `lines` on stderr: wrong usage or configuration.

@@ -8,6 +8,7 @@ mod keys;
 mod lint;
 mod problem;
 mod read;
+mod summary;
 pub mod value;
 
 use crate::options::LegOptions;
@@ -21,6 +22,7 @@ use std::time::Duration;
 pub use lint::{Remark, remarks};
 pub use problem::{Problem, Severity};
 pub use read::read;
+pub use summary::summary;
 
 /// Where the daemon finds its file when it is not told.
 pub const DEFAULT_PATH: &str = "/etc/longhaul/longhaul.toml";

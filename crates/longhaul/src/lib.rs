@@ -9,4 +9,4 @@ pub mod config;
 pub mod daemon;
 pub mod options;
 pub mod relay;
-mod suggest;
+pub mod suggest;

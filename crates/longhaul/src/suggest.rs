@@ -2,7 +2,7 @@
 
 /// The word of `known` nearest to `word`, when one is near enough to be meant: a letter wrong, missing, added or
 /// swapped for every three.
-pub(crate) fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     // Nobody mistypes a word into one this long, and the distance costs the product of both lengths.
     if word.len() > 40 {
         return None;

@@ -68,8 +68,8 @@ pub static ROWS: &[Row] = &[
         unit: Unit::Bytes,
         range: BUFFER_RANGE,
         preset: Preset::Kernel("grown as needed up to net.ipv4.tcp_rmem[2]"),
-        help: "A fixed receive buffer, and with it the largest window that this leg offers. Above net.core.rmem_max it \
-               needs CAP_NET_ADMIN. The kernel doubles what it is given, for its own bookkeeping.",
+        help: "A fixed receive buffer. It is also the largest window that this leg offers. Above net.core.rmem_max it needs \
+               CAP_NET_ADMIN. The kernel doubles what it is given, for its own bookkeeping.",
         caution: "it turns off the kernel's autotuning of the receive window; raise net.ipv4.tcp_rmem instead, unless \
                   this leg must have a fixed window",
         source: "socket(7) SO_RCVBUF, SO_RCVBUFFORCE",
@@ -86,7 +86,7 @@ pub static ROWS: &[Row] = &[
         unit: Unit::Bytes,
         range: (4096, 1 << 30),
         preset: Preset::Kernel("no clamp"),
-        help: "The largest window that this leg offers at its start.",
+        help: "The largest window offered at the start.",
         caution: "the kernel's autotuning lifts the clamp again as a fast flow goes on (64 KiB became 1.8 MB within a \
                   second on Linux 6.18); a window that must stay small needs rcvbuf",
         source: "tcp(7) TCP_WINDOW_CLAMP",
@@ -99,7 +99,7 @@ pub static ROWS: &[Row] = &[
         unit: Unit::Bytes,
         range: (4096, 1 << 30),
         preset: Preset::Kernel("net.ipv4.tcp_notsent_lowat, no limit on most systems"),
-        help: "How many unsent bytes may wait in the send buffer before the leg takes no more. It bounds the bytes that \
+        help: "How many unsent bytes may wait. With more in the send buffer the leg takes no further byte. It bounds the bytes that \
                are parked in the relay on a slow path, and with them memory and the lag of an interactive flow.",
         source: "tcp(7) TCP_NOTSENT_LOWAT",
         sample: "128KiB",
@@ -112,7 +112,7 @@ pub static ROWS: &[Row] = &[
         range: (1, 32767),
         words: OFF,
         preset: Preset::Ours("60s"),
-        help: "How long a leg is silent before the kernel asks whether the peer is still there; `off` never asks. With \
+        help: "Silence before the kernel asks the peer. No answer to several questions resets the flow; `off` never asks. With \
                the presets a dead peer is found after 60 s + 4 x 15 s = 2 minutes of silence, and firewalls, which forget \
                silent connections after 4 minutes and more, see a packet each minute. It costs one empty segment.",
         source: "socket(7) SO_KEEPALIVE, tcp(7) TCP_KEEPIDLE",
@@ -125,7 +125,7 @@ pub static ROWS: &[Row] = &[
         unit: Unit::Seconds,
         range: (1, 32767),
         preset: Preset::Ours("15s"),
-        help: "The time between two such questions when the first was not answered.",
+        help: "Time between two such questions. It is for the second and later ones, when the first was not answered.",
         source: "tcp(7) TCP_KEEPINTVL",
         sample: "20s",
         kernel: Kernel::Int(tcp(libc::TCP_KEEPINTVL, "TCP_KEEPINTVL")),
@@ -136,7 +136,7 @@ pub static ROWS: &[Row] = &[
         unit: Unit::Count,
         range: (1, 127),
         preset: Preset::Ours("4"),
-        help: "How many questions may stay unanswered before the flow is reset.",
+        help: "Unanswered questions before a reset.",
         source: "tcp(7) TCP_KEEPCNT",
         sample: "5",
         kernel: Kernel::Int(tcp(libc::TCP_KEEPCNT, "TCP_KEEPCNT")),
@@ -145,10 +145,10 @@ pub static ROWS: &[Row] = &[
     Row {
         key: "user-timeout",
         unit: Unit::Millis,
-        range: (1, i32::MAX as u64),
+        range: (1, 24 * 86_400_000),
         words: OFF,
         preset: Preset::Kernel("off; net.ipv4.tcp_retries2 gives up after 15 minutes or more"),
-        help: "How long sent bytes may stay unacknowledged before the flow is reset. Not set by default: the kernel counts \
+        help: "How long bytes may be unacknowledged. Then the flow is reset. Not set by default: the kernel counts \
                a full receiver as unacknowledged too, and a tape change or a paused client is no dead peer.",
         caution: "it also resets a flow whose receiver, alive and answering, takes no bytes for this long",
         source: "tcp(7) TCP_USER_TIMEOUT, RFC 5482",
@@ -159,9 +159,9 @@ pub static ROWS: &[Row] = &[
     Row {
         key: "max-pacing-rate",
         unit: Unit::BitsPerSecond,
-        range: (8_000, 1 << 50),
+        range: (8_000, 1_000_000_000_000),
         preset: Preset::Kernel("no cap"),
-        help: "The fastest that one flow's leg may send. The bits are those of whole packets, with IP and TCP headers.",
+        help: "The fastest that the leg may send. The bits are those of whole packets, with IP and TCP headers.",
         source: "socket(7) SO_MAX_PACING_RATE",
         sample: "500Mbit/s",
         kernel: Kernel::Calls { set: set_pacing, get: pacing },
@@ -174,7 +174,7 @@ pub static ROWS: &[Row] = &[
         range: (0, 63),
         words: DSCP,
         preset: Preset::Kernel("cs0, best effort"),
-        help: "The class that routers may treat the leg's packets by: a number or a name such as ef, af41, cs1.",
+        help: "The class of the leg's packets. Routers may treat them by it: a number or a name such as ef, af41, cs1.",
         source: "RFC 2474, RFC 4594; ip(7) IP_TOS, ipv6(7) IPV6_TCLASS",
         sample: "af11",
         kernel: Kernel::Calls { set: set_dscp, get: dscp },
@@ -185,7 +185,7 @@ pub static ROWS: &[Row] = &[
         unit: Unit::Count,
         range: (0, u32::MAX as u64),
         preset: Preset::Kernel("0"),
-        help: "A firewall mark on the leg's packets, for `ip rule fwmark` and nftables. Decimal or 0x hexadecimal.",
+        help: "A firewall mark on the leg's packets. For `ip rule fwmark` and nftables; decimal or 0x hexadecimal.",
         source: "socket(7) SO_MARK",
         sample: "0x10",
         kernel: Kernel::Int(sol(libc::SO_MARK, "SO_MARK")),
@@ -196,7 +196,7 @@ pub static ROWS: &[Row] = &[
         key: "bind-device",
         unit: Unit::Name,
         preset: Preset::Kernel("any interface"),
-        help: "The network interface (or VRF) that the leg uses, whatever the routing table says.",
+        help: "The interface that the leg uses. Or the VRF; whatever the routing table says.",
         source: "socket(7) SO_BINDTODEVICE",
         sample: "lo",
         kernel: Kernel::Calls { set: set_device, get: |fd| raw::get_word(fd, BINDTODEVICE).map(Value::Name) },
@@ -215,7 +215,7 @@ pub static ROWS: &[Row] = &[
         range: (1, 3600),
         legs: Legs::Accept,
         preset: Preset::Kernel("off"),
-        help: "Let the kernel hold a new connection back until its first byte arrives, for up to this long: port scans and \
+        help: "Wait for the first byte before the dial. The kernel holds a new connection back for up to this long: port scans and \
                health checks then cost no dial. The kernel rounds it up to 1, 3, 7, 15, 31 .. seconds.",
         caution: "where the server speaks first (SMTP, FTP, MySQL) every flow starts this much later",
         source: "tcp(7) TCP_DEFER_ACCEPT",
@@ -230,7 +230,7 @@ pub static ROWS: &[Row] = &[
         range: (1, 65535),
         legs: Legs::Accept,
         preset: Preset::Kernel("off"),
-        help: "Take data in the SYN from clients that were here before; the number is how many such connections may wait. \
+        help: "Take data in the SYN. From clients that were here before; the number is how many such connections may wait. \
                It needs bit 2 of net.ipv4.tcp_fastopen.",
         caution: "a SYN that is repeated by the network can deliver its data twice",
         source: "tcp(7) TCP_FASTOPEN, RFC 7413",
@@ -243,8 +243,7 @@ pub static ROWS: &[Row] = &[
         unit: Unit::Switch,
         legs: Legs::Dial,
         preset: Preset::Kernel("false"),
-        help: "Send the first bytes in the SYN, which saves one WAN round trip per flow, to a next hop that was dialled \
-               before. Only for protocols in which the client speaks first.",
+        help: "Send data in the SYN. It saves one WAN round trip per flow to a next hop that was dialled before. Only for protocols in which the client speaks first.",
         caution: "where the server speaks first (SMTP, FTP, MySQL) the flow hangs: the SYN waits for a byte to carry",
         source: "tcp(7) TCP_FASTOPEN_CONNECT, RFC 7413",
         sample: "true",
@@ -256,7 +255,7 @@ pub static ROWS: &[Row] = &[
         unit: Unit::Switch,
         when: When::Socket,
         preset: Preset::Kernel("false"),
-        help: "Speak Multipath TCP where the peer does too; plain TCP otherwise. The relay then copies instead of splicing \
+        help: "Multipath TCP where the peer speaks it. Plain TCP otherwise. The relay then copies instead of splicing \
                where the kernel cannot splice such a socket.",
         caution: "over long paths one MPTCP connection is often slower than one TCP connection: measure before use",
         source: "mptcp(7), RFC 8684",
@@ -269,7 +268,7 @@ pub static ROWS: &[Row] = &[
         unit: Unit::Count,
         range: (1, 127),
         preset: Preset::Kernel("net.ipv4.tcp_syn_retries, 6; accept: net.ipv4.tcp_synack_retries, 5"),
-        help: "How often an unanswered SYN is sent again; on the accept leg the SYN-ACK. For dials `connect_timeout` is \
+        help: "How often an unanswered SYN is resent. On the accept leg the SYN-ACK. For dials `connect_timeout` is \
                the plainer limit.",
         source: "tcp(7) TCP_SYNCNT",
         sample: "3",
@@ -282,8 +281,7 @@ pub static ROWS: &[Row] = &[
         range: (1_000, 365 * 86_400_000),
         when: When::Flow,
         preset: Preset::Kernel("no limit"),
-        help: "How long a leg that has sent its FIN waits for the other direction's next byte before the flow is reset. The \
-               timer runs only while the flow is half open, and every byte starts it again.",
+        help: "Silence that ends a half-open flow. One direction has ended and the other is silent for this long: reset. The timer runs only while the flow is half open, and every byte starts it again.",
         caution: "a reply that takes longer than this to start is lost, loudly (RST)",
         source: "docs/design",
         sample: "1h",
@@ -432,8 +430,8 @@ const PROTOCOL: Opt = sol(libc::SO_PROTOCOL, "SO_PROTOCOL");
 const TOS: Opt = Opt { level: libc::IPPROTO_IP, number: libc::IP_TOS, name: "IP_TOS" };
 const TCLASS: Opt = Opt { level: libc::IPPROTO_IPV6, number: libc::IPV6_TCLASS, name: "IPV6_TCLASS" };
 
-/// The kernel raises less than 4,608 bytes, and doubles what it takes into an int.
-const BUFFER_RANGE: (u64, u64) = (4096, (i32::MAX / 2) as u64);
+/// The kernel raises less than 4,608 bytes, and doubles what it takes: 1 GiB is also the largest window (RFC 7323 2.3).
+const BUFFER_RANGE: (u64, u64) = (4096, 512 << 20);
 
 const OFF: &[(&str, u64)] = &[("off", 0)];
 

@@ -2,27 +2,58 @@
 
 use clap::Args;
 use longhaul::options::expected;
+use longhaul::suggest;
 use longhaul_sys::sockopt::{Legs, Preset, ROWS, Row, Unit, When};
 
 #[derive(Args)]
 pub(super) struct Flags {
-    /// Show one option only
+    /// One option in full [default: all, a line each]
     #[arg(value_name = "KEY")]
     key: Option<String>,
-    /// As docs/options.md
-    #[arg(long)]
+    /// All of them in full, as docs/options.md
+    #[arg(long, conflicts_with = "key")]
     markdown: bool,
 }
 
 /// The whole text that the command prints.
-pub(super) fn text(flags: &Flags) -> String {
-    let rows: Vec<&Row> = ROWS.iter().filter(|row| flags.key.as_deref().is_none_or(|key| key == row.key)).collect();
-    if rows.is_empty() {
-        return format!("no option of this name; `longhaul options` lists all {}\n", ROWS.len());
+///
+/// # Errors
+/// There is no such option.
+pub(super) fn text(flags: &Flags) -> Result<String, String> {
+    match &flags.key {
+        _ if flags.markdown => Ok(MARKDOWN_HEAD.to_string() + &join(ROWS.iter(), markdown)),
+        None => Ok(TABLE_HEAD.to_string() + &ROWS.iter().map(line).collect::<String>() + TABLE_FOOT),
+        Some(key) if ROWS.iter().any(|row| row.key == key) => Ok(join(ROWS.iter().filter(|row| row.key == key), plain)),
+        Some(key) => Err(match suggest::nearest(key, ROWS.iter().map(|row| row.key)) {
+            Some(near) => format!("error: there is no option {key}; did you mean {near}?"),
+            None => format!("error: there is no option {key}; `longhaul options` lists them all"),
+        }),
     }
-    let (head, entry): (&str, fn(&Row) -> String) =
-        if flags.markdown { (MARKDOWN_HEAD, markdown) } else { ("", plain) };
-    head.to_string() + &rows.into_iter().map(entry).collect::<Vec<_>>().join("\n")
+}
+
+fn join<'r>(rows: impl Iterator<Item = &'r Row>, show: fn(&Row) -> String) -> String {
+    rows.map(show).collect::<Vec<_>>().join("\n")
+}
+
+/// The row as one line of at most 80 columns.
+fn line(row: &Row) -> String {
+    let legs = match row.legs {
+        Legs::Both => "both",
+        Legs::Accept => "accept",
+        Legs::Dial => "dial",
+    };
+    let value = match row.unit {
+        Unit::Switch => "switch",
+        Unit::Bytes => "size",
+        Unit::Millis | Unit::Seconds => "time",
+        Unit::Count => "number",
+        Unit::BitsPerSecond => "rate",
+        Unit::Name => "word",
+    };
+    let default = if let Preset::Ours(value) = row.preset { value } else { "-" };
+    // The first sentence of the help is the short one.
+    let help = row.help.split(". ").next().unwrap_or_default().trim_end_matches('.');
+    format!("{:<19} {legs:<6} {value:<6} {default:<6} {help}\n", row.key)
 }
 
 fn plain(row: &Row) -> String {
@@ -99,6 +130,10 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     }
     lines
 }
+
+const TABLE_HEAD: &str = "OPTION              LEG    VALUE  PRESET WHAT\n";
+
+const TABLE_FOOT: &str = "\nWithout a preset (-) the kernel decides. `longhaul options KEY` says more.\n";
 
 const MARKDOWN_HEAD: &str = "\
 # Socket options

@@ -27,7 +27,7 @@ pub(super) struct Flags {
     /// before anything is dialled. Without it, whoever reaches the port may connect.
     #[arg(long, value_name = "CIDR", value_delimiter = ',', value_parser = value::network)]
     allow: Vec<IpNet>,
-    /// A socket option of a leg; see `longhaul options`
+    /// A leg's socket option; see `longhaul options`
     ///
     /// `accept.` is the leg toward whoever connected to us, `dial.` the leg toward the next hop. May be repeated. A value
     /// that the kernel changes is a warning in the log, with asked and got.
@@ -45,10 +45,11 @@ pub(super) struct Flags {
     max_flows: Option<usize>,
     /// How long a dial may take
     ///
-    /// For each address: a name may have several. 100ms to 10min. The kernel sends SYNs at 0, 1, 3 and 7 seconds: the default outlives three lost ones.
+    /// For each address: a name may have several. 100ms to 10min. The kernel sends SYNs at 0, 1, 3 and 7 seconds: the
+    /// default outlives three lost ones.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::connect_timeout)]
     connect_timeout: Duration,
-    /// The address to dial from [default: the kernel's]
+    /// Address to dial from [default: the kernel's]
     #[arg(long, value_name = "ADDR", value_parser = value::source)]
     source: Option<IpAddr>,
     /// Copy bytes through user space
@@ -93,7 +94,7 @@ impl Flags {
 
 const EXAMPLES: &str = "\
 Examples:
-  In place of `socat TCP4-LISTEN:6000,fork,reuseaddr,range=10.10.10.0/24 TCP4:10.20.20.20:6000`:
-    longhaul relay --listen 6000 --to 10.20.20.20:6000 --allow 10.10.10.0/24
+  In place of socat TCP4-LISTEN:6000,fork,range=10.10.10.0/24 TCP4:b:6000
+    longhaul relay --listen 6000 --to b:6000 --allow 10.10.10.0/24
   A next hop behind a tunnel with a small MTU, and a second one if that is down:
     longhaul relay --listen 6000 --to b1:6000,b2:6000 --set dial.mss=1254B";

@@ -65,7 +65,15 @@ pub(super) const TUNNEL: &[Key<Tunnel>] = &[
         },
     },
     key("policy", |tunnel, given| one(given, value::policy).map(|policy| tunnel.policy = policy)),
-    key("allow", |tunnel, given| several(given, value::network).map(|nets| tunnel.allow = nets)),
+    key("allow", |tunnel, given| {
+        let nets = several(given, value::network)?;
+        if nets.is_empty() {
+            // Whoever writes this may mean nobody, and would get everybody.
+            return Err(fault(given, "it is empty; write who may connect, or leave `allow` out to let everybody in"));
+        }
+        tunnel.allow = nets;
+        Ok(())
+    }),
     key("max_flows", |tunnel, given| one(given, value::max_flows).map(|count| tunnel.max_flows = Some(count))),
     key("connect_timeout", |tunnel, given| {
         one(given, value::connect_timeout).map(|time| tunnel.connect_timeout = time)

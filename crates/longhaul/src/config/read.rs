@@ -15,7 +15,14 @@ pub fn read(text: &str) -> (Option<Config>, Vec<Problem>) {
     let mut findings = Findings::new(text);
     let (root, syntax) = DeTable::parse_recoverable(text);
     for err in &syntax {
-        findings.add(Severity::Error, err.span(), format!("this is not TOML: {}", err.message()));
+        let text = match err.message() {
+            "duplicate key" => {
+                let key = err.span().map(|span| findings.written(&span)).unwrap_or_default();
+                format!("{key}: this key stands here a second time; write it once")
+            }
+            why => format!("this is not TOML ({why}); write KEY = VALUE, and a VALUE of text in double quotes"),
+        };
+        findings.add(Severity::Error, err.span(), text);
     }
     // What a parser makes of a broken file is guesswork: errors found in that would be its, not the writer's.
     let config = if syntax.is_empty() { Some(whole(&mut findings, root.get_ref())) } else { None };
@@ -33,7 +40,12 @@ impl Places {
 
 fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>) -> Config {
     let mut config = Config::default();
-    fields(findings, &Shape { prefix: "", keys: TOP, tables: &["tunnel", "admin"] }, root, &mut config);
+    fields(
+        findings,
+        &Shape { prefix: "", keys: TOP, tables: &[("tunnel", "[[tunnel]]"), ("admin", "[admin]")] },
+        root,
+        &mut config,
+    );
     if let Some(given) = root.get("admin") {
         admin(findings, given);
     }
@@ -105,8 +117,8 @@ struct Shape<T: 'static> {
     /// What stands before its keys in messages.
     prefix: &'static str,
     keys: &'static [Key<T>],
-    /// Names of inner tables that somebody else reads.
-    tables: &'static [&'static str],
+    /// Names of inner tables that somebody else reads, and how one writes them.
+    tables: &'static [(&'static str, &'static str)],
 }
 
 /// Reads every key of `table` into `model`.
@@ -114,7 +126,7 @@ fn fields<T>(findings: &mut Findings<'_>, shape: &Shape<T>, table: &DeTable<'_>,
     let mut places = Places(Vec::new());
     for (name, given) in table {
         let (span, name) = (name.span(), name.get_ref().as_ref());
-        if shape.tables.contains(&name) {
+        if shape.tables.iter().any(|(table, _)| *table == name) {
             continue;
         }
         let Some(key) = shape.keys.iter().find(|key| key.name == name) else {
@@ -142,15 +154,14 @@ fn note(places: &mut Places, name: &str, given: &Written<'_>) {
 }
 
 fn unknown<T>(shape: &Shape<T>, name: &str) -> String {
-    let known = || shape.keys.iter().map(|key| key.name).chain(shape.tables.iter().copied());
+    let written = |key| shape.tables.iter().find(|(table, _)| *table == key).map_or(key, |(_, written)| *written);
+    let known = || shape.keys.iter().map(|key| key.name).chain(shape.tables.iter().map(|(table, _)| *table));
     let shown: String = name.chars().filter(|c| !c.is_control()).take(40).collect();
-    match suggest::nearest(name, known()) {
-        Some(near) => format!("{}{shown}: there is no such key; did you mean {near}?", shape.prefix),
-        None => {
-            let known: Vec<_> = known().collect();
-            format!("{}{shown}: there is no such key; the keys here are {}", shape.prefix, known.join(", "))
-        }
-    }
+    let known = match suggest::nearest(name, known()) {
+        Some(near) => format!("did you mean {}?", written(near)),
+        None => format!("the keys here are {}", known().map(written).collect::<Vec<_>>().join(", ")),
+    };
+    format!("{}{shown}: there is no such key; {known}", shape.prefix)
 }
 
 /// Names must be unique, and so must what is listened on.

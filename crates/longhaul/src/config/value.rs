@@ -21,7 +21,8 @@ pub fn listen(text: &str) -> Result<SocketAddr, String> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
         return Ok(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port(text)?)));
     }
-    let (host, port_text) = split(text).ok_or_else(|| format!("it is not an address and a port; {FORM}"))?;
+    let apart = split(text).ok_or_else(|| bare_v6(text).unwrap_or(format!("it is not an address and a port; {FORM}")));
+    let (host, port_text) = apart?;
     let port = port(port_text)?;
     if let Ok(address) = text.parse::<SocketAddr>() {
         return if address.ip().is_multicast() { Err(format!("TCP has no multicast; {FORM}")) } else { Ok(address) };
@@ -46,7 +47,11 @@ pub fn next_hop(text: &str) -> Result<NextHop, String> {
     if text.contains(',') {
         return Err("several next hops are a list: write to = [\"a:6000\", \"b:6000\"]".into());
     }
-    let (host, port_text) = split(text).ok_or_else(|| format!("it is not a host and a port; {FORM}"))?;
+    if let Some(("TCP" | "TCP4" | "TCP6", rest)) = text.split_once(':') {
+        return Err(format!("socat's prefix says what is so anyway; write \"{rest}\""));
+    }
+    let apart = split(text).ok_or_else(|| bare_v6(text).unwrap_or(format!("it is not a host and a port; {FORM}")));
+    let (host, port_text) = apart?;
     let port = port(port_text)?;
     match host.parse::<IpAddr>() {
         Ok(address) if address.is_unspecified() || address.is_multicast() => {
@@ -88,7 +93,9 @@ pub fn network(text: &str) -> Result<IpNet, String> {
         Err(_) if matches!(text, "*" | "any" | "all") => {
             Err("write [\"0.0.0.0/0\", \"::/0\"], or leave `allow` out, to let everybody in".into())
         }
-        Err(_) if is_host_name(text) && !looks_numeric(text) => Err(format!("names are not looked up here; {FORM}")),
+        Err(_) if is_host_name(text) && !text.starts_with(|c: char| c.is_ascii_digit()) => {
+            Err(format!("names are not looked up here; {FORM}"))
+        }
         Err(_) => Err(format!("it is not an address; {FORM}")),
     }
 }
@@ -179,6 +186,20 @@ fn split(text: &str) -> Option<(&str, &str)> {
         None if host.contains(':') => None,
         None => Some((host, port)),
     }
+}
+
+/// What to write in place of an IPv6 address that lacks its brackets or its port.
+fn bare_v6(text: &str) -> Option<String> {
+    if text.parse::<Ipv6Addr>().is_ok() {
+        // `::1:6000` is an address and may be meant as address and port.
+        let (host, port) = text.rsplit_once(':')?;
+        let meant = host.parse::<Ipv6Addr>().is_ok() && port.parse::<u16>().is_ok();
+        let with = if meant { format!("\"[{host}]:{port}\"") } else { format!("\"[{text}]:6000\"") };
+        return Some(format!("an IPv6 address needs brackets and a port; write {with}"));
+    }
+    let (host, port) = text.rsplit_once(':')?;
+    (host.parse::<Ipv6Addr>().is_ok() && port.parse::<u16>().is_ok())
+        .then(|| format!("an IPv6 address needs brackets; write \"[{host}]:{port}\""))
 }
 
 fn port(text: &str) -> Result<u16, String> {

@@ -1,0 +1,95 @@
+//! What an option's error says when the kernel refuses: the call, the errno and the remedy.
+
+use longhaul_sys::sockopt::{self, Leg, Setting, Value, congestion_controls, row};
+use longhaul_sys::{Result, SysError};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::os::fd::AsFd;
+
+fn apply(key: &str, value: Value) -> Result<Option<sockopt::Mismatch>> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).expect("a socket");
+    let row = row(Leg::Dial, key).expect("a key of the table");
+    Setting { row, value }.apply(socket.as_fd())
+}
+
+fn refused(key: &str, value: Value) -> SysError {
+    apply(key, value).expect_err("the kernel must refuse this")
+}
+
+fn name(text: &str) -> Value {
+    Value::Name(text.into())
+}
+
+/// Runs `test` as an ordinary user would: on a thread of its own whose effective capabilities are gone.
+fn without_capabilities(test: impl FnOnce() + Send + 'static) {
+    let ordinary = move || {
+        let mut sets = capabilities(None).expect("capget");
+        sets.effective = CapabilitySet::empty();
+        set_capabilities(None, sets).expect("capset");
+        test();
+    };
+    std::thread::spawn(ordinary).join().expect("the test on its thread");
+}
+
+#[test]
+fn an_unknown_congestion_control_names_those_there_are() {
+    let err = refused("congestion", name("nosuch"));
+    assert_eq!((err.call.as_str(), err.errno), ("setsockopt(TCP_CONGESTION, \"nosuch\")", libc::ENOENT));
+    let offered = congestion_controls("available").expect("the kernel's list");
+    assert_eq!(err.hint, format!("the kernel offers {offered}; for another one: modprobe tcp_nosuch"));
+}
+
+#[test]
+fn auto_is_left_to_the_relay() {
+    assert_eq!(apply("congestion", name("auto")), Ok(None));
+}
+
+#[test]
+fn an_unknown_interface_says_how_to_list_them() {
+    let err = refused("bind-device", name("nosuch0"));
+    assert_eq!((err.errno, err.hint.as_ref()), (libc::ENODEV, "there is no such interface: `ip link` lists them"));
+}
+
+#[test]
+fn a_value_that_the_kernel_cannot_take_gets_the_range() {
+    let err = refused("mss", Value::Number(20));
+    assert_eq!(err.to_string(), "setsockopt(TCP_MAXSEG, 20): EINVAL: Invalid argument (mss takes 88 to 32767)");
+    let err = refused("mss", Value::Number(u64::MAX));
+    assert_eq!((err.errno, err.hint.as_ref()), (libc::EINVAL, "mss takes 88 to 32767"));
+    assert_eq!(refused("dscp", Value::Number(64)).hint, "dscp takes 0 to 63");
+}
+
+#[test]
+fn a_mark_without_capability_says_which() {
+    without_capabilities(|| {
+        let err = refused("mark", Value::Number(16));
+        assert_eq!((err.call.as_str(), err.errno), ("setsockopt(SO_MARK, 16)", libc::EPERM));
+        assert!(err.hint.contains("CAP_NET_ADMIN"), "{}", err.hint);
+    });
+}
+
+#[test]
+fn a_buffer_beyond_the_limit_is_clamped_without_capability_and_shown() {
+    without_capabilities(|| {
+        let asked = Value::Number(1 << 29);
+        let mismatch = apply("sndbuf", asked.clone()).expect("a clamp is no error").expect("it must be clamped");
+        assert_eq!((mismatch.key, &mismatch.asked), ("sndbuf", &asked));
+        assert_ne!(mismatch.got, asked);
+    });
+}
+
+#[test]
+fn a_congestion_control_that_is_not_allowed_names_the_sysctl() {
+    let list = |name| congestion_controls(name).expect("the kernel's list");
+    let (offered, allowed) = (list("available"), list("allowed"));
+    let Some(kept) = offered.split(' ').find(|name| !allowed.split(' ').any(|other| other == *name)) else {
+        println!("SKIP every congestion control that this kernel offers is allowed to everybody");
+        return;
+    };
+    let kept = kept.to_string();
+    without_capabilities(move || {
+        let err = refused("congestion", name(&kept));
+        assert_eq!(err.errno, libc::EPERM);
+        assert!(err.hint.contains(&format!("tcp_allowed_congestion_control='{allowed} {kept}'")), "{}", err.hint);
+    });
+}

@@ -1,0 +1,98 @@
+//! What a good configuration will still meet on this machine and as this user: addresses that the host does not have,
+//! options that the kernel does not offer, capabilities that are missing. `longhaul check` warns of it; it may be run as
+//! another user than the daemon, or on another host, so nothing here is an error.
+
+use longhaul::config::{Config, Tunnel};
+use longhaul::options::LegOptions;
+use longhaul_sys::sockopt::{Leg, Setting, Value, congestion_controls};
+use std::fs;
+use std::io::ErrorKind;
+use std::net::{IpAddr, TcpListener};
+use std::path::Path;
+
+/// One line for each thing that will not work here.
+pub(super) fn warnings(config: &Config) -> Vec<String> {
+    let capabilities = effective_capabilities();
+    config.tunnels.iter().flat_map(|tunnel| of_tunnel(tunnel, capabilities)).collect()
+}
+
+fn of_tunnel(tunnel: &Tunnel, capabilities: u64) -> Vec<String> {
+    let mut found = vec![foreign("listen", tunnel.listen.ip()), privileged(tunnel, capabilities)];
+    found.extend(tunnel.source.map(|source| foreign("source", source)));
+    for (leg, options) in [(Leg::Accept, &tunnel.accept), (Leg::Dial, &tunnel.dial)] {
+        found.extend(of_leg(leg, options, capabilities));
+    }
+    found
+        .into_iter()
+        .flatten()
+        .map(|text| format!("warning: on this machine, tunnel {}: {text}", tunnel.name))
+        .collect()
+}
+
+fn of_leg(leg: Leg, options: &LegOptions, capabilities: u64) -> Vec<Option<String>> {
+    let warning = |setting: &Setting| match (setting.row.key, &setting.value) {
+        ("congestion", Value::Name(name)) => congestion(name, capabilities),
+        ("bind-device", Value::Name(device)) => no_device(device),
+        ("mark", _) => (capabilities & CAP_NET_ADMIN == 0).then(|| "this user lacks CAP_NET_ADMIN".into()),
+        ("fastopen", _) => no_fastopen(leg),
+        _ => None,
+    };
+    let named = |setting: &Setting| {
+        warning(setting).map(|text| format!("{}.{} = {}: {text}", leg.name(), setting.row.key, setting.value))
+    };
+    options.asked().map(named).collect()
+}
+
+/// An address that no interface has: bind(2) to any port of it says so and disturbs nobody.
+fn foreign(key: &str, address: IpAddr) -> Option<String> {
+    let err = TcpListener::bind((address, 0)).err()?;
+    let here = err.kind() != ErrorKind::AddrNotAvailable;
+    (!here).then(|| format!("{key} = {address}: no interface has this address; `ip address` lists them"))
+}
+
+fn privileged(tunnel: &Tunnel, capabilities: u64) -> Option<String> {
+    let first_free: u16 = sysctl("net/ipv4/ip_unprivileged_port_start")?.parse().ok()?;
+    let port = tunnel.listen.port();
+    let forbidden = port < first_free && capabilities & CAP_NET_BIND_SERVICE == 0;
+    forbidden.then(|| format!("port {port} is below {first_free}, and this user lacks CAP_NET_BIND_SERVICE"))
+}
+
+fn congestion(name: &str, capabilities: u64) -> Option<String> {
+    let has = |list: &str| list.split(' ').any(|known| known == name);
+    let (offered, allowed) = (congestion_controls("available")?, congestion_controls("allowed")?);
+    match name {
+        "auto" => None,
+        _ if !has(&offered) => Some(format!("the kernel offers {offered}; try modprobe tcp_{name}")),
+        _ if !has(&allowed) && capabilities & CAP_NET_ADMIN == 0 => {
+            Some(format!("this user may choose {allowed}; the list is net.ipv4.tcp_allowed_congestion_control"))
+        }
+        _ => None,
+    }
+}
+
+fn no_device(device: &str) -> Option<String> {
+    let here = Path::new("/sys/class/net").join(device).exists();
+    (!here).then(|| "there is no such interface; `ip link` lists them".into())
+}
+
+/// tcp(7) tcp_fastopen: bit 1 lets a client use it, bit 2 a server.
+fn no_fastopen(leg: Leg) -> Option<String> {
+    let bit: u32 = if leg == Leg::Dial { 1 } else { 2 };
+    let bits: u32 = sysctl("net/ipv4/tcp_fastopen")?.parse().ok()?;
+    (bits & bit == 0).then(|| format!("it is off in the kernel; sysctl -w net.ipv4.tcp_fastopen={}", bits | bit))
+}
+
+fn sysctl(name: &str) -> Option<String> {
+    fs::read_to_string(Path::new("/proc/sys").join(name)).ok().map(|text| text.trim().to_string())
+}
+
+/// proc(5) status: CapEff, hexadecimal. All of them where it cannot be read: then nothing is warned about.
+fn effective_capabilities() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(u64::MAX)
+}
+
+// capabilities(7) in the order of linux/capability.h.
+const CAP_NET_BIND_SERVICE: u64 = 1 << 10;
+const CAP_NET_ADMIN: u64 = 1 << 12;

@@ -1,0 +1,138 @@
+//! The corpus of config files: every message, for good files and bad, is checked-in text beside the file.
+//! `UPDATE=1 cargo test -p longhaul --test config` writes what is said now; read the diff.
+
+use longhaul::config::{self, Loaded, Refused};
+use proptest::prelude::*;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+/// The files of tests/config/`folder`, and what there is to say about each.
+fn corpus(folder: &str) -> Vec<(PathBuf, Result<Loaded, Refused>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config").join(folder);
+    let files = fs::read_dir(&folder).expect("the corpus").map(|entry| entry.expect("an entry").path());
+    let mut files: Vec<_> = files.filter(|path| path.extension().is_some_and(|ext| ext == "toml")).collect();
+    files.sort();
+    let judged = |path: PathBuf| {
+        let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+        let text = fs::read_to_string(&path).expect("a readable file");
+        (path, config::judge(&name, &text))
+    };
+    files.into_iter().map(judged).collect()
+}
+
+/// Compares `said` with the text beside `path`, or writes it there.
+fn compare(path: &Path, said: &str, wrong: &mut Vec<String>) {
+    let beside = path.with_extension("txt");
+    if env::var_os("UPDATE").is_some() {
+        return fs::write(&beside, said).expect("the text beside the file");
+    }
+    let expected = fs::read_to_string(&beside).unwrap_or_default();
+    if expected != said {
+        wrong.push(format!("{}\nexpected:\n{expected}\nsaid:\n{said}", path.display()));
+    }
+}
+
+#[test]
+fn good_files_are_understood() {
+    let (mut wrong, corpus) = (Vec::new(), corpus("good"));
+    assert!(corpus.len() >= 10, "only {} good files", corpus.len());
+    for (path, judged) in corpus {
+        match judged {
+            Ok(loaded) => {
+                let warnings: String = loaded.warnings.iter().map(|line| line.clone() + "\n").collect();
+                compare(&path, &(warnings + &config::summary(&loaded.config)), &mut wrong);
+            }
+            Err(refused) => wrong.push(format!("{}: refused:\n{refused}", path.display())),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+#[test]
+fn bad_files_are_refused_with_the_exact_words() {
+    let (mut wrong, corpus) = (Vec::new(), corpus("bad"));
+    assert!(corpus.len() >= 35, "only {} bad files", corpus.len());
+    for (path, judged) in corpus {
+        match judged {
+            Ok(_) => wrong.push(format!("{}: accepted", path.display())),
+            Err(refused) => compare(&path, &(refused.lines.join("\n") + "\n"), &mut wrong),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_says_why() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("longhaul.toml");
+    let said = |path: &Path| config::load(path).expect_err("it cannot be read").to_string();
+    assert!(
+        said(&file)
+            .ends_with("error: No such file or directory (os error 2); write the file, or name another with -c FILE")
+    );
+    fs::write(&file, b"# \xe4\xf6\nx").expect("a file");
+    assert!(said(&file).ends_with("error: line 1 is not UTF-8; save the file as UTF-8"));
+    assert!(said(dir.path()).contains("Is a directory"));
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in "\\PC*") {
+        let _ = config::read(&text);
+    }
+
+    #[test]
+    fn no_mix_of_what_files_are_made_of_panics(words in prop::collection::vec(prop::sample::select(WORDS), 0..40)) {
+        let (config, problems) = config::read(&words.concat());
+        let errors = problems.iter().filter(|problem| problem.severity == config::Severity::Error).count();
+        prop_assert_eq!(config.is_none(), errors > 0);
+    }
+
+    #[test]
+    fn a_cut_or_broken_file_panics_nobody(file in 0usize..1000, cut in 0usize..2000, put in ".{0,3}") {
+        let all: Vec<_> = corpus("good").into_iter().map(|(path, _)| path).collect();
+        let text = fs::read_to_string(&all[file % all.len()]).expect("a readable file");
+        let at = text.char_indices().map(|(at, _)| at).nth(cut).unwrap_or(text.len());
+        let _ = config::read(&text[..at]);
+        let _ = config::read(&format!("{}{put}{}", &text[..at], &text[at..]));
+    }
+}
+
+const WORDS: &[&str] = &[
+    "[[tunnel]]\n",
+    "[tunnel]\n",
+    "[admin]\n",
+    "[[admin]]\n",
+    "name",
+    "listen",
+    "to",
+    "allow",
+    "dial",
+    "accept",
+    "splice",
+    "drain_timeout",
+    "policy",
+    "source",
+    " = ",
+    "\"a\"\n",
+    "\"b:1\"\n",
+    "6000\n",
+    "\"10.0.0.1:6000\"\n",
+    "[",
+    "]",
+    "{",
+    "}",
+    ",",
+    "\n",
+    "mss",
+    "true\n",
+    "\"",
+    "'''",
+    "\\u0000",
+    "-1",
+    "1e9",
+    "1979-05-27",
+    "ä",
+    ".",
+    "#",
+];

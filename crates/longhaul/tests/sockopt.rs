@@ -1,0 +1,136 @@
+//! Every row of the option table against the kernel: its sample is set, read back and compared, on IPv4 and on IPv6, on a
+//! listener and on what it accepts, and on a socket that dials.
+
+use longhaul::options;
+use longhaul_sys::sockopt::{Kernel, Leg, Preset, ROWS, Row, Setting, Value, When};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsFd;
+
+const LOOPBACKS: [SocketAddr; 2] =
+    [SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0), SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), 0)];
+
+fn fresh(address: SocketAddr) -> Socket {
+    Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP)).expect("a socket")
+}
+
+fn listening(socket: &Socket, address: SocketAddr) -> SockAddr {
+    socket.bind(&address.into()).expect("bind");
+    socket.listen(8).expect("listen");
+    socket.local_addr().expect("the port")
+}
+
+/// The rows that are told to the kernel on `leg` before it listens or connects.
+fn rows(leg: Leg) -> impl Iterator<Item = &'static Row> {
+    ROWS.iter()
+        .filter(move |row| row.when == When::Start && row.legs.covers(leg) && !matches!(row.kernel, Kernel::Nothing))
+}
+
+/// The row's sample, set on `socket`; it must read back as asked. `None` where only root may.
+fn apply(row: &'static Row, socket: &Socket) -> Option<Value> {
+    let value = options::parse(row, row.sample).expect("every sample can be read");
+    let setting = Setting { row, value: value.clone() };
+    match setting.apply(socket.as_fd()) {
+        Err(err) if err.hint.contains("CAP_") => {
+            println!("SKIP {}: {err}", row.key);
+            None
+        }
+        applied => {
+            assert_eq!(applied, Ok(None), "{} = {}", row.key, row.sample);
+            Some(value)
+        }
+    }
+}
+
+/// Whether a connected socket has what its listener was asked for, or it itself before it connected.
+fn holds(row: &Row, asked: &Value, socket: &Socket) -> bool {
+    let got = row.read(socket.as_fd()).expect("getsockopt").expect("the kernel knows this row");
+    match (row.key, asked, &got) {
+        // tcp(7) TCP_MAXSEG: once connected it is what fits beside the options of each segment, 12 bytes of timestamps.
+        ("mss", Value::Number(asked), Value::Number(got)) => (asked - 40..=*asked).contains(got),
+        _ => (row.agrees)(asked, &got),
+    }
+}
+
+#[test]
+fn a_listener_takes_every_option_and_hands_it_to_what_it_accepts() {
+    for address in LOOPBACKS {
+        for row in rows(Leg::Accept) {
+            let listener = fresh(address);
+            let Some(asked) = apply(row, &listener) else { continue };
+            let port = listening(&listener, address);
+            let client = fresh(address);
+            client.connect(&port).expect("connect");
+            // What the listener does before there is a connection (defer-accept, fastopen) is not the connection's.
+            if row.legs.covers(Leg::Dial) {
+                let (accepted, _) = listener.accept().expect("accept");
+                assert!(holds(row, &asked, &accepted), "{} on what {address} accepts", row.key);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_dialling_socket_takes_every_option_and_keeps_it() {
+    for address in LOOPBACKS {
+        let listener = fresh(address);
+        let port = listening(&listener, address);
+        for row in rows(Leg::Dial) {
+            let socket = fresh(address);
+            let Some(asked) = apply(row, &socket) else { continue };
+            socket.connect(&port).expect("connect");
+            assert!(holds(row, &asked, &socket), "{} on {address} once connected", row.key);
+            drop(listener.set_nonblocking(true).and_then(|()| listener.accept()));
+        }
+    }
+}
+
+#[test]
+fn every_word_of_a_row_is_taken() {
+    for row in ROWS {
+        for (word, number) in row.words {
+            let socket = fresh(LOOPBACKS[1]);
+            let value = options::parse(row, word).expect("a word of the row");
+            assert_eq!(value, Value::Number(*number));
+            assert_eq!(Setting { row, value }.apply(socket.as_fd()), Ok(None), "{} = {word}", row.key);
+        }
+    }
+}
+
+#[test]
+fn a_v6_socket_that_carries_ipv4_has_the_class_for_both() {
+    let row = ROWS.iter().find(|row| row.key == "dscp").expect("the row");
+    let socket = fresh(LOOPBACKS[1]);
+    apply(row, &socket).expect("anybody may");
+    assert_eq!(socket.tclass_v6().expect("IPV6_TCLASS") >> 2, 10, "af11");
+    assert_eq!(socket.tos_v4().expect("IP_TOS") >> 2, 10, "af11");
+}
+
+#[test]
+fn mptcp_is_what_the_socket_was_made_as() {
+    let row = ROWS.iter().find(|row| row.key == "mptcp").expect("the row");
+    let asked = Setting { row, value: Value::Switch(true) };
+    let plain = fresh(LOOPBACKS[0]);
+    assert_eq!(asked.apply(plain.as_fd()).map(|mismatch| mismatch.is_some()), Ok(true));
+    match Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP)) {
+        Ok(multipath) => assert_eq!(asked.apply(multipath.as_fd()), Ok(None)),
+        Err(err) => println!("SKIP this kernel has no MPTCP: {err}"),
+    }
+}
+
+#[test]
+fn the_table_is_complete() {
+    for row in ROWS {
+        for leg in Leg::ALL.into_iter().filter(|leg| row.legs.covers(*leg)) {
+            let same = |other: &&Row| other.key == row.key && other.legs.covers(leg);
+            assert_eq!(ROWS.iter().filter(same).count(), 1, "{} twice on one leg", row.key);
+        }
+        for text in [row.key, row.help, row.source, row.sample] {
+            assert!(!text.is_empty(), "{} lacks something", row.key);
+        }
+        assert!(row.help.ends_with('.') && !row.caution.ends_with('.'), "{}", row.key);
+        if let Preset::Ours(_) = row.preset {
+            assert!(Leg::ALL.into_iter().all(|leg| row.legs.covers(leg)), "{}: presets hold for both legs", row.key);
+        }
+    }
+}
