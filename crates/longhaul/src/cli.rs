@@ -55,7 +55,7 @@ enum Command {
 
 #[derive(Args)]
 struct File {
-    /// The configuration file
+    /// The file
     #[arg(short, long, value_name = "FILE", default_value = config::DEFAULT_PATH)]
     config: PathBuf,
 }

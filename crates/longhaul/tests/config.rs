@@ -62,6 +62,13 @@ fn bad_files_are_refused_with_the_exact_words() {
 }
 
 #[test]
+fn the_example_of_the_document_is_good() {
+    let document = include_str!("../../../docs/configuration.md");
+    let example = document.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    assert_eq!(config::judge("example", example).expect("it is good").config.tunnels.len(), 1);
+}
+
+#[test]
 fn a_file_that_cannot_be_read_says_why() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("longhaul.toml");

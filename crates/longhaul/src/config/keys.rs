@@ -168,3 +168,29 @@ fn fault(given: &Written<'_>, text: impl Into<String>) -> Vec<Fault> {
 
 /// unix(7): sun_path has room for 108 bytes, and the last one is NUL.
 const SUN_PATH_MAX: usize = 108;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOCUMENT: &str = include_str!("../../../../docs/configuration.md");
+
+    #[test]
+    fn every_key_stands_in_its_table_of_the_document() {
+        let part = |from: &str| {
+            let rest = DOCUMENT.split_once(from).expect("the heading").1;
+            rest.split("\n## ").next().expect("its text").to_string()
+        };
+        let keys: [(&str, Vec<&str>); 3] = [
+            ("## Of the whole daemon", TOP.iter().map(|key| key.name).collect()),
+            ("## `[[tunnel]]`", TUNNEL.iter().map(|key| key.name).collect()),
+            ("## `[admin]`", ADMIN.iter().map(|key| key.name).collect()),
+        ];
+        for (heading, keys) in keys {
+            let rows: Vec<_> =
+                part(heading).lines().filter_map(|line| line.strip_prefix("| `").map(str::to_string)).collect();
+            let documented: Vec<_> = rows.iter().filter_map(|row| row.split('`').next()).collect();
+            assert_eq!(documented, keys, "{heading}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The command line as a user meets it. Every help text and message in tests/cmd/ is checked-in text:
+//! `TRYCMD=overwrite cargo test -p longhaul --test cli` writes what is said now; read the diff.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const COMMANDS: [&str; 6] = ["relay", "run", "check", "options", "completions", "man"];
+
+fn longhaul() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_longhaul"))
+}
+
+fn run(args: &[&str]) -> Output {
+    longhaul().args(args).output().expect("longhaul starts")
+}
+
+fn stdout(args: &[&str]) -> String {
+    let output = run(args);
+    assert!(output.status.success(), "{args:?}: {output:?}");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+fn repository(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file)
+}
+
+#[test]
+fn every_text_is_as_checked_in() {
+    trycmd::TestCases::new().case("tests/cmd/*.trycmd");
+}
+
+#[test]
+fn short_help_is_one_line_a_flag_under_80_columns() {
+    for command in COMMANDS {
+        let help = stdout(&[command, "-h"]);
+        for line in help.lines() {
+            assert!(line.len() < 80, "{command} -h: {line}");
+            // A line that neither starts a flag nor stands at the margin goes on with the flag above it.
+            let goes_on = line.starts_with(' ') && !line.trim_start().starts_with(['-', '[', '<']);
+            assert!(!goes_on, "{command} -h: {line}");
+        }
+    }
+}
+
+#[test]
+fn docs_options_md_is_what_the_table_says() {
+    let (file, said) = (repository("docs/options.md"), stdout(&["options", "--markdown"]));
+    if std::env::var_os("UPDATE").is_some() {
+        return fs::write(file, said).expect("docs/options.md");
+    }
+    assert_eq!(fs::read_to_string(file).unwrap_or_default(), said, "run UPDATE=1 cargo test -p longhaul --test cli");
+}
+
+#[test]
+fn a_reader_who_has_seen_enough_is_no_failure() {
+    // The other end is closed before the child writes its first byte: the worst `head` there is.
+    for args in [&["options", "--markdown"][..], &["man"], &["completions", "bash"], &["--help"]] {
+        let (closed, stdout) = UnixStream::pair().expect("a pair of sockets");
+        drop(closed);
+        let output = longhaul()
+            .args(args)
+            .stdout(OwnedFd::from(stdout))
+            .stderr(Stdio::piped())
+            .output()
+            .expect("longhaul starts");
+        assert_eq!(output.status.code(), Some(0), "{args:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{args:?}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_a_failure_that_is_named() {
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
+    let output = longhaul().arg("options").stdout(full).output().expect("longhaul starts");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).starts_with("error: stdout: No space left on device"));
+}
+
+#[test]
+fn every_command_has_its_manual_page_and_every_shell_its_script() {
+    assert!(stdout(&["man"]).contains(".TH longhaul 1"));
+    for command in COMMANDS {
+        assert!(stdout(&["man", command]).contains(&format!(".TH longhaul-{command} 1")), "{command}");
+    }
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        assert!(stdout(&["completions", shell]).contains("longhaul"), "{shell}");
+    }
+}
