@@ -54,7 +54,9 @@ impl<'t> Findings<'t> {
     }
 
     /// Notes a problem at `span`, or of the whole file.
-    pub(super) fn add(&mut self, severity: Severity, span: Option<Range<usize>>, text: String) {
+    pub(super) fn add(&mut self, severity: Severity, span: Option<Range<usize>>, mut text: String) {
+        // A message is one line, and what somebody wrote must not steer the reader's terminal.
+        text.retain(|c| !c.is_control());
         let start = span.as_ref().map_or(usize::MAX, |span| span.start);
         let at = span.map(|span| place(self.text, span.start));
         self.found.push((start, Problem { severity, at, text }));

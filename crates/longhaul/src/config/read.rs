@@ -156,7 +156,7 @@ fn note(places: &mut Places, name: &str, given: &Written<'_>) {
 fn unknown<T>(shape: &Shape<T>, name: &str) -> String {
     let written = |key| shape.tables.iter().find(|(table, _)| *table == key).map_or(key, |(_, written)| *written);
     let known = || shape.keys.iter().map(|key| key.name).chain(shape.tables.iter().map(|(table, _)| *table));
-    let shown: String = name.chars().filter(|c| !c.is_control()).take(40).collect();
+    let shown: String = name.chars().take(40).collect();
     let known = match suggest::nearest(name, known()) {
         Some(near) => format!("did you mean {}?", written(near)),
         None => format!("the keys here are {}", known().map(written).collect::<Vec<_>>().join(", ")),
