@@ -257,7 +257,8 @@ pub static ROWS: &[Row] = &[
         preset: Preset::Kernel("false"),
         help: "Multipath TCP where the peer speaks it. Plain TCP otherwise. The relay then copies instead of splicing \
                where the kernel cannot splice such a socket.",
-        caution: "over long paths one MPTCP connection is often slower than one TCP connection: measure before use",
+        caution: "the kernel refuses window-clamp, user-timeout, max-pacing-rate and syn-retries with it (Linux 6.18), and \
+                  over long paths it is often slower than TCP: measure before use",
         source: "mptcp(7), RFC 8684",
         sample: "true",
         kernel: Kernel::Calls { set: |_, _| Ok(()), get: is_mptcp },

@@ -13,7 +13,9 @@ use std::path::Path;
 /// One line for each thing that will not work here.
 pub(super) fn warnings(config: &Config) -> Vec<String> {
     let capabilities = effective_capabilities();
-    config.tunnels.iter().flat_map(|tunnel| of_tunnel(tunnel, capabilities)).collect()
+    let mut found: Vec<_> = config.tunnels.iter().flat_map(|tunnel| of_tunnel(tunnel, capabilities)).collect();
+    found.extend(no_bbr(config, capabilities));
+    found
 }
 
 fn of_tunnel(tunnel: &Tunnel, capabilities: u64) -> Vec<String> {
@@ -68,6 +70,14 @@ fn congestion(name: &str, capabilities: u64) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// `auto` is the default of every leg, so this is said once.
+fn no_bbr(config: &Config, capabilities: u64) -> Option<String> {
+    let auto = |leg: &LegOptions| leg.find("congestion").is_some_and(|set| set.value == Value::Name("auto".into()));
+    let wanted = config.tunnels.iter().any(|tunnel| auto(&tunnel.accept) || auto(&tunnel.dial));
+    let why = congestion("bbr", capabilities).filter(|_| wanted)?;
+    Some(format!("warning: on this machine, congestion = auto: WAN legs will not get BBR: {why}"))
 }
 
 fn no_device(device: &str) -> Option<String> {

@@ -166,25 +166,23 @@ fn unknown<T>(shape: &Shape<T>, name: &str) -> String {
 
 /// Names must be unique, and so must what is listened on.
 fn clashes(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places]) {
-    for (later, tunnel) in tunnels.iter().enumerate() {
-        let (name, listen) = (places[later].find("name"), places[later].find("listen"));
-        for earlier in 0..later {
-            let other = &tunnels[earlier];
-            if let (Some(span), true) = (&name, other.name == tunnel.name) {
-                let text = format!("name = \"{}\": another tunnel has this name; write one of its own", tunnel.name);
-                findings.error(span.clone(), text);
-            }
-            if let (Some(span), Some(_), true) =
-                (&listen, places[earlier].find("listen"), lint::covers_same(tunnel.listen, other.listen))
-            {
-                let text = format!(
-                    "listen = {}: tunnel \"{}\" listens on {} already; write another address or port",
-                    findings.written(span),
-                    other.name,
-                    other.listen
-                );
-                findings.error(span.clone(), text);
-            }
+    for (later, (tunnel, place)) in tunnels.iter().zip(places).enumerate() {
+        let earlier = || tunnels[..later].iter().zip(places);
+        if let (Some(span), true) = (place.find("name"), earlier().any(|(other, _)| other.name == tunnel.name)) {
+            let text = format!("name = \"{}\": another tunnel has this name; write one of its own", tunnel.name);
+            findings.error(span, text);
+        }
+        // A listen address that could not be read is a placeholder, which clashes with nothing.
+        let taken = |(other, place): &(&Tunnel, &Places)| {
+            place.find("listen").is_some() && lint::covers_same(tunnel.listen, other.listen)
+        };
+        if let (Some(span), Some((other, _))) = (place.find("listen"), earlier().find(taken)) {
+            let written = findings.written(&span);
+            let (name, listen) = (&other.name, other.listen);
+            let text = format!(
+                "listen = {written}: tunnel \"{name}\" listens on {listen} already; write another address or port"
+            );
+            findings.error(span, text);
         }
     }
 }
