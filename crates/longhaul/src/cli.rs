@@ -10,11 +10,12 @@ mod pages;
 mod relay;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use longhaul::config::{self, Config};
+use longhaul::config::{self, Loaded};
 use longhaul::daemon;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tracing::warn;
 
 /// Makes TCP fast over long fat networks for hosts that cannot be changed
 ///
@@ -65,15 +66,12 @@ pub(crate) fn main() -> ExitCode {
     let cli = Cli::parse();
     let logs = cli.logs;
     match cli.command {
-        Command::Relay(flags) => match flags.config() {
-            Ok(config) => serve(config, None, logs),
+        Command::Relay(flags) => match flags.load() {
+            Ok(loaded) => serve(loaded, None, logs),
             Err(why) => wrong_usage("relay", &why),
         },
         Command::Run(file) => match config::load(&file.config) {
-            Ok(loaded) => {
-                complain(&loaded.warnings);
-                serve(loaded.config, Some(file.config), logs)
-            }
+            Ok(loaded) => serve(loaded, Some(file.config), logs),
             Err(refused) => complain(&refused.lines),
         },
         Command::Check(file) => check::check(&file.config),
@@ -83,10 +81,11 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Carries the tunnels of `config` until it is told to end. `file` is what SIGHUP reads again.
-fn serve(config: Config, file: Option<PathBuf>, logs: logs::Flags) -> ExitCode {
+/// Carries the tunnels of what was read until it is told to end. `file` is what SIGHUP reads again.
+fn serve(loaded: Loaded, file: Option<PathBuf>, logs: logs::Flags) -> ExitCode {
     logs.start();
-    match daemon::run(config, file) {
+    loaded.warnings.iter().for_each(|line| warn!("{line}"));
+    match daemon::run(loaded.config, file) {
         Ok(()) => ExitCode::SUCCESS,
         Err(err) => {
             complain(&[format!("error: {err}")]);

@@ -1,7 +1,7 @@
 //! Where the log goes and how it looks: the flags of every command that runs.
 
 use clap::{Args, ValueEnum};
-use std::io;
+use std::io::{self, IsTerminal};
 use tracing_subscriber::filter::LevelFilter;
 
 /// How a log line looks.
@@ -35,7 +35,9 @@ pub(super) struct Flags {
 impl Flags {
     /// Sends the log to stderr from here on.
     pub(super) fn start(self) {
-        let log = tracing_subscriber::fmt().with_writer(io::stderr).with_max_level(self.log_level);
+        // Colours are for people: a journal or a file would keep their escape sequences.
+        let colours = io::stderr().is_terminal();
+        let log = tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(colours).with_max_level(self.log_level);
         // A log is started once; a second start keeps the first.
         let _ = match self.log_format {
             Format::Text => log.with_target(false).try_init(),

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use ipnet::IpNet;
-use longhaul::config::{self, Config, NextHop, Severity, Tunnel, value};
+use longhaul::config::{self, Config, Loaded, NextHop, Severity, Tunnel, value};
 use longhaul::options;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -66,11 +66,11 @@ pub(super) struct Flags {
 }
 
 impl Flags {
-    /// The configuration of this one tunnel; what is doubtful in it goes to stderr.
+    /// The configuration of this one tunnel, and what is doubtful in it.
     ///
     /// # Errors
     /// What is wrong and what to write instead.
-    pub(super) fn config(self) -> Result<Config, String> {
+    pub(super) fn load(self) -> Result<Loaded, String> {
         let mut tunnel = Tunnel::new(self.name, self.listen, self.to);
         for text in &self.set {
             options::set(&mut tunnel.accept, &mut tunnel.dial, text)
@@ -86,9 +86,9 @@ impl Flags {
         if let Some(error) = errors.first() {
             return Err(format!("--{}: {}", error.key, error.text));
         }
-        let lines: Vec<_> = warnings.iter().map(|remark| format!("warning: {}: {}", remark.key, remark.text)).collect();
-        super::complain(&lines);
-        Ok(Config { tunnels: vec![tunnel], drain_timeout: self.drain_timeout })
+        let config = Config { tunnels: vec![tunnel], drain_timeout: self.drain_timeout };
+        let warnings = warnings.iter().map(|remark| format!("warning: {}: {}", remark.key, remark.text)).collect();
+        Ok(Loaded { config, warnings })
     }
 }
 
