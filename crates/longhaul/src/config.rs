@@ -15,6 +15,8 @@ use crate::options::LegOptions;
 use ipnet::IpNet;
 use longhaul_core::next_hop::{POLICIES, Policy};
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
@@ -142,11 +144,16 @@ pub fn judge(name: &str, text: &str) -> Result<Loaded, Refused> {
 }
 
 fn text(path: &Path) -> Result<String, String> {
-    let bytes = std::fs::read(path).map_err(|err| match err.kind() {
-        std::io::ErrorKind::NotFound => format!("{err}; write the file, or name another with -c FILE"),
-        std::io::ErrorKind::PermissionDenied => format!("{err}; read it as root, or make it readable with chmod"),
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(SIZE_MAX + 1).read_to_end(&mut bytes));
+    read.map_err(|err| match err.kind() {
+        io::ErrorKind::NotFound => format!("{err}; write the file, or name another with -c FILE"),
+        io::ErrorKind::PermissionDenied => format!("{err}; read it as root, or make it readable with chmod"),
         _ => err.to_string(),
     })?;
+    if bytes.len() as u64 > SIZE_MAX {
+        return Err("it is larger than 1MiB; is this the configuration file?".into());
+    }
     String::from_utf8(bytes).map_err(|err| {
         let good = err.utf8_error().valid_up_to();
         let line = err.as_bytes()[..good].iter().filter(|byte| **byte == b'\n').count() + 1;
@@ -161,3 +168,6 @@ impl fmt::Display for Refused {
 }
 
 impl std::error::Error for Refused {}
+
+/// Some 10,000 tunnels. What is larger is another file, or a device that never ends.
+const SIZE_MAX: u64 = 1 << 20;

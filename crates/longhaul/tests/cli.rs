@@ -80,6 +80,26 @@ fn a_full_disk_is_a_failure_that_is_named() {
 }
 
 #[test]
+fn check_warns_of_what_this_machine_lacks() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("longhaul.toml");
+    let text = "[[tunnel]]\nname = \"a\"\nlisten = \"192.0.2.77:6000\"\nto = \"b:1\"\nallow = \"::1\"\n\
+                dial = { bind-device = \"nosuch0\", congestion = \"nosuch\" }\n";
+    fs::write(&file, text).expect("a file");
+    let output = run(&["check", "-c", &file.to_string_lossy()]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "a warning is no error: {said}");
+    // RFC 5737: 192.0.2.0/24 is for documentation, so no host has such an address.
+    for part in [
+        "tunnel a: listen = 192.0.2.77: no interface has this address",
+        "tunnel a: dial.bind-device = nosuch0: there is no such interface",
+        "tunnel a: dial.congestion = nosuch: the kernel offers",
+    ] {
+        assert!(said.contains(part), "{part:?} is not in:\n{said}");
+    }
+}
+
+#[test]
 fn every_command_has_its_manual_page_and_every_shell_its_script() {
     assert!(stdout(&["man"]).contains(".TH longhaul 1"));
     for command in COMMANDS {

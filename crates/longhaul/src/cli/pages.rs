@@ -1,7 +1,6 @@
 //! `longhaul man` and `longhaul completions`: written from the command line's own definition.
 
 use clap::{Args, Command};
-use std::io;
 
 #[derive(Args)]
 pub(super) struct Shell {
@@ -43,8 +42,9 @@ impl Man {
             }
         };
         let mut roff = Vec::new();
-        let render: io::Result<()> = clap_mangen::Man::new(page).render(&mut roff);
-        render.map_err(|err| format!("error: manual page: {err}"))?;
+        let page =
+            clap_mangen::Man::new(page).source(concat!("longhaul ", env!("CARGO_PKG_VERSION"))).manual("longhaul");
+        page.render(&mut roff).map_err(|err| format!("error: manual page: {err}"))?;
         Ok(String::from_utf8_lossy(&roff).into_owned())
     }
 }

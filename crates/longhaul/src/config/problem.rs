@@ -45,12 +45,15 @@ impl fmt::Display for Severity {
 /// A file's text, and what was found wrong in it.
 pub(super) struct Findings<'t> {
     text: &'t str,
+    /// Where each line starts.
+    lines: Vec<usize>,
     found: Vec<(usize, Problem)>,
 }
 
 impl<'t> Findings<'t> {
     pub(super) fn new(text: &'t str) -> Findings<'t> {
-        Findings { text, found: Vec::new() }
+        let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        Findings { text, lines, found: Vec::new() }
     }
 
     /// Notes a problem at `span`, or of the whole file.
@@ -58,7 +61,7 @@ impl<'t> Findings<'t> {
         // A message is one line, and what somebody wrote must not steer the reader's terminal.
         text.retain(|c| !c.is_control());
         let start = span.as_ref().map_or(usize::MAX, |span| span.start);
-        let at = span.map(|span| place(self.text, span.start));
+        let at = span.map(|span| self.place(span.start));
         self.found.push((start, Problem { severity, at, text }));
     }
 
@@ -75,6 +78,13 @@ impl<'t> Findings<'t> {
         if raw.chars().count() > WRITTEN_MAX { shown + ".." } else { shown }
     }
 
+    /// Line and column of a byte, both from 1.
+    fn place(&self, byte: usize) -> (usize, usize) {
+        let line = self.lines.partition_point(|start| *start <= byte);
+        let start = self.lines[line - 1]; // the first line starts at 0
+        (line, self.text.get(start..byte).unwrap_or_default().chars().count() + 1)
+    }
+
     /// How many errors so far.
     pub(super) fn errors(&self) -> usize {
         self.found.iter().filter(|(_, problem)| problem.severity == Severity::Error).count()
@@ -85,13 +95,6 @@ impl<'t> Findings<'t> {
         self.found.sort_by_key(|(start, _)| *start);
         self.found.into_iter().map(|(_, problem)| problem).collect()
     }
-}
-
-/// Line and column of a byte, both from 1.
-fn place(text: &str, byte: usize) -> (usize, usize) {
-    let before: String = text.char_indices().take_while(|(at, _)| *at < byte).map(|(_, c)| c).collect();
-    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
 }
 
 const WRITTEN_MAX: usize = 60;
