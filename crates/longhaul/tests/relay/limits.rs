@@ -52,11 +52,11 @@ fn eighty_descriptors_survive_a_flood_and_serve_again() {
 #[test]
 fn an_ordinary_user_s_pipe_pages_are_shared_by_two_thousand_flows() {
     const FLOWS: usize = 2000;
-    const BYTES: usize = 300_000;
     if !rustix::process::geteuid().is_root() {
         return skip("needs root, to start the relay as another user");
     }
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    socket2::SockRef::from(&server).listen(4096).unwrap(); // std's 128 would drop SYNs of a burst
     // Small buffers, so that every flow is blocked with bytes in its pipe.
     socket2::SockRef::from(&server).set_recv_buffer_size(16 * 1024).unwrap();
     let port = Port::reserve("127.0.0.1");
@@ -67,48 +67,48 @@ fn an_ordinary_user_s_pipe_pages_are_shared_by_two_thousand_flows() {
     command.args(["--set", "accept.rcvbuf=64KiB", "--set", "dial.sndbuf=64KiB"]);
     command.uid(NOBODY).gid(NOBODY);
     let relay = Relay::spawn(command);
-    let all_blocked = std::sync::Barrier::new(2);
+    let clients: Vec<TcpStream> = (0..FLOWS).map(|_| TcpStream::connect(port.address()).unwrap()).collect();
+    let small = |socket| socket2::SockRef::from(socket).set_send_buffer_size(16 * 1024).unwrap();
+    clients.iter().for_each(small);
+    let servers: Vec<TcpStream> = (0..FLOWS).map(|_| server.accept().unwrap().0).collect();
+    let sent = fill(&clients);
+    // Every flow is blocked now, with bytes in both its sockets and between them.
+    clients.iter().for_each(|socket| socket.shutdown(Shutdown::Write).unwrap());
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let sockets: Vec<TcpStream> = (0..FLOWS).map(|_| server.accept().unwrap().0).collect();
-            all_blocked.wait();
-            std::thread::scope(|scope| {
-                for part in sockets.chunks(FLOWS / 8) {
-                    scope.spawn(move || part.iter().for_each(|socket| check(socket)));
-                }
-            });
-        });
-        let clients: Vec<TcpStream> = (0..FLOWS).map(|_| TcpStream::connect(port.address()).unwrap()).collect();
-        let sent: Vec<usize> = clients.iter().enumerate().map(|(flow, socket)| start(flow as u8, socket)).collect();
-        all_blocked.wait();
-        for (flow, (mut socket, sent)) in clients.iter().zip(sent).enumerate() {
-            socket.set_nonblocking(false).unwrap();
-            socket.write_all(&vec![flow as u8; BYTES - sent]).unwrap();
-            socket.shutdown(Shutdown::Write).unwrap();
+        for part in servers.chunks(FLOWS / 8) {
+            let sent = &sent;
+            scope.spawn(move || part.iter().for_each(|socket| check(socket, sent)));
         }
     });
     relay.signal("USR1");
     let counters = relay.wait_log_with("counters");
     assert!(!counters.contains(" copied=0"), "the limit was not reached, so nothing was tested: {counters}");
 
-    /// Sends what the path takes at once.
-    fn start(flow: u8, mut socket: &TcpStream) -> usize {
-        socket2::SockRef::from(socket).set_send_buffer_size(16 * 1024).unwrap();
-        socket.set_nonblocking(true).unwrap();
-        let (bytes, mut sent) = (vec![flow; BYTES], 0);
-        while let Ok(more) = socket.write(&bytes[sent..]) {
-            sent += more;
+    /// Sends each flow's number again and again until no flow takes more; gives the number of bytes of each.
+    fn fill(clients: &[TcpStream]) -> Vec<usize> {
+        let mut sent = vec![0; clients.len()];
+        let mut before = None;
+        while before != Some(sent.clone()) {
+            before = Some(sent.clone());
+            for ((flow, mut socket), sent) in clients.iter().enumerate().zip(&mut sent) {
+                socket.set_nonblocking(true).unwrap();
+                let bytes = (flow as u32).to_be_bytes().repeat(250_000);
+                while let Ok(more) = socket.write(&bytes[*sent..]) {
+                    *sent += more;
+                }
+                assert!(*sent > 0 && *sent < bytes.len(), "flow {flow} is not blocked after {sent} bytes");
+            }
         }
-        assert!(sent > 0 && sent < BYTES, "flow {flow} is not blocked after {sent} bytes");
         sent
     }
 
-    /// Every byte of a flow is the same, and not one is missing.
-    fn check(socket: &TcpStream) {
+    /// Of the flow whose number comes first, every byte is there and none of another.
+    fn check(socket: &TcpStream, sent: &[usize]) {
         socket.set_read_timeout(Some(LONG)).unwrap();
         let (got, ending) = read_to_end(socket);
-        assert_eq!((got.len(), ending), (BYTES, Ending::Fin));
-        assert!(got.iter().all(|byte| *byte == got[0]), "flows were mixed");
+        let flow = u32::from_be_bytes(got[..4].try_into().unwrap());
+        assert_eq!((got.len(), ending), (sent[flow as usize], Ending::Fin), "flow {flow}");
+        assert_same(&got, &flow.to_be_bytes().repeat(got.len() / 4 + 1)[..got.len()]);
     }
 }
 
