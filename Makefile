@@ -1,0 +1,42 @@
+# What a person types is what CI runs. Each target first sees to the few system packages it needs (scripts/deps):
+# as root it installs them, otherwise it prints the command that would.
+
+CARGO ?= cargo
+# rustup's cargo and, for ordinary users of Debian, `ip` and `sshd`.
+export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
+
+.PHONY: help build demo test lint fuzz bench deps clean
+
+help:            ## what there is (the default)
+	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 16
+
+build:           ## the program: target/release/longhaul
+	scripts/deps build
+	$(CARGO) build --release --locked --bin longhaul
+
+demo: build      ## two old hosts, 63 ms apart: direct, through socat, through longhaul (`make demo ARGS="--rtt 100ms"`)
+	scripts/deps demo
+	scripts/demo $(ARGS)
+
+test:            ## every test
+	scripts/deps test
+	$(CARGO) test --workspace --locked
+
+lint:            ## formatting, clippy, rustdoc, scripts, units, links, the house rules
+	scripts/deps lint
+	scripts/lint
+
+fuzz:            ## each fuzz target for 30 s (`make fuzz TIME=300`)
+	scripts/deps fuzz
+	scripts/fuzz $(or $(TIME),30)
+
+bench: build     ## everything in docs/benchmarks.md, measured again (as root; `make bench ARGS="--only one-hop"`)
+	scripts/deps bench
+	benches/run $(ARGS)
+
+deps:            ## the system packages of all targets, at once
+	scripts/deps build demo test lint fuzz bench
+
+clean:           ## what the others built
+	$(CARGO) clean
+	rm -rf fuzz/target fuzz/artifacts
