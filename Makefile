@@ -5,7 +5,7 @@ CARGO ?= cargo
 # rustup's cargo and, for ordinary users of Debian, `ip` and `sshd`.
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 
-.PHONY: help build demo test lint fuzz bench deps clean
+.PHONY: help build demo test lint fuzz bench deps install clean
 
 help:            ## what there is (the default)
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 16
@@ -32,10 +32,20 @@ fuzz:            ## each fuzz target for 30 s (`make fuzz TIME=300`)
 
 bench: build     ## everything in docs/benchmarks.md, measured again (as root; `make bench ARGS="--only one-hop"`)
 	scripts/deps bench
+	$(CARGO) build --release --locked --example bench-load
 	benches/run $(ARGS)
 
 deps:            ## the system packages of all targets, at once
 	scripts/deps build demo test lint fuzz bench
+
+install:         ## what `make build` built, into DESTDIR: the program, units, sysctls; a sample file if there is none
+	@test -x target/release/longhaul || { echo "longhaul: nothing to install; first: make build" >&2; exit 1; }
+	install -D -m 755 target/release/longhaul $(DESTDIR)/usr/bin/longhaul
+	install -D -m 644 -t $(DESTDIR)/usr/lib/systemd/system packaging/longhaul.service packaging/longhaul@.service
+	install -D -m 644 packaging/90-longhaul.conf $(DESTDIR)/usr/lib/sysctl.d/90-longhaul.conf
+	install -D -m 644 packaging/longhaul-modules.conf $(DESTDIR)/usr/lib/modules-load.d/longhaul.conf
+	test -e $(DESTDIR)/etc/longhaul/longhaul.toml || \
+		install -D -m 644 packaging/longhaul.toml $(DESTDIR)/etc/longhaul/longhaul.toml
 
 clean:           ## what the others built
 	$(CARGO) clean
