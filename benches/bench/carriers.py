@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from .host import ROOT, Process
+from .host import ROOT
 
 LONGHAUL = ROOT / "target/release/longhaul"
 
@@ -56,7 +56,7 @@ class Carrier:
         """Runs it on the relay host; the caller stops it."""
         if self.words is None:
             return None
-        process = net.start(part, *self.words(listen, to, scratch), log=scratch / f"{self.name}.log")
+        process = net.start(part, *self.words(listen, to, scratch), log=scratch / f"{self.name}-{part}.log")
         net.wait_for_port(part, listen, process)
         return process
 
@@ -151,4 +151,3 @@ def versions():
     return found
 
 
-__all__ = ["CARRIERS", "Carrier", "Process", "available", "versions"]

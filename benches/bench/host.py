@@ -18,6 +18,7 @@ class BenchError(Exception):
 
 def sh(*words, check=True, timeout=60):
     """Runs a command to its end and returns its stdout."""
+    words = [str(word) for word in words]
     done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL)
     if check and done.returncode != 0:
         raise BenchError(f"{' '.join(words)}: exit {done.returncode}: {(done.stderr or done.stdout).strip()}")
@@ -95,7 +96,39 @@ def machine_busy_seconds():
     return (user + nice + system + irq + softirq) / TICKS, softirq / TICKS
 
 
-class Namespaces:
+class Net:
+    """Hosts that are network namespaces; `enter` is what tells one kind from another."""
+
+    def enter(self, part, *words):
+        """The command line that runs `words` on the host `part`."""
+        raise NotImplementedError
+
+    def sysctl(self, part, key, value):
+        self.run(part, "sysctl", "-qw", f"{key}={value}")
+
+    def run(self, part, *words, **keywords):
+        return sh(*self.enter(part, *words), **keywords)
+
+    def json(self, part, *words, **keywords):
+        return json.loads(self.run(part, *words, **keywords))
+
+    def start(self, part, *words, **keywords):
+        return Process(self.enter(part, *words), **keywords)
+
+    def wait_for_port(self, part, port, process):
+        """Returns when something in the namespace listens on `port`."""
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            if self.run(part, "ss", "-Hltn", f"sport = :{port}").strip():
+                return
+            if process.child.poll() is not None and not process.pids():
+                break
+            time.sleep(0.05)
+        tail = Path(process.log).read_text()[-500:] if process.log else ""
+        raise BenchError(f"{' '.join(process.words)}: not listening on port {port}; {tail}")
+
+
+class Namespaces(Net):
     """client --- relay --- server, joined by veth pairs. CUBIC in all of them, whatever the host's default is."""
 
     CLIENT, RELAY_NEAR, RELAY_FAR, SERVER = "10.81.1.1", "10.81.1.2", "10.81.2.1", "10.81.2.2"
@@ -148,32 +181,8 @@ class Namespaces:
             path.write_text(f"{allowed} cubic")
             self.allowed = (path, allowed)
 
-    def sysctl(self, part, key, value):
-        self.run(part, "sysctl", "-qw", f"{key}={value}")
-
     def enter(self, part, *words):
         return ["ip", "netns", "exec", self.names[part], *[str(word) for word in words]]
-
-    def run(self, part, *words, **keywords):
-        return sh(*self.enter(part, *words), **keywords)
-
-    def json(self, part, *words, **keywords):
-        return json.loads(self.run(part, *words, **keywords))
-
-    def start(self, part, *words, **keywords):
-        return Process(self.enter(part, *words), **keywords)
-
-    def wait_for_port(self, part, port, process):
-        """Returns when something in the namespace listens on `port`."""
-        deadline = time.monotonic() + 10
-        while time.monotonic() < deadline:
-            if self.run(part, "ss", "-Hltn", f"sport = :{port}").strip():
-                return
-            if process.child.poll() is not None and not process.pids():
-                break
-            time.sleep(0.05)
-        tail = Path(process.log).read_text()[-500:] if process.log else ""
-        raise BenchError(f"{' '.join(process.words)}: not listening on port {port}; {tail}")
 
     def down(self):
         for name in self.names.values():
@@ -181,3 +190,29 @@ class Namespaces:
         if self.allowed:
             path, value = self.allowed
             path.write_text(value)
+
+
+class Wan(Net):
+    """The lab's A --- near === far --- B, kept by the program bench-wan for as long as the block lasts."""
+
+    NEAR, FAR, B = "10.10.10.20", "10.99.0.2", "10.20.20.10"
+
+    def __init__(self, hosts, rtt_ms, rate, loss, log):
+        words = [ROOT / "target/release/examples/bench-wan", hosts, rtt_ms, rate, loss]
+        self.process = Process(words, log=log, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.log = log
+
+    def __enter__(self):
+        line = self.process.child.stdout.readline()
+        if not line:
+            self.__exit__()
+            raise BenchError(f"{' '.join(self.process.words)}: {Path(self.log).read_text()[-500:]}")
+        self.places = json.loads(line)
+        return self
+
+    def __exit__(self, *_):
+        self.process.child.stdin.close()
+        self.process.stop()
+
+    def enter(self, part, *words):
+        return ["nsenter", f"--net={self.places[part]}", *[str(word) for word in words]]
