@@ -24,7 +24,8 @@ fn main() -> anyhow::Result<()> {
         "linux" => Profile::relay(&link),
         other => bail!("{other}: aix or linux"),
     };
-    let relay = Profile::relay(&link);
+    // Without a congestion control of the routes: it would win over the one that a relay asks for.
+    let relay = Profile { route: String::new(), ..Profile::relay(&link) };
     let wan = Wan::build(&link, [host.clone(), relay.clone(), relay, host]).map_err(|problem| anyhow::anyhow!("{problem}"))?;
     let mut places = Vec::new();
     for (name, host) in [("A", Host::A), ("near", Host::Near), ("far", Host::Far), ("B", Host::B)] {

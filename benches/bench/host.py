@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -96,6 +97,19 @@ def machine_busy_seconds():
     return (user + nice + system + irq + softirq) / TICKS, softirq / TICKS
 
 
+@contextmanager
+def cubic_allowed():
+    """A namespace may only default to a congestion control that the host allows to everybody."""
+    path = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
+    before = path.read_text()
+    if "cubic" not in before.split():
+        path.write_text(f"{before.strip()} cubic")
+    try:
+        yield
+    finally:
+        path.write_text(before)
+
+
 class Net:
     """Hosts that are network namespaces; `enter` is what tells one kind from another."""
 
@@ -135,7 +149,6 @@ class Namespaces(Net):
 
     def __init__(self):
         self.names = {part: f"lhbench-{os.getpid()}-{part}" for part in ("client", "relay", "server")}
-        self.allowed = None
 
     def __enter__(self):
         try:
@@ -149,7 +162,6 @@ class Namespaces(Net):
         self.down()
 
     def up(self):
-        self.allow_cubic()
         for name in self.names.values():
             sh("ip", "netns", "add", name)
             sh("ip", "-n", name, "link", "set", "lo", "up")
@@ -173,23 +185,12 @@ class Namespaces(Net):
             sh("ip", "-n", name, "address", "add", f"{address}/24", "dev", link)
             sh("ip", "-n", name, "link", "set", link, "up")
 
-    def allow_cubic(self):
-        """A namespace may only default to an algorithm that the host allows to everybody."""
-        path = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
-        allowed = path.read_text().strip()
-        if "cubic" not in allowed.split():
-            path.write_text(f"{allowed} cubic")
-            self.allowed = (path, allowed)
-
     def enter(self, part, *words):
         return ["ip", "netns", "exec", self.names[part], *[str(word) for word in words]]
 
     def down(self):
         for name in self.names.values():
             sh("ip", "netns", "del", name, check=False)
-        if self.allowed:
-            path, value = self.allowed
-            path.write_text(value)
 
 
 class Wan(Net):
@@ -208,6 +209,8 @@ class Wan(Net):
             self.__exit__()
             raise BenchError(f"{' '.join(self.process.words)}: {Path(self.log).read_text()[-500:]}")
         self.places = json.loads(line)
+        for relay in ("near", "far"):
+            self.sysctl(relay, "net.ipv4.tcp_congestion_control", "cubic")
         return self
 
     def __exit__(self, *_):
