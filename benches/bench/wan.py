@@ -109,16 +109,23 @@ def scp(found, options, scratch, say):
         for _ in range(options.scp_mb):
             file.write(random.read(1000 * 1000))
 
-    def one(net, _name, _process, host, port):
-        options_ = ["StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "IdentitiesOnly=yes", "LogLevel=ERROR"]
+    empty = scratch / "empty"
+    empty.touch()
+
+    def copy(net, file, host, port):
+        settings = ["StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "IdentitiesOnly=yes", "LogLevel=ERROR"]
         words = ["scp", "-q", "-F", "none", "-i", keys / "user", "-P", port]
-        words += [word for option in options_ for word in ("-o", option)]
+        words += [word for setting in settings for word in ("-o", setting)]
         began = time.monotonic()
-        net.run("A", *words, source, f"root@{host}:{target}", timeout=options.scp_mb * 2 + 60)
-        seconds = time.monotonic() - began
+        net.run("A", *words, file, f"root@{host}:{target}", timeout=options.scp_mb * 2 + 60)
+        return time.monotonic() - began
+
+    def one(net, _name, _process, host, port):
+        login = copy(net, empty, host, port)
+        seconds = copy(net, source, host, port)
         sh("cmp", source, target)
         target.unlink()
-        return {"mbyte_s": options.scp_mb / seconds}
+        return {"mbyte_s": options.scp_mb / (seconds - login), "login_s": login}
 
     # sshd wants /run/sshd; it gets a /run of its own.
     server = f"mount -t tmpfs none /run && mkdir /run/sshd && exec $(command -v sshd) -D -e -f {keys}/sshd"
