@@ -17,7 +17,10 @@ use std::time::Duration;
 fn main() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [hosts, rtt, rate, loss] = &args[..] else { bail!("usage: bench-wan aix|linux RTT_MS RATE_BITS LOSS") };
-    let link = LinkSpec { loss: loss.parse()?, ..LinkSpec::new(Duration::from_millis(rtt.parse()?), Some(Rate(rate.parse()?))) };
+    let link = LinkSpec {
+        loss: loss.parse()?,
+        ..LinkSpec::new(Duration::from_millis(rtt.parse()?), Some(Rate(rate.parse()?)))
+    };
     let host = match hosts.as_str() {
         "aix" => Profile::aix_like(Bytes(256 << 10)),
         // Linux of today whose buffers cover the path: what the hosts could be if they could be changed.
@@ -26,7 +29,8 @@ fn main() -> anyhow::Result<()> {
     };
     // Without a congestion control of the routes: it would win over the one that a relay asks for.
     let relay = Profile { route: String::new(), ..Profile::relay(&link) };
-    let wan = Wan::build(&link, [host.clone(), relay.clone(), relay, host]).map_err(|problem| anyhow::anyhow!("{problem}"))?;
+    let wan = Wan::build(&link, [host.clone(), relay.clone(), relay, host])
+        .map_err(|problem| anyhow::anyhow!("{problem}"))?;
     let mut places = Vec::new();
     for (name, host) in [("A", Host::A), ("near", Host::Near), ("far", Host::Far), ("B", Host::B)] {
         places.push(format!("\"{name}\": \"{}\"", namespace(&wan, host)?));
