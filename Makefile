@@ -39,9 +39,14 @@ bench: build     ## everything in docs/benchmarks.md, measured again (as root; `
 deps:            ## the system packages of all targets, at once
 	scripts/deps build demo test lint fuzz bench
 
-install:         ## what `make build` built, into DESTDIR: the program, units, sysctls; a sample file if there is none
+install:         ## what `make build` built, into DESTDIR: the program, man pages, units, sysctls, a sample file
 	@test -x target/release/longhaul || { echo "longhaul: nothing to install; first: make build" >&2; exit 1; }
 	install -D -m 755 target/release/longhaul $(DESTDIR)/usr/bin/longhaul
+	install -d $(DESTDIR)/usr/share/man/man1 $(DESTDIR)/usr/share/bash-completion/completions
+	target/release/longhaul man >$(DESTDIR)/usr/share/man/man1/longhaul.1
+	for command in relay run check options; do \
+		target/release/longhaul man $$command >$(DESTDIR)/usr/share/man/man1/longhaul-$$command.1 || exit 1; done
+	target/release/longhaul completions bash >$(DESTDIR)/usr/share/bash-completion/completions/longhaul
 	install -D -m 644 -t $(DESTDIR)/usr/lib/systemd/system packaging/longhaul.service packaging/longhaul@.service
 	install -D -m 644 packaging/90-longhaul.conf $(DESTDIR)/usr/lib/sysctl.d/90-longhaul.conf
 	install -D -m 644 packaging/longhaul-modules.conf $(DESTDIR)/usr/lib/modules-load.d/longhaul.conf
