@@ -73,7 +73,9 @@ def iperf(net, host, port, seconds, *more):
 def one_hop(net, carriers, options, scratch, say):
     def one(_name, process, host, port):
         cpu, (busy, softirq) = process.cpu_seconds() if process else 0, machine_busy_seconds()
-        received = iperf(net, host, port, options.seconds)
+        # A server for each run: what one run left under way, the next server does not know.
+        with serving(net, "iperf3", "-s", "-1", "-p", IPERF, port=IPERF, scratch=scratch):
+            received = iperf(net, host, port, options.seconds)
         # iperf3 leaves the first second out of its bytes, but the CPU was spent on them too.
         gigabytes = received["bytes"] / 1e9 * (options.seconds + 1) / options.seconds
         busy_after, softirq_after = machine_busy_seconds()
@@ -84,9 +86,8 @@ def one_hop(net, carriers, options, scratch, say):
             "machine_softirq_s_per_gb": (softirq_after - softirq) / gigabytes,
         }
 
-    with serving(net, "iperf3", "-s", "-p", IPERF, port=IPERF, scratch=scratch):
-        with relays(net, carriers, f"{net.SERVER}:{IPERF}", scratch) as started:
-            return medians(rounds(options, started, one, say))
+    with relays(net, carriers, f"{net.SERVER}:{IPERF}", scratch) as started:
+        return medians(rounds(options, started, one, say))
 
 
 def new_connections(net, carriers, options, scratch, say):

@@ -54,16 +54,17 @@ def throughput(carriers, options, scratch, say, rate, loss=0.0):
 
     def one(net, _name, _process, host, port):
         words = ["iperf3", "-c", host, "-p", port, "-t", options.seconds, "-O", 3, "-J"]
-        report = net.json("A", *words, timeout=options.seconds + 60, check=False)
+        # A server for each run: what one run left under way, the next server does not know.
+        with on_b(net, "iperf3", "-s", "-1", "-p", IPERF, port=IPERF, scratch=scratch):
+            report = net.json("A", *words, timeout=options.seconds + 60, check=False)
         if "error" in report:
             raise BenchError(f"{' '.join(map(str, words))}: {report['error']}")
         bits = report["end"]["sum_received"]["bits_per_second"]
         return {"mbyte_s": bits / 8e6, "of_line": 100 * bits / (rate * GOODPUT)}
 
     with Wan("aix", RTT_MS, int(rate), loss, scratch / "wan.log") as net:
-        with on_b(net, "iperf3", "-s", "-p", IPERF, port=IPERF, scratch=scratch):
-            with pairs(net, carriers, IPERF, scratch) as started:
-                return medians(rounds(options, started, partial(one, net), say))
+        with pairs(net, carriers, IPERF, scratch) as started:
+            return medians(rounds(options, started, partial(one, net), say))
 
 
 def among(found, *names):
