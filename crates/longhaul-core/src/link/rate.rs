@@ -1,0 +1,86 @@
+//! Rate: a line that sends one segment after the other, and a queue of limited bytes before it. What finds the queue
+//! full is lost (drop-tail).
+
+use super::{Packet, Row, Stage, StageError};
+use crate::units::{Bytes, Rate};
+use std::time::Duration;
+
+pub(super) const ROW: Row = Row {
+    key: "rate",
+    help: "the line's rate in IP bits and its queue: 1Gbit/s, or 1Gbit/s queue 8MB; the queue holds 100 ms by default",
+    sample: "1Gbit/s queue 8MB",
+    build: |value, _seed| Ok(Some(Box::new(Line::read(value)?))),
+};
+
+/// The queue of a line for which none is given, as time at its rate: about the round trip of a long path, as routers
+/// of such paths are sized.
+const DEFAULT_QUEUE: Duration = Duration::from_millis(100);
+
+struct Line {
+    /// Bits per second, at least 1.
+    rate: u128,
+    /// Bytes that may wait or be on their way out.
+    queue: u64,
+    /// What waited at `since`, in nanobits: nanoseconds times bits per second, so that nothing is ever rounded.
+    backlog: u128,
+    since: Duration,
+}
+
+impl Line {
+    fn read(value: &str) -> Result<Line, StageError> {
+        let (rate, queue) = match value.split_once("queue") {
+            Some((rate, queue)) => (rate.parse::<Rate>()?, Some(queue.parse::<Bytes>()?)),
+            None => (value.parse::<Rate>()?, None),
+        };
+        if rate.0 == 0 {
+            return Err(StageError::NoRate);
+        }
+        let by_default = u128::from(rate.bytes_per_second()) * DEFAULT_QUEUE.as_nanos() / NANOS;
+        let queue = queue.map_or(by_default as u64, |queue| queue.0);
+        Ok(Line { rate: u128::from(rate.0), queue, backlog: 0, since: Duration::ZERO })
+    }
+
+    /// Lets the line send until `now`.
+    fn advance(&mut self, now: Duration) {
+        let passed = now.saturating_sub(self.since);
+        self.backlog = self.backlog.saturating_sub(passed.as_nanos() * self.rate);
+        self.since = self.since.max(now);
+    }
+
+    /// How many of the packet's first segments find room. An idle line takes one whatever the queue: it goes straight
+    /// onto the wire.
+    fn room_for(&self, packet: &Packet) -> u32 {
+        let waiting = u64::try_from(self.backlog.div_ceil(8 * NANOS)).unwrap_or(u64::MAX);
+        let room = self.queue.saturating_sub(waiting);
+        if packet.wire_bytes() <= room {
+            return packet.segments;
+        }
+        let each = packet.front(1).wire_bytes().max(1);
+        let fitting = u32::try_from(room / each).unwrap_or(u32::MAX).min(packet.segments - 1);
+        fitting.max(u32::from(self.backlog == 0))
+    }
+
+    /// Queues `packet` and passes it on when its last segment is on the wire.
+    fn take(&mut self, packet: Packet, out: &mut Vec<Packet>) {
+        self.backlog += u128::from(packet.wire_bytes()) * 8 * NANOS;
+        let wait = u64::try_from(self.backlog.div_ceil(self.rate)).unwrap_or(u64::MAX);
+        out.push(Packet { at: self.since.saturating_add(Duration::from_nanos(wait)), ..packet });
+    }
+}
+
+impl Stage for Line {
+    fn pass(&mut self, packet: Packet, out: &mut Vec<Packet>) {
+        self.advance(packet.at);
+        let fitting = self.room_for(&packet);
+        if fitting > 0 {
+            self.take(packet.front(fitting), out);
+        }
+        // The last segment of a packet is often shorter than the rest, and fits where they did not.
+        let last = packet.after(fitting.max(packet.segments - 1)).filter(|_| fitting < packet.segments);
+        if let Some(last) = last.filter(|last| self.room_for(last) > 0) {
+            self.take(last, out);
+        }
+    }
+}
+
+const NANOS: u128 = 1_000_000_000;
