@@ -46,6 +46,8 @@ enum Command {
     /// Exits with 0 when it is, and with 2 when it is not: then every error is named with file, line, column, key, the
     /// value and what to write instead. Warnings leave the exit code at 0.
     Check(File),
+    /// Emulate a WAN on this machine
+    Lab(longhaul::lab::Lab),
     /// List the socket options of a leg
     Options(options::Flags),
     /// Write a shell's completion script to stdout
@@ -75,6 +77,7 @@ pub(crate) fn main() -> ExitCode {
             Err(refused) => complain(&refused.lines),
         },
         Command::Check(file) => check::check(&file.config),
+        Command::Lab(lab) => lab.run(),
         Command::Options(flags) => say(options::text(&flags)),
         Command::Completions(shell) => print(&shell.script(Cli::command())),
         Command::Man(man) => say(man.page(Cli::command())),

@@ -7,6 +7,7 @@
 
 pub mod config;
 pub mod daemon;
+pub mod lab;
 pub mod options;
 pub mod relay;
 pub mod suggest;

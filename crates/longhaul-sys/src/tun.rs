@@ -1,0 +1,147 @@
+//! TUN devices: a network interface on one side, a descriptor that gives and takes its packets on the other.
+//!
+//! The device speaks IFF_VNET_HDR with TCP segmentation and checksum offload, so that a read or a write moves a
+//! super-packet of up to 64 KiB. Each frame is a virtio-net header of [`VNET`] bytes and an IP packet. The device goes
+//! when its descriptor is closed, also by the death of the process.
+
+use crate::{Result, SysError};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::io::IoSlice;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// Length of the virtio-net header before each packet: the legacy one, without a count of merged buffers.
+pub const VNET: usize = 10;
+
+/// The longest frame that a device gives: header and an IP packet of 64 KiB.
+pub const FRAME_MAX: usize = VNET + 65_536;
+
+/// A TUN device that lives as long as this.
+#[derive(Debug)]
+pub struct Tun {
+    fd: OwnedFd,
+}
+
+/// Why [`Tun::wait`] returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// A frame can be read.
+    Frame,
+    /// The time is up.
+    Time,
+    /// The other descriptor is readable, or its other end was closed.
+    Stop,
+}
+
+impl Tun {
+    /// Makes the device `name`, at most 15 bytes, in the network namespace of the calling thread. It is down and has no
+    /// address yet.
+    ///
+    /// # Errors
+    /// /dev/net/tun is missing or may not be opened, the name is taken, or the kernel lacks an offload.
+    pub fn create(name: &str) -> Result<Tun> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let opened = rustix::fs::open("/dev/net/tun", flags, Mode::empty());
+        let fd = opened.map_err(|errno| SysError::new("open(/dev/net/tun)", errno).hint(open_hint(errno)))?;
+        let tun = Tun { fd };
+        tun.set_interface(name)?;
+        let size = VNET as libc::c_int;
+        // SAFETY: `size` outlives the call, which reads one int from the pointer.
+        let done = unsafe { libc::ioctl(tun.fd.as_raw_fd(), libc::TUNSETVNETHDRSZ, &raw const size) };
+        checked(done, "ioctl(TUNSETVNETHDRSZ)")?;
+        let offloads =
+            libc::c_ulong::from(libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN);
+        // SAFETY: TUNSETOFFLOAD takes its flags by value.
+        let done = unsafe { libc::ioctl(tun.fd.as_raw_fd(), libc::TUNSETOFFLOAD, offloads) };
+        checked(done, "ioctl(TUNSETOFFLOAD, CSUM|TSO4|TSO6|TSO_ECN)")?;
+        Ok(tun)
+    }
+
+    /// Reads the next frame; `None` when there is none now. A frame longer than `frame` is cut off: give [`FRAME_MAX`].
+    ///
+    /// # Errors
+    /// The device is gone.
+    pub fn read(&self, frame: &mut [u8]) -> Result<Option<usize>> {
+        match rustix::io::read(&self.fd, frame) {
+            Ok(length) => Ok(Some(length)),
+            // EINTR only delays: the caller asks again.
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(errno) => Err(SysError::new("read(tun)", errno)),
+        }
+    }
+
+    /// Sends one frame, given in parts, into the network.
+    ///
+    /// # Errors
+    /// The kernel does not take it: EINVAL when its headers contradict each other, EIO when the interface is down.
+    pub fn write(&self, parts: &[IoSlice<'_>]) -> Result<()> {
+        rustix::io::writev(&self.fd, parts).map(drop).map_err(|errno| SysError::new("writev(tun)", errno))
+    }
+
+    /// Sleeps until a frame can be read, `stop` is readable, or the time is up; without a time for as long as it takes.
+    ///
+    /// # Errors
+    /// ppoll(2) failed otherwise than by a signal.
+    pub fn wait(&self, stop: BorrowedFd<'_>, time: Option<Duration>) -> Result<Woken> {
+        let mut fds = [PollFd::new(&self.fd, PollFlags::IN), PollFd::from_borrowed_fd(stop, PollFlags::IN)];
+        let timeout = time.map(|time| Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() });
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(SysError::new("ppoll(tun)", errno)),
+        }
+        match (fds[0].revents().is_empty(), fds[1].revents().is_empty()) {
+            (_, false) => Ok(Woken::Stop),
+            (false, true) => Ok(Woken::Frame),
+            (true, true) => Ok(Woken::Time),
+        }
+    }
+
+    /// TUNSETIFF: gives the descriptor its interface.
+    fn set_interface(&self, name: &str) -> Result<()> {
+        // SAFETY: ifreq is made of integers and unions of them, for which all zeroes is a value.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        // The last byte stays 0, it ends the name.
+        let room = request.ifr_name.len() - 1;
+        for (to, from) in request.ifr_name[..room].iter_mut().zip(name.bytes()) {
+            *to = from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
+        // SAFETY: `request` outlives the call, which reads and writes one ifreq.
+        let done = unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
+        let hint = "making a TUN device needs CAP_NET_ADMIN: run as root or in a user namespace";
+        checked(done, &format!("ioctl(TUNSETIFF, {name:?})")).map_err(|err| err.hint(hint))
+    }
+}
+
+impl AsFd for Tun {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Lets the calling thread's timeouts end when they are due: the kernel may otherwise be 50 microseconds late to save
+/// wake-ups (prctl(2), PR_SET_TIMERSLACK).
+///
+/// # Errors
+/// prctl(2) failed.
+pub fn precise_timeouts() -> Result<()> {
+    let nanoseconds: libc::c_ulong = 1;
+    // SAFETY: PR_SET_TIMERSLACK takes its argument by value.
+    let done = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanoseconds) };
+    checked(done, "prctl(PR_SET_TIMERSLACK, 1)")
+}
+
+fn open_hint(errno: Errno) -> &'static str {
+    match errno {
+        Errno::NOENT => "no TUN driver here: modprobe tun; in a container, give it --device /dev/net/tun",
+        Errno::NODEV | Errno::NXIO => "no TUN driver in this kernel: modprobe tun",
+        Errno::ACCESS | Errno::PERM => "run as root, or chmod 666 /dev/net/tun, as udev does by default",
+        _ => "",
+    }
+}
+
+fn checked(done: libc::c_int, call: &str) -> Result<()> {
+    if done < 0 { Err(SysError::last(call)) } else { Ok(()) }
+}

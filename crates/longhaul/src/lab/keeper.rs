@@ -1,0 +1,262 @@
+//! The keeper: one thread that makes everything which must vanish with this process, and starts every program of the
+//! lab.
+//!
+//! It has mounts of its own, with an empty /run in memory (for keys, files, and the directory that sshd wants), and a
+//! process namespace whose init is `cat` reading a pipe from us. However this process ends, the pipe closes, `cat` ends,
+//! the kernel kills the rest of that namespace, and with the last descriptor go the network namespaces and TUN devices.
+
+use super::problem::Problem;
+use longhaul_sys::netns::{self, NetNs};
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A thread with mounts and processes of its own.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    jobs: Option<mpsc::Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+    /// The init of the process namespace, as we see its number.
+    init: u32,
+}
+
+/// A program of the lab; killed when dropped.
+#[derive(Debug)]
+pub struct Program {
+    name: String,
+    child: Child,
+    said: Option<Said>,
+}
+
+/// The last lines a program wrote to stderr, collected by a thread of their own.
+#[derive(Clone, Debug, Default)]
+struct Said(Arc<Mutex<VecDeque<String>>>);
+
+type Job = Box<dyn FnOnce() + Send>;
+
+impl Keeper {
+    /// Makes the namespaces.
+    pub(super) fn start() -> Result<Keeper, Problem> {
+        let (jobs, orders) = mpsc::channel::<Job>();
+        let (ready, started) = mpsc::channel();
+        let body = move || {
+            let init = match isolate() {
+                Ok((init, pipe)) => {
+                    let _ = ready.send(Ok(init.id()));
+                    orders.into_iter().for_each(|job| job());
+                    drop::<Option<ChildStdin>>(pipe);
+                    init
+                }
+                Err(problem) => return drop(ready.send(Err(problem))),
+            };
+            let mut init = init;
+            let _ = init.wait();
+        };
+        let spawned = std::thread::Builder::new().name("lab-keeper".into()).spawn(body);
+        let thread = Some(spawned.map_err(Problem::io("starting the lab's thread"))?);
+        let init = started.recv().unwrap_or_else(|_| Err(died()))?;
+        Ok(Keeper { jobs: Some(jobs), thread, init })
+    }
+
+    /// Runs `job` on the keeper's thread, inside `net`, and waits for it.
+    pub(super) fn run<T: Send + 'static>(
+        &self,
+        net: &Arc<NetNs>,
+        job: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let (done, result) = mpsc::channel();
+        let net = Arc::clone(net);
+        let job = Box::new(move || {
+            let outcome = net.enter().map_err(Problem::from).and_then(|()| job());
+            let _ = done.send(outcome);
+        });
+        let sent = self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
+        if sent { result.recv().unwrap_or_else(|_| Err(died())) } else { Err(died()) }
+    }
+
+    /// Starts `command` inside `net`.
+    pub(super) fn spawn(&self, net: &Arc<NetNs>, mut command: Command) -> Result<Program, Problem> {
+        let name = shown(&command);
+        let program = command.get_program().to_string_lossy().into_owned();
+        // A terminal's Ctrl-C is for the lab alone: its end is theirs.
+        command.process_group(0);
+        let child = self.run(net, move || command.spawn().map_err(not_started(program)))?;
+        Ok(Program { name, child, said: None })
+    }
+
+    /// Where this process finds the path `inside` of the keeper's own mounts.
+    pub(super) fn path(&self, inside: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root{inside}", self.init))
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Program {
+    /// Waits until the program has written `ready` to stderr, which its command must have piped. What it says later is
+    /// read on, so that it never waits for us, and its last lines are kept for an error.
+    ///
+    /// # Errors
+    /// It ended, or 20 seconds have passed.
+    pub fn wait_for(mut self, ready: &'static str) -> Result<Program, Problem> {
+        let Some(stderr) = self.child.stderr.take() else { return Ok(self) };
+        let said = Said::default();
+        let (saw, seen) = mpsc::channel();
+        let keep = said.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                if line.contains(ready) {
+                    let _ = saw.send(());
+                }
+                keep.push(line);
+            }
+        });
+        let answer = seen.recv_timeout(READY_WITHIN);
+        self.said = Some(said);
+        match answer {
+            Ok(()) => Ok(self),
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                Err(Problem::NotReady { program: self.name.clone(), said: self.said() })
+            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => Err(self.failure()),
+        }
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// It did not succeed.
+    pub fn finish(mut self) -> Result<(), Problem> {
+        match self.child.wait() {
+            Ok(status) if status.success() => Ok(()),
+            _ => Err(self.failure()),
+        }
+    }
+
+    /// Waits for its end and gives what it wrote to stdout, which its command must have piped.
+    ///
+    /// # Errors
+    /// It did not succeed.
+    pub fn output(mut self) -> Result<String, Problem> {
+        let mut text = String::new();
+        if let Some(mut stdout) = self.child.stdout.take() {
+            let read = stdout.read_to_string(&mut text);
+            read.map_err(Problem::io(format!("reading from `{}`", self.name)))?;
+        }
+        self.finish().map(|()| text)
+    }
+
+    /// How it ended, when it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Its process number as seen from here.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The end of what it wrote to stderr.
+    fn said(&mut self) -> String {
+        if let Some(mut stderr) = self.child.stderr.take() {
+            let mut text = String::new();
+            let _ = stderr.read_to_string(&mut text);
+            return text;
+        }
+        self.said.as_ref().map(Said::text).unwrap_or_default()
+    }
+
+    fn failure(&mut self) -> Problem {
+        let status = self.child.wait().map_or_else(|err| err.to_string(), |status| status.to_string());
+        Problem::Failed { program: self.name.clone(), status, said: self.said() }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Said {
+    fn push(&self, line: String) {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() == LINES_KEPT {
+            lines.pop_front();
+        }
+        lines.push_back(line);
+    }
+
+    fn text(&self) -> String {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.iter().cloned().collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Isolates the calling thread and starts the init of its process namespace.
+fn isolate() -> Result<(Child, Option<ChildStdin>), Problem> {
+    netns::own_mounts()?;
+    netns::mount_tmpfs("/run", "mode=755")?;
+    for directory in ["/run/sshd", WORKSHOP] {
+        std::fs::create_dir(directory).map_err(Problem::io(format!("making {directory}")))?;
+    }
+    netns::own_processes()?;
+    let mut init = Command::new("cat");
+    init.stdin(Stdio::piped()).stdout(Stdio::null()).current_dir("/").process_group(0);
+    let mut init = init.spawn().map_err(not_started("cat".to_string()))?;
+    let pipe = init.stdin.take();
+    Ok((init, pipe))
+}
+
+/// The program and its arguments as one would type them.
+fn shown(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// For `map_err`: why `program` did not start.
+fn not_started(program: String) -> impl FnOnce(std::io::Error) -> Problem {
+    move |err| match err.kind() {
+        std::io::ErrorKind::NotFound => {
+            let known = PACKAGES.iter().find(|(name, _)| *name == program);
+            Problem::Missing { package: known.map_or("an unknown package", |(_, package)| package), program }
+        }
+        _ => Problem::Io { what: format!("starting {program}"), err },
+    }
+}
+
+fn died() -> Problem {
+    Problem::Io { what: "the lab's thread".into(), err: std::io::ErrorKind::BrokenPipe.into() }
+}
+
+/// A directory for the lab's files, in memory, seen by its programs only.
+pub(super) const WORKSHOP: &str = "/run/longhaul-lab";
+
+/// Programs of the lab and the packages that bring them.
+pub(super) const PACKAGES: &[(&str, &str)] = &[
+    ("cat", "coreutils"),
+    ("sha256sum", "coreutils"),
+    ("ip", "iproute2 (RHEL: iproute)"),
+    ("ss", "iproute2 (RHEL: iproute)"),
+    ("socat", "socat"),
+    ("scp", "openssh-client (RHEL: openssh-clients)"),
+    ("ssh-keygen", "openssh-client (RHEL: openssh)"),
+    ("/usr/sbin/sshd", "openssh-server"),
+    ("unshare", "util-linux"),
+];
+
+const READY_WITHIN: Duration = Duration::from_secs(20);
+const LINES_KEPT: usize = 20;

@@ -1,0 +1,81 @@
+//! Why the lab could not do something, with what to do about it.
+
+use longhaul_core::link::StageError;
+use longhaul_sys::SysError;
+use std::fmt;
+
+/// What went wrong in the lab.
+#[derive(Debug)]
+pub enum Problem {
+    /// The kernel refused something.
+    Sys(SysError),
+    /// The kernel refused something that the standard library asked for.
+    Io {
+        /// What was being done, as a phrase.
+        what: String,
+        /// What came of it.
+        err: std::io::Error,
+    },
+    /// A program that the lab needs is not installed.
+    Missing {
+        /// Its name.
+        program: String,
+        /// The package that brings it, on Debian and on RHEL.
+        package: &'static str,
+    },
+    /// A program failed.
+    Failed {
+        /// The program and its arguments.
+        program: String,
+        /// How it ended.
+        status: String,
+        /// The end of what it said.
+        said: String,
+    },
+    /// A program did not say in time that it is ready.
+    NotReady {
+        /// The program and its arguments.
+        program: String,
+        /// The end of what it said.
+        said: String,
+    },
+    /// A value of the link cannot be.
+    Link {
+        /// The stage.
+        stage: String,
+        /// What is wrong with it.
+        err: StageError,
+    },
+    /// Bytes arrived that were not sent, or not all.
+    Bytes(String),
+}
+
+impl Problem {
+    /// For `map_err`: an I/O error met while doing `what`.
+    pub fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Problem {
+        let what = what.into();
+        move |err| Problem::Io { what, err }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::Sys(err) => err.fmt(f),
+            Problem::Io { what, err } => write!(f, "{what}: {err}"),
+            Problem::Missing { program, package } => write!(f, "{program} is not installed; it comes with {package}"),
+            Problem::Failed { program, status, said } => write!(f, "`{program}` ended with {status}: {}", said.trim()),
+            Problem::NotReady { program, said } => write!(f, "`{program}` did not get ready in time: {}", said.trim()),
+            Problem::Link { stage, err } => write!(f, "{stage}: {err}"),
+            Problem::Bytes(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for Problem {}
+
+impl From<SysError> for Problem {
+    fn from(err: SysError) -> Problem {
+        Problem::Sys(err)
+    }
+}

@@ -1,0 +1,77 @@
+//! What the kernel knows of a host's connections: TCP_INFO, as ss(8) prints it.
+
+use super::problem::Problem;
+use super::spec::Host;
+use super::wan::Wan;
+use longhaul_core::units::Bytes;
+use std::time::Duration;
+
+/// TCP_INFO of the sender of a transfer, over its whole life as far as it was sampled.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Sender {
+    /// The largest window that the receiver offered (`snd_wnd`).
+    pub(super) window: Bytes,
+    /// The smallest round trip seen.
+    pub(super) rtt: Duration,
+    /// The congestion control in use.
+    pub(super) congestion: String,
+    /// The most that its own congestion control allowed in flight.
+    pub(super) allowed: Bytes,
+    /// Segments retransmitted.
+    pub(super) retransmitted: u64,
+}
+
+/// The connections of `host` that match `filter`, as ss(8) takes it.
+pub(super) fn sample(wan: &Wan, host: Host, filter: &str) -> Result<Vec<Sender>, Problem> {
+    let text = wan.output(host, "ss", &["-tinHO", "state", "established", filter])?;
+    Ok(text.lines().map(read).collect())
+}
+
+impl Sender {
+    /// What is known of the transfer after another sample.
+    pub(super) fn with(self, later: Sender) -> Sender {
+        let known = |rtt: Duration| if rtt.is_zero() { Duration::MAX } else { rtt };
+        Sender {
+            window: self.window.max(later.window),
+            rtt: if self.rtt.is_zero() && later.rtt.is_zero() {
+                Duration::ZERO
+            } else {
+                known(self.rtt).min(known(later.rtt))
+            },
+            congestion: if later.congestion.is_empty() { self.congestion } else { later.congestion },
+            allowed: self.allowed.max(later.allowed),
+            retransmitted: self.retransmitted.max(later.retransmitted),
+        }
+    }
+}
+
+/// One line of `ss -tinHO`: words, most of them `name:value`.
+fn read(line: &str) -> Sender {
+    let value = |name: &str| line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix(':'));
+    let number = |name: &str| value(name).and_then(|value| value.parse::<f64>().ok()).unwrap_or_default();
+    let congestion = line.split_whitespace().find(|word| ["reno", "cubic", "bbr"].contains(word)).unwrap_or_default();
+    Sender {
+        window: Bytes(number("snd_wnd") as u64),
+        rtt: Duration::try_from_secs_f64(number("minrtt") / 1e3).unwrap_or_default(),
+        congestion: congestion.to_string(),
+        allowed: Bytes((number("cwnd") * number("mss")) as u64),
+        // `retrans:<now>/<ever>`
+        retransmitted: value("retrans").and_then(|both| both.split_once('/')?.1.parse().ok()).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_ss_is_read() {
+        let line = "0 2 10.0.0.1:40000 10.0.0.2:6000 reno wscale:7,7 rto:268 rtt:63.1/0.2 mss:1448 cwnd:181 \
+            ssthresh:180 retrans:0/17 bytes_acked:9 snd_wnd:262144 minrtt:63.05";
+        let read = read(line);
+        assert_eq!((read.window, read.allowed, read.retransmitted), (Bytes(262_144), Bytes(181 * 1448), 17));
+        assert_eq!((read.rtt, read.congestion.as_str()), (Duration::from_micros(63_050), "reno"));
+        assert_eq!(super::read("nonsense"), Sender::default());
+        assert_eq!(Sender::default().with(read.clone()), read);
+    }
+}

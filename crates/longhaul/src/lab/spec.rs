@@ -1,0 +1,160 @@
+//! What to build: the link, and how the four hosts' TCP is set.
+
+use longhaul_core::units::{Bytes, Rate};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+/// The emulated WAN, the same in both directions.
+#[derive(Clone, Debug)]
+pub struct LinkSpec {
+    /// The round trip; each direction takes half.
+    pub rtt: Duration,
+    /// IP bits per second (see [`longhaul_core::link`]); nothing means as fast as this machine.
+    pub rate: Option<Rate>,
+    /// The share of segments lost at random, in each direction, from 0 to 1.
+    pub loss: f64,
+    /// What may wait before the line; nothing means [`LinkSpec::default_queue`].
+    pub queue: Option<Bytes>,
+    /// Chooses which segments are lost.
+    pub seed: u64,
+}
+
+/// One of the four hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Host {
+    /// Where connections begin.
+    A,
+    /// The relay beside it.
+    Near,
+    /// The relay at the other end of the WAN.
+    Far,
+    /// Where connections end.
+    B,
+}
+
+/// How a host's TCP is set.
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
+    /// Names below /proc/sys/net/ipv4 and their values.
+    pub sysctls: Vec<(&'static str, String)>,
+    /// Attributes of the host's routes, as ip-route(8) takes them: `window 262144 congctl reno`.
+    pub route: String,
+}
+
+impl Host {
+    /// All four, in the order of the path.
+    pub const ALL: [Host; 4] = [Host::A, Host::Near, Host::Far, Host::B];
+
+    /// Its place on the path, from 0.
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Its address on its site's LAN: for the relays, where their own host reaches them.
+    pub fn lan(self) -> IpAddr {
+        IpAddr::V4(match self {
+            Host::A => Ipv4Addr::new(10, 10, 10, 10),
+            Host::Near => Ipv4Addr::new(10, 10, 10, 20),
+            Host::Far => Ipv4Addr::new(10, 20, 20, 20),
+            Host::B => Ipv4Addr::new(10, 20, 20, 10),
+        })
+    }
+
+    /// As [`Host::lan`], with IPv6.
+    pub fn lan6(self) -> IpAddr {
+        let site = if matches!(self, Host::A | Host::Near) { 0x10 } else { 0x20 };
+        let host = if matches!(self, Host::A | Host::B) { 0x10 } else { 0x20 };
+        IpAddr::V6(Ipv6Addr::new(0xfd00, site, 0, 0, 0, 0, 0, host))
+    }
+
+    /// A relay's address on the WAN, where the other relay reaches it; the hosts have none and give their LAN's.
+    pub fn wan(self) -> IpAddr {
+        match self {
+            Host::Near => IpAddr::V4(Ipv4Addr::new(10, 99, 0, 1)),
+            Host::Far => IpAddr::V4(Ipv4Addr::new(10, 99, 0, 2)),
+            Host::A | Host::B => self.lan(),
+        }
+    }
+
+    /// As [`Host::wan`], with IPv6.
+    pub fn wan6(self) -> IpAddr {
+        match self {
+            Host::Near => IpAddr::V6(Ipv6Addr::new(0xfd00, 0x99, 0, 0, 0, 0, 0, 1)),
+            Host::Far => IpAddr::V6(Ipv6Addr::new(0xfd00, 0x99, 0, 0, 0, 0, 0, 2)),
+            Host::A | Host::B => self.lan6(),
+        }
+    }
+}
+
+impl LinkSpec {
+    /// A link without loss and with the default queue.
+    pub fn new(rtt: Duration, rate: Option<Rate>) -> LinkSpec {
+        LinkSpec { rtt, rate, loss: 0.0, queue: None, seed: 1 }
+    }
+
+    /// What one round trip at the link's rate holds; 0 without a rate.
+    pub fn bandwidth_delay(&self) -> Bytes {
+        Bytes(self.rate.map_or(0, |rate| (rate.0 as f64 / 8.0 * self.rtt.as_secs_f64()) as u64))
+    }
+
+    /// One bandwidth-delay product, which is how routers of long paths are sized (a single loss-based flow then keeps
+    /// the line busy), but at least 256 KiB: a sender's first super-packets must find room on a short path too.
+    pub fn default_queue(&self) -> Bytes {
+        self.bandwidth_delay().max(Bytes(256 << 10))
+    }
+
+    /// The queue in force.
+    pub fn queue(&self) -> Bytes {
+        self.queue.unwrap_or_else(|| self.default_queue())
+    }
+
+    /// The settings of one direction, as [`longhaul_core::link::Link::new`] reads them.
+    pub fn settings(&self) -> Vec<(&'static str, String)> {
+        let mut settings =
+            vec![("delay", format!("{}ns", self.rtt.as_nanos() / 2)), ("loss", format!("{}%", self.loss * 100.0))];
+        if let Some(rate) = self.rate {
+            settings.push(("rate", format!("{}bit/s queue {}B", rate.0, self.queue().0)));
+        }
+        settings
+    }
+}
+
+impl Profile {
+    /// A Linux host of today with everything at its default.
+    pub fn plain() -> Profile {
+        Profile::default()
+    }
+
+    /// A host like AIX at its defaults on 10 GbE or virtual Ethernet: windows of `window` bytes, Reno, no SACK, none of
+    /// the newer ways of Linux to find losses.
+    ///
+    /// What holds the window is the route: a clamp just below a power of two makes the kernel choose a window scale with
+    /// which it cannot offer more (65,535 times 4 is 262,140). The clamp itself is not kept by Linux 6.6 and later,
+    /// which set it anew as they learn how much of a buffer is payload. The buffers have room for the kernel's overhead,
+    /// so that the window is what limits.
+    pub fn aix_like(window: Bytes) -> Profile {
+        let (window, room) = (window.0, window.0 * 4);
+        let sysctls = vec![
+            ("tcp_congestion_control", "reno".to_string()),
+            ("tcp_sack", "0".to_string()),
+            ("tcp_recovery", "0".to_string()),
+            ("tcp_wmem", format!("4096 {room} {room}")),
+            ("tcp_rmem", format!("4096 {room} {room}")),
+        ];
+        Profile { sysctls, route: format!("window {} congctl reno", window - 1) }
+    }
+
+    /// A relay host whose buffers cover the path, as the advice for relays is: twice the bandwidth-delay product, for
+    /// the kernel counts its overhead in them, and as much again for what waits in the link's queue.
+    pub fn relay(link: &LinkSpec) -> Profile {
+        let most = Profile::relay_buffer(link).0;
+        let sysctls = vec![("tcp_rmem", format!("4096 131072 {most}")), ("tcp_wmem", format!("4096 65536 {most}"))];
+        Profile { sysctls, route: "congctl cubic".to_string() }
+    }
+
+    /// The largest buffer of [`Profile::relay`]: at least what Linux has by default since 6.16.
+    pub fn relay_buffer(link: &LinkSpec) -> Bytes {
+        let path = link.bandwidth_delay().0.saturating_mul(4).next_power_of_two();
+        Bytes(path.clamp(32 << 20, 1 << 30))
+    }
+}

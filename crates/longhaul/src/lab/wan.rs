@@ -1,0 +1,245 @@
+//! Builds the lab: namespaces, cables, addresses, routes, TCP settings, and the link between the relays.
+
+use super::keeper::{Keeper, Program};
+use super::live::{Live, Traffic};
+use super::problem::Problem;
+use super::spec::{Host, LinkSpec, Profile};
+use longhaul_core::link::Link;
+use longhaul_sys::netns::NetNs;
+use longhaul_sys::tun::Tun;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+/// Four hosts in a row and an emulated WAN between the two in the middle, which are the relays. Without a relay running
+/// they route. Everything is gone when this is dropped, or when the process ends in whatever way.
+#[derive(Debug)]
+pub struct Wan {
+    // In this order, so that programs lose the link first and the keeper goes last.
+    live: Live,
+    hosts: [Arc<NetNs>; 4],
+    profiles: [Profile; 4],
+    keeper: Keeper,
+    link: LinkSpec,
+}
+
+impl Wan {
+    /// Builds the lab. The four profiles are those of [`Host::ALL`]. Must run as root, of the system or of a user
+    /// namespace.
+    ///
+    /// # Errors
+    /// The link's values are out of range, `ip` is missing, or the kernel refuses a namespace, a device or a setting.
+    pub fn build(link: &LinkSpec, profiles: [Profile; 4]) -> Result<Wan, Problem> {
+        let links = [fitted(link, link.seed)?, fitted(link, link.seed ^ 0x5eed)?];
+        let keeper = Keeper::start()?;
+        let hosts = make_hosts(&keeper)?;
+        let devices = [make_device(&keeper, &hosts, Host::Near)?, make_device(&keeper, &hosts, Host::Far)?];
+        let live = Live::start(devices, links, memory(link))?;
+        let wan = Wan { live, hosts, profiles, keeper, link: link.clone() };
+        // The hosts first: it is they who plug in the cables to the relays.
+        for host in [Host::A, Host::B, Host::Near, Host::Far] {
+            wan.set_up(host)?;
+        }
+        Ok(wan)
+    }
+
+    /// Starts `command` on `host`. It is killed when the returned [`Program`] is dropped, and with the lab at the latest.
+    ///
+    /// # Errors
+    /// The program is not installed or cannot be run.
+    pub fn spawn(&self, host: Host, command: Command) -> Result<Program, Problem> {
+        self.keeper.spawn(&self.hosts[host.index()], command)
+    }
+
+    /// Runs `program` on `host` to its end and gives what it wrote to stdout.
+    ///
+    /// # Errors
+    /// It is not installed, or did not succeed; what it wrote to stderr is in the error.
+    pub fn output(&self, host: Host, program: &str, arguments: &[&str]) -> Result<String, Problem> {
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        self.spawn(host, command)?.output()
+    }
+
+    /// Runs `job` on a thread of its own that is on `host`: the sockets it makes are that host's.
+    pub fn on<T: Send + 'static>(
+        &self,
+        host: Host,
+        job: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+    ) -> std::thread::JoinHandle<Result<T, Problem>> {
+        let net = Arc::clone(&self.hosts[host.index()]);
+        std::thread::spawn(move || net.enter().map_err(Problem::from).and_then(|()| job()))
+    }
+
+    /// What the link has done so far: from near to far, and back.
+    pub fn traffic(&self) -> [Traffic; 2] {
+        self.live.traffic()
+    }
+
+    /// The link as it was asked for.
+    pub fn link(&self) -> &LinkSpec {
+        &self.link
+    }
+
+    /// Where this process finds the file `path` of the lab's programs, who have a /run of their own.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.keeper.path(path)
+    }
+
+    /// Gives the routes of `host` other attributes, as ip-route(8) takes them; new connections obey them.
+    ///
+    /// # Errors
+    /// `ip` refuses them.
+    pub fn set_routes(&self, host: Host, attributes: &str) -> Result<(), Problem> {
+        self.ip(host, routes(host, attributes, has_ipv6()))
+    }
+
+    /// Packets that the two TUN devices dropped because the link did not read them in time.
+    ///
+    /// # Errors
+    /// `ip` fails.
+    pub fn device_drops(&self) -> Result<u64, Problem> {
+        let mut drops = 0;
+        for host in [Host::Near, Host::Far] {
+            let text = self.on(host, || {
+                std::fs::read_to_string("/proc/thread-self/net/dev").map_err(Problem::io("reading /proc/net/dev"))
+            });
+            let text = text.join().unwrap_or_else(|_| Ok(String::new()))?;
+            drops += text.lines().filter_map(transmit_drops).sum::<u64>();
+        }
+        Ok(drops)
+    }
+
+    fn set_up(&self, host: Host) -> Result<(), Problem> {
+        let net = &self.hosts[host.index()];
+        let profile = self.profiles[host.index()].clone();
+        let mut commands = cables(host, &self.hosts);
+        if has_ipv6() {
+            commands += &addresses(host, host.lan6(), host.wan6(), 64);
+        }
+        commands += &addresses(host, host.lan(), host.wan(), 24);
+        commands += &routes(host, &profile.route, has_ipv6());
+        let is_relay = matches!(host, Host::Near | Host::Far);
+        self.keeper.run(net, move || {
+            // What one run learns of a path must not help the next.
+            set_ipv4("tcp_no_metrics_save", "1")?;
+            profile.sysctls.iter().try_for_each(|(name, value)| set_ipv4(name, value))?;
+            if is_relay { forward() } else { Ok(()) }
+        })?;
+        self.ip(host, commands)
+    }
+
+    /// Runs commands of ip(8), one a line, on `host`.
+    fn ip(&self, host: Host, commands: String) -> Result<(), Problem> {
+        let name = "/run/longhaul-lab/ip";
+        let mut file = std::fs::File::create(self.path(name)).map_err(Problem::io(format!("writing {name}")))?;
+        file.write_all(commands.as_bytes()).map_err(Problem::io(format!("writing {name}")))?;
+        self.output(host, "ip", &["-batch", name]).map(drop)
+    }
+}
+
+/// One direction of the link.
+fn fitted(spec: &LinkSpec, seed: u64) -> Result<Link, Problem> {
+    let settings = spec.settings();
+    let borrowed: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
+    Link::new(&borrowed, seed).map_err(|(index, err)| Problem::Link { stage: settings[index].0.to_string(), err })
+}
+
+fn make_hosts(keeper: &Keeper) -> Result<[Arc<NetNs>; 4], Problem> {
+    let home = Arc::new(NetNs::current()?);
+    let make = || Ok([NetNs::create()?, NetNs::create()?, NetNs::create()?, NetNs::create()?]);
+    Ok(keeper.run(&home, make)?.map(Arc::new))
+}
+
+fn make_device(keeper: &Keeper, hosts: &[Arc<NetNs>; 4], host: Host) -> Result<Tun, Problem> {
+    keeper.run(&hosts[host.index()], || Ok(Tun::create(WAN_DEVICE)?))
+}
+
+/// How many bytes of packets a direction may hold: its queue and what is under way, with room for buffers that are not
+/// full; without a rate, what TCP's largest windows hold.
+fn memory(link: &LinkSpec) -> usize {
+    match link.rate {
+        Some(_) => (link.queue().0 + link.bandwidth_delay().0).saturating_mul(4).max(64 << 20) as usize,
+        None => 2 << 30,
+    }
+}
+
+/// Devices: each host's cable to its relay, each relay's device to the link.
+fn cables(host: Host, hosts: &[Arc<NetNs>; 4]) -> String {
+    let relay = match host {
+        Host::A => Some(Host::Near),
+        Host::B => Some(Host::Far),
+        Host::Near | Host::Far => None,
+    };
+    let own = match relay {
+        Some(relay) => {
+            let net = hosts[relay.index()].path();
+            format!("link add {LAN_DEVICE} type veth peer name {LAN_DEVICE} netns {net}\n")
+        }
+        // The link's thread shares its core with senders: the device must hold what they send until it runs again.
+        None => format!("link set {WAN_DEVICE} txqueuelen {DEVICE_QUEUE}\nlink set {WAN_DEVICE} up\n"),
+    };
+    format!("link set lo up\n{own}link set {LAN_DEVICE} up\n")
+}
+
+fn addresses(host: Host, lan: IpAddr, wan: IpAddr, prefix: u8) -> String {
+    let nodad = if lan.is_ipv6() { " nodad" } else { "" };
+    let mut text = format!("addr add {lan}/{prefix} dev {LAN_DEVICE} noprefixroute{nodad}\n");
+    if matches!(host, Host::Near | Host::Far) {
+        let _ = writeln!(text, "addr add {wan}/{prefix} dev {WAN_DEVICE} noprefixroute{nodad}");
+    }
+    text
+}
+
+/// The routes of `host` with `attributes`: to its LAN, and to everything else over its relay or the other relay.
+fn routes(host: Host, attributes: &str, ipv6: bool) -> String {
+    let mut text = String::new();
+    let families: [(_, fn(Host) -> IpAddr, fn(Host) -> IpAddr); 2] = [
+        (["10.10.10.0/24", "10.20.20.0/24", "10.99.0.0/24"], Host::lan, Host::wan),
+        (["fd00:10::/64", "fd00:20::/64", "fd00:99::/64"], Host::lan6, Host::wan6),
+    ];
+    for ([site_a, site_b, wan_net], lan, wan) in families.into_iter().take(if ipv6 { 2 } else { 1 }) {
+        let (own, next, device) = match host {
+            Host::A => (site_a, lan(Host::Near), LAN_DEVICE),
+            Host::B => (site_b, lan(Host::Far), LAN_DEVICE),
+            Host::Near => (site_a, wan(Host::Far), WAN_DEVICE),
+            Host::Far => (site_b, wan(Host::Near), WAN_DEVICE),
+        };
+        let _ = writeln!(text, "route replace {own} dev {LAN_DEVICE} {attributes}");
+        if device == WAN_DEVICE {
+            let _ = writeln!(text, "route replace {wan_net} dev {WAN_DEVICE} {attributes}");
+        }
+        let _ = writeln!(text, "route replace default via {next} dev {device} {attributes}");
+    }
+    text
+}
+
+fn forward() -> Result<(), Problem> {
+    set("/proc/sys/net/ipv4/ip_forward", "1")?;
+    if has_ipv6() { set("/proc/sys/net/ipv6/conf/all/forwarding", "1") } else { Ok(()) }
+}
+
+fn set_ipv4(name: &str, value: &str) -> Result<(), Problem> {
+    set(&format!("/proc/sys/net/ipv4/{name}"), value)
+}
+
+fn set(path: &str, value: &str) -> Result<(), Problem> {
+    std::fs::write(path, value).map_err(Problem::io(format!("setting {path} to {value:?}")))
+}
+
+fn has_ipv6() -> bool {
+    Path::new("/proc/sys/net/ipv6/conf/all/forwarding").exists()
+}
+
+/// From a line of /proc/net/dev (proc_pid_net(5)): the packets that the WAN device dropped when sending.
+fn transmit_drops(line: &str) -> Option<u64> {
+    let fields = line.trim().strip_prefix(WAN_DEVICE)?.strip_prefix(':')?;
+    fields.split_whitespace().nth(11)?.parse().ok()
+}
+
+const LAN_DEVICE: &str = "lan0";
+const WAN_DEVICE: &str = "wan0";
+const DEVICE_QUEUE: u32 = 20_000;
