@@ -105,18 +105,20 @@ impl Drop for Keeper {
 }
 
 impl Program {
-    /// Waits until the program has written `ready` to stderr, which its command must have piped. What it says later is
-    /// read on, so that it never waits for us, and its last lines are kept for an error.
+    /// Waits until the program has written `ready` to stderr, or to stdout where its command has only that piped. What it
+    /// says later is read on, so that it never waits for us, and its last lines are kept for an error.
     ///
     /// # Errors
     /// It ended, or 20 seconds have passed.
     pub fn wait_for(mut self, ready: &'static str) -> Result<Program, Problem> {
-        let Some(stderr) = self.child.stderr.take() else { return Ok(self) };
+        let stderr = self.child.stderr.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>);
+        let stdout = || self.child.stdout.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>);
+        let Some(output) = stderr.or_else(stdout) else { return Ok(self) };
         let said = Said::default();
         let (saw, seen) = mpsc::channel();
         let keep = said.clone();
         std::thread::spawn(move || {
-            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
                 if line.contains(ready) {
                     let _ = saw.send(());
                 }
@@ -256,6 +258,8 @@ pub(super) const PACKAGES: &[(&str, &str)] = &[
     ("ssh-keygen", "openssh-client (RHEL: openssh)"),
     ("/usr/sbin/sshd", "openssh-server"),
     ("unshare", "util-linux"),
+    ("ping", "iputils-ping (RHEL: iputils)"),
+    ("iperf3", "iperf3"),
 ];
 
 const READY_WITHIN: Duration = Duration::from_secs(20);

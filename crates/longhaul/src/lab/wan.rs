@@ -1,6 +1,6 @@
 //! Builds the lab: namespaces, cables, addresses, routes, TCP settings, and the link between the relays.
 
-use super::keeper::{Keeper, Program};
+use super::keeper::{Keeper, Program, WORKSHOP};
 use super::live::{Live, Traffic};
 use super::problem::Problem;
 use super::spec::{Host, LinkSpec, Profile};
@@ -8,7 +8,6 @@ use longhaul_core::link::Link;
 use longhaul_sys::netns::NetNs;
 use longhaul_sys::tun::Tun;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -21,7 +20,6 @@ pub struct Wan {
     // In this order, so that programs lose the link first and the keeper goes last.
     live: Live,
     hosts: [Arc<NetNs>; 4],
-    profiles: [Profile; 4],
     keeper: Keeper,
     link: LinkSpec,
 }
@@ -37,13 +35,16 @@ impl Wan {
         let keeper = Keeper::start()?;
         let hosts = make_hosts(&keeper)?;
         let devices = [make_device(&keeper, &hosts, Host::Near)?, make_device(&keeper, &hosts, Host::Far)?];
-        let live = Live::start(devices, links, memory(link))?;
-        let wan = Wan { live, hosts, profiles, keeper, link: link.clone() };
+        for host in Host::ALL {
+            tune(&keeper, &hosts, host, profiles[host.index()].clone())?;
+        }
         // The hosts first: it is they who plug in the cables to the relays.
         for host in [Host::A, Host::B, Host::Near, Host::Far] {
-            wan.set_up(host)?;
+            plug_in(&keeper, &hosts, host, &profiles[host.index()])?;
         }
-        Ok(wan)
+        // The link last: a device that is down takes no packet.
+        let live = Live::start(devices, links, memory(link))?;
+        Ok(Wan { live, hosts, keeper, link: link.clone() })
     }
 
     /// Starts `command` on `host`. It is killed when the returned [`Program`] is dropped, and with the lab at the latest.
@@ -59,9 +60,7 @@ impl Wan {
     /// # Errors
     /// It is not installed, or did not succeed; what it wrote to stderr is in the error.
     pub fn output(&self, host: Host, program: &str, arguments: &[&str]) -> Result<String, Problem> {
-        let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        self.spawn(host, command)?.output()
+        output(&self.keeper, &self.hosts[host.index()], program, arguments)
     }
 
     /// Runs `job` on a thread of its own that is on `host`: the sockets it makes are that host's.
@@ -94,7 +93,7 @@ impl Wan {
     /// # Errors
     /// `ip` refuses them.
     pub fn set_routes(&self, host: Host, attributes: &str) -> Result<(), Problem> {
-        self.ip(host, routes(host, attributes, has_ipv6()))
+        ip(&self.keeper, &self.hosts[host.index()], &routes(host, attributes, has_ipv6()))
     }
 
     /// Packets that the two TUN devices dropped because the link did not read them in time.
@@ -111,33 +110,6 @@ impl Wan {
             drops += text.lines().filter_map(transmit_drops).sum::<u64>();
         }
         Ok(drops)
-    }
-
-    fn set_up(&self, host: Host) -> Result<(), Problem> {
-        let net = &self.hosts[host.index()];
-        let profile = self.profiles[host.index()].clone();
-        let mut commands = cables(host, &self.hosts);
-        if has_ipv6() {
-            commands += &addresses(host, host.lan6(), host.wan6(), 64);
-        }
-        commands += &addresses(host, host.lan(), host.wan(), 24);
-        commands += &routes(host, &profile.route, has_ipv6());
-        let is_relay = matches!(host, Host::Near | Host::Far);
-        self.keeper.run(net, move || {
-            // What one run learns of a path must not help the next.
-            set_ipv4("tcp_no_metrics_save", "1")?;
-            profile.sysctls.iter().try_for_each(|(name, value)| set_ipv4(name, value))?;
-            if is_relay { forward() } else { Ok(()) }
-        })?;
-        self.ip(host, commands)
-    }
-
-    /// Runs commands of ip(8), one a line, on `host`.
-    fn ip(&self, host: Host, commands: String) -> Result<(), Problem> {
-        let name = "/run/longhaul-lab/ip";
-        let mut file = std::fs::File::create(self.path(name)).map_err(Problem::io(format!("writing {name}")))?;
-        file.write_all(commands.as_bytes()).map_err(Problem::io(format!("writing {name}")))?;
-        self.output(host, "ip", &["-batch", name]).map(drop)
     }
 }
 
@@ -156,6 +128,49 @@ fn make_hosts(keeper: &Keeper) -> Result<[Arc<NetNs>; 4], Problem> {
 
 fn make_device(keeper: &Keeper, hosts: &[Arc<NetNs>; 4], host: Host) -> Result<Tun, Problem> {
     keeper.run(&hosts[host.index()], || Ok(Tun::create(WAN_DEVICE)?))
+}
+
+/// Sets `host`'s kernel, before it has a device.
+fn tune(keeper: &Keeper, hosts: &[Arc<NetNs>; 4], host: Host, profile: Profile) -> Result<(), Problem> {
+    keeper.run(&hosts[host.index()], move || {
+        // What one run learns of a path must not help the next.
+        set_ipv4("tcp_no_metrics_save", "1")?;
+        profile.sysctls.iter().try_for_each(|(name, value)| set_ipv4(name, value))?;
+        let is_relay = matches!(host, Host::Near | Host::Far);
+        if is_relay {
+            set("/proc/sys/net/ipv4/ip_forward", "1")?;
+        }
+        if has_ipv6() {
+            // Nobody else is on these cables, and looking for them takes two seconds.
+            set("/proc/sys/net/ipv6/conf/default/accept_dad", "0")?;
+            set("/proc/sys/net/ipv6/conf/all/forwarding", if is_relay { "1" } else { "0" })?;
+        }
+        Ok(())
+    })
+}
+
+/// Gives `host` its cable, addresses and routes.
+fn plug_in(keeper: &Keeper, hosts: &[Arc<NetNs>; 4], host: Host, profile: &Profile) -> Result<(), Problem> {
+    let mut commands = cables(host, hosts);
+    if has_ipv6() {
+        commands += &addresses(host, host.lan6(), host.wan6(), 64);
+    }
+    commands += &addresses(host, host.lan(), host.wan(), 24);
+    commands += &routes(host, &profile.route, has_ipv6());
+    ip(keeper, &hosts[host.index()], &commands)
+}
+
+/// Runs commands of ip(8), one a line, inside `net`.
+fn ip(keeper: &Keeper, net: &Arc<NetNs>, commands: &str) -> Result<(), Problem> {
+    let name = format!("{WORKSHOP}/ip");
+    std::fs::write(keeper.path(&name), commands).map_err(Problem::io(format!("writing {name}")))?;
+    output(keeper, net, "ip", &["-batch", &name]).map(drop)
+}
+
+fn output(keeper: &Keeper, net: &Arc<NetNs>, program: &str, arguments: &[&str]) -> Result<String, Problem> {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    keeper.spawn(net, command)?.output()
 }
 
 /// How many bytes of packets a direction may hold: its queue and what is under way, with room for buffers that are not
@@ -197,11 +212,9 @@ fn addresses(host: Host, lan: IpAddr, wan: IpAddr, prefix: u8) -> String {
 /// The routes of `host` with `attributes`: to its LAN, and to everything else over its relay or the other relay.
 fn routes(host: Host, attributes: &str, ipv6: bool) -> String {
     let mut text = String::new();
-    let families: [(_, fn(Host) -> IpAddr, fn(Host) -> IpAddr); 2] = [
-        (["10.10.10.0/24", "10.20.20.0/24", "10.99.0.0/24"], Host::lan, Host::wan),
-        (["fd00:10::/64", "fd00:20::/64", "fd00:99::/64"], Host::lan6, Host::wan6),
-    ];
-    for ([site_a, site_b, wan_net], lan, wan) in families.into_iter().take(if ipv6 { 2 } else { 1 }) {
+    let ipv4 = (["10.10.10.0/24", "10.20.20.0/24", "10.99.0.0/24"], Host::lan as Address, Host::wan as Address);
+    let v6 = (["fd00:10::/64", "fd00:20::/64", "fd00:99::/64"], Host::lan6 as Address, Host::wan6 as Address);
+    for ([site_a, site_b, wan_net], lan, wan) in [ipv4, v6].into_iter().take(if ipv6 { 2 } else { 1 }) {
         let (own, next, device) = match host {
             Host::A => (site_a, lan(Host::Near), LAN_DEVICE),
             Host::B => (site_b, lan(Host::Far), LAN_DEVICE),
@@ -215,11 +228,6 @@ fn routes(host: Host, attributes: &str, ipv6: bool) -> String {
         let _ = writeln!(text, "route replace default via {next} dev {device} {attributes}");
     }
     text
-}
-
-fn forward() -> Result<(), Problem> {
-    set("/proc/sys/net/ipv4/ip_forward", "1")?;
-    if has_ipv6() { set("/proc/sys/net/ipv6/conf/all/forwarding", "1") } else { Ok(()) }
 }
 
 fn set_ipv4(name: &str, value: &str) -> Result<(), Problem> {
@@ -239,6 +247,9 @@ fn transmit_drops(line: &str) -> Option<u64> {
     let fields = line.trim().strip_prefix(WAN_DEVICE)?.strip_prefix(':')?;
     fields.split_whitespace().nth(11)?.parse().ok()
 }
+
+/// One of the addresses of a host.
+type Address = fn(Host) -> IpAddr;
 
 const LAN_DEVICE: &str = "lan0";
 const WAN_DEVICE: &str = "wan0";
