@@ -3,6 +3,8 @@
 //! Needs root, of the system or of a user namespace (`unshare -Urnm cargo test`). What cannot run prints SKIP and why,
 //! and fails where the environment variable CI is set.
 
+#![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
+
 use longhaul::lab::{Host, LinkSpec, Problem, Profile, Wan, transfer};
 use longhaul_core::units::{Bytes, Rate};
 use std::collections::HashSet;
