@@ -85,17 +85,8 @@ impl Tun {
     /// # Errors
     /// ppoll(2) failed otherwise than by a signal.
     pub fn wait(&self, stop: BorrowedFd<'_>, time: Option<Duration>) -> Result<Woken> {
-        let mut fds = [PollFd::new(&self.fd, PollFlags::IN), PollFd::from_borrowed_fd(stop, PollFlags::IN)];
-        let timeout = time.map(|time| Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() });
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(SysError::new("ppoll(tun)", errno)),
-        }
-        match (fds[0].revents().is_empty(), fds[1].revents().is_empty()) {
-            (_, false) => Ok(Woken::Stop),
-            (false, true) => Ok(Woken::Frame),
-            (true, true) => Ok(Woken::Time),
-        }
+        let mut fds = [PollFd::from_borrowed_fd(stop, PollFlags::IN), PollFd::new(&self.fd, PollFlags::IN)];
+        wait_for(&mut fds, time)
     }
 
     /// TUNSETIFF: gives the descriptor its interface.
@@ -121,6 +112,14 @@ impl AsFd for Tun {
     }
 }
 
+/// Sleeps until `stop` is readable or the time is up, whatever the devices do.
+///
+/// # Errors
+/// ppoll(2) failed otherwise than by a signal.
+pub fn pause(stop: BorrowedFd<'_>, time: Duration) -> Result<Woken> {
+    wait_for(&mut [PollFd::from_borrowed_fd(stop, PollFlags::IN)], Some(time))
+}
+
 /// Lets the calling thread's timeouts end when they are due: the kernel may otherwise be 50 microseconds late to save
 /// wake-ups (prctl(2), PR_SET_TIMERSLACK).
 ///
@@ -138,6 +137,21 @@ pub fn precise_timeouts() -> Result<()> {
 pub fn run_before_others() -> bool {
     // setpriority(2): on Linux the calling thread's alone.
     rustix::process::setpriority_process(None, LINE_PRIORITY).is_ok()
+}
+
+/// ppoll(2) on what stops, first, and a device.
+fn wait_for(fds: &mut [PollFd<'_>], time: Option<Duration>) -> Result<Woken> {
+    let timeout = time.map(|time| Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() });
+    match poll(fds, timeout.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(errno) => return Err(SysError::new("ppoll(tun)", errno)),
+    }
+    let first = fds.iter().position(|fd| !fd.revents().is_empty());
+    Ok(match first {
+        Some(0) => Woken::Stop,
+        Some(_) => Woken::Frame,
+        None => Woken::Time,
+    })
 }
 
 fn open_hint(errno: Errno) -> &'static str {

@@ -54,17 +54,31 @@ struct State {
     pool: Pool,
     traffic: Traffic,
     start: Instant,
+    /// How late a packet may be when many are under way.
+    lateness: Duration,
 }
 
 impl Live {
     /// Carries packets between two devices over `links`, the first of which leads from the first device to the second.
-    /// Each direction may hold `memory` bytes of packets.
-    pub(super) fn start(devices: [Tun; 2], links: [Link; 2], memory: usize) -> Result<Live, Problem> {
+    /// Each direction may hold `memory` bytes of packets, and be late by `lateness` when many are under way.
+    pub(super) fn start(
+        devices: [Tun; 2],
+        links: [Link; 2],
+        memory: usize,
+        lateness: Duration,
+    ) -> Result<Live, Problem> {
         let [near, far] = devices.map(Arc::new);
         let [out, back] = links;
+        let state = |link| State {
+            link,
+            pool: Pool::new(memory),
+            traffic: Traffic::default(),
+            start: Instant::now(),
+            lateness,
+        };
         let directions = [
-            Direction::start("lab-link-out", Arc::clone(&near), Arc::clone(&far), out, memory)?,
-            Direction::start("lab-link-back", far, near, back, memory)?,
+            Direction::start("lab-link-out", Arc::clone(&near), Arc::clone(&far), state(out))?,
+            Direction::start("lab-link-back", far, near, state(back))?,
         ];
         Ok(Live { directions })
     }
@@ -79,9 +93,8 @@ impl Live {
 }
 
 impl Direction {
-    fn start(name: &str, from: Arc<Tun>, to: Arc<Tun>, link: Link, memory: usize) -> Result<Direction, Problem> {
+    fn start(name: &str, from: Arc<Tun>, to: Arc<Tun>, state: State) -> Result<Direction, Problem> {
         let (stop, stopped) = UnixStream::pair().map_err(Problem::io("socketpair"))?;
-        let state = State { link, pool: Pool::new(memory), traffic: Traffic::default(), start: Instant::now() };
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
         let body = move || {
@@ -108,26 +121,28 @@ impl Drop for Direction {
 /// Carries frames until told to stop.
 fn carry(from: &Tun, to: &Tun, stop: &UnixStream, state: &Mutex<State>) -> Result<(), SysError> {
     loop {
-        let wait = {
+        let rest = {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
             state.deliver(to);
-            match state.accept(from)? {
-                // More may be waiting, but what is due goes first.
-                Accepted::Batch => Some(Duration::ZERO),
-                Accepted::All => state.link.due().map(|due| due.saturating_sub(state.start.elapsed())),
-            }
+            // When more frames are waiting only what is due goes before them.
+            if state.accept(from)? { state.rest() } else { Rest::Wait(Some(Duration::ZERO)) }
         };
-        if from.wait(stop.as_fd(), wait)? == Woken::Stop {
+        let woken = match rest {
+            Rest::Pause(time) => tun::pause(stop.as_fd(), time)?,
+            Rest::Wait(time) => from.wait(stop.as_fd(), time)?,
+        };
+        if woken == Woken::Stop {
             return Ok(());
         }
     }
 }
 
-enum Accepted {
-    /// Everything there was.
-    All,
-    /// A batch; there may be more.
-    Batch,
+/// How a direction's thread sleeps.
+enum Rest {
+    /// Until the next packet is due, or a frame comes.
+    Wait(Option<Duration>),
+    /// For a moment, to do several frames at once then.
+    Pause(Duration),
 }
 
 impl State {
@@ -143,10 +158,10 @@ impl State {
         }
     }
 
-    /// Reads a batch of frames and puts them on the link.
-    fn accept(&mut self, from: &Tun) -> Result<Accepted, SysError> {
+    /// Reads a batch of frames and puts them on the link; whether those were all.
+    fn accept(&mut self, from: &Tun) -> Result<bool, SysError> {
         for _ in 0..BATCH {
-            let Some(length) = from.read(self.pool.incoming())? else { return Ok(Accepted::All) };
+            let Some(length) = from.read(self.pool.incoming())? else { return Ok(true) };
             let at = self.start.elapsed();
             self.traffic.frames_in += 1;
             let Ok(shape) = segment::shape(self.pool.arrived(length)) else {
@@ -163,7 +178,17 @@ impl State {
             self.traffic.cut += u64::from(pieces > 0 && packet.segments > 1 && self.lost() > before);
             self.pool.expect(slot, pieces);
         }
-        Ok(Accepted::Batch)
+        Ok(false)
+    }
+
+    /// A packet on its own is on time to the microsecond. A link with many under way, where the next is always due in a
+    /// moment, would do nothing but fall asleep and wake up: it rests a little longer and is late by that much.
+    fn rest(&self) -> Rest {
+        let wait = self.link.due().map(|due| due.saturating_sub(self.start.elapsed()));
+        match wait {
+            Some(wait) if wait < self.lateness && self.link.under_way() > MANY => Rest::Pause(self.lateness),
+            wait => Rest::Wait(wait),
+        }
     }
 
     fn lost(&self) -> u64 {
@@ -188,3 +213,6 @@ impl std::fmt::Debug for State {
 
 /// Frames read before looking at what is due: at 10 Gbit/s eight super-packets take less than half a millisecond.
 const BATCH: usize = 8;
+
+/// Packets under way from which on the link is busy: a dozen interactive connections are not.
+const MANY: usize = 32;

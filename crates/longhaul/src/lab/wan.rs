@@ -12,6 +12,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Four hosts in a row and an emulated WAN between the two in the middle, which are the relays. Without a relay running
 /// they route. Everything is gone when this is dropped, or when the process ends in whatever way.
@@ -43,7 +44,7 @@ impl Wan {
             plug_in(&keeper, &hosts, host, &profiles[host.index()])?;
         }
         // The link last: a device that is down takes no packet.
-        let live = Live::start(devices, links, memory(link))?;
+        let live = Live::start(devices, links, memory(link), lateness(link))?;
         Ok(Wan { live, hosts, keeper, link: link.clone() })
     }
 
@@ -180,6 +181,11 @@ fn memory(link: &LinkSpec) -> usize {
         Some(_) => (link.queue().0 + link.bandwidth_delay().0).saturating_mul(4).max(64 << 20) as usize,
         None => 2 << 30,
     }
+}
+
+/// How late the busy link may be: a three-hundredth of the way, too little to be seen, and no more than saves wake-ups.
+fn lateness(link: &LinkSpec) -> Duration {
+    (link.rtt / 600).min(Duration::from_micros(100))
 }
 
 /// Devices: each host's cable to its relay, each relay's device to the link.
