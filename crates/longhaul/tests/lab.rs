@@ -195,6 +195,43 @@ fn a_killed_lab_leaves_nothing_behind() {
     assert_eq!(held.collect::<Vec<u32>>(), Vec::<u32>::new(), "processes that hold the lab's namespaces");
 }
 
+#[test]
+fn the_demo_compares_what_is_installed() {
+    let _alone = alone();
+    if lab(&link(1, "1Gbit/s", 0.0)).is_none() {
+        return;
+    }
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    demo.args(["lab", "demo", "--rtt", "20ms", "--rate", "200Mbit/s", "--loss", "0.01%", "--size", "3MB"]);
+    let output = demo.output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stdout}{stderr}");
+    for carrier in ["direct", "longhaul"] {
+        assert!(stdout.contains(&format!("\n| {carrier} (")), "{stdout}");
+    }
+    assert!(stdout.lines().all(|line| line.chars().count() < 100), "{stdout}");
+    for line in stdout.lines().filter(|line| line.contains("left out")) {
+        assert!(std::env::var_os("CI").is_none(), "cannot run in CI: {line}");
+        println!("SKIP: {line}");
+    }
+}
+
+#[test]
+fn values_that_cannot_be_are_refused_with_what_to_write() {
+    for (flag, value, advice) in [
+        ("--rtt", "63", "write for example 63ms"),
+        ("--rtt", "20s", "write for example 63ms"),
+        ("--rate", "1Gb", "write for example 1Gbit/s"),
+        ("--loss", "0.1", "0.1%"),
+        ("--size", "big", "write for example 100MB"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_longhaul")).args(["lab", "demo", flag, value]).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(flag) && stderr.contains(value) && stderr.contains(advice), "{stderr}");
+    }
+}
+
 /// Waits until the process is gone.
 fn wait_for_end(pid: u32) {
     let gone = Command::new("timeout").args(["20", "tail", "-f", "/dev/null", &format!("--pid={pid}")]).status();

@@ -30,16 +30,15 @@ pub(super) const ROWS: &[Carrier] = &[
 pub(super) struct Running {
     /// Where host A connects.
     pub(super) entry: SocketAddr,
-    /// The relays' programs, near first.
-    #[allow(dead_code)]
-    programs: Vec<Program>,
+    /// The relays' programs, near first; here to be killed.
+    _programs: Vec<Program>,
 }
 
 impl Carrier {
     /// Carries connections to `port` of host B.
     pub(super) fn start(&self, wan: &Wan, port: u16) -> Result<Running, Problem> {
         let programs = (self.start)(wan, port)?;
-        Ok(Running { entry: SocketAddr::new(self.entry.lan(), port), programs })
+        Ok(Running { entry: SocketAddr::new(self.entry.lan(), port), _programs: programs })
     }
 }
 

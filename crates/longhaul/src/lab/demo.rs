@@ -1,6 +1,7 @@
 //! `longhaul lab demo`: the same traffic directly, through the socat recipe and through longhaul, side by side.
 
 use super::carrier::{self, Carrier, Running};
+use super::keeper::not_started;
 use super::problem::Problem;
 use super::raw;
 use super::report::{Cell, Report};
@@ -204,7 +205,7 @@ fn progress(name: &str, bytes: Bytes) -> ProgressBar {
 
 /// Becomes root of a user namespace when not root already; says who the user is to sshd.
 fn become_root() -> Result<User, Problem> {
-    let output = Command::new("id").arg("-un").output().map_err(Problem::io("running id -un"))?;
+    let output = Command::new("id").arg("-un").output().map_err(not_started("id".to_string()))?;
     let name = String::from_utf8_lossy(&output.stdout).trim().to_string();
     if netns::is_root() {
         return Ok(User { name, mapped: None });

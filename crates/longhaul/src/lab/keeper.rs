@@ -69,12 +69,17 @@ impl Keeper {
         net: &Arc<NetNs>,
         job: impl FnOnce() -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
-        let (done, result) = mpsc::channel();
         let net = Arc::clone(net);
-        let job = Box::new(move || {
-            let outcome = net.enter().map_err(Problem::from).and_then(|()| job());
-            let _ = done.send(outcome);
-        });
+        self.run_anywhere(move || net.enter().map_err(Problem::from).and_then(|()| job()))
+    }
+
+    /// Runs `job` on the keeper's thread, in whatever network namespace that is, and waits for it.
+    pub(super) fn run_anywhere<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let (done, result) = mpsc::channel();
+        let job = Box::new(move || drop(done.send(job())));
         let sent = self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
         if sent { result.recv().unwrap_or_else(|_| Err(died())) } else { Err(died()) }
     }
@@ -230,7 +235,7 @@ fn shown(command: &Command) -> String {
 }
 
 /// For `map_err`: why `program` did not start.
-fn not_started(program: String) -> impl FnOnce(std::io::Error) -> Problem {
+pub(super) fn not_started(program: String) -> impl FnOnce(std::io::Error) -> Problem {
     move |err| match err.kind() {
         std::io::ErrorKind::NotFound => {
             let known = PACKAGES.iter().find(|(name, _)| *name == program);
@@ -250,6 +255,7 @@ pub(super) const WORKSHOP: &str = "/run/longhaul-lab";
 /// Programs of the lab and the packages that bring them.
 pub(super) const PACKAGES: &[(&str, &str)] = &[
     ("cat", "coreutils"),
+    ("id", "coreutils"),
     ("sha256sum", "coreutils"),
     ("ip", "iproute2 (RHEL: iproute)"),
     ("ss", "iproute2 (RHEL: iproute)"),

@@ -37,17 +37,19 @@ pub fn transfer(
     let listening = wan.on(to, move || TcpListener::bind(sink).map_err(Problem::io(format!("listening on {sink}"))));
     let listener = joined(listening)?;
     let counter = Arc::clone(arrived);
-    let sink = std::thread::spawn(move || receive(&listener, bytes, &counter));
+    let receiver = std::thread::spawn(move || receive(&listener, bytes, &counter));
     let start = Instant::now();
     let sent = joined(wan.on(from, move || send(entry, bytes)));
-    match sent {
-        Ok(()) => {
-            let end = joined(sink)?;
-            Ok(Outcome { bytes, took: end.duration_since(start) })
-        }
-        // The sink's reason says more when it has one; it may also still wait for a connection, and is left to do so.
-        Err(problem) if sink.is_finished() => joined(sink).and(Err(problem)),
-        Err(problem) => Err(problem),
+    if sent.is_err() && !receiver.is_finished() {
+        // It may still wait for a connection, and would for ever: give it one that brings nothing.
+        let woken = wan.on(to, move || TcpStream::connect(sink).map_err(Problem::io("waking the sink")));
+        drop(joined(woken));
+    }
+    match (sent, joined(receiver)) {
+        (Ok(()), end) => Ok(Outcome { bytes, took: end?.duration_since(start) }),
+        // Wrong bytes say more than a connection that was closed because of them.
+        (Err(_), Err(why @ Problem::Bytes(_))) if arrived.load(Ordering::Relaxed) > 0 => Err(why),
+        (Err(why), _) => Err(why),
     }
 }
 

@@ -48,9 +48,7 @@ impl Report {
     /// Notes that `what` is missing from the table.
     pub(super) fn left_out(&mut self, what: &str, problem: &Problem) {
         self.failed |= !matches!(problem, Problem::Missing { .. });
-        let line = format!("left out: {what}: {problem}");
-        eprintln!("{line}");
-        self.left_out.push(line);
+        self.left_out.push(format!("left out: {what}: {problem}"));
     }
 
     /// Whether everything that is installed was measured.
@@ -93,9 +91,13 @@ impl Report {
         let (window, line) = (per_rtt(host.window.0 as f64), self.line());
         let ssh = per_rtt(OPENSSH_WINDOW);
         match (cell.carrier, cell.kind) {
+            _ if cell.took < rtt * SHORT => format!(
+                "too short to show a speed: {:.0} round trips, and TCP starts slowly; give a larger --size",
+                cell.took.as_secs_f64() / rtt.as_secs_f64()
+            ),
             ("direct", _) if window < line => format!(
-                "{} window (snd_wnd in TCP_INFO) / {} = {window:.2} MB/s; measured {:.0} % of it{}",
-                host.window,
+                "window of {} bytes (snd_wnd in TCP_INFO) / {} = {window:.2} MB/s; measured {:.0} % of it{}",
+                host.window.0,
                 millis(rtt),
                 100.0 * speed / window,
                 self.losses(host)
@@ -162,13 +164,32 @@ impl fmt::Display for Report {
             writeln!(f, "{}", wrapped(&format!("- {head}{}", self.why(cell)), 96))?;
         }
         for line in &self.left_out {
-            writeln!(f, "- {line}")?;
+            writeln!(f, "{}", wrapped(&format!("- {line}"), 96))?;
         }
-        Ok(())
+        self.carried().map_or(Ok(()), |line| writeln!(f, "\n{}", wrapped(&line, 98)))
     }
 }
 
 impl Report {
+    /// What the link did, in words.
+    fn carried(&self) -> Option<String> {
+        let [out, back] = self.traffic.as_ref()?;
+        let lost = |key| {
+            let stages = out.stages.iter().chain(&back.stages).filter(|(stage, _)| *stage == key);
+            stages.map(|(_, counters)| counters.segments_lost()).sum::<u64>()
+        };
+        let (_, first) = out.stages.first()?;
+        let [refused, overflowed] = [out.refused + back.refused, out.overflowed + back.overflowed];
+        Some(format!(
+            "The link took {} segments from near to far; of both directions it dropped {} in a full queue and lost {} at \
+             random. Its own failures: {}.",
+            first.segments_in,
+            lost("rate"),
+            lost("loss"),
+            refused + overflowed
+        ))
+    }
+
     /// What was built, in words.
     fn setup(&self) -> String {
         let LinkSpec { rtt, rate, loss, .. } = &self.link;
@@ -222,3 +243,6 @@ fn wrapped(text: &str, width: usize) -> String {
     }
     lines.join("\n")
 }
+
+/// Round trips below which the start of a connection decides its speed.
+const SHORT: u32 = 20;

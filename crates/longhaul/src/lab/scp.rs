@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 /// An sshd on host B, and what scp on host A needs to log in there.
 pub(super) struct Ssh {
-    #[allow(dead_code)]
-    server: Program,
+    /// Here to be killed.
+    _server: Program,
     user: String,
 }
 
@@ -34,7 +34,7 @@ impl Ssh {
         command.args(["-D", "-e", "-f", &format!("{WORKSHOP}/sshd_config")]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let server = wan.spawn(Host::B, command)?.wait_for("Server listening")?;
-        Ok(Ssh { server, user: user.name.clone() })
+        Ok(Ssh { _server: server, user: user.name.clone() })
     }
 
     /// Copies the file `name` of `wan`'s workshop from A to B as `name.copy`, through `entry`; how long scp took.
