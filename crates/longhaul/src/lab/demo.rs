@@ -23,20 +23,34 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-/// Show on this machine what two relays give to hosts with small windows: real scp and raw TCP, without a relay,
-/// through socat, and through longhaul
+/// Compare no relay, socat and longhaul on an emulated WAN
+///
+/// Builds two hosts with small windows, a relay host beside each, and a WAN between the relays, all inside this machine;
+/// copies a file with scp and sends raw TCP from host to host directly, through the socat recipe on both relay hosts, and
+/// through longhaul on them; checks every byte; prints a table, and the reason for each number. Takes about a minute.
+///
+/// Runs as root, or as anybody where the system allows user namespaces. Nothing is left behind, however it ends. What is
+/// not installed (scp and sshd, socat) is left out, and named with the package that brings it.
 #[derive(Args, Debug, Clone)]
 pub struct Demo {
-    /// Round trip of the emulated WAN, from 1ms to 10s
-    #[arg(long, default_value = "63ms", value_parser = read_rtt)]
+    /// Round trip of the WAN, from 1ms to 10s
+    #[arg(long, value_name = "TIME", default_value = "63ms", value_parser = read_rtt)]
     rtt: Duration,
-    /// Its rate in IP bits per second, from 1Mbit/s to 100Gbit/s
+    /// Rate of the WAN, from 1Mbit/s to 100Gbit/s
+    ///
+    /// It counts IP bytes, as routers do: TCP's payload is 1448 of each 1500 of them. The queue before the line holds one
+    /// round trip.
     #[arg(long, default_value = "1Gbit/s", value_parser = read_rate)]
     rate: Rate,
-    /// Share of segments lost at random, in each direction, up to 50%
-    #[arg(long, default_value = "0", value_parser = read_loss)]
+    /// Share of segments lost at random, up to 50%
+    ///
+    /// In each direction.
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = read_loss)]
     loss: f64,
-    /// Bytes of each transfer [default: what takes about six seconds at the speed to be expected]
+    /// Bytes of each transfer [default: six seconds' worth]
+    ///
+    /// By default each carrier gets what takes it about six seconds at the speed to be expected: a slow one would take
+    /// minutes for what a fast one needs to show its speed.
     #[arg(long, value_parser = read_size)]
     size: Option<Bytes>,
 }
