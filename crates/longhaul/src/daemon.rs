@@ -48,9 +48,31 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), StartError> {
     info!(nofile, most_flows = relay.most_flows(), most_pipes = relay.most_pipes(), "limits");
     runtime.block_on(async {
         let mut daemon = Daemon { relay, file, running: BTreeMap::new(), drain_timeout: None };
+        // Before the first tunnel listens: from then on a signal means what docs/operations.md says.
+        let signals = Signals::new().map_err(|err| process("signals")(&err))?;
         daemon.apply(config, activation::sockets()).map_err(StartError::Bind)?;
-        daemon.serve().await.map_err(|err| process("signals")(&err))
+        daemon.serve(signals).await;
+        Ok(())
     })
+}
+
+/// The signals that the daemon obeys.
+struct Signals {
+    reload: Signal,
+    report: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Signals> {
+        Ok(Signals {
+            reload: signal(SignalKind::hangup())?,
+            report: signal(SignalKind::user_defined1())?,
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
 }
 
 struct Daemon {
@@ -128,25 +150,20 @@ impl Daemon {
     }
 
     /// Until SIGTERM or SIGINT; then drains.
-    async fn serve(&mut self) -> io::Result<()> {
-        let mut reload = signal(SignalKind::hangup())?;
-        let mut report = signal(SignalKind::user_defined1())?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
+    async fn serve(&mut self, mut signals: Signals) {
         tokio::spawn(watchdog());
         tell(&[NotifyState::Ready]);
         loop {
             // Every arm is a receiver that keeps what it has not given: dropping it loses nothing.
             tokio::select! {
-                _ = reload.recv() => self.reload(),
-                _ = report.recv() => info!("counters {}", self.relay.counters.line()),
-                _ = terminate.recv() => break,
-                _ = interrupt.recv() => break,
+                _ = signals.reload.recv() => self.reload(),
+                _ = signals.report.recv() => info!("counters {}", self.relay.counters.line()),
+                _ = signals.terminate.recv() => break,
+                _ = signals.interrupt.recv() => break,
             }
         }
-        self.drain(terminate, interrupt).await;
+        self.drain(signals).await;
         info!("counters {}", self.relay.counters.line());
-        Ok(())
     }
 
     /// Reads the file again. What is wrong with it goes to the log, and nothing changes.
@@ -176,7 +193,7 @@ impl Daemon {
     }
 
     /// Stops listening and waits for the flows to end; a second signal or the drain timeout cuts them.
-    async fn drain(&mut self, mut terminate: Signal, mut interrupt: Signal) {
+    async fn drain(&mut self, mut signals: Signals) {
         tell(&[NotifyState::Stopping]);
         self.running.clear();
         let flows = || self.relay.counters.flows_now.load(Relaxed);
@@ -192,8 +209,8 @@ impl Daemon {
                     tell(&[NotifyState::Status(&format!("draining, {} flows left", flows()))]);
                     info!(flows = flows(), "still draining");
                 }
-                _ = terminate.recv() => break,
-                _ = interrupt.recv() => break,
+                _ = signals.terminate.recv() => break,
+                _ = signals.interrupt.recv() => break,
                 () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => break,
             }
         }

@@ -22,21 +22,44 @@ const SMALL: &[&str] = &[
     "dial.sndbuf=256KiB",
 ];
 
-/// Runs `cell` for both directions and for one relay and two: path, the end that writes, the end that reads.
-fn matrix(flags: &[&str], cell: fn(&mut Path, TcpStream, TcpStream)) {
-    for relays in [1, 2] {
-        for up in [true, false] {
-            eprintln!("{relays} relays, {}", if up { "client to server" } else { "server to client" });
-            let mut path = Path::new(relays, flags);
-            let (client, server) = path.connect();
-            if up { cell(&mut path, client, server) } else { cell(&mut path, server, client) }
-        }
+/// One row of the matrix: what is done to a flow, and what each end must see of it.
+pub(crate) struct Cell {
+    pub(crate) name: &'static str,
+    /// For every relay.
+    pub(crate) flags: &'static [&'static str],
+    /// Path, the end that writes, the end that reads.
+    pub(crate) run: fn(&mut Path, TcpStream, TcpStream),
+}
+
+/// Every row; `wan.rs` runs them all once more.
+pub(crate) static CELLS: &[Cell] =
+    &[FIN_COMES_LAST, FIN_OF_BOTH, RESET, RESET_AFTER_FIN, KILLED, KILLED_WHEN_FULL, SLOW_READER, RESET_WHEN_FULL];
+
+/// Runs `cell` on loopback, for both directions and for one relay and two.
+fn on_loopback(cell: &Cell) {
+    for (relays, up) in [(1, true), (1, false), (2, true), (2, false)] {
+        eprintln!("{}: {relays} relays, {}", cell.name, if up { "client to server" } else { "server to client" });
+        cell.run_on(&mut Path::new(relays, cell.flags), up);
+    }
+}
+
+impl Cell {
+    /// Runs it on `path`; the client is the end that writes when `up`.
+    pub(crate) fn run_on(&self, path: &mut Path, up: bool) {
+        let (client, server) = path.connect();
+        if up { (self.run)(path, client, server) } else { (self.run)(path, server, client) }
     }
 }
 
 #[test]
 fn fin_comes_after_the_last_byte_and_ends_one_direction_only() {
-    matrix(&[], |path, mut writer, mut reader| {
+    on_loopback(&FIN_COMES_LAST);
+}
+
+const FIN_COMES_LAST: Cell = Cell {
+    name: "fin comes after the last byte and ends one direction only",
+    flags: &[],
+    run: |path, mut writer, mut reader| {
         let (there, back) = (pattern(1, SOME), pattern(2, SOME));
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -61,12 +84,18 @@ fn fin_comes_after_the_last_byte_and_ends_one_direction_only() {
         for relay in &path.relays {
             assert_eq!(relay.flow_end(), (SOME as u64, SOME as u64, "finished".into()));
         }
-    });
-}
+    },
+};
 
 #[test]
 fn fin_of_both_ends_at_once_loses_nothing() {
-    matrix(&[], |path, mut one, mut two| {
+    on_loopback(&FIN_OF_BOTH);
+}
+
+const FIN_OF_BOTH: Cell = Cell {
+    name: "fin of both ends at once loses nothing",
+    flags: &[],
+    run: |path, mut one, mut two| {
         let (there, back) = (pattern(3, 100_000), pattern(4, 100_000));
         std::thread::scope(|scope| {
             for (socket, bytes) in [(&mut one, &there), (&mut two, &back)] {
@@ -79,12 +108,18 @@ fn fin_of_both_ends_at_once_loses_nothing() {
         assert_same(&read_to_end(&one).0, &back);
         assert_same(&read_to_end(&two).0, &there);
         assert_eq!(path.relays[0].flow_end(), (100_000, 100_000, "finished".into()));
-    });
-}
+    },
+};
 
 #[test]
 fn reset_on_one_leg_is_reset_on_the_other() {
-    matrix(&[], |path, mut writer, mut reader| {
+    on_loopback(&RESET);
+}
+
+const RESET: Cell = Cell {
+    name: "reset on one leg is reset on the other",
+    flags: &[],
+    run: |path, mut writer, mut reader| {
         let bytes = pattern(5, 10_000);
         writer.write_all(&bytes).unwrap();
         let mut got = vec![0; bytes.len()];
@@ -97,12 +132,18 @@ fn reset_on_one_leg_is_reset_on_the_other() {
             assert_eq!(up + down, 10_000);
             assert!(how.starts_with("reset by the "), "{how}");
         }
-    });
-}
+    },
+};
 
 #[test]
 fn reset_after_fin_is_still_a_reset() {
-    matrix(&[], |path, mut writer, mut reader| {
+    on_loopback(&RESET_AFTER_FIN);
+}
+
+const RESET_AFTER_FIN: Cell = Cell {
+    name: "reset after fin is still a reset",
+    flags: &[],
+    run: |path, mut writer, mut reader| {
         writer.write_all(b"request").unwrap();
         writer.shutdown(Shutdown::Write).unwrap();
         assert_eq!(read_to_end(&reader), (b"request".to_vec(), Ending::Fin));
@@ -113,41 +154,56 @@ fn reset_after_fin_is_still_a_reset() {
         reset(reader);
         assert_eq!(read_to_end(&writer), (Vec::new(), Ending::Reset));
         assert!(path.relays[0].flow_end().2.starts_with("reset by the "));
-    });
-}
+    },
+};
 
 #[test]
 fn a_killed_relay_is_never_a_finished_transfer() {
-    for victim in [0, 1] {
-        let mut path = Path::new(2, &[]);
-        let (mut client, mut server) = path.connect();
-        client.write_all(b"half of it").unwrap();
-        server.write_all(b"half of that").unwrap();
-        server.read_exact(&mut [0; 10]).unwrap();
-        client.read_exact(&mut [0; 12]).unwrap();
-        path.relays[victim].signal("KILL");
-        assert_eq!(read_to_end(&server), (Vec::new(), Ending::Reset), "relay {victim} killed");
-        assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset), "relay {victim} killed");
-        path.relays[victim].exit();
-    }
+    on_loopback(&KILLED);
 }
+
+const KILLED: Cell = Cell {
+    name: "a killed relay is never a finished transfer",
+    flags: &[],
+    run: |path, mut one, mut two| {
+        one.write_all(b"half of it").unwrap();
+        two.write_all(b"half of that").unwrap();
+        two.read_exact(&mut [0; 10]).unwrap();
+        one.read_exact(&mut [0; 12]).unwrap();
+        // With two relays this is the far one; KILLED_WHEN_FULL kills the near one.
+        path.relays.last().unwrap().signal("KILL");
+        assert_eq!(read_to_end(&two), (Vec::new(), Ending::Reset));
+        assert_eq!(read_to_end(&one), (Vec::new(), Ending::Reset));
+    },
+};
 
 #[test]
 fn a_relay_killed_while_its_buffers_are_full_is_a_reset_too() {
-    matrix(SMALL, |path, writer, reader| {
+    on_loopback(&KILLED_WHEN_FULL);
+}
+
+const KILLED_WHEN_FULL: Cell = Cell {
+    name: "a relay killed while its buffers are full is a reset too",
+    flags: SMALL,
+    run: |path, writer, reader| {
         fill_up(&writer, &pattern(6, TOO_MUCH));
         path.relays[0].signal("KILL");
-        path.relays[0].exit();
         let (got, ending) = read_to_end(&reader);
         assert_same(&got, &pattern(6, TOO_MUCH)[..got.len()]);
         assert_eq!(ending, Ending::Reset);
         assert_eq!(read_to_end(&writer).1, Ending::Reset);
-    });
-}
+    },
+};
 
 #[test]
 fn a_slow_reader_gets_every_byte() {
-    matrix(SMALL, |path, mut writer, reader| {
+    on_loopback(&SLOW_READER);
+}
+
+const SLOW_READER: Cell = Cell {
+    name: "a slow reader gets every byte",
+    flags: SMALL,
+    run: |path, mut writer, reader| {
         let bytes = pattern(7, TOO_MUCH);
         let taken = fill_up(&writer, &bytes);
         std::thread::scope(|scope| {
@@ -163,12 +219,18 @@ fn a_slow_reader_gets_every_byte() {
         assert_eq!(read_to_end(&writer), (Vec::new(), Ending::Fin));
         let (up, down, how) = path.relays[0].flow_end();
         assert_eq!((up.max(down), up.min(down), how.as_str()), ((taken + SOME) as u64, 0, "finished"));
-    });
-}
+    },
+};
 
 #[test]
 fn a_reset_is_passed_on_while_the_other_end_reads_nothing() {
-    matrix(SMALL, |path, writer, reader| {
+    on_loopback(&RESET_WHEN_FULL);
+}
+
+const RESET_WHEN_FULL: Cell = Cell {
+    name: "a reset is passed on while the other end reads nothing",
+    flags: SMALL,
+    run: |path, writer, reader| {
         let bytes = pattern(8, TOO_MUCH);
         fill_up(&writer, &bytes);
         // The relay is blocked on the reader, and still has to see this.
@@ -177,8 +239,8 @@ fn a_reset_is_passed_on_while_the_other_end_reads_nothing() {
         let (got, ending) = read_to_end(&reader);
         assert_same(&got, &bytes[..got.len()]);
         assert_eq!(ending, Ending::Reset);
-    });
-}
+    },
+};
 
 #[test]
 fn a_dead_next_hop_resets_the_client_at_once() {

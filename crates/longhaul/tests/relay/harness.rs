@@ -1,12 +1,15 @@
 //! A path: client, one or two relays, server. The relays are processes, so they can be killed; their logs are JSON, so
-//! what they say of a flow can be compared.
+//! what they say of a flow can be compared. On loopback, or between the hosts of the lab.
 
+use longhaul::lab::{Host, Program, Wan};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Longer than anything here takes on a slow machine; a test that gets here has failed.
@@ -14,8 +17,14 @@ pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// A `longhaul` process.
 pub(crate) struct Relay {
-    child: Child,
+    process: Process,
     log: Mutex<Receiver<Value>>,
+}
+
+/// A process of this host, or one on a host of the lab.
+enum Process {
+    Here(Child),
+    Lab(Program),
 }
 
 impl Relay {
@@ -27,19 +36,29 @@ impl Relay {
     }
 
     /// Starts `command`, a `longhaul` with JSON logs on stderr, and waits until it listens.
-    pub(crate) fn spawn(mut command: Command) -> Relay {
-        let mut child = command.stderr(Stdio::piped()).spawn().expect("longhaul starts");
-        let stderr = BufReader::new(child.stderr.take().expect("stderr is piped"));
+    pub(crate) fn spawn(command: Command) -> Relay {
+        Relay::spawn_by(command, |mut command| Process::Here(command.spawn().expect("longhaul starts")))
+    }
+
+    /// The same on `host` of the lab.
+    pub(crate) fn spawn_in(wan: &Wan, host: Host, command: Command) -> Relay {
+        Relay::spawn_by(command, |command| Process::Lab(wan.spawn(host, command).expect("longhaul starts")))
+    }
+
+    fn spawn_by(mut command: Command, spawn: impl FnOnce(Command) -> Process) -> Relay {
+        let (stderr, ours) = UnixStream::pair().expect("a pair of sockets");
+        command.stderr(OwnedFd::from(stderr));
+        let process = spawn(command); // and with the command its end of the pair is gone from here
         let (sender, log) = channel();
         std::thread::spawn(move || {
-            for line in stderr.lines().map_while(Result::ok) {
+            for line in BufReader::new(ours).lines().map_while(Result::ok) {
                 match serde_json::from_str(&line) {
                     Ok(line) => drop(sender.send(line)),
                     Err(_) => eprintln!("longhaul: {line}"),
                 }
             }
         });
-        let relay = Relay { child, log: Mutex::new(log) };
+        let relay = Relay { process, log: Mutex::new(log) };
         relay.wait_log("listening");
         relay
     }
@@ -79,21 +98,30 @@ impl Relay {
 
     /// Sends signal `name`, as kill(1) calls it.
     pub(crate) fn signal(&self, name: &str) {
-        let done = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
+        let pid = match &self.process {
+            Process::Here(child) => child.id(),
+            Process::Lab(program) => program.id(),
+        };
+        let done = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
         assert!(done.expect("kill runs").success());
     }
 
-    /// Waits until the process has ended and gives its exit code.
+    /// Waits until the process has ended and gives its exit code, where it is one of this host.
     pub(crate) fn exit(&mut self) -> Option<i32> {
-        self.child.wait().expect("it was started").code()
+        match &mut self.process {
+            Process::Here(child) => child.wait().expect("it was started").code(),
+            Process::Lab(_) => None,
+        }
     }
 }
 
-impl Drop for Relay {
+impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only when it has ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Process::Here(child) = self {
+            // Both fail only when it has ended. A program of the lab does this by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 
@@ -123,17 +151,18 @@ impl Port {
     }
 }
 
-/// Client, relays and server on loopback.
+/// Client, relays and server.
 pub(crate) struct Path {
     /// The near one first.
     pub(crate) relays: Vec<Relay>,
+    wan: Option<Arc<Wan>>,
     _ports: Vec<Port>,
     entry: SocketAddr,
     server: Option<TcpListener>,
 }
 
 impl Path {
-    /// A path of `count` relays with `flags` for each.
+    /// A path of `count` relays on loopback, with `flags` for each.
     pub(crate) fn new(count: usize, flags: &[&str]) -> Path {
         Path::on("127.0.0.1", count, flags)
     }
@@ -151,7 +180,23 @@ impl Path {
             next = port.address();
             ports.push(port);
         }
-        Path { relays, _ports: ports, entry: next, server: Some(server) }
+        Path { relays, wan: None, _ports: ports, entry: next, server: Some(server) }
+    }
+
+    /// From host A to host B of the lab, on `port` of each host, over the near relay and, where `count` is 2, the far one.
+    pub(crate) fn across(wan: &Arc<Wan>, port: u16, count: usize, flags: &[&str]) -> Path {
+        let server = wan.on(Host::B, move || Ok(TcpListener::bind((Host::B.lan(), port)).expect("a server")));
+        let server = server.join().expect("no panic").expect("the host is there");
+        let mut next = Host::B.lan();
+        let mut relays = Vec::new();
+        for host in [Host::Far, Host::Near].into_iter().skip(2 - count) {
+            let mut command = longhaul();
+            command.args(["relay", "--listen", &port.to_string(), "--to", &format!("{next}:{port}")]).args(flags);
+            relays.insert(0, Relay::spawn_in(wan, host, command));
+            next = host.wan();
+        }
+        let entry = SocketAddr::new(Host::Near.lan(), port);
+        Path { relays, wan: Some(wan.clone()), _ports: Vec::new(), entry, server: Some(server) }
     }
 
     /// A flow through the path: the client's end and the server's.
@@ -162,7 +207,14 @@ impl Path {
 
     /// Only the client's end.
     pub(crate) fn dial(&self) -> TcpStream {
-        patient(TcpStream::connect(self.entry).expect("the relay accepts"))
+        let entry = self.entry;
+        patient(match &self.wan {
+            None => TcpStream::connect(entry).expect("the relay accepts"),
+            Some(wan) => {
+                let client = wan.on(Host::A, move || Ok(TcpStream::connect(entry).expect("the relay accepts")));
+                client.join().expect("no panic").expect("the host is there")
+            }
+        })
     }
 
     pub(crate) fn entry(&self) -> SocketAddr {
