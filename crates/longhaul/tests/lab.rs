@@ -302,6 +302,29 @@ fn how_fast_the_bare_link_is() {
     }
 }
 
+/// `cargo test --release -p longhaul --test lab -- --ignored --nocapture`
+#[test]
+#[ignore = "a measurement of half a minute that wants the machine for itself"]
+fn how_fast_a_pair_of_relays_is() {
+    let _alone = alone();
+    for (rate, seconds) in [("1Gbit/s", 10), ("10Gbit/s", 12)] {
+        let link = link(63, rate, 0.0);
+        let Some(wan) = lab(&link) else { return };
+        let mut relays = Vec::new();
+        for (relay, next) in [(Host::Near, Host::Far.wan()), (Host::Far, Host::B.lan())] {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+            command.args(["relay", "--listen", "7000", "--to", &format!("{next}:7000")]).stderr(Stdio::piped());
+            relays.extend(runs(wan.spawn(relay, command).and_then(|relay| relay.wait_for("listening"))));
+        }
+        let bytes = link.rate.unwrap().bytes_per_second() * seconds;
+        let (entry, sink) = (SocketAddr::new(Host::Near.lan(), 7000), SocketAddr::new(Host::B.lan(), 7000));
+        let outcome = transfer(&wan, (Host::A, entry), (Host::B, sink), bytes, &Arc::default()).unwrap();
+        let speed = outcome.bytes as f64 * 8.0 / outcome.took.as_secs_f64() / 1e9;
+        println!("{rate}: {speed:.2} Gbit/s over {:.1} s, its start included", outcome.took.as_secs_f64());
+        println!("{:?}\ndevice drops {}", wan.traffic(), wan.device_drops().unwrap());
+    }
+}
+
 /// CPU time of this process in seconds: fields 14 and 15 of /proc/self/stat, in hundredths (proc_pid_stat(5)).
 fn cpu_seconds() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap();

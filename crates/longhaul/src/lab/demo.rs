@@ -36,7 +36,7 @@ pub struct Demo {
     /// Round trip of the WAN, from 1ms to 10s
     #[arg(long, value_name = "TIME", default_value = "63ms", value_parser = read_rtt)]
     rtt: Duration,
-    /// Rate of the WAN, from 1Mbit/s to 100Gbit/s
+    /// Its rate, from 1Mbit/s to 100Gbit/s
     ///
     /// It counts IP bytes, as routers do: TCP's payload is 1448 of each 1500 of them. The queue before the line holds one
     /// round trip.
