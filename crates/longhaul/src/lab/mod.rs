@@ -5,9 +5,9 @@
 //! ```
 //!
 //! Four network namespaces, and between the two in the middle the emulated WAN of [`longhaul_core::link`], live. In the
-//! order in which a packet meets them: [`wan`] builds the whole from a [`spec`], [`keeper`] makes what must vanish with
-//! us and starts programs in it, [`live`] runs the link with the buffers of [`pool`]; [`raw`] and [`scp`] are traffic,
-//! [`carrier`] is what takes it across, [`demo`] compares them and prints the table.
+//! order in which a packet meets them: `wan` builds the whole from a `spec`, `keeper` makes what must vanish with
+//! us and starts programs in it, `live` runs the link with the buffers of `pool`; `raw` and `scp` are traffic,
+//! `carrier` is what takes it across, `demo` compares them and prints the table.
 
 mod carrier;
 mod demo;
