@@ -33,7 +33,7 @@ fuzz:            ## each fuzz target for 30 s (`make fuzz TIME=300`)
 
 bench: build     ## everything in docs/benchmarks.md, measured again (as root; `make bench ARGS="--only one-hop"`)
 	scripts/deps bench
-	$(CARGO) build --release --locked --example bench-load
+	$(CARGO) build --release --locked --example bench-load --example bench-wan
 	benches/run $(ARGS)
 
 deps:            ## the system packages of all targets, at once
@@ -44,7 +44,7 @@ install:         ## what `make build` built, into DESTDIR: the program, man page
 	install -D -m 755 target/release/longhaul $(DESTDIR)/usr/bin/longhaul
 	install -d $(DESTDIR)/usr/share/man/man1 $(DESTDIR)/usr/share/bash-completion/completions
 	target/release/longhaul man >$(DESTDIR)/usr/share/man/man1/longhaul.1
-	for command in relay run check options; do \
+	for command in relay run check options lab; do \
 		target/release/longhaul man $$command >$(DESTDIR)/usr/share/man/man1/longhaul-$$command.1 || exit 1; done
 	target/release/longhaul completions bash >$(DESTDIR)/usr/share/bash-completion/completions/longhaul
 	install -D -m 644 -t $(DESTDIR)/usr/lib/systemd/system packaging/longhaul.service packaging/longhaul@.service
