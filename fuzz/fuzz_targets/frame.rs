@@ -1,0 +1,26 @@
+//! Any bytes as a frame of a TUN device: never a panic, and what is cut from a super-packet piece by piece is its whole
+//! payload, in order. The first two bytes choose how long the pieces are.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use longhaul_core::link::segment::{HEAD_MAX, VNET, cut, shape};
+
+fuzz_target!(|bytes: &[u8]| {
+    let [step, more, frame @ ..] = bytes else { return };
+    let Ok(whole) = shape(frame) else { return };
+    let segments = whole.segments();
+    assert!(segments >= 1 && VNET + whole.headers + whole.payload == frame.len());
+    if whole.size == 0 {
+        return;
+    }
+    let (mut first, mut at) = (0, VNET + whole.headers);
+    while first < segments {
+        let run = u32::from(*step) + u32::from(*more) * 256 + 1;
+        let piece = cut(frame, &whole, first, run, &mut [0; HEAD_MAX]);
+        assert_eq!(piece.payload.start, at);
+        at = piece.payload.end;
+        first = first.saturating_add(run);
+    }
+    assert_eq!(at, frame.len());
+});
