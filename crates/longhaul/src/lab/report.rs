@@ -196,13 +196,13 @@ impl Report {
         let rate = rate.map_or("no rate limit".to_string(), |rate| rate.to_string());
         let text = format!(
             "Emulated WAN: {} round trip, {rate} of IP, {} queue, {} % loss. Hosts like AIX: {} windows, Reno, no SACK. Relay \
-             hosts: tcp_rmem and tcp_wmem up to {}. Sizes differ so that each transfer takes some seconds; scp without its \
-             login.",
+             hosts: tcp_rmem and tcp_wmem up to {}. {}The time of scp is without its login.",
             millis(*rtt),
             mebibytes(self.link.queue()),
             loss * 100.0,
             self.window,
             Profile::relay_buffer(&self.link),
+            if self.cells.iter().any(|cell| cell.bytes != self.cells[0].bytes) { SIZES_DIFFER } else { "" },
         );
         wrapped(&text, 98)
     }
@@ -243,6 +243,8 @@ fn wrapped(text: &str, width: usize) -> String {
     }
     lines.join("\n")
 }
+
+const SIZES_DIFFER: &str = "Sizes differ so that each transfer takes some seconds. ";
 
 /// Round trips below which the start of a connection decides its speed.
 const SHORT: u32 = 20;
