@@ -152,10 +152,12 @@ impl Demo {
             ("socat", Kind::Scp) => window(OPENSSH_WINDOW) / 2.0,
             (_, Kind::Scp) => window(OPENSSH_WINDOW),
         };
-        // RFC 8312 equation 6 with a segment of 1448: what CUBIC, and more than what Reno, reaches at this loss.
-        let lossy = if self.loss > 0.0 { 1.054 * 1448.0 / rtt * (rtt / self.loss).powf(0.75) } else { f64::MAX };
-        let slow = carrier.name != "longhaul" || kind == Kind::Scp;
-        let expected = expected.min(line).min(if slow { lossy } else { line });
+        let congestion = if carrier.name == "longhaul" { "bbr" } else { "cubic" };
+        let link = LinkSpec { loss: self.loss, ..LinkSpec::new(self.rtt, Some(self.rate)) };
+        let lossy = link.loss_law(congestion, self.rtt).unwrap_or(f64::MAX);
+        // Without a window to hold it, a connection sends many megabytes before its first loss: let it go on.
+        let lossy = if carrier.name == "direct" { lossy } else { 3.0 * lossy };
+        let expected = expected.min(line).min(lossy);
         let most = if kind == Kind::Scp { 400e6 } else { 20e9 };
         Bytes((expected * SECONDS).clamp(256e3, most) as u64)
     }

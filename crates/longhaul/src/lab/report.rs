@@ -90,10 +90,23 @@ impl Report {
         let per_rtt = |bytes: f64| bytes / rtt.as_secs_f64() / 1e6;
         let (window, line) = (per_rtt(host.window.0 as f64), self.line());
         let ssh = per_rtt(OPENSSH_WINDOW);
+        let sender = if cell.carrier == "direct" { host } else { wan };
+        let law = self.link.loss_law(&sender.congestion, rtt).map(|law| law / 1e6);
+        let limit = line.min(if cell.carrier == "direct" { window } else { line });
+        let limit = limit.min(if cell.kind == Kind::Scp { ssh } else { limit });
         match (cell.carrier, cell.kind) {
             _ if cell.took < rtt * SHORT => format!(
                 "too short to show a speed: {:.0} round trips, and TCP starts slowly; give a larger --size",
                 cell.took.as_secs_f64() / rtt.as_secs_f64()
+            ),
+            _ if law.is_some_and(|law| law < limit) => format!(
+                "at {} % loss {} reaches about {:.2} MB/s over {} in the long run, more before its first loss; \
+                 measured {speed:.2}{}",
+                100.0 * self.link.loss,
+                sender.congestion,
+                law.unwrap_or_default(),
+                millis(rtt),
+                self.losses(sender)
             ),
             ("direct", _) if window < line => format!(
                 "window of {} bytes (snd_wnd in TCP_INFO) / {} = {window:.2} MB/s; measured {:.0} % of it{}",

@@ -108,6 +108,23 @@ impl LinkSpec {
         self.queue.unwrap_or_else(|| self.default_queue())
     }
 
+    /// What random loss lets a connection reach, in bytes a second, over a round trip of `rtt` with segments of 1448 bytes;
+    /// nothing when nothing is lost, or for a congestion control that takes no loss for a full queue.
+    pub fn loss_law(&self, congestion: &str, rtt: Duration) -> Option<f64> {
+        let rtt = rtt.as_secs_f64();
+        // Mathis, Semke, Mahdavi, Ott: The macroscopic behavior of the TCP congestion avoidance algorithm, 1997.
+        let reno = 1.2 / self.loss.sqrt();
+        // RFC 8312 equation 6; and 4.2: where Reno would be faster, CUBIC does as Reno does.
+        let cubic = (1.054 * (rtt / self.loss).powf(0.75)).max(reno);
+        let segments = match congestion {
+            _ if self.loss <= 0.0 => None,
+            "reno" => Some(reno),
+            "cubic" => Some(cubic),
+            _ => None,
+        };
+        segments.map(|segments| segments * 1448.0 / rtt)
+    }
+
     /// The settings of one direction, as [`longhaul_core::link::Link::new`] reads them.
     pub fn settings(&self) -> Vec<(&'static str, String)> {
         let mut settings =
