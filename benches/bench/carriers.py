@@ -1,6 +1,7 @@
 """What carries the traffic: each carrier is started the way its own manual says, and its exact command or configuration
 goes into the report."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -145,9 +146,9 @@ def versions():
             done = subprocess.run(words, capture_output=True, text=True, check=False)
         except OSError:
             continue
-        lines = [line for line in (done.stdout + done.stderr).splitlines() if "ersion" in line or line[:1].islower() or "SSH" in line]
+        lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if re.search(r"\d\.\d", line)]
         if lines:
-            found[name] = lines[0].strip()
+            found[name] = lines[0]
     return found
 
 

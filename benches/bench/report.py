@@ -24,7 +24,8 @@ LAYOUT = {
     ),
     "connections": (
         "New connections",
-        "64 clients at once, each: connect, one byte there and back, close, again.",
+        "64 clients at once, each: connect, one byte there and back, close, again. longhaul writes its log line for each flow to "
+        "a file, as it does by default; the others log nothing.",
         [
             ("per_second", "connections/s", 0, "more"),
             ("p50_us", "p50 µs", 0, "less"),
