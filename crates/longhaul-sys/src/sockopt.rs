@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
-pub use raw::{Opt, congestion_controls, set_bind_address_no_port};
+pub use raw::{Opt, congestion_controls, receive_low_water, set_bind_address_no_port, set_receive_low_water};
 pub use table::ROWS;
 
 /// What an option's value is measured in; decides how it is read from a config file and how it is printed.

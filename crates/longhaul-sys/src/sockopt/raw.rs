@@ -33,6 +33,25 @@ pub fn set_bind_address_no_port(fd: BorrowedFd<'_>) -> Result<()> {
     set(fd, opt, &Value::Switch(true))
 }
 
+/// Lets poll(2) and epoll(7) call a socket readable only from `bytes` on (socket(7) SO_RCVLOWAT); its end and its errors
+/// at once. Not a row: the relay sets it from the rate that it measures.
+///
+/// # Errors
+/// The descriptor is no socket.
+pub fn set_receive_low_water(fd: BorrowedFd<'_>, bytes: u32) -> Result<()> {
+    set(fd, RCVLOWAT, &Value::Number(bytes.into()))
+}
+
+/// From how many bytes on the kernel calls the socket readable.
+///
+/// # Errors
+/// The descriptor is no socket.
+pub fn receive_low_water(fd: BorrowedFd<'_>) -> Result<u32> {
+    get(fd, RCVLOWAT)
+}
+
+const RCVLOWAT: Opt = Opt { level: libc::SOL_SOCKET, number: libc::SO_RCVLOWAT, name: "SO_RCVLOWAT" };
+
 /// Sets an int option; `true` is 1.
 pub(super) fn set(fd: BorrowedFd<'_>, opt: Opt, value: &Value) -> Result<()> {
     let number = match value {

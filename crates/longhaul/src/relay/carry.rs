@@ -6,6 +6,7 @@
 
 use super::Relay;
 use super::end::Broken;
+use super::low_water::LowWater;
 use super::vessel::Vessel;
 use longhaul_core::pump::{Pump, Step};
 use longhaul_sys::sockopt::Leg;
@@ -15,6 +16,7 @@ use std::io;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -34,8 +36,8 @@ pub struct Tally {
 /// What a flow is carried with.
 pub(super) struct Carry<'a> {
     pub(super) relay: &'a Relay,
-    pub(super) accept: &'a TcpStream,
-    pub(super) dial: &'a TcpStream,
+    pub(super) accept: &'a Arc<TcpStream>,
+    pub(super) dial: &'a Arc<TcpStream>,
     /// Whether splice is to be tried.
     pub(super) splice: bool,
     /// How long the flow may be half-open without a byte, by the leg that has sent its FIN: accept, dial.
@@ -127,13 +129,14 @@ impl Drop for Both<'_> {
 /// One pump with its sockets.
 struct Direction<'a> {
     relay: &'a Relay,
-    source: &'a TcpStream,
+    source: &'a Arc<TcpStream>,
     sink: &'a TcpStream,
     pump: Pump,
     splice: bool,
     vessel: Option<Vessel>,
     /// Bytes of the fill that is being drained.
     fill: usize,
+    low_water: LowWater,
 }
 
 /// At which of its two sockets a pump failed.
@@ -154,8 +157,8 @@ impl End {
 }
 
 impl<'a> Direction<'a> {
-    fn new(relay: &'a Relay, source: &'a TcpStream, sink: &'a TcpStream, splice: bool) -> Direction<'a> {
-        Direction { relay, source, sink, pump: Pump::new(), splice, vessel: None, fill: 0 }
+    fn new(relay: &'a Relay, source: &'a Arc<TcpStream>, sink: &'a TcpStream, splice: bool) -> Direction<'a> {
+        Direction { relay, source, sink, pump: Pump::new(), splice, vessel: None, fill: 0, low_water: LowWater::new() }
     }
 
     /// The four arms. Ready when FIN was sent; tokio's budget makes a busy pump yield to other flows.
@@ -165,6 +168,7 @@ impl<'a> Direction<'a> {
                 Step::Fill => {
                     let filled = ready!(self.poll_fill(cx)).map_err(|err| (End::Source, err))?;
                     self.fill = filled;
+                    self.low_water.filled(filled);
                     self.pump.filled(filled);
                 }
                 Step::Drain => {
@@ -188,6 +192,7 @@ impl<'a> Direction<'a> {
         loop {
             if self.source.poll_read_ready(cx)?.is_pending() {
                 self.give_back();
+                self.low_water.wait(self.source, &self.relay.marks);
                 return Poll::Pending;
             }
             let vessel = match &mut self.vessel {

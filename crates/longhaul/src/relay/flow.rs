@@ -32,9 +32,11 @@ pub(super) async fn run(relay: Arc<Relay>, tunnel: Arc<Tunnel>, accept: TcpStrea
         how: How::Cut,
     };
     leg::connected(&relay, &tunnel, Leg::Accept, &accept);
+    let accept = Arc::new(accept);
     // Boxed: the dial's many small states would otherwise be part of every idle flow.
     let dial = match Box::pin(reach(&relay, &tunnel, &accept, &mut end)).await {
         Ok(dial) => {
+            let dial = Arc::new(dial);
             end.how = carry(&relay, &tunnel, &accept, &dial, &mut end.tally).await;
             Some(dial)
         }
@@ -44,7 +46,7 @@ pub(super) async fn run(relay: Arc<Relay>, tunnel: Arc<Tunnel>, accept: TcpStrea
         }
     };
     end.took = started.elapsed();
-    finish(&relay, &end, &accept, dial.as_ref());
+    finish(&relay, &end, &accept, dial.as_deref());
     if let (How::Finished, Some(dial)) = (end.how, &dial) {
         leg::end_well(&accept);
         leg::end_well(dial);
@@ -76,7 +78,13 @@ async fn reach(relay: &Relay, tunnel: &Tunnel, accept: &TcpStream, end: &mut Flo
 }
 
 /// Carries the flow until it ends or is cut.
-async fn carry(relay: &Relay, tunnel: &Tunnel, accept: &TcpStream, dial: &TcpStream, tally: &mut Tally) -> How {
+async fn carry(
+    relay: &Relay,
+    tunnel: &Tunnel,
+    accept: &Arc<TcpStream>,
+    dial: &Arc<TcpStream>,
+    tally: &mut Tally,
+) -> How {
     let carry = Carry {
         relay,
         accept,

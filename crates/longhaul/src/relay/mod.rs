@@ -7,6 +7,7 @@
 //!   dial     resolve, connect, next address
 //!   carry    join(pump up, pump down): two directions, one task
 //!     vessel what holds bytes between two sockets: a pipe, or a buffer where splice is refused
+//!     low_water  how many bytes a bulk flow waits for
 //!     pool   empty pipes that wait for bytes
 //! end        how a flow ended: the log line
 //! counters   what the process has done so far
@@ -20,6 +21,7 @@ mod end;
 mod flow;
 mod leg;
 mod listener;
+mod low_water;
 mod pool;
 mod vessel;
 
@@ -30,6 +32,7 @@ pub use listener::{BindError, Handle, Listener};
 
 use counters::Throttle;
 use longhaul_sys::{limits, sockopt};
+use low_water::Marks;
 use pool::Pool;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -43,6 +46,7 @@ pub struct Relay {
     /// What happened so far.
     pub counters: Counters,
     pool: Pool,
+    marks: Arc<Marks>,
     /// A permit for each flow that descriptors allow; taken before accept(2), so that accept never fails for want of one.
     permits: Arc<Semaphore>,
     permits_in_all: usize,
@@ -66,6 +70,7 @@ impl Relay {
         Arc::new(Relay {
             counters: Counters::default(),
             pool: Pool::new(pipes, limits::pipe_pages_soft()),
+            marks: Arc::default(),
             permits: Arc::new(Semaphore::new(flows)),
             permits_in_all: flows,
             cut: watch::Sender::new(false),

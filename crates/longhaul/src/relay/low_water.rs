@@ -1,0 +1,196 @@
+//! How many bytes a bulk flow waits for before it wakes up: SO_RCVLOWAT, set from the rate that was measured.
+//!
+//! Waking for every arrival cost a third of the relay's processor time at 40 Gbit/s (docs/design/data-path.md). So a
+//! source that brings 2 Gbit/s and more wakes us for half a millisecond's worth of bytes. Three things keep that from
+//! hurting: a flow below that rate never has it; FIN, RST and a full receive buffer wake at once (tcp(7)); and a guard
+//! takes the mark away when nothing came for a millisecond, so the last bytes of a burst wait 2 ms at the most.
+//!
+//! The guard is a thread of its own, and it sleeps while no flow has a mark. A timer of the runtime in its place took
+//! back all that the mark had won.
+
+use longhaul_sys::sockopt::set_receive_low_water;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
+
+/// The low-water mark of one source, as its pump sees it.
+#[derive(Debug)]
+pub(super) struct LowWater {
+    /// Made when a flow first shows bulk, and kept.
+    mark: Option<Arc<Mark>>,
+    /// Since when `bytes` are counted.
+    since: Option<Instant>,
+    bytes: u64,
+    /// Whether bytes came since the last wait.
+    fresh: bool,
+}
+
+/// A source's mark, which its pump sets and the guard takes away.
+#[derive(Debug)]
+struct Mark {
+    socket: Weak<TcpStream>,
+    /// What the kernel has now; 1 is its default. Held while the kernel is told, so that the two never differ.
+    now: Mutex<u32>,
+    /// Whether bytes came since the guard last looked.
+    seen: AtomicBool,
+}
+
+/// The marks that are set, for the guard to look after.
+#[derive(Debug, Default)]
+pub(super) struct Marks {
+    set: Mutex<Vec<Weak<Mark>>>,
+    added: Condvar,
+    guard: OnceLock<bool>,
+}
+
+impl LowWater {
+    pub(super) const fn new() -> LowWater {
+        LowWater { mark: None, since: None, bytes: 0, fresh: false }
+    }
+
+    /// The source gave `bytes`.
+    pub(super) fn filled(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+        self.fresh = true;
+        if let Some(mark) = &self.mark {
+            mark.seen.store(true, Relaxed);
+        }
+    }
+
+    /// The source is empty and its pump is about to wait: says for how many bytes, once in an epoch.
+    pub(super) fn wait(&mut self, source: &Arc<TcpStream>, marks: &Arc<Marks>) {
+        if !std::mem::take(&mut self.fresh) {
+            return;
+        }
+        let now = Instant::now();
+        match self.since.map(|since| now - since) {
+            Some(took) if took < EPOCH => return,
+            Some(took) => self.set(source, marks, mark_for(self.bytes, took)),
+            None => {}
+        }
+        (self.since, self.bytes) = (Some(now), 0);
+    }
+
+    fn set(&mut self, source: &Arc<TcpStream>, marks: &Arc<Marks>, wanted: u32) {
+        if wanted == 1 && self.mark.is_none() {
+            return;
+        }
+        let socket = || Arc::downgrade(source);
+        let new = || Arc::new(Mark { socket: socket(), now: Mutex::new(1), seen: AtomicBool::new(true) });
+        let mark = self.mark.get_or_insert_with(new);
+        let mut now = lock(&mark.now);
+        // Where the kernel refuses, or there is no guard, we wake up more often.
+        if *now != wanted && marks.guarded() && set_receive_low_water(source.as_fd(), wanted).is_ok() {
+            let unwatched = std::mem::replace(&mut *now, wanted) == 1;
+            if unwatched {
+                marks.watch(mark);
+            }
+        }
+    }
+}
+
+impl Mark {
+    /// Takes the mark away when nothing came since the last look; false when there is nothing more to look after.
+    fn is_needed(&self) -> bool {
+        if self.seen.swap(false, Relaxed) {
+            return true;
+        }
+        let mut now = lock(&self.now);
+        if let (Some(socket), true) = (self.socket.upgrade(), *now != 1) {
+            // This also makes the kernel wake the pump for what there is (net/ipv4/tcp.c, tcp_set_rcvlowat). It fails
+            // only on a socket that is gone.
+            let _ = set_receive_low_water(socket.as_fd(), 1);
+        }
+        *now = 1;
+        false
+    }
+}
+
+impl Marks {
+    /// Starts the guard at the first call; false when it could not be started.
+    fn guarded(self: &Arc<Marks>) -> bool {
+        *self.guard.get_or_init(|| {
+            let marks = self.clone();
+            std::thread::Builder::new().name("longhaul-guard".into()).spawn(move || marks.guard()).is_ok()
+        })
+    }
+
+    fn watch(&self, mark: &Arc<Mark>) {
+        lock(&self.set).push(Arc::downgrade(mark));
+        self.added.notify_one();
+    }
+
+    fn guard(&self) -> ! {
+        loop {
+            let mut set = lock(&self.set);
+            while set.is_empty() {
+                set = self.added.wait(set).unwrap_or_else(PoisonError::into_inner);
+            }
+            set.retain(|mark| mark.upgrade().is_some_and(|mark| mark.is_needed()));
+            drop(set);
+            std::thread::sleep(PERIOD);
+        }
+    }
+}
+
+/// What a source that brought `bytes` in `took` is worth waiting for: half a millisecond, as a power of two, so that a
+/// rate that wavers does not set it anew each time.
+fn mark_for(bytes: u64, took: Duration) -> u32 {
+    let per_second = (bytes as f64 / took.as_secs_f64()) as u64;
+    if per_second < BULK_RATE {
+        return 1;
+    }
+    let wanted = (per_second / WAKE_UPS).clamp(1, MOST);
+    1 << wanted.ilog2()
+}
+
+/// Nothing here panics while it holds a lock, so a poisoned one is as good as any.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Bytes per second from which on waking up less often pays: 2 Gbit/s.
+const BULK_RATE: u64 = 250_000_000;
+/// How often a second a bulk flow may wake up, about.
+const WAKE_UPS: u64 = 2000;
+/// The highest mark: a pipe's worth of bytes.
+const MOST: u64 = 1 << 20;
+/// How long a rate is measured.
+const EPOCH: Duration = Duration::from_millis(1);
+/// How often the guard looks. It acts when it has seen nothing twice.
+const PERIOD: Duration = Duration::from_millis(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_sys::sockopt::receive_low_water;
+
+    #[test]
+    fn only_bulk_has_a_mark_and_it_is_half_a_millisecond() {
+        let second = Duration::from_secs(1);
+        assert_eq!(mark_for(0, second), 1);
+        assert_eq!(mark_for(125_000_000, second), 1, "1 Gbit/s");
+        assert_eq!(mark_for(1_250_000_000, second), 524_288, "10 Gbit/s: 625,000 bytes and down to a power of two");
+        assert_eq!(mark_for(50_000_000_000, second), 1 << 20, "no more than the most");
+        assert_eq!(mark_for(u64::MAX, Duration::from_nanos(1)), 1 << 20);
+    }
+
+    /// The kernel is told, and a mark whose source goes quiet is taken away by the guard alone.
+    #[tokio::test]
+    async fn the_guard_takes_a_quiet_mark_away() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let source = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        source.set_nonblocking(true).unwrap();
+        let (source, marks) = (Arc::new(TcpStream::from_std(source).unwrap()), Arc::<Marks>::default());
+        let mut low_water = LowWater::new();
+        low_water.set(&source, &marks, 65_536);
+        assert_eq!(receive_low_water(source.as_fd()), Ok(65_536));
+        let started = Instant::now();
+        while receive_low_water(source.as_fd()) != Ok(1) {
+            assert!(started.elapsed() < Duration::from_secs(20), "the guard did nothing");
+            tokio::task::yield_now().await;
+        }
+    }
+}
