@@ -8,17 +8,15 @@ use longhaul_sys::SysError;
 use longhaul_sys::sockopt::{Leg, Mismatch};
 use socket2::{SockRef, Socket};
 use std::fmt;
-use std::future::poll_fn;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::task::Poll;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 /// A socket that listens for a tunnel, and the number of the tunnel's flows.
@@ -26,6 +24,8 @@ use tracing::{info, warn};
 pub struct Listener {
     socket: TcpListener,
     gate: Arc<Gate>,
+    /// True once another listener has this one's address.
+    replaced: Arc<AtomicBool>,
 }
 
 /// Why a tunnel cannot start.
@@ -71,7 +71,7 @@ impl Listener {
             _ => Err(err),
         });
         let socket = bound.map_err(|err| BindError::new(tunnel, format!("listen on {}", tunnel.listen), err))?;
-        Ok(Listener { socket, gate: Arc::default() })
+        Ok(Listener { socket, gate: Arc::default(), replaced: Arc::default() })
     }
 
     /// Takes over a socket that already listens: systemd's. Options that must be set before listen(2) are the unit's.
@@ -84,7 +84,7 @@ impl Listener {
         });
         let what = || format!("use the socket from systemd for {}", tunnel.listen);
         let socket = adopted.map_err(|err| BindError::new(tunnel, what(), err))?;
-        Ok(Listener { socket, gate: Arc::default() })
+        Ok(Listener { socket, gate: Arc::default(), replaced: Arc::default() })
     }
 
     /// Where it listens; the port that the kernel chose when 0 was asked for.
@@ -96,7 +96,8 @@ impl Listener {
     }
 
     /// A second listener on the same address, for a tunnel whose listener's options have changed. Both listen until the
-    /// old one has stopped serving: no connection is refused in between.
+    /// old one has stopped serving, so no connection is refused in between. On IPv4 the kernel gives new handshakes to the
+    /// new one at once; on IPv6 to the old one to its end, and a handshake that is under way just then is reset.
     ///
     /// # Errors
     /// As [`bind`](Listener::bind).
@@ -106,6 +107,7 @@ impl Listener {
         let _ = old.socket.set_reuse_port(true);
         let mut listener = Listener::bind_with(tunnel, |socket| socket.set_reuse_port(true))?;
         listener.gate = old.gate.clone();
+        old.replaced.store(true, Relaxed);
         Ok(listener)
     }
 
@@ -115,7 +117,7 @@ impl Listener {
     /// EMFILE.
     pub fn handle(&self, tunnel: &Tunnel) -> Result<Handle, BindError> {
         match SockRef::from(&self.socket).try_clone() {
-            Ok(socket) => Ok(Handle { socket, gate: self.gate.clone() }),
+            Ok(socket) => Ok(Handle { socket, gate: self.gate.clone(), replaced: self.replaced.clone() }),
             Err(err) => Err(BindError::new(tunnel, "hold its listener".into(), failed("dup", &err))),
         }
     }
@@ -133,11 +135,30 @@ impl Listener {
                 () = self.next(&relay, &current, &mut pause) => {}
             }
         }
+        if self.replaced.load(Relaxed) {
+            // The kernel gives new handshakes to the new listener; those that it gave to this one need a moment to end.
+            // The loop never does, so this is always the timeout.
+            let _ = timeout(HANDOVER, async {
+                loop {
+                    self.next(&relay, &current, &mut pause).await;
+                }
+            })
+            .await;
+        }
+        self.sweep(&relay, &current);
+    }
+
+    /// Starts a flow for each connection that waits in the listen queue. Asks the kernel, not tokio, who may not have
+    /// heard of the last ones yet.
+    fn sweep(&self, relay: &Arc<Relay>, tunnel: &watch::Receiver<Arc<Tunnel>>) {
+        let next = || {
+            let (accept, peer) = SockRef::from(&self.socket).accept().ok()?;
+            accept.set_nonblocking(true).ok()?;
+            Some((TcpStream::from_std(accept.into()).ok()?, peer.as_socket()?))
+        };
         while let Ok(permit) = relay.permits.clone().try_acquire_owned() {
-            match poll_fn(|cx| Poll::Ready(self.socket.poll_accept(cx))).await {
-                Poll::Ready(Ok((accept, peer))) => self.start(&relay, &current, permit, accept, peer),
-                _ => break,
-            }
+            let Some((accept, peer)) = next() else { break };
+            self.start(relay, tunnel, permit, accept, peer);
         }
     }
 
@@ -189,6 +210,7 @@ impl Listener {
 pub struct Handle {
     socket: Socket,
     gate: Arc<Gate>,
+    replaced: Arc<AtomicBool>,
 }
 
 /// Waits until nobody can change the tunnel any more: it was removed, or the relay drains.
@@ -311,6 +333,8 @@ impl std::error::Error for BindError {}
 
 /// The kernel cuts it to net.core.somaxconn.
 const BACKLOG: i32 = 4096;
+/// How long a listener that was replaced goes on: several round trips of any LAN, and one of most WANs.
+const HANDOVER: Duration = Duration::from_secs(1);
 /// accept(2) failed: how long until the next try, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LAST_PAUSE: Duration = Duration::from_secs(1);

@@ -43,7 +43,10 @@ fn tunnel(name: &str, listen: SocketAddr, to: &TcpListener, more: &str) -> Strin
 }
 
 fn server() -> TcpListener {
-    TcpListener::bind("127.0.0.1:0").expect("a server")
+    let server = TcpListener::bind("127.0.0.1:0").expect("a server");
+    // accept(2) obeys it (socket(7) SO_RCVTIMEO): a connection that is lost is a failure, not a test without end.
+    socket2::SockRef::from(&server).set_read_timeout(Some(LONG)).expect("SO_RCVTIMEO");
+    server
 }
 
 fn dial(port: &Port) -> TcpStream {
@@ -139,7 +142,9 @@ fn a_listener_with_other_options_replaces_the_old_one_without_a_gap() {
         // Another name on the same address is a replacement too.
         said.push(daemon.reload(&tunnel("other", port.address(), far, "")));
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        assert!(dialler.join().unwrap() > 0);
+        let served = dialler.join().unwrap();
+        assert!(served > 0);
+        eprintln!("{served} connections served meanwhile");
         said.iter().for_each(|said| assert_eq!(said["message"], "reloaded", "{said}"));
     });
     talk(&live, &live_far);

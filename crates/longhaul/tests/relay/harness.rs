@@ -170,6 +170,8 @@ impl Path {
     /// The same on another loopback address: `[::1]`.
     pub(crate) fn on(ip: &str, count: usize, flags: &[&str]) -> Path {
         let server = TcpListener::bind(format!("{ip}:0")).expect("a server");
+        // accept(2) obeys it (socket(7)): a connection that is lost is a failure, not a test without end.
+        socket2::SockRef::from(&server).set_read_timeout(Some(LONG)).expect("SO_RCVTIMEO");
         let (mut relays, mut ports) = (Vec::new(), Vec::new());
         let mut next = server.local_addr().expect("a name");
         for _ in 0..count {
