@@ -80,18 +80,24 @@ impl LowWater {
         let socket = || Arc::downgrade(source);
         let new = || Arc::new(Mark { socket: socket(), now: Mutex::new(1), seen: AtomicBool::new(true) });
         let mark = self.mark.get_or_insert_with(new);
-        let mut now = lock(&mark.now);
-        // Where the kernel refuses, or there is no guard, we wake up more often.
-        if *now != wanted && marks.guarded() && set_receive_low_water(source.as_fd(), wanted).is_ok() {
-            let unwatched = std::mem::replace(&mut *now, wanted) == 1;
-            if unwatched {
-                marks.watch(mark);
-            }
+        // Only after the mark's lock is given back, for the guard holds the list's lock when it takes the mark's.
+        if mark.set(source, wanted, marks) {
+            marks.watch(mark);
         }
     }
 }
 
 impl Mark {
+    /// Tells the kernel; true when the guard is to look after this mark from now on. Where the kernel refuses, or there is
+    /// no guard, the pump wakes up more often, and that is all.
+    fn set(&self, source: &TcpStream, wanted: u32, marks: &Arc<Marks>) -> bool {
+        let mut now = lock(&self.now);
+        if *now == wanted || !marks.guarded() || set_receive_low_water(source.as_fd(), wanted).is_err() {
+            return false;
+        }
+        std::mem::replace(&mut *now, wanted) == 1
+    }
+
     /// Takes the mark away when nothing came since the last look; false when there is nothing more to look after.
     fn is_needed(&self) -> bool {
         if self.seen.swap(false, Relaxed) {
@@ -191,6 +197,11 @@ mod tests {
         while receive_low_water(source.as_fd()) != Ok(1) {
             assert!(started.elapsed() < Duration::from_secs(20), "the guard did nothing");
             tokio::task::yield_now().await;
+        }
+        // Pump and guard at the same marks, as fast as they can: neither ever waits for the other for good.
+        for _ in 0..50_000 {
+            low_water.set(&source, &marks, 65_536);
+            low_water.set(&source, &marks, 1);
         }
     }
 }
