@@ -1,6 +1,10 @@
-//! Sockets that systemd has opened for us: sd_listen_fds(3), socket activation.
+//! Where connections come from: sockets that systemd has opened for us (sd_listen_fds(3), socket activation), and
+//! accept4(2).
 
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use rustix::net::SocketFlags;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The sockets that were passed to this process, from descriptor 3 on; none at the second call, or when LISTEN_PID names
@@ -13,6 +17,18 @@ pub fn sockets() -> Vec<OwnedFd> {
     }
     let count = number("LISTEN_FDS").unwrap_or(0).min(MOST) as RawFd;
     (FIRST..FIRST + count).filter_map(adopt).collect()
+}
+
+/// The next connection in `listener`'s queue, O_NONBLOCK and O_CLOEXEC, and who it is from.
+///
+/// # Errors
+/// `WouldBlock`: the queue is empty. EMFILE, ENFILE, ENOBUFS, ENOMEM: nothing left for it; it stays in the queue.
+/// ECONNABORTED: it is gone already (accept(2)).
+pub fn accept(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, SocketAddr)> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let (socket, peer) = rustix::net::acceptfrom_with(listener, flags)?;
+    let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+    peer.map(|peer| (socket, peer)).ok_or_else(|| io::Error::from(io::ErrorKind::ConnectionAborted))
 }
 
 /// Owns descriptor `fd` when it is open, and closes it on exec as systemd does not.

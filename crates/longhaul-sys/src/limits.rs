@@ -37,6 +37,11 @@ pub fn pipe_pages_soft() -> Option<u64> {
     (limit != 0 && !exempt).then_some(limit)
 }
 
+/// Bytes of a page: what one slot of a pipe counts for (F_SETPIPE_SZ).
+pub fn page_size() -> usize {
+    rustix::param::page_size()
+}
+
 /// The largest buffers that autotuning may give a TCP socket, in bytes: `(tcp_rmem[2], tcp_wmem[2])` (tcp(7)).
 /// `None` where /proc/sys does not show them.
 pub fn tcp_buffer_maxima() -> Option<(u64, u64)> {

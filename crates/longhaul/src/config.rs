@@ -14,6 +14,7 @@ pub mod value;
 use crate::options::LegOptions;
 use ipnet::IpNet;
 use longhaul_core::next_hop::{POLICIES, Policy};
+use longhaul_sys::sockopt::{Leg, Value};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
@@ -21,6 +22,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
+pub(crate) use lint::covers_same;
 pub use lint::{Remark, remarks};
 pub use problem::{Problem, Severity};
 pub use read::read;
@@ -93,6 +95,26 @@ impl Tunnel {
             splice: true,
             accept: LegOptions::default(),
             dial: LegOptions::default(),
+        }
+    }
+}
+
+impl Tunnel {
+    /// Whether `leg` speaks Multipath TCP.
+    pub fn mptcp(&self, leg: Leg) -> bool {
+        self.options(leg).find("mptcp").is_some_and(|setting| setting.value == Value::Switch(true))
+    }
+
+    /// Whether the relay chooses the congestion control of `leg`.
+    pub fn is_auto(&self, leg: Leg) -> bool {
+        self.options(leg).find("congestion").is_some_and(|setting| setting.value == Value::Name("auto".into()))
+    }
+
+    /// The options of `leg`.
+    pub fn options(&self, leg: Leg) -> &LegOptions {
+        match leg {
+            Leg::Accept => &self.accept,
+            Leg::Dial => &self.dial,
         }
     }
 }

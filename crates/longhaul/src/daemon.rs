@@ -6,6 +6,8 @@
 
 use crate::config::{self, Config, Tunnel};
 use crate::relay::{BindError, Handle, Listener, Relay};
+use longhaul_core::units;
+use longhaul_sys::sockopt::Leg;
 use longhaul_sys::{activation, limits};
 use sd_notify::NotifyState;
 use std::collections::BTreeMap;
@@ -36,6 +38,8 @@ pub enum StartError {
 /// Nothing was started.
 pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), StartError> {
     let process = |what: &'static str| move |err: &dyn fmt::Display| StartError::Process(format!("{what}: {err}"));
+    // First of all, while no other descriptor can have one of their numbers.
+    let passed = activation::sockets();
     let nofile = limits::raise_nofile().map_err(|err| process("descriptors")(&err))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -46,14 +50,17 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), StartError> {
     let nofile = usize::try_from(nofile).unwrap_or(usize::MAX);
     let relay = Relay::new(nofile.saturating_sub(open + 2 * config.tunnels.len() + HEADROOM));
     info!(nofile, most_flows = relay.most_flows(), most_pipes = relay.most_pipes(), "limits");
-    runtime.block_on(async {
+    let done = runtime.block_on(async {
         let mut daemon = Daemon { relay, file, running: BTreeMap::new(), drain_timeout: None };
         // Before the first tunnel listens: from then on a signal means what docs/operations.md says.
         let signals = Signals::new().map_err(|err| process("signals")(&err))?;
-        daemon.apply(config, activation::sockets()).map_err(StartError::Bind)?;
+        daemon.apply(config, passed).map_err(StartError::Bind)?;
         daemon.serve(signals).await;
         Ok(())
-    })
+    });
+    // Not by dropping it, which waits for names that are still being resolved.
+    runtime.shutdown_background();
+    done
 }
 
 /// The signals that the daemon obeys.
@@ -96,6 +103,13 @@ enum Change {
     Listen(Tunnel, Listener, Handle),
 }
 
+impl Change {
+    fn has_auto_leg(&self) -> bool {
+        let (Change::Keep(tunnel) | Change::Listen(tunnel, ..)) = self;
+        Leg::ALL.into_iter().any(|leg| tunnel.is_auto(leg))
+    }
+}
+
 impl Daemon {
     /// Makes what runs what `config` says. All or nothing.
     fn apply(&mut self, config: Config, mut passed: Vec<OwnedFd>) -> Result<(), BindError> {
@@ -105,6 +119,7 @@ impl Daemon {
             warn!(sockets = passed.len(), "sockets from systemd fit no tunnel's `listen` and are closed");
         }
         self.drain_timeout = config.drain_timeout;
+        self.relay.look_for_bbr(changes.iter().any(Change::has_auto_leg));
         let mut before = std::mem::take(&mut self.running);
         for change in changes {
             let (name, running) = match change {
@@ -116,7 +131,7 @@ impl Daemon {
             };
             self.running.insert(name, running);
         }
-        for name in before.keys() {
+        for name in before.keys().filter(|name| !self.running.contains_key(*name)) {
             info!(tunnel = %name, "tunnel removed; its flows go on");
         }
         Ok(())
@@ -127,16 +142,21 @@ impl Daemon {
             Listener::rehearse(&tunnel)?;
             return Ok(Change::Keep(tunnel));
         }
+        let before = self.running.get(&tunnel.name);
         let position = passed.iter().position(|socket| {
             let address = socket2::SockRef::from(socket).local_addr().ok();
             address.and_then(|address| address.as_socket()) == Some(tunnel.listen)
         });
-        let here = self.running.values().find(|old| old.tunnel.borrow().listen == tunnel.listen);
-        let listener = match (position, here) {
-            (Some(position), _) => Listener::adopt(&tunnel, passed.remove(position))?,
-            (None, Some(old)) => Listener::replace(&tunnel, &old.handle)?,
-            (None, None) => Listener::bind(&tunnel)?,
+        let in_the_way = |old: &&Running| config::covers_same(old.tunnel.borrow().listen, tunnel.listen);
+        let here: Vec<&Handle> = self.running.values().filter(in_the_way).map(|old| &old.handle).collect();
+        let mut listener = match position {
+            Some(position) => Listener::adopt(&tunnel, passed.remove(position))?,
+            None if !here.is_empty() => Listener::replace(&tunnel, &here)?,
+            None => Listener::bind(&tunnel)?,
         };
+        if let Some(before) = before {
+            listener.succeed(&before.handle);
+        }
         let handle = listener.handle(&tunnel)?;
         Ok(Change::Listen(tunnel, listener, handle))
     }
@@ -157,13 +177,13 @@ impl Daemon {
             // Every arm is a receiver that keeps what it has not given: dropping it loses nothing.
             tokio::select! {
                 _ = signals.reload.recv() => self.reload(),
-                _ = signals.report.recv() => info!("counters {}", self.relay.counters.line()),
+                _ = signals.report.recv() => self.relay.counters.log(),
                 _ = signals.terminate.recv() => break,
                 _ = signals.interrupt.recv() => break,
             }
         }
         self.drain(signals).await;
-        info!("counters {}", self.relay.counters.line());
+        self.relay.counters.log();
     }
 
     /// Reads the file again. What is wrong with it goes to the log, and nothing changes.
@@ -197,7 +217,7 @@ impl Daemon {
         tell(&[NotifyState::Stopping]);
         self.running.clear();
         let flows = || self.relay.counters.flows_now.load(Relaxed);
-        info!(flows = flows(), drain_timeout = ?self.drain_timeout, "draining: no new connections; a second signal cuts the flows");
+        info!(flows = flows(), drain_timeout = %self.drain_timeout.map_or("none".into(), units::show_duration), "draining: no new connections; a second signal cuts the flows");
         let deadline = self.drain_timeout.map(|wait| Instant::now() + wait);
         let mut tick = interval(STILL_DRAINING);
         tick.tick().await;

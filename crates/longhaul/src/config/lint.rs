@@ -29,7 +29,7 @@ pub fn remarks(tunnel: &Tunnel) -> Vec<Remark> {
 }
 
 /// Whether two listeners would get in each other's way: the same port, and an address that covers the other.
-pub(super) fn covers_same(a: SocketAddr, b: SocketAddr) -> bool {
+pub(crate) fn covers_same(a: SocketAddr, b: SocketAddr) -> bool {
     let covers = |a: IpAddr, b: IpAddr| match a {
         // The relay's [::] takes IPv4 too.
         IpAddr::V6(any) if any.is_unspecified() => true,

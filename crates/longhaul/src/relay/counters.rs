@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
+use tracing::info;
 
 /// Every counter, each written where it happens.
 #[derive(Debug, Default)]
@@ -29,25 +30,22 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Each counter with its name, for the log.
-    pub fn all(&self) -> [(&'static str, u64); 10] {
-        [
-            ("flows_now", self.flows_now.load(Relaxed)),
-            ("accepted", self.accepted.load(Relaxed)),
-            ("refused", self.refused.load(Relaxed)),
-            ("accept_errors", self.accept_errors.load(Relaxed)),
-            ("dials_failed", self.dials_failed.load(Relaxed)),
-            ("finished", self.finished.load(Relaxed)),
-            ("reset", self.reset.load(Relaxed)),
-            ("bytes_up", self.bytes_up.load(Relaxed)),
-            ("bytes_down", self.bytes_down.load(Relaxed)),
-            ("copied", self.copied.load(Relaxed)),
-        ]
-    }
-
-    /// The counters in one line: `flows_now=3 accepted=9 ...`.
-    pub fn line(&self) -> String {
-        self.all().map(|(name, count)| format!("{name}={count}")).join(" ")
+    /// Writes all of them to the log.
+    pub fn log(&self) {
+        let now = |counter: &AtomicU64| counter.load(Relaxed);
+        info!(
+            flows_now = now(&self.flows_now),
+            accepted = now(&self.accepted),
+            refused = now(&self.refused),
+            accept_errors = now(&self.accept_errors),
+            dials_failed = now(&self.dials_failed),
+            finished = now(&self.finished),
+            reset = now(&self.reset),
+            bytes_up = now(&self.bytes_up),
+            bytes_down = now(&self.bytes_down),
+            copied = now(&self.copied),
+            "counters"
+        );
     }
 }
 

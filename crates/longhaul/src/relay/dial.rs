@@ -2,11 +2,13 @@
 
 use super::leg::{self, failed};
 use crate::config::{NextHop, Tunnel};
+use longhaul_sys::sockopt::Leg;
 use socket2::{SockAddr, Socket};
 use std::fmt::Write;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
+use std::time::Duration;
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
 use tokio::time::timeout;
 
@@ -25,7 +27,7 @@ pub(super) async fn dial(tunnel: &Tunnel) -> Result<Dialled, String> {
     let mut said = String::new();
     for index in (tunnel.policy.order)(tunnel.to.len()) {
         let next_hop = &tunnel.to[index];
-        match resolve(next_hop).await {
+        match resolve(next_hop, tunnel.connect_timeout).await {
             Err(err) => note(&mut said, &next_hop.to_string(), &format!("cannot be resolved: {err}")),
             Ok(addresses) => {
                 for address in addresses {
@@ -41,15 +43,20 @@ pub(super) async fn dial(tunnel: &Tunnel) -> Result<Dialled, String> {
 }
 
 /// The addresses of `next_hop` now. A name is looked up each time, by getaddrinfo(3) on a thread that carries no bytes.
-async fn resolve(next_hop: &NextHop) -> io::Result<Vec<SocketAddr>> {
+async fn resolve(next_hop: &NextHop, patience: Duration) -> io::Result<Vec<SocketAddr>> {
     if let Ok(address) = next_hop.host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, next_hop.port)]);
     }
-    Ok(lookup_host((next_hop.host.as_str(), next_hop.port)).await?.collect())
+    match timeout(patience, lookup_host((next_hop.host.as_str(), next_hop.port))).await {
+        Ok(addresses) => Ok(addresses?.collect()),
+        Err(_) => {
+            Err(io::Error::new(io::ErrorKind::TimedOut, format!("no answer in {patience:?}; see /etc/resolv.conf")))
+        }
+    }
 }
 
 async fn connect(tunnel: &Tunnel, address: SocketAddr) -> Result<TcpStream, String> {
-    let socket = leg::open(&address, &tunnel.dial).map_err(|err| err.to_string())?;
+    let socket = leg::open(&address, &tunnel.dial, tunnel.mptcp(Leg::Dial)).map_err(|err| err.to_string())?;
     if let Some(source) = tunnel.source {
         bind(&socket, source, address)?;
     }

@@ -1,7 +1,7 @@
 //! How a flow ended: bytes each way, the reason, and one line in the log with everything that the kernel knows of both
 //! legs. A flow's end is never a bare error: its bytes survive it.
 
-use super::Tally;
+use super::{Relay, Tally};
 use crate::config::NextHop;
 use longhaul_sys::sockopt::Leg;
 use longhaul_sys::tcp_info::{self, TcpInfo};
@@ -9,7 +9,7 @@ use longhaul_sys::{errno_text, limits};
 use std::fmt;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tracing::{info, warn};
 
@@ -134,26 +134,28 @@ impl LegEnd {
         }
     }
 
-    /// Says which sysctl held a long path back, when one did: the measured form of comparing buffers with the BDP.
-    /// `true` when it said something.
-    pub(super) fn warn_if_buffers_limit(&self, tunnel: &str, leg: Leg) -> bool {
-        let share = |part: Duration| part.as_secs_f64() / self.info.busy_time.as_secs_f64().max(1.0);
-        let rtt = self.info.rtt.as_secs_f64();
-        let (Some((_, wmem)), true) = (limits::tcp_buffer_maxima(), self.info.rtt >= super::leg::WAN_RTT) else {
-            return false;
-        };
-        let reach = |bytes: u64| format!("{:.1} MB/s", bytes as f64 / rtt / 1e6);
+    /// Says which sysctl held a long path back, when one did: the measured form of comparing buffers with the BDP. At most
+    /// once a second.
+    pub(super) fn warn_if_buffers_limit(&self, relay: &Relay, tunnel: &str, leg: Leg) {
         // NDT's threshold for "limited by" (RFC 4898 counters): 15 % of the busy time.
-        if share(self.info.sndbuf_limited) >= 0.15 {
+        let limits = |part: Duration| part.as_secs_f64() >= 0.15 * self.info.busy_time.as_secs_f64().max(1.0);
+        let (by_send, by_receive) = (limits(self.info.sndbuf_limited), limits(self.info.rwnd_limited));
+        if self.info.rtt < super::leg::WAN_RTT || !(by_send || by_receive) {
+            return;
+        }
+        if relay.limit_log.pass(Instant::now()).is_none() {
+            return;
+        }
+        let reach = |bytes: u64| format!("{:.1} MB/s", bytes as f64 / self.info.rtt.as_secs_f64() / 1e6);
+        if by_send {
+            let wmem = limits::tcp_buffer_maxima().map_or(0, |(_, wmem)| wmem);
             warn!(tunnel, %leg, rtt_ms = self.rtt_ms(), tcp_wmem_max = wmem, at_most = %reach(wmem),
                 "our send buffer limits this path: raise the third number of net.ipv4.tcp_wmem (twice rate x RTT)");
-        } else if share(self.info.rwnd_limited) >= 0.15 {
-            warn!(tunnel, %leg, rtt_ms = self.rtt_ms(), peer_window = self.info.snd_wnd, at_most = %reach(self.info.snd_wnd.into()),
-                "the peer's receive window limits this path: raise the third number of net.ipv4.tcp_rmem there (twice rate x RTT)");
         } else {
-            return false;
+            let window = self.info.snd_wnd;
+            warn!(tunnel, %leg, rtt_ms = self.rtt_ms(), peer_window = window, at_most = %reach(window.into()),
+                "the peer's receive window limits this path: raise the third number of net.ipv4.tcp_rmem there (twice rate x RTT)");
         }
-        true
     }
 
     fn rtt_ms(&self) -> f64 {

@@ -108,14 +108,15 @@ fn finish(relay: &Relay, end: &FlowEnd, accept: &TcpStream, dial: Option<&TcpStr
     ending.fetch_add(1, Relaxed);
     counters.bytes_up.fetch_add(end.tally.up, Relaxed);
     counters.bytes_down.fetch_add(end.tally.down, Relaxed);
-    if !enabled!(Level::INFO) {
+    let worth_a_diagnosis = end.tally.up + end.tally.down > WORTH_A_DIAGNOSIS;
+    if !enabled!(Level::INFO) && !worth_a_diagnosis {
         return;
     }
     let (accept, dial) = (LegEnd::of(accept), dial.map(LegEnd::of).unwrap_or_default());
     end.log(&accept, &dial);
-    if end.tally.up + end.tally.down > WORTH_A_DIAGNOSIS && relay.limit_log.pass(Instant::now()).is_some() {
-        dial.warn_if_buffers_limit(&end.tunnel, Leg::Dial);
-        accept.warn_if_buffers_limit(&end.tunnel, Leg::Accept);
+    if worth_a_diagnosis {
+        dial.warn_if_buffers_limit(relay, &end.tunnel, Leg::Dial);
+        accept.warn_if_buffers_limit(relay, &end.tunnel, Leg::Accept);
     }
 }
 

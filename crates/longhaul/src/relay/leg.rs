@@ -4,7 +4,7 @@
 use super::Relay;
 use crate::config::Tunnel;
 use crate::options::LegOptions;
-use longhaul_sys::sockopt::{Leg, Mismatch, Value, When};
+use longhaul_sys::sockopt::{Leg, Mismatch, When};
 use longhaul_sys::tcp_info::TcpInfo;
 use longhaul_sys::{Result, SysError};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
@@ -14,7 +14,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tracing::warn;
 
 /// The RTT from which on a leg counts as WAN: no LAN has it, every WAN does.
 pub(super) const WAN_RTT: Duration = Duration::from_millis(5);
@@ -23,23 +22,22 @@ pub(super) const WAN_RTT: Duration = Duration::from_millis(5);
 ///
 /// # Errors
 /// socket(2) failed, or the kernel refused an option.
-pub(super) fn open(address: &SocketAddr, options: &LegOptions) -> Result<Socket> {
-    let mptcp = options.find("mptcp").is_some_and(|setting| setting.value == Value::Switch(true));
+pub(super) fn open(address: &SocketAddr, options: &LegOptions, mptcp: bool) -> Result<Socket> {
     let protocol = if mptcp { Protocol::MPTCP } else { Protocol::TCP };
     let call = if mptcp { "socket(IPPROTO_MPTCP)" } else { "socket(IPPROTO_TCP)" };
     let socket = Socket::new(Domain::for_address(*address), Type::STREAM.cloexec(), Some(protocol))
         .map_err(|err| failed(call, &err))?;
-    dress(socket.into(), options)
+    dress(socket.into(), options, mptcp)
 }
 
 /// Gives `socket` every option that holds from the start.
 ///
 /// # Errors
 /// The kernel refused an option.
-pub(super) fn dress(socket: OwnedFd, options: &LegOptions) -> Result<Socket> {
+pub(super) fn dress(socket: OwnedFd, options: &LegOptions, mptcp: bool) -> Result<Socket> {
     let socket = Socket::from(socket);
     socket.set_nonblocking(true).map_err(|err| failed("fcntl(O_NONBLOCK)", &err))?;
-    keep_loud(&socket)?;
+    keep_loud(&socket, mptcp)?;
     for setting in options.at(When::Start) {
         setting.tell(socket.as_fd())?;
     }
@@ -52,29 +50,28 @@ pub(super) fn dress(socket: OwnedFd, options: &LegOptions) -> Result<Socket> {
 /// # Errors
 /// The kernel refused an option.
 pub(super) fn rehearse(tunnel: &Tunnel, leg: Leg, address: &SocketAddr) -> Result<Vec<Mismatch>> {
-    let options = match leg {
-        Leg::Accept => &tunnel.accept,
-        Leg::Dial => &tunnel.dial,
-    };
-    let socket = open(address, options)?;
+    let options = tunnel.options(leg);
+    let socket = open(address, options, tunnel.mptcp(leg))?;
     let settings = options.at(When::Start);
     settings.filter_map(|setting| setting.apply(socket.as_fd()).transpose()).collect()
 }
 
 /// After the handshake of either leg: `congestion = "auto"` gives a WAN leg BBR.
 pub(super) fn connected(relay: &Relay, tunnel: &Tunnel, leg: Leg, socket: &TcpStream) {
-    let options = if leg == Leg::Accept { &tunnel.accept } else { &tunnel.dial };
-    let auto = options.find("congestion").is_some_and(|setting| setting.value == Value::Name("auto".into()));
     let is_wan = || TcpInfo::of(socket.as_fd()).is_ok_and(|info| info.rtt >= WAN_RTT);
-    if !auto || !relay.bbr.load(Relaxed) || !is_wan() {
-        return;
+    if relay.bbr.load(Relaxed) && tunnel.is_auto(leg) && is_wan() {
+        // It was tried when the tunnel started; a leg where it fails now keeps the kernel's default.
+        let _ = SockRef::from(socket).set_tcp_congestion(b"bbr");
     }
-    if let Err(err) = SockRef::from(socket).set_tcp_congestion(b"bbr") {
-        relay.bbr.store(false, Relaxed);
-        let err = failed("setsockopt(TCP_CONGESTION, \"bbr\")", &err);
-        warn!(%err, "WAN legs keep the kernel's congestion control; \
-            allow BBR with: sysctl -w net.ipv4.tcp_allowed_congestion_control='reno cubic bbr'");
-    }
+}
+
+/// Tries whether this process may have BBR: as root this also loads its module.
+///
+/// # Errors
+/// ENOENT: there is no such module; EPERM: it is not in tcp_allowed_congestion_control.
+pub(super) fn try_bbr() -> Result<()> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).map_err(|err| failed("socket(IPPROTO_TCP)", &err))?;
+    socket.set_tcp_congestion(b"bbr").map_err(|err| failed("setsockopt(TCP_CONGESTION, \"bbr\")", &err))
 }
 
 /// A leg that ended well: from now on closing it is FIN.
@@ -92,7 +89,11 @@ pub(super) fn failed(call: impl Into<String>, err: &io::Error) -> SysError {
 /// makes it RST (socket(7)), so every leg has it from its first moment until both directions have ended well. An
 /// accepted socket inherits it from its listener, as it does SO_OOBINLINE, which urgent data needs to pass
 /// (`longhaul_sys::splice`).
-fn keep_loud(socket: &Socket) -> Result<()> {
+fn keep_loud(socket: &Socket, mptcp: bool) -> Result<()> {
     socket.set_linger(Some(Duration::ZERO)).map_err(|err| failed("setsockopt(SO_LINGER, 0)", &err))?;
+    // MPTCP has neither the option nor urgent data (mptcp_setsockopt: EOPNOTSUPP).
+    if mptcp {
+        return Ok(());
+    }
     socket.set_out_of_band_inline(true).map_err(|err| failed("setsockopt(SO_OOBINLINE)", &err))
 }

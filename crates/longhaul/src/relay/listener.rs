@@ -5,16 +5,19 @@ use super::leg::{self, failed};
 use super::{Relay, flow};
 use crate::config::Tunnel;
 use longhaul_sys::SysError;
+use longhaul_sys::activation::accept;
 use longhaul_sys::sockopt::{Leg, Mismatch};
-use socket2::{SockRef, Socket};
+use socket2::{Domain, Socket, Type};
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::net::TcpStream;
 use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
@@ -22,10 +25,12 @@ use tracing::{info, warn};
 /// A socket that listens for a tunnel, and the number of the tunnel's flows.
 #[derive(Debug)]
 pub struct Listener {
-    socket: TcpListener,
+    socket: AsyncFd<Socket>,
     gate: Arc<Gate>,
     /// True once another listener has this one's address.
     replaced: Arc<AtomicBool>,
+    /// Whether somebody else, systemd, has the socket too.
+    adopted: bool,
 }
 
 /// Why a tunnel cannot start.
@@ -53,8 +58,11 @@ impl Listener {
     /// # Errors
     /// The kernel refused an option.
     pub fn rehearse(tunnel: &Tunnel) -> Result<(), BindError> {
-        for leg in Leg::ALL {
-            let mismatches = leg::rehearse(tunnel, leg, &tunnel.listen)
+        // The dial leg on the family that is dialled, as far as that is known before a name is resolved.
+        let literal = tunnel.to.iter().find_map(|hop| hop.host.parse().ok());
+        let dialled = literal.or(tunnel.source).map_or(address_here(tunnel), |ip| SocketAddr::new(ip, 0));
+        for (leg, address) in [(Leg::Accept, address_here(tunnel)), (Leg::Dial, dialled)] {
+            let mismatches = leg::rehearse(tunnel, leg, &address)
                 .map_err(|err| BindError::new(tunnel, format!("set the options of the {leg} leg"), err))?;
             mismatches.iter().for_each(|mismatch| say(tunnel, leg, mismatch));
         }
@@ -63,28 +71,29 @@ impl Listener {
 
     fn bind_with(tunnel: &Tunnel, prepare: Prepare) -> Result<Listener, BindError> {
         Listener::rehearse(tunnel)?;
-        let bound = listen(tunnel, &tunnel.listen, prepare).or_else(|err| match (err.errno, tunnel.listen) {
-            // A host without IPv6: "every address" is then every IPv4 address.
-            (libc::EAFNOSUPPORT, SocketAddr::V6(any)) if any.ip().is_unspecified() => {
-                listen(tunnel, &SocketAddr::from((Ipv4Addr::UNSPECIFIED, any.port())), prepare)
-            }
-            _ => Err(err),
-        });
-        let socket = bound.map_err(|err| BindError::new(tunnel, format!("listen on {}", tunnel.listen), err))?;
-        Ok(Listener { socket, gate: Arc::default(), replaced: Arc::default() })
+        let listening = listen(tunnel, &address_here(tunnel), prepare);
+        Listener::new(tunnel, listening, format!("listen on {}", tunnel.listen))
     }
 
-    /// Takes over a socket that already listens: systemd's. Options that must be set before listen(2) are the unit's.
+    /// Takes over a socket that already listens: systemd's, which keeps it too. Options that must be set before listen(2)
+    /// are the unit's.
     ///
     /// # Errors
     /// The kernel refused an option, or the descriptor is no listening socket.
     pub fn adopt(tunnel: &Tunnel, socket: OwnedFd) -> Result<Listener, BindError> {
-        let adopted = leg::dress(socket, &tunnel.accept).and_then(|socket| {
-            TcpListener::from_std(socket.into()).map_err(|err| failed("epoll_ctl(the socket from systemd)", &err))
+        Listener::rehearse(tunnel)?;
+        let dressed = leg::dress(socket, &tunnel.accept, tunnel.mptcp(Leg::Accept));
+        let what = format!("use the socket from systemd for {}", tunnel.listen);
+        Ok(Listener { adopted: true, ..Listener::new(tunnel, dressed, what)? })
+    }
+
+    #[allow(deprecated, reason = "sound for a socket that owns its descriptor; what replaces it is unsafe")]
+    fn new(tunnel: &Tunnel, socket: longhaul_sys::Result<Socket>, what: String) -> Result<Listener, BindError> {
+        let registered = socket.and_then(|socket| {
+            AsyncFd::with_interest(socket, Interest::READABLE).map_err(|err| failed("epoll_ctl(EPOLL_CTL_ADD)", &err))
         });
-        let what = || format!("use the socket from systemd for {}", tunnel.listen);
-        let socket = adopted.map_err(|err| BindError::new(tunnel, what(), err))?;
-        Ok(Listener { socket, gate: Arc::default(), replaced: Arc::default() })
+        let socket = registered.map_err(|err| BindError::new(tunnel, what, err))?;
+        Ok(Listener { socket, gate: Arc::default(), replaced: Arc::default(), adopted: false })
     }
 
     /// Where it listens; the port that the kernel chose when 0 was asked for.
@@ -92,23 +101,34 @@ impl Listener {
     /// # Errors
     /// getsockname(2) failed.
     pub fn address(&self) -> io::Result<SocketAddr> {
-        self.socket.local_addr()
+        self.socket.get_ref().local_addr()?.as_socket().ok_or_else(|| io::ErrorKind::Unsupported.into())
     }
 
-    /// A second listener on the same address, for a tunnel whose listener's options have changed. Both listen until the
-    /// old one has stopped serving, so no connection is refused in between. On IPv4 the kernel gives new handshakes to the
-    /// new one at once; on IPv6 to the old one to its end, and a handshake that is under way just then is reset.
+    /// A listener in the place of `old`, which are those whose addresses it would be refused beside. Both listen until the
+    /// old ones have stopped serving, so no connection is refused in between. On IPv4 the kernel gives new handshakes to
+    /// the new one at once; on IPv6 to the old one to its end, and a handshake that is under way just then is reset. A
+    /// socket of systemd's is kept and gets the new options; one that is no longer configured stays until a restart.
     ///
     /// # Errors
     /// As [`bind`](Listener::bind).
-    pub fn replace(tunnel: &Tunnel, old: &Handle) -> Result<Listener, BindError> {
-        // Set after bind, on a listening socket: from then on the kernel lets one of ours listen beside it (tried on
-        // 6.18). Without it the new one is refused, and the reload with it.
-        let _ = old.socket.set_reuse_port(true);
-        let mut listener = Listener::bind_with(tunnel, |socket| socket.set_reuse_port(true))?;
-        listener.gate = old.gate.clone();
-        old.replaced.store(true, Relaxed);
-        Ok(listener)
+    pub fn replace(tunnel: &Tunnel, old: &[&Handle]) -> Result<Listener, BindError> {
+        if let Some(adopted) = old.iter().find(|old| old.adopted) {
+            let socket = adopted.socket.try_clone();
+            let socket = socket.map_err(|err| BindError::new(tunnel, "keep its socket".into(), failed("dup", &err)))?;
+            return Listener::adopt(tunnel, socket.into());
+        }
+        for old in old {
+            // Set after bind, on a listening socket: from then on the kernel lets one of ours listen beside it (tried on
+            // 6.18). Without it the new one is refused, and the reload with it.
+            let _ = old.socket.set_reuse_port(true);
+            old.replaced.store(true, Relaxed);
+        }
+        Listener::bind_with(tunnel, |socket| socket.set_reuse_port(true))
+    }
+
+    /// Counts its flows together with those of `old`, the listener that its tunnel had before.
+    pub fn succeed(&mut self, old: &Handle) {
+        self.gate = old.gate.clone();
     }
 
     /// What its owner keeps while it serves.
@@ -116,8 +136,10 @@ impl Listener {
     /// # Errors
     /// EMFILE.
     pub fn handle(&self, tunnel: &Tunnel) -> Result<Handle, BindError> {
-        match SockRef::from(&self.socket).try_clone() {
-            Ok(socket) => Ok(Handle { socket, gate: self.gate.clone(), replaced: self.replaced.clone() }),
+        match self.socket.get_ref().try_clone() {
+            Ok(socket) => {
+                Ok(Handle { socket, gate: self.gate.clone(), replaced: self.replaced.clone(), adopted: self.adopted })
+            }
             Err(err) => Err(BindError::new(tunnel, "hold its listener".into(), failed("dup", &err))),
         }
     }
@@ -145,39 +167,41 @@ impl Listener {
             })
             .await;
         }
-        self.sweep(&relay, &current);
+        if !self.adopted {
+            self.sweep(&relay, &current);
+        }
     }
 
-    /// Starts a flow for each connection that waits in the listen queue. Asks the kernel, not tokio, who may not have
-    /// heard of the last ones yet.
+    /// Starts a flow for each connection that waits in the listen queue and may have one; the others are reset when it is
+    /// closed. A queue of systemd's is its next listener's.
     fn sweep(&self, relay: &Arc<Relay>, tunnel: &watch::Receiver<Arc<Tunnel>>) {
-        let next = || {
-            let (accept, peer) = SockRef::from(&self.socket).accept().ok()?;
-            accept.set_nonblocking(true).ok()?;
-            Some((TcpStream::from_std(accept.into()).ok()?, peer.as_socket()?))
-        };
-        while let Ok(permit) = relay.permits.clone().try_acquire_owned() {
-            let Some((accept, peer)) = next() else { break };
+        while self.gate.has_room(tunnel) {
+            let Ok(permit) = relay.permits.clone().try_acquire_owned() else { break };
+            let Ok((accept, peer)) = accept(self.socket.get_ref().as_fd()) else { break };
             self.start(relay, tunnel, permit, accept, peer);
         }
     }
 
     async fn next(&self, relay: &Arc<Relay>, tunnel: &watch::Receiver<Arc<Tunnel>>, pause: &mut Duration) {
-        // Before accept: a connection that we cannot carry stays in the listen queue, where it waits.
+        let Ok(mut waiting) = self.socket.readable().await else { return };
+        // Before accept: a connection that we cannot carry stays in the listen queue. After somebody waits there: a
+        // tunnel that nobody uses keeps no permit from the others.
+        self.gate.room(relay, tunnel).await;
         let Ok(permit) = relay.permits.clone().acquire_owned().await else { return };
-        self.gate.room(tunnel).await;
-        match self.socket.accept().await {
-            Ok((accept, peer)) => {
+        match waiting.try_io(|socket| accept(socket.get_ref().as_fd())) {
+            Ok(Ok((accept, peer))) => {
                 *pause = FIRST_PAUSE;
                 self.start(relay, tunnel, permit, accept, peer);
             }
-            Err(err) if is_about_one_connection(&err) => {}
-            Err(err) => {
+            Err(_nobody) => {}
+            Ok(Err(err)) if is_about_one_connection(&err) => {}
+            Ok(Err(err)) => {
                 relay.counters.accept_errors.fetch_add(1, Relaxed);
                 if let Some(more) = relay.accept_log.pass(Instant::now()) {
                     let err = failed("accept4", &err);
                     warn!(%err, more, "cannot accept, trying again; EMFILE: raise RLIMIT_NOFILE, ENFILE: fs.file-max");
                 }
+                drop(permit);
                 sleep(*pause).await;
                 *pause = (*pause * 2).min(LAST_PAUSE);
             }
@@ -191,10 +215,12 @@ impl Listener {
         relay: &Arc<Relay>,
         tunnel: &watch::Receiver<Arc<Tunnel>>,
         permit: OwnedSemaphorePermit,
-        accept: TcpStream,
+        accept: OwnedFd,
         peer: SocketAddr,
     ) {
         let tunnel = tunnel.borrow().clone();
+        // It fails only for want of kernel memory; then the connection is reset.
+        let Ok(accept) = TcpStream::from_std(accept.into()) else { return };
         if is_allowed(relay, &tunnel, peer) {
             let (relay, inside) = (relay.clone(), self.gate.enter());
             tokio::spawn(async move {
@@ -211,6 +237,7 @@ pub struct Handle {
     socket: Socket,
     gate: Arc<Gate>,
     replaced: Arc<AtomicBool>,
+    adopted: bool,
 }
 
 /// Waits until nobody can change the tunnel any more: it was removed, or the relay drains.
@@ -226,18 +253,25 @@ struct Gate {
 }
 
 impl Gate {
+    fn has_room(&self, tunnel: &watch::Receiver<Arc<Tunnel>>) -> bool {
+        tunnel.borrow().max_flows.is_none_or(|most| self.inside.load(Relaxed) < most)
+    }
+
     /// Waits until the tunnel may have another flow. Only its listener waits here, so one bell is enough.
-    async fn room(&self, tunnel: &watch::Receiver<Arc<Tunnel>>) {
-        let most = || tunnel.borrow().max_flows.unwrap_or(usize::MAX);
-        if self.inside.load(Relaxed) >= most() {
-            info!(tunnel = %tunnel.borrow().name, max_flows = most(), "tunnel is full: connections wait in the listen queue");
+    async fn room(&self, relay: &Relay, tunnel: &watch::Receiver<Arc<Tunnel>>) {
+        if self.has_room(tunnel) {
+            return;
+        }
+        if relay.full_log.pass(Instant::now()).is_some() {
+            info!(tunnel = %tunnel.borrow().name, "tunnel has max_flows: connections wait in the listen queue");
         }
         let mut changed = tunnel.clone();
-        while self.inside.load(Relaxed) >= most() {
-            // Both arms may be dropped: Notify keeps a bell that nobody heard, and `changed` only looks.
+        while !self.has_room(tunnel) {
+            // Both arms may be dropped: Notify keeps a bell that nobody heard, and `changed` only looks. It is over when
+            // the tunnel is.
             tokio::select! {
                 () = self.left.notified() => {}
-                _ = changed.changed() => {}
+                still = changed.changed() => if still.is_err() { self.left.notified().await },
             }
         }
     }
@@ -261,8 +295,20 @@ impl Drop for Inside {
 /// What to do with a socket before bind(2).
 type Prepare = fn(&Socket) -> io::Result<()>;
 
-fn listen(tunnel: &Tunnel, address: &SocketAddr, prepare: Prepare) -> Result<TcpListener, SysError> {
-    let socket = leg::open(address, &tunnel.accept)?;
+/// Where `tunnel` listens on this host: on one without IPv6, "every address" is every IPv4 address.
+fn address_here(tunnel: &Tunnel) -> SocketAddr {
+    let any = tunnel.listen;
+    let no_ipv6 = || {
+        Socket::new(Domain::IPV6, Type::STREAM, None).is_err_and(|err| err.raw_os_error() == Some(libc::EAFNOSUPPORT))
+    };
+    match any.is_ipv6() && any.ip().is_unspecified() && no_ipv6() {
+        true => SocketAddr::from((Ipv4Addr::UNSPECIFIED, any.port())),
+        false => any,
+    }
+}
+
+fn listen(tunnel: &Tunnel, address: &SocketAddr, prepare: Prepare) -> Result<Socket, SysError> {
+    let socket = leg::open(address, &tunnel.accept, tunnel.mptcp(Leg::Accept))?;
     // A restart must not wait for TIME_WAIT (socket(7) SO_REUSEADDR). SO_REUSEPORT only to replace a listener of our own:
     // it would let a second longhaul steal half of the connections.
     socket.set_reuse_address(true).map_err(|err| failed("setsockopt(SO_REUSEADDR)", &err))?;
@@ -274,7 +320,7 @@ fn listen(tunnel: &Tunnel, address: &SocketAddr, prepare: Prepare) -> Result<Tcp
     }
     socket.bind(&(*address).into()).map_err(|err| with_remedy(failed(format!("bind({address})"), &err), address))?;
     socket.listen(BACKLOG).map_err(|err| with_remedy(failed(format!("listen({address})"), &err), address))?;
-    TcpListener::from_std(socket.into()).map_err(|err| failed("epoll_ctl", &err))
+    Ok(socket)
 }
 
 fn with_remedy(err: SysError, address: &SocketAddr) -> SysError {

@@ -31,12 +31,13 @@ pub use end::{FlowEnd, How};
 pub use listener::{BindError, Handle, Listener};
 
 use counters::Throttle;
-use longhaul_sys::{limits, sockopt};
+use longhaul_sys::limits;
 use low_water::Marks;
 use pool::Pool;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use tokio::sync::{Semaphore, watch};
+use tracing::warn;
 
 /// What all tunnels of the process share.
 ///
@@ -53,18 +54,18 @@ pub struct Relay {
     /// True once every flow that is still open shall be cut with RST.
     cut: watch::Sender<bool>,
     next_flow: AtomicU64,
-    /// Whether the kernel offers BBR and has not refused it so far.
+    /// Whether WAN legs may have BBR.
     bbr: AtomicBool,
     refused_log: Throttle,
     accept_log: Throttle,
     limit_log: Throttle,
+    full_log: Throttle,
 }
 
 impl Relay {
     /// A relay that shares out `descriptors` among flows and pipes. Pass what RLIMIT_NOFILE leaves after everything else
     /// that the process opens.
     pub fn new(descriptors: usize) -> Arc<Relay> {
-        let bbr = sockopt::congestion_controls("available");
         let pipes = (descriptors / 8).min(pool::MOST_PIPES);
         let flows = ((descriptors - 2 * pipes) / 2).clamp(1, u32::MAX as usize);
         Arc::new(Relay {
@@ -75,11 +76,22 @@ impl Relay {
             permits_in_all: flows,
             cut: watch::Sender::new(false),
             next_flow: AtomicU64::new(1),
-            bbr: AtomicBool::new(bbr.is_some_and(|names| names.split(' ').any(|name| name == "bbr"))),
+            bbr: AtomicBool::new(false),
             refused_log: Throttle::default(),
             accept_log: Throttle::default(),
             limit_log: Throttle::default(),
+            full_log: Throttle::default(),
         })
+    }
+
+    /// Tries whether WAN legs may have BBR, and says what would help where they may not and some leg `wants` it.
+    pub fn look_for_bbr(&self, wants: bool) {
+        let tried = leg::try_bbr();
+        self.bbr.store(tried.is_ok(), Relaxed);
+        if let (Err(err), true) = (tried, wants) {
+            warn!(%err, "WAN legs keep the kernel's congestion control; for BBR: modprobe tcp_bbr, and where it is not \
+                allowed: sysctl -w net.ipv4.tcp_allowed_congestion_control='reno cubic bbr'");
+        }
     }
 
     /// How many flows there may be at once, for want of descriptors.

@@ -4,6 +4,7 @@
 //! Lock-free, because every wake-up of every flow comes by here.
 
 use crossbeam_queue::ArrayQueue;
+use longhaul_sys::limits::page_size;
 use longhaul_sys::splice::Pipe;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use tracing::warn;
@@ -61,20 +62,20 @@ impl Pool {
 
     /// Closes a pipe that may still hold bytes: it is never used again.
     pub(super) fn discard(&self, pipe: Pipe) {
-        self.pages.fetch_sub(pipe.capacity() / PAGE, Relaxed);
+        self.pages.fetch_sub(pipe.capacity() / page_size(), Relaxed);
         self.made.fetch_sub(1, Relaxed);
         drop(pipe);
     }
 
     /// Gives `pipe`, which is empty, room for bulk, unless it has it or the user's pages do not allow it.
     pub(super) fn grow(&self, pipe: &mut Pipe) {
-        let before = pipe.capacity() / PAGE;
-        let more = (BULK / PAGE).saturating_sub(before);
+        let before = pipe.capacity() / page_size();
+        let more = (BULK / page_size()).saturating_sub(before);
         // Half of the pages stay for new pipes: a small pipe for every flow beats a large one for a few.
         let room = self.most_pages.is_none_or(|most| self.pages.load(Relaxed) + more <= most / 2);
         // A failure leaves the pipe as it was, which is slower and not wrong.
         if more > 0 && room && pipe.grow(BULK).is_ok() {
-            self.pages.fetch_add(pipe.capacity() / PAGE - before, Relaxed);
+            self.pages.fetch_add(pipe.capacity() / page_size() - before, Relaxed);
         }
     }
 
@@ -85,8 +86,8 @@ impl Pool {
             return None;
         }
         match Pipe::new() {
-            Ok(pipe) if pipe.capacity() >= DEFAULT_SLOTS * PAGE => {
-                self.pages.fetch_add(pipe.capacity() / PAGE, Relaxed);
+            Ok(pipe) if pipe.capacity() >= DEFAULT_SLOTS * page_size() => {
+                self.pages.fetch_add(pipe.capacity() / page_size(), Relaxed);
                 return Some(pipe);
             }
             // Two slots: splice through them is slower than copying 64 KiB at a time.
@@ -109,9 +110,6 @@ impl Pool {
 
 /// Slots of a new pipe (pipe(7): 16 pages).
 const DEFAULT_SLOTS: usize = 16;
-/// The unit of F_SETPIPE_SZ. On a kernel with 64 KiB pages the counts are larger than the truth, so we stay on the safe
-/// side of the limit.
-const PAGE: usize = 4096;
 
 #[cfg(test)]
 mod tests {

@@ -14,8 +14,8 @@ pub(super) enum Vessel {
     Pipe(Pipe),
     /// Bytes `from..to` of a buffer of ours.
     Buffer { bytes: Box<[u8]>, from: usize, to: usize },
-    /// The byte at the urgent mark, which splice does not pass.
-    Urgent(u8),
+    /// The byte at the urgent mark, and the empty vessel that was to be filled.
+    Urgent { byte: u8, rest: Box<Vessel> },
 }
 
 impl Vessel {
@@ -34,40 +34,70 @@ impl Vessel {
 
     /// Gives an empty vessel back.
     pub(super) fn give(self, pool: &Pool) {
-        if let Vessel::Pipe(pipe) = self {
-            pool.give(pipe);
+        match self {
+            Vessel::Pipe(pipe) => pool.give(pipe),
+            Vessel::Urgent { rest, .. } => rest.give(pool),
+            Vessel::Buffer { .. } => {}
         }
     }
 
     /// Throws away a vessel with what it holds.
     pub(super) fn discard(self, pool: &Pool) {
-        if let Vessel::Pipe(pipe) = self {
-            pool.discard(pipe);
+        match self {
+            Vessel::Pipe(pipe) => pool.discard(pipe),
+            Vessel::Urgent { rest, .. } => rest.discard(pool),
+            Vessel::Buffer { .. } => {}
         }
     }
 
-    /// Fills this empty vessel from `source`: how many bytes, 0 at the end of the stream.
-    pub(super) fn fill(&mut self, source: &TcpStream, pool: &Pool) -> io::Result<usize> {
+    /// Fills this empty vessel from `source`: how many bytes, 0 at the end of the stream. At the urgent mark, which splice
+    /// does not pass, it becomes an urgent byte beside itself.
+    pub(super) fn fill(&mut self, source: &TcpStream) -> io::Result<usize> {
         match self {
             Vessel::Pipe(pipe) => match pipe.fill_from(source, BULK) {
                 Err(err) if err.kind() == io::ErrorKind::WouldBlock => {
                     let byte = splice::urgent_byte(source.as_fd())?.ok_or(err)?;
-                    let pipe = std::mem::replace(self, Vessel::Urgent(byte));
-                    pipe.give(pool);
+                    self.hold_urgent(byte);
                     Ok(1)
                 }
                 filled => filled,
             },
             Vessel::Buffer { bytes, from, to } => {
+                if let Some(byte) = splice::urgent_byte(source.as_fd())? {
+                    self.hold_urgent(byte);
+                    return Ok(1);
+                }
                 let got = splice::receive(source, bytes)?;
                 (*from, *to) = (0, got);
                 Ok(got)
             }
-            Vessel::Urgent(_) => {
-                *self = Vessel::take(pool, true);
-                self.fill(source, pool)
+            Vessel::Urgent { rest, .. } => {
+                let rest = std::mem::replace(&mut **rest, Vessel::nothing());
+                *self = rest;
+                self.fill(source)
             }
         }
+    }
+
+    fn hold_urgent(&mut self, byte: u8) {
+        let rest = Box::new(std::mem::replace(self, Vessel::nothing()));
+        *self = Vessel::Urgent { byte, rest };
+    }
+
+    /// A buffer without room, to stand in for a moment.
+    fn nothing() -> Vessel {
+        Vessel::Buffer { bytes: Box::default(), from: 0, to: 0 }
+    }
+
+    /// Takes the `held` bytes of a pipe into a buffer, for a sink that refuses splice.
+    pub(super) fn unsplice(&mut self, held: usize, pool: &Pool) -> io::Result<()> {
+        if let Vessel::Pipe(pipe) = self {
+            let bytes = pipe.read(held)?;
+            let to = bytes.len();
+            let pipe = std::mem::replace(self, Vessel::Buffer { bytes, from: 0, to });
+            pipe.give(pool);
+        }
+        Ok(())
     }
 
     /// Empties this vessel, which holds `held` bytes, into `sink` as far as that takes them.
@@ -79,7 +109,7 @@ impl Vessel {
                 *from += sent;
                 Ok(sent)
             }
-            Vessel::Urgent(byte) => splice::send(sink, &[*byte], true),
+            Vessel::Urgent { byte, .. } => splice::send(sink, &[*byte], true),
         }
     }
 

@@ -35,11 +35,13 @@ pub(crate) struct Cell {
 pub(crate) static CELLS: &[Cell] =
     &[FIN_COMES_LAST, FIN_OF_BOTH, RESET, RESET_AFTER_FIN, KILLED, KILLED_WHEN_FULL, SLOW_READER, RESET_WHEN_FULL];
 
-/// Runs `cell` on loopback, for both directions and for one relay and two.
+/// Runs `cell` on loopback, for both directions, for one relay and two, and for one that copies.
 fn on_loopback(cell: &Cell) {
-    for (relays, up) in [(1, true), (1, false), (2, true), (2, false)] {
-        eprintln!("{}: {relays} relays, {}", cell.name, if up { "client to server" } else { "server to client" });
-        cell.run_on(&mut Path::new(relays, cell.flags), up);
+    for (relays, more) in [(1, &[][..]), (2, &[]), (1, &["--no-splice"])] {
+        for up in [true, false] {
+            eprintln!("{}: {relays} relays {more:?}, up: {up}", cell.name);
+            cell.run_on(&mut Path::new(relays, &[cell.flags, more].concat()), up);
+        }
     }
 }
 

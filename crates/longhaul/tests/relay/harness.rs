@@ -73,12 +73,6 @@ impl Relay {
         self.wait_line(&messages.join(" or "), |said| messages.contains(&said))
     }
 
-    /// The message of the next log line that begins with `start`.
-    pub(crate) fn wait_log_with(&self, start: &str) -> String {
-        let line = self.wait_line(start, |said| said.starts_with(start));
-        line["message"].as_str().unwrap_or_default().into()
-    }
-
     fn wait_line(&self, wanted: &str, is_it: impl Fn(&str) -> bool) -> Value {
         let log = self.log.lock().expect("no reader of the log has panicked");
         loop {
