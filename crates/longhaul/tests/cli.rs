@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-const COMMANDS: [&str; 6] = ["relay", "run", "check", "options", "completions", "man"];
+const COMMANDS: [&str; 7] = ["relay", "run", "check", "lab", "options", "completions", "man"];
 
 fn longhaul() -> Command {
     Command::new(env!("CARGO_BIN_EXE_longhaul"))
@@ -34,12 +34,13 @@ fn every_text_is_as_checked_in() {
 
 #[test]
 fn short_help_is_one_line_a_flag_under_80_columns() {
-    for command in COMMANDS {
-        let help = stdout(&[command, "-h"]);
+    for command in COMMANDS.into_iter().chain(["lab demo"]) {
+        let help = stdout(&command.split(' ').chain(["-h"]).collect::<Vec<_>>());
         for line in help.lines() {
             assert!(line.len() < 80, "{command} -h: {line}");
-            // A line that neither starts a flag nor stands at the margin goes on with the flag above it.
-            let goes_on = line.starts_with(' ') && !line.trim_start().starts_with(['-', '[', '<']);
+            // A line that neither starts a flag nor stands at the margin goes on with the flag above it. A command of
+            // `lab` is indented by two.
+            let goes_on = line.starts_with("   ") && !line.trim_start().starts_with(['-', '[', '<']);
             assert!(!goes_on, "{command} -h: {line}");
         }
     }

@@ -141,6 +141,8 @@ const MARKDOWN_HEAD: &str = "\
 Written by `longhaul options --markdown`; a test holds this file to it.
 
 Each leg of a flow has its own: `accept = { .. }` and `dial = { .. }` in a `[[tunnel]]`, or `--set accept.KEY=VALUE` and
-`--set dial.KEY=VALUE`. longhaul sets an option, reads it back, and warns when the kernel has another value.
+`--set dial.KEY=VALUE`. When a tunnel starts or is reloaded, longhaul tries its options on a socket, reads them back, and
+warns when the kernel has another value; an option that the kernel refuses stops the start or the reload. Each connection is
+then told the same values, without reading them back.
 
 ";

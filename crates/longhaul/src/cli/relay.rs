@@ -35,7 +35,7 @@ pub(super) struct Flags {
     set: Vec<String>,
     /// The tunnel's name in logs
     ///
-    /// Also in metrics. Letters, digits, dots, dashes and underscores.
+    /// Letters, digits, dots, dashes and underscores.
     #[arg(long, value_name = "NAME", default_value = "relay", value_parser = value::name)]
     name: String,
     /// How many flows at once [default: no limit]
@@ -45,8 +45,8 @@ pub(super) struct Flags {
     max_flows: Option<usize>,
     /// How long a dial may take
     ///
-    /// For each address: a name may have several. 100ms to 10min. The kernel sends SYNs at 0, 1, 3 and 7 seconds: the
-    /// default outlives three lost ones.
+    /// For each address: a name may have several. Resolving the name has the same time for itself. 100ms to 10min. The
+    /// kernel sends SYNs at 0, 1, 3 and 7 seconds: the default outlives three lost ones.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::connect_timeout)]
     connect_timeout: Duration,
     /// Address to dial from [default: the kernel's]
