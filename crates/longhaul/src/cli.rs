@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 what was asked for failed, 2 wrong usage or configuration.
 
 mod check;
+mod log_queue;
 mod logs;
 mod machine;
 mod options;
@@ -86,9 +87,17 @@ pub(crate) fn main() -> ExitCode {
 
 /// Carries the tunnels of what was read until it is told to end. `file` is what SIGHUP reads again.
 fn serve(loaded: Loaded, file: Option<PathBuf>, logs: logs::Flags) -> ExitCode {
-    logs.start();
+    let log = match logs.start() {
+        Ok(log) => log,
+        Err(err) => {
+            complain(&[format!("error: cannot start a thread for the log: {err}")]);
+            return ExitCode::FAILURE;
+        }
+    };
     loaded.warnings.iter().for_each(|line| warn!("{line}"));
-    match daemon::run(loaded.config, file) {
+    let ended = daemon::run(loaded.config, file);
+    log.flush();
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(err) => {
             complain(&[format!("error: {err}")]);

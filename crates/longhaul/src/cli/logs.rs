@@ -1,8 +1,13 @@
 //! Where the log goes and how it looks: the flags of every command that runs.
 
+use super::log_queue::Queue;
 use clap::{Args, ValueEnum};
 use std::io::{self, IsTerminal};
+use std::time::Duration;
+use tracing::{Dispatch, dispatcher, warn};
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// How a log line looks.
 #[derive(Clone, Copy, ValueEnum)]
@@ -34,15 +39,41 @@ pub(super) struct Flags {
 
 impl Flags {
     /// Sends the log to stderr from here on.
-    pub(super) fn start(self) {
+    ///
+    /// # Errors
+    /// There is no thread to write it.
+    pub(super) fn start(self) -> io::Result<Log> {
+        // Lost lines are worth a line at every level: an error may have been among them.
+        let direct = Flags { log_level: self.log_level.max(LevelFilter::WARN), ..self }.dispatch(io::stderr);
+        let queue = Queue::start(io::stderr(), move |lines| {
+            dispatcher::with_default(&direct, || warn!(lines, "log lines were lost: stderr was full or not writable"));
+        })?;
+        let log = Log(queue.clone());
+        // A log is started once; a second start keeps the first.
+        let _ = self.dispatch(move || queue.clone()).try_init();
+        Ok(log)
+    }
+
+    fn dispatch(self, writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static) -> Dispatch {
         // Colours are for people: a journal or a file would keep their escape sequences.
         let colours = io::stderr().is_terminal();
-        let log = tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(colours).with_max_level(self.log_level);
-        // A log is started once; a second start keeps the first.
-        let _ = match self.log_format {
-            Format::Text => log.with_target(false).try_init(),
-            Format::Json => log.json().try_init(),
-        };
+        let log = tracing_subscriber::fmt().with_writer(writer).with_ansi(colours).with_max_level(self.log_level);
+        // It would say them with eprintln!, which panics where stderr is what fails.
+        let log = log.log_internal_errors(false);
+        match self.log_format {
+            Format::Text => log.with_target(false).finish().into(),
+            Format::Json => log.json().finish().into(),
+        }
+    }
+}
+
+/// The log of this process.
+pub(super) struct Log(Queue);
+
+impl Log {
+    /// Waits until the last lines are written, for a second at most: a stderr that nobody reads must not keep the process.
+    pub(super) fn flush(&self) {
+        self.0.flush(FLUSH_WITHIN);
     }
 }
 
@@ -52,3 +83,5 @@ fn level(text: &str) -> Result<LevelFilter, String> {
         _ => Err("write error, warn, info, debug or trace".into()),
     }
 }
+
+const FLUSH_WITHIN: Duration = Duration::from_secs(1);

@@ -1,0 +1,133 @@
+//! A stderr that fails or blocks: the log is lost, and nothing else is.
+
+use crate::harness::*;
+use rustix::pipe::{fcntl_getpipe_size, pipe};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+/// A relay whose log cannot be waited for, and the server behind it.
+struct Mute {
+    process: Child,
+    port: Port,
+    server: TcpListener,
+}
+
+impl Mute {
+    fn start(stderr: OwnedFd, flags: &[&str]) -> Mute {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        // accept(2) obeys it (socket(7) SO_RCVTIMEO): a connection that is lost is a failure, not a test without end.
+        socket2::SockRef::from(&server).set_read_timeout(Some(LONG)).unwrap();
+        let port = Port::reserve("127.0.0.1");
+        let (listen, to) = (port.address().to_string(), server.local_addr().unwrap().to_string());
+        let mut command = longhaul();
+        command.args(["relay", "--listen", &listen, "--to", &to]).args(flags).stderr(stderr);
+        Mute { process: command.spawn().expect("longhaul starts"), port, server }
+    }
+
+    /// A connection to the relay, as soon as it listens.
+    fn dial(&mut self) -> TcpStream {
+        let start = Instant::now();
+        loop {
+            match TcpStream::connect(self.port.address()) {
+                Ok(socket) => return patient(socket),
+                Err(err) => assert!(start.elapsed() < LONG, "nobody listens: {err}"),
+            }
+            assert_eq!(self.process.try_wait().unwrap(), None, "the relay has ended");
+            std::thread::sleep(Duration::from_millis(1)); // its log is what would say when
+        }
+    }
+
+    /// Carries `bytes` up and back down, to the end of both directions.
+    fn carry(&mut self, bytes: &[u8]) {
+        let client = self.dial();
+        let server = patient(self.server.accept().expect("the relay dials").0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                (&client).write_all(bytes).unwrap();
+                client.shutdown(Shutdown::Write).unwrap();
+            });
+            let (got, ending) = read_to_end(&server);
+            assert_same(&got, bytes);
+            assert_eq!(ending, Ending::Fin);
+        });
+        (&server).write_all(b"done").unwrap();
+        drop(server);
+        assert_eq!(read_to_end(&client), (b"done".to_vec(), Ending::Fin));
+    }
+
+    /// Sends SIGTERM: the exit code, and how long the end took.
+    fn terminate(&mut self) -> (Option<i32>, Duration) {
+        let start = Instant::now();
+        assert!(Command::new("kill").arg(self.process.id().to_string()).status().expect("kill runs").success());
+        while start.elapsed() < LONG {
+            if let Some(status) = self.process.try_wait().unwrap() {
+                return (status.code(), start.elapsed());
+            }
+            std::thread::sleep(Duration::from_millis(5)); // waitpid(2) knows no time limit
+        }
+        panic!("it does not end");
+    }
+}
+
+impl Drop for Mute {
+    fn drop(&mut self) {
+        // Both fail only when it has ended.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn a_full_disk_below_the_log_ends_no_flow() {
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut relay = Mute::start(full.into(), &[]);
+    relay.carry(&pattern(30, 3_000_000));
+    relay.carry(&pattern(31, 3_000_000));
+    assert_eq!(relay.terminate().0, Some(0));
+}
+
+#[test]
+fn a_log_whose_reader_is_gone_ends_no_listener() {
+    let (reader, writer) = pipe().unwrap();
+    drop(reader);
+    let mut relay = Mute::start(writer, &["--allow", "192.0.2.0/24"]);
+    for _ in 0..20 {
+        assert_eq!(read_to_end(&relay.dial()), (Vec::new(), Ending::Reset));
+    }
+    assert_eq!(relay.terminate().0, Some(0));
+}
+
+#[test]
+fn a_log_that_nobody_reads_holds_up_nothing() {
+    let (reader, writer) = pipe().unwrap();
+    let mut writer = File::from(writer);
+    let room = fcntl_getpipe_size(&writer).unwrap();
+    writer.write_all(&vec![b'\n'; room]).unwrap(); // all that it holds: the first log line already finds it full
+    let mut relay = Mute::start(writer.into(), &[]);
+    for flow in 0..300 {
+        relay.carry(&pattern(flow, 10));
+    }
+    // Once somebody reads, all that waited is there, to the last line before the exit.
+    let log = std::thread::spawn(|| std::io::read_to_string(File::from(reader)).unwrap());
+    assert_eq!(relay.terminate().0, Some(0));
+    let log = log.join().unwrap();
+    assert_eq!(log.matches("\"flow ended\"").count(), 300);
+    assert!(log.lines().last().unwrap().contains("\"counters"), "{:?}", log.lines().last());
+}
+
+#[test]
+fn a_log_that_nobody_reads_does_not_keep_the_process() {
+    let (_reader, writer) = pipe().unwrap();
+    let mut writer = File::from(writer);
+    let room = fcntl_getpipe_size(&writer).unwrap();
+    writer.write_all(&vec![b'\n'; room]).unwrap();
+    let mut relay = Mute::start(writer.into(), &[]);
+    relay.carry(b"a few bytes");
+    let (code, took) = relay.terminate();
+    assert_eq!(code, Some(0));
+    assert!(took < Duration::from_secs(20), "{took:?}");
+}
