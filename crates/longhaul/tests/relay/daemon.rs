@@ -72,8 +72,9 @@ fn reload_changes_what_is_new_and_leaves_live_flows_alone() {
     let before = tunnel("kept", kept.address(), &old, "") + &tunnel("removed", removed.address(), &old, "");
     let daemon = Daemon::start(&before);
     daemon.relay.wait_log("listening");
-    let (one, two) = (dial(&kept), dial(&removed));
-    let (one_far, two_far) = (accept(&old), accept(&old));
+    // One after the other: the daemon dials for both tunnels at once.
+    let (one, one_far) = (dial(&kept), accept(&old));
+    let (two, two_far) = (dial(&removed), accept(&old));
     let bytes = pattern(20, 20_000_000);
     std::thread::scope(|scope| {
         scope.spawn(|| {
