@@ -204,9 +204,9 @@ fn who_is_not_allowed_is_reset_and_nothing_is_dialled() {
 #[test]
 fn flows_above_max_flows_wait_for_their_turn() {
     let path = Path::new(1, &["--max-flows", "2"]);
-    let (one, two, mut three) = (path.dial(), path.dial(), path.dial());
+    let ((one, first), (two, _second)) = (path.connect(), path.connect());
+    let mut three = path.dial();
     three.write_all(b"patience").unwrap();
-    let (first, _second) = (path.server().accept().unwrap().0, path.server().accept().unwrap().0);
     path.server().set_nonblocking(true).unwrap();
     assert!(path.server().accept().is_err(), "a third flow was started");
     path.server().set_nonblocking(false).unwrap();
