@@ -96,14 +96,6 @@ impl Listener {
         Ok(Listener { socket, gate: Arc::default(), replaced: Arc::default(), adopted: false })
     }
 
-    /// Where it listens; the port that the kernel chose when 0 was asked for.
-    ///
-    /// # Errors
-    /// getsockname(2) failed.
-    pub fn address(&self) -> io::Result<SocketAddr> {
-        self.socket.get_ref().local_addr()?.as_socket().ok_or_else(|| io::ErrorKind::Unsupported.into())
-    }
-
     /// A listener in the place of `old`, which are those whose addresses it would be refused beside. Both listen until the
     /// old ones have stopped serving, so no connection is refused in between. On IPv4 the kernel gives new handshakes to
     /// the new one at once; on IPv6 to the old one to its end, and a handshake that is under way just then is reset. A

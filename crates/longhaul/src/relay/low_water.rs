@@ -1,6 +1,6 @@
 //! How many bytes a bulk flow waits for before it wakes up: SO_RCVLOWAT, set from the rate that was measured.
 //!
-//! Waking for every arrival cost a third of the relay's processor time at 40 Gbit/s (docs/design/data-path.md). So a
+//! Going to sleep and waking up took a fifth of the relay's time at 40 Gbit/s (docs/design/data-path.md). So a
 //! source that brings 2 Gbit/s and more wakes us for half a millisecond's worth of bytes. Three things keep that from
 //! hurting: a flow below that rate never has it; FIN, RST and a full receive buffer wake at once (tcp(7)); and a guard
 //! takes the mark away when nothing came for a millisecond, so the last bytes of a burst wait 2 ms at the most.
