@@ -1,30 +1,28 @@
 //! What a daemon is told to do: the model, and [`load`], which reads it from a file.
 //!
-//! In the order in which a file is read: `read.rs` walks its tables, `keys.rs` is the table of keys, [`value`] reads one
+//! In the order in which a file is read: `read.rs` walks its tables, `keys.rs` says which keys they have, [`value`] reads one
 //! value as a person writes it, `lint.rs` looks at a tunnel as a whole, and [`Problem`] is what there is to say about it
 //! all. Nothing here looks at the machine: the same file gives the same answer everywhere.
 
 mod keys;
 mod lint;
-mod problem;
 mod read;
 mod summary;
 pub mod value;
 
+use crate::document;
 use crate::options::LegOptions;
 use ipnet::IpNet;
 use longhaul_core::next_hop::{POLICIES, Policy};
 use longhaul_sys::sockopt::{Leg, Value};
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
+pub use crate::document::{Problem, Severity};
 pub(crate) use lint::covers_same;
 pub use lint::{Remark, remarks};
-pub use problem::{Problem, Severity};
 pub use read::read;
 pub use summary::summary;
 
@@ -148,7 +146,7 @@ pub struct Refused {
 /// It cannot be read, or something in it is wrong: then every error of the file, not only the first.
 pub fn load(path: &Path) -> Result<Loaded, Refused> {
     let name = path.display().to_string();
-    let text = text(path).map_err(|why| Refused { lines: vec![format!("{name}: error: {why}")] })?;
+    let text = document::text(path, HINT).map_err(|why| Refused { lines: vec![format!("{name}: error: {why}")] })?;
     judge(&name, &text)
 }
 
@@ -165,24 +163,6 @@ pub fn judge(name: &str, text: &str) -> Result<Loaded, Refused> {
     }
 }
 
-fn text(path: &Path) -> Result<String, String> {
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(SIZE_MAX + 1).read_to_end(&mut bytes));
-    read.map_err(|err| match err.kind() {
-        io::ErrorKind::NotFound => format!("{err}; write the file, or name another with -c FILE"),
-        io::ErrorKind::PermissionDenied => format!("{err}; read it as root, or make it readable with chmod"),
-        _ => err.to_string(),
-    })?;
-    if bytes.len() as u64 > SIZE_MAX {
-        return Err("it is larger than 1MiB; is this the configuration file?".into());
-    }
-    String::from_utf8(bytes).map_err(|err| {
-        let good = err.utf8_error().valid_up_to();
-        let line = err.as_bytes()[..good].iter().filter(|byte| **byte == b'\n').count() + 1;
-        format!("line {line} is not UTF-8; save the file as UTF-8")
-    })
-}
-
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.lines.join("\n"))
@@ -191,5 +171,4 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// Some 10,000 tunnels. What is larger is another file, or a device that never ends.
-const SIZE_MAX: u64 = 1 << 20;
+const HINT: &str = "write the file, or name another with -c FILE";

@@ -7,6 +7,7 @@
 
 pub mod config;
 pub mod daemon;
+mod document;
 pub mod lab;
 pub mod options;
 pub mod relay;

@@ -80,7 +80,7 @@ fn a_file_that_cannot_be_read_says_why() {
     fs::write(&file, b"# \xe4\xf6\nx").expect("a file");
     assert!(said(&file).ends_with("error: line 1 is not UTF-8; save the file as UTF-8"));
     assert!(said(dir.path()).contains("Is a directory"));
-    assert!(said(Path::new("/dev/zero")).ends_with("error: it is larger than 1MiB; is this the configuration file?"));
+    assert!(said(Path::new("/dev/zero")).ends_with("error: it is larger than 1MiB; is this the right file?"));
 }
 
 proptest! {

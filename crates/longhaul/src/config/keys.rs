@@ -2,34 +2,10 @@
 //! docs/configuration.md, which a test asks for).
 
 use super::{Config, Tunnel, value};
+use crate::document::{Fault, Key, Written, fault, key, kind, one, scalar, several};
 use crate::options::LegOptions;
 use longhaul_sys::sockopt::Leg;
-use std::ops::Range;
-use toml::Spanned;
 use toml::de::DeValue;
-
-/// A value of the file, with its place.
-pub(super) type Written<'t> = Spanned<DeValue<'t>>;
-
-/// What is wrong with one value: its key, its place, what to write instead.
-pub(super) struct Fault {
-    /// The part of the key below the row's own, such as `.mss`; empty when it is the row's own.
-    pub(super) below: String,
-    /// Where the value stands.
-    pub(super) span: Range<usize>,
-    /// What is wrong and what to write.
-    pub(super) text: String,
-}
-
-/// One key that may stand in a `T`.
-pub(super) struct Key<T: 'static> {
-    /// Its name.
-    pub(super) name: &'static str,
-    /// What to write when it is missing, for keys that must be there.
-    pub(super) required: Option<&'static str>,
-    /// Reads its value into the model.
-    pub(super) read: fn(&mut T, &Written<'_>) -> Result<(), Vec<Fault>>,
-}
 
 /// What an `[admin]` table says. This version reads and checks it, and does not serve it yet.
 #[derive(Default)]
@@ -97,32 +73,6 @@ pub(super) const ADMIN: &[Key<Admin>] = &[
     key("listen", |_, given| one(given, value::listen).map(drop)),
 ];
 
-const fn key<T>(name: &'static str, read: fn(&mut T, &Written<'_>) -> Result<(), Vec<Fault>>) -> Key<T> {
-    Key { name, required: None, read }
-}
-
-/// A single value, read by `parse` whatever its TOML type: `listen = 6000` and `listen = "6000"` mean the same.
-fn one<T>(given: &Written<'_>, parse: impl Fn(&str) -> Result<T, String>) -> Result<T, Vec<Fault>> {
-    match scalar(given.get_ref()) {
-        Some(text) => parse(&text).map_err(|text| fault(given, text)),
-        None => Err(fault(given, format!("it is {}; write one value", kind(given.get_ref())))),
-    }
-}
-
-/// One value, or a list of them.
-fn several<T>(given: &Written<'_>, parse: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, Vec<Fault>> {
-    let DeValue::Array(list) = given.get_ref() else { return one(given, parse).map(|value| vec![value]) };
-    let mut values = Vec::new();
-    let mut faults = Vec::new();
-    for element in list {
-        match one(element, &parse) {
-            Ok(value) => values.push(value),
-            Err(wrong) => faults.extend(wrong),
-        }
-    }
-    if faults.is_empty() { Ok(values) } else { Err(faults) }
-}
-
 /// The options of one leg: `{ congestion = "bbr", mss = 1254 }`.
 fn leg(options: &mut LegOptions, leg: Leg, given: &Written<'_>) -> Result<(), Vec<Fault>> {
     let DeValue::Table(table) = given.get_ref() else {
@@ -139,31 +89,6 @@ fn leg(options: &mut LegOptions, leg: Leg, given: &Written<'_>) -> Result<(), Ve
         faults.extend(set.err().map(|text| Fault { below: format!(".{name}"), span: value.span(), text }));
     }
     if faults.is_empty() { Ok(()) } else { Err(faults) }
-}
-
-/// The text of a value that is neither list nor table.
-fn scalar(value: &DeValue<'_>) -> Option<String> {
-    match value {
-        DeValue::String(text) => Some(text.to_string()),
-        DeValue::Integer(number) => Some(number.to_string()),
-        DeValue::Float(number) => Some(number.to_string()),
-        DeValue::Boolean(on) => Some(on.to_string()),
-        DeValue::Datetime(time) => Some(time.to_string()),
-        DeValue::Array(_) | DeValue::Table(_) => None,
-    }
-}
-
-/// What TOML calls it, with its article.
-pub(super) fn kind(value: &DeValue<'_>) -> &'static str {
-    match value {
-        DeValue::Array(_) => "a list",
-        DeValue::Table(_) => "a table",
-        _ => "a single value",
-    }
-}
-
-fn fault(given: &Written<'_>, text: impl Into<String>) -> Vec<Fault> {
-    vec![Fault { below: String::new(), span: given.span(), text: text.into() }]
 }
 
 /// unix(7): sun_path has room for 108 bytes, and the last one is NUL.

@@ -1,10 +1,8 @@
-//! Walks a config file by hand, table by table, so that every message names line, column, key and value, and so that one
-//! reading reports every error of the file.
+//! Walks a config file, table by table, and looks at what its tunnels say together.
 
-use super::keys::{self, Admin, Fault, Key, TOP, TUNNEL, Written};
-use super::problem::{Findings, Problem, Severity};
+use super::keys::{self, Admin, TOP, TUNNEL};
 use super::{Config, Tunnel, lint};
-use crate::suggest;
+use crate::document::{self, Findings, Places, Problem, Severity, Shape, Written, fields, kind};
 use std::net::{Ipv6Addr, SocketAddr};
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
@@ -12,30 +10,7 @@ use toml::de::{DeTable, DeValue};
 /// Reads a config file's text: the configuration, or nothing when there is an error, and everything there is to say about
 /// it in the order of the file. It never panics, whatever the text.
 pub fn read(text: &str) -> (Option<Config>, Vec<Problem>) {
-    let mut findings = Findings::new(text);
-    let (root, syntax) = DeTable::parse_recoverable(text);
-    for err in &syntax {
-        let text = match err.message() {
-            "duplicate key" => {
-                let key = err.span().map(|span| findings.written(&span)).unwrap_or_default();
-                format!("{key}: this key stands here a second time; write it once")
-            }
-            why => format!("this is not TOML ({why}); write KEY = VALUE, and a VALUE of text in double quotes"),
-        };
-        findings.add(Severity::Error, err.span(), text);
-    }
-    // What a parser makes of a broken file is guesswork: errors found in that would be its, not the writer's.
-    let config = if syntax.is_empty() { Some(whole(&mut findings, root.get_ref())) } else { None };
-    (config.filter(|_| findings.errors() == 0), findings.in_order())
-}
-
-/// Where the values of a table stand, by key; those of inner tables as `dial.mss`. Only what was read well.
-struct Places(Vec<(String, Range<usize>)>);
-
-impl Places {
-    fn find(&self, key: &str) -> Option<Range<usize>> {
-        self.0.iter().find(|(known, _)| known == key).map(|(_, span)| span.clone())
-    }
+    document::read(text, whole)
 }
 
 fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>) -> Config {
@@ -65,13 +40,13 @@ fn admin(findings: &mut Findings<'_>, given: &Written<'_>) {
                 "[admin]: this version reads it and does not serve it yet: there is no socket and no HTTP listener";
             findings.add(Severity::Warning, Some(given.span()), text.into());
         }
-        other => findings.error(given.span(), format!("admin is {}; write [admin]", keys::kind(other))),
+        other => findings.error(given.span(), format!("admin is {}; write [admin]", kind(other))),
     }
 }
 
 fn tunnels(findings: &mut Findings<'_>, given: &Written<'_>, config: &mut Config) {
     let DeValue::Array(list) = given.get_ref() else {
-        let text = format!("tunnel is {}; write [[tunnel]], with two brackets", keys::kind(given.get_ref()));
+        let text = format!("tunnel is {}; write [[tunnel]], with two brackets", kind(given.get_ref()));
         return findings.error(given.span(), text);
     };
     if list.is_empty() {
@@ -85,7 +60,7 @@ fn tunnels(findings: &mut Findings<'_>, given: &Written<'_>, config: &mut Config
                 config.tunnels.push(tunnel);
                 places.push(found);
             }
-            other => findings.error(given.span(), format!("a tunnel is {}; write [[tunnel]]", keys::kind(other))),
+            other => findings.error(given.span(), format!("a tunnel is {}; write [[tunnel]]", kind(other))),
         }
     }
     clashes(findings, &config.tunnels, &places);
@@ -96,11 +71,7 @@ fn tunnel(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>) 
     let mut tunnel = Tunnel::new("", SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)), Vec::new());
     let errors = findings.errors();
     let places = fields(findings, &Shape { prefix: "", keys: TUNNEL, tables: &[] }, table, &mut tunnel);
-    for key in TUNNEL {
-        if let (Some(example), false) = (key.required, table.contains_key(key.name)) {
-            findings.error(span.clone(), format!("this [[tunnel]] has no {}; write {example}", key.name));
-        }
-    }
+    document::required(findings, TUNNEL, ("[[tunnel]]", table, span.clone()));
     // Of a tunnel that was read in part, remarks would be about what nobody wrote.
     let whole = findings.errors() == errors;
     for remark in lint::remarks(&tunnel).into_iter().filter(|_| whole) {
@@ -110,58 +81,6 @@ fn tunnel(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>) 
         findings.add(remark.severity, Some(place.unwrap_or(span.clone())), text);
     }
     (tunnel, places)
-}
-
-/// What may stand in a table.
-struct Shape<T: 'static> {
-    /// What stands before its keys in messages.
-    prefix: &'static str,
-    keys: &'static [Key<T>],
-    /// Names of inner tables that somebody else reads, and how one writes them.
-    tables: &'static [(&'static str, &'static str)],
-}
-
-/// Reads every key of `table` into `model`.
-fn fields<T>(findings: &mut Findings<'_>, shape: &Shape<T>, table: &DeTable<'_>, model: &mut T) -> Places {
-    let mut places = Places(Vec::new());
-    for (name, given) in table {
-        let (span, name) = (name.span(), name.get_ref().as_ref());
-        if shape.tables.iter().any(|(table, _)| *table == name) {
-            continue;
-        }
-        let Some(key) = shape.keys.iter().find(|key| key.name == name) else {
-            findings.error(span, unknown(shape, name));
-            continue;
-        };
-        match (key.read)(model, given) {
-            Ok(()) => note(&mut places, name, given),
-            Err(faults) => {
-                for Fault { below, span, text } in faults {
-                    let text = format!("{}{name}{below} = {}: {text}", shape.prefix, findings.written(&span));
-                    findings.error(span, text);
-                }
-            }
-        }
-    }
-    places
-}
-
-fn note(places: &mut Places, name: &str, given: &Written<'_>) {
-    places.0.push((name.into(), given.span()));
-    if let DeValue::Table(inner) = given.get_ref() {
-        places.0.extend(inner.iter().map(|(key, value)| (format!("{name}.{}", key.get_ref()), value.span())));
-    }
-}
-
-fn unknown<T>(shape: &Shape<T>, name: &str) -> String {
-    let written = |key| shape.tables.iter().find(|(table, _)| *table == key).map_or(key, |(_, written)| *written);
-    let known = || shape.keys.iter().map(|key| key.name).chain(shape.tables.iter().map(|(table, _)| *table));
-    let shown: String = name.chars().take(40).collect();
-    let known = match suggest::nearest(name, known()) {
-        Some(near) => format!("did you mean {}?", written(near)),
-        None => format!("the keys here are {}", known().map(written).collect::<Vec<_>>().join(", ")),
-    };
-    format!("{}{shown}: there is no such key; {known}", shape.prefix)
 }
 
 /// Names must be unique, and so must what is listened on.

@@ -170,6 +170,11 @@ impl Program {
         self.child.try_wait().ok().flatten()
     }
 
+    /// The program and its arguments, as one would type them.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Its process number as seen from here.
     pub fn id(&self) -> u32 {
         self.child.id()

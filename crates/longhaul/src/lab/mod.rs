@@ -5,29 +5,47 @@
 //! ```
 //!
 //! Four network namespaces, and between the two in the middle the emulated WAN of [`longhaul_core::link`], live. In the
-//! order in which a packet meets them: `wan` builds the whole from a `spec`, `keeper` makes what must vanish with
-//! us and starts programs in it, `live` runs the link with the buffers of `pool`; `raw` and `scp` are traffic,
-//! `carrier` is what takes it across, `demo` compares them and prints the table.
+//! order in which a packet meets them: `wan` builds the whole from a `spec` with the `cables`, `keeper` makes what must
+//! vanish with us and starts programs in it, `live` runs the link with the buffers of `pool`.
+//!
+//! A `scenario` says what to build and to send; `engine` runs it: a `carrier` takes the `traffic` across, `sampler` looks
+//! on with `sockets`, `law` computes, `verdict` judges, `reason` explains, and `result` is what comes out, which `report`
+//! prints. `library` holds the scenarios that are built in.
 
+mod cables;
 mod carrier;
 mod demo;
+mod engine;
+mod host;
 mod keeper;
+mod law;
+mod library;
+mod list;
 mod live;
 mod pool;
 mod problem;
-mod raw;
+mod progress;
+mod reason;
 mod report;
-mod scp;
+mod result;
+mod run;
+mod sampler;
+mod scenario;
 mod sockets;
 mod spec;
+mod traffic;
+mod user;
+mod verdict;
 mod wan;
 
 pub use demo::Demo;
 pub use keeper::Program;
+pub use list::List;
 pub use live::Traffic;
 pub use problem::Problem;
-pub use raw::{Outcome, transfer};
-pub use spec::{Host, LinkSpec, Profile};
+pub use run::Run;
+pub use spec::{Direction, Host, LinkSpec, Profile};
+pub use traffic::{Outcome, transfer};
 pub use wan::Wan;
 
 use clap::{Args, Subcommand};
@@ -42,13 +60,18 @@ pub struct Lab {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    List(List),
+    Run(Box<Run>),
     Demo(Demo),
 }
 
 impl Lab {
-    /// Runs the command: 0 when it did what was asked for, 1 when it could not, 2 for wrong values.
+    /// Runs the command: 0 when it did what was asked for, 1 when it could not or an expectation was missed, 2 for wrong
+    /// values.
     pub fn run(self) -> ExitCode {
         match self.command {
+            Command::List(list) => list.run(),
+            Command::Run(run) => run.run(),
             Command::Demo(demo) => demo.run(),
         }
     }

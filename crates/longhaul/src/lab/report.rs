@@ -1,245 +1,143 @@
-//! The demo's table, and the reason for each number, computed from what was measured.
+//! Tables for people: the demo's, and that of a scenario.
 
-use super::demo::{Kind, OPENSSH_WINDOW};
-use super::live::Traffic;
-use super::problem::Problem;
-use super::sockets::Sender;
-use super::spec::{LinkSpec, Profile};
-use longhaul_core::units::Bytes;
+use super::result::{Report, RunReport, Verdict};
+use super::scenario::Setup;
+use super::spec::Profile;
 use std::fmt;
-use std::time::Duration;
 
-/// One transfer whose every byte arrived.
-#[derive(Clone, Debug)]
-pub(super) struct Cell {
-    pub(super) carrier: &'static str,
-    pub(super) what: &'static str,
-    pub(super) kind: Kind,
-    pub(super) bytes: Bytes,
-    /// How long the bytes took; for scp without logging in.
-    pub(super) took: Duration,
-    /// TCP_INFO of host A, and of the near relay on the WAN.
-    pub(super) senders: [Sender; 2],
+/// The demo's table: carriers below each other, scp and raw TCP beside each other, and the reason for each number.
+pub(super) struct Table<'a> {
+    pub(super) report: &'a Report,
+    pub(super) setup: &'a Setup,
 }
 
-/// Everything that was measured.
-#[derive(Debug)]
-pub(super) struct Report {
-    link: LinkSpec,
-    window: Bytes,
-    cells: Vec<Cell>,
-    /// What could not be measured, and why.
-    left_out: Vec<String>,
-    /// Whether something failed that was there to be measured.
-    failed: bool,
-    /// What the link did.
-    pub(super) traffic: Option<[Traffic; 2]>,
-}
-
-impl Report {
-    pub(super) fn new(link: LinkSpec, window: Bytes) -> Report {
-        Report { link, window, cells: Vec::new(), left_out: Vec::new(), failed: false, traffic: None }
-    }
-
-    pub(super) fn add(&mut self, cell: Cell) {
-        self.cells.push(cell);
-    }
-
-    /// Notes that `what` is missing from the table.
-    pub(super) fn left_out(&mut self, what: &str, problem: &Problem) {
-        self.failed |= !matches!(problem, Problem::Missing { .. });
-        self.left_out.push(format!("left out: {what}: {problem}"));
-    }
-
-    /// Whether everything that is installed was measured.
-    pub(super) fn is_complete(&self) -> bool {
-        !self.failed && !self.cells.is_empty()
-    }
-
-    fn cell(&self, carrier: &str, kind: Kind) -> Option<&Cell> {
-        self.cells.iter().find(|cell| cell.carrier == carrier && cell.kind == kind)
-    }
-
-    /// A line of the table: one carrier.
-    fn row(&self, carrier: &str) -> String {
-        let what = self.cells.iter().find(|cell| cell.carrier == carrier).map_or("", |cell| cell.what);
-        let mut line = format!("| {:<34} |", format!("{carrier} ({what})"));
-        for kind in [Kind::Scp, Kind::Raw] {
-            line += &match (self.cell(carrier, kind), self.cell("direct", kind)) {
-                (Some(cell), Some(direct)) => {
-                    format!(" {:>11.1} | {:>5.1} |", cell.speed(), cell.speed() / direct.speed())
-                }
-                (Some(cell), None) => format!(" {:>11.1} | {:>5} |", cell.speed(), "-"),
-                (None, _) => format!(" {:>11} | {:>5} |", "-", "-"),
+impl fmt::Display for Table<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}\n", self.hosts())?;
+        let head = ["MB/s (10^6 bytes)", "scp", "gain", "raw TCP", "gain"];
+        writeln!(f, "| {:<34} | {:>11} | {:>5} | {:>11} | {:>5} |", head[0], head[1], head[2], head[3], head[4])?;
+        writeln!(f, "| {0:-<34} | {0:->10}: | {0:->4}: | {0:->10}: | {0:->4}: |", "")?;
+        let mut carriers: Vec<&str> = Vec::new();
+        for run in &self.report.runs {
+            if !carriers.contains(&run.carrier.as_str()) {
+                carriers.push(&run.carrier);
+            }
+        }
+        for carrier in carriers {
+            writeln!(f, "{}", self.row(carrier))?;
+        }
+        let runs = || self.report.runs.iter();
+        if runs().any(|run| run.measured.is_some()) {
+            writeln!(f, "\nEvery byte of every transfer was checked at the far end. Why these numbers:\n")?;
+        }
+        for run in runs() {
+            let moved = format!("{:.0} MB", run.bytes as f64 / 1e6);
+            let text = match run.measured {
+                Some(_) => format!("- {} {}, {moved}: {}", run.carrier, run.traffic, run.why),
+                None => format!("- left out: {} {}: {}", run.carrier, run.traffic, run.why),
             };
+            writeln!(f, "{}", wrapped(&text, 96))?;
+        }
+        Ok(())
+    }
+}
+
+impl Table<'_> {
+    fn row(&self, carrier: &str) -> String {
+        let what = super::carrier::find(carrier).map_or("", |carrier| carrier.what);
+        let mut line = format!("| {:<34} |", format!("{carrier} ({what})"));
+        for traffic in ["scp", "raw"] {
+            let run = self.report.runs.iter().find(|run| run.carrier == carrier && run.traffic == traffic);
+            let (speed, gain) = run.map_or((None, None), |run| (run.measured, run.gain_over_direct));
+            line += &format!(" {:>11} | {:>5} |", digits(speed, 1), digits(gain, 1));
         }
         line
     }
 
-    /// What the line carries of TCP's payload, in MB/s: 1448 of each 1500 bytes.
-    fn line(&self) -> f64 {
-        self.link.rate.map_or(f64::INFINITY, |rate| rate.0 as f64 / 8e6 * 1448.0 / 1500.0)
-    }
-
-    /// Why `cell` is as fast as it is.
-    fn why(&self, cell: &Cell) -> String {
-        let [host, wan] = &cell.senders;
-        let speed = cell.speed();
-        let rtt = if cell.carrier == "direct" { host.rtt } else { wan.rtt };
-        let rtt = if rtt.is_zero() { self.link.rtt } else { rtt };
-        let per_rtt = |bytes: f64| bytes / rtt.as_secs_f64() / 1e6;
-        let (window, line) = (per_rtt(host.window.0 as f64), self.line());
-        let ssh = per_rtt(OPENSSH_WINDOW);
-        let sender = if cell.carrier == "direct" { host } else { wan };
-        let law = self.link.loss_law(&sender.congestion, rtt).map(|law| law / 1e6);
-        let limit = line.min(if cell.carrier == "direct" { window } else { line });
-        let limit = limit.min(if cell.kind == Kind::Scp { ssh } else { limit });
-        match (cell.carrier, cell.kind) {
-            _ if cell.took < rtt * SHORT => format!(
-                "too short to show a speed: {:.0} round trips, and TCP starts slowly; give a larger --size",
-                cell.took.as_secs_f64() / rtt.as_secs_f64()
-            ),
-            _ if law.is_some_and(|law| law < limit) => format!(
-                "at {} % loss {} reaches about {:.2} MB/s over {} in the long run, more before its first loss; \
-                 measured {speed:.2}{}",
-                100.0 * self.link.loss,
-                sender.congestion,
-                law.unwrap_or_default(),
-                millis(rtt),
-                self.losses(sender)
-            ),
-            ("direct", _) if window < line => format!(
-                "window of {} bytes (snd_wnd in TCP_INFO) / {} = {window:.2} MB/s; measured {:.0} % of it{}",
-                host.window.0,
-                millis(rtt),
-                100.0 * speed / window,
-                self.losses(host)
-            ),
-            (_, Kind::Scp) if ssh < line => format!(
-                "OpenSSH sends 2 MiB ahead: 2 MiB / {} = {ssh:.1} MB/s if every round trip brought a new 2 MiB; it took \
-                 {:.1} round trips{}{}",
-                millis(rtt),
-                ssh / speed,
-                nagle(cell.carrier),
-                self.losses(wan)
-            ),
-            _ => format!(
-                "the line carries {line:.1} MB/s of TCP payload; measured {:.0} % of it, {} on the WAN, {} in flight at \
-                 most{}",
-                100.0 * speed / line,
-                wan.congestion,
-                mebibytes(wan.allowed),
-                self.losses(wan)
-            ),
-        }
-    }
-
-    fn losses(&self, sender: &Sender) -> String {
-        match sender.retransmitted {
-            0 => String::new(),
-            count => format!("; {count} segments sent again by {}", sender.congestion),
-        }
-    }
-}
-
-impl Cell {
-    /// MB/s, as everybody counts files: 10^6 bytes.
-    fn speed(&self) -> f64 {
-        self.bytes.0 as f64 / self.took.as_secs_f64().max(1e-9) / 1e6
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}\n", self.setup())?;
-        writeln!(
-            f,
-            "| {:<34} | {:>11} | {:>5} | {:>11} | {:>5} |",
-            "MB/s (10^6 bytes)", "scp", "gain", "raw TCP", "gain"
-        )?;
-        writeln!(f, "| {0:-<34} | {0:->10}: | {0:->4}: | {0:->10}: | {0:->4}: |", "")?;
-        let mut carriers: Vec<&str> = self.cells.iter().map(|cell| cell.carrier).collect();
-        carriers.dedup();
-        for carrier in &carriers {
-            writeln!(f, "{}", self.row(carrier))?;
-        }
-        if !self.cells.is_empty() {
-            writeln!(f, "\nEvery byte of every transfer was checked at the far end. Why these numbers:\n")?;
-        }
-        for cell in &self.cells {
-            let kind = if cell.kind == Kind::Scp { "scp" } else { "raw TCP" };
-            let head = format!(
-                "{} {kind}, {:.0} MB in {:.1} s: ",
-                cell.carrier,
-                cell.bytes.0 as f64 / 1e6,
-                cell.took.as_secs_f64()
-            );
-            writeln!(f, "{}", wrapped(&format!("- {head}{}", self.why(cell)), 96))?;
-        }
-        for line in &self.left_out {
-            writeln!(f, "{}", wrapped(&format!("- {line}"), 96))?;
-        }
-        self.carried().map_or(Ok(()), |line| writeln!(f, "\n{}", wrapped(&line, 98)))
-    }
-}
-
-impl Report {
-    /// What the link did, in words.
-    fn carried(&self) -> Option<String> {
-        let [out, back] = self.traffic.as_ref()?;
-        let lost = |key| {
-            let stages = out.stages.iter().chain(&back.stages).filter(|(stage, _)| *stage == key);
-            stages.map(|(_, counters)| counters.segments_lost()).sum::<u64>()
-        };
-        let (_, first) = out.stages.first()?;
-        let [refused, overflowed] = [out.refused + back.refused, out.overflowed + back.overflowed];
-        Some(format!(
-            "The link took {} segments from near to far; of both directions it dropped {} in a full queue and lost {} at \
-             random. Its own failures: {}.",
-            first.segments_in,
-            lost("rate"),
-            lost("loss"),
-            refused + overflowed
-        ))
-    }
-
     /// What was built, in words.
-    fn setup(&self) -> String {
-        let LinkSpec { rtt, rate, loss, .. } = &self.link;
-        let rate = rate.map_or("no rate limit".to_string(), |rate| rate.to_string());
+    fn hosts(&self) -> String {
+        let Setup { link, host, .. } = self.setup;
+        let rate = link.rate.map_or("no rate limit".to_string(), |rate| rate.to_string());
+        let window = host.window.map_or("autotuned".to_string(), |window| window.to_string());
         let text = format!(
-            "Emulated WAN: {} round trip, {rate} of IP, {} queue, {} % loss. Hosts like AIX: {} windows, Reno, no SACK. Relay \
-             hosts: tcp_rmem and tcp_wmem up to {}. {}The time of scp is without its login.",
-            millis(*rtt),
-            mebibytes(self.link.queue()),
-            loss * 100.0,
-            self.window,
-            Profile::relay_buffer(&self.link),
-            if self.cells.iter().any(|cell| cell.bytes != self.cells[0].bytes) { SIZES_DIFFER } else { "" },
+            "Emulated WAN: {:.1} ms round trip, {rate} of IP, {:.1} MiB queue, {} % loss. Hosts like AIX: {window} windows, \
+             Reno, no SACK. Relay hosts: tcp_rmem and tcp_wmem up to {}. Each transfer takes some seconds; the time of scp \
+             is without its login.",
+            link.rtt.as_secs_f64() * 1e3,
+            link.queue().0 as f64 / f64::from(1 << 20),
+            link.loss * 100.0,
+            Profile::relay_buffer(link),
         );
         wrapped(&text, 98)
     }
 }
 
-fn nagle(carrier: &str) -> &'static str {
-    match carrier {
-        "socat" => {
-            ", for socat leaves Nagle on: a small message from B waits for an acknowledgement from across the WAN"
+/// The table of scenarios that were run: figure, published, computed, measured, carrier by carrier, verdict; below it the
+/// reason for each.
+pub(super) struct Figures<'a>(pub(super) &'a [Report]);
+
+impl fmt::Display for Figures<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let runs = || self.0.iter().flat_map(|report| &report.runs);
+        let width = runs().map(|run| run.id.len()).max().unwrap_or(0).max(6);
+        writeln!(
+            f,
+            "| {:<width$} | {:<13} | {:<9} | {:>9} | {:>9} | {:>9} | {:>6} | {:<7} |",
+            "figure", "carrier", "traffic", "published", "computed", "measured", "gain", "verdict"
+        )?;
+        writeln!(f, "| {0:-<width$} | {0:-<13} | {0:-<9} | {0:->8}: | {0:->8}: | {0:->8}: | {0:->5}: | {0:-<7} |", "")?;
+        for run in runs() {
+            writeln!(
+                f,
+                "| {:<width$} | {:<13} | {:<9} | {:>9} | {:>9} | {:>9} | {:>6} | {:<7} |",
+                run.id,
+                run.carrier,
+                run.traffic,
+                published(run),
+                digits(run.computed, 2),
+                digits(run.measured, 2),
+                digits(run.gain_over_direct, 1),
+                verdict(run.verdict)
+            )?;
         }
-        _ => "",
+        writeln!(f, "\nMB/s, 10^6 bytes. Why:\n")?;
+        for run in runs() {
+            writeln!(f, "{}", wrapped(&format!("- {} {}: {}", run.id, run.carrier, run.why), 98))?;
+        }
+        Ok(())
     }
 }
 
-fn millis(time: Duration) -> String {
-    format!("{:.1} ms", time.as_secs_f64() * 1e3)
+/// What somebody published, as it stands in a table: a speed, or a gain.
+pub(super) fn published(run: &RunReport) -> String {
+    let range = |values: &[f64]| values.iter().map(|value| shown(*value)).collect::<Vec<_>>().join("-");
+    match (&run.published, &run.published_gain) {
+        (Some(speed), _) => range(speed),
+        (None, Some(gain)) => format!("{} x", range(gain)),
+        (None, None) => "-".into(),
+    }
 }
 
-fn mebibytes(bytes: Bytes) -> String {
-    format!("{:.1} MiB", bytes.0 as f64 / f64::from(1 << 20))
+/// The word for a verdict.
+pub(super) fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Pass => "pass",
+        Verdict::Fail => "FAIL",
+        Verdict::Skip => "skip",
+    }
+}
+
+fn digits(value: Option<f64>, digits: usize) -> String {
+    value.map_or("-".into(), |value| format!("{value:.digits$}"))
+}
+
+/// As many digits as somebody would write.
+fn shown(value: f64) -> String {
+    if value < 10.0 { format!("{value:.2}") } else { format!("{value:.0}") }
 }
 
 /// `text` in lines of at most `width` characters, those after the first indented when it is an item of a list.
-fn wrapped(text: &str, width: usize) -> String {
+pub(super) fn wrapped(text: &str, width: usize) -> String {
     let indent = if text.starts_with("- ") { "  " } else { "" };
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -256,8 +154,3 @@ fn wrapped(text: &str, width: usize) -> String {
     }
     lines.join("\n")
 }
-
-const SIZES_DIFFER: &str = "Sizes differ so that each transfer takes some seconds. ";
-
-/// Round trips below which the start of a connection decides its speed.
-const SHORT: u32 = 20;

@@ -15,7 +15,10 @@ pub(super) struct Sender {
     pub(super) rtt: Duration,
     /// The congestion control in use.
     pub(super) congestion: String,
-    /// The most that its own congestion control allowed in flight.
+    /// Its smoothed round trip.
+    pub(super) srtt: Duration,
+    /// The most segments that its own congestion control allowed in flight, and what they are in bytes.
+    pub(super) cwnd: u64,
     pub(super) allowed: Bytes,
     /// Segments retransmitted.
     pub(super) retransmitted: u64,
@@ -39,6 +42,8 @@ impl Sender {
                 known(self.rtt).min(known(later.rtt))
             },
             congestion: if later.congestion.is_empty() { self.congestion } else { later.congestion },
+            srtt: if later.srtt.is_zero() { self.srtt } else { later.srtt },
+            cwnd: self.cwnd.max(later.cwnd),
             allowed: self.allowed.max(later.allowed),
             retransmitted: self.retransmitted.max(later.retransmitted),
         }
@@ -48,12 +53,16 @@ impl Sender {
 /// One line of `ss -tinHO`: words, most of them `name:value`.
 fn read(line: &str) -> Sender {
     let value = |name: &str| line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix(':'));
-    let number = |name: &str| value(name).and_then(|value| value.parse::<f64>().ok()).unwrap_or_default();
+    // `rtt:63.1/0.2` is the round trip and its deviation.
+    let first = |value: &str| value.split('/').next()?.parse::<f64>().ok();
+    let number = |name: &str| value(name).and_then(first).unwrap_or_default();
     let congestion = line.split_whitespace().find(|word| ["reno", "cubic", "bbr"].contains(word)).unwrap_or_default();
     Sender {
         window: Bytes(number("snd_wnd") as u64),
         rtt: Duration::try_from_secs_f64(number("minrtt") / 1e3).unwrap_or_default(),
         congestion: congestion.to_string(),
+        srtt: Duration::try_from_secs_f64(number("rtt") / 1e3).unwrap_or_default(),
+        cwnd: number("cwnd") as u64,
         allowed: Bytes((number("cwnd") * number("mss")) as u64),
         // `retrans:<now>/<ever>`
         retransmitted: value("retrans").and_then(|both| both.split_once('/')?.1.parse().ok()).unwrap_or_default(),

@@ -1,10 +1,13 @@
 //! What to build: the link, and how the four hosts' TCP is set.
 
+use super::host::HostSpec;
+use super::problem::Problem;
+use longhaul_core::link::Link;
 use longhaul_core::units::{Bytes, Rate};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-/// The emulated WAN, the same in both directions.
+/// The emulated WAN: what holds for both directions, and what one has of its own.
 #[derive(Clone, Debug)]
 pub struct LinkSpec {
     /// The round trip; each direction takes half.
@@ -17,6 +20,20 @@ pub struct LinkSpec {
     pub queue: Option<Bytes>,
     /// Chooses which segments are lost.
     pub seed: u64,
+    /// Further stages of each direction, from near to far and back: keys of [`longhaul_core::link::ROWS`] and their values.
+    /// They replace what the fields above say.
+    pub stages: [Vec<(&'static str, String)>; 2],
+    /// When each direction changes: lines such as `at 10s down for 20s`.
+    pub schedule: [Vec<String>; 2],
+}
+
+/// A direction of the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From near to far.
+    Out,
+    /// From far to near.
+    Back,
 }
 
 /// One of the four hosts.
@@ -33,17 +50,26 @@ pub enum Host {
 }
 
 /// How a host's TCP is set.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Profile {
     /// Names below /proc/sys/net/ipv4 and their values.
     pub sysctls: Vec<(&'static str, String)>,
     /// Attributes of the host's routes, as ip-route(8) takes them: `window 262144 congctl reno`.
     pub route: String,
+    /// MTU of the host's interfaces in bytes.
+    pub mtu: u32,
+    /// Whether it hands super-packets to its interface to be cut there.
+    pub offload: bool,
 }
 
 impl Host {
     /// All four, in the order of the path.
     pub const ALL: [Host; 4] = [Host::A, Host::Near, Host::Far, Host::B];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        ["A", "near", "far", "B"][self.index()]
+    }
 
     /// Its place on the path, from 0.
     pub fn index(self) -> usize {
@@ -89,7 +115,15 @@ impl Host {
 impl LinkSpec {
     /// A link without loss and with the default queue.
     pub fn new(rtt: Duration, rate: Option<Rate>) -> LinkSpec {
-        LinkSpec { rtt, rate, loss: 0.0, queue: None, seed: 1 }
+        LinkSpec {
+            rtt,
+            rate,
+            loss: 0.0,
+            queue: None,
+            seed: 1,
+            stages: Default::default(),
+            schedule: Default::default(),
+        }
     }
 
     /// What one round trip at the link's rate holds; 0 without a rate.
@@ -125,48 +159,84 @@ impl LinkSpec {
         segments.map(|segments| segments * 1448.0 / rtt)
     }
 
+    /// Gives a stage of some directions its value.
+    pub fn set(&mut self, directions: &[Direction], key: &'static str, value: String) {
+        for direction in directions {
+            let stages = &mut self.stages[*direction as usize];
+            stages.retain(|(other, _)| *other != key);
+            stages.push((key, value.clone()));
+        }
+    }
+
+    /// Says when some directions change.
+    pub fn set_schedule(&mut self, directions: &[Direction], lines: Vec<String>) {
+        for direction in directions {
+            self.schedule[*direction as usize] = lines.clone();
+        }
+    }
+
     /// The settings of one direction, as [`longhaul_core::link::Link::new`] reads them.
-    pub fn settings(&self) -> Vec<(&'static str, String)> {
+    pub fn settings(&self, direction: Direction) -> Vec<(&'static str, String)> {
         let mut settings =
             vec![("delay", format!("{}ns", self.rtt.as_nanos() / 2)), ("loss", format!("{}%", self.loss * 100.0))];
         if let Some(rate) = self.rate {
             settings.push(("rate", format!("{}bit/s queue {}B", rate.0, self.queue().0)));
         }
+        let stages = &self.stages[direction as usize];
+        settings.retain(|(key, _)| !stages.iter().any(|(other, _)| other == key));
+        settings.extend(stages.iter().cloned());
         settings
     }
+
+    /// One direction of the link.
+    ///
+    /// # Errors
+    /// A stage's value or a line of the schedule is wrong.
+    pub(super) fn fitted(&self, direction: Direction) -> Result<Link, Problem> {
+        let settings = self.settings(direction);
+        let borrowed: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        // The directions must not lose the same packets.
+        let seed = self.seed ^ [0, 0x5eed][direction as usize];
+        Link::new(&borrowed, seed).map_err(|(index, err)| Problem::Link { stage: settings[index].0.to_string(), err })
+    }
+
+    /// Whether both directions can be made.
+    ///
+    /// # Errors
+    /// As [`LinkSpec::fitted`].
+    pub(super) fn check(&self) -> Result<(), Problem> {
+        Direction::BOTH.iter().try_for_each(|direction| self.fitted(*direction).map(drop))
+    }
+}
+
+impl Direction {
+    /// Both, from near to far first.
+    pub const BOTH: [Direction; 2] = [Direction::Out, Direction::Back];
 }
 
 impl Profile {
     /// A Linux host of today with everything at its default.
     pub fn plain() -> Profile {
-        Profile::default()
+        Profile { sysctls: Vec::new(), route: String::new(), mtu: 1500, offload: true }
+    }
+
+    /// A Linux host of today whose buffers may grow to `most`.
+    pub fn buffers(most: Bytes) -> Profile {
+        let most = most.0;
+        let sysctls = vec![("tcp_rmem", format!("4096 131072 {most}")), ("tcp_wmem", format!("4096 65536 {most}"))];
+        Profile { sysctls, ..Profile::plain() }
     }
 
     /// A host like AIX at its defaults on 10 GbE or virtual Ethernet: windows of `window` bytes, Reno, no SACK, none of
     /// the newer ways of Linux to find losses.
-    ///
-    /// What holds the window is the route: a clamp just below a power of two makes the kernel choose a window scale with
-    /// which it cannot offer more (65,535 times 4 is 262,140). The clamp itself is not kept by Linux 6.6 and later,
-    /// which set it anew as they learn how much of a buffer is payload. The buffers have room for the kernel's overhead,
-    /// so that the window is what limits.
     pub fn aix_like(window: Bytes) -> Profile {
-        let (window, room) = (window.0, window.0 * 4);
-        let sysctls = vec![
-            ("tcp_congestion_control", "reno".to_string()),
-            ("tcp_sack", "0".to_string()),
-            ("tcp_recovery", "0".to_string()),
-            ("tcp_wmem", format!("4096 {room} {room}")),
-            ("tcp_rmem", format!("4096 {room} {room}")),
-        ];
-        Profile { sysctls, route: format!("window {} congctl reno", window - 1) }
+        HostSpec { window: Some(window), congestion: Some("reno".into()), sack: false, ..HostSpec::default() }.profile()
     }
 
     /// A relay host whose buffers cover the path, as the advice for relays is: twice the bandwidth-delay product, for
     /// the kernel counts its overhead in them, and as much again for what waits in the link's queue.
     pub fn relay(link: &LinkSpec) -> Profile {
-        let most = Profile::relay_buffer(link).0;
-        let sysctls = vec![("tcp_rmem", format!("4096 131072 {most}")), ("tcp_wmem", format!("4096 65536 {most}"))];
-        Profile { sysctls, route: "congctl cubic".to_string() }
+        Profile::buffers(Profile::relay_buffer(link))
     }
 
     /// The largest buffer of [`Profile::relay`]: at least what Linux has by default since 6.16.

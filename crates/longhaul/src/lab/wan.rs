@@ -1,13 +1,12 @@
 //! Builds the lab: namespaces, cables, addresses, routes, TCP settings, and the link between the relays.
 
+use super::cables::{self, Place, WAN_DEVICE};
 use super::keeper::{Keeper, Program, WORKSHOP};
 use super::live::{Live, Traffic};
 use super::problem::Problem;
-use super::spec::{Host, LinkSpec, Profile};
-use longhaul_core::link::Link;
+use super::spec::{Direction, Host, LinkSpec, Profile};
 use longhaul_sys::netns::NetNs;
 use longhaul_sys::tun::Tun;
-use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,10 +18,11 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Wan {
     // In this order, so that programs lose the link first and the keeper goes last.
-    live: Live,
+    live: Option<Live>,
     hosts: [Arc<NetNs>; 4],
     keeper: Keeper,
     link: LinkSpec,
+    profiles: [Profile; 4],
 }
 
 impl Wan {
@@ -32,20 +32,39 @@ impl Wan {
     /// # Errors
     /// The link's values are out of range, `ip` is missing, or the kernel refuses a namespace, a device or a setting.
     pub fn build(link: &LinkSpec, profiles: [Profile; 4]) -> Result<Wan, Problem> {
-        let links = [fitted(link, link.seed)?, fitted(link, link.seed ^ 0x5eed)?];
+        let links = [link.fitted(Direction::Out)?, link.fitted(Direction::Back)?];
         let keeper = Keeper::start()?;
-        let hosts = make_hosts(&keeper)?;
+        let make = || Ok([NetNs::create()?, NetNs::create()?, NetNs::create()?, NetNs::create()?]);
+        let hosts = keeper.run_anywhere(make)?.map(Arc::new);
         let devices = [make_device(&keeper, &hosts, Host::Near)?, make_device(&keeper, &hosts, Host::Far)?];
-        for host in Host::ALL {
-            tune(&keeper, &hosts, host, profiles[host.index()].clone())?;
-        }
-        // The hosts first: it is they who plug in the cables to the relays.
-        for host in [Host::A, Host::B, Host::Near, Host::Far] {
-            plug_in(&keeper, &hosts, host, &profiles[host.index()])?;
-        }
+        let mut wan = Wan { live: None, hosts, keeper, link: link.clone(), profiles };
+        wan.furnish(&Host::ALL)?;
         // The link last: a device that is down takes no packet.
-        let live = Live::start(devices, links, memory(link), lateness(link))?;
-        Ok(Wan { live, hosts, keeper, link: link.clone() })
+        wan.live = Some(Live::start(devices, links, memory(link), lateness(link))?);
+        Ok(wan)
+    }
+
+    /// Builds three hosts in a row, joined by cables: one relay host, which is [`Host::Near`] and [`Host::Far`] at once,
+    /// and no emulated WAN.
+    ///
+    /// # Errors
+    /// As [`Wan::build`].
+    pub fn build_one_hop(profiles: [Profile; 4]) -> Result<Wan, Problem> {
+        let keeper = Keeper::start()?;
+        let make = || Ok([NetNs::create()?, NetNs::create()?, NetNs::create()?]);
+        let [a, relay, b] = keeper.run_anywhere(make)?.map(Arc::new);
+        let hosts = [a, Arc::clone(&relay), relay, b];
+        let wan = Wan { live: None, hosts, keeper, link: LinkSpec::new(Duration::ZERO, None), profiles };
+        wan.furnish(&[Host::A, Host::Near, Host::B])?;
+        Ok(wan)
+    }
+
+    /// The relay hosts from near to far, each with the address that its relay leads to.
+    pub fn relays(&self) -> Vec<(Host, IpAddr)> {
+        match self.live {
+            Some(_) => vec![(Host::Near, Host::Far.wan()), (Host::Far, Host::B.lan())],
+            None => vec![(Host::Near, Host::B.lan())],
+        }
     }
 
     /// Starts `command` on `host`. It is killed when the returned [`Program`] is dropped, and with the lab at the latest.
@@ -76,7 +95,7 @@ impl Wan {
 
     /// What the link has done so far: from near to far, and back.
     pub fn traffic(&self) -> [Traffic; 2] {
-        self.live.traffic()
+        self.live.as_ref().map(Live::traffic).unwrap_or_default()
     }
 
     /// The link as it was asked for.
@@ -89,12 +108,34 @@ impl Wan {
         self.keeper.path(path)
     }
 
-    /// Gives the routes of `host` other attributes, as ip-route(8) takes them; new connections obey them.
+    /// Gives the routes of `host` more attributes than its profile has, as ip-route(8) takes them; new connections obey
+    /// them.
     ///
     /// # Errors
     /// `ip` refuses them.
-    pub fn set_routes(&self, host: Host, attributes: &str) -> Result<(), Problem> {
-        ip(&self.keeper, &self.hosts[host.index()], &routes(host, attributes, has_ipv6()))
+    pub fn set_routes(&self, host: Host, more: &str) -> Result<(), Problem> {
+        let attributes = format!("{} {more}", self.profiles[host.index()].route);
+        ip(&self.keeper, &self.hosts[host.index()], &cables::routes(host, &attributes, self.place()))
+    }
+
+    /// Sets the kernels of `hosts`, then gives them their cables, addresses and routes.
+    fn furnish(&self, hosts: &[Host]) -> Result<(), Problem> {
+        for host in hosts {
+            tune(&self.keeper, &self.hosts, *host, self.profiles[host.index()].clone())?;
+        }
+        // The hosts first: it is they who plug in the cables to the relays.
+        let is_relay = |host: &&Host| matches!(host, Host::Near | Host::Far);
+        for host in hosts.iter().filter(|host| !is_relay(host)).chain(hosts.iter().filter(is_relay)) {
+            let nets = [Host::Near, Host::Far].map(|relay| self.hosts[relay.index()].path());
+            let commands = cables::furnish(*host, &self.profiles[host.index()], &nets, self.place());
+            ip(&self.keeper, &self.hosts[host.index()], &commands)?;
+        }
+        Ok(())
+    }
+
+    fn place(&self) -> Place {
+        let one_hop = Arc::ptr_eq(&self.hosts[Host::Near.index()], &self.hosts[Host::Far.index()]);
+        Place { one_hop, ipv6: has_ipv6() }
     }
 
     /// Packets that the two TUN devices dropped because the link did not read them in time.
@@ -112,18 +153,6 @@ impl Wan {
         }
         Ok(drops)
     }
-}
-
-/// One direction of the link.
-fn fitted(spec: &LinkSpec, seed: u64) -> Result<Link, Problem> {
-    let settings = spec.settings();
-    let borrowed: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
-    Link::new(&borrowed, seed).map_err(|(index, err)| Problem::Link { stage: settings[index].0.to_string(), err })
-}
-
-fn make_hosts(keeper: &Keeper) -> Result<[Arc<NetNs>; 4], Problem> {
-    let make = || Ok([NetNs::create()?, NetNs::create()?, NetNs::create()?, NetNs::create()?]);
-    Ok(keeper.run_anywhere(make)?.map(Arc::new))
 }
 
 fn make_device(keeper: &Keeper, hosts: &[Arc<NetNs>; 4], host: Host) -> Result<Tun, Problem> {
@@ -147,17 +176,6 @@ fn tune(keeper: &Keeper, hosts: &[Arc<NetNs>; 4], host: Host, profile: Profile) 
         }
         Ok(())
     })
-}
-
-/// Gives `host` its cable, addresses and routes.
-fn plug_in(keeper: &Keeper, hosts: &[Arc<NetNs>; 4], host: Host, profile: &Profile) -> Result<(), Problem> {
-    let mut commands = cables(host, hosts);
-    if has_ipv6() {
-        commands += &addresses(host, host.lan6(), host.wan6(), 64);
-    }
-    commands += &addresses(host, host.lan(), host.wan(), 24);
-    commands += &routes(host, &profile.route, has_ipv6());
-    ip(keeper, &hosts[host.index()], &commands)
 }
 
 /// Runs commands of ip(8), one a line, inside `net`.
@@ -187,54 +205,6 @@ fn lateness(link: &LinkSpec) -> Duration {
     (link.rtt / 600).min(Duration::from_micros(100))
 }
 
-/// Devices: each host's cable to its relay, each relay's device to the link.
-fn cables(host: Host, hosts: &[Arc<NetNs>; 4]) -> String {
-    let relay = match host {
-        Host::A => Some(Host::Near),
-        Host::B => Some(Host::Far),
-        Host::Near | Host::Far => None,
-    };
-    let own = match relay {
-        Some(relay) => {
-            let net = hosts[relay.index()].path();
-            format!("link add {LAN_DEVICE} type veth peer name {LAN_DEVICE} netns {net}\n")
-        }
-        // The link's thread shares its core with senders: the device must hold what they send until it runs again.
-        None => format!("link set {WAN_DEVICE} txqueuelen {DEVICE_QUEUE}\nlink set {WAN_DEVICE} up\n"),
-    };
-    format!("link set lo up\n{own}link set {LAN_DEVICE} up\n")
-}
-
-fn addresses(host: Host, lan: IpAddr, wan: IpAddr, prefix: u8) -> String {
-    let nodad = if lan.is_ipv6() { " nodad" } else { "" };
-    let mut text = format!("addr add {lan}/{prefix} dev {LAN_DEVICE} noprefixroute{nodad}\n");
-    if matches!(host, Host::Near | Host::Far) {
-        let _ = writeln!(text, "addr add {wan}/{prefix} dev {WAN_DEVICE} noprefixroute{nodad}");
-    }
-    text
-}
-
-/// The routes of `host` with `attributes`: to its LAN, and to everything else over its relay or the other relay.
-fn routes(host: Host, attributes: &str, ipv6: bool) -> String {
-    let mut text = String::new();
-    let ipv4 = (["10.10.10.0/24", "10.20.20.0/24", "10.99.0.0/24"], Host::lan as Address, Host::wan as Address);
-    let v6 = (["fd00:10::/64", "fd00:20::/64", "fd00:99::/64"], Host::lan6 as Address, Host::wan6 as Address);
-    for ([site_a, site_b, wan_net], lan, wan) in [ipv4, v6].into_iter().take(if ipv6 { 2 } else { 1 }) {
-        let (own, next, device) = match host {
-            Host::A => (site_a, lan(Host::Near), LAN_DEVICE),
-            Host::B => (site_b, lan(Host::Far), LAN_DEVICE),
-            Host::Near => (site_a, wan(Host::Far), WAN_DEVICE),
-            Host::Far => (site_b, wan(Host::Near), WAN_DEVICE),
-        };
-        let _ = writeln!(text, "route replace {own} dev {LAN_DEVICE} {attributes}");
-        if device == WAN_DEVICE {
-            let _ = writeln!(text, "route replace {wan_net} dev {WAN_DEVICE} {attributes}");
-        }
-        let _ = writeln!(text, "route replace default via {next} dev {device} {attributes}");
-    }
-    text
-}
-
 fn set_ipv4(name: &str, value: &str) -> Result<(), Problem> {
     set(&format!("/proc/sys/net/ipv4/{name}"), value)
 }
@@ -252,10 +222,3 @@ fn transmit_drops(line: &str) -> Option<u64> {
     let fields = line.trim().strip_prefix(WAN_DEVICE)?.strip_prefix(':')?;
     fields.split_whitespace().nth(11)?.parse().ok()
 }
-
-/// One of the addresses of a host.
-type Address = fn(Host) -> IpAddr;
-
-const LAN_DEVICE: &str = "lan0";
-const WAN_DEVICE: &str = "wan0";
-const DEVICE_QUEUE: u32 = 20_000;

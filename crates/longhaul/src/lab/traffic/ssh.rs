@@ -1,14 +1,50 @@
 //! A real scp to a real sshd, both with keys and configuration of the lab's own.
 
-use super::keeper::{Program, WORKSHOP};
-use super::problem::Problem;
-use super::spec::Host;
-use super::wan::Wan;
+use super::{Drive, Kind, Measured};
+use crate::lab::keeper::{Program, WORKSHOP};
+use crate::lab::problem::Problem;
+use crate::lab::spec::Host;
+use crate::lab::user::User;
+use crate::lab::wan::Wan;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+/// Copies of one file, at once.
+pub(super) const SCP: Kind = Kind { name: "scp", what: "scp", laws: &["window", "openssh"], run: scp };
+
+fn scp(drive: &Drive<'_>) -> Result<Measured, Problem> {
+    let Drive { wan, running, traffic, .. } = drive;
+    let ssh = Ssh::start(wan, drive.server(), drive.user)?;
+    let size = drive.copy_size();
+    make_file(wan, "empty", 0)?;
+    let login = ssh.copy(wan, running.entry, "empty", "empty.copy")?;
+    make_file(wan, "file", size)?;
+    (drive.began)();
+    let copies: Vec<String> = (0..traffic.connections).map(|number| format!("file.{number}")).collect();
+    let took = std::thread::scope(|scope| {
+        let ssh = &ssh;
+        let running: Vec<_> =
+            copies.iter().map(|copy| scope.spawn(move || ssh.copy(wan, running.entry, "file", copy))).collect();
+        let ended = running.into_iter().map(|copy| copy.join().unwrap_or_else(|_| Err(lost())));
+        ended.collect::<Result<Vec<Duration>, Problem>>()
+    })?;
+    for copy in &copies {
+        check_copy(wan, "file", copy)?;
+    }
+    let bytes = size * u64::from(traffic.connections);
+    let longest = took.into_iter().max().unwrap_or_default();
+    // Logging in takes several round trips and some computing, and is not what is asked for.
+    let moved = longest.saturating_sub(login).max(Duration::from_millis(1));
+    let figures = vec![("login_s", login.as_secs_f64())];
+    Ok(Measured { bytes, checked: true, speed: bytes as f64 / moved.as_secs_f64(), figures })
+}
+
+fn lost() -> Problem {
+    Problem::Bytes("a thread of the copy ended early".into())
+}
 
 /// An sshd on host B, and what scp on host A needs to log in there.
 pub(super) struct Ssh {
@@ -37,8 +73,8 @@ impl Ssh {
         Ok(Ssh { _server: server, user: user.name.clone() })
     }
 
-    /// Copies the file `name` of `wan`'s workshop from A to B as `name.copy`, through `entry`; how long scp took.
-    pub(super) fn copy(&self, wan: &Wan, entry: SocketAddr, name: &str) -> Result<Duration, Problem> {
+    /// Copies the file `name` of `wan`'s workshop from A to B as `copy`, through `entry`; how long scp took.
+    pub(super) fn copy(&self, wan: &Wan, entry: SocketAddr, name: &str, copy: &str) -> Result<Duration, Problem> {
         let mut command = Command::new("scp");
         command.args(["-q", "-B", "-F", "none", "-P", &entry.port().to_string(), "-i"]);
         command.arg(format!("{WORKSHOP}/user_key"));
@@ -46,7 +82,7 @@ impl Ssh {
             command.args(["-o", option]);
         }
         command.arg(format!("{WORKSHOP}/{name}"));
-        command.arg(format!("{}@{}:{WORKSHOP}/{name}.copy", self.user, entry.ip()));
+        command.arg(format!("{}@{}:{WORKSHOP}/{copy}", self.user, entry.ip()));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let start = Instant::now();
         wan.spawn(Host::A, command)?.finish()?;
@@ -54,28 +90,8 @@ impl Ssh {
     }
 }
 
-/// Who runs the lab.
-#[derive(Clone, Debug)]
-pub(super) struct User {
-    /// The name under which sshd knows him.
-    pub(super) name: String,
-    /// User and group number when the lab runs in a user namespace, where he appears to be root.
-    pub(super) mapped: Option<(u32, u32)>,
-}
-
-impl User {
-    /// A command that runs as the user himself: sshd, finding itself root, would want users that the lab's user
-    /// namespace does not have.
-    fn command(&self, program: &str) -> Command {
-        let Some((user, group)) = self.mapped else { return Command::new(program) };
-        let mut command = Command::new("unshare");
-        command.args(["--user", &format!("--map-user={user}"), &format!("--map-group={group}"), program]);
-        command
-    }
-}
-
 /// Makes a file of `bytes` bytes that do not compress.
-pub(super) fn make_file(wan: &Wan, name: &str, bytes: u64) -> Result<(), Problem> {
+fn make_file(wan: &Wan, name: &str, bytes: u64) -> Result<(), Problem> {
     let fail = || format!("writing {bytes} bytes to the lab's {name}");
     let mut file = BufWriter::new(File::create(wan.path(&format!("{WORKSHOP}/{name}"))).map_err(Problem::io(fail()))?);
     let block = super::raw::block();
@@ -88,27 +104,19 @@ pub(super) fn make_file(wan: &Wan, name: &str, bytes: u64) -> Result<(), Problem
     file.flush().map_err(Problem::io(fail()))
 }
 
-/// Compares the file `name` on A with its copy on B by the SHA-256 that each host computes, and removes both.
-pub(super) fn check_copy(wan: &Wan, name: &str) -> Result<(), Problem> {
+/// Compares the file `name` on A with its `copy` on B by the SHA-256 that each host computes, and removes the copy.
+fn check_copy(wan: &Wan, name: &str, copy: &str) -> Result<(), Problem> {
     let hash = |host, name: &str| {
         let text = wan.output(host, "sha256sum", &[&format!("{WORKSHOP}/{name}")])?;
         Ok::<_, Problem>(text.split_whitespace().next().unwrap_or_default().to_string())
     };
-    let copy = format!("{name}.copy");
-    let (sent, arrived) = (hash(Host::A, name)?, hash(Host::B, &copy)?);
-    for name in [name, &copy] {
-        let path = wan.path(&format!("{WORKSHOP}/{name}"));
-        std::fs::remove_file(path).map_err(Problem::io(format!("removing the lab's {name}")))?;
-    }
+    let (sent, arrived) = (hash(Host::A, name)?, hash(Host::B, copy)?);
+    let path = wan.path(&format!("{WORKSHOP}/{copy}"));
+    std::fs::remove_file(path).map_err(Problem::io(format!("removing the lab's {copy}")))?;
     match sent == arrived {
         true => Ok(()),
         false => Err(Problem::Bytes(format!("the copy differs: SHA-256 {arrived}, sent {sent}"))),
     }
-}
-
-/// How long the copy `name` on B is by now.
-pub(super) fn copied(wan: &Wan, name: &str) -> u64 {
-    std::fs::metadata(wan.path(&format!("{WORKSHOP}/{name}.copy"))).map_or(0, |metadata| metadata.len())
 }
 
 fn write(wan: &Wan, name: &str, bytes: &[u8]) -> Result<(), Problem> {

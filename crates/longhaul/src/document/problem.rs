@@ -1,4 +1,4 @@
-//! What is wrong in a config file, and where.
+//! What is wrong in a file that somebody wrote, and where.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,7 +12,7 @@ pub enum Severity {
     Warning,
 }
 
-/// One thing to say about a config file.
+/// One thing to say about a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Whether the file can be used.
@@ -43,7 +43,7 @@ impl fmt::Display for Severity {
 }
 
 /// A file's text, and what was found wrong in it.
-pub(super) struct Findings<'t> {
+pub(crate) struct Findings<'t> {
     text: &'t str,
     /// Where each line starts.
     lines: Vec<usize>,
@@ -51,13 +51,13 @@ pub(super) struct Findings<'t> {
 }
 
 impl<'t> Findings<'t> {
-    pub(super) fn new(text: &'t str) -> Findings<'t> {
+    pub(crate) fn new(text: &'t str) -> Findings<'t> {
         let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
         Findings { text, lines, found: Vec::new() }
     }
 
     /// Notes a problem at `span`, or of the whole file.
-    pub(super) fn add(&mut self, severity: Severity, span: Option<Range<usize>>, mut text: String) {
+    pub(crate) fn add(&mut self, severity: Severity, span: Option<Range<usize>>, mut text: String) {
         // A message is one line, and what somebody wrote must not steer the reader's terminal.
         text.retain(|c| !c.is_control());
         let start = span.as_ref().map_or(usize::MAX, |span| span.start);
@@ -65,12 +65,12 @@ impl<'t> Findings<'t> {
         self.found.push((start, Problem { severity, at, text }));
     }
 
-    pub(super) fn error(&mut self, span: Range<usize>, text: String) {
+    pub(crate) fn error(&mut self, span: Range<usize>, text: String) {
         self.add(Severity::Error, Some(span), text);
     }
 
     /// What somebody wrote at `span`, on one line and no longer than a line.
-    pub(super) fn written(&self, span: &Range<usize>) -> String {
+    pub(crate) fn written(&self, span: &Range<usize>) -> String {
         let raw = self.text.get(span.clone()).unwrap_or_default();
         let mut shown: String =
             raw.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(WRITTEN_MAX).collect();
@@ -86,12 +86,12 @@ impl<'t> Findings<'t> {
     }
 
     /// How many errors so far.
-    pub(super) fn errors(&self) -> usize {
+    pub(crate) fn errors(&self) -> usize {
         self.found.iter().filter(|(_, problem)| problem.severity == Severity::Error).count()
     }
 
     /// All of it in the order of the file.
-    pub(super) fn in_order(mut self) -> Vec<Problem> {
+    pub(crate) fn in_order(mut self) -> Vec<Problem> {
         self.found.sort_by_key(|(start, _)| *start);
         self.found.into_iter().map(|(_, problem)| problem).collect()
     }

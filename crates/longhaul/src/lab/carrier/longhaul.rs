@@ -1,0 +1,19 @@
+//! This program's own relay.
+
+use super::{Carrier, PORT, Started};
+use crate::lab::problem::Problem;
+use std::process::Command;
+
+/// At its defaults.
+pub(super) const LONGHAUL: Carrier = Carrier {
+    name: "longhaul",
+    what: "on two relays",
+    hosts: |_, _| {},
+    start: |wan| {
+        Started::on_relays(wan, "listening", |next| {
+            let mut command = Command::new(std::env::current_exe().map_err(Problem::io("finding this program"))?);
+            command.args(["relay", "--listen", &PORT.to_string(), "--to", &format!("{next}:{PORT}")]);
+            Ok(command)
+        })
+    },
+};

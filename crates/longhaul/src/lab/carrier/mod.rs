@@ -1,0 +1,106 @@
+//! What carries the traffic between the hosts: a table, one file and one row a carrier.
+//!
+//! A carrier leads connections to port [`PORT`] of host B. Those on relays are the same program on each relay, the near one
+//! leading to the far one; where one relay host joins two cables, the one leads to B.
+
+mod direct;
+mod longhaul;
+mod socat;
+
+use super::host::HostSpec;
+use super::keeper::Program;
+use super::problem::Problem;
+use super::spec::{Host, LinkSpec};
+use super::wan::Wan;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::process::{Command, Stdio};
+
+/// Every carrier there is.
+pub(super) const ROWS: &[Carrier] = &[direct::DIRECT, direct::TUNED, socat::SOCAT, socat::NODELAY, longhaul::LONGHAUL];
+
+/// One way across.
+pub(super) struct Carrier {
+    /// Its name in scenarios and results.
+    pub(super) name: &'static str,
+    /// What it is, in a few words.
+    pub(super) what: &'static str,
+    /// What it changes of the hosts before the lab is built.
+    pub(super) hosts: fn(&mut HostSpec, &LinkSpec),
+    /// Starts it; nothing to start for a routed path.
+    pub(super) start: fn(&Wan) -> Result<Started, Problem>,
+}
+
+/// What a carrier started.
+pub(super) struct Started {
+    /// Which host A connects to, at [`PORT`]; B where nothing stands between.
+    entry: Host,
+    /// The relays' programs, near first.
+    programs: Vec<Program>,
+    /// The commands and files of it, as one would type them, for the report.
+    shown: Vec<String>,
+}
+
+/// A carrier at work until dropped.
+pub(super) struct Running {
+    /// Where host A connects.
+    pub(super) entry: SocketAddr,
+    /// The relays' programs, near first.
+    pub(super) programs: Vec<Program>,
+    /// The commands and files of it, as one would type them.
+    pub(super) shown: Vec<String>,
+}
+
+impl Carrier {
+    /// Carries connections to [`PORT`] of host B.
+    pub(super) fn run(&self, wan: &Wan) -> Result<Running, Problem> {
+        let Started { entry, programs, shown } = (self.start)(wan)?;
+        Ok(Running { entry: SocketAddr::new(entry.lan(), PORT), programs, shown })
+    }
+}
+
+impl Started {
+    /// Nothing: the relay hosts route.
+    pub(super) fn nothing() -> Started {
+        Started { entry: Host::B, programs: Vec::new(), shown: Vec::new() }
+    }
+
+    /// On each relay the program that `command` gives for the address it leads to, at [`PORT`], from [`PORT`]; ready when
+    /// each has said `ready` on stderr.
+    pub(super) fn on_relays(
+        wan: &Wan,
+        ready: &'static str,
+        command: impl Fn(IpAddr) -> Result<Command, Problem>,
+    ) -> Result<Started, Problem> {
+        let mut started = Started { entry: Host::Near, ..Started::nothing() };
+        for (relay, next) in wan.relays() {
+            let mut command = command(next)?;
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+            let program = wan.spawn(relay, command)?;
+            started.shown.push(format!("{}: {}", relay.name(), program.name()));
+            started.programs.push(program.wait_for(ready)?);
+        }
+        Ok(started)
+    }
+}
+
+impl fmt::Debug for Carrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// The carrier of that name.
+///
+/// # Errors
+/// There is none.
+pub(super) fn find(name: &str) -> Result<&'static Carrier, String> {
+    let names = || ROWS.iter().map(|carrier| carrier.name);
+    ROWS.iter().find(|carrier| carrier.name == name).ok_or_else(|| match crate::suggest::nearest(name, names()) {
+        Some(near) => format!("there is no such carrier; did you mean {near}?"),
+        None => format!("there is no such carrier; there are {}", names().collect::<Vec<_>>().join(", ")),
+    })
+}
+
+/// The port that a carrier leads to, and where it listens.
+pub(super) const PORT: u16 = 6000;

@@ -1,0 +1,127 @@
+//! Runs a scenario: for each run and each of its carriers a lab of its own, the carrier, the traffic, and eyes on it all.
+
+use super::carrier::Carrier;
+use super::live::Traffic as LinkTraffic;
+use super::problem::Problem;
+use super::result::{Report, RunReport};
+use super::sampler::{self, Sample, Seen};
+use super::scenario::{Run, Scenario, Setup, Traffic};
+use super::traffic::{Drive, Measured};
+use super::user::User;
+use super::wan::Wan;
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// How to run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Options {
+    /// Only the runs of the quick form, and those shorter.
+    pub(super) quick: bool,
+    /// Only these carriers; all when empty.
+    pub(super) carriers: Vec<&'static Carrier>,
+}
+
+/// What is under way, for whoever shows it.
+pub(super) trait Progress {
+    /// Run `number` of `total` begins: its name, its carrier, and about how long its traffic takes.
+    fn begin(&mut self, place: (usize, usize), id: &str, carrier: &str, time: Duration);
+    /// Its traffic goes on.
+    fn sample(&mut self, sample: &Sample);
+    /// It has ended.
+    fn end(&mut self, run: &RunReport);
+}
+
+/// One run over one carrier, as it went.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    /// What the traffic says.
+    pub(super) measured: Measured,
+    /// What was seen meanwhile.
+    pub(super) seen: Seen,
+    /// What the link did in both directions; nothing where there is none.
+    pub(super) link: Option<[LinkTraffic; 2]>,
+    /// The carrier's commands and files.
+    pub(super) shown: Vec<String>,
+}
+
+/// Runs `scenario` and judges what came out. What fails is a verdict of its run; the others go on.
+pub(super) fn run(scenario: &Scenario, options: &Options, user: &User, progress: &mut dyn Progress) -> Report {
+    let runs: Vec<Run> = scenario
+        .runs
+        .iter()
+        .filter(|run| run.quick || !options.quick)
+        .map(|run| if options.quick { hurried(run) } else { run.clone() })
+        .collect();
+    let wanted = |carrier: &Carrier| {
+        options.carriers.is_empty() || options.carriers.iter().any(|other| other.name == carrier.name)
+    };
+    let total = runs.iter().map(|run| run.carriers.iter().filter(|carrier| wanted(carrier)).count()).sum();
+    let mut report = Report::new(scenario);
+    let mut number = 0;
+    for run in &runs {
+        if run.skip.is_some() {
+            report.skip(run);
+            continue;
+        }
+        let carriers: Vec<&Carrier> = run.carriers.iter().copied().filter(|carrier| wanted(carrier)).collect();
+        let mut rounds: Vec<Vec<Result<Done, Problem>>> = carriers.iter().map(|_| Vec::new()).collect();
+        for round in 0..scenario.rounds {
+            for (carrier, done) in carriers.iter().zip(&mut rounds) {
+                if round == 0 {
+                    number += 1;
+                }
+                progress.begin((number, total), &run.id, carrier.name, run.traffic.time);
+                done.push(once(run, carrier, user, progress));
+            }
+        }
+        for (carrier, done) in carriers.iter().zip(rounds) {
+            progress.end(report.add(run, carrier, done));
+        }
+    }
+    report
+}
+
+/// Runs `run` once over `carrier`, in a lab that is gone afterwards.
+fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) -> Result<Done, Problem> {
+    let mut setup = run.setup.clone();
+    (carrier.hosts)(&mut setup.host, &setup.link);
+    let wan = build(&setup)?;
+    let running = carrier.run(&wan)?;
+    let (began, beginning) = mpsc::channel();
+    let (ended, ending) = mpsc::channel::<()>();
+    let (measured, seen) = std::thread::scope(|scope| {
+        let (wan, running, setup) = (&wan, &running, &setup);
+        let traffic = scope.spawn(move || {
+            // Dropped when the traffic is over, which is what ends the watch.
+            let _ended = ended;
+            let tell = move || {
+                let _ = began.send(());
+            };
+            let drive = Drive { wan, running, traffic: run.traffic, setup, user, began: &tell };
+            (run.traffic.kind.run)(&drive)
+        });
+        let down = run.traffic.down;
+        let seen = sampler::watch(wan, running, down, (&beginning, &ending), |sample| progress.sample(sample));
+        (traffic.join().unwrap_or_else(|_| Err(Problem::Bytes("the traffic's thread ended early".into()))), seen)
+    });
+    let link = (!setup.one_hop).then(|| wan.traffic());
+    Ok(Done { measured: measured?, seen: seen?, link, shown: running.shown })
+}
+
+/// Builds what stands between the hosts, and the hosts.
+pub(super) fn build(setup: &Setup) -> Result<Wan, Problem> {
+    let host = setup.host.profile();
+    let relay = setup.relay_spec().profile();
+    let profiles = [host.clone(), relay.clone(), relay, host];
+    if setup.one_hop { Wan::build_one_hop(profiles) } else { Wan::build(&setup.link, profiles) }
+}
+
+/// The run in its quick form: about as long as it takes to see the speed.
+fn hurried(run: &Run) -> Run {
+    // Fifteen round trips beyond the start: a long path needs longer.
+    let least = QUICK.max(run.setup.link.rtt * 25);
+    let traffic = Traffic { time: run.traffic.time.min(least), ..run.traffic };
+    Run { traffic, ..run.clone() }
+}
+
+const QUICK: Duration = Duration::from_millis(2500);

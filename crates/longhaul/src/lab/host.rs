@@ -1,0 +1,149 @@
+//! How a scenario sets the TCP of a host, and the [`Profile`] that does it.
+
+use super::spec::{LinkSpec, Profile};
+use longhaul_core::units::Bytes;
+
+/// TCP of one host, as a scenario describes it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct HostSpec {
+    /// The window it offers, and the most it has under way; `None` leaves it to the kernel's autotuning.
+    pub(super) window: Option<Bytes>,
+    /// The most that autotuning may give a buffer; `None` leaves the kernel's default.
+    pub(super) buffers: Option<Bytes>,
+    /// Congestion control; `None` leaves the kernel's default.
+    pub(super) congestion: Option<String>,
+    /// Selective acknowledgements, and with them the newer ways of Linux to find losses.
+    pub(super) sack: bool,
+    /// Window scaling (RFC 7323).
+    pub(super) scaling: bool,
+    /// MTU of its interfaces in bytes.
+    pub(super) mtu: u32,
+    /// The largest segment it offers and sends, in bytes of TCP options and payload; `None` means the MTU decides.
+    pub(super) mss: Option<u32>,
+    /// Whether it hands super-packets to its interface to be cut there.
+    pub(super) offload: bool,
+}
+
+impl Default for HostSpec {
+    /// A Linux host of today.
+    fn default() -> HostSpec {
+        HostSpec {
+            window: None,
+            buffers: None,
+            congestion: None,
+            sack: true,
+            scaling: true,
+            mtu: 1500,
+            mss: None,
+            offload: true,
+        }
+    }
+}
+
+impl HostSpec {
+    /// The host whose buffers cover the link and whose TCP is as the advice for long paths is: what its owner could have
+    /// if it could be changed.
+    pub(super) fn tuned(&self, link: &LinkSpec) -> HostSpec {
+        HostSpec {
+            window: None,
+            buffers: Some(Profile::relay_buffer(link)),
+            congestion: Some("cubic".into()),
+            sack: true,
+            scaling: true,
+            ..self.clone()
+        }
+    }
+
+    /// Payload bytes of its full segments, with timestamps.
+    pub(super) fn payload(&self) -> u32 {
+        self.mss.unwrap_or(self.mtu.saturating_sub(IP_AND_TCP)).saturating_sub(TIMESTAMPS)
+    }
+
+    /// Why its MSS cannot be, when it cannot.
+    pub(super) fn mss_fault(&self) -> Option<String> {
+        let most = self.mtu.saturating_sub(IP_AND_TCP);
+        let mss = self.mss.filter(|mss| *mss > most)?;
+        Some(format!("an MSS of {mss} does not fit an MTU of {}; write {most} or less, or a larger mtu", self.mtu))
+    }
+
+    /// What the lab sets for it.
+    pub(super) fn profile(&self) -> Profile {
+        let mut profile = match (self.window, self.buffers) {
+            (Some(window), _) => self.windowed(window),
+            (None, Some(most)) => Profile::buffers(most),
+            (None, None) => Profile::plain(),
+        };
+        if let Some(congestion) = &self.congestion {
+            push(&mut profile.route, &format!("congctl {congestion}"));
+        }
+        if !self.sack {
+            profile.sysctls.extend([("tcp_sack", "0".to_string()), ("tcp_recovery", "0".to_string())]);
+        }
+        if !self.scaling {
+            profile.sysctls.push(("tcp_window_scaling", "0".to_string()));
+        }
+        if let Some(mss) = self.mss {
+            push(&mut profile.route, &format!("advmss {mss}"));
+        }
+        profile.mtu = self.mtu;
+        profile.offload = self.offload;
+        profile
+    }
+
+    /// A host that offers `window` bytes and has no more under way.
+    ///
+    /// What holds the window offered is the route: a clamp just below a power of two makes the kernel choose a window
+    /// scale with which it cannot offer more (65,535 times 4 is 262,140). The clamp itself is not kept by Linux 6.6 and
+    /// later, which set it anew as they learn how much of a buffer is payload. The buffers have room for the kernel's
+    /// overhead, so that the window is what limits. A window between two powers is also held by the sender, whose
+    /// congestion window the route locks.
+    fn windowed(&self, window: Bytes) -> Profile {
+        let scale = (0..14).find(|scale| (65_536u64 << scale) >= window.0).unwrap_or(14);
+        let room = (65_536u64 << scale) * 4;
+        let mut route = format!("window {}", (65_536u64 << scale) - 1);
+        if (65_535u64 << scale) as f64 > window.0 as f64 * SLACK {
+            let segments = (window.0 / u64::from(self.payload().max(1))).max(1);
+            push(&mut route, &format!("cwnd lock {segments}"));
+        }
+        let sysctls = vec![("tcp_wmem", format!("4096 {room} {room}")), ("tcp_rmem", format!("4096 {room} {room}"))];
+        Profile { sysctls, route, ..Profile::plain() }
+    }
+}
+
+fn push(text: &mut String, words: &str) {
+    if !text.is_empty() {
+        text.push(' ');
+    }
+    text.push_str(words);
+}
+
+/// Headers of IPv4 and TCP without options.
+const IP_AND_TCP: u32 = 40;
+/// RFC 7323 timestamps, with their padding.
+const TIMESTAMPS: u32 = 12;
+/// How much more than its window a host may offer before its sender is held back too.
+const SLACK: f64 = 1.02;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_held_by_the_scale_or_by_the_sender() {
+        let route =
+            |window| HostSpec { window: Some(Bytes(window)), ..HostSpec::default() }.windowed(Bytes(window)).route;
+        assert_eq!(route(262_144), "window 262143");
+        assert_eq!(route(65_536), "window 65535");
+        assert_eq!(route(65_535), "window 65535");
+        assert_eq!(route(2 << 20), "window 2097151");
+        assert_eq!(route(48_000), "window 65535 cwnd lock 33");
+        assert_eq!(route(135_000), "window 262143 cwnd lock 93");
+    }
+
+    #[test]
+    fn an_mss_must_fit_its_mtu() {
+        let host = HostSpec { mtu: 1200, mss: Some(1460), ..HostSpec::default() };
+        assert!(host.mss_fault().unwrap().contains("write 1160 or less"));
+        assert_eq!(HostSpec { mtu: 576, ..HostSpec::default() }.payload(), 524);
+    }
+}

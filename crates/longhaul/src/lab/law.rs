@@ -1,0 +1,90 @@
+//! What arithmetic says: the speed that a transfer should have, and the reason for the one it had.
+
+use super::scenario::{Setup, Traffic};
+
+/// A way to compute a speed.
+#[derive(Clone, Copy)]
+pub(super) struct Law {
+    /// Its name in scenarios.
+    pub(super) name: &'static str,
+    /// The formula, as one writes it in a report.
+    pub(super) formula: &'static str,
+    /// Bytes a second of all connections together; nothing where it says nothing.
+    compute: fn(&Setup, &Traffic) -> Option<f64>,
+}
+
+/// Every law there is.
+pub(super) const ROWS: &[Law] = &[
+    Law {
+        name: "window",
+        formula: "window / RTT",
+        compute: |setup, traffic| window(setup).map(|speed| speed * f64::from(traffic.connections)),
+    },
+    Law {
+        name: "openssh",
+        formula: "OpenSSH's 2 MiB / RTT",
+        compute: |setup, traffic| Some(openssh(setup) * f64::from(traffic.connections)),
+    },
+    Law { name: "line", formula: "the line's share of TCP payload", compute: |setup, _| line(setup) },
+    Law {
+        name: "loss",
+        formula: "Reno's or CUBIC's loss law",
+        compute: |setup, traffic| loss(setup).map(|speed| speed * f64::from(traffic.connections)),
+    },
+];
+
+impl Law {
+    /// The speed that this law gives, in bytes a second, and no more than the line carries.
+    pub(super) fn speed(&self, setup: &Setup, traffic: &Traffic) -> Option<f64> {
+        (self.compute)(setup, traffic).map(|speed| speed.min(line(setup).unwrap_or(f64::INFINITY)))
+    }
+}
+
+impl std::fmt::Debug for Law {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// The law of that name.
+///
+/// # Errors
+/// There is none.
+pub(super) fn find(name: &str) -> Result<Law, String> {
+    let names = || ROWS.iter().map(|law| law.name);
+    ROWS.iter()
+        .find(|law| law.name == name)
+        .copied()
+        .ok_or_else(|| format!("write one of {}", names().collect::<Vec<_>>().join(", ")))
+}
+
+/// The speed to expect of a transfer that somebody else limits: for choosing how much to send.
+pub(super) fn least(setup: &Setup, traffic: &Traffic, laws: &[&str]) -> f64 {
+    let speeds = ROWS.iter().filter(|law| laws.contains(&law.name)).filter_map(|law| law.speed(setup, traffic));
+    speeds.fold(f64::INFINITY, f64::min)
+}
+
+fn window(setup: &Setup) -> Option<f64> {
+    setup.host.window.map(|window| window.0 as f64 / setup.link.rtt.as_secs_f64())
+}
+
+/// OpenSSH's channel window, and 64 requests of 32 KiB in its sftp client.
+fn openssh(setup: &Setup) -> f64 {
+    OPENSSH_WINDOW / setup.link.rtt.as_secs_f64()
+}
+
+/// What the line carries of TCP payload with timestamps.
+fn line(setup: &Setup) -> Option<f64> {
+    let payload = f64::from(setup.host.payload());
+    setup.link.rate.map(|rate| rate.0 as f64 / 8.0 * payload / (payload + HEADERS))
+}
+
+fn loss(setup: &Setup) -> Option<f64> {
+    let congestion = setup.host.congestion.as_deref().unwrap_or_default();
+    setup.link.loss_law(congestion, setup.link.rtt)
+}
+
+/// How far OpenSSH sends ahead.
+pub(super) const OPENSSH_WINDOW: f64 = 2_097_152.0;
+/// IPv4 and TCP headers with timestamps.
+const HEADERS: f64 = 52.0;

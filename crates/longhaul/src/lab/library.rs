@@ -1,0 +1,34 @@
+//! The scenarios that are built in: the files of `lab/`.
+
+use super::scenario::{self, Scenario};
+
+/// Name and text of each.
+pub(super) const FILES: &[(&str, &str)] = &[("mitre", include_str!("../../../../lab/mitre.toml"))];
+
+/// The scenario of that name, if there is one.
+///
+/// # Errors
+/// Every error of the file, a line each.
+pub(super) fn load(name: &str) -> Option<Result<Scenario, Vec<String>>> {
+    let (name, text) = FILES.iter().find(|(known, _)| *known == name)?;
+    Some(scenario::read(name, &format!("lab/{name}.toml"), text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_is_good_and_in_the_list() {
+        for (name, _) in FILES {
+            let scenario = load(name).unwrap().unwrap_or_else(|lines| panic!("{}", lines.join("\n")));
+            assert!(scenario.runs.iter().any(|run| run.quick), "{name} has no quick form");
+        }
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab");
+        for file in std::fs::read_dir(folder).unwrap() {
+            let path = file.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap().to_string();
+            assert!(FILES.iter().any(|(known, _)| *known == name), "{name} is missing from the table");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Why a run was as fast as it was, in a sentence, from what was measured.
+
+use super::carrier::Carrier;
+use super::engine::Done;
+use super::law::OPENSSH_WINDOW;
+use super::scenario::Run;
+use std::time::Duration;
+
+/// What missed its expectation, if anything; then what limited the speed.
+pub(super) fn why(run: &Run, carrier: &Carrier, done: &Done, faults: &[String]) -> String {
+    let mut sentences: Vec<String> = faults.to_vec();
+    sentences.extend(limit(run, carrier, done));
+    sentences.extend(run.note.clone());
+    sentences.join("; ")
+}
+
+/// What limited the speed: the smallest of what could.
+fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
+    let Done { measured, seen, .. } = done;
+    let speed = measured.speed / 1e6;
+    if speed == 0.0 {
+        return Some("nothing arrived".into());
+    }
+    let rtt = if seen.wan.rtt.is_zero() { run.setup.link.rtt } else { seen.wan.rtt };
+    let connections = f64::from(run.traffic.connections);
+    let per_rtt = |bytes: f64| connections * bytes / rtt.as_secs_f64() / 1e6;
+    let window = seen.wan.window.0.min(seen.wan.allowed.0) as f64;
+    let is_ssh = run.traffic.kind.laws.contains(&"openssh");
+    let line = run.setup.link.rate.map(|rate| rate.0 as f64 / 8e6 * f64::from(run.setup.host.payload()) / 1500.0);
+    let law = run.setup.link.loss_law(&seen.wan.congestion, rtt).map(|law| connections * law / 1e6);
+    let share = |limit: f64| format!("{:.0} % of it", 100.0 * speed / limit);
+    let retransmitted = match seen.wan.retransmitted {
+        0 => String::new(),
+        count => format!("; {count} segments sent again"),
+    };
+    let sentence = match (line, law) {
+        _ if run.setup.one_hop => return None,
+        (Some(line), _) if speed > 0.85 * line => {
+            format!(
+                "the line carries {line:.1} MB/s of TCP payload: {}, {} on the WAN",
+                share(line),
+                seen.wan.congestion
+            )
+        }
+        (_, Some(law)) if law < per_rtt(window) && speed < 3.0 * law => {
+            format!("loss lets {} reach about {law:.2} MB/s over {} in the long run", seen.wan.congestion, millis(rtt))
+        }
+        _ if is_ssh && carrier.name != "direct" || is_ssh && per_rtt(OPENSSH_WINDOW) < per_rtt(window) => {
+            let cap = per_rtt(OPENSSH_WINDOW);
+            format!(
+                "OpenSSH sends 2 MiB ahead: 2 MiB / {} = {cap:.1} MB/s; it took {:.1} round trips",
+                millis(rtt),
+                cap / speed
+            )
+        }
+        _ if speed > 0.8 * per_rtt(window) => format!(
+            "window of {window:.0} bytes in force (TCP_INFO) / {} = {:.2} MB/s: {}",
+            millis(rtt),
+            per_rtt(window),
+            share(per_rtt(window))
+        ),
+        _ => format!("{} on the WAN, {:.0} bytes in flight at most", seen.wan.congestion, seen.wan.allowed.0),
+    };
+    Some(sentence + &retransmitted)
+}
+
+fn millis(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1e3)
+}

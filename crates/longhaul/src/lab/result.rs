@@ -1,0 +1,249 @@
+//! What came of a scenario: the JSON document, from which the tables and the page are made.
+
+use super::carrier::Carrier;
+use super::engine::Done;
+use super::live::Traffic as LinkTraffic;
+use super::problem::Problem;
+use super::sampler::Sample;
+use super::scenario::{Run, Scenario};
+use super::{reason, verdict};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A scenario that was run.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) scenario: String,
+    pub(super) about: String,
+    pub(super) source: String,
+    pub(super) kernel: String,
+    pub(super) cpus: usize,
+    /// How often each run was repeated; the median counts.
+    pub(super) rounds: u32,
+    pub(super) runs: Vec<RunReport>,
+}
+
+/// One run over one carrier. The names of the fields are fixed: programs read them.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct RunReport {
+    pub(super) id: String,
+    pub(super) what: String,
+    pub(super) carrier: String,
+    pub(super) traffic: String,
+    /// The smallest round trip that TCP saw on the WAN, or the link's where none was seen.
+    pub(super) rtt_ms: f64,
+    /// The window in force: what the receiver offered (`snd_wnd`), or the congestion window where that is smaller.
+    pub(super) window_bytes: Option<u64>,
+    #[serde(rename = "measured_MBps")]
+    pub(super) measured: Option<f64>,
+    /// One number, or lowest and highest.
+    #[serde(rename = "published_MBps")]
+    pub(super) published: Option<Vec<f64>>,
+    pub(super) published_gain: Option<Vec<f64>>,
+    #[serde(rename = "computed_MBps")]
+    pub(super) computed: Option<f64>,
+    /// How it was computed.
+    pub(super) formula: Option<&'static str>,
+    pub(super) gain_over_direct: Option<f64>,
+    pub(super) verdict: Verdict,
+    pub(super) why: String,
+    /// Each direction's stages and their counters; empty without a WAN.
+    pub(super) link: BTreeMap<&'static str, BTreeMap<String, u64>>,
+    pub(super) series: Vec<Point>,
+    pub(super) relay_cpu_s: f64,
+    pub(super) bytes: u64,
+    /// Whether every byte was compared and right; nothing where the tool does not say.
+    pub(super) bytes_ok: Option<bool>,
+    /// Further figures of the traffic, such as `p99_us`.
+    pub(super) figures: BTreeMap<String, f64>,
+    /// Lowest and highest of the rounds, by the name of the figure.
+    pub(super) spread: BTreeMap<String, [f64; 2]>,
+    /// The carrier's commands and files.
+    pub(super) shown: Vec<String>,
+}
+
+/// What is seen at one moment.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Point {
+    pub(super) t_s: f64,
+    #[serde(rename = "MBps")]
+    pub(super) speed: f64,
+    pub(super) cwnd: u64,
+    pub(super) rtt_ms: f64,
+    pub(super) retrans: u64,
+}
+
+/// Whether what was expected came out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Verdict {
+    /// It did.
+    Pass,
+    /// It did not, or something failed.
+    Fail,
+    /// It could not be tried: something is not installed, or cannot be emulated.
+    #[default]
+    Skip,
+}
+
+impl Report {
+    /// A report without runs yet.
+    pub(super) fn new(scenario: &Scenario) -> Report {
+        let read = |path| std::fs::read_to_string(path).map(|text: String| text.trim().to_string()).unwrap_or_default();
+        Report {
+            scenario: scenario.name.clone(),
+            about: scenario.about.clone(),
+            source: scenario.source.clone(),
+            kernel: read("/proc/sys/kernel/osrelease"),
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            rounds: scenario.rounds,
+            runs: Vec::new(),
+        }
+    }
+
+    /// Notes a run that cannot be emulated.
+    pub(super) fn skip(&mut self, run: &Run) {
+        let why = run.skip.clone().unwrap_or_default();
+        self.runs.push(RunReport { why, ..blank(run, "-") });
+    }
+
+    /// Judges what the rounds of `run` over `carrier` brought.
+    pub(super) fn add(&mut self, run: &Run, carrier: &Carrier, rounds: Vec<Result<Done, Problem>>) -> &RunReport {
+        let mut report = blank(run, carrier.name);
+        let mut good = Vec::new();
+        let mut wrong = None;
+        for round in rounds {
+            match round {
+                Ok(done) => good.push(done),
+                Err(problem) => wrong = wrong.or(Some(problem)),
+            }
+        }
+        match wrong {
+            Some(problem) => {
+                let missing = matches!(problem, Problem::Missing { .. });
+                report.verdict = if missing { Verdict::Skip } else { Verdict::Fail };
+                report.bytes_ok = matches!(problem, Problem::Bytes(_)).then_some(false);
+                report.why = problem.to_string();
+            }
+            None => {
+                report.spread = spread(&good);
+                good.sort_by(|one, other| one.measured.speed.total_cmp(&other.measured.speed));
+                if !good.is_empty() {
+                    let median = good.swap_remove(good.len() / 2);
+                    report.fill(run, &median);
+                    report.gain_over_direct = self.gain(&report);
+                    let faults = verdict::faults(run, &report, &self.runs);
+                    report.verdict = if faults.is_empty() { Verdict::Pass } else { Verdict::Fail };
+                    report.why = reason::why(run, carrier, &median, &faults);
+                }
+            }
+        }
+        self.runs.push(report);
+        &self.runs[self.runs.len() - 1]
+    }
+
+    /// Whether nothing failed.
+    pub(super) fn is_good(&self) -> bool {
+        self.runs.iter().all(|run| run.verdict != Verdict::Fail)
+    }
+
+    /// Times the direct transfer: that of the same run, or the first of the same traffic.
+    fn gain(&self, report: &RunReport) -> Option<f64> {
+        if report.carrier == "direct" {
+            return Some(1.0);
+        }
+        let is_direct = |other: &&RunReport| other.carrier == "direct" && other.measured.is_some();
+        let same = self.runs.iter().filter(is_direct).find(|other| other.id == report.id);
+        let alike = || self.runs.iter().filter(is_direct).find(|other| other.traffic == report.traffic);
+        let direct = same.or_else(alike)?.measured.filter(|speed| *speed > 0.0)?;
+        report.measured.map(|speed| speed / direct)
+    }
+}
+
+impl RunReport {
+    fn fill(&mut self, run: &Run, done: &Done) {
+        let Done { measured, seen, link, shown } = done;
+        let rtt = if seen.wan.rtt.is_zero() { run.setup.link.rtt } else { seen.wan.rtt };
+        self.rtt_ms = rounded(rtt.as_secs_f64() * 1e3);
+        let window = seen.host.window.0.min(seen.host.allowed.0);
+        self.window_bytes = (window > 0).then_some(window);
+        self.measured = Some(rounded(measured.speed / 1e6));
+        self.bytes = measured.bytes;
+        self.bytes_ok = measured.checked.then_some(true);
+        self.figures = measured.figures.iter().map(|(name, value)| ((*name).to_string(), rounded(*value))).collect();
+        self.relay_cpu_s = seen.relay_cpu.as_secs_f64();
+        self.series = seen.series.iter().map(Point::of).collect();
+        self.shown = shown.clone();
+        if let Some([out, back]) = link {
+            self.link = BTreeMap::from([("out", counters(out)), ("back", counters(back))]);
+        }
+    }
+}
+
+impl Point {
+    fn of(sample: &Sample) -> Point {
+        Point {
+            t_s: rounded(sample.at.as_secs_f64()),
+            speed: rounded(sample.speed),
+            cwnd: sample.cwnd,
+            rtt_ms: rounded(sample.rtt.as_secs_f64() * 1e3),
+            retrans: sample.retransmitted,
+        }
+    }
+}
+
+/// What is known of a run before it runs.
+fn blank(run: &Run, carrier: &str) -> RunReport {
+    let both = |range: &std::ops::RangeInclusive<f64>| match range.start() == range.end() || range.end().is_infinite() {
+        true => vec![*range.start()],
+        false => vec![*range.start(), *range.end()],
+    };
+    let computed = run.computed.as_ref().and_then(|law| law.speed(&run.setup, &run.traffic));
+    RunReport {
+        id: run.id.clone(),
+        what: run.what.clone(),
+        carrier: carrier.to_string(),
+        traffic: run.traffic.kind.name.to_string(),
+        rtt_ms: rounded(run.setup.link.rtt.as_secs_f64() * 1e3),
+        published: run.published.speed.as_ref().map(both),
+        published_gain: run.published.gain.as_ref().map(both),
+        computed: computed.map(|speed| rounded(speed / 1e6)),
+        formula: run.computed.as_ref().map(|law| law.formula),
+        ..RunReport::default()
+    }
+}
+
+fn counters(traffic: &LinkTraffic) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::from([
+        ("frames_in".to_string(), traffic.frames_in),
+        ("frames_out".to_string(), traffic.frames_out),
+        ("cut".to_string(), traffic.cut),
+        ("overflowed".to_string(), traffic.overflowed),
+        ("refused".to_string(), traffic.refused),
+    ]);
+    for (stage, counters) in &traffic.stages {
+        all.insert(format!("{stage}_segments_in"), counters.segments_in);
+        all.insert(format!("{stage}_segments_out"), counters.segments_out);
+        all.insert(format!("{stage}_bytes_in"), counters.bytes_in);
+        all.insert(format!("{stage}_bytes_out"), counters.bytes_out);
+    }
+    all
+}
+
+fn spread(rounds: &[Done]) -> BTreeMap<String, [f64; 2]> {
+    let mut spread: BTreeMap<String, [f64; 2]> = BTreeMap::new();
+    for done in rounds.iter().filter(|_| rounds.len() > 1) {
+        let figures = done.measured.figures.iter().map(|(name, value)| (*name, *value));
+        for (name, value) in figures.chain([("measured_MBps", done.measured.speed / 1e6)]) {
+            let [least, most] = spread.entry(name.to_string()).or_insert([value, value]);
+            (*least, *most) = (rounded(least.min(value)), rounded(most.max(value)));
+        }
+    }
+    spread
+}
+
+/// Four digits are more than any of it is exact to.
+fn rounded(value: f64) -> f64 {
+    let scale = 10f64.powi(3 - value.abs().log10().floor().clamp(-9.0, 3.0) as i32);
+    if value == 0.0 || !value.is_finite() { 0.0 } else { (value * scale).round() / scale }
+}

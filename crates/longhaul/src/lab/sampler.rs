@@ -1,0 +1,189 @@
+//! Looks at a run while it goes: bytes that arrive, TCP_INFO of the senders, CPU of the relays.
+
+use super::cables::LAN_DEVICE;
+use super::carrier::{PORT, Running};
+use super::problem::Problem;
+use super::sockets::{self, Sender};
+use super::spec::Host;
+use super::wan::Wan;
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// What was seen at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Sample {
+    /// Since the traffic began.
+    pub(super) at: Duration,
+    /// MB/s that arrived at the receiving host since the sample before; 10^6 bytes of IP.
+    pub(super) speed: f64,
+    /// Segments that the sender's congestion control allowed in flight, of all connections over the WAN.
+    pub(super) cwnd: u64,
+    /// Its smoothed round trip.
+    pub(super) rtt: Duration,
+    /// Segments it has sent again so far.
+    pub(super) retransmitted: u64,
+}
+
+/// What was seen of a whole run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    /// In the order of time.
+    pub(super) series: Vec<Sample>,
+    /// TCP_INFO of the host that sends.
+    pub(super) host: Sender,
+    /// TCP_INFO of who sends over the WAN: the host itself, or the relay beside it.
+    pub(super) wan: Sender,
+    /// CPU time of the relays' programs.
+    pub(super) relay_cpu: Duration,
+}
+
+/// Samples until `ended` closes, from the moment at which `began` is told.
+pub(super) fn watch(
+    wan: &Wan,
+    running: &Running,
+    down: bool,
+    (began, ended): (&Receiver<()>, &Receiver<()>),
+    mut progress: impl FnMut(&Sample),
+) -> Result<Seen, Problem> {
+    let mut seen = Seen::default();
+    // A run that fails before it begins says so itself.
+    if began.recv().is_err() {
+        return Ok(seen);
+    }
+    let eyes = Eyes::open(wan, running, down)?;
+    let mut cpu = Cpu::of(running);
+    let start = Instant::now();
+    let (mut last, mut bytes) = (start, eyes.arrived()?);
+    while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(EVERY.saturating_sub(last.elapsed())) {
+        let (now, arrived) = (Instant::now(), eyes.arrived()?);
+        let since = now.duration_since(last).as_secs_f64().max(1e-9);
+        let mut sample = Sample { at: now - start, speed: (arrived - bytes) as f64 / since / 1e6, ..Sample::default() };
+        (last, bytes) = (now, arrived);
+        let hosts = sockets::sample(wan, eyes.host, &eyes.host_filter)?;
+        let wans = match eyes.relay {
+            Some((relay, ref filter)) => sockets::sample(wan, relay, filter)?,
+            None => hosts.clone(),
+        };
+        for sender in &wans {
+            sample.cwnd += sender.cwnd;
+            sample.rtt = sample.rtt.max(sender.srtt);
+            sample.retransmitted += sender.retransmitted;
+        }
+        seen.host = hosts.into_iter().fold(seen.host, Sender::with);
+        seen.wan = wans.into_iter().fold(seen.wan, Sender::with);
+        cpu.look();
+        progress(&sample);
+        seen.series.push(sample);
+    }
+    cpu.look();
+    seen.relay_cpu = cpu.used();
+    Ok(seen)
+}
+
+/// Where to look.
+struct Eyes {
+    /// Who sends, and which of its connections.
+    host: Host,
+    host_filter: String,
+    /// The relay that sends over the WAN.
+    relay: Option<(Host, String)>,
+    /// /proc/net/dev of who receives.
+    devices: File,
+}
+
+impl Eyes {
+    fn open(wan: &Wan, running: &Running, down: bool) -> Result<Eyes, Problem> {
+        let (host, receiver) = if down { (Host::B, Host::A) } else { (Host::A, Host::B) };
+        let what = Problem::io("opening /proc/net/dev");
+        let opening = wan.on(receiver, || File::open("/proc/thread-self/net/dev").map_err(what));
+        let devices = opening.join().unwrap_or_else(|_| Err(Problem::Bytes("a thread ended early".into())))?;
+        let direct = running.programs.is_empty();
+        let relay = match (direct, down) {
+            (true, _) => None,
+            (false, false) => wan.relays().first().map(|(relay, next)| (*relay, format!("dst {next}"))),
+            // The far relay sends on the connection that it has accepted.
+            (false, true) => wan.relays().last().map(|(relay, _)| (*relay, format!("sport = {PORT}"))),
+        };
+        let host_filter = if down { format!("sport = {PORT}") } else { format!("dport = {PORT}") };
+        Ok(Eyes { host, host_filter, relay, devices })
+    }
+
+    /// Bytes that the receiving host's cable has brought it.
+    fn arrived(&self) -> Result<u64, Problem> {
+        let mut text = vec![0; 4096];
+        let length = self.devices.read_at(&mut text, 0).map_err(Problem::io("reading /proc/net/dev"))?;
+        let text = String::from_utf8_lossy(&text[..length]);
+        let fields = text.lines().find_map(|line| line.trim().strip_prefix(LAN_DEVICE)?.strip_prefix(':'));
+        Ok(fields.and_then(|fields| fields.split_whitespace().next()?.parse().ok()).unwrap_or(0))
+    }
+}
+
+/// CPU time of programs and of what they start: one process for each connection, with socat.
+struct Cpu {
+    groups: Vec<u32>,
+    /// Clock ticks of each process when it was last seen.
+    ticks: HashMap<u32, u64>,
+    before: u64,
+}
+
+impl Cpu {
+    fn of(running: &Running) -> Cpu {
+        let mut cpu = Cpu {
+            groups: running.programs.iter().map(|program| program.id()).collect(),
+            ticks: HashMap::new(),
+            before: 0,
+        };
+        cpu.look();
+        cpu.before = cpu.ticks.values().sum();
+        cpu
+    }
+
+    /// A process that starts and ends between two looks is not seen.
+    fn look(&mut self) {
+        if self.groups.is_empty() {
+            return;
+        }
+        let Ok(processes) = std::fs::read_dir("/proc") else { return };
+        for process in processes.flatten() {
+            let Some(id) = process.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            let Ok(stat) = std::fs::read_to_string(process.path().join("stat")) else { continue };
+            if let Some((group, ticks)) = group_and_ticks(&stat).filter(|(group, _)| self.groups.contains(group)) {
+                let _ = group;
+                self.ticks.insert(id, ticks);
+            }
+        }
+    }
+
+    fn used(&self) -> Duration {
+        let ticks = self.ticks.values().sum::<u64>().saturating_sub(self.before);
+        Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND)
+    }
+}
+
+/// Process group, and user and system time in clock ticks, of a line of /proc/PID/stat (proc_pid_stat(5)).
+fn group_and_ticks(stat: &str) -> Option<(u32, u64)> {
+    // The name in parentheses may hold anything; what follows the last one does not.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    Some((u32::try_from(number(5)?).ok()?, number(14)? + number(15)?))
+}
+
+/// Often enough for a picture, and too seldom to be seen in what is measured.
+const EVERY: Duration = Duration::from_millis(250);
+/// USER_HZ, which is 100 on every architecture that Linux runs relays on.
+const TICKS_PER_SECOND: u64 = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_read_whatever_its_name() {
+        let stat = "17 (a ) b) S 1 42 42 0 -1 4194560 100 0 0 0 250 31 0 0 20 0 1";
+        assert_eq!(group_and_ticks(stat), Some((42, 281)));
+        assert_eq!(group_and_ticks("nonsense"), None);
+    }
+}

@@ -1,0 +1,216 @@
+//! A scenario: hosts, the link between them, the carriers to compare, the traffic, and what to expect, as a TOML file says
+//! it.
+//!
+//! A `[[run]]` is one experiment: one figure of somebody's, or one question. What the file says before the first run holds
+//! for all of them; a run's own `link`, `host` and `relay` come on top of it.
+
+mod keys;
+
+use super::carrier::Carrier;
+use super::host::HostSpec;
+use super::law::Law;
+use super::spec::{LinkSpec, Profile};
+use super::traffic::Kind;
+use crate::document::{self, Findings, Shape};
+use longhaul_core::units::Bytes;
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::time::Duration;
+use toml::de::{DeTable, DeValue};
+
+/// A scenario that was read.
+#[derive(Clone, Debug)]
+pub(super) struct Scenario {
+    /// What it is called: the file's name without its ending.
+    pub(super) name: String,
+    /// What it shows, in a sentence.
+    pub(super) about: String,
+    /// Where its figures come from, in a sentence.
+    pub(super) source: String,
+    /// How often every run is repeated, all carriers of it in turn; the median counts.
+    pub(super) rounds: u32,
+    /// Its experiments.
+    pub(super) runs: Vec<Run>,
+}
+
+/// One experiment.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    /// Its name, unique in the scenario; that of a published figure where there is one.
+    pub(super) id: String,
+    /// What it is, in a few words.
+    pub(super) what: String,
+    /// What stands between the hosts.
+    pub(super) setup: Setup,
+    /// What carries the traffic, each in a lab of its own.
+    pub(super) carriers: Vec<&'static Carrier>,
+    /// What is sent.
+    pub(super) traffic: Traffic,
+    /// What somebody published.
+    pub(super) published: Published,
+    /// What arithmetic says.
+    pub(super) computed: Option<Law>,
+    /// What must come out.
+    pub(super) expect: Expect,
+    /// Whether it belongs to the quick form of the scenario.
+    pub(super) quick: bool,
+    /// Why it cannot be emulated, and what comes nearest, when it cannot.
+    pub(super) skip: Option<String>,
+    /// Why the figure differs from what was published, where it does.
+    pub(super) note: Option<String>,
+}
+
+/// What stands between the hosts.
+#[derive(Clone, Debug)]
+pub(super) struct Setup {
+    /// Whether one relay host joins two cables, without an emulated WAN.
+    pub(super) one_hop: bool,
+    /// The emulated WAN.
+    pub(super) link: LinkSpec,
+    /// Hosts A and B.
+    pub(super) host: HostSpec,
+    /// The two relay hosts.
+    pub(super) relay: HostSpec,
+}
+
+/// What is sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Traffic {
+    /// The program or generator.
+    pub(super) kind: &'static Kind,
+    /// How many connections, or copies, at once.
+    pub(super) connections: u32,
+    /// How long it takes, about: a copy is as large as the expected speed makes of this.
+    pub(super) time: Duration,
+    /// The size of a copy, or of a message.
+    pub(super) size: Option<Bytes>,
+    /// Messages a second.
+    pub(super) rate: Option<f64>,
+    /// Whether B sends and A receives.
+    pub(super) down: bool,
+}
+
+/// What somebody published, in the units of the reports.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Published {
+    /// MB/s, 10^6 bytes: lowest and highest.
+    pub(super) speed: Option<RangeInclusive<f64>>,
+    /// Times the direct transfer.
+    pub(super) gain: Option<RangeInclusive<f64>>,
+}
+
+/// What must come out for the verdict `pass`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Expect {
+    /// The share by which the speed may differ from the computed one: 0.15.
+    pub(super) within: Option<f64>,
+    /// MB/s: lowest and highest.
+    pub(super) speed: Option<RangeInclusive<f64>>,
+    /// Times the direct transfer: lowest and highest.
+    pub(super) gain: Option<RangeInclusive<f64>>,
+    /// Times the run of that name, with the same carrier or its only one: lowest and highest.
+    pub(super) times: Option<(String, RangeInclusive<f64>)>,
+    /// The most that the relays' programs may use of one CPU, as a share: 0.1.
+    pub(super) cpu: Option<f64>,
+    /// Further figures of the traffic, by name: lowest and highest.
+    pub(super) figures: Vec<(String, RangeInclusive<f64>)>,
+}
+
+/// Reads the scenario `name` from `text`; `file` stands in the messages.
+///
+/// # Errors
+/// Every error of the file, a line each.
+pub(super) fn read(name: &str, file: &str, text: &str) -> Result<Scenario, Vec<String>> {
+    let (scenario, problems) = document::read(text, |findings, root| whole(findings, root, name));
+    scenario.ok_or_else(|| problems.iter().map(|problem| problem.line(file)).collect())
+}
+
+/// Reads the scenario in the file at `path`.
+///
+/// # Errors
+/// It cannot be read, or something in it is wrong.
+pub(super) fn load(path: &Path) -> Result<Scenario, Vec<String>> {
+    let file = path.display().to_string();
+    let text = document::text(path, HINT).map_err(|why| vec![format!("{file}: error: {why}")])?;
+    let name = path.file_stem().map_or(file.clone(), |stem| stem.to_string_lossy().into_owned());
+    read(&name, &file, &text)
+}
+
+fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>, name: &str) -> Scenario {
+    let mut head = keys::Head::default();
+    let shape = Shape { prefix: "", keys: keys::HEAD, tables: &[("run", "[[run]]")] };
+    document::fields(findings, &shape, root, &mut head);
+    document::required(findings, keys::HEAD, ("scenario", root, 0..0));
+    let mut runs = Vec::new();
+    match root.get("run").map(|given| (given.get_ref(), given.span())) {
+        Some((DeValue::Array(list), _)) if !list.is_empty() => {
+            for given in list {
+                let DeValue::Table(table) = given.get_ref() else {
+                    findings.error(given.span(), "a run is a table; write [[run]]".into());
+                    continue;
+                };
+                runs.extend(run(findings, table, given.span(), &head, &runs));
+            }
+        }
+        Some((_, span)) => findings.error(span, "runs are tables; write [[run]], with two brackets".into()),
+        None => findings.error(0..0, NO_RUN.into()),
+    }
+    let keys::Head { about, source, rounds, .. } = head;
+    Scenario { name: name.into(), about, source, rounds, runs }
+}
+
+fn run(
+    findings: &mut Findings<'_>,
+    table: &DeTable<'_>,
+    span: std::ops::Range<usize>,
+    head: &keys::Head,
+    earlier: &[Run],
+) -> Option<Run> {
+    let mut run = keys::blank(head);
+    let errors = findings.errors();
+    let places = document::fields(findings, &Shape { prefix: "", keys: keys::RUN, tables: &[] }, table, &mut run);
+    document::required(findings, keys::RUN, ("[[run]]", table, span.clone()));
+    if run.carriers.is_empty() && run.skip.is_none() && table.get("carriers").is_none() {
+        findings
+            .error(span.clone(), "this [[run]] has no carriers; write carriers = [\"direct\", \"longhaul\"]".into());
+    }
+    if earlier.iter().any(|other| other.id == run.id) {
+        let span = places.find("id").unwrap_or(span.clone());
+        findings.error(span, format!("id = \"{}\": another run has this name; write one of its own", run.id));
+    }
+    if let Some((other, _)) = run.expect.times.as_ref().filter(|(other, _)| !earlier.iter().any(|run| run.id == *other))
+    {
+        let span = places.find("expect").unwrap_or(span.clone());
+        findings.error(span, format!("expect.times.of = \"{other}\": no run before this one has that name"));
+    }
+    for (key, why) in run.setup.faults() {
+        let span = places.find(&key).or_else(|| places.find(key.split('.').next()?)).unwrap_or(span.clone());
+        findings.error(span, format!("{key}: {why}"));
+    }
+    (findings.errors() == errors).then_some(run)
+}
+
+impl Setup {
+    /// The relay hosts, whose buffers cover the path unless the scenario says otherwise.
+    pub(super) fn relay_spec(&self) -> HostSpec {
+        let buffers = self.relay.buffers.or((!self.one_hop).then(|| Profile::relay_buffer(&self.link)));
+        HostSpec { buffers, ..self.relay.clone() }
+    }
+
+    /// What cannot be, though each value alone could: the key, and what to write instead.
+    fn faults(&self) -> Vec<(String, String)> {
+        let mut faults = Vec::new();
+        for (title, host) in [("host", &self.host), ("relay", &self.relay)] {
+            if let Some(why) = host.mss_fault() {
+                faults.push((format!("{title}.mss"), why));
+            }
+        }
+        if let Err(problem) = self.link.check() {
+            faults.push(("link".into(), problem.to_string()));
+        }
+        faults
+    }
+}
+
+const HINT: &str = "`longhaul lab list` shows the scenarios that are built in";
+const NO_RUN: &str = "there is no run; write [[run]] and below it id, carriers and traffic, a line each";

@@ -1,0 +1,302 @@
+//! The keys of a scenario as tables: a row reads one key. Adding a key is adding a row (and its line in docs/lab.md, which
+//! a test asks for).
+
+use super::{Expect, Published, Run, Setup, Traffic};
+use crate::document::{Fault, Key, Written, fault, inner, key, one, several};
+use crate::lab::host::HostSpec;
+use crate::lab::law;
+use crate::lab::spec::{Direction, LinkSpec};
+use crate::lab::{carrier, traffic};
+use longhaul_core::link::{self, percentage};
+use longhaul_core::units::{self, Bytes, Rate};
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// What stands before the first `[[run]]`.
+pub(super) struct Head {
+    pub(super) about: String,
+    pub(super) source: String,
+    pub(super) rounds: u32,
+    pub(super) setup: Setup,
+}
+
+impl Default for Head {
+    fn default() -> Head {
+        let link = LinkSpec::new(Duration::from_millis(63), Some(Rate(1_000_000_000)));
+        let setup = Setup { one_hop: false, link, host: HostSpec::default(), relay: HostSpec::default() };
+        Head { about: String::new(), source: String::new(), rounds: 1, setup }
+    }
+}
+
+/// A run with nothing of its own yet.
+pub(super) fn blank(head: &Head) -> Run {
+    Run {
+        id: String::new(),
+        what: String::new(),
+        setup: head.setup.clone(),
+        carriers: Vec::new(),
+        traffic: Traffic {
+            kind: &traffic::ROWS[0],
+            connections: 1,
+            time: Duration::from_secs(6),
+            size: None,
+            rate: None,
+            down: false,
+        },
+        published: Published::default(),
+        computed: None,
+        expect: Expect::default(),
+        quick: false,
+        skip: None,
+        note: None,
+    }
+}
+
+/// The keys of the file before its runs.
+pub(super) const HEAD: &[Key<Head>] = &[
+    Key {
+        name: "about",
+        required: Some("about = \"what this shows\""),
+        read: |head, given| one(given, sentence).map(|text| head.about = text),
+    },
+    Key {
+        name: "source",
+        required: Some("source = \"where its figures come from\""),
+        read: |head, given| one(given, sentence).map(|text| head.source = text),
+    },
+    key("rounds", |head, given| one(given, |text| count(text, 1, 100)).map(|rounds| head.rounds = rounds)),
+    key("topology", |head, given| one(given, topology).map(|one_hop| head.setup.one_hop = one_hop)),
+    key("link", |head, given| link_of(&mut head.setup.link, given)),
+    key("host", |head, given| inner(HOST, given, &mut head.setup.host)),
+    key("relay", |head, given| inner(HOST, given, &mut head.setup.relay)),
+];
+
+/// The keys of a `[[run]]`.
+pub(super) const RUN: &[Key<Run>] = &[
+    Key {
+        name: "id",
+        required: Some("id = \"mitre-direct\""),
+        read: |run, given| one(given, crate::config::value::name).map(|id| run.id = id),
+    },
+    key("what", |run, given| one(given, sentence).map(|text| run.what = text)),
+    key("carriers", |run, given| several(given, carrier::find).map(|carriers| run.carriers = carriers)),
+    key("traffic", |run, given| match given.get_ref() {
+        toml::de::DeValue::Table(_) => inner(TRAFFIC, given, &mut run.traffic),
+        _ => one(given, traffic::find).map(|kind| run.traffic.kind = kind),
+    }),
+    key("topology", |run, given| one(given, topology).map(|one_hop| run.setup.one_hop = one_hop)),
+    key("link", |run, given| link_of(&mut run.setup.link, given)),
+    key("host", |run, given| inner(HOST, given, &mut run.setup.host)),
+    key("relay", |run, given| inner(HOST, given, &mut run.setup.relay)),
+    key("published", |run, given| inner(PUBLISHED, given, &mut run.published)),
+    key("computed", |run, given| one(given, law::find).map(|law| run.computed = Some(law))),
+    key("expect", |run, given| inner(EXPECT, given, &mut run.expect)),
+    key("quick", |run, given| one(given, yes).map(|quick| run.quick = quick)),
+    key("skip", |run, given| one(given, sentence).map(|why| run.skip = Some(why))),
+    key("note", |run, given| one(given, sentence).map(|why| run.note = Some(why))),
+];
+
+/// The keys of `host` and `relay`.
+pub(super) const HOST: &[Key<HostSpec>] = &[
+    key("window", |host, given| one(given, bytes).map(|window| host.window = Some(window))),
+    key("buffers", |host, given| one(given, bytes).map(|most| host.buffers = Some(most))),
+    key("congestion", |host, given| one(given, word).map(|name| host.congestion = Some(name))),
+    key("sack", |host, given| one(given, yes).map(|on| host.sack = on)),
+    key("scaling", |host, given| one(given, yes).map(|on| host.scaling = on)),
+    key("mtu", |host, given| one(given, |text| count(text, 576, 65_535)).map(|mtu| host.mtu = mtu)),
+    key("mss", |host, given| one(given, |text| count(text, 88, 65_495)).map(|mss| host.mss = Some(mss))),
+    key("offload", |host, given| one(given, yes).map(|on| host.offload = on)),
+];
+
+/// The keys of `traffic` when it is a table.
+pub(super) const TRAFFIC: &[Key<Traffic>] = &[
+    key("kind", |traffic, given| one(given, traffic::find).map(|kind| traffic.kind = kind)),
+    key("connections", |traffic, given| {
+        one(given, |text| count(text, 1, 100_000)).map(|count| traffic.connections = count)
+    }),
+    key("time", |traffic, given| one(given, time).map(|time| traffic.time = time)),
+    key("size", |traffic, given| one(given, bytes).map(|size| traffic.size = Some(size))),
+    key("rate", |traffic, given| one(given, number).map(|rate| traffic.rate = Some(rate))),
+    key("direction", |traffic, given| {
+        one(given, |text| match text {
+            "up" => Ok(false),
+            "down" => Ok(true),
+            _ => Err("write \"up\", from A to B, or \"down\"".to_string()),
+        })
+        .map(|down| traffic.down = down)
+    }),
+];
+
+/// The keys of `published`.
+pub(super) const PUBLISHED: &[Key<Published>] = &[
+    key("MBps", |published, given| span(given).map(|speed| published.speed = Some(speed))),
+    key("Mbps", |published, given| {
+        span(given).map(|speed| published.speed = Some(speed.start() / 8.0..=speed.end() / 8.0))
+    }),
+    key("gain", |published, given| span(given).map(|gain| published.gain = Some(gain))),
+];
+
+/// The keys of `expect`.
+pub(super) const EXPECT: &[Key<Expect>] = &[
+    key("within", |expect, given| one(given, share).map(|within| expect.within = Some(within))),
+    key("MBps", |expect, given| span(given).map(|speed| expect.speed = Some(speed))),
+    key("gain", |expect, given| span(given).map(|gain| expect.gain = Some(gain))),
+    key("times", |expect, given| {
+        let mut times = (String::new(), 0.0..=f64::INFINITY);
+        inner(TIMES, given, &mut times)?;
+        expect.times = Some(times);
+        Ok(())
+    }),
+    key("cpu", |expect, given| one(given, share).map(|cpu| expect.cpu = Some(cpu))),
+    key("figures", |expect, given| figures(&mut expect.figures, given)),
+];
+
+/// The keys of `expect.times`.
+const TIMES: &[Key<(String, RangeInclusive<f64>)>] = &[
+    key("of", |times, given| one(given, word).map(|of| times.0 = of)),
+    key("by", |times, given| span(given).map(|by| times.1 = by)),
+];
+
+/// The keys of `link` that are not the stages of the emulated WAN.
+const LINK: &[&str] = &["rtt", "rate", "loss", "queue", "out", "back", "schedule"];
+
+/// Reads a `link` table: its own keys, the stages of both directions, and those of one direction below `out` and `back`.
+fn link_of(spec: &mut LinkSpec, given: &Written<'_>) -> Result<(), Vec<Fault>> {
+    let toml::de::DeValue::Table(table) = given.get_ref() else {
+        return Err(fault(given, "it is no table; write { rtt = \"63ms\", rate = \"1Gbit/s\" }"));
+    };
+    let mut faults = Vec::new();
+    for (name, value) in table {
+        let name = name.get_ref().as_ref();
+        let wrong = match name {
+            "rtt" => one(value, time).map(|rtt| spec.rtt = rtt),
+            "rate" => one(value, rate).map(|rate| spec.rate = rate),
+            "loss" => one(value, |text| percentage(text).map_err(|err| err.to_string())).map(|loss| spec.loss = loss),
+            "queue" => one(value, bytes).map(|queue| spec.queue = Some(queue)),
+            "out" => direction(spec, &[Direction::Out], value),
+            "back" => direction(spec, &[Direction::Back], value),
+            "schedule" => several(value, sentence).map(|lines| spec.set_schedule(&Direction::BOTH, lines)),
+            _ => stage(spec, &Direction::BOTH, name, value),
+        };
+        faults.extend(wrong.err().into_iter().flatten().map(|fault| below(name, fault)));
+    }
+    if faults.is_empty() { Ok(()) } else { Err(faults) }
+}
+
+/// The stages of one direction.
+fn direction(spec: &mut LinkSpec, directions: &[Direction], given: &Written<'_>) -> Result<(), Vec<Fault>> {
+    let toml::de::DeValue::Table(table) = given.get_ref() else {
+        return Err(fault(given, "it is no table; write { loss = \"0.1%\" }"));
+    };
+    let mut faults = Vec::new();
+    for (name, value) in table {
+        let name = name.get_ref().as_ref();
+        let wrong = match name {
+            "schedule" => several(value, sentence).map(|lines| spec.set_schedule(directions, lines)),
+            _ => stage(spec, directions, name, value),
+        };
+        faults.extend(wrong.err().into_iter().flatten().map(|fault| below(name, fault)));
+    }
+    if faults.is_empty() { Ok(()) } else { Err(faults) }
+}
+
+/// A stage of the emulated WAN and its value.
+fn stage(spec: &mut LinkSpec, directions: &[Direction], name: &str, given: &Written<'_>) -> Result<(), Vec<Fault>> {
+    let Some(row) = link::ROWS.iter().find(|row| row.key == name) else {
+        let known = || link::ROWS.iter().map(|row| row.key).chain(LINK.iter().copied());
+        let text = match crate::suggest::nearest(name, known()) {
+            Some(near) => format!("there is no such key; did you mean {near}?"),
+            None => format!("there is no such key; the keys here are {}", known().collect::<Vec<_>>().join(", ")),
+        };
+        return Err(fault(given, text));
+    };
+    one(given, |text| {
+        (row.build)(text, 1)
+            .map(|_| text.to_string())
+            .map_err(|err| format!("{err}; write {}, such as {:?}", row.help, row.sample))
+    })
+    .map(|value| spec.set(directions, row.key, value))
+}
+
+fn below(name: &str, fault: Fault) -> Fault {
+    Fault { below: format!(".{name}{}", fault.below), ..fault }
+}
+
+/// One number, exact, or two: lowest and highest. `[6]` is at least 6.
+fn span(given: &Written<'_>) -> Result<RangeInclusive<f64>, Vec<Fault>> {
+    let is_list = matches!(given.get_ref(), toml::de::DeValue::Array(_));
+    match several(given, number)?[..] {
+        [exact] if !is_list => Ok(exact..=exact),
+        [least] => Ok(least..=f64::INFINITY),
+        [least, most] if least <= most => Ok(least..=most),
+        _ => Err(fault(given, "write one number, [least] or [least, most]")),
+    }
+}
+
+fn figures(figures: &mut Vec<(String, RangeInclusive<f64>)>, given: &Written<'_>) -> Result<(), Vec<Fault>> {
+    let toml::de::DeValue::Table(table) = given.get_ref() else {
+        return Err(fault(given, "it is no table; write { p99_ms = [0, 100] }"));
+    };
+    for (name, value) in table {
+        let range = span(value)
+            .map_err(|faults| faults.into_iter().map(|fault| below(name.get_ref(), fault)).collect::<Vec<_>>())?;
+        figures.push((name.get_ref().to_string(), range));
+    }
+    Ok(())
+}
+
+fn sentence(text: &str) -> Result<String, String> {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if text.is_empty() { Err("write a sentence".into()) } else { Ok(text) }
+}
+
+fn word(text: &str) -> Result<String, String> {
+    let plain = !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+    if plain { Ok(text.into()) } else { Err("write one word of letters, digits, dots and dashes".into()) }
+}
+
+fn yes(text: &str) -> Result<bool, String> {
+    text.parse().map_err(|_| "write true or false".into())
+}
+
+fn number(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|number: &f64| *number >= 0.0).ok_or_else(|| "write a number such as 4.16".into())
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    percentage(text).map_err(|_| "write a percentage such as \"15%\"".into())
+}
+
+fn count(text: &str, least: u32, most: u32) -> Result<u32, String> {
+    let within = text.parse().ok().filter(|count| (least..=most).contains(count));
+    within.ok_or_else(|| format!("write a whole number from {least} to {most}"))
+}
+
+fn bytes(text: &str) -> Result<Bytes, String> {
+    let size = Bytes::from_str(text).map_err(|err| format!("{err}; write for example \"256KiB\""))?;
+    if size.0 > 0 { Ok(size) } else { Err("nothing fits into 0 bytes; write for example \"256KiB\"".into()) }
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    units::duration(text).map_err(|err| format!("{err}; write for example \"63ms\""))
+}
+
+fn rate(text: &str) -> Result<Option<Rate>, String> {
+    if text == "none" {
+        return Ok(None);
+    }
+    let rate = Rate::from_str(text).map_err(|err| format!("{err}; write for example \"1Gbit/s\", or \"none\""))?;
+    if rate.0 > 0 { Ok(Some(rate)) } else { Err("a rate of 0 carries nothing; write \"none\" for no limit".into()) }
+}
+
+fn topology(text: &str) -> Result<bool, String> {
+    match text {
+        "wan" => Ok(false),
+        "one-hop" => Ok(true),
+        _ => {
+            Err("write \"wan\", two relays and an emulated WAN between them, or \"one-hop\", one relay and no WAN"
+                .into())
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What is sent between the hosts: a table, one file and one row a kind of traffic.
+
+mod raw;
+mod ssh;
+
+use super::carrier::{PORT, Running};
+use super::problem::Problem;
+use super::scenario::{Setup, Traffic};
+use super::spec::Host;
+use super::user::User;
+use super::wan::Wan;
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+pub use raw::{Outcome, transfer};
+
+/// Every kind there is.
+pub(super) const ROWS: &[Kind] = &[raw::RAW, ssh::SCP];
+
+/// One kind of traffic.
+pub(super) struct Kind {
+    /// Its name in scenarios and results.
+    pub(super) name: &'static str,
+    /// What it is, in a few words.
+    pub(super) what: &'static str,
+    /// The laws that limit it besides the line, by name: from them follows how much to send.
+    pub(super) laws: &'static [&'static str],
+    /// Prepares both hosts: servers and files. What it gives is kept while the traffic runs.
+    pub(super) run: fn(&Drive<'_>) -> Result<Measured, Problem>,
+}
+
+/// Everything that a kind of traffic needs.
+pub(super) struct Drive<'a> {
+    /// The lab.
+    pub(super) wan: &'a Wan,
+    /// The carrier at work.
+    pub(super) running: &'a Running,
+    /// What the scenario asks for.
+    pub(super) traffic: Traffic,
+    /// What stands between the hosts.
+    pub(super) setup: &'a Setup,
+    /// Who runs the lab, for sshd.
+    pub(super) user: &'a User,
+    /// To be called when the traffic begins and its connections exist: from there on the engine samples.
+    pub(super) began: &'a dyn Fn(),
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Measured {
+    /// Bytes that arrived.
+    pub(super) bytes: u64,
+    /// Whether every byte was compared with what was sent; a difference is a [`Problem`] and never comes here.
+    pub(super) checked: bool,
+    /// Bytes a second, once it was under way.
+    pub(super) speed: f64,
+    /// Further figures by name, such as `p99_us`.
+    pub(super) figures: Vec<(&'static str, f64)>,
+}
+
+impl Drive<'_> {
+    /// Where B's server listens.
+    pub(super) fn server(&self) -> SocketAddr {
+        SocketAddr::new(Host::B.lan(), PORT)
+    }
+
+    /// How many bytes to copy so that it takes about the time that the scenario asks for.
+    pub(super) fn copy_size(&self) -> u64 {
+        // A host's window counts where the host itself sends over the WAN.
+        let by_itself = self.running.programs.is_empty();
+        let counts = |law: &&&str| by_itself || **law != "window";
+        let laws: Vec<&str> = self.traffic.kind.laws.iter().filter(counts).chain(&["line"]).copied().collect();
+        let speed = super::law::least(self.setup, &self.traffic, &laws).min(FASTEST_COPY);
+        let bytes = speed / f64::from(self.traffic.connections) * self.traffic.time.as_secs_f64();
+        self.traffic.size.map_or(bytes as u64, |size| size.0).max(1)
+    }
+}
+
+/// When a transfer is under way: its start is slow start's, and not what is asked for.
+pub(super) fn warm_up(setup: &Setup, time: Duration) -> Duration {
+    // Twelve doublings fill any path of the library; half of a short run is all there is.
+    (setup.link.rtt * 12).max(Duration::from_millis(300)).min(time / 2)
+}
+
+/// Bytes a second between two moments.
+pub(super) fn speed(bytes: u64, from: Instant, to: Instant) -> f64 {
+    bytes as f64 / to.saturating_duration_since(from).as_secs_f64().max(1e-9)
+}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// The kind of traffic of that name.
+///
+/// # Errors
+/// There is none.
+pub(super) fn find(name: &str) -> Result<&'static Kind, String> {
+    let names = || ROWS.iter().map(|kind| kind.name);
+    ROWS.iter().find(|kind| kind.name == name).ok_or_else(|| match crate::suggest::nearest(name, names()) {
+        Some(near) => format!("there is no such traffic; did you mean {near}?"),
+        None => format!("there is no such traffic; there is {}", names().collect::<Vec<_>>().join(", ")),
+    })
+}
+
+/// Faster than this no copy gets on any machine, and its file must fit into memory twice.
+const FASTEST_COPY: f64 = 120e6;
