@@ -27,7 +27,7 @@ pub use keeper::Program;
 pub use live::Traffic;
 pub use problem::Problem;
 pub use raw::{Outcome, transfer};
-pub use spec::{Host, LinkSpec, Profile};
+pub use spec::{Direction, Host, LinkSpec, Profile};
 pub use wan::Wan;
 
 use clap::{Args, Subcommand};

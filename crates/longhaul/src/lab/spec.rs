@@ -4,7 +4,7 @@ use longhaul_core::units::{Bytes, Rate};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-/// The emulated WAN, the same in both directions.
+/// The emulated WAN: what is common to both directions, and what each has of its own.
 #[derive(Clone, Debug)]
 pub struct LinkSpec {
     /// The round trip; each direction takes half.
@@ -17,6 +17,24 @@ pub struct LinkSpec {
     pub queue: Option<Bytes>,
     /// Chooses which segments are lost.
     pub seed: u64,
+    /// Stages of the direction from near to far, as pairs of a key of [`longhaul_core::link::ROWS`] and its value. A key
+    /// that is set above too (`delay`, `rate`, `loss`) has this value instead, in this direction.
+    pub out: Vec<(String, String)>,
+    /// The same for the direction from far to near.
+    pub back: Vec<(String, String)>,
+    /// What changes from near to far while the link runs: lines such as `at 10s down for 20s`, from the link's start.
+    pub out_schedule: Vec<String>,
+    /// The same for the direction from far to near.
+    pub back_schedule: Vec<String>,
+}
+
+/// One way over the WAN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the near relay to the far one.
+    Out,
+    /// From the far relay to the near one.
+    Back,
 }
 
 /// One of the four hosts.
@@ -87,9 +105,18 @@ impl Host {
 }
 
 impl LinkSpec {
-    /// A link without loss and with the default queue.
+    /// A link without loss, with the default queue and nothing else.
     pub fn new(rtt: Duration, rate: Option<Rate>) -> LinkSpec {
-        LinkSpec { rtt, rate, loss: 0.0, queue: None, seed: 1 }
+        let (out, back, out_schedule, back_schedule) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        LinkSpec { rtt, rate, loss: 0.0, queue: None, seed: 1, out, back, out_schedule, back_schedule }
+    }
+
+    /// The same with one more stage in both directions.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: &str) -> LinkSpec {
+        self.out.push((key.to_string(), value.to_string()));
+        self.back.push((key.to_string(), value.to_string()));
+        self
     }
 
     /// What one round trip at the link's rate holds; 0 without a rate.
@@ -126,13 +153,33 @@ impl LinkSpec {
     }
 
     /// The settings of one direction, as [`longhaul_core::link::Link::new`] reads them.
-    pub fn settings(&self) -> Vec<(&'static str, String)> {
-        let mut settings =
+    pub fn settings(&self, direction: Direction) -> Vec<(String, String)> {
+        let mut common =
             vec![("delay", format!("{}ns", self.rtt.as_nanos() / 2)), ("loss", format!("{}%", self.loss * 100.0))];
         if let Some(rate) = self.rate {
-            settings.push(("rate", format!("{}bit/s queue {}B", rate.0, self.queue().0)));
+            common.push(("rate", format!("{}bit/s queue {}B", rate.0, self.queue().0)));
         }
-        settings
+        let own = match direction {
+            Direction::Out => &self.out,
+            Direction::Back => &self.back,
+        };
+        common.retain(|(key, _)| own.iter().all(|(other, _)| other != key));
+        common.into_iter().map(|(key, value)| (key.to_string(), value)).chain(own.iter().cloned()).collect()
+    }
+
+    /// The schedule of one direction, as [`longhaul_core::link::Link::scheduled`] reads it.
+    pub fn schedule(&self, direction: Direction) -> &[String] {
+        match direction {
+            Direction::Out => &self.out_schedule,
+            Direction::Back => &self.back_schedule,
+        }
+    }
+
+    /// Whether rate or delay are not the same all the time and both ways as [`LinkSpec::rtt`] and [`LinkSpec::rate`] say.
+    pub fn varies(&self) -> bool {
+        let own = self.out.iter().chain(&self.back).map(|(key, _)| key.as_str());
+        let scheduled = self.out_schedule.iter().chain(&self.back_schedule).flat_map(|line| line.split_whitespace());
+        own.chain(scheduled).any(|word| ["rate", "delay", "reorder"].contains(&word))
     }
 }
 

@@ -3,8 +3,8 @@
 use super::keeper::{Keeper, Program, WORKSHOP};
 use super::live::{Live, Traffic};
 use super::problem::Problem;
-use super::spec::{Host, LinkSpec, Profile};
-use longhaul_core::link::Link;
+use super::spec::{Direction, Host, LinkSpec, Profile};
+use longhaul_core::link::{Link, Place, row};
 use longhaul_sys::netns::NetNs;
 use longhaul_sys::tun::Tun;
 use std::fmt::Write as _;
@@ -32,7 +32,7 @@ impl Wan {
     /// # Errors
     /// The link's values are out of range, `ip` is missing, or the kernel refuses a namespace, a device or a setting.
     pub fn build(link: &LinkSpec, profiles: [Profile; 4]) -> Result<Wan, Problem> {
-        let links = [fitted(link, link.seed)?, fitted(link, link.seed ^ 0x5eed)?];
+        let links = [fitted(link, Direction::Out)?, fitted(link, Direction::Back)?];
         let keeper = Keeper::start()?;
         let hosts = make_hosts(&keeper)?;
         let devices = [make_device(&keeper, &hosts, Host::Near)?, make_device(&keeper, &hosts, Host::Far)?];
@@ -79,6 +79,11 @@ impl Wan {
         self.live.traffic()
     }
 
+    /// How long the link has been running: what the times of its schedule count from.
+    pub fn running(&self) -> Duration {
+        self.live.running()
+    }
+
     /// The link as it was asked for.
     pub fn link(&self) -> &LinkSpec {
         &self.link
@@ -115,10 +120,24 @@ impl Wan {
 }
 
 /// One direction of the link.
-fn fitted(spec: &LinkSpec, seed: u64) -> Result<Link, Problem> {
-    let settings = spec.settings();
-    let borrowed: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
-    Link::new(&borrowed, seed).map_err(|(index, err)| Problem::Link { stage: settings[index].0.to_string(), err })
+fn fitted(spec: &LinkSpec, direction: Direction) -> Result<Link, Problem> {
+    let (settings, schedule) = (spec.settings(direction), spec.schedule(direction));
+    let pairs: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    let lines: Vec<&str> = schedule.iter().map(String::as_str).collect();
+    let seed = match direction {
+        Direction::Out => spec.seed,
+        Direction::Back => spec.seed ^ 0x5eed,
+    };
+    Link::scheduled(&pairs, &lines, seed).map_err(|(place, err)| match place {
+        Place::Setting(index) => {
+            let (key, value) = pairs[index];
+            Problem::Link { what: format!("{key} = {value:?}"), err, sample: row(key).map(|row| row.sample) }
+        }
+        Place::Line(index) => {
+            let what = format!("line {} of the schedule, {:?}", index + 1, lines[index]);
+            Problem::Link { what, err, sample: Some("at 30s loss 1% for 5s") }
+        }
+    })
 }
 
 fn make_hosts(keeper: &Keeper) -> Result<[Arc<NetNs>; 4], Problem> {
@@ -174,11 +193,13 @@ fn output(keeper: &Keeper, net: &Arc<NetNs>, program: &str, arguments: &[&str]) 
 }
 
 /// How many bytes of packets a direction may hold: its queue and what is under way, with room for buffers that are not
-/// full; without a rate, what TCP's largest windows hold.
+/// full; what TCP's largest windows hold without a rate, or when rate or delay are not one number.
 fn memory(link: &LinkSpec) -> usize {
     match link.rate {
-        Some(_) => (link.queue().0 + link.bandwidth_delay().0).saturating_mul(4).max(64 << 20) as usize,
-        None => 2 << 30,
+        Some(_) if !link.varies() => {
+            (link.queue().0 + link.bandwidth_delay().0).saturating_mul(4).max(64 << 20) as usize
+        }
+        _ => 2 << 30,
     }
 }
 
