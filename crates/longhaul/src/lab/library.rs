@@ -3,7 +3,19 @@
 use super::scenario::{self, Scenario};
 
 /// Name and text of each.
-pub(super) const FILES: &[(&str, &str)] = &[("mitre", include_str!("../../../../lab/mitre.toml"))];
+pub(super) const FILES: &[(&str, &str)] = &[
+    ("mitre", include_str!("../../../../lab/mitre.toml")),
+    ("kurtcms", include_str!("../../../../lab/kurtcms.toml")),
+    ("ornl", include_str!("../../../../lab/ornl.toml")),
+    ("hunt", include_str!("../../../../lab/hunt.toml")),
+    ("skytap", include_str!("../../../../lab/skytap.toml")),
+    ("geo-satellite", include_str!("../../../../lab/geo-satellite.toml")),
+    ("transatlantic-lossy", include_str!("../../../../lab/transatlantic-lossy.toml")),
+    ("policed", include_str!("../../../../lab/policed.toml")),
+    ("bufferbloat", include_str!("../../../../lab/bufferbloat.toml")),
+    ("vpn-blackhole", include_str!("../../../../lab/vpn-blackhole.toml")),
+    ("flapping", include_str!("../../../../lab/flapping.toml")),
+];
 
 /// The scenario of that name, if there is one.
 ///

@@ -41,10 +41,12 @@ pub enum Problem {
     },
     /// A value of the link cannot be.
     Link {
-        /// The stage.
-        stage: String,
+        /// The setting or the line of the schedule.
+        what: String,
         /// What is wrong with it.
         err: StageError,
+        /// How it is written.
+        sample: Option<&'static str>,
     },
     /// Bytes arrived that were not sent, or not all.
     Bytes(String),
@@ -66,7 +68,14 @@ impl fmt::Display for Problem {
             Problem::Missing { program, package } => write!(f, "{program} is not installed; it comes with {package}"),
             Problem::Failed { program, status, said } => write!(f, "`{program}` ended with {status}: {}", said.trim()),
             Problem::NotReady { program, said } => write!(f, "`{program}` did not get ready in time: {}", said.trim()),
-            Problem::Link { stage, err } => write!(f, "{stage}: {err}"),
+            Problem::Link {
+                what,
+                err: err @ (StageError::Unit(_) | StageError::NoPercentage),
+                sample: Some(sample),
+            } => {
+                write!(f, "{what}: {err}; write for example {sample}")
+            }
+            Problem::Link { what, err, .. } => write!(f, "{what}: {err}"),
             Problem::Bytes(what) => f.write_str(what),
         }
     }

@@ -71,6 +71,8 @@ pub(super) struct Setup {
     pub(super) host: HostSpec,
     /// The two relay hosts.
     pub(super) relay: HostSpec,
+    /// Socket options of the relays, as `longhaul relay --set` takes them.
+    pub(super) set: Vec<String>,
 }
 
 /// What is sent.

@@ -98,6 +98,11 @@ impl Wan {
         self.live.as_ref().map(Live::traffic).unwrap_or_default()
     }
 
+    /// How long the link has been running: what the times of its schedule count from.
+    pub fn running(&self) -> Duration {
+        self.live.as_ref().map(Live::running).unwrap_or_default()
+    }
+
     /// The link as it was asked for.
     pub fn link(&self) -> &LinkSpec {
         &self.link
@@ -192,11 +197,13 @@ fn output(keeper: &Keeper, net: &Arc<NetNs>, program: &str, arguments: &[&str]) 
 }
 
 /// How many bytes of packets a direction may hold: its queue and what is under way, with room for buffers that are not
-/// full; without a rate, what TCP's largest windows hold.
+/// full; what TCP's largest windows hold without a rate, or when rate or delay are not one number.
 fn memory(link: &LinkSpec) -> usize {
     match link.rate {
-        Some(_) => (link.queue().0 + link.bandwidth_delay().0).saturating_mul(4).max(64 << 20) as usize,
-        None => 2 << 30,
+        Some(_) if !link.varies() => {
+            (link.queue().0 + link.bandwidth_delay().0).saturating_mul(4).max(64 << 20) as usize
+        }
+        _ => 2 << 30,
     }
 }
 

@@ -27,8 +27,9 @@ pub(super) struct Carrier {
     pub(super) what: &'static str,
     /// What it changes of the hosts before the lab is built.
     pub(super) hosts: fn(&mut HostSpec, &LinkSpec),
-    /// Starts it; nothing to start for a routed path.
-    pub(super) start: fn(&Wan) -> Result<Started, Problem>,
+    /// Starts it, with socket options as `longhaul relay --set` takes them where it knows such; nothing to start for a
+    /// routed path.
+    pub(super) start: fn(&Wan, &[String]) -> Result<Started, Problem>,
 }
 
 /// What a carrier started.
@@ -53,8 +54,8 @@ pub(super) struct Running {
 
 impl Carrier {
     /// Carries connections to [`PORT`] of host B.
-    pub(super) fn run(&self, wan: &Wan) -> Result<Running, Problem> {
-        let Started { entry, programs, shown } = (self.start)(wan)?;
+    pub(super) fn run(&self, wan: &Wan, set: &[String]) -> Result<Running, Problem> {
+        let Started { entry, programs, shown } = (self.start)(wan, set)?;
         Ok(Running { entry: SocketAddr::new(entry.lan(), PORT), programs, shown })
     }
 }

@@ -8,14 +8,14 @@ use std::process::Command;
 
 /// As it is published.
 pub(super) const SOCAT: Carrier =
-    Carrier { name: "socat", what: "the recipe on two relays", hosts: |_, _| {}, start: |wan| start(wan, "") };
+    Carrier { name: "socat", what: "the recipe on two relays", hosts: |_, _| {}, start: |wan, _| start(wan, "") };
 
 /// With Nagle's algorithm off on both sides.
 pub(super) const NODELAY: Carrier = Carrier {
     name: "socat-nodelay",
     what: "the recipe with nodelay",
     hosts: |_, _| {},
-    start: |wan| start(wan, ",nodelay"),
+    start: |wan, _| start(wan, ",nodelay"),
 };
 
 /// With the kernel's own congestion control, which is CUBIC on the systems the recipe was written for.

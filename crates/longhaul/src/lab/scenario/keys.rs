@@ -24,7 +24,8 @@ pub(super) struct Head {
 impl Default for Head {
     fn default() -> Head {
         let link = LinkSpec::new(Duration::from_millis(63), Some(Rate(1_000_000_000)));
-        let setup = Setup { one_hop: false, link, host: HostSpec::default(), relay: HostSpec::default() };
+        let setup =
+            Setup { one_hop: false, link, host: HostSpec::default(), relay: HostSpec::default(), set: Vec::new() };
         Head { about: String::new(), source: String::new(), rounds: 1, setup }
     }
 }
@@ -89,6 +90,7 @@ pub(super) const RUN: &[Key<Run>] = &[
     key("link", |run, given| link_of(&mut run.setup.link, given)),
     key("host", |run, given| inner(HOST, given, &mut run.setup.host)),
     key("relay", |run, given| inner(HOST, given, &mut run.setup.relay)),
+    key("set", |run, given| several(given, sentence).map(|set| run.setup.set = set)),
     key("published", |run, given| inner(PUBLISHED, given, &mut run.published)),
     key("computed", |run, given| one(given, law::find).map(|law| run.computed = Some(law))),
     key("expect", |run, given| inner(EXPECT, given, &mut run.expect)),
