@@ -271,6 +271,7 @@ pub(super) const PACKAGES: &[(&str, &str)] = &[
     ("unshare", "util-linux"),
     ("ping", "iputils-ping (RHEL: iputils)"),
     ("iperf3", "iperf3"),
+    ("nft", "nftables"),
 ];
 
 const READY_WITHIN: Duration = Duration::from_secs(20);

@@ -60,6 +60,8 @@ pub struct Profile {
     pub sysctls: Vec<(&'static str, String)>,
     /// Attributes of the host's routes, as ip-route(8) takes them: `window 262144 congctl reno`.
     pub route: String,
+    /// The most that the host's TCP may write into a header's window field, before scaling; needs nft(8).
+    pub window_field: Option<u16>,
     /// MTU of the host's interfaces in bytes.
     pub mtu: u32,
     /// Whether it hands super-packets to its interface to be cut there.
@@ -258,7 +260,7 @@ impl Direction {
 impl Profile {
     /// A Linux host of today with everything at its default.
     pub fn plain() -> Profile {
-        Profile { sysctls: Vec::new(), route: String::new(), mtu: 1500, offload: true }
+        Profile { sysctls: Vec::new(), route: String::new(), window_field: None, mtu: 1500, offload: true }
     }
 
     /// A Linux host of today whose buffers may grow to `most`.

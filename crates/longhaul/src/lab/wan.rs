@@ -132,8 +132,13 @@ impl Wan {
         let is_relay = |host: &&Host| matches!(host, Host::Near | Host::Far);
         for host in hosts.iter().filter(|host| !is_relay(host)).chain(hosts.iter().filter(is_relay)) {
             let nets = [Host::Near, Host::Far].map(|relay| self.hosts[relay.index()].path());
-            let commands = cables::furnish(*host, &self.profiles[host.index()], &nets, self.place());
+            let profile = &self.profiles[host.index()];
+            let commands = cables::furnish(*host, profile, &nets, self.place());
             ip(&self.keeper, &self.hosts[host.index()], &commands)?;
+            if let Some(most) = profile.window_field {
+                let rules = cables::window_rules(most);
+                output(&self.keeper, &self.hosts[host.index()], "nft", &[&rules])?;
+            }
         }
         Ok(())
     }
