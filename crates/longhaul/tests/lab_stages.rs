@@ -114,7 +114,9 @@ fn ping_sees_duplicates_and_reordering() {
 fn iperf3_gets_what_a_policer_lets_through() {
     let _alone = alone();
     let Some(wan) = lab(&out(link(10, "none"), &[("policer", "40Mbit/s burst 1MB")])) else { return };
-    let Some(udp) = iperf3(&wan, Host::Far.wan(), &["-u", "-b", "80M", "-l", "1000", "-t", "3"]) else { return };
+    let Some(udp) = iperf3(&wan, Host::Far.wan(), &["-u", "-b", "80M", "-l", "1000", "-t", "3", "-w", "200K"]) else {
+        return;
+    };
     let sum = &udp["end"]["sum"];
     let (lost, sent) = (sum["lost_packets"].as_f64().unwrap(), sum["packets"].as_f64().unwrap());
     // 1028 bytes of IP each; the burst passes at once, and what the sender misses in a pause is not lost to it.

@@ -288,3 +288,21 @@ impl Profile {
         Bytes(path.clamp(32 << 20, 1 << 30))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_direction_has_its_own_settings_instead_of_the_common_ones() {
+        let mut link = LinkSpec::new(Duration::from_millis(10), Some(Rate(1_000_000))).with("mtu", "1400");
+        link.out.push(("delay".to_string(), "7ms jitter 1ms".to_string()));
+        let settings = |direction| -> Vec<String> {
+            link.settings(direction).into_iter().map(|(key, value)| format!("{key} {value}")).collect()
+        };
+        let rate = "rate 1000000bit/s queue 262144B";
+        assert_eq!(settings(Direction::Out), ["loss 0%", rate, "mtu 1400", "delay 7ms jitter 1ms"]);
+        assert_eq!(settings(Direction::Back), ["delay 5000000ns", "loss 0%", rate, "mtu 1400"]);
+        assert!(link.varies());
+    }
+}
