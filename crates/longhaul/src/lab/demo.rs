@@ -79,7 +79,7 @@ impl Demo {
             published: Published::default(),
             computed: None,
             expect: Expect::default(),
-            quick: true,
+            quick: None,
             skip: None,
             note: None,
         };

@@ -73,10 +73,11 @@ fn openssh(setup: &Setup) -> f64 {
     OPENSSH_WINDOW / setup.link.rtt.as_secs_f64()
 }
 
-/// What the line carries of TCP payload with timestamps.
-fn line(setup: &Setup) -> Option<f64> {
-    let payload = f64::from(setup.host.payload());
-    setup.link.rate.map(|rate| rate.0 as f64 / 8.0 * payload / (payload + HEADERS))
+/// What the line carries of TCP payload, in bytes a second, in full segments with timestamps.
+pub(super) fn line(setup: &Setup) -> Option<f64> {
+    let payload = setup.host.payload();
+    let wire = setup.link.wire_bytes(payload, HEADERS);
+    setup.link.rate.map(|rate| rate.0 as f64 / 8.0 * f64::from(payload) / wire as f64)
 }
 
 fn loss(setup: &Setup) -> Option<f64> {
@@ -87,4 +88,4 @@ fn loss(setup: &Setup) -> Option<f64> {
 /// How far OpenSSH sends ahead.
 pub(super) const OPENSSH_WINDOW: f64 = 2_097_152.0;
 /// IPv4 and TCP headers with timestamps.
-const HEADERS: f64 = 52.0;
+const HEADERS: u32 = 52;

@@ -2,7 +2,7 @@
 
 use super::carrier::Carrier;
 use super::engine::Done;
-use super::law::OPENSSH_WINDOW;
+use super::law::{OPENSSH_WINDOW, line};
 use super::scenario::Run;
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
     let per_rtt = |bytes: f64| connections * bytes / rtt.as_secs_f64() / 1e6;
     let window = seen.wan.window.0.min(seen.wan.allowed.0) as f64;
     let is_ssh = run.traffic.kind.laws.contains(&"openssh");
-    let line = run.setup.link.rate.map(|rate| rate.0 as f64 / 8e6 * f64::from(run.setup.host.payload()) / 1500.0);
+    let line = line(&run.setup).map(|line| line / 1e6);
     let law = run.setup.link.loss_law(&seen.wan.congestion, rtt).map(|law| connections * law / 1e6);
     let share = |limit: f64| format!("{:.0} % of it", 100.0 * speed / limit);
     let retransmitted = match seen.wan.retransmitted {

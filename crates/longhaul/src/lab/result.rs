@@ -21,6 +21,9 @@ pub(super) struct Report {
     /// How often each run was repeated; the median counts.
     pub(super) rounds: u32,
     pub(super) runs: Vec<RunReport>,
+    /// What stood between the hosts of each run, to find the direct transfer over the same.
+    #[serde(skip)]
+    setups: Vec<String>,
 }
 
 /// One run over one carrier. The names of the fields are fixed: programs read them.
@@ -98,13 +101,14 @@ impl Report {
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
             rounds: scenario.rounds,
             runs: Vec::new(),
+            setups: Vec::new(),
         }
     }
 
     /// Notes a run that cannot be emulated.
     pub(super) fn skip(&mut self, run: &Run) {
         let why = run.skip.clone().unwrap_or_default();
-        self.runs.push(RunReport { why, ..blank(run, "-") });
+        self.push(run, RunReport { why, ..blank(run, "-") });
     }
 
     /// Judges what the rounds of `run` over `carrier` brought.
@@ -131,15 +135,20 @@ impl Report {
                 if !good.is_empty() {
                     let median = good.swap_remove(good.len() / 2);
                     report.fill(run, &median);
-                    report.gain_over_direct = self.gain(&report);
+                    report.gain_over_direct = self.gain(run, &report);
                     let faults = verdict::faults(run, &report, &self.runs);
                     report.verdict = if faults.is_empty() { Verdict::Pass } else { Verdict::Fail };
                     report.why = reason::why(run, carrier, &median, &faults);
                 }
             }
         }
-        self.runs.push(report);
+        self.push(run, report);
         &self.runs[self.runs.len() - 1]
+    }
+
+    fn push(&mut self, run: &Run, report: RunReport) {
+        self.runs.push(report);
+        self.setups.push(between(run));
     }
 
     /// Whether nothing failed.
@@ -147,17 +156,25 @@ impl Report {
         self.runs.iter().all(|run| run.verdict != Verdict::Fail)
     }
 
-    /// Times the direct transfer: that of the same run, or the first of the same traffic.
-    fn gain(&self, report: &RunReport) -> Option<f64> {
+    /// Times the direct transfer of the same traffic over the same link: that of the same run, or the first one.
+    fn gain(&self, run: &Run, report: &RunReport) -> Option<f64> {
         if report.carrier == "direct" {
             return Some(1.0);
         }
-        let is_direct = |other: &&RunReport| other.carrier == "direct" && other.measured.is_some();
-        let same = self.runs.iter().filter(is_direct).find(|other| other.id == report.id);
-        let alike = || self.runs.iter().filter(is_direct).find(|other| other.traffic == report.traffic);
-        let direct = same.or_else(alike)?.measured.filter(|speed| *speed > 0.0)?;
-        report.measured.map(|speed| speed / direct)
+        let over_same = self.runs.iter().zip(&self.setups).filter(|(_, setup)| **setup == between(run));
+        let direct: Vec<&RunReport> = over_same
+            .map(|(other, _)| other)
+            .filter(|other| other.carrier == "direct" && other.traffic == report.traffic && other.measured.is_some())
+            .collect();
+        let same = direct.iter().find(|other| other.id == report.id).or(direct.first())?;
+        let speed = same.measured.filter(|speed| *speed > 0.0)?;
+        report.measured.map(|measured| measured / speed)
     }
+}
+
+/// What stands between the hosts of a run, and how often it is used at once.
+fn between(run: &Run) -> String {
+    format!("{} {:?} {}", run.setup.one_hop, run.setup.link, run.traffic.connections)
 }
 
 impl RunReport {

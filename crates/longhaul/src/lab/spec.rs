@@ -2,7 +2,7 @@
 
 use super::host::HostSpec;
 use super::problem::Problem;
-use longhaul_core::link::{Link, Place, row};
+use longhaul_core::link::{Link, Packet, Place, row};
 use longhaul_core::units::{Bytes, Rate};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -241,6 +241,19 @@ impl LinkSpec {
                 Problem::Link { what, err, sample: Some("at 30s loss 1% for 5s") }
             }
         })
+    }
+
+    /// What a segment of `payload` bytes and `headers` bytes of headers occupies of the line, from near to far: an encapsulation
+    /// adds to it.
+    pub(super) fn wire_bytes(&self, payload: u32, headers: u32) -> u64 {
+        let packet = Packet { payload, headers, ..Packet::single(0, Duration::ZERO, 0) };
+        let encap = self.out.iter().find(|(key, _)| key == "encap");
+        let passed = encap.and_then(|(key, value)| {
+            let mut link = Link::new(&[(key, value)], 0).ok()?;
+            link.send(packet);
+            link.receive(Duration::MAX)
+        });
+        passed.unwrap_or(packet).wire_bytes()
     }
 
     /// Whether both directions can be made.

@@ -145,7 +145,9 @@ impl Wan {
 
     fn place(&self) -> Place {
         let one_hop = Arc::ptr_eq(&self.hosts[Host::Near.index()], &self.hosts[Host::Far.index()]);
-        Place { one_hop, ipv6: has_ipv6() }
+        // RFC 8200 5: IPv6 needs 1280 bytes, and the kernel takes it from a device that has fewer.
+        let room = self.profiles.iter().all(|profile| profile.mtu >= 1280);
+        Place { one_hop, ipv6: has_ipv6() && room }
     }
 
     /// Packets that the two TUN devices dropped because the link did not read them in time.

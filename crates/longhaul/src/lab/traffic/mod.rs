@@ -80,7 +80,7 @@ impl Drive<'_> {
 /// When a transfer is under way: its start is slow start's, and not what is asked for.
 pub(super) fn warm_up(setup: &Setup, time: Duration) -> Duration {
     // Twelve doublings fill any path of the library; half of a short run is all there is.
-    (setup.link.rtt * 12).max(Duration::from_millis(300)).min(time / 2)
+    (setup.link.rtt * 12).max(time / 4).min(time / 2)
 }
 
 /// Bytes a second between two moments.
