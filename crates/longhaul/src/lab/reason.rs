@@ -21,11 +21,15 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
     if speed == 0.0 {
         return Some("nothing arrived".into());
     }
+    if !run.traffic.kind.is_bulk {
+        let figures = measured.figures.iter().map(|(name, value)| format!("{name} {}", digits(*value)));
+        return Some(figures.collect::<Vec<_>>().join(", "));
+    }
     let rtt = if seen.wan.rtt.is_zero() { run.setup.link.rtt } else { seen.wan.rtt };
     let connections = f64::from(run.traffic.connections);
     let per_rtt = |bytes: f64| connections * bytes / rtt.as_secs_f64() / 1e6;
     let window = seen.wan.window.0.min(seen.wan.allowed.0) as f64;
-    let is_ssh = run.traffic.kind.laws.contains(&"openssh");
+    let is_ssh = carrier.name == "ssh" || run.traffic.kind.laws.contains(&"openssh");
     let line = line(&run.setup).map(|line| line / 1e6);
     let law = run.setup.link.loss_law(&seen.wan.congestion, rtt).map(|law| connections * law / 1e6);
     let share = |limit: f64| format!("{:.0} % of it", 100.0 * speed / limit);
@@ -45,7 +49,7 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
         (_, Some(law)) if law < per_rtt(window) && speed < 3.0 * law => {
             format!("loss lets {} reach about {law:.2} MB/s over {} in the long run", seen.wan.congestion, millis(rtt))
         }
-        _ if is_ssh && carrier.name != "direct" || is_ssh && per_rtt(OPENSSH_WINDOW) < per_rtt(window) => {
+        _ if is_ssh && (carrier.name != "direct" || per_rtt(OPENSSH_WINDOW) < per_rtt(window)) => {
             let cap = per_rtt(OPENSSH_WINDOW);
             format!(
                 "OpenSSH sends 2 MiB ahead: 2 MiB / {} = {cap:.1} MB/s; it took {:.1} round trips",
@@ -62,6 +66,11 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
         _ => format!("{} on the WAN, {:.0} bytes in flight at most", seen.wan.congestion, seen.wan.allowed.0),
     };
     Some(sentence + &retransmitted)
+}
+
+/// As many digits as it is exact to, about.
+fn digits(value: f64) -> String {
+    if value < 100.0 && value.fract() != 0.0 { format!("{value:.2}") } else { format!("{value:.0}") }
 }
 
 fn millis(time: Duration) -> String {
