@@ -4,12 +4,19 @@ use super::carrier::Carrier;
 use super::engine::Done;
 use super::law::{OPENSSH_WINDOW, line};
 use super::scenario::Run;
+use super::traffic::{Counts, Measured};
 use std::time::Duration;
 
 /// What missed its expectation, if anything; then what limited the speed.
 pub(super) fn why(run: &Run, carrier: &Carrier, done: &Done, faults: &[String]) -> String {
     let mut sentences: Vec<String> = faults.to_vec();
-    sentences.extend(limit(run, carrier, done));
+    let counts = run.traffic.kind.counts;
+    if counts != Counts::Figures {
+        sentences.extend(limit(run, carrier, done));
+    }
+    if counts != Counts::Speed {
+        sentences.push(figures(&done.measured));
+    }
     sentences.extend(run.note.clone());
     sentences.join("; ")
 }
@@ -20,10 +27,6 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
     let speed = measured.speed / 1e6;
     if speed == 0.0 {
         return Some("nothing arrived".into());
-    }
-    if !run.traffic.kind.is_bulk {
-        let figures = measured.figures.iter().map(|(name, value)| format!("{name} {}", digits(*value)));
-        return Some(figures.collect::<Vec<_>>().join(", "));
     }
     let rtt = if seen.wan.rtt.is_zero() { run.setup.link.rtt } else { seen.wan.rtt };
     let connections = f64::from(run.traffic.connections);
@@ -66,6 +69,12 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
         _ => format!("{} on the WAN, {:.0} bytes in flight at most", seen.wan.congestion, seen.wan.allowed.0),
     };
     Some(sentence + &retransmitted)
+}
+
+/// The traffic's further figures.
+fn figures(measured: &Measured) -> String {
+    let figures = measured.figures.iter().map(|(name, value)| format!("{name} {}", digits(*value)));
+    figures.collect::<Vec<_>>().join(", ")
 }
 
 /// As many digits as it is exact to, about.

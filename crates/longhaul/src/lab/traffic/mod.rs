@@ -45,10 +45,21 @@ pub(super) struct Kind {
     pub(super) what: &'static str,
     /// The laws that limit it besides the line, by name: from them follows how much to send.
     pub(super) laws: &'static [&'static str],
-    /// Whether its speed is what counts; otherwise its figures are.
-    pub(super) is_bulk: bool,
+    /// What of it counts.
+    pub(super) counts: Counts,
     /// Prepares both hosts: servers and files. What it gives is kept while the traffic runs.
     pub(super) run: fn(&Drive<'_>) -> Result<Measured, Problem>,
+}
+
+/// What the report gives reasons for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counts {
+    /// The speed.
+    Speed,
+    /// The figures.
+    Figures,
+    /// Both.
+    Both,
 }
 
 /// Everything that a kind of traffic needs.

@@ -3,7 +3,7 @@
 //! The stream is one block of pseudo-random bytes over and over. Its length is a prime, so bytes that are missing,
 //! doubled or out of place do not match whatever the size of the pieces they came in.
 
-use super::{Drive, Kind, Measured, warm_up};
+use super::{Counts, Drive, Kind, Measured, warm_up};
 use crate::lab::problem::Problem;
 use crate::lab::spec::Host;
 use crate::lab::wan::Wan;
@@ -11,12 +11,12 @@ use longhaul_core::units::Bytes;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Connections that send as fast as they can for a while.
-pub(super) const RAW: Kind = Kind { name: "raw", what: "raw TCP", laws: &["window"], is_bulk: true, run };
+pub(super) const RAW: Kind = Kind { name: "raw", what: "raw TCP", laws: &["window"], counts: Counts::Speed, run };
 
 /// A transfer that arrived whole.
 #[derive(Clone, Copy, Debug)]
@@ -115,8 +115,9 @@ struct Pair {
 
 /// A connection in use.
 struct Flow {
-    /// To cut it off with.
+    /// To cut it off with, and whether it was.
     socket: TcpStream,
+    is_cut: Arc<AtomicBool>,
     sender: JoinHandle<Result<u64, Problem>>,
     receiver: JoinHandle<Result<(u64, Instant), Problem>>,
 }
@@ -136,8 +137,10 @@ impl Pair {
         let Pair { sender, receiver } = self;
         let socket = receiver.try_clone().map_err(Problem::io("keeping a socket"))?;
         let sender = std::thread::spawn(move || send(sender, until));
-        let receiver = std::thread::spawn(move || receive(receiver, &arrived));
-        Ok(Flow { socket, sender, receiver })
+        let is_cut = Arc::new(AtomicBool::new(false));
+        let cut = Arc::clone(&is_cut);
+        let receiver = std::thread::spawn(move || receive(receiver, &arrived, &cut));
+        Ok(Flow { socket, is_cut, sender, receiver })
     }
 }
 
@@ -151,6 +154,7 @@ impl Flow {
         let is_cut = !is_over();
         if is_cut {
             // The receiver ends as if all were there; the sender is told so, or stays until its time is over.
+            self.is_cut.store(true, Ordering::Relaxed);
             let _ = self.socket.shutdown(Shutdown::Both);
         }
         let (got, end) = joined(self.receiver)?;
@@ -186,7 +190,7 @@ pub fn transfer(
     let start = Instant::now();
     let (client, accepted) = meet(&listener, wan.on(from, move || connect(entry)))?;
     let counter = Arc::clone(arrived);
-    let receiver = std::thread::spawn(move || receive(accepted, &counter));
+    let receiver = std::thread::spawn(move || receive(accepted, &counter, &AtomicBool::new(false)));
     let sent = send(client, Until::Bytes(bytes));
     match (sent, joined(receiver)) {
         (Ok(sent), Ok((got, end))) if sent == got => Ok(Outcome { bytes, took: end.duration_since(start) }),
@@ -282,8 +286,8 @@ fn send(mut socket: TcpStream, until: Until) -> Result<u64, Problem> {
     }
 }
 
-/// Compares what comes with the stream: how many bytes, and when the last one was there.
-fn receive(mut socket: TcpStream, arrived: &AtomicU64) -> Result<(u64, Instant), Problem> {
+/// Compares what comes with the stream until it ends, or is cut: how many bytes, and when the last one was there.
+fn receive(mut socket: TcpStream, arrived: &AtomicU64, is_cut: &AtomicBool) -> Result<(u64, Instant), Problem> {
     let block = block();
     let mut buffer = vec![0; 1 << 18];
     let mut got = 0u64;
@@ -297,6 +301,8 @@ fn receive(mut socket: TcpStream, arrived: &AtomicU64) -> Result<(u64, Instant),
             }
             Ok(length) => length,
             Err(err) if err.kind() == ErrorKind::Interrupted => continue,
+            // RFC 1122 4.2.2.13: what comes after the cut is answered with a reset, and ends the connection here too.
+            Err(_) if is_cut.load(Ordering::Relaxed) => return Ok((got, Instant::now())),
             Err(err) => return Err(Problem::io(format!("receiving after {got} bytes"))(err)),
         };
         if !matches(&block, got, &buffer[..length]) {

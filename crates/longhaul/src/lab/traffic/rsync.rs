@@ -1,6 +1,6 @@
 //! A real rsync over ssh: whole files, uncompressed, which is how one moves much that is new.
 
-use super::{Kind, copies};
+use super::{Counts, Kind, copies};
 use crate::lab::ssh;
 use std::process::{Command, Stdio};
 
@@ -9,7 +9,7 @@ pub(super) const RSYNC: Kind = Kind {
     name: "rsync",
     what: "rsync over ssh",
     laws: &["window", "openssh"],
-    is_bulk: true,
+    counts: Counts::Speed,
     run: |drive| {
         copies::run(drive, |copy| {
             let words = ssh::client_options().join(" ");

@@ -1,6 +1,6 @@
 //! A real scp to a real sshd.
 
-use super::{Kind, copies};
+use super::{Counts, Kind, copies};
 use crate::lab::ssh;
 
 /// Copies of one file, at once.
@@ -8,7 +8,7 @@ pub(super) const SCP: Kind = Kind {
     name: "scp",
     what: "scp",
     laws: &["window", "openssh"],
-    is_bulk: true,
+    counts: Counts::Speed,
     run: |drive| {
         copies::run(drive, |copy| {
             let mut command = ssh::client("scp");

@@ -1,6 +1,6 @@
 //! A real sftp, told by a batch file to put (or get) one file.
 
-use super::{Kind, copies};
+use super::{Counts, Kind, copies};
 use crate::lab::ssh;
 
 /// Copies of one file, at once.
@@ -8,7 +8,7 @@ pub(super) const SFTP: Kind = Kind {
     name: "sftp",
     what: "sftp",
     laws: &["window", "openssh"],
-    is_bulk: true,
+    counts: Counts::Speed,
     run: |drive| {
         copies::run(drive, |copy| {
             let order = if copy.down { "get" } else { "put" };
