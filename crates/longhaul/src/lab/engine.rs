@@ -85,7 +85,7 @@ fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) 
     let mut setup = run.setup.clone();
     (carrier.hosts)(&mut setup.host, &setup.link);
     let wan = build(&setup)?;
-    let running = carrier.run(&wan, &setup.set)?;
+    let running = carrier.run(&wan, user, &setup.set)?;
     let (began, beginning) = mpsc::channel();
     let (ended, ending) = mpsc::channel::<()>();
     let (measured, seen) = std::thread::scope(|scope| {

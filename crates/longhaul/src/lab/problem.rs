@@ -53,6 +53,18 @@ pub enum Problem {
 }
 
 impl Problem {
+    /// The same, with the end of `text` for what the program said where it said nothing.
+    pub(super) fn or_said(self, text: &str) -> Problem {
+        match self {
+            Problem::Failed { program, status, said } if said.trim().is_empty() => {
+                let lines: Vec<&str> = text.lines().collect();
+                let said = lines[lines.len().saturating_sub(LINES_SAID)..].join("\n");
+                Problem::Failed { program, status, said }
+            }
+            other => other,
+        }
+    }
+
     /// For `map_err`: an I/O error met while doing `what`.
     pub fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Problem {
         let what = what.into();
@@ -88,3 +100,6 @@ impl From<SysError> for Problem {
         Problem::Sys(err)
     }
 }
+
+/// Lines of stdout that tell what went wrong.
+const LINES_SAID: usize = 3;

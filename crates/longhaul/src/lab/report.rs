@@ -82,14 +82,18 @@ impl fmt::Display for Figures<'_> {
         let width = runs().map(|run| run.id.len()).max().unwrap_or(0).max(6);
         writeln!(
             f,
-            "| {:<width$} | {:<13} | {:<9} | {:>9} | {:>9} | {:>9} | {:>6} | {:<7} |",
+            "| {:<width$} | {:<13} | {:<11} | {:>9} | {:>9} | {:>9} | {:>6} | {:<7} |",
             "figure", "carrier", "traffic", "published", "computed", "measured", "gain", "verdict"
         )?;
-        writeln!(f, "| {0:-<width$} | {0:-<13} | {0:-<9} | {0:->8}: | {0:->8}: | {0:->8}: | {0:->5}: | {0:-<7} |", "")?;
+        writeln!(
+            f,
+            "| {0:-<width$} | {0:-<13} | {0:-<11} | {0:->8}: | {0:->8}: | {0:->8}: | {0:->5}: | {0:-<7} |",
+            ""
+        )?;
         for run in runs() {
             writeln!(
                 f,
-                "| {:<width$} | {:<13} | {:<9} | {:>9} | {:>9} | {:>9} | {:>6} | {:<7} |",
+                "| {:<width$} | {:<13} | {:<11} | {:>9} | {:>9} | {:>9} | {:>6} | {:<7} |",
                 run.id,
                 run.carrier,
                 run.traffic,

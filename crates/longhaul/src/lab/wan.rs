@@ -59,6 +59,11 @@ impl Wan {
         Ok(wan)
     }
 
+    /// Whether there is an emulated WAN; otherwise one relay host joins two cables.
+    pub(super) fn has_link(&self) -> bool {
+        self.live.is_some()
+    }
+
     /// The relay hosts from near to far, each with the address that its relay leads to.
     pub fn relays(&self) -> Vec<(Host, IpAddr)> {
         match self.live {
@@ -111,6 +116,13 @@ impl Wan {
     /// Where this process finds the file `path` of the lab's programs, who have a /run of their own.
     pub fn path(&self, path: &str) -> PathBuf {
         self.keeper.path(path)
+    }
+
+    /// Writes the file `name` for the lab's programs; its path as they see it.
+    pub(super) fn write(&self, name: &str, text: &str) -> Result<String, Problem> {
+        let path = format!("{WORKSHOP}/{name}");
+        std::fs::write(self.path(&path), text).map_err(Problem::io(format!("writing the lab's {name}")))?;
+        Ok(path)
     }
 
     /// Gives the routes of `host` more attributes than its profile has, as ip-route(8) takes them; new connections obey

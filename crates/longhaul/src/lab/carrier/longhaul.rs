@@ -9,12 +9,12 @@ pub(super) const LONGHAUL: Carrier = Carrier {
     name: "longhaul",
     what: "on two relays",
     hosts: |_, _| {},
-    start: |wan, set| {
-        Started::on_relays(wan, "listening", |next| {
+    start: |wan, _, set| {
+        Started::on_relays(wan, "listening", |_, next| {
             let mut command = Command::new(std::env::current_exe().map_err(Problem::io("finding this program"))?);
             command.args(["relay", "--listen", &PORT.to_string(), "--to", &format!("{next}:{PORT}")]);
             command.args(set.iter().flat_map(|setting| ["--set", setting]));
-            Ok(command)
+            Ok((command, String::new()))
         })
     },
 };
