@@ -4,6 +4,7 @@ use super::carrier::{self, Carrier};
 use super::demo::{read_loss, read_rate, read_rtt};
 use super::engine::{self, Options};
 use super::library;
+use super::page;
 use super::progress::Bar;
 use super::report::Figures;
 use super::result::Report;
@@ -12,7 +13,7 @@ use super::user::User;
 use clap::Args;
 use longhaul_core::units::Rate;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -47,6 +48,9 @@ pub struct Run {
     /// Print one JSON document and nothing else on stdout
     #[arg(long)]
     json: bool,
+    /// Also write a page to this file, which any browser shows and prints: pictures, curves, tables, the verdict in words
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 impl Run {
@@ -59,6 +63,11 @@ impl Run {
                 return ExitCode::from(2);
             }
         };
+        // A long run must not end with a page that cannot be written.
+        if let Some(why) = self.html.as_deref().and_then(|path| writable(path).err()) {
+            eprintln!("error: --html: {why}");
+            return ExitCode::from(2);
+        }
         let user = match User::become_root() {
             Ok(user) => user,
             Err(problem) => {
@@ -80,6 +89,12 @@ impl Run {
     }
 
     fn show(&self, reports: &[Report]) -> Result<(), String> {
+        if let Some(path) = &self.html {
+            let wrong = |err| format!("writing {}: {err}; the page is lost, the figures follow", path.display());
+            if let Err(why) = std::fs::write(path, page::page(reports)).map_err(wrong) {
+                eprintln!("longhaul: {why}");
+            }
+        }
         let text = match (self.json, reports) {
             (false, _) => Figures(reports).to_string(),
             (true, [one]) => serde_json::to_string_pretty(one).map_err(|err| err.to_string())? + "\n",
@@ -118,6 +133,20 @@ impl Run {
         }
         scenario
     }
+}
+
+/// Whether a file can be written at `path`. One that was not there is not there afterwards either: a run that is interrupted
+/// leaves no empty page.
+fn writable(path: &Path) -> Result<(), String> {
+    let existed = path.exists();
+    let opened = std::fs::File::options().write(true).create(true).truncate(false).open(path);
+    opened.map_err(|err| {
+        format!(
+            "{} cannot be written: {err}; name a file in a folder that exists and that you may write to",
+            path.display()
+        )
+    })?;
+    if existed { Ok(()) } else { std::fs::remove_file(path).map_err(|err| format!("{}: {err}", path.display())) }
 }
 
 /// A scenario that is built in, or that of a file.
