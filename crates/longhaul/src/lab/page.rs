@@ -95,8 +95,8 @@ fn section(html: &mut Html, title: &str, inside: impl FnOnce(&mut Html)) {
 fn comparison(html: &mut Html, group: &Group<'_>, palette: &Palette) {
     html.node("div", &[("class", "group")], |html| {
         html.node("h4", &[], |html| {
+            html.text(&format!("{} ", group.what));
             html.leaf("code", &[], group.id);
-            html.text(&format!(" {}", group.what));
         });
         bars::draw(html, group, palette);
         curves::draw(html, group, palette);
@@ -115,6 +115,11 @@ fn speed(value: f64) -> String {
         value if value >= 0.95 => format!("{value:.1}"),
         value => format!("{value:.2}"),
     }
+}
+
+/// Figures that somebody published: one, or lowest and highest.
+fn range(values: &[f64]) -> String {
+    values.iter().map(|value| speed(*value)).collect::<Vec<_>>().join(" to ")
 }
 
 const STYLE: &str = include_str!("page/style.css");

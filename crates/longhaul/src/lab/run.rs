@@ -89,12 +89,6 @@ impl Run {
     }
 
     fn show(&self, reports: &[Report]) -> Result<(), String> {
-        if let Some(path) = &self.html {
-            let wrong = |err| format!("writing {}: {err}; the page is lost, the figures follow", path.display());
-            if let Err(why) = std::fs::write(path, page::page(reports)).map_err(wrong) {
-                eprintln!("longhaul: {why}");
-            }
-        }
         let text = match (self.json, reports) {
             (false, _) => Figures(reports).to_string(),
             (true, [one]) => serde_json::to_string_pretty(one).map_err(|err| err.to_string())? + "\n",
@@ -102,7 +96,9 @@ impl Run {
         };
         // A reader who has seen enough, such as `head`, is no failure.
         let _ = std::io::stdout().lock().write_all(text.as_bytes());
-        Ok(())
+        // Last: the figures must not be lost with a page that could not be written.
+        let Some(path) = &self.html else { return Ok(()) };
+        std::fs::write(path, page::page(reports)).map_err(|err| format!("writing the page {}: {err}", path.display()))
     }
 
     /// The scenarios asked for, with what the command line changes of them.

@@ -41,7 +41,7 @@ fn chart(
     palette: &Palette,
     value: fn(&Point) -> Option<f64>,
 ) {
-    let points = || runs.iter().flat_map(|run| &run.series);
+    let points = || runs.iter().flat_map(|run| until_end(&run.series));
     let across = Axis::up_to(points().map(|point| point.t_s).fold(0.0, f64::max), LEFT, RIGHT);
     let up = Axis::up_to(points().filter_map(value).fold(0.0, f64::max), BOTTOM, TOP);
     html.node("figure", &[], |html| {
@@ -52,7 +52,7 @@ fn chart(
             axes(html, &across, &up);
             for run in runs {
                 let class = format!("curve {}", palette.class(&run.carrier));
-                for stretch in stretches(&run.series, value) {
+                for stretch in stretches(until_end(&run.series), value) {
                     let dots: Vec<String> =
                         stretch.iter().map(|(x, y)| format!("{:.1},{:.1}", across.place(*x), up.place(*y))).collect();
                     html.node("polyline", &[("class", &class), ("points", &dots.join(" "))], |html| {
@@ -62,6 +62,13 @@ fn chart(
             }
         });
     });
+}
+
+/// The points until nothing arrives any more: after that programs only say goodbye.
+fn until_end(series: &[Point]) -> &[Point] {
+    let most = series.iter().map(|point| point.speed).fold(0.0, f64::max);
+    let last = series.iter().rposition(|point| point.speed > most / 1000.0).unwrap_or_default();
+    &series[..series.len().min(last + 2)]
 }
 
 /// The points of which the value is known, in pieces where it is not.

@@ -10,6 +10,8 @@ pub(super) struct Group<'a> {
     pub(super) what: &'a str,
     /// What to compare with when no run of its own is direct: the first direct one of the same traffic and hosts.
     pub(super) reference: Option<&'a RunReport>,
+    /// The hosts alone, tuned, with the same traffic: a run of its own or of another figure.
+    pub(super) tuned: Option<&'a RunReport>,
     /// Its runs.
     pub(super) runs: Vec<&'a RunReport>,
 }
@@ -20,11 +22,16 @@ pub(super) fn groups(report: &Report) -> Vec<Group<'_>> {
     for run in &report.runs {
         match groups.iter_mut().find(|group| group.id == run.id) {
             Some(group) => group.runs.push(run),
-            None => groups.push(Group { id: &run.id, what: &run.what, reference: None, runs: vec![run] }),
+            None => groups.push(Group { id: &run.id, what: &run.what, reference: None, tuned: None, runs: vec![run] }),
         }
     }
     for group in &mut groups {
         group.reference = reference(report, &group.runs);
+        let mut tuned = report.runs.iter().filter(|run| run.carrier == TUNED && run.measured.is_some());
+        let first = group.runs[0];
+        let alike = |run: &&RunReport| (&run.traffic, run.connections) == (&first.traffic, first.connections);
+        let same_path = |run: &&RunReport| alike(run) && run.topology.wan == first.topology.wan;
+        group.tuned = tuned.clone().find(|run| run.id == group.id).or_else(|| tuned.find(same_path));
     }
     groups
 }
@@ -74,10 +81,11 @@ impl Palette {
     }
 }
 
-/// The word, and the class in the style sheet, of a verdict.
-pub(super) fn verdict(verdict: Verdict) -> (&'static str, &'static str) {
-    match verdict {
+/// The word, and the class in the style sheet, of a run's verdict.
+pub(super) fn verdict(run: &RunReport) -> (&'static str, &'static str) {
+    match run.verdict {
         Verdict::Pass => ("✓ as expected", "pass"),
+        Verdict::Fail if run.measured.is_none() => ("✗ failed", "fail"),
         Verdict::Fail => ("✗ not as expected", "fail"),
         Verdict::Skip => ("– left out", "skip"),
     }

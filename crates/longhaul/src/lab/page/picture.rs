@@ -89,7 +89,8 @@ fn wan(html: &mut Html, topology: &Topology) {
 
 /// What TCP_INFO says of a sender.
 fn in_force(sender: &SenderReport) -> String {
-    format!("measured: {} bytes in force, {}", super::tables::grouped(sender.window_bytes), sender.congestion)
+    let window = super::tables::grouped(sender.window_bytes.min(sender.allowed_bytes));
+    format!("measured: {window} bytes in force, {}", sender.congestion)
 }
 
 /// The run's figure, and its carrier where it is set otherwise than the figure's first.

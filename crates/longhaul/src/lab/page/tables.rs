@@ -2,8 +2,7 @@
 
 use super::group::{self, DIRECT, LONGHAUL};
 use super::html::Html;
-use super::{speed, words};
-use crate::lab::report;
+use super::{range, speed, words};
 use crate::lab::result::{Report, RunReport, Verdict};
 use std::collections::BTreeMap;
 
@@ -25,10 +24,11 @@ pub(super) fn overview(html: &mut Html, reports: &[Report]) {
                     html.leaf("a", &[("href", &format!("#{}", report.scenario))], &report.scenario);
                 });
                 cell(html, columns[1], "wide", &said);
-                for (column, verdict) in columns[2..].iter().zip([Verdict::Pass, Verdict::Fail, Verdict::Skip]) {
+                let verdicts = [(Verdict::Pass, "pass"), (Verdict::Fail, "fail"), (Verdict::Skip, "skip")];
+                for (column, (verdict, class)) in columns[2..].iter().zip(verdicts) {
                     let count = report.runs.iter().filter(|run| run.verdict == verdict).count();
-                    let class = if count == 0 { "number" } else { group::verdict(verdict).1 };
-                    cell(html, column, &format!("number {class}"), &count.to_string());
+                    let class = if count == 0 { "number".to_string() } else { format!("number {class}") };
+                    cell(html, column, &class, &count.to_string());
                 }
             });
         }
@@ -52,20 +52,20 @@ pub(super) fn figures(html: &mut Html, report: &Report) {
     ];
     table(html, "figures", &columns, |html| {
         for run in &report.runs {
-            let (word, class) = group::verdict(run.verdict);
+            let (word, class) = group::verdict(run);
             let checked = match run.bytes_ok {
                 Some(true) => "all",
                 Some(false) => "✗ wrong",
                 None => "",
             };
             let measured = run.measured.is_some();
-            let millis = if measured { format!("{:.1} ms", run.rtt_ms) } else { String::new() };
+            let digits = if run.rtt_ms < 10.0 { 2 } else { 1 };
+            let millis = if measured { format!("{:.digits$} ms", run.rtt_ms) } else { String::new() };
             let gain = run.gain_over_direct.filter(|_| run.carrier != DIRECT);
             html.node("tr", &[], |html| {
                 html.node("td", &[("data-name", columns[0])], |html| html.leaf("code", &[], &run.id));
                 cell(html, columns[1], "", if run.carrier == "-" { "" } else { &run.carrier });
-                let published = report::published(run);
-                cell(html, columns[2], "number", if published == "-" { "" } else { &published });
+                cell(html, columns[2], "number", &published(run));
                 cell(html, columns[3], "number", &run.computed.map(speed).unwrap_or_default());
                 cell(html, columns[4], "number strong", &run.measured.map(speed).unwrap_or_default());
                 cell(html, columns[5], "number", &gain.map(|gain| format!("{gain:.1}×")).unwrap_or_default());
@@ -78,6 +78,15 @@ pub(super) fn figures(html: &mut Html, report: &Report) {
         }
     });
     html.leaf("p", &[("class", "source")], COLUMNS);
+}
+
+/// What somebody published: a speed, or a gain.
+fn published(run: &RunReport) -> String {
+    match (&run.published, &run.published_gain) {
+        (Some(speed), _) => range(speed),
+        (None, Some(gain)) => format!("{}×", range(gain)),
+        (None, None) => String::new(),
+    }
 }
 
 /// The reason, and the further figures of the traffic.
@@ -176,10 +185,19 @@ fn split(name: &str) -> Option<(&str, &str)> {
 fn table(html: &mut Html, class: &str, columns: &[&str], rows: impl FnOnce(&mut Html)) {
     html.node("table", &[("class", class)], |html| {
         html.node("thead", &[], |html| {
-            html.node("tr", &[], |html| columns.iter().for_each(|column| html.leaf("th", &[], column)));
+            html.node("tr", &[], |html| {
+                columns.iter().for_each(|column| html.leaf("th", &[("class", column_class(column))], column))
+            });
         });
         html.node("tbody", &[], rows);
     });
+}
+
+/// Above numbers the name of the column stands on the right too.
+fn column_class(column: &str) -> &'static str {
+    let words =
+        ["scenario", "what came out", "figure", "carrier", "bytes checked", "verdict", "why", "direction", "stage"];
+    if words.contains(&column) { "words" } else { "number" }
 }
 
 /// A cell; its column's name stands beside it where the screen is too narrow for columns.

@@ -65,7 +65,7 @@ fn details(group: &Group<'_>) -> Vec<String> {
 
 /// What the hosts alone could have: measured, or else computed.
 fn tuned(group: &Group<'_>) -> Option<String> {
-    if let Some((run, measured)) = group.measured(TUNED) {
+    if let Some((run, measured)) = group.tuned.and_then(|run| Some((run, run.measured?))) {
         let text = format!("Tuning the hosts alone gives {} MB/s; the limit then is: {}", speed(measured), run.why);
         return Some(sentence(&text));
     }
@@ -82,7 +82,8 @@ pub(super) fn without_relay(report: &Report) -> String {
     let Some((run, measured)) = report.runs.iter().find_map(|run| Some((run, run.measured?))) else {
         return "Nothing was measured: every run failed or was left out.".into();
     };
-    let mut text = format!("Over {} {} reaches {} MB/s", run.carrier, traffic(run), speed(measured));
+    let over = if run.carrier == DIRECT { "Without a relay".into() } else { format!("Over {}", run.carrier) };
+    let mut text = format!("{over} {} reaches {} MB/s", traffic(run), speed(measured));
     if let Some(computed) = run.computed {
         text += &format!(", where arithmetic says {}", speed(computed));
     }
