@@ -119,7 +119,8 @@ fn speed(value: f64) -> String {
 
 /// Figures that somebody published: one, or lowest and highest.
 fn range(values: &[f64]) -> String {
-    values.iter().map(|value| speed(*value)).collect::<Vec<_>>().join(" to ")
+    let shown = |value: &f64| speed(*value).trim_end_matches(".0").to_string();
+    values.iter().map(shown).collect::<Vec<_>>().join(" to ")
 }
 
 const STYLE: &str = include_str!("page/style.css");

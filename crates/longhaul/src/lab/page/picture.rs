@@ -122,7 +122,7 @@ fn differences(first: &Topology, other: &Topology) -> Vec<String> {
         news.extend(
             first.iter().filter(|line| !other.contains(line)).filter(is_negative).map(|line| line[3..].to_string()),
         );
-        if !news.is_empty() && !(title == "WAN" && other.is_empty()) {
+        if !news.is_empty() {
             what.push(format!("{title}: {}", news.join(", ")));
         }
     }

@@ -7,6 +7,20 @@ use std::collections::BTreeMap;
 
 /// One figure without a relay, one with, one that failed, one that was left out; text that is no good.
 fn report() -> Report {
+    Report {
+        scenario: "fixed".into(),
+        about: "a <script>alert(\"1\")</script> of somebody's".into(),
+        source: "a test".into(),
+        kernel: "6.18.0".into(),
+        cpus: 2,
+        rounds: 1,
+        command: "longhaul lab run fixed --html 'a page.html'".into(),
+        date: "2026-11-21 15:10 UTC".into(),
+        runs: runs(),
+    }
+}
+
+fn run(id: &str, carrier: &str, verdict: Verdict) -> RunReport {
     let topology = Topology {
         one_hop: false,
         hosts: vec!["256 KiB window".into(), "no SACK".into()],
@@ -14,17 +28,20 @@ fn report() -> Report {
         wan: vec!["63 ms round trip".into(), "1 Gbit/s".into()],
         ..Topology::default()
     };
-    let run = |id: &str, carrier: &str, verdict| RunReport {
+    RunReport {
         id: id.into(),
         what: "one copy & no more".into(),
         carrier: carrier.into(),
         traffic: "scp".into(),
         connections: 1,
-        topology: topology.clone(),
+        topology,
         rtt_ms: 63.1,
         verdict,
         ..RunReport::default()
-    };
+    }
+}
+
+fn runs() -> Vec<RunReport> {
     let point = |t_s, speed| Point { t_s, speed, cwnd: 10, rtt_ms: 63.0 + speed, retrans: 0 };
     let counters = BTreeMap::from([("frames_in", 9), ("loss_segments_in", 1000), ("loss_segments_out", 990)]);
     let sender = SenderReport {
@@ -65,17 +82,7 @@ fn report() -> Report {
         published: Some(vec![2.0, 5.0]),
         ..run("left-out", "-", Verdict::Skip)
     };
-    Report {
-        scenario: "fixed".into(),
-        about: "a <script>alert(\"1\")</script> of somebody's".into(),
-        source: "a test".into(),
-        kernel: "6.18.0".into(),
-        cpus: 2,
-        rounds: 1,
-        command: "longhaul lab run fixed --html 'a page.html'".into(),
-        date: "2026-11-21 15:10 UTC".into(),
-        runs: vec![direct, longhaul, failed, skipped],
-    }
+    vec![direct, longhaul, failed, skipped]
 }
 
 /// Fails where a tag is not closed or an attribute is not quoted.
