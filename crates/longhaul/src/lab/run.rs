@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Run a scenario: build it, send the traffic over each carrier, compare with what is published and computed
+/// Run a scenario and judge what came out
 ///
 /// Builds the hosts, the relays and the WAN of the scenario inside this machine, and for each run and carrier sends the
 /// traffic, checks every byte where the tool allows it, and judges what came out. Prints a table and the reason for each
@@ -48,7 +48,10 @@ pub struct Run {
     /// Print one JSON document and nothing else on stdout
     #[arg(long)]
     json: bool,
-    /// Also write a page to this file, which any browser shows and prints: pictures, curves, tables, the verdict in words
+    /// Also write a page to this file
+    ///
+    /// It shows the verdict in words, what was built, a bar for each carrier, throughput and round trip over time, and every
+    /// figure. It is one file that any browser shows and prints, and that loads nothing from elsewhere.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
