@@ -64,6 +64,14 @@ pub(super) fn least(setup: &Setup, traffic: &Traffic, laws: &[&str]) -> f64 {
     speeds.fold(f64::INFINITY, f64::min)
 }
 
+/// The law that holds this traffic back most, the line and the loss among them: its speed in bytes a second, and how it is
+/// computed.
+pub(super) fn tightest(setup: &Setup, traffic: &Traffic) -> Option<(f64, &'static str)> {
+    let counts = |law: &&Law| traffic.kind.laws.contains(&law.name) || ["line", "loss"].contains(&law.name);
+    let speeds = ROWS.iter().filter(counts).filter_map(|law| Some(((law.compute)(setup, traffic)?, law.formula)));
+    speeds.min_by(|(one, _), (other, _)| one.total_cmp(other))
+}
+
 fn window(setup: &Setup) -> Option<f64> {
     setup.host.window.map(|window| window.0 as f64 / setup.link.rtt.as_secs_f64())
 }

@@ -10,7 +10,8 @@
 //!
 //! A `scenario` says what to build and to send; `engine` runs it: a `carrier` takes the `traffic` across, `sampler` looks
 //! on with `sockets`, `law` computes, `verdict` judges, `reason` explains, and `result` is what comes out, which `report`
-//! prints. `library` holds the scenarios that are built in.
+//! prints and of which `page` makes a page; `topology` and `repeat` say in it what was built and how to do it again.
+//! `library` holds the scenarios that are built in.
 
 mod cables;
 mod carrier;
@@ -22,11 +23,13 @@ mod law;
 mod library;
 mod list;
 mod live;
+mod page;
 mod pool;
 mod problem;
 mod processes;
 mod progress;
 mod reason;
+mod repeat;
 mod report;
 mod result;
 mod run;
@@ -35,6 +38,7 @@ mod scenario;
 mod sockets;
 mod spec;
 mod ssh;
+mod topology;
 mod traffic;
 mod user;
 mod verdict;
