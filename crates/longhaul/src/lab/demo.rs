@@ -7,6 +7,7 @@ use super::progress::Bar;
 use super::report::Table;
 use super::result::Report;
 use super::scenario::{Expect, Published, Run, Scenario, Setup, Traffic};
+use super::signals;
 use super::spec::LinkSpec;
 use super::traffic;
 use super::user::User;
@@ -58,8 +59,13 @@ impl Demo {
                 return ExitCode::FAILURE;
             }
         };
+        let mut bar = Bar::new();
+        if let Err(problem) = signals::end_with(bar.clearing()) {
+            eprintln!("longhaul: {problem}");
+            return ExitCode::FAILURE;
+        }
         let scenario = self.scenario();
-        let report: Report = engine::run(&scenario, &Options::default(), &user, &mut Bar::new());
+        let report: Report = engine::run(&scenario, &Options::default(), &user, &mut bar);
         print!("{}", Table { report: &report, setup: &scenario.runs[0].setup });
         if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }

@@ -10,11 +10,15 @@
 //!
 //! A `scenario` says what to build and to send; `engine` runs it: a `carrier` takes the `traffic` across, `sampler` looks
 //! on with `sockets`, `law` computes, `verdict` judges, `reason` explains, and `result` is what comes out, which `report`
-//! prints. `library` holds the scenarios that are built in.
+//! prints, and `progress` is shown meanwhile. `library` holds the scenarios that are built in, and `changes` what the command
+//! line makes of them. `stand` is a lab that `up` leaves standing and `down` takes down; `standing` is the note of it.
+//! `signals` end it all.
 
 mod cables;
 mod carrier;
+mod changes;
 mod demo;
+mod down;
 mod engine;
 mod host;
 mod keeper;
@@ -31,14 +35,19 @@ mod result;
 mod run;
 mod sampler;
 mod scenario;
+mod signals;
 mod sockets;
 mod spec;
+mod stand;
+mod standing;
 mod traffic;
+mod up;
 mod user;
 mod verdict;
 mod wan;
 
 pub use demo::Demo;
+pub use down::Down;
 pub use keeper::Program;
 pub use list::List;
 pub use live::Traffic;
@@ -46,6 +55,7 @@ pub use problem::Problem;
 pub use run::Run;
 pub use spec::{Direction, Host, LinkSpec, Profile};
 pub use traffic::{Outcome, transfer};
+pub use up::Up;
 pub use wan::Wan;
 
 use clap::{Args, Subcommand};
@@ -62,6 +72,8 @@ pub struct Lab {
 enum Command {
     List(List),
     Run(Box<Run>),
+    Up(Box<Up>),
+    Down(Down),
     Demo(Demo),
 }
 
@@ -72,6 +84,8 @@ impl Lab {
         match self.command {
             Command::List(list) => list.run(),
             Command::Run(run) => run.run(),
+            Command::Up(up) => up.run(),
+            Command::Down(down) => down.run(),
             Command::Demo(demo) => demo.run(),
         }
     }

@@ -45,7 +45,7 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
         (_, Some(law)) if law < per_rtt(window) && speed < 3.0 * law => {
             format!("loss lets {} reach about {law:.2} MB/s over {} in the long run", seen.wan.congestion, millis(rtt))
         }
-        _ if is_ssh && carrier.name != "direct" || is_ssh && per_rtt(OPENSSH_WINDOW) < per_rtt(window) => {
+        _ if is_ssh && (carrier.name != "direct" || per_rtt(OPENSSH_WINDOW) < per_rtt(window)) => {
             let cap = per_rtt(OPENSSH_WINDOW);
             format!(
                 "OpenSSH sends 2 MiB ahead: 2 MiB / {} = {cap:.1} MB/s; it took {:.1} round trips",

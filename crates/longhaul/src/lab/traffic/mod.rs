@@ -14,6 +14,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 pub use raw::{Outcome, transfer};
+pub(super) use ssh::Ssh;
 
 /// Every kind there is.
 pub(super) const ROWS: &[Kind] = &[raw::RAW, ssh::SCP];

@@ -1,7 +1,7 @@
 //! A real scp to a real sshd, both with keys and configuration of the lab's own.
 
 use super::{Drive, Kind, Measured};
-use crate::lab::keeper::{Program, WORKSHOP};
+use crate::lab::keeper::{self, Program, WORKSHOP};
 use crate::lab::problem::Problem;
 use crate::lab::spec::Host;
 use crate::lab::user::User;
@@ -47,7 +47,7 @@ fn lost() -> Problem {
 }
 
 /// An sshd on host B, and what scp on host A needs to log in there.
-pub(super) struct Ssh {
+pub(in crate::lab) struct Ssh {
     /// Here to be killed.
     _server: Program,
     user: String,
@@ -55,7 +55,9 @@ pub(super) struct Ssh {
 
 impl Ssh {
     /// Makes keys and starts the server on `listen`; `user` is who runs the lab, as the system knows him.
-    pub(super) fn start(wan: &Wan, listen: SocketAddr, user: &User) -> Result<Ssh, Problem> {
+    pub(in crate::lab) fn start(wan: &Wan, listen: SocketAddr, user: &User) -> Result<Ssh, Problem> {
+        // What starts it as the user himself would only say that it failed.
+        keeper::installed(SSHD)?;
         for name in ["host_key", "user_key"] {
             let path = format!("{WORKSHOP}/{name}");
             wan.output(Host::B, "ssh-keygen", &["-q", "-t", "ed25519", "-N", "", "-f", &path])?;
@@ -66,11 +68,24 @@ impl Ssh {
              Subsystem sftp internal-sftp\n"
         );
         write(wan, "sshd_config", config.as_bytes())?;
-        let mut command = user.command("/usr/sbin/sshd");
+        let mut command = user.command(SSHD);
         command.args(["-D", "-e", "-f", &format!("{WORKSHOP}/sshd_config")]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let server = wan.spawn(Host::B, command)?.wait_for("Server listening")?;
         Ok(Ssh { _server: server, user: user.name.clone() })
+    }
+
+    /// For whoever stands on host A: `ssh_config`, in which `b` is B behind `entry`, and a file `sample` of `bytes` bytes.
+    pub(in crate::lab) fn prepare(&self, wan: &Wan, entry: SocketAddr, bytes: u64) -> Result<(), Problem> {
+        let mut config = format!(
+            "Host b\n  HostName {}\n  Port {}\n  User {}\n  IdentityFile {WORKSHOP}/user_key\n",
+            entry.ip(),
+            entry.port(),
+            self.user
+        );
+        SSH_OPTIONS.iter().for_each(|option| config += &format!("  {}\n", option.replace('=', " ")));
+        write(wan, "ssh_config", config.as_bytes())?;
+        make_file(wan, "sample", bytes)
     }
 
     /// Copies the file `name` of `wan`'s workshop from A to B as `copy`, through `entry`; how long scp took.
@@ -123,6 +138,8 @@ fn write(wan: &Wan, name: &str, bytes: &[u8]) -> Result<(), Problem> {
     std::fs::write(wan.path(&format!("{WORKSHOP}/{name}")), bytes)
         .map_err(Problem::io(format!("writing the lab's {name}")))
 }
+
+const SSHD: &str = "/usr/sbin/sshd";
 
 /// Nothing of the user's own configuration, agents or known hosts.
 const SSH_OPTIONS: &[&str] = &[
