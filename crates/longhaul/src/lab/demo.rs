@@ -11,6 +11,7 @@ use super::signals;
 use super::spec::LinkSpec;
 use super::traffic;
 use super::user::User;
+use super::wan::Wan;
 use clap::Args;
 use longhaul_core::link::percentage;
 use longhaul_core::units::{self, Bytes, Rate};
@@ -52,7 +53,7 @@ pub struct Demo {
 impl Demo {
     /// Runs it: 0 when every byte arrived, 1 otherwise.
     pub fn run(self) -> ExitCode {
-        let user = match User::become_root() {
+        let user = match User::become_root().and_then(|user| Wan::is_possible().map(|()| user)) {
             Ok(user) => user,
             Err(problem) => {
                 eprintln!("longhaul: the lab cannot be built: {problem}");

@@ -4,7 +4,9 @@ use super::problem::Problem;
 use super::standing::{Claim, Claimed, Note};
 use clap::Args;
 use longhaul_sys::process;
+use std::fs::File;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -35,23 +37,23 @@ fn down() -> Result<String, Problem> {
     let mut note = match Claim::take()? {
         Claimed::Taken(note) => note,
         Claimed::Ours(_claim, None) => return Ok("no lab stands".into()),
-        Claimed::Ours(_claim, Some(note)) => {
-            // Its namespaces' numbers may be others' by now, so that nobody can be asked for them.
-            let Note { scenario, process, .. } = note;
+        Claimed::Ours(_claim, Some(Note { scenario, process, .. })) => {
             return Ok(format!(
-                "no lab stands; that of {scenario}, process {process}, had been killed, and went with it"
+                "no lab stands; that of {scenario}, process {process}, was killed and has left nothing"
             ));
         }
     };
+    let spaces = Spaces::of(&note);
     let start = Instant::now();
     let mut asked = None;
     let _claim = loop {
+        let is_late = start.elapsed() > PATIENCE;
         // Its process may be so young that it has not said who it is.
-        let now = start.elapsed() > PATIENCE;
-        if note.process != 0 && asked != Some(now) {
-            process::end(note.process, now)?;
-            asked = Some(now);
+        if note.process != 0 && asked != Some(is_late) {
+            process::end(note.process, is_late)?;
+            asked = Some(is_late);
         }
+        std::thread::sleep(EVERY);
         match Claim::take()? {
             Claimed::Ours(claim, _) => break claim,
             Claimed::Taken(_) if start.elapsed() > PATIENCE * 2 => {
@@ -60,46 +62,60 @@ fn down() -> Result<String, Problem> {
             Claimed::Taken(other) if note.process == 0 => note = other,
             Claimed::Taken(_) => {}
         }
-        std::thread::sleep(EVERY);
     };
-    gone(&note)?;
+    spaces.wait_until_empty()?;
     Ok(format!("the lab of {}, run {}, is down: nothing is left", note.scenario, note.run))
 }
 
-/// Waits until no process is in the lab's namespaces or holds them open.
-fn gone(note: &Note) -> Result<(), Problem> {
-    let start = Instant::now();
-    loop {
-        let left = holders(&note.namespaces);
-        if left.is_empty() {
-            return Ok(());
-        }
-        if start.elapsed() > PATIENCE {
-            let who = left.join(", ");
-            return Err(Problem::Bytes(format!("the lab's namespaces are still held by {who}; end what holds them")));
-        }
-        std::thread::sleep(EVERY);
-    }
-}
+/// The network and process namespaces of a lab, held open: nobody else can get their numbers meanwhile.
+struct Spaces(Vec<(PathBuf, File)>);
 
-/// The processes that are in one of `namespaces` or hold one open, with their names. Only what this user may see.
-fn holders(namespaces: &[String]) -> Vec<String> {
-    let is_one = |path: std::path::PathBuf| {
-        std::fs::read_link(path).is_ok_and(|target| namespaces.iter().any(|known| target.as_os_str() == known.as_str()))
-    };
-    let mut found = Vec::new();
-    for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let (path, name) = (process.path(), process.file_name().to_string_lossy().into_owned());
-        if namespaces.is_empty() || !name.bytes().all(|byte| byte.is_ascii_digit()) {
-            continue;
-        }
-        let open = std::fs::read_dir(path.join("fd")).into_iter().flatten().flatten().map(|entry| entry.path());
-        if ["ns/net", "ns/pid"].map(|space| path.join(space)).into_iter().chain(open).any(is_one) {
-            let called = std::fs::read_to_string(path.join("comm")).unwrap_or_default();
-            found.push(format!("process {name} ({})", called.trim()));
+impl Spaces {
+    fn of(note: &Note) -> Spaces {
+        let paths = note.doors.iter().flat_map(|door| ["net", "pid"].map(|kind| format!("/proc/{door}/ns/{kind}")));
+        Spaces(paths.filter_map(|path| Some((std::fs::read_link(&path).ok()?, File::open(&path).ok()?))).collect())
+    }
+
+    /// Waits until no other process is in them or holds them open.
+    fn wait_until_empty(self) -> Result<(), Problem> {
+        let start = Instant::now();
+        loop {
+            let left = self.holders();
+            if left.is_empty() {
+                return Ok(());
+            }
+            if start.elapsed() > PATIENCE {
+                let who = left.join(", ");
+                return Err(Problem::Bytes(format!("the lab's hosts are still held by {who}; end what holds them")));
+            }
+            std::thread::sleep(EVERY);
         }
     }
-    found
+
+    /// The other processes that are in one of them or hold one open, with their names; as far as this user may see them.
+    fn holders(&self) -> Vec<String> {
+        let is_one = |path: PathBuf| {
+            std::fs::read_link(path).is_ok_and(|target| self.0.iter().any(|(known, _)| *known == target))
+        };
+        let own = std::process::id().to_string();
+        let mut found = Vec::new();
+        for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let (path, name) = (process.path(), process.file_name().to_string_lossy().into_owned());
+            if self.0.is_empty() || name == own || !name.bytes().all(|byte| byte.is_ascii_digit()) {
+                continue;
+            }
+            let stat = std::fs::read_to_string(path.join("stat")).unwrap_or_default();
+            // A zombie (proc_pid_stat(5)) holds nothing but its number.
+            let is_dead = stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'));
+            let open = std::fs::read_dir(path.join("fd")).into_iter().flatten().flatten().map(|entry| entry.path());
+            let within = ["ns/net", "ns/pid"].map(|space| path.join(space));
+            if !is_dead && within.into_iter().chain(open).any(is_one) {
+                let called = std::fs::read_to_string(path.join("comm")).unwrap_or_default();
+                found.push(format!("process {name} ({})", called.trim()));
+            }
+        }
+        found
+    }
 }
 
 /// How long the process may take before it is killed, and what it held before somebody is told.

@@ -53,6 +53,7 @@ pub use list::List;
 pub use live::Traffic;
 pub use problem::Problem;
 pub use run::Run;
+pub use scenario::judge;
 pub use spec::{Direction, Host, LinkSpec, Profile};
 pub use traffic::{Outcome, transfer};
 pub use up::Up;

@@ -23,6 +23,8 @@ pub enum Problem {
         /// The package that brings it, on Debian and on RHEL.
         package: &'static str,
     },
+    /// Something else that it needs is not there, in a sentence that says what to do.
+    Lacking(String),
     /// A program failed.
     Failed {
         /// The program and its arguments.
@@ -67,7 +69,7 @@ impl fmt::Display for Problem {
             Problem::Failed { program, status, said } => write!(f, "`{program}` ended with {status}: {}", said.trim()),
             Problem::NotReady { program, said } => write!(f, "`{program}` did not get ready in time: {}", said.trim()),
             Problem::Link { stage, err } => write!(f, "{stage}: {err}"),
-            Problem::Bytes(what) => f.write_str(what),
+            Problem::Bytes(what) | Problem::Lacking(what) => f.write_str(what),
         }
     }
 }

@@ -10,6 +10,7 @@ use super::result::Report;
 use super::scenario::{Expect, Scenario};
 use super::signals;
 use super::user::User;
+use super::wan::Wan;
 use clap::Args;
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -50,7 +51,7 @@ impl Run {
                 return ExitCode::from(2);
             }
         };
-        let user = match User::become_root() {
+        let user = match User::become_root().and_then(|user| Wan::is_possible().map(|()| user)) {
             Ok(user) => user,
             Err(problem) => {
                 eprintln!("longhaul: the lab cannot be built: {problem}");

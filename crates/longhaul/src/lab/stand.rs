@@ -52,12 +52,9 @@ impl Stand {
         Ok(Stand { doors, carrier, ssh, iperf3, one_hop: setup.one_hop, _wan: wan })
     }
 
-    /// Its network and process namespaces, as /proc/PID/ns shows them.
-    pub(super) fn namespaces(&self) -> Vec<String> {
-        let link = |id: u32, kind: &str| std::fs::read_link(format!("/proc/{id}/ns/{kind}"));
-        let nets = self.doors.iter().map(|(_, _, door)| link(door.id(), "net"));
-        let processes = self.doors.first().map(|(_, _, door)| link(door.id(), "pid"));
-        nets.chain(processes).flatten().map(|path| path.to_string_lossy().into_owned()).collect()
+    /// A process on each of its hosts.
+    pub(super) fn doors(&self) -> Vec<u32> {
+        self.doors.iter().map(|(_, _, door)| door.id()).collect()
     }
 
     /// How to enter its hosts, their addresses, and what to try.
@@ -163,7 +160,7 @@ fn iperf3(wan: &Wan, port: u16) -> Result<Program, Problem> {
 /// What is not installed is left out, and anything else an error.
 fn installed<T>(started: Result<T, Problem>) -> Result<Result<T, Problem>, Problem> {
     match started {
-        Err(why @ Problem::Missing { .. }) => Ok(Err(why)),
+        Err(why @ (Problem::Missing { .. } | Problem::Lacking(_))) => Ok(Err(why)),
         other => other.map(Ok),
     }
 }

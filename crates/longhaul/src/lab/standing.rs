@@ -18,8 +18,8 @@ pub(super) struct Note {
     pub(super) scenario: String,
     /// Its run.
     pub(super) run: String,
-    /// The lab's network and process namespaces as /proc/PID/ns shows them; none while it is being built.
-    pub(super) namespaces: Vec<String>,
+    /// A process on each host; none while it is being built.
+    pub(super) doors: Vec<u32>,
     /// How to enter the hosts, and what to try.
     pub(super) manual: String,
 }

@@ -14,6 +14,10 @@ use super::user::User;
 use clap::Args;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
 
 /// Build the lab of a scenario and leave it standing, to try things in it by hand
 ///
@@ -85,12 +89,12 @@ impl Up {
             Claimed::Taken(note) => return Err(taken(&note)),
         };
         let user = User::become_root().map_err(|why| format!("the lab cannot be built: {why}"))?;
-        signals::end_with(claim.removing()).map_err(|why| why.to_string())?;
+        let (stands, ending) = on_signal(&claim)?;
         let mut note =
             Note { process: std::process::id(), scenario: scenario.clone(), run: run.id.clone(), ..Note::default() };
         claim.write(&note).map_err(|why| why.to_string())?;
         let stand = Stand::build(run, self.carrier, &user).map_err(|why| format!("the lab cannot be built: {why}"))?;
-        note.namespaces = stand.namespaces();
+        note.doors = stand.doors();
         note.manual = stand.manual(scenario, run, &user);
         claim.write(&note).map_err(|why| why.to_string())?;
         let end = if self.detached { "\0" } else { "\nIt stands until Ctrl-C.\n" };
@@ -100,10 +104,29 @@ impl Up {
         }
         // So that no directory is busy because of it.
         let _ = std::env::set_current_dir("/");
-        loop {
-            std::thread::park();
-        }
+        stands.store(true, Ordering::Release);
+        let _ = ending.recv();
+        drop(stand);
+        drop(claim);
+        Ok(ExitCode::SUCCESS)
     }
+}
+
+/// What a signal does: while the lab is being built, it ends the process; when it stands, which is to be said with the flag,
+/// it ends the wait for the receiver, whose thread takes it down.
+fn on_signal(claim: &Claim) -> Result<(Arc<AtomicBool>, Receiver<()>), String> {
+    let stands = Arc::new(AtomicBool::new(false));
+    let (end, ending) = mpsc::channel();
+    let (is_standing, remove) = (Arc::clone(&stands), claim.removing());
+    let tidy = move || {
+        if is_standing.load(Ordering::Acquire) && end.send(()).is_ok() {
+            // What somebody does on a host may keep it up. The kernel takes down what is left then.
+            std::thread::sleep(PATIENCE);
+        }
+        remove();
+    };
+    signals::end_with(tidy).map_err(|why| why.to_string())?;
+    Ok((stands, ending))
 }
 
 /// Starts this command again in the background and says what it says.
@@ -134,6 +157,9 @@ fn launch() -> Result<ExitCode, String> {
         }
     }
 }
+
+/// How long taking down may take.
+const PATIENCE: Duration = Duration::from_secs(4);
 
 fn taken(note: &Note) -> String {
     let Note { process, scenario, run, manual, .. } = note;

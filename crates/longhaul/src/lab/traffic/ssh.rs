@@ -58,6 +58,7 @@ impl Ssh {
     pub(in crate::lab) fn start(wan: &Wan, listen: SocketAddr, user: &User) -> Result<Ssh, Problem> {
         // What starts it as the user himself would only say that it failed.
         keeper::installed(SSHD)?;
+        user.can_log_in()?;
         for name in ["host_key", "user_key"] {
             let path = format!("{WORKSHOP}/{name}");
             wan.output(Host::B, "ssh-keygen", &["-q", "-t", "ed25519", "-N", "", "-f", &path])?;
