@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-/// Show the scenarios that are built in, the carriers and the kinds of traffic
+/// Show the scenarios, the carriers and the kinds of traffic
 #[derive(Args, Debug, Clone)]
 pub struct List {}
 

@@ -15,14 +15,15 @@ use clap::Args;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-/// Run a scenario: build it, send the traffic over each carrier, compare with what is published and computed
+/// Run scenarios and judge what comes out
 ///
 /// Builds the hosts, the relays and the WAN of the scenario inside this machine, and for each run and carrier sends the
 /// traffic, checks every byte where the tool allows it, and judges what came out. Prints a table and the reason for each
-/// number. Runs as root, or as anybody where the system allows user namespaces; nothing is left behind, however it ends.
+/// number, beside what is published and computed. Runs as root, or as anybody where the system allows user namespaces;
+/// nothing is left behind, however it ends.
 ///
 /// Exits with 0 when everything that was expected came out, with 1 when something did not, with 2 for a wrong file or
-/// value.
+/// value, with 128 and the signal's number when a signal ended it.
 #[derive(Args, Debug, Clone)]
 pub struct Run {
     /// A scenario of `longhaul lab list`, a file, or `all`
@@ -33,7 +34,7 @@ pub struct Run {
     carrier: Vec<&'static Carrier>,
     #[command(flatten)]
     changes: Changes,
-    /// The quick form: the runs that matter most, and those shorter
+    /// Only the runs that matter most, and those shorter
     #[arg(long)]
     quick: bool,
     /// Print one JSON document and nothing else on stdout

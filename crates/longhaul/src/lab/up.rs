@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-/// Build the lab of a scenario and leave it standing, to try things in it by hand
+/// Build the lab of a scenario and leave it standing
 ///
-/// Builds the hosts, the relays and the WAN of the scenario's first run, starts servers on host B and, with --carrier,
+/// To try things in it by hand: builds the hosts, the relays and the WAN of the scenario's first run, starts servers on host B and, with --carrier,
 /// what carries connections to them; prints how to enter each host, its addresses, and what to try. It stands until
 /// `longhaul lab down`. Runs as root, or as anybody where the system allows user namespaces.
 #[derive(Args, Debug, Clone)]
@@ -32,7 +32,9 @@ pub struct Up {
     /// The lab of this run [default: the first]
     #[arg(long, value_name = "ID")]
     run: Option<String>,
-    /// Start this carrier [default: none, the relay hosts route]
+    /// Start this carrier on the relays [default: none]
+    ///
+    /// Without one the relay hosts route.
     #[arg(long, value_name = "NAME", value_parser = carrier::find)]
     carrier: Option<&'static Carrier>,
     #[command(flatten)]

@@ -311,7 +311,7 @@ mod tests {
     /// The first column of the table below the heading that begins with `heading`.
     fn documented(heading: &str) -> Vec<&'static str> {
         let after = DOCUMENT.split_once(&format!("\n{heading}")).unwrap_or_else(|| panic!("{heading} is missing")).1;
-        let section = after.split("\n#").next().unwrap();
+        let section = after.split("\n#").next().unwrap().split("\n<!--").next().unwrap();
         section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect()
     }
 
@@ -335,7 +335,7 @@ mod tests {
         let rows = |rows: Vec<(&str, String)>| {
             rows.iter().fold(String::new(), |text, (name, what)| format!("{text}| `{name}` | {what} |\n"))
         };
-        let stages = link::ROWS.iter().map(|row| (row.key, format!("{} Example: `\"{}\"`", row.help, row.sample)));
+        let stages = link::ROWS.iter().map(|row| (row.key, format!("{}. Example: `\"{}\"`", row.help, row.sample)));
         let carriers = carrier::ROWS.iter().map(|row| (row.name, row.what.to_string()));
         let kinds = traffic::ROWS.iter().map(|row| (row.name, row.what.to_string()));
         let laws = law::ROWS.iter().map(|row| (row.name, row.formula.to_string()));
