@@ -327,7 +327,8 @@ fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
             return answer;
         }
         assert!(start.elapsed() < Duration::from_secs(30), "{what} does not come");
-        std::thread::yield_now();
+        // Between two questions, so that the lab has the machine.
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 

@@ -1,6 +1,7 @@
 //! `longhaul lab down`: takes the standing lab down, and sees that nothing is left of it.
 
 use super::problem::Problem;
+use super::progress::say;
 use super::standing::{Claim, Claimed, Note};
 use clap::Args;
 use longhaul_sys::process;
@@ -26,7 +27,7 @@ impl Down {
                 ExitCode::SUCCESS
             }
             Err(why) => {
-                let _ = writeln!(std::io::stderr(), "longhaul: {why}");
+                say(&format!("longhaul: {why}"));
                 ExitCode::FAILURE
             }
         }

@@ -64,6 +64,6 @@ fn style() -> ProgressStyle {
 }
 
 /// A line on stderr; nobody is left to tell when that is closed.
-fn say(line: &str) {
+pub(super) fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

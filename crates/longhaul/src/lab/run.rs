@@ -4,7 +4,7 @@ use super::carrier::{self, Carrier};
 use super::changes::Changes;
 use super::engine::{self, Options};
 use super::library;
-use super::progress::Bar;
+use super::progress::{Bar, say};
 use super::report::Figures;
 use super::result::Report;
 use super::scenario::{Expect, Scenario};
@@ -48,20 +48,20 @@ impl Run {
         let scenarios = match self.scenarios() {
             Ok(scenarios) => scenarios,
             Err(lines) => {
-                lines.iter().for_each(|line| eprintln!("{line}"));
+                lines.iter().for_each(|line| say(line));
                 return ExitCode::from(2);
             }
         };
         let user = match User::become_root().and_then(|user| Wan::is_possible().map(|()| user)) {
             Ok(user) => user,
             Err(problem) => {
-                eprintln!("longhaul: the lab cannot be built: {problem}");
+                say(&format!("longhaul: the lab cannot be built: {problem}"));
                 return ExitCode::FAILURE;
             }
         };
         let mut bar = Bar::new();
         if let Err(problem) = signals::end_with(bar.clearing()) {
-            eprintln!("longhaul: {problem}");
+            say(&format!("longhaul: {problem}"));
             return ExitCode::FAILURE;
         }
         let options = Options { quick: self.quick, carriers: self.carrier.clone() };
@@ -71,7 +71,7 @@ impl Run {
             Ok(()) if reports.iter().all(Report::is_good) => ExitCode::SUCCESS,
             Ok(()) => ExitCode::FAILURE,
             Err(why) => {
-                eprintln!("longhaul: {why}");
+                say(&format!("longhaul: {why}"));
                 ExitCode::FAILURE
             }
         }

@@ -6,6 +6,7 @@
 use super::carrier::{self, Carrier};
 use super::changes::Changes;
 use super::library;
+use super::progress::say;
 use super::scenario::Run;
 use super::signals;
 use super::stand::Stand;
@@ -180,9 +181,4 @@ fn no_run(runs: &[Run], id: &str) -> String {
         Some(near) => format!("there is no run {id:?}; did you mean {near}?"),
         None => format!("there is no run {id:?}; there are {}", names().collect::<Vec<_>>().join(", ")),
     }
-}
-
-/// A line on stderr; nobody is left to tell when that is closed.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
 }
