@@ -45,6 +45,8 @@ install:         ## what `make build` built, into DESTDIR: the program, man page
 	target/release/longhaul man >$(DESTDIR)/usr/share/man/man1/longhaul.1
 	for command in relay run check options lab; do \
 		target/release/longhaul man $$command >$(DESTDIR)/usr/share/man/man1/longhaul-$$command.1 || exit 1; done
+	for command in list run up down demo; do \
+		target/release/longhaul man lab $$command >$(DESTDIR)/usr/share/man/man1/longhaul-lab-$$command.1 || exit 1; done
 	target/release/longhaul completions bash >$(DESTDIR)/usr/share/bash-completion/completions/longhaul
 	install -D -m 644 -t $(DESTDIR)/usr/lib/systemd/system packaging/longhaul.service packaging/longhaul@.service
 	install -D -m 644 packaging/90-longhaul.conf $(DESTDIR)/usr/lib/sysctl.d/90-longhaul.conf

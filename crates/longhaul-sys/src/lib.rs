@@ -3,13 +3,14 @@
 //!
 //! [`splice`] moves bytes, [`sockopt`] is the table of socket options, [`tcp_info`] reads what the kernel knows of a
 //! connection, [`limits`] reads what a process may have, [`activation`] takes the sockets that systemd opened. For the
-//! lab, [`netns`] makes namespaces and [`tun`] network devices that vanish with the process. Every failure is a
-//! [`SysError`]: the call, its argument, the errno and a hint.
+//! lab, [`netns`] makes namespaces and [`tun`] network devices that vanish with the process, and [`process`] is what one that
+//! stays in the background needs. Every failure is a [`SysError`]: the call, its argument, the errno and a hint.
 
 pub mod activation;
 mod error;
 pub mod limits;
 pub mod netns;
+pub mod process;
 pub mod sockopt;
 pub mod splice;
 pub mod tcp_info;

@@ -34,7 +34,7 @@ fn every_text_is_as_checked_in() {
 
 #[test]
 fn short_help_is_one_line_a_flag_under_80_columns() {
-    for command in COMMANDS.into_iter().chain(["lab demo"]) {
+    for command in COMMANDS.into_iter().chain(["lab list", "lab run", "lab up", "lab down", "lab demo"]) {
         let help = stdout(&command.split(' ').chain(["-h"]).collect::<Vec<_>>());
         for line in help.lines() {
             assert!(line.len() < 80, "{command} -h: {line}");
@@ -105,6 +105,9 @@ fn every_command_has_its_manual_page_and_every_shell_its_script() {
     assert!(stdout(&["man"]).contains(".TH longhaul 1"));
     for command in COMMANDS {
         assert!(stdout(&["man", command]).contains(&format!(".TH longhaul-{command} 1")), "{command}");
+    }
+    for command in ["list", "run", "up", "down", "demo"] {
+        assert!(stdout(&["man", "lab", command]).contains(&format!(".TH longhaul-lab-{command} 1")), "lab {command}");
     }
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         assert!(stdout(&["completions", shell]).contains("longhaul"), "{shell}");

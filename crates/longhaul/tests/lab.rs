@@ -180,7 +180,7 @@ fn a_killed_lab_leaves_nothing_behind() {
     let mut demo = demo.spawn().unwrap();
     // It says what it is at before each transfer.
     let mut lines = BufReader::new(demo.stderr.take().unwrap()).lines();
-    lines.find(|line| line.as_ref().is_ok_and(|line| line.starts_with("direct, raw TCP"))).unwrap().unwrap();
+    lines.find(|line| line.as_ref().is_ok_and(|line| line.ends_with("raw, direct"))).unwrap().unwrap();
     let mut family = descendants(demo.id());
     let home = namespace("/proc/self/ns/net").unwrap();
     let mut namespaces: HashSet<String> = open_namespaces(demo.id()).into_iter().collect();

@@ -11,9 +11,9 @@ pub(super) struct Shell {
 
 #[derive(Args)]
 pub(super) struct Man {
-    /// The page of this command [default: longhaul]
+    /// The page of this command, such as `lab run` [default: longhaul]
     #[arg(value_name = "COMMAND")]
-    command: Option<String>,
+    command: Vec<String>,
 }
 
 impl Shell {
@@ -33,14 +33,13 @@ impl Man {
     pub(super) fn page(&self, mut cli: Command) -> Result<String, String> {
         // Gives every command the global flags and its full name.
         cli.build();
-        let page = match &self.command {
-            None => cli,
-            Some(name) => {
-                // Built, a command shows as longhaul-COMMAND, the name under which man(1) finds its page.
-                let command = cli.get_subcommands().find(|command| command.get_name() == name).cloned();
-                command.ok_or_else(|| format!("error: there is no command {name}; `longhaul -h` lists them"))?
-            }
-        };
+        // Built, a command shows as longhaul-COMMAND, the name under which man(1) finds its page.
+        let mut page = cli;
+        for name in &self.command {
+            let command = page.get_subcommands().find(|command| command.get_name() == name).cloned();
+            let whole = self.command.join(" ");
+            page = command.ok_or_else(|| format!("error: there is no command {whole}; `longhaul -h` lists them"))?;
+        }
         let mut roff = Vec::new();
         let page =
             clap_mangen::Man::new(page).source(concat!("longhaul ", env!("CARGO_PKG_VERSION"))).manual("longhaul");

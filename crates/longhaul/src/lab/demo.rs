@@ -3,16 +3,19 @@
 use super::carrier;
 use super::engine::{self, Options};
 use super::host::HostSpec;
-use super::progress::Bar;
+use super::progress::{Bar, say};
 use super::report::Table;
 use super::result::Report;
 use super::scenario::{Expect, Published, Run, Scenario, Setup, Traffic};
+use super::signals;
 use super::spec::LinkSpec;
 use super::traffic;
 use super::user::User;
+use super::wan::Wan;
 use clap::Args;
 use longhaul_core::link::percentage;
 use longhaul_core::units::{self, Bytes, Rate};
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -51,16 +54,23 @@ pub struct Demo {
 impl Demo {
     /// Runs it: 0 when every byte arrived, 1 otherwise.
     pub fn run(self) -> ExitCode {
-        let user = match User::become_root() {
+        let user = match User::become_root().and_then(|user| Wan::is_possible().map(|()| user)) {
             Ok(user) => user,
             Err(problem) => {
-                eprintln!("longhaul: the lab cannot be built: {problem}");
+                say(&format!("longhaul: the lab cannot be built: {problem}"));
                 return ExitCode::FAILURE;
             }
         };
+        let mut bar = Bar::new();
+        if let Err(problem) = signals::end_with(bar.clearing()) {
+            say(&format!("longhaul: {problem}"));
+            return ExitCode::FAILURE;
+        }
         let scenario = self.scenario();
-        let report: Report = engine::run(&scenario, &Options::default(), &user, &mut Bar::new());
-        print!("{}", Table { report: &report, setup: &scenario.runs[0].setup });
+        let report: Report = engine::run(&scenario, &Options::default(), &user, &mut bar);
+        let table = Table { report: &report, setup: &scenario.runs[0].setup };
+        // A reader who has seen enough, such as `head`, is no failure.
+        let _ = write!(std::io::stdout(), "{table}");
         if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 

@@ -249,6 +249,11 @@ fn shown(command: &Command) -> String {
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
+/// Whether the program at the absolute path `program` is there.
+pub(super) fn installed(program: &str) -> Result<(), Problem> {
+    std::fs::metadata(program).map(drop).map_err(not_started(program.to_string()))
+}
+
 /// For `map_err`: why `program` did not start.
 pub(super) fn not_started(program: String) -> impl FnOnce(std::io::Error) -> Problem {
     move |err| match err.kind() {

@@ -1,6 +1,7 @@
 //! The scenarios that are built in: the files of `lab/`.
 
 use super::scenario::{self, Scenario};
+use std::path::Path;
 
 /// Name and text of each.
 pub(super) const FILES: &[(&str, &str)] = &[
@@ -24,6 +25,26 @@ pub(super) const FILES: &[(&str, &str)] = &[
 pub(super) fn load(name: &str) -> Option<Result<Scenario, Vec<String>>> {
     let (name, text) = FILES.iter().find(|(known, _)| *known == name)?;
     Some(scenario::read(name, &format!("lab/{name}.toml"), text))
+}
+
+/// A scenario that is built in, or that of a file: a name with a dot or a slash is one.
+///
+/// # Errors
+/// Every error of the file, a line each; or what the name may have meant.
+pub(super) fn find(name: &str) -> Result<Scenario, Vec<String>> {
+    if let Some(scenario) = load(name) {
+        return scenario;
+    }
+    if name.contains(['/', '.']) {
+        return scenario::load(Path::new(name));
+    }
+    let near = crate::suggest::nearest(name, FILES.iter().map(|(name, _)| *name));
+    let meant = match near {
+        Some(near) => format!("did you mean {near}?"),
+        None if Path::new(name).is_file() => format!("for the file of that name write ./{name}"),
+        None => "`longhaul lab list` shows them".to_string(),
+    };
+    Err(vec![format!("error: there is no scenario {name:?}; {meant}")])
 }
 
 #[cfg(test)]

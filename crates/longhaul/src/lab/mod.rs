@@ -12,10 +12,15 @@
 //! on with `sockets`, `law` computes, `verdict` judges, `reason` explains, and `result` is what comes out, which `report`
 //! prints and of which `page` makes a page; `topology` and `repeat` say in it what was built and how to do it again.
 //! `library` holds the scenarios that are built in.
+//! prints, and `progress` is shown meanwhile. `library` holds the scenarios that are built in, and `changes` what the command
+//! line makes of them. `stand` is a lab that `up` leaves standing and `down` takes down; `standing` is the note of it.
+//! `signals` end it all.
 
 mod cables;
 mod carrier;
+mod changes;
 mod demo;
+mod down;
 mod engine;
 mod host;
 mod keeper;
@@ -35,23 +40,30 @@ mod result;
 mod run;
 mod sampler;
 mod scenario;
+mod signals;
 mod sockets;
 mod spec;
 mod ssh;
+mod stand;
+mod standing;
 mod topology;
 mod traffic;
+mod up;
 mod user;
 mod verdict;
 mod wan;
 
 pub use demo::Demo;
+pub use down::Down;
 pub use keeper::Program;
 pub use list::List;
 pub use live::Traffic;
 pub use problem::Problem;
 pub use run::Run;
+pub use scenario::judge;
 pub use spec::{Direction, Host, LinkSpec, Profile};
 pub use traffic::{Outcome, transfer};
+pub use up::Up;
 pub use wan::Wan;
 
 use clap::{Args, Subcommand};
@@ -68,6 +80,8 @@ pub struct Lab {
 enum Command {
     List(List),
     Run(Box<Run>),
+    Up(Box<Up>),
+    Down(Down),
     Demo(Demo),
 }
 
@@ -78,6 +92,8 @@ impl Lab {
         match self.command {
             Command::List(list) => list.run(),
             Command::Run(run) => run.run(),
+            Command::Up(up) => up.run(),
+            Command::Down(down) => down.run(),
             Command::Demo(demo) => demo.run(),
         }
     }

@@ -23,6 +23,8 @@ pub enum Problem {
         /// The package that brings it, on Debian and on RHEL.
         package: &'static str,
     },
+    /// Something else that it needs is not there, in a sentence that says what to do.
+    Lacking(String),
     /// A program failed.
     Failed {
         /// The program and its arguments.
@@ -88,7 +90,7 @@ impl fmt::Display for Problem {
                 write!(f, "{what}: {err}; write for example {sample}")
             }
             Problem::Link { what, err, .. } => write!(f, "{what}: {err}"),
-            Problem::Bytes(what) => f.write_str(what),
+            Problem::Bytes(what) | Problem::Lacking(what) => f.write_str(what),
         }
     }
 }

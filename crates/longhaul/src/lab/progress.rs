@@ -1,11 +1,12 @@
-//! Shows on stderr what is under way: a bar on a terminal, elsewhere one plain line for each run.
+//! Shows on stderr what is under way: a bar with time and speed on a terminal, elsewhere one plain line for each run.
+//! Nothing of it goes to stdout, and a stderr that is gone stops nothing.
 
 use super::engine::Progress;
 use super::report::verdict;
 use super::result::RunReport;
 use super::sampler::Sample;
-use indicatif::{ProgressBar, ProgressStyle};
-use std::io::IsTerminal;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::{IsTerminal, Write as _};
 use std::time::Duration;
 
 /// The bar of the run that is under way.
@@ -15,8 +16,18 @@ pub(super) struct Bar {
 }
 
 impl Bar {
+    /// Nothing is shown before the first run begins.
     pub(super) fn new() -> Bar {
-        Bar { bar: ProgressBar::hidden(), is_terminal: std::io::stderr().is_terminal() }
+        Bar { bar: ProgressBar::hidden().with_style(style()), is_terminal: std::io::stderr().is_terminal() }
+    }
+
+    /// What takes the bar off the terminal, for whoever ends the process.
+    pub(super) fn clearing(&self) -> impl FnOnce() + Send + 'static {
+        let bar = self.bar.clone();
+        move || {
+            bar.finish_and_clear();
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
     }
 }
 
@@ -24,12 +35,13 @@ impl Progress for Bar {
     fn begin(&mut self, (number, total): (usize, usize), id: &str, carrier: &str, time: Duration) {
         let name = format!("{number}/{total} {id}, {carrier}");
         if !self.is_terminal {
-            eprintln!("{name}");
-            return;
+            return say(&name);
         }
-        let template = "{prefix:40} {wide_bar:.cyan} {elapsed:>4} {msg:>22}";
-        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-        self.bar = ProgressBar::new(time.as_millis() as u64).with_style(style).with_prefix(name);
+        self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        self.bar.reset();
+        self.bar.set_length(time.as_millis() as u64);
+        self.bar.set_prefix(name);
+        self.bar.set_message("building");
         self.bar.tick();
     }
 
@@ -41,7 +53,17 @@ impl Progress for Bar {
     fn end(&mut self, run: &RunReport) {
         self.bar.finish_and_clear();
         if run.measured.is_none() {
-            eprintln!("{}, {}: {}: {}", run.id, run.carrier, verdict(run.verdict), run.why);
+            say(&format!("{}, {}: {}: {}", run.id, run.carrier, verdict(run.verdict), run.why));
         }
     }
+}
+
+fn style() -> ProgressStyle {
+    let template = "{prefix:40} {wide_bar:.cyan} {elapsed:>4} {msg:>14}";
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// A line on stderr; nobody is left to tell when that is closed.
+pub(super) fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }

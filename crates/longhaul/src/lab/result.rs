@@ -163,7 +163,7 @@ impl Report {
         }
         match wrong {
             Some(problem) => {
-                let missing = matches!(problem, Problem::Missing { .. });
+                let missing = matches!(problem, Problem::Missing { .. } | Problem::Lacking(_));
                 report.verdict = if missing { Verdict::Skip } else { Verdict::Fail };
                 report.bytes_ok = matches!(problem, Problem::Bytes(_)).then_some(false);
                 report.why = problem.to_string();

@@ -1,30 +1,31 @@
 //! `longhaul lab run`: runs scenarios and says what came out.
 
 use super::carrier::{self, Carrier};
-use super::demo::{read_loss, read_rate, read_rtt};
+use super::changes::Changes;
 use super::engine::{self, Options};
 use super::library;
 use super::page;
-use super::progress::Bar;
+use super::progress::{Bar, say};
 use super::report::Figures;
 use super::result::Report;
-use super::scenario::{self, Scenario};
+use super::scenario::{Expect, Scenario};
+use super::signals;
 use super::user::User;
+use super::wan::Wan;
 use clap::Args;
-use longhaul_core::units::Rate;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
-/// Run a scenario and judge what came out
+/// Run scenarios and judge what comes out
 ///
 /// Builds the hosts, the relays and the WAN of the scenario inside this machine, and for each run and carrier sends the
 /// traffic, checks every byte where the tool allows it, and judges what came out. Prints a table and the reason for each
-/// number. Runs as root, or as anybody where the system allows user namespaces; nothing is left behind, however it ends.
+/// number, beside what is published and computed. Runs as root, or as anybody where the system allows user namespaces;
+/// nothing is left behind, however it ends.
 ///
 /// Exits with 0 when everything that was expected came out, with 1 when something did not, with 2 for a wrong file or
-/// value.
+/// value, with 128 and the signal's number when a signal ended it.
 #[derive(Args, Debug, Clone)]
 pub struct Run {
     /// A scenario of `longhaul lab list`, a file, or `all`
@@ -33,16 +34,9 @@ pub struct Run {
     /// Only this carrier; may be given more than once
     #[arg(long, value_name = "NAME", value_parser = carrier::find)]
     carrier: Vec<&'static Carrier>,
-    /// Another round trip for every run, from 1ms to 10s
-    #[arg(long, value_name = "TIME", value_parser = read_rtt)]
-    rtt: Option<Duration>,
-    /// Another rate for every run, from 1Mbit/s to 100Gbit/s
-    #[arg(long, value_parser = read_rate)]
-    rate: Option<Rate>,
-    /// Another share of segments lost at random, up to 50%
-    #[arg(long, value_name = "SHARE", value_parser = read_loss)]
-    loss: Option<f64>,
-    /// The quick form: the runs that matter most, and those shorter
+    #[command(flatten)]
+    changes: Changes,
+    /// Only the runs that matter most, and those shorter
     #[arg(long)]
     quick: bool,
     /// Print one JSON document and nothing else on stdout
@@ -62,30 +56,35 @@ impl Run {
         let scenarios = match self.scenarios() {
             Ok(scenarios) => scenarios,
             Err(lines) => {
-                lines.iter().for_each(|line| eprintln!("{line}"));
+                lines.iter().for_each(|line| say(line));
                 return ExitCode::from(2);
             }
         };
         // A long run must not end with a page that cannot be written.
         if let Some(why) = self.html.as_deref().and_then(|path| writable(path).err()) {
-            eprintln!("error: --html: {why}");
+            say(&format!("error: --html: {why}"));
             return ExitCode::from(2);
         }
-        let user = match User::become_root() {
+        let user = match User::become_root().and_then(|user| Wan::is_possible().map(|()| user)) {
             Ok(user) => user,
             Err(problem) => {
-                eprintln!("longhaul: the lab cannot be built: {problem}");
+                say(&format!("longhaul: the lab cannot be built: {problem}"));
                 return ExitCode::FAILURE;
             }
         };
+        let mut bar = Bar::new();
+        if let Err(problem) = signals::end_with(bar.clearing()) {
+            say(&format!("longhaul: {problem}"));
+            return ExitCode::FAILURE;
+        }
         let options = Options { quick: self.quick, carriers: self.carrier.clone() };
         let reports: Vec<Report> =
-            scenarios.iter().map(|scenario| engine::run(scenario, &options, &user, &mut Bar::new())).collect();
+            scenarios.iter().map(|scenario| engine::run(scenario, &options, &user, &mut bar)).collect();
         match self.show(&reports) {
             Ok(()) if reports.iter().all(Report::is_good) => ExitCode::SUCCESS,
             Ok(()) => ExitCode::FAILURE,
             Err(why) => {
-                eprintln!("longhaul: {why}");
+                say(&format!("longhaul: {why}"));
                 ExitCode::FAILURE
             }
         }
@@ -115,8 +114,8 @@ impl Run {
                 vec![name.as_str()]
             };
             for name in names {
-                match find(name) {
-                    Ok(scenario) => scenarios.push(self.changed(scenario)),
+                match library::find(name).and_then(|found| self.changed(found).map_err(|why| vec![why])) {
+                    Ok(scenario) => scenarios.push(scenario),
                     Err(lines) => wrong.extend(lines),
                 }
             }
@@ -124,13 +123,33 @@ impl Run {
         if wrong.is_empty() { Ok(scenarios) } else { Err(wrong) }
     }
 
-    fn changed(&self, mut scenario: Scenario) -> Scenario {
-        for link in scenario.runs.iter_mut().map(|run| &mut run.setup.link) {
-            link.rtt = self.rtt.unwrap_or(link.rtt);
-            link.rate = self.rate.or(link.rate);
-            link.loss = self.loss.unwrap_or(link.loss);
+    /// The scenario with what the command line changes of it.
+    fn changed(&self, mut scenario: Scenario) -> Result<Scenario, String> {
+        for run in &mut scenario.runs {
+            self.changes.apply(run);
         }
-        scenario
+        if self.carrier.is_empty() {
+            return Ok(scenario);
+        }
+        let mut all: Vec<&str> = scenario.runs.iter().flat_map(|run| &run.carriers).map(|known| known.name).collect();
+        all.sort_unstable();
+        all.dedup();
+        let wanted = |known: &&'static Carrier| self.carrier.iter().any(|wanted| wanted.name == known.name);
+        scenario.runs.iter_mut().for_each(|run| run.carriers.retain(wanted));
+        let left: Vec<String> =
+            scenario.runs.iter().filter(|run| !run.carriers.is_empty()).map(|run| run.id.clone()).collect();
+        if left.is_empty() {
+            let asked: Vec<&str> = self.carrier.iter().map(|carrier| carrier.name).collect();
+            let (name, asked, all) = (&scenario.name, asked.join(" or "), all.join(", "));
+            return Err(format!("error: no run of {name} has the carrier {asked}; they have {all}"));
+        }
+        let is_compared = self.carrier.iter().any(|carrier| carrier.name == "direct");
+        for Expect { gain, times, .. } in scenario.runs.iter_mut().map(|run| &mut run.expect) {
+            // What is not run is nothing to compare with.
+            *gain = gain.take().filter(|_| is_compared);
+            *times = times.take().filter(|(of, _)| left.contains(of));
+        }
+        Ok(scenario)
     }
 }
 
@@ -146,19 +165,4 @@ fn writable(path: &Path) -> Result<(), String> {
         )
     })?;
     if existed { Ok(()) } else { std::fs::remove_file(path).map_err(|err| format!("{}: {err}", path.display())) }
-}
-
-/// A scenario that is built in, or that of a file.
-fn find(name: &str) -> Result<Scenario, Vec<String>> {
-    if let Some(scenario) = library::load(name) {
-        return scenario;
-    }
-    let looks_like_a_file = name.contains(['/', '.']);
-    if looks_like_a_file {
-        return scenario::load(Path::new(name));
-    }
-    let near = crate::suggest::nearest(name, library::FILES.iter().map(|(name, _)| *name));
-    let meant =
-        near.map_or_else(|| "`longhaul lab list` shows them".to_string(), |near| format!("did you mean {near}?"));
-    Err(vec![format!("error: there is no scenario {name:?}; {meant}")])
 }

@@ -5,15 +5,16 @@
 //! for all of them; a run's own `link`, `host` and `relay` come on top of it.
 
 mod keys;
+mod summary;
 
 use super::carrier::Carrier;
 use super::host::HostSpec;
 use super::law::Law;
 use super::spec::{LinkSpec, Profile};
 use super::traffic::Kind;
-use crate::document::{self, Findings, Shape};
+use crate::document::{self, Findings, Places, Shape};
 use longhaul_core::units::Bytes;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use std::time::Duration;
 use toml::de::{DeTable, DeValue};
@@ -127,6 +128,14 @@ pub(super) fn read(name: &str, file: &str, text: &str) -> Result<Scenario, Vec<S
     scenario.ok_or_else(|| problems.iter().map(|problem| problem.line(file)).collect())
 }
 
+/// Says what is understood of a scenario's `text`; `file` stands in the messages.
+///
+/// # Errors
+/// Every error of the file, a line each. There is no text for which it panics.
+pub fn judge(file: &str, text: &str) -> Result<String, Vec<String>> {
+    read(file, file, text).map(|scenario| summary::summary(&scenario))
+}
+
 /// Reads the scenario in the file at `path`.
 ///
 /// # Errors
@@ -141,8 +150,10 @@ pub(super) fn load(path: &Path) -> Result<Scenario, Vec<String>> {
 fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>, name: &str) -> Scenario {
     let mut head = keys::Head::default();
     let shape = Shape { prefix: "", keys: keys::HEAD, tables: &[("run", "[[run]]")] };
-    document::fields(findings, &shape, root, &mut head);
+    let places = document::fields(findings, &shape, root, &mut head);
     document::required(findings, keys::HEAD, ("scenario", root, 0..0));
+    let faults = head.setup.faults();
+    note(findings, &faults, &places, &(0..0));
     let mut runs = Vec::new();
     match root.get("run").map(|given| (given.get_ref(), given.span())) {
         Some((DeValue::Array(list), _)) if !list.is_empty() => {
@@ -185,11 +196,19 @@ fn run(
         let span = places.find("expect").unwrap_or(span.clone());
         findings.error(span, format!("expect.times.of = \"{other}\": no run before this one has that name"));
     }
-    for (key, why) in run.setup.faults() {
-        let span = places.find(&key).or_else(|| places.find(key.split('.').next()?)).unwrap_or(span.clone());
-        findings.error(span, format!("{key}: {why}"));
-    }
+    // What is wrong before the first run is said there, once.
+    let inherited = head.setup.faults();
+    let faults: Vec<_> = run.setup.faults().into_iter().filter(|fault| !inherited.contains(fault)).collect();
+    note(findings, &faults, &places, &span);
     (findings.errors() == errors).then_some(run)
+}
+
+/// Notes what cannot be at the place of its key, or of the table that the key is in, or else at `span`.
+fn note(findings: &mut Findings<'_>, faults: &[(String, String)], places: &Places, span: &Range<usize>) {
+    for (key, why) in faults {
+        let at = places.find(key).or_else(|| places.find(key.split('.').next()?)).unwrap_or(span.clone());
+        findings.error(at, format!("{key}: {why}"));
+    }
 }
 
 impl Setup {

@@ -1,8 +1,9 @@
 //! OpenSSH with keys and configuration of the lab's own: for copies between the hosts, and for a tunnel between the relays.
 
-use super::keeper::{Program, WORKSHOP};
+use super::keeper::{self, Program, WORKSHOP};
 use super::problem::Problem;
 use super::spec::Host;
+use super::traffic;
 use super::user::User;
 use super::wan::Wan;
 use std::net::{IpAddr, SocketAddr};
@@ -23,6 +24,9 @@ impl Server {
     /// # Errors
     /// OpenSSH is not installed, or does not start.
     pub(super) fn start(wan: &Wan, host: Host, listen: SocketAddr, user: &User) -> Result<Server, Problem> {
+        // What starts it as the user himself would only say that it failed.
+        keeper::installed(SSHD)?;
+        user.can_log_in()?;
         for name in ["host_key", "user_key"] {
             let path = format!("{WORKSHOP}/{name}");
             if !wan.path(&path).exists() {
@@ -36,12 +40,25 @@ impl Server {
         );
         // By port too: a host may have one for itself and one for a tunnel.
         let path = wan.write(&format!("sshd_config-{}-{}", host.name(), listen.port()), &config)?;
-        let mut command = user.command("/usr/sbin/sshd");
+        let mut command = user.command(SSHD);
         command.args(["-D", "-e", "-f", &path]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let program = wan.spawn(host, command)?.wait_for("Server listening")?;
         let shown = format!("{}: {}\n{config}", host.name(), program.name());
         Ok(Server { program, shown, user: user.name.clone() })
+    }
+
+    /// For whoever stands on host A: `ssh_config`, in which `b` is B behind `entry`, and a file `sample` of `bytes` bytes.
+    pub(super) fn prepare(&self, wan: &Wan, entry: SocketAddr, bytes: u64) -> Result<(), Problem> {
+        let mut config = format!(
+            "Host b\n  HostName {}\n  Port {}\n  User {}\n  IdentityFile {WORKSHOP}/user_key\n",
+            entry.ip(),
+            entry.port(),
+            self.user
+        );
+        OPTIONS.iter().for_each(|option| config += &format!("  {}\n", option.replace('=', " ")));
+        wan.write("ssh_config", &config)?;
+        traffic::make_file(wan, "sample", bytes)
     }
 
     /// Who logs in at `address`, as ssh(1) and scp(1) take it.
@@ -52,16 +69,8 @@ impl Server {
 
 /// What a client needs to log in with the lab's key, and nothing of the user's own: configuration, agents, known hosts.
 pub(super) fn client_options() -> Vec<String> {
-    let options = [
-        "BatchMode=yes",
-        "StrictHostKeyChecking=no",
-        "UserKnownHostsFile=/dev/null",
-        "GlobalKnownHostsFile=/dev/null",
-        "IdentitiesOnly=yes",
-        "IdentityAgent=none",
-    ];
     let mut words = ["-F", "none", "-i", &format!("{WORKSHOP}/user_key")].map(str::to_string).to_vec();
-    words.extend(options.iter().flat_map(|option| ["-o".to_string(), (*option).to_string()]));
+    words.extend(OPTIONS.iter().flat_map(|option| ["-o".to_string(), (*option).to_string()]));
     words
 }
 
@@ -72,3 +81,15 @@ pub(super) fn client(program: &str) -> Command {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     command
 }
+
+const SSHD: &str = "/usr/sbin/sshd";
+
+/// Nothing of the user's own configuration, agents or known hosts.
+const OPTIONS: &[&str] = &[
+    "BatchMode=yes",
+    "StrictHostKeyChecking=no",
+    "UserKnownHostsFile=/dev/null",
+    "GlobalKnownHostsFile=/dev/null",
+    "IdentitiesOnly=yes",
+    "IdentityAgent=none",
+];

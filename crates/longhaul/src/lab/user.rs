@@ -32,6 +32,23 @@ impl User {
         Ok(User { name, mapped })
     }
 
+    /// Whether sshd would let him in: it asks for a shell, which the accounts of services do not have.
+    ///
+    /// # Errors
+    /// It would not.
+    pub(super) fn can_log_in(&self) -> Result<(), Problem> {
+        // passwd(5): the shell is the last of seven fields. Who is in no such list has some other service to name him.
+        let entry = Command::new("getent").args(["passwd", &self.name]).output().map(|output| output.stdout);
+        let entry = String::from_utf8_lossy(&entry.unwrap_or_default()).trim().to_string();
+        match entry.split(':').nth(6) {
+            Some(shell) if shell.ends_with("/nologin") || shell.ends_with("/false") => Err(Problem::Lacking(format!(
+                "sshd lets nobody in as {}, whose shell is {shell}; run the lab as root, or as a user who may log in",
+                self.name
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// A command that runs as the user himself: sshd, finding itself root, would want users that the lab's user
     /// namespace does not have.
     pub(super) fn command(&self, program: &str) -> Command {

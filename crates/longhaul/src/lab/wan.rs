@@ -44,6 +44,16 @@ impl Wan {
         Ok(wan)
     }
 
+    /// Whether a lab can be built here at all: namespaces and TUN devices can be made.
+    ///
+    /// # Errors
+    /// What is missing, and what to do about it.
+    pub(super) fn is_possible() -> Result<(), Problem> {
+        let keeper = Keeper::start()?;
+        let net = Arc::new(keeper.run_anywhere(|| Ok(NetNs::create()?))?);
+        keeper.run(&net, || Tun::create(WAN_DEVICE).map(drop).map_err(Problem::from))
+    }
+
     /// Builds three hosts in a row, joined by cables: one relay host, which is [`Host::Near`] and [`Host::Far`] at once,
     /// and no emulated WAN.
     ///

@@ -52,8 +52,10 @@ impl<'a> Group<'a> {
 fn reference<'a>(report: &'a Report, runs: &[&RunReport]) -> Option<&'a RunReport> {
     let has_own = runs.iter().any(|run| run.carrier == DIRECT && run.measured.is_some());
     let compared = runs.iter().find(|run| run.gain_over_direct.is_some())?;
+    let (measured, gain) = (compared.measured?, compared.gain_over_direct?);
+    let is_its = |direct: f64| (measured / direct / gain - 1.0).abs() < 1e-3;
     let mut direct = report.runs.iter().filter(|run| run.carrier == DIRECT && run.measured.is_some());
-    direct.find(|other| !has_own && other.traffic == compared.traffic)
+    direct.find(|other| !has_own && other.traffic == compared.traffic && other.measured.is_some_and(is_its))
 }
 
 /// Which colour and dashes each carrier has, on the whole page.

@@ -206,7 +206,8 @@ fn direction(spec: &mut LinkSpec, directions: &[Direction], given: &Written<'_>)
 /// A stage of the emulated WAN and its value.
 fn stage(spec: &mut LinkSpec, directions: &[Direction], name: &str, given: &Written<'_>) -> Result<(), Vec<Fault>> {
     let Some(row) = link::ROWS.iter().find(|row| row.key == name) else {
-        let known = || link::ROWS.iter().map(|row| row.key).chain(LINK.iter().copied());
+        let stages = || link::ROWS.iter().map(|row| row.key).filter(|key| !LINK.contains(key));
+        let known = || LINK.iter().copied().chain(stages());
         let text = match crate::suggest::nearest(name, known()) {
             Some(near) => format!("there is no such key; did you mean {near}?"),
             None => format!("there is no such key; the keys here are {}", known().collect::<Vec<_>>().join(", ")),
@@ -313,3 +314,59 @@ fn topology(text: &str) -> Result<bool, String> {
 
 /// About as long as it takes to see the speed of a path of some 60 ms.
 const QUICK: Duration = Duration::from_millis(2500);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOCUMENT: &str = include_str!("../../../../../docs/lab.md");
+
+    /// The first column of the table below the heading that begins with `heading`.
+    fn documented(heading: &str) -> Vec<&'static str> {
+        let after = DOCUMENT.split_once(&format!("\n{heading}")).unwrap_or_else(|| panic!("{heading} is missing")).1;
+        let section = after.split("\n#").next().unwrap().split("\n<!--").next().unwrap();
+        section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect()
+    }
+
+    fn names<T>(keys: &[Key<T>]) -> Vec<&'static str> {
+        keys.iter().map(|key| key.name).collect()
+    }
+
+    #[test]
+    fn docs_lab_md_has_every_key_in_the_order_of_the_tables() {
+        assert_eq!(documented("## Before the first run"), names(HEAD));
+        assert_eq!(documented("## `[[run]]`"), names(RUN));
+        assert_eq!(documented("## `host` and `relay`"), names(HOST));
+        assert_eq!(documented("## `traffic`"), names(TRAFFIC));
+        assert_eq!(documented("## `published`"), names(PUBLISHED));
+        assert_eq!(documented("## `expect`"), names(EXPECT));
+        assert_eq!(documented("## `link`"), LINK);
+    }
+
+    #[test]
+    fn docs_lab_md_has_every_row_of_the_other_tables() {
+        let rows = |rows: Vec<(&str, String)>| {
+            rows.iter().fold(String::new(), |text, (name, what)| format!("{text}| `{name}` | {what} |\n"))
+        };
+        let stages = link::ROWS.iter().map(|row| (row.key, format!("{}. Example: `\"{}\"`", row.help, row.sample)));
+        let carriers = carrier::ROWS.iter().map(|row| (row.name, row.what.to_string()));
+        let kinds = traffic::ROWS.iter().map(|row| (row.name, row.what.to_string()));
+        let laws = law::ROWS.iter().map(|row| (row.name, row.formula.to_string()));
+        let mut document = DOCUMENT.to_string();
+        for (name, text) in [
+            ("stages", rows(stages.collect())),
+            ("carriers", rows(carriers.collect())),
+            ("traffic", rows(kinds.collect())),
+            ("laws", rows(laws.collect())),
+        ] {
+            let (begin, end) = (format!("<!-- rows of {name} -->\n"), format!("<!-- end of {name} -->"));
+            let before = document.split_once(&begin).unwrap_or_else(|| panic!("{begin} is missing")).0;
+            let after = document.split_once(&end).unwrap_or_else(|| panic!("{end} is missing")).1;
+            document = format!("{before}{begin}| name | what |\n| --- | --- |\n{text}{end}{after}");
+        }
+        if std::env::var_os("UPDATE").is_some() {
+            return std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/lab.md"), document).unwrap();
+        }
+        assert!(document == DOCUMENT, "run UPDATE=1 cargo test -p longhaul --lib docs_lab_md; read the diff");
+    }
+}

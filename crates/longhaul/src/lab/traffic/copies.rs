@@ -109,7 +109,7 @@ fn lost() -> Problem {
 }
 
 /// Makes a file of `bytes` bytes that do not compress.
-fn make_file(wan: &Wan, name: &str, bytes: u64) -> Result<(), Problem> {
+pub(in crate::lab) fn make_file(wan: &Wan, name: &str, bytes: u64) -> Result<(), Problem> {
     let fail = || format!("writing {bytes} bytes to the lab's {name}");
     let mut file = BufWriter::new(File::create(wan.path(&format!("{WORKSHOP}/{name}"))).map_err(Problem::io(fail()))?);
     let block = super::raw::block();

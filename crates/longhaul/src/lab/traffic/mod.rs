@@ -22,6 +22,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+pub(super) use copies::make_file;
 pub use raw::{Outcome, transfer};
 
 /// Every kind there is.

@@ -1,0 +1,387 @@
+//! However a lab ends, nothing of it is left: no process, no namespace, no device, no note. `lab run` and `lab up`/`down`, as
+//! root and as an ordinary user, ended by themselves, by each signal, and in the middle of being built.
+//!
+//! Every test has a room of its own: mounts with an empty /run, so that no lab of the machine is met, with a
+//! /dev/net/tun that everybody may open, as udev makes it, and with an ordinary user who may log in. What cannot run prints SKIP and why, and fails where the
+//! environment variable CI is set.
+
+#![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// One lab at a time: two cores cannot serve several.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Mounts of a test's own, and who is in there.
+struct Room {
+    holder: Child,
+    is_root: bool,
+}
+
+impl Room {
+    /// `None` where it cannot be, or the lab cannot be built in it.
+    fn open(is_root: bool) -> Option<Room> {
+        let tun = if is_root {
+            "true"
+        } else {
+            "mount -t tmpfs none /dev/net && mknod -m 666 /dev/net/tun c 10 200 && \
+             mkdir -m 700 /run/user && chown 65533:65533 /run/user && \
+             (cat /etc/passwd && echo 'labtest::65533:65533::/:/bin/sh') >/mnt/passwd && \
+             mount --bind /mnt/passwd /etc/passwd"
+        };
+        let script = format!(
+            "mount -t tmpfs -o mode=755 none /run && mount -t tmpfs -o mode=755 none /mnt && \
+             cp '{}' /mnt/longhaul && cp '{SCENARIO}' /mnt/short.toml && {tun} \
+             && echo ready && cat",
+            env!("CARGO_BIN_EXE_longhaul")
+        );
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "private", "sh", "-c", &script]);
+        let mut holder = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(holder.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        if said != "ready\n" {
+            drop(holder.stdin.take());
+            let mut why = String::new();
+            holder.stderr.take().unwrap().read_to_string(&mut why).unwrap();
+            holder.wait().unwrap();
+            return skip(&format!("no room for a lab: {}", why.trim()));
+        }
+        let room = Room { holder, is_root };
+        let probe = room.longhaul(&["run", "/mnt/short.toml", "--carrier", "direct"]);
+        match String::from_utf8_lossy(&probe.stderr) {
+            why if why.contains("cannot be built") => skip(why.trim()),
+            _ => Some(room),
+        }
+    }
+
+    /// `longhaul lab ..` in the room.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args(["-t", &self.holder.id().to_string(), "--mount", "--wd=/"]);
+        if !self.is_root {
+            command.args(["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups"]);
+            command.args(["env", "XDG_RUNTIME_DIR=/run/user", "HOME=/"]);
+        }
+        command.args(["/mnt/longhaul", "lab"]).args(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn longhaul(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Where the note of the standing lab is.
+    fn note(&self) -> PathBuf {
+        let place = if self.is_root { "run" } else { "run/user" };
+        PathBuf::from(format!("/proc/{}/root/{place}/longhaul-lab/standing.json", self.holder.id()))
+    }
+
+    /// Waits until there is a note with a process in it, and gives that.
+    fn process(&self) -> u32 {
+        until("the note", || {
+            let note: serde_json::Value = serde_json::from_str(&fs::read_to_string(self.note()).ok()?).ok()?;
+            u32::try_from(note["process"].as_u64()?).ok()
+        })
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        drop(self.holder.stdin.take());
+        let _ = self.holder.wait();
+    }
+}
+
+/// Processes and namespaces of a lab. The namespaces are held open, so that no other lab gets their numbers meanwhile.
+struct Family {
+    processes: Vec<u32>,
+    namespaces: Vec<(PathBuf, File)>,
+}
+
+impl Family {
+    /// Those of the process `id`, all of its children, and the namespaces that it holds or they are in.
+    fn of(id: u32) -> Family {
+        let processes = [vec![id], descendants(id)].concat();
+        let mut namespaces: Vec<(PathBuf, File)> = Vec::new();
+        let ours = fs::read_link("/proc/self/ns/net").unwrap();
+        for path in processes.iter().flat_map(|process| held(*process)) {
+            let (Ok(name), Ok(file)) = (fs::read_link(&path), File::open(&path)) else { continue };
+            if name != ours && !namespaces.iter().any(|(known, _)| *known == name) {
+                namespaces.push((name, file));
+            }
+        }
+        Family { processes, namespaces }
+    }
+
+    /// Waits until none of the processes is there; then nobody else holds the namespaces, and no TUN device is in them.
+    fn assert_gone(&self) {
+        for id in &self.processes {
+            until("its end", || (!PathBuf::from(format!("/proc/{id}")).exists() || is_zombie(*id)).then_some(()));
+        }
+        let known = |path: PathBuf| {
+            fs::read_link(path).is_ok_and(|target| self.namespaces.iter().any(|(name, _)| *name == target))
+        };
+        let own = std::process::id();
+        let holds = |id: &u32| *id != own && !is_zombie(*id) && held(*id).into_iter().any(known);
+        until("nobody holding a namespace", || processes().iter().all(|id| !holds(id)).then_some(()));
+        for (_, file) in &self.namespaces {
+            let path = format!("--net=/proc/{own}/fd/{}", file.as_raw_fd());
+            let links = Command::new("nsenter").args([&path, "ip", "-brief", "link"]).output().unwrap();
+            assert!(!String::from_utf8_lossy(&links.stdout).contains("wan0"), "{links:?}");
+        }
+    }
+}
+
+/// Both kinds of people who may run the lab.
+fn each_user(test: impl Fn(&Room)) {
+    let _alone = alone();
+    for is_root in [true, false] {
+        if let Some(room) = Room::open(is_root) {
+            test(&room);
+        }
+    }
+}
+
+#[test]
+fn a_run_that_ends_leaves_nothing() {
+    each_user(|room| {
+        let mut run = room.command(&["run", "/mnt/short.toml", "--json"]).spawn().unwrap();
+        let family = in_the_middle(&mut run);
+        let output = run.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+        let runs = json["runs"].as_array().unwrap();
+        assert!(runs.iter().all(|run| run["bytes_ok"] == true && run["verdict"] == "pass"), "{json}");
+        family.assert_gone();
+    });
+}
+
+#[test]
+fn a_run_that_gets_a_signal_ends_at_once_and_leaves_nothing() {
+    each_user(|room| {
+        for (signal, code) in [("INT", Some(130)), ("TERM", Some(143)), ("HUP", Some(129)), ("KILL", None)] {
+            let mut run = room.command(&["run", "/mnt/short.toml"]).spawn().unwrap();
+            let family = in_the_middle(&mut run);
+            let start = Instant::now();
+            send(signal, run.id());
+            let output = run.wait_with_output().unwrap();
+            // The TUN devices go with the process, which takes the kernel a moment.
+            assert!(start.elapsed() < Duration::from_secs(2), "{signal}: {:?}", start.elapsed());
+            assert_eq!(output.status.code(), code, "{signal}: {output:?}");
+            assert_eq!(output.status.signal(), code.is_none().then_some(9));
+            assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+            family.assert_gone();
+        }
+    });
+}
+
+#[test]
+fn a_lab_that_is_killed_while_it_is_built_leaves_nothing() {
+    each_user(|room| {
+        for signal in ["KILL", "TERM"] {
+            let mut up = room.command(&["up", "/mnt/short.toml", "--foreground", "--carrier", "longhaul"]);
+            let up = up.spawn().unwrap();
+            // From its note on it builds; how far it gets differs from time to time.
+            let family = Family::of(room.process());
+            send(signal, up.id());
+            up.wait_with_output().unwrap();
+            family.assert_gone();
+            assert_eq!(room.note().exists(), signal == "KILL");
+            let output = room.longhaul(&["down"]);
+            assert_eq!(output.status.code(), Some(0), "{output:?}");
+            assert!(!room.note().exists());
+        }
+    });
+}
+
+#[test]
+fn a_lab_stands_until_it_is_taken_down() {
+    each_user(|room| {
+        let output = room.longhaul(&["up", "/mnt/short.toml", "--carrier", "longhaul", "--rtt", "10ms"]);
+        let manual = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!((output.status.code(), &*output.stderr), (Some(0), &b""[..]), "{output:?}");
+        assert!(manual.contains("10 ms round trip, 200Mbit/s"), "{manual}");
+        let mut family = Family::of(room.process());
+        assert!(family.processes.len() >= 8 && family.namespaces.len() == 4, "{:?}", family.processes);
+
+        // What it says to try works, and with what is left running on a host it goes all the same.
+        let tries: Vec<&str> = manual.lines().filter_map(|line| line.strip_prefix("  nsenter ")).collect();
+        let ping = tries.iter().find(|line| line.contains(" ping ")).expect("a ping to try");
+        let tried = enter(room, &ping.replace("-c 5", "-c 1")).output().unwrap();
+        assert!(String::from_utf8_lossy(&tried.stdout).contains(" 1 received"), "{tried:?}");
+        if let Some(iperf3) = tries.iter().find(|line| line.contains(" iperf3 ")) {
+            let tried = enter(room, &format!("{iperf3} -t 1")).output().unwrap();
+            assert!(tried.status.success(), "{tried:?}");
+        }
+        let left = enter(room, &ping.replace(" ping -c 5 10.20.20.10", " sleep 1000")).spawn().unwrap();
+
+        let again = room.longhaul(&["up", "mitre"]);
+        let said = String::from_utf8_lossy(&again.stderr).into_owned();
+        assert_eq!(again.status.code(), Some(1), "{said}");
+        assert!(said.contains("a lab stands already: short, ") && said.contains("longhaul lab down"), "{said}");
+
+        // It says who holds on to the hosts, and that would be we; whether somebody does is its own to find out.
+        family.namespaces.clear();
+        let down = room.longhaul(&["down"]);
+        let said = String::from_utf8_lossy(&down.stdout).into_owned();
+        assert_eq!(said, "the lab of short, run raw, is down: nothing is left\n", "{down:?}");
+        assert_eq!(down.status.code(), Some(0));
+        assert!(!room.note().exists() && !room.note().parent().unwrap().exists());
+        left.wait_with_output().unwrap();
+        family.assert_gone();
+        let down = room.longhaul(&["down"]);
+        assert_eq!((down.status.code(), &*down.stdout), (Some(0), &b"no lab stands\n"[..]));
+    });
+}
+
+#[test]
+fn a_standing_lab_that_is_killed_leaves_a_note_that_counts_for_nothing() {
+    each_user(|room| {
+        assert_eq!(room.longhaul(&["up", "/mnt/short.toml"]).status.code(), Some(0));
+        let process = room.process();
+        let family = Family::of(process);
+        send("KILL", process);
+        family.assert_gone();
+        assert!(room.note().exists());
+        let up = room.longhaul(&["up", "/mnt/short.toml"]);
+        assert_eq!(up.status.code(), Some(0), "{up:?}");
+        let family = Family::of(room.process());
+        send("KILL", room.process());
+        family.assert_gone();
+        let down = room.longhaul(&["down"]);
+        let said = String::from_utf8_lossy(&down.stdout).into_owned();
+        assert!(said.starts_with("no lab stands; that of short, process ") && down.status.success(), "{said}");
+        assert!(!room.note().exists());
+    });
+}
+
+#[test]
+fn ctrl_c_on_a_terminal_ends_the_run_and_clears_the_bar() {
+    let _alone = alone();
+    let Some(room) = Room::open(true) else { return };
+    // script(1) gives it a terminal, and takes our byte for Ctrl-C.
+    let inner = format!("nsenter -t {} --mount --wd=/ /mnt/longhaul lab run /mnt/short.toml", room.holder.id());
+    let mut script = Command::new("script");
+    script.args(["-qefc", &inner, "/dev/null"]).env("TERM", "xterm").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let Ok(mut terminal) = script.spawn() else {
+        skip::<()>("script is not installed");
+        return;
+    };
+    let mut shown = BufReader::new(terminal.stdout.take().unwrap());
+    let mut text = Vec::new();
+    // It shows the speed once the traffic flows.
+    while !String::from_utf8_lossy(&text).contains("MB/s") {
+        let read = shown.read_until(b's', &mut text).unwrap();
+        assert!(read > 0, "{}", String::from_utf8_lossy(&text));
+    }
+    terminal.stdin.as_mut().unwrap().write_all(b"\x03").unwrap();
+    shown.read_to_end(&mut text).unwrap();
+    assert_eq!(terminal.wait().unwrap().code(), Some(130));
+    let text = String::from_utf8_lossy(&text);
+    let after = text.rsplit("MB/s").next().unwrap();
+    assert!(after.contains("\u{1b}[2K"), "the line is erased: {after:?}");
+    let rest = after.rsplit("\u{1b}[2K").next().unwrap();
+    assert!(rest.trim().is_empty(), "nothing is written after that: {rest:?}");
+}
+
+/// The command that the manual names, as the user of the room.
+fn enter(room: &Room, words: &str) -> Command {
+    let mut command = Command::new(if room.is_root { "env" } else { "setpriv" });
+    if !room.is_root {
+        command.args(["--reuid=65533", "--regid=65533", "--clear-groups"]);
+    }
+    command.arg("nsenter").args(words.split(' ')).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Waits until the relays of `run` are at work, and gives its family.
+fn in_the_middle(run: &mut Child) -> Family {
+    until("the relays", || {
+        assert!(run.try_wait().unwrap().is_none(), "it ended early");
+        let relays = descendants(run.id()).into_iter().filter(|id| comm(*id) == "longhaul").count();
+        (relays == 2).then_some(())
+    });
+    let family = Family::of(run.id());
+    assert_eq!(family.namespaces.len(), 4, "{:?}", family.namespaces);
+    family
+}
+
+/// Asks until there is an answer.
+fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(start.elapsed() < Duration::from_secs(30), "{what} does not come");
+        // Between two questions, so that the lab has the machine.
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn send(signal: &str, id: u32) {
+    let sent = Command::new("kill").args(["-s", signal, &id.to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+fn skip<T>(why: &str) -> Option<T> {
+    assert!(std::env::var_os("CI").is_none(), "cannot run in CI: {why}");
+    println!("SKIP: {why}");
+    None
+}
+
+fn processes() -> Vec<u32> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// State and parent of a process (proc_pid_stat(5)).
+fn stat(id: u32) -> Option<(char, u32)> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
+}
+
+fn is_zombie(id: u32) -> bool {
+    stat(id).is_none_or(|(state, _)| state == 'Z')
+}
+
+fn comm(id: u32) -> String {
+    fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default().trim().to_string()
+}
+
+/// All processes below `id`.
+fn descendants(id: u32) -> Vec<u32> {
+    let pairs: Vec<(u32, u32)> = processes().into_iter().filter_map(|id| Some((id, stat(id)?.1))).collect();
+    let mut found = vec![id];
+    let mut at = 0;
+    while at < found.len() {
+        let of = found[at];
+        found.extend(pairs.iter().filter(|(_, parent)| *parent == of).map(|(child, _)| *child));
+        at += 1;
+    }
+    found.split_off(1)
+}
+
+/// Where a process's network namespaces can be opened: the one it is in, and those it holds.
+fn held(id: u32) -> Vec<PathBuf> {
+    let open = fs::read_dir(format!("/proc/{id}/fd")).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_net = |path: &PathBuf| fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with("net:["));
+    open.chain([PathBuf::from(format!("/proc/{id}/ns/net"))]).filter(is_net).collect()
+}
+
+/// Two seconds of raw TCP.
+const SCENARIO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenario/good/short.toml");
