@@ -5,6 +5,7 @@ use super::raw::joined;
 use super::{Counts, Drive, Kind, Measured};
 use crate::lab::problem::Problem;
 use crate::lab::spec::Host;
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 /// As many workers as the scenario has connections: each connects, sends a byte, waits for it to come back, closes, and
@@ -39,17 +40,24 @@ fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
 }
 
 /// One worker: how long each connection took, and how many failed.
-fn work(entry: std::net::SocketAddr, end: Instant) -> (Vec<Duration>, u32) {
+fn work(entry: SocketAddr, end: Instant) -> (Vec<Duration>, u32) {
     let (mut times, mut failed) = (Vec::new(), 0);
     while Instant::now() < end {
         let began = Instant::now();
-        let done = exchange::connect(entry).and_then(|mut peer| exchange::once(&mut peer, 1));
+        let done = connect(entry).and_then(|mut peer| exchange::once(&mut peer, 1));
         match done {
             Ok(()) => times.push(began.elapsed()),
             Err(_) => failed += 1,
         }
     }
     (times, failed)
+}
+
+fn connect(entry: SocketAddr) -> std::io::Result<TcpStream> {
+    let peer = TcpStream::connect_timeout(&entry, PATIENCE)?;
+    peer.set_nodelay(true)?;
+    peer.set_read_timeout(Some(PATIENCE))?;
+    Ok(peer)
 }
 
 /// So that `host` does not run out of ports before the relay runs out of speed (ip-sysctl).
@@ -61,3 +69,7 @@ fn let_ports_go(drive: &Drive<'_>, host: Host) -> Result<(), Problem> {
         })
     }))
 }
+
+/// A connection that takes longer has failed: a listener with a short queue, such as socat's of five, drops what comes
+/// when it is full, and the client asks again after 1, 3, 7 seconds.
+const PATIENCE: Duration = Duration::from_secs(5);

@@ -69,7 +69,7 @@ pub(super) fn answer(peer: &mut TcpStream, size: usize) -> io::Result<()> {
 
 /// A connection to `entry`, for a thread on host A.
 pub(super) fn connect(entry: SocketAddr) -> io::Result<TcpStream> {
-    let peer = TcpStream::connect(entry)?;
+    let peer = TcpStream::connect_timeout(&entry, PATIENCE)?;
     patient(&peer)?;
     Ok(peer)
 }
