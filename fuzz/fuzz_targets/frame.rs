@@ -1,9 +1,11 @@
 //! Any bytes as a frame of a TUN device: never a panic, and what is cut from a super-packet piece by piece is its whole
-//! payload, in order. The first two bytes choose how long the pieces are.
+//! payload, in order. The first two bytes choose how long the pieces are, and the MTU that its sender is told about: in a
+//! message that the kernel takes, for it is read as a frame again.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use longhaul_core::link::icmp::{self, MESSAGE_MAX};
 use longhaul_core::link::segment::{HEAD_MAX, VNET, cut, shape};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -11,6 +13,9 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(whole) = shape(frame) else { return };
     let segments = whole.segments();
     assert!(segments >= 1 && VNET + whole.headers + whole.payload == frame.len());
+    let mut message = [0; MESSAGE_MAX];
+    let length = icmp::too_big(frame, &whole, u32::from(*step) * 256 + u32::from(*more), &mut message);
+    assert!(length == 0 || shape(&message[..length]).is_ok_and(|said| VNET + said.headers == length));
     if whole.size == 0 {
         return;
     }

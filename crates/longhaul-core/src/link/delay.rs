@@ -1,23 +1,59 @@
-//! Delay: every packet arrives the same time later, so their order is kept.
+//! Delay: every packet arrives the same time later; with jitter, a time drawn evenly from a range around it. The order is
+//! kept either way: a packet that would overtake the one before arrives together with it. (So a jitter much longer than
+//! the gaps between packets delays most of them by nearly its upper end. For packets that do overtake, see `reorder`.)
+//! A super-packet is one packet here, as it is one when it is written.
 
-use super::{Packet, Row, Stage};
+use super::random::Random;
+use super::{Exit, Packet, Row, Stage, StageError, value};
 use crate::units;
 use std::time::Duration;
 
 pub(super) const ROW: Row = Row {
     key: "delay",
-    help: "how long a packet travels in this direction, half of the round trip: a time such as 31.5ms",
-    sample: "31.5ms",
-    build: |value, _seed| {
-        let delay = units::duration(value)?;
-        Ok((!delay.is_zero()).then(|| Box::new(Delay(delay)) as Box<dyn Stage>))
+    help: "how long a packet travels in this direction, half of the round trip, and by how much that varies up and down \
+           (no jitter if left out); packets never overtake each other",
+    sample: "31.5ms jitter 2ms",
+    events: None,
+    needs: None,
+    build: |value, seed| {
+        let delay = Delay::read(value, seed)?;
+        Ok((!delay.least.is_zero() || !delay.range.is_zero()).then(|| Box::new(delay) as Box<dyn Stage>))
     },
 };
 
-struct Delay(Duration);
+struct Delay {
+    /// The shortest delay, and how much longer the longest is.
+    least: Duration,
+    range: Duration,
+    random: Random,
+    /// When the last packet arrives.
+    last: Duration,
+}
+
+impl Delay {
+    fn read(text: &str, seed: u64) -> Result<Delay, StageError> {
+        let (delay, [jitter]) = value::parts(text, ["jitter"]).ok_or(StageError::Form(ROW.sample))?;
+        let (delay, jitter) = (units::duration(delay)?, jitter.map_or(Ok(Duration::ZERO), units::duration)?);
+        let least = delay.checked_sub(jitter).ok_or(StageError::Jitter)?;
+        Ok(Delay { least, range: jitter.saturating_mul(2), random: Random::new(seed), last: Duration::ZERO })
+    }
+}
 
 impl Stage for Delay {
-    fn pass(&mut self, packet: Packet, out: &mut Vec<Packet>) {
-        out.push(Packet { at: packet.at.saturating_add(self.0), ..packet });
+    fn pass(&mut self, packet: Packet, exit: &mut Exit) {
+        let mut at = packet.at.saturating_add(self.least);
+        if !self.range.is_zero() {
+            at = at.saturating_add(self.range.mul_f64(self.random.unit()));
+        }
+        self.last = self.last.max(at);
+        exit.push(Packet { at: self.last, ..packet });
+    }
+
+    fn last(&self) -> Duration {
+        self.last
+    }
+
+    fn follow(&mut self, last: Duration) {
+        self.last = last;
     }
 }

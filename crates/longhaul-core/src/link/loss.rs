@@ -1,16 +1,18 @@
 //! Random loss: each segment is lost with the same probability, whatever happens to the others. A super-packet that is
 //! hit goes on as the segments before and the segments after.
 
-use super::random::Random;
-use super::{Packet, Row, Stage, StageError};
+use super::random::Chance;
+use super::{Exit, Packet, Row, Stage, StageError};
 
 pub(super) const ROW: Row = Row {
     key: "loss",
-    help: "the share of segments that is lost at random: a percentage such as 0.1%",
+    help: "the share of segments that is lost at random: a percentage",
     sample: "0.1%",
+    events: None,
+    needs: None,
     build: |value, seed| {
         let share = percentage(value)?;
-        Ok((share > 0.0).then(|| Box::new(Loss::new(share, seed)) as Box<dyn Stage>))
+        Ok((share > 0.0).then(|| Box::new(Loss(Chance::new(share, seed))) as Box<dyn Stage>))
     },
 };
 
@@ -27,41 +29,14 @@ pub fn percentage(text: &str) -> Result<f64, StageError> {
     number.filter(|number| (0.0..=100.0).contains(number)).map(|number| number / 100.0).ok_or(StageError::NoPercentage)
 }
 
-struct Loss {
-    share: f64,
-    random: Random,
-    /// How many segments survive before the next is lost.
-    gap: u64,
-}
-
-impl Loss {
-    fn new(share: f64, seed: u64) -> Loss {
-        let mut loss = Loss { share, random: Random::new(seed), gap: 0 };
-        loss.gap = loss.next_gap();
-        loss
-    }
-
-    /// The run of survivors between two losses of independent trials is geometric: one draw a loss, none a segment.
-    fn next_gap(&mut self) -> u64 {
-        (self.random.unit().ln() / (-self.share).ln_1p()) as u64
-    }
-}
+struct Loss(Chance);
 
 impl Stage for Loss {
-    fn pass(&mut self, packet: Packet, out: &mut Vec<Packet>) {
-        let mut left = Some(packet);
-        while let Some(packet) = left {
-            if self.gap >= u64::from(packet.segments) {
-                self.gap -= u64::from(packet.segments);
-                out.push(packet);
-                return;
+    fn pass(&mut self, packet: Packet, exit: &mut Exit) {
+        self.0.judge(packet, |piece, is_hit| {
+            if !is_hit {
+                exit.push(piece);
             }
-            let survivors = self.gap as u32;
-            if survivors > 0 {
-                out.push(packet.front(survivors));
-            }
-            left = packet.after(survivors + 1);
-            self.gap = self.next_gap();
-        }
+        });
     }
 }

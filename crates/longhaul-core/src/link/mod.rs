@@ -1,7 +1,7 @@
 //! The emulated WAN, one direction of it: a [`Link`] is a row of [`Stage`]s and behind them the packets under way.
 //!
 //! ```text
-//!   send(packet) ── rate ── loss ── delay ──▶ under way, by due time ──▶ receive(now)
+//!   send(packet) ── mtu ── encap ── rate ── loss ── delay ── … ──▶ under way, by due time ──▶ receive(now)
 //! ```
 //!
 //! Nothing here waits: a stage decides at once when (or whether) a packet leaves it, because all it needs is the time
@@ -9,43 +9,76 @@
 //! A [`Packet`] is only a description; its bytes stay with the caller. It may stand for a super-packet of up to 64 KiB
 //! that segmentation offload has not cut yet, and everything is counted and lost by the segments it will become.
 //!
-//! **What a rate counts** are IP bytes: the headers and payload of each segment, as `ip -s link` shows them. That is how
-//! an IP service is sold; over a path of 1 Gbit/s and an MTU of 1500 a TCP transfer with timestamps then moves
-//! 1448 / 1500 of it, 965 Mbit/s. (A 1 Gbit/s Ethernet *port* also spends 38 bytes a frame on framing and
-//! carries 975 Mbit/s of IP: write that rate to emulate one.)
+//! **What a rate counts** are IP bytes: the headers and payload of each segment, as `ip -s link` shows them, and what an
+//! `encap` adds. That is how an IP service is sold; over a path of 1 Gbit/s and an MTU of 1500 a TCP transfer with
+//! timestamps then moves 1448 / 1500 of it, 965 Mbit/s. (A 1 Gbit/s Ethernet *port* also spends 38 bytes a frame on
+//! framing and carries 975 Mbit/s of IP: write that rate to emulate one.)
 //!
 //! Adding a stage: a file with its type and its `ROW`, and the row's name in [`ROWS`].
 
+mod burst_loss;
 mod delay;
+mod down;
+mod duplicate;
+mod encap;
+mod error;
+mod fragment;
+pub mod icmp;
 mod loss;
+mod mtu;
 mod packet;
+mod policer;
 mod random;
 mod rate;
+mod reassembly;
+mod reorder;
+mod schedule;
 pub mod segment;
 #[cfg(test)]
+mod stage_tests;
+#[cfg(test)]
 mod tests;
+mod value;
 
-use crate::units::UnitError;
+use schedule::Schedule;
 use std::collections::VecDeque;
-use std::fmt;
 use std::time::Duration;
 
+pub use error::{Place, StageError};
 pub use loss::percentage;
-pub use packet::Packet;
+pub use packet::{Fragment, Packet};
 
-/// Every stage there is, in the order in which a packet passes them: it queues for the line, is lost on it, and what
-/// is left travels.
-pub const ROWS: &[Row] = &[rate::ROW, loss::ROW, delay::ROW];
+/// Every stage there is, in the order in which a packet passes them: the way in (is there a line, does the packet fit,
+/// what does the tunnel make of it, is it within what was bought), the line (it queues for it and is lost on it), the way
+/// (it travels, and may be overtaken), and the way out.
+pub const ROWS: &[Row] = &[
+    down::ROW,
+    mtu::ROW,
+    encap::ROW,
+    fragment::ROW,
+    policer::ROW,
+    rate::ROW,
+    loss::ROW,
+    burst_loss::ROW,
+    duplicate::ROW,
+    delay::ROW,
+    reorder::ROW,
+    reassembly::ROW,
+];
 
 /// One kind of stage: everything that longhaul knows of it.
 #[derive(Debug)]
 pub struct Row {
     /// Its name in a scenario, on the command line and in counters.
     pub key: &'static str,
-    /// What it does to packets, and how its value is written.
+    /// What it does to packets, and what its value says, on one line of Markdown.
     pub help: &'static str,
     /// A value to show in documentation and to build in the test.
     pub sample: &'static str,
+    /// What its [`Counters::events`] are called, if it has any.
+    pub events: Option<&'static str>,
+    /// The key of a stage that must be there too; it is added with an empty value if it is not.
+    pub needs: Option<&'static str>,
     /// Makes the stage from its value as a person wrote it, and a seed for its randomness; `None` when the value asks
     /// for nothing (`0`), so that a packet need not pass it.
     pub build: fn(&str, u64) -> Built,
@@ -56,51 +89,83 @@ pub type Built = Result<Option<Box<dyn Stage>>, StageError>;
 
 /// One impairment of the emulated WAN.
 pub trait Stage: Send {
-    /// Passes `packet`, which reaches the stage at `packet.at`: what survives is pushed to `out` with the time at which
+    /// Passes `packet`, which reaches the stage at `packet.at`: what survives is pushed to `exit` with the time at which
     /// it leaves, in the order of its segments. What is not pushed is lost.
-    fn pass(&mut self, packet: Packet, out: &mut Vec<Packet>);
+    fn pass(&mut self, packet: Packet, exit: &mut Exit);
+
+    /// All that a packet which was sent has become before this stage has passed it.
+    fn end(&mut self, _exit: &mut Exit) {}
+
+    /// When the last packet leaves that it has passed, for a stage that keeps their order.
+    fn last(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// It takes the place of a stage of its kind whose last packet leaves at `last`.
+    fn follow(&mut self, _last: Duration) {}
+}
+
+/// Where a stage puts what survives it, and says what happened.
+#[derive(Debug, Default)]
+pub struct Exit {
+    packets: Vec<Packet>,
+    events: u64,
+    mtu: Option<u32>,
 }
 
 /// What went into a stage and what came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Counters {
-    /// Segments that reached the stage.
+    /// Segments that reached the stage. One that travels in fragments counts where its first fragment is.
     pub segments_in: u64,
-    /// Segments that left it; the difference was lost in it.
+    /// Segments that left it.
     pub segments_out: u64,
     /// Wire bytes that reached it.
     pub bytes_in: u64,
     /// Wire bytes that left it.
     pub bytes_out: u64,
+    /// How often that happened what [`Row::events`] names.
+    pub events: u64,
+}
+
+/// What becomes of a packet that was put on a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Sent {
+    /// In how many pieces it will arrive: 0 when it is lost, more than 1 when something happened to a part of it.
+    pub pieces: usize,
+    /// How many segments these are together.
+    pub segments: u64,
+    /// The path's MTU in bytes when the packet was too big for it and the sender is to be told.
+    pub too_big: Option<u32>,
 }
 
 /// One direction of the emulated WAN.
 pub struct Link {
     stages: Vec<Fitted>,
+    schedule: Schedule,
+    seed: u64,
     under_way: VecDeque<Packet>,
     /// Where the pieces of one packet wait between two stages; kept to be allocated once.
     entering: Vec<Packet>,
-    leaving: Vec<Packet>,
+    exit: Exit,
 }
 
 /// A stage in its place.
 struct Fitted {
-    key: &'static str,
-    stage: Box<dyn Stage>,
+    row: &'static Row,
+    /// Its value without the schedule, if it was asked for, and the value in force.
+    asked: Option<String>,
+    value: Option<String>,
+    /// Nothing while the value asks for nothing.
+    stage: Option<Box<dyn Stage>>,
+    /// Nothing overtakes what the last stage that was here has let pass.
+    not_before: Duration,
     counters: Counters,
 }
 
-/// Why a stage could not be made from what a person wrote.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StageError {
-    /// There is no stage of that name.
-    UnknownStage,
-    /// A quantity in it cannot be read.
-    Unit(UnitError),
-    /// A share of packets must be written as `0.1%`, between 0 and 100 %.
-    NoPercentage,
-    /// A rate of nothing carries nothing.
-    NoRate,
+/// The row of the stage `key`.
+pub fn row(key: &str) -> Option<&'static Row> {
+    ROWS.iter().find(|row| row.key == key)
 }
 
 impl Link {
@@ -108,43 +173,59 @@ impl Link {
     /// [`ROWS`] whatever their order here. The same seed loses the same packets.
     ///
     /// # Errors
-    /// The index of the setting that is wrong, and why.
-    pub fn new(settings: &[(&str, &str)], seed: u64) -> Result<Link, (usize, StageError)> {
-        let unknown = |(key, _): &(&str, &str)| !ROWS.iter().any(|row| row.key == *key);
-        if let Some(index) = settings.iter().position(unknown) {
-            return Err((index, StageError::UnknownStage));
-        }
-        let mut stages = Vec::new();
-        for (place, row) in ROWS.iter().enumerate() {
-            for (index, (_, value)) in settings.iter().enumerate().filter(|(_, (key, _))| *key == row.key) {
-                let seed = seed.wrapping_add(place as u64);
-                if let Some(stage) = (row.build)(value, seed).map_err(|err| (index, err))? {
-                    stages.push(Fitted { key: row.key, stage, counters: Counters::default() });
-                }
-            }
-        }
-        Ok(Link { stages, under_way: VecDeque::new(), entering: Vec::new(), leaving: Vec::new() })
+    /// The setting that is wrong, and why.
+    pub fn new(settings: &[(&str, &str)], seed: u64) -> Result<Link, (Place, StageError)> {
+        Link::scheduled(settings, &[], seed)
     }
 
-    /// Puts a packet on the link. Returns in how many pieces it will arrive: 0 when it is lost, more than 1 when a part
-    /// of it is lost and the segments before and after arrive.
-    pub fn send(&mut self, packet: Packet) -> usize {
-        self.leaving.clear();
-        self.leaving.push(packet);
-        for Fitted { stage, counters, .. } in &mut self.stages {
-            std::mem::swap(&mut self.entering, &mut self.leaving);
-            for piece in self.entering.drain(..) {
-                counters.segments_in += u64::from(piece.segments);
-                counters.bytes_in += piece.wire_bytes();
-                stage.pass(piece, &mut self.leaving);
+    /// A link that changes as the lines of `schedule` say: `at 10s down for 20s`, `at 30s loss 1%`.
+    ///
+    /// A stage that follows another of its kind starts anew (a policer's bucket is full, a line of
+    /// bursts is good), but nothing overtakes what the one before has let pass: a line of another rate begins to
+    /// send when the last packet of the old rate is gone. Of a key that was set twice the last is changed.
+    ///
+    /// # Errors
+    /// The setting or line that is wrong, and why.
+    pub fn scheduled(settings: &[(&str, &str)], schedule: &[&str], seed: u64) -> Result<Link, (Place, StageError)> {
+        if let Some(index) = settings.iter().position(|(key, _)| row(key).is_none()) {
+            return Err((Place::Setting(index), StageError::UnknownStage));
+        }
+        let schedule = Schedule::read(schedule)?;
+        let mut stages = Vec::new();
+        for row in ROWS {
+            for (index, (_, value)) in settings.iter().enumerate().filter(|(_, (key, _))| *key == row.key) {
+                let stage = (row.build)(value, seed_of(row, seed)).map_err(|err| (Place::Setting(index), err))?;
+                if stage.is_some() || schedule.rows().any(|changed| changed.key == row.key) {
+                    stages.push(Fitted::new(row, Some((*value).to_string()), stage));
+                }
             }
-            for piece in &self.leaving {
-                counters.segments_out += u64::from(piece.segments);
-                counters.bytes_out += piece.wire_bytes();
+            let is_there = stages.last().is_some_and(|last: &Fitted| last.row.key == row.key);
+            if !is_there && schedule.rows().any(|changed| changed.key == row.key) {
+                stages.push(Fitted::new(row, None, None));
+            } else if !is_there && stages.iter().any(|other| other.row.needs == Some(row.key)) {
+                let stage = (row.build)("", 0).map_err(|err| (Place::Setting(0), err))?;
+                stages.push(Fitted::new(row, Some(String::new()), stage));
             }
         }
-        let pieces = self.leaving.len();
-        for piece in self.leaving.drain(..) {
+        let (under_way, entering, exit) = (VecDeque::new(), Vec::new(), Exit::default());
+        Ok(Link { stages, schedule, seed, under_way, entering, exit })
+    }
+
+    /// Puts a packet on the link.
+    pub fn send(&mut self, packet: Packet) -> Sent {
+        if self.schedule.is_due(packet.at) {
+            self.change(packet.at);
+        }
+        self.exit = Exit { packets: std::mem::take(&mut self.exit.packets), events: 0, mtu: None };
+        self.exit.packets.clear();
+        self.exit.push(packet);
+        for fitted in &mut self.stages {
+            std::mem::swap(&mut self.entering, &mut self.exit.packets);
+            fitted.pass(&mut self.entering, &mut self.exit);
+        }
+        let mut sent = Sent { pieces: self.exit.packets.len(), segments: 0, too_big: self.exit.mtu };
+        for piece in self.exit.packets.drain(..) {
+            sent.segments += u64::from(piece.segments);
             // Almost always the end of the row; equal times keep their order.
             let place = match self.under_way.back() {
                 Some(last) if last.at > piece.at => self.under_way.partition_point(|other| other.at <= piece.at),
@@ -152,7 +233,7 @@ impl Link {
             };
             self.under_way.insert(place, piece);
         }
-        pieces
+        sent
     }
 
     /// When the next packet arrives, or nothing while none is under way.
@@ -172,7 +253,79 @@ impl Link {
 
     /// The counters of each stage, in the order in which packets pass them.
     pub fn counters(&self) -> impl Iterator<Item = (&'static str, Counters)> {
-        self.stages.iter().map(|fitted| (fitted.key, fitted.counters))
+        self.stages.iter().map(|fitted| (fitted.row.key, fitted.counters))
+    }
+
+    /// Lets the schedule change the last stage of each key.
+    fn change(&mut self, now: Duration) {
+        let mut changed: Option<&str> = None;
+        for fitted in self.stages.iter_mut().rev() {
+            let is_last = changed.replace(fitted.row.key) != Some(fitted.row.key);
+            if is_last && self.schedule.rows().any(|row| row.key == fitted.row.key) {
+                let value = self.schedule.value(fitted.row, now).or(fitted.asked.as_deref()).map(str::to_string);
+                fitted.set(value, self.seed ^ now.as_nanos() as u64);
+            }
+        }
+    }
+}
+
+impl Fitted {
+    fn new(row: &'static Row, value: Option<String>, stage: Option<Box<dyn Stage>>) -> Fitted {
+        let (asked, not_before, counters) = (value.clone(), Duration::ZERO, Counters::default());
+        Fitted { row, asked, value, stage, not_before, counters }
+    }
+
+    /// Passes what is in `entering` and empties it.
+    fn pass(&mut self, entering: &mut Vec<Packet>, exit: &mut Exit) {
+        let counters = &mut self.counters;
+        for piece in entering.drain(..) {
+            counters.segments_in += piece.counted();
+            counters.bytes_in += piece.wire_bytes();
+            match &mut self.stage {
+                Some(stage) => stage.pass(piece, exit),
+                None => exit.push(Packet { at: piece.at.max(self.not_before), ..piece }),
+            }
+        }
+        if let Some(stage) = &mut self.stage {
+            stage.end(exit);
+        }
+        counters.events += std::mem::take(&mut exit.events);
+        for piece in &exit.packets {
+            counters.segments_out += piece.counted();
+            counters.bytes_out += piece.wire_bytes();
+        }
+    }
+
+    /// Gives the stage another value, if it is another.
+    fn set(&mut self, value: Option<String>, seed: u64) {
+        if value == self.value {
+            return;
+        }
+        let last = self.stage.as_ref().map_or(self.not_before, |stage| stage.last());
+        // Every value was built once before, when it was read.
+        let built = value.as_deref().map(|value| (self.row.build)(value, seed_of(self.row, seed)));
+        self.stage = built.and_then(Result::ok).flatten();
+        if let Some(stage) = &mut self.stage {
+            stage.follow(last);
+        }
+        (self.value, self.not_before) = (value, last);
+    }
+}
+
+impl Exit {
+    /// `packet` goes on.
+    pub fn push(&mut self, packet: Packet) {
+        self.packets.push(packet);
+    }
+
+    /// What [`Row::events`] names happened, so many times.
+    pub fn happened(&mut self, times: u64) {
+        self.events += times;
+    }
+
+    /// The packet was too big for an MTU of so many bytes, and its sender is to be told.
+    pub fn too_big(&mut self, mtu: u32) {
+        self.mtu = Some(mtu);
     }
 }
 
@@ -183,24 +336,8 @@ impl Counters {
     }
 }
 
-impl fmt::Display for StageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StageError::UnknownStage => {
-                let keys: Vec<&str> = ROWS.iter().map(|row| row.key).collect();
-                write!(f, "there is no such stage; there are {}", keys.join(", "))
-            }
-            StageError::Unit(err) => err.fmt(f),
-            StageError::NoPercentage => f.write_str("a share of packets is written as 0.1%, from 0% to 100%"),
-            StageError::NoRate => f.write_str("a rate of 0 would carry nothing"),
-        }
-    }
-}
-
-impl std::error::Error for StageError {}
-
-impl From<UnitError> for StageError {
-    fn from(err: UnitError) -> StageError {
-        StageError::Unit(err)
-    }
+/// Each kind of stage has its own randomness, whatever others there are (FNV-1a).
+fn seed_of(row: &Row, seed: u64) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    row.key.bytes().fold(0xcbf2_9ce4_8422_2325, step) ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

@@ -22,17 +22,46 @@ pub struct Packet {
     pub payload: u32,
     /// What each segment occupies on the wire beyond its IP bytes: 0 unless the path encapsulates.
     pub overhead: u32,
+    /// Whether a router must drop it rather than fragment it: IPv4's DF, and always with IPv6.
+    pub dont_fragment: bool,
+    /// The part of a single segment that this is, while it travels in fragments.
+    pub fragment: Option<Fragment>,
+}
+
+/// A part of a segment. Fragments exist on the link only: what arrives is a whole segment again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// Its bytes on the wire, with an IP header of its own.
+    pub bytes: u32,
+    /// Where it begins and ends in the segment, which is a range from 0 to `u32::MAX` whatever its length: fragments
+    /// that are cut again still add up to it.
+    pub start: u32,
+    /// Where the next begins.
+    pub end: u32,
 }
 
 impl Packet {
-    /// A packet of `bytes` bytes that is its own only segment.
+    /// A packet of `bytes` bytes that is its own only segment and may not be fragmented, as Linux sends them.
     pub fn single(slot: u32, at: Duration, bytes: u32) -> Packet {
-        Packet { slot, at, first: 0, segments: 1, headers: bytes, size: 0, payload: 0, overhead: 0 }
+        let (dont_fragment, fragment) = (true, None);
+        let (first, segments, headers, size, payload, overhead) = (0, 1, bytes, 0, 0, 0);
+        Packet { slot, at, first, segments, headers, size, payload, overhead, dont_fragment, fragment }
     }
 
     /// What these segments occupy on the wire, in bytes.
     pub fn wire_bytes(&self) -> u64 {
-        u64::from(self.payload) + u64::from(self.segments) * u64::from(self.headers + self.overhead)
+        match self.fragment {
+            Some(fragment) => u64::from(fragment.bytes),
+            None => u64::from(self.payload) + u64::from(self.segments) * u64::from(self.headers + self.overhead),
+        }
+    }
+
+    /// How many segments are counted for it: those that begin in it, so that the fragments of one count 1 together.
+    pub fn counted(&self) -> u64 {
+        match self.fragment {
+            Some(fragment) if fragment.start > 0 => 0,
+            _ => u64::from(self.segments),
+        }
     }
 
     /// The first `segments` of them; all when there are no more.
@@ -48,5 +77,30 @@ impl Packet {
         let left = self.segments.checked_sub(segments).filter(|left| *left > 0)?;
         let payload = self.payload - segments * self.size;
         Some(Packet { first: self.first + segments, segments: left, payload, ..*self })
+    }
+
+    /// What the first segment occupies on the wire, in bytes; none of the others is longer.
+    pub fn segment_bytes(&self) -> u32 {
+        match self.fragment {
+            Some(fragment) => fragment.bytes,
+            None => self.headers + self.overhead + if self.segments > 1 { self.size } else { self.payload },
+        }
+    }
+
+    /// The segments of equal length, and apart from them the last if it is shorter.
+    pub(super) fn by_length(&self) -> (Packet, Option<Packet>) {
+        let full = self.segments - 1;
+        match self.payload == self.segments * self.size || full == 0 {
+            true => (*self, None),
+            false => (self.front(full), self.after(full)),
+        }
+    }
+
+    /// The same with `bytes` more on the wire for each segment.
+    pub(super) fn longer(self, bytes: u32) -> Packet {
+        match self.fragment {
+            Some(fragment) => Packet { fragment: Some(Fragment { bytes: fragment.bytes + bytes, ..fragment }), ..self },
+            None => Packet { overhead: self.overhead + bytes, ..self },
+        }
     }
 }

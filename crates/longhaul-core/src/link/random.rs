@@ -1,4 +1,6 @@
-//! A small seeded generator: a link must lose the same packets in every run of a test, on every machine.
+//! Seeded randomness: a link must treat the same packets the same way in every run of a test, on every machine.
+
+use super::Packet;
 
 /// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
 #[derive(Clone, Debug)]
@@ -17,5 +19,54 @@ impl Random {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^= z >> 31;
         ((z >> 11) + 1) as f64 / (1u64 << 53) as f64
+    }
+
+    /// How many independent trials fail before the next that succeeds, each with probability `share`: geometric, so
+    /// one draw stands for all of them. For a share of 0 there is no next.
+    pub(super) fn failures(&mut self, share: f64) -> u64 {
+        if share <= 0.0 {
+            return u64::MAX;
+        }
+        (self.unit().ln() / (-share).ln_1p()) as u64
+    }
+}
+
+/// Hits each segment with the same probability, whatever happens to the others: one draw a hit, none a segment.
+#[derive(Clone, Debug)]
+pub(super) struct Chance {
+    share: f64,
+    random: Random,
+    /// How many segments are spared before the next is hit.
+    gap: u64,
+}
+
+impl Chance {
+    /// Hits a `share` of segments, from 0 to 1.
+    pub(super) fn new(share: f64, seed: u64) -> Chance {
+        let mut random = Random::new(seed);
+        let gap = random.failures(share);
+        Chance { share, random, gap }
+    }
+
+    /// Gives `each` the packet in the order of its segments: runs that are spared, and with `true` single segments that
+    /// are hit.
+    pub(super) fn judge(&mut self, packet: Packet, mut each: impl FnMut(Packet, bool)) {
+        let mut left = Some(packet);
+        while let Some(packet) = left {
+            if self.gap >= u64::from(packet.segments) {
+                self.gap = self.gap.saturating_sub(u64::from(packet.segments));
+                return each(packet, false);
+            }
+            let spared = self.gap as u32;
+            if spared > 0 {
+                each(packet.front(spared), false);
+            }
+            let rest = packet.after(spared);
+            if let Some(hit) = rest {
+                each(hit.front(1), true);
+            }
+            left = rest.and_then(|rest| rest.after(1));
+            self.gap = self.random.failures(self.share);
+        }
     }
 }

@@ -1,14 +1,16 @@
 //! Rate: a line that sends one segment after the other, and a queue of limited bytes before it. What finds the queue
 //! full is lost (drop-tail).
 
-use super::{Packet, Row, Stage, StageError};
+use super::{Exit, Packet, Row, Stage, StageError, value};
 use crate::units::{Bytes, Rate};
 use std::time::Duration;
 
 pub(super) const ROW: Row = Row {
     key: "rate",
-    help: "the line's rate in IP bits and its queue: 1Gbit/s, or 1Gbit/s queue 8MB; the queue holds 100 ms by default",
+    help: "the line's rate in IP bits, and how many bytes its queue holds (100 ms at that rate if left out)",
     sample: "1Gbit/s queue 8MB",
+    events: None,
+    needs: None,
     build: |value, _seed| Ok(Some(Box::new(Line::read(value)?))),
 };
 
@@ -27,11 +29,9 @@ struct Line {
 }
 
 impl Line {
-    fn read(value: &str) -> Result<Line, StageError> {
-        let (rate, queue) = match value.split_once("queue") {
-            Some((rate, queue)) => (rate.parse::<Rate>()?, Some(queue.parse::<Bytes>()?)),
-            None => (value.parse::<Rate>()?, None),
-        };
+    fn read(text: &str) -> Result<Line, StageError> {
+        let (rate, [queue]) = value::parts(text, ["queue"]).ok_or(StageError::Form(ROW.sample))?;
+        let (rate, queue) = (rate.parse::<Rate>()?, queue.map(str::parse::<Bytes>).transpose()?);
         if rate.0 == 0 {
             return Err(StageError::NoRate);
         }
@@ -61,25 +61,39 @@ impl Line {
     }
 
     /// Queues `packet` and passes it on when its last segment is on the wire.
-    fn take(&mut self, packet: Packet, out: &mut Vec<Packet>) {
+    fn take(&mut self, packet: Packet, exit: &mut Exit) {
         self.backlog += u128::from(packet.wire_bytes()) * 8 * NANOS;
+        exit.push(Packet { at: self.idle_from(), ..packet });
+    }
+
+    /// When everything that was taken is on the wire.
+    fn idle_from(&self) -> Duration {
         let wait = u64::try_from(self.backlog.div_ceil(self.rate)).unwrap_or(u64::MAX);
-        out.push(Packet { at: self.since.saturating_add(Duration::from_nanos(wait)), ..packet });
+        self.since.saturating_add(Duration::from_nanos(wait))
     }
 }
 
 impl Stage for Line {
-    fn pass(&mut self, packet: Packet, out: &mut Vec<Packet>) {
+    fn pass(&mut self, packet: Packet, exit: &mut Exit) {
         self.advance(packet.at);
         let fitting = self.room_for(&packet);
         if fitting > 0 {
-            self.take(packet.front(fitting), out);
+            self.take(packet.front(fitting), exit);
         }
         // The last segment of a packet is often shorter than the rest, and fits where they did not.
         let last = packet.after(fitting.max(packet.segments - 1)).filter(|_| fitting < packet.segments);
         if let Some(last) = last.filter(|last| self.room_for(last) > 0) {
-            self.take(last, out);
+            self.take(last, exit);
         }
+    }
+
+    fn last(&self) -> Duration {
+        self.idle_from()
+    }
+
+    /// It begins to send when what the line before had taken is gone, which does not count in its queue.
+    fn follow(&mut self, last: Duration) {
+        self.since = last;
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Shape {
     pub size: usize,
     /// Payload bytes that are cut; 0 for a frame that offload will not cut.
     pub payload: usize,
+    /// Whether a router must drop it rather than fragment it: IPv4's DF, and always with IPv6.
+    pub dont_fragment: bool,
     /// Where the TCP header begins in the packet; 0 for a frame that offload will not cut.
     transport: usize,
 }
@@ -66,7 +68,10 @@ pub fn shape(frame: &[u8]) -> Result<Shape, Malformed> {
     let packet = frame.get(VNET..).filter(|packet| !packet.is_empty()).ok_or(Malformed::Short)?;
     let version = packet[0] >> 4;
     match (frame[GSO_TYPE] & !GSO_ECN, version) {
-        (GSO_NONE, _) => Ok(Shape { headers: packet.len(), size: 0, payload: 0, transport: 0 }),
+        (GSO_NONE, _) => {
+            let dont_fragment = dont_fragment(packet);
+            Ok(Shape { headers: packet.len(), size: 0, payload: 0, dont_fragment, transport: 0 })
+        }
         (GSO_TCPV4, 4) => tcp_shape(frame, packet, IPV4_HEADER),
         (GSO_TCPV6, 6) => tcp_shape(frame, packet, IPV6_HEADER),
         (GSO_TCPV4 | GSO_TCPV6, _) => Err(Malformed::Headers),
@@ -112,7 +117,8 @@ impl Shape {
     pub fn packet(&self, slot: u32, at: Duration) -> Packet {
         let segments = self.segments();
         let (headers, size, payload) = (self.headers as u32, self.size as u32, self.payload as u32);
-        Packet { slot, at, first: 0, segments, headers, size, payload, overhead: 0 }
+        let (first, overhead, dont_fragment, fragment) = (0, 0, self.dont_fragment, None);
+        Packet { slot, at, first, segments, headers, size, payload, overhead, dont_fragment, fragment }
     }
 }
 
@@ -131,7 +137,12 @@ fn tcp_shape(frame: &[u8], packet: &[u8], least: usize) -> Result<Shape, Malform
     if VNET + headers > HEAD_MAX || packet.len() <= headers {
         return Err(Malformed::Short);
     }
-    Ok(Shape { headers, size, payload: packet.len() - headers, transport })
+    Ok(Shape { headers, size, payload: packet.len() - headers, dont_fragment: dont_fragment(packet), transport })
+}
+
+/// RFC 791, 3.1: the second highest bit of byte 6. RFC 8200, 5: routers never fragment IPv6.
+fn dont_fragment(packet: &[u8]) -> bool {
+    packet[0] >> 4 != 4 || packet.get(6).is_some_and(|flags| flags & 0x40 != 0)
 }
 
 /// Sets the length of an IP packet to `length`; over IPv4 also counts its identification on by `first`, as offload would.
@@ -174,11 +185,11 @@ fn adjust_partial_checksum(tcp: &mut [u8], header: usize, before: usize, after: 
 }
 
 /// The ones' complement sum of RFC 1071 over `bytes`, not complemented.
-fn sum(bytes: &[u8]) -> u16 {
+pub(super) fn sum(bytes: &[u8]) -> u16 {
     fold(bytes.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], *pair.get(1).unwrap_or(&0)]))).sum())
 }
 
-fn fold(mut sum: u32) -> u16 {
+pub(super) fn fold(mut sum: u32) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }

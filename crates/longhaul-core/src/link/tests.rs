@@ -4,26 +4,37 @@ use super::*;
 use crate::units::Rate;
 use proptest::prelude::*;
 
-const ETHERNET: u32 = 1448;
+pub(super) const ETHERNET: u32 = 1448;
 
 /// A TCP super-packet of `payload` bytes over an MTU of 1500.
-fn tcp(slot: u32, at: Duration, payload: u32) -> Packet {
+pub(super) fn tcp(slot: u32, at: Duration, payload: u32) -> Packet {
     let segments = payload.div_ceil(ETHERNET).max(1);
-    Packet { slot, at, first: 0, segments, headers: 52, size: ETHERNET, payload, overhead: 0 }
+    Packet {
+        slot,
+        at,
+        first: 0,
+        segments,
+        headers: 52,
+        size: ETHERNET,
+        payload,
+        overhead: 0,
+        dont_fragment: true,
+        fragment: None,
+    }
 }
 
 /// The same bytes as one packet a segment.
-fn singles(packet: Packet) -> impl Iterator<Item = Packet> {
+pub(super) fn singles(packet: Packet) -> impl Iterator<Item = Packet> {
     (0..packet.segments).filter_map(move |index| packet.after(index)).map(|rest| rest.front(1))
 }
 
 /// Everything that arrives, in order.
-fn drain(link: &mut Link) -> Vec<Packet> {
+pub(super) fn drain(link: &mut Link) -> Vec<Packet> {
     std::iter::from_fn(|| link.receive(Duration::MAX)).collect()
 }
 
 /// The segments that arrive, each with its buffer, number and bytes.
-fn segments(packets: &[Packet]) -> Vec<(u32, u32, u32)> {
+pub(super) fn segments(packets: &[Packet]) -> Vec<(u32, u32, u32)> {
     packets.iter().flat_map(|packet| singles(*packet)).map(|one| (one.slot, one.first, one.payload)).collect()
 }
 
@@ -31,19 +42,28 @@ fn segments(packets: &[Packet]) -> Vec<(u32, u32, u32)> {
 fn every_row_builds_its_sample_and_refuses_nonsense() {
     for row in ROWS {
         assert!(matches!((row.build)(row.sample, 1), Ok(Some(_))), "{}", row.key);
-        assert!((row.build)("nonsense", 1).is_err(), "{}", row.key);
+        for wrong in ["nonsense", "-1", "1400 blackhole", "5% by", "jitter", "9ms 9ms"] {
+            assert!((row.build)(wrong, 1).is_err(), "{} {wrong:?}", row.key);
+        }
     }
-    assert_eq!(Link::new(&[("delay", "1ms"), ("losss", "1%")], 1).err(), Some((1, StageError::UnknownStage)));
-    assert_eq!(Link::new(&[("rate", "0bit/s")], 1).err(), Some((0, StageError::NoRate)));
+    assert_eq!(
+        Link::new(&[("delay", "1ms"), ("losss", "1%")], 1).err(),
+        Some((Place::Setting(1), StageError::UnknownStage))
+    );
+    assert_eq!(Link::new(&[("rate", "0bit/s")], 1).err(), Some((Place::Setting(0), StageError::NoRate)));
     for ambiguous in ["0.1", "101%", "-1%", "NaN%"] {
-        assert_eq!(Link::new(&[("loss", ambiguous)], 1).err(), Some((0, StageError::NoPercentage)), "{ambiguous}");
+        assert_eq!(
+            Link::new(&[("loss", ambiguous)], 1).err(),
+            Some((Place::Setting(0), StageError::NoPercentage)),
+            "{ambiguous}"
+        );
     }
 }
 
 #[test]
 fn a_link_of_nothing_is_a_wire() {
     let mut link = Link::new(&[("delay", "0"), ("loss", "0")], 1).unwrap();
-    assert_eq!(link.send(tcp(1, Duration::from_secs(1), 9000)), 1);
+    assert_eq!(link.send(tcp(1, Duration::from_secs(1), 9000)).pieces, 1);
     assert_eq!(link.receive(Duration::from_millis(999)), None);
     assert_eq!(link.receive(Duration::from_secs(1)), Some(tcp(1, Duration::from_secs(1), 9000)));
     assert_eq!(link.counters().count(), 0);
@@ -62,7 +82,7 @@ fn a_packet_arrives_after_its_time_on_the_line_and_on_the_way() {
 #[test]
 fn a_full_queue_drops_the_tail_of_a_super_packet() {
     let mut link = Link::new(&[("rate", "8Mbit/s queue 15000")], 1).unwrap();
-    assert_eq!(link.send(tcp(1, Duration::ZERO, 20 * ETHERNET)), 1);
+    assert_eq!(link.send(tcp(1, Duration::ZERO, 20 * ETHERNET)).pieces, 1);
     let arrived = drain(&mut link);
     assert_eq!((arrived[0].segments, arrived[0].at), (10, Duration::from_millis(15)));
     let (_, counters) = link.counters().next().unwrap();
@@ -75,15 +95,15 @@ fn a_full_queue_drops_the_tail_of_a_super_packet() {
 #[test]
 fn an_idle_line_takes_a_packet_that_no_queue_could_hold() {
     let mut link = Link::new(&[("rate", "8Mbit/s queue 0")], 1).unwrap();
-    assert_eq!(link.send(Packet::single(1, Duration::ZERO, 1500)), 1);
-    assert_eq!(link.send(Packet::single(2, Duration::ZERO, 1500)), 0);
-    assert_eq!(link.send(Packet::single(3, Duration::from_micros(1500), 1500)), 1);
+    assert_eq!(link.send(Packet::single(1, Duration::ZERO, 1500)).pieces, 1);
+    assert_eq!(link.send(Packet::single(2, Duration::ZERO, 1500)).pieces, 0);
+    assert_eq!(link.send(Packet::single(3, Duration::from_micros(1500), 1500)).pieces, 1);
 }
 
 #[test]
 fn everything_is_lost_at_100_percent() {
     let mut link = Link::new(&[("loss", "100%")], 1).unwrap();
-    assert_eq!(link.send(tcp(1, Duration::ZERO, 64_000)), 0);
+    assert_eq!(link.send(tcp(1, Duration::ZERO, 64_000)).pieces, 0);
     assert_eq!(link.counters().next().unwrap().1.segments_lost(), 45);
 }
 
@@ -203,7 +223,7 @@ proptest! {
         let mut link = Link::new(&[("rate", &rate), ("loss", "1%")], seed).unwrap();
         let mut pieces = 0;
         for (slot, payload) in payloads.iter().enumerate() {
-            pieces += link.send(tcp(slot as u32, Duration::from_micros(slot as u64 * 100), *payload));
+            pieces += link.send(tcp(slot as u32, Duration::from_micros(slot as u64 * 100), *payload)).pieces;
         }
         prop_assert_eq!(link.under_way(), pieces);
         let arrived: u64 = drain(&mut link).iter().map(Packet::wire_bytes).sum();

@@ -49,6 +49,15 @@ pub(super) fn routes(host: Host, attributes: &str, place: Place) -> String {
     text
 }
 
+/// Rules of nft(8) that cut down to `most` the window field of every segment that the host sends, but for SYNs, whose
+/// window is never scaled (RFC 7323 2.2).
+pub(super) fn window_rules(most: u16) -> String {
+    format!(
+        "add table inet lab; add chain inet lab out {{ type filter hook output priority mangle; }}; \
+         add rule inet lab out tcp flags & syn == 0 tcp window > {most} tcp window set {most}"
+    )
+}
+
 /// Each host's cable to its relay, which the host plugs in at both ends; each relay's device to the link.
 fn devices(host: Host, profile: &Profile, relays: &[String; 2], place: Place) -> String {
     let mtu = profile.mtu;

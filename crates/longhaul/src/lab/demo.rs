@@ -79,7 +79,7 @@ impl Demo {
         let link = LinkSpec { loss: self.loss, ..LinkSpec::new(self.rtt, Some(self.rate)) };
         let host =
             HostSpec { window: Some(WINDOW), congestion: Some("reno".into()), sack: false, ..HostSpec::default() };
-        let setup = Setup { one_hop: false, link, host, relay: HostSpec::default() };
+        let setup = Setup { one_hop: false, link, host, relay: HostSpec::default(), set: Vec::new() };
         let run = |id: &str, kind| Run {
             id: id.into(),
             what: String::new(),
@@ -89,7 +89,7 @@ impl Demo {
             published: Published::default(),
             computed: None,
             expect: Expect::default(),
-            quick: true,
+            quick: None,
             skip: None,
             note: None,
         };

@@ -49,8 +49,7 @@ pub(super) fn run(scenario: &Scenario, options: &Options, user: &User, progress:
     let runs: Vec<Run> = scenario
         .runs
         .iter()
-        .filter(|run| run.quick || !options.quick)
-        .map(|run| if options.quick { hurried(run) } else { run.clone() })
+        .filter_map(|run| if options.quick { run.quick.map(|time| hurried(run, time)) } else { Some(run.clone()) })
         .collect();
     let wanted = |carrier: &Carrier| {
         options.carriers.is_empty() || options.carriers.iter().any(|other| other.name == carrier.name)
@@ -86,7 +85,7 @@ fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) 
     let mut setup = run.setup.clone();
     (carrier.hosts)(&mut setup.host, &setup.link);
     let wan = build(&setup)?;
-    let running = carrier.run(&wan)?;
+    let running = carrier.run(&wan, user, &setup.set)?;
     let (began, beginning) = mpsc::channel();
     let (ended, ending) = mpsc::channel::<()>();
     let (measured, seen) = std::thread::scope(|scope| {
@@ -116,12 +115,12 @@ pub(super) fn build(setup: &Setup) -> Result<Wan, Problem> {
     if setup.one_hop { Wan::build_one_hop(profiles) } else { Wan::build(&setup.link, profiles) }
 }
 
-/// The run in its quick form: about as long as it takes to see the speed.
-fn hurried(run: &Run) -> Run {
-    // Fifteen round trips beyond the start: a long path needs longer.
-    let least = QUICK.max(run.setup.link.rtt * 25);
-    let traffic = Traffic { time: run.traffic.time.min(least), ..run.traffic };
+/// The run in its quick form, which takes `time`.
+fn hurried(run: &Run, time: Duration) -> Run {
+    let link = &run.setup.link;
+    // Fifteen round trips beyond the start: a long path needs longer. And what changes on the way takes its time.
+    let changes = !link.out_schedule.is_empty() || !link.back_schedule.is_empty();
+    let time = if changes { run.traffic.time } else { run.traffic.time.min(time.max(link.rtt * 25)) };
+    let traffic = Traffic { time, ..run.traffic };
     Run { traffic, ..run.clone() }
 }
-
-const QUICK: Duration = Duration::from_millis(2500);

@@ -92,21 +92,18 @@ impl HostSpec {
 
     /// A host that offers `window` bytes and has no more under way.
     ///
-    /// What holds the window offered is the route: a clamp just below a power of two makes the kernel choose a window
-    /// scale with which it cannot offer more (65,535 times 4 is 262,140). The clamp itself is not kept by Linux 6.6 and
-    /// later, which set it anew as they learn how much of a buffer is payload. The buffers have room for the kernel's
-    /// overhead, so that the window is what limits. A window between two powers is also held by the sender, whose
-    /// congestion window the route locks.
+    /// What holds the window is the route: a clamp just below a power of two makes the kernel choose a window scale with
+    /// which it cannot offer more (65,535 times 4 is 262,140). The clamp itself is not kept by Linux 6.6 and later, which
+    /// set it anew as they learn how much of a buffer is payload. The buffers have room for the kernel's overhead, so
+    /// that the window is what limits. A window between two powers is cut down on its way out of the host.
     fn windowed(&self, window: Bytes) -> Profile {
         let scale = (0..14).find(|scale| (65_536u64 << scale) >= window.0).unwrap_or(14);
         let room = (65_536u64 << scale) * 4;
-        let mut route = format!("window {}", (65_536u64 << scale) - 1);
-        if (65_535u64 << scale) as f64 > window.0 as f64 * SLACK {
-            let segments = (window.0 / u64::from(self.payload().max(1))).max(1);
-            push(&mut route, &format!("cwnd lock {segments}"));
-        }
+        let route = format!("window {}", (65_536u64 << scale) - 1);
+        let is_between = (65_535u64 << scale) as f64 > window.0 as f64 * SLACK;
+        let window_field = is_between.then(|| (window.0 >> scale).max(1) as u16);
         let sysctls = vec![("tcp_wmem", format!("4096 {room} {room}")), ("tcp_rmem", format!("4096 {room} {room}"))];
-        Profile { sysctls, route, ..Profile::plain() }
+        Profile { sysctls, route, window_field, ..Profile::plain() }
     }
 }
 
@@ -121,7 +118,7 @@ fn push(text: &mut String, words: &str) {
 const IP_AND_TCP: u32 = 40;
 /// RFC 7323 timestamps, with their padding.
 const TIMESTAMPS: u32 = 12;
-/// How much more than its window a host may offer before its sender is held back too.
+/// How much more than its window a host may offer.
 const SLACK: f64 = 1.02;
 
 #[cfg(test)]
@@ -129,15 +126,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_is_held_by_the_scale_or_by_the_sender() {
-        let route =
-            |window| HostSpec { window: Some(Bytes(window)), ..HostSpec::default() }.windowed(Bytes(window)).route;
-        assert_eq!(route(262_144), "window 262143");
-        assert_eq!(route(65_536), "window 65535");
-        assert_eq!(route(65_535), "window 65535");
-        assert_eq!(route(2 << 20), "window 2097151");
-        assert_eq!(route(48_000), "window 65535 cwnd lock 33");
-        assert_eq!(route(135_000), "window 262143 cwnd lock 93");
+    fn a_window_is_held_by_the_scale_or_cut_down() {
+        let made = |window| {
+            let profile = HostSpec { window: Some(Bytes(window)), ..HostSpec::default() }.windowed(Bytes(window));
+            (profile.route, profile.window_field)
+        };
+        assert_eq!(made(262_144), ("window 262143".into(), None));
+        assert_eq!(made(65_536), ("window 65535".into(), None));
+        assert_eq!(made(65_535), ("window 65535".into(), None));
+        assert_eq!(made(2 << 20), ("window 2097151".into(), None));
+        assert_eq!(made(48_000), ("window 65535".into(), Some(48_000)));
+        assert_eq!(made(135_000), ("window 262143".into(), Some(33_750)));
     }
 
     #[test]

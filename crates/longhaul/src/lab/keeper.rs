@@ -111,34 +111,38 @@ impl Drop for Keeper {
 
 impl Program {
     /// Waits until the program has written `ready` to stderr, or to stdout where its command has only that piped. What it
-    /// says later is read on, so that it never waits for us, and its last lines are kept for an error.
+    /// says later is read on.
     ///
     /// # Errors
     /// It ended, or 20 seconds have passed.
     pub fn wait_for(mut self, ready: &'static str) -> Result<Program, Problem> {
+        let Some(seen) = self.overhear(ready) else { return Ok(self) };
+        let answer = seen.recv_timeout(READY_WITHIN);
+        match answer {
+            Ok(()) => Ok(self),
+            Err(mpsc::RecvTimeoutError::Timeout) => Err(self.not_ready()),
+            Err(mpsc::RecvTimeoutError::Disconnected) => Err(self.failure()),
+        }
+    }
+
+    /// Reads what it says from here on, so that it never waits for us, and keeps the last lines for an error; tells of
+    /// each line with `ready` in it. Nothing where its command has neither stderr nor stdout piped.
+    pub(super) fn overhear(&mut self, ready: &'static str) -> Option<mpsc::Receiver<()>> {
         let stderr = self.child.stderr.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>);
         let stdout = || self.child.stdout.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>);
-        let Some(output) = stderr.or_else(stdout) else { return Ok(self) };
+        let output = stderr.or_else(stdout)?;
         let said = Said::default();
         let (saw, seen) = mpsc::channel();
-        let keep = said.clone();
+        self.said = Some(said.clone());
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
                 if line.contains(ready) {
                     let _ = saw.send(());
                 }
-                keep.push(line);
+                said.push(line);
             }
         });
-        let answer = seen.recv_timeout(READY_WITHIN);
-        self.said = Some(said);
-        match answer {
-            Ok(()) => Ok(self),
-            Err(mpsc::RecvTimeoutError::Timeout) => {
-                Err(Problem::NotReady { program: self.name.clone(), said: self.said() })
-            }
-            Err(mpsc::RecvTimeoutError::Disconnected) => Err(self.failure()),
-        }
+        Some(seen)
     }
 
     /// Waits for its end.
@@ -162,7 +166,7 @@ impl Program {
             let read = stdout.read_to_string(&mut text);
             read.map_err(Problem::io(format!("reading from `{}`", self.name)))?;
         }
-        self.finish().map(|()| text)
+        self.finish().map_err(|problem| problem.or_said(&text)).map(|()| text)
     }
 
     /// How it ended, when it has.
@@ -180,6 +184,11 @@ impl Program {
         self.child.id()
     }
 
+    /// That it has not got ready in time.
+    pub(super) fn not_ready(&mut self) -> Problem {
+        Problem::NotReady { program: self.name.clone(), said: self.said() }
+    }
+
     /// The end of what it wrote to stderr.
     fn said(&mut self) -> String {
         if let Some(mut stderr) = self.child.stderr.take() {
@@ -190,7 +199,8 @@ impl Program {
         self.said.as_ref().map(Said::text).unwrap_or_default()
     }
 
-    fn failure(&mut self) -> Problem {
+    /// Waits for its end, and says how it ended.
+    pub(super) fn failure(&mut self) -> Problem {
         let status = self.child.wait().map_or_else(|err| err.to_string(), |status| status.to_string());
         Problem::Failed { program: self.name.clone(), status, said: self.said() }
     }
@@ -247,12 +257,16 @@ pub(super) fn installed(program: &str) -> Result<(), Problem> {
 /// For `map_err`: why `program` did not start.
 pub(super) fn not_started(program: String) -> impl FnOnce(std::io::Error) -> Problem {
     move |err| match err.kind() {
-        std::io::ErrorKind::NotFound => {
-            let known = PACKAGES.iter().find(|(name, _)| *name == program);
-            Problem::Missing { package: known.map_or("an unknown package", |(_, package)| package), program }
-        }
+        std::io::ErrorKind::NotFound => missing(&program),
         _ => Problem::Io { what: format!("starting {program}"), err },
     }
+}
+
+/// That `program`, or another file of the table, is not installed.
+pub(super) fn missing(program: &str) -> Problem {
+    let known = PACKAGES.iter().find(|(name, _)| *name == program);
+    let package = known.map_or("an unknown package", |(_, package)| package);
+    Problem::Missing { package, program: program.to_string() }
 }
 
 fn died() -> Problem {
@@ -271,12 +285,22 @@ pub(super) const PACKAGES: &[(&str, &str)] = &[
     ("ss", "iproute2 (RHEL: iproute)"),
     ("socat", "socat"),
     ("scp", "openssh-client (RHEL: openssh-clients)"),
+    ("sftp", "openssh-client (RHEL: openssh-clients)"),
+    ("ssh", "openssh-client (RHEL: openssh-clients)"),
+    ("rsync", "rsync"),
+    ("haproxy", "haproxy"),
+    ("nginx", "nginx-light (RHEL: nginx)"),
+    ("ngx_stream_module.so", "libnginx-mod-stream (RHEL: nginx-mod-stream)"),
+    ("systemd-socket-activate", "systemd"),
+    ("/usr/lib/systemd/systemd-socket-proxyd", "systemd"),
     ("ssh-keygen", "openssh-client (RHEL: openssh)"),
     ("/usr/sbin/sshd", "openssh-server"),
     ("unshare", "util-linux"),
     ("ping", "iputils-ping (RHEL: iputils)"),
     ("iperf3", "iperf3"),
+    ("nft", "nftables"),
 ];
 
-const READY_WITHIN: Duration = Duration::from_secs(20);
+/// How long a program may take to get ready.
+pub(super) const READY_WITHIN: Duration = Duration::from_secs(20);
 const LINES_KEPT: usize = 20;

@@ -64,6 +64,14 @@ pub(super) fn least(setup: &Setup, traffic: &Traffic, laws: &[&str]) -> f64 {
     speeds.fold(f64::INFINITY, f64::min)
 }
 
+/// The law that holds this traffic back most, the line and the loss among them: its speed in bytes a second, and how it is
+/// computed.
+pub(super) fn tightest(setup: &Setup, traffic: &Traffic) -> Option<(f64, &'static str)> {
+    let counts = |law: &&Law| traffic.kind.laws.contains(&law.name) || ["line", "loss"].contains(&law.name);
+    let speeds = ROWS.iter().filter(counts).filter_map(|law| Some(((law.compute)(setup, traffic)?, law.formula)));
+    speeds.min_by(|(one, _), (other, _)| one.total_cmp(other))
+}
+
 fn window(setup: &Setup) -> Option<f64> {
     setup.host.window.map(|window| window.0 as f64 / setup.link.rtt.as_secs_f64())
 }
@@ -73,10 +81,11 @@ fn openssh(setup: &Setup) -> f64 {
     OPENSSH_WINDOW / setup.link.rtt.as_secs_f64()
 }
 
-/// What the line carries of TCP payload with timestamps.
-fn line(setup: &Setup) -> Option<f64> {
-    let payload = f64::from(setup.host.payload());
-    setup.link.rate.map(|rate| rate.0 as f64 / 8.0 * payload / (payload + HEADERS))
+/// What the line carries of TCP payload, in bytes a second, in full segments with timestamps.
+pub(super) fn line(setup: &Setup) -> Option<f64> {
+    let payload = setup.host.payload();
+    let wire = setup.link.wire_bytes(payload, HEADERS);
+    setup.link.rate.map(|rate| rate.0 as f64 / 8.0 * f64::from(payload) / wire as f64)
 }
 
 fn loss(setup: &Setup) -> Option<f64> {
@@ -87,4 +96,4 @@ fn loss(setup: &Setup) -> Option<f64> {
 /// How far OpenSSH sends ahead.
 pub(super) const OPENSSH_WINDOW: f64 = 2_097_152.0;
 /// IPv4 and TCP headers with timestamps.
-const HEADERS: f64 = 52.0;
+const HEADERS: u32 = 52;

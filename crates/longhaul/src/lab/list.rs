@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-/// Show the scenarios, the carriers and the kinds of traffic
+/// Show the built-in scenarios, carriers and traffic
 #[derive(Args, Debug, Clone)]
 pub struct List {}
 

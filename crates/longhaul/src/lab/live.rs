@@ -7,7 +7,8 @@
 
 use super::pool::Pool;
 use super::problem::Problem;
-use longhaul_core::link::{Counters, Link, Packet, segment};
+use longhaul_core::link::segment::Shape;
+use longhaul_core::link::{Counters, Link, Packet, icmp, segment};
 use longhaul_sys::SysError;
 use longhaul_sys::tun::{self, Tun, Woken};
 use std::io::IoSlice;
@@ -20,7 +21,8 @@ use std::time::{Duration, Instant};
 /// Both directions of the link; they stop when it is dropped.
 #[derive(Debug)]
 pub(super) struct Live {
-    directions: [Direction; 2],
+    directions: [OneWay; 2],
+    start: Instant,
 }
 
 /// What one direction of the link has done.
@@ -32,16 +34,18 @@ pub struct Traffic {
     pub frames_in: u64,
     /// Frames written to the other.
     pub frames_out: u64,
-    /// Super-packets that arrived in more than one piece or not whole.
+    /// Super-packets that arrived in more than one piece or not whole, because a stage did something to a part of them.
     pub cut: u64,
     /// Frames dropped because the lab's own memory limit was reached: more than a link of this rate and delay holds.
     pub overflowed: u64,
     /// Frames that were no packet, or that the kernel did not take.
     pub refused: u64,
+    /// Senders told by ICMP that a packet was too big.
+    pub told: u64,
 }
 
 #[derive(Debug)]
-struct Direction {
+struct OneWay {
     /// Closing it stops the thread.
     stop: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
@@ -69,18 +73,18 @@ impl Live {
     ) -> Result<Live, Problem> {
         let [near, far] = devices.map(Arc::new);
         let [out, back] = links;
-        let state = |link| State {
-            link,
-            pool: Pool::new(memory),
-            traffic: Traffic::default(),
-            start: Instant::now(),
-            lateness,
-        };
+        let start = Instant::now();
+        let state = |link| State { link, pool: Pool::new(memory), traffic: Traffic::default(), start, lateness };
         let directions = [
-            Direction::start("lab-link-out", Arc::clone(&near), Arc::clone(&far), state(out))?,
-            Direction::start("lab-link-back", far, near, state(back))?,
+            OneWay::start("lab-link-out", Arc::clone(&near), Arc::clone(&far), state(out))?,
+            OneWay::start("lab-link-back", far, near, state(back))?,
         ];
-        Ok(Live { directions })
+        Ok(Live { directions, start })
+    }
+
+    /// How long the link has been running.
+    pub(super) fn running(&self) -> Duration {
+        self.start.elapsed()
     }
 
     /// What both directions have done: from near to far, and back.
@@ -92,8 +96,8 @@ impl Live {
     }
 }
 
-impl Direction {
-    fn start(name: &str, from: Arc<Tun>, to: Arc<Tun>, state: State) -> Result<Direction, Problem> {
+impl OneWay {
+    fn start(name: &str, from: Arc<Tun>, to: Arc<Tun>, state: State) -> Result<OneWay, Problem> {
         let (stop, stopped) = UnixStream::pair().map_err(Problem::io("socketpair"))?;
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
@@ -105,11 +109,11 @@ impl Direction {
         };
         let spawned = std::thread::Builder::new().name(name.into()).spawn(body);
         let thread = Some(spawned.map_err(Problem::io("starting the link's thread"))?);
-        Ok(Direction { stop: Some(stop), thread, state })
+        Ok(OneWay { stop: Some(stop), thread, state })
     }
 }
 
-impl Drop for Direction {
+impl Drop for OneWay {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
@@ -173,10 +177,13 @@ impl State {
                 continue;
             };
             let packet = shape.packet(slot, at);
-            let before = self.lost();
-            let pieces = self.link.send(packet);
-            self.traffic.cut += u64::from(pieces > 0 && packet.segments > 1 && self.lost() > before);
-            self.pool.expect(slot, pieces);
+            let sent = self.link.send(packet);
+            let is_whole = sent.pieces == 1 && sent.segments == u64::from(packet.segments);
+            self.traffic.cut += u64::from(sent.pieces > 0 && !is_whole && packet.segments > 1);
+            if let Some(mtu) = sent.too_big {
+                self.traffic.told += u64::from(tell(from, self.pool.frame(slot), &shape, mtu));
+            }
+            self.pool.expect(slot, sent.pieces);
         }
         Ok(false)
     }
@@ -190,10 +197,14 @@ impl State {
             wait => Rest::Wait(wait),
         }
     }
+}
 
-    fn lost(&self) -> u64 {
-        self.link.counters().map(|(_, counters)| counters.segments_lost()).sum()
-    }
+/// Tells the sender of `frame`, through the device that it came from, that it does not fit into `mtu` bytes; whether
+/// there was somebody to tell. It is told at once: the tunnel's own end is the sender's next hop.
+fn tell(from: &Tun, frame: &[u8], shape: &Shape, mtu: u32) -> bool {
+    let mut message = [0; icmp::MESSAGE_MAX];
+    let length = icmp::too_big(frame, shape, mtu, &mut message);
+    length > 0 && from.write(&[IoSlice::new(&message[..length])]).is_ok()
 }
 
 /// Writes the segments of `frame` that `packet` stands for.

@@ -10,9 +10,10 @@
 //!
 //! A `scenario` says what to build and to send; `engine` runs it: a `carrier` takes the `traffic` across, `sampler` looks
 //! on with `sockets`, `law` computes, `verdict` judges, `reason` explains, and `result` is what comes out, which `report`
-//! prints, and `progress` is shown meanwhile. `library` holds the scenarios that are built in, and `changes` what the command
-//! line makes of them. `stand` is a lab that `up` leaves standing and `down` takes down; `standing` is the note of it.
-//! `signals` end it all.
+//! prints and of which `page` makes a page; `topology` and `repeat` say in it what was built and how to do it again.
+//! `progress` is shown meanwhile. `library` holds the scenarios that are built in, and `changes` what the command line makes
+//! of them. `stand` is a lab that `up` leaves standing and `down` takes down; `standing` is the note of it. `signals` end it
+//! all.
 
 mod cables;
 mod carrier;
@@ -26,10 +27,13 @@ mod law;
 mod library;
 mod list;
 mod live;
+mod page;
 mod pool;
 mod problem;
+mod processes;
 mod progress;
 mod reason;
+mod repeat;
 mod report;
 mod result;
 mod run;
@@ -38,8 +42,10 @@ mod scenario;
 mod signals;
 mod sockets;
 mod spec;
+mod ssh;
 mod stand;
 mod standing;
+mod topology;
 mod traffic;
 mod up;
 mod user;

@@ -43,16 +43,30 @@ pub enum Problem {
     },
     /// A value of the link cannot be.
     Link {
-        /// The stage.
-        stage: String,
+        /// The setting or the line of the schedule.
+        what: String,
         /// What is wrong with it.
         err: StageError,
+        /// How it is written.
+        sample: Option<&'static str>,
     },
     /// Bytes arrived that were not sent, or not all.
     Bytes(String),
 }
 
 impl Problem {
+    /// The same, with the end of `text` for what the program said where it said nothing.
+    pub(super) fn or_said(self, text: &str) -> Problem {
+        match self {
+            Problem::Failed { program, status, said } if said.trim().is_empty() => {
+                let lines: Vec<&str> = text.lines().collect();
+                let said = lines[lines.len().saturating_sub(LINES_SAID)..].join("\n");
+                Problem::Failed { program, status, said }
+            }
+            other => other,
+        }
+    }
+
     /// For `map_err`: an I/O error met while doing `what`.
     pub fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Problem {
         let what = what.into();
@@ -68,7 +82,14 @@ impl fmt::Display for Problem {
             Problem::Missing { program, package } => write!(f, "{program} is not installed; it comes with {package}"),
             Problem::Failed { program, status, said } => write!(f, "`{program}` ended with {status}: {}", said.trim()),
             Problem::NotReady { program, said } => write!(f, "`{program}` did not get ready in time: {}", said.trim()),
-            Problem::Link { stage, err } => write!(f, "{stage}: {err}"),
+            Problem::Link {
+                what,
+                err: err @ (StageError::Unit(_) | StageError::NoPercentage),
+                sample: Some(sample),
+            } => {
+                write!(f, "{what}: {err}; write for example {sample}")
+            }
+            Problem::Link { what, err, .. } => write!(f, "{what}: {err}"),
             Problem::Bytes(what) | Problem::Lacking(what) => f.write_str(what),
         }
     }
@@ -81,3 +102,6 @@ impl From<SysError> for Problem {
         Problem::Sys(err)
     }
 }
+
+/// Lines of stdout that tell what went wrong.
+const LINES_SAID: usize = 3;

@@ -2,14 +2,21 @@
 
 use super::carrier::Carrier;
 use super::engine::Done;
-use super::law::OPENSSH_WINDOW;
+use super::law::{OPENSSH_WINDOW, line};
 use super::scenario::Run;
+use super::traffic::{Counts, Measured};
 use std::time::Duration;
 
 /// What missed its expectation, if anything; then what limited the speed.
 pub(super) fn why(run: &Run, carrier: &Carrier, done: &Done, faults: &[String]) -> String {
     let mut sentences: Vec<String> = faults.to_vec();
-    sentences.extend(limit(run, carrier, done));
+    let counts = run.traffic.kind.counts;
+    if counts != Counts::Figures {
+        sentences.extend(limit(run, carrier, done));
+    }
+    if counts != Counts::Speed {
+        sentences.push(figures(&done.measured));
+    }
     sentences.extend(run.note.clone());
     sentences.join("; ")
 }
@@ -25,8 +32,8 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
     let connections = f64::from(run.traffic.connections);
     let per_rtt = |bytes: f64| connections * bytes / rtt.as_secs_f64() / 1e6;
     let window = seen.wan.window.0.min(seen.wan.allowed.0) as f64;
-    let is_ssh = run.traffic.kind.laws.contains(&"openssh");
-    let line = run.setup.link.rate.map(|rate| rate.0 as f64 / 8e6 * f64::from(run.setup.host.payload()) / 1500.0);
+    let is_ssh = carrier.name == "ssh" || run.traffic.kind.laws.contains(&"openssh");
+    let line = line(&run.setup).map(|line| line / 1e6);
     let law = run.setup.link.loss_law(&seen.wan.congestion, rtt).map(|law| connections * law / 1e6);
     let share = |limit: f64| format!("{:.0} % of it", 100.0 * speed / limit);
     let retransmitted = match seen.wan.retransmitted {
@@ -62,6 +69,17 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
         _ => format!("{} on the WAN, {:.0} bytes in flight at most", seen.wan.congestion, seen.wan.allowed.0),
     };
     Some(sentence + &retransmitted)
+}
+
+/// The traffic's further figures.
+fn figures(measured: &Measured) -> String {
+    let figures = measured.figures.iter().map(|(name, value)| format!("{name} {}", digits(*value)));
+    figures.collect::<Vec<_>>().join(", ")
+}
+
+/// As many digits as it is exact to, about.
+fn digits(value: f64) -> String {
+    if value < 100.0 && value.fract() != 0.0 { format!("{value:.2}") } else { format!("{value:.0}") }
 }
 
 fn millis(time: Duration) -> String {

@@ -73,36 +73,54 @@ impl Table<'_> {
 }
 
 /// The table of scenarios that were run: figure, published, computed, measured, carrier by carrier, verdict; below it the
-/// reason for each.
+/// reason for each. No line is longer than 100 columns as long as names are of usual length.
 pub(super) struct Figures<'a>(pub(super) &'a [Report]);
 
 impl fmt::Display for Figures<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let runs = || self.0.iter().flat_map(|report| &report.runs);
-        let width = runs().map(|run| run.id.len()).max().unwrap_or(0).max(6);
+        let width = |text: fn(&RunReport) -> usize, least| runs().map(text).max().unwrap_or(0).max(least);
+        let (figure, carrier) = (width(|run| run.id.len(), 6), width(|run| run.carrier.len(), 7));
+        let head = ["published", "computed", "measured", "gain", "verdict"];
+        let [published_, computed, measured, gain, verdict_] = head;
         writeln!(
             f,
-            "| {:<width$} | {:<13} | {:<9} | {:>9} | {:>9} | {:>9} | {:>6} | {:<7} |",
-            "figure", "carrier", "traffic", "published", "computed", "measured", "gain", "verdict"
+            "| {:<figure$} | {:<carrier$} | {published_:>9} | {computed:>8} | {measured:>8} | {gain:>5} | {verdict_} |",
+            "figure", "carrier"
         )?;
-        writeln!(f, "| {0:-<width$} | {0:-<13} | {0:-<9} | {0:->8}: | {0:->8}: | {0:->8}: | {0:->5}: | {0:-<7} |", "")?;
+        writeln!(f, "| {0:-<figure$} | {0:-<carrier$} | {0:->8}: | {0:->7}: | {0:->7}: | {0:->4}: | {0:-<7} |", "")?;
+        let mut before = "";
         for run in runs() {
+            // A figure's name once: what stands below it belongs together.
+            let name = if run.id == before { "" } else { &run.id };
+            before = &run.id;
+            let gain = run.gain_over_direct.filter(|_| run.carrier != "direct");
             writeln!(
                 f,
-                "| {:<width$} | {:<13} | {:<9} | {:>9} | {:>9} | {:>9} | {:>6} | {:<7} |",
-                run.id,
+                "| {name:<figure$} | {:<carrier$} | {:>9} | {:>8} | {:>8} | {:>5} | {:<7} |",
                 run.carrier,
-                run.traffic,
                 published(run),
-                digits(run.computed, 2),
-                digits(run.measured, 2),
-                digits(run.gain_over_direct, 1),
+                run.computed.map_or("-".into(), shown),
+                run.measured.map_or("-".into(), shown),
+                digits(gain, 1),
                 verdict(run.verdict)
             )?;
         }
-        writeln!(f, "\nMB/s, 10^6 bytes. Why:\n")?;
+        let of = |verdict| runs().filter(|run| run.verdict == verdict).count();
+        let (pass, fail, skip) = (of(Verdict::Pass), of(Verdict::Fail), of(Verdict::Skip));
+        writeln!(
+            f,
+            "\n{pass} as expected, {fail} not, {skip} left out. MB/s are 10^6 bytes; gain is times direct. Why:"
+        )?;
+        let mut before = "";
         for run in runs() {
-            writeln!(f, "{}", wrapped(&format!("- {} {}: {}", run.id, run.carrier, run.why), 98))?;
+            if run.id != before {
+                let what = if run.what.is_empty() { &run.traffic } else { &run.what };
+                writeln!(f, "\n{}", wrapped(&format!("{}: {what}", run.id), 98))?;
+            }
+            before = &run.id;
+            let over = if run.carrier == "-" { verdict(run.verdict) } else { &run.carrier };
+            writeln!(f, "{}", wrapped(&format!("- {over}: {}", run.why), 98))?;
         }
         Ok(())
     }
@@ -133,7 +151,11 @@ fn digits(value: Option<f64>, digits: usize) -> String {
 
 /// As many digits as somebody would write.
 fn shown(value: f64) -> String {
-    if value < 10.0 { format!("{value:.2}") } else { format!("{value:.0}") }
+    match value {
+        value if value < 10.0 => format!("{value:.2}"),
+        value if value < 100.0 => format!("{value:.1}").trim_end_matches(".0").to_string(),
+        value => format!("{value:.0}"),
+    }
 }
 
 /// `text` in lines of at most `width` characters, those after the first indented when it is an item of a list.

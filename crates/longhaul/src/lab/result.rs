@@ -5,8 +5,10 @@ use super::engine::Done;
 use super::live::Traffic as LinkTraffic;
 use super::problem::Problem;
 use super::sampler::Sample;
-use super::scenario::{Run, Scenario};
-use super::{reason, verdict};
+use super::scenario::{Run, Scenario, Setup};
+use super::sockets::Sender;
+use super::topology::Topology;
+use super::{law, reason, repeat, verdict};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -20,7 +22,14 @@ pub(super) struct Report {
     pub(super) cpus: usize,
     /// How often each run was repeated; the median counts.
     pub(super) rounds: u32,
+    /// The command that repeats it, as one types it.
+    pub(super) command: String,
+    /// When it began: `2026-11-21 15:10 UTC`.
+    pub(super) date: String,
     pub(super) runs: Vec<RunReport>,
+    /// What stood between the hosts of each run, to find the direct transfer over the same.
+    #[serde(skip)]
+    pub(super) setups: Vec<String>,
 }
 
 /// One run over one carrier. The names of the fields are fixed: programs read them.
@@ -30,6 +39,10 @@ pub(super) struct RunReport {
     pub(super) what: String,
     pub(super) carrier: String,
     pub(super) traffic: String,
+    /// How many at once.
+    pub(super) connections: u32,
+    /// What stood between the hosts, and the hosts as this carrier finds them.
+    pub(super) topology: Topology,
     /// The smallest round trip that TCP saw on the WAN, or the link's where none was seen.
     pub(super) rtt_ms: f64,
     /// The window in force: what the receiver offered (`snd_wnd`), or the congestion window where that is smaller.
@@ -44,6 +57,8 @@ pub(super) struct RunReport {
     pub(super) computed: Option<f64>,
     /// How it was computed.
     pub(super) formula: Option<&'static str>,
+    /// What the hosts alone, tuned as the advice would, could reach at most without a relay.
+    pub(super) tuned: Option<Tuned>,
     pub(super) gain_over_direct: Option<f64>,
     pub(super) verdict: Verdict,
     pub(super) why: String,
@@ -60,6 +75,31 @@ pub(super) struct RunReport {
     pub(super) spread: BTreeMap<String, [f64; 2]>,
     /// The carrier's commands and files.
     pub(super) shown: Vec<String>,
+    /// TCP_INFO of the host that sends.
+    pub(super) host_sender: Option<SenderReport>,
+    /// TCP_INFO of who sends over the WAN: the host itself, or the relay beside it.
+    pub(super) wan_sender: Option<SenderReport>,
+}
+
+/// What arithmetic lets tuned hosts reach.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Tuned {
+    #[serde(rename = "computed_MBps")]
+    pub(super) computed: f64,
+    /// What limits them then.
+    pub(super) formula: &'static str,
+}
+
+/// TCP_INFO of a sender, over the whole transfer.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct SenderReport {
+    pub(super) congestion: String,
+    /// The largest window that the receiver offered.
+    pub(super) window_bytes: u64,
+    /// The most that the sender's congestion control allowed in flight.
+    pub(super) allowed_bytes: u64,
+    /// Segments sent again.
+    pub(super) retransmitted: u64,
 }
 
 /// What is seen at one moment.
@@ -97,19 +137,22 @@ impl Report {
             kernel: read("/proc/sys/kernel/osrelease"),
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
             rounds: scenario.rounds,
+            command: repeat::command(std::env::args()),
+            date: repeat::date(std::time::SystemTime::now()),
             runs: Vec::new(),
+            setups: Vec::new(),
         }
     }
 
     /// Notes a run that cannot be emulated.
     pub(super) fn skip(&mut self, run: &Run) {
         let why = run.skip.clone().unwrap_or_default();
-        self.runs.push(RunReport { why, ..blank(run, "-") });
+        self.push(run, RunReport { why, ..blank(run, None) });
     }
 
     /// Judges what the rounds of `run` over `carrier` brought.
     pub(super) fn add(&mut self, run: &Run, carrier: &Carrier, rounds: Vec<Result<Done, Problem>>) -> &RunReport {
-        let mut report = blank(run, carrier.name);
+        let mut report = blank(run, Some(carrier));
         let mut good = Vec::new();
         let mut wrong = None;
         for round in rounds {
@@ -131,15 +174,20 @@ impl Report {
                 if !good.is_empty() {
                     let median = good.swap_remove(good.len() / 2);
                     report.fill(run, &median);
-                    report.gain_over_direct = self.gain(&report);
+                    report.gain_over_direct = self.gain(run, &report);
                     let faults = verdict::faults(run, &report, &self.runs);
                     report.verdict = if faults.is_empty() { Verdict::Pass } else { Verdict::Fail };
                     report.why = reason::why(run, carrier, &median, &faults);
                 }
             }
         }
-        self.runs.push(report);
+        self.push(run, report);
         &self.runs[self.runs.len() - 1]
+    }
+
+    fn push(&mut self, run: &Run, report: RunReport) {
+        self.runs.push(report);
+        self.setups.push(between(run));
     }
 
     /// Whether nothing failed.
@@ -147,17 +195,25 @@ impl Report {
         self.runs.iter().all(|run| run.verdict != Verdict::Fail)
     }
 
-    /// Times the direct transfer: that of the same run, or the first of the same traffic.
-    fn gain(&self, report: &RunReport) -> Option<f64> {
+    /// Times the direct transfer of the same traffic over the same link: that of the same run, or the first one.
+    fn gain(&self, run: &Run, report: &RunReport) -> Option<f64> {
         if report.carrier == "direct" {
             return Some(1.0);
         }
-        let is_direct = |other: &&RunReport| other.carrier == "direct" && other.measured.is_some();
-        let same = self.runs.iter().filter(is_direct).find(|other| other.id == report.id);
-        let alike = || self.runs.iter().filter(is_direct).find(|other| other.traffic == report.traffic);
-        let direct = same.or_else(alike)?.measured.filter(|speed| *speed > 0.0)?;
-        report.measured.map(|speed| speed / direct)
+        let over_same = self.runs.iter().zip(&self.setups).filter(|(_, setup)| **setup == between(run));
+        let direct: Vec<&RunReport> = over_same
+            .map(|(other, _)| other)
+            .filter(|other| other.carrier == "direct" && other.traffic == report.traffic && other.measured.is_some())
+            .collect();
+        let same = direct.iter().find(|other| other.id == report.id).or(direct.first())?;
+        let speed = same.measured.filter(|speed| *speed > 0.0)?;
+        report.measured.map(|measured| measured / speed)
     }
+}
+
+/// What stands between the hosts of a run, and how often it is used at once.
+fn between(run: &Run) -> String {
+    format!("{} {:?} {}", run.setup.one_hop, run.setup.link, run.traffic.connections)
 }
 
 impl RunReport {
@@ -174,9 +230,23 @@ impl RunReport {
         self.relay_cpu_s = seen.relay_cpu.as_secs_f64();
         self.series = seen.series.iter().map(Point::of).collect();
         self.shown = shown.clone();
+        self.host_sender = SenderReport::of(&seen.host);
+        self.wan_sender = SenderReport::of(&seen.wan);
         if let Some([out, back]) = link {
             self.link = BTreeMap::from([("out", counters(out)), ("back", counters(back))]);
         }
+    }
+}
+
+impl SenderReport {
+    /// Nothing where no connection was seen.
+    fn of(sender: &Sender) -> Option<SenderReport> {
+        (sender.window.0 > 0).then(|| SenderReport {
+            congestion: sender.congestion.clone(),
+            window_bytes: sender.window.0,
+            allowed_bytes: sender.allowed.0,
+            retransmitted: sender.retransmitted,
+        })
     }
 }
 
@@ -193,17 +263,24 @@ impl Point {
 }
 
 /// What is known of a run before it runs.
-fn blank(run: &Run, carrier: &str) -> RunReport {
+fn blank(run: &Run, carrier: Option<&Carrier>) -> RunReport {
     let both = |range: &std::ops::RangeInclusive<f64>| match range.start() == range.end() || range.end().is_infinite() {
         true => vec![*range.start()],
         false => vec![*range.start(), *range.end()],
     };
     let computed = run.computed.as_ref().and_then(|law| law.speed(&run.setup, &run.traffic));
+    let mut setup = run.setup.clone();
+    if let Some(carrier) = carrier {
+        (carrier.hosts)(&mut setup.host, &setup.link);
+    }
     RunReport {
         id: run.id.clone(),
         what: run.what.clone(),
-        carrier: carrier.to_string(),
+        carrier: carrier.map_or("-", |carrier| carrier.name).to_string(),
         traffic: run.traffic.kind.name.to_string(),
+        connections: run.traffic.connections,
+        topology: Topology::of(&setup),
+        tuned: tuned(run),
         rtt_ms: rounded(run.setup.link.rtt.as_secs_f64() * 1e3),
         published: run.published.speed.as_ref().map(both),
         published_gain: run.published.gain.as_ref().map(both),
@@ -211,6 +288,14 @@ fn blank(run: &Run, carrier: &str) -> RunReport {
         formula: run.computed.as_ref().map(|law| law.formula),
         ..RunReport::default()
     }
+}
+
+/// What the tuned hosts of `run` could reach without a relay.
+fn tuned(run: &Run) -> Option<Tuned> {
+    let host = run.setup.host.tuned(&run.setup.link);
+    let setup = Setup { host, ..run.setup.clone() };
+    let (speed, formula) = law::tightest(&setup, &run.traffic)?;
+    (!setup.one_hop).then(|| Tuned { computed: rounded(speed / 1e6), formula })
 }
 
 fn counters(traffic: &LinkTraffic) -> BTreeMap<String, u64> {

@@ -4,6 +4,7 @@ use super::carrier::{self, Carrier};
 use super::changes::Changes;
 use super::engine::{self, Options};
 use super::library;
+use super::page;
 use super::progress::{Bar, say};
 use super::report::Figures;
 use super::result::Report;
@@ -13,9 +14,10 @@ use super::user::User;
 use super::wan::Wan;
 use clap::Args;
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Run scenarios and judge what comes out
+/// Run a scenario and judge what came out
 ///
 /// Builds the hosts, the relays and the WAN of the scenario inside this machine, and for each run and carrier sends the
 /// traffic, checks every byte where the tool allows it, and judges what came out. Prints a table and the reason for each
@@ -40,6 +42,12 @@ pub struct Run {
     /// Print one JSON document and nothing else on stdout
     #[arg(long)]
     json: bool,
+    /// Also write a page to this file
+    ///
+    /// It shows the verdict in words, what was built, a bar for each carrier, throughput and round trip over time, and every
+    /// figure. It is one file that any browser shows and prints, and that loads nothing from elsewhere.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 impl Run {
@@ -52,6 +60,11 @@ impl Run {
                 return ExitCode::from(2);
             }
         };
+        // A long run must not end with a page that cannot be written.
+        if let Some(why) = self.html.as_deref().and_then(|path| writable(path).err()) {
+            say(&format!("error: --html: {why}"));
+            return ExitCode::from(2);
+        }
         let user = match User::become_root().and_then(|user| Wan::is_possible().map(|()| user)) {
             Ok(user) => user,
             Err(problem) => {
@@ -85,7 +98,9 @@ impl Run {
         };
         // A reader who has seen enough, such as `head`, is no failure.
         let _ = std::io::stdout().lock().write_all(text.as_bytes());
-        Ok(())
+        // Last: the figures must not be lost with a page that could not be written.
+        let Some(path) = &self.html else { return Ok(()) };
+        std::fs::write(path, page::page(reports)).map_err(|err| format!("writing the page {}: {err}", path.display()))
     }
 
     /// The scenarios asked for, with what the command line changes of them.
@@ -136,4 +151,18 @@ impl Run {
         }
         Ok(scenario)
     }
+}
+
+/// Whether a file can be written at `path`. One that was not there is not there afterwards either: a run that is interrupted
+/// leaves no empty page.
+fn writable(path: &Path) -> Result<(), String> {
+    let existed = path.exists();
+    let opened = std::fs::File::options().write(true).create(true).truncate(false).open(path);
+    opened.map_err(|err| {
+        format!(
+            "{} cannot be written: {err}; name a file in a folder that exists and that you may write to",
+            path.display()
+        )
+    })?;
+    if existed { Ok(()) } else { std::fs::remove_file(path).map_err(|err| format!("{}: {err}", path.display())) }
 }

@@ -53,8 +53,8 @@ pub(super) struct Run {
     pub(super) computed: Option<Law>,
     /// What must come out.
     pub(super) expect: Expect,
-    /// Whether it belongs to the quick form of the scenario.
-    pub(super) quick: bool,
+    /// How long it takes in the quick form of the scenario; `None` leaves it out of that.
+    pub(super) quick: Option<Duration>,
     /// Why it cannot be emulated, and what comes nearest, when it cannot.
     pub(super) skip: Option<String>,
     /// Why the figure differs from what was published, where it does.
@@ -72,6 +72,8 @@ pub(super) struct Setup {
     pub(super) host: HostSpec,
     /// The two relay hosts.
     pub(super) relay: HostSpec,
+    /// Socket options of the relays, as `longhaul relay --set` takes them.
+    pub(super) set: Vec<String>,
 }
 
 /// What is sent.

@@ -2,7 +2,7 @@
 
 use super::host::HostSpec;
 use super::problem::Problem;
-use longhaul_core::link::Link;
+use longhaul_core::link::{Link, Packet, Place, row};
 use longhaul_core::units::{Bytes, Rate};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -20,19 +20,23 @@ pub struct LinkSpec {
     pub queue: Option<Bytes>,
     /// Chooses which segments are lost.
     pub seed: u64,
-    /// Further stages of each direction, from near to far and back: keys of [`longhaul_core::link::ROWS`] and their values.
-    /// They replace what the fields above say.
-    pub stages: [Vec<(&'static str, String)>; 2],
-    /// When each direction changes: lines such as `at 10s down for 20s`.
-    pub schedule: [Vec<String>; 2],
+    /// Stages of the direction from near to far, as pairs of a key of [`longhaul_core::link::ROWS`] and its value. A key
+    /// that is set above too (`delay`, `rate`, `loss`) has this value instead, in this direction.
+    pub out: Vec<(String, String)>,
+    /// The same for the direction from far to near.
+    pub back: Vec<(String, String)>,
+    /// What changes from near to far while the link runs: lines such as `at 10s down for 20s`, from the link's start.
+    pub out_schedule: Vec<String>,
+    /// The same for the direction from far to near.
+    pub back_schedule: Vec<String>,
 }
 
-/// A direction of the link.
+/// One way over the WAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// From near to far.
+    /// From the near relay to the far one.
     Out,
-    /// From far to near.
+    /// From the far relay to the near one.
     Back,
 }
 
@@ -56,6 +60,8 @@ pub struct Profile {
     pub sysctls: Vec<(&'static str, String)>,
     /// Attributes of the host's routes, as ip-route(8) takes them: `window 262144 congctl reno`.
     pub route: String,
+    /// The most that the host's TCP may write into a header's window field, before scaling; needs nft(8).
+    pub window_field: Option<u16>,
     /// MTU of the host's interfaces in bytes.
     pub mtu: u32,
     /// Whether it hands super-packets to its interface to be cut there.
@@ -113,17 +119,18 @@ impl Host {
 }
 
 impl LinkSpec {
-    /// A link without loss and with the default queue.
+    /// A link without loss, with the default queue and nothing else.
     pub fn new(rtt: Duration, rate: Option<Rate>) -> LinkSpec {
-        LinkSpec {
-            rtt,
-            rate,
-            loss: 0.0,
-            queue: None,
-            seed: 1,
-            stages: Default::default(),
-            schedule: Default::default(),
-        }
+        let (out, back, out_schedule, back_schedule) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        LinkSpec { rtt, rate, loss: 0.0, queue: None, seed: 1, out, back, out_schedule, back_schedule }
+    }
+
+    /// The same with one more stage in both directions.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: &str) -> LinkSpec {
+        self.out.push((key.to_string(), value.to_string()));
+        self.back.push((key.to_string(), value.to_string()));
+        self
     }
 
     /// What one round trip at the link's rate holds; 0 without a rate.
@@ -160,32 +167,55 @@ impl LinkSpec {
     }
 
     /// Gives a stage of some directions its value.
-    pub fn set(&mut self, directions: &[Direction], key: &'static str, value: String) {
+    pub fn set(&mut self, directions: &[Direction], key: &str, value: String) {
         for direction in directions {
-            let stages = &mut self.stages[*direction as usize];
-            stages.retain(|(other, _)| *other != key);
-            stages.push((key, value.clone()));
+            let stages = match direction {
+                Direction::Out => &mut self.out,
+                Direction::Back => &mut self.back,
+            };
+            stages.retain(|(other, _)| other != key);
+            stages.push((key.to_string(), value.clone()));
         }
     }
 
     /// Says when some directions change.
     pub fn set_schedule(&mut self, directions: &[Direction], lines: Vec<String>) {
         for direction in directions {
-            self.schedule[*direction as usize] = lines.clone();
+            match direction {
+                Direction::Out => self.out_schedule = lines.clone(),
+                Direction::Back => self.back_schedule = lines.clone(),
+            }
         }
     }
 
     /// The settings of one direction, as [`longhaul_core::link::Link::new`] reads them.
-    pub fn settings(&self, direction: Direction) -> Vec<(&'static str, String)> {
-        let mut settings =
+    pub fn settings(&self, direction: Direction) -> Vec<(String, String)> {
+        let mut common =
             vec![("delay", format!("{}ns", self.rtt.as_nanos() / 2)), ("loss", format!("{}%", self.loss * 100.0))];
         if let Some(rate) = self.rate {
-            settings.push(("rate", format!("{}bit/s queue {}B", rate.0, self.queue().0)));
+            common.push(("rate", format!("{}bit/s queue {}B", rate.0, self.queue().0)));
         }
-        let stages = &self.stages[direction as usize];
-        settings.retain(|(key, _)| !stages.iter().any(|(other, _)| other == key));
-        settings.extend(stages.iter().cloned());
-        settings
+        let own = match direction {
+            Direction::Out => &self.out,
+            Direction::Back => &self.back,
+        };
+        common.retain(|(key, _)| own.iter().all(|(other, _)| other != key));
+        common.into_iter().map(|(key, value)| (key.to_string(), value)).chain(own.iter().cloned()).collect()
+    }
+
+    /// The schedule of one direction, as [`longhaul_core::link::Link::scheduled`] reads it.
+    pub fn schedule(&self, direction: Direction) -> &[String] {
+        match direction {
+            Direction::Out => &self.out_schedule,
+            Direction::Back => &self.back_schedule,
+        }
+    }
+
+    /// Whether rate or delay are not the same all the time and both ways as [`LinkSpec::rtt`] and [`LinkSpec::rate`] say.
+    pub fn varies(&self) -> bool {
+        let own = self.out.iter().chain(&self.back).map(|(key, _)| key.as_str());
+        let scheduled = self.out_schedule.iter().chain(&self.back_schedule).flat_map(|line| line.split_whitespace());
+        own.chain(scheduled).any(|word| ["rate", "delay", "reorder"].contains(&word))
     }
 
     /// One direction of the link.
@@ -193,11 +223,37 @@ impl LinkSpec {
     /// # Errors
     /// A stage's value or a line of the schedule is wrong.
     pub(super) fn fitted(&self, direction: Direction) -> Result<Link, Problem> {
-        let settings = self.settings(direction);
-        let borrowed: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        let (settings, schedule) = (self.settings(direction), self.schedule(direction));
+        let pairs: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let lines: Vec<&str> = schedule.iter().map(String::as_str).collect();
         // The directions must not lose the same packets.
-        let seed = self.seed ^ [0, 0x5eed][direction as usize];
-        Link::new(&borrowed, seed).map_err(|(index, err)| Problem::Link { stage: settings[index].0.to_string(), err })
+        let seed = match direction {
+            Direction::Out => self.seed,
+            Direction::Back => self.seed ^ 0x5eed,
+        };
+        Link::scheduled(&pairs, &lines, seed).map_err(|(place, err)| match place {
+            Place::Setting(index) => {
+                let (key, value) = pairs[index];
+                Problem::Link { what: format!("{key} = {value:?}"), err, sample: row(key).map(|row| row.sample) }
+            }
+            Place::Line(index) => {
+                let what = format!("line {} of the schedule, {:?}", index + 1, lines[index]);
+                Problem::Link { what, err, sample: Some("at 30s loss 1% for 5s") }
+            }
+        })
+    }
+
+    /// What a segment of `payload` bytes and `headers` bytes of headers occupies of the line, from near to far: an encapsulation
+    /// adds to it.
+    pub(super) fn wire_bytes(&self, payload: u32, headers: u32) -> u64 {
+        let packet = Packet { payload, headers, ..Packet::single(0, Duration::ZERO, 0) };
+        let encap = self.out.iter().find(|(key, _)| key == "encap");
+        let passed = encap.and_then(|(key, value)| {
+            let mut link = Link::new(&[(key, value)], 0).ok()?;
+            link.send(packet);
+            link.receive(Duration::MAX)
+        });
+        passed.unwrap_or(packet).wire_bytes()
     }
 
     /// Whether both directions can be made.
@@ -217,7 +273,7 @@ impl Direction {
 impl Profile {
     /// A Linux host of today with everything at its default.
     pub fn plain() -> Profile {
-        Profile { sysctls: Vec::new(), route: String::new(), mtu: 1500, offload: true }
+        Profile { sysctls: Vec::new(), route: String::new(), window_field: None, mtu: 1500, offload: true }
     }
 
     /// A Linux host of today whose buffers may grow to `most`.
@@ -243,5 +299,23 @@ impl Profile {
     pub fn relay_buffer(link: &LinkSpec) -> Bytes {
         let path = link.bandwidth_delay().0.saturating_mul(4).next_power_of_two();
         Bytes(path.clamp(32 << 20, 1 << 30))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_direction_has_its_own_settings_instead_of_the_common_ones() {
+        let mut link = LinkSpec::new(Duration::from_millis(10), Some(Rate(1_000_000))).with("mtu", "1400");
+        link.out.push(("delay".to_string(), "7ms jitter 1ms".to_string()));
+        let settings = |direction| -> Vec<String> {
+            link.settings(direction).into_iter().map(|(key, value)| format!("{key} {value}")).collect()
+        };
+        let rate = "rate 1000000bit/s queue 262144B";
+        assert_eq!(settings(Direction::Out), ["loss 0%", rate, "mtu 1400", "delay 7ms jitter 1ms"]);
+        assert_eq!(settings(Direction::Back), ["delay 5000000ns", "loss 0%", rate, "mtu 1400"]);
+        assert!(link.varies());
     }
 }

@@ -69,6 +69,11 @@ impl Wan {
         Ok(wan)
     }
 
+    /// Whether there is an emulated WAN; otherwise one relay host joins two cables.
+    pub(super) fn has_link(&self) -> bool {
+        self.live.is_some()
+    }
+
     /// The relay hosts from near to far, each with the address that its relay leads to.
     pub fn relays(&self) -> Vec<(Host, IpAddr)> {
         match self.live {
@@ -108,6 +113,11 @@ impl Wan {
         self.live.as_ref().map(Live::traffic).unwrap_or_default()
     }
 
+    /// How long the link has been running: what the times of its schedule count from.
+    pub fn running(&self) -> Duration {
+        self.live.as_ref().map(Live::running).unwrap_or_default()
+    }
+
     /// The link as it was asked for.
     pub fn link(&self) -> &LinkSpec {
         &self.link
@@ -116,6 +126,13 @@ impl Wan {
     /// Where this process finds the file `path` of the lab's programs, who have a /run of their own.
     pub fn path(&self, path: &str) -> PathBuf {
         self.keeper.path(path)
+    }
+
+    /// Writes the file `name` for the lab's programs; its path as they see it.
+    pub(super) fn write(&self, name: &str, text: &str) -> Result<String, Problem> {
+        let path = format!("{WORKSHOP}/{name}");
+        std::fs::write(self.path(&path), text).map_err(Problem::io(format!("writing the lab's {name}")))?;
+        Ok(path)
     }
 
     /// Gives the routes of `host` more attributes than its profile has, as ip-route(8) takes them; new connections obey
@@ -137,15 +154,22 @@ impl Wan {
         let is_relay = |host: &&Host| matches!(host, Host::Near | Host::Far);
         for host in hosts.iter().filter(|host| !is_relay(host)).chain(hosts.iter().filter(is_relay)) {
             let nets = [Host::Near, Host::Far].map(|relay| self.hosts[relay.index()].path());
-            let commands = cables::furnish(*host, &self.profiles[host.index()], &nets, self.place());
+            let profile = &self.profiles[host.index()];
+            let commands = cables::furnish(*host, profile, &nets, self.place());
             ip(&self.keeper, &self.hosts[host.index()], &commands)?;
+            if let Some(most) = profile.window_field {
+                let rules = cables::window_rules(most);
+                output(&self.keeper, &self.hosts[host.index()], "nft", &[&rules])?;
+            }
         }
         Ok(())
     }
 
     fn place(&self) -> Place {
         let one_hop = Arc::ptr_eq(&self.hosts[Host::Near.index()], &self.hosts[Host::Far.index()]);
-        Place { one_hop, ipv6: has_ipv6() }
+        // RFC 8200 5: IPv6 needs 1280 bytes, and the kernel takes it from a device that has fewer.
+        let room = self.profiles.iter().all(|profile| profile.mtu >= 1280);
+        Place { one_hop, ipv6: has_ipv6() && room }
     }
 
     /// Packets that the two TUN devices dropped because the link did not read them in time.
@@ -202,11 +226,13 @@ fn output(keeper: &Keeper, net: &Arc<NetNs>, program: &str, arguments: &[&str]) 
 }
 
 /// How many bytes of packets a direction may hold: its queue and what is under way, with room for buffers that are not
-/// full; without a rate, what TCP's largest windows hold.
+/// full; what TCP's largest windows hold without a rate, or when rate or delay are not one number.
 fn memory(link: &LinkSpec) -> usize {
     match link.rate {
-        Some(_) => (link.queue().0 + link.bandwidth_delay().0).saturating_mul(4).max(64 << 20) as usize,
-        None => 2 << 30,
+        Some(_) if !link.varies() => {
+            (link.queue().0 + link.bandwidth_delay().0).saturating_mul(4).max(64 << 20) as usize
+        }
+        _ => 2 << 30,
     }
 }
 

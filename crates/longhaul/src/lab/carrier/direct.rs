@@ -4,12 +4,12 @@ use super::{Carrier, Started};
 
 /// The hosts as the scenario describes them.
 pub(super) const DIRECT: Carrier =
-    Carrier { name: "direct", what: "no relay", hosts: |_, _| {}, start: |_| Ok(Started::nothing()) };
+    Carrier { name: "direct", what: "no relay", hosts: |_, _| {}, start: |_, _, _| Ok(Started::nothing()) };
 
 /// The hosts alone, tuned as the advice for long paths would.
 pub(super) const TUNED: Carrier = Carrier {
     name: "tuned",
     what: "no relay, the hosts tuned",
     hosts: |host, link| *host = host.tuned(link),
-    start: |_| Ok(Started::nothing()),
+    start: |_, _, _| Ok(Started::nothing()),
 };

@@ -4,20 +4,38 @@
 //! leading to the far one; where one relay host joins two cables, the one leads to B.
 
 mod direct;
+mod haproxy;
 mod longhaul;
+mod nginx;
 mod socat;
+mod socket_proxyd;
+mod ssh;
 
 use super::host::HostSpec;
-use super::keeper::Program;
+use super::keeper::{Program, READY_WITHIN};
 use super::problem::Problem;
 use super::spec::{Host, LinkSpec};
+use super::user::User;
 use super::wan::Wan;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+pub(super) use ssh::SSH_PORT;
 
 /// Every carrier there is.
-pub(super) const ROWS: &[Carrier] = &[direct::DIRECT, direct::TUNED, socat::SOCAT, socat::NODELAY, longhaul::LONGHAUL];
+pub(super) const ROWS: &[Carrier] = &[
+    direct::DIRECT,
+    direct::TUNED,
+    socat::SOCAT,
+    socat::NODELAY,
+    ssh::SSH,
+    haproxy::HAPROXY,
+    nginx::NGINX,
+    socket_proxyd::SOCKET_PROXYD,
+    longhaul::LONGHAUL,
+];
 
 /// One way across.
 pub(super) struct Carrier {
@@ -27,8 +45,9 @@ pub(super) struct Carrier {
     pub(super) what: &'static str,
     /// What it changes of the hosts before the lab is built.
     pub(super) hosts: fn(&mut HostSpec, &LinkSpec),
-    /// Starts it; nothing to start for a routed path.
-    pub(super) start: fn(&Wan) -> Result<Started, Problem>,
+    /// Starts it for whoever runs the lab, with socket options as `longhaul relay --set` takes them where it knows such;
+    /// nothing to start for a routed path.
+    pub(super) start: fn(&Wan, &User, &[String]) -> Result<Started, Problem>,
 }
 
 /// What a carrier started.
@@ -53,8 +72,8 @@ pub(super) struct Running {
 
 impl Carrier {
     /// Carries connections to [`PORT`] of host B.
-    pub(super) fn run(&self, wan: &Wan) -> Result<Running, Problem> {
-        let Started { entry, programs, shown } = (self.start)(wan)?;
+    pub(super) fn run(&self, wan: &Wan, user: &User, set: &[String]) -> Result<Running, Problem> {
+        let Started { entry, programs, shown } = (self.start)(wan, user, set)?;
         Ok(Running { entry: SocketAddr::new(entry.lan(), PORT), programs, shown })
     }
 }
@@ -65,23 +84,59 @@ impl Started {
         Started { entry: Host::B, programs: Vec::new(), shown: Vec::new() }
     }
 
-    /// On each relay the program that `command` gives for the address it leads to, at [`PORT`], from [`PORT`]; ready when
-    /// each has said `ready` on stderr.
+    /// On each relay the program that `command` gives for the relay and the address it leads to, at [`PORT`], from
+    /// [`PORT`], with the file that configures it or nothing; ready when each has said `ready` on stderr.
     pub(super) fn on_relays(
         wan: &Wan,
         ready: &'static str,
-        command: impl Fn(IpAddr) -> Result<Command, Problem>,
+        command: impl Fn(Host, IpAddr) -> Result<(Command, String), Problem>,
+    ) -> Result<Started, Problem> {
+        Started::each(wan, command, |_, program| program.wait_for(ready))
+    }
+
+    /// As [`Started::on_relays`], for programs that do not say when they are ready.
+    pub(super) fn when_they_listen(
+        wan: &Wan,
+        command: impl Fn(Host, IpAddr) -> Result<(Command, String), Problem>,
+    ) -> Result<Started, Problem> {
+        Started::each(wan, command, |relay, mut program| {
+            // Whatever it says: nobody waits for a line of it.
+            drop(program.overhear(""));
+            let listening = format!("sport = {PORT}");
+            let start = Instant::now();
+            while wan.output(relay, "ss", &["-tlnH", &listening])?.is_empty() {
+                if program.ended().is_some() {
+                    return Err(program.failure());
+                }
+                if start.elapsed() > READY_WITHIN {
+                    return Err(program.not_ready());
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Ok(program)
+        })
+    }
+
+    fn each(
+        wan: &Wan,
+        command: impl Fn(Host, IpAddr) -> Result<(Command, String), Problem>,
+        ready: impl Fn(Host, Program) -> Result<Program, Problem>,
     ) -> Result<Started, Problem> {
         let mut started = Started { entry: Host::Near, ..Started::nothing() };
         for (relay, next) in wan.relays() {
-            let mut command = command(next)?;
+            let (mut command, config) = command(relay, next)?;
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
             let program = wan.spawn(relay, command)?;
-            started.shown.push(format!("{}: {}", relay.name(), program.name()));
-            started.programs.push(program.wait_for(ready)?);
+            started.shown.push(format!("{}: {}\n{config}", relay.name(), program.name()).trim_end().to_string());
+            started.programs.push(ready(relay, program)?);
         }
         Ok(started)
     }
+}
+
+/// Gives the relays the congestion control that their kernel has by default, CUBIC: what programs get that choose none.
+fn with_cubic(wan: &Wan) -> Result<(), Problem> {
+    [Host::Near, Host::Far].into_iter().try_for_each(|relay| wan.set_routes(relay, "congctl cubic"))
 }
 
 impl fmt::Debug for Carrier {

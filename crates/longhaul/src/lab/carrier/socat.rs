@@ -1,33 +1,29 @@
 //! The hand-made recipe: the same line of socat on both relays.
 
-use super::{Carrier, PORT, Started};
+use super::{Carrier, PORT, Started, with_cubic};
 use crate::lab::problem::Problem;
-use crate::lab::spec::Host;
 use crate::lab::wan::Wan;
 use std::process::Command;
 
 /// As it is published.
 pub(super) const SOCAT: Carrier =
-    Carrier { name: "socat", what: "the recipe on two relays", hosts: |_, _| {}, start: |wan| start(wan, "") };
+    Carrier { name: "socat", what: "the recipe on two relays", hosts: |_, _| {}, start: |wan, _, _| start(wan, "") };
 
 /// With Nagle's algorithm off on both sides.
 pub(super) const NODELAY: Carrier = Carrier {
     name: "socat-nodelay",
     what: "the recipe with nodelay",
     hosts: |_, _| {},
-    start: |wan| start(wan, ",nodelay"),
+    start: |wan, _, _| start(wan, ",nodelay"),
 };
 
-/// With the kernel's own congestion control, which is CUBIC on the systems the recipe was written for.
 fn start(wan: &Wan, options: &str) -> Result<Started, Problem> {
-    for relay in [Host::Near, Host::Far] {
-        wan.set_routes(relay, "congctl cubic")?;
-    }
-    Started::on_relays(wan, "listening", |next| {
+    with_cubic(wan)?;
+    Started::on_relays(wan, "listening", |_, next| {
         let mut command = Command::new("socat");
         // -d -d: it says when it listens.
         command.args(["-d", "-d"]);
         command.arg(format!("TCP4-LISTEN:{PORT},fork,reuseaddr{options}")).arg(format!("TCP4:{next}:{PORT}{options}"));
-        Ok(command)
+        Ok((command, String::new()))
     })
 }

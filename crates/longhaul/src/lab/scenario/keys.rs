@@ -24,7 +24,8 @@ pub(super) struct Head {
 impl Default for Head {
     fn default() -> Head {
         let link = LinkSpec::new(Duration::from_millis(63), Some(Rate(1_000_000_000)));
-        let setup = Setup { one_hop: false, link, host: HostSpec::default(), relay: HostSpec::default() };
+        let setup =
+            Setup { one_hop: false, link, host: HostSpec::default(), relay: HostSpec::default(), set: Vec::new() };
         Head { about: String::new(), source: String::new(), rounds: 1, setup }
     }
 }
@@ -47,7 +48,7 @@ pub(super) fn blank(head: &Head) -> Run {
         published: Published::default(),
         computed: None,
         expect: Expect::default(),
-        quick: false,
+        quick: None,
         skip: None,
         note: None,
     }
@@ -89,10 +90,11 @@ pub(super) const RUN: &[Key<Run>] = &[
     key("link", |run, given| link_of(&mut run.setup.link, given)),
     key("host", |run, given| inner(HOST, given, &mut run.setup.host)),
     key("relay", |run, given| inner(HOST, given, &mut run.setup.relay)),
+    key("set", |run, given| several(given, sentence).map(|set| run.setup.set = set)),
     key("published", |run, given| inner(PUBLISHED, given, &mut run.published)),
     key("computed", |run, given| one(given, law::find).map(|law| run.computed = Some(law))),
     key("expect", |run, given| inner(EXPECT, given, &mut run.expect)),
-    key("quick", |run, given| one(given, yes).map(|quick| run.quick = quick)),
+    key("quick", |run, given| one(given, quick).map(|quick| run.quick = quick)),
     key("skip", |run, given| one(given, sentence).map(|why| run.skip = Some(why))),
     key("note", |run, given| one(given, sentence).map(|why| run.note = Some(why))),
 ];
@@ -212,12 +214,11 @@ fn stage(spec: &mut LinkSpec, directions: &[Direction], name: &str, given: &Writ
         };
         return Err(fault(given, text));
     };
-    one(given, |text| {
-        (row.build)(text, 1)
-            .map(|_| text.to_string())
-            .map_err(|err| format!("{err}; write {}, such as {:?}", row.help, row.sample))
-    })
-    .map(|value| spec.set(directions, row.key, value))
+    let read = |text: &str| {
+        let built = (row.build)(text, 1);
+        built.map(|_| text.to_string()).map_err(|err| format!("{err}; write for example {:?}", row.sample))
+    };
+    one(given, read).map(|value| spec.set(directions, row.key, value))
 }
 
 fn below(name: &str, fault: Fault) -> Fault {
@@ -261,6 +262,15 @@ fn yes(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| "write true or false".into())
 }
 
+/// `true` for the usual time, or a time.
+fn quick(text: &str) -> Result<Option<Duration>, String> {
+    match text {
+        "true" => Ok(Some(QUICK)),
+        "false" => Ok(None),
+        _ => time(text).map(Some).map_err(|err| format!("{err}, or true")),
+    }
+}
+
 fn number(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|number: &f64| *number >= 0.0).ok_or_else(|| "write a number such as 4.16".into())
 }
@@ -301,6 +311,9 @@ fn topology(text: &str) -> Result<bool, String> {
         }
     }
 }
+
+/// About as long as it takes to see the speed of a path of some 60 ms.
+const QUICK: Duration = Duration::from_millis(2500);
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,16 @@
 //! What is sent between the hosts: a table, one file and one row a kind of traffic.
 
+mod connections;
+mod copies;
+mod exchange;
+mod idle;
+mod iperf3;
+mod mix;
 mod raw;
-mod ssh;
+mod request;
+mod rsync;
+mod scp;
+mod sftp;
 
 use super::carrier::{PORT, Running};
 use super::problem::Problem;
@@ -13,11 +22,21 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+pub(super) use copies::make_file;
 pub use raw::{Outcome, transfer};
-pub(super) use ssh::Ssh;
 
 /// Every kind there is.
-pub(super) const ROWS: &[Kind] = &[raw::RAW, ssh::SCP];
+pub(super) const ROWS: &[Kind] = &[
+    raw::RAW,
+    scp::SCP,
+    sftp::SFTP,
+    rsync::RSYNC,
+    iperf3::IPERF3,
+    request::REQUEST,
+    mix::MIX,
+    connections::CONNECTIONS,
+    idle::IDLE,
+];
 
 /// One kind of traffic.
 pub(super) struct Kind {
@@ -27,8 +46,21 @@ pub(super) struct Kind {
     pub(super) what: &'static str,
     /// The laws that limit it besides the line, by name: from them follows how much to send.
     pub(super) laws: &'static [&'static str],
+    /// What of it counts.
+    pub(super) counts: Counts,
     /// Prepares both hosts: servers and files. What it gives is kept while the traffic runs.
     pub(super) run: fn(&Drive<'_>) -> Result<Measured, Problem>,
+}
+
+/// What the report gives reasons for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counts {
+    /// The speed.
+    Speed,
+    /// The figures.
+    Figures,
+    /// Both.
+    Both,
 }
 
 /// Everything that a kind of traffic needs.
@@ -81,7 +113,7 @@ impl Drive<'_> {
 /// When a transfer is under way: its start is slow start's, and not what is asked for.
 pub(super) fn warm_up(setup: &Setup, time: Duration) -> Duration {
     // Twelve doublings fill any path of the library; half of a short run is all there is.
-    (setup.link.rtt * 12).max(Duration::from_millis(300)).min(time / 2)
+    (setup.link.rtt * 12).max(time / 4).min(time / 2)
 }
 
 /// Bytes a second between two moments.

@@ -3,19 +3,20 @@
 //! The stream is one block of pseudo-random bytes over and over. Its length is a prime, so bytes that are missing,
 //! doubled or out of place do not match whatever the size of the pieces they came in.
 
-use super::{Drive, Kind, Measured, warm_up};
+use super::{Counts, Drive, Kind, Measured, warm_up};
 use crate::lab::problem::Problem;
 use crate::lab::spec::Host;
 use crate::lab::wan::Wan;
+use longhaul_core::units::Bytes;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Connections that send as fast as they can for a while.
-pub(super) const RAW: Kind = Kind { name: "raw", what: "raw TCP", laws: &["window"], run };
+pub(super) const RAW: Kind = Kind { name: "raw", what: "raw TCP", laws: &["window"], counts: Counts::Speed, run };
 
 /// A transfer that arrived whole.
 #[derive(Clone, Copy, Debug)]
@@ -33,30 +34,77 @@ enum Until {
     Time(Duration),
 }
 
-/// Sends for the scenario's time, up or down, and gives the speed after the start.
-///
-/// What is still under way when the time is over may take as long again; then it is cut off. A path that carries nothing is
-/// a result, not a failure: its speed is 0.
+/// Sends for the scenario's time, or as much as it says, up or down.
 fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
-    let (server, time) = (drive.server(), drive.traffic.time);
-    let listener = joined(drive.wan.on(Host::B, move || listen(server)))?;
-    let arrived = Arc::new(AtomicU64::new(0));
-    let pairs: Vec<Pair> =
-        (0..drive.traffic.connections).map(|_| Pair::open(drive, &listener)).collect::<Result<_, _>>()?;
+    let bulk = Bulk::open(drive, &listener(drive)?)?;
     (drive.began)();
-    let start = Instant::now();
-    let flows: Vec<Flow> =
-        pairs.into_iter().map(|pair| pair.start(time, Arc::clone(&arrived))).collect::<Result<_, _>>()?;
-    std::thread::sleep(warm_up(drive.setup, time));
-    let (from, before) = (Instant::now(), arrived.load(Ordering::Relaxed));
-    std::thread::sleep((start + time).saturating_duration_since(from));
-    let (to, after) = (Instant::now(), arrived.load(Ordering::Relaxed));
-    let patience = if after == 0 { Duration::ZERO } else { time.max(DRAIN) };
-    let mut bytes = 0;
-    for flow in flows {
-        bytes += flow.end(to + patience)?;
+    bulk.run(drive)
+}
+
+/// What accepts connections on host B for both [`Bulk`] and whoever stands beside it.
+pub(super) fn listener(drive: &Drive<'_>) -> Result<TcpListener, Problem> {
+    let server = drive.server();
+    joined(drive.wan.on(Host::B, move || listen(server)))
+}
+
+/// The scenario's connections, made and idle.
+pub(super) struct Bulk {
+    pairs: Vec<Pair>,
+}
+
+impl Bulk {
+    /// Makes them.
+    pub(super) fn open(drive: &Drive<'_>, listener: &TcpListener) -> Result<Bulk, Problem> {
+        let pairs = (0..drive.traffic.connections).map(|_| Pair::open(drive, listener)).collect::<Result<_, _>>()?;
+        Ok(Bulk { pairs })
     }
-    Ok(Measured { bytes, checked: true, speed: super::speed(after - before, from, to), ..Measured::default() })
+
+    /// Sends on all of them.
+    pub(super) fn run(self, drive: &Drive<'_>) -> Result<Measured, Problem> {
+        match drive.traffic.size {
+            Some(size) => self.send_bytes(size),
+            None => self.send_for(drive),
+        }
+    }
+
+    /// Sends for the scenario's time and gives the speed after the start.
+    ///
+    /// What is still under way when the time is over may take as long again; then it is cut off. A path that carries
+    /// nothing is a result, not a failure: its speed is 0.
+    pub(super) fn send_for(self, drive: &Drive<'_>) -> Result<Measured, Problem> {
+        let time = drive.traffic.time;
+        let arrived = Arc::new(AtomicU64::new(0));
+        let start = Instant::now();
+        let flows = self.start(Until::Time(time), &arrived)?;
+        std::thread::sleep(warm_up(drive.setup, time));
+        let (from, before) = (Instant::now(), arrived.load(Ordering::Relaxed));
+        std::thread::sleep((start + time).saturating_duration_since(from));
+        let (to, after) = (Instant::now(), arrived.load(Ordering::Relaxed));
+        let patience = if after == 0 { Duration::ZERO } else { time.max(DRAIN) };
+        let mut bytes = 0;
+        for flow in flows {
+            bytes += flow.end(to + patience)?.0;
+        }
+        Ok(Measured { bytes, checked: true, speed: super::speed(after - before, from, to), ..Measured::default() })
+    }
+
+    /// Sends exactly `size` on each, and gives the speed from the first byte to the last.
+    fn send_bytes(self, size: Bytes) -> Result<Measured, Problem> {
+        let start = Instant::now();
+        let (mut bytes, mut last) = (0, start);
+        for flow in self.start(Until::Bytes(size.0), &Arc::default())? {
+            let (got, end) = flow.end(start + LONGEST)?;
+            if got != size.0 {
+                return Err(Problem::Bytes(format!("{got} of {} bytes arrived in {LONGEST:?}", size.0)));
+            }
+            (bytes, last) = (bytes + got, last.max(end));
+        }
+        Ok(Measured { bytes, checked: true, speed: super::speed(bytes, start, last), ..Measured::default() })
+    }
+
+    fn start(self, until: Until, arrived: &Arc<AtomicU64>) -> Result<Vec<Flow>, Problem> {
+        self.pairs.into_iter().map(|pair| pair.start(until, Arc::clone(arrived))).collect()
+    }
 }
 
 /// A connection, both of its ends.
@@ -67,8 +115,9 @@ struct Pair {
 
 /// A connection in use.
 struct Flow {
-    /// To cut it off with.
+    /// To cut it off with, and whether it was.
     socket: TcpStream,
+    is_cut: Arc<AtomicBool>,
     sender: JoinHandle<Result<u64, Problem>>,
     receiver: JoinHandle<Result<(u64, Instant), Problem>>,
 }
@@ -76,8 +125,7 @@ struct Flow {
 impl Pair {
     /// Connects. One after the other: the connection that is accepted is then the one that was made.
     fn open(drive: &Drive<'_>, listener: &TcpListener) -> Result<Pair, Problem> {
-        let entry = drive.running.entry;
-        let (client, accepted) = meet(listener, drive.wan.on(Host::A, move || connect(entry)))?;
+        let (client, accepted) = open(drive, listener)?;
         let (sender, receiver) = if drive.traffic.down { (accepted, client) } else { (client, accepted) };
         // What has not been sent when the time is over would have to be waited for.
         let kept = socket2::SockRef::from(&sender).set_tcp_notsent_lowat(UNSENT);
@@ -85,18 +133,20 @@ impl Pair {
         Ok(Pair { sender, receiver })
     }
 
-    fn start(self, time: Duration, arrived: Arc<AtomicU64>) -> Result<Flow, Problem> {
+    fn start(self, until: Until, arrived: Arc<AtomicU64>) -> Result<Flow, Problem> {
         let Pair { sender, receiver } = self;
         let socket = receiver.try_clone().map_err(Problem::io("keeping a socket"))?;
-        let sender = std::thread::spawn(move || send(sender, Until::Time(time)));
-        let receiver = std::thread::spawn(move || receive(receiver, &arrived));
-        Ok(Flow { socket, sender, receiver })
+        let sender = std::thread::spawn(move || send(sender, until));
+        let is_cut = Arc::new(AtomicBool::new(false));
+        let cut = Arc::clone(&is_cut);
+        let receiver = std::thread::spawn(move || receive(receiver, &arrived, &cut));
+        Ok(Flow { socket, is_cut, sender, receiver })
     }
 }
 
 impl Flow {
-    /// How many bytes arrived, all of them compared; what has not arrived by `latest` is cut off.
-    fn end(self, latest: Instant) -> Result<u64, Problem> {
+    /// How many bytes arrived, all of them compared, and when the last did; what has not arrived by `latest` is cut off.
+    fn end(self, latest: Instant) -> Result<(u64, Instant), Problem> {
         let is_over = || self.sender.is_finished() && self.receiver.is_finished();
         while !is_over() && Instant::now() < latest {
             std::thread::sleep(Duration::from_millis(1));
@@ -104,17 +154,24 @@ impl Flow {
         let is_cut = !is_over();
         if is_cut {
             // The receiver ends as if all were there; the sender is told so, or stays until its time is over.
+            self.is_cut.store(true, Ordering::Relaxed);
             let _ = self.socket.shutdown(Shutdown::Both);
         }
-        let (got, _) = joined(self.receiver)?;
+        let (got, end) = joined(self.receiver)?;
         if is_cut {
-            return Ok(got);
+            return Ok((got, end));
         }
         match joined(self.sender)? {
-            sent if sent == got => Ok(got),
+            sent if sent == got => Ok((got, end)),
             sent => Err(Problem::Bytes(format!("the stream ended after {got} of {sent} bytes"))),
         }
     }
+}
+
+/// Both ends of a new connection: A's and B's.
+pub(super) fn open(drive: &Drive<'_>, listener: &TcpListener) -> Result<(TcpStream, TcpStream), Problem> {
+    let entry = drive.running.entry;
+    meet(listener, drive.wan.on(Host::A, move || connect(entry)))
 }
 
 /// Sends `bytes` from `from` to `entry`, which leads to a sink on `to` that listens on `sink`; counts what has arrived
@@ -133,7 +190,7 @@ pub fn transfer(
     let start = Instant::now();
     let (client, accepted) = meet(&listener, wan.on(from, move || connect(entry)))?;
     let counter = Arc::clone(arrived);
-    let receiver = std::thread::spawn(move || receive(accepted, &counter));
+    let receiver = std::thread::spawn(move || receive(accepted, &counter, &AtomicBool::new(false)));
     let sent = send(client, Until::Bytes(bytes));
     match (sent, joined(receiver)) {
         (Ok(sent), Ok((got, end))) if sent == got => Ok(Outcome { bytes, took: end.duration_since(start) }),
@@ -229,16 +286,23 @@ fn send(mut socket: TcpStream, until: Until) -> Result<u64, Problem> {
     }
 }
 
-/// Compares what comes with the stream: how many bytes, and when the last one was there.
-fn receive(mut socket: TcpStream, arrived: &AtomicU64) -> Result<(u64, Instant), Problem> {
+/// Compares what comes with the stream until it ends, or is cut: how many bytes, and when the last one was there.
+fn receive(mut socket: TcpStream, arrived: &AtomicU64, is_cut: &AtomicBool) -> Result<(u64, Instant), Problem> {
     let block = block();
     let mut buffer = vec![0; 1 << 18];
     let mut got = 0u64;
     loop {
         let length = match socket.read(&mut buffer) {
-            Ok(0) => return Ok((got, Instant::now())),
+            Ok(0) => {
+                // Closing would not end the connection while a copy of the descriptor is open. A sender that is gone
+                // already says why itself.
+                let _ = socket.shutdown(Shutdown::Write);
+                return Ok((got, Instant::now()));
+            }
             Ok(length) => length,
             Err(err) if err.kind() == ErrorKind::Interrupted => continue,
+            // RFC 1122 4.2.2.13: what comes after the cut is answered with a reset, and ends the connection here too.
+            Err(_) if is_cut.load(Ordering::Relaxed) => return Ok((got, Instant::now())),
             Err(err) => return Err(Problem::io(format!("receiving after {got} bytes"))(err)),
         };
         if !matches(&block, got, &buffer[..length]) {
@@ -275,13 +339,15 @@ pub(super) fn block() -> Vec<u8> {
     std::iter::repeat_with(&mut next).take(BLOCK).collect()
 }
 
-fn joined<T>(thread: JoinHandle<Result<T, Problem>>) -> Result<T, Problem> {
+pub(super) fn joined<T>(thread: JoinHandle<Result<T, Problem>>) -> Result<T, Problem> {
     thread.join().unwrap_or_else(|_| Err(Problem::Bytes("a thread of the transfer ended early".into())))
 }
 
 /// The largest prime below 2^20.
 const BLOCK: usize = 1_048_573;
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a transfer of so many bytes may take.
+const LONGEST: Duration = Duration::from_secs(600);
 /// How long after a connection was made it may take to reach the far end.
 const GRACE: Duration = Duration::from_secs(15);
 /// How long what is under way may take at least when the time is over.

@@ -1,0 +1,60 @@
+//! Why a stage could not be made from what a person wrote, and where that stands.
+
+use super::ROWS;
+use crate::units::UnitError;
+use std::fmt;
+
+/// What is wrong with a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StageError {
+    /// There is no stage of that name.
+    UnknownStage,
+    /// A quantity in it cannot be read.
+    Unit(UnitError),
+    /// A share of packets must be written as `0.1%`, between 0 and 100 %.
+    NoPercentage,
+    /// A rate of nothing carries nothing.
+    NoRate,
+    /// Packets cannot arrive before they are sent.
+    Jitter,
+    /// No path has such an MTU.
+    Length,
+    /// It is not written as it must be; such as this.
+    Form(&'static str),
+}
+
+/// Where the mistake is, counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In a setting.
+    Setting(usize),
+    /// In a line of the schedule.
+    Line(usize),
+}
+
+impl fmt::Display for StageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StageError::UnknownStage => {
+                let keys: Vec<&str> = ROWS.iter().map(|row| row.key).collect();
+                write!(f, "there is no such stage; there are {}", keys.join(", "))
+            }
+            StageError::Unit(err) => err.fmt(f),
+            StageError::NoPercentage => f.write_str("a share of packets is written as 0.1%, from 0% to 100%"),
+            StageError::NoRate => f.write_str("a rate of 0 would carry nothing"),
+            StageError::Jitter => {
+                f.write_str("the jitter is longer than the delay; write for example 31.5ms jitter 2ms")
+            }
+            StageError::Length => f.write_str("packets may be 68 to 65535 bytes long; write for example 1400"),
+            StageError::Form(sample) => write!(f, "it is written otherwise; write for example {sample}"),
+        }
+    }
+}
+
+impl std::error::Error for StageError {}
+
+impl From<UnitError> for StageError {
+    fn from(err: UnitError) -> StageError {
+        StageError::Unit(err)
+    }
+}

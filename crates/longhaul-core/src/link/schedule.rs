@@ -1,0 +1,81 @@
+//! What changes while the link runs: lines such as `at 10s down for 20s` or `at 30s loss 1%`. Times count from the link's
+//! start; the value is any that the key may have as a setting.
+
+use super::{Place, ROWS, Row, StageError};
+use crate::units;
+use std::time::Duration;
+
+/// One line of a schedule.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    pub(super) row: &'static Row,
+    pub(super) value: String,
+    from: Duration,
+    /// When what was before comes back.
+    until: Duration,
+}
+
+/// All changes of a link.
+#[derive(Clone, Debug)]
+pub(super) struct Schedule {
+    changes: Vec<Change>,
+    /// When the next change begins or ends.
+    next: Duration,
+}
+
+impl Change {
+    /// Reads `at TIME KEY VALUE`, and `for TIME` behind it if it is to end.
+    fn read(line: &str) -> Result<Change, StageError> {
+        let rest = line.trim().strip_prefix("at ").ok_or(FORM)?.trim_start();
+        let (from, rest) = rest.split_once(' ').ok_or(FORM)?;
+        let from = units::duration(from)?;
+        let (what, time) = match format!(" {rest} ").rsplit_once(" for ") {
+            Some((what, time)) => (what.to_string(), Some(units::duration(time)?)),
+            None => (rest.to_string(), None),
+        };
+        let (key, value) = what.trim().split_once(' ').unwrap_or((what.trim(), ""));
+        let row = ROWS.iter().find(|row| row.key == key).ok_or(StageError::UnknownStage)?;
+        let value = value.trim().to_string();
+        (row.build)(&value, 0)?;
+        let until = time.map_or(Duration::MAX, |time| from.saturating_add(time));
+        Ok(Change { row, value, from, until })
+    }
+}
+
+impl Schedule {
+    /// # Errors
+    /// Which line is wrong, and why.
+    pub(super) fn read(lines: &[&str]) -> Result<Schedule, (Place, StageError)> {
+        let read = |(index, line): (usize, &&str)| Change::read(line).map_err(|err| (Place::Line(index), err));
+        let changes: Vec<Change> = lines.iter().enumerate().map(read).collect::<Result<_, _>>()?;
+        let next = changes.iter().map(|change| change.from).min().unwrap_or(Duration::MAX);
+        Ok(Schedule { changes, next })
+    }
+
+    /// The rows that it changes.
+    pub(super) fn rows(&self) -> impl Iterator<Item = &'static Row> {
+        self.changes.iter().map(|change| change.row)
+    }
+
+    /// Whether something has changed by `now` that was not asked for yet; then look up each value.
+    pub(super) fn is_due(&mut self, now: Duration) -> bool {
+        if now < self.next {
+            return false;
+        }
+        let times = self.changes.iter().flat_map(|change| [change.from, change.until]);
+        self.next = times.filter(|time| *time > now).min().unwrap_or(Duration::MAX);
+        true
+    }
+
+    /// The value that `row` has at `now`: of the lines in force the one that began last; nothing when none is.
+    pub(super) fn value(&self, row: &Row, now: Duration) -> Option<&str> {
+        let mut of_row = self.changes.iter().filter(|change| change.row.key == row.key);
+        let mut found: Option<&Change> = None;
+        for change in of_row.by_ref().filter(|change| (change.from..change.until).contains(&now)) {
+            found = found.filter(|before| before.from > change.from).or(Some(change));
+        }
+        found.map(|change| change.value.as_str())
+    }
+}
+
+const FORM: StageError = StageError::Form("at 10s down for 20s, or at 30s loss 1%");

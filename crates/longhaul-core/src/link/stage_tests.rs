@@ -1,0 +1,323 @@
+//! Each stage in virtual time: what it does to packets, and that a super-packet is worth its segments.
+
+use super::tests::{ETHERNET, drain, segments, singles, tcp};
+use super::*;
+use proptest::prelude::*;
+
+fn link(settings: &[(&str, &str)]) -> Link {
+    Link::new(settings, 7).unwrap()
+}
+
+fn counters(link: &Link, key: &str) -> Counters {
+    link.counters().find(|(found, _)| *found == key).map(|(_, counters)| counters).unwrap()
+}
+
+/// Sends `count` super-packets of `payload` bytes, one each `gap`; what arrived.
+fn load(link: &mut Link, count: u32, payload: u32, gap: Duration) -> Vec<Packet> {
+    for slot in 0..count {
+        link.send(tcp(slot, gap * slot, payload));
+    }
+    drain(link)
+}
+
+/// A segment of a connection whose MSS is `mss`, timestamps included.
+fn with_mss(mss: u32) -> Packet {
+    Packet::single(0, Duration::ZERO, mss + 40)
+}
+
+#[test]
+fn a_tunnel_adds_what_its_formats_say() {
+    for (tunnel, mss, wire) in [
+        ("esp-gcm", 1254, 1348),
+        ("esp-gcm", 1255, 1352),
+        ("esp-cbc", 1238, 1336),
+        ("esp-cbc", 1239, 1352),
+        ("gre", 1436, 1500),
+        ("vxlan", 1410, 1500),
+        ("fixed 50", 1410, 1500),
+        ("outer 28 header 8 iv 8 trailer 2 align 4 icv 16", 1246, 1348),
+    ] {
+        let mut link = link(&[("encap", tunnel)]);
+        link.send(with_mss(mss));
+        assert_eq!(drain(&mut link)[0].wire_bytes(), wire, "{tunnel}, MSS {mss}");
+    }
+}
+
+#[test]
+fn a_last_segment_that_is_padded_otherwise_is_cut_off_and_no_other() {
+    // 52 + 1448 + 2 needs 2 bytes of padding, and so does a last segment that is a multiple of 4 shorter.
+    for (last, pieces) in [(1448, 1), (1444, 1), (1443, 2), (1, 2)] {
+        let mut link = link(&[("encap", "esp-gcm")]);
+        assert_eq!(link.send(tcp(0, Duration::ZERO, 10 * ETHERNET + last)).pieces, pieces, "{last}");
+    }
+}
+
+#[test]
+fn one_byte_too_many_is_two_fragments() {
+    for (mss, fragments, bytes) in [(1254, 1, 1348), (1255, 2, 1352 + 20)] {
+        let mut link = link(&[("encap", "esp-gcm"), ("fragment", "1350"), ("rate", "8Mbit/s"), ("loss", "0")]);
+        let sent = link.send(with_mss(mss));
+        assert_eq!((sent.pieces, sent.segments), (1, 1), "it arrives whole");
+        let (fragment, rate) = (counters(&link, "fragment"), counters(&link, "rate"));
+        assert_eq!((fragment.events, rate.bytes_in, rate.segments_in), (fragments - 1, bytes, 1), "MSS {mss}");
+        // It has arrived when its last fragment has; at 8 Mbit/s a byte takes a microsecond.
+        assert_eq!(drain(&mut link)[0].at, Duration::from_micros(bytes));
+    }
+}
+
+#[test]
+fn a_packet_with_a_lost_fragment_is_lost() {
+    let settings = [("fragment", "800"), ("loss", "10%")];
+    let mut link = link(&settings);
+    let arrived = load(&mut link, 10_000, 10 * ETHERNET, Duration::ZERO).len() as f64 / 1e5;
+    assert!((arrived - 0.81).abs() < 0.005, "two fragments of nine in ten: {arrived}");
+    let lost: u64 = link.counters().map(|(_, counters)| counters.segments_lost()).sum();
+    assert_eq!(lost, 100_000 - (arrived * 1e5) as u64, "each lost segment is counted once");
+}
+
+#[test]
+fn a_box_that_wants_fragments_in_order_and_in_time_drops_the_rest() {
+    // One fragment in ten is 5 ms late. A packet is spared when neither of its two is (81 %), or both (1 %).
+    for (reassembly, share) in [("", 1.0), ("in-order", 0.91), ("within 1ms", 0.82), ("in-order within 1ms", 0.82)] {
+        let settings = [("fragment", "800"), ("reorder", "10% by 5ms"), ("reassembly", reassembly)];
+        let mut link = link(&settings);
+        let arrived = load(&mut link, 10_000, 10 * ETHERNET, Duration::ZERO).len() as f64 / 1e5;
+        // A late second fragment is in order still.
+        assert!((arrived - share).abs() < 0.005, "{reassembly:?}: {arrived} of {share}");
+        let counters = counters(&link, "reassembly");
+        assert_eq!(counters.events, counters.segments_lost());
+    }
+}
+
+#[test]
+fn copies_of_fragments_make_copies_of_packets_or_nothing() {
+    let mut link = link(&[("fragment", "800"), ("duplicate", "100%")]);
+    // The copies come one behind the other: the second set lacks its first fragment.
+    assert_eq!(load(&mut link, 10, ETHERNET, Duration::ZERO).len(), 10);
+}
+
+#[test]
+fn fragments_of_fragments_make_the_whole() {
+    let mut link = link(&[("mtu", "1000"), ("encap", "fixed 50"), ("fragment", "600"), ("reassembly", "in-order")]);
+    let packet = Packet { dont_fragment: false, ..tcp(3, Duration::ZERO, 20 * ETHERNET + 700) };
+    let sent = link.send(packet);
+    assert_eq!((sent.segments, sent.too_big), (21, None));
+    // 1500 bytes are 996 and 524; with 50 more each 600 and 486, and 574; the last is 752: 600 and 222.
+    assert_eq!(counters(&link, "fragment").bytes_out, 20 * (596 + 470 + 574) + (596 + 226));
+    assert_eq!(segments(&drain(&mut link)), segments(&singles(packet).collect::<Vec<_>>()));
+}
+
+#[test]
+fn what_is_too_big_is_dropped_and_the_sender_told_once() {
+    let mut link = link(&[("mtu", "1400")]);
+    let sent = link.send(tcp(1, Duration::ZERO, 20 * ETHERNET + 500));
+    // The last segment is short and passes.
+    assert_eq!(sent, Sent { pieces: 1, segments: 1, too_big: Some(1400) });
+    assert_eq!((counters(&link, "mtu").events, counters(&link, "mtu").segments_lost()), (20, 20));
+    assert_eq!(link.send(tcp(1, Duration::ZERO, 1348)), Sent { pieces: 1, segments: 1, too_big: None });
+    let mut hole = Link::new(&[("mtu", "1400 black-hole")], 1).unwrap();
+    assert_eq!(hole.send(tcp(1, Duration::ZERO, ETHERNET)), Sent::default());
+}
+
+#[test]
+fn a_policer_passes_its_rate_and_its_burst() {
+    let mut link = link(&[("policer", "80Mbit/s burst 100kB")]);
+    // 200 Mbit/s for 2 s.
+    let arrived = load(&mut link, 2000, 25_000 - 18 * 52, Duration::from_millis(1));
+    let bytes: u64 = arrived.iter().map(Packet::wire_bytes).sum();
+    let wanted = 100_000.0 + 10e6 * 2.0;
+    assert!((bytes as f64 / wanted - 1.0).abs() < 0.01, "{bytes} of {wanted}");
+    assert!(arrived.iter().all(|packet| packet.at == Duration::from_millis(1) * packet.slot), "nothing waits");
+}
+
+#[test]
+fn bursts_have_the_mean_and_the_length_that_follow_from_p_and_r() {
+    for (p, r) in [(0.001, 0.3), (0.02, 0.5), (0.01, 1.0)] {
+        let value = format!("p {}% r {}%", p * 100.0, r * 100.0);
+        let mut link = link(&[("burst-loss", &value)]);
+        let total = 44 * 400_000;
+        let arrived: u32 = load(&mut link, 400_000, 44 * ETHERNET, Duration::ZERO).iter().map(|it| it.segments).sum();
+        let lost = f64::from(total - arrived);
+        let (mean, length) = (lost / f64::from(total), lost / counters(&link, "burst-loss").events as f64);
+        let wanted = p / (p + r);
+        assert!((mean / wanted - 1.0).abs() < 0.02, "{value}: lost {mean} of {wanted}");
+        assert!((length * r - 1.0).abs() < 0.02, "{value}: bursts of {length}");
+    }
+}
+
+#[test]
+fn a_bad_line_may_lose_a_part() {
+    let mut link = link(&[("burst-loss", "p 1% r 1% good 2% bad 10%")]);
+    let arrived: u32 = load(&mut link, 100_000, 40 * ETHERNET, Duration::ZERO).iter().map(|it| it.segments).sum();
+    assert!((f64::from(arrived) / 4e6 - 0.94).abs() < 0.003, "{arrived}");
+}
+
+#[test]
+fn duplicates_and_late_segments_are_as_many_as_asked_for() {
+    let mut twice = link(&[("duplicate", "2%")]);
+    load(&mut twice, 40_000, 40 * ETHERNET, Duration::ZERO);
+    let duplicates = counters(&twice, "duplicate");
+    assert_eq!(duplicates.events, duplicates.segments_out - duplicates.segments_in);
+    assert!((duplicates.events as f64 / 32_000.0 - 1.0).abs() < 0.02, "{duplicates:?}");
+
+    let mut late = link(&[("delay", "10ms"), ("reorder", "2% by 5ms")]);
+    let arrived = load(&mut late, 40_000, 40 * ETHERNET, Duration::from_millis(20));
+    let late_ones =
+        arrived.iter().filter(|it| it.at == Duration::from_millis(20) * it.slot + Duration::from_millis(15));
+    assert_eq!(late_ones.map(|it| u64::from(it.segments)).sum::<u64>(), counters(&late, "reorder").events);
+    assert!((counters(&late, "reorder").events as f64 / 32_000.0 - 1.0).abs() < 0.02);
+}
+
+#[test]
+fn jitter_is_even_and_keeps_the_order() {
+    let mut link = link(&[("delay", "30ms jitter 2ms")]);
+    let arrived = load(&mut link, 20_000, ETHERNET, Duration::from_millis(5));
+    let extra = |packet: &Packet| (packet.at - Duration::from_millis(5) * packet.slot).as_secs_f64() * 1e3;
+    let mut delays: Vec<f64> = arrived.iter().map(extra).collect();
+    delays.sort_by(f64::total_cmp);
+    for (share, wanted) in [(0.0, 28.0), (0.25, 29.0), (0.5, 30.0), (0.75, 31.0), (0.9999, 32.0)] {
+        let found = delays[(20_000.0 * share) as usize];
+        assert!((found - wanted).abs() < 0.05, "{share}: {found} of {wanted} ms");
+    }
+    let mut dense = Link::new(&[("delay", "30ms jitter 30ms")], 1).unwrap();
+    let slots =
+        load(&mut dense, 5_000, ETHERNET, Duration::from_micros(10)).iter().map(|it| it.slot).collect::<Vec<_>>();
+    assert_eq!(slots, (0..5_000).collect::<Vec<_>>());
+    assert_eq!(Link::new(&[("delay", "1ms jitter 2ms")], 1).err(), Some((Place::Setting(0), StageError::Jitter)));
+}
+
+#[test]
+fn a_schedule_takes_the_line_down_and_brings_it_back() {
+    let mut link = Link::scheduled(&[("delay", "50ms")], &["at 10s down for 20s"], 1).unwrap();
+    let arrived = load(&mut link, 40, ETHERNET, Duration::from_secs(1));
+    let seconds: Vec<u32> = arrived.iter().map(|packet| packet.slot).collect();
+    assert_eq!(seconds, (0..10).chain(30..40).collect::<Vec<_>>());
+    assert_eq!((counters(&link, "down").segments_in, counters(&link, "down").segments_lost()), (40, 20));
+}
+
+#[test]
+fn a_schedule_changes_what_there_is_and_what_there_was_not() {
+    let lines = ["at 20s loss 100% for 5s", "at 10s loss 0 for 30s", "at 22s loss 0 for 1s", "at 45s delay 0"];
+    let mut link = Link::scheduled(&[("loss", "100%"), ("delay", "5ms")], &lines, 1).unwrap();
+    let arrived = load(&mut link, 50, ETHERNET, Duration::from_secs(1));
+    let seconds: Vec<u32> = arrived.iter().map(|packet| packet.slot).collect();
+    // Of two lines in force that which began last counts; 40 s on it is as it was.
+    assert_eq!(seconds, (10..20).chain([22]).chain(25..40).collect::<Vec<_>>());
+    let mut none = Link::scheduled(&[], &["at 5s reorder 100% by 1ms"], 1).unwrap();
+    let at: Vec<u128> = load(&mut none, 7, 100, Duration::from_secs(1)).iter().map(|it| it.at.as_millis()).collect();
+    assert_eq!(at, [0, 1000, 2000, 3000, 4000, 5001, 6001]);
+}
+
+#[test]
+fn nothing_overtakes_a_line_that_becomes_faster() {
+    for change in ["at 10ms rate 100Mbit/s queue 2MB", "at 10ms delay 1ms", "at 10ms delay 0"] {
+        let settings = [("rate", "10Mbit/s queue 1MB"), ("delay", "30ms")];
+        let mut link = Link::scheduled(&settings, &[change], 1).unwrap();
+        let arrived = load(&mut link, 100, 9 * ETHERNET, Duration::from_millis(1));
+        let slots: Vec<u32> = arrived.iter().map(|packet| packet.slot).collect();
+        assert!(slots.is_sorted(), "{change}: {slots:?}");
+        if change.contains("rate") {
+            // 10 packets at 10 Mbit/s are on their way out until 108 ms; the 90 behind them take 97 ms.
+            let end = arrived.last().unwrap().at.as_secs_f64() * 1e3;
+            let (before, after) = (10.0 * 10.8, 90.0 * 1.08);
+            assert!((end - 30.0 - before - after).abs() < 0.1, "{end}");
+        }
+    }
+}
+
+#[test]
+fn a_wrong_line_is_named() {
+    let refused = |line: &str| Link::scheduled(&[], &["at 1s down", line], 1).err();
+    let form = StageError::Form("at 10s down for 20s, or at 30s loss 1%");
+    for (line, why) in [
+        ("10s down", form),
+        ("at 10s", form),
+        ("at 10 down", StageError::Unit(crate::units::UnitError::UnknownUnit)),
+        ("at 10s dwn", StageError::UnknownStage),
+        ("at 10s loss 1", StageError::NoPercentage),
+        ("at 10s down for ever", StageError::Unit(crate::units::UnitError::NoNumber)),
+        ("at 10s down please", StageError::Form("at 10s down for 20s")),
+    ] {
+        assert_eq!(refused(line), Some((Place::Line(1), why)), "{line}");
+    }
+}
+
+/// Each a set of stages for which a super-packet must be worth its segments.
+const WORTH: &[&[(&str, &str)]] = &[
+    &[("mtu", "1400")],
+    &[("mtu", "1400 black-hole"), ("loss", "3%")],
+    &[("encap", "esp-cbc"), ("rate", "300Mbit/s queue 50kB")],
+    &[("encap", "esp-gcm"), ("fragment", "1350"), ("rate", "300Mbit/s queue 50kB"), ("loss", "3%")],
+    &[("fragment", "600"), ("burst-loss", "p 2% r 40% bad 70%"), ("reassembly", "in-order")],
+    &[("policer", "300Mbit/s burst 60kB"), ("burst-loss", "p 2% r 40%")],
+    &[("duplicate", "3%"), ("loss", "3%")],
+    &[("reorder", "3% by 1ms"), ("duplicate", "3%")],
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn a_super_packet_is_worth_its_segments_in_every_stage(
+        gaps in prop::collection::vec((0u64..2_000_000, 1u32..65_000, any::<bool>()), 1..60), seed: u64,
+    ) {
+        for settings in WORTH {
+            let (mut bulk, mut each) = (Link::new(settings, seed).unwrap(), Link::new(settings, seed).unwrap());
+            let mut now = Duration::ZERO;
+            for (slot, (gap, payload, dont_fragment)) in gaps.iter().enumerate() {
+                now += Duration::from_nanos(*gap);
+                let packet = Packet { dont_fragment: *dont_fragment, ..tcp(slot as u32, now, *payload) };
+                bulk.send(packet);
+                for one in singles(packet) {
+                    each.send(one);
+                }
+            }
+            prop_assert_eq!(bulk.counters().collect::<Vec<_>>(), each.counters().collect::<Vec<_>>(), "{:?}", settings);
+            prop_assert_eq!(segments(&drain(&mut bulk)), segments(&drain(&mut each)), "{:?}", settings);
+        }
+    }
+
+    #[test]
+    fn every_segment_arrives_or_is_counted_as_lost(
+        gaps in prop::collection::vec((0u64..2_000_000, 1u32..65_000), 1..60), seed: u64,
+    ) {
+        let settings = [
+            ("encap", "esp-gcm"), ("fragment", "900"), ("policer", "900Mbit/s burst 90kB"), ("rate", "300Mbit/s queue 50kB"),
+            ("loss", "3%"), ("burst-loss", "p 1% r 50%"), ("delay", "3ms jitter 1ms"), ("reorder", "5% by 1ms"),
+            ("reassembly", "in-order within 200us"),
+        ];
+        let mut link = Link::new(&settings, seed).unwrap();
+        let (mut now, mut sent, mut arrived) = (Duration::ZERO, 0, 0);
+        for (slot, (gap, payload)) in gaps.iter().enumerate() {
+            now += Duration::from_nanos(*gap);
+            let packet = tcp(slot as u32, now, *payload);
+            arrived += link.send(packet).segments;
+            sent += u64::from(packet.segments);
+        }
+        let lost: u64 = link.counters().map(|(_, counters)| counters.segments_lost()).sum();
+        prop_assert_eq!(arrived + lost, sent);
+        let whole = drain(&mut link).iter().all(|packet| packet.fragment.is_none());
+        prop_assert!(whole, "fragments stay on the link");
+    }
+
+    #[test]
+    fn no_value_and_no_line_panics(text in "\\PC*", words in prop::collection::vec(
+        prop::sample::select(vec![
+            "at", "1s", "down", "for", "loss", "1%", "p", "r", "good", "bad", "by", "jitter", "1400", "black-hole", "rate",
+            "queue", "burst", "1Mbit/s", "64kB", "99999999999999s", "outer", "align", "4096", "in-order", "within", "fixed",
+        ]), 0..7,
+    )) {
+        let words = words.join(" ");
+        for text in [text.as_str(), words.as_str()] {
+            for row in ROWS {
+                let mut link = Link::new(&[(row.key, text)], 1).ok();
+                if let Some(link) = &mut link {
+                    load(link, 3, 9000, Duration::from_secs(1));
+                }
+            }
+            if let Ok(mut link) = Link::scheduled(&[], &[text], 1) {
+                load(&mut link, 3, 9000, Duration::from_secs(1));
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What the carrier's programs use: they, and what they start, such as socat's and sshd's process for each connection.
+
+use super::carrier::Running;
+use super::problem::Problem;
+use std::collections::HashMap;
+use std::fs;
+use std::time::Duration;
+
+/// CPU time of programs and of what they start.
+pub(super) struct Cpu {
+    /// The process groups that are looked for.
+    groups: Vec<u32>,
+    /// Clock ticks of each process when it was last seen.
+    ticks: HashMap<u32, u64>,
+    before: u64,
+}
+
+/// What one program and its children hold at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Held {
+    /// Bytes of memory that nobody else uses.
+    pub(super) private: u64,
+    /// Open descriptors.
+    pub(super) descriptors: u64,
+}
+
+impl Cpu {
+    /// Counts from now on.
+    pub(super) fn of(running: &Running) -> Cpu {
+        let groups = running.programs.iter().map(|program| program.id()).collect();
+        let mut cpu = Cpu { groups, ticks: HashMap::new(), before: 0 };
+        cpu.look();
+        cpu.before = cpu.ticks.values().sum();
+        cpu
+    }
+
+    /// A process that starts and ends between two looks is not seen.
+    pub(super) fn look(&mut self) {
+        if !self.groups.is_empty() {
+            self.ticks.extend(members(&mut self.groups).into_iter().map(|process| (process.id, process.ticks)));
+        }
+    }
+
+    /// What they have used since.
+    pub(super) fn used(&self) -> Duration {
+        let ticks = self.ticks.values().sum::<u64>().saturating_sub(self.before);
+        Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND)
+    }
+}
+
+impl Held {
+    /// By the program with that number and its children.
+    ///
+    /// # Errors
+    /// The kernel does not let us look.
+    pub(super) fn by(program: u32) -> Result<Held, Problem> {
+        let mut held = Held::default();
+        for process in members(&mut vec![program]) {
+            let path = format!("/proc/{}/smaps_rollup", process.id);
+            let text = fs::read_to_string(&path).map_err(Problem::io(format!("reading {path}")))?;
+            held.private += text.lines().filter_map(private_bytes).sum::<u64>();
+            let path = format!("/proc/{}/fd", process.id);
+            held.descriptors += fs::read_dir(&path).map_err(Problem::io(format!("reading {path}")))?.count() as u64;
+        }
+        Ok(held)
+    }
+}
+
+/// One line of /proc/PID/stat.
+struct Process {
+    id: u32,
+    parent: u32,
+    group: u32,
+    /// User and system time.
+    ticks: u64,
+}
+
+/// The processes of `groups`, and their children in groups of their own, which become groups to look for: sshd gives each
+/// connection one.
+fn members(groups: &mut Vec<u32>) -> Vec<Process> {
+    let mut found: Vec<Process> = Vec::new();
+    let Ok(entries) = fs::read_dir("/proc") else { return found };
+    let stats = entries.flatten().filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit());
+    for text in stats.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok()) {
+        let Some(process) = read(&text) else { continue };
+        let is_child = found.iter().any(|parent| parent.id == process.parent);
+        if is_child && !groups.contains(&process.group) {
+            groups.push(process.group);
+        }
+        if groups.contains(&process.group) {
+            found.push(process);
+        }
+    }
+    found
+}
+
+/// From a line of /proc/PID/stat (proc_pid_stat(5)).
+fn read(stat: &str) -> Option<Process> {
+    let id = stat.split_whitespace().next()?.parse().ok()?;
+    // The name in parentheses may hold anything; what follows the last one does not.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    let small = |field| u32::try_from(number(field)?).ok();
+    Some(Process { id, parent: small(4)?, group: small(5)?, ticks: number(14)? + number(15)? })
+}
+
+/// From a line of /proc/PID/smaps_rollup (proc_pid_smaps(5)): memory that only this process has.
+fn private_bytes(line: &str) -> Option<u64> {
+    let value = line.strip_prefix("Private_Clean:").or_else(|| line.strip_prefix("Private_Dirty:"))?;
+    Some(value.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+}
+
+/// USER_HZ, which is 100 on every architecture that Linux runs relays on.
+const TICKS_PER_SECOND: u64 = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_read_whatever_its_name() {
+        let process = read("17 (a ) b) S 1 42 42 0 -1 4194560 100 0 0 0 250 31 0 0 20 0 1").unwrap();
+        assert_eq!((process.id, process.parent, process.group, process.ticks), (17, 1, 42, 281));
+        assert!(read("nonsense").is_none());
+    }
+
+    #[test]
+    fn private_memory_is_read() {
+        assert_eq!(private_bytes("Private_Dirty:       12 kB"), Some(12_288));
+        assert_eq!(private_bytes("Shared_Dirty:        12 kB"), None);
+    }
+
+    #[test]
+    fn this_process_holds_something() {
+        // Its group is that of whoever started the tests; that of its child is its own.
+        let mut child = std::process::Command::new("cat");
+        std::os::unix::process::CommandExt::process_group(&mut child, 0);
+        let mut child = child.stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let held = Held::by(child.id()).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(held.private > 0 && held.descriptors >= 3, "{held:?}");
+    }
+}

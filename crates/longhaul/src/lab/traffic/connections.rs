@@ -1,0 +1,63 @@
+//! New connections: how many a second, and how long each takes.
+
+use super::exchange::{self, Server, micros, quantile};
+use super::raw::joined;
+use super::{Counts, Drive, Kind, Measured};
+use crate::lab::problem::Problem;
+use crate::lab::spec::Host;
+use std::time::{Duration, Instant};
+
+/// As many workers as the scenario has connections: each connects, sends a byte, waits for it to come back, closes, and
+/// does it again.
+pub(super) const CONNECTIONS: Kind =
+    Kind { name: "connections", what: "new connections", laws: &[], counts: Counts::Figures, run };
+
+fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
+    let (count, time, entry) = (drive.traffic.connections, drive.traffic.time, drive.running.entry);
+    [Host::A, Host::Near, Host::Far].into_iter().try_for_each(|host| let_ports_go(drive, host))?;
+    // One that is closing waits in the relay and in the server: twice the workers never all wait.
+    let _server = Server::start(drive, 2 * count, |mut peer| exchange::answer(&mut peer, 1))?;
+    (drive.began)();
+    let start = Instant::now();
+    let workers: Vec<_> = (0..count).map(|_| drive.wan.on(Host::A, move || Ok(work(entry, start + time)))).collect();
+    let (mut times, mut failed) = (Vec::new(), 0u32);
+    for worker in workers {
+        let (more, less) = joined(worker)?;
+        times.extend(more);
+        failed += less;
+    }
+    let took = start.elapsed().as_secs_f64();
+    times.sort_unstable();
+    let bytes = times.len() as u64;
+    let figures = vec![
+        ("per_second", times.len() as f64 / took),
+        ("p50_us", micros(quantile(&times, 50))),
+        ("p99_us", micros(quantile(&times, 99))),
+        ("failed", f64::from(failed)),
+    ];
+    Ok(Measured { bytes, checked: true, speed: bytes as f64 / took, figures })
+}
+
+/// One worker: how long each connection took, and how many failed.
+fn work(entry: std::net::SocketAddr, end: Instant) -> (Vec<Duration>, u32) {
+    let (mut times, mut failed) = (Vec::new(), 0);
+    while Instant::now() < end {
+        let began = Instant::now();
+        let done = exchange::connect(entry).and_then(|mut peer| exchange::once(&mut peer, 1));
+        match done {
+            Ok(()) => times.push(began.elapsed()),
+            Err(_) => failed += 1,
+        }
+    }
+    (times, failed)
+}
+
+/// So that `host` does not run out of ports before the relay runs out of speed (ip-sysctl).
+fn let_ports_go(drive: &Drive<'_>, host: Host) -> Result<(), Problem> {
+    joined(drive.wan.on(host, || {
+        [("ip_local_port_range", "1024 65535"), ("tcp_tw_reuse", "1")].into_iter().try_for_each(|(name, value)| {
+            let path = format!("/proc/sys/net/ipv4/{name}");
+            std::fs::write(&path, value).map_err(Problem::io(format!("setting {path}")))
+        })
+    }))
+}

@@ -1,0 +1,19 @@
+//! A real scp to a real sshd.
+
+use super::{Counts, Kind, copies};
+use crate::lab::ssh;
+
+/// Copies of one file, at once.
+pub(super) const SCP: Kind = Kind {
+    name: "scp",
+    what: "scp",
+    laws: &["window", "openssh"],
+    counts: Counts::Speed,
+    run: |drive| {
+        copies::run(drive, |copy| {
+            let mut command = ssh::client("scp");
+            command.args(["-q", "-P", &copy.entry.port().to_string()]).args(copy.places());
+            Ok(command)
+        })
+    },
+};

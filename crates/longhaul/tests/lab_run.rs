@@ -1,0 +1,192 @@
+//! `longhaul lab run` over small links: every carrier and every kind of traffic, each for a moment.
+//!
+//! Needs root, of the system or of a user namespace, and the programs that are compared. What cannot run prints SKIP and
+//! why, and fails where the environment variable CI is set.
+
+#![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
+
+use serde_json::Value;
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+/// One lab at a time: two cores cannot carry several and be on time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Runs a scenario of these `runs` with `lab run --json`; the reports of those that could run here.
+fn run(runs: &str) -> Vec<Value> {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("small.toml");
+    let head = "about = \"small\"\nsource = \"the tests\"\nlink = { rtt = \"5ms\", rate = \"200Mbit/s\" }\n";
+    std::fs::write(&file, format!("{head}{runs}")).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_longhaul")).args(["lab", "run", "--json"]).arg(&file).output();
+    let output = output.unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let Ok(mut report) = serde_json::from_slice::<Value>(&output.stdout) else {
+        lacking(&stderr, &stderr);
+        return Vec::new();
+    };
+    let Value::Array(reports) = report["runs"].take() else { panic!("no runs: {report}") };
+    let (done, not): (Vec<Value>, Vec<Value>) = reports.into_iter().partition(|run| run["verdict"] == "pass");
+    for run in not {
+        let why = run["why"].as_str().unwrap_or_default();
+        let missing = run["verdict"] == "skip";
+        let text = format!("{} over {}: {why}", run["id"], run["carrier"]);
+        if missing { skip(&text) } else { lacking(why, &text) }
+    }
+    done
+}
+
+/// A failure, unless it is that this machine lets us build no lab at all.
+fn lacking(why: &str, text: &str) {
+    let cannot = ["EPERM", "/dev/net/tun", "user namespaces"];
+    assert!(cannot.iter().any(|word| why.contains(word)), "{text}");
+    skip(text);
+}
+
+fn skip(text: &str) {
+    assert!(std::env::var_os("CI").is_none(), "cannot run in CI: {text}");
+    println!("SKIP: {text}");
+}
+
+fn number(run: &Value, name: &str) -> f64 {
+    run[name].as_f64().unwrap_or_else(|| panic!("no {name} in {run:#}"))
+}
+
+/// A figure of the traffic.
+fn figure(run: &Value, name: &str) -> f64 {
+    number(&run["figures"], name)
+}
+
+#[test]
+fn every_carrier_carries_every_byte_over_a_link() {
+    let carriers =
+        r#"["direct", "tuned", "socat", "socat-nodelay", "ssh", "haproxy", "nginx", "socket-proxyd", "longhaul"]"#;
+    let traffic = r#"{ kind = "raw", time = "600ms" }"#;
+    for run in run(&format!("[[run]]\nid = \"raw\"\ncarriers = {carriers}\ntraffic = {traffic}\n")) {
+        let name = run["carrier"].as_str().unwrap().to_string();
+        println!("{name}: {} MB/s, {} bytes", run["measured_MBps"], run["bytes"]);
+        assert_eq!(run["bytes_ok"], true, "{run:#}");
+        // 200 Mbit/s are 24 MB/s of payload; in so short a time what a receiver did not get to read counts late.
+        let speed = number(&run, "measured_MBps");
+        assert!(speed > 1.0 && speed < 40.0, "{name}: {speed} MB/s");
+        let shown = run["shown"].as_array().unwrap();
+        assert_eq!(shown.is_empty(), ["direct", "tuned"].contains(&name.as_str()), "{run:#}");
+        let words = shown.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n");
+        let known = [("haproxy", "option splice-request"), ("nginx", "proxy_pass"), ("ssh", "-L 10.10.10.20:6000")];
+        for (_, word) in known.iter().filter(|(carrier, _)| *carrier == name) {
+            assert!(words.contains(word), "{name} does not show {word}: {words}");
+        }
+    }
+}
+
+#[test]
+fn every_carrier_joins_two_cables() {
+    let carriers = r#"["direct", "socat", "ssh", "haproxy", "nginx", "socket-proxyd", "longhaul"]"#;
+    let traffic = r#"{ kind = "raw", size = "5MB", connections = 2 }"#;
+    let runs = format!("[[run]]\nid = \"hop\"\ntopology = \"one-hop\"\ncarriers = {carriers}\ntraffic = {traffic}\n");
+    for run in run(&runs) {
+        println!("{}: {} MB/s", run["carrier"], run["measured_MBps"]);
+        assert_eq!((&run["bytes_ok"], number(&run, "bytes")), (&Value::Bool(true), 10e6), "{run:#}");
+        assert!(number(&run, "measured_MBps") > 0.0);
+        assert_eq!(run["link"].as_object().unwrap().len(), 0, "there is no link: {run:#}");
+    }
+}
+
+#[test]
+fn copies_and_transfers_of_a_size_arrive_whole_in_both_directions() {
+    let mut runs = String::new();
+    for (kind, direction) in
+        [("raw", "up"), ("raw", "down"), ("scp", "up"), ("sftp", "up"), ("sftp", "down"), ("rsync", "up")]
+    {
+        runs += &format!("[[run]]\nid = \"{kind}-{direction}\"\ncarriers = [\"longhaul\"]\n");
+        runs += &format!(
+            "traffic = {{ kind = \"{kind}\", size = \"1MB\", connections = 2, direction = \"{direction}\" }}\n"
+        );
+    }
+    for run in run(&runs) {
+        println!("{}: {} MB/s", run["id"], run["measured_MBps"]);
+        assert_eq!((&run["bytes_ok"], number(&run, "bytes")), (&Value::Bool(true), 2e6), "{run:#}");
+        assert!(number(&run, "measured_MBps") > 0.0);
+    }
+}
+
+#[test]
+fn iperf3_measures_both_directions_and_vouches_for_no_byte() {
+    let of = |id: &str, direction: &str| {
+        format!(
+            "[[run]]\nid = \"{id}\"\ncarriers = [\"longhaul\"]\n\
+             traffic = {{ kind = \"iperf3\", time = \"2s\", connections = 2, direction = \"{direction}\" }}\n"
+        )
+    };
+    for run in run(&(of("up", "up") + &of("down", "down"))) {
+        println!("{}: {} MB/s", run["id"], run["measured_MBps"]);
+        assert_eq!(run["bytes_ok"], Value::Null, "{run:#}");
+        let speed = number(&run, "measured_MBps");
+        // What was queued before its clock began may arrive within it.
+        assert!(speed > 5.0 && speed < 30.0, "{speed} MB/s");
+    }
+}
+
+#[test]
+fn small_messages_are_counted_and_timed() {
+    let runs = r#"
+[[run]]
+id = "ping-pong"
+carriers = ["longhaul"]
+traffic = { kind = "request", time = "500ms" }
+[[run]]
+id = "paced"
+carriers = ["longhaul"]
+traffic = { kind = "request", time = "1s", size = "1kB", connections = 4, rate = 40 }
+[[run]]
+id = "mix"
+carriers = ["longhaul"]
+traffic = { kind = "mix", time = "1s", connections = 2 }
+"#;
+    for run in run(runs) {
+        assert_eq!(run["bytes_ok"], true, "{run:#}");
+        let id = run["id"].as_str().unwrap();
+        println!("{id}: {}", run["figures"]);
+        if id == "mix" {
+            let (base, loaded) = (figure(&run, "base_ms"), figure(&run, "p99_ms"));
+            // No message is faster than the path.
+            assert!(base >= 5.0 && loaded >= base, "{base} ms, {loaded} ms");
+            assert!(number(&run, "measured_MBps") > 1.0, "{run:#}");
+            continue;
+        }
+        assert!(figure(&run, "p50_us") >= 5000.0 && figure(&run, "p99_us") >= figure(&run, "p50_us"), "{run:#}");
+        let most = if id == "paced" { 44.0 } else { 200.0 };
+        assert!(figure(&run, "count") >= 1.0 && figure(&run, "per_second") <= most, "{run:#}");
+    }
+}
+
+#[test]
+fn new_connections_and_idle_flows_are_counted() {
+    let runs = r#"
+[[run]]
+id = "connections"
+carriers = ["longhaul"]
+topology = "one-hop"
+traffic = { kind = "connections", time = "500ms", connections = 8 }
+[[run]]
+id = "idle"
+carriers = ["direct", "longhaul"]
+traffic = { kind = "idle", time = "100ms", connections = 100 }
+"#;
+    for run in run(runs) {
+        println!("{} over {}: {}", run["id"], run["carrier"], run["figures"]);
+        if run["id"] == "connections" {
+            assert_eq!(figure(&run, "failed"), 0.0);
+            assert!(figure(&run, "per_second") > 10.0 && figure(&run, "p99_us") >= figure(&run, "p50_us"));
+            continue;
+        }
+        assert_eq!(figure(&run, "count"), 100.0);
+        if run["carrier"] == "longhaul" {
+            // Two sockets, and no pipe.
+            let descriptors = figure(&run, "descriptors_per_flow");
+            assert!((2.0..2.2).contains(&descriptors), "{descriptors} descriptors");
+            assert!(figure(&run, "user_bytes_per_flow") < 20_000.0, "{run:#}");
+        }
+    }
+}

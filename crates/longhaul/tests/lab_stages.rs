@@ -1,0 +1,237 @@
+//! The stages of the link, live, each measured by programs that are not ours (ping, iperf3, ss). Needs what
+//! tests/lab.rs needs.
+
+#![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
+
+use longhaul::lab::{Host, LinkSpec, Problem, Profile, Wan};
+use longhaul_core::link::Counters;
+use longhaul_core::units::Rate;
+use std::net::IpAddr;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// One lab at a time: two cores cannot be precise for several.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What came out; `None` and a word when this machine lacks something for it.
+fn runs<T>(result: Result<T, Problem>) -> Option<T> {
+    let why = match result {
+        Ok(done) => return Some(done),
+        Err(why) => why,
+    };
+    let lacking = match &why {
+        Problem::Missing { .. } => true,
+        Problem::Sys(err) => err.errno == EPERM || err.call.contains("/dev/net/tun"),
+        _ => false,
+    };
+    assert!(lacking, "{why}");
+    assert!(std::env::var_os("CI").is_none(), "cannot run in CI: {why}");
+    println!("SKIP: {why}");
+    None
+}
+
+fn link(rtt_ms: u64, rate: &str) -> LinkSpec {
+    LinkSpec::new(Duration::from_millis(rtt_ms), rate.parse::<Rate>().ok())
+}
+
+/// A lab of four hosts of today; `None` where it cannot be built.
+fn lab(link: &LinkSpec) -> Option<Wan> {
+    let relay = Profile::relay(link);
+    runs(Wan::build(link, [Profile::plain(), relay.clone(), relay, Profile::plain()]))
+}
+
+/// What ping says on `host`, whether or not it is content.
+fn ping(wan: &Wan, host: Host, arguments: &str) -> Option<String> {
+    let script = format!("ping -n {arguments} 2>&1; true");
+    runs(wan.output(Host::A, "which", &["ping"]))?;
+    runs(wan.output(host, "sh", &["-c", &script]))
+}
+
+/// The times that ping measured, in milliseconds, sorted.
+fn times(text: &str) -> Vec<f64> {
+    let time = |line: &str| line.split_once("time=")?.1.split(' ').next()?.parse().ok();
+    let mut times: Vec<f64> = text.lines().filter_map(time).collect();
+    times.sort_by(f64::total_cmp);
+    times
+}
+
+/// What `iperf3 -J` measured over the WAN, from near to far.
+fn iperf3(wan: &Wan, to: IpAddr, arguments: &[&str]) -> Option<serde_json::Value> {
+    let mut server = Command::new("iperf3");
+    server.args(["-s", "-1", "--forceflush"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let _server = runs(wan.spawn(Host::Far, server).and_then(|server| server.wait_for("Server listening")))?;
+    let text = runs(wan.output(Host::Near, "iperf3", &[&["-c", &to.to_string(), "-J"], arguments].concat()))?;
+    Some(serde_json::from_str(&text).expect("iperf3 -J prints JSON"))
+}
+
+/// The counters of a stage, from near to far.
+fn counters(wan: &Wan, key: &str) -> Counters {
+    let [out, _] = wan.traffic();
+    out.stages.iter().find(|(found, _)| *found == key).map(|(_, counters)| *counters).unwrap()
+}
+
+fn out(mut link: LinkSpec, settings: &[(&str, &str)]) -> LinkSpec {
+    link.out.extend(settings.iter().map(|(key, value)| ((*key).to_string(), (*value).to_string())));
+    link
+}
+
+#[test]
+fn ping_sees_the_jitter_of_one_direction() {
+    let _alone = alone();
+    let Some(wan) = lab(&out(link(40, "none"), &[("delay", "20ms jitter 5ms")])) else { return };
+    let Some(text) = ping(&wan, Host::Near, &format!("-c 200 -i 0.02 {}", Host::Far.wan())) else { return };
+    let times = times(&text);
+    assert_eq!(times.len(), 200, "{text}");
+    let (least, quarter, three) = (times[0], times[50], times[150]);
+    println!("at least {least} ms, quartiles {quarter} and {three}, at most {}", times[199]);
+    // Even between 35 and 45. A busy machine is late, but not early.
+    assert!((34.9..36.5).contains(&least), "{least}");
+    assert!(quarter > 36.5 && three - quarter > 3.0, "{quarter}, {three}");
+}
+
+#[test]
+fn ping_sees_duplicates_and_reordering() {
+    let _alone = alone();
+    let Some(wan) = lab(&out(link(2, "none"), &[("duplicate", "30%"), ("reorder", "30% by 30ms")])) else { return };
+    for to in [Host::Far.wan(), Host::Far.wan6()] {
+        let before = (counters(&wan, "duplicate").events, counters(&wan, "reorder").events);
+        let Some(text) = ping(&wan, Host::Near, &format!("-c 200 -i 0.01 {to}")) else { return };
+        let (copies, late) = (text.matches("(DUP!)").count(), times(&text).iter().filter(|time| **time > 30.0).count());
+        let duplicate = counters(&wan, "duplicate").events - before.0;
+        let reorder = counters(&wan, "reorder").events - before.1;
+        println!("{to}: {copies} of {duplicate} copies, {late} of {reorder} late");
+        // ping ends with the 200th answer: a few copies come after it, most of them late. A busy machine is late too.
+        assert!(copies as u64 + 8 >= duplicate && copies as u64 <= duplicate && copies > 30, "{text}");
+        assert!(late as u64 + 8 >= reorder && late > 30, "{text}");
+    }
+}
+
+#[test]
+fn iperf3_gets_what_a_policer_lets_through() {
+    let _alone = alone();
+    let Some(wan) = lab(&out(link(10, "none"), &[("policer", "40Mbit/s burst 1MB")])) else { return };
+    let Some(udp) = iperf3(&wan, Host::Far.wan(), &["-u", "-b", "80M", "-l", "1000", "-t", "3", "-w", "200K"]) else {
+        return;
+    };
+    let sum = &udp["end"]["sum"];
+    let (lost, sent) = (sum["lost_packets"].as_f64().unwrap(), sum["packets"].as_f64().unwrap());
+    // 1028 bytes of IP each; the burst passes at once, and what the sender misses in a pause is not lost to it.
+    let (got, wanted) = ((sent - lost) * 1028.0 * 8.0, 40e6 * 3.0 + 8e6);
+    println!("UDP: {:.1} of {:.1} Mbit", got / 1e6, wanted / 1e6);
+    // A busy receiver loses some of its own.
+    assert!((0.9..1.01).contains(&(got / wanted)), "{got} of {wanted}");
+    let lost_here = counters(&wan, "policer").segments_lost() as f64;
+    assert!(lost_here < lost + 200.0, "{lost_here} of {lost}");
+    let Some(tcp) = iperf3(&wan, Host::Far.wan(), &["-t", "4", "-C", "cubic"]) else { return };
+    let measured = tcp["end"]["sum_received"]["bits_per_second"].as_f64().unwrap();
+    println!("TCP: {:.1} Mbit/s", measured / 1e6);
+    assert!(measured < 42e6 && measured > 10e6, "{measured}");
+}
+
+#[test]
+fn ping_and_tcp_learn_the_mtu() {
+    let _alone = alone();
+    let Some(wan) = lab(&out(link(4, "200Mbit/s"), &[("mtu", "1400")])) else { return };
+    for host in [Host::Near, Host::A] {
+        let Some(text) = ping(&wan, host, &format!("-c 2 -i 0.1 -W 1 -M do -s 1373 {}", Host::B.lan())) else { return };
+        assert!(text.contains("Frag needed and DF set (mtu = 1400)"), "{text}");
+        let Some(text) = ping(&wan, host, &format!("-c 1 -W 1 -M do -s 1372 {}", Host::B.lan())) else { return };
+        assert!(text.contains(" 0% packet loss"), "{text}");
+    }
+    let Some(text) = ping(&wan, Host::Near, &format!("-c 2 -i 0.1 -W 1 -M do -s 1353 {}", Host::Far.wan6())) else {
+        return;
+    };
+    assert!(text.contains("Packet too big: mtu=1400"), "{text}");
+    // Without DF it is fragmented, and arrives.
+    let Some(text) = ping(&wan, Host::Near, &format!("-c 1 -W 1 -M dont -s 3000 {}", Host::B.lan())) else { return };
+    assert!(text.contains(" 0% packet loss"), "{text}");
+    for to in [Host::Far.wan(), Host::Far.wan6()] {
+        let Some(json) = iperf3(&wan, to, &["-t", "1"]) else { return };
+        let pmtu = json["intervals"][0]["streams"][0]["pmtu"].as_u64();
+        assert_eq!(pmtu, Some(1400), "{to}");
+        assert!(json["end"]["sum_received"]["bits_per_second"].as_f64().unwrap() > 30e6);
+    }
+    assert!(wan.traffic()[0].told >= 4, "{:?}", wan.traffic()[0]);
+    assert_eq!(wan.traffic()[0].refused, 0);
+}
+
+#[test]
+fn nobody_is_told_of_a_black_hole() {
+    let _alone = alone();
+    let Some(wan) = lab(&out(link(4, "200Mbit/s"), &[("mtu", "1400 black-hole")])) else { return };
+    let Some(text) = ping(&wan, Host::Near, &format!("-c 2 -i 0.1 -W 1 -M do -s 1373 {}", Host::B.lan())) else {
+        return;
+    };
+    assert!(text.contains(" 100% packet loss") && !text.contains("Frag needed"), "{text}");
+    let traffic = &wan.traffic()[0];
+    assert_eq!((traffic.told, counters(&wan, "mtu").events), (0, 2));
+}
+
+/// The goodput of one connection with this MSS, in bit/s.
+fn with_mss(wan: &Wan, mss: &str) -> Option<f64> {
+    let json = iperf3(wan, Host::Far.wan(), &["-t", "4", "-M", mss])?;
+    json["end"]["sum_received"]["bits_per_second"].as_f64()
+}
+
+#[test]
+fn one_byte_of_mss_is_a_cliff_where_fragments_must_be_in_order() {
+    let _alone = alone();
+    let tunnel = [("encap", "esp-gcm"), ("fragment", "1350"), ("reorder", "0.5% by 1ms"), ("reassembly", "in-order")];
+    let Some(wan) = lab(&out(link(20, "200Mbit/s"), &tunnel)) else { return };
+    let (Some(fits), Some(cut)) = (with_mss(&wan, "1254"), with_mss(&wan, "1255")) else { return };
+    println!("MSS 1254: {:.1} Mbit/s, 1255: {:.1} Mbit/s, {:?}", fits / 1e6, cut / 1e6, counters(&wan, "reassembly"));
+    assert!(counters(&wan, "fragment").events > 1000, "{:?}", counters(&wan, "fragment"));
+    assert!(fits > 3.0 * cut, "{fits} and {cut}");
+    assert_eq!(wan.traffic()[0].refused, 0);
+}
+
+#[test]
+fn every_byte_arrives_in_fragments() {
+    let _alone = alone();
+    let tunnel = [("encap", "esp-gcm"), ("fragment", "1350"), ("reorder", "0.1% by 1ms"), ("duplicate", "0.1%")];
+    let Some(wan) = lab(&out(link(4, "1Gbit/s"), &tunnel)) else { return };
+    for host in [Host::lan as fn(Host) -> IpAddr, Host::lan6] {
+        let sink = std::net::SocketAddr::new(host(Host::B), 7000);
+        let outcome = longhaul::lab::transfer(&wan, (Host::A, sink), (Host::B, sink), 20_000_000, &Default::default());
+        let outcome = outcome.unwrap_or_else(|why| panic!("{why}"));
+        println!("{} bytes to {sink} in {:?}: {:?}", outcome.bytes, outcome.took, counters(&wan, "fragment"));
+    }
+    assert_eq!(wan.traffic().map(|traffic| traffic.refused), [0, 0], "the kernel takes every piece");
+}
+
+#[test]
+fn a_line_that_is_down_for_a_time_comes_back() {
+    let _alone = alone();
+    let mut spec = link(10, "none");
+    spec.out_schedule = vec!["at 2s down for 2s".to_string()];
+    let Some(wan) = lab(&spec) else { return };
+    let Some(text) = ping(&wan, Host::Near, &format!("-c 30 -i 0.2 -W 1 {}", Host::Far.wan())) else { return };
+    assert!(wan.running() > Duration::from_secs(5));
+    let answered = times(&text).len();
+    println!("{answered} of 30 were answered; {:?}", counters(&wan, "down"));
+    assert!((19..=21).contains(&answered), "{text}");
+    // The hosts look for IPv6 routers now and then, which ping does not see.
+    assert!((0..=4).contains(&(counters(&wan, "down").segments_lost() as i64 - (30 - answered as i64))), "{text}");
+}
+
+#[test]
+fn what_cannot_be_built_says_where_and_what_to_write() {
+    let _alone = alone();
+    let refused =
+        |link: LinkSpec| Wan::build(&link, [(); 4].map(|()| Profile::plain())).err().map(|why| why.to_string());
+    let setting = refused(out(link(4, "none"), &[("policer", "50Mbit/s burst 64 parsecs")]));
+    let wanted = "policer = \"50Mbit/s burst 64 parsecs\": its unit is missing or unknown; write for example \
+                  100Mbit/s burst 256kB";
+    assert_eq!(setting.as_deref(), Some(wanted));
+    let line = refused(LinkSpec { back_schedule: vec!["at 1s down".into(), "at 5 down".into()], ..link(4, "none") });
+    let wanted = "line 2 of the schedule, \"at 5 down\": its unit is missing or unknown; write for example \
+                  at 30s loss 1% for 5s";
+    assert_eq!(line.as_deref(), Some(wanted));
+}
+
+const EPERM: i32 = 1;

@@ -1,0 +1,113 @@
+//! The page of `longhaul lab run --html` in a real browser: Chromium reads it, finds what must be there, and paints it.
+//!
+//! Needs root, of the system or of a user namespace, and Chromium. What cannot run prints SKIP and why, and fails where the
+//! environment variable CI is set.
+
+#![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const SCENARIO: &str = r#"
+about = "a page <script>document.title = 'bad'</script> in a browser"
+source = "a test"
+link = { rtt = "10ms", rate = "100Mbit/s" }
+
+[[run]]
+id = "raw-both"
+what = "a small window and a relay"
+host = { window = "64KiB" }
+carriers = ["direct", "longhaul"]
+traffic = { kind = "raw", time = "1500ms" }
+computed = "window"
+
+[[run]]
+id = "not-tried"
+skip = "it cannot be emulated"
+"#;
+
+/// Says that this machine cannot run the test; fails in CI.
+fn skip(why: &str) {
+    assert!(std::env::var_os("CI").is_none(), "cannot run in CI: {why}");
+    println!("SKIP: {why}");
+}
+
+fn longhaul(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_longhaul")).args(arguments).current_dir(folder).output().unwrap()
+}
+
+/// What Chromium says of the page in `folder`; nothing when it is not installed.
+fn chromium(folder: &Path, arguments: &[&str]) -> Option<Output> {
+    let program = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|program| {
+        let version = Command::new(program).arg("--version").output();
+        version.is_ok_and(|output| output.status.success())
+    });
+    let Some(program) = program else {
+        skip("chromium is not installed; it comes with the package chromium");
+        return None;
+    };
+    let mut command = Command::new(program);
+    // Chromium has no sandbox for root. No name is looked up: a page that asked for one would miss it.
+    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND"]);
+    command.arg(format!("--user-data-dir={}", folder.join("profile").display())).args(arguments);
+    command.arg(format!("file://{}", folder.join("page.html").display())).env("HOME", folder);
+    Some(command.output().unwrap())
+}
+
+#[test]
+fn a_browser_shows_the_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("small.toml"), SCENARIO).unwrap();
+    let run = longhaul(folder, &["lab", "run", "small.toml", "--html", "page.html"]);
+    let said = String::from_utf8_lossy(&run.stderr).into_owned();
+    if said.contains("the lab cannot be built") || said.contains("not permitted") || said.contains("/dev/net/tun") {
+        return skip(&said);
+    }
+    assert!(run.status.success(), "{said}{}", String::from_utf8_lossy(&run.stdout));
+
+    let Some(dom) = chromium(folder, &["--dump-dom"]) else { return };
+    let text = String::from_utf8_lossy(&dom.stdout).into_owned();
+    for expected in [
+        "<title>longhaul lab: small</title>",
+        "a page &lt;script&gt;document.title = 'bad'&lt;/script&gt; in a browser",
+        "With longhaul this TCP transfer is",
+        "3 runs: 2 came out as expected, 1 left out.",
+        "64 KiB window",
+        "10 ms round trip",
+        "– left out: it cannot be emulated",
+        "Throughput, MB/s",
+        "Round trip as TCP sees it, ms",
+        "longhaul relay --listen 6000 --to 10.99.0.2:6000",
+        "longhaul lab run small.toml --html page.html",
+    ] {
+        assert!(text.contains(expected), "{expected:?} is missing: {text}\n{}", String::from_utf8_lossy(&dom.stderr));
+    }
+    assert!(!text.contains("<script"), "{text}");
+
+    for (name, width) in [("wide.png", 1200), ("narrow.png", 500)] {
+        let shot = folder.join(name);
+        let arguments = [format!("--screenshot={}", shot.display()), format!("--window-size={width},1600")];
+        let Some(painted) = chromium(folder, &[&arguments[0], &arguments[1]]) else { return };
+        let size = fs::metadata(&shot).map_or(0, |file| file.len());
+        // An empty page of 1200 by 1600 is 9 kB.
+        assert!(size > 30_000, "{name}: {size} bytes; {}", String::from_utf8_lossy(&painted.stderr));
+    }
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_said_before_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("small.toml"), SCENARIO).unwrap();
+    for place in ["no-such-folder/page.html", "."] {
+        let run = longhaul(folder, &["lab", "run", "small.toml", "--html", place]);
+        let said = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert_eq!(run.status.code(), Some(2), "{said}");
+        assert!(said.contains("error: --html") && said.contains("name a file in a folder that exists"), "{said}");
+        // One line: nothing was begun.
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+    assert_eq!(fs::read_dir(folder).unwrap().count(), 1, "only the scenario is there");
+}

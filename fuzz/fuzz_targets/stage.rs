@@ -1,0 +1,35 @@
+//! Any text as the value of a stage, and as a line of a schedule: never a panic, and a link that was built from it carries
+//! packets without one, gives back no more segments than it says, and keeps its fragments to itself.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use longhaul_core::link::{Link, Packet, ROWS};
+use std::time::Duration;
+
+fuzz_target!(|text: &str| {
+    for row in ROWS {
+        if let Ok(link) = Link::new(&[(row.key, text)], 1) {
+            carry(link);
+        }
+    }
+    if let Ok(link) = Link::scheduled(&[("rate", "1Gbit/s"), ("delay", "1ms")], &[text], 1) {
+        carry(link);
+    }
+});
+
+/// Super-packets over twenty seconds, some of which may be fragmented.
+fn carry(mut link: Link) {
+    let mut promised = 0;
+    for slot in 0..20 {
+        let at = Duration::from_secs(slot.into());
+        let packet = Packet { segments: 9, headers: 52, size: 1448, payload: 12_000, ..Packet::single(slot, at, 0) };
+        promised += link.send(Packet { dont_fragment: slot % 2 == 0, ..packet }).segments;
+    }
+    let mut arrived = 0;
+    while let Some(packet) = link.receive(Duration::MAX) {
+        assert!(packet.fragment.is_none() && packet.segments >= 1);
+        arrived += u64::from(packet.segments);
+    }
+    assert_eq!(arrived, promised);
+}
