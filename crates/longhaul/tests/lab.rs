@@ -7,9 +7,7 @@
 
 use longhaul::lab::{Host, LinkSpec, Problem, Profile, Wan, transfer};
 use longhaul_core::units::{Bytes, Rate};
-use std::collections::HashSet;
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -167,32 +165,6 @@ fn a_dropped_lab_leaves_nothing_behind() {
     drop(wan);
     left.iter().for_each(|pid| wait_for_end(*pid));
     assert_eq!(own_namespaces(), before);
-}
-
-#[test]
-fn a_killed_lab_leaves_nothing_behind() {
-    let _alone = alone();
-    if lab(&link(1, "1Gbit/s", 0.0)).is_none() {
-        return;
-    }
-    let mut demo = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-    demo.args(["lab", "demo", "--size", "10GB"]).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut demo = demo.spawn().unwrap();
-    // It says what it is at before each transfer.
-    let mut lines = BufReader::new(demo.stderr.take().unwrap()).lines();
-    lines.find(|line| line.as_ref().is_ok_and(|line| line.ends_with("raw, direct"))).unwrap().unwrap();
-    let mut family = descendants(demo.id());
-    let home = namespace("/proc/self/ns/net").unwrap();
-    let mut namespaces: HashSet<String> = open_namespaces(demo.id()).into_iter().collect();
-    namespaces.remove(&home);
-    assert_eq!(namespaces.len(), 4, "four hosts: {namespaces:?}");
-    demo.kill().unwrap();
-    demo.wait().unwrap();
-    family.push(demo.id());
-    family.iter().for_each(|pid| wait_for_end(*pid));
-    let held: Vec<u32> = processes();
-    let held = held.into_iter().filter(|pid| open_namespaces(*pid).iter().any(|ns| namespaces.contains(ns)));
-    assert_eq!(held.collect::<Vec<u32>>(), Vec::<u32>::new(), "processes that hold the lab's namespaces");
 }
 
 #[test]

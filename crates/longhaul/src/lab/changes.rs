@@ -2,6 +2,7 @@
 
 use super::demo::{read_loss, read_rate, read_rtt};
 use super::scenario::{Expect, Published, Run};
+use super::spec::LinkSpec;
 use clap::Args;
 use longhaul_core::units::Rate;
 use std::time::Duration;
@@ -29,8 +30,11 @@ impl Changes {
         }
         let link = &mut run.setup.link;
         // What is written as a stage of one direction counts before the link's own value.
+        let LinkSpec { out, back, .. } = link;
         let mut drop_stage = |key: &str| {
-            [&mut link.out, &mut link.back].into_iter().for_each(|stages| stages.retain(|(other, _)| other != key));
+            for stages in [&mut *out, &mut *back] {
+                stages.retain(|(other, _)| other != key);
+            }
         };
         if self.rtt.is_some() {
             drop_stage("delay");

@@ -11,10 +11,9 @@
 //! A `scenario` says what to build and to send; `engine` runs it: a `carrier` takes the `traffic` across, `sampler` looks
 //! on with `sockets`, `law` computes, `verdict` judges, `reason` explains, and `result` is what comes out, which `report`
 //! prints and of which `page` makes a page; `topology` and `repeat` say in it what was built and how to do it again.
-//! `library` holds the scenarios that are built in.
-//! prints, and `progress` is shown meanwhile. `library` holds the scenarios that are built in, and `changes` what the command
-//! line makes of them. `stand` is a lab that `up` leaves standing and `down` takes down; `standing` is the note of it.
-//! `signals` end it all.
+//! `progress` is shown meanwhile. `library` holds the scenarios that are built in, and `changes` what the command line makes
+//! of them. `stand` is a lab that `up` leaves standing and `down` takes down; `standing` is the note of it. `signals` end it
+//! all.
 
 mod cables;
 mod carrier;

@@ -17,7 +17,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Run scenarios and judge what comes out
+/// Run a scenario and judge what came out
 ///
 /// Builds the hosts, the relays and the WAN of the scenario inside this machine, and for each run and carrier sends the
 /// traffic, checks every byte where the tool allows it, and judges what came out. Prints a table and the reason for each

@@ -3,7 +3,6 @@
 use super::keeper::{self, Program, WORKSHOP};
 use super::problem::Problem;
 use super::spec::Host;
-use super::traffic;
 use super::user::User;
 use super::wan::Wan;
 use std::net::{IpAddr, SocketAddr};
@@ -48,17 +47,19 @@ impl Server {
         Ok(Server { program, shown, user: user.name.clone() })
     }
 
-    /// For whoever stands on host A: `ssh_config`, in which `b` is B behind `entry`, and a file `sample` of `bytes` bytes.
-    pub(super) fn prepare(&self, wan: &Wan, entry: SocketAddr, bytes: u64) -> Result<(), Problem> {
+    /// For whoever stands on a host: the file `ssh_config`, in which `b` is this server behind `entry`.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(super) fn configure(&self, wan: &Wan, entry: SocketAddr) -> Result<(), Problem> {
         let mut config = format!(
-            "Host b\n  HostName {}\n  Port {}\n  User {}\n  IdentityFile {WORKSHOP}/user_key\n",
+            "Host b\n  HostName {}\n  Port {}\n  User {}\n  IdentityFile {WORKSHOP}/user_key\n  LogLevel ERROR\n",
             entry.ip(),
             entry.port(),
             self.user
         );
         OPTIONS.iter().for_each(|option| config += &format!("  {}\n", option.replace('=', " ")));
-        wan.write("ssh_config", &config)?;
-        traffic::make_file(wan, "sample", bytes)
+        wan.write("ssh_config", &config).map(drop)
     }
 
     /// Who logs in at `address`, as ssh(1) and scp(1) take it.
@@ -83,8 +84,6 @@ pub(super) fn client(program: &str) -> Command {
 }
 
 const SSHD: &str = "/usr/sbin/sshd";
-
-/// Nothing of the user's own configuration, agents or known hosts.
 const OPTIONS: &[&str] = &[
     "BatchMode=yes",
     "StrictHostKeyChecking=no",

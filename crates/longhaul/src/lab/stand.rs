@@ -7,6 +7,7 @@ use super::problem::Problem;
 use super::scenario::Run;
 use super::spec::Host;
 use super::ssh::Server;
+use super::traffic;
 use super::user::User;
 use super::wan::Wan;
 use std::fmt::Write as _;
@@ -19,7 +20,7 @@ pub(super) struct Stand {
     doors: Vec<(Host, &'static str, Program)>,
     carrier: Option<(&'static Carrier, Running)>,
     /// Where B's servers listen, or why there is none.
-    ssh: Result<(Server, SocketAddr), Problem>,
+    ssh: Result<Server, Problem>,
     iperf3: Result<(Program, SocketAddr), Problem>,
     one_hop: bool,
     // Last, so that the programs go before what they stand on.
@@ -42,11 +43,12 @@ impl Stand {
         // What the run sends is what stands at the carrier's end.
         let (to_ssh, to_iperf3) = if run.traffic.kind.laws.contains(&"openssh") { (PORT, 5201) } else { (2222, PORT) };
         let on_b = |port| SocketAddr::new(Host::B.lan(), port);
-        let ssh = installed(Server::start(&wan, Host::B, on_b(to_ssh), user).map(|ssh| (ssh, on_b(to_ssh))))?;
+        let ssh = installed(Server::start(&wan, Host::B, on_b(to_ssh), user))?;
         let iperf3 = installed(iperf3(&wan, to_iperf3).map(|program| (program, on_b(to_iperf3))))?;
-        if let Ok((ssh, at)) = &ssh {
-            let entry = carrier.as_ref().filter(|_| to_ssh == PORT).map_or(*at, |(_, running)| running.entry);
-            ssh.prepare(&wan, entry, SAMPLE)?;
+        if let Ok(server) = &ssh {
+            let carried = carrier.as_ref().filter(|_| to_ssh == PORT);
+            server.configure(&wan, carried.map_or(on_b(to_ssh), |(_, running)| running.entry))?;
+            traffic::make_file(&wan, "sample", SAMPLE)?;
         }
         let doors = names(setup.one_hop).iter().map(|(host, name)| Ok((*host, *name, door(&wan, *host, name)?)));
         let doors = doors.collect::<Result<_, Problem>>()?;
