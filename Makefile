@@ -32,7 +32,6 @@ fuzz:            ## each fuzz target for 30 s (`make fuzz TIME=300`)
 
 bench: build     ## everything in docs/benchmarks.md, measured again (as root; `make bench ARGS="--only one-hop"`)
 	scripts/deps bench
-	$(CARGO) build --release --locked --example bench-load --example bench-wan
 	benches/run $(ARGS)
 
 deps:            ## the system packages of all targets, at once
