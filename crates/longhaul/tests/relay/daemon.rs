@@ -57,14 +57,6 @@ fn accept(server: &TcpListener) -> TcpStream {
     patient(server.accept().expect("the daemon dials").0)
 }
 
-/// Sends a message each way.
-fn talk(mut client: &TcpStream, mut server: &TcpStream) {
-    client.write_all(b"ping").unwrap();
-    server.read_exact(&mut [0; 4]).unwrap();
-    server.write_all(b"pong").unwrap();
-    client.read_exact(&mut [0; 4]).unwrap();
-}
-
 #[test]
 fn reload_changes_what_is_new_and_leaves_live_flows_alone() {
     let (old, new) = (server(), server());

@@ -303,16 +303,6 @@ fn a_half_open_flow_is_reset_after_its_linger_and_not_before() {
     assert_eq!(path.relays[0].flow_end(), (0, 4, "half-open too long".into()));
 }
 
-/// Waits, and asserts that nothing comes and nothing ends: a read with a timeout, not a sleep.
-fn quiet_for(mut socket: &TcpStream, time: Duration) {
-    socket.set_read_timeout(Some(time)).unwrap();
-    match socket.read(&mut [0]) {
-        Err(err) if err.kind() == std::io::ErrorKind::WouldBlock => {}
-        other => panic!("{other:?}"),
-    }
-    socket.set_read_timeout(Some(LONG)).unwrap();
-}
-
 /// A listener that answers no SYN: its queue is full.
 struct Silent {
     listener: socket2::Socket,

@@ -4,7 +4,7 @@
 use longhaul::lab::{Host, Program, Wan};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
@@ -275,6 +275,55 @@ pub(crate) fn assert_same(got: &[u8], want: &[u8]) {
     }
     let differ = got.iter().zip(want).position(|(got, want)| got != want);
     assert_eq!((got.len(), differ), (want.len(), None), "length, and the first place that differs");
+}
+
+/// Echoes every flow that comes, one thread each, until the listener's owner is done with `flows` of them.
+pub(crate) fn echo(server: &TcpListener, flows: usize) {
+    std::thread::scope(|scope| {
+        for _ in 0..flows {
+            let mut socket = patient(server.accept().expect("the relay dials").0);
+            scope.spawn(move || {
+                let mut bytes = vec![0; 64 * 1024];
+                loop {
+                    match socket.read(&mut bytes).expect("a good flow") {
+                        0 => break socket.shutdown(Shutdown::Write).expect("FIN"),
+                        got => socket.write_all(&bytes[..got]).expect("a good flow"),
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// Sends `bytes` and asserts that they come back, and then FIN.
+pub(crate) fn round_trip(socket: TcpStream, bytes: &[u8]) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            (&socket).write_all(bytes).expect("a good flow");
+            socket.shutdown(Shutdown::Write).expect("FIN");
+        });
+        let (got, ending) = read_to_end(&socket);
+        assert_same(&got, bytes);
+        assert_eq!(ending, Ending::Fin);
+    });
+}
+
+/// Sends a message each way.
+pub(crate) fn talk(mut client: &TcpStream, mut server: &TcpStream) {
+    client.write_all(b"ping").unwrap();
+    server.read_exact(&mut [0; 4]).unwrap();
+    server.write_all(b"pong").unwrap();
+    client.read_exact(&mut [0; 4]).unwrap();
+}
+
+/// Waits, and asserts that nothing comes and nothing ends: a read with a timeout, not a sleep.
+pub(crate) fn quiet_for(mut socket: &TcpStream, time: Duration) {
+    socket.set_read_timeout(Some(time)).unwrap();
+    match socket.read(&mut [0]) {
+        Err(err) if err.kind() == std::io::ErrorKind::WouldBlock => {}
+        other => panic!("{other:?}"),
+    }
+    socket.set_read_timeout(Some(LONG)).unwrap();
 }
 
 /// Writes until the path takes no more, and says how much it took: then every buffer on the way is full.

@@ -5,37 +5,6 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 
-/// Echoes every flow that comes, one thread each, until the listener's owner is done with `flows` of them.
-fn echo(server: &TcpListener, flows: usize) {
-    std::thread::scope(|scope| {
-        for _ in 0..flows {
-            let mut socket = patient(server.accept().expect("the relay dials").0);
-            scope.spawn(move || {
-                let mut bytes = vec![0; 64 * 1024];
-                loop {
-                    match socket.read(&mut bytes).expect("a good flow") {
-                        0 => break socket.shutdown(Shutdown::Write).expect("FIN"),
-                        got => socket.write_all(&bytes[..got]).expect("a good flow"),
-                    }
-                }
-            });
-        }
-    });
-}
-
-/// Sends `bytes` and asserts that they come back, and then FIN.
-fn round_trip(socket: TcpStream, bytes: &[u8]) {
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            (&socket).write_all(bytes).expect("a good flow");
-            socket.shutdown(Shutdown::Write).expect("FIN");
-        });
-        let (got, ending) = read_to_end(&socket);
-        assert_same(&got, bytes);
-        assert_eq!(ending, Ending::Fin);
-    });
-}
-
 fn three_hundred(flags: &[&str]) {
     const FLOWS: usize = 300;
     let path = Path::new(2, flags);
