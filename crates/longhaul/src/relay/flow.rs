@@ -123,6 +123,20 @@ fn finish(relay: &Relay, end: &FlowEnd, accept: &TcpStream, dial: Option<&TcpStr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::NextHop;
+    use socket2::SockRef;
+    use std::net::Shutdown;
+    use std::time::Duration;
+    use tokio::net::TcpListener;
+
+    /// Sends a message that fits every buffer, and waits until it is there.
+    async fn pass(from: &TcpStream, to: &TcpStream) {
+        let mut got = [0; 8];
+        from.writable().await.unwrap();
+        assert_eq!(from.try_write(b"message").unwrap(), 7);
+        let read = to.async_io(Interest::READABLE, || to.try_read(&mut got)).await;
+        assert_eq!(read.unwrap(), 7);
+    }
 
     fn size_of_future<A, B, C, D, F>(_: impl Fn(A, B, C, D) -> F) -> usize {
         size_of::<F>()
@@ -133,5 +147,36 @@ mod tests {
     fn an_idle_flow_is_small() {
         let size = size_of_future(run);
         assert!(size <= 1536, "the future of a flow has grown to {size} bytes");
+    }
+
+    /// In virtual time: a flow that is not half-open is silent for longer than `linger-half-open`, and for a year.
+    #[tokio::test]
+    async fn an_idle_flow_stays_for_a_year() {
+        const YEAR: Duration = Duration::from_secs(365 * 86_400);
+        let listener = async || TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (ours, server) = (listener().await, listener().await);
+        let to = server.local_addr().unwrap();
+        let to = NextHop { host: to.ip().to_string(), port: to.port() };
+        let mut tunnel = Tunnel::new("idle", ours.local_addr().unwrap(), vec![to]);
+        tunnel.accept.set(Leg::Accept, "linger-half-open", "1s").unwrap();
+        tunnel.dial.set(Leg::Dial, "linger-half-open", "1s").unwrap();
+        let client = TcpStream::connect(tunnel.listen).await.unwrap();
+        let (accept, peer) = ours.accept().await.unwrap();
+        let relay = Relay::new(100);
+        let flow = tokio::spawn(run(relay.clone(), Arc::new(tunnel), accept, peer));
+        let (far, _) = server.accept().await.unwrap();
+        pass(&client, &far).await;
+
+        tokio::time::pause();
+        tokio::time::advance(YEAR).await;
+        pass(&client, &far).await;
+        pass(&far, &client).await;
+        assert!(!flow.is_finished());
+
+        // The same clock ends it once it is half-open: with nothing else to do it jumps to the linger's end.
+        let before = tokio::time::Instant::now();
+        SockRef::from(&client).shutdown(Shutdown::Write).unwrap();
+        flow.await.unwrap();
+        assert!(before.elapsed() >= Duration::from_secs(1) && relay.counters.reset.load(Relaxed) == 1);
     }
 }
