@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 /// More than one pipe holds and less than the sockets do.
 const SOME: usize = 3_000_000;
 /// More than all buffers on the way together.
-const TOO_MUCH: usize = 40_000_000;
+pub(crate) const TOO_MUCH: usize = 40_000_000;
 /// Buffers that TOO_MUCH fills. Without this, autotuning gives each socket up to 32 MiB.
-const SMALL: &[&str] = &[
+pub(crate) const SMALL: &[&str] = &[
     "--set",
     "accept.rcvbuf=256KiB",
     "--set",

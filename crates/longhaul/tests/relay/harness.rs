@@ -2,7 +2,9 @@
 //! what they say of a flow can be compared. On loopback, or between the hosts of the lab.
 
 use longhaul::lab::{Host, Program, Wan};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use serde_json::Value;
+use socket2::{SockAddr, Socket};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
@@ -74,11 +76,18 @@ impl Relay {
     }
 
     fn wait_line(&self, wanted: &str, is_it: impl Fn(&str) -> bool) -> Value {
+        self.lines_until(wanted, is_it).pop().expect("the line that was waited for")
+    }
+
+    /// The fields of every log line up to the one whose message `is_it`.
+    fn lines_until(&self, wanted: &str, is_it: impl Fn(&str) -> bool) -> Vec<Value> {
         let log = self.log.lock().expect("no reader of the log has panicked");
+        let mut lines = Vec::new();
         loop {
             let line = log.recv_timeout(LONG).unwrap_or_else(|err| panic!("no line {wanted:?} in the log: {err}"));
+            lines.push(line["fields"].clone());
             if line["fields"]["message"].as_str().is_some_and(&is_it) {
-                return line["fields"].clone();
+                return lines;
             }
         }
     }
@@ -90,14 +99,65 @@ impl Relay {
         (bytes("up_bytes"), bytes("down_bytes"), line["how"].as_str().expect("a text").into())
     }
 
+    /// The fields of the next log line that is there already and whose message begins with `message`.
+    pub(crate) fn said(&self, message: &str) -> Option<Value> {
+        let log = self.log.lock().expect("no reader of the log has panicked");
+        let mut fields = log.try_iter().map(|line| line["fields"].clone());
+        fields.find(|fields| fields["message"].as_str().is_some_and(|said| said.starts_with(message)))
+    }
+
+    /// What it has counted so far.
+    pub(crate) fn counters(&self) -> Value {
+        self.lines_to_counters().pop().expect("the counters")
+    }
+
+    /// What it has said since the last line that was waited for, and last what it has counted so far.
+    pub(crate) fn lines_to_counters(&self) -> Vec<Value> {
+        self.signal("USR1");
+        self.lines_until("counters", |said| said == "counters")
+    }
+
     /// Sends signal `name`, as kill(1) calls it.
     pub(crate) fn signal(&self, name: &str) {
-        let pid = match &self.process {
+        let done = Command::new("kill").args([&format!("-{name}"), &self.id().to_string()]).status();
+        assert!(done.expect("kill runs").success());
+    }
+
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        match &self.process {
             Process::Here(child) => child.id(),
             Process::Lab(program) => program.id(),
+        }
+    }
+
+    /// Its open descriptors: each one's number and what it is, such as `socket:[4711]` (proc(5)).
+    pub(crate) fn descriptors(&self) -> Vec<(i32, String)> {
+        let folder = std::fs::read_dir(format!("/proc/{}/fd", self.id())).expect("it runs");
+        let what = |path: std::path::PathBuf| {
+            let number = path.file_name()?.to_str()?.parse().ok()?;
+            // One that was closed meanwhile is not open.
+            Some((number, std::fs::read_link(path).ok()?.to_str()?.into()))
         };
-        let done = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
-        assert!(done.expect("kill runs").success());
+        folder.filter_map(|entry| what(entry.expect("it still runs").path())).collect()
+    }
+
+    /// The relay's own socket at the other end of `end`, shared with it (pidfd_getfd(2)); `None` where that is not allowed.
+    pub(crate) fn other_end(&self, end: &TcpStream) -> Option<Socket> {
+        let here = |name: std::io::Result<SockAddr>| name.ok().and_then(|name| name.as_socket());
+        let wanted = (end.peer_addr().expect("connected"), end.local_addr().expect("bound"));
+        let process = pidfd_open(Pid::from_raw(self.id() as i32)?, PidfdFlags::empty()).ok()?;
+        let mut shared = 0;
+        for (number, _) in self.descriptors().iter().filter(|(_, what)| what.starts_with("socket:")) {
+            let Ok(socket) = pidfd_getfd(&process, *number, PidfdGetfdFlags::empty()) else { continue };
+            shared += 1;
+            let socket = Socket::from(socket);
+            if (here(socket.local_addr()), here(socket.peer_addr())) == (Some(wanted.0), Some(wanted.1)) {
+                return Some(socket);
+            }
+        }
+        assert_eq!(shared, 0, "the relay has no such socket: {wanted:?}");
+        None
     }
 
     /// Waits until the process has ended and gives its exit code, where it is one of this host.
@@ -281,18 +341,21 @@ pub(crate) fn assert_same(got: &[u8], want: &[u8]) {
 pub(crate) fn echo(server: &TcpListener, flows: usize) {
     std::thread::scope(|scope| {
         for _ in 0..flows {
-            let mut socket = patient(server.accept().expect("the relay dials").0);
-            scope.spawn(move || {
-                let mut bytes = vec![0; 64 * 1024];
-                loop {
-                    match socket.read(&mut bytes).expect("a good flow") {
-                        0 => break socket.shutdown(Shutdown::Write).expect("FIN"),
-                        got => socket.write_all(&bytes[..got]).expect("a good flow"),
-                    }
-                }
-            });
+            let socket = patient(server.accept().expect("the relay dials").0);
+            scope.spawn(move || echo_one(&socket));
         }
     });
+}
+
+/// Sends back what comes, to its end.
+pub(crate) fn echo_one(mut socket: &TcpStream) {
+    let mut bytes = vec![0; 64 * 1024];
+    loop {
+        match socket.read(&mut bytes).expect("a good flow") {
+            0 => break socket.shutdown(Shutdown::Write).expect("FIN"),
+            got => socket.write_all(&bytes[..got]).expect("a good flow"),
+        }
+    }
 }
 
 /// Sends `bytes` and asserts that they come back, and then FIN.

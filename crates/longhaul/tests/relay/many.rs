@@ -1,9 +1,14 @@
 //! Flows in number, messages in number, and what else a stream may bring.
 
 use crate::harness::*;
+use longhaul::options;
+use longhaul_sys::sockopt::{Kernel, Leg, Opt, Preset, ROWS, Row, Value, When, row};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 fn three_hundred(flags: &[&str]) {
     const FLOWS: usize = 300;
@@ -155,6 +160,46 @@ fn a_bare_port_serves_ipv4_and_ipv6_and_a_name_is_resolved() {
 }
 
 #[test]
+fn a_changed_name_is_followed_by_the_next_flow() {
+    let folder = tempfile::tempdir().unwrap();
+    let hosts = folder.path().join("hosts");
+    // In place, for it is this very file that is mounted.
+    let is_at = |ip: &str| std::fs::write(&hosts, format!("{ip} next-hop.test\n")).unwrap();
+    let old = TcpListener::bind("127.0.0.2:0").unwrap();
+    let new = TcpListener::bind(("127.0.0.3", old.local_addr().unwrap().port())).unwrap();
+    is_at("127.0.0.2");
+    let in_its_own = |program: &str, args: &[&str]| {
+        let mut command = Command::new("unshare");
+        // A mount namespace with an /etc/hosts of its own; who is not root is root of a user namespace for that.
+        command.args(["--mount"]).args((!rustix::process::geteuid().is_root()).then_some("--map-root-user"));
+        command.args(["sh", "-c", "mount --bind \"$0\" /etc/hosts && exec \"$@\""]).arg(&hosts).arg(program).args(args);
+        command
+    };
+    match in_its_own("true", &[]).output() {
+        Ok(tried) if tried.status.success() => {}
+        tried => return skip(&format!("no mount namespace here: {tried:?}")),
+    }
+    let port = Port::reserve("127.0.0.1");
+    let (listen, to) = (port.address().to_string(), format!("next-hop.test:{}", old.local_addr().unwrap().port()));
+    let args = ["--log-format", "json", "relay", "--listen", &listen, "--to", &to];
+    let relay = Relay::spawn(in_its_own(env!("CARGO_BIN_EXE_longhaul"), &args));
+    let flow = |server: &TcpListener| {
+        let client = patient(TcpStream::connect(port.address()).unwrap());
+        (client, patient(server.accept().unwrap().0))
+    };
+    let before = flow(&old);
+    talk(&before.0, &before.1);
+    is_at("127.0.0.3");
+    let after = flow(&new);
+    talk(&after.0, &after.1);
+    talk(&before.0, &before.1); // a flow stays where it is
+    drop(after);
+    let line = relay.wait_log("flow ended");
+    assert_eq!(line["next_hop_address"], new.local_addr().unwrap().to_string(), "{line}");
+    assert_eq!((line["next_hop"].as_str(), line["how"].as_str()), (Some(to.as_str()), Some("finished")), "{line}");
+}
+
+#[test]
 fn who_is_not_allowed_is_reset_and_nothing_is_dialled() {
     let path = Path::new(1, &["--allow", "10.0.0.0/8"]);
     for _ in 0..20 {
@@ -165,9 +210,34 @@ fn who_is_not_allowed_is_reset_and_nothing_is_dialled() {
     path.server().set_nonblocking(true).unwrap();
     let dialled = path.server().accept();
     assert!(dialled.is_err_and(|err| err.kind() == std::io::ErrorKind::WouldBlock), "it was dialled");
-    path.relays[0].signal("USR1");
-    let counters = path.relays[0].wait_log("counters");
+    let counters = path.relays[0].counters();
     assert_eq!((&counters["accepted"], &counters["refused"]), (&0.into(), &20.into()), "{counters}");
+}
+
+#[test]
+fn refusals_are_one_line_a_second_with_their_number() {
+    let path = Path::new(1, &["--allow", "10.0.0.0/8"]);
+    let (mut refused, mut lines) = (Vec::new(), Vec::new());
+    while lines.len() < 3 {
+        let started = Instant::now();
+        let client = path.dial();
+        let name = client.local_addr().unwrap().to_string();
+        assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
+        refused.push((name, started, Instant::now()));
+        lines.extend(path.relays[0].said("refused: not in `allow`"));
+    }
+    // Each line names the connection that it is about, and counts those before it that have none.
+    let (mut number, mut earlier) = (0, None);
+    for line in &lines {
+        number += 1 + line["more"].as_u64().unwrap() as usize;
+        let (name, before, after) = &refused[number - 1];
+        assert_eq!(line["peer"], **name, "{line}");
+        let pause = earlier.map_or(Duration::MAX, |earlier| *after - earlier);
+        assert!(pause >= Duration::from_millis(999), "{pause:?}");
+        earlier = Some(*before);
+    }
+    assert!(number > 3, "only {number} in {:?}", refused[0].1.elapsed());
+    assert_eq!(path.relays[0].counters()["refused"], refused.len());
 }
 
 #[test]
@@ -192,3 +262,37 @@ fn the_source_address_is_the_one_asked_for() {
     let (_client, server) = path.connect();
     assert_eq!(server.peer_addr().unwrap().ip().to_string(), "127.0.0.9");
 }
+
+#[test]
+fn both_legs_of_a_live_flow_have_the_presets_and_nothing_else() {
+    let path = Path::new(1, &[]);
+    let (client, server) = path.connect();
+    talk(&client, &server);
+    for (leg, end) in [(Leg::Accept, &client), (Leg::Dial, &server)] {
+        let Some(socket) = path.relays[0].other_end(end) else { return skip("pidfd_getfd(2) is not allowed here") };
+        let read = |row: &Row| row.read(socket.as_fd());
+        for row in ROWS.iter().filter(|row| row.when == When::Start && row.legs.covers(leg)) {
+            if let Preset::Ours(text) = row.preset {
+                let got = read(row).unwrap().unwrap();
+                assert!((row.agrees)(&options::parse(row, text).unwrap(), &got), "{leg}.{} is {got}", row.key);
+            }
+        }
+        // The promises in figures, whatever the table says.
+        let number = |key| match read(row(leg, key).unwrap()).unwrap() {
+            Some(Value::Number(number)) => number,
+            other => panic!("{leg}.{key} is {other:?}"),
+        };
+        let keepalive = ["keepalive-idle", "keepalive-interval", "keepalive-count", "user-timeout"].map(number);
+        assert_eq!(keepalive, [60, 15, 4, 0], "{leg}");
+        assert!(socket.tcp_nodelay().unwrap(), "{leg}");
+        assert_eq!(socket.linger().unwrap(), Some(Duration::ZERO), "{leg}");
+        let which = Opt { level: libc::SOL_SOCKET, number: SO_BUF_LOCK, name: "SO_BUF_LOCK" };
+        match read(&Row { kernel: Kernel::Int(which), ..*row(leg, "mark").unwrap() }) {
+            Ok(locked) => assert_eq!(locked, Some(Value::Number(0)), "{leg}: autotuning of a buffer is off"),
+            Err(err) => skip(&format!("before Linux 5.14: {err}")),
+        }
+    }
+}
+
+/// asm-generic/socket.h: which of its buffers somebody has set, 1 the send buffer, 2 the receive buffer.
+const SO_BUF_LOCK: libc::c_int = 72;
