@@ -113,8 +113,9 @@ impl Change {
 impl Daemon {
     /// Makes what runs what `config` says. All or nothing.
     fn apply(&mut self, config: Config, mut passed: Vec<OwnedFd>) -> Result<(), BindError> {
-        let changes: Vec<Change> =
-            config.tunnels.into_iter().map(|tunnel| self.plan(tunnel, &mut passed)).collect::<Result<_, _>>()?;
+        let changes = self.plan_all(config.tunnels, &mut passed).inspect_err(|_| {
+            self.running.values().for_each(|running| running.handle.stay());
+        })?;
         if !passed.is_empty() {
             warn!(sockets = passed.len(), "sockets from systemd fit no tunnel's `listen` and are closed");
         }
@@ -137,9 +138,24 @@ impl Daemon {
         Ok(())
     }
 
+    /// What to do with each tunnel. What can be refused comes before what touches the old listeners: first every option,
+    /// then the addresses that are new, then those that are taken over, and last the sockets of systemd's, which get their
+    /// new options at once.
+    fn plan_all(&self, mut tunnels: Vec<Tunnel>, passed: &mut Vec<OwnedFd>) -> Result<Vec<Change>, BindError> {
+        tunnels.iter().try_for_each(Listener::rehearse)?;
+        tunnels.sort_by_key(|tunnel| self.in_the_way(tunnel).map(|old| 1 + u8::from(old.is_adopted())).max());
+        tunnels.into_iter().map(|tunnel| self.plan(tunnel, passed)).collect()
+    }
+
+    /// The listeners that `tunnel` would be refused beside.
+    fn in_the_way(&self, tunnel: &Tunnel) -> impl Iterator<Item = &Handle> {
+        let listen = tunnel.listen;
+        let conflicts = move |old: &&Running| config::covers_same(old.tunnel.borrow().listen, listen);
+        self.running.values().filter(conflicts).map(|old| &old.handle)
+    }
+
     fn plan(&self, tunnel: Tunnel, passed: &mut Vec<OwnedFd>) -> Result<Change, BindError> {
         if self.running.get(&tunnel.name).is_some_and(|old| old.listens_alike(&tunnel)) {
-            Listener::rehearse(&tunnel)?;
             return Ok(Change::Keep(tunnel));
         }
         let before = self.running.get(&tunnel.name);
@@ -147,8 +163,7 @@ impl Daemon {
             let address = socket2::SockRef::from(socket).local_addr().ok();
             address.and_then(|address| address.as_socket()) == Some(tunnel.listen)
         });
-        let in_the_way = |old: &&Running| config::covers_same(old.tunnel.borrow().listen, tunnel.listen);
-        let here: Vec<&Handle> = self.running.values().filter(in_the_way).map(|old| &old.handle).collect();
+        let here: Vec<&Handle> = self.in_the_way(&tunnel).collect();
         let mut listener = match position {
             Some(position) => Listener::adopt(&tunnel, passed.remove(position))?,
             None if !here.is_empty() => Listener::replace(&tunnel, &here)?,

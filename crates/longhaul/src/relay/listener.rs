@@ -45,7 +45,7 @@ pub struct BindError {
 }
 
 impl Listener {
-    /// Listens for `tunnel`, after trying the options of both legs. Options that the kernel changed are warned about.
+    /// Listens for `tunnel`, whose options were [rehearsed](Listener::rehearse).
     ///
     /// # Errors
     /// The address cannot be listened on, or the kernel refused an option.
@@ -53,7 +53,7 @@ impl Listener {
         Listener::bind_with(tunnel, |_| Ok(()))
     }
 
-    /// Tries the options of both legs on sockets that are thrown away.
+    /// Tries the options of both legs on sockets that are thrown away. Options that the kernel changed are warned about.
     ///
     /// # Errors
     /// The kernel refused an option.
@@ -70,7 +70,6 @@ impl Listener {
     }
 
     fn bind_with(tunnel: &Tunnel, prepare: Prepare) -> Result<Listener, BindError> {
-        Listener::rehearse(tunnel)?;
         let listening = listen(tunnel, &address_here(tunnel), prepare);
         Listener::new(tunnel, listening, format!("listen on {}", tunnel.listen))
     }
@@ -81,7 +80,6 @@ impl Listener {
     /// # Errors
     /// The kernel refused an option, or the descriptor is no listening socket.
     pub fn adopt(tunnel: &Tunnel, socket: OwnedFd) -> Result<Listener, BindError> {
-        Listener::rehearse(tunnel)?;
         let dressed = leg::dress(socket, &tunnel.accept, tunnel.mptcp(Leg::Accept));
         let what = format!("use the socket from systemd for {}", tunnel.listen);
         Ok(Listener { adopted: true, ..Listener::new(tunnel, dressed, what)? })
@@ -230,6 +228,20 @@ pub struct Handle {
     gate: Arc<Gate>,
     replaced: Arc<AtomicBool>,
     adopted: bool,
+}
+
+impl Handle {
+    /// Whether its socket is systemd's, and so the only one that its address can have.
+    pub fn is_adopted(&self) -> bool {
+        self.adopted
+    }
+
+    /// Takes back what [`Listener::replace`] did to it: nothing replaces it after all.
+    pub fn stay(&self) {
+        self.replaced.store(false, Relaxed);
+        // It fails only on a socket that is gone.
+        let _ = self.socket.set_reuse_port(false);
+    }
 }
 
 /// Waits until nobody can change the tunnel any more: it was removed, or the relay drains.

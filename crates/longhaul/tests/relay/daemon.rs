@@ -25,6 +25,14 @@ impl Daemon {
         Daemon { relay, folder }
     }
 
+    /// The same with `socket` from systemd.
+    fn activated(config: &str, socket: &TcpListener) -> Daemon {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(file(&folder), config).expect("a config file");
+        let relay = Relay::spawn(activated_by(socket, &["run", "-c", &file(&folder).display().to_string()]));
+        Daemon { relay, folder }
+    }
+
     /// Writes `config` and has it read; gives the line that says how that went.
     fn reload(&self, config: &str) -> Value {
         std::fs::write(file(&self.folder), config).expect("a config file");
@@ -166,6 +174,34 @@ fn a_drain_lets_flows_end_and_then_exits() {
 }
 
 #[test]
+fn a_drain_at_max_flows_ends_what_is_inside_and_resets_what_waits() {
+    let mut path = Path::new(1, &["--max-flows", "2"]);
+    let inside = [path.connect(), path.connect()];
+    let waiting = [path.dial(), path.dial(), path.dial()];
+    waiting.iter().for_each(|mut client| client.write_all(b"in the queue").unwrap());
+    path.relays[0].signal("TERM");
+    let line = path.relays[0].wait_log("draining: no new connections; a second signal cuts the flows");
+    assert_eq!(line["flows"], 2);
+    for client in &waiting {
+        assert_eq!(read_to_end(client), (Vec::new(), Ending::Reset));
+    }
+    refused_soon(path.entry());
+    let bytes = pattern(22, 1_000_000);
+    std::thread::scope(|scope| {
+        for (client, server) in inside {
+            scope.spawn(move || echo_one(&server));
+            round_trip(client, &bytes);
+        }
+    });
+    path.server().set_nonblocking(true).unwrap();
+    assert!(path.server().accept().is_err(), "one that waited was dialled for");
+    let counters = path.relays[0].wait_log("counters");
+    let counted = ["accepted", "finished", "reset", "flows_now"].map(|key| counters[key].as_u64().unwrap());
+    assert_eq!(counted, [2, 2, 0, 0], "{counters}");
+    assert_eq!(path.relays[0].exit(), Some(0));
+}
+
+#[test]
 fn a_second_signal_cuts_with_reset() {
     let mut path = Path::new(1, &[]);
     let (client, server) = path.connect();
@@ -231,17 +267,103 @@ fn systemd_is_told_ready_reloading_watchdog_and_stopping() {
 fn a_socket_from_systemd_is_used() {
     let (far, activated) = (server(), server());
     let address = activated.local_addr().unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(file(&folder), tunnel("one", address, &far, "")).unwrap();
-    // As systemd passes it: descriptor 3.
-    let mut command = through_sh("LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\" 3<&0 </dev/null", &folder);
-    command.stdin(Stdio::from(OwnedFd::from(activated)));
     // It was listening before the daemon was there: a client that came early is served.
     let early = patient(TcpStream::connect(address).unwrap());
-    let relay = Relay::spawn(command);
+    let daemon = Daemon::activated(&tunnel("one", address, &far, ""), &activated);
+    talk(&early, &accept(&far));
+    drop(early);
+    assert_eq!(daemon.relay.flow_end(), (4, 4, "finished".into()));
+}
+
+#[test]
+fn a_tunnel_of_systemd_s_that_was_removed_keeps_its_queue_for_the_next_start() {
+    let (far, other_far, port) = (server(), server(), Port::reserve("127.0.0.1"));
+    let activated = server();
+    let address = activated.local_addr().unwrap();
+    let other = tunnel("other", port.address(), &other_far, "");
+    let both = tunnel("one", address, &far, "") + &other;
+    let mut daemon = Daemon::activated(&both, &activated);
+    let connect = || patient(TcpStream::connect(address).unwrap());
+    let live = (connect(), accept(&far));
+    assert_eq!(daemon.reload(&other)["message"], "reloaded");
+    talk(&live.0, &live.1);
+    // It is systemd's, so it listens on, and nobody serves it.
+    let early = connect();
+    talk(&dial(&port), &accept(&other_far));
+    far.set_nonblocking(true).unwrap();
+    assert!(far.accept().is_err(), "the tunnel was removed");
+    far.set_nonblocking(false).unwrap();
+    daemon.relay.signal("TERM");
+    drop(live);
+    assert_eq!(daemon.relay.exit(), Some(0));
+    let _next = Daemon::activated(&both, &activated);
+    talk(&early, &accept(&far));
+}
+
+#[test]
+fn a_bad_option_with_a_socket_from_systemd_starts_nothing_and_loses_nobody() {
+    let (far, activated) = (server(), server());
+    let address = activated.local_addr().unwrap().to_string();
+    let early = patient(TcpStream::connect(&address).unwrap());
+    let to = far.local_addr().unwrap().to_string();
+    let args = ["relay", "--listen", &address, "--to", &to];
+    for (bad, code, why) in [
+        ("accept.congestion=no-such", 1, "setsockopt(TCP_CONGESTION, \"no-such\"): ENOENT"),
+        ("accept.no-such=1", 2, "there is no such option"),
+    ] {
+        let said = activated_by(&activated, &[&args[..], &["--set", bad]].concat()).output().unwrap();
+        let stderr = String::from_utf8(said.stderr).unwrap();
+        assert_eq!(said.status.code(), Some(code), "{stderr}");
+        assert!(stderr.contains(why), "{stderr}");
+    }
+    let relay = Relay::spawn(activated_by(&activated, &args));
     talk(&early, &accept(&far));
     drop(early);
     assert_eq!(relay.flow_end(), (4, 4, "finished".into()));
+}
+
+#[test]
+fn a_refused_reload_changes_no_listener_and_no_socket_of_systemd_s() {
+    let (far, activated, taken, port) = (server(), server(), server(), Port::reserve("127.0.0.1"));
+    let both = |more| {
+        tunnel("passed", activated.local_addr().unwrap(), &far, more) + &tunnel("bound", port.address(), &far, more)
+    };
+    let daemon = Daemon::activated(&both(""), &activated);
+    // Where one address of it is somebody else's.
+    let everywhere = SocketAddr::from(([0, 0, 0, 0], port.address().port()));
+    let _foreign = TcpListener::bind(("127.0.0.2", everywhere.port())).unwrap();
+    // The time until keepalive, and whether another listener is let in beside: accepted sockets have it of their listener.
+    let leg = |address| {
+        let flow = (patient(TcpStream::connect(address).unwrap()), accept(&far));
+        talk(&flow.0, &flow.1);
+        let leg = daemon.relay.other_end(&flow.0)?;
+        Some((leg.tcp_keepalive_time().unwrap().as_secs(), leg.reuse_port().unwrap()))
+    };
+    let legs = || [leg(activated.local_addr().unwrap()), leg(port.address())];
+    if legs().contains(&None) {
+        return skip("pidfd_getfd(2) is not allowed here");
+    }
+    let new = "accept = { keepalive-idle = \"77s\" }";
+    for bad in [
+        both(new) + &tunnel("two", taken.local_addr().unwrap(), &far, ""),
+        tunnel("passed", activated.local_addr().unwrap(), &far, new) + &tunnel("bound", everywhere, &far, ""),
+        both(new) + &tunnel("two", Port::reserve("127.0.0.1").address(), &far, "accept = { congestion = \"no-such\" }"),
+    ] {
+        assert_eq!(daemon.reload(&bad)["message"], "reload refused, the old configuration stays", "{bad}");
+        assert_eq!(legs(), [Some((60, false)); 2], "half of a bad file was taken: {bad}");
+    }
+    assert_eq!(daemon.reload(&both(new))["message"], "reloaded");
+    assert_eq!(legs()[0], Some((77, false)));
+}
+
+/// `longhaul` with `args`, started by systemd's protocol with `socket`, which stays ours as well.
+fn activated_by(socket: &TcpListener, args: &[&str]) -> Command {
+    let mut command = Command::new("sh");
+    // Descriptor 3 is the first that is passed; the pid in the environment is the program's own.
+    command.args(["-c", "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\" 3<&0 </dev/null"]);
+    command.args([env!("CARGO_BIN_EXE_longhaul"), "--log-format", "json"]).args(args);
+    command.stdin(Stdio::from(OwnedFd::from(socket.try_clone().expect("a descriptor"))));
+    command
 }
 
 /// `longhaul run` by `script`, a shell's: the pid that systemd puts into the environment is the program's own.
