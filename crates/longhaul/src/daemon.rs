@@ -128,7 +128,13 @@ impl Daemon {
                     Some(running) => (tunnel.name.clone(), running.update(tunnel)),
                     None => continue, // `plan` keeps only what runs
                 },
-                Change::Listen(tunnel, listener, handle) => (tunnel.name.clone(), self.start(tunnel, listener, handle)),
+                Change::Listen(tunnel, listener, handle) => {
+                    // Connections come by the listener that is replaced too, until it has closed.
+                    for old in before.values().filter(|old| old.covers_same(&tunnel)) {
+                        old.tunnel.send_replace(Arc::new(tunnel.clone()));
+                    }
+                    (tunnel.name.clone(), self.start(tunnel, listener, handle))
+                }
             };
             self.running.insert(name, running);
         }
@@ -149,9 +155,7 @@ impl Daemon {
 
     /// The listeners that `tunnel` would be refused beside.
     fn in_the_way(&self, tunnel: &Tunnel) -> impl Iterator<Item = &Handle> {
-        let listen = tunnel.listen;
-        let conflicts = move |old: &&Running| config::covers_same(old.tunnel.borrow().listen, listen);
-        self.running.values().filter(conflicts).map(|old| &old.handle)
+        self.running.values().filter(|old| old.covers_same(tunnel)).map(|old| &old.handle)
     }
 
     fn plan(&self, tunnel: Tunnel, passed: &mut Vec<OwnedFd>) -> Result<Change, BindError> {
@@ -261,6 +265,10 @@ impl Running {
     fn listens_alike(&self, tunnel: &Tunnel) -> bool {
         let old = self.tunnel.borrow();
         old.listen == tunnel.listen && old.accept == tunnel.accept
+    }
+
+    fn covers_same(&self, tunnel: &Tunnel) -> bool {
+        config::covers_same(self.tunnel.borrow().listen, tunnel.listen)
     }
 
     fn update(self, tunnel: Tunnel) -> Running {

@@ -96,8 +96,9 @@ impl Listener {
 
     /// A listener in the place of `old`, which are those whose addresses it would be refused beside. Both listen until the
     /// old ones have stopped serving, so no connection is refused in between. On IPv4 the kernel gives new handshakes to
-    /// the new one at once; on IPv6 to the old one to its end, and a handshake that is under way just then is reset. A
-    /// socket of systemd's is kept and gets the new options; one that is no longer configured stays until a restart.
+    /// the new one at once; on IPv6 to both, so the old one goes on by what the new tunnel says, and a handshake that is
+    /// under way when it closes is reset. A socket of systemd's is kept and gets the new options; one that is no longer
+    /// configured stays until a restart.
     ///
     /// # Errors
     /// As [`bind`](Listener::bind).
@@ -113,7 +114,11 @@ impl Listener {
             let _ = old.socket.set_reuse_port(true);
             old.replaced.store(true, Relaxed);
         }
-        Listener::bind_with(tunnel, |socket| socket.set_reuse_port(true))
+        let new = Listener::bind_with(tunnel, |socket| socket.set_reuse_port(true))?;
+        // From here on it would share its handshakes with the old ones (tried on 6.18: half each). It fails only on
+        // a socket that is gone.
+        let _ = new.socket.get_ref().set_reuse_port(false);
+        Ok(new)
     }
 
     /// Counts its flows together with those of `old`, the listener that its tunnel had before.

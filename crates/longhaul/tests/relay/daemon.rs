@@ -152,6 +152,21 @@ fn a_listener_with_other_options_replaces_the_old_one_without_a_gap() {
 }
 
 #[test]
+fn after_a_reload_no_connection_goes_the_old_way() {
+    // With a new listener in the place of the old one, which goes on for a while; under the same name or another.
+    for (ip, name) in [("127.0.0.1", "one"), ("127.0.0.1", "another"), ("[::1]", "one"), ("[::1]", "another")] {
+        let (old, new, port) = (server(), server(), Port::reserve(ip));
+        let daemon = Daemon::start(&tunnel("one", port.address(), &old, ""));
+        talk(&dial(&port), &accept(&old));
+        let said = daemon.reload(&tunnel(name, port.address(), &new, "accept = { keepalive-idle = \"100s\" }"));
+        assert_eq!(said["message"], "reloaded");
+        let clients: Vec<TcpStream> = (0..40).map(|_| dial(&port)).collect();
+        let there: Vec<TcpStream> = clients.iter().map(|_| accept(&new)).collect();
+        drop((clients, there));
+    }
+}
+
+#[test]
 fn a_drain_lets_flows_end_and_then_exits() {
     let mut path = Path::new(1, &[]);
     let (client, server) = path.connect();
@@ -353,7 +368,7 @@ fn a_refused_reload_changes_no_listener_and_no_socket_of_systemd_s() {
         assert_eq!(legs(), [Some((60, false)); 2], "half of a bad file was taken: {bad}");
     }
     assert_eq!(daemon.reload(&both(new))["message"], "reloaded");
-    assert_eq!(legs()[0], Some((77, false)));
+    assert_eq!(legs(), [Some((77, false)); 2]);
 }
 
 /// `longhaul` with `args`, started by systemd's protocol with `socket`, which stays ours as well.
