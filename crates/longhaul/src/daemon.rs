@@ -4,7 +4,7 @@
 //! A reload builds all that is new before it touches anything that is old. So a bad file, or a port that is in use, is
 //! refused whole, and live flows are not touched in either case.
 
-use crate::config::{self, Config, Tunnel};
+use crate::config::{self, Config, Message, Tunnel};
 use crate::relay::{BindError, Handle, Listener, Relay};
 use longhaul_core::units;
 use longhaul_sys::sockopt::Leg;
@@ -217,14 +217,14 @@ impl Daemon {
         }
         match config::load(file) {
             Ok(loaded) => {
-                loaded.warnings.iter().for_each(|line| warn!("{line}"));
+                loaded.warnings.iter().for_each(Message::log);
                 match self.apply(loaded.config, Vec::new()) {
                     Ok(()) => info!(tunnels = self.running.len(), "reloaded"),
                     Err(err) => error!(%err, "reload refused, the old configuration stays"),
                 }
             }
             Err(refused) => {
-                refused.lines.iter().for_each(|line| error!("{line}"));
+                refused.messages.iter().for_each(Message::log);
                 error!("reload refused, the old configuration stays");
             }
         }

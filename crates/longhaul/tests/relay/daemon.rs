@@ -121,6 +121,20 @@ fn a_bad_file_is_refused_whole_and_the_old_one_stays() {
 }
 
 #[test]
+fn a_line_of_the_log_has_its_level_once() {
+    let (far, port) = (server(), Port::reserve("127.0.0.1"));
+    let daemon = Daemon::start(&tunnel("one", port.address(), &far, ""));
+    for (more, key) in [("accept = { rcvbuf = \"256KiB\" }", "rcvbuf"), ("no-such-key = 1", "no-such-key")] {
+        std::fs::write(file(&daemon.folder), tunnel("one", port.address(), &far, more)).unwrap();
+        daemon.relay.signal("HUP");
+        let line = daemon.relay.wait_line(key, |said| said.contains(key));
+        let message = line["message"].as_str().unwrap();
+        assert!(message.contains("longhaul.toml:"), "{message}");
+        assert!(!message.contains("warning") && !message.contains("error"), "{message}");
+    }
+}
+
+#[test]
 fn a_listener_with_other_options_replaces_the_old_one_without_a_gap() {
     let (far, port) = (server(), Port::reserve("127.0.0.1"));
     let daemon = Daemon::start(&tunnel("one", port.address(), &far, ""));

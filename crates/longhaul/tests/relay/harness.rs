@@ -75,7 +75,8 @@ impl Relay {
         self.wait_line(&messages.join(" or "), |said| messages.contains(&said))
     }
 
-    fn wait_line(&self, wanted: &str, is_it: impl Fn(&str) -> bool) -> Value {
+    /// The fields of the next log line whose message `is_it`; `wanted` says in words which that is.
+    pub(crate) fn wait_line(&self, wanted: &str, is_it: impl Fn(&str) -> bool) -> Value {
         self.lines_until(wanted, is_it).pop().expect("the line that was waited for")
     }
 
