@@ -5,7 +5,7 @@
 //! refused whole, and live flows are not touched in either case.
 
 use crate::config::{self, Config, Message, Tunnel};
-use crate::relay::{BindError, Handle, Listener, Relay};
+use crate::relay::{Activated, BindError, Handle, Listener, Relay};
 use longhaul_core::units;
 use longhaul_sys::sockopt::Leg;
 use longhaul_sys::{activation, limits};
@@ -13,7 +13,6 @@ use sd_notify::NotifyState;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -51,10 +50,11 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), StartError> {
     let relay = Relay::new(nofile.saturating_sub(open + 2 * config.tunnels.len() + HEADROOM));
     info!(nofile, most_flows = relay.most_flows(), most_pipes = relay.most_pipes(), "limits");
     let done = runtime.block_on(async {
-        let mut daemon = Daemon { relay, file, running: BTreeMap::new(), drain_timeout: None };
+        let activated = passed.into_iter().filter_map(Activated::new).collect();
+        let mut daemon = Daemon { relay, file, activated, running: BTreeMap::new(), drain_timeout: None };
         // Before the first tunnel listens: from then on a signal means what docs/operations.md says.
         let signals = Signals::new().map_err(|err| process("signals")(&err))?;
-        daemon.apply(config, passed).map_err(StartError::Bind)?;
+        daemon.apply(config).map_err(StartError::Bind)?;
         daemon.serve(signals).await;
         Ok(())
     });
@@ -85,6 +85,8 @@ impl Signals {
 struct Daemon {
     relay: Arc<Relay>,
     file: Option<PathBuf>,
+    /// Every socket that systemd has passed, whether or not a tunnel listens on it.
+    activated: Vec<Activated>,
     running: BTreeMap<String, Running>,
     drain_timeout: Option<Duration>,
 }
@@ -112,13 +114,10 @@ impl Change {
 
 impl Daemon {
     /// Makes what runs what `config` says. All or nothing.
-    fn apply(&mut self, config: Config, mut passed: Vec<OwnedFd>) -> Result<(), BindError> {
-        let changes = self.plan_all(config.tunnels, &mut passed).inspect_err(|_| {
+    fn apply(&mut self, config: Config) -> Result<(), BindError> {
+        let changes = self.plan_all(config.tunnels).inspect_err(|_| {
             self.running.values().for_each(|running| running.handle.stay());
         })?;
-        if !passed.is_empty() {
-            warn!(sockets = passed.len(), "sockets from systemd fit no tunnel's `listen` and are closed");
-        }
         self.drain_timeout = config.drain_timeout;
         self.relay.look_for_bbr(changes.iter().any(Change::has_auto_leg));
         let mut before = std::mem::take(&mut self.running);
@@ -141,16 +140,24 @@ impl Daemon {
         for name in before.keys().filter(|name| !self.running.contains_key(*name)) {
             info!(tunnel = %name, "tunnel removed; its flows go on");
         }
+        // Its listener sees this before it looks at the next connection, so it takes none that is to be reset.
+        drop(before);
+        for socket in &mut self.activated {
+            match self.running.values().any(|running| running.tunnel.borrow().listen == socket.address()) {
+                true => socket.serve(),
+                false => socket.refuse(&self.relay),
+            }
+        }
         Ok(())
     }
 
     /// What to do with each tunnel. What can be refused comes before what touches the old listeners: first every option,
     /// then the addresses that are new, then those that are taken over, and last the sockets of systemd's, which get their
     /// new options at once.
-    fn plan_all(&self, mut tunnels: Vec<Tunnel>, passed: &mut Vec<OwnedFd>) -> Result<Vec<Change>, BindError> {
+    fn plan_all(&self, mut tunnels: Vec<Tunnel>) -> Result<Vec<Change>, BindError> {
         tunnels.iter().try_for_each(Listener::rehearse)?;
-        tunnels.sort_by_key(|tunnel| self.in_the_way(tunnel).map(|old| 1 + u8::from(old.is_adopted())).max());
-        tunnels.into_iter().map(|tunnel| self.plan(tunnel, passed)).collect()
+        tunnels.sort_by_key(|tunnel| (self.activated(tunnel).is_some(), self.in_the_way(tunnel).next().is_some()));
+        tunnels.into_iter().map(|tunnel| self.plan(tunnel)).collect()
     }
 
     /// The listeners that `tunnel` would be refused beside.
@@ -158,18 +165,19 @@ impl Daemon {
         self.running.values().filter(|old| old.covers_same(tunnel)).map(|old| &old.handle)
     }
 
-    fn plan(&self, tunnel: Tunnel, passed: &mut Vec<OwnedFd>) -> Result<Change, BindError> {
+    /// The socket of systemd's that `tunnel` listens on.
+    fn activated(&self, tunnel: &Tunnel) -> Option<&Activated> {
+        self.activated.iter().find(|socket| socket.address() == tunnel.listen)
+    }
+
+    fn plan(&self, tunnel: Tunnel) -> Result<Change, BindError> {
         if self.running.get(&tunnel.name).is_some_and(|old| old.listens_alike(&tunnel)) {
             return Ok(Change::Keep(tunnel));
         }
         let before = self.running.get(&tunnel.name);
-        let position = passed.iter().position(|socket| {
-            let address = socket2::SockRef::from(socket).local_addr().ok();
-            address.and_then(|address| address.as_socket()) == Some(tunnel.listen)
-        });
         let here: Vec<&Handle> = self.in_the_way(&tunnel).collect();
-        let mut listener = match position {
-            Some(position) => Listener::adopt(&tunnel, passed.remove(position))?,
+        let mut listener = match self.activated(&tunnel) {
+            Some(socket) => Listener::adopt(&tunnel, socket)?,
             None if !here.is_empty() => Listener::replace(&tunnel, &here)?,
             None => Listener::bind(&tunnel)?,
         };
@@ -218,7 +226,7 @@ impl Daemon {
         match config::load(file) {
             Ok(loaded) => {
                 loaded.warnings.iter().for_each(Message::log);
-                match self.apply(loaded.config, Vec::new()) {
+                match self.apply(loaded.config) {
                     Ok(()) => info!(tunnels = self.running.len(), "reloaded"),
                     Err(err) => error!(%err, "reload refused, the old configuration stays"),
                 }

@@ -87,7 +87,8 @@ impl Flags {
             return Err(format!("--{}: {}", error.key, error.text));
         }
         let config = Config { tunnels: vec![tunnel], drain_timeout: self.drain_timeout };
-        let message = |remark: config::Remark| Message { severity: remark.severity, place: remark.key, text: remark.text };
+        let message =
+            |remark: config::Remark| Message { severity: remark.severity, place: remark.key, text: remark.text };
         let warnings = warnings.into_iter().map(message).collect();
         Ok(Loaded { config, warnings })
     }

@@ -2,7 +2,7 @@
 //! tried again.
 
 use super::leg::{self, failed};
-use super::{Relay, flow};
+use super::{Activated, Relay, flow};
 use crate::config::Tunnel;
 use longhaul_sys::SysError;
 use longhaul_sys::activation::accept;
@@ -74,12 +74,14 @@ impl Listener {
         Listener::new(tunnel, listening, format!("listen on {}", tunnel.listen))
     }
 
-    /// Takes over a socket that already listens: systemd's, which keeps it too. Options that must be set before listen(2)
-    /// are the unit's.
+    /// Listens on a socket of systemd's, which keeps it too. An option that is no longer configured stays until systemd
+    /// opens the socket anew.
     ///
     /// # Errors
-    /// The kernel refused an option, or the descriptor is no listening socket.
-    pub fn adopt(tunnel: &Tunnel, socket: OwnedFd) -> Result<Listener, BindError> {
+    /// The kernel refused an option; EMFILE.
+    pub fn adopt(tunnel: &Tunnel, socket: &Activated) -> Result<Listener, BindError> {
+        let socket = socket.share();
+        let socket = socket.map_err(|err| BindError::new(tunnel, "share its socket".into(), failed("dup", &err)))?;
         let dressed = leg::dress(socket, &tunnel.accept, tunnel.mptcp(Leg::Accept));
         let what = format!("use the socket from systemd for {}", tunnel.listen);
         Ok(Listener { adopted: true, ..Listener::new(tunnel, dressed, what)? })
@@ -97,17 +99,11 @@ impl Listener {
     /// A listener in the place of `old`, which are those whose addresses it would be refused beside. Both listen until the
     /// old ones have stopped serving, so no connection is refused in between. On IPv4 the kernel gives new handshakes to
     /// the new one at once; on IPv6 to both, so the old one goes on by what the new tunnel says, and a handshake that is
-    /// under way when it closes is reset. A socket of systemd's is kept and gets the new options; one that is no longer
-    /// configured stays until a restart.
+    /// under way when it closes is reset.
     ///
     /// # Errors
     /// As [`bind`](Listener::bind).
     pub fn replace(tunnel: &Tunnel, old: &[&Handle]) -> Result<Listener, BindError> {
-        if let Some(adopted) = old.iter().find(|old| old.adopted) {
-            let socket = adopted.socket.try_clone();
-            let socket = socket.map_err(|err| BindError::new(tunnel, "keep its socket".into(), failed("dup", &err)))?;
-            return Listener::adopt(tunnel, socket.into());
-        }
         for old in old {
             // Set after bind, on a listening socket: from then on the kernel lets one of ours listen beside it (tried on
             // 6.18). Without it the new one is refused, and the reload with it.
@@ -132,9 +128,7 @@ impl Listener {
     /// EMFILE.
     pub fn handle(&self, tunnel: &Tunnel) -> Result<Handle, BindError> {
         match self.socket.get_ref().try_clone() {
-            Ok(socket) => {
-                Ok(Handle { socket, gate: self.gate.clone(), replaced: self.replaced.clone(), adopted: self.adopted })
-            }
+            Ok(socket) => Ok(Handle { socket, gate: self.gate.clone(), replaced: self.replaced.clone() }),
             Err(err) => Err(BindError::new(tunnel, "hold its listener".into(), failed("dup", &err))),
         }
     }
@@ -232,15 +226,9 @@ pub struct Handle {
     socket: Socket,
     gate: Arc<Gate>,
     replaced: Arc<AtomicBool>,
-    adopted: bool,
 }
 
 impl Handle {
-    /// Whether its socket is systemd's, and so the only one that its address can have.
-    pub fn is_adopted(&self) -> bool {
-        self.adopted
-    }
-
     /// Takes back what [`Listener::replace`] did to it: nothing replaces it after all.
     pub fn stay(&self) {
         self.replaced.store(false, Relaxed);

@@ -1,6 +1,7 @@
 //! The relay, in the order of a byte's way:
 //!
 //! ```text
+//! activated  systemd's sockets; one that no tunnel has is reset
 //! listener   permit, accept, allow-list          (one task a tunnel)
 //! flow       one accepted connection to its end  (one task a flow)
 //!   leg      a connection's socket options, and what they came to
@@ -14,6 +15,7 @@
 //! ```
 //! The accept leg is the connection that came to us, the dial leg the one that we made; up is from accept to dial.
 
+mod activated;
 mod carry;
 mod counters;
 mod dial;
@@ -25,6 +27,7 @@ mod low_water;
 mod pool;
 mod vessel;
 
+pub use activated::Activated;
 pub use carry::Tally;
 pub use counters::Counters;
 pub use end::{FlowEnd, How};

@@ -305,7 +305,7 @@ fn a_socket_from_systemd_is_used() {
 }
 
 #[test]
-fn a_tunnel_of_systemd_s_that_was_removed_keeps_its_queue_for_the_next_start() {
+fn a_tunnel_of_systemd_s_that_was_removed_is_served_by_the_next_start() {
     let (far, other_far, port) = (server(), server(), Port::reserve("127.0.0.1"));
     let activated = server();
     let address = activated.local_addr().unwrap();
@@ -316,8 +316,9 @@ fn a_tunnel_of_systemd_s_that_was_removed_keeps_its_queue_for_the_next_start() {
     let live = (connect(), accept(&far));
     assert_eq!(daemon.reload(&other)["message"], "reloaded");
     talk(&live.0, &live.1);
-    // It is systemd's, so it listens on, and nobody serves it.
-    let early = connect();
+    // It is systemd's, so it listens on, and who connects would wait for ever.
+    assert_eq!(read_to_end(&connect()), (Vec::new(), Ending::Reset));
+    assert_eq!(daemon.relay.wait_log("refused: no tunnel listens here")["listen"], address.to_string());
     talk(&dial(&port), &accept(&other_far));
     far.set_nonblocking(true).unwrap();
     assert!(far.accept().is_err(), "the tunnel was removed");
@@ -325,6 +326,7 @@ fn a_tunnel_of_systemd_s_that_was_removed_keeps_its_queue_for_the_next_start() {
     daemon.relay.signal("TERM");
     drop(live);
     assert_eq!(daemon.relay.exit(), Some(0));
+    let early = connect();
     let _next = Daemon::activated(&both, &activated);
     talk(&early, &accept(&far));
 }
@@ -349,6 +351,29 @@ fn a_bad_option_with_a_socket_from_systemd_starts_nothing_and_loses_nobody() {
     talk(&early, &accept(&far));
     drop(early);
     assert_eq!(relay.flow_end(), (4, 4, "finished".into()));
+}
+
+#[test]
+fn a_socket_from_systemd_without_a_tunnel_resets_until_it_has_one() {
+    let (far, activated, port) = (server(), server(), Port::reserve("127.0.0.1"));
+    let address = activated.local_addr().unwrap();
+    let other = tunnel("other", port.address(), &far, "");
+    let both = tunnel("one", address, &far, "") + &other;
+    let connect = || patient(TcpStream::connect(address).unwrap());
+    let early = connect();
+    let daemon = Daemon::activated(&other, &activated);
+    const NO_TUNNEL: &str = "refused: no tunnel listens here";
+    assert_eq!(read_to_end(&early), (Vec::new(), Ending::Reset));
+    assert_eq!(daemon.relay.wait_log(NO_TUNNEL)["listen"], address.to_string());
+    for _ in 0..3 {
+        assert_eq!(daemon.reload(&both)["message"], "reloaded");
+        let live = (connect(), accept(&far));
+        assert_eq!(daemon.reload(&other)["message"], "reloaded");
+        assert_eq!(read_to_end(&connect()), (Vec::new(), Ending::Reset));
+        talk(&live.0, &live.1);
+    }
+    assert_eq!(daemon.reload("not toml at all [")["message"], "reload refused, the old configuration stays");
+    assert_eq!(read_to_end(&connect()), (Vec::new(), Ending::Reset));
 }
 
 #[test]
