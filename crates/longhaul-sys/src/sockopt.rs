@@ -131,6 +131,8 @@ pub struct Row {
     pub kernel: Kernel,
     /// Whether what the kernel says agrees with what it was told: `agrees(asked, got)`. SO_SNDBUF, for one, doubles.
     pub agrees: fn(&Value, &Value) -> bool,
+    /// Whether a socket that listens already takes this value, whatever it had, and hands it to what it accepts from then on.
+    pub live: fn(&Value) -> bool,
     /// What to do about an errno.
     pub remedies: &'static [(i32, &'static str)],
 }

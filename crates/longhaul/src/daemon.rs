@@ -270,9 +270,11 @@ impl Daemon {
 }
 
 impl Running {
+    /// Whether the listener that is there can serve `tunnel`. A socket of Multipath TCP cannot be told everything.
     fn listens_alike(&self, tunnel: &Tunnel) -> bool {
         let old = self.tunnel.borrow();
-        old.listen == tunnel.listen && old.accept == tunnel.accept
+        let live = || !tunnel.mptcp(Leg::Accept) && tunnel.accept.follow_live(&old.accept);
+        old.listen == tunnel.listen && (old.accept == tunnel.accept || live())
     }
 
     fn covers_same(&self, tunnel: &Tunnel) -> bool {
@@ -282,6 +284,7 @@ impl Running {
     fn update(self, tunnel: Tunnel) -> Running {
         if **self.tunnel.borrow() != tunnel {
             info!(tunnel = %tunnel.name, "tunnel changed; its flows keep what they began with");
+            self.handle.tell(&self.tunnel.borrow().accept, &tunnel);
             self.tunnel.send_replace(Arc::new(tunnel));
         }
         self

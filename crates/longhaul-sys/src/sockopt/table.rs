@@ -20,6 +20,8 @@ pub static ROWS: &[Row] = &[
         sample: "reno",
         kernel: Kernel::Calls { set: set_congestion, get: |fd| raw::get_word(fd, CONGESTION).map(Value::Name) },
         agrees: |asked, got| asked == got || is_auto(asked),
+        // `auto` is told by saying nothing, so it does not take back another word.
+        live: |new| !is_auto(new),
         ..ROW
     },
     Row {
@@ -200,6 +202,8 @@ pub static ROWS: &[Row] = &[
         source: "socket(7) SO_BINDTODEVICE",
         sample: "lo",
         kernel: Kernel::Calls { set: set_device, get: |fd| raw::get_word(fd, BINDTODEVICE).map(Value::Name) },
+        // Without CAP_NET_RAW a socket is bound to a device once (net/core/sock.c, sock_bindtoindex_locked: EPERM).
+        live: |_| false,
         remedies: &[
             (
                 libc::EPERM,
@@ -306,6 +310,7 @@ const ROW: Row = Row {
     sample: "",
     kernel: Kernel::Nothing,
     agrees: |asked, got| asked == got,
+    live: |_| true,
     remedies: &[],
 };
 

@@ -4,6 +4,7 @@
 use super::leg::{self, failed};
 use super::{Activated, Relay, flow};
 use crate::config::Tunnel;
+use crate::options::LegOptions;
 use longhaul_sys::SysError;
 use longhaul_sys::activation::accept;
 use longhaul_sys::sockopt::{Leg, Mismatch};
@@ -98,8 +99,9 @@ impl Listener {
 
     /// A listener in the place of `old`, which are those whose addresses it would be refused beside. Both listen until the
     /// old ones have stopped serving, so no connection is refused in between. On IPv4 the kernel gives new handshakes to
-    /// the new one at once; on IPv6 to both, so the old one goes on by what the new tunnel says, and a handshake that is
-    /// under way when it closes is reset.
+    /// the new one at once; on IPv6 to both, so the old one goes on by what the new tunnel says. A handshake that the old
+    /// one has begun and not ended when it is closed is lost, unless the kernel moves it to the new one
+    /// (net.ipv4.tcp_migrate_req = 1).
     ///
     /// # Errors
     /// As [`bind`](Listener::bind).
@@ -147,7 +149,7 @@ impl Listener {
             }
         }
         if self.replaced.load(Relaxed) {
-            // The kernel gives new handshakes to the new listener; those that it gave to this one need a moment to end.
+            // The kernel still gives some handshakes to this listener, and those under way need a moment to end.
             // The loop never does, so this is always the timeout.
             let _ = timeout(HANDOVER, async {
                 loop {
@@ -234,6 +236,16 @@ impl Handle {
         self.replaced.store(false, Relaxed);
         // It fails only on a socket that is gone.
         let _ = self.socket.set_reuse_port(false);
+    }
+
+    /// Tells the listening socket which options of `tunnel` are not those of `before`: what it accepts from then on has
+    /// them, and a handshake under way is not disturbed.
+    pub fn tell(&self, before: &LegOptions, tunnel: &Tunnel) {
+        for setting in tunnel.accept.changed(before) {
+            if let Err(err) = setting.tell(self.socket.as_fd()) {
+                warn!(tunnel = %tunnel.name, %err, "the listener did not take a new option; restart to have it");
+            }
+        }
     }
 }
 

@@ -135,6 +135,31 @@ fn a_line_of_the_log_has_its_level_once() {
 }
 
 #[test]
+fn changed_options_are_told_to_the_listener_that_is_there() {
+    for ip in ["127.0.0.1", "[::1]"] {
+        let (far, port) = (server(), Port::reserve(ip));
+        let with = |mss: u32| {
+            let accept = format!("accept = {{ defer-accept = \"60s\", mss = \"{mss}B\" }}");
+            tunnel("one", port.address(), &far, &accept)
+        };
+        let daemon = Daemon::start(&with(1000));
+        // For the listener its handshake is under way until its first byte comes (tcp(7) TCP_DEFER_ACCEPT).
+        let early = dial(&port);
+        assert_eq!(daemon.reload(&with(500))["message"], "reloaded");
+        quiet_for(&early, Duration::from_millis(1500)); // a listener that is replaced is closed after a second
+        let late = dial(&port);
+        for mut client in [&early, &late] {
+            client.write_all(b"first").expect("no reset");
+            let mut server = accept(&far);
+            server.read_exact(&mut [0; 5]).unwrap();
+            talk(client, &server);
+        }
+        let mss = |socket: &TcpStream| socket2::SockRef::from(socket).tcp_mss().unwrap();
+        assert!(mss(&early) > 500 && mss(&late) <= 500, "{} and {}", mss(&early), mss(&late));
+    }
+}
+
+#[test]
 fn a_listener_with_other_options_replaces_the_old_one_without_a_gap() {
     let (far, port) = (server(), Port::reserve("127.0.0.1"));
     let daemon = Daemon::start(&tunnel("one", port.address(), &far, ""));
@@ -151,7 +176,8 @@ fn a_listener_with_other_options_replaces_the_old_one_without_a_gap() {
             }
             served
         });
-        let with = |round: u32| format!("accept = {{ keepalive-idle = \"{}s\" }}", 100 + round);
+        // An option that was there is gone each time, so it cannot be told to the listener that is there.
+        let with = |round: u32| format!("accept = {{ {} }}", ["mss = \"1000B\"", "dscp = \"ef\""][round as usize % 2]);
         let mut said: Vec<Value> =
             (0..5).map(|round| daemon.reload(&tunnel("one", port.address(), far, &with(round)))).collect();
         // Another name on the same address is a replacement too.
@@ -170,7 +196,8 @@ fn after_a_reload_no_connection_goes_the_old_way() {
     // With a new listener in the place of the old one, which goes on for a while; under the same name or another.
     for (ip, name) in [("127.0.0.1", "one"), ("127.0.0.1", "another"), ("[::1]", "one"), ("[::1]", "another")] {
         let (old, new, port) = (server(), server(), Port::reserve(ip));
-        let daemon = Daemon::start(&tunnel("one", port.address(), &old, ""));
+        // An option that is gone cannot be told to the listener that is there.
+        let daemon = Daemon::start(&tunnel("one", port.address(), &old, "accept = { dscp = \"ef\" }"));
         talk(&dial(&port), &accept(&old));
         let said = daemon.reload(&tunnel(name, port.address(), &new, "accept = { keepalive-idle = \"100s\" }"));
         assert_eq!(said["message"], "reloaded");
