@@ -45,13 +45,13 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), StartError> {
         .thread_name("longhaul")
         .build()
         .map_err(|err| process("cannot start threads")(&err))?;
-    let open = limits::open_descriptors().map_err(|err| process("descriptors")(&err))?;
-    let nofile = usize::try_from(nofile).unwrap_or(usize::MAX);
-    let relay = Relay::new(nofile.saturating_sub(open + 2 * config.tunnels.len() + HEADROOM));
+    // A socket of systemd's that no tunnel has takes one more.
+    let open = limits::open_descriptors().map_err(|err| process("descriptors")(&err))? + passed.len();
+    let relay = Relay::new(left_for_flows(nofile, open, config.tunnels.len()));
     info!(nofile, most_flows = relay.most_flows(), most_pipes = relay.most_pipes(), "limits");
     let done = runtime.block_on(async {
         let activated = passed.into_iter().filter_map(Activated::new).collect();
-        let mut daemon = Daemon { relay, file, activated, running: BTreeMap::new(), drain_timeout: None };
+        let mut daemon = Daemon { relay, file, open, activated, running: BTreeMap::new(), drain_timeout: None };
         // Before the first tunnel listens: from then on a signal means what docs/operations.md says.
         let signals = Signals::new().map_err(|err| process("signals")(&err))?;
         daemon.apply(config).map_err(StartError::Bind)?;
@@ -85,6 +85,8 @@ impl Signals {
 struct Daemon {
     relay: Arc<Relay>,
     file: Option<PathBuf>,
+    /// Descriptors for what is neither tunnel, flow nor pipe, counted at the start.
+    open: usize,
     /// Every socket that systemd has passed, whether or not a tunnel listens on it.
     activated: Vec<Activated>,
     running: BTreeMap<String, Running>,
@@ -227,7 +229,10 @@ impl Daemon {
             Ok(loaded) => {
                 loaded.warnings.iter().for_each(Message::log);
                 match self.apply(loaded.config) {
-                    Ok(()) => info!(tunnels = self.running.len(), "reloaded"),
+                    Ok(()) => {
+                        self.share_out();
+                        info!(tunnels = self.running.len(), "reloaded");
+                    }
                     Err(err) => error!(%err, "reload refused, the old configuration stays"),
                 }
             }
@@ -237,6 +242,21 @@ impl Daemon {
             }
         }
         tell(&[NotifyState::Ready]);
+    }
+
+    /// Shares the descriptors out anew: there may be other tunnels, and another limit (prlimit(1)).
+    fn share_out(&self) {
+        let before = (self.relay.most_flows(), self.relay.most_pipes());
+        match limits::raise_nofile() {
+            Ok(nofile) => {
+                self.relay.share_out(left_for_flows(nofile, self.open, self.running.len()));
+                let now = (self.relay.most_flows(), self.relay.most_pipes());
+                if now != before {
+                    info!(nofile, most_flows = now.0, most_pipes = now.1, "limits");
+                }
+            }
+            Err(err) => warn!(%err, "descriptors stay shared out as they were"),
+        }
     }
 
     /// Stops listening and waits for the flows to end; a second signal or the drain timeout cuts them.
@@ -291,6 +311,12 @@ impl Running {
     }
 }
 
+/// The descriptors that a limit of `nofile` leaves for flows and pipes: each tunnel has a listener and its handle.
+fn left_for_flows(nofile: u64, open: usize, tunnels: usize) -> usize {
+    let nofile = usize::try_from(nofile).unwrap_or(usize::MAX);
+    nofile.saturating_sub(open + 2 * tunnels + HEADROOM)
+}
+
 /// Tells systemd's watchdog twice in its time that the runtime still runs (sd_watchdog_enabled(3)).
 async fn watchdog() {
     let mut usec = 0;
@@ -322,7 +348,7 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {}
 
 /// Descriptors for what is neither flow nor pipe: a resolver's sockets and files on a few threads at once, the log, a
-/// tunnel that a reload adds.
+/// few listeners that a reload has replaced and that serve for a second more.
 const HEADROOM: usize = 24;
 /// How often a drain says how many flows are left.
 const STILL_DRAINING: Duration = Duration::from_secs(10);

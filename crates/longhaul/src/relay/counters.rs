@@ -11,7 +11,7 @@ pub struct Counters {
     pub flows_now: AtomicU64,
     /// Connections accepted and allowed.
     pub accepted: AtomicU64,
-    /// Connections that the allow-list turned away.
+    /// Connections that the allow-list turned away, or that came to a socket of systemd's without a tunnel.
     pub refused: AtomicU64,
     /// Times that accept(2) failed and the listener backed off: EMFILE, ENFILE, ENOBUFS, ENOMEM.
     pub accept_errors: AtomicU64,

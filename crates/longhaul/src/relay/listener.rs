@@ -2,6 +2,7 @@
 //! tried again.
 
 use super::leg::{self, failed};
+use super::permits::Permit;
 use super::{Activated, Relay, flow};
 use crate::config::Tunnel;
 use crate::options::LegOptions;
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
+use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
@@ -167,7 +168,7 @@ impl Listener {
     /// closed. A queue of systemd's is its next listener's.
     fn sweep(&self, relay: &Arc<Relay>, tunnel: &watch::Receiver<Arc<Tunnel>>) {
         while self.gate.has_room(tunnel) {
-            let Ok(permit) = relay.permits.clone().try_acquire_owned() else { break };
+            let Some(permit) = relay.permits.try_take() else { break };
             let Ok((accept, peer)) = accept(self.socket.get_ref().as_fd()) else { break };
             self.start(relay, tunnel, permit, accept, peer);
         }
@@ -178,7 +179,7 @@ impl Listener {
         // Before accept: a connection that we cannot carry stays in the listen queue. After somebody waits there: a
         // tunnel that nobody uses keeps no permit from the others.
         self.gate.room(relay, tunnel).await;
-        let Ok(permit) = relay.permits.clone().acquire_owned().await else { return };
+        let Some(permit) = relay.permits.take().await else { return };
         match waiting.try_io(|socket| accept(socket.get_ref().as_fd())) {
             Ok(Ok((accept, peer))) => {
                 *pause = FIRST_PAUSE;
@@ -205,7 +206,7 @@ impl Listener {
         &self,
         relay: &Arc<Relay>,
         tunnel: &watch::Receiver<Arc<Tunnel>>,
-        permit: OwnedSemaphorePermit,
+        permit: Permit,
         accept: OwnedFd,
         peer: SocketAddr,
     ) {

@@ -10,6 +10,7 @@
 //!     vessel what holds bytes between two sockets: a pipe, or a buffer where splice is refused
 //!     low_water  how many bytes a bulk flow waits for
 //!     pool   empty pipes that wait for bytes
+//! permits    how many flows there may be
 //! end        how a flow ended: the log line
 //! counters   what the process has done so far
 //! ```
@@ -24,6 +25,7 @@ mod flow;
 mod leg;
 mod listener;
 mod low_water;
+mod permits;
 mod pool;
 mod vessel;
 
@@ -36,10 +38,11 @@ pub use listener::{BindError, Handle, Listener};
 use counters::Throttle;
 use longhaul_sys::limits;
 use low_water::Marks;
+use permits::Permits;
 use pool::Pool;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tracing::warn;
 
 /// What all tunnels of the process share.
@@ -51,9 +54,7 @@ pub struct Relay {
     pub counters: Counters,
     pool: Pool,
     marks: Arc<Marks>,
-    /// A permit for each flow that descriptors allow; taken before accept(2), so that accept never fails for want of one.
-    permits: Arc<Semaphore>,
-    permits_in_all: usize,
+    permits: Arc<Permits>,
     /// True once every flow that is still open shall be cut with RST.
     cut: watch::Sender<bool>,
     next_flow: AtomicU64,
@@ -69,14 +70,12 @@ impl Relay {
     /// A relay that shares out `descriptors` among flows and pipes. Pass what RLIMIT_NOFILE leaves after everything else
     /// that the process opens.
     pub fn new(descriptors: usize) -> Arc<Relay> {
-        let pipes = (descriptors / 8).min(pool::MOST_PIPES);
-        let flows = ((descriptors - 2 * pipes) / 2).clamp(1, u32::MAX as usize);
+        let (flows, pipes) = shares(descriptors);
         Arc::new(Relay {
             counters: Counters::default(),
             pool: Pool::new(pipes, limits::pipe_pages_soft()),
             marks: Arc::default(),
-            permits: Arc::new(Semaphore::new(flows)),
-            permits_in_all: flows,
+            permits: Permits::new(flows),
             cut: watch::Sender::new(false),
             next_flow: AtomicU64::new(1),
             bbr: AtomicBool::new(false),
@@ -85,6 +84,14 @@ impl Relay {
             limit_log: Throttle::default(),
             full_log: Throttle::default(),
         })
+    }
+
+    /// Shares out `descriptors` anew. Live flows keep what they have: where there are more than now fit, no other begins
+    /// until enough of them have ended.
+    pub fn share_out(&self, descriptors: usize) {
+        let (flows, pipes) = shares(descriptors);
+        self.permits.set(flows);
+        self.pool.set_most(pipes);
     }
 
     /// Tries whether WAN legs may have BBR, and says what would help where they may not and some leg `wants` it.
@@ -99,7 +106,7 @@ impl Relay {
 
     /// How many flows there may be at once, for want of descriptors.
     pub fn most_flows(&self) -> usize {
-        self.permits_in_all
+        self.permits.all()
     }
 
     /// How many pipes there may be at once, for want of descriptors or of the user's pipe pages.
@@ -109,13 +116,18 @@ impl Relay {
 
     /// Waits until no flow is left and no listener is about to start one.
     pub async fn ended(&self) {
-        let all = u32::try_from(self.permits_in_all).unwrap_or(u32::MAX);
-        // It fails only on a closed semaphore, and this one is never closed.
-        drop(self.permits.acquire_many(all).await);
+        self.permits.returned().await;
     }
 
     /// Cuts every flow that is still open, with RST on both legs.
     pub fn cut(&self) {
         self.cut.send_replace(true);
     }
+}
+
+/// How many flows and how many pipes `descriptors` are for.
+fn shares(descriptors: usize) -> (usize, usize) {
+    let pipes = (descriptors / 8).min(pool::MOST_PIPES);
+    let flows = ((descriptors - 2 * pipes) / 2).clamp(1, u32::MAX as usize);
+    (flows, pipes)
 }

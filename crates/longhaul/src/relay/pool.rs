@@ -20,7 +20,7 @@ pub(super) const BULK: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Pool {
     empty: ArrayQueue<Pipe>,
-    most: usize,
+    most: AtomicUsize,
     made: AtomicUsize,
     /// Pages of all pipes that may be in use, `None` for no bound.
     most_pages: Option<usize>,
@@ -32,20 +32,30 @@ impl Pool {
     /// A pool of at most `most` pipes, which together have at most `most_pages` pages.
     pub(super) fn new(most: usize, most_pages: Option<u64>) -> Pool {
         let most_pages = most_pages.map(|pages| usize::try_from(pages).unwrap_or(usize::MAX));
-        let most = most.min(most_pages.map_or(usize::MAX, |pages| pages / DEFAULT_SLOTS));
-        Pool {
-            empty: ArrayQueue::new(most.max(1)),
-            most,
+        let pool = Pool {
+            empty: ArrayQueue::new(MOST_PIPES),
+            most: AtomicUsize::new(0),
             made: AtomicUsize::new(0),
             most_pages,
             pages: AtomicUsize::new(0),
             said: AtomicBool::new(false),
+        };
+        pool.set_most(most);
+        pool
+    }
+
+    /// From now on there are at most `most` pipes; those above it are closed when they are given back.
+    pub(super) fn set_most(&self, most: usize) {
+        self.most.store(most.min(self.most_pages.map_or(usize::MAX, |pages| pages / DEFAULT_SLOTS)), Relaxed);
+        while self.made.load(Relaxed) > self.most() {
+            let Some(pipe) = self.empty.pop() else { break };
+            self.discard(pipe);
         }
     }
 
     /// How many pipes there may be.
     pub(super) fn most(&self) -> usize {
-        self.most
+        self.most.load(Relaxed)
     }
 
     /// An empty pipe, or `None` when there can be no more: then the pump copies.
@@ -55,7 +65,8 @@ impl Pool {
 
     /// Takes an empty pipe back.
     pub(super) fn give(&self, pipe: Pipe) {
-        if let Err(pipe) = self.empty.push(pipe) {
+        let spare = if self.made.load(Relaxed) > self.most() { Err(pipe) } else { self.empty.push(pipe) };
+        if let Err(pipe) = spare {
             self.discard(pipe);
         }
     }
@@ -80,9 +91,9 @@ impl Pool {
     }
 
     fn make(&self) -> Option<Pipe> {
-        let bound = self.made.fetch_update(Relaxed, Relaxed, |made| (made < self.most).then_some(made + 1));
+        let bound = self.made.fetch_update(Relaxed, Relaxed, |made| (made < self.most()).then_some(made + 1));
         if bound.is_err() {
-            self.say_once(format_args!("all {} pipes are in use", self.most));
+            self.say_once(format_args!("all {} pipes are in use", self.most()));
             return None;
         }
         match Pipe::new() {
@@ -123,6 +134,18 @@ mod tests {
         pool.give(one);
         pool.discard(two);
         assert!(pool.take().is_some() && pool.take().is_some() && pool.take().is_none());
+    }
+
+    #[test]
+    fn a_lower_bound_closes_what_is_above_it() {
+        let pool = Pool::new(3, None);
+        let (one, two, three) = (pool.take().unwrap(), pool.take().unwrap(), pool.take().unwrap());
+        pool.give(one);
+        pool.set_most(1);
+        pool.give(two);
+        assert_eq!(pool.made.load(Relaxed), 1);
+        pool.give(three);
+        assert!(pool.take().is_some() && pool.take().is_none());
     }
 
     #[test]

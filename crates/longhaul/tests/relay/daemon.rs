@@ -208,6 +208,27 @@ fn after_a_reload_no_connection_goes_the_old_way() {
 }
 
 #[test]
+fn descriptors_are_shared_out_anew_by_a_reload() {
+    let (far, port) = (server(), Port::reserve("127.0.0.1"));
+    let (folder, more) = (tempfile::tempdir().unwrap(), [(); 20].map(|()| Port::reserve("127.0.0.1")));
+    let one = tunnel("one", port.address(), &far, "");
+    std::fs::write(file(&folder), &one).unwrap();
+    let relay = Relay::spawn(through_sh("ulimit -n 80 && exec \"$0\" \"$@\"", &folder));
+    let daemon = Daemon { relay, folder };
+    let others = more.iter().enumerate().map(|(n, port)| tunnel(&format!("more-{n}"), port.address(), &far, ""));
+    assert_eq!(daemon.reload(&(one.clone() + &others.collect::<String>()))["message"], "reloaded");
+    let flood: Vec<TcpStream> = (0..60).map(|_| dial(&port)).collect();
+    drop((accept(&far), flood));
+    let mut last = dial(&port);
+    last.write_all(b"last").unwrap();
+    last.shutdown(Shutdown::Write).unwrap();
+    while read_to_end(&accept(&far)).0 != b"last" {} // the flood's flows end before
+    let counters = daemon.relay.counters();
+    assert_eq!((&counters["accept_errors"], &counters["dials_failed"]), (&0.into(), &0.into()), "{counters}");
+    assert_eq!(daemon.reload(&one)["message"], "reloaded");
+}
+
+#[test]
 fn a_drain_lets_flows_end_and_then_exits() {
     let mut path = Path::new(1, &[]);
     let (client, server) = path.connect();
