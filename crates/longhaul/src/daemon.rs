@@ -5,7 +5,7 @@
 //! refused whole, and live flows are not touched in either case.
 
 use crate::config::{self, Config, Message, Tunnel};
-use crate::relay::{Activated, BindError, Handle, Listener, Relay};
+use crate::relay::{Activated, BindError, Handle, LOOKUPS, Listener, Relay};
 use longhaul_core::units;
 use longhaul_sys::sockopt::Leg;
 use longhaul_sys::{activation, limits};
@@ -43,6 +43,7 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), StartError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("longhaul")
+        .max_blocking_threads(STUCK_TUNNELS * LOOKUPS)
         .build()
         .map_err(|err| process("cannot start threads")(&err))?;
     // A socket of systemd's that no tunnel has takes one more.
@@ -350,6 +351,9 @@ impl std::error::Error for StartError {}
 /// Descriptors for what is neither flow nor pipe: a resolver's sockets and files on a few threads at once, the log, a
 /// few listeners that a reload has replaced and that serve for a second more.
 const HEADROOM: usize = 24;
+/// How many tunnels may wait for a resolver that does not answer before one of the others has to. A thread begins when a name
+/// is looked up and ends when it was idle for 10 s.
+const STUCK_TUNNELS: usize = 256;
 /// How often a drain says how many flows are left.
 const STILL_DRAINING: Duration = Duration::from_secs(10);
 /// How long flows that were cut have for closing their sockets.

@@ -12,13 +12,21 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tracing::{Level, enabled, warn};
 
 /// Flows below this end too soon for their congestion counters to mean anything.
 const WORTH_A_DIAGNOSIS: u64 = 10_000_000;
 
 /// Dials for the accepted connection, carries every byte, and logs how it ended. The dial starts before a byte is read.
-pub(super) async fn run(relay: Arc<Relay>, tunnel: Arc<Tunnel>, accept: TcpStream, peer: SocketAddr) {
+/// `lookups` are the tunnel's.
+pub(super) async fn run(
+    relay: Arc<Relay>,
+    tunnel: Arc<Tunnel>,
+    lookups: Arc<Semaphore>,
+    accept: TcpStream,
+    peer: SocketAddr,
+) {
     let started = Instant::now();
     relay.counters.accepted.fetch_add(1, Relaxed);
     relay.counters.flows_now.fetch_add(1, Relaxed);
@@ -34,7 +42,7 @@ pub(super) async fn run(relay: Arc<Relay>, tunnel: Arc<Tunnel>, accept: TcpStrea
     leg::connected(&relay, &tunnel, Leg::Accept, &accept);
     let accept = Arc::new(accept);
     // Boxed: the dial's many small states would otherwise be part of every idle flow.
-    let dial = match Box::pin(reach(&relay, &tunnel, &accept, &mut end)).await {
+    let dial = match Box::pin(reach(&relay, &tunnel, &lookups, &accept, &mut end)).await {
         Ok(dial) => {
             let dial = Arc::new(dial);
             end.how = carry(&relay, &tunnel, &accept, &dial, &mut end.tally).await;
@@ -55,11 +63,17 @@ pub(super) async fn run(relay: Arc<Relay>, tunnel: Arc<Tunnel>, accept: TcpStrea
 }
 
 /// Dials, unless the client gives up or the flow is cut before a next hop answers.
-async fn reach(relay: &Relay, tunnel: &Tunnel, accept: &TcpStream, end: &mut FlowEnd) -> Result<TcpStream, How> {
+async fn reach(
+    relay: &Relay,
+    tunnel: &Tunnel,
+    lookups: &Arc<Semaphore>,
+    accept: &TcpStream,
+    end: &mut FlowEnd,
+) -> Result<TcpStream, How> {
     let mut cut = relay.cut.subscribe();
     // Every arm may be dropped at any await: a dial that is not wanted any more is closed by being dropped.
     let dialled = tokio::select! {
-        dialled = dial::dial(tunnel) => dialled,
+        dialled = dial::dial(tunnel, lookups) => dialled,
         _ = accept.ready(Interest::ERROR) => return Err(How::Reset(Leg::Accept)),
         _ = cut.wait_for(|cut| *cut) => return Err(How::Cut),
     };
@@ -138,7 +152,7 @@ mod tests {
         assert_eq!(read.unwrap(), 7);
     }
 
-    fn size_of_future<A, B, C, D, F>(_: impl Fn(A, B, C, D) -> F) -> usize {
+    fn size_of_future<A, B, C, D, E, F>(_: impl Fn(A, B, C, D, E) -> F) -> usize {
         size_of::<F>()
     }
 
@@ -163,7 +177,7 @@ mod tests {
         let client = TcpStream::connect(tunnel.listen).await.unwrap();
         let (accept, peer) = ours.accept().await.unwrap();
         let relay = Relay::new(100);
-        let flow = tokio::spawn(run(relay.clone(), Arc::new(tunnel), accept, peer));
+        let flow = tokio::spawn(run(relay.clone(), Arc::new(tunnel), Arc::new(Semaphore::new(1)), accept, peer));
         let (far, _) = server.accept().await.unwrap();
         pass(&client, &far).await;
 

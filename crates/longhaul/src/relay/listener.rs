@@ -3,7 +3,7 @@
 
 use super::leg::{self, failed};
 use super::permits::Permit;
-use super::{Activated, Relay, flow};
+use super::{Activated, LOOKUPS, Relay, flow};
 use crate::config::Tunnel;
 use crate::options::LegOptions;
 use longhaul_sys::SysError;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
@@ -216,7 +216,7 @@ impl Listener {
         if is_allowed(relay, &tunnel, peer) {
             let (relay, inside) = (relay.clone(), self.gate.enter());
             tokio::spawn(async move {
-                flow::run(relay, tunnel, accept, peer).await;
+                flow::run(relay, tunnel, inside.0.lookups.clone(), accept, peer).await;
                 drop((permit, inside));
             });
         }
@@ -255,11 +255,18 @@ async fn stopped(tunnel: &mut watch::Receiver<Arc<Tunnel>>) {
     while tunnel.changed().await.is_ok() {}
 }
 
-/// How many flows a tunnel has, and a bell for when one ends.
-#[derive(Debug, Default)]
+/// How many flows a tunnel has, a bell for when one ends, and how many names they look up at once.
+#[derive(Debug)]
 struct Gate {
     inside: AtomicUsize,
     left: Notify,
+    lookups: Arc<Semaphore>,
+}
+
+impl Default for Gate {
+    fn default() -> Gate {
+        Gate { inside: AtomicUsize::new(0), left: Notify::new(), lookups: Arc::new(Semaphore::new(LOOKUPS)) }
+    }
 }
 
 impl Gate {

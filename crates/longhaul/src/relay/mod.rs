@@ -32,6 +32,7 @@ mod vessel;
 pub use activated::Activated;
 pub use carry::Tally;
 pub use counters::Counters;
+pub use dial::LOOKUPS;
 pub use end::{FlowEnd, How};
 pub use listener::{BindError, Handle, Listener};
 
