@@ -7,6 +7,7 @@
 use super::Relay;
 use super::end::Broken;
 use super::low_water::LowWater;
+use super::stream::Stream;
 use super::vessel::Vessel;
 use longhaul_core::pump::{Pump, Step};
 use longhaul_sys::sockopt::Leg;
@@ -21,7 +22,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::Interest;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 /// The bytes that a flow carried, each counted when the sink's socket took it.
@@ -36,8 +36,8 @@ pub struct Tally {
 /// What a flow is carried with.
 pub(super) struct Carry<'a> {
     pub(super) relay: &'a Relay,
-    pub(super) accept: &'a Arc<TcpStream>,
-    pub(super) dial: &'a Arc<TcpStream>,
+    pub(super) accept: &'a Arc<Stream>,
+    pub(super) dial: &'a Arc<Stream>,
     /// Whether splice is to be tried.
     pub(super) splice: bool,
     /// How long the flow may be half-open without a byte, by the leg that has sent its FIN: accept, dial.
@@ -59,8 +59,8 @@ impl Carry<'_> {
         let mut half_open = HalfOpen { moved: 0, timer: None };
         // A pump blocked on its sink does not look at its source, and one that has ended looks at neither: without these
         // two, a RST on one leg would wait for the other leg's next byte.
-        let mut accept_error = pin!(self.accept.ready(Interest::ERROR));
-        let mut dial_error = pin!(self.dial.ready(Interest::ERROR));
+        let mut accept_error = pin!(self.accept.failed());
+        let mut dial_error = pin!(self.dial.failed());
         poll_fn(|cx| {
             let up = flow.up.poll(cx).map_err(|(end, err)| self.broken(end.of(Leg::Accept), &err))?;
             let down = flow.down.poll(cx).map_err(|(end, err)| self.broken(end.of(Leg::Dial), &err))?;
@@ -129,8 +129,8 @@ impl Drop for Both<'_> {
 /// One pump with its sockets.
 struct Direction<'a> {
     relay: &'a Relay,
-    source: &'a Arc<TcpStream>,
-    sink: &'a TcpStream,
+    source: &'a Arc<Stream>,
+    sink: &'a Stream,
     pump: Pump,
     splice: bool,
     vessel: Option<Vessel>,
@@ -157,7 +157,7 @@ impl End {
 }
 
 impl<'a> Direction<'a> {
-    fn new(relay: &'a Relay, source: &'a Arc<TcpStream>, sink: &'a TcpStream, splice: bool) -> Direction<'a> {
+    fn new(relay: &'a Relay, source: &'a Arc<Stream>, sink: &'a Stream, splice: bool) -> Direction<'a> {
         Direction { relay, source, sink, pump: Pump::new(), splice, vessel: None, fill: 0, low_water: LowWater::new() }
     }
 
@@ -277,7 +277,7 @@ fn take_vessel(relay: &Relay, splice: bool) -> Vessel {
 }
 
 /// Sends FIN. ENOTCONN means that the connection was reset meanwhile, which the reading side reports.
-fn shutdown(socket: &TcpStream) -> io::Result<()> {
+fn shutdown(socket: &Stream) -> io::Result<()> {
     socket2::SockRef::from(socket).shutdown(Shutdown::Write)
 }
 
@@ -288,7 +288,7 @@ fn refuses_splice(err: &io::Error) -> bool {
 }
 
 /// The error for which the kernel woke us; a reset when somebody took it already.
-fn pending_error(socket: &TcpStream) -> io::Error {
+fn pending_error(socket: &Stream) -> io::Error {
     match socket.take_error() {
         Ok(Some(err)) | Err(err) => err,
         Ok(None) => io::Error::from_raw_os_error(libc::ECONNRESET),

@@ -1,6 +1,7 @@
 //! Dialling: the next hops in the policy's order, the addresses of each in the resolver's order, until one answers.
 
 use super::leg::{self, failed};
+use super::stream::Stream;
 use crate::config::{NextHop, Tunnel};
 use longhaul_sys::sockopt::Leg;
 use socket2::{SockAddr, Socket};
@@ -10,14 +11,13 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 /// A connection that was made.
 pub(super) struct Dialled {
-    pub(super) stream: TcpStream,
+    pub(super) stream: Stream,
     pub(super) next_hop: NextHop,
     pub(super) address: SocketAddr,
 }
@@ -71,14 +71,19 @@ async fn resolve(next_hop: &NextHop, patience: Duration, lookups: &Arc<Semaphore
     }
 }
 
-async fn connect(tunnel: &Tunnel, address: SocketAddr) -> Result<TcpStream, String> {
+async fn connect(tunnel: &Tunnel, address: SocketAddr) -> Result<Stream, String> {
     let socket = leg::open(&address, &tunnel.dial, tunnel.mptcp(Leg::Dial)).map_err(|err| err.to_string())?;
     if let Some(source) = tunnel.source {
         bind(&socket, source, address)?;
     }
-    let connecting = TcpSocket::from_std_stream(socket.into()).connect(address);
-    match timeout(tunnel.connect_timeout, connecting).await {
-        Ok(Ok(stream)) => Ok(stream),
+    match socket.connect(&address.into()) {
+        Err(err) if err.raw_os_error() != Some(libc::EINPROGRESS) => return Err(failed("connect", &err).to_string()),
+        _ => {}
+    }
+    // Only now: of a socket that nobody connects epoll(7) says EPOLLHUP.
+    let stream = Stream::new(socket).map_err(|err| failed("epoll_ctl(EPOLL_CTL_ADD)", &err).to_string())?;
+    match timeout(tunnel.connect_timeout, stream.connected()).await {
+        Ok(Ok(())) => Ok(stream),
         Ok(Err(err)) => Err(failed("connect", &err).to_string()),
         Err(_) => Err(format!("connect: no answer in {:?}", tunnel.connect_timeout)),
     }

@@ -1,6 +1,7 @@
 //! How a flow ended: bytes each way, the reason, and one line in the log with everything that the kernel knows of both
 //! legs. A flow's end is never a bare error: its bytes survive it.
 
+use super::stream::Stream;
 use super::{Relay, Tally};
 use crate::config::NextHop;
 use longhaul_sys::sockopt::Leg;
@@ -10,7 +11,6 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
-use tokio::net::TcpStream;
 use tracing::{info, warn};
 
 /// The leg that a flow broke on, and the errno.
@@ -127,7 +127,7 @@ pub(super) struct LegEnd {
 }
 
 impl LegEnd {
-    pub(super) fn of(socket: &TcpStream) -> LegEnd {
+    pub(super) fn of(socket: &Stream) -> LegEnd {
         LegEnd {
             info: TcpInfo::of(socket.as_fd()).unwrap_or_default(),
             congestion: tcp_info::congestion(socket.as_fd()).unwrap_or_default(),

@@ -3,6 +3,7 @@
 use super::carry::{Carry, Tally};
 use super::end::{FlowEnd, How, LegEnd};
 use super::leg;
+use super::stream::Stream;
 use super::{Relay, dial};
 use crate::config::Tunnel;
 use longhaul_sys::sockopt::Leg;
@@ -10,8 +11,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
-use tokio::io::Interest;
-use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tracing::{Level, enabled, warn};
 
@@ -24,7 +23,7 @@ pub(super) async fn run(
     relay: Arc<Relay>,
     tunnel: Arc<Tunnel>,
     lookups: Arc<Semaphore>,
-    accept: TcpStream,
+    accept: Stream,
     peer: SocketAddr,
 ) {
     let started = Instant::now();
@@ -67,14 +66,14 @@ async fn reach(
     relay: &Relay,
     tunnel: &Tunnel,
     lookups: &Arc<Semaphore>,
-    accept: &TcpStream,
+    accept: &Stream,
     end: &mut FlowEnd,
-) -> Result<TcpStream, How> {
+) -> Result<Stream, How> {
     let mut cut = relay.cut.subscribe();
     // Every arm may be dropped at any await: a dial that is not wanted any more is closed by being dropped.
     let dialled = tokio::select! {
         dialled = dial::dial(tunnel, lookups) => dialled,
-        _ = accept.ready(Interest::ERROR) => return Err(How::Reset(Leg::Accept)),
+        () = accept.failed() => return Err(How::Reset(Leg::Accept)),
         _ = cut.wait_for(|cut| *cut) => return Err(How::Cut),
     };
     match dialled {
@@ -92,13 +91,7 @@ async fn reach(
 }
 
 /// Carries the flow until it ends or is cut.
-async fn carry(
-    relay: &Relay,
-    tunnel: &Tunnel,
-    accept: &Arc<TcpStream>,
-    dial: &Arc<TcpStream>,
-    tally: &mut Tally,
-) -> How {
+async fn carry(relay: &Relay, tunnel: &Tunnel, accept: &Arc<Stream>, dial: &Arc<Stream>, tally: &mut Tally) -> How {
     let carry = Carry {
         relay,
         accept,
@@ -116,7 +109,7 @@ async fn carry(
 }
 
 /// Counts and logs the end, while the sockets still know what they did.
-fn finish(relay: &Relay, end: &FlowEnd, accept: &TcpStream, dial: Option<&TcpStream>) {
+fn finish(relay: &Relay, end: &FlowEnd, accept: &Stream, dial: Option<&Stream>) {
     let counters = &relay.counters;
     let ending = if end.how == How::Finished { &counters.finished } else { &counters.reset };
     ending.fetch_add(1, Relaxed);
@@ -141,7 +134,8 @@ mod tests {
     use socket2::SockRef;
     use std::net::Shutdown;
     use std::time::Duration;
-    use tokio::net::TcpListener;
+    use tokio::io::Interest;
+    use tokio::net::{TcpListener, TcpStream};
 
     /// Sends a message that fits every buffer, and waits until it is there.
     async fn pass(from: &TcpStream, to: &TcpStream) {
@@ -176,6 +170,7 @@ mod tests {
         tunnel.dial.set(Leg::Dial, "linger-half-open", "1s").unwrap();
         let client = TcpStream::connect(tunnel.listen).await.unwrap();
         let (accept, peer) = ours.accept().await.unwrap();
+        let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
         let relay = Relay::new(100);
         let flow = tokio::spawn(run(relay.clone(), Arc::new(tunnel), Arc::new(Semaphore::new(1)), accept, peer));
         let (far, _) = server.accept().await.unwrap();

@@ -2,6 +2,7 @@
 //! nobody mistakes a broken stream for a whole one.
 
 use super::Relay;
+use super::stream::Stream;
 use crate::config::Tunnel;
 use crate::options::LegOptions;
 use longhaul_sys::sockopt::{Leg, Mismatch, When};
@@ -13,7 +14,6 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use tokio::net::TcpStream;
 
 /// The RTT from which on a leg counts as WAN: no LAN has it, every WAN does.
 pub(super) const WAN_RTT: Duration = Duration::from_millis(5);
@@ -57,7 +57,7 @@ pub(super) fn rehearse(tunnel: &Tunnel, leg: Leg, address: &SocketAddr) -> Resul
 }
 
 /// After the handshake of either leg: `congestion = "auto"` gives a WAN leg BBR.
-pub(super) fn connected(relay: &Relay, tunnel: &Tunnel, leg: Leg, socket: &TcpStream) {
+pub(super) fn connected(relay: &Relay, tunnel: &Tunnel, leg: Leg, socket: &Stream) {
     let is_wan = || TcpInfo::of(socket.as_fd()).is_ok_and(|info| info.rtt >= WAN_RTT);
     if relay.bbr.load(Relaxed) && tunnel.is_auto(leg) && is_wan() {
         // It was tried when the tunnel started; a leg where it fails now keeps the kernel's default.
@@ -75,7 +75,7 @@ pub(super) fn try_bbr() -> Result<()> {
 }
 
 /// A leg that ended well: from now on closing it is FIN.
-pub(super) fn end_well(socket: &TcpStream) {
+pub(super) fn end_well(socket: &Stream) {
     // It fails only on a socket that is gone.
     let _ = SockRef::from(socket).set_linger(None);
 }

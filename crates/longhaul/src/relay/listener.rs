@@ -3,6 +3,7 @@
 
 use super::leg::{self, failed};
 use super::permits::Permit;
+use super::stream::Stream;
 use super::{Activated, LOOKUPS, Relay, flow};
 use crate::config::Tunnel;
 use crate::options::LegOptions;
@@ -19,7 +20,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::net::TcpStream;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
@@ -212,7 +212,7 @@ impl Listener {
     ) {
         let tunnel = tunnel.borrow().clone();
         // It fails only for want of kernel memory; then the connection is reset.
-        let Ok(accept) = TcpStream::from_std(accept.into()) else { return };
+        let Ok(accept) = Stream::new(accept.into()) else { return };
         if is_allowed(relay, &tunnel, peer) {
             let (relay, inside) = (relay.clone(), self.gate.enter());
             tokio::spawn(async move {

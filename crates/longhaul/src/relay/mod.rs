@@ -4,6 +4,7 @@
 //! activated  systemd's sockets; one that no tunnel has is reset
 //! listener   permit, accept, allow-list          (one task a tunnel)
 //! flow       one accepted connection to its end  (one task a flow)
+//!   stream   a connection as the runtime sees it
 //!   leg      a connection's socket options, and what they came to
 //!   dial     resolve, connect, next address
 //!   carry    join(pump up, pump down): two directions, one task
@@ -27,6 +28,7 @@ mod listener;
 mod low_water;
 mod permits;
 mod pool;
+mod stream;
 mod vessel;
 
 pub use activated::Activated;

@@ -2,10 +2,11 @@
 //! or one urgent byte. A pump has a vessel only while bytes move.
 
 use super::pool::{BULK, Pool};
+use super::stream::Stream;
 use longhaul_sys::splice::{self, Pipe};
 use std::io;
 use std::os::fd::AsFd;
-use tokio::net::TcpStream;
+use tokio::io::Interest;
 
 /// A vessel and, for the copying one, which bytes of it are waiting.
 #[derive(Debug)]
@@ -52,11 +53,14 @@ impl Vessel {
 
     /// Fills this empty vessel from `source`: how many bytes, 0 at the end of the stream. At the urgent mark, which splice
     /// does not pass, it becomes an urgent byte beside itself.
-    pub(super) fn fill(&mut self, source: &TcpStream) -> io::Result<usize> {
+    pub(super) fn fill(&mut self, source: &Stream) -> io::Result<usize> {
         match self {
             Vessel::Pipe(pipe) => match pipe.fill_from(source, BULK) {
                 Err(err) if err.kind() == io::ErrorKind::WouldBlock => {
-                    let byte = splice::urgent_byte(source.as_fd())?.ok_or(err)?;
+                    // Only when the kernel has said that there is an urgent byte. Where it says so a moment from now, it
+                    // wakes the pump, which comes here again.
+                    let urgent = || splice::urgent_byte(source.as_fd())?.ok_or(err);
+                    let byte = source.try_io(Interest::PRIORITY, urgent)?;
                     self.hold_urgent(byte);
                     Ok(1)
                 }
@@ -101,7 +105,7 @@ impl Vessel {
     }
 
     /// Empties this vessel, which holds `held` bytes, into `sink` as far as that takes them.
-    pub(super) fn drain(&mut self, sink: &TcpStream, held: usize) -> io::Result<usize> {
+    pub(super) fn drain(&mut self, sink: &Stream, held: usize) -> io::Result<usize> {
         match self {
             Vessel::Pipe(pipe) => pipe.drain_into(sink, held),
             Vessel::Buffer { bytes, from, to } => {
