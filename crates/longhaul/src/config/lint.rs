@@ -3,6 +3,7 @@
 
 use super::{NextHop, Severity, Tunnel};
 use longhaul_sys::sockopt::{Leg, Setting, Value};
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
 /// One thing to say about a tunnel.
@@ -48,6 +49,44 @@ fn leads_back(listen: SocketAddr, hop: &NextHop) -> bool {
     };
     let (own, host) = (listen.ip().to_canonical(), host.to_canonical());
     listen.port() == hop.port && (own == host || own.is_unspecified() && host.is_loopback())
+}
+
+/// For each of `tunnels`, the way back to it through tunnels before it, when there is one: a flow would go round until
+/// descriptors run out. Each circle is told once, of the tunnel that closes it; one that dials itself is a remark of its
+/// own.
+pub(super) fn circles(tunnels: &[Tunnel]) -> Vec<Option<Vec<usize>>> {
+    let mut ports: HashMap<u16, Vec<usize>> = HashMap::new();
+    for (index, tunnel) in tunnels.iter().enumerate() {
+        ports.entry(tunnel.listen.port()).or_default().push(index);
+    }
+    let onward = |tunnel: &Tunnel| {
+        let listening = |hop: &NextHop| ports.get(&hop.port).into_iter().flatten().copied();
+        let reached = |hop| listening(hop).filter(move |index| leads_back(tunnels[*index].listen, hop));
+        tunnel.to.iter().flat_map(reached).collect()
+    };
+    let onward: Vec<Vec<usize>> = tunnels.iter().map(onward).collect();
+    (0..tunnels.len()).map(|last| way_back(&onward, last)).collect()
+}
+
+/// The tunnels between `last` and itself, all of them before it.
+fn way_back(onward: &[Vec<usize>], last: usize) -> Option<Vec<usize>> {
+    let mut from: HashMap<usize, usize> = HashMap::new();
+    let mut open = vec![last];
+    while let Some(here) = open.pop() {
+        if here != last && onward[here].contains(&last) {
+            let mut way: Vec<usize> = std::iter::successors(Some(here), |index| from.get(index).copied()).collect();
+            way.pop(); // `last` itself
+            way.reverse();
+            return Some(way);
+        }
+        for &next in onward[here].iter().filter(|next| **next < last) {
+            if !from.contains_key(&next) {
+                from.insert(next, here);
+                open.push(next);
+            }
+        }
+    }
+    None
 }
 
 fn loops(tunnel: &Tunnel, hop: &NextHop) -> Remark {

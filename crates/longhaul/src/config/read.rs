@@ -89,6 +89,7 @@ fn tunnels(findings: &mut Findings<'_>, given: &Written<'_>, config: &mut Config
         }
     }
     clashes(findings, &config.tunnels, &places);
+    circles(findings, &config.tunnels, &places);
 }
 
 fn tunnel(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>) -> (Tunnel, Places) {
@@ -181,6 +182,22 @@ fn clashes(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places]) {
             let (name, listen) = (&other.name, other.listen);
             let text = format!(
                 "listen = {written}: tunnel \"{name}\" listens on {listen} already; write another address or port"
+            );
+            findings.error(span, text);
+        }
+    }
+}
+
+/// No tunnel may dial itself through others of the file.
+fn circles(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places]) {
+    for (place, way) in places.iter().zip(lint::circles(tunnels)) {
+        if let (Some(span), Some(way)) = (place.find("to"), way) {
+            let names: Vec<_> = way.iter().map(|index| format!("\"{}\"", tunnels[*index].name)).collect();
+            let text = format!(
+                "to = {}: this leads back here through tunnel {}: every flow would go round without end; write the next \
+                 hop's address",
+                findings.written(&span),
+                names.join(", ")
             );
             findings.error(span, text);
         }

@@ -2,12 +2,12 @@
 
 use super::leg::{self, failed};
 use super::stream::Stream;
-use crate::config::{NextHop, Tunnel};
+use crate::config::{self, NextHop, Tunnel};
 use longhaul_sys::sockopt::Leg;
-use socket2::{SockAddr, Socket};
+use socket2::{SockAddr, SockRef, Socket};
 use std::fmt::Write;
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,6 +72,9 @@ async fn resolve(next_hop: &NextHop, patience: Duration, lookups: &Arc<Semaphore
 }
 
 async fn connect(tunnel: &Tunnel, address: SocketAddr) -> Result<Stream, String> {
+    if is_own_listener(tunnel, address) {
+        return Err("this is the tunnel's own listener: every flow would dial itself".into());
+    }
     let socket = leg::open(&address, &tunnel.dial, tunnel.mptcp(Leg::Dial)).map_err(|err| err.to_string())?;
     if let Some(source) = tunnel.source {
         bind(&socket, source, address)?;
@@ -83,10 +86,41 @@ async fn connect(tunnel: &Tunnel, address: SocketAddr) -> Result<Stream, String>
     // Only now: of a socket that nobody connects epoll(7) says EPOLLHUP.
     let stream = Stream::new(socket).map_err(|err| failed("epoll_ctl(EPOLL_CTL_ADD)", &err).to_string())?;
     match timeout(tunnel.connect_timeout, stream.connected()).await {
+        Ok(Ok(())) if is_itself(&stream) => {
+            Err(failed("connect", &io::Error::from_raw_os_error(libc::ECONNREFUSED)).to_string())
+        }
         Ok(Ok(())) => Ok(stream),
         Ok(Err(err)) => Err(failed("connect", &err).to_string()),
         Err(_) => Err(format!("connect: no answer in {:?}", tunnel.connect_timeout)),
     }
+}
+
+/// Whether dialling `address` would come back to `tunnel`. Asked before connect(2): afterwards the listener has the
+/// connection already, and dials the next one.
+fn is_own_listener(tunnel: &Tunnel, address: SocketAddr) -> bool {
+    let listen = tunnel.listen;
+    config::covers_same(listen, address) && (!listen.ip().is_unspecified() || is_here(address))
+}
+
+/// Whether the kernel sends what is for `address` to this host. Nothing is sent: connect(2) of UDP only looks up the route.
+fn is_here(address: SocketAddr) -> bool {
+    match address.ip().to_canonical() {
+        // With net.ipv4.ip_nonlocal_bind any address can be bound to, but only one of this host can be sent from.
+        IpAddr::V4(ip) => UdpSocket::bind((ip, 0)).is_ok_and(|socket| socket.connect((ip, address.port())).is_ok()),
+        // RFC 6724 5, rule 1: the source for an address of this host is that address.
+        IpAddr::V6(ip) => {
+            let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0));
+            let source = socket.and_then(|socket| socket.connect(address).and_then(|()| socket.local_addr()));
+            source.is_ok_and(|source| source.ip() == ip)
+        }
+    }
+}
+
+/// Whether a connection has both its ends in one socket. A dial to a free port of this host from the range that the
+/// kernel takes ports of its own from can meet itself: TCP's simultaneous open (RFC 9293 3.5). Nobody listens there.
+fn is_itself(stream: &Stream) -> bool {
+    let socket = SockRef::from(stream);
+    matches!((socket.local_addr(), socket.peer_addr()), (Ok(local), Ok(peer)) if local == peer)
 }
 
 /// Binds to `source` and leaves the port to connect(2), which may then use one port for many next hops
@@ -112,3 +146,56 @@ fn note(said: &mut String, what: &str, why: &str) {
 /// How many names a tunnel looks up at once: 320 a second with a resolver that takes 50 ms. One that does not answer keeps
 /// these threads and no more, so the other tunnels' lookups find theirs.
 pub const LOOKUPS: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use socket2::{Domain, Type};
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn what_this_host_has_is_here_and_the_rest_is_not() {
+        for (address, here) in [
+            ("127.0.0.1:6000", true),
+            ("127.9.9.9:6000", true),
+            ("[::1]:6000", true),
+            ("[::ffff:127.0.0.1]:6000", true),
+            // RFC 5737, RFC 3849: for documentation, so nobody's.
+            ("192.0.2.77:6000", false),
+            ("[2001:db8::77]:6000", false),
+        ] {
+            assert_eq!(is_here(address.parse().unwrap()), here, "{address}");
+        }
+    }
+
+    #[test]
+    fn only_the_own_port_is_the_own_listener() {
+        let tunnel = |listen: &str| Tunnel::new("a", listen.parse().unwrap(), Vec::new());
+        for (listen, address, own) in [
+            ("[::]:6000", "127.0.0.1:6000", true),
+            ("[::]:6000", "127.0.0.1:6001", false),
+            ("[::]:6000", "192.0.2.77:6000", false),
+            ("0.0.0.0:6000", "[::1]:6000", false),
+            ("127.0.0.1:6000", "127.0.0.1:6000", true),
+            ("127.0.0.1:6000", "127.0.0.2:6000", false),
+        ] {
+            assert_eq!(is_own_listener(&tunnel(listen), address.parse().unwrap()), own, "{listen} {address}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_to_itself_is_told_from_one_to_a_listener() {
+        let connected = |socket: Socket, to: SockAddr| {
+            socket.connect(&to).unwrap();
+            socket.set_nonblocking(true).unwrap();
+            Stream::new(socket).unwrap()
+        };
+        let socket = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let bound = socket();
+        bound.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
+        let own = bound.local_addr().unwrap();
+        assert!(is_itself(&connected(bound, own)));
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        assert!(!is_itself(&connected(socket(), listener.local_addr().unwrap().into())));
+    }
+}

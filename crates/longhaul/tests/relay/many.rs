@@ -296,3 +296,25 @@ fn both_legs_of_a_live_flow_have_the_presets_and_nothing_else() {
 
 /// asm-generic/socket.h: which of its buffers somebody has set, 1 the send buffer, 2 the receive buffer.
 const SO_BUF_LOCK: libc::c_int = 72;
+
+#[test]
+fn a_tunnel_that_reaches_itself_is_a_failed_dial_and_no_flood() {
+    let Some(own) = own_address() else { return skip("this host has no address but loopback's") };
+    let port = Port::reserve("0.0.0.0");
+    let number = port.address().port();
+    let relay = Relay::start(&["relay", "--listen", &number.to_string(), "--to", &format!("{own}:{number}")]);
+    let client = patient(TcpStream::connect((own, number)).unwrap());
+    assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
+    let why = relay.wait_log("dial failed")["why"].to_string();
+    assert!(why.contains("the tunnel's own listener"), "{why}");
+    relay.signal("USR1");
+    let counters = relay.wait_log("counters");
+    assert_eq!(counters["accepted"], 1, "it dialled itself: {counters}");
+}
+
+/// An address of this host that is not loopback's: the one that it would send from. Nothing is sent (connect(2), UDP).
+fn own_address() -> Option<std::net::IpAddr> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.77:9").ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
