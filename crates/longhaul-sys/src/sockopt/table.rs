@@ -15,7 +15,8 @@ pub static ROWS: &[Row] = &[
         preset: Preset::Ours("auto"),
         help: "The congestion control. `auto` gives a leg whose measured RTT is 5 ms or more BBR, where the kernel offers \
                it and lets us, because BBR keeps its rate through the random loss of a WAN; a shorter leg keeps the \
-               kernel's default. Any other word names a control, such as cubic, bbr or reno.",
+               kernel's default. Where the handshake does not measure the path, with defer-accept or a dial's fastopen, \
+               that is decided after 64 KiB. Any other word names a control, such as cubic, bbr or reno.",
         source: "tcp(7) TCP_CONGESTION",
         sample: "reno",
         kernel: Kernel::Calls { set: set_congestion, get: |fd| raw::get_word(fd, CONGESTION).map(Value::Name) },

@@ -6,6 +6,7 @@
 
 use super::Relay;
 use super::end::Broken;
+use super::leg;
 use super::low_water::LowWater;
 use super::stream::Stream;
 use super::vessel::Vessel;
@@ -40,6 +41,8 @@ pub(super) struct Carry<'a> {
     pub(super) dial: &'a Arc<Stream>,
     /// Whether splice is to be tried.
     pub(super) splice: bool,
+    /// Whether a leg's congestion control is decided once bytes have measured its path: accept, dial.
+    pub(super) late: (bool, bool),
     /// How long the flow may be half-open without a byte, by the leg that has sent its FIN: accept, dial.
     pub(super) linger_half_open: (Option<Duration>, Option<Duration>),
 }
@@ -52,8 +55,8 @@ impl Carry<'_> {
     /// The leg that broke, and how. Both legs are then to be reset.
     pub(super) async fn run(&self, tally: &mut Tally) -> Result<(), Broken> {
         let mut flow = Both {
-            up: Direction::new(self.relay, self.accept, self.dial, self.splice),
-            down: Direction::new(self.relay, self.dial, self.accept, self.splice),
+            up: Direction::new(self, self.accept, self.dial, self.late.1),
+            down: Direction::new(self, self.dial, self.accept, self.late.0),
             tally,
         };
         let mut half_open = HalfOpen { moved: 0, timer: None };
@@ -137,6 +140,8 @@ struct Direction<'a> {
     /// Bytes of the fill that is being drained.
     fill: usize,
     low_water: LowWater,
+    /// Whether the sink's congestion control is still to be decided.
+    late: bool,
 }
 
 /// At which of its two sockets a pump failed.
@@ -157,8 +162,18 @@ impl End {
 }
 
 impl<'a> Direction<'a> {
-    fn new(relay: &'a Relay, source: &'a Arc<Stream>, sink: &'a Stream, splice: bool) -> Direction<'a> {
-        Direction { relay, source, sink, pump: Pump::new(), splice, vessel: None, fill: 0, low_water: LowWater::new() }
+    fn new(carry: &Carry<'a>, source: &'a Arc<Stream>, sink: &'a Stream, late: bool) -> Direction<'a> {
+        Direction {
+            relay: carry.relay,
+            source,
+            sink,
+            pump: Pump::new(),
+            splice: carry.splice,
+            vessel: None,
+            fill: 0,
+            low_water: LowWater::new(),
+            late,
+        }
     }
 
     /// The four arms. Ready when FIN was sent. After some turns a busy pump lets the other direction and other flows go
@@ -178,6 +193,7 @@ impl<'a> Direction<'a> {
                     self.pump.drained(drained);
                     if let (0, Some(vessel)) = (self.pump.held(), &mut self.vessel) {
                         vessel.emptied(self.fill, &self.relay.pool);
+                        self.late = self.late && !(self.pump.moved() >= leg::ENOUGH && leg::decide_late(self.sink));
                         turns -= 1;
                     }
                     if turns == 0 {

@@ -38,13 +38,14 @@ pub(super) async fn run(
         took: started.elapsed(),
         how: How::Cut,
     };
-    leg::connected(&relay, &tunnel, Leg::Accept, &accept);
+    let accept_late = leg::connected(&relay, &tunnel, Leg::Accept, &accept);
     let accept = Arc::new(accept);
     // Boxed: the dial's many small states would otherwise be part of every idle flow.
     let dial = match Box::pin(reach(&relay, &tunnel, &lookups, &accept, &mut end)).await {
-        Ok(dial) => {
+        Ok((dial, dial_late)) => {
             let dial = Arc::new(dial);
-            end.how = carry(&relay, &tunnel, &accept, &dial, &mut end.tally).await;
+            let late = (accept_late, dial_late);
+            end.how = carry(&relay, &tunnel, (&accept, &dial), late, &mut end.tally).await;
             Some(dial)
         }
         Err(how) => {
@@ -61,14 +62,15 @@ pub(super) async fn run(
     relay.counters.flows_now.fetch_sub(1, Relaxed);
 }
 
-/// Dials, unless the client gives up or the flow is cut before a next hop answers.
+/// Dials, unless the client gives up or the flow is cut before a next hop answers. With the socket comes what
+/// [`leg::connected`] said of it.
 async fn reach(
     relay: &Relay,
     tunnel: &Tunnel,
     lookups: &Arc<Semaphore>,
     accept: &Stream,
     end: &mut FlowEnd,
-) -> Result<Stream, How> {
+) -> Result<(Stream, bool), How> {
     let mut cut = relay.cut.subscribe();
     // Every arm may be dropped at any await: a dial that is not wanted any more is closed by being dropped.
     let dialled = tokio::select! {
@@ -78,9 +80,9 @@ async fn reach(
     };
     match dialled {
         Ok(dialled) => {
-            leg::connected(relay, tunnel, Leg::Dial, &dialled.stream);
+            let late = leg::connected(relay, tunnel, Leg::Dial, &dialled.stream);
             end.dialled = Some((dialled.next_hop, dialled.address));
-            Ok(dialled.stream)
+            Ok((dialled.stream, late))
         }
         Err(why) => {
             relay.counters.dials_failed.fetch_add(1, Relaxed);
@@ -91,12 +93,19 @@ async fn reach(
 }
 
 /// Carries the flow until it ends or is cut.
-async fn carry(relay: &Relay, tunnel: &Tunnel, accept: &Arc<Stream>, dial: &Arc<Stream>, tally: &mut Tally) -> How {
+async fn carry(
+    relay: &Relay,
+    tunnel: &Tunnel,
+    (accept, dial): (&Arc<Stream>, &Arc<Stream>),
+    late: (bool, bool),
+    tally: &mut Tally,
+) -> How {
     let carry = Carry {
         relay,
         accept,
         dial,
         splice: tunnel.splice,
+        late,
         linger_half_open: (tunnel.accept.linger_half_open(), tunnel.dial.linger_half_open()),
     };
     let mut cut = relay.cut.subscribe();

@@ -18,6 +18,10 @@ use std::time::Duration;
 /// The RTT from which on a leg counts as WAN: no LAN has it, every WAN does.
 pub(super) const WAN_RTT: Duration = Duration::from_millis(5);
 
+/// How many acknowledged bytes are enough to know a path's RTT: some were acknowledged at once. What is smaller than this
+/// needs no BBR.
+pub(super) const ENOUGH: u64 = 64 * 1024;
+
 /// A socket that fits `address`, with every option that holds from the start.
 ///
 /// # Errors
@@ -56,10 +60,38 @@ pub(super) fn rehearse(tunnel: &Tunnel, leg: Leg, address: &SocketAddr) -> Resul
     settings.filter_map(|setting| setting.apply(socket.as_fd()).transpose()).collect()
 }
 
-/// After the handshake of either leg: `congestion = "auto"` gives a WAN leg BBR.
-pub(super) fn connected(relay: &Relay, tunnel: &Tunnel, leg: Leg, socket: &Stream) {
-    let is_wan = || TcpInfo::of(socket.as_fd()).is_ok_and(|info| info.rtt >= WAN_RTT);
-    if relay.bbr.load(Relaxed) && tunnel.is_auto(leg) && is_wan() {
+/// After the handshake of either leg: `congestion = "auto"` gives a WAN leg BBR. True when the handshake has not measured
+/// the path, so that [`decide_late`] has to.
+pub(super) fn connected(relay: &Relay, tunnel: &Tunnel, leg: Leg, socket: &Stream) -> bool {
+    if !relay.bbr.load(Relaxed) || !tunnel.is_auto(leg) {
+        return false;
+    }
+    let Ok(info) = TcpInfo::of(socket.as_fd()) else { return false };
+    // tcp(7) TCP_DEFER_ACCEPT: the handshake ends with the client's first byte, so its silence is in the sample. With
+    // TCP_FASTOPEN_CONNECT nothing was sent yet.
+    if info.rtt.is_zero() || tunnel.options(leg).find("defer-accept").is_some() {
+        return true;
+    }
+    decide(socket, info.rtt);
+    false
+}
+
+/// Of a leg whose handshake has not measured its path: decides as soon as the peer has acknowledged enough bytes, and says
+/// whether it has. The smallest RTT by then is the path's: the silence in the first sample and an acknowledgement that
+/// was held back are larger ones.
+pub(super) fn decide_late(socket: &Stream) -> bool {
+    match TcpInfo::of(socket.as_fd()) {
+        Ok(info) if info.bytes_acked < ENOUGH => false,
+        Ok(info) => {
+            decide(socket, info.min_rtt);
+            true
+        }
+        Err(_) => true,
+    }
+}
+
+fn decide(socket: &Stream, rtt: Duration) {
+    if rtt >= WAN_RTT {
         // It was tried when the tunnel started; a leg where it fails now keeps the kernel's default.
         let _ = SockRef::from(socket).set_tcp_congestion(b"bbr");
     }

@@ -85,3 +85,42 @@ fn across_a_wan_a_dead_next_hop_and_a_dead_line_are_resets() {
     let why = one.relays[0].wait_log("dial failed");
     assert!(why["why"].as_str().unwrap().contains("no answer in 1s"), "{why}");
 }
+
+#[test]
+fn auto_is_bbr_on_the_wan_leg_alone_also_where_the_handshake_measures_something_else() {
+    const BYTES: usize = 2_000_000;
+    let Some(wan) = wan() else { return };
+    for host in [Host::Near, Host::Far] {
+        wan.output(host, "sysctl", &["-w", "net.ipv4.tcp_fastopen=3"]).unwrap();
+    }
+    // The silence of a client before its first byte is in the first RTT of the accept leg; the dial leg's SYN waits for
+    // that byte, so at first it has none.
+    let path = Path::across(&wan, 7200, 2, &["--set", "accept.defer-accept=3s", "--set", "dial.fastopen=true"]);
+    let flow = || {
+        let mut client = path.dial();
+        std::thread::sleep(Duration::from_millis(50)); // the silence that is tested
+        client.write_all(b"?").unwrap();
+        let server = patient(path.server().accept().unwrap().0);
+        std::thread::scope(|scope| {
+            for socket in [&client, &server] {
+                scope.spawn(move || {
+                    let mut socket = socket;
+                    socket.write_all(&pattern(7, BYTES)).unwrap();
+                    socket.shutdown(std::net::Shutdown::Write).unwrap();
+                });
+            }
+            assert_eq!(read_to_end(&client).0.len(), BYTES);
+            assert_eq!(read_to_end(&server).0.len(), BYTES + 1);
+        });
+        path.relays.iter().for_each(|relay| {
+            let end = relay.wait_log("flow ended");
+            let wan_leg = |leg: &str| end[format!("{leg}_rtt_ms")].as_f64().unwrap() > 250.0;
+            for leg in ["accept", "dial"] {
+                assert_eq!(end[format!("{leg}_congestion")] == "bbr", wan_leg(leg), "{leg}: {end}");
+            }
+        });
+    };
+    // The first asks the next hop for its cookie (RFC 7413), the second uses it.
+    flow();
+    flow();
+}
