@@ -80,10 +80,10 @@ fn way_back(onward: &[Vec<usize>], last: usize) -> Option<Vec<usize>> {
             return Some(way);
         }
         for &next in onward[here].iter().filter(|next| **next < last) {
-            if !from.contains_key(&next) {
-                from.insert(next, here);
+            from.entry(next).or_insert_with(|| {
                 open.push(next);
-            }
+                here
+            });
         }
     }
     None

@@ -24,6 +24,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::Interest;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use tracing::warn;
 
 /// The bytes that a flow carried, each counted when the sink's socket took it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -225,7 +226,7 @@ impl<'a> Direction<'a> {
             match self.source.try_io(Interest::READABLE, || vessel.fill(self.source)) {
                 Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
                 // A socket, a kernel or a seccomp filter that refuses splice says so before the first byte.
-                Err(err) if self.splice && self.pump.moved() == 0 && refuses_splice(&err) => {
+                Err(err) if self.splice && self.pump.moved() == 0 && refuses_splice(self.relay, &err) => {
                     self.splice = false;
                     self.give_back();
                 }
@@ -240,7 +241,7 @@ impl<'a> Direction<'a> {
             ready!(self.sink.poll_write_ready(cx))?;
             match self.sink.try_io(Interest::WRITABLE, || vessel.drain(self.sink, self.pump.held())) {
                 Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
-                Err(err) if self.splice && self.pump.moved() == 0 && refuses_splice(&err) => {
+                Err(err) if self.splice && self.pump.moved() == 0 && refuses_splice(self.relay, &err) => {
                     self.splice = false;
                     vessel.unsplice(self.pump.held(), &self.relay.pool)?;
                 }
@@ -297,10 +298,16 @@ fn shutdown(socket: &Stream) -> io::Result<()> {
     socket2::SockRef::from(socket).shutdown(Shutdown::Write)
 }
 
-/// Whether `err` says "not by splice" and not "this connection is broken": EINVAL (splice(2)), ENOSYS, and what a seccomp
-/// filter or a protocol without it answers.
-fn refuses_splice(err: &io::Error) -> bool {
-    matches!(err.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS | libc::EPERM | libc::EOPNOTSUPP))
+/// Whether `err` says "not by splice" and not "this connection is broken": EINVAL (splice(2)), ENOSYS, and what a security
+/// module, a seccomp filter or a protocol without it answers. Said once in the log, for the flows only get slower.
+fn refuses_splice(relay: &Relay, err: &io::Error) -> bool {
+    const REFUSALS: [i32; 5] = [libc::EINVAL, libc::ENOSYS, libc::EPERM, libc::EACCES, libc::EOPNOTSUPP];
+    let refuses = err.raw_os_error().is_some_and(|errno| REFUSALS.contains(&errno));
+    if refuses && !relay.splice_refused.swap(true, Relaxed) {
+        let err = leg::failed("splice", err);
+        warn!(%err, "splice is refused: flows go on by copying, slower; a seccomp filter, SELinux or an mptcp leg does that");
+    }
+    refuses
 }
 
 /// The error for which the kernel woke us; a reset when somebody took it already.

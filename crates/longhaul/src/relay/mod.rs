@@ -63,6 +63,8 @@ pub struct Relay {
     next_flow: AtomicU64,
     /// Whether WAN legs may have BBR.
     bbr: AtomicBool,
+    /// Whether the log has said that splice is refused.
+    splice_refused: AtomicBool,
     refused_log: Throttle,
     accept_log: Throttle,
     limit_log: Throttle,
@@ -82,6 +84,7 @@ impl Relay {
             cut: watch::Sender::new(false),
             next_flow: AtomicU64::new(1),
             bbr: AtomicBool::new(false),
+            splice_refused: AtomicBool::new(false),
             refused_log: Throttle::default(),
             accept_log: Throttle::default(),
             limit_log: Throttle::default(),

@@ -209,6 +209,65 @@ fn an_ordinary_user_s_pipe_pages_are_shared_by_two_thousand_flows() {
     }
 }
 
+#[test]
+fn a_refused_splice_is_copied_both_ways_and_said_once() {
+    for errno in [libc::EINVAL, libc::ENOSYS, libc::EPERM, libc::EACCES, libc::EOPNOTSUPP] {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = Port::reserve("127.0.0.1");
+        let mut command = longhaul();
+        command.args(["relay", "--listen", &port.address().to_string()]);
+        command.args(["--to", &server.local_addr().unwrap().to_string()]);
+        let Some(relay) = without_splice(errno, || Relay::spawn(command)) else { return };
+        for bytes in [pattern(40, 1), pattern(41, 3_000_000)] {
+            let client = patient(TcpStream::connect(port.address()).unwrap());
+            let far = patient(server.accept().unwrap().0);
+            std::thread::scope(|scope| {
+                for (mut from, to) in [(&client, &far), (&far, &client)] {
+                    let bytes = &bytes;
+                    scope.spawn(move || {
+                        from.write_all(bytes).unwrap();
+                        from.shutdown(Shutdown::Write).unwrap();
+                    });
+                    scope.spawn(move || {
+                        let (got, ending) = read_to_end(to);
+                        assert_same(&got, bytes);
+                        assert_eq!(ending, Ending::Fin);
+                    });
+                }
+            });
+            let said = relay.wait_log_any(&[SPLICE_REFUSED, "flow ended"]);
+            if bytes.len() == 1 {
+                assert_eq!(said["message"], SPLICE_REFUSED, "errno {errno}");
+                relay.wait_log("flow ended");
+            } else {
+                assert_eq!((&said["message"], &said["how"]), (&"flow ended".into(), &"finished".into()), "said twice");
+            }
+        }
+    }
+
+    const SPLICE_REFUSED: &str =
+        "splice is refused: flows go on by copying, slower; a seccomp filter, SELinux or an mptcp leg does that";
+}
+
+/// What `start` gives on a thread, and in the processes that it starts there, for whom splice(2) fails with `errno`.
+fn without_splice<T: Send>(errno: i32, start: impl FnOnce() -> T + Send) -> Option<T> {
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+    let Ok(machine) = std::env::consts::ARCH.try_into() else {
+        skip("no seccomp filter for this processor");
+        return None;
+    };
+    let rules = [(libc::SYS_splice, Vec::new())].into_iter().collect();
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(errno as u32), machine).unwrap();
+    let filter: BpfProgram = filter.try_into().unwrap();
+    std::thread::scope(|scope| {
+        let started = scope.spawn(move || {
+            apply_filter(&filter).unwrap();
+            start()
+        });
+        Some(started.join().unwrap())
+    })
+}
+
 /// The program where every user may run it: a checkout may be in a folder that is root's alone.
 fn readable_copy() -> tempfile::TempDir {
     use std::os::unix::fs::PermissionsExt;
