@@ -93,6 +93,7 @@ impl Activated {
 
 /// Resets every connection that comes, and those that wait in the queue already.
 async fn reset_all(socket: AsyncFd<Socket>, listen: SocketAddr, relay: Arc<Relay>) {
+    let name = listen.to_string();
     loop {
         let Ok(mut waiting) = socket.readable().await else { return };
         match waiting.try_io(|socket| accept(socket.get_ref().as_fd())) {
@@ -101,7 +102,7 @@ async fn reset_all(socket: AsyncFd<Socket>, listen: SocketAddr, relay: Arc<Relay
                 let _ = SockRef::from(&connection).set_linger(Some(Duration::ZERO));
                 drop(connection);
                 relay.counters.refused.fetch_add(1, Relaxed);
-                if let Some(more) = relay.refused_log.pass(Instant::now()) {
+                if let Some(more) = relay.refused_log.pass(&name, Instant::now()) {
                     warn!(%listen, %peer, more, "refused: no tunnel listens here");
                 }
             }

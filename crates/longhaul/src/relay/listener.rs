@@ -188,11 +188,7 @@ impl Listener {
             Err(_nobody) => {}
             Ok(Err(err)) if is_about_one_connection(&err) => {}
             Ok(Err(err)) => {
-                relay.counters.accept_errors.fetch_add(1, Relaxed);
-                if let Some(more) = relay.accept_log.pass(Instant::now()) {
-                    let err = failed("accept4", &err);
-                    warn!(%err, more, "cannot accept, trying again; EMFILE: raise RLIMIT_NOFILE, ENFILE: fs.file-max");
-                }
+                cannot_accept(relay, &tunnel.borrow().name, &failed("accept4", &err));
                 drop(permit);
                 sleep(*pause).await;
                 *pause = (*pause * 2).min(LAST_PAUSE);
@@ -211,8 +207,14 @@ impl Listener {
         peer: SocketAddr,
     ) {
         let tunnel = tunnel.borrow().clone();
-        // It fails only for want of kernel memory; then the connection is reset.
-        let Ok(accept) = Stream::new(accept.into()) else { return };
+        let accept = match Stream::new(accept.into()) {
+            Ok(accept) => accept,
+            // For want of kernel memory or of watches: the connection is reset.
+            Err(err) => {
+                let err = failed("epoll_ctl(EPOLL_CTL_ADD)", &err).hint("ENOSPC: raise fs.epoll.max_user_watches");
+                return cannot_accept(relay, &tunnel.name, &err);
+            }
+        };
         if is_allowed(relay, &tunnel, peer) {
             let (relay, inside) = (relay.clone(), self.gate.enter());
             tokio::spawn(async move {
@@ -279,7 +281,7 @@ impl Gate {
         if self.has_room(tunnel) {
             return;
         }
-        if relay.full_log.pass(Instant::now()).is_some() {
+        if relay.full_log.pass(&tunnel.borrow().name, Instant::now()).is_some() {
             info!(tunnel = %tunnel.borrow().name, "tunnel has max_flows: connections wait in the listen queue");
         }
         let mut changed = tunnel.clone();
@@ -359,10 +361,17 @@ fn is_allowed(relay: &Relay, tunnel: &Tunnel, peer: SocketAddr) -> bool {
         return true;
     }
     relay.counters.refused.fetch_add(1, Relaxed);
-    if let Some(more) = relay.refused_log.pass(Instant::now()) {
+    if let Some(more) = relay.refused_log.pass(&tunnel.name, Instant::now()) {
         warn!(tunnel = %tunnel.name, %peer, more, "refused: not in `allow`");
     }
     false
+}
+
+fn cannot_accept(relay: &Relay, tunnel: &str, err: &SysError) {
+    relay.counters.accept_errors.fetch_add(1, Relaxed);
+    if let Some(more) = relay.accept_log.pass(tunnel, Instant::now()) {
+        warn!(tunnel, %err, more, "cannot accept, trying again; EMFILE: raise RLIMIT_NOFILE, ENFILE: fs.file-max");
+    }
 }
 
 /// accept(2): an error of the new connection itself, already gone, says nothing about the next.

@@ -38,7 +38,7 @@ pub use dial::LOOKUPS;
 pub use end::{FlowEnd, How};
 pub use listener::{BindError, Handle, Listener};
 
-use counters::Throttle;
+use counters::Throttles;
 use longhaul_sys::limits;
 use low_water::Marks;
 use permits::Permits;
@@ -65,10 +65,10 @@ pub struct Relay {
     bbr: AtomicBool,
     /// Whether the log has said that splice is refused.
     splice_refused: AtomicBool,
-    refused_log: Throttle,
-    accept_log: Throttle,
-    limit_log: Throttle,
-    full_log: Throttle,
+    refused_log: Throttles,
+    accept_log: Throttles,
+    limit_log: Throttles,
+    full_log: Throttles,
 }
 
 impl Relay {
@@ -85,10 +85,10 @@ impl Relay {
             next_flow: AtomicU64::new(1),
             bbr: AtomicBool::new(false),
             splice_refused: AtomicBool::new(false),
-            refused_log: Throttle::default(),
-            accept_log: Throttle::default(),
-            limit_log: Throttle::default(),
-            full_log: Throttle::default(),
+            refused_log: Throttles::default(),
+            accept_log: Throttles::default(),
+            limit_log: Throttles::default(),
+            full_log: Throttles::default(),
         })
     }
 
