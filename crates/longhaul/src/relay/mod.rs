@@ -75,12 +75,11 @@ impl Relay {
     /// A relay that shares out `descriptors` among flows and pipes. Pass what RLIMIT_NOFILE leaves after everything else
     /// that the process opens.
     pub fn new(descriptors: usize) -> Arc<Relay> {
-        let (flows, pipes) = shares(descriptors);
         Arc::new(Relay {
             counters: Counters::default(),
-            pool: Pool::new(pipes, limits::pipe_pages_soft()),
+            pool: Pool::new(descriptors, limits::pipe_pages_soft()),
             marks: Arc::default(),
-            permits: Permits::new(flows),
+            permits: Permits::new(flows(descriptors)),
             cut: watch::Sender::new(false),
             next_flow: AtomicU64::new(1),
             bbr: AtomicBool::new(false),
@@ -95,9 +94,8 @@ impl Relay {
     /// Shares out `descriptors` anew. Live flows keep what they have: where there are more than now fit, no other begins
     /// until enough of them have ended.
     pub fn share_out(&self, descriptors: usize) {
-        let (flows, pipes) = shares(descriptors);
-        self.permits.set(flows);
-        self.pool.set_most(pipes);
+        self.permits.set(flows(descriptors));
+        self.pool.share_out(descriptors);
     }
 
     /// Tries whether WAN legs may have BBR, and says what would help where they may not and some leg `wants` it.
@@ -131,9 +129,7 @@ impl Relay {
     }
 }
 
-/// How many flows and how many pipes `descriptors` are for.
-fn shares(descriptors: usize) -> (usize, usize) {
-    let pipes = (descriptors / 8).min(pool::MOST_PIPES);
-    let flows = ((descriptors - 2 * pipes) / 2).clamp(1, u32::MAX as usize);
-    (flows, pipes)
+/// How many flows `descriptors` are for, beside the pipes.
+fn flows(descriptors: usize) -> usize {
+    ((descriptors - 2 * Pool::share(descriptors)) / 2).clamp(1, u32::MAX as usize)
 }
