@@ -6,10 +6,10 @@ use super::permits::Permit;
 use super::stream::Stream;
 use super::{Activated, LOOKUPS, Relay, flow};
 use crate::config::Tunnel;
-use crate::options::LegOptions;
+use crate::options::{self, LegOptions};
 use longhaul_sys::SysError;
 use longhaul_sys::activation::accept;
-use longhaul_sys::sockopt::{Leg, Mismatch};
+use longhaul_sys::sockopt::{Leg, Mismatch, row};
 use socket2::{Domain, Socket, Type};
 use std::fmt;
 use std::io;
@@ -380,11 +380,14 @@ fn is_about_one_connection(err: &io::Error) -> bool {
 }
 
 fn say(tunnel: &Tunnel, leg: Leg, mismatch: &Mismatch) {
+    // With their units; every mismatch is of a row.
+    let shown = |value| row(leg, mismatch.key).map_or_else(String::new, |row| options::show(row, value));
     warn!(
         tunnel = %tunnel.name,
         option = %format_args!("{leg}.{}", mismatch.key),
-        asked = %mismatch.asked,
-        got = %mismatch.got,
+        asked = %shown(&mismatch.asked),
+        got = %shown(&mismatch.got),
+        remedy = (!mismatch.remedy.is_empty()).then_some(mismatch.remedy),
         "the kernel changed a socket option"
     );
 }
