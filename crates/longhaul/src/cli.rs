@@ -17,6 +17,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tracing::error;
 
 /// Makes TCP fast over long fat networks for hosts that cannot be changed
 ///
@@ -96,14 +97,11 @@ fn serve(loaded: Loaded, file: Option<PathBuf>, logs: logs::Flags) -> ExitCode {
     };
     loaded.warnings.iter().for_each(Message::log);
     let ended = daemon::run(loaded.config, file);
-    log.flush();
-    match ended {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(err) => {
-            complain(&[format!("error: {err}")]);
-            ExitCode::FAILURE
-        }
+    if let Err(err) = &ended {
+        error!(%err, "not started");
     }
+    log.flush();
+    if ended.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Ends as clap does when it refuses a value itself: `why`, and how `command` is used.

@@ -23,7 +23,7 @@ use std::path::Path;
 use std::time::Duration;
 
 pub(crate) use lint::covers_same;
-pub use lint::{Remark, remarks};
+pub use lint::{Remark, Told, remarks};
 pub use problem::{Message, Problem, Severity};
 pub use read::read;
 pub use summary::summary;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use ipnet::IpNet;
-use longhaul::config::{self, Config, Loaded, Message, NextHop, Severity, Tunnel, value};
+use longhaul::config::{self, Config, Loaded, Message, NextHop, Severity, Told, Tunnel, value};
 use longhaul::options;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -82,7 +82,7 @@ impl Flags {
         tunnel.source = self.source;
         tunnel.splice = !self.no_splice;
         let (errors, warnings): (Vec<_>, Vec<_>) =
-            config::remarks(&tunnel).into_iter().partition(|remark| remark.severity == Severity::Error);
+            config::remarks(&tunnel, Told::ByFlags).into_iter().partition(|remark| remark.severity == Severity::Error);
         if let Some(error) = errors.first() {
             return Err(format!("--{}: {}", error.key, error.text));
         }

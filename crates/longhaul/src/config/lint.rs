@@ -17,12 +17,21 @@ pub struct Remark {
     pub text: String,
 }
 
+/// How a tunnel was told, and so how one writes what is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// As keys of a file.
+    InFile,
+    /// As flags of a command.
+    ByFlags,
+}
+
 /// Everything there is to say about `tunnel`.
-pub fn remarks(tunnel: &Tunnel) -> Vec<Remark> {
+pub fn remarks(tunnel: &Tunnel, told: Told) -> Vec<Remark> {
     let mut found = Vec::new();
     found.extend(tunnel.to.iter().filter(|hop| leads_back(tunnel.listen, hop)).map(|hop| loops(tunnel, hop)));
     found.extend(tunnel.source.and_then(|source| strange_source(source, &tunnel.to)));
-    found.extend(open_to_all(tunnel));
+    found.extend(open_to_all(tunnel, told));
     for (leg, options) in [(Leg::Accept, &tunnel.accept), (Leg::Dial, &tunnel.dial)] {
         found.extend(options.asked().filter_map(|setting| caution(leg, setting)));
     }
@@ -108,12 +117,16 @@ fn strange_source(source: IpAddr, to: &[NextHop]) -> Option<Remark> {
     })
 }
 
-fn open_to_all(tunnel: &Tunnel) -> Option<Remark> {
+fn open_to_all(tunnel: &Tunnel, told: Told) -> Option<Remark> {
     let open = tunnel.allow.is_empty() && !tunnel.listen.ip().to_canonical().is_loopback();
+    let better = match told {
+        Told::InFile => "allow = [\"10.0.0.0/8\"]",
+        Told::ByFlags => "--allow 10.0.0.0/8",
+    };
     open.then(|| Remark {
         severity: Severity::Warning,
         key: "allow".into(),
-        text: format!("whoever reaches {} may connect; write allow = [\"10.0.0.0/8\"] or what fits", tunnel.listen),
+        text: format!("whoever reaches {} may connect; write {better} or what fits", tunnel.listen),
     })
 }
 

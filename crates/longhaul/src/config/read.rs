@@ -104,7 +104,7 @@ fn tunnel(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>) 
     }
     // Of a tunnel that was read in part, remarks would be about what nobody wrote.
     let whole = findings.errors() == errors;
-    for remark in lint::remarks(&tunnel).into_iter().filter(|_| whole) {
+    for remark in lint::remarks(&tunnel, lint::Told::InFile).into_iter().filter(|_| whole) {
         let place = places.find(&remark.key);
         let written = place.as_ref().map(|span| format!(" = {}", findings.written(span))).unwrap_or_default();
         let text = format!("{}{written}: {}", remark.key, remark.text);

@@ -345,7 +345,7 @@ fn listen(tunnel: &Tunnel, address: &SocketAddr, prepare: Prepare) -> Result<Soc
 fn with_remedy(err: SysError, address: &SocketAddr) -> SysError {
     let port = address.port();
     match io::Error::from_raw_os_error(err.errno).kind() {
-        io::ErrorKind::AddrInUse => err.hint(format!("who has it: ss -ltnp 'sport = :{port}'")),
+        io::ErrorKind::AddrInUse => err.hint(format!("who has it: ss -tanp 'sport = :{port}'")),
         io::ErrorKind::PermissionDenied => err.hint("a port below 1024 needs CAP_NET_BIND_SERVICE"),
         io::ErrorKind::AddrNotAvailable => err.hint(
             "not an address of this host: see `ip addr`; for one that VRRP brings later: sysctl -w net.ipv4.ip_nonlocal_bind=1",

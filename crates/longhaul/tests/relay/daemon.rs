@@ -313,7 +313,7 @@ fn a_port_in_use_names_errno_and_remedy() {
     let stderr = String::from_utf8(said.stderr).unwrap();
     assert_eq!(said.status.code(), Some(1), "{stderr}");
     let want = format!(
-        "EADDRINUSE: Address already in use (who has it: ss -ltnp 'sport = :{}')",
+        "EADDRINUSE: Address already in use (who has it: ss -tanp 'sport = :{}')",
         taken.local_addr().unwrap().port()
     );
     assert!(stderr.contains(&want), "{stderr}");
@@ -387,7 +387,7 @@ fn a_bad_option_with_a_socket_from_systemd_starts_nothing_and_loses_nobody() {
     let to = far.local_addr().unwrap().to_string();
     let args = ["relay", "--listen", &address, "--to", &to];
     for (bad, code, why) in [
-        ("accept.congestion=no-such", 1, "setsockopt(TCP_CONGESTION, \"no-such\"): ENOENT"),
+        ("accept.congestion=no-such", 1, r#"setsockopt(TCP_CONGESTION, \"no-such\"): ENOENT"#),
         ("accept.no-such=1", 2, "there is no such option"),
     ] {
         let said = activated_by(&activated, &[&args[..], &["--set", bad]].concat()).output().unwrap();
