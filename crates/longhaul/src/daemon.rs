@@ -140,6 +140,7 @@ impl Daemon {
             };
             self.running.insert(name, running);
         }
+        self.relay.serves(self.running.values().map(|running| running.tunnel.borrow().clone()));
         for name in before.keys().filter(|name| !self.running.contains_key(*name)) {
             info!(tunnel = %name, "tunnel removed; its flows go on");
         }

@@ -1,13 +1,14 @@
 //! Dialling: the next hops in the policy's order, the addresses of each in the resolver's order, until one answers.
 
+use super::Relay;
 use super::leg::{self, failed};
 use super::stream::Stream;
-use crate::config::{self, NextHop, Tunnel};
+use crate::config::{NextHop, Tunnel};
 use longhaul_sys::sockopt::Leg;
 use socket2::{SockAddr, SockRef, Socket};
 use std::fmt::Write;
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +27,7 @@ pub(super) struct Dialled {
 ///
 /// # Errors
 /// A line with every address that was tried and what it said.
-pub(super) async fn dial(tunnel: &Tunnel, lookups: &Arc<Semaphore>) -> Result<Dialled, String> {
+pub(super) async fn dial(relay: &Relay, tunnel: &Tunnel, lookups: &Arc<Semaphore>) -> Result<Dialled, String> {
     let mut said = String::new();
     for index in (tunnel.policy.order)(tunnel.to.len()) {
         let next_hop = &tunnel.to[index];
@@ -34,7 +35,7 @@ pub(super) async fn dial(tunnel: &Tunnel, lookups: &Arc<Semaphore>) -> Result<Di
             Err(err) => note(&mut said, &next_hop.to_string(), &format!("cannot be resolved: {err}")),
             Ok(addresses) => {
                 for address in addresses {
-                    match connect(tunnel, address).await {
+                    match connect(relay, tunnel, address).await {
                         Ok(stream) => return Ok(Dialled { stream, next_hop: next_hop.clone(), address }),
                         Err(why) => note(&mut said, &address.to_string(), &why),
                     }
@@ -71,9 +72,9 @@ async fn resolve(next_hop: &NextHop, patience: Duration, lookups: &Arc<Semaphore
     }
 }
 
-async fn connect(tunnel: &Tunnel, address: SocketAddr) -> Result<Stream, String> {
-    if is_own_listener(tunnel, address) {
-        return Err("this is the tunnel's own listener: every flow would dial itself".into());
+async fn connect(relay: &Relay, tunnel: &Tunnel, address: SocketAddr) -> Result<Stream, String> {
+    if relay.served.leads_back(tunnel, address) {
+        return Err("this leads back to the tunnel's own listener: every flow would dial itself".into());
     }
     let socket = leg::open(&address, &tunnel.dial, tunnel.mptcp(Leg::Dial)).map_err(|err| err.to_string())?;
     if let Some(source) = tunnel.source {
@@ -92,27 +93,6 @@ async fn connect(tunnel: &Tunnel, address: SocketAddr) -> Result<Stream, String>
         Ok(Ok(())) => Ok(stream),
         Ok(Err(err)) => Err(failed("connect", &err).to_string()),
         Err(_) => Err(format!("connect: no answer in {:?}", tunnel.connect_timeout)),
-    }
-}
-
-/// Whether dialling `address` would come back to `tunnel`. Asked before connect(2): afterwards the listener has the
-/// connection already, and dials the next one.
-fn is_own_listener(tunnel: &Tunnel, address: SocketAddr) -> bool {
-    let listen = tunnel.listen;
-    config::covers_same(listen, address) && (!listen.ip().is_unspecified() || is_here(address))
-}
-
-/// Whether the kernel sends what is for `address` to this host. Nothing is sent: connect(2) of UDP only looks up the route.
-fn is_here(address: SocketAddr) -> bool {
-    match address.ip().to_canonical() {
-        // With net.ipv4.ip_nonlocal_bind any address can be bound to, but only one of this host can be sent from.
-        IpAddr::V4(ip) => UdpSocket::bind((ip, 0)).is_ok_and(|socket| socket.connect((ip, address.port())).is_ok()),
-        // RFC 6724 5, rule 1: the source for an address of this host is that address.
-        IpAddr::V6(ip) => {
-            let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0));
-            let source = socket.and_then(|socket| socket.connect(address).and_then(|()| socket.local_addr()));
-            source.is_ok_and(|source| source.ip() == ip)
-        }
     }
 }
 
@@ -152,36 +132,6 @@ mod tests {
     use super::*;
     use socket2::{Domain, Type};
     use std::net::Ipv4Addr;
-
-    #[test]
-    fn what_this_host_has_is_here_and_the_rest_is_not() {
-        for (address, here) in [
-            ("127.0.0.1:6000", true),
-            ("127.9.9.9:6000", true),
-            ("[::1]:6000", true),
-            ("[::ffff:127.0.0.1]:6000", true),
-            // RFC 5737, RFC 3849: for documentation, so nobody's.
-            ("192.0.2.77:6000", false),
-            ("[2001:db8::77]:6000", false),
-        ] {
-            assert_eq!(is_here(address.parse().unwrap()), here, "{address}");
-        }
-    }
-
-    #[test]
-    fn only_the_own_port_is_the_own_listener() {
-        let tunnel = |listen: &str| Tunnel::new("a", listen.parse().unwrap(), Vec::new());
-        for (listen, address, own) in [
-            ("[::]:6000", "127.0.0.1:6000", true),
-            ("[::]:6000", "127.0.0.1:6001", false),
-            ("[::]:6000", "192.0.2.77:6000", false),
-            ("0.0.0.0:6000", "[::1]:6000", false),
-            ("127.0.0.1:6000", "127.0.0.1:6000", true),
-            ("127.0.0.1:6000", "127.0.0.2:6000", false),
-        ] {
-            assert_eq!(is_own_listener(&tunnel(listen), address.parse().unwrap()), own, "{listen} {address}");
-        }
-    }
 
     #[tokio::test]
     async fn a_connection_to_itself_is_told_from_one_to_a_listener() {

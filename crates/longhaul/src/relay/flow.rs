@@ -74,7 +74,7 @@ async fn reach(
     let mut cut = relay.cut.subscribe();
     // Every arm may be dropped at any await: a dial that is not wanted any more is closed by being dropped.
     let dialled = tokio::select! {
-        dialled = dial::dial(tunnel, lookups) => dialled,
+        dialled = dial::dial(relay, tunnel, lookups) => dialled,
         () = accept.failed() => return Err(How::Reset(Leg::Accept)),
         _ = cut.wait_for(|cut| *cut) => return Err(How::Cut),
     };

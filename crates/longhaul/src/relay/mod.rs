@@ -7,6 +7,7 @@
 //!   stream   a connection as the runtime sees it
 //!   leg      a connection's socket options, and what they came to
 //!   dial     resolve, connect, next address
+//!     circle whether a dial would come back
 //!   carry    join(pump up, pump down): two directions, one task
 //!     vessel what holds bytes between two sockets: a pipe, or a buffer where splice is refused
 //!     low_water  how many bytes a bulk flow waits for
@@ -19,6 +20,7 @@
 
 mod activated;
 mod carry;
+mod circle;
 mod counters;
 mod dial;
 mod end;
@@ -38,6 +40,8 @@ pub use dial::LOOKUPS;
 pub use end::{FlowEnd, How};
 pub use listener::{BindError, Handle, Listener};
 
+use crate::config::Tunnel;
+use circle::Served;
 use counters::Throttles;
 use longhaul_sys::limits;
 use low_water::Marks;
@@ -61,6 +65,7 @@ pub struct Relay {
     /// True once every flow that is still open shall be cut with RST.
     cut: watch::Sender<bool>,
     next_flow: AtomicU64,
+    served: Served,
     /// Whether WAN legs may have BBR.
     bbr: AtomicBool,
     /// Whether the log has said that splice is refused.
@@ -82,6 +87,7 @@ impl Relay {
             permits: Permits::new(flows(descriptors)),
             cut: watch::Sender::new(false),
             next_flow: AtomicU64::new(1),
+            served: Served::default(),
             bbr: AtomicBool::new(false),
             splice_refused: AtomicBool::new(false),
             refused_log: Throttles::default(),
@@ -106,6 +112,11 @@ impl Relay {
             warn!(%err, "WAN legs keep the kernel's congestion control; for BBR: modprobe tcp_bbr, and where it is not \
                 allowed: sysctl -w net.ipv4.tcp_allowed_congestion_control='reno cubic bbr'");
         }
+    }
+
+    /// Tells which tunnels are served, so that no dial comes back by one of them.
+    pub fn serves(&self, tunnels: impl IntoIterator<Item = Arc<Tunnel>>) {
+        self.served.set(tunnels.into_iter().collect());
     }
 
     /// How many flows there may be at once, for want of descriptors.

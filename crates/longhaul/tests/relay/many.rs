@@ -312,6 +312,26 @@ fn a_tunnel_that_reaches_itself_is_a_failed_dial_and_no_flood() {
     assert_eq!(counters["accepted"], 1, "it dialled itself: {counters}");
 }
 
+#[test]
+fn tunnels_that_dial_each_other_are_a_failed_dial_too() {
+    let Some(own) = own_address() else { return skip("this host has no address but loopback's") };
+    let ports = [Port::reserve("0.0.0.0"), Port::reserve("0.0.0.0")].map(|port| (port.address().port(), port));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("longhaul.toml");
+    let [one, two] = [ports[0].0, ports[1].0];
+    let tunnel = |listen, to| format!("[[tunnel]]\nname = \"t{listen}\"\nlisten = {listen}\nto = \"{own}:{to}\"\n");
+    std::fs::write(&file, tunnel(one, two) + &tunnel(two, one)).unwrap();
+    let relay = Relay::start(&["run", "-c", file.to_str().unwrap()]);
+    relay.wait_log("listening");
+    let client = patient(TcpStream::connect((own, one)).unwrap());
+    assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
+    let why = relay.wait_log("dial failed")["why"].to_string();
+    assert!(why.contains("the tunnel's own listener"), "{why}");
+    relay.signal("USR1");
+    let counters = relay.wait_log("counters");
+    assert_eq!(counters["accepted"], 1, "they dialled each other: {counters}");
+}
+
 /// An address of this host that is not loopback's: the one that it would send from. Nothing is sent (connect(2), UDP).
 fn own_address() -> Option<std::net::IpAddr> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
