@@ -365,7 +365,7 @@ fn a_tunnel_of_systemd_s_that_was_removed_is_served_by_the_next_start() {
     assert_eq!(daemon.reload(&other)["message"], "reloaded");
     talk(&live.0, &live.1);
     // It is systemd's, so it listens on, and who connects would wait for ever.
-    assert_eq!(read_to_end(&connect()), (Vec::new(), Ending::Reset));
+    reset_by(address);
     assert_eq!(daemon.relay.wait_log("refused: no tunnel listens here")["listen"], address.to_string());
     talk(&dial(&port), &accept(&other_far));
     far.set_nonblocking(true).unwrap();
@@ -417,11 +417,11 @@ fn a_socket_from_systemd_without_a_tunnel_resets_until_it_has_one() {
         assert_eq!(daemon.reload(&both)["message"], "reloaded");
         let live = (connect(), accept(&far));
         assert_eq!(daemon.reload(&other)["message"], "reloaded");
-        assert_eq!(read_to_end(&connect()), (Vec::new(), Ending::Reset));
+        reset_by(address);
         talk(&live.0, &live.1);
     }
     assert_eq!(daemon.reload("not toml at all [")["message"], "reload refused, the old configuration stays");
-    assert_eq!(read_to_end(&connect()), (Vec::new(), Ending::Reset));
+    reset_by(address);
 }
 
 #[test]

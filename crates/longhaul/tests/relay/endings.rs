@@ -249,8 +249,7 @@ fn a_dead_next_hop_resets_the_client_at_once() {
     for relays in [1, 2] {
         let mut path = Path::new(relays, &[]);
         path.drop_server();
-        let client = path.dial();
-        assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
+        reset_by(path.entry());
         let last = path.relays.last().unwrap();
         let why = last.wait_log("dial failed");
         assert!(why["why"].as_str().unwrap().contains("connect: ECONNREFUSED: Connection refused"), "{why}");

@@ -4,7 +4,7 @@
 use longhaul::lab::{Host, Program, Wan};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use serde_json::Value;
-use socket2::{SockAddr, Socket};
+use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
@@ -313,6 +313,20 @@ pub(crate) fn read_to_end(mut socket: &TcpStream) -> (Vec<u8>, Ending) {
         Err(err) if err.kind() == ErrorKind::ConnectionReset => (bytes, Ending::Reset),
         Err(err) => panic!("after {} bytes: {err}", bytes.len()),
     }
+}
+
+/// Connects to `entry`, which resets whoever comes, and sees the reset, which may be there before connect(2) has ended:
+/// the client's address.
+pub(crate) fn reset_by(entry: SocketAddr) -> SocketAddr {
+    let client = Socket::new(Domain::for_address(entry), Type::STREAM, None).expect("a socket");
+    // By bind(2), for a socket whose connect(2) has failed has no address.
+    client.bind(&SocketAddr::new(entry.ip(), 0).into()).expect("a port");
+    let name = client.local_addr().expect("a name").as_socket().expect("an IP address");
+    match client.connect(&entry.into()) {
+        Ok(()) => assert_eq!(read_to_end(&patient(client.into())), (Vec::new(), Ending::Reset)),
+        Err(err) => assert_eq!(err.kind(), ErrorKind::ConnectionReset, "{err}"),
+    }
+    name
 }
 
 /// Bytes that are different at every place, and for every `seed`.

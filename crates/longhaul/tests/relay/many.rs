@@ -203,7 +203,7 @@ fn a_changed_name_is_followed_by_the_next_flow() {
 fn who_is_not_allowed_is_reset_and_nothing_is_dialled() {
     let path = Path::new(1, &["--allow", "10.0.0.0/8"]);
     for _ in 0..20 {
-        assert_eq!(read_to_end(&path.dial()), (Vec::new(), Ending::Reset));
+        reset_by(path.entry());
     }
     let line = path.relays[0].wait_log("refused: not in `allow`");
     assert!(line["peer"].as_str().unwrap().starts_with("127.0.0.1:"), "{line}");
@@ -220,9 +220,7 @@ fn refusals_are_one_line_a_second_with_their_number() {
     let (mut refused, mut lines) = (Vec::new(), Vec::new());
     while lines.len() < 3 {
         let started = Instant::now();
-        let client = path.dial();
-        let name = client.local_addr().unwrap().to_string();
-        assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
+        let name = reset_by(path.entry()).to_string();
         refused.push((name, started, Instant::now()));
         lines.extend(path.relays[0].said("refused: not in `allow`"));
     }
@@ -303,8 +301,7 @@ fn a_tunnel_that_reaches_itself_is_a_failed_dial_and_no_flood() {
     let port = Port::reserve("0.0.0.0");
     let number = port.address().port();
     let relay = Relay::start(&["relay", "--listen", &number.to_string(), "--to", &format!("{own}:{number}")]);
-    let client = patient(TcpStream::connect((own, number)).unwrap());
-    assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
+    reset_by((own, number).into());
     let why = relay.wait_log("dial failed")["why"].to_string();
     assert!(why.contains("the tunnel's own listener"), "{why}");
     relay.signal("USR1");
@@ -323,8 +320,7 @@ fn tunnels_that_dial_each_other_are_a_failed_dial_too() {
     std::fs::write(&file, tunnel(one, two) + &tunnel(two, one)).unwrap();
     let relay = Relay::start(&["run", "-c", file.to_str().unwrap()]);
     relay.wait_log("listening");
-    let client = patient(TcpStream::connect((own, one)).unwrap());
-    assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
+    reset_by((own, one).into());
     let why = relay.wait_log("dial failed")["why"].to_string();
     assert!(why.contains("the tunnel's own listener"), "{why}");
     relay.signal("USR1");
