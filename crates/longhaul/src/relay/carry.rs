@@ -224,13 +224,17 @@ impl<'a> Direction<'a> {
                 none => none.insert(take_vessel(self.relay, self.splice)),
             };
             match self.source.try_io(Interest::READABLE, || vessel.fill(self.source)) {
+                Ok(Some(filled)) => return Poll::Ready(Ok(filled)),
                 Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
                 // A socket, a kernel or a seccomp filter that refuses splice says so before the first byte.
-                Err(err) if self.splice && self.pump.moved() == 0 && refuses_splice(self.relay, &err) => {
+                Err(err) if !(self.splice && self.pump.moved() == 0 && refuses_splice(self.relay, &err)) => {
+                    return Poll::Ready(Err(err));
+                }
+                // Or there is urgent data, and then more of it is likely: from here on this pump copies.
+                Ok(None) | Err(_) => {
                     self.splice = false;
                     self.give_back();
                 }
-                filled => return Poll::Ready(filled),
             }
         }
     }

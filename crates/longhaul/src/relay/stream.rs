@@ -41,6 +41,11 @@ impl Stream {
         self.0.try_io(interest, |_| io())
     }
 
+    /// Whether the kernel has announced urgent data (EPOLLPRI) since the socket was registered.
+    pub(super) fn has_urgent(&self) -> bool {
+        self.try_io(Interest::PRIORITY, || Ok(())).is_ok()
+    }
+
     /// Waits until the socket has an error to tell.
     pub(super) async fn failed(&self) {
         // It fails only when the runtime ends, and every flow with it.

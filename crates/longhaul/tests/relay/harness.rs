@@ -124,6 +124,17 @@ impl Relay {
         assert!(done.expect("kill runs").success());
     }
 
+    /// Stops it where it is (SIGSTOP) and waits until it stands still; signal `CONT` goes on.
+    pub(crate) fn stop(&self) {
+        self.signal("STOP");
+        let start = std::time::Instant::now();
+        let stat = || std::fs::read_to_string(format!("/proc/{}/stat", self.id())).expect("it runs");
+        // proc_pid_stat(5): the state is behind the name, which is in brackets.
+        while !stat().contains(") T ") {
+            assert!(start.elapsed() < LONG, "it does not stop");
+        }
+    }
+
     /// Its process id.
     pub(crate) fn id(&self) -> u32 {
         match &self.process {

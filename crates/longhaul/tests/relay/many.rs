@@ -4,6 +4,7 @@ use crate::harness::*;
 use longhaul::options;
 use longhaul_sys::sockopt::{Kernel, Leg, Opt, Preset, ROWS, Row, Value, When, row};
 use rustix::event::{PollFd, PollFlags, Timespec};
+use socket2::SockRef;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsFd;
@@ -116,7 +117,7 @@ fn urgent(flags: &[&str]) {
     let (mut client, server) = path.connect();
     // As a Telnet "abort output" does, and an FTP ABOR: the urgent byte is the last for now.
     client.write_all(b"abc").unwrap();
-    socket2::SockRef::from(&client).send_out_of_band(b"!").unwrap();
+    SockRef::from(&client).send_out_of_band(b"!").unwrap();
     let mut got = [0; 3];
     (&server).read_exact(&mut got).unwrap();
     assert_eq!(&got, b"abc");
@@ -125,10 +126,61 @@ fn urgent(flags: &[&str]) {
     let timeout = Timespec { tv_sec: LONG.as_secs() as i64, tv_nsec: 0 };
     assert_eq!(rustix::event::poll(&mut wanted, Some(&timeout)), Ok(1), "no urgent byte");
     let mut mark = [std::mem::MaybeUninit::uninit()];
-    assert_eq!(socket2::SockRef::from(&server).recv_out_of_band(&mut mark).unwrap(), 1);
+    assert_eq!(SockRef::from(&server).recv_out_of_band(&mut mark).unwrap(), 1);
     client.write_all(b"def").unwrap();
     client.shutdown(Shutdown::Write).unwrap();
     assert_eq!(read_to_end(&server), (b"def".to_vec(), Ending::Fin));
+}
+
+#[test]
+fn urgent_data_before_the_end_is_not_the_end() {
+    // In the socket before the relay looks: splice(2) says 0 at the urgent mark once FIN has come.
+    let path = Path::new(1, &[]);
+    let (mut client, server) = path.connect();
+    SockRef::from(&server).set_out_of_band_inline(true).unwrap();
+    let rest = pattern(17, 100_000);
+    path.relays[0].stop();
+    client.write_all(b"abc").unwrap();
+    SockRef::from(&client).send_out_of_band(b"!").unwrap();
+    client.write_all(&rest).unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    path.relays[0].signal("CONT");
+    let (got, ending) = read_to_end(&server);
+    assert_same(&got, &[b"abc!", &rest[..]].concat());
+    assert_eq!(ending, Ending::Fin);
+    server.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(path.relays[0].flow_end(), (100_004, 0, "finished".into()));
+}
+
+#[test]
+fn urgent_and_ordinary_bytes_in_turns_all_arrive() {
+    for flags in [&[][..], &["--no-splice"]] {
+        let path = Path::new(1, flags);
+        for flow in 0..20 {
+            let (client, server) = path.connect();
+            SockRef::from(&server).set_out_of_band_inline(true).unwrap();
+            // Pieces of all sizes, one byte and several segments among them; two in five are sent as urgent.
+            let dice = pattern(flow, 120);
+            let pieces: Vec<(bool, Vec<u8>)> = dice
+                .chunks(2)
+                .map(|dice| (dice[0] < 102, pattern(dice[1].into(), [1, 2, 3, 100, 5_000][usize::from(dice[1]) % 5])))
+                .collect();
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    for (urgent, piece) in &pieces {
+                        match urgent {
+                            true => assert_eq!(SockRef::from(&client).send_out_of_band(piece).unwrap(), piece.len()),
+                            false => (&client).write_all(piece).unwrap(),
+                        }
+                    }
+                    client.shutdown(Shutdown::Write).unwrap();
+                });
+                let (got, ending) = read_to_end(&server);
+                assert_same(&got, &pieces.iter().flat_map(|(_, piece)| piece.clone()).collect::<Vec<u8>>());
+                assert_eq!(ending, Ending::Fin);
+            });
+        }
+    }
 }
 
 #[test]
