@@ -48,6 +48,20 @@ pub(super) fn dress(socket: OwnedFd, options: &LegOptions, mptcp: bool) -> Resul
     Ok(socket)
 }
 
+/// Gives an accepted connection what its listener had not yet when it came: systemd's socket takes connections before we
+/// are there. Every option is tried, though a few take only before the handshake.
+///
+/// # Errors
+/// The first option that the kernel refused.
+pub(super) fn catch_up(accepted: &Socket, options: &LegOptions, mptcp: bool) -> Result<()> {
+    // Every listener of ours has it, so who has it came later.
+    if accepted.linger().is_ok_and(|linger| linger.is_some()) {
+        return Ok(());
+    }
+    let told = options.at(When::Start).map(|setting| setting.tell(accepted.as_fd()));
+    told.fold(keep_loud(accepted, mptcp), Result::and)
+}
+
 /// Tries every option of `leg` on a socket that is thrown away, and says what the kernel made of it: so that a tunnel
 /// that cannot work is refused at start, and later legs need no reading back.
 ///

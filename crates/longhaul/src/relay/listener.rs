@@ -196,8 +196,8 @@ impl Listener {
         }
     }
 
-    /// Starts the flow of an accepted connection, or resets it when its peer is not allowed: it has SO_LINGER 0 from its
-    /// listener, so dropping it is RST.
+    /// Starts the flow of an accepted connection, or resets it when its peer is not allowed: it has SO_LINGER 0, so
+    /// dropping it is RST.
     fn start(
         &self,
         relay: &Arc<Relay>,
@@ -207,7 +207,11 @@ impl Listener {
         peer: SocketAddr,
     ) {
         let tunnel = tunnel.borrow().clone();
-        let accept = match Stream::new(accept.into()) {
+        let accept = Socket::from(accept);
+        if self.adopted {
+            catch_up(relay, &tunnel, &accept, peer);
+        }
+        let accept = match Stream::new(accept) {
             Ok(accept) => accept,
             // For want of kernel memory or of watches: the connection is reset.
             Err(err) => {
@@ -365,6 +369,13 @@ fn is_allowed(relay: &Relay, tunnel: &Tunnel, peer: SocketAddr) -> bool {
         warn!(tunnel = %tunnel.name, %peer, more, "refused: not in `allow`");
     }
     false
+}
+
+fn catch_up(relay: &Relay, tunnel: &Tunnel, accept: &Socket, peer: SocketAddr) {
+    let Err(err) = leg::catch_up(accept, &tunnel.accept, tunnel.mptcp(Leg::Accept)) else { return };
+    if let Some(more) = relay.early_log.pass(&tunnel.name, Instant::now()) {
+        warn!(tunnel = %tunnel.name, %peer, %err, more, "a connection that came before longhaul lacks an option");
+    }
 }
 
 fn cannot_accept(relay: &Relay, tunnel: &str, err: &SysError) {

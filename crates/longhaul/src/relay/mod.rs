@@ -74,6 +74,7 @@ pub struct Relay {
     accept_log: Throttles,
     limit_log: Throttles,
     full_log: Throttles,
+    early_log: Throttles,
 }
 
 impl Relay {
@@ -94,6 +95,7 @@ impl Relay {
             accept_log: Throttles::default(),
             limit_log: Throttles::default(),
             full_log: Throttles::default(),
+            early_log: Throttles::default(),
         })
     }
 

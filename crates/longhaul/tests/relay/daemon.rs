@@ -353,6 +353,27 @@ fn a_socket_from_systemd_is_used() {
 }
 
 #[test]
+fn a_connection_from_before_the_daemon_has_its_options() {
+    let (far, activated) = (server(), server());
+    let address = activated.local_addr().unwrap();
+    let early = patient(TcpStream::connect(address).unwrap());
+    let keepalive = "accept = { keepalive-idle = \"77s\" }";
+    let mut daemon = Daemon::activated(&tunnel("one", address, &far, keepalive), &activated);
+    let there = accept(&far);
+    talk(&early, &there);
+    if let Some(leg) = daemon.relay.other_end(&early) {
+        assert_eq!(leg.tcp_keepalive_time().unwrap(), Duration::from_secs(77));
+        assert!(leg.tcp_nodelay().unwrap() && leg.out_of_band_inline().unwrap());
+        assert_eq!(leg.linger().unwrap(), Some(Duration::ZERO));
+    }
+    daemon.relay.signal("KILL");
+    daemon.relay.exit();
+    for end in [&early, &there] {
+        assert_eq!(read_to_end(end), (Vec::new(), Ending::Reset));
+    }
+}
+
+#[test]
 fn a_tunnel_of_systemd_s_that_was_removed_is_served_by_the_next_start() {
     let (far, other_far, port) = (server(), server(), Port::reserve("127.0.0.1"));
     let activated = server();
