@@ -4,7 +4,7 @@
 //! A reload builds all that is new before it touches anything that is old. So a bad file, or a port that is in use, is
 //! refused whole, and live flows are not touched in either case.
 
-use crate::config::{self, Config, Message, Tunnel};
+use crate::config::{self, Config, Loaded, Message, Refused, Tunnel};
 use crate::relay::{Activated, BindError, Handle, LOOKUPS, Listener, Relay};
 use longhaul_core::units;
 use longhaul_sys::sockopt::Leg;
@@ -19,6 +19,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, interval, sleep_until, timeout};
 use tracing::{error, info, warn};
 
@@ -204,10 +205,13 @@ impl Daemon {
     async fn serve(&mut self, mut signals: Signals) {
         tokio::spawn(watchdog());
         tell(&[NotifyState::Ready]);
+        let mut reading: Option<Reading> = None;
         loop {
-            // Every arm is a receiver that keeps what it has not given: dropping it loses nothing.
+            // Every arm keeps what it has not given: dropping it loses nothing.
             tokio::select! {
-                _ = signals.reload.recv() => self.reload(),
+                // One that is still being read is forgotten: by now the file says something else.
+                _ = signals.reload.recv() => reading = self.read(),
+                Some(read) = settled(&mut reading) => self.reload(read),
                 _ = signals.report.recv() => self.relay.counters.log(),
                 _ = signals.terminate.recv() => break,
                 _ = signals.interrupt.recv() => break,
@@ -217,17 +221,22 @@ impl Daemon {
         self.relay.counters.log();
     }
 
-    /// Reads the file again. What is wrong with it goes to the log, and nothing changes.
-    fn reload(&mut self) {
-        let Some(file) = &self.file else {
+    /// Begins to read the file again, on a thread of its own: a FIFO, or a file system that does not answer, holds up no signal.
+    fn read(&self) -> Option<Reading> {
+        let Some(file) = self.file.clone() else {
             warn!("SIGHUP: nothing to reload, for the tunnel was told on the command line");
-            return;
+            return None;
         };
         // RELOADING wants the time, or systemd waits for it (sd_notify(3), Type=notify-reload).
         if let Ok(now) = NotifyState::monotonic_usec_now() {
             tell(&[NotifyState::Reloading, now]);
         }
-        match config::load(file) {
+        Some(spawn_blocking(move || config::load(&file)))
+    }
+
+    /// Takes what the file says now. What is wrong with it goes to the log, and nothing changes.
+    fn reload(&mut self, read: Result<Loaded, Refused>) {
+        match read {
             Ok(loaded) => {
                 loaded.warnings.iter().for_each(Message::log);
                 match self.apply(loaded.config) {
@@ -317,6 +326,17 @@ impl Running {
 fn left_for_flows(nofile: u64, open: usize, tunnels: usize) -> usize {
     let nofile = usize::try_from(nofile).unwrap_or(usize::MAX);
     nofile.saturating_sub(open + 2 * tunnels + HEADROOM)
+}
+
+/// A configuration file that is being read.
+type Reading = JoinHandle<Result<Loaded, Refused>>;
+
+/// Waits for what `reading` comes to; `None` when nothing is being read. It is safe to drop the wait.
+async fn settled(reading: &mut Option<Reading>) -> Option<Result<Loaded, Refused>> {
+    let read = reading.as_mut()?.await;
+    *reading = None;
+    // It fails only when reading has panicked, which no input makes it.
+    read.ok()
 }
 
 /// Tells systemd's watchdog twice in its time that the runtime still runs (sd_watchdog_enabled(3)).

@@ -2,9 +2,11 @@
 
 use crate::harness::*;
 use serde_json::Value;
+use std::fs::OpenOptions;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -118,6 +120,44 @@ fn a_bad_file_is_refused_whole_and_the_old_one_stays() {
     }
     assert_eq!(daemon.reload(&good)["message"], "reloaded");
     talk(&dial(&port), &accept(&new));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_to_its_end_holds_up_no_signal() {
+    let (old, new, port) = (server(), server(), Port::reserve("127.0.0.1"));
+    let mut daemon = Daemon::start(&tunnel("one", port.address(), &old, ""));
+    let fifo = file(&daemon.folder);
+    std::fs::remove_file(&fifo).unwrap();
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    // The file is read to its end only when every writer of the FIFO has closed it (fifo(7)).
+    let begin = || {
+        daemon.relay.signal("HUP");
+        let start = Instant::now();
+        loop {
+            // ENXIO until the daemon has come to open it.
+            match OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(&fifo) {
+                Ok(writer) => break writer,
+                Err(_) => assert!(start.elapsed() < LONG, "nobody reads the file"),
+            }
+        }
+    };
+    let mut writer = begin();
+    assert_eq!(daemon.relay.counters()["accepted"], 0);
+    talk(&dial(&port), &accept(&old));
+    write!(writer, "{}", tunnel("one", port.address(), &new, "")).unwrap();
+    drop(writer);
+    daemon.relay.wait_log("reloaded");
+    talk(&dial(&port), &accept(&new));
+    // The next SIGHUP forgets it, and the next SIGTERM too.
+    let _never = begin();
+    std::fs::remove_file(&fifo).unwrap();
+    assert_eq!(daemon.reload(&tunnel("one", port.address(), &old, ""))["message"], "reloaded");
+    talk(&dial(&port), &accept(&old));
+    std::fs::remove_file(&fifo).unwrap();
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let _never = begin();
+    daemon.relay.signal("TERM");
+    assert_eq!(daemon.relay.exit(), Some(0));
 }
 
 #[test]
