@@ -49,7 +49,7 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), StartError> {
         .map_err(|err| process("cannot start threads")(&err))?;
     // A socket of systemd's that no tunnel has takes one more.
     let open = limits::open_descriptors().map_err(|err| process("descriptors")(&err))? + passed.len();
-    let relay = Relay::new(left_for_flows(nofile, open, config.tunnels.len()));
+    let relay = Relay::new(left_for_flows(nofile, open, config.tunnels.len()), config.tunnels.len());
     info!(nofile, most_flows = relay.most_flows(), most_pipes = relay.most_pipes(), "limits");
     let done = runtime.block_on(async {
         let activated = passed.into_iter().filter_map(Activated::new).collect();
@@ -260,7 +260,9 @@ impl Daemon {
         let before = (self.relay.most_flows(), self.relay.most_pipes());
         match limits::raise_nofile() {
             Ok(nofile) => {
-                self.relay.share_out(left_for_flows(nofile, self.open, self.running.len()));
+                let tunnels = self.running.len();
+                self.relay.share_out(left_for_flows(nofile, self.open, tunnels), tunnels);
+                self.running.values().for_each(|running| running.handle.look_again());
                 let now = (self.relay.most_flows(), self.relay.most_pipes());
                 if now != before {
                     info!(nofile, most_flows = now.0, most_pipes = now.1, "limits");

@@ -180,7 +180,7 @@ mod tests {
         let client = TcpStream::connect(tunnel.listen).await.unwrap();
         let (accept, peer) = ours.accept().await.unwrap();
         let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
-        let relay = Relay::new(100);
+        let relay = Relay::new(100, 1);
         let flow = tokio::spawn(run(relay.clone(), Arc::new(tunnel), Arc::new(Semaphore::new(1)), accept, peer));
         let (far, _) = server.accept().await.unwrap();
         pass(&client, &far).await;

@@ -167,7 +167,7 @@ impl Listener {
     /// Starts a flow for each connection that waits in the listen queue and may have one; the others are reset when it is
     /// closed. A queue of systemd's is its next listener's.
     fn sweep(&self, relay: &Arc<Relay>, tunnel: &watch::Receiver<Arc<Tunnel>>) {
-        while self.gate.has_room(tunnel) {
+        while self.gate.has_room(relay, tunnel) {
             let Some(permit) = relay.permits.try_take() else { break };
             let Ok((accept, peer)) = accept(self.socket.get_ref().as_fd()) else { break };
             self.start(relay, tunnel, permit, accept, peer);
@@ -245,6 +245,11 @@ impl Handle {
         let _ = self.socket.set_reuse_port(false);
     }
 
+    /// Lets the listener see that the tunnel may have more flows than before.
+    pub fn look_again(&self) {
+        self.gate.left.notify_one();
+    }
+
     /// Tells the listening socket which options of `tunnel` are not those of `before`: what it accepts from then on has
     /// them, and a handshake under way is not disturbed.
     pub fn tell(&self, before: &LegOptions, tunnel: &Tunnel) {
@@ -261,7 +266,7 @@ async fn stopped(tunnel: &mut watch::Receiver<Arc<Tunnel>>) {
     while tunnel.changed().await.is_ok() {}
 }
 
-/// How many flows a tunnel has, a bell for when one ends, and how many names they look up at once.
+/// How many flows a tunnel has, a bell for when there may be more, and how many names they look up at once.
 #[derive(Debug)]
 struct Gate {
     inside: AtomicUsize,
@@ -276,20 +281,22 @@ impl Default for Gate {
 }
 
 impl Gate {
-    fn has_room(&self, tunnel: &watch::Receiver<Arc<Tunnel>>) -> bool {
-        tunnel.borrow().max_flows.is_none_or(|most| self.inside.load(Relaxed) < most)
+    fn has_room(&self, relay: &Relay, tunnel: &watch::Receiver<Arc<Tunnel>>) -> bool {
+        let most_of_one = relay.most_of_one.load(Relaxed);
+        self.inside.load(Relaxed) < tunnel.borrow().max_flows.map_or(most_of_one, |most| most.min(most_of_one))
     }
 
     /// Waits until the tunnel may have another flow. Only its listener waits here, so one bell is enough.
     async fn room(&self, relay: &Relay, tunnel: &watch::Receiver<Arc<Tunnel>>) {
-        if self.has_room(tunnel) {
+        if self.has_room(relay, tunnel) {
             return;
         }
         if relay.full_log.pass(&tunnel.borrow().name, Instant::now()).is_some() {
-            info!(tunnel = %tunnel.borrow().name, "tunnel has max_flows: connections wait in the listen queue");
+            let flows = self.inside.load(Relaxed);
+            info!(tunnel = %tunnel.borrow().name, flows, "tunnel is full: connections wait in the listen queue");
         }
         let mut changed = tunnel.clone();
-        while !self.has_room(tunnel) {
+        while !self.has_room(relay, tunnel) {
             // Both arms may be dropped: Notify keeps a bell that nobody heard, and `changed` only looks. It is over when
             // the tunnel is.
             tokio::select! {

@@ -48,7 +48,7 @@ use low_water::Marks;
 use permits::Permits;
 use pool::Pool;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use tokio::sync::watch;
 use tracing::warn;
 
@@ -62,6 +62,8 @@ pub struct Relay {
     pool: Pool,
     marks: Arc<Marks>,
     permits: Arc<Permits>,
+    /// How many of the permits one tunnel may have.
+    most_of_one: AtomicUsize,
     /// True once every flow that is still open shall be cut with RST.
     cut: watch::Sender<bool>,
     next_flow: AtomicU64,
@@ -78,14 +80,16 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// A relay that shares out `descriptors` among flows and pipes. Pass what RLIMIT_NOFILE leaves after everything else
-    /// that the process opens.
-    pub fn new(descriptors: usize) -> Arc<Relay> {
+    /// A relay that shares out `descriptors` among flows and pipes, and the flows among `tunnels`. Pass what RLIMIT_NOFILE
+    /// leaves after everything else that the process opens.
+    pub fn new(descriptors: usize, tunnels: usize) -> Arc<Relay> {
+        let flows = flows(descriptors);
         Arc::new(Relay {
             counters: Counters::default(),
             pool: Pool::new(descriptors, limits::pipe_pages_soft()),
             marks: Arc::default(),
-            permits: Permits::new(flows(descriptors)),
+            permits: Permits::new(flows),
+            most_of_one: most_of_one(flows, tunnels).into(),
             cut: watch::Sender::new(false),
             next_flow: AtomicU64::new(1),
             served: Served::default(),
@@ -99,10 +103,12 @@ impl Relay {
         })
     }
 
-    /// Shares out `descriptors` anew. Live flows keep what they have: where there are more than now fit, no other begins
-    /// until enough of them have ended.
-    pub fn share_out(&self, descriptors: usize) {
-        self.permits.set(flows(descriptors));
+    /// Shares out `descriptors` anew, among `tunnels`. Live flows keep what they have: where there are more than now fit, no
+    /// other begins until enough of them have ended.
+    pub fn share_out(&self, descriptors: usize, tunnels: usize) {
+        let flows = flows(descriptors);
+        self.permits.set(flows);
+        self.most_of_one.store(most_of_one(flows, tunnels), Relaxed);
         self.pool.share_out(descriptors);
     }
 
@@ -146,3 +152,12 @@ impl Relay {
 fn flows(descriptors: usize) -> usize {
     ((descriptors - 2 * Pool::share(descriptors)) / 2).clamp(1, u32::MAX as usize)
 }
+
+/// How many of `flows` one of `tunnels` may have: a next hop that answers nothing keeps each flow until `connect_timeout`, and
+/// the tunnels beside it must not wait for that. Never less than half, where there is little to share.
+fn most_of_one(flows: usize, tunnels: usize) -> usize {
+    flows - (tunnels.saturating_sub(1) * KEPT).min(flows / 2)
+}
+
+/// How many flows a tunnel leaves for each of the others.
+const KEPT: usize = 16;

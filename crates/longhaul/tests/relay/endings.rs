@@ -303,13 +303,13 @@ fn a_half_open_flow_is_reset_after_its_linger_and_not_before() {
 }
 
 /// A listener that answers no SYN: its queue is full.
-struct Silent {
+pub(crate) struct Silent {
     listener: socket2::Socket,
     _queued: Vec<socket2::Socket>,
 }
 
 impl Silent {
-    fn new() -> Silent {
+    pub(crate) fn new() -> Silent {
         let tcp = || socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
         let listener = tcp();
         listener.bind(&"127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap().into()).unwrap();
@@ -324,7 +324,7 @@ impl Silent {
         Silent { listener, _queued: queued.take(4).collect() }
     }
 
-    fn address(&self) -> std::net::SocketAddr {
+    pub(crate) fn address(&self) -> std::net::SocketAddr {
         self.listener.local_addr().unwrap().as_socket().unwrap()
     }
 }

@@ -1,7 +1,7 @@
 //! Little to live on: few descriptors, none, few pipes, few pipe pages. Every flow is served all the same. And how little
 //! an idle flow lives on.
 
-use crate::endings::{SMALL, TOO_MUCH};
+use crate::endings::{SMALL, Silent, TOO_MUCH};
 use crate::harness::*;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use std::io::Write;
@@ -12,10 +12,13 @@ use std::time::Instant;
 
 /// `longhaul relay` through `sh`, so that the shell can set what it may have.
 fn limited(limit: &str, listen: &str, to: &str, flags: &[&str]) -> Command {
+    through_sh(limit, &[&["relay", "--listen", listen, "--to", to], flags].concat())
+}
+
+fn through_sh(limit: &str, args: &[&str]) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("{limit} && exec \"$0\" \"$@\"")]);
-    command.args([env!("CARGO_BIN_EXE_longhaul"), "--log-format", "json", "relay", "--listen", listen, "--to", to]);
-    command.args(flags);
+    command.args([env!("CARGO_BIN_EXE_longhaul"), "--log-format", "json"]).args(args);
     command
 }
 
@@ -50,6 +53,27 @@ fn eighty_descriptors_survive_a_flood_and_serve_again() {
     });
     let counters = relay.counters();
     assert_eq!(counters["accept_errors"], 0, "a permit comes before accept(2): {counters}");
+}
+
+#[test]
+fn a_next_hop_that_does_not_answer_leaves_flows_for_other_tunnels() {
+    let (far, silent) = (TcpListener::bind("127.0.0.1:0").unwrap(), Silent::new());
+    let (dead, good) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("longhaul.toml").display().to_string();
+    let tunnel = |name, port: &Port, to| {
+        let listen = port.address();
+        format!("[[tunnel]]\nname = \"{name}\"\nlisten = \"{listen}\"\nto = [\"{to}\"]\nconnect_timeout = \"60s\"\n")
+    };
+    let config = tunnel("dead", &dead, silent.address()) + &tunnel("good", &good, far.local_addr().unwrap());
+    std::fs::write(&file, config).unwrap();
+    let relay = Relay::spawn(through_sh("ulimit -n 120", &["run", "-c", &file]));
+    let _flood: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(dead.address()).unwrap()).collect();
+    assert_eq!(relay.wait_log("tunnel is full: connections wait in the listen queue")["tunnel"], "dead");
+    let flows: Vec<_> = (0..10)
+        .map(|_| (patient(TcpStream::connect(good.address()).unwrap()), patient(far.accept().unwrap().0)))
+        .collect();
+    flows.iter().for_each(|(client, server)| talk(client, server));
 }
 
 #[test]
