@@ -33,7 +33,7 @@ pub fn open_descriptors() -> Result<usize> {
 /// CAP_SYS_ADMIN, or the limit is off.
 pub fn pipe_pages_soft() -> Option<u64> {
     let limit: u64 = sysctl("fs/pipe-user-pages-soft")?.parse().ok()?;
-    let exempt = capability(CAP_SYS_RESOURCE) || capability(CAP_SYS_ADMIN);
+    let exempt = has_capability(Capability::SysResource) || has_capability(Capability::SysAdmin);
     (limit != 0 && !exempt).then_some(limit)
 }
 
@@ -49,20 +49,33 @@ pub fn tcp_buffer_maxima() -> Option<(u64, u64)> {
     Some((third("net/ipv4/tcp_rmem")?, third("net/ipv4/tcp_wmem")?))
 }
 
-/// Whether the effective set of this process has the capability `number` (capabilities(7)).
-pub fn capability(number: u32) -> bool {
+/// Whether this process has the capability, in its effective set. Where that cannot be read, nobody can say no: true.
+pub fn has_capability(capability: Capability) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    // proc(5) status: CapEff, hexadecimal.
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).is_some_and(|set| set >> number & 1 == 1)
+    effective
+        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
+        .is_none_or(|set| set >> capability as u32 & 1 == 1)
 }
 
-fn sysctl(name: &str) -> Option<String> {
+/// What a sysctl says, by its path below /proc/sys: `net/core/wmem_max`. `None` where there is no such file.
+pub fn sysctl(name: &str) -> Option<String> {
     std::fs::read_to_string(format!("/proc/sys/{name}")).ok().map(|text| text.trim().to_string())
 }
 
-/// capabilities(7), linux/capability.h.
-const CAP_SYS_ADMIN: u32 = 21;
-const CAP_SYS_RESOURCE: u32 = 24;
+/// The capabilities that longhaul asks about (capabilities(7)), by their numbers in linux/capability.h.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Capability {
+    /// `listen` below port 1024.
+    NetBindService = 10,
+    /// Marks, buffers beyond the sysctls, any congestion control.
+    NetAdmin = 12,
+    /// As root: limits do not bind.
+    SysAdmin = 21,
+    /// Limits do not bind.
+    SysResource = 24,
+}
 
 #[cfg(test)]
 mod tests {

@@ -129,8 +129,12 @@ pub struct Row {
     pub sample: &'static str,
     /// How the kernel is told.
     pub kernel: Kernel,
-    /// Whether what the kernel says agrees with what it was told: `agrees(asked, got)`. SO_SNDBUF, for one, doubles.
+    /// Whether what the kernel says agrees with what it was told: `agrees(asked, got)`. TCP_DEFER_ACCEPT, for one, rounds.
     pub agrees: fn(&Value, &Value) -> bool,
+    /// What to do when they do not; empty when nothing is known.
+    pub clamped: &'static str,
+    /// Whether a socket that listens already takes this value, whatever it had, and hands it to what it accepts from then on.
+    pub live: fn(&Value) -> bool,
     /// What to do about an errno.
     pub remedies: &'static [(i32, &'static str)],
 }
@@ -151,8 +155,10 @@ pub struct Mismatch {
     pub key: &'static str,
     /// What was asked for.
     pub asked: Value,
-    /// What the kernel has instead.
+    /// What the kernel has instead, in the same unit.
     pub got: Value,
+    /// What to do about it; empty when nothing is known.
+    pub remedy: &'static str,
 }
 
 /// The row of `key` on `leg`, or nothing when that leg has no such option.
@@ -205,7 +211,7 @@ impl Setting {
             Some(got) if !(self.row.agrees)(&self.value, &got) => got,
             _ => return Ok(None),
         };
-        Ok(Some(Mismatch { key: self.row.key, asked: self.value.clone(), got }))
+        Ok(Some(Mismatch { key: self.row.key, asked: self.value.clone(), got, remedy: self.row.clamped }))
     }
 
     /// Sets the option on `socket` without reading it back: for every connection after the first of its kind.

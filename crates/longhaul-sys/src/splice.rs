@@ -8,7 +8,8 @@
 //!   sets MSG_MORE itself on all but the last piece (fs/splice.c, splice_to_socket).
 //! - `SPLICE_F_NONBLOCK` is about the pipe only: a socket that shall not block has to be O_NONBLOCK itself.
 //! - A length near `usize::MAX` is refused by newer kernels, so the caller says how much it wants.
-//! - Urgent data stops splice for good (net/ipv4/tcp.c, tcp_read_sock breaks at `urg_data`): [`urgent_byte`] steps over.
+//! - Urgent data stops splice for good (net/ipv4/tcp.c, tcp_read_sock breaks at `urg_data`) with `EAGAIN`, and with 0 once
+//!   FIN has come, whatever is still to be read: [`has_ended`] tells, and [`urgent_byte`] steps over.
 
 use crate::{Result, SysError};
 use rustix::io::Errno;
@@ -55,7 +56,7 @@ impl Pipe {
     }
 
     /// Moves what `socket` has, and no more than `most` bytes, into this pipe, which must be empty. `Ok(0)` is the end
-    /// of the stream.
+    /// of the stream, or urgent data before it: ask [`has_ended`].
     ///
     /// # Errors
     /// `WouldBlock`: the socket is empty. EINVAL: the socket cannot splice. Else the socket's error (ECONNRESET, ...).
@@ -104,17 +105,24 @@ pub fn urgent_byte(socket: BorrowedFd<'_>) -> io::Result<Option<u8>> {
     Ok((receive(socket, &mut byte)? == 1).then_some(byte[0]))
 }
 
+/// Whether nothing is left to read from `socket`, and nothing will come.
+///
+/// # Errors
+/// The socket's error.
+pub fn has_ended(socket: impl AsFd) -> io::Result<bool> {
+    let peeked = recv(socket, &mut [0], RecvFlags::DONTWAIT | RecvFlags::PEEK);
+    match peeked {
+        Err(err) if err.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        peeked => peeked.map(|bytes| bytes == 0),
+    }
+}
+
 /// Reads into `bytes` what `socket` has, by copying. `Ok(0)` is the end of the stream.
 ///
 /// # Errors
 /// `WouldBlock`: the socket is empty. Else the socket's error.
 pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<usize> {
-    loop {
-        match rustix::net::recv(&socket, &mut *bytes, RecvFlags::DONTWAIT) {
-            Err(Errno::INTR) => {}
-            done => return Ok(done?.0),
-        }
-    }
+    recv(socket, bytes, RecvFlags::DONTWAIT)
 }
 
 /// Writes of `bytes` what `socket` takes, by copying; the byte of an urgent message goes out as `urgent` (tcp(7)).
@@ -127,6 +135,15 @@ pub fn send(socket: impl AsFd, bytes: &[u8], urgent: bool) -> io::Result<usize> 
         match rustix::net::send(&socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL | urgent) {
             Err(Errno::INTR) => {}
             done => return Ok(done?),
+        }
+    }
+}
+
+fn recv(socket: impl AsFd, bytes: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
+    loop {
+        match rustix::net::recv(&socket, &mut *bytes, flags) {
+            Err(Errno::INTR) => {}
+            done => return Ok(done?.0),
         }
     }
 }
@@ -196,5 +213,18 @@ mod tests {
         assert_eq!(urgent_byte(source.as_fd()).unwrap(), Some(b'!'));
         assert_eq!(urgent_byte(source.as_fd()).unwrap(), None);
         assert_eq!(Pipe::new().unwrap().fill_from(&source, 1 << 16).unwrap(), 2);
+    }
+
+    #[test]
+    fn splice_says_zero_at_an_urgent_byte_before_the_end_and_has_ended_knows_better() {
+        let (sender, source) = connected();
+        rustix::net::sockopt::set_socket_oobinline(&source, true).unwrap();
+        rustix::net::send(&sender, b"!", rustix::net::SendFlags::OOB).unwrap();
+        drop(sender);
+        let pipe = Pipe::new().unwrap();
+        assert_eq!(pipe.fill_from(&source, 1 << 16).unwrap(), 0);
+        assert!(!has_ended(&source).unwrap());
+        assert_eq!(urgent_byte(source.as_fd()).unwrap(), Some(b'!'));
+        assert!(has_ended(&source).unwrap());
     }
 }

@@ -11,12 +11,13 @@ mod pages;
 mod relay;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use longhaul::config::{self, Loaded};
+use longhaul::config::{self, Loaded, Message};
 use longhaul::daemon;
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tracing::warn;
+use tracing::error;
 
 /// Makes TCP fast over long fat networks for hosts that cannot be changed
 ///
@@ -75,7 +76,7 @@ pub(crate) fn main() -> ExitCode {
         },
         Command::Run(file) => match config::load(&file.config) {
             Ok(loaded) => serve(loaded, Some(file.config), logs),
-            Err(refused) => complain(&refused.lines),
+            Err(refused) => complain(&refused.messages),
         },
         Command::Check(file) => check::check(&file.config),
         Command::Lab(lab) => lab.run(),
@@ -94,16 +95,13 @@ fn serve(loaded: Loaded, file: Option<PathBuf>, logs: logs::Flags) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    loaded.warnings.iter().for_each(|line| warn!("{line}"));
+    loaded.warnings.iter().for_each(Message::log);
     let ended = daemon::run(loaded.config, file);
-    log.flush();
-    match ended {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(err) => {
-            complain(&[format!("error: {err}")]);
-            ExitCode::FAILURE
-        }
+    if let Err(err) = &ended {
+        error!(%err, "not started");
     }
+    log.flush();
+    if ended.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Ends as clap does when it refuses a value itself: `why`, and how `command` is used.
@@ -121,7 +119,7 @@ fn say(text: Result<String, String>) -> ExitCode {
 }
 
 /// Says `lines` on stderr: wrong usage or configuration.
-fn complain(lines: &[String]) -> ExitCode {
+fn complain(lines: &[impl Display]) -> ExitCode {
     // Nobody is left to tell when stderr is closed.
     lines.iter().for_each(|line| drop(writeln!(io::stderr(), "{line}")));
     ExitCode::from(2)

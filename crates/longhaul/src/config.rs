@@ -20,9 +20,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-pub use crate::document::{Problem, Severity};
+pub use crate::document::{Message, Problem, Severity};
 pub(crate) use lint::covers_same;
-pub use lint::{Remark, remarks};
+pub use lint::{Remark, Told, remarks};
 pub use read::read;
 pub use summary::summary;
 
@@ -129,15 +129,15 @@ impl fmt::Display for NextHop {
 pub struct Loaded {
     /// What to do.
     pub config: Config,
-    /// One line each: file, line, column, key and what to write.
-    pub warnings: Vec<String>,
+    /// Nothing that keeps it from being used.
+    pub warnings: Vec<Message>,
 }
 
-/// Why a file was refused: one line for each error and each warning in it.
+/// Why a file was refused: each error and each warning in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// Never empty.
-    pub lines: Vec<String>,
+    pub messages: Vec<Message>,
 }
 
 /// Reads the file at `path`.
@@ -146,7 +146,10 @@ pub struct Refused {
 /// It cannot be read, or something in it is wrong: then every error of the file, not only the first.
 pub fn load(path: &Path) -> Result<Loaded, Refused> {
     let name = path.display().to_string();
-    let text = document::text(path, HINT).map_err(|why| Refused { lines: vec![format!("{name}: error: {why}")] })?;
+    let text = document::text(path, HINT).map_err(|why| {
+        let message = Message { severity: Severity::Error, place: name.clone(), text: why };
+        Refused { messages: vec![message] }
+    })?;
     judge(&name, &text)
 }
 
@@ -156,16 +159,17 @@ pub fn load(path: &Path) -> Result<Loaded, Refused> {
 /// As [`load`].
 pub fn judge(name: &str, text: &str) -> Result<Loaded, Refused> {
     let (config, problems) = read(text);
-    let lines = problems.iter().map(|problem| problem.line(name)).collect();
+    let messages = problems.iter().map(|problem| problem.message(name)).collect();
     match config {
-        Some(config) => Ok(Loaded { config, warnings: lines }),
-        None => Err(Refused { lines }),
+        Some(config) => Ok(Loaded { config, warnings: messages }),
+        None => Err(Refused { messages }),
     }
 }
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.lines.join("\n"))
+        let lines: Vec<String> = self.messages.iter().map(ToString::to_string).collect();
+        f.write_str(&lines.join("\n"))
     }
 }
 

@@ -4,8 +4,8 @@
 //! A reload builds all that is new before it touches anything that is old. So a bad file, or a port that is in use, is
 //! refused whole, and live flows are not touched in either case.
 
-use crate::config::{self, Config, Tunnel};
-use crate::relay::{BindError, Handle, Listener, Relay};
+use crate::config::{self, Config, Loaded, Message, Refused, Tunnel};
+use crate::relay::{Activated, BindError, Handle, LOOKUPS, Listener, Relay};
 use longhaul_core::units;
 use longhaul_sys::sockopt::Leg;
 use longhaul_sys::{activation, limits};
@@ -13,13 +13,13 @@ use sd_notify::NotifyState;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, interval, sleep_until, timeout};
 use tracing::{error, info, warn};
 
@@ -44,17 +44,19 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), StartError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("longhaul")
+        .max_blocking_threads(STUCK_TUNNELS * LOOKUPS)
         .build()
         .map_err(|err| process("cannot start threads")(&err))?;
-    let open = limits::open_descriptors().map_err(|err| process("descriptors")(&err))?;
-    let nofile = usize::try_from(nofile).unwrap_or(usize::MAX);
-    let relay = Relay::new(nofile.saturating_sub(open + 2 * config.tunnels.len() + HEADROOM));
+    // A socket of systemd's that no tunnel has takes one more.
+    let open = limits::open_descriptors().map_err(|err| process("descriptors")(&err))? + passed.len();
+    let relay = Relay::new(left_for_flows(nofile, open, config.tunnels.len()), config.tunnels.len());
     info!(nofile, most_flows = relay.most_flows(), most_pipes = relay.most_pipes(), "limits");
     let done = runtime.block_on(async {
-        let mut daemon = Daemon { relay, file, running: BTreeMap::new(), drain_timeout: None };
+        let activated = passed.into_iter().filter_map(Activated::new).collect();
+        let mut daemon = Daemon { relay, file, open, activated, running: BTreeMap::new(), drain_timeout: None };
         // Before the first tunnel listens: from then on a signal means what docs/operations.md says.
         let signals = Signals::new().map_err(|err| process("signals")(&err))?;
-        daemon.apply(config, passed).map_err(StartError::Bind)?;
+        daemon.apply(config).map_err(StartError::Bind)?;
         daemon.serve(signals).await;
         Ok(())
     });
@@ -85,6 +87,10 @@ impl Signals {
 struct Daemon {
     relay: Arc<Relay>,
     file: Option<PathBuf>,
+    /// Descriptors for what is neither tunnel, flow nor pipe, counted at the start.
+    open: usize,
+    /// Every socket that systemd has passed, whether or not a tunnel listens on it.
+    activated: Vec<Activated>,
     running: BTreeMap<String, Running>,
     drain_timeout: Option<Duration>,
 }
@@ -112,12 +118,10 @@ impl Change {
 
 impl Daemon {
     /// Makes what runs what `config` says. All or nothing.
-    fn apply(&mut self, config: Config, mut passed: Vec<OwnedFd>) -> Result<(), BindError> {
-        let changes: Vec<Change> =
-            config.tunnels.into_iter().map(|tunnel| self.plan(tunnel, &mut passed)).collect::<Result<_, _>>()?;
-        if !passed.is_empty() {
-            warn!(sockets = passed.len(), "sockets from systemd fit no tunnel's `listen` and are closed");
-        }
+    fn apply(&mut self, config: Config) -> Result<(), BindError> {
+        let changes = self.plan_all(config.tunnels).inspect_err(|_| {
+            self.running.values().for_each(|running| running.handle.stay());
+        })?;
         self.drain_timeout = config.drain_timeout;
         self.relay.look_for_bbr(changes.iter().any(Change::has_auto_leg));
         let mut before = std::mem::take(&mut self.running);
@@ -127,30 +131,58 @@ impl Daemon {
                     Some(running) => (tunnel.name.clone(), running.update(tunnel)),
                     None => continue, // `plan` keeps only what runs
                 },
-                Change::Listen(tunnel, listener, handle) => (tunnel.name.clone(), self.start(tunnel, listener, handle)),
+                Change::Listen(tunnel, listener, handle) => {
+                    // Connections come by the listener that is replaced too, until it has closed.
+                    for old in before.values().filter(|old| old.covers_same(&tunnel)) {
+                        old.tunnel.send_replace(Arc::new(tunnel.clone()));
+                    }
+                    (tunnel.name.clone(), self.start(tunnel, listener, handle))
+                }
             };
             self.running.insert(name, running);
         }
+        self.relay.serves(self.running.values().map(|running| running.tunnel.borrow().clone()));
         for name in before.keys().filter(|name| !self.running.contains_key(*name)) {
             info!(tunnel = %name, "tunnel removed; its flows go on");
+        }
+        // Its listener sees this before it looks at the next connection, so it takes none that is to be reset.
+        drop(before);
+        for socket in &mut self.activated {
+            match self.running.values().any(|running| running.tunnel.borrow().listen == socket.address()) {
+                true => socket.serve(),
+                false => socket.refuse(&self.relay),
+            }
         }
         Ok(())
     }
 
-    fn plan(&self, tunnel: Tunnel, passed: &mut Vec<OwnedFd>) -> Result<Change, BindError> {
+    /// What to do with each tunnel. What can be refused comes before what touches the old listeners: first every option,
+    /// then the addresses that are new, then those that are taken over, and last the sockets of systemd's, which get their
+    /// new options at once.
+    fn plan_all(&self, mut tunnels: Vec<Tunnel>) -> Result<Vec<Change>, BindError> {
+        tunnels.iter().try_for_each(Listener::rehearse)?;
+        tunnels.sort_by_key(|tunnel| (self.activated(tunnel).is_some(), self.in_the_way(tunnel).next().is_some()));
+        tunnels.into_iter().map(|tunnel| self.plan(tunnel)).collect()
+    }
+
+    /// The listeners that `tunnel` would be refused beside.
+    fn in_the_way(&self, tunnel: &Tunnel) -> impl Iterator<Item = &Handle> {
+        self.running.values().filter(|old| old.covers_same(tunnel)).map(|old| &old.handle)
+    }
+
+    /// The socket of systemd's that `tunnel` listens on.
+    fn activated(&self, tunnel: &Tunnel) -> Option<&Activated> {
+        self.activated.iter().find(|socket| socket.address() == tunnel.listen)
+    }
+
+    fn plan(&self, tunnel: Tunnel) -> Result<Change, BindError> {
         if self.running.get(&tunnel.name).is_some_and(|old| old.listens_alike(&tunnel)) {
-            Listener::rehearse(&tunnel)?;
             return Ok(Change::Keep(tunnel));
         }
         let before = self.running.get(&tunnel.name);
-        let position = passed.iter().position(|socket| {
-            let address = socket2::SockRef::from(socket).local_addr().ok();
-            address.and_then(|address| address.as_socket()) == Some(tunnel.listen)
-        });
-        let in_the_way = |old: &&Running| config::covers_same(old.tunnel.borrow().listen, tunnel.listen);
-        let here: Vec<&Handle> = self.running.values().filter(in_the_way).map(|old| &old.handle).collect();
-        let mut listener = match position {
-            Some(position) => Listener::adopt(&tunnel, passed.remove(position))?,
+        let here: Vec<&Handle> = self.in_the_way(&tunnel).collect();
+        let mut listener = match self.activated(&tunnel) {
+            Some(socket) => Listener::adopt(&tunnel, socket)?,
             None if !here.is_empty() => Listener::replace(&tunnel, &here)?,
             None => Listener::bind(&tunnel)?,
         };
@@ -173,10 +205,13 @@ impl Daemon {
     async fn serve(&mut self, mut signals: Signals) {
         tokio::spawn(watchdog());
         tell(&[NotifyState::Ready]);
+        let mut reading: Option<Reading> = None;
         loop {
-            // Every arm is a receiver that keeps what it has not given: dropping it loses nothing.
+            // Every arm keeps what it has not given: dropping it loses nothing.
             tokio::select! {
-                _ = signals.reload.recv() => self.reload(),
+                // One that is still being read is forgotten: by now the file says something else.
+                _ = signals.reload.recv() => reading = self.read(),
+                Some(read) = settled(&mut reading) => self.reload(read),
                 _ = signals.report.recv() => self.relay.counters.log(),
                 _ = signals.terminate.recv() => break,
                 _ = signals.interrupt.recv() => break,
@@ -186,30 +221,55 @@ impl Daemon {
         self.relay.counters.log();
     }
 
-    /// Reads the file again. What is wrong with it goes to the log, and nothing changes.
-    fn reload(&mut self) {
-        let Some(file) = &self.file else {
+    /// Begins to read the file again, on a thread of its own: a FIFO, or a file system that does not answer, holds up no signal.
+    fn read(&self) -> Option<Reading> {
+        let Some(file) = self.file.clone() else {
             warn!("SIGHUP: nothing to reload, for the tunnel was told on the command line");
-            return;
+            return None;
         };
         // RELOADING wants the time, or systemd waits for it (sd_notify(3), Type=notify-reload).
         if let Ok(now) = NotifyState::monotonic_usec_now() {
             tell(&[NotifyState::Reloading, now]);
         }
-        match config::load(file) {
+        Some(spawn_blocking(move || config::load(&file)))
+    }
+
+    /// Takes what the file says now. What is wrong with it goes to the log, and nothing changes.
+    fn reload(&mut self, read: Result<Loaded, Refused>) {
+        match read {
             Ok(loaded) => {
-                loaded.warnings.iter().for_each(|line| warn!("{line}"));
-                match self.apply(loaded.config, Vec::new()) {
-                    Ok(()) => info!(tunnels = self.running.len(), "reloaded"),
+                loaded.warnings.iter().for_each(Message::log);
+                match self.apply(loaded.config) {
+                    Ok(()) => {
+                        self.share_out();
+                        info!(tunnels = self.running.len(), "reloaded");
+                    }
                     Err(err) => error!(%err, "reload refused, the old configuration stays"),
                 }
             }
             Err(refused) => {
-                refused.lines.iter().for_each(|line| error!("{line}"));
+                refused.messages.iter().for_each(Message::log);
                 error!("reload refused, the old configuration stays");
             }
         }
         tell(&[NotifyState::Ready]);
+    }
+
+    /// Shares the descriptors out anew: there may be other tunnels, and another limit (prlimit(1)).
+    fn share_out(&self) {
+        let before = (self.relay.most_flows(), self.relay.most_pipes());
+        match limits::raise_nofile() {
+            Ok(nofile) => {
+                let tunnels = self.running.len();
+                self.relay.share_out(left_for_flows(nofile, self.open, tunnels), tunnels);
+                self.running.values().for_each(|running| running.handle.look_again());
+                let now = (self.relay.most_flows(), self.relay.most_pipes());
+                if now != before {
+                    info!(nofile, most_flows = now.0, most_pipes = now.1, "limits");
+                }
+            }
+            Err(err) => warn!(%err, "descriptors stay shared out as they were"),
+        }
     }
 
     /// Stops listening and waits for the flows to end; a second signal or the drain timeout cuts them.
@@ -243,18 +303,42 @@ impl Daemon {
 }
 
 impl Running {
+    /// Whether the listener that is there can serve `tunnel`. A socket of Multipath TCP cannot be told everything.
     fn listens_alike(&self, tunnel: &Tunnel) -> bool {
         let old = self.tunnel.borrow();
-        old.listen == tunnel.listen && old.accept == tunnel.accept
+        let live = || !tunnel.mptcp(Leg::Accept) && tunnel.accept.follow_live(&old.accept);
+        old.listen == tunnel.listen && (old.accept == tunnel.accept || live())
+    }
+
+    fn covers_same(&self, tunnel: &Tunnel) -> bool {
+        config::covers_same(self.tunnel.borrow().listen, tunnel.listen)
     }
 
     fn update(self, tunnel: Tunnel) -> Running {
         if **self.tunnel.borrow() != tunnel {
             info!(tunnel = %tunnel.name, "tunnel changed; its flows keep what they began with");
+            self.handle.tell(&self.tunnel.borrow().accept, &tunnel);
             self.tunnel.send_replace(Arc::new(tunnel));
         }
         self
     }
+}
+
+/// The descriptors that a limit of `nofile` leaves for flows and pipes: each tunnel has a listener and its handle.
+fn left_for_flows(nofile: u64, open: usize, tunnels: usize) -> usize {
+    let nofile = usize::try_from(nofile).unwrap_or(usize::MAX);
+    nofile.saturating_sub(open + 2 * tunnels + HEADROOM)
+}
+
+/// A configuration file that is being read.
+type Reading = JoinHandle<Result<Loaded, Refused>>;
+
+/// Waits for what `reading` comes to; `None` when nothing is being read. It is safe to drop the wait.
+async fn settled(reading: &mut Option<Reading>) -> Option<Result<Loaded, Refused>> {
+    let read = reading.as_mut()?.await;
+    *reading = None;
+    // It fails only when reading has panicked, which no input makes it.
+    read.ok()
 }
 
 /// Tells systemd's watchdog twice in its time that the runtime still runs (sd_watchdog_enabled(3)).
@@ -288,8 +372,11 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {}
 
 /// Descriptors for what is neither flow nor pipe: a resolver's sockets and files on a few threads at once, the log, a
-/// tunnel that a reload adds.
+/// few listeners that a reload has replaced and that serve for a second more.
 const HEADROOM: usize = 24;
+/// How many tunnels may wait for a resolver that does not answer before one of the others has to. A thread begins when a name
+/// is looked up and ends when it was idle for 10 s.
+const STUCK_TUNNELS: usize = 256;
 /// How often a drain says how many flows are left.
 const STILL_DRAINING: Duration = Duration::from_secs(10);
 /// How long flows that were cut have for closing their sockets.

@@ -13,7 +13,7 @@ pub(crate) use fields::{
     Fault, Key, Places, Shape, Written, fault, fields, inner, key, kind, one, required, scalar, several,
 };
 pub(crate) use problem::Findings;
-pub use problem::{Problem, Severity};
+pub use problem::{Message, Problem, Severity};
 
 /// Reads a file's text with `whole`: what it says, or nothing when there is an error, and everything there is to say about
 /// it in the order of the file. It never panics, whatever the text.
@@ -23,7 +23,13 @@ pub(crate) fn read<T>(
 ) -> (Option<T>, Vec<Problem>) {
     let mut findings = Findings::new(text);
     let (root, syntax) = DeTable::parse_recoverable(text);
-    for err in &syntax {
+    let mut last = None;
+    for err in syntax.iter().take(SYNTAX_MAX) {
+        // One mistake is often found again at every place that follows from it.
+        let said = Some((err.span().map(|span| findings.line(span.start)), err.message().to_string()));
+        if std::mem::replace(&mut last, said.clone()) == said {
+            continue;
+        }
         let text = match err.message() {
             "duplicate key" => {
                 let key = err.span().map(|span| findings.written(&span)).unwrap_or_default();
@@ -45,6 +51,7 @@ pub(crate) fn text(path: &Path, hint: &str) -> Result<String, String> {
     read.map_err(|err| match err.kind() {
         io::ErrorKind::NotFound => format!("{err}; {hint}"),
         io::ErrorKind::PermissionDenied => format!("{err}; read it as root, or make it readable with chmod"),
+        io::ErrorKind::IsADirectory => format!("{err}; name the file in it, not the directory"),
         _ => err.to_string(),
     })?;
     if bytes.len() as u64 > SIZE_MAX {
@@ -59,3 +66,6 @@ pub(crate) fn text(path: &Path, hint: &str) -> Result<String, String> {
 
 /// Some 10,000 tunnels. What is larger is another file, or a device that never ends.
 const SIZE_MAX: u64 = 1 << 20;
+
+/// More than anybody reads; what follows from a first mistake is without end.
+const SYNTAX_MAX: usize = 100;

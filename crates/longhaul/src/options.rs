@@ -35,6 +35,20 @@ impl LegOptions {
         self.settings.iter().find(|setting| setting.row.key == key)
     }
 
+    /// The settings for the kernel that are not those of `before`.
+    pub fn changed<'a>(&'a self, before: &'a LegOptions) -> impl Iterator<Item = &'a Setting> {
+        let for_kernel = self.settings.iter().filter(|setting| setting.row.when != When::Flow);
+        for_kernel.filter(|setting| before.find(setting.row.key) != Some(setting))
+    }
+
+    /// Whether a listener with the options of `before` has these once it is told what [`changed`](LegOptions::changed).
+    /// An option that is gone cannot be told: the table does not know what the kernel had in its place.
+    pub fn follow_live(&self, before: &LegOptions) -> bool {
+        let gone = before.settings.iter().any(|old| old.row.when != When::Flow && self.find(old.row.key).is_none());
+        let live = |new: &Setting| new.row.when == When::Start && (new.row.live)(&new.value);
+        !gone && self.changed(before).all(live)
+    }
+
     /// The settings that somebody asked for, in the order written.
     pub fn asked(&self) -> impl Iterator<Item = &Setting> {
         self.asked.iter().filter_map(|key| self.find(key))

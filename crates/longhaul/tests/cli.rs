@@ -101,6 +101,25 @@ fn check_warns_of_what_this_machine_lacks() {
 }
 
 #[test]
+fn a_relay_that_cannot_start_says_so_in_the_form_of_its_log() {
+    let taken = std::net::TcpListener::bind("0.0.0.0:0").expect("a port");
+    let port = taken.local_addr().expect("a name").port().to_string();
+    let output = run(&["--log-format", "json", "relay", "--listen", &port, "--to", "192.0.2.77:1"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).expect("UTF-8");
+    let lines: Vec<serde_json::Value> =
+        said.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|err| panic!("{line}: {err}"))).collect();
+    let last = &lines.last().expect("a line");
+    assert_eq!((&last["level"], &last["fields"]["message"]), (&"ERROR".into(), &"not started".into()), "{said}");
+    let err = last["fields"]["err"].as_str().expect("why");
+    assert!(err.starts_with(&format!("tunnel relay: cannot listen on [::]:{port}: bind(")), "{err}");
+    assert!(err.ends_with(&format!("(who has it: ss -tanp 'sport = :{port}')")), "{err}");
+    let open = format!("allow: whoever reaches [::]:{port} may connect; write --allow 10.0.0.0/8 or what fits");
+    assert_eq!(lines[0]["level"], "WARN", "{said}");
+    assert_eq!(lines[0]["fields"]["message"], open, "as one writes it on a command line");
+}
+
+#[test]
 fn every_command_has_its_manual_page_and_every_shell_its_script() {
     assert!(stdout(&["man"]).contains(".TH longhaul 1"));
     for command in COMMANDS {

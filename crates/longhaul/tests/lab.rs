@@ -101,18 +101,33 @@ fn iperf3_sees_the_rate() {
 #[test]
 fn iperf3_sees_the_loss_that_is_counted() {
     let _alone = alone();
-    let Some(wan) = lab(&link(2, "none", 0.05)) else { return };
-    let Some(json) = iperf3(&wan, &["-u", "-b", "60M", "-l", "1000", "-t", "3"]) else { return };
+    // iperf3 does not repeat the datagram with which it begins: this seed loses none of the first 77 packets there, and of
+    // the first 91 back.
+    let Some(wan) = lab(&LinkSpec { seed: 1450, ..link(2, "none", 0.05) }) else { return };
+    let Some(json) = iperf3(&wan, &["-u", "-b", "1M", "-l", "100", "-t", "6"]) else { return };
     let sum = &json["end"]["sum"];
-    let (lost, sent) = (sum["lost_packets"].as_f64().unwrap(), sum["packets"].as_f64().unwrap());
+    let (lost, sent) = (sum["lost_packets"].as_u64().unwrap(), sum["packets"].as_u64().unwrap());
     let traffic = &wan.traffic()[0];
     let (_, counters) = *traffic.stages.iter().find(|(key, _)| *key == "loss").unwrap();
-    println!("iperf3 lost {lost} of {sent}; the link lost {} of {}", counters.segments_lost(), counters.segments_in);
-    // Of 22,500 datagrams 5 % are 1,125, give or take 33: 10 % is more than three times that.
-    assert!((lost / sent / 0.05 - 1.0).abs() < 0.1, "{lost} of {sent}");
-    // The few packets of iperf3's own control connection are lost too, and the last datagrams may not be reported.
-    assert!((counters.segments_lost() as f64 - lost).abs() <= 12.0, "{counters:?}, {lost}");
-    assert_eq!((traffic.refused, traffic.overflowed), (0, 0));
+    let (cut, offered) = (counters.segments_lost(), counters.segments_in);
+    // What else a busy machine loses is counted as well: an iperf3 that does not read in time, a link that does not.
+    let Some(unread) = unread_datagrams(&wan, Host::Far) else { return };
+    let late = wan.device_drops().unwrap() + traffic.refused + traffic.overflowed;
+    println!("iperf3 lost {lost} of {sent}; the link {cut} of {offered}, late {late}, the receiver's socket {unread}");
+    // Of 7,500 datagrams 5 % are 375, give or take 19; a machine that is late sends fewer.
+    assert!((cut as f64 / offered as f64 / 0.05 - 1.0).abs() < 0.15, "{cut} of {offered}");
+    // The few packets of iperf3's own control connection are lost too, and of the last datagrams, those that wait in its
+    // socket when the time is over, it reports nothing. 1,250 a second are few enough for it to be on time as a rule.
+    assert!((cut + late + unread).abs_diff(lost) <= 30, "{lost} reported, {cut} + {late} + {unread} counted");
+}
+
+/// The datagrams that the kernel threw away at `host` because nobody read them in time (proc_net_snmp, UDP RcvbufErrors).
+fn unread_datagrams(wan: &Wan, host: Host) -> Option<u64> {
+    let text = runs(wan.output(host, "cat", &["/proc/self/net/snmp"]))?;
+    let mut rows = text.lines().filter_map(|line| line.strip_prefix("Udp: "));
+    let (names, values) = (rows.next()?.split(' '), rows.next()?.split(' '));
+    let (_, value) = names.zip(values).find(|(name, _)| *name == "RcvbufErrors").expect("the kernel counts them");
+    value.parse().ok()
 }
 
 #[test]

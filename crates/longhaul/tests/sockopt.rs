@@ -71,6 +71,24 @@ fn a_listener_takes_every_option_and_hands_it_to_what_it_accepts() {
 }
 
 #[test]
+fn a_listener_that_serves_takes_every_live_option_too() {
+    for address in LOOPBACKS {
+        let live = |row: &&'static Row| (row.live)(&options::parse(row, row.sample).expect("every sample can be read"));
+        for row in rows(Leg::Accept).filter(live) {
+            let listener = fresh(address);
+            let port = listening(&listener, address);
+            let Some(asked) = apply(row, &listener) else { continue };
+            let client = fresh(address);
+            client.connect(&port).expect("connect");
+            if row.legs.covers(Leg::Dial) {
+                let (accepted, _) = listener.accept().expect("accept");
+                assert!(holds(row, &asked, &accepted), "{} on what {address} accepts", row.key);
+            }
+        }
+    }
+}
+
+#[test]
 fn a_dialling_socket_takes_every_option_and_keeps_it() {
     for address in LOOPBACKS {
         let listener = fresh(address);

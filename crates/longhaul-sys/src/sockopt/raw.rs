@@ -11,9 +11,12 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// A socket option as the kernel numbers it, and its name in the man page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opt {
-    pub(super) level: libc::c_int,
-    pub(super) number: libc::c_int,
-    pub(super) name: &'static str,
+    /// Whose it is: `SOL_SOCKET`, `IPPROTO_TCP`.
+    pub level: libc::c_int,
+    /// Which of them.
+    pub number: libc::c_int,
+    /// As the man page writes it, for errors.
+    pub name: &'static str,
 }
 
 /// The congestion controls that the kernel offers (`available`) and those that an ordinary user may set (`allowed`), as

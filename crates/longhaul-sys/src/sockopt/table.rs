@@ -15,11 +15,14 @@ pub static ROWS: &[Row] = &[
         preset: Preset::Ours("auto"),
         help: "The congestion control. `auto` gives a leg whose measured RTT is 5 ms or more BBR, where the kernel offers \
                it and lets us, because BBR keeps its rate through the random loss of a WAN; a shorter leg keeps the \
-               kernel's default. Any other word names a control, such as cubic, bbr or reno.",
+               kernel's default. Where the handshake does not measure the path, with defer-accept or a dial's fastopen, \
+               that is decided after 64 KiB. Any other word names a control, such as cubic, bbr or reno.",
         source: "tcp(7) TCP_CONGESTION",
         sample: "reno",
         kernel: Kernel::Calls { set: set_congestion, get: |fd| raw::get_word(fd, CONGESTION).map(Value::Name) },
         agrees: |asked, got| asked == got || is_auto(asked),
+        // `auto` is told by saying nothing, so it does not take back another word.
+        live: |new| !is_auto(new),
         ..ROW
     },
     Row {
@@ -58,9 +61,10 @@ pub static ROWS: &[Row] = &[
         sample: "256KiB",
         kernel: Kernel::Calls {
             set: |fd, value| set_buffer(fd, SNDBUFFORCE, SNDBUF, value),
-            get: |fd| raw::get(fd, SNDBUF).map(number),
+            get: |fd| raw::get(fd, SNDBUF).map(halved),
         },
-        agrees: doubled,
+        agrees: at_least,
+        clamped: "raise net.core.wmem_max, or grant CAP_NET_ADMIN",
         ..ROW
     },
     Row {
@@ -76,9 +80,10 @@ pub static ROWS: &[Row] = &[
         sample: "256KiB",
         kernel: Kernel::Calls {
             set: |fd, value| set_buffer(fd, RCVBUFFORCE, RCVBUF, value),
-            get: |fd| raw::get(fd, RCVBUF).map(number),
+            get: |fd| raw::get(fd, RCVBUF).map(halved),
         },
-        agrees: doubled,
+        agrees: at_least,
+        clamped: "raise net.core.rmem_max, or grant CAP_NET_ADMIN",
         ..ROW
     },
     Row {
@@ -200,6 +205,8 @@ pub static ROWS: &[Row] = &[
         source: "socket(7) SO_BINDTODEVICE",
         sample: "lo",
         kernel: Kernel::Calls { set: set_device, get: |fd| raw::get_word(fd, BINDTODEVICE).map(Value::Name) },
+        // Without CAP_NET_RAW a socket is bound to a device once (net/core/sock.c, sock_bindtoindex_locked: EPERM).
+        live: |_| false,
         remedies: &[
             (
                 libc::EPERM,
@@ -221,7 +228,7 @@ pub static ROWS: &[Row] = &[
         source: "tcp(7) TCP_DEFER_ACCEPT",
         sample: "3s",
         kernel: Kernel::Int(tcp(libc::TCP_DEFER_ACCEPT, "TCP_DEFER_ACCEPT")),
-        agrees: |asked, got| matches!((asked, got), (Value::Number(a), Value::Number(g)) if g >= a),
+        agrees: at_least,
         ..ROW
     },
     Row {
@@ -306,6 +313,8 @@ const ROW: Row = Row {
     sample: "",
     kernel: Kernel::Nothing,
     agrees: |asked, got| asked == got,
+    clamped: "",
+    live: |_| true,
     remedies: &[],
 };
 
@@ -344,9 +353,14 @@ fn set_buffer(fd: BorrowedFd<'_>, force: Opt, plain: Opt, value: &Value) -> Resu
     }
 }
 
-/// socket(7) SO_SNDBUF: "The kernel doubles this value". It also raises what is too small, which nobody minds.
-fn doubled(asked: &Value, got: &Value) -> bool {
-    matches!((asked, got), (Value::Number(asked), Value::Number(got)) if *got >= asked.saturating_mul(2))
+/// socket(7) SO_SNDBUF: "The kernel doubles this value", for its own bookkeeping: half of it is what was asked for.
+fn halved(value: u32) -> Value {
+    number(value / 2)
+}
+
+/// For what the kernel rounds up, or raises because it is too small: nobody minds.
+fn at_least(asked: &Value, got: &Value) -> bool {
+    matches!((asked, got), (Value::Number(asked), Value::Number(got)) if got >= asked)
 }
 
 /// 0 is `off`. The other keepalive rows only say how, this one whether.

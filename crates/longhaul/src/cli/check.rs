@@ -13,6 +13,6 @@ pub(super) fn check(path: &Path) -> ExitCode {
             super::complain(&machine::warnings(&loaded.config));
             super::print(&format!("{}: {}", path.display(), config::summary(&loaded.config)))
         }
-        Err(refused) => super::complain(&refused.lines),
+        Err(refused) => super::complain(&refused.messages),
     }
 }

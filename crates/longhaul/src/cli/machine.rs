@@ -4,25 +4,25 @@
 
 use longhaul::config::{Config, Tunnel};
 use longhaul::options::LegOptions;
+use longhaul_sys::limits::Capability::{NetAdmin, NetBindService};
+use longhaul_sys::limits::{has_capability, sysctl};
 use longhaul_sys::sockopt::{Leg, Setting, Value, congestion_controls};
-use std::fs;
 use std::io::ErrorKind;
 use std::net::{IpAddr, TcpListener};
 use std::path::Path;
 
 /// One line for each thing that will not work here.
 pub(super) fn warnings(config: &Config) -> Vec<String> {
-    let capabilities = effective_capabilities();
-    let mut found: Vec<_> = config.tunnels.iter().flat_map(|tunnel| of_tunnel(tunnel, capabilities)).collect();
-    found.extend(no_bbr(config, capabilities));
+    let mut found: Vec<_> = config.tunnels.iter().flat_map(of_tunnel).collect();
+    found.extend(no_bbr(config));
     found
 }
 
-fn of_tunnel(tunnel: &Tunnel, capabilities: u64) -> Vec<String> {
-    let mut found = vec![foreign("listen", tunnel.listen.ip()), privileged(tunnel, capabilities)];
+fn of_tunnel(tunnel: &Tunnel) -> Vec<String> {
+    let mut found = vec![foreign("listen", tunnel.listen.ip()), privileged(tunnel)];
     found.extend(tunnel.source.map(|source| foreign("source", source)));
     for (leg, options) in [(Leg::Accept, &tunnel.accept), (Leg::Dial, &tunnel.dial)] {
-        found.extend(of_leg(leg, options, capabilities));
+        found.extend(of_leg(leg, options));
     }
     found
         .into_iter()
@@ -31,11 +31,11 @@ fn of_tunnel(tunnel: &Tunnel, capabilities: u64) -> Vec<String> {
         .collect()
 }
 
-fn of_leg(leg: Leg, options: &LegOptions, capabilities: u64) -> Vec<Option<String>> {
+fn of_leg(leg: Leg, options: &LegOptions) -> Vec<Option<String>> {
     let warning = |setting: &Setting| match (setting.row.key, &setting.value) {
-        ("congestion", Value::Name(name)) => congestion(name, capabilities),
+        ("congestion", Value::Name(name)) => congestion(name),
         ("bind-device", Value::Name(device)) => no_device(device),
-        ("mark", _) => (capabilities & CAP_NET_ADMIN == 0).then(|| "this user lacks CAP_NET_ADMIN".into()),
+        ("mark", _) => (!has_capability(NetAdmin)).then(|| "this user lacks CAP_NET_ADMIN".into()),
         ("fastopen", _) => no_fastopen(leg),
         _ => None,
     };
@@ -52,20 +52,20 @@ fn foreign(key: &str, address: IpAddr) -> Option<String> {
     (!here).then(|| format!("{key} = {address}: no interface has this address; `ip address` lists them"))
 }
 
-fn privileged(tunnel: &Tunnel, capabilities: u64) -> Option<String> {
+fn privileged(tunnel: &Tunnel) -> Option<String> {
     let first_free: u16 = sysctl("net/ipv4/ip_unprivileged_port_start")?.parse().ok()?;
     let port = tunnel.listen.port();
-    let forbidden = port < first_free && capabilities & CAP_NET_BIND_SERVICE == 0;
+    let forbidden = port < first_free && !has_capability(NetBindService);
     forbidden.then(|| format!("port {port} is below {first_free}, and this user lacks CAP_NET_BIND_SERVICE"))
 }
 
-fn congestion(name: &str, capabilities: u64) -> Option<String> {
+fn congestion(name: &str) -> Option<String> {
     let has = |list: &str| list.split(' ').any(|known| known == name);
     let (offered, allowed) = (congestion_controls("available")?, congestion_controls("allowed")?);
     match name {
         "auto" => None,
         _ if !has(&offered) => Some(format!("the kernel offers {offered}; try modprobe tcp_{name}")),
-        _ if !has(&allowed) && capabilities & CAP_NET_ADMIN == 0 => {
+        _ if !has(&allowed) && !has_capability(NetAdmin) => {
             Some(format!("this user may choose {allowed}; the list is net.ipv4.tcp_allowed_congestion_control"))
         }
         _ => None,
@@ -73,10 +73,10 @@ fn congestion(name: &str, capabilities: u64) -> Option<String> {
 }
 
 /// `auto` is the default of every leg, so this is said once.
-fn no_bbr(config: &Config, capabilities: u64) -> Option<String> {
+fn no_bbr(config: &Config) -> Option<String> {
     let auto = |leg: &LegOptions| leg.find("congestion").is_some_and(|set| set.value == Value::Name("auto".into()));
     let wanted = config.tunnels.iter().any(|tunnel| auto(&tunnel.accept) || auto(&tunnel.dial));
-    let why = congestion("bbr", capabilities).filter(|_| wanted)?;
+    let why = congestion("bbr").filter(|_| wanted)?;
     Some(format!("warning: on this machine, congestion = auto: WAN legs will not get BBR: {why}"))
 }
 
@@ -91,18 +91,3 @@ fn no_fastopen(leg: Leg) -> Option<String> {
     let bits: u32 = sysctl("net/ipv4/tcp_fastopen")?.parse().ok()?;
     (bits & bit == 0).then(|| format!("it is off in the kernel; sysctl -w net.ipv4.tcp_fastopen={}", bits | bit))
 }
-
-fn sysctl(name: &str) -> Option<String> {
-    fs::read_to_string(Path::new("/proc/sys").join(name)).ok().map(|text| text.trim().to_string())
-}
-
-/// proc(5) status: CapEff, hexadecimal. All of them where it cannot be read: then nothing is warned about.
-fn effective_capabilities() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(u64::MAX)
-}
-
-// capabilities(7) in the order of linux/capability.h.
-const CAP_NET_BIND_SERVICE: u64 = 1 << 10;
-const CAP_NET_ADMIN: u64 = 1 << 12;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use ipnet::IpNet;
-use longhaul::config::{self, Config, Loaded, NextHop, Severity, Tunnel, value};
+use longhaul::config::{self, Config, Loaded, Message, NextHop, Severity, Told, Tunnel, value};
 use longhaul::options;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -82,12 +82,14 @@ impl Flags {
         tunnel.source = self.source;
         tunnel.splice = !self.no_splice;
         let (errors, warnings): (Vec<_>, Vec<_>) =
-            config::remarks(&tunnel).into_iter().partition(|remark| remark.severity == Severity::Error);
+            config::remarks(&tunnel, Told::ByFlags).into_iter().partition(|remark| remark.severity == Severity::Error);
         if let Some(error) = errors.first() {
             return Err(format!("--{}: {}", error.key, error.text));
         }
         let config = Config { tunnels: vec![tunnel], drain_timeout: self.drain_timeout };
-        let warnings = warnings.iter().map(|remark| format!("warning: {}: {}", remark.key, remark.text)).collect();
+        let message =
+            |remark: config::Remark| Message { severity: remark.severity, place: remark.key, text: remark.text };
+        let warnings = warnings.into_iter().map(message).collect();
         Ok(Loaded { config, warnings })
     }
 }

@@ -3,6 +3,7 @@
 
 use super::{NextHop, Severity, Tunnel};
 use longhaul_sys::sockopt::{Leg, Setting, Value};
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
 /// One thing to say about a tunnel.
@@ -16,12 +17,21 @@ pub struct Remark {
     pub text: String,
 }
 
+/// How a tunnel was told, and so how one writes what is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// As keys of a file.
+    InFile,
+    /// As flags of a command.
+    ByFlags,
+}
+
 /// Everything there is to say about `tunnel`.
-pub fn remarks(tunnel: &Tunnel) -> Vec<Remark> {
+pub fn remarks(tunnel: &Tunnel, told: Told) -> Vec<Remark> {
     let mut found = Vec::new();
     found.extend(tunnel.to.iter().filter(|hop| leads_back(tunnel.listen, hop)).map(|hop| loops(tunnel, hop)));
     found.extend(tunnel.source.and_then(|source| strange_source(source, &tunnel.to)));
-    found.extend(open_to_all(tunnel));
+    found.extend(open_to_all(tunnel, told));
     for (leg, options) in [(Leg::Accept, &tunnel.accept), (Leg::Dial, &tunnel.dial)] {
         found.extend(options.asked().filter_map(|setting| caution(leg, setting)));
     }
@@ -50,6 +60,44 @@ fn leads_back(listen: SocketAddr, hop: &NextHop) -> bool {
     listen.port() == hop.port && (own == host || own.is_unspecified() && host.is_loopback())
 }
 
+/// For each of `tunnels`, the way back to it through tunnels before it, when there is one: a flow would go round until
+/// descriptors run out. Each circle is told once, of the tunnel that closes it; one that dials itself is a remark of its
+/// own.
+pub(super) fn circles(tunnels: &[Tunnel]) -> Vec<Option<Vec<usize>>> {
+    let mut ports: HashMap<u16, Vec<usize>> = HashMap::new();
+    for (index, tunnel) in tunnels.iter().enumerate() {
+        ports.entry(tunnel.listen.port()).or_default().push(index);
+    }
+    let onward = |tunnel: &Tunnel| {
+        let listening = |hop: &NextHop| ports.get(&hop.port).into_iter().flatten().copied();
+        let reached = |hop| listening(hop).filter(move |index| leads_back(tunnels[*index].listen, hop));
+        tunnel.to.iter().flat_map(reached).collect()
+    };
+    let onward: Vec<Vec<usize>> = tunnels.iter().map(onward).collect();
+    (0..tunnels.len()).map(|last| way_back(&onward, last)).collect()
+}
+
+/// The tunnels between `last` and itself, all of them before it.
+fn way_back(onward: &[Vec<usize>], last: usize) -> Option<Vec<usize>> {
+    let mut from: HashMap<usize, usize> = HashMap::new();
+    let mut open = vec![last];
+    while let Some(here) = open.pop() {
+        if here != last && onward[here].contains(&last) {
+            let mut way: Vec<usize> = std::iter::successors(Some(here), |index| from.get(index).copied()).collect();
+            way.pop(); // `last` itself
+            way.reverse();
+            return Some(way);
+        }
+        for &next in onward[here].iter().filter(|next| **next < last) {
+            from.entry(next).or_insert_with(|| {
+                open.push(next);
+                here
+            });
+        }
+    }
+    None
+}
+
 fn loops(tunnel: &Tunnel, hop: &NextHop) -> Remark {
     let text = format!(
         "{hop} is this tunnel's own listener ({}): every flow would dial itself; write the next hop's address",
@@ -69,12 +117,16 @@ fn strange_source(source: IpAddr, to: &[NextHop]) -> Option<Remark> {
     })
 }
 
-fn open_to_all(tunnel: &Tunnel) -> Option<Remark> {
+fn open_to_all(tunnel: &Tunnel, told: Told) -> Option<Remark> {
     let open = tunnel.allow.is_empty() && !tunnel.listen.ip().to_canonical().is_loopback();
+    let better = match told {
+        Told::InFile => "allow = [\"10.0.0.0/8\"]",
+        Told::ByFlags => "--allow 10.0.0.0/8",
+    };
     open.then(|| Remark {
         severity: Severity::Warning,
         key: "allow".into(),
-        text: format!("whoever reaches {} may connect; write allow = [\"10.0.0.0/8\"] or what fits", tunnel.listen),
+        text: format!("whoever reaches {} may connect; write {better} or what fits", tunnel.listen),
     })
 }
 

@@ -64,6 +64,7 @@ fn tunnels(findings: &mut Findings<'_>, given: &Written<'_>, config: &mut Config
         }
     }
     clashes(findings, &config.tunnels, &places);
+    circles(findings, &config.tunnels, &places);
 }
 
 fn tunnel(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>) -> (Tunnel, Places) {
@@ -74,7 +75,7 @@ fn tunnel(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>) 
     document::required(findings, TUNNEL, ("[[tunnel]]", table, span.clone()));
     // Of a tunnel that was read in part, remarks would be about what nobody wrote.
     let whole = findings.errors() == errors;
-    for remark in lint::remarks(&tunnel).into_iter().filter(|_| whole) {
+    for remark in lint::remarks(&tunnel, lint::Told::InFile).into_iter().filter(|_| whole) {
         let place = places.find(&remark.key);
         let written = place.as_ref().map(|span| format!(" = {}", findings.written(span))).unwrap_or_default();
         let text = format!("{}{written}: {}", remark.key, remark.text);
@@ -100,6 +101,22 @@ fn clashes(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places]) {
             let (name, listen) = (&other.name, other.listen);
             let text = format!(
                 "listen = {written}: tunnel \"{name}\" listens on {listen} already; write another address or port"
+            );
+            findings.error(span, text);
+        }
+    }
+}
+
+/// No tunnel may dial itself through others of the file.
+fn circles(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places]) {
+    for (place, way) in places.iter().zip(lint::circles(tunnels)) {
+        if let (Some(span), Some(way)) = (place.find("to"), way) {
+            let names: Vec<_> = way.iter().map(|index| format!("\"{}\"", tunnels[*index].name)).collect();
+            let text = format!(
+                "to = {}: this leads back here through tunnel {}: every flow would go round without end; write the next \
+                 hop's address",
+                findings.written(&span),
+                names.join(", ")
             );
             findings.error(span, text);
         }

@@ -9,6 +9,7 @@ use crate::suggest;
 use ipnet::{IpNet, Ipv4Net};
 use longhaul_core::next_hop::{POLICIES, Policy};
 use longhaul_core::units;
+use longhaul_sys::sockopt::Leg;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
@@ -24,7 +25,15 @@ pub fn listen(text: &str) -> Result<SocketAddr, String> {
     let apart = split(text).ok_or_else(|| bare_v6(text).unwrap_or(format!("it is not an address and a port; {FORM}")));
     let (host, port_text) = apart?;
     let port = port(port_text)?;
+    if let Some(said) = zone(host, Leg::Accept) {
+        return Err(said);
+    }
     if let Ok(address) = text.parse::<SocketAddr>() {
+        if let IpAddr::V6(ip) = address.ip()
+            && let Some(v4) = ip.to_ipv4_mapped()
+        {
+            return Err(format!("it is IPv4 in IPv6's form; write \"{v4}:{port}\""));
+        }
         return if address.ip().is_multicast() { Err(format!("TCP has no multicast; {FORM}")) } else { Ok(address) };
     }
     match host {
@@ -53,6 +62,9 @@ pub fn next_hop(text: &str) -> Result<NextHop, String> {
     let apart = split(text).ok_or_else(|| bare_v6(text).unwrap_or(format!("it is not a host and a port; {FORM}")));
     let (host, port_text) = apart?;
     let port = port(port_text)?;
+    if let Some(said) = zone(host, Leg::Dial) {
+        return Err(said);
+    }
     match host.parse::<IpAddr>() {
         Ok(address) if address.is_unspecified() || address.is_multicast() => {
             Err(format!("{address} cannot be dialled; write the next hop's own address"))
@@ -166,7 +178,8 @@ pub fn source(text: &str) -> Result<IpAddr, String> {
         }
         Ok(address) if address.is_multicast() => Err("TCP has no multicast; write an address of this host".into()),
         Ok(address) => Ok(address),
-        Err(_) => Err("write an address of this host without a port, such as \"10.10.10.20\"".into()),
+        Err(_) => Err(zone(text, Leg::Dial)
+            .unwrap_or("write an address of this host without a port, such as \"10.10.10.20\"".into())),
     }
 }
 
@@ -200,6 +213,15 @@ fn bare_v6(text: &str) -> Option<String> {
     let (host, port) = text.rsplit_once(':')?;
     (host.parse::<Ipv6Addr>().is_ok() && port.parse::<u16>().is_ok())
         .then(|| format!("an IPv6 address needs brackets; write \"[{host}]:{port}\""))
+}
+
+/// RFC 4007: `fe80::1%eth0`, a link-local address with its interface. An option of the leg says the same.
+fn zone(host: &str, leg: Leg) -> Option<String> {
+    let (address, device) = host.split_once('%')?;
+    let address: Ipv6Addr = address.parse().ok()?;
+    Some(format!(
+        "zones are not supported; write {address} without %{device}, and the option {leg}.bind-device = \"{device}\""
+    ))
 }
 
 fn port(text: &str) -> Result<u16, String> {

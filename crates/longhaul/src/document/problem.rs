@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
+use tracing::{error, warn};
 
 /// Whether the file can be used all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,13 +24,43 @@ pub struct Problem {
     pub text: String,
 }
 
+/// A problem and where it is, for people: on stderr by [`Display`](fmt::Display), one line with its severity in words,
+/// `longhaul.toml:3:10: error: listen = "x": ..`; in the log by [`log`](Message::log), at its level and without the word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Whether what was asked for can be used.
+    pub severity: Severity,
+    /// The file with line and column, or the flag.
+    pub place: String,
+    /// What is wrong and what to write instead.
+    pub text: String,
+}
+
 impl Problem {
-    /// The problem as one line: `longhaul.toml:3:10: error: listen = "x": ..`.
-    pub fn line(&self, file: &str) -> String {
-        match self.at {
-            Some((line, column)) => format!("{file}:{line}:{column}: {}: {}", self.severity, self.text),
-            None => format!("{file}: {}: {}", self.severity, self.text),
+    /// What to tell who wrote `file`.
+    pub fn message(&self, file: &str) -> Message {
+        let place = match self.at {
+            Some((line, column)) => format!("{file}:{line}:{column}"),
+            None => file.to_string(),
+        };
+        Message { severity: self.severity, place, text: self.text.clone() }
+    }
+}
+
+impl Message {
+    /// Writes it to the log.
+    pub fn log(&self) {
+        let Message { severity, place, text } = self;
+        match severity {
+            Severity::Error => error!("{place}: {text}"),
+            Severity::Warning => warn!("{place}: {text}"),
         }
+    }
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.place, self.severity, self.text)
     }
 }
 
@@ -76,6 +107,11 @@ impl<'t> Findings<'t> {
             raw.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(WRITTEN_MAX).collect();
         shown.retain(|c| !c.is_control());
         if raw.chars().count() > WRITTEN_MAX { shown + ".." } else { shown }
+    }
+
+    /// The line of a byte, from 1.
+    pub(crate) fn line(&self, byte: usize) -> usize {
+        self.place(byte).0
     }
 
     /// Line and column of a byte, both from 1.

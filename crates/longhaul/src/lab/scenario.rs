@@ -125,7 +125,7 @@ pub(super) struct Expect {
 /// Every error of the file, a line each.
 pub(super) fn read(name: &str, file: &str, text: &str) -> Result<Scenario, Vec<String>> {
     let (scenario, problems) = document::read(text, |findings, root| whole(findings, root, name));
-    scenario.ok_or_else(|| problems.iter().map(|problem| problem.line(file)).collect())
+    scenario.ok_or_else(|| problems.iter().map(|problem| problem.message(file).to_string()).collect())
 }
 
 /// Says what is understood of a scenario's `text`; `file` stands in the messages.

@@ -6,7 +6,9 @@
 
 use super::Relay;
 use super::end::Broken;
+use super::leg;
 use super::low_water::LowWater;
+use super::stream::Stream;
 use super::vessel::Vessel;
 use longhaul_core::pump::{Pump, Step};
 use longhaul_sys::sockopt::Leg;
@@ -21,8 +23,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::Interest;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use tracing::warn;
 
 /// The bytes that a flow carried, each counted when the sink's socket took it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,10 +38,12 @@ pub struct Tally {
 /// What a flow is carried with.
 pub(super) struct Carry<'a> {
     pub(super) relay: &'a Relay,
-    pub(super) accept: &'a Arc<TcpStream>,
-    pub(super) dial: &'a Arc<TcpStream>,
+    pub(super) accept: &'a Arc<Stream>,
+    pub(super) dial: &'a Arc<Stream>,
     /// Whether splice is to be tried.
     pub(super) splice: bool,
+    /// Whether a leg's congestion control is decided once bytes have measured its path: accept, dial.
+    pub(super) late: (bool, bool),
     /// How long the flow may be half-open without a byte, by the leg that has sent its FIN: accept, dial.
     pub(super) linger_half_open: (Option<Duration>, Option<Duration>),
 }
@@ -52,15 +56,15 @@ impl Carry<'_> {
     /// The leg that broke, and how. Both legs are then to be reset.
     pub(super) async fn run(&self, tally: &mut Tally) -> Result<(), Broken> {
         let mut flow = Both {
-            up: Direction::new(self.relay, self.accept, self.dial, self.splice),
-            down: Direction::new(self.relay, self.dial, self.accept, self.splice),
+            up: Direction::new(self, self.accept, self.dial, self.late.1),
+            down: Direction::new(self, self.dial, self.accept, self.late.0),
             tally,
         };
         let mut half_open = HalfOpen { moved: 0, timer: None };
         // A pump blocked on its sink does not look at its source, and one that has ended looks at neither: without these
         // two, a RST on one leg would wait for the other leg's next byte.
-        let mut accept_error = pin!(self.accept.ready(Interest::ERROR));
-        let mut dial_error = pin!(self.dial.ready(Interest::ERROR));
+        let mut accept_error = pin!(self.accept.failed());
+        let mut dial_error = pin!(self.dial.failed());
         poll_fn(|cx| {
             let up = flow.up.poll(cx).map_err(|(end, err)| self.broken(end.of(Leg::Accept), &err))?;
             let down = flow.down.poll(cx).map_err(|(end, err)| self.broken(end.of(Leg::Dial), &err))?;
@@ -129,14 +133,16 @@ impl Drop for Both<'_> {
 /// One pump with its sockets.
 struct Direction<'a> {
     relay: &'a Relay,
-    source: &'a Arc<TcpStream>,
-    sink: &'a TcpStream,
+    source: &'a Arc<Stream>,
+    sink: &'a Stream,
     pump: Pump,
     splice: bool,
     vessel: Option<Vessel>,
     /// Bytes of the fill that is being drained.
     fill: usize,
     low_water: LowWater,
+    /// Whether the sink's congestion control is still to be decided.
+    late: bool,
 }
 
 /// At which of its two sockets a pump failed.
@@ -157,8 +163,18 @@ impl End {
 }
 
 impl<'a> Direction<'a> {
-    fn new(relay: &'a Relay, source: &'a Arc<TcpStream>, sink: &'a TcpStream, splice: bool) -> Direction<'a> {
-        Direction { relay, source, sink, pump: Pump::new(), splice, vessel: None, fill: 0, low_water: LowWater::new() }
+    fn new(carry: &Carry<'a>, source: &'a Arc<Stream>, sink: &'a Stream, late: bool) -> Direction<'a> {
+        Direction {
+            relay: carry.relay,
+            source,
+            sink,
+            pump: Pump::new(),
+            splice: carry.splice,
+            vessel: None,
+            fill: 0,
+            low_water: LowWater::new(),
+            late,
+        }
     }
 
     /// The four arms. Ready when FIN was sent. After some turns a busy pump lets the other direction and other flows go
@@ -178,6 +194,7 @@ impl<'a> Direction<'a> {
                     self.pump.drained(drained);
                     if let (0, Some(vessel)) = (self.pump.held(), &mut self.vessel) {
                         vessel.emptied(self.fill, &self.relay.pool);
+                        self.late = self.late && !(self.pump.moved() >= leg::ENOUGH && leg::decide_late(self.sink));
                         turns -= 1;
                     }
                     if turns == 0 {
@@ -207,13 +224,17 @@ impl<'a> Direction<'a> {
                 none => none.insert(take_vessel(self.relay, self.splice)),
             };
             match self.source.try_io(Interest::READABLE, || vessel.fill(self.source)) {
+                Ok(Some(filled)) => return Poll::Ready(Ok(filled)),
                 Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
                 // A socket, a kernel or a seccomp filter that refuses splice says so before the first byte.
-                Err(err) if self.splice && self.pump.moved() == 0 && refuses_splice(&err) => {
+                Err(err) if !(self.splice && self.pump.moved() == 0 && refuses_splice(self.relay, &err)) => {
+                    return Poll::Ready(Err(err));
+                }
+                // Or there is urgent data, and then more of it is likely: from here on this pump copies.
+                Ok(None) | Err(_) => {
                     self.splice = false;
                     self.give_back();
                 }
-                filled => return Poll::Ready(filled),
             }
         }
     }
@@ -224,7 +245,7 @@ impl<'a> Direction<'a> {
             ready!(self.sink.poll_write_ready(cx))?;
             match self.sink.try_io(Interest::WRITABLE, || vessel.drain(self.sink, self.pump.held())) {
                 Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
-                Err(err) if self.splice && self.pump.moved() == 0 && refuses_splice(&err) => {
+                Err(err) if self.splice && self.pump.moved() == 0 && refuses_splice(self.relay, &err) => {
                     self.splice = false;
                     vessel.unsplice(self.pump.held(), &self.relay.pool)?;
                 }
@@ -277,18 +298,24 @@ fn take_vessel(relay: &Relay, splice: bool) -> Vessel {
 }
 
 /// Sends FIN. ENOTCONN means that the connection was reset meanwhile, which the reading side reports.
-fn shutdown(socket: &TcpStream) -> io::Result<()> {
+fn shutdown(socket: &Stream) -> io::Result<()> {
     socket2::SockRef::from(socket).shutdown(Shutdown::Write)
 }
 
-/// Whether `err` says "not by splice" and not "this connection is broken": EINVAL (splice(2)), ENOSYS, and what a seccomp
-/// filter or a protocol without it answers.
-fn refuses_splice(err: &io::Error) -> bool {
-    matches!(err.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS | libc::EPERM | libc::EOPNOTSUPP))
+/// Whether `err` says "not by splice" and not "this connection is broken": EINVAL (splice(2)), ENOSYS, and what a security
+/// module, a seccomp filter or a protocol without it answers. Said once in the log, for the flows only get slower.
+fn refuses_splice(relay: &Relay, err: &io::Error) -> bool {
+    const REFUSALS: [i32; 5] = [libc::EINVAL, libc::ENOSYS, libc::EPERM, libc::EACCES, libc::EOPNOTSUPP];
+    let refuses = err.raw_os_error().is_some_and(|errno| REFUSALS.contains(&errno));
+    if refuses && !relay.splice_refused.swap(true, Relaxed) {
+        let err = leg::failed("splice", err);
+        warn!(%err, "splice is refused: flows go on by copying, slower; a seccomp filter, SELinux or an mptcp leg does that");
+    }
+    refuses
 }
 
 /// The error for which the kernel woke us; a reset when somebody took it already.
-fn pending_error(socket: &TcpStream) -> io::Error {
+fn pending_error(socket: &Stream) -> io::Error {
     match socket.take_error() {
         Ok(Some(err)) | Err(err) => err,
         Ok(None) => io::Error::from_raw_os_error(libc::ECONNRESET),

@@ -1,7 +1,9 @@
 //! What the process has done so far, as numbers that only grow (but for those that say "now").
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Instant;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tracing::info;
 
 /// Every counter, each written where it happens.
@@ -11,9 +13,9 @@ pub struct Counters {
     pub flows_now: AtomicU64,
     /// Connections accepted and allowed.
     pub accepted: AtomicU64,
-    /// Connections that the allow-list turned away.
+    /// Connections that the allow-list turned away, or that came to a socket of systemd's without a tunnel.
     pub refused: AtomicU64,
-    /// Times that accept(2) failed and the listener backed off: EMFILE, ENFILE, ENOBUFS, ENOMEM.
+    /// Times that a connection could not be accepted: EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC.
     pub accept_errors: AtomicU64,
     /// Dials of which no address answered.
     pub dials_failed: AtomicU64,
@@ -49,46 +51,53 @@ impl Counters {
     }
 }
 
-/// Lets one event a second through to the log and counts those that it kept back.
-#[derive(Debug)]
-pub(super) struct Throttle {
-    start: Instant,
-    /// Milliseconds from `start` to the earliest moment of the next line.
-    next: AtomicU64,
-    kept_back: AtomicU64,
-}
+/// Lets one event a second of each tunnel through to the log and counts those that it kept back.
+#[derive(Debug, Default)]
+pub(super) struct Throttles(Mutex<HashMap<String, Throttle>>);
 
-impl Default for Throttle {
-    fn default() -> Throttle {
-        Throttle { start: Instant::now(), next: AtomicU64::new(0), kept_back: AtomicU64::new(0) }
+impl Throttles {
+    /// `Some(n)` when this event of `tunnel`, or of a socket without one, may be logged, after `n` that were not.
+    pub(super) fn pass(&self, tunnel: &str, now: Instant) -> Option<u64> {
+        // Whoever panicked with the lock has left nothing half done.
+        let mut tunnels = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match tunnels.get_mut(tunnel) {
+            Some(throttle) => throttle.pass(now),
+            None => tunnels.entry(tunnel.into()).or_insert(Throttle { next: now, kept_back: 0 }).pass(now),
+        }
     }
 }
 
+#[derive(Debug)]
+struct Throttle {
+    /// The earliest moment of the next line.
+    next: Instant,
+    kept_back: u64,
+}
+
 impl Throttle {
-    /// `Some(n)` when this event may be logged, after `n` that were not.
-    pub(super) fn pass(&self, now: Instant) -> Option<u64> {
-        let now = now.saturating_duration_since(self.start).as_millis() as u64;
-        let next = self.next.load(Relaxed);
-        if now >= next && self.next.compare_exchange(next, now + 1000, Relaxed, Relaxed).is_ok() {
-            return Some(self.kept_back.swap(0, Relaxed));
+    fn pass(&mut self, now: Instant) -> Option<u64> {
+        if now < self.next {
+            self.kept_back += 1;
+            return None;
         }
-        self.kept_back.fetch_add(1, Relaxed);
-        None
+        self.next = now + Duration::from_secs(1);
+        Some(std::mem::take(&mut self.kept_back))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
-    fn one_event_a_second_is_logged() {
-        let throttle = Throttle::default();
-        let start = throttle.start;
-        assert_eq!(throttle.pass(start), Some(0));
-        assert_eq!(throttle.pass(start + Duration::from_millis(10)), None);
-        assert_eq!(throttle.pass(start + Duration::from_millis(999)), None);
-        assert_eq!(throttle.pass(start + Duration::from_millis(1000)), Some(2));
+    fn one_event_a_second_of_each_tunnel_is_logged() {
+        let throttles = Throttles::default();
+        let start = Instant::now();
+        let at = |millis| start + Duration::from_millis(millis);
+        assert_eq!(throttles.pass("a", start), Some(0));
+        assert_eq!(throttles.pass("a", at(10)), None);
+        assert_eq!(throttles.pass("b", at(10)), Some(0));
+        assert_eq!(throttles.pass("a", at(999)), None);
+        assert_eq!(throttles.pass("a", at(1000)), Some(2));
     }
 }

@@ -1,6 +1,7 @@
 //! How a flow ended: bytes each way, the reason, and one line in the log with everything that the kernel knows of both
 //! legs. A flow's end is never a bare error: its bytes survive it.
 
+use super::stream::Stream;
 use super::{Relay, Tally};
 use crate::config::NextHop;
 use longhaul_sys::sockopt::Leg;
@@ -10,7 +11,6 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
-use tokio::net::TcpStream;
 use tracing::{info, warn};
 
 /// The leg that a flow broke on, and the errno.
@@ -127,7 +127,7 @@ pub(super) struct LegEnd {
 }
 
 impl LegEnd {
-    pub(super) fn of(socket: &TcpStream) -> LegEnd {
+    pub(super) fn of(socket: &Stream) -> LegEnd {
         LegEnd {
             info: TcpInfo::of(socket.as_fd()).unwrap_or_default(),
             congestion: tcp_info::congestion(socket.as_fd()).unwrap_or_default(),
@@ -135,7 +135,7 @@ impl LegEnd {
     }
 
     /// Says which sysctl held a long path back, when one did: the measured form of comparing buffers with the BDP. At most
-    /// once a second.
+    /// once a second for each tunnel.
     pub(super) fn warn_if_buffers_limit(&self, relay: &Relay, tunnel: &str, leg: Leg) {
         // NDT's threshold for "limited by" (RFC 4898 counters): 15 % of the busy time.
         let limits = |part: Duration| part.as_secs_f64() >= 0.15 * self.info.busy_time.as_secs_f64().max(1.0);
@@ -143,7 +143,7 @@ impl LegEnd {
         if self.info.rtt < super::leg::WAN_RTT || !(by_send || by_receive) {
             return;
         }
-        if relay.limit_log.pass(Instant::now()).is_none() {
+        if relay.limit_log.pass(tunnel, Instant::now()).is_none() {
             return;
         }
         let reach = |bytes: u64| format!("{:.1} MB/s", bytes as f64 / self.info.rtt.as_secs_f64() / 1e6);

@@ -3,6 +3,7 @@
 use super::carry::{Carry, Tally};
 use super::end::{FlowEnd, How, LegEnd};
 use super::leg;
+use super::stream::Stream;
 use super::{Relay, dial};
 use crate::config::Tunnel;
 use longhaul_sys::sockopt::Leg;
@@ -10,15 +11,21 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
-use tokio::io::Interest;
-use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tracing::{Level, enabled, warn};
 
 /// Flows below this end too soon for their congestion counters to mean anything.
 const WORTH_A_DIAGNOSIS: u64 = 10_000_000;
 
 /// Dials for the accepted connection, carries every byte, and logs how it ended. The dial starts before a byte is read.
-pub(super) async fn run(relay: Arc<Relay>, tunnel: Arc<Tunnel>, accept: TcpStream, peer: SocketAddr) {
+/// `lookups` are the tunnel's.
+pub(super) async fn run(
+    relay: Arc<Relay>,
+    tunnel: Arc<Tunnel>,
+    lookups: Arc<Semaphore>,
+    accept: Stream,
+    peer: SocketAddr,
+) {
     let started = Instant::now();
     relay.counters.accepted.fetch_add(1, Relaxed);
     relay.counters.flows_now.fetch_add(1, Relaxed);
@@ -31,13 +38,14 @@ pub(super) async fn run(relay: Arc<Relay>, tunnel: Arc<Tunnel>, accept: TcpStrea
         took: started.elapsed(),
         how: How::Cut,
     };
-    leg::connected(&relay, &tunnel, Leg::Accept, &accept);
+    let accept_late = leg::connected(&relay, &tunnel, Leg::Accept, &accept);
     let accept = Arc::new(accept);
     // Boxed: the dial's many small states would otherwise be part of every idle flow.
-    let dial = match Box::pin(reach(&relay, &tunnel, &accept, &mut end)).await {
-        Ok(dial) => {
+    let dial = match Box::pin(reach(&relay, &tunnel, &lookups, &accept, &mut end)).await {
+        Ok((dial, dial_late)) => {
             let dial = Arc::new(dial);
-            end.how = carry(&relay, &tunnel, &accept, &dial, &mut end.tally).await;
+            let late = (accept_late, dial_late);
+            end.how = carry(&relay, &tunnel, (&accept, &dial), late, &mut end.tally).await;
             Some(dial)
         }
         Err(how) => {
@@ -54,20 +62,27 @@ pub(super) async fn run(relay: Arc<Relay>, tunnel: Arc<Tunnel>, accept: TcpStrea
     relay.counters.flows_now.fetch_sub(1, Relaxed);
 }
 
-/// Dials, unless the client gives up or the flow is cut before a next hop answers.
-async fn reach(relay: &Relay, tunnel: &Tunnel, accept: &TcpStream, end: &mut FlowEnd) -> Result<TcpStream, How> {
+/// Dials, unless the client gives up or the flow is cut before a next hop answers. With the socket comes what
+/// [`leg::connected`] said of it.
+async fn reach(
+    relay: &Relay,
+    tunnel: &Tunnel,
+    lookups: &Arc<Semaphore>,
+    accept: &Stream,
+    end: &mut FlowEnd,
+) -> Result<(Stream, bool), How> {
     let mut cut = relay.cut.subscribe();
     // Every arm may be dropped at any await: a dial that is not wanted any more is closed by being dropped.
     let dialled = tokio::select! {
-        dialled = dial::dial(tunnel) => dialled,
-        _ = accept.ready(Interest::ERROR) => return Err(How::Reset(Leg::Accept)),
+        dialled = dial::dial(relay, tunnel, lookups) => dialled,
+        () = accept.failed() => return Err(How::Reset(Leg::Accept)),
         _ = cut.wait_for(|cut| *cut) => return Err(How::Cut),
     };
     match dialled {
         Ok(dialled) => {
-            leg::connected(relay, tunnel, Leg::Dial, &dialled.stream);
+            let late = leg::connected(relay, tunnel, Leg::Dial, &dialled.stream);
             end.dialled = Some((dialled.next_hop, dialled.address));
-            Ok(dialled.stream)
+            Ok((dialled.stream, late))
         }
         Err(why) => {
             relay.counters.dials_failed.fetch_add(1, Relaxed);
@@ -81,8 +96,8 @@ async fn reach(relay: &Relay, tunnel: &Tunnel, accept: &TcpStream, end: &mut Flo
 async fn carry(
     relay: &Relay,
     tunnel: &Tunnel,
-    accept: &Arc<TcpStream>,
-    dial: &Arc<TcpStream>,
+    (accept, dial): (&Arc<Stream>, &Arc<Stream>),
+    late: (bool, bool),
     tally: &mut Tally,
 ) -> How {
     let carry = Carry {
@@ -90,6 +105,7 @@ async fn carry(
         accept,
         dial,
         splice: tunnel.splice,
+        late,
         linger_half_open: (tunnel.accept.linger_half_open(), tunnel.dial.linger_half_open()),
     };
     let mut cut = relay.cut.subscribe();
@@ -102,7 +118,7 @@ async fn carry(
 }
 
 /// Counts and logs the end, while the sockets still know what they did.
-fn finish(relay: &Relay, end: &FlowEnd, accept: &TcpStream, dial: Option<&TcpStream>) {
+fn finish(relay: &Relay, end: &FlowEnd, accept: &Stream, dial: Option<&Stream>) {
     let counters = &relay.counters;
     let ending = if end.how == How::Finished { &counters.finished } else { &counters.reset };
     ending.fetch_add(1, Relaxed);
@@ -123,8 +139,23 @@ fn finish(relay: &Relay, end: &FlowEnd, accept: &TcpStream, dial: Option<&TcpStr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::NextHop;
+    use socket2::SockRef;
+    use std::net::Shutdown;
+    use std::time::Duration;
+    use tokio::io::Interest;
+    use tokio::net::{TcpListener, TcpStream};
 
-    fn size_of_future<A, B, C, D, F>(_: impl Fn(A, B, C, D) -> F) -> usize {
+    /// Sends a message that fits every buffer, and waits until it is there.
+    async fn pass(from: &TcpStream, to: &TcpStream) {
+        let mut got = [0; 8];
+        from.writable().await.unwrap();
+        assert_eq!(from.try_write(b"message").unwrap(), 7);
+        let read = to.async_io(Interest::READABLE, || to.try_read(&mut got)).await;
+        assert_eq!(read.unwrap(), 7);
+    }
+
+    fn size_of_future<A, B, C, D, E, F>(_: impl Fn(A, B, C, D, E) -> F) -> usize {
         size_of::<F>()
     }
 
@@ -133,5 +164,37 @@ mod tests {
     fn an_idle_flow_is_small() {
         let size = size_of_future(run);
         assert!(size <= 1536, "the future of a flow has grown to {size} bytes");
+    }
+
+    /// In virtual time: a flow that is not half-open is silent for longer than `linger-half-open`, and for a year.
+    #[tokio::test]
+    async fn an_idle_flow_stays_for_a_year() {
+        const YEAR: Duration = Duration::from_secs(365 * 86_400);
+        let listener = async || TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (ours, server) = (listener().await, listener().await);
+        let to = server.local_addr().unwrap();
+        let to = NextHop { host: to.ip().to_string(), port: to.port() };
+        let mut tunnel = Tunnel::new("idle", ours.local_addr().unwrap(), vec![to]);
+        tunnel.accept.set(Leg::Accept, "linger-half-open", "1s").unwrap();
+        tunnel.dial.set(Leg::Dial, "linger-half-open", "1s").unwrap();
+        let client = TcpStream::connect(tunnel.listen).await.unwrap();
+        let (accept, peer) = ours.accept().await.unwrap();
+        let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
+        let relay = Relay::new(100, 1);
+        let flow = tokio::spawn(run(relay.clone(), Arc::new(tunnel), Arc::new(Semaphore::new(1)), accept, peer));
+        let (far, _) = server.accept().await.unwrap();
+        pass(&client, &far).await;
+
+        tokio::time::pause();
+        tokio::time::advance(YEAR).await;
+        pass(&client, &far).await;
+        pass(&far, &client).await;
+        assert!(!flow.is_finished());
+
+        // The same clock ends it once it is half-open: with nothing else to do it jumps to the linger's end.
+        let before = tokio::time::Instant::now();
+        SockRef::from(&client).shutdown(Shutdown::Write).unwrap();
+        flow.await.unwrap();
+        assert!(before.elapsed() >= Duration::from_secs(1) && relay.counters.reset.load(Relaxed) == 1);
     }
 }

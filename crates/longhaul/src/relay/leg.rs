@@ -2,6 +2,7 @@
 //! nobody mistakes a broken stream for a whole one.
 
 use super::Relay;
+use super::stream::Stream;
 use crate::config::Tunnel;
 use crate::options::LegOptions;
 use longhaul_sys::sockopt::{Leg, Mismatch, When};
@@ -13,10 +14,13 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use tokio::net::TcpStream;
 
 /// The RTT from which on a leg counts as WAN: no LAN has it, every WAN does.
 pub(super) const WAN_RTT: Duration = Duration::from_millis(5);
+
+/// How many acknowledged bytes are enough to know a path's RTT: some were acknowledged at once. What is smaller than this
+/// needs no BBR.
+pub(super) const ENOUGH: u64 = 64 * 1024;
 
 /// A socket that fits `address`, with every option that holds from the start.
 ///
@@ -44,6 +48,20 @@ pub(super) fn dress(socket: OwnedFd, options: &LegOptions, mptcp: bool) -> Resul
     Ok(socket)
 }
 
+/// Gives an accepted connection what its listener had not yet when it came: systemd's socket takes connections before we
+/// are there. Every option is tried, though a few take only before the handshake.
+///
+/// # Errors
+/// The first option that the kernel refused.
+pub(super) fn catch_up(accepted: &Socket, options: &LegOptions, mptcp: bool) -> Result<()> {
+    // Every listener of ours has it, so who has it came later.
+    if accepted.linger().is_ok_and(|linger| linger.is_some()) {
+        return Ok(());
+    }
+    let told = options.at(When::Start).map(|setting| setting.tell(accepted.as_fd()));
+    told.fold(keep_loud(accepted, mptcp), Result::and)
+}
+
 /// Tries every option of `leg` on a socket that is thrown away, and says what the kernel made of it: so that a tunnel
 /// that cannot work is refused at start, and later legs need no reading back.
 ///
@@ -56,10 +74,38 @@ pub(super) fn rehearse(tunnel: &Tunnel, leg: Leg, address: &SocketAddr) -> Resul
     settings.filter_map(|setting| setting.apply(socket.as_fd()).transpose()).collect()
 }
 
-/// After the handshake of either leg: `congestion = "auto"` gives a WAN leg BBR.
-pub(super) fn connected(relay: &Relay, tunnel: &Tunnel, leg: Leg, socket: &TcpStream) {
-    let is_wan = || TcpInfo::of(socket.as_fd()).is_ok_and(|info| info.rtt >= WAN_RTT);
-    if relay.bbr.load(Relaxed) && tunnel.is_auto(leg) && is_wan() {
+/// After the handshake of either leg: `congestion = "auto"` gives a WAN leg BBR. True when the handshake has not measured
+/// the path, so that [`decide_late`] has to.
+pub(super) fn connected(relay: &Relay, tunnel: &Tunnel, leg: Leg, socket: &Stream) -> bool {
+    if !relay.bbr.load(Relaxed) || !tunnel.is_auto(leg) {
+        return false;
+    }
+    let Ok(info) = TcpInfo::of(socket.as_fd()) else { return false };
+    // tcp(7) TCP_DEFER_ACCEPT: the handshake ends with the client's first byte, so its silence is in the sample. With
+    // TCP_FASTOPEN_CONNECT nothing was sent yet.
+    if info.rtt.is_zero() || tunnel.options(leg).find("defer-accept").is_some() {
+        return true;
+    }
+    decide(socket, info.rtt);
+    false
+}
+
+/// Of a leg whose handshake has not measured its path: decides as soon as the peer has acknowledged enough bytes, and says
+/// whether it has. The smallest RTT by then is the path's: the silence in the first sample and an acknowledgement that
+/// was held back are larger ones.
+pub(super) fn decide_late(socket: &Stream) -> bool {
+    match TcpInfo::of(socket.as_fd()) {
+        Ok(info) if info.bytes_acked < ENOUGH => false,
+        Ok(info) => {
+            decide(socket, info.min_rtt);
+            true
+        }
+        Err(_) => true,
+    }
+}
+
+fn decide(socket: &Stream, rtt: Duration) {
+    if rtt >= WAN_RTT {
         // It was tried when the tunnel started; a leg where it fails now keeps the kernel's default.
         let _ = SockRef::from(socket).set_tcp_congestion(b"bbr");
     }
@@ -75,7 +121,7 @@ pub(super) fn try_bbr() -> Result<()> {
 }
 
 /// A leg that ended well: from now on closing it is FIN.
-pub(super) fn end_well(socket: &TcpStream) {
+pub(super) fn end_well(socket: &Stream) {
     // It fails only on a socket that is gone.
     let _ = SockRef::from(socket).set_linger(None);
 }

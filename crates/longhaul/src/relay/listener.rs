@@ -2,11 +2,14 @@
 //! tried again.
 
 use super::leg::{self, failed};
-use super::{Relay, flow};
+use super::permits::Permit;
+use super::stream::Stream;
+use super::{Activated, LOOKUPS, Relay, flow};
 use crate::config::Tunnel;
+use crate::options::{self, LegOptions};
 use longhaul_sys::SysError;
 use longhaul_sys::activation::accept;
-use longhaul_sys::sockopt::{Leg, Mismatch};
+use longhaul_sys::sockopt::{Leg, Mismatch, row};
 use socket2::{Domain, Socket, Type};
 use std::fmt;
 use std::io;
@@ -17,8 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::net::TcpStream;
-use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
@@ -45,7 +47,7 @@ pub struct BindError {
 }
 
 impl Listener {
-    /// Listens for `tunnel`, after trying the options of both legs. Options that the kernel changed are warned about.
+    /// Listens for `tunnel`, whose options were [rehearsed](Listener::rehearse).
     ///
     /// # Errors
     /// The address cannot be listened on, or the kernel refused an option.
@@ -53,7 +55,7 @@ impl Listener {
         Listener::bind_with(tunnel, |_| Ok(()))
     }
 
-    /// Tries the options of both legs on sockets that are thrown away.
+    /// Tries the options of both legs on sockets that are thrown away. Options that the kernel changed are warned about.
     ///
     /// # Errors
     /// The kernel refused an option.
@@ -70,18 +72,18 @@ impl Listener {
     }
 
     fn bind_with(tunnel: &Tunnel, prepare: Prepare) -> Result<Listener, BindError> {
-        Listener::rehearse(tunnel)?;
         let listening = listen(tunnel, &address_here(tunnel), prepare);
         Listener::new(tunnel, listening, format!("listen on {}", tunnel.listen))
     }
 
-    /// Takes over a socket that already listens: systemd's, which keeps it too. Options that must be set before listen(2)
-    /// are the unit's.
+    /// Listens on a socket of systemd's, which keeps it too. An option that is no longer configured stays until systemd
+    /// opens the socket anew.
     ///
     /// # Errors
-    /// The kernel refused an option, or the descriptor is no listening socket.
-    pub fn adopt(tunnel: &Tunnel, socket: OwnedFd) -> Result<Listener, BindError> {
-        Listener::rehearse(tunnel)?;
+    /// The kernel refused an option; EMFILE.
+    pub fn adopt(tunnel: &Tunnel, socket: &Activated) -> Result<Listener, BindError> {
+        let socket = socket.share();
+        let socket = socket.map_err(|err| BindError::new(tunnel, "share its socket".into(), failed("dup", &err)))?;
         let dressed = leg::dress(socket, &tunnel.accept, tunnel.mptcp(Leg::Accept));
         let what = format!("use the socket from systemd for {}", tunnel.listen);
         Ok(Listener { adopted: true, ..Listener::new(tunnel, dressed, what)? })
@@ -98,24 +100,24 @@ impl Listener {
 
     /// A listener in the place of `old`, which are those whose addresses it would be refused beside. Both listen until the
     /// old ones have stopped serving, so no connection is refused in between. On IPv4 the kernel gives new handshakes to
-    /// the new one at once; on IPv6 to the old one to its end, and a handshake that is under way just then is reset. A
-    /// socket of systemd's is kept and gets the new options; one that is no longer configured stays until a restart.
+    /// the new one at once; on IPv6 to both, so the old one goes on by what the new tunnel says. A handshake that the old
+    /// one has begun and not ended when it is closed is lost, unless the kernel moves it to the new one
+    /// (net.ipv4.tcp_migrate_req = 1).
     ///
     /// # Errors
     /// As [`bind`](Listener::bind).
     pub fn replace(tunnel: &Tunnel, old: &[&Handle]) -> Result<Listener, BindError> {
-        if let Some(adopted) = old.iter().find(|old| old.adopted) {
-            let socket = adopted.socket.try_clone();
-            let socket = socket.map_err(|err| BindError::new(tunnel, "keep its socket".into(), failed("dup", &err)))?;
-            return Listener::adopt(tunnel, socket.into());
-        }
         for old in old {
             // Set after bind, on a listening socket: from then on the kernel lets one of ours listen beside it (tried on
             // 6.18). Without it the new one is refused, and the reload with it.
             let _ = old.socket.set_reuse_port(true);
             old.replaced.store(true, Relaxed);
         }
-        Listener::bind_with(tunnel, |socket| socket.set_reuse_port(true))
+        let new = Listener::bind_with(tunnel, |socket| socket.set_reuse_port(true))?;
+        // From here on it would share its handshakes with the old ones (tried on 6.18: half each). It fails only on
+        // a socket that is gone.
+        let _ = new.socket.get_ref().set_reuse_port(false);
+        Ok(new)
     }
 
     /// Counts its flows together with those of `old`, the listener that its tunnel had before.
@@ -129,9 +131,7 @@ impl Listener {
     /// EMFILE.
     pub fn handle(&self, tunnel: &Tunnel) -> Result<Handle, BindError> {
         match self.socket.get_ref().try_clone() {
-            Ok(socket) => {
-                Ok(Handle { socket, gate: self.gate.clone(), replaced: self.replaced.clone(), adopted: self.adopted })
-            }
+            Ok(socket) => Ok(Handle { socket, gate: self.gate.clone(), replaced: self.replaced.clone() }),
             Err(err) => Err(BindError::new(tunnel, "hold its listener".into(), failed("dup", &err))),
         }
     }
@@ -150,7 +150,7 @@ impl Listener {
             }
         }
         if self.replaced.load(Relaxed) {
-            // The kernel gives new handshakes to the new listener; those that it gave to this one need a moment to end.
+            // The kernel still gives some handshakes to this listener, and those under way need a moment to end.
             // The loop never does, so this is always the timeout.
             let _ = timeout(HANDOVER, async {
                 loop {
@@ -167,8 +167,8 @@ impl Listener {
     /// Starts a flow for each connection that waits in the listen queue and may have one; the others are reset when it is
     /// closed. A queue of systemd's is its next listener's.
     fn sweep(&self, relay: &Arc<Relay>, tunnel: &watch::Receiver<Arc<Tunnel>>) {
-        while self.gate.has_room(tunnel) {
-            let Ok(permit) = relay.permits.clone().try_acquire_owned() else { break };
+        while self.gate.has_room(relay, tunnel) {
+            let Some(permit) = relay.permits.try_take() else { break };
             let Ok((accept, peer)) = accept(self.socket.get_ref().as_fd()) else { break };
             self.start(relay, tunnel, permit, accept, peer);
         }
@@ -179,7 +179,7 @@ impl Listener {
         // Before accept: a connection that we cannot carry stays in the listen queue. After somebody waits there: a
         // tunnel that nobody uses keeps no permit from the others.
         self.gate.room(relay, tunnel).await;
-        let Ok(permit) = relay.permits.clone().acquire_owned().await else { return };
+        let Some(permit) = relay.permits.take().await else { return };
         match waiting.try_io(|socket| accept(socket.get_ref().as_fd())) {
             Ok(Ok((accept, peer))) => {
                 *pause = FIRST_PAUSE;
@@ -188,11 +188,7 @@ impl Listener {
             Err(_nobody) => {}
             Ok(Err(err)) if is_about_one_connection(&err) => {}
             Ok(Err(err)) => {
-                relay.counters.accept_errors.fetch_add(1, Relaxed);
-                if let Some(more) = relay.accept_log.pass(Instant::now()) {
-                    let err = failed("accept4", &err);
-                    warn!(%err, more, "cannot accept, trying again; EMFILE: raise RLIMIT_NOFILE, ENFILE: fs.file-max");
-                }
+                cannot_accept(relay, &tunnel.borrow().name, &failed("accept4", &err));
                 drop(permit);
                 sleep(*pause).await;
                 *pause = (*pause * 2).min(LAST_PAUSE);
@@ -200,23 +196,33 @@ impl Listener {
         }
     }
 
-    /// Starts the flow of an accepted connection, or resets it when its peer is not allowed: it has SO_LINGER 0 from its
-    /// listener, so dropping it is RST.
+    /// Starts the flow of an accepted connection, or resets it when its peer is not allowed: it has SO_LINGER 0, so
+    /// dropping it is RST.
     fn start(
         &self,
         relay: &Arc<Relay>,
         tunnel: &watch::Receiver<Arc<Tunnel>>,
-        permit: OwnedSemaphorePermit,
+        permit: Permit,
         accept: OwnedFd,
         peer: SocketAddr,
     ) {
         let tunnel = tunnel.borrow().clone();
-        // It fails only for want of kernel memory; then the connection is reset.
-        let Ok(accept) = TcpStream::from_std(accept.into()) else { return };
+        let accept = Socket::from(accept);
+        if self.adopted {
+            catch_up(relay, &tunnel, &accept, peer);
+        }
+        let accept = match Stream::new(accept) {
+            Ok(accept) => accept,
+            // For want of kernel memory or of watches: the connection is reset.
+            Err(err) => {
+                let err = failed("epoll_ctl(EPOLL_CTL_ADD)", &err).hint("ENOSPC: raise fs.epoll.max_user_watches");
+                return cannot_accept(relay, &tunnel.name, &err);
+            }
+        };
         if is_allowed(relay, &tunnel, peer) {
             let (relay, inside) = (relay.clone(), self.gate.enter());
             tokio::spawn(async move {
-                flow::run(relay, tunnel, accept, peer).await;
+                flow::run(relay, tunnel, inside.0.lookups.clone(), accept, peer).await;
                 drop((permit, inside));
             });
         }
@@ -229,7 +235,30 @@ pub struct Handle {
     socket: Socket,
     gate: Arc<Gate>,
     replaced: Arc<AtomicBool>,
-    adopted: bool,
+}
+
+impl Handle {
+    /// Takes back what [`Listener::replace`] did to it: nothing replaces it after all.
+    pub fn stay(&self) {
+        self.replaced.store(false, Relaxed);
+        // It fails only on a socket that is gone.
+        let _ = self.socket.set_reuse_port(false);
+    }
+
+    /// Lets the listener see that the tunnel may have more flows than before.
+    pub fn look_again(&self) {
+        self.gate.left.notify_one();
+    }
+
+    /// Tells the listening socket which options of `tunnel` are not those of `before`: what it accepts from then on has
+    /// them, and a handshake under way is not disturbed.
+    pub fn tell(&self, before: &LegOptions, tunnel: &Tunnel) {
+        for setting in tunnel.accept.changed(before) {
+            if let Err(err) = setting.tell(self.socket.as_fd()) {
+                warn!(tunnel = %tunnel.name, %err, "the listener did not take a new option; restart to have it");
+            }
+        }
+    }
 }
 
 /// Waits until nobody can change the tunnel any more: it was removed, or the relay drains.
@@ -237,28 +266,37 @@ async fn stopped(tunnel: &mut watch::Receiver<Arc<Tunnel>>) {
     while tunnel.changed().await.is_ok() {}
 }
 
-/// How many flows a tunnel has, and a bell for when one ends.
-#[derive(Debug, Default)]
+/// How many flows a tunnel has, a bell for when there may be more, and how many names they look up at once.
+#[derive(Debug)]
 struct Gate {
     inside: AtomicUsize,
     left: Notify,
+    lookups: Arc<Semaphore>,
+}
+
+impl Default for Gate {
+    fn default() -> Gate {
+        Gate { inside: AtomicUsize::new(0), left: Notify::new(), lookups: Arc::new(Semaphore::new(LOOKUPS)) }
+    }
 }
 
 impl Gate {
-    fn has_room(&self, tunnel: &watch::Receiver<Arc<Tunnel>>) -> bool {
-        tunnel.borrow().max_flows.is_none_or(|most| self.inside.load(Relaxed) < most)
+    fn has_room(&self, relay: &Relay, tunnel: &watch::Receiver<Arc<Tunnel>>) -> bool {
+        let most_of_one = relay.most_of_one.load(Relaxed);
+        self.inside.load(Relaxed) < tunnel.borrow().max_flows.map_or(most_of_one, |most| most.min(most_of_one))
     }
 
     /// Waits until the tunnel may have another flow. Only its listener waits here, so one bell is enough.
     async fn room(&self, relay: &Relay, tunnel: &watch::Receiver<Arc<Tunnel>>) {
-        if self.has_room(tunnel) {
+        if self.has_room(relay, tunnel) {
             return;
         }
-        if relay.full_log.pass(Instant::now()).is_some() {
-            info!(tunnel = %tunnel.borrow().name, "tunnel has max_flows: connections wait in the listen queue");
+        if relay.full_log.pass(&tunnel.borrow().name, Instant::now()).is_some() {
+            let flows = self.inside.load(Relaxed);
+            info!(tunnel = %tunnel.borrow().name, flows, "tunnel is full: connections wait in the listen queue");
         }
         let mut changed = tunnel.clone();
-        while !self.has_room(tunnel) {
+        while !self.has_room(relay, tunnel) {
             // Both arms may be dropped: Notify keeps a bell that nobody heard, and `changed` only looks. It is over when
             // the tunnel is.
             tokio::select! {
@@ -318,7 +356,7 @@ fn listen(tunnel: &Tunnel, address: &SocketAddr, prepare: Prepare) -> Result<Soc
 fn with_remedy(err: SysError, address: &SocketAddr) -> SysError {
     let port = address.port();
     match io::Error::from_raw_os_error(err.errno).kind() {
-        io::ErrorKind::AddrInUse => err.hint(format!("who has it: ss -ltnp 'sport = :{port}'")),
+        io::ErrorKind::AddrInUse => err.hint(format!("who has it: ss -tanp 'sport = :{port}'")),
         io::ErrorKind::PermissionDenied => err.hint("a port below 1024 needs CAP_NET_BIND_SERVICE"),
         io::ErrorKind::AddrNotAvailable => err.hint(
             "not an address of this host: see `ip addr`; for one that VRRP brings later: sysctl -w net.ipv4.ip_nonlocal_bind=1",
@@ -334,10 +372,24 @@ fn is_allowed(relay: &Relay, tunnel: &Tunnel, peer: SocketAddr) -> bool {
         return true;
     }
     relay.counters.refused.fetch_add(1, Relaxed);
-    if let Some(more) = relay.refused_log.pass(Instant::now()) {
+    if let Some(more) = relay.refused_log.pass(&tunnel.name, Instant::now()) {
         warn!(tunnel = %tunnel.name, %peer, more, "refused: not in `allow`");
     }
     false
+}
+
+fn catch_up(relay: &Relay, tunnel: &Tunnel, accept: &Socket, peer: SocketAddr) {
+    let Err(err) = leg::catch_up(accept, &tunnel.accept, tunnel.mptcp(Leg::Accept)) else { return };
+    if let Some(more) = relay.early_log.pass(&tunnel.name, Instant::now()) {
+        warn!(tunnel = %tunnel.name, %peer, %err, more, "a connection that came before longhaul lacks an option");
+    }
+}
+
+fn cannot_accept(relay: &Relay, tunnel: &str, err: &SysError) {
+    relay.counters.accept_errors.fetch_add(1, Relaxed);
+    if let Some(more) = relay.accept_log.pass(tunnel, Instant::now()) {
+        warn!(tunnel, %err, more, "cannot accept, trying again; EMFILE: raise RLIMIT_NOFILE, ENFILE: fs.file-max");
+    }
 }
 
 /// accept(2): an error of the new connection itself, already gone, says nothing about the next.
@@ -346,11 +398,14 @@ fn is_about_one_connection(err: &io::Error) -> bool {
 }
 
 fn say(tunnel: &Tunnel, leg: Leg, mismatch: &Mismatch) {
+    // With their units; every mismatch is of a row.
+    let shown = |value| row(leg, mismatch.key).map_or_else(String::new, |row| options::show(row, value));
     warn!(
         tunnel = %tunnel.name,
         option = %format_args!("{leg}.{}", mismatch.key),
-        asked = %mismatch.asked,
-        got = %mismatch.got,
+        asked = %shown(&mismatch.asked),
+        got = %shown(&mismatch.got),
+        remedy = (!mismatch.remedy.is_empty()).then_some(mismatch.remedy),
         "the kernel changed a socket option"
     );
 }

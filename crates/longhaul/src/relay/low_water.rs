@@ -8,12 +8,12 @@
 //! The guard is a thread of its own, and it sleeps while no flow has a mark. A timer of the runtime in its place took
 //! back all that the mark had won.
 
+use super::stream::Stream;
 use longhaul_sys::sockopt::set_receive_low_water;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
-use tokio::net::TcpStream;
 
 /// The low-water mark of one source, as its pump sees it.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) struct LowWater {
 /// A source's mark, which its pump sets and the guard takes away.
 #[derive(Debug)]
 struct Mark {
-    socket: Weak<TcpStream>,
+    socket: Weak<Stream>,
     /// What the kernel has now; 1 is its default. Held while the kernel is told, so that the two never differ.
     now: Mutex<u32>,
     /// Whether bytes came since the guard last looked.
@@ -60,7 +60,7 @@ impl LowWater {
     }
 
     /// The source is empty and its pump is about to wait: says for how many bytes, once in an epoch.
-    pub(super) fn wait(&mut self, source: &Arc<TcpStream>, marks: &Arc<Marks>) {
+    pub(super) fn wait(&mut self, source: &Arc<Stream>, marks: &Arc<Marks>) {
         if !std::mem::take(&mut self.fresh) {
             return;
         }
@@ -73,7 +73,7 @@ impl LowWater {
         (self.since, self.bytes) = (Some(now), 0);
     }
 
-    fn set(&mut self, source: &Arc<TcpStream>, marks: &Arc<Marks>, wanted: u32) {
+    fn set(&mut self, source: &Arc<Stream>, marks: &Arc<Marks>, wanted: u32) {
         if wanted == 1 && self.mark.is_none() {
             return;
         }
@@ -90,7 +90,7 @@ impl LowWater {
 impl Mark {
     /// Tells the kernel; true when the guard is to look after this mark from now on. Where the kernel refuses, or there is
     /// no guard, the pump wakes up more often, and that is all.
-    fn set(&self, source: &TcpStream, wanted: u32, marks: &Arc<Marks>) -> bool {
+    fn set(&self, source: &Stream, wanted: u32, marks: &Arc<Marks>) -> bool {
         let mut now = lock(&self.now);
         if *now == wanted || !marks.guarded() || set_receive_low_water(source.as_fd(), wanted).is_err() {
             return false;
@@ -189,7 +189,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let source = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         source.set_nonblocking(true).unwrap();
-        let (source, marks) = (Arc::new(TcpStream::from_std(source).unwrap()), Arc::<Marks>::default());
+        let (source, marks) = (Arc::new(Stream::new(source.into()).unwrap()), Arc::<Marks>::default());
         let mut low_water = LowWater::new();
         low_water.set(&source, &marks, 65_536);
         assert_eq!(receive_low_water(source.as_fd()), Ok(65_536));

@@ -1,20 +1,26 @@
 //! The relay, in the order of a byte's way:
 //!
 //! ```text
+//! activated  systemd's sockets; one that no tunnel has is reset
 //! listener   permit, accept, allow-list          (one task a tunnel)
 //! flow       one accepted connection to its end  (one task a flow)
+//!   stream   a connection as the runtime sees it
 //!   leg      a connection's socket options, and what they came to
 //!   dial     resolve, connect, next address
+//!     circle whether a dial would come back
 //!   carry    join(pump up, pump down): two directions, one task
 //!     vessel what holds bytes between two sockets: a pipe, or a buffer where splice is refused
 //!     low_water  how many bytes a bulk flow waits for
 //!     pool   empty pipes that wait for bytes
+//! permits    how many flows there may be
 //! end        how a flow ended: the log line
 //! counters   what the process has done so far
 //! ```
 //! The accept leg is the connection that came to us, the dial leg the one that we made; up is from accept to dial.
 
+mod activated;
 mod carry;
+mod circle;
 mod counters;
 mod dial;
 mod end;
@@ -22,21 +28,28 @@ mod flow;
 mod leg;
 mod listener;
 mod low_water;
+mod permits;
 mod pool;
+mod stream;
 mod vessel;
 
+pub use activated::Activated;
 pub use carry::Tally;
 pub use counters::Counters;
+pub use dial::LOOKUPS;
 pub use end::{FlowEnd, How};
 pub use listener::{BindError, Handle, Listener};
 
-use counters::Throttle;
+use crate::config::Tunnel;
+use circle::Served;
+use counters::Throttles;
 use longhaul_sys::limits;
 use low_water::Marks;
+use permits::Permits;
 use pool::Pool;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use tokio::sync::{Semaphore, watch};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use tokio::sync::watch;
 use tracing::warn;
 
 /// What all tunnels of the process share.
@@ -48,40 +61,55 @@ pub struct Relay {
     pub counters: Counters,
     pool: Pool,
     marks: Arc<Marks>,
-    /// A permit for each flow that descriptors allow; taken before accept(2), so that accept never fails for want of one.
-    permits: Arc<Semaphore>,
-    permits_in_all: usize,
+    permits: Arc<Permits>,
+    /// How many of the permits one tunnel may have.
+    most_of_one: AtomicUsize,
     /// True once every flow that is still open shall be cut with RST.
     cut: watch::Sender<bool>,
     next_flow: AtomicU64,
+    served: Served,
     /// Whether WAN legs may have BBR.
     bbr: AtomicBool,
-    refused_log: Throttle,
-    accept_log: Throttle,
-    limit_log: Throttle,
-    full_log: Throttle,
+    /// Whether the log has said that splice is refused.
+    splice_refused: AtomicBool,
+    refused_log: Throttles,
+    accept_log: Throttles,
+    limit_log: Throttles,
+    full_log: Throttles,
+    early_log: Throttles,
 }
 
 impl Relay {
-    /// A relay that shares out `descriptors` among flows and pipes. Pass what RLIMIT_NOFILE leaves after everything else
-    /// that the process opens.
-    pub fn new(descriptors: usize) -> Arc<Relay> {
-        let pipes = (descriptors / 8).min(pool::MOST_PIPES);
-        let flows = ((descriptors - 2 * pipes) / 2).clamp(1, u32::MAX as usize);
+    /// A relay that shares out `descriptors` among flows and pipes, and the flows among `tunnels`. Pass what RLIMIT_NOFILE
+    /// leaves after everything else that the process opens.
+    pub fn new(descriptors: usize, tunnels: usize) -> Arc<Relay> {
+        let flows = flows(descriptors);
         Arc::new(Relay {
             counters: Counters::default(),
-            pool: Pool::new(pipes, limits::pipe_pages_soft()),
+            pool: Pool::new(descriptors, limits::pipe_pages_soft()),
             marks: Arc::default(),
-            permits: Arc::new(Semaphore::new(flows)),
-            permits_in_all: flows,
+            permits: Permits::new(flows),
+            most_of_one: most_of_one(flows, tunnels).into(),
             cut: watch::Sender::new(false),
             next_flow: AtomicU64::new(1),
+            served: Served::default(),
             bbr: AtomicBool::new(false),
-            refused_log: Throttle::default(),
-            accept_log: Throttle::default(),
-            limit_log: Throttle::default(),
-            full_log: Throttle::default(),
+            splice_refused: AtomicBool::new(false),
+            refused_log: Throttles::default(),
+            accept_log: Throttles::default(),
+            limit_log: Throttles::default(),
+            full_log: Throttles::default(),
+            early_log: Throttles::default(),
         })
+    }
+
+    /// Shares out `descriptors` anew, among `tunnels`. Live flows keep what they have: where there are more than now fit, no
+    /// other begins until enough of them have ended.
+    pub fn share_out(&self, descriptors: usize, tunnels: usize) {
+        let flows = flows(descriptors);
+        self.permits.set(flows);
+        self.most_of_one.store(most_of_one(flows, tunnels), Relaxed);
+        self.pool.share_out(descriptors);
     }
 
     /// Tries whether WAN legs may have BBR, and says what would help where they may not and some leg `wants` it.
@@ -94,9 +122,14 @@ impl Relay {
         }
     }
 
+    /// Tells which tunnels are served, so that no dial comes back by one of them.
+    pub fn serves(&self, tunnels: impl IntoIterator<Item = Arc<Tunnel>>) {
+        self.served.set(tunnels.into_iter().collect());
+    }
+
     /// How many flows there may be at once, for want of descriptors.
     pub fn most_flows(&self) -> usize {
-        self.permits_in_all
+        self.permits.all()
     }
 
     /// How many pipes there may be at once, for want of descriptors or of the user's pipe pages.
@@ -106,9 +139,7 @@ impl Relay {
 
     /// Waits until no flow is left and no listener is about to start one.
     pub async fn ended(&self) {
-        let all = u32::try_from(self.permits_in_all).unwrap_or(u32::MAX);
-        // It fails only on a closed semaphore, and this one is never closed.
-        drop(self.permits.acquire_many(all).await);
+        self.permits.returned().await;
     }
 
     /// Cuts every flow that is still open, with RST on both legs.
@@ -116,3 +147,17 @@ impl Relay {
         self.cut.send_replace(true);
     }
 }
+
+/// How many flows `descriptors` are for, beside the pipes.
+fn flows(descriptors: usize) -> usize {
+    ((descriptors - 2 * Pool::share(descriptors)) / 2).clamp(1, u32::MAX as usize)
+}
+
+/// How many of `flows` one of `tunnels` may have: a next hop that answers nothing keeps each flow until `connect_timeout`, and
+/// the tunnels beside it must not wait for that. Never less than half, where there is little to share.
+fn most_of_one(flows: usize, tunnels: usize) -> usize {
+    flows - (tunnels.saturating_sub(1) * KEPT).min(flows / 2)
+}
+
+/// How many flows a tunnel leaves for each of the others.
+const KEPT: usize = 16;

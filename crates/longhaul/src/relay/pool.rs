@@ -1,5 +1,6 @@
 //! Empty pipes that wait for bytes. A pump takes one when its source has something and gives it back when the pipe is
-//! empty and the source too, so an idle flow has none.
+//! empty and the source too, so an idle flow has none. Some wait for the next pump, the others are closed: after a storm
+//! of flows their descriptors are free again.
 //!
 //! Lock-free, because every wake-up of every flow comes by here.
 
@@ -10,7 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use tracing::warn;
 
 /// The most pipes of a process, whatever its descriptors: more pumps than this in motion at once copy.
-pub(super) const MOST_PIPES: usize = 8192;
+const MOST_PIPES: usize = 8192;
+
+/// The most pipes that wait. A pump that finds none makes one, which is two system calls, and two more to close it.
+const MOST_WAITING: usize = 512;
 
 /// What a pipe grows to when a fill shows bulk: 256 slots, which take a wake-up's worth of segments at 10 Gbit/s.
 /// docs/design/data-path.md has the figures for 16, 64, 256 and 1024 slots.
@@ -20,7 +24,8 @@ pub(super) const BULK: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Pool {
     empty: ArrayQueue<Pipe>,
-    most: usize,
+    /// How many pipes the descriptors allow.
+    share: AtomicUsize,
     made: AtomicUsize,
     /// Pages of all pipes that may be in use, `None` for no bound.
     most_pages: Option<usize>,
@@ -29,23 +34,48 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// A pool of at most `most` pipes, which together have at most `most_pages` pages.
-    pub(super) fn new(most: usize, most_pages: Option<u64>) -> Pool {
+    /// A pool of at most as many pipes as `descriptors` allow, which together have at most `most_pages` pages.
+    pub(super) fn new(descriptors: usize, most_pages: Option<u64>) -> Pool {
         let most_pages = most_pages.map(|pages| usize::try_from(pages).unwrap_or(usize::MAX));
-        let most = most.min(most_pages.map_or(usize::MAX, |pages| pages / DEFAULT_SLOTS));
-        Pool {
-            empty: ArrayQueue::new(most.max(1)),
-            most,
+        let pool = Pool {
+            empty: ArrayQueue::new(MOST_WAITING),
+            share: AtomicUsize::new(0),
             made: AtomicUsize::new(0),
             most_pages,
             pages: AtomicUsize::new(0),
             said: AtomicBool::new(false),
+        };
+        pool.share_out(descriptors);
+        pool
+    }
+
+    /// From now on there are at most as many pipes as `descriptors` allow; those above are closed when they are given back.
+    pub(super) fn share_out(&self, descriptors: usize) {
+        self.share.store(Pool::share(descriptors), Relaxed);
+        while self.made.load(Relaxed) > self.most() {
+            let Some(pipe) = self.empty.pop() else { break };
+            self.discard(pipe);
         }
+    }
+
+    /// How many pipes `descriptors` allow: a quarter of them, for a pipe has two.
+    pub(super) fn share(descriptors: usize) -> usize {
+        (descriptors / 8).min(MOST_PIPES)
     }
 
     /// How many pipes there may be.
     pub(super) fn most(&self) -> usize {
-        self.most
+        self.bound().0
+    }
+
+    /// How many pipes there may be, and what would let there be more.
+    fn bound(&self) -> (usize, &'static str) {
+        let bounds = [
+            (MOST_PIPES, "there are never more than 8,192"),
+            (self.share.load(Relaxed), "raise RLIMIT_NOFILE (LimitNOFILE=), of which an eighth may be pipes"),
+            (self.most_pages.map_or(usize::MAX, |pages| pages / DEFAULT_SLOTS), MORE_PAGES),
+        ];
+        bounds.into_iter().min_by_key(|(most, _)| *most).unwrap_or_default()
     }
 
     /// An empty pipe, or `None` when there can be no more: then the pump copies.
@@ -53,9 +83,10 @@ impl Pool {
         self.empty.pop().or_else(|| self.make())
     }
 
-    /// Takes an empty pipe back.
+    /// Takes an empty pipe back, to keep or to close.
     pub(super) fn give(&self, pipe: Pipe) {
-        if let Err(pipe) = self.empty.push(pipe) {
+        let spare = if self.made.load(Relaxed) > self.most() { Err(pipe) } else { self.empty.push(pipe) };
+        if let Err(pipe) = spare {
             self.discard(pipe);
         }
     }
@@ -80,9 +111,9 @@ impl Pool {
     }
 
     fn make(&self) -> Option<Pipe> {
-        let bound = self.made.fetch_update(Relaxed, Relaxed, |made| (made < self.most).then_some(made + 1));
+        let bound = self.made.fetch_update(Relaxed, Relaxed, |made| (made < self.most()).then_some(made + 1));
         if bound.is_err() {
-            self.say_once(format_args!("all {} pipes are in use", self.most));
+            self.say_once(format_args!("all {} pipes are in use", self.most()), self.bound().1);
             return None;
         }
         match Pipe::new() {
@@ -91,22 +122,22 @@ impl Pool {
                 return Some(pipe);
             }
             // Two slots: splice through them is slower than copying 64 KiB at a time.
-            Ok(_) => self.say_once(format_args!("this user's pipes are above fs.pipe-user-pages-soft")),
-            Err(err) => self.say_once(format_args!("{err}")),
+            Ok(_) => self.say_once(format_args!("this user's pipes are above fs.pipe-user-pages-soft"), MORE_PAGES),
+            Err(err) => self.say_once(format_args!("{err}"), self.bound().1),
         }
         self.made.fetch_sub(1, Relaxed);
         None
     }
 
-    fn say_once(&self, why: std::fmt::Arguments<'_>) {
+    fn say_once(&self, why: std::fmt::Arguments<'_>, remedy: &'static str) {
         if !self.said.swap(true, Relaxed) {
-            warn!(
-                %why,
-                "no more pipes: flows go on by copying, slower; raise RLIMIT_NOFILE or fs.pipe-user-pages-soft, or grant CAP_SYS_RESOURCE"
-            );
+            warn!(%why, remedy, "no more pipes: flows go on by copying, slower");
         }
     }
 }
+
+/// What to do about the user's pipe pages (pipe(7)).
+const MORE_PAGES: &str = "raise fs.pipe-user-pages-soft, or grant CAP_SYS_RESOURCE";
 
 /// Slots of a new pipe (pipe(7): 16 pages).
 const DEFAULT_SLOTS: usize = 16;
@@ -115,9 +146,14 @@ const DEFAULT_SLOTS: usize = 16;
 mod tests {
     use super::*;
 
+    /// Descriptors for so many pipes.
+    fn pipes(count: usize) -> usize {
+        8 * count
+    }
+
     #[test]
     fn never_more_than_the_bound() {
-        let pool = Pool::new(2, None);
+        let pool = Pool::new(pipes(2), None);
         let (one, two) = (pool.take().unwrap(), pool.take().unwrap());
         assert!(pool.take().is_none());
         pool.give(one);
@@ -126,8 +162,41 @@ mod tests {
     }
 
     #[test]
+    fn a_lower_bound_closes_what_is_above_it() {
+        let pool = Pool::new(pipes(3), None);
+        let (one, two, three) = (pool.take().unwrap(), pool.take().unwrap(), pool.take().unwrap());
+        pool.give(one);
+        pool.share_out(pipes(1));
+        pool.give(two);
+        assert_eq!(pool.made.load(Relaxed), 1);
+        pool.give(three);
+        assert!(pool.take().is_some() && pool.take().is_none());
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_closed() {
+        let pool = Pool::new(pipes(MOST_WAITING + 5), None);
+        longhaul_sys::limits::raise_nofile().unwrap();
+        let taken: Vec<Pipe> = std::iter::from_fn(|| pool.take()).collect();
+        assert_eq!(taken.len(), MOST_WAITING + 5);
+        taken.into_iter().for_each(|pipe| pool.give(pipe));
+        assert_eq!((pool.made.load(Relaxed), pool.empty.len()), (MOST_WAITING, MOST_WAITING));
+    }
+
+    #[test]
+    fn the_remedy_is_of_what_binds() {
+        let remedy = |descriptors, pages| Pool::new(descriptors, pages).bound().1;
+        assert!(remedy(1000, None).starts_with("raise RLIMIT_NOFILE"));
+        assert_eq!(remedy(1000, Some(160)), MORE_PAGES);
+        assert_eq!(remedy(1 << 20, None), "there are never more than 8,192");
+        let pool = Pool::new(pipes(10), Some(160 * 10));
+        pool.share_out(pipes(1000));
+        assert_eq!(pool.bound(), (100, MORE_PAGES), "shared out anew");
+    }
+
+    #[test]
     fn large_pipes_leave_half_of_the_pages_to_others() {
-        let pool = Pool::new(100, Some(1024));
+        let pool = Pool::new(pipes(100), Some(1024));
         let mut pipes: Vec<Pipe> = (0..3).map(|_| pool.take().unwrap()).collect();
         pipes.iter_mut().for_each(|pipe| pool.grow(pipe));
         let sizes: Vec<usize> = pipes.iter().map(|pipe| pipe.capacity()).collect();

@@ -1,21 +1,19 @@
-//! What holds a pump's bytes between the two sockets: a pipe, a buffer where splice is refused or no pipe is to be had,
-//! or one urgent byte. A pump has a vessel only while bytes move.
+//! What holds a pump's bytes between the two sockets: a pipe, or a buffer where splice is refused, where no pipe is to be
+//! had, and for urgent data. A pump has a vessel only while bytes move.
 
 use super::pool::{BULK, Pool};
+use super::stream::Stream;
 use longhaul_sys::splice::{self, Pipe};
 use std::io;
 use std::os::fd::AsFd;
-use tokio::net::TcpStream;
 
 /// A vessel and, for the copying one, which bytes of it are waiting.
 #[derive(Debug)]
 pub(super) enum Vessel {
     /// Bytes that never leave the kernel.
     Pipe(Pipe),
-    /// Bytes `from..to` of a buffer of ours.
-    Buffer { bytes: Box<[u8]>, from: usize, to: usize },
-    /// The byte at the urgent mark, and the empty vessel that was to be filled.
-    Urgent { byte: u8, rest: Box<Vessel> },
+    /// Bytes `from..to` of a buffer of ours; `urgent`: they are the one at the urgent mark.
+    Buffer { bytes: Box<[u8]>, from: usize, to: usize, urgent: bool },
 }
 
 impl Vessel {
@@ -29,14 +27,13 @@ impl Vessel {
 
     /// An empty buffer.
     pub(super) fn buffer() -> Vessel {
-        Vessel::Buffer { bytes: vec![0; COPY].into_boxed_slice(), from: 0, to: 0 }
+        Vessel::Buffer { bytes: vec![0; COPY].into_boxed_slice(), from: 0, to: 0, urgent: false }
     }
 
     /// Gives an empty vessel back.
     pub(super) fn give(self, pool: &Pool) {
         match self {
             Vessel::Pipe(pipe) => pool.give(pipe),
-            Vessel::Urgent { rest, .. } => rest.give(pool),
             Vessel::Buffer { .. } => {}
         }
     }
@@ -45,48 +42,35 @@ impl Vessel {
     pub(super) fn discard(self, pool: &Pool) {
         match self {
             Vessel::Pipe(pipe) => pool.discard(pipe),
-            Vessel::Urgent { rest, .. } => rest.discard(pool),
             Vessel::Buffer { .. } => {}
         }
     }
 
-    /// Fills this empty vessel from `source`: how many bytes, 0 at the end of the stream. At the urgent mark, which splice
-    /// does not pass, it becomes an urgent byte beside itself.
-    pub(super) fn fill(&mut self, source: &TcpStream) -> io::Result<usize> {
+    /// Fills this empty vessel from `source`: how many bytes, 0 at the end of the stream. `None`: there is urgent data,
+    /// which only a buffer passes.
+    pub(super) fn fill(&mut self, source: &Stream) -> io::Result<Option<usize>> {
         match self {
+            // At the urgent mark splice(2) says EAGAIN, and 0 once FIN has come (net/ipv4/tcp.c, tcp_splice_read): a 0 is
+            // believed only when recv(2) says so too. Where the kernel announces urgent data a moment from now, it wakes
+            // the pump, which comes here again.
             Vessel::Pipe(pipe) => match pipe.fill_from(source, BULK) {
-                Err(err) if err.kind() == io::ErrorKind::WouldBlock => {
-                    let byte = splice::urgent_byte(source.as_fd())?.ok_or(err)?;
-                    self.hold_urgent(byte);
-                    Ok(1)
-                }
-                filled => filled,
+                Err(err) if err.kind() == io::ErrorKind::WouldBlock && source.has_urgent() => Ok(None),
+                Ok(0) if !splice::has_ended(source)? => Ok(None),
+                filled => filled.map(Some),
             },
-            Vessel::Buffer { bytes, from, to } => {
-                if let Some(byte) = splice::urgent_byte(source.as_fd())? {
-                    self.hold_urgent(byte);
-                    return Ok(1);
-                }
-                let got = splice::receive(source, bytes)?;
-                (*from, *to) = (0, got);
-                Ok(got)
-            }
-            Vessel::Urgent { rest, .. } => {
-                let rest = std::mem::replace(&mut **rest, Vessel::nothing());
-                *self = rest;
-                self.fill(source)
+            Vessel::Buffer { bytes, from, to, urgent } => {
+                let byte = splice::urgent_byte(source.as_fd())?;
+                let got = match (byte, bytes.first_mut()) {
+                    (Some(byte), Some(first)) => {
+                        *first = byte;
+                        1
+                    }
+                    _ => splice::receive(source, bytes)?,
+                };
+                (*from, *to, *urgent) = (0, got, byte.is_some());
+                Ok(Some(got))
             }
         }
-    }
-
-    fn hold_urgent(&mut self, byte: u8) {
-        let rest = Box::new(std::mem::replace(self, Vessel::nothing()));
-        *self = Vessel::Urgent { byte, rest };
-    }
-
-    /// A buffer without room, to stand in for a moment.
-    fn nothing() -> Vessel {
-        Vessel::Buffer { bytes: Box::default(), from: 0, to: 0 }
     }
 
     /// Takes the `held` bytes of a pipe into a buffer, for a sink that refuses splice.
@@ -94,22 +78,21 @@ impl Vessel {
         if let Vessel::Pipe(pipe) = self {
             let bytes = pipe.read(held)?;
             let to = bytes.len();
-            let pipe = std::mem::replace(self, Vessel::Buffer { bytes, from: 0, to });
+            let pipe = std::mem::replace(self, Vessel::Buffer { bytes, from: 0, to, urgent: false });
             pipe.give(pool);
         }
         Ok(())
     }
 
     /// Empties this vessel, which holds `held` bytes, into `sink` as far as that takes them.
-    pub(super) fn drain(&mut self, sink: &TcpStream, held: usize) -> io::Result<usize> {
+    pub(super) fn drain(&mut self, sink: &Stream, held: usize) -> io::Result<usize> {
         match self {
             Vessel::Pipe(pipe) => pipe.drain_into(sink, held),
-            Vessel::Buffer { bytes, from, to } => {
-                let sent = splice::send(sink, &bytes[*from..*to], false)?;
+            Vessel::Buffer { bytes, from, to, urgent } => {
+                let sent = splice::send(sink, &bytes[*from..*to], *urgent)?;
                 *from += sent;
                 Ok(sent)
             }
-            Vessel::Urgent { byte, .. } => splice::send(sink, &[*byte], true),
         }
     }
 

@@ -2,9 +2,11 @@
 
 use crate::harness::*;
 use serde_json::Value;
+use std::fs::OpenOptions;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -22,6 +24,14 @@ impl Daemon {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(file(&folder), config).expect("a config file");
         let relay = Relay::start(&["run", "-c", &file(&folder).display().to_string()]);
+        Daemon { relay, folder }
+    }
+
+    /// The same with `socket` from systemd.
+    fn activated(config: &str, socket: &TcpListener) -> Daemon {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(file(&folder), config).expect("a config file");
+        let relay = Relay::spawn(activated_by(socket, &["run", "-c", &file(&folder).display().to_string()]));
         Daemon { relay, folder }
     }
 
@@ -55,14 +65,6 @@ fn dial(port: &Port) -> TcpStream {
 
 fn accept(server: &TcpListener) -> TcpStream {
     patient(server.accept().expect("the daemon dials").0)
-}
-
-/// Sends a message each way.
-fn talk(mut client: &TcpStream, mut server: &TcpStream) {
-    client.write_all(b"ping").unwrap();
-    server.read_exact(&mut [0; 4]).unwrap();
-    server.write_all(b"pong").unwrap();
-    client.read_exact(&mut [0; 4]).unwrap();
 }
 
 #[test]
@@ -121,6 +123,83 @@ fn a_bad_file_is_refused_whole_and_the_old_one_stays() {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_to_its_end_holds_up_no_signal() {
+    let (old, new, port) = (server(), server(), Port::reserve("127.0.0.1"));
+    let mut daemon = Daemon::start(&tunnel("one", port.address(), &old, ""));
+    let fifo = file(&daemon.folder);
+    std::fs::remove_file(&fifo).unwrap();
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    // The file is read to its end only when every writer of the FIFO has closed it (fifo(7)).
+    let begin = || {
+        daemon.relay.signal("HUP");
+        let start = Instant::now();
+        loop {
+            // ENXIO until the daemon has come to open it.
+            match OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(&fifo) {
+                Ok(writer) => break writer,
+                Err(_) => assert!(start.elapsed() < LONG, "nobody reads the file"),
+            }
+        }
+    };
+    let mut writer = begin();
+    assert_eq!(daemon.relay.counters()["accepted"], 0);
+    talk(&dial(&port), &accept(&old));
+    write!(writer, "{}", tunnel("one", port.address(), &new, "")).unwrap();
+    drop(writer);
+    daemon.relay.wait_log("reloaded");
+    talk(&dial(&port), &accept(&new));
+    // The next SIGHUP forgets it, and the next SIGTERM too.
+    let _never = begin();
+    std::fs::remove_file(&fifo).unwrap();
+    assert_eq!(daemon.reload(&tunnel("one", port.address(), &old, ""))["message"], "reloaded");
+    talk(&dial(&port), &accept(&old));
+    std::fs::remove_file(&fifo).unwrap();
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let _never = begin();
+    daemon.relay.signal("TERM");
+    assert_eq!(daemon.relay.exit(), Some(0));
+}
+
+#[test]
+fn a_line_of_the_log_has_its_level_once() {
+    let (far, port) = (server(), Port::reserve("127.0.0.1"));
+    let daemon = Daemon::start(&tunnel("one", port.address(), &far, ""));
+    for (more, key) in [("accept = { rcvbuf = \"256KiB\" }", "rcvbuf"), ("no-such-key = 1", "no-such-key")] {
+        std::fs::write(file(&daemon.folder), tunnel("one", port.address(), &far, more)).unwrap();
+        daemon.relay.signal("HUP");
+        let line = daemon.relay.wait_line(key, |said| said.contains(key));
+        let message = line["message"].as_str().unwrap();
+        assert!(message.contains("longhaul.toml:"), "{message}");
+        assert!(!message.contains("warning") && !message.contains("error"), "{message}");
+    }
+}
+
+#[test]
+fn changed_options_are_told_to_the_listener_that_is_there() {
+    for ip in ["127.0.0.1", "[::1]"] {
+        let (far, port) = (server(), Port::reserve(ip));
+        let with = |mss: u32| {
+            let accept = format!("accept = {{ defer-accept = \"60s\", mss = \"{mss}B\" }}");
+            tunnel("one", port.address(), &far, &accept)
+        };
+        let daemon = Daemon::start(&with(1000));
+        // For the listener its handshake is under way until its first byte comes (tcp(7) TCP_DEFER_ACCEPT).
+        let early = dial(&port);
+        assert_eq!(daemon.reload(&with(500))["message"], "reloaded");
+        quiet_for(&early, Duration::from_millis(1500)); // a listener that is replaced is closed after a second
+        let late = dial(&port);
+        for mut client in [&early, &late] {
+            client.write_all(b"first").expect("no reset");
+            let mut server = accept(&far);
+            server.read_exact(&mut [0; 5]).unwrap();
+            talk(client, &server);
+        }
+        let mss = |socket: &TcpStream| socket2::SockRef::from(socket).tcp_mss().unwrap();
+        assert!(mss(&early) > 500 && mss(&late) <= 500, "{} and {}", mss(&early), mss(&late));
+    }
+}
+
+#[test]
 fn a_listener_with_other_options_replaces_the_old_one_without_a_gap() {
     let (far, port) = (server(), Port::reserve("127.0.0.1"));
     let daemon = Daemon::start(&tunnel("one", port.address(), &far, ""));
@@ -137,7 +216,8 @@ fn a_listener_with_other_options_replaces_the_old_one_without_a_gap() {
             }
             served
         });
-        let with = |round: u32| format!("accept = {{ keepalive-idle = \"{}s\" }}", 100 + round);
+        // An option that was there is gone each time, so it cannot be told to the listener that is there.
+        let with = |round: u32| format!("accept = {{ {} }}", ["mss = \"1000B\"", "dscp = \"ef\""][round as usize % 2]);
         let mut said: Vec<Value> =
             (0..5).map(|round| daemon.reload(&tunnel("one", port.address(), far, &with(round)))).collect();
         // Another name on the same address is a replacement too.
@@ -149,6 +229,43 @@ fn a_listener_with_other_options_replaces_the_old_one_without_a_gap() {
         said.iter().for_each(|said| assert_eq!(said["message"], "reloaded", "{said}"));
     });
     talk(&live, &live_far);
+}
+
+#[test]
+fn after_a_reload_no_connection_goes_the_old_way() {
+    // With a new listener in the place of the old one, which goes on for a while; under the same name or another.
+    for (ip, name) in [("127.0.0.1", "one"), ("127.0.0.1", "another"), ("[::1]", "one"), ("[::1]", "another")] {
+        let (old, new, port) = (server(), server(), Port::reserve(ip));
+        // An option that is gone cannot be told to the listener that is there.
+        let daemon = Daemon::start(&tunnel("one", port.address(), &old, "accept = { dscp = \"ef\" }"));
+        talk(&dial(&port), &accept(&old));
+        let said = daemon.reload(&tunnel(name, port.address(), &new, "accept = { keepalive-idle = \"100s\" }"));
+        assert_eq!(said["message"], "reloaded");
+        let clients: Vec<TcpStream> = (0..40).map(|_| dial(&port)).collect();
+        let there: Vec<TcpStream> = clients.iter().map(|_| accept(&new)).collect();
+        drop((clients, there));
+    }
+}
+
+#[test]
+fn descriptors_are_shared_out_anew_by_a_reload() {
+    let (far, port) = (server(), Port::reserve("127.0.0.1"));
+    let (folder, more) = (tempfile::tempdir().unwrap(), [(); 20].map(|()| Port::reserve("127.0.0.1")));
+    let one = tunnel("one", port.address(), &far, "");
+    std::fs::write(file(&folder), &one).unwrap();
+    let relay = Relay::spawn(through_sh("ulimit -n 80 && exec \"$0\" \"$@\"", &folder));
+    let daemon = Daemon { relay, folder };
+    let others = more.iter().enumerate().map(|(n, port)| tunnel(&format!("more-{n}"), port.address(), &far, ""));
+    assert_eq!(daemon.reload(&(one.clone() + &others.collect::<String>()))["message"], "reloaded");
+    let flood: Vec<TcpStream> = (0..60).map(|_| dial(&port)).collect();
+    drop((accept(&far), flood));
+    let mut last = dial(&port);
+    last.write_all(b"last").unwrap();
+    last.shutdown(Shutdown::Write).unwrap();
+    while read_to_end(&accept(&far)).0 != b"last" {} // the flood's flows end before
+    let counters = daemon.relay.counters();
+    assert_eq!((&counters["accept_errors"], &counters["dials_failed"]), (&0.into(), &0.into()), "{counters}");
+    assert_eq!(daemon.reload(&one)["message"], "reloaded");
 }
 
 #[test]
@@ -170,6 +287,34 @@ fn a_drain_lets_flows_end_and_then_exits() {
         drop(server);
     });
     path.relays[0].wait_log("flow ended");
+    assert_eq!(path.relays[0].exit(), Some(0));
+}
+
+#[test]
+fn a_drain_at_max_flows_ends_what_is_inside_and_resets_what_waits() {
+    let mut path = Path::new(1, &["--max-flows", "2"]);
+    let inside = [path.connect(), path.connect()];
+    let waiting = [path.dial(), path.dial(), path.dial()];
+    waiting.iter().for_each(|mut client| client.write_all(b"in the queue").unwrap());
+    path.relays[0].signal("TERM");
+    let line = path.relays[0].wait_log("draining: no new connections; a second signal cuts the flows");
+    assert_eq!(line["flows"], 2);
+    for client in &waiting {
+        assert_eq!(read_to_end(client), (Vec::new(), Ending::Reset));
+    }
+    refused_soon(path.entry());
+    let bytes = pattern(22, 1_000_000);
+    std::thread::scope(|scope| {
+        for (client, server) in inside {
+            scope.spawn(move || echo_one(&server));
+            round_trip(client, &bytes);
+        }
+    });
+    path.server().set_nonblocking(true).unwrap();
+    assert!(path.server().accept().is_err(), "one that waited was dialled for");
+    let counters = path.relays[0].wait_log("counters");
+    let counted = ["accepted", "finished", "reset", "flows_now"].map(|key| counters[key].as_u64().unwrap());
+    assert_eq!(counted, [2, 2, 0, 0], "{counters}");
     assert_eq!(path.relays[0].exit(), Some(0));
 }
 
@@ -208,7 +353,7 @@ fn a_port_in_use_names_errno_and_remedy() {
     let stderr = String::from_utf8(said.stderr).unwrap();
     assert_eq!(said.status.code(), Some(1), "{stderr}");
     let want = format!(
-        "EADDRINUSE: Address already in use (who has it: ss -ltnp 'sport = :{}')",
+        "EADDRINUSE: Address already in use (who has it: ss -tanp 'sport = :{}')",
         taken.local_addr().unwrap().port()
     );
     assert!(stderr.contains(&want), "{stderr}");
@@ -239,17 +384,149 @@ fn systemd_is_told_ready_reloading_watchdog_and_stopping() {
 fn a_socket_from_systemd_is_used() {
     let (far, activated) = (server(), server());
     let address = activated.local_addr().unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(file(&folder), tunnel("one", address, &far, "")).unwrap();
-    // As systemd passes it: descriptor 3.
-    let mut command = through_sh("LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\" 3<&0 </dev/null", &folder);
-    command.stdin(Stdio::from(OwnedFd::from(activated)));
     // It was listening before the daemon was there: a client that came early is served.
     let early = patient(TcpStream::connect(address).unwrap());
-    let relay = Relay::spawn(command);
+    let daemon = Daemon::activated(&tunnel("one", address, &far, ""), &activated);
+    talk(&early, &accept(&far));
+    drop(early);
+    assert_eq!(daemon.relay.flow_end(), (4, 4, "finished".into()));
+}
+
+#[test]
+fn a_connection_from_before_the_daemon_has_its_options() {
+    let (far, activated) = (server(), server());
+    let address = activated.local_addr().unwrap();
+    let early = patient(TcpStream::connect(address).unwrap());
+    let keepalive = "accept = { keepalive-idle = \"77s\" }";
+    let mut daemon = Daemon::activated(&tunnel("one", address, &far, keepalive), &activated);
+    let there = accept(&far);
+    talk(&early, &there);
+    if let Some(leg) = daemon.relay.other_end(&early) {
+        assert_eq!(leg.tcp_keepalive_time().unwrap(), Duration::from_secs(77));
+        assert!(leg.tcp_nodelay().unwrap() && leg.out_of_band_inline().unwrap());
+        assert_eq!(leg.linger().unwrap(), Some(Duration::ZERO));
+    }
+    daemon.relay.signal("KILL");
+    daemon.relay.exit();
+    for end in [&early, &there] {
+        assert_eq!(read_to_end(end), (Vec::new(), Ending::Reset));
+    }
+}
+
+#[test]
+fn a_tunnel_of_systemd_s_that_was_removed_is_served_by_the_next_start() {
+    let (far, other_far, port) = (server(), server(), Port::reserve("127.0.0.1"));
+    let activated = server();
+    let address = activated.local_addr().unwrap();
+    let other = tunnel("other", port.address(), &other_far, "");
+    let both = tunnel("one", address, &far, "") + &other;
+    let mut daemon = Daemon::activated(&both, &activated);
+    let connect = || patient(TcpStream::connect(address).unwrap());
+    let live = (connect(), accept(&far));
+    assert_eq!(daemon.reload(&other)["message"], "reloaded");
+    talk(&live.0, &live.1);
+    // It is systemd's, so it listens on, and who connects would wait for ever.
+    reset_by(address);
+    assert_eq!(daemon.relay.wait_log("refused: no tunnel listens here")["listen"], address.to_string());
+    talk(&dial(&port), &accept(&other_far));
+    far.set_nonblocking(true).unwrap();
+    assert!(far.accept().is_err(), "the tunnel was removed");
+    far.set_nonblocking(false).unwrap();
+    daemon.relay.signal("TERM");
+    drop(live);
+    assert_eq!(daemon.relay.exit(), Some(0));
+    let early = connect();
+    let _next = Daemon::activated(&both, &activated);
+    talk(&early, &accept(&far));
+}
+
+#[test]
+fn a_bad_option_with_a_socket_from_systemd_starts_nothing_and_loses_nobody() {
+    let (far, activated) = (server(), server());
+    let address = activated.local_addr().unwrap().to_string();
+    let early = patient(TcpStream::connect(&address).unwrap());
+    let to = far.local_addr().unwrap().to_string();
+    let args = ["relay", "--listen", &address, "--to", &to];
+    for (bad, code, why) in [
+        ("accept.congestion=no-such", 1, r#"setsockopt(TCP_CONGESTION, \"no-such\"): ENOENT"#),
+        ("accept.no-such=1", 2, "there is no such option"),
+    ] {
+        let said = activated_by(&activated, &[&args[..], &["--set", bad]].concat()).output().unwrap();
+        let stderr = String::from_utf8(said.stderr).unwrap();
+        assert_eq!(said.status.code(), Some(code), "{stderr}");
+        assert!(stderr.contains(why), "{stderr}");
+    }
+    let relay = Relay::spawn(activated_by(&activated, &args));
     talk(&early, &accept(&far));
     drop(early);
     assert_eq!(relay.flow_end(), (4, 4, "finished".into()));
+}
+
+#[test]
+fn a_socket_from_systemd_without_a_tunnel_resets_until_it_has_one() {
+    let (far, activated, port) = (server(), server(), Port::reserve("127.0.0.1"));
+    let address = activated.local_addr().unwrap();
+    let other = tunnel("other", port.address(), &far, "");
+    let both = tunnel("one", address, &far, "") + &other;
+    let connect = || patient(TcpStream::connect(address).unwrap());
+    let early = connect();
+    let daemon = Daemon::activated(&other, &activated);
+    const NO_TUNNEL: &str = "refused: no tunnel listens here";
+    assert_eq!(read_to_end(&early), (Vec::new(), Ending::Reset));
+    assert_eq!(daemon.relay.wait_log(NO_TUNNEL)["listen"], address.to_string());
+    for _ in 0..3 {
+        assert_eq!(daemon.reload(&both)["message"], "reloaded");
+        let live = (connect(), accept(&far));
+        assert_eq!(daemon.reload(&other)["message"], "reloaded");
+        reset_by(address);
+        talk(&live.0, &live.1);
+    }
+    assert_eq!(daemon.reload("not toml at all [")["message"], "reload refused, the old configuration stays");
+    reset_by(address);
+}
+
+#[test]
+fn a_refused_reload_changes_no_listener_and_no_socket_of_systemd_s() {
+    let (far, activated, taken, port) = (server(), server(), server(), Port::reserve("127.0.0.1"));
+    let both = |more| {
+        tunnel("passed", activated.local_addr().unwrap(), &far, more) + &tunnel("bound", port.address(), &far, more)
+    };
+    let daemon = Daemon::activated(&both(""), &activated);
+    // Where one address of it is somebody else's.
+    let everywhere = SocketAddr::from(([0, 0, 0, 0], port.address().port()));
+    let _foreign = TcpListener::bind(("127.0.0.2", everywhere.port())).unwrap();
+    // The time until keepalive, and whether another listener is let in beside: accepted sockets have it of their listener.
+    let leg = |address| {
+        let flow = (patient(TcpStream::connect(address).unwrap()), accept(&far));
+        talk(&flow.0, &flow.1);
+        let leg = daemon.relay.other_end(&flow.0)?;
+        Some((leg.tcp_keepalive_time().unwrap().as_secs(), leg.reuse_port().unwrap()))
+    };
+    let legs = || [leg(activated.local_addr().unwrap()), leg(port.address())];
+    if legs().contains(&None) {
+        return skip("pidfd_getfd(2) is not allowed here");
+    }
+    let new = "accept = { keepalive-idle = \"77s\" }";
+    for bad in [
+        both(new) + &tunnel("two", taken.local_addr().unwrap(), &far, ""),
+        tunnel("passed", activated.local_addr().unwrap(), &far, new) + &tunnel("bound", everywhere, &far, ""),
+        both(new) + &tunnel("two", Port::reserve("127.0.0.1").address(), &far, "accept = { congestion = \"no-such\" }"),
+    ] {
+        assert_eq!(daemon.reload(&bad)["message"], "reload refused, the old configuration stays", "{bad}");
+        assert_eq!(legs(), [Some((60, false)); 2], "half of a bad file was taken: {bad}");
+    }
+    assert_eq!(daemon.reload(&both(new))["message"], "reloaded");
+    assert_eq!(legs(), [Some((77, false)); 2]);
+}
+
+/// `longhaul` with `args`, started by systemd's protocol with `socket`, which stays ours as well.
+fn activated_by(socket: &TcpListener, args: &[&str]) -> Command {
+    let mut command = Command::new("sh");
+    // Descriptor 3 is the first that is passed; the pid in the environment is the program's own.
+    command.args(["-c", "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\" 3<&0 </dev/null"]);
+    command.args([env!("CARGO_BIN_EXE_longhaul"), "--log-format", "json"]).args(args);
+    command.stdin(Stdio::from(OwnedFd::from(socket.try_clone().expect("a descriptor"))));
+    command
 }
 
 /// `longhaul run` by `script`, a shell's: the pid that systemd puts into the environment is the program's own.

@@ -2,9 +2,11 @@
 //! what they say of a flow can be compared. On loopback, or between the hosts of the lab.
 
 use longhaul::lab::{Host, Program, Wan};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use serde_json::Value;
+use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
@@ -73,12 +75,20 @@ impl Relay {
         self.wait_line(&messages.join(" or "), |said| messages.contains(&said))
     }
 
-    fn wait_line(&self, wanted: &str, is_it: impl Fn(&str) -> bool) -> Value {
+    /// The fields of the next log line whose message `is_it`; `wanted` says in words which that is.
+    pub(crate) fn wait_line(&self, wanted: &str, is_it: impl Fn(&str) -> bool) -> Value {
+        self.lines_until(wanted, is_it).pop().expect("the line that was waited for")
+    }
+
+    /// The fields of every log line up to the one whose message `is_it`.
+    fn lines_until(&self, wanted: &str, is_it: impl Fn(&str) -> bool) -> Vec<Value> {
         let log = self.log.lock().expect("no reader of the log has panicked");
+        let mut lines = Vec::new();
         loop {
             let line = log.recv_timeout(LONG).unwrap_or_else(|err| panic!("no line {wanted:?} in the log: {err}"));
+            lines.push(line["fields"].clone());
             if line["fields"]["message"].as_str().is_some_and(&is_it) {
-                return line["fields"].clone();
+                return lines;
             }
         }
     }
@@ -90,14 +100,76 @@ impl Relay {
         (bytes("up_bytes"), bytes("down_bytes"), line["how"].as_str().expect("a text").into())
     }
 
+    /// The fields of the next log line that is there already and whose message begins with `message`.
+    pub(crate) fn said(&self, message: &str) -> Option<Value> {
+        let log = self.log.lock().expect("no reader of the log has panicked");
+        let mut fields = log.try_iter().map(|line| line["fields"].clone());
+        fields.find(|fields| fields["message"].as_str().is_some_and(|said| said.starts_with(message)))
+    }
+
+    /// What it has counted so far.
+    pub(crate) fn counters(&self) -> Value {
+        self.lines_to_counters().pop().expect("the counters")
+    }
+
+    /// What it has said since the last line that was waited for, and last what it has counted so far.
+    pub(crate) fn lines_to_counters(&self) -> Vec<Value> {
+        self.signal("USR1");
+        self.lines_until("counters", |said| said == "counters")
+    }
+
     /// Sends signal `name`, as kill(1) calls it.
     pub(crate) fn signal(&self, name: &str) {
-        let pid = match &self.process {
+        let done = Command::new("kill").args([&format!("-{name}"), &self.id().to_string()]).status();
+        assert!(done.expect("kill runs").success());
+    }
+
+    /// Stops it where it is (SIGSTOP) and waits until it stands still; signal `CONT` goes on.
+    pub(crate) fn stop(&self) {
+        self.signal("STOP");
+        let start = std::time::Instant::now();
+        let stat = || std::fs::read_to_string(format!("/proc/{}/stat", self.id())).expect("it runs");
+        // proc_pid_stat(5): the state is behind the name, which is in brackets.
+        while !stat().contains(") T ") {
+            assert!(start.elapsed() < LONG, "it does not stop");
+        }
+    }
+
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        match &self.process {
             Process::Here(child) => child.id(),
             Process::Lab(program) => program.id(),
+        }
+    }
+
+    /// Its open descriptors: each one's number and what it is, such as `socket:[4711]` (proc(5)).
+    pub(crate) fn descriptors(&self) -> Vec<(i32, String)> {
+        let folder = std::fs::read_dir(format!("/proc/{}/fd", self.id())).expect("it runs");
+        let what = |path: std::path::PathBuf| {
+            let number = path.file_name()?.to_str()?.parse().ok()?;
+            // One that was closed meanwhile is not open.
+            Some((number, std::fs::read_link(path).ok()?.to_str()?.into()))
         };
-        let done = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
-        assert!(done.expect("kill runs").success());
+        folder.filter_map(|entry| what(entry.expect("it still runs").path())).collect()
+    }
+
+    /// The relay's own socket at the other end of `end`, shared with it (pidfd_getfd(2)); `None` where that is not allowed.
+    pub(crate) fn other_end(&self, end: &TcpStream) -> Option<Socket> {
+        let here = |name: std::io::Result<SockAddr>| name.ok().and_then(|name| name.as_socket());
+        let wanted = (end.peer_addr().expect("connected"), end.local_addr().expect("bound"));
+        let process = pidfd_open(Pid::from_raw(self.id() as i32)?, PidfdFlags::empty()).ok()?;
+        let mut shared = 0;
+        for (number, _) in self.descriptors().iter().filter(|(_, what)| what.starts_with("socket:")) {
+            let Ok(socket) = pidfd_getfd(&process, *number, PidfdGetfdFlags::empty()) else { continue };
+            shared += 1;
+            let socket = Socket::from(socket);
+            if (here(socket.local_addr()), here(socket.peer_addr())) == (Some(wanted.0), Some(wanted.1)) {
+                return Some(socket);
+            }
+        }
+        assert_eq!(shared, 0, "the relay has no such socket: {wanted:?}");
+        None
     }
 
     /// Waits until the process has ended and gives its exit code, where it is one of this host.
@@ -254,6 +326,20 @@ pub(crate) fn read_to_end(mut socket: &TcpStream) -> (Vec<u8>, Ending) {
     }
 }
 
+/// Connects to `entry`, which resets whoever comes, and sees the reset, which may be there before connect(2) has ended:
+/// the client's address.
+pub(crate) fn reset_by(entry: SocketAddr) -> SocketAddr {
+    let client = Socket::new(Domain::for_address(entry), Type::STREAM, None).expect("a socket");
+    // By bind(2), for a socket whose connect(2) has failed has no address.
+    client.bind(&SocketAddr::new(entry.ip(), 0).into()).expect("a port");
+    let name = client.local_addr().expect("a name").as_socket().expect("an IP address");
+    match client.connect(&entry.into()) {
+        Ok(()) => assert_eq!(read_to_end(&patient(client.into())), (Vec::new(), Ending::Reset)),
+        Err(err) => assert_eq!(err.kind(), ErrorKind::ConnectionReset, "{err}"),
+    }
+    name
+}
+
 /// Bytes that are different at every place, and for every `seed`.
 pub(crate) fn pattern(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -275,6 +361,58 @@ pub(crate) fn assert_same(got: &[u8], want: &[u8]) {
     }
     let differ = got.iter().zip(want).position(|(got, want)| got != want);
     assert_eq!((got.len(), differ), (want.len(), None), "length, and the first place that differs");
+}
+
+/// Echoes every flow that comes, one thread each, until the listener's owner is done with `flows` of them.
+pub(crate) fn echo(server: &TcpListener, flows: usize) {
+    std::thread::scope(|scope| {
+        for _ in 0..flows {
+            let socket = patient(server.accept().expect("the relay dials").0);
+            scope.spawn(move || echo_one(&socket));
+        }
+    });
+}
+
+/// Sends back what comes, to its end.
+pub(crate) fn echo_one(mut socket: &TcpStream) {
+    let mut bytes = vec![0; 64 * 1024];
+    loop {
+        match socket.read(&mut bytes).expect("a good flow") {
+            0 => break socket.shutdown(Shutdown::Write).expect("FIN"),
+            got => socket.write_all(&bytes[..got]).expect("a good flow"),
+        }
+    }
+}
+
+/// Sends `bytes` and asserts that they come back, and then FIN.
+pub(crate) fn round_trip(socket: TcpStream, bytes: &[u8]) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            (&socket).write_all(bytes).expect("a good flow");
+            socket.shutdown(Shutdown::Write).expect("FIN");
+        });
+        let (got, ending) = read_to_end(&socket);
+        assert_same(&got, bytes);
+        assert_eq!(ending, Ending::Fin);
+    });
+}
+
+/// Sends a message each way.
+pub(crate) fn talk(mut client: &TcpStream, mut server: &TcpStream) {
+    client.write_all(b"ping").unwrap();
+    server.read_exact(&mut [0; 4]).unwrap();
+    server.write_all(b"pong").unwrap();
+    client.read_exact(&mut [0; 4]).unwrap();
+}
+
+/// Waits, and asserts that nothing comes and nothing ends: a read with a timeout, not a sleep.
+pub(crate) fn quiet_for(mut socket: &TcpStream, time: Duration) {
+    socket.set_read_timeout(Some(time)).unwrap();
+    match socket.read(&mut [0]) {
+        Err(err) if err.kind() == std::io::ErrorKind::WouldBlock => {}
+        other => panic!("{other:?}"),
+    }
+    socket.set_read_timeout(Some(LONG)).unwrap();
 }
 
 /// Writes until the path takes no more, and says how much it took: then every buffer on the way is full.

@@ -1,17 +1,24 @@
-//! Little to live on: few descriptors, few pipe pages. Every flow is served all the same.
+//! Little to live on: few descriptors, none, few pipes, few pipe pages. Every flow is served all the same. And how little
+//! an idle flow lives on.
 
+use crate::endings::{SMALL, Silent, TOO_MUCH};
 use crate::harness::*;
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use std::io::Write;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::time::Instant;
 
 /// `longhaul relay` through `sh`, so that the shell can set what it may have.
 fn limited(limit: &str, listen: &str, to: &str, flags: &[&str]) -> Command {
+    through_sh(limit, &[&["relay", "--listen", listen, "--to", to], flags].concat())
+}
+
+fn through_sh(limit: &str, args: &[&str]) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("{limit} && exec \"$0\" \"$@\"")]);
-    command.args([env!("CARGO_BIN_EXE_longhaul"), "--log-format", "json", "relay", "--listen", listen, "--to", to]);
-    command.args(flags);
+    command.args([env!("CARGO_BIN_EXE_longhaul"), "--log-format", "json"]).args(args);
     command
 }
 
@@ -44,9 +51,124 @@ fn eighty_descriptors_survive_a_flood_and_serve_again() {
             }
         }
     });
-    relay.signal("USR1");
-    let counters = relay.wait_log("counters");
+    let counters = relay.counters();
     assert_eq!(counters["accept_errors"], 0, "a permit comes before accept(2): {counters}");
+}
+
+#[test]
+fn a_next_hop_that_does_not_answer_leaves_flows_for_other_tunnels() {
+    let (far, silent) = (TcpListener::bind("127.0.0.1:0").unwrap(), Silent::new());
+    let (dead, good) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("longhaul.toml").display().to_string();
+    let tunnel = |name, port: &Port, to| {
+        let listen = port.address();
+        format!("[[tunnel]]\nname = \"{name}\"\nlisten = \"{listen}\"\nto = [\"{to}\"]\nconnect_timeout = \"60s\"\n")
+    };
+    let config = tunnel("dead", &dead, silent.address()) + &tunnel("good", &good, far.local_addr().unwrap());
+    std::fs::write(&file, config).unwrap();
+    let relay = Relay::spawn(through_sh("ulimit -n 120", &["run", "-c", &file]));
+    let _flood: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(dead.address()).unwrap()).collect();
+    assert_eq!(relay.wait_log("tunnel is full: connections wait in the listen queue")["tunnel"], "dead");
+    let flows: Vec<_> = (0..10)
+        .map(|_| (patient(TcpStream::connect(good.address()).unwrap()), patient(far.accept().unwrap().0)))
+        .collect();
+    flows.iter().for_each(|(client, server)| talk(client, server));
+}
+
+#[test]
+fn a_listener_without_descriptors_backs_off_and_recovers() {
+    const WAITING: usize = 50;
+    const SAID: &str = "cannot accept, trying again; EMFILE: raise RLIMIT_NOFILE, ENFILE: fs.file-max";
+    let path = Path::new(1, &[]);
+    let relay = &path.relays[0];
+    let live = path.connect();
+    // The relay has counted what it may have, and then somebody takes it away: accept(2) has no number left.
+    let lowest_free = (0..).find(|number| relay.descriptors().iter().all(|(taken, _)| taken != number)).unwrap();
+    limit_descriptors(relay, Some(lowest_free as u64));
+    let started = Instant::now();
+    let waiting: Vec<TcpStream> = (0..WAITING).map(|_| path.dial()).collect();
+    let first = relay.wait_log(SAID);
+    assert!(first["err"].as_str().unwrap().contains("EMFILE"), "{first}");
+    assert_eq!(first["more"], 0);
+    // What is inside goes on, by copying: a pipe takes descriptors too.
+    talk(&live.0, &live.1);
+    // The next line is a second later. 10 ms, then twice as long each time up to a second: eight tries by then.
+    let more = relay.wait_log(SAID)["more"].as_u64().unwrap();
+    assert!((1..=6).contains(&more), "{more} tries between the two lines");
+    let errors = relay.counters()["accept_errors"].as_u64().unwrap();
+    assert!((more + 2..=8 + started.elapsed().as_secs()).contains(&errors), "{errors} in {:?}", started.elapsed());
+    limit_descriptors(relay, None);
+    std::thread::scope(|scope| {
+        scope.spawn(|| echo(path.server(), WAITING));
+        for (seed, client) in waiting.into_iter().enumerate() {
+            scope.spawn(move || round_trip(client, &pattern(seed as u64, 100_000 + seed)));
+        }
+    });
+    talk(&live.0, &live.1);
+    drop(live);
+    let counters = relay.counters();
+    assert_eq!((&counters["accepted"], &counters["reset"]), (&(WAITING + 1).into(), &0.into()), "{counters}");
+    assert_ne!(counters["copied"], 0, "{counters}");
+}
+
+/// Sets how many descriptors `relay` may have; `None` is as many as at its start.
+fn limit_descriptors(relay: &Relay, most: Option<u64>) {
+    let maximum = getrlimit(Resource::Nofile).maximum; // it has raised its limit to this, which is ours too
+    let limit = Rlimit { current: most.or(maximum), maximum };
+    prlimit(Pid::from_raw(relay.id() as i32), Resource::Nofile, limit).expect("it is our child");
+}
+
+#[test]
+fn an_idle_flow_holds_two_descriptors_and_no_pipe() {
+    const FLOWS: usize = 100;
+    let path = Path::new(1, &[]);
+    let count = |kind| path.relays[0].descriptors().iter().filter(|(_, what)| what.starts_with(kind)).count();
+    let (all, pipes) = (count(""), count("pipe:"));
+    let flows: Vec<_> = (0..FLOWS).map(|_| path.connect()).collect();
+    assert_eq!((count(""), count("pipe:")), (all + 2 * FLOWS, pipes));
+    // Nor does it keep one for later: the few pipes that there are now wait for whoever has bytes next. A thread that has
+    // carried a message may not have given its pipe back when the next message comes.
+    flows.iter().for_each(|(client, server)| talk(client, server));
+    let threads = std::thread::available_parallelism().unwrap().get();
+    let new_pipes = count("pipe:") - pipes;
+    assert!((2..=2 * (threads + 1)).contains(&new_pipes), "{new_pipes} descriptors of pipes");
+    assert_eq!(count(""), all + 2 * FLOWS + new_pipes);
+}
+
+#[test]
+fn pipes_that_run_out_are_said_once_and_counted_each_time() {
+    const FLOWS: usize = 12;
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = Port::reserve("127.0.0.1");
+    let (listen, to) = (port.address().to_string(), server.local_addr().unwrap().to_string());
+    socket2::SockRef::from(&server).set_read_timeout(Some(LONG)).unwrap();
+    // Enough for these flows, and for fewer pipes.
+    let relay = Relay::spawn(limited("ulimit -n 80", &listen, &to, SMALL));
+    let bytes = pattern(31, TOO_MUCH);
+    let (mut copied, mut lines) = (0, Vec::new());
+    for _ in 0..2 {
+        std::thread::scope(|scope| {
+            for flow in 0..FLOWS {
+                let client = patient(TcpStream::connect(port.address()).unwrap());
+                let reader = patient(server.accept().unwrap().0);
+                let bytes = &bytes[1000 * flow..];
+                scope.spawn(move || {
+                    let taken = fill_up(&client, bytes); // every flow has bytes between its sockets now
+                    client.shutdown(Shutdown::Write).unwrap();
+                    let (got, ending) = read_to_end(&reader);
+                    assert_same(&got, &bytes[..taken]);
+                    assert_eq!(ending, Ending::Fin);
+                });
+            }
+        });
+        lines.extend(relay.lines_to_counters());
+        let counted = lines.last().unwrap()["copied"].as_u64().unwrap();
+        assert!(counted > copied, "{copied} before, {counted} now");
+        copied = counted;
+    }
+    let told = |line: &&serde_json::Value| line["message"].as_str().unwrap().starts_with("no more pipes");
+    assert_eq!(lines.iter().filter(told).count(), 1);
 }
 
 #[test]
@@ -80,8 +202,7 @@ fn an_ordinary_user_s_pipe_pages_are_shared_by_two_thousand_flows() {
             scope.spawn(move || part.iter().for_each(|socket| check(socket, sent)));
         }
     });
-    relay.signal("USR1");
-    let counters = relay.wait_log("counters");
+    let counters = relay.counters();
     assert_ne!(counters["copied"], 0, "the limit was not reached, so nothing was tested: {counters}");
 
     /// Sends each flow's number again and again until no flow takes more; gives the number of bytes of each.
@@ -110,6 +231,65 @@ fn an_ordinary_user_s_pipe_pages_are_shared_by_two_thousand_flows() {
         assert_eq!((got.len(), ending), (sent[flow as usize], Ending::Fin), "flow {flow}");
         assert_same(&got, &flow.to_be_bytes().repeat(got.len() / 4 + 1)[..got.len()]);
     }
+}
+
+#[test]
+fn a_refused_splice_is_copied_both_ways_and_said_once() {
+    for errno in [libc::EINVAL, libc::ENOSYS, libc::EPERM, libc::EACCES, libc::EOPNOTSUPP] {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = Port::reserve("127.0.0.1");
+        let mut command = longhaul();
+        command.args(["relay", "--listen", &port.address().to_string()]);
+        command.args(["--to", &server.local_addr().unwrap().to_string()]);
+        let Some(relay) = without_splice(errno, || Relay::spawn(command)) else { return };
+        for bytes in [pattern(40, 1), pattern(41, 3_000_000)] {
+            let client = patient(TcpStream::connect(port.address()).unwrap());
+            let far = patient(server.accept().unwrap().0);
+            std::thread::scope(|scope| {
+                for (mut from, to) in [(&client, &far), (&far, &client)] {
+                    let bytes = &bytes;
+                    scope.spawn(move || {
+                        from.write_all(bytes).unwrap();
+                        from.shutdown(Shutdown::Write).unwrap();
+                    });
+                    scope.spawn(move || {
+                        let (got, ending) = read_to_end(to);
+                        assert_same(&got, bytes);
+                        assert_eq!(ending, Ending::Fin);
+                    });
+                }
+            });
+            let said = relay.wait_log_any(&[SPLICE_REFUSED, "flow ended"]);
+            if bytes.len() == 1 {
+                assert_eq!(said["message"], SPLICE_REFUSED, "errno {errno}");
+                relay.wait_log("flow ended");
+            } else {
+                assert_eq!((&said["message"], &said["how"]), (&"flow ended".into(), &"finished".into()), "said twice");
+            }
+        }
+    }
+
+    const SPLICE_REFUSED: &str =
+        "splice is refused: flows go on by copying, slower; a seccomp filter, SELinux or an mptcp leg does that";
+}
+
+/// What `start` gives on a thread, and in the processes that it starts there, for whom splice(2) fails with `errno`.
+fn without_splice<T: Send>(errno: i32, start: impl FnOnce() -> T + Send) -> Option<T> {
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+    let Ok(machine) = std::env::consts::ARCH.try_into() else {
+        skip("no seccomp filter for this processor");
+        return None;
+    };
+    let rules = [(libc::SYS_splice, Vec::new())].into_iter().collect();
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(errno as u32), machine).unwrap();
+    let filter: BpfProgram = filter.try_into().unwrap();
+    std::thread::scope(|scope| {
+        let started = scope.spawn(move || {
+            apply_filter(&filter).unwrap();
+            start()
+        });
+        Some(started.join().unwrap())
+    })
 }
 
 /// The program where every user may run it: a checkout may be in a folder that is root's alone.

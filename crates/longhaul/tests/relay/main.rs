@@ -2,8 +2,8 @@
 //! the connection sees.
 //!
 //! `endings` is the matrix of FIN, RST, kill -9, slow reader and dead next hop; `many` is flows in number; `limits` is
-//! little to live on; `logs` is a stderr that fails or blocks; `daemon` is reload, drain and systemd; `wan` is the matrix
-//! again with 300 ms of RTT.
+//! little to live on; `names` is a resolver that does not answer; `logs` is a stderr that fails or blocks; `daemon` is
+//! reload, drain and systemd; `wan` is the matrix again with 300 ms of RTT.
 
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
 
@@ -13,4 +13,5 @@ mod harness;
 mod limits;
 mod logs;
 mod many;
+mod names;
 mod wan;

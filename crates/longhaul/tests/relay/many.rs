@@ -1,40 +1,15 @@
 //! Flows in number, messages in number, and what else a stream may bring.
 
 use crate::harness::*;
+use longhaul::options;
+use longhaul_sys::sockopt::{Kernel, Leg, Opt, Preset, ROWS, Row, Value, When, row};
 use rustix::event::{PollFd, PollFlags, Timespec};
+use socket2::SockRef;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-
-/// Echoes every flow that comes, one thread each, until the listener's owner is done with `flows` of them.
-fn echo(server: &TcpListener, flows: usize) {
-    std::thread::scope(|scope| {
-        for _ in 0..flows {
-            let mut socket = patient(server.accept().expect("the relay dials").0);
-            scope.spawn(move || {
-                let mut bytes = vec![0; 64 * 1024];
-                loop {
-                    match socket.read(&mut bytes).expect("a good flow") {
-                        0 => break socket.shutdown(Shutdown::Write).expect("FIN"),
-                        got => socket.write_all(&bytes[..got]).expect("a good flow"),
-                    }
-                }
-            });
-        }
-    });
-}
-
-/// Sends `bytes` and asserts that they come back, and then FIN.
-fn round_trip(socket: TcpStream, bytes: &[u8]) {
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            (&socket).write_all(bytes).expect("a good flow");
-            socket.shutdown(Shutdown::Write).expect("FIN");
-        });
-        let (got, ending) = read_to_end(&socket);
-        assert_same(&got, bytes);
-        assert_eq!(ending, Ending::Fin);
-    });
-}
+use std::os::fd::AsFd;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 fn three_hundred(flags: &[&str]) {
     const FLOWS: usize = 300;
@@ -142,7 +117,7 @@ fn urgent(flags: &[&str]) {
     let (mut client, server) = path.connect();
     // As a Telnet "abort output" does, and an FTP ABOR: the urgent byte is the last for now.
     client.write_all(b"abc").unwrap();
-    socket2::SockRef::from(&client).send_out_of_band(b"!").unwrap();
+    SockRef::from(&client).send_out_of_band(b"!").unwrap();
     let mut got = [0; 3];
     (&server).read_exact(&mut got).unwrap();
     assert_eq!(&got, b"abc");
@@ -151,10 +126,61 @@ fn urgent(flags: &[&str]) {
     let timeout = Timespec { tv_sec: LONG.as_secs() as i64, tv_nsec: 0 };
     assert_eq!(rustix::event::poll(&mut wanted, Some(&timeout)), Ok(1), "no urgent byte");
     let mut mark = [std::mem::MaybeUninit::uninit()];
-    assert_eq!(socket2::SockRef::from(&server).recv_out_of_band(&mut mark).unwrap(), 1);
+    assert_eq!(SockRef::from(&server).recv_out_of_band(&mut mark).unwrap(), 1);
     client.write_all(b"def").unwrap();
     client.shutdown(Shutdown::Write).unwrap();
     assert_eq!(read_to_end(&server), (b"def".to_vec(), Ending::Fin));
+}
+
+#[test]
+fn urgent_data_before_the_end_is_not_the_end() {
+    // In the socket before the relay looks: splice(2) says 0 at the urgent mark once FIN has come.
+    let path = Path::new(1, &[]);
+    let (mut client, server) = path.connect();
+    SockRef::from(&server).set_out_of_band_inline(true).unwrap();
+    let rest = pattern(17, 100_000);
+    path.relays[0].stop();
+    client.write_all(b"abc").unwrap();
+    SockRef::from(&client).send_out_of_band(b"!").unwrap();
+    client.write_all(&rest).unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    path.relays[0].signal("CONT");
+    let (got, ending) = read_to_end(&server);
+    assert_same(&got, &[b"abc!", &rest[..]].concat());
+    assert_eq!(ending, Ending::Fin);
+    server.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(path.relays[0].flow_end(), (100_004, 0, "finished".into()));
+}
+
+#[test]
+fn urgent_and_ordinary_bytes_in_turns_all_arrive() {
+    for flags in [&[][..], &["--no-splice"]] {
+        let path = Path::new(1, flags);
+        for flow in 0..20 {
+            let (client, server) = path.connect();
+            SockRef::from(&server).set_out_of_band_inline(true).unwrap();
+            // Pieces of all sizes, one byte and several segments among them; two in five are sent as urgent.
+            let dice = pattern(flow, 120);
+            let pieces: Vec<(bool, Vec<u8>)> = dice
+                .chunks(2)
+                .map(|dice| (dice[0] < 102, pattern(dice[1].into(), [1, 2, 3, 100, 5_000][usize::from(dice[1]) % 5])))
+                .collect();
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    for (urgent, piece) in &pieces {
+                        match urgent {
+                            true => assert_eq!(SockRef::from(&client).send_out_of_band(piece).unwrap(), piece.len()),
+                            false => (&client).write_all(piece).unwrap(),
+                        }
+                    }
+                    client.shutdown(Shutdown::Write).unwrap();
+                });
+                let (got, ending) = read_to_end(&server);
+                assert_same(&got, &pieces.iter().flat_map(|(_, piece)| piece.clone()).collect::<Vec<u8>>());
+                assert_eq!(ending, Ending::Fin);
+            });
+        }
+    }
 }
 
 #[test]
@@ -186,19 +212,82 @@ fn a_bare_port_serves_ipv4_and_ipv6_and_a_name_is_resolved() {
 }
 
 #[test]
+fn a_changed_name_is_followed_by_the_next_flow() {
+    let folder = tempfile::tempdir().unwrap();
+    let hosts = folder.path().join("hosts");
+    // In place, for it is this very file that is mounted.
+    let is_at = |ip: &str| std::fs::write(&hosts, format!("{ip} next-hop.test\n")).unwrap();
+    let old = TcpListener::bind("127.0.0.2:0").unwrap();
+    let new = TcpListener::bind(("127.0.0.3", old.local_addr().unwrap().port())).unwrap();
+    is_at("127.0.0.2");
+    let in_its_own = |program: &str, args: &[&str]| {
+        let mut command = Command::new("unshare");
+        // A mount namespace with an /etc/hosts of its own; who is not root is root of a user namespace for that.
+        command.args(["--mount"]).args((!rustix::process::geteuid().is_root()).then_some("--map-root-user"));
+        command.args(["sh", "-c", "mount --bind \"$0\" /etc/hosts && exec \"$@\""]).arg(&hosts).arg(program).args(args);
+        command
+    };
+    match in_its_own("true", &[]).output() {
+        Ok(tried) if tried.status.success() => {}
+        tried => return skip(&format!("no mount namespace here: {tried:?}")),
+    }
+    let port = Port::reserve("127.0.0.1");
+    let (listen, to) = (port.address().to_string(), format!("next-hop.test:{}", old.local_addr().unwrap().port()));
+    let args = ["--log-format", "json", "relay", "--listen", &listen, "--to", &to];
+    let relay = Relay::spawn(in_its_own(env!("CARGO_BIN_EXE_longhaul"), &args));
+    let flow = |server: &TcpListener| {
+        let client = patient(TcpStream::connect(port.address()).unwrap());
+        (client, patient(server.accept().unwrap().0))
+    };
+    let before = flow(&old);
+    talk(&before.0, &before.1);
+    is_at("127.0.0.3");
+    let after = flow(&new);
+    talk(&after.0, &after.1);
+    talk(&before.0, &before.1); // a flow stays where it is
+    drop(after);
+    let line = relay.wait_log("flow ended");
+    assert_eq!(line["next_hop_address"], new.local_addr().unwrap().to_string(), "{line}");
+    assert_eq!((line["next_hop"].as_str(), line["how"].as_str()), (Some(to.as_str()), Some("finished")), "{line}");
+}
+
+#[test]
 fn who_is_not_allowed_is_reset_and_nothing_is_dialled() {
     let path = Path::new(1, &["--allow", "10.0.0.0/8"]);
     for _ in 0..20 {
-        assert_eq!(read_to_end(&path.dial()), (Vec::new(), Ending::Reset));
+        reset_by(path.entry());
     }
     let line = path.relays[0].wait_log("refused: not in `allow`");
     assert!(line["peer"].as_str().unwrap().starts_with("127.0.0.1:"), "{line}");
     path.server().set_nonblocking(true).unwrap();
     let dialled = path.server().accept();
     assert!(dialled.is_err_and(|err| err.kind() == std::io::ErrorKind::WouldBlock), "it was dialled");
-    path.relays[0].signal("USR1");
-    let counters = path.relays[0].wait_log("counters");
+    let counters = path.relays[0].counters();
     assert_eq!((&counters["accepted"], &counters["refused"]), (&0.into(), &20.into()), "{counters}");
+}
+
+#[test]
+fn refusals_are_one_line_a_second_with_their_number() {
+    let path = Path::new(1, &["--allow", "10.0.0.0/8"]);
+    let (mut refused, mut lines) = (Vec::new(), Vec::new());
+    while lines.len() < 3 {
+        let started = Instant::now();
+        let name = reset_by(path.entry()).to_string();
+        refused.push((name, started, Instant::now()));
+        lines.extend(path.relays[0].said("refused: not in `allow`"));
+    }
+    // Each line names the connection that it is about, and counts those before it that have none.
+    let (mut number, mut earlier) = (0, None);
+    for line in &lines {
+        number += 1 + line["more"].as_u64().unwrap() as usize;
+        let (name, before, after) = &refused[number - 1];
+        assert_eq!(line["peer"], **name, "{line}");
+        let pause = earlier.map_or(Duration::MAX, |earlier| *after - earlier);
+        assert!(pause >= Duration::from_millis(999), "{pause:?}");
+        earlier = Some(*before);
+    }
+    assert!(number > 3, "only {number} in {:?}", refused[0].1.elapsed());
+    assert_eq!(path.relays[0].counters()["refused"], refused.len());
 }
 
 #[test]
@@ -222,4 +311,78 @@ fn the_source_address_is_the_one_asked_for() {
     let path = Path::new(1, &["--source", "127.0.0.9"]);
     let (_client, server) = path.connect();
     assert_eq!(server.peer_addr().unwrap().ip().to_string(), "127.0.0.9");
+}
+
+#[test]
+fn both_legs_of_a_live_flow_have_the_presets_and_nothing_else() {
+    let path = Path::new(1, &[]);
+    let (client, server) = path.connect();
+    talk(&client, &server);
+    for (leg, end) in [(Leg::Accept, &client), (Leg::Dial, &server)] {
+        let Some(socket) = path.relays[0].other_end(end) else { return skip("pidfd_getfd(2) is not allowed here") };
+        let read = |row: &Row| row.read(socket.as_fd());
+        for row in ROWS.iter().filter(|row| row.when == When::Start && row.legs.covers(leg)) {
+            if let Preset::Ours(text) = row.preset {
+                let got = read(row).unwrap().unwrap();
+                assert!((row.agrees)(&options::parse(row, text).unwrap(), &got), "{leg}.{} is {got}", row.key);
+            }
+        }
+        // The promises in figures, whatever the table says.
+        let number = |key| match read(row(leg, key).unwrap()).unwrap() {
+            Some(Value::Number(number)) => number,
+            other => panic!("{leg}.{key} is {other:?}"),
+        };
+        let keepalive = ["keepalive-idle", "keepalive-interval", "keepalive-count", "user-timeout"].map(number);
+        assert_eq!(keepalive, [60, 15, 4, 0], "{leg}");
+        assert!(socket.tcp_nodelay().unwrap(), "{leg}");
+        assert_eq!(socket.linger().unwrap(), Some(Duration::ZERO), "{leg}");
+        let which = Opt { level: libc::SOL_SOCKET, number: SO_BUF_LOCK, name: "SO_BUF_LOCK" };
+        match read(&Row { kernel: Kernel::Int(which), ..*row(leg, "mark").unwrap() }) {
+            Ok(locked) => assert_eq!(locked, Some(Value::Number(0)), "{leg}: autotuning of a buffer is off"),
+            Err(err) => skip(&format!("before Linux 5.14: {err}")),
+        }
+    }
+}
+
+/// asm-generic/socket.h: which of its buffers somebody has set, 1 the send buffer, 2 the receive buffer.
+const SO_BUF_LOCK: libc::c_int = 72;
+
+#[test]
+fn a_tunnel_that_reaches_itself_is_a_failed_dial_and_no_flood() {
+    let Some(own) = own_address() else { return skip("this host has no address but loopback's") };
+    let port = Port::reserve("0.0.0.0");
+    let number = port.address().port();
+    let relay = Relay::start(&["relay", "--listen", &number.to_string(), "--to", &format!("{own}:{number}")]);
+    reset_by((own, number).into());
+    let why = relay.wait_log("dial failed")["why"].to_string();
+    assert!(why.contains("the tunnel's own listener"), "{why}");
+    relay.signal("USR1");
+    let counters = relay.wait_log("counters");
+    assert_eq!(counters["accepted"], 1, "it dialled itself: {counters}");
+}
+
+#[test]
+fn tunnels_that_dial_each_other_are_a_failed_dial_too() {
+    let Some(own) = own_address() else { return skip("this host has no address but loopback's") };
+    let ports = [Port::reserve("0.0.0.0"), Port::reserve("0.0.0.0")].map(|port| (port.address().port(), port));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("longhaul.toml");
+    let [one, two] = [ports[0].0, ports[1].0];
+    let tunnel = |listen, to| format!("[[tunnel]]\nname = \"t{listen}\"\nlisten = {listen}\nto = \"{own}:{to}\"\n");
+    std::fs::write(&file, tunnel(one, two) + &tunnel(two, one)).unwrap();
+    let relay = Relay::start(&["run", "-c", file.to_str().unwrap()]);
+    relay.wait_log("listening");
+    reset_by((own, one).into());
+    let why = relay.wait_log("dial failed")["why"].to_string();
+    assert!(why.contains("the tunnel's own listener"), "{why}");
+    relay.signal("USR1");
+    let counters = relay.wait_log("counters");
+    assert_eq!(counters["accepted"], 1, "they dialled each other: {counters}");
+}
+
+/// An address of this host that is not loopback's: the one that it would send from. Nothing is sent (connect(2), UDP).
+fn own_address() -> Option<std::net::IpAddr> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.77:9").ok()?;
+    Some(socket.local_addr().ok()?.ip())
 }

@@ -5,7 +5,7 @@
 use crate::endings::CELLS;
 use crate::harness::*;
 use longhaul::lab::{Host, LinkSpec, Problem, Profile, Wan};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,22 +39,88 @@ fn the_matrix_holds_across_300_ms() {
     });
 }
 
+/// A leg is asked after a second of silence, and given up after two questions without an answer. The last message's ACK is
+/// still under way to the far relay when the line dies, so its accept leg is not silent: user-timeout ends that one.
+const CURIOUS: &[&str] = &[
+    "--set=accept.keepalive-idle=1s",
+    "--set=accept.keepalive-interval=1s",
+    "--set=accept.keepalive-count=2",
+    "--set=accept.user-timeout=3s",
+    "--set=dial.keepalive-idle=1s",
+    "--set=dial.keepalive-interval=1s",
+    "--set=dial.keepalive-count=2",
+];
+
 #[test]
 fn across_a_wan_a_dead_next_hop_and_a_dead_line_are_resets() {
     let Some(wan) = wan() else { return };
-    let mut refused = Path::across(&wan, 7100, 2, &[]);
-    refused.drop_server();
-    assert_eq!(read_to_end(&refused.dial()), (Vec::new(), Ending::Reset));
-    assert_eq!(refused.relays[1].flow_end(), (0, 0, "dial failed".into()));
-
-    let dark = Path::across(&wan, 7101, 2, &["--set", "accept.user-timeout=3s", "--set", "dial.user-timeout=3s"]);
-    let (mut client, mut server) = dark.connect();
-    client.write_all(b"before").unwrap();
-    server.read_exact(&mut [0; 6]).unwrap();
+    for relays in [1, 2] {
+        let mut refused = Path::across(&wan, 7099 + relays as u16, relays, &[]);
+        refused.drop_server();
+        assert_eq!(read_to_end(&refused.dial()), (Vec::new(), Ending::Reset));
+        assert_eq!(refused.relays[relays - 1].flow_end(), (0, 0, "dial failed".into()));
+    }
+    let impatient = ["--set", "accept.user-timeout=3s", "--set", "dial.user-timeout=3s", "--connect-timeout", "1s"];
+    let both = Path::across(&wan, 7102, 2, &impatient);
+    let one = Path::across(&wan, 7103, 1, &impatient);
+    let silent = [Path::across(&wan, 7104, 1, CURIOUS), Path::across(&wan, 7105, 2, CURIOUS)];
+    let talking = [both.connect(), one.connect()];
+    let listening = [silent[0].connect(), silent[1].connect()];
+    talking.iter().chain(&listening).for_each(|(client, server)| talk(client, server));
     wan.output(Host::Far, "ip", &["link", "set", "wan0", "down"]).unwrap();
-    client.write_all(b"into the dark").unwrap();
-    server.write_all(b"into the dark").unwrap();
-    assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
-    assert_eq!(read_to_end(&server), (Vec::new(), Ending::Reset));
-    assert_eq!(dark.relays[0].flow_end().2, "dial leg timed out");
+    // With bytes on the way, from both ends: the leg on the line gives up. With one relay the server has no leg of ours.
+    talking.iter().for_each(|flow| (&flow.0).write_all(b"into the dark").unwrap());
+    (&talking[0].1).write_all(b"into the dark").unwrap();
+    assert_eq!(read_to_end(&talking[0].0), (Vec::new(), Ending::Reset));
+    assert_eq!(read_to_end(&talking[0].1), (Vec::new(), Ending::Reset));
+    assert_eq!(read_to_end(&talking[1].0), (Vec::new(), Ending::Reset));
+    // Without any: keepalive finds out.
+    listening.iter().for_each(|(client, _)| assert_eq!(read_to_end(client), (Vec::new(), Ending::Reset)));
+    assert_eq!(read_to_end(&listening[1].1), (Vec::new(), Ending::Reset));
+    for path in [&both, &one, &silent[0], &silent[1]] {
+        assert_eq!(path.relays[0].flow_end().2, "dial leg timed out");
+    }
+    // And whoever comes now is not kept waiting for a next hop that says nothing.
+    assert_eq!(read_to_end(&one.dial()), (Vec::new(), Ending::Reset));
+    let why = one.relays[0].wait_log("dial failed");
+    assert!(why["why"].as_str().unwrap().contains("no answer in 1s"), "{why}");
+}
+
+#[test]
+fn auto_is_bbr_on_the_wan_leg_alone_also_where_the_handshake_measures_something_else() {
+    const BYTES: usize = 2_000_000;
+    let Some(wan) = wan() else { return };
+    for host in [Host::Near, Host::Far] {
+        wan.output(host, "sysctl", &["-w", "net.ipv4.tcp_fastopen=3"]).unwrap();
+    }
+    // The silence of a client before its first byte is in the first RTT of the accept leg; the dial leg's SYN waits for
+    // that byte, so at first it has none.
+    let path = Path::across(&wan, 7200, 2, &["--set", "accept.defer-accept=3s", "--set", "dial.fastopen=true"]);
+    let flow = || {
+        let mut client = path.dial();
+        std::thread::sleep(Duration::from_millis(50)); // the silence that is tested
+        client.write_all(b"?").unwrap();
+        let server = patient(path.server().accept().unwrap().0);
+        std::thread::scope(|scope| {
+            for socket in [&client, &server] {
+                scope.spawn(move || {
+                    let mut socket = socket;
+                    socket.write_all(&pattern(7, BYTES)).unwrap();
+                    socket.shutdown(std::net::Shutdown::Write).unwrap();
+                });
+            }
+            assert_eq!(read_to_end(&client).0.len(), BYTES);
+            assert_eq!(read_to_end(&server).0.len(), BYTES + 1);
+        });
+        path.relays.iter().for_each(|relay| {
+            let end = relay.wait_log("flow ended");
+            let wan_leg = |leg: &str| end[format!("{leg}_rtt_ms")].as_f64().unwrap() > 250.0;
+            for leg in ["accept", "dial"] {
+                assert_eq!(end[format!("{leg}_congestion")] == "bbr", wan_leg(leg), "{leg}: {end}");
+            }
+        });
+    };
+    // The first asks the next hop for its cookie (RFC 7413), the second uses it.
+    flow();
+    flow();
 }

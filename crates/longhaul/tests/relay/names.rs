@@ -1,0 +1,56 @@
+//! Names that nobody answers for.
+
+use crate::harness::*;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::process::Command;
+use std::time::Instant;
+
+#[test]
+fn a_resolver_that_does_not_answer_holds_up_no_other_tunnel() {
+    const STUCK: usize = 600; // more than tokio's blocking pool has threads: 512
+    if !rustix::process::geteuid().is_root() {
+        return skip("needs root, to give the relay a resolver of its own");
+    }
+    let _silent = match UdpSocket::bind("127.9.9.9:53") {
+        Ok(socket) => socket,
+        Err(err) => return skip(&format!("needs port 53 of a loopback address: {err}")),
+    };
+    let far = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (dead, good) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name| folder.path().join(name).display().to_string();
+    std::fs::write(file("resolv.conf"), "nameserver 127.9.9.9\noptions timeout:30 attempts:1\n").unwrap();
+    let tunnel = |name, port: &Port, to: &str| {
+        format!("[[tunnel]]\nname = \"{name}\"\nlisten = \"{}\"\nto = [\"{to}\"]\n", port.address())
+    };
+    let to = format!("localhost:{}", far.local_addr().unwrap().port()); // /etc/hosts has it
+    let config = tunnel("dead", &dead, "nobody.invalid:9") + &tunnel("good", &good, &to);
+    std::fs::write(file("longhaul.toml"), config).unwrap();
+    let mut command = Command::new("unshare");
+    command.args([
+        "--mount",
+        "sh",
+        "-c",
+        "mount --bind \"$1\" /etc/resolv.conf && exec \"$0\" --log-format json run -c \"$2\"",
+    ]);
+    command.args([env!("CARGO_BIN_EXE_longhaul"), &file("resolv.conf"), &file("longhaul.toml")]);
+    let relay = Relay::spawn(command);
+    let _stuck: Vec<TcpStream> = (0..STUCK).map(|_| TcpStream::connect(dead.address()).unwrap()).collect();
+    let start = Instant::now();
+    let accepted = || {
+        relay.signal("USR1");
+        relay.wait_log("counters")["accepted"].as_u64().unwrap()
+    };
+    while accepted() < STUCK as u64 {
+        assert!(start.elapsed() < LONG, "{STUCK} flows do not begin");
+    }
+    let mut client = patient(TcpStream::connect(good.address()).unwrap());
+    client.write_all(b"ping").unwrap();
+    // Not by waiting for the dial, which would come late or never: the client is reset when its tunnel gives up.
+    let answer = std::thread::spawn(move || far.accept().and_then(|(mut socket, _)| socket.write_all(b"pong")));
+    let mut got = [0; 4];
+    client.read_exact(&mut got).expect("the other tunnel is served");
+    assert_eq!(&got, b"pong");
+    answer.join().unwrap().unwrap();
+}
