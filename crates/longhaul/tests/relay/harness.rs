@@ -83,9 +83,10 @@ impl Relay {
     /// The fields of every log line up to the one whose message `is_it`.
     fn lines_until(&self, wanted: &str, is_it: impl Fn(&str) -> bool) -> Vec<Value> {
         let log = self.log.lock().expect("no reader of the log has panicked");
-        let mut lines = Vec::new();
+        let mut lines: Vec<Value> = Vec::new();
         loop {
-            let line = log.recv_timeout(LONG).unwrap_or_else(|err| panic!("no line {wanted:?} in the log: {err}"));
+            let line = log.recv_timeout(LONG);
+            let line = line.unwrap_or_else(|err| panic!("no line {wanted:?} in the log: {err}; it said {lines:?}"));
             lines.push(line["fields"].clone());
             if line["fields"]["message"].as_str().is_some_and(&is_it) {
                 return lines;
@@ -295,7 +296,9 @@ impl Path {
 
     /// Nobody listens there any more: a dial is refused.
     pub(crate) fn drop_server(&mut self) {
-        self.server = None;
+        let server = self.server.take().expect("the server was not dropped");
+        // A process that another test is just starting has a copy until execve(2) closes it: closing ours is not enough.
+        socket2::SockRef::from(&server).shutdown(Shutdown::Both).expect("it listens");
     }
 }
 
