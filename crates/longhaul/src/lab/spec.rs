@@ -290,9 +290,10 @@ impl Profile {
     }
 
     /// A relay host whose buffers cover the path, as the advice for relays is: twice the bandwidth-delay product, for
-    /// the kernel counts its overhead in them, and as much again for what waits in the link's queue.
+    /// the kernel counts its overhead in them, and as much again for what waits in the link's queue; and whose kernel's own
+    /// congestion control is CUBIC.
     pub fn relay(link: &LinkSpec) -> Profile {
-        Profile::buffers(Profile::relay_buffer(link))
+        Profile { route: "congctl cubic".into(), ..Profile::buffers(Profile::relay_buffer(link)) }
     }
 
     /// The largest buffer of [`Profile::relay`]: at least what Linux has by default since 6.16.
