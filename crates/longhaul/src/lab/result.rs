@@ -49,9 +49,10 @@ pub(super) struct RunReport {
     pub(super) window_bytes: Option<u64>,
     #[serde(rename = "measured_MBps")]
     pub(super) measured: Option<f64>,
-    /// One number, or lowest and highest.
-    #[serde(rename = "published_MBps")]
+    /// One number, or lowest and highest: written as a number, or as a list of two.
+    #[serde(rename = "published_MBps", serialize_with = "one_or_two")]
     pub(super) published: Option<Vec<f64>>,
+    #[serde(serialize_with = "one_or_two")]
     pub(super) published_gain: Option<Vec<f64>>,
     #[serde(rename = "computed_MBps")]
     pub(super) computed: Option<f64>,
@@ -325,6 +326,14 @@ fn spread(rounds: &[Done]) -> BTreeMap<String, [f64; 2]> {
         }
     }
     spread
+}
+
+/// Writes one number as a number, more as a list.
+fn one_or_two<S: serde::Serializer>(numbers: &Option<Vec<f64>>, serializer: S) -> Result<S::Ok, S::Error> {
+    match numbers.as_deref() {
+        Some([one]) => serializer.serialize_f64(*one),
+        other => other.serialize(serializer),
+    }
 }
 
 /// Four digits are more than any of it is exact to.
