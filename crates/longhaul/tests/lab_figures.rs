@@ -50,9 +50,11 @@ fn skip(text: &str) {
     println!("SKIP: {text}");
 }
 
-/// The MB/s of a run, if it could run.
+/// The MB/s of a run, which must be there; nothing when it, or the lab, could not run.
 fn speed(runs: &[Value], id: &str) -> Option<f64> {
-    runs.iter().find(|run| run["id"] == id)?["measured_MBps"].as_f64()
+    let run = runs.iter().find(|run| run["id"] == id);
+    assert!(run.is_some() || runs.is_empty(), "the quick form has no run {id}");
+    run?["measured_MBps"].as_f64()
 }
 
 #[test]
@@ -60,6 +62,9 @@ fn mitre_is_the_window_and_relays_lift_it() {
     let runs = quick("mitre");
     if let (Some(direct), Some(relay)) = (speed(&runs, "mitre-direct"), speed(&runs, "mitre-relay-scp")) {
         assert!(relay > 6.0 * direct, "direct {direct} MB/s, through relays {relay} MB/s");
+    }
+    if let (Some(reno), Some(cubic)) = (speed(&runs, "mitre-direct-raw"), speed(&runs, "mitre-direct-raw-cubic")) {
+        assert!((cubic / reno - 1.0).abs() < 0.15, "CUBIC {cubic} MB/s, Reno {reno} MB/s, the same window");
     }
 }
 

@@ -17,6 +17,10 @@ pub(super) fn why(run: &Run, carrier: &Carrier, done: &Done, faults: &[String]) 
     if counts != Counts::Speed {
         sentences.push(figures(&done.measured));
     }
+    if let (Some(_), Some(last)) = (run.expect.cpu, done.seen.series.last()) {
+        let share = 100.0 * done.seen.relay_cpu.as_secs_f64() / last.at.as_secs_f64().max(1e-9);
+        sentences.push(format!("the relays together used {share:.0} % of one CPU"));
+    }
     sentences.extend(run.note.clone());
     sentences.join("; ")
 }

@@ -5,7 +5,7 @@ use super::engine::Done;
 use super::live::Traffic as LinkTraffic;
 use super::problem::Problem;
 use super::sampler::Sample;
-use super::scenario::{Run, Scenario, Setup};
+use super::scenario::{Run, Scenario, Setup, Traffic};
 use super::sockets::Sender;
 use super::topology::Topology;
 use super::{law, reason, repeat, verdict};
@@ -208,13 +208,15 @@ impl Report {
             .collect();
         let same = direct.iter().find(|other| other.id == report.id).or(direct.first())?;
         let speed = same.measured.filter(|speed| *speed > 0.0)?;
-        report.measured.map(|measured| measured / speed)
+        report.measured.map(|measured| rounded(measured / speed))
     }
 }
 
-/// What stands between the hosts of a run, and how often it is used at once.
+/// The hosts of a run, what stands between them, and how it is used: what two runs must share to be compared.
 fn between(run: &Run) -> String {
-    format!("{} {:?} {}", run.setup.one_hop, run.setup.link, run.traffic.connections)
+    let Traffic { connections, size, rate, down, .. } = run.traffic;
+    let Setup { one_hop, link, host, .. } = &run.setup;
+    format!("{one_hop} {link:?} {host:?} {connections} {size:?} {rate:?} {down}")
 }
 
 impl RunReport {
@@ -269,11 +271,11 @@ fn blank(run: &Run, carrier: Option<&Carrier>) -> RunReport {
         true => vec![*range.start()],
         false => vec![*range.start(), *range.end()],
     };
-    let computed = run.computed.as_ref().and_then(|law| law.speed(&run.setup, &run.traffic));
     let mut setup = run.setup.clone();
     if let Some(carrier) = carrier {
         (carrier.hosts)(&mut setup.host, &setup.link);
     }
+    let computed = run.computed.as_ref().and_then(|law| law.speed(&setup, &run.traffic));
     RunReport {
         id: run.id.clone(),
         what: run.what.clone(),
@@ -306,8 +308,12 @@ fn counters(traffic: &LinkTraffic) -> BTreeMap<String, u64> {
         ("cut".to_string(), traffic.cut),
         ("overflowed".to_string(), traffic.overflowed),
         ("refused".to_string(), traffic.refused),
+        ("told".to_string(), traffic.told),
     ]);
     for (stage, counters) in &traffic.stages {
+        if let Some(events) = longhaul_core::link::row(stage).and_then(|row| row.events) {
+            all.insert(format!("{stage}_{}", events.replace(' ', "_")), counters.events);
+        }
         all.insert(format!("{stage}_segments_in"), counters.segments_in);
         all.insert(format!("{stage}_segments_out"), counters.segments_out);
         all.insert(format!("{stage}_bytes_in"), counters.bytes_in);

@@ -120,7 +120,9 @@ impl Run {
                 }
             }
         }
-        if wrong.is_empty() { Ok(scenarios) } else { Err(wrong) }
+        // Of all scenarios, those that have the carrier are run.
+        let some = !scenarios.is_empty() && !self.carrier.is_empty() && self.names.iter().any(|name| name == "all");
+        if wrong.is_empty() || some { Ok(scenarios) } else { Err(wrong) }
     }
 
     /// The scenario with what the command line changes of it.
@@ -144,10 +146,16 @@ impl Run {
             return Err(format!("error: no run of {name} has the carrier {asked}; they have {all}"));
         }
         let is_compared = self.carrier.iter().any(|carrier| carrier.name == "direct");
-        for Expect { gain, times, .. } in scenario.runs.iter_mut().map(|run| &mut run.expect) {
+        for run in &mut scenario.runs {
             // What is not run is nothing to compare with.
+            let Expect { gain, times, .. } = &mut run.expect;
+            let were = (gain.is_some(), times.is_some());
             *gain = gain.take().filter(|_| is_compared);
             *times = times.take().filter(|(of, _)| left.contains(of));
+            if were != (gain.is_some(), times.is_some()) {
+                let note = "what it is compared with was not run, so the gain is not judged";
+                run.note = Some(run.note.take().map_or(note.into(), |before| format!("{before}; {note}")));
+            }
         }
         Ok(scenario)
     }

@@ -73,8 +73,8 @@ pub(super) fn watch(
             sample.rtt = sample.rtt.max(sender.srtt);
             sample.retransmitted += sender.retransmitted;
         }
-        seen.host = hosts.into_iter().fold(seen.host, Sender::with);
-        seen.wan = wans.into_iter().fold(seen.wan, Sender::with);
+        seen.host = seen.host.with(sockets::together(&hosts));
+        seen.wan = seen.wan.with(sockets::together(&wans));
         cpu.look();
         progress(&sample);
         seen.series.push(sample);

@@ -196,6 +196,11 @@ fn run(
         let span = places.find("expect").unwrap_or(span.clone());
         findings.error(span, format!("expect.times.of = \"{other}\": no run before this one has that name"));
     }
+    if run.expect.within.is_some() && run.computed.is_none() {
+        let span = places.find("expect").unwrap_or(span.clone());
+        let text = "expect.within: there is nothing to compare with; write computed = \"window\", or another law";
+        findings.error(span, text.into());
+    }
     // What is wrong before the first run is said there, once.
     let inherited = head.setup.faults();
     let faults: Vec<_> = run.setup.faults().into_iter().filter(|fault| !inherited.contains(fault)).collect();

@@ -50,6 +50,12 @@ impl Sender {
     }
 }
 
+/// The connections of one moment as one: windows and times are those of the largest, segments sent again those of all.
+pub(super) fn together(senders: &[Sender]) -> Sender {
+    let retransmitted = senders.iter().map(|sender| sender.retransmitted).sum();
+    Sender { retransmitted, ..senders.iter().cloned().fold(Sender::default(), Sender::with) }
+}
+
 /// One line of `ss -tinHO`: words, most of them `name:value`.
 fn read(line: &str) -> Sender {
     let value = |name: &str| line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix(':'));

@@ -9,6 +9,9 @@ pub(super) fn faults(run: &Run, report: &RunReport, earlier: &[RunReport]) -> Ve
     let Expect { within, speed, gain, times, cpu, figures } = &run.expect;
     let measured = report.measured.unwrap_or_default();
     let mut faults = Vec::new();
+    if let (Some(_), None) = (within, report.computed) {
+        faults.push("nothing is computed for this carrier, so `within` cannot be judged".into());
+    }
     if let (Some(within), Some(computed)) = (within, report.computed) {
         let off = measured / computed - 1.0;
         if off.abs() > *within {
@@ -16,7 +19,10 @@ pub(super) fn faults(run: &Run, report: &RunReport, earlier: &[RunReport]) -> Ve
         }
     }
     outside(&mut faults, "MB/s", Some(measured), speed.as_ref());
-    outside(&mut faults, "times direct", report.gain_over_direct, gain.as_ref());
+    // What others are compared with is no gain itself.
+    if report.carrier != "direct" {
+        outside(&mut faults, "times direct", report.gain_over_direct, gain.as_ref());
+    }
     if let Some((of, by)) = times {
         let same = earlier.iter().filter(|other| other.id == *of && other.measured.is_some());
         let other = same.clone().find(|other| other.carrier == report.carrier).or_else(|| same.clone().next());

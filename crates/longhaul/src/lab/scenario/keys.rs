@@ -119,7 +119,7 @@ pub(super) const TRAFFIC: &[Key<Traffic>] = &[
     }),
     key("time", |traffic, given| one(given, time).map(|time| traffic.time = time)),
     key("size", |traffic, given| one(given, bytes).map(|size| traffic.size = Some(size))),
-    key("rate", |traffic, given| one(given, number).map(|rate| traffic.rate = Some(rate))),
+    key("rate", |traffic, given| one(given, frequency).map(|rate| traffic.rate = Some(rate))),
     key("direction", |traffic, given| {
         one(given, |text| match text {
             "up" => Ok(false),
@@ -273,6 +273,10 @@ fn quick(text: &str) -> Result<Option<Duration>, String> {
 
 fn number(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|number: &f64| *number >= 0.0).ok_or_else(|| "write a number such as 4.16".into())
+}
+
+fn frequency(text: &str) -> Result<f64, String> {
+    number(text).ok().filter(|rate| *rate > 0.0).ok_or_else(|| "write how many a second, such as 20".into())
 }
 
 fn share(text: &str) -> Result<f64, String> {

@@ -104,8 +104,14 @@ pub(super) fn ask(
     let stream: Vec<u8> = super::raw::block().into_iter().cycle().take(size + 251).collect();
     let mut answer = vec![0; size];
     let (mut times, mut next) = (Vec::new(), Instant::now());
-    while go_on() {
-        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+    loop {
+        // A long pause must not outlast the end.
+        while go_on() && Instant::now() < next {
+            std::thread::sleep(next.saturating_duration_since(Instant::now()).min(PAUSE));
+        }
+        if !go_on() {
+            return Ok(times);
+        }
         let began = Instant::now();
         next = began + every;
         let message = &stream[times.len() % 251..][..size];
@@ -116,7 +122,6 @@ pub(super) fn ask(
             return Err(differs());
         }
     }
-    Ok(times)
 }
 
 /// For `map_err`: why messages did not go there and back.
@@ -151,6 +156,9 @@ pub(super) fn micros(time: Duration) -> f64 {
 
 /// Longer than any answer takes, and than the pause before any message.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How soon a pause sees that it is over.
+const PAUSE: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests {
