@@ -17,12 +17,26 @@ pub(super) fn why(run: &Run, carrier: &Carrier, done: &Done, faults: &[String]) 
     if counts != Counts::Speed {
         sentences.push(figures(&done.measured));
     }
+    sentences.extend(dropped(run, done));
     if let (Some(_), Some(last)) = (run.expect.cpu, done.seen.series.last()) {
         let share = 100.0 * done.seen.relay_cpu.as_secs_f64() / last.at.as_secs_f64().max(1e-9);
         sentences.push(format!("the relays together used {share:.0} % of one CPU"));
     }
     sentences.extend(run.note.clone());
     sentences.join("; ")
+}
+
+/// Which stage of the link dropped most of what was sent, if any did.
+fn dropped(run: &Run, done: &Done) -> Option<String> {
+    let direction = &done.link.as_ref()?[usize::from(run.traffic.down)];
+    let (stage, counters) = direction.stages.iter().max_by_key(|(_, counters)| counters.segments_lost())?;
+    let what = match *stage {
+        "rate" => "the line's full queue".to_string(),
+        "down" => "the outage".to_string(),
+        stage => format!("the link's {stage}"),
+    };
+    let lost = counters.segments_lost();
+    (lost > 0).then(|| format!("{what} dropped {lost} of {} segments", counters.segments_in))
 }
 
 /// What limited the speed: the smallest of what could.
