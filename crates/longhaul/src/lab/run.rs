@@ -77,6 +77,9 @@ impl Run {
             say(&format!("longhaul: {problem}"));
             return ExitCode::FAILURE;
         }
+        // A connection is two descriptors here, and a shell's usual limit is 1,024. Where it cannot be raised, who needs more
+        // says so.
+        let _ = longhaul_sys::limits::raise_nofile();
         let options = Options { quick: self.quick, carriers: self.carrier.clone() };
         let reports: Vec<Report> =
             scenarios.iter().map(|scenario| engine::run(scenario, &options, &user, &mut bar)).collect();

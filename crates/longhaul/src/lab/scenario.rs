@@ -201,6 +201,12 @@ fn run(
         let text = "expect.within: there is nothing to compare with; write computed = \"window\", or another law";
         findings.error(span, text.into());
     }
+    let kind = run.traffic.kind;
+    if run.traffic.connections > kind.most {
+        let span = places.find("traffic.connections").unwrap_or(span.clone());
+        let text = format!("traffic.connections: {} can have {} at most; write fewer", kind.name, kind.most);
+        findings.error(span, text);
+    }
     // What is wrong before the first run is said there, once.
     let inherited = head.setup.faults();
     let faults: Vec<_> = run.setup.faults().into_iter().filter(|fault| !inherited.contains(fault)).collect();

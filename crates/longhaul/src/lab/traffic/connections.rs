@@ -2,7 +2,7 @@
 
 use super::exchange::{self, Server, micros, quantile};
 use super::raw::joined;
-use super::{Counts, Drive, Kind, Measured};
+use super::{Counts, Drive, Kind, Measured, THREADED};
 use crate::lab::problem::Problem;
 use crate::lab::spec::Host;
 use std::net::{SocketAddr, TcpStream};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// As many workers as the scenario has connections: each connects, sends a byte, waits for it to come back, closes, and
 /// does it again.
 pub(super) const CONNECTIONS: Kind =
-    Kind { name: "connections", what: "new connections", laws: &[], counts: Counts::Figures, run };
+    Kind { name: "connections", what: "new connections", laws: &[], counts: Counts::Figures, most: THREADED, run };
 
 fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
     let (count, time, entry) = (drive.traffic.connections, drive.traffic.time, drive.running.entry);

@@ -2,7 +2,7 @@
 
 use super::exchange::{self, Server};
 use super::raw::joined;
-use super::{Counts, Drive, Kind, Measured};
+use super::{Counts, Drive, Kind, MANY, Measured};
 use crate::lab::problem::Problem;
 use crate::lab::processes::Held;
 use crate::lab::spec::Host;
@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// As many flows as the scenario has connections, each of which has carried a byte there and back.
-pub(super) const IDLE: Kind = Kind { name: "idle", what: "flows that wait", laws: &[], counts: Counts::Figures, run };
+pub(super) const IDLE: Kind =
+    Kind { name: "idle", what: "flows that wait", laws: &[], counts: Counts::Figures, most: MANY, run };
 
 fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
     let count = drive.traffic.connections;

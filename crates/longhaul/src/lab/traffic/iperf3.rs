@@ -1,13 +1,14 @@
 //! A real iperf3, for whoever wants figures of a program that is not ours. It says how much arrived, not whether the bytes
 //! are right.
 
-use super::{Counts, Drive, Kind, Measured, warm_up};
+use super::{Counts, Drive, Kind, Measured, THREADED, warm_up};
 use crate::lab::problem::Problem;
 use crate::lab::spec::Host;
 use std::process::{Command, Stdio};
 
 /// One test of the scenario's time, with as many streams as it has connections.
-pub(super) const IPERF3: Kind = Kind { name: "iperf3", what: "iperf3", laws: &["window"], counts: Counts::Speed, run };
+pub(super) const IPERF3: Kind =
+    Kind { name: "iperf3", what: "iperf3", laws: &["window"], counts: Counts::Speed, most: THREADED, run };
 
 fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
     let (server, entry, traffic) = (drive.server(), drive.running.entry, drive.traffic);

@@ -2,14 +2,14 @@
 
 use super::exchange::{self, ask, quantile};
 use super::raw::{self, Bulk};
-use super::{Counts, Drive, Kind, Measured};
+use super::{Counts, Drive, Kind, Measured, THREADED};
 use crate::lab::problem::Problem;
 use std::time::{Duration, Instant};
 
 /// Raw transfers on the scenario's connections, and one more connection with small messages both ways, as many a second as
 /// the scenario's rate. The speed is that of the bulk; `size` is that of a message.
 pub(super) const MIX: Kind =
-    Kind { name: "mix", what: "bulk and small messages", laws: &["window"], counts: Counts::Both, run };
+    Kind { name: "mix", what: "bulk and small messages", laws: &["window"], counts: Counts::Both, most: THREADED, run };
 
 fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
     let size = drive.traffic.size.map_or(MESSAGE, |size| size.0 as usize);

@@ -48,6 +48,8 @@ pub(super) struct Kind {
     pub(super) laws: &'static [&'static str],
     /// What of it counts.
     pub(super) counts: Counts,
+    /// How many connections it can have at once.
+    pub(super) most: u32,
     /// Prepares both hosts: servers and files. What it gives is kept while the traffic runs.
     pub(super) run: fn(&Drive<'_>) -> Result<Measured, Problem>,
 }
@@ -138,6 +140,11 @@ pub(super) fn find(name: &str) -> Result<&'static Kind, String> {
         None => format!("there is no such traffic; there is {}", names().collect::<Vec<_>>().join(", ")),
     })
 }
+
+/// A connection is two threads, or a process: more of them measure this machine's scheduler.
+const THREADED: u32 = 1000;
+/// A connection is a descriptor at either end.
+const MANY: u32 = 100_000;
 
 /// Faster than this no copy gets on any machine, and its file must fit into memory twice.
 const FASTEST_COPY: f64 = 120e6;

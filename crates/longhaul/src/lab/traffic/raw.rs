@@ -3,7 +3,7 @@
 //! The stream is one block of pseudo-random bytes over and over. Its length is a prime, so bytes that are missing,
 //! doubled or out of place do not match whatever the size of the pieces they came in.
 
-use super::{Counts, Drive, Kind, Measured, warm_up};
+use super::{Counts, Drive, Kind, Measured, THREADED, warm_up};
 use crate::lab::problem::Problem;
 use crate::lab::spec::Host;
 use crate::lab::wan::Wan;
@@ -16,7 +16,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Connections that send as fast as they can for a while.
-pub(super) const RAW: Kind = Kind { name: "raw", what: "raw TCP", laws: &["window"], counts: Counts::Speed, run };
+pub(super) const RAW: Kind =
+    Kind { name: "raw", what: "raw TCP", laws: &["window"], counts: Counts::Speed, most: THREADED, run };
 
 /// A transfer that arrived whole.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 
 use super::exchange::{self, Server, ask, micros, quantile};
 use super::raw::joined;
-use super::{Counts, Drive, Kind, Measured};
+use super::{Counts, Drive, Kind, Measured, THREADED};
 use crate::lab::problem::Problem;
 use crate::lab::spec::Host;
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Requests on every connection, each sent when the answer to the one before is there, and no more of them a second than
 /// the scenario's rate, all connections together.
 pub(super) const REQUEST: Kind =
-    Kind { name: "request", what: "requests and answers", laws: &[], counts: Counts::Figures, run };
+    Kind { name: "request", what: "requests and answers", laws: &[], counts: Counts::Figures, most: THREADED, run };
 
 fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
     let (count, time) = (drive.traffic.connections, drive.traffic.time);

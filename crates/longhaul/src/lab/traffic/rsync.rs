@@ -1,6 +1,6 @@
 //! A real rsync over ssh: whole files, uncompressed, which is how one moves much that is new.
 
-use super::{Counts, Kind, copies};
+use super::{Counts, Kind, THREADED, copies};
 use crate::lab::ssh;
 use std::process::{Command, Stdio};
 
@@ -10,6 +10,7 @@ pub(super) const RSYNC: Kind = Kind {
     what: "rsync over ssh",
     laws: &["window", "openssh"],
     counts: Counts::Speed,
+    most: THREADED,
     run: |drive| {
         copies::run(drive, |copy| {
             let words = ssh::client_options().join(" ");

@@ -1,6 +1,6 @@
 //! A real scp to a real sshd.
 
-use super::{Counts, Kind, copies};
+use super::{Counts, Kind, THREADED, copies};
 use crate::lab::ssh;
 
 /// Copies of one file, at once.
@@ -9,6 +9,7 @@ pub(super) const SCP: Kind = Kind {
     what: "scp",
     laws: &["window", "openssh"],
     counts: Counts::Speed,
+    most: THREADED,
     run: |drive| {
         copies::run(drive, |copy| {
             let mut command = ssh::client("scp");

@@ -1,6 +1,6 @@
 //! A real sftp, told by a batch file to put (or get) one file.
 
-use super::{Counts, Kind, copies};
+use super::{Counts, Kind, THREADED, copies};
 use crate::lab::ssh;
 
 /// Copies of one file, at once.
@@ -9,6 +9,7 @@ pub(super) const SFTP: Kind = Kind {
     what: "sftp",
     laws: &["window", "openssh"],
     counts: Counts::Speed,
+    most: THREADED,
     run: |drive| {
         copies::run(drive, |copy| {
             let order = if copy.down { "get" } else { "put" };
