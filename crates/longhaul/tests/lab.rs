@@ -47,14 +47,15 @@ fn link(rtt_ms: u64, rate: &str, loss: f64) -> LinkSpec {
     LinkSpec { loss, ..LinkSpec::new(Duration::from_millis(rtt_ms), rate.parse::<Rate>().ok()) }
 }
 
-/// The median of what ping measures from the near relay to `to`, and the smallest, in milliseconds.
+/// The lower quartile of what ping measures from the near relay to `to`, and the smallest, in milliseconds: what else runs on
+/// the machine makes some answers late, and none early.
 fn ping(wan: &Wan, to: IpAddr) -> Option<(f64, f64)> {
     let text = runs(wan.output(Host::Near, "ping", &["-n", "-c", "40", "-i", "0.02", &to.to_string()]))?;
     let time = |line: &str| line.split_once("time=")?.1.split(' ').next()?.parse().ok();
     let mut times: Vec<f64> = text.lines().filter_map(time).collect();
     assert_eq!(times.len(), 40, "{text}");
     times.sort_by(f64::total_cmp);
-    Some((times[20], times[0]))
+    Some((times[10], times[0]))
 }
 
 #[test]
@@ -63,10 +64,10 @@ fn ping_sees_the_round_trip() {
     for (rtt, rate) in [(0, "none"), (10, "1Gbit/s"), (63, "10Gbit/s"), (300, "100Mbit/s")] {
         let Some(wan) = lab(&link(rtt, rate, 0.0)) else { return };
         for to in [Host::Far.wan(), Host::Far.wan6()] {
-            let Some((median, least)) = ping(&wan, to) else { return };
+            let Some((quartile, least)) = ping(&wan, to) else { return };
             let wanted = rtt as f64;
-            println!("{wanted} ms to {to}: median {median} ms, least {least} ms");
-            assert!((median - wanted).abs() <= 0.5f64.max(wanted / 100.0), "median {median} of {wanted} ms");
+            println!("{wanted} ms to {to}: quartile {quartile} ms, least {least} ms");
+            assert!((quartile - wanted).abs() <= 0.5f64.max(wanted / 100.0), "quartile {quartile} of {wanted} ms");
             // ping prints three digits: 63.0 may be 62.96.
             assert!(least >= wanted * 0.999, "no packet is early, but one took {least} of {wanted} ms");
         }
