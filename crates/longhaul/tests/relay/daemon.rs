@@ -248,6 +248,32 @@ fn after_a_reload_no_connection_goes_the_old_way() {
 }
 
 #[test]
+fn a_place_that_a_replaced_listener_does_not_use_goes_to_the_new_one() {
+    let (far, port) = (server(), Port::reserve("127.0.0.1"));
+    let with = |more: &str| tunnel("one", port.address(), &far, &format!("max_flows = 1\n{more}"));
+    let dial_from = |ip: &str| {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.bind(&format!("{ip}:0").parse::<SocketAddr>().unwrap().into()).unwrap();
+        socket.connect(&port.address().into()).unwrap();
+        patient(socket.into())
+    };
+    const FULL: &str = "tunnel is full: connections wait in the listen queue";
+    for _ in 0..3 {
+        let daemon = Daemon::start(&with("accept = { mss = \"1000B\" }"));
+        let (inside, inside_far) = (dial(&port), accept(&far));
+        let old = dial_from("127.0.0.2");
+        daemon.relay.wait_log(FULL);
+        // An option that is gone cannot be told to the listener that is there: both wait for the place now, and the client
+        // of the old one may not have it any more.
+        assert_eq!(daemon.reload(&with("allow = \"127.0.0.1\""))["message"], "reloaded");
+        let new = dial_from("127.0.0.1");
+        drop((inside, inside_far));
+        talk(&new, &accept(&far));
+        assert_eq!(read_to_end(&old), (Vec::new(), Ending::Reset));
+    }
+}
+
+#[test]
 fn descriptors_are_shared_out_anew_by_a_reload() {
     let (far, port) = (server(), Port::reserve("127.0.0.1"));
     let (folder, more) = (tempfile::tempdir().unwrap(), [(); 20].map(|()| Port::reserve("127.0.0.1")));
