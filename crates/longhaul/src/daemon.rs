@@ -110,9 +110,13 @@ enum Change {
 }
 
 impl Change {
-    fn has_auto_leg(&self) -> bool {
+    fn tunnel(&self) -> &Tunnel {
         let (Change::Keep(tunnel) | Change::Listen(tunnel, ..)) = self;
-        Leg::ALL.into_iter().any(|leg| tunnel.is_auto(leg))
+        tunnel
+    }
+
+    fn has_auto_leg(&self) -> bool {
+        Leg::ALL.into_iter().any(|leg| self.tunnel().is_auto(leg))
     }
 }
 
@@ -124,6 +128,8 @@ impl Daemon {
         })?;
         self.drain_timeout = config.drain_timeout;
         self.relay.look_for_bbr(changes.iter().any(Change::has_auto_leg));
+        // Before the first of them listens: a flow that it accepts may dial at once.
+        self.relay.serves(changes.iter().map(|change| change.tunnel().clone()));
         let mut before = std::mem::take(&mut self.running);
         for change in changes {
             let (name, running) = match change {
@@ -141,7 +147,6 @@ impl Daemon {
             };
             self.running.insert(name, running);
         }
-        self.relay.serves(self.running.values().map(|running| running.tunnel.borrow().clone()));
         for name in before.keys().filter(|name| !self.running.contains_key(*name)) {
             info!(tunnel = %name, "tunnel removed; its flows go on");
         }

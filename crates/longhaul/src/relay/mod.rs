@@ -123,7 +123,7 @@ impl Relay {
     }
 
     /// Tells which tunnels are served, so that no dial comes back by one of them.
-    pub fn serves(&self, tunnels: impl IntoIterator<Item = Arc<Tunnel>>) {
+    pub fn serves(&self, tunnels: impl IntoIterator<Item = Tunnel>) {
         self.served.set(tunnels.into_iter().collect());
     }
 
