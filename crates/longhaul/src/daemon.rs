@@ -49,7 +49,17 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), StartError> {
         .map_err(|err| process("cannot start threads")(&err))?;
     // A socket of systemd's that no tunnel has takes one more.
     let open = limits::open_descriptors().map_err(|err| process("descriptors")(&err))? + passed.len();
-    let relay = Relay::new(left_for_flows(nofile, open, config.tunnels.len()), config.tunnels.len());
+    let tunnels = config.tunnels.len();
+    let left = left_for_flows(nofile, open, tunnels);
+    if left < ONE_FLOW {
+        let least = open + 2 * tunnels + HEADROOM + ONE_FLOW;
+        let text = format!(
+            "descriptors: a limit of {nofile} leaves none for flows, which begin at {least}; raise \
+            RLIMIT_NOFILE: LimitNOFILE= of the unit, or ulimit -n"
+        );
+        return Err(StartError::Process(text));
+    }
+    let relay = Relay::new(left, tunnels);
     info!(nofile, most_flows = relay.most_flows(), most_pipes = relay.most_pipes(), "limits");
     let done = runtime.block_on(async {
         let activated = passed.into_iter().filter_map(Activated::new).collect();
@@ -376,8 +386,11 @@ impl fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
-/// Descriptors for what is neither flow nor pipe: a resolver's sockets and files on a few threads at once, the log, a
-/// few listeners that a reload has replaced and that serve for a second more.
+/// The descriptors of a flow's two legs.
+const ONE_FLOW: usize = 2;
+/// Descriptors for what is neither flow nor pipe: a resolver's sockets and files, one or two for each lookup, the log, and a
+/// few listeners that a reload has replaced and that serve for a second more. Enough for the lookups of one tunnel; where
+/// more run at once with every flow and pipe there, one more fails with EMFILE, and so its dial, which the log says.
 const HEADROOM: usize = 24;
 /// How many tunnels may wait for a resolver that does not answer before one of the others has to. A thread begins when a name
 /// is looked up and ends when it was idle for 10 s.
