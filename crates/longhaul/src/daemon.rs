@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 use tokio::time::{Instant, interval, sleep_until, timeout};
 use tracing::{error, info, warn};
 
@@ -63,7 +63,15 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), StartError> {
     info!(nofile, most_flows = relay.most_flows(), most_pipes = relay.most_pipes(), "limits");
     let done = runtime.block_on(async {
         let activated = passed.into_iter().filter_map(Activated::new).collect();
-        let mut daemon = Daemon { relay, file, open, activated, running: BTreeMap::new(), drain_timeout: None };
+        let mut daemon = Daemon {
+            relay,
+            file,
+            open,
+            activated,
+            running: BTreeMap::new(),
+            listeners: JoinSet::new(),
+            drain_timeout: None,
+        };
         // Before the first tunnel listens: from then on a signal means what docs/operations.md says.
         let signals = Signals::new().map_err(|err| process("signals")(&err))?;
         daemon.apply(config).map_err(StartError::Bind)?;
@@ -102,6 +110,8 @@ struct Daemon {
     /// Every socket that systemd has passed, whether or not a tunnel listens on it.
     activated: Vec<Activated>,
     running: BTreeMap<String, Running>,
+    /// What serves them, and what has been replaced and serves for a moment more.
+    listeners: JoinSet<()>,
     drain_timeout: Option<Duration>,
 }
 
@@ -208,11 +218,12 @@ impl Daemon {
         Ok(Change::Listen(tunnel, listener, handle))
     }
 
-    fn start(&self, tunnel: Tunnel, listener: Listener, handle: Handle) -> Running {
+    fn start(&mut self, tunnel: Tunnel, listener: Listener, handle: Handle) -> Running {
         let to: Vec<String> = tunnel.to.iter().map(ToString::to_string).collect();
         info!(tunnel = %tunnel.name, listen = %tunnel.listen, to = %to.join(","), "listening");
         let (sender, receiver) = watch::channel(Arc::new(tunnel));
-        tokio::spawn(listener.serve(self.relay.clone(), receiver));
+        while self.listeners.try_join_next().is_some() {} // those that have ended are forgotten
+        self.listeners.spawn(listener.serve(self.relay.clone(), receiver));
         Running { tunnel: sender, handle }
     }
 
@@ -291,15 +302,16 @@ impl Daemon {
     async fn drain(&mut self, mut signals: Signals) {
         tell(&[NotifyState::Stopping]);
         self.running.clear();
-        let flows = || self.relay.counters.flows_now.load(Relaxed);
+        let relay = self.relay.clone();
+        let flows = || relay.counters.flows_now.load(Relaxed);
         info!(flows = flows(), drain_timeout = %self.drain_timeout.map_or("none".into(), units::show_duration), "draining: no new connections; a second signal cuts the flows");
         let deadline = self.drain_timeout.map(|wait| Instant::now() + wait);
         let mut tick = interval(STILL_DRAINING);
         tick.tick().await;
         loop {
-            // Every arm may be dropped: `ended` only waits, the others keep what they have not given.
+            // Every arm may be dropped: `ended` forgets only listeners that have ended, the others keep what they have not given.
             tokio::select! {
-                () = self.relay.ended() => return,
+                () = self.ended() => return,
                 _ = tick.tick() => {
                     tell(&[NotifyState::Status(&format!("draining, {} flows left", flows()))]);
                     info!(flows = flows(), "still draining");
@@ -311,9 +323,16 @@ impl Daemon {
         }
         warn!(flows = flows(), "cutting the flows that are left with RST");
         self.relay.cut();
-        if timeout(CUT_WITHIN, self.relay.ended()).await.is_err() {
+        if timeout(CUT_WITHIN, self.ended()).await.is_err() {
             error!(flows = flows(), "flows did not end; exiting resets them");
         }
+    }
+
+    /// Waits until every listener has ended, having started a flow for each connection that waited and may have one, and then
+    /// until no flow is left.
+    async fn ended(&mut self) {
+        while self.listeners.join_next().await.is_some() {}
+        self.relay.ended().await;
     }
 }
 

@@ -137,7 +137,7 @@ impl Relay {
         self.pool.most()
     }
 
-    /// Waits until no flow is left and no listener is about to start one.
+    /// Waits until no flow is left. Whoever wants none to begin waits for the listeners first.
     pub async fn ended(&self) {
         self.permits.returned().await;
     }

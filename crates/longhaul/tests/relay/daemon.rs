@@ -345,6 +345,22 @@ fn a_drain_at_max_flows_ends_what_is_inside_and_resets_what_waits() {
 }
 
 #[test]
+fn a_drain_serves_who_waits_and_may_have_a_flow() {
+    for _ in 0..5 {
+        let mut path = Path::new(1, &[]);
+        path.relays[0].stop();
+        let waiting: Vec<TcpStream> = (0..5).map(|_| path.dial()).collect();
+        path.relays[0].signal("TERM");
+        path.relays[0].signal("CONT");
+        let served: Vec<TcpStream> = waiting.iter().map(|_| accept(path.server())).collect();
+        drop((waiting, served));
+        let counters = path.relays[0].wait_log("counters");
+        assert_eq!((&counters["accepted"], &counters["flows_now"]), (&5.into(), &0.into()), "{counters}");
+        assert_eq!(path.relays[0].exit(), Some(0));
+    }
+}
+
+#[test]
 fn a_second_signal_cuts_with_reset() {
     let mut path = Path::new(1, &[]);
     let (client, server) = path.connect();
