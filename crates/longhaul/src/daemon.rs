@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 use tokio::time::{Instant, interval, sleep_until, timeout};
 use tracing::{error, info, warn};
@@ -71,6 +71,7 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), StartError> {
             running: BTreeMap::new(),
             listeners: JoinSet::new(),
             drain_timeout: None,
+            readers: Arc::new(Semaphore::new(READERS)),
         };
         // Before the first tunnel listens: from then on a signal means what docs/operations.md says.
         let signals = Signals::new().map_err(|err| process("signals")(&err))?;
@@ -113,6 +114,8 @@ struct Daemon {
     /// What serves them, and what has been replaced and serves for a moment more.
     listeners: JoinSet<()>,
     drain_timeout: Option<Duration>,
+    /// Threads that may read the file at once.
+    readers: Arc<Semaphore>,
 }
 
 /// A tunnel that is served. Dropping it ends the serving, not the flows.
@@ -231,13 +234,15 @@ impl Daemon {
     async fn serve(&mut self, mut signals: Signals) {
         tokio::spawn(watchdog());
         tell(&[NotifyState::Ready]);
-        let mut reading: Option<Reading> = None;
+        let mut reading = Reading::default();
         loop {
             // Every arm keeps what it has not given: dropping it loses nothing.
             tokio::select! {
-                // One that is still being read is forgotten: by now the file says something else.
-                _ = signals.reload.recv() => reading = self.read(),
-                Some(read) = settled(&mut reading) => self.reload(read),
+                _ = signals.reload.recv() => self.read(&mut reading),
+                Some(read) = reading.settled() => match reading.again {
+                    true => self.read(&mut reading),
+                    false => self.reload(read),
+                },
                 _ = signals.report.recv() => self.relay.counters.log(),
                 _ = signals.terminate.recv() => break,
                 _ = signals.interrupt.recv() => break,
@@ -247,17 +252,27 @@ impl Daemon {
         self.relay.counters.log();
     }
 
-    /// Begins to read the file again, on a thread of its own: a FIFO, or a file system that does not answer, holds up no signal.
-    fn read(&self) -> Option<Reading> {
+    /// Begins to read the file again, on a thread of its own: a FIFO, or a file system that does not answer, holds up no
+    /// signal. What is still being read is forgotten, for by now the file says something else; but its thread is not to be
+    /// had back, so after a few of them the next SIGHUP waits for the last.
+    fn read(&self, reading: &mut Reading) {
         let Some(file) = self.file.clone() else {
-            warn!("SIGHUP: nothing to reload, for the tunnel was told on the command line");
-            return None;
+            return warn!("SIGHUP: nothing to reload, for the tunnel was told on the command line");
         };
         // RELOADING wants the time, or systemd waits for it (sd_notify(3), Type=notify-reload).
         if let Ok(now) = NotifyState::monotonic_usec_now() {
             tell(&[NotifyState::Reloading, now]);
         }
-        Some(spawn_blocking(move || config::load(&file)))
+        let Ok(reader) = self.readers.clone().try_acquire_owned() else {
+            reading.again = true;
+            return warn!(file = %file.display(), "SIGHUP: the file does not answer; it is read again when it does");
+        };
+        let read = move || {
+            let read = config::load(&file);
+            drop(reader);
+            read
+        };
+        *reading = Reading { task: Some(spawn_blocking(read)), again: false };
     }
 
     /// Takes what the file says now. What is wrong with it goes to the log, and nothing changes.
@@ -365,14 +380,21 @@ fn left_for_flows(nofile: u64, open: usize, tunnels: usize) -> usize {
 }
 
 /// A configuration file that is being read.
-type Reading = JoinHandle<Result<Loaded, Refused>>;
+#[derive(Default)]
+struct Reading {
+    task: Option<JoinHandle<Result<Loaded, Refused>>>,
+    /// Whether another SIGHUP has come since, for which no thread was left.
+    again: bool,
+}
 
-/// Waits for what `reading` comes to; `None` when nothing is being read. It is safe to drop the wait.
-async fn settled(reading: &mut Option<Reading>) -> Option<Result<Loaded, Refused>> {
-    let read = reading.as_mut()?.await;
-    *reading = None;
-    // It fails only when reading has panicked, which no input makes it.
-    read.ok()
+impl Reading {
+    /// Waits for what the file says; `None` when nothing is being read. It is safe to drop the wait.
+    async fn settled(&mut self) -> Option<Result<Loaded, Refused>> {
+        let read = self.task.as_mut()?.await;
+        self.task = None;
+        // It fails only when reading has panicked, which no input makes it.
+        read.ok()
+    }
 }
 
 /// Tells systemd's watchdog twice in its time that the runtime still runs (sd_watchdog_enabled(3)).
@@ -414,6 +436,8 @@ const HEADROOM: usize = 24;
 /// How many tunnels may wait for a resolver that does not answer before one of the others has to. A thread begins when a name
 /// is looked up and ends when it was idle for 10 s.
 const STUCK_TUNNELS: usize = 256;
+/// How many threads may be kept by a configuration file that does not answer.
+const READERS: usize = 4;
 /// How often a drain says how many flows are left.
 const STILL_DRAINING: Duration = Duration::from_secs(10);
 /// How long flows that were cut have for closing their sockets.

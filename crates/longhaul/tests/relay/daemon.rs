@@ -161,6 +161,36 @@ fn a_file_that_cannot_be_read_to_its_end_holds_up_no_signal() {
 }
 
 #[test]
+fn a_file_that_does_not_answer_keeps_a_few_threads_and_is_read_once_it_does() {
+    let (old, new, port) = (server(), server(), Port::reserve("127.0.0.1"));
+    let daemon = Daemon::start(&tunnel("one", port.address(), &old, ""));
+    let fifo = file(&daemon.folder);
+    std::fs::remove_file(&fifo).unwrap();
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    // Two signals of one kind may be one: each is answered before the next. Nobody writes, so each open(2) waits.
+    let mut reads = 0;
+    let no_thread = loop {
+        daemon.relay.signal("HUP");
+        let lines = daemon.relay.lines_to_counters();
+        if let Some(line) = lines.into_iter().find(|line| line["message"] == NO_THREAD) {
+            break line;
+        }
+        reads += 1;
+        assert!(reads < 100, "every SIGHUP keeps a thread");
+    };
+    assert_eq!(no_thread["file"], fifo.display().to_string());
+    // All who wait for a writer go on when one comes, and the last of them reads again; by then the file is a file.
+    let writer = OpenOptions::new().write(true).open(&fifo).unwrap();
+    std::fs::remove_file(&fifo).unwrap();
+    std::fs::write(&fifo, tunnel("one", port.address(), &new, "")).unwrap();
+    drop(writer);
+    daemon.relay.wait_log("reloaded");
+    talk(&dial(&port), &accept(&new));
+
+    const NO_THREAD: &str = "SIGHUP: the file does not answer; it is read again when it does";
+}
+
+#[test]
 fn a_line_of_the_log_has_its_level_once() {
     let (far, port) = (server(), Port::reserve("127.0.0.1"));
     let daemon = Daemon::start(&tunnel("one", port.address(), &far, ""));
