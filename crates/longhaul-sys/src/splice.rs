@@ -64,20 +64,19 @@ impl Pipe {
         splice(socket.as_fd(), self.writer.as_fd(), most)
     }
 
-    /// Copies the `held` bytes of this pipe out of it.
+    /// Copies as many bytes out of this pipe as `bytes` is long.
     ///
     /// # Errors
-    /// read(2) failed, or the pipe holds fewer bytes (`UnexpectedEof`).
-    pub fn read(&self, held: usize) -> io::Result<Box<[u8]>> {
-        let mut bytes = vec![0; held].into_boxed_slice();
+    /// read(2) failed, or the pipe holds fewer (`UnexpectedEof`).
+    pub fn read(&self, bytes: &mut [u8]) -> io::Result<()> {
         let mut at = 0;
-        while at < held {
+        while at < bytes.len() {
             match rustix::io::read(&self.reader, &mut bytes[at..])? {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 more => at += more,
             }
         }
-        Ok(bytes)
+        Ok(())
     }
 
     /// Moves up to `bytes` from this pipe into `socket`; what it did not take stays in the pipe.

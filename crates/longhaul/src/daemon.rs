@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 use tokio::time::{Instant, interval, sleep_until, timeout};
 use tracing::{error, info, warn};
 
@@ -49,11 +49,30 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), StartError> {
         .map_err(|err| process("cannot start threads")(&err))?;
     // A socket of systemd's that no tunnel has takes one more.
     let open = limits::open_descriptors().map_err(|err| process("descriptors")(&err))? + passed.len();
-    let relay = Relay::new(left_for_flows(nofile, open, config.tunnels.len()), config.tunnels.len());
+    let tunnels = config.tunnels.len();
+    let left = left_for_flows(nofile, open, tunnels);
+    if left < ONE_FLOW {
+        let least = open + 2 * tunnels + HEADROOM + ONE_FLOW;
+        let text = format!(
+            "descriptors: a limit of {nofile} leaves none for flows, which begin at {least}; raise \
+            RLIMIT_NOFILE: LimitNOFILE= of the unit, or ulimit -n"
+        );
+        return Err(StartError::Process(text));
+    }
+    let relay = Relay::new(left, tunnels);
     info!(nofile, most_flows = relay.most_flows(), most_pipes = relay.most_pipes(), "limits");
     let done = runtime.block_on(async {
         let activated = passed.into_iter().filter_map(Activated::new).collect();
-        let mut daemon = Daemon { relay, file, open, activated, running: BTreeMap::new(), drain_timeout: None };
+        let mut daemon = Daemon {
+            relay,
+            file,
+            open,
+            activated,
+            running: BTreeMap::new(),
+            listeners: JoinSet::new(),
+            drain_timeout: None,
+            readers: Arc::new(Semaphore::new(READERS)),
+        };
         // Before the first tunnel listens: from then on a signal means what docs/operations.md says.
         let signals = Signals::new().map_err(|err| process("signals")(&err))?;
         daemon.apply(config).map_err(StartError::Bind)?;
@@ -92,7 +111,11 @@ struct Daemon {
     /// Every socket that systemd has passed, whether or not a tunnel listens on it.
     activated: Vec<Activated>,
     running: BTreeMap<String, Running>,
+    /// What serves them, and what has been replaced and serves for a moment more.
+    listeners: JoinSet<()>,
     drain_timeout: Option<Duration>,
+    /// Threads that may read the file at once.
+    readers: Arc<Semaphore>,
 }
 
 /// A tunnel that is served. Dropping it ends the serving, not the flows.
@@ -110,9 +133,13 @@ enum Change {
 }
 
 impl Change {
-    fn has_auto_leg(&self) -> bool {
+    fn tunnel(&self) -> &Tunnel {
         let (Change::Keep(tunnel) | Change::Listen(tunnel, ..)) = self;
-        Leg::ALL.into_iter().any(|leg| tunnel.is_auto(leg))
+        tunnel
+    }
+
+    fn has_auto_leg(&self) -> bool {
+        Leg::ALL.into_iter().any(|leg| self.tunnel().is_auto(leg))
     }
 }
 
@@ -124,6 +151,8 @@ impl Daemon {
         })?;
         self.drain_timeout = config.drain_timeout;
         self.relay.look_for_bbr(changes.iter().any(Change::has_auto_leg));
+        // Before the first of them listens: a flow that it accepts may dial at once.
+        self.relay.serves(changes.iter().map(|change| change.tunnel().clone()));
         let mut before = std::mem::take(&mut self.running);
         for change in changes {
             let (name, running) = match change {
@@ -141,7 +170,6 @@ impl Daemon {
             };
             self.running.insert(name, running);
         }
-        self.relay.serves(self.running.values().map(|running| running.tunnel.borrow().clone()));
         for name in before.keys().filter(|name| !self.running.contains_key(*name)) {
             info!(tunnel = %name, "tunnel removed; its flows go on");
         }
@@ -193,11 +221,12 @@ impl Daemon {
         Ok(Change::Listen(tunnel, listener, handle))
     }
 
-    fn start(&self, tunnel: Tunnel, listener: Listener, handle: Handle) -> Running {
+    fn start(&mut self, tunnel: Tunnel, listener: Listener, handle: Handle) -> Running {
         let to: Vec<String> = tunnel.to.iter().map(ToString::to_string).collect();
         info!(tunnel = %tunnel.name, listen = %tunnel.listen, to = %to.join(","), "listening");
         let (sender, receiver) = watch::channel(Arc::new(tunnel));
-        tokio::spawn(listener.serve(self.relay.clone(), receiver));
+        while self.listeners.try_join_next().is_some() {} // those that have ended are forgotten
+        self.listeners.spawn(listener.serve(self.relay.clone(), receiver));
         Running { tunnel: sender, handle }
     }
 
@@ -205,13 +234,15 @@ impl Daemon {
     async fn serve(&mut self, mut signals: Signals) {
         tokio::spawn(watchdog());
         tell(&[NotifyState::Ready]);
-        let mut reading: Option<Reading> = None;
+        let mut reading = Reading::default();
         loop {
             // Every arm keeps what it has not given: dropping it loses nothing.
             tokio::select! {
-                // One that is still being read is forgotten: by now the file says something else.
-                _ = signals.reload.recv() => reading = self.read(),
-                Some(read) = settled(&mut reading) => self.reload(read),
+                _ = signals.reload.recv() => self.read(&mut reading),
+                Some(read) = reading.settled() => match reading.again {
+                    true => self.read(&mut reading),
+                    false => self.reload(read),
+                },
                 _ = signals.report.recv() => self.relay.counters.log(),
                 _ = signals.terminate.recv() => break,
                 _ = signals.interrupt.recv() => break,
@@ -221,17 +252,27 @@ impl Daemon {
         self.relay.counters.log();
     }
 
-    /// Begins to read the file again, on a thread of its own: a FIFO, or a file system that does not answer, holds up no signal.
-    fn read(&self) -> Option<Reading> {
+    /// Begins to read the file again, on a thread of its own: a FIFO, or a file system that does not answer, holds up no
+    /// signal. What is still being read is forgotten, for by now the file says something else; but its thread is not to be
+    /// had back, so after a few of them the next SIGHUP waits for the last.
+    fn read(&self, reading: &mut Reading) {
         let Some(file) = self.file.clone() else {
-            warn!("SIGHUP: nothing to reload, for the tunnel was told on the command line");
-            return None;
+            return warn!("SIGHUP: nothing to reload, for the tunnel was told on the command line");
         };
         // RELOADING wants the time, or systemd waits for it (sd_notify(3), Type=notify-reload).
         if let Ok(now) = NotifyState::monotonic_usec_now() {
             tell(&[NotifyState::Reloading, now]);
         }
-        Some(spawn_blocking(move || config::load(&file)))
+        let Ok(reader) = self.readers.clone().try_acquire_owned() else {
+            reading.again = true;
+            return warn!(file = %file.display(), "SIGHUP: the file does not answer; it is read again when it does");
+        };
+        let read = move || {
+            let read = config::load(&file);
+            drop(reader);
+            read
+        };
+        *reading = Reading { task: Some(spawn_blocking(read)), again: false };
     }
 
     /// Takes what the file says now. What is wrong with it goes to the log, and nothing changes.
@@ -276,15 +317,16 @@ impl Daemon {
     async fn drain(&mut self, mut signals: Signals) {
         tell(&[NotifyState::Stopping]);
         self.running.clear();
-        let flows = || self.relay.counters.flows_now.load(Relaxed);
+        let relay = self.relay.clone();
+        let flows = || relay.counters.flows_now.load(Relaxed);
         info!(flows = flows(), drain_timeout = %self.drain_timeout.map_or("none".into(), units::show_duration), "draining: no new connections; a second signal cuts the flows");
         let deadline = self.drain_timeout.map(|wait| Instant::now() + wait);
         let mut tick = interval(STILL_DRAINING);
         tick.tick().await;
         loop {
-            // Every arm may be dropped: `ended` only waits, the others keep what they have not given.
+            // Every arm may be dropped: `ended` forgets only listeners that have ended, the others keep what they have not given.
             tokio::select! {
-                () = self.relay.ended() => return,
+                () = self.ended() => return,
                 _ = tick.tick() => {
                     tell(&[NotifyState::Status(&format!("draining, {} flows left", flows()))]);
                     info!(flows = flows(), "still draining");
@@ -296,9 +338,16 @@ impl Daemon {
         }
         warn!(flows = flows(), "cutting the flows that are left with RST");
         self.relay.cut();
-        if timeout(CUT_WITHIN, self.relay.ended()).await.is_err() {
+        if timeout(CUT_WITHIN, self.ended()).await.is_err() {
             error!(flows = flows(), "flows did not end; exiting resets them");
         }
+    }
+
+    /// Waits until every listener has ended, having started a flow for each connection that waited and may have one, and then
+    /// until no flow is left.
+    async fn ended(&mut self) {
+        while self.listeners.join_next().await.is_some() {}
+        self.relay.ended().await;
     }
 }
 
@@ -331,14 +380,21 @@ fn left_for_flows(nofile: u64, open: usize, tunnels: usize) -> usize {
 }
 
 /// A configuration file that is being read.
-type Reading = JoinHandle<Result<Loaded, Refused>>;
+#[derive(Default)]
+struct Reading {
+    task: Option<JoinHandle<Result<Loaded, Refused>>>,
+    /// Whether another SIGHUP has come since, for which no thread was left.
+    again: bool,
+}
 
-/// Waits for what `reading` comes to; `None` when nothing is being read. It is safe to drop the wait.
-async fn settled(reading: &mut Option<Reading>) -> Option<Result<Loaded, Refused>> {
-    let read = reading.as_mut()?.await;
-    *reading = None;
-    // It fails only when reading has panicked, which no input makes it.
-    read.ok()
+impl Reading {
+    /// Waits for what the file says; `None` when nothing is being read. It is safe to drop the wait.
+    async fn settled(&mut self) -> Option<Result<Loaded, Refused>> {
+        let read = self.task.as_mut()?.await;
+        self.task = None;
+        // It fails only when reading has panicked, which no input makes it.
+        read.ok()
+    }
 }
 
 /// Tells systemd's watchdog twice in its time that the runtime still runs (sd_watchdog_enabled(3)).
@@ -371,12 +427,17 @@ impl fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
-/// Descriptors for what is neither flow nor pipe: a resolver's sockets and files on a few threads at once, the log, a
-/// few listeners that a reload has replaced and that serve for a second more.
+/// The descriptors of a flow's two legs.
+const ONE_FLOW: usize = 2;
+/// Descriptors for what is neither flow nor pipe: a resolver's sockets and files, one or two for each lookup, the log, and a
+/// few listeners that a reload has replaced and that serve for a second more. Enough for the lookups of one tunnel; where
+/// more run at once with every flow and pipe there, one more fails with EMFILE, and so its dial, which the log says.
 const HEADROOM: usize = 24;
 /// How many tunnels may wait for a resolver that does not answer before one of the others has to. A thread begins when a name
 /// is looked up and ends when it was idle for 10 s.
 const STUCK_TUNNELS: usize = 256;
+/// How many threads may be kept by a configuration file that does not answer.
+const READERS: usize = 4;
 /// How often a drain says how many flows are left.
 const STILL_DRAINING: Duration = Duration::from_secs(10);
 /// How long flows that were cut have for closing their sockets.

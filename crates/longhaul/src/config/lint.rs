@@ -53,11 +53,16 @@ pub(crate) fn covers_same(a: SocketAddr, b: SocketAddr) -> bool {
 fn leads_back(listen: SocketAddr, hop: &NextHop) -> bool {
     let host = match hop.host.parse::<IpAddr>() {
         Ok(host) => host,
-        Err(_) if hop.host == "localhost" => IpAddr::from([127, 0, 0, 1]),
+        Err(_) if is_localhost(&hop.host) => IpAddr::from([127, 0, 0, 1]),
         Err(_) => return false,
     };
     let (own, host) = (listen.ip().to_canonical(), host.to_canonical());
     listen.port() == hop.port && (own == host || own.is_unspecified() && host.is_loopback())
+}
+
+/// RFC 6761 6.3: this host, in letters of either case, with or without the root's dot (RFC 4343, RFC 1034 3.1).
+fn is_localhost(host: &str) -> bool {
+    host.strip_suffix('.').unwrap_or(host).eq_ignore_ascii_case("localhost")
 }
 
 /// For each of `tunnels`, the way back to it through tunnels before it, when there is one: a flow would go round until

@@ -2,49 +2,83 @@
 //! leads there. Each such flow would be a connection to ourselves, which dials again, until no descriptor is left.
 //!
 //! A file's addresses are looked at when it is read; here it is what a name has become, and which addresses this host has.
-//! Names of tunnels further on are not followed.
+//! The tunnels further on are followed by their addresses, and by what their names were when last dialled.
 
-use crate::config::{self, Tunnel};
+use crate::config::{self, NextHop, Tunnel};
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The tunnels that this process serves.
 #[derive(Debug, Default)]
-pub(super) struct Served(Mutex<Arc<[Arc<Tunnel>]>>);
+pub(super) struct Served(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    tunnels: Arc<[Tunnel]>,
+    /// What each host of their next hops was when it was last dialled; nothing for a name that was not yet.
+    hosts: HashMap<String, Vec<IpAddr>>,
+}
 
 impl Served {
     /// From now on it is these.
-    pub(super) fn set(&self, tunnels: Arc<[Arc<Tunnel>]>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = tunnels;
+    pub(super) fn set(&self, tunnels: Arc<[Tunnel]>) {
+        let mut known = self.known();
+        let before = std::mem::take(&mut known.hosts);
+        let hosts = tunnels.iter().flat_map(|tunnel| &tunnel.to).map(|hop| &hop.host);
+        known.hosts = hosts
+            .map(|host| {
+                let last = before.get(host).cloned().unwrap_or_default();
+                (host.clone(), host.parse().map_or(last, |address| vec![address]))
+            })
+            .collect();
+        known.tunnels = tunnels;
+    }
+
+    /// What `host` is now, told before [`leads_back`](Served::leads_back) is asked: so whichever flow closes a circle finds
+    /// all of its names, and no flow goes round twice.
+    pub(super) fn resolved(&self, host: &str, addresses: &[SocketAddr]) {
+        if let Some(last) = self.known().hosts.get_mut(host) {
+            last.clear();
+            last.extend(addresses.iter().map(SocketAddr::ip));
+        }
     }
 
     /// Whether dialling `address` would come back to `tunnel`. Asked before connect(2): afterwards the listener has the
     /// connection already, and dials the next one.
     pub(super) fn leads_back(&self, tunnel: &Tunnel, address: SocketAddr) -> bool {
-        let served = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut been: Vec<&Tunnel> = Vec::new();
+        let tunnels = self.known().tunnels.clone();
+        let mut been = vec![tunnel.listen];
         let mut open = vec![address];
         while let Some(address) = open.pop() {
-            if reaches(address, tunnel) {
+            // Asked anew for each dial, for VRRP brings and takes addresses, but only once.
+            let mut answer = None;
+            let mut here = || *answer.get_or_insert_with(|| is_here(address));
+            if reaches(address, tunnel.listen, &mut here) {
                 return true;
             }
-            for next in served.iter().filter(|next| reaches(address, next)) {
-                if !been.iter().any(|known| std::ptr::eq(*known, &**next)) {
-                    been.push(next);
-                    open.extend(
-                        next.to.iter().filter_map(|hop| Some(SocketAddr::new(hop.host.parse().ok()?, hop.port))),
-                    );
+            for next in tunnels.iter() {
+                if !been.contains(&next.listen) && reaches(address, next.listen, &mut here) {
+                    been.push(next.listen);
+                    let known = self.known();
+                    let addresses = |hop: &NextHop| known.hosts.get(&hop.host).cloned().unwrap_or_default();
+                    open.extend(next.to.iter().flat_map(|hop| {
+                        addresses(hop).into_iter().map(move |address| SocketAddr::new(address, hop.port))
+                    }));
                 }
             }
         }
         false
     }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-/// Whether a dial to `address` is a connection to `tunnel`.
-fn reaches(address: SocketAddr, tunnel: &Tunnel) -> bool {
-    let listen = tunnel.listen;
-    config::covers_same(listen, address) && (!listen.ip().is_unspecified() || is_here(address))
+/// Whether a dial to `address`, an address of this host if `here` says so, is a connection to who listens at `listen`.
+fn reaches(address: SocketAddr, listen: SocketAddr, here: impl FnOnce() -> bool) -> bool {
+    config::covers_same(listen, address) && (!listen.ip().is_unspecified() || here())
 }
 
 /// Whether the kernel sends what is for `address` to this host. Nothing is sent: connect(2) of UDP only looks up the route.
@@ -64,7 +98,6 @@ fn is_here(address: SocketAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::NextHop;
 
     #[test]
     fn what_this_host_has_is_here_and_the_rest_is_not() {
@@ -83,7 +116,6 @@ mod tests {
 
     #[test]
     fn only_the_own_port_is_reached() {
-        let tunnel = |listen: &str| Tunnel::new("a", listen.parse().unwrap(), Vec::new());
         for (listen, address, own) in [
             ("[::]:6000", "127.0.0.1:6000", true),
             ("[::]:6000", "127.0.0.1:6001", false),
@@ -92,7 +124,8 @@ mod tests {
             ("127.0.0.1:6000", "127.0.0.1:6000", true),
             ("127.0.0.1:6000", "127.0.0.2:6000", false),
         ] {
-            assert_eq!(reaches(address.parse().unwrap(), &tunnel(listen)), own, "{listen} {address}");
+            let (listen, address): (SocketAddr, SocketAddr) = (listen.parse().unwrap(), address.parse().unwrap());
+            assert_eq!(reaches(address, listen, || is_here(address)), own, "{listen} {address}");
         }
     }
 
@@ -100,7 +133,7 @@ mod tests {
     fn the_way_through_other_tunnels_is_followed() {
         let tunnel = |listen: u16, to: u16| {
             let hop = NextHop { host: "127.0.0.1".into(), port: to };
-            Arc::new(Tunnel::new("a", SocketAddr::from((Ipv6Addr::UNSPECIFIED, listen)), vec![hop]))
+            Tunnel::new("a", SocketAddr::from((Ipv6Addr::UNSPECIFIED, listen)), vec![hop])
         };
         let (one, two, three, out) = (tunnel(1, 2), tunnel(2, 3), tunnel(3, 1), tunnel(4, 5));
         let served = Served::default();
@@ -109,5 +142,34 @@ mod tests {
         assert!(back(&one, 2) && back(&one, 3) && !back(&one, 4));
         // Into the circle, which is not its own: those in it will say so.
         assert!(!back(&out, 1) && !back(&out, 5) && back(&out, 4));
+    }
+
+    #[test]
+    fn the_host_is_asked_about_only_when_the_port_fits() {
+        let (listen, address) = ("[::]:6000".parse().unwrap(), "127.0.0.1:6001".parse().unwrap());
+        assert!(!reaches(address, listen, || unreachable!("another port")));
+    }
+
+    #[test]
+    fn names_are_followed_once_they_were_dialled() {
+        let named = |listen: u16, to: u16, host: &str| {
+            let hop = NextHop { host: host.into(), port: to };
+            Tunnel::new("a", SocketAddr::from((Ipv6Addr::UNSPECIFIED, listen)), vec![hop])
+        };
+        let (one, two) = (named(1, 2, "two.example"), named(2, 1, "one.example"));
+        let served = Served::default();
+        let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+        served.set([one.clone(), two.clone()].into());
+        served.resolved("two.example", &[at(2)]);
+        assert!(!served.leads_back(&one, at(2)), "where two leads is not known yet");
+        served.resolved("one.example", &[at(1)]);
+        assert!(served.leads_back(&two, at(1)) && served.leads_back(&one, at(2)));
+        served.set([one.clone(), two.clone()].into());
+        assert!(served.leads_back(&one, at(2)), "a reload forgets it");
+        served.resolved("one.example", &["192.0.2.77:1".parse().unwrap()]);
+        assert!(!served.leads_back(&one, at(2)), "the name is elsewhere now");
+        served.set([].into());
+        served.resolved("one.example", &[at(1)]);
+        assert!(served.known().hosts.is_empty(), "nobody dials it any more");
     }
 }

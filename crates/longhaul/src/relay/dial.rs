@@ -34,6 +34,7 @@ pub(super) async fn dial(relay: &Relay, tunnel: &Tunnel, lookups: &Arc<Semaphore
         match resolve(next_hop, tunnel.connect_timeout, lookups).await {
             Err(err) => note(&mut said, &next_hop.to_string(), &format!("cannot be resolved: {err}")),
             Ok(addresses) => {
+                relay.served.resolved(&next_hop.host, &addresses);
                 for address in addresses {
                     match connect(relay, tunnel, address).await {
                         Ok(stream) => return Ok(Dialled { stream, next_hop: next_hop.clone(), address }),

@@ -54,7 +54,8 @@ pub(super) fn dress(socket: OwnedFd, options: &LegOptions, mptcp: bool) -> Resul
 /// # Errors
 /// The first option that the kernel refused.
 pub(super) fn catch_up(accepted: &Socket, options: &LegOptions, mptcp: bool) -> Result<()> {
-    // Every listener of ours has it, so who has it came later.
+    // Every listener of ours has it, so who has it came after the first longhaul that had the socket, and has the options
+    // that were on it then: after a change, perhaps not yet the new ones, like a connection that waits during a reload.
     if accepted.linger().is_ok_and(|linger| linger.is_some()) {
         return Ok(());
     }

@@ -167,10 +167,10 @@ impl Listener {
     /// Starts a flow for each connection that waits in the listen queue and may have one; the others are reset when it is
     /// closed. A queue of systemd's is its next listener's.
     fn sweep(&self, relay: &Arc<Relay>, tunnel: &watch::Receiver<Arc<Tunnel>>) {
-        while self.gate.has_room(relay, tunnel) {
+        while let Some(inside) = self.gate.enter(relay, tunnel) {
             let Some(permit) = relay.permits.try_take() else { break };
             let Ok((accept, peer)) = accept(self.socket.get_ref().as_fd()) else { break };
-            self.start(relay, tunnel, permit, accept, peer);
+            self.start(relay, tunnel, (inside, permit), accept, peer);
         }
     }
 
@@ -178,18 +178,18 @@ impl Listener {
         let Ok(mut waiting) = self.socket.readable().await else { return };
         // Before accept: a connection that we cannot carry stays in the listen queue. After somebody waits there: a
         // tunnel that nobody uses keeps no permit from the others.
-        self.gate.room(relay, tunnel).await;
+        let inside = self.gate.room(relay, tunnel).await;
         let Some(permit) = relay.permits.take().await else { return };
         match waiting.try_io(|socket| accept(socket.get_ref().as_fd())) {
             Ok(Ok((accept, peer))) => {
                 *pause = FIRST_PAUSE;
-                self.start(relay, tunnel, permit, accept, peer);
+                self.start(relay, tunnel, (inside, permit), accept, peer);
             }
             Err(_nobody) => {}
             Ok(Err(err)) if is_about_one_connection(&err) => {}
             Ok(Err(err)) => {
                 cannot_accept(relay, &tunnel.borrow().name, &failed("accept4", &err));
-                drop(permit);
+                drop((inside, permit));
                 sleep(*pause).await;
                 *pause = (*pause * 2).min(LAST_PAUSE);
             }
@@ -202,7 +202,7 @@ impl Listener {
         &self,
         relay: &Arc<Relay>,
         tunnel: &watch::Receiver<Arc<Tunnel>>,
-        permit: Permit,
+        place: (Inside, Permit),
         accept: OwnedFd,
         peer: SocketAddr,
     ) {
@@ -220,10 +220,10 @@ impl Listener {
             }
         };
         if is_allowed(relay, &tunnel, peer) {
-            let (relay, inside) = (relay.clone(), self.gate.enter());
+            let (relay, lookups) = (relay.clone(), self.gate.lookups.clone());
             tokio::spawn(async move {
-                flow::run(relay, tunnel, inside.0.lookups.clone(), accept, peer).await;
-                drop((permit, inside));
+                flow::run(relay, tunnel, lookups, accept, peer).await;
+                drop(place);
             });
         }
     }
@@ -247,7 +247,7 @@ impl Handle {
 
     /// Lets the listener see that the tunnel may have more flows than before.
     pub fn look_again(&self) {
-        self.gate.left.notify_one();
+        self.gate.left.notify_waiters();
     }
 
     /// Tells the listening socket which options of `tunnel` are not those of `before`: what it accepts from then on has
@@ -266,7 +266,8 @@ async fn stopped(tunnel: &mut watch::Receiver<Arc<Tunnel>>) {
     while tunnel.changed().await.is_ok() {}
 }
 
-/// How many flows a tunnel has, a bell for when there may be more, and how many names they look up at once.
+/// How many flows a tunnel has, a bell for when there may be more, and how many names they look up at once. A listener and
+/// those that it replaced, which serve for a while, share one.
 #[derive(Debug)]
 struct Gate {
     inside: AtomicUsize,
@@ -281,44 +282,48 @@ impl Default for Gate {
 }
 
 impl Gate {
-    fn has_room(&self, relay: &Relay, tunnel: &watch::Receiver<Arc<Tunnel>>) -> bool {
+    /// A place for another flow, where the tunnel may have one now.
+    fn enter(self: &Arc<Gate>, relay: &Relay, tunnel: &watch::Receiver<Arc<Tunnel>>) -> Option<Inside> {
         let most_of_one = relay.most_of_one.load(Relaxed);
-        self.inside.load(Relaxed) < tunnel.borrow().max_flows.map_or(most_of_one, |most| most.min(most_of_one))
+        let most = tunnel.borrow().max_flows.map_or(most_of_one, |most| most.min(most_of_one));
+        let entered = self.inside.fetch_update(Relaxed, Relaxed, |inside| (inside < most).then_some(inside + 1));
+        entered.ok().map(|_| Inside(self.clone()))
     }
 
-    /// Waits until the tunnel may have another flow. Only its listener waits here, so one bell is enough.
-    async fn room(&self, relay: &Relay, tunnel: &watch::Receiver<Arc<Tunnel>>) {
-        if self.has_room(relay, tunnel) {
-            return;
+    /// Waits for a place for another flow. It is safe to drop the wait.
+    async fn room(self: &Arc<Gate>, relay: &Relay, tunnel: &watch::Receiver<Arc<Tunnel>>) -> Inside {
+        if let Some(inside) = self.enter(relay, tunnel) {
+            return inside;
         }
         if relay.full_log.pass(&tunnel.borrow().name, Instant::now()).is_some() {
             let flows = self.inside.load(Relaxed);
             info!(tunnel = %tunnel.borrow().name, flows, "tunnel is full: connections wait in the listen queue");
         }
         let mut changed = tunnel.clone();
-        while !self.has_room(relay, tunnel) {
-            // Both arms may be dropped: Notify keeps a bell that nobody heard, and `changed` only looks. It is over when
-            // the tunnel is.
+        loop {
+            // Before the look: a bell of notify_waiters is heard by every Notified that was there. So all who wait look
+            // again whenever a place is free, and none can take the bell from another, be it dropped or refuse its client.
+            let left = self.left.notified();
+            if let Some(inside) = self.enter(relay, tunnel) {
+                return inside;
+            }
+            // Both arms may be dropped: what they tell of is looked at again. The second is over when the tunnel is.
             tokio::select! {
-                () = self.left.notified() => {}
-                still = changed.changed() => if still.is_err() { self.left.notified().await },
+                () = left => {}
+                Ok(()) = changed.changed() => {}
             }
         }
     }
-
-    fn enter(self: &Arc<Gate>) -> Inside {
-        self.inside.fetch_add(1, Relaxed);
-        Inside(self.clone())
-    }
 }
 
-/// A flow that is inside.
+/// A flow's place, taken before its connection is accepted, so that two listeners never fill one place twice. Whoever waits
+/// hears of it when it is given back, used or not.
 struct Inside(Arc<Gate>);
 
 impl Drop for Inside {
     fn drop(&mut self) {
         self.0.inside.fetch_sub(1, Relaxed);
-        self.0.left.notify_one();
+        self.0.left.notify_waiters();
     }
 }
 

@@ -123,7 +123,7 @@ impl Relay {
     }
 
     /// Tells which tunnels are served, so that no dial comes back by one of them.
-    pub fn serves(&self, tunnels: impl IntoIterator<Item = Arc<Tunnel>>) {
+    pub fn serves(&self, tunnels: impl IntoIterator<Item = Tunnel>) {
         self.served.set(tunnels.into_iter().collect());
     }
 
@@ -137,7 +137,7 @@ impl Relay {
         self.pool.most()
     }
 
-    /// Waits until no flow is left and no listener is about to start one.
+    /// Waits until no flow is left. Whoever wants none to begin waits for the listeners first.
     pub async fn ended(&self) {
         self.permits.returned().await;
     }

@@ -72,7 +72,10 @@ impl Pool {
     fn bound(&self) -> (usize, &'static str) {
         let bounds = [
             (MOST_PIPES, "there are never more than 8,192"),
-            (self.share.load(Relaxed), "raise RLIMIT_NOFILE (LimitNOFILE=), of which an eighth may be pipes"),
+            (
+                self.share.load(Relaxed),
+                "raise RLIMIT_NOFILE (LimitNOFILE=), of which a quarter is for pipes, two for each",
+            ),
             (self.most_pages.map_or(usize::MAX, |pages| pages / DEFAULT_SLOTS), MORE_PAGES),
         ];
         bounds.into_iter().min_by_key(|(most, _)| *most).unwrap_or_default()

@@ -76,9 +76,10 @@ impl Vessel {
     /// Takes the `held` bytes of a pipe into a buffer, for a sink that refuses splice.
     pub(super) fn unsplice(&mut self, held: usize, pool: &Pool) -> io::Result<()> {
         if let Vessel::Pipe(pipe) = self {
-            let bytes = pipe.read(held)?;
-            let to = bytes.len();
-            let pipe = std::mem::replace(self, Vessel::Buffer { bytes, from: 0, to, urgent: false });
+            // Never smaller than any other buffer: bulk keeps it, and every later fill is as large as it at most.
+            let mut bytes = vec![0; held.max(COPY)].into_boxed_slice();
+            pipe.read(&mut bytes[..held])?;
+            let pipe = std::mem::replace(self, Vessel::Buffer { bytes, from: 0, to: held, urgent: false });
             pipe.give(pool);
         }
         Ok(())
@@ -106,3 +107,28 @@ impl Vessel {
 
 /// The size of a copying buffer, and of a fill that shows bulk.
 const COPY: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::relay::stream::Stream;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+
+    #[tokio::test]
+    async fn a_sink_that_refuses_splice_gets_a_buffer_of_full_size() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        client.write_all(b"1").unwrap();
+        let accepted = listener.accept().unwrap().0;
+        accepted.peek(&mut [0]).unwrap(); // it is there
+        accepted.set_nonblocking(true).unwrap();
+        let source = Stream::new(accepted.into()).unwrap();
+        let pool = Pool::new(1000, None);
+        let mut vessel = Vessel::take(&pool, true);
+        assert_eq!(vessel.fill(&source).unwrap(), Some(1));
+        vessel.unsplice(1, &pool).unwrap();
+        let Vessel::Buffer { bytes, from: 0, to: 1, urgent: false } = vessel else { panic!("{vessel:?}") };
+        assert_eq!((bytes.len(), bytes[0]), (COPY, b'1'));
+    }
+}

@@ -161,6 +161,36 @@ fn a_file_that_cannot_be_read_to_its_end_holds_up_no_signal() {
 }
 
 #[test]
+fn a_file_that_does_not_answer_keeps_a_few_threads_and_is_read_once_it_does() {
+    let (old, new, port) = (server(), server(), Port::reserve("127.0.0.1"));
+    let daemon = Daemon::start(&tunnel("one", port.address(), &old, ""));
+    let fifo = file(&daemon.folder);
+    std::fs::remove_file(&fifo).unwrap();
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    // Two signals of one kind may be one: each is answered before the next. Nobody writes, so each open(2) waits.
+    let mut reads = 0;
+    let no_thread = loop {
+        daemon.relay.signal("HUP");
+        let lines = daemon.relay.lines_to_counters();
+        if let Some(line) = lines.into_iter().find(|line| line["message"] == NO_THREAD) {
+            break line;
+        }
+        reads += 1;
+        assert!(reads < 100, "every SIGHUP keeps a thread");
+    };
+    assert_eq!(no_thread["file"], fifo.display().to_string());
+    // All who wait for a writer go on when one comes, and the last of them reads again; by then the file is a file.
+    let writer = OpenOptions::new().write(true).open(&fifo).unwrap();
+    std::fs::remove_file(&fifo).unwrap();
+    std::fs::write(&fifo, tunnel("one", port.address(), &new, "")).unwrap();
+    drop(writer);
+    daemon.relay.wait_log("reloaded");
+    talk(&dial(&port), &accept(&new));
+
+    const NO_THREAD: &str = "SIGHUP: the file does not answer; it is read again when it does";
+}
+
+#[test]
 fn a_line_of_the_log_has_its_level_once() {
     let (far, port) = (server(), Port::reserve("127.0.0.1"));
     let daemon = Daemon::start(&tunnel("one", port.address(), &far, ""));
@@ -248,6 +278,32 @@ fn after_a_reload_no_connection_goes_the_old_way() {
 }
 
 #[test]
+fn a_place_that_a_replaced_listener_does_not_use_goes_to_the_new_one() {
+    let (far, port) = (server(), Port::reserve("127.0.0.1"));
+    let with = |more: &str| tunnel("one", port.address(), &far, &format!("max_flows = 1\n{more}"));
+    let dial_from = |ip: &str| {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.bind(&format!("{ip}:0").parse::<SocketAddr>().unwrap().into()).unwrap();
+        socket.connect(&port.address().into()).unwrap();
+        patient(socket.into())
+    };
+    const FULL: &str = "tunnel is full: connections wait in the listen queue";
+    for _ in 0..3 {
+        let daemon = Daemon::start(&with("accept = { mss = \"1000B\" }"));
+        let (inside, inside_far) = (dial(&port), accept(&far));
+        let old = dial_from("127.0.0.2");
+        daemon.relay.wait_log(FULL);
+        // An option that is gone cannot be told to the listener that is there: both wait for the place now, and the client
+        // of the old one may not have it any more.
+        assert_eq!(daemon.reload(&with("allow = \"127.0.0.1\""))["message"], "reloaded");
+        let new = dial_from("127.0.0.1");
+        drop((inside, inside_far));
+        talk(&new, &accept(&far));
+        assert_eq!(read_to_end(&old), (Vec::new(), Ending::Reset));
+    }
+}
+
+#[test]
 fn descriptors_are_shared_out_anew_by_a_reload() {
     let (far, port) = (server(), Port::reserve("127.0.0.1"));
     let (folder, more) = (tempfile::tempdir().unwrap(), [(); 20].map(|()| Port::reserve("127.0.0.1")));
@@ -316,6 +372,22 @@ fn a_drain_at_max_flows_ends_what_is_inside_and_resets_what_waits() {
     let counted = ["accepted", "finished", "reset", "flows_now"].map(|key| counters[key].as_u64().unwrap());
     assert_eq!(counted, [2, 2, 0, 0], "{counters}");
     assert_eq!(path.relays[0].exit(), Some(0));
+}
+
+#[test]
+fn a_drain_serves_who_waits_and_may_have_a_flow() {
+    for _ in 0..5 {
+        let mut path = Path::new(1, &[]);
+        path.relays[0].stop();
+        let waiting: Vec<TcpStream> = (0..5).map(|_| path.dial()).collect();
+        path.relays[0].signal("TERM");
+        path.relays[0].signal("CONT");
+        let served: Vec<TcpStream> = waiting.iter().map(|_| accept(path.server())).collect();
+        drop((waiting, served));
+        let counters = path.relays[0].wait_log("counters");
+        assert_eq!((&counters["accepted"], &counters["flows_now"]), (&5.into(), &0.into()), "{counters}");
+        assert_eq!(path.relays[0].exit(), Some(0));
+    }
 }
 
 #[test]

@@ -56,6 +56,24 @@ fn eighty_descriptors_survive_a_flood_and_serve_again() {
 }
 
 #[test]
+fn descriptors_for_no_flow_are_refused_at_start() {
+    let refused = |most: u32| {
+        let listen = Port::reserve("127.0.0.1").address().to_string();
+        let said = limited(&format!("ulimit -n {most}"), &listen, "127.0.0.1:9", &[]).output().unwrap();
+        assert_eq!(said.status.code(), Some(1));
+        String::from_utf8(said.stderr).unwrap()
+    };
+    let said = refused(20);
+    assert!(said.contains("a limit of 20 leaves none for flows") && said.contains("LimitNOFILE="), "{said}");
+    let least = said.split_once("which begin at ").unwrap().1.split_once(';').unwrap().0.parse::<u32>().unwrap();
+    refused(least - 1);
+    let (port, server) = (Port::reserve("127.0.0.1"), TcpListener::bind("127.0.0.1:0").unwrap());
+    let (listen, to) = (port.address().to_string(), server.local_addr().unwrap().to_string());
+    let _relay = Relay::spawn(limited(&format!("ulimit -n {least}"), &listen, &to, &[]));
+    talk(&patient(TcpStream::connect(port.address()).unwrap()), &patient(server.accept().unwrap().0));
+}
+
+#[test]
 fn a_next_hop_that_does_not_answer_leaves_flows_for_other_tunnels() {
     let (far, silent) = (TcpListener::bind("127.0.0.1:0").unwrap(), Silent::new());
     let (dead, good) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
