@@ -1,0 +1,108 @@
+//! SIGTERM and SIGINT: who is inside goes on, who waits is served or reset, nobody new comes in.
+
+use crate::harness::*;
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+#[test]
+fn a_drain_lets_flows_end_and_then_exits() {
+    let mut path = Path::new(1, &[]);
+    let (client, server) = path.connect();
+    path.relays[0].signal("TERM");
+    let line = path.relays[0].wait_log("draining: no new connections; a second signal cuts the flows");
+    assert_eq!(line["flows"], 1);
+    refused_soon(path.entry());
+    talk(&client, &server);
+    let bytes = pattern(21, 1_000_000);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            (&client).write_all(&bytes).unwrap();
+            drop(client);
+        });
+        assert_same(&read_to_end(&server).0, &bytes);
+        drop(server);
+    });
+    path.relays[0].wait_log("flow ended");
+    assert_eq!(path.relays[0].exit(), Some(0));
+}
+
+#[test]
+fn a_drain_at_max_flows_ends_what_is_inside_and_resets_what_waits() {
+    let mut path = Path::new(1, &["--max-flows", "2"]);
+    let inside = [path.connect(), path.connect()];
+    let waiting = [path.dial(), path.dial(), path.dial()];
+    waiting.iter().for_each(|mut client| client.write_all(b"in the queue").unwrap());
+    path.relays[0].signal("TERM");
+    let line = path.relays[0].wait_log("draining: no new connections; a second signal cuts the flows");
+    assert_eq!(line["flows"], 2);
+    for client in &waiting {
+        assert_eq!(read_to_end(client), (Vec::new(), Ending::Reset));
+    }
+    refused_soon(path.entry());
+    let bytes = pattern(22, 1_000_000);
+    std::thread::scope(|scope| {
+        for (client, server) in inside {
+            scope.spawn(move || echo_one(&server));
+            round_trip(client, &bytes);
+        }
+    });
+    path.server().set_nonblocking(true).unwrap();
+    assert!(path.server().accept().is_err(), "one that waited was dialled for");
+    let counters = path.relays[0].wait_log("counters");
+    let counted = ["accepted", "finished", "reset", "flows_now"].map(|key| counters[key].as_u64().unwrap());
+    assert_eq!(counted, [2, 2, 0, 0], "{counters}");
+    assert_eq!(path.relays[0].exit(), Some(0));
+}
+
+#[test]
+fn a_drain_serves_who_waits_and_may_have_a_flow() {
+    for _ in 0..5 {
+        let mut path = Path::new(1, &[]);
+        path.relays[0].stop();
+        let waiting: Vec<TcpStream> = (0..5).map(|_| path.dial()).collect();
+        path.relays[0].signal("TERM");
+        path.relays[0].signal("CONT");
+        let served: Vec<TcpStream> = waiting.iter().map(|_| path.server().accept().unwrap().0).collect();
+        drop((waiting, served));
+        let counters = path.relays[0].wait_log("counters");
+        assert_eq!((&counters["accepted"], &counters["flows_now"]), (&5.into(), &0.into()), "{counters}");
+        assert_eq!(path.relays[0].exit(), Some(0));
+    }
+}
+
+#[test]
+fn a_second_signal_cuts_with_reset() {
+    let mut path = Path::new(1, &[]);
+    let (client, server) = path.connect();
+    talk(&client, &server);
+    path.relays[0].signal("TERM");
+    path.relays[0].wait_log("draining: no new connections; a second signal cuts the flows");
+    path.relays[0].signal("TERM");
+    assert_eq!(path.relays[0].flow_end(), (4, 4, "cut by drain or exit".into()));
+    assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
+    assert_eq!(read_to_end(&server), (Vec::new(), Ending::Reset));
+    assert_eq!(path.relays[0].exit(), Some(0));
+}
+
+#[test]
+fn the_drain_timeout_cuts_with_reset() {
+    let mut path = Path::new(1, &["--drain-timeout", "300ms"]);
+    let (client, server) = path.connect();
+    talk(&client, &server);
+    let started = Instant::now();
+    path.relays[0].signal("INT");
+    assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
+    assert_eq!(read_to_end(&server), (Vec::new(), Ending::Reset));
+    assert!(started.elapsed() >= Duration::from_millis(300));
+    assert_eq!(path.relays[0].exit(), Some(0));
+}
+
+/// The listener is closed by another task: connects until one is refused.
+fn refused_soon(address: SocketAddr) {
+    let started = Instant::now();
+    while let Ok(early) = TcpStream::connect(address) {
+        reset(early); // its flow, where it got one, ends with it
+        assert!(started.elapsed() < LONG, "it still listens");
+    }
+}
