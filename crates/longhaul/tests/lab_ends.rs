@@ -74,7 +74,8 @@ impl Room {
             command.args(["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups"]);
             command.args(["env", "XDG_RUNTIME_DIR=/run/user", "HOME=/"]);
         }
-        command.args(["/mnt/longhaul", "lab"]).args(arguments);
+        // A shell that runs the tests in the background has SIGINT ignored, and what is ignored stays so (exec(3p)).
+        command.args(["env", "--default-signal=INT", "/mnt/longhaul", "lab"]).args(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
@@ -273,7 +274,8 @@ fn ctrl_c_on_a_terminal_ends_the_run_and_clears_the_bar() {
     let _alone = alone();
     let Some(room) = Room::open(true) else { return };
     // script(1) gives it a terminal, and takes our byte for Ctrl-C.
-    let inner = format!("nsenter -t {} --mount --wd=/ /mnt/longhaul lab run /mnt/short.toml", room.holder.id());
+    let nsenter = format!("nsenter -t {} --mount --wd=/", room.holder.id());
+    let inner = format!("{nsenter} env --default-signal=INT /mnt/longhaul lab run /mnt/short.toml");
     let mut script = Command::new("script");
     script.args(["-qefc", &inner, "/dev/null"]).env("TERM", "xterm").stdin(Stdio::piped()).stdout(Stdio::piped());
     let Ok(mut terminal) = script.spawn() else {
