@@ -108,24 +108,25 @@ impl Run {
 
     /// The scenarios asked for, with what the command line changes of them.
     fn scenarios(&self) -> Result<Vec<Scenario>, Vec<String>> {
-        let mut scenarios = Vec::new();
-        let mut wrong = Vec::new();
+        let (mut scenarios, mut wrong, mut without) = (Vec::new(), Vec::new(), Vec::new());
         for name in &self.names {
-            let names = if name == "all" {
-                library::FILES.iter().map(|(name, _)| *name).collect()
-            } else {
-                vec![name.as_str()]
-            };
+            let is_all = name == "all";
+            let names =
+                if is_all { library::FILES.iter().map(|(name, _)| *name).collect() } else { vec![name.as_str()] };
             for name in names {
-                match library::find(name).and_then(|found| self.changed(found).map_err(|why| vec![why])) {
-                    Ok(scenario) => scenarios.push(scenario),
+                match library::find(name).map(|found| self.changed(found)) {
+                    Ok(Ok(scenario)) => scenarios.push(scenario),
+                    // Of all scenarios, those that have the carrier are run.
+                    Ok(Err(why)) if is_all => without.push(why),
+                    Ok(Err(why)) => wrong.push(why),
                     Err(lines) => wrong.extend(lines),
                 }
             }
         }
-        // Of all scenarios, those that have the carrier are run.
-        let some = !scenarios.is_empty() && !self.carrier.is_empty() && self.names.iter().any(|name| name == "all");
-        if wrong.is_empty() || some { Ok(scenarios) } else { Err(wrong) }
+        if scenarios.is_empty() {
+            wrong.extend(without);
+        }
+        if wrong.is_empty() { Ok(scenarios) } else { Err(wrong) }
     }
 
     /// The scenario with what the command line changes of it.
