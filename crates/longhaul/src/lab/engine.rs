@@ -100,7 +100,7 @@ fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) 
             (run.traffic.kind.run)(&drive)
         });
         let down = run.traffic.down;
-        let seen = sampler::watch(wan, running, down, (&beginning, &ending), |sample| progress.sample(sample));
+        let seen = sampler::watch((wan, setup), running, down, (&beginning, &ending), |sample| progress.sample(sample));
         (traffic.join().unwrap_or_else(|_| Err(Problem::Bytes("the traffic's thread ended early".into()))), seen)
     });
     let link = (!setup.one_hop).then(|| wan.traffic());

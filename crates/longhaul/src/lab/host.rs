@@ -59,11 +59,24 @@ impl HostSpec {
         self.mss.unwrap_or(self.mtu.saturating_sub(IP_AND_TCP)).saturating_sub(TIMESTAMPS)
     }
 
-    /// Why its MSS cannot be, when it cannot.
-    pub(super) fn mss_fault(&self) -> Option<String> {
-        let most = self.mtu.saturating_sub(IP_AND_TCP);
-        let mss = self.mss.filter(|mss| *mss > most)?;
-        Some(format!("an MSS of {mss} does not fit an MTU of {}; write {most} or less, or a larger mtu", self.mtu))
+    /// What cannot be, though each value alone could: the key, and what to write instead.
+    pub(super) fn faults(&self) -> Vec<(&'static str, String)> {
+        let mut faults = Vec::new();
+        let (most, mtu) = (self.mtu.saturating_sub(IP_AND_TCP), self.mtu);
+        if let Some(mss) = self.mss.filter(|mss| *mss > most) {
+            let text = format!("an MSS of {mss} does not fit an MTU of {mtu}; write {most} or less, or a larger mtu");
+            faults.push(("mss", text));
+        }
+        if self.window.is_some() && self.buffers.is_some() {
+            let text = "a host with a window has the buffers that fit it; leave one of the two out";
+            faults.push(("buffers", text.into()));
+        }
+        if self.window.is_some_and(|window| window.0 > UNSCALED) && !self.scaling {
+            let text =
+                format!("without window scaling a window has {UNSCALED} bytes at most; write that, or scaling = true");
+            faults.push(("window", text));
+        }
+        faults
     }
 
     /// What the lab sets for it.
@@ -116,6 +129,8 @@ fn push(text: &mut String, words: &str) {
 
 /// Headers of IPv4 and TCP without options.
 const IP_AND_TCP: u32 = 40;
+/// The largest window that the TCP header has room for (RFC 9293).
+const UNSCALED: u64 = 65_535;
 /// RFC 7323 timestamps, with their padding.
 const TIMESTAMPS: u32 = 12;
 /// How much more than its window a host may offer.
@@ -140,9 +155,16 @@ mod tests {
     }
 
     #[test]
-    fn an_mss_must_fit_its_mtu() {
+    fn what_does_not_go_together_is_said() {
+        let faults =
+            |host: HostSpec| host.faults().into_iter().map(|(key, why)| format!("{key}: {why}")).collect::<String>();
+        assert_eq!(faults(HostSpec::default()), "");
         let host = HostSpec { mtu: 1200, mss: Some(1460), ..HostSpec::default() };
-        assert!(host.mss_fault().unwrap().contains("write 1160 or less"));
+        assert!(faults(host).starts_with("mss: an MSS of 1460 does not fit"));
+        let host = HostSpec { window: Some(Bytes(65_536)), scaling: false, ..HostSpec::default() };
+        assert!(faults(host.clone()).starts_with("window: without window scaling"));
+        assert_eq!(faults(HostSpec { window: Some(Bytes(65_535)), ..host.clone() }), "");
+        assert!(faults(HostSpec { buffers: Some(Bytes(65_536)), ..host }).starts_with("buffers: "));
         assert_eq!(HostSpec { mtu: 576, ..HostSpec::default() }.payload(), 524);
     }
 }

@@ -81,14 +81,20 @@ impl fmt::Display for Figures<'_> {
         let runs = || self.0.iter().flat_map(|report| &report.runs);
         let width = |text: fn(&RunReport) -> usize, least| runs().map(text).max().unwrap_or(0).max(least);
         let (figure, carrier) = (width(|run| run.id.len(), 6), width(|run| run.carrier.len(), 7));
+        let publication = width(|run| published(run).len(), 9);
         let head = ["published", "computed", "measured", "gain", "verdict"];
         let [published_, computed, measured, gain, verdict_] = head;
         writeln!(
             f,
-            "| {:<figure$} | {:<carrier$} | {published_:>9} | {computed:>8} | {measured:>8} | {gain:>5} | {verdict_} |",
+            "| {:<figure$} | {:<carrier$} | {published_:>publication$} | {computed:>8} | {measured:>8} | {gain:>5} | {verdict_} |",
             "figure", "carrier"
         )?;
-        writeln!(f, "| {0:-<figure$} | {0:-<carrier$} | {0:->8}: | {0:->7}: | {0:->7}: | {0:->4}: | {0:-<7} |", "")?;
+        writeln!(
+            f,
+            "| {0:-<figure$} | {0:-<carrier$} | {0:->dashes$}: | {0:->7}: | {0:->7}: | {0:->4}: | {0:-<7} |",
+            "",
+            dashes = publication - 1
+        )?;
         let mut before = "";
         for run in runs() {
             // A figure's name once: what stands below it belongs together.
@@ -97,7 +103,7 @@ impl fmt::Display for Figures<'_> {
             let gain = run.gain_over_direct.filter(|_| run.carrier != "direct");
             writeln!(
                 f,
-                "| {name:<figure$} | {:<carrier$} | {:>9} | {:>8} | {:>8} | {:>5} | {:<7} |",
+                "| {name:<figure$} | {:<carrier$} | {:>publication$} | {:>8} | {:>8} | {:>5} | {:<7} |",
                 run.carrier,
                 published(run),
                 run.computed.map_or("-".into(), shown),
@@ -126,14 +132,13 @@ impl fmt::Display for Figures<'_> {
     }
 }
 
-/// What somebody published, as it stands in a table: a speed, or a gain.
+/// What somebody published, as it stands in a table: a speed, a gain, or both.
 pub(super) fn published(run: &RunReport) -> String {
     let range = |values: &[f64]| values.iter().map(|value| shown(*value)).collect::<Vec<_>>().join("-");
-    match (&run.published, &run.published_gain) {
-        (Some(speed), _) => range(speed),
-        (None, Some(gain)) => format!("{} x", range(gain)),
-        (None, None) => "-".into(),
-    }
+    let speed = run.published.as_deref().map(range);
+    let gain = run.published_gain.as_deref().map(|gain| format!("{} x", range(gain)));
+    let both: Vec<String> = speed.into_iter().chain(gain).collect();
+    if both.is_empty() { "-".into() } else { both.join(", ") }
 }
 
 /// The word for a verdict.

@@ -4,9 +4,11 @@ use super::cables::LAN_DEVICE;
 use super::carrier::{PORT, Running, SSH_PORT};
 use super::problem::Problem;
 use super::processes::Cpu;
+use super::scenario::Setup;
 use super::sockets::{self, Sender};
 use super::spec::Host;
 use super::wan::Wan;
+use longhaul_core::units::Rate;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -42,7 +44,7 @@ pub(super) struct Seen {
 
 /// Samples until `ended` closes, from the moment at which `began` is told.
 pub(super) fn watch(
-    wan: &Wan,
+    (wan, setup): (&Wan, &Setup),
     running: &Running,
     down: bool,
     (began, ended): (&Receiver<()>, &Receiver<()>),
@@ -53,7 +55,8 @@ pub(super) fn watch(
     if began.recv().is_err() {
         return Ok(seen);
     }
-    let every = if wan.has_link() { EVERY } else { EVERY_WITHOUT_LINK };
+    let is_slow = !setup.one_hop && setup.link.rate.is_some_and(|rate| rate <= SLOW);
+    let every = if is_slow { EVERY } else { SELDOM };
     let eyes = Eyes::open(wan, running, down)?;
     let mut cpu = Cpu::of(running);
     let start = Instant::now();
@@ -126,6 +129,8 @@ impl Eyes {
 
 /// Often enough for a picture, and too seldom to be seen in what is measured.
 const EVERY: Duration = Duration::from_millis(250);
-/// A look takes two runs of ss and one through /proc, 8 ms of CPU. Where no link sets the pace both cores are busy, and 3 %
-/// of one would be missing in what is measured.
-const EVERY_WITHOUT_LINK: Duration = Duration::from_secs(1);
+/// A look takes two runs of ss and one through /proc, 8 ms of CPU. Where no slow link sets the pace both cores are busy, and
+/// 3 % of one would be missing in what is measured.
+const SELDOM: Duration = Duration::from_secs(1);
+/// Up to here two cores have time to spare.
+const SLOW: Rate = Rate(2_000_000_000);

@@ -207,6 +207,13 @@ fn run(
         let text = format!("traffic.connections: {} can have {} at most; write fewer", kind.name, kind.most);
         findings.error(span, text);
     }
+    let Traffic { size, rate, down, .. } = run.traffic;
+    for (key, given) in [("size", size.is_some()), ("rate", rate.is_some()), ("direction", down)] {
+        if given && !kind.keys.contains(&key) {
+            let span = places.find(&format!("traffic.{key}")).unwrap_or(span.clone());
+            findings.error(span, format!("traffic.{key}: {} has none; leave it out", kind.name));
+        }
+    }
     // What is wrong before the first run is said there, once.
     let inherited = head.setup.faults();
     let faults: Vec<_> = run.setup.faults().into_iter().filter(|fault| !inherited.contains(fault)).collect();
@@ -233,9 +240,7 @@ impl Setup {
     fn faults(&self) -> Vec<(String, String)> {
         let mut faults = Vec::new();
         for (title, host) in [("host", &self.host), ("relay", &self.relay)] {
-            if let Some(why) = host.mss_fault() {
-                faults.push((format!("{title}.mss"), why));
-            }
+            faults.extend(host.faults().into_iter().map(|(key, why)| (format!("{title}.{key}"), why)));
         }
         if let Err(problem) = self.link.check() {
             faults.push(("link".into(), problem.to_string()));

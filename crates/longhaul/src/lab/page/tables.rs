@@ -80,13 +80,11 @@ pub(super) fn figures(html: &mut Html, report: &Report) {
     html.leaf("p", &[("class", "source")], COLUMNS);
 }
 
-/// What somebody published: a speed, or a gain.
+/// What somebody published: a speed, a gain, or both.
 fn published(run: &RunReport) -> String {
-    match (&run.published, &run.published_gain) {
-        (Some(speed), _) => range(speed),
-        (None, Some(gain)) => format!("{}×", range(gain)),
-        (None, None) => String::new(),
-    }
+    let speed = run.published.as_deref().map(range);
+    let gain = run.published_gain.as_deref().map(|gain| format!("{}×", range(gain)));
+    speed.into_iter().chain(gain).collect::<Vec<_>>().join(", ")
 }
 
 /// The reason, and the further figures of the traffic.

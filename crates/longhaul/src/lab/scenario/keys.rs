@@ -7,6 +7,7 @@ use crate::lab::host::HostSpec;
 use crate::lab::law;
 use crate::lab::spec::{Direction, LinkSpec};
 use crate::lab::{carrier, traffic};
+use crate::options::{self, LegOptions};
 use longhaul_core::link::{self, percentage};
 use longhaul_core::units::{self, Bytes, Rate};
 use std::ops::RangeInclusive;
@@ -90,7 +91,7 @@ pub(super) const RUN: &[Key<Run>] = &[
     key("link", |run, given| link_of(&mut run.setup.link, given)),
     key("host", |run, given| inner(HOST, given, &mut run.setup.host)),
     key("relay", |run, given| inner(HOST, given, &mut run.setup.relay)),
-    key("set", |run, given| several(given, sentence).map(|set| run.setup.set = set)),
+    key("set", |run, given| several(given, option).map(|set| run.setup.set = set)),
     key("published", |run, given| inner(PUBLISHED, given, &mut run.published)),
     key("computed", |run, given| one(given, law::find).map(|law| run.computed = Some(law))),
     key("expect", |run, given| inner(EXPECT, given, &mut run.expect)),
@@ -251,6 +252,11 @@ fn figures(figures: &mut Vec<(String, RangeInclusive<f64>)>, given: &Written<'_>
 fn sentence(text: &str) -> Result<String, String> {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if text.is_empty() { Err("write a sentence".into()) } else { Ok(text) }
+}
+
+/// What `longhaul relay --set` takes.
+fn option(text: &str) -> Result<String, String> {
+    options::set(&mut LegOptions::default(), &mut LegOptions::default(), text).map(|()| text.into())
 }
 
 fn word(text: &str) -> Result<String, String> {

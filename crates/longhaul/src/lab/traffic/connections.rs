@@ -10,8 +10,15 @@ use std::time::{Duration, Instant};
 
 /// As many workers as the scenario has connections: each connects, sends a byte, waits for it to come back, closes, and
 /// does it again.
-pub(super) const CONNECTIONS: Kind =
-    Kind { name: "connections", what: "new connections", laws: &[], counts: Counts::Figures, most: THREADED, run };
+pub(super) const CONNECTIONS: Kind = Kind {
+    name: "connections",
+    what: "new connections",
+    laws: &[],
+    counts: Counts::Figures,
+    keys: &[],
+    most: THREADED,
+    run,
+};
 
 fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
     let (count, time, entry) = (drive.traffic.connections, drive.traffic.time, drive.running.entry);

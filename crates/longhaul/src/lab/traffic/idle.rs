@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// As many flows as the scenario has connections, each of which has carried a byte there and back.
 pub(super) const IDLE: Kind =
-    Kind { name: "idle", what: "flows that wait", laws: &[], counts: Counts::Figures, most: MANY, run };
+    Kind { name: "idle", what: "flows that wait", laws: &[], counts: Counts::Figures, keys: &[], most: MANY, run };
 
 fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
     let count = drive.traffic.connections;

@@ -7,8 +7,15 @@ use crate::lab::spec::Host;
 use std::process::{Command, Stdio};
 
 /// One test of the scenario's time, with as many streams as it has connections.
-pub(super) const IPERF3: Kind =
-    Kind { name: "iperf3", what: "iperf3", laws: &["window"], counts: Counts::Speed, most: THREADED, run };
+pub(super) const IPERF3: Kind = Kind {
+    name: "iperf3",
+    what: "iperf3",
+    laws: &["window"],
+    counts: Counts::Speed,
+    keys: &["direction"],
+    most: THREADED,
+    run,
+};
 
 fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
     let (server, entry, traffic) = (drive.server(), drive.running.entry, drive.traffic);

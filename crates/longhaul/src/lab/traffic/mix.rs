@@ -8,8 +8,15 @@ use std::time::{Duration, Instant};
 
 /// Raw transfers on the scenario's connections, and one more connection with small messages both ways, as many a second as
 /// the scenario's rate. The speed is that of the bulk; `size` is that of a message.
-pub(super) const MIX: Kind =
-    Kind { name: "mix", what: "bulk and small messages", laws: &["window"], counts: Counts::Both, most: THREADED, run };
+pub(super) const MIX: Kind = Kind {
+    name: "mix",
+    what: "bulk and small messages",
+    laws: &["window"],
+    counts: Counts::Both,
+    keys: &["size", "rate"],
+    most: THREADED,
+    run,
+};
 
 fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
     let size = drive.traffic.size.map_or(MESSAGE, |size| size.0 as usize);

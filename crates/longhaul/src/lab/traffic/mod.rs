@@ -48,6 +48,8 @@ pub(super) struct Kind {
     pub(super) laws: &'static [&'static str],
     /// What of it counts.
     pub(super) counts: Counts,
+    /// Which of the keys `size`, `rate` and `direction` it heeds.
+    pub(super) keys: &'static [&'static str],
     /// How many connections it can have at once.
     pub(super) most: u32,
     /// Prepares both hosts: servers and files. What it gives is kept while the traffic runs.

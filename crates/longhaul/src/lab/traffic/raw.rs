@@ -16,8 +16,15 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Connections that send as fast as they can for a while.
-pub(super) const RAW: Kind =
-    Kind { name: "raw", what: "raw TCP", laws: &["window"], counts: Counts::Speed, most: THREADED, run };
+pub(super) const RAW: Kind = Kind {
+    name: "raw",
+    what: "raw TCP",
+    laws: &["window"],
+    counts: Counts::Speed,
+    keys: &["size", "direction"],
+    most: THREADED,
+    run,
+};
 
 /// A transfer that arrived whole.
 #[derive(Clone, Copy, Debug)]

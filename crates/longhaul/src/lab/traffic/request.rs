@@ -11,8 +11,15 @@ use std::time::{Duration, Instant};
 
 /// Requests on every connection, each sent when the answer to the one before is there, and no more of them a second than
 /// the scenario's rate, all connections together.
-pub(super) const REQUEST: Kind =
-    Kind { name: "request", what: "requests and answers", laws: &[], counts: Counts::Figures, most: THREADED, run };
+pub(super) const REQUEST: Kind = Kind {
+    name: "request",
+    what: "requests and answers",
+    laws: &[],
+    counts: Counts::Figures,
+    keys: &["size", "rate"],
+    most: THREADED,
+    run,
+};
 
 fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
     let (count, time) = (drive.traffic.connections, drive.traffic.time);

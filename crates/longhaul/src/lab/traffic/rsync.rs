@@ -10,6 +10,7 @@ pub(super) const RSYNC: Kind = Kind {
     what: "rsync over ssh",
     laws: &["window", "openssh"],
     counts: Counts::Speed,
+    keys: &["size", "direction"],
     most: THREADED,
     run: |drive| {
         copies::run(drive, |copy| {

@@ -9,6 +9,7 @@ pub(super) const SCP: Kind = Kind {
     what: "scp",
     laws: &["window", "openssh"],
     counts: Counts::Speed,
+    keys: &["size", "direction"],
     most: THREADED,
     run: |drive| {
         copies::run(drive, |copy| {

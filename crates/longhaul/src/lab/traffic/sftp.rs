@@ -9,6 +9,7 @@ pub(super) const SFTP: Kind = Kind {
     what: "sftp",
     laws: &["window", "openssh"],
     counts: Counts::Speed,
+    keys: &["size", "direction"],
     most: THREADED,
     run: |drive| {
         copies::run(drive, |copy| {
