@@ -77,8 +77,7 @@ impl Demo {
     /// Both kinds of traffic over each carrier.
     fn scenario(&self) -> Scenario {
         let link = LinkSpec { loss: self.loss, ..LinkSpec::new(self.rtt, Some(self.rate)) };
-        let host =
-            HostSpec { window: Some(WINDOW), congestion: Some("reno".into()), sack: false, ..HostSpec::default() };
+        let host = HostSpec { window: Some(WINDOW), congestion: "reno".into(), sack: false, ..HostSpec::default() };
         let setup = Setup { one_hop: false, link, host, relay: HostSpec::default(), set: Vec::new() };
         let run = |id: &str, kind| Run {
             id: id.into(),

@@ -10,8 +10,9 @@ pub(super) struct HostSpec {
     pub(super) window: Option<Bytes>,
     /// The most that autotuning may give a buffer; `None` leaves the kernel's default.
     pub(super) buffers: Option<Bytes>,
-    /// Congestion control; `None` leaves the kernel's default.
-    pub(super) congestion: Option<String>,
+    /// Congestion control. CUBIC unless said otherwise, as Linux has it since 2.6.19: with what this machine happens to have,
+    /// the same scenario would come out differently elsewhere.
+    pub(super) congestion: String,
     /// Selective acknowledgements, and with them the newer ways of Linux to find losses.
     pub(super) sack: bool,
     /// Window scaling (RFC 7323).
@@ -30,7 +31,7 @@ impl Default for HostSpec {
         HostSpec {
             window: None,
             buffers: None,
-            congestion: None,
+            congestion: "cubic".into(),
             sack: true,
             scaling: true,
             mtu: 1500,
@@ -47,7 +48,7 @@ impl HostSpec {
         HostSpec {
             window: None,
             buffers: Some(Profile::relay_buffer(link)),
-            congestion: Some("cubic".into()),
+            congestion: "cubic".into(),
             sack: true,
             scaling: true,
             ..self.clone()
@@ -86,9 +87,7 @@ impl HostSpec {
             (None, Some(most)) => Profile::buffers(most),
             (None, None) => Profile::plain(),
         };
-        if let Some(congestion) = &self.congestion {
-            push(&mut profile.route, &format!("congctl {congestion}"));
-        }
+        push(&mut profile.route, &format!("congctl {}", self.congestion));
         if !self.sack {
             profile.sysctls.extend([("tcp_sack", "0".to_string()), ("tcp_recovery", "0".to_string())]);
         }

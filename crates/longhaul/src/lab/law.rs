@@ -89,8 +89,7 @@ pub(super) fn line(setup: &Setup) -> Option<f64> {
 }
 
 fn loss(setup: &Setup) -> Option<f64> {
-    let congestion = setup.host.congestion.as_deref().unwrap_or_default();
-    setup.link.loss_law(congestion, setup.link.rtt)
+    setup.link.loss_law(&setup.host.congestion, setup.link.rtt)
 }
 
 /// How far OpenSSH sends ahead.

@@ -286,14 +286,14 @@ impl Profile {
     /// A host like AIX at its defaults on 10 GbE or virtual Ethernet: windows of `window` bytes, Reno, no SACK, none of
     /// the newer ways of Linux to find losses.
     pub fn aix_like(window: Bytes) -> Profile {
-        HostSpec { window: Some(window), congestion: Some("reno".into()), sack: false, ..HostSpec::default() }.profile()
+        HostSpec { window: Some(window), congestion: "reno".into(), sack: false, ..HostSpec::default() }.profile()
     }
 
     /// A relay host whose buffers cover the path, as the advice for relays is: twice the bandwidth-delay product, for
     /// the kernel counts its overhead in them, and as much again for what waits in the link's queue; and whose kernel's own
     /// congestion control is CUBIC.
     pub fn relay(link: &LinkSpec) -> Profile {
-        Profile { route: "congctl cubic".into(), ..Profile::buffers(Profile::relay_buffer(link)) }
+        HostSpec { buffers: Some(Profile::relay_buffer(link)), ..HostSpec::default() }.profile()
     }
 
     /// The largest buffer of [`Profile::relay`]: at least what Linux has by default since 6.16.

@@ -48,10 +48,7 @@ fn host(spec: &HostSpec) -> Vec<String> {
         (None, Some(most)) => format!("autotuned window, buffers up to {}", spaced(&most.to_string())),
         (None, None) => "autotuned window".to_string(),
     }];
-    said.push(match &spec.congestion {
-        Some(name) => format!("congestion control {name}"),
-        None => "congestion control as the kernel's default".to_string(),
-    });
+    said.push(format!("congestion control {}", spec.congestion));
     let oddities = [(!spec.sack, "no SACK"), (!spec.scaling, "no window scaling"), (!spec.offload, "no large send")];
     said.extend(oddities.iter().filter(|(is, _)| *is).map(|(_, what)| (*what).to_string()));
     if spec.mtu != ETHERNET {
@@ -117,9 +114,9 @@ mod tests {
         let host = HostSpec { window: Some(Bytes(262_144)), sack: false, mss: Some(1254), ..HostSpec::default() };
         let setup = Setup { one_hop: false, link, host, relay: HostSpec::default(), set: Vec::new() };
         let topology = Topology::of(&setup);
-        let unsaid = "congestion control as the kernel's default";
-        assert_eq!(topology.hosts, ["256 KiB window", unsaid, "no SACK", "MSS 1254"]);
-        assert_eq!(topology.relays, ["autotuned window, buffers up to 32 MiB", unsaid]);
+        let cubic = "congestion control cubic";
+        assert_eq!(topology.hosts, ["256 KiB window", cubic, "no SACK", "MSS 1254"]);
+        assert_eq!(topology.relays, ["autotuned window, buffers up to 32 MiB", cubic]);
         assert_eq!(topology.wan, ["63 ms round trip", "1 Gbit/s", "7.9 MB queue", "at 10s down for 20s"]);
         assert_eq!((topology.wan_out, topology.wan_back), (vec!["loss 0.1%".to_string()], Vec::new()));
         assert_eq!(Topology::of(&Setup { one_hop: true, ..setup }).wan, Vec::<String>::new());

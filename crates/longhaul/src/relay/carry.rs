@@ -6,7 +6,7 @@
 
 use super::Relay;
 use super::end::Broken;
-use super::leg;
+use super::leg::{self, Choice};
 use super::low_water::LowWater;
 use super::stream::Stream;
 use super::vessel::Vessel;
@@ -42,8 +42,8 @@ pub(super) struct Carry<'a> {
     pub(super) dial: &'a Arc<Stream>,
     /// Whether splice is to be tried.
     pub(super) splice: bool,
-    /// Whether a leg's congestion control is decided once bytes have measured its path: accept, dial.
-    pub(super) late: (bool, bool),
+    /// The congestion control of each leg: accept, dial.
+    pub(super) choices: (Choice, Choice),
     /// How long the flow may be half-open without a byte, by the leg that has sent its FIN: accept, dial.
     pub(super) linger_half_open: (Option<Duration>, Option<Duration>),
 }
@@ -56,8 +56,8 @@ impl Carry<'_> {
     /// The leg that broke, and how. Both legs are then to be reset.
     pub(super) async fn run(&self, tally: &mut Tally) -> Result<(), Broken> {
         let mut flow = Both {
-            up: Direction::new(self, self.accept, self.dial, self.late.1),
-            down: Direction::new(self, self.dial, self.accept, self.late.0),
+            up: Direction::new(self, self.accept, self.dial, self.choices.1),
+            down: Direction::new(self, self.dial, self.accept, self.choices.0),
             tally,
         };
         let mut half_open = HalfOpen { moved: 0, timer: None };
@@ -141,8 +141,8 @@ struct Direction<'a> {
     /// Bytes of the fill that is being drained.
     fill: usize,
     low_water: LowWater,
-    /// Whether the sink's congestion control is still to be decided.
-    late: bool,
+    /// The sink's congestion control.
+    choice: Choice,
 }
 
 /// At which of its two sockets a pump failed.
@@ -163,7 +163,7 @@ impl End {
 }
 
 impl<'a> Direction<'a> {
-    fn new(carry: &Carry<'a>, source: &'a Arc<Stream>, sink: &'a Stream, late: bool) -> Direction<'a> {
+    fn new(carry: &Carry<'a>, source: &'a Arc<Stream>, sink: &'a Stream, choice: Choice) -> Direction<'a> {
         Direction {
             relay: carry.relay,
             source,
@@ -173,7 +173,7 @@ impl<'a> Direction<'a> {
             vessel: None,
             fill: 0,
             low_water: LowWater::new(),
-            late,
+            choice,
         }
     }
 
@@ -187,6 +187,7 @@ impl<'a> Direction<'a> {
                     let filled = ready!(self.poll_fill(cx)).map_err(|err| (End::Source, err))?;
                     self.fill = filled;
                     self.low_water.filled(filled);
+                    self.choice.more(self.sink);
                     self.pump.filled(filled);
                 }
                 Step::Drain => {
@@ -194,7 +195,6 @@ impl<'a> Direction<'a> {
                     self.pump.drained(drained);
                     if let (0, Some(vessel)) = (self.pump.held(), &mut self.vessel) {
                         vessel.emptied(self.fill, &self.relay.pool);
-                        self.late = self.late && !(self.pump.moved() >= leg::ENOUGH && leg::decide_late(self.sink));
                         turns -= 1;
                     }
                     if turns == 0 {

@@ -2,7 +2,7 @@
 
 use super::carry::{Carry, Tally};
 use super::end::{FlowEnd, How, LegEnd};
-use super::leg;
+use super::leg::{self, Choice};
 use super::stream::Stream;
 use super::{Relay, dial};
 use crate::config::Tunnel;
@@ -38,14 +38,12 @@ pub(super) async fn run(
         took: started.elapsed(),
         how: How::Cut,
     };
-    let accept_late = leg::connected(&relay, &tunnel, Leg::Accept, &accept);
     let accept = Arc::new(accept);
     // Boxed: the dial's many small states would otherwise be part of every idle flow.
     let dial = match Box::pin(reach(&relay, &tunnel, &lookups, &accept, &mut end)).await {
-        Ok((dial, dial_late)) => {
+        Ok(dial) => {
             let dial = Arc::new(dial);
-            let late = (accept_late, dial_late);
-            end.how = carry(&relay, &tunnel, (&accept, &dial), late, &mut end.tally).await;
+            end.how = carry(&relay, &tunnel, (&accept, &dial), &mut end.tally).await;
             Some(dial)
         }
         Err(how) => {
@@ -62,15 +60,14 @@ pub(super) async fn run(
     relay.counters.flows_now.fetch_sub(1, Relaxed);
 }
 
-/// Dials, unless the client gives up or the flow is cut before a next hop answers. With the socket comes what
-/// [`leg::connected`] said of it.
+/// Dials, unless the client gives up or the flow is cut before a next hop answers.
 async fn reach(
     relay: &Relay,
     tunnel: &Tunnel,
     lookups: &Arc<Semaphore>,
     accept: &Stream,
     end: &mut FlowEnd,
-) -> Result<(Stream, bool), How> {
+) -> Result<Stream, How> {
     let mut cut = relay.cut.subscribe();
     // Every arm may be dropped at any await: a dial that is not wanted any more is closed by being dropped.
     let dialled = tokio::select! {
@@ -80,9 +77,8 @@ async fn reach(
     };
     match dialled {
         Ok(dialled) => {
-            let late = leg::connected(relay, tunnel, Leg::Dial, &dialled.stream);
             end.dialled = Some((dialled.next_hop, dialled.address));
-            Ok((dialled.stream, late))
+            Ok(dialled.stream)
         }
         Err(why) => {
             relay.counters.dials_failed.fetch_add(1, Relaxed);
@@ -93,19 +89,14 @@ async fn reach(
 }
 
 /// Carries the flow until it ends or is cut.
-async fn carry(
-    relay: &Relay,
-    tunnel: &Tunnel,
-    (accept, dial): (&Arc<Stream>, &Arc<Stream>),
-    late: (bool, bool),
-    tally: &mut Tally,
-) -> How {
+async fn carry(relay: &Relay, tunnel: &Tunnel, (accept, dial): (&Arc<Stream>, &Arc<Stream>), tally: &mut Tally) -> How {
+    let choice = |leg, socket| Choice::of(relay, tunnel, leg, socket);
     let carry = Carry {
         relay,
         accept,
         dial,
         splice: tunnel.splice,
-        late,
+        choices: (choice(Leg::Accept, accept), choice(Leg::Dial, dial)),
         linger_half_open: (tunnel.accept.linger_half_open(), tunnel.dial.linger_half_open()),
     };
     let mut cut = relay.cut.subscribe();

@@ -6,21 +6,28 @@ use super::stream::Stream;
 use crate::config::Tunnel;
 use crate::options::LegOptions;
 use longhaul_sys::sockopt::{Leg, Mismatch, When};
-use longhaul_sys::tcp_info::TcpInfo;
+use longhaul_sys::tcp_info::{TcpInfo, unacknowledged};
 use longhaul_sys::{Result, SysError};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The RTT from which on a leg counts as WAN: no LAN has it, every WAN does.
 pub(super) const WAN_RTT: Duration = Duration::from_millis(5);
 
-/// How many acknowledged bytes are enough to know a path's RTT: some were acknowledged at once. What is smaller than this
-/// needs no BBR.
-pub(super) const ENOUGH: u64 = 64 * 1024;
+/// How many acknowledged bytes are enough to know a path's RTT: some were acknowledged at once. The handshake does not do,
+/// for with TCP_DEFER_ACCEPT the client's silence is in its sample, and with TCP_FASTOPEN_CONNECT there is none.
+const ENOUGH: u64 = 64 * 1024;
+
+/// How many bytes under way make a leg busy: twice what a new connection may send at once (RFC 6928), and more.
+const BUSY: u32 = 32 * 1024;
+
+/// For how many round trips without a break a leg is busy when it has bulk: a message of 300 kB takes five on a new
+/// connection.
+const BULK: u32 = 5;
 
 /// A socket that fits `address`, with every option that holds from the start.
 ///
@@ -75,40 +82,47 @@ pub(super) fn rehearse(tunnel: &Tunnel, leg: Leg, address: &SocketAddr) -> Resul
     settings.filter_map(|setting| setting.apply(socket.as_fd()).transpose()).collect()
 }
 
-/// After the handshake of either leg: `congestion = "auto"` gives a WAN leg BBR. True when the handshake has not measured
-/// the path, so that [`decide_late`] has to.
-pub(super) fn connected(relay: &Relay, tunnel: &Tunnel, leg: Leg, socket: &Stream) -> bool {
-    if !relay.bbr.load(Relaxed) || !tunnel.is_auto(leg) {
-        return false;
-    }
-    let Ok(info) = TcpInfo::of(socket.as_fd()) else { return false };
-    // tcp(7) TCP_DEFER_ACCEPT: the handshake ends with the client's first byte, so its silence is in the sample. With
-    // TCP_FASTOPEN_CONNECT nothing was sent yet.
-    if info.rtt.is_zero() || tunnel.options(leg).find("defer-accept").is_some() {
-        return true;
-    }
-    decide(socket, info.rtt);
-    false
+/// What `congestion = "auto"` makes of one leg: BBR when it has bulk on a WAN path. Not before, for BBR paces also what the
+/// window would let go at once: an answer of 100 kB would take half a round trip longer (docs/design/data-path.md).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Choice {
+    is_open: bool,
+    /// Since when the leg has been busy.
+    busy: Option<Instant>,
 }
 
-/// Of a leg whose handshake has not measured its path: decides as soon as the peer has acknowledged enough bytes, and says
-/// whether it has. The smallest RTT by then is the path's: the silence in the first sample and an acknowledgement that
-/// was held back are larger ones.
-pub(super) fn decide_late(socket: &Stream) -> bool {
-    match TcpInfo::of(socket.as_fd()) {
-        Ok(info) if info.bytes_acked < ENOUGH => false,
-        Ok(info) => {
-            decide(socket, info.min_rtt);
-            true
+impl Choice {
+    /// After the handshake of `socket`, the one of `leg`.
+    pub(super) fn of(relay: &Relay, tunnel: &Tunnel, leg: Leg, socket: &Stream) -> Choice {
+        let is_auto = tunnel.is_auto(leg);
+        if let Some(asked) = tunnel.options(leg).find("congestion").filter(|_| !is_auto) {
+            // A route's congctl has taken its place at the handshake (net/ipv4/tcp_output.c, tcp_ca_dst_init). One that is
+            // locked stays, and the line at the flow's end tells.
+            let _ = asked.tell(socket.as_fd());
         }
-        Err(_) => true,
+        Choice { is_open: is_auto && relay.bbr.load(Relaxed), busy: None }
     }
-}
 
-fn decide(socket: &Stream, rtt: Duration) {
-    if rtt >= WAN_RTT {
-        // It was tried when the tunnel started; a leg where it fails now keeps the kernel's default.
-        let _ = SockRef::from(socket).set_tcp_congestion(b"bbr");
+    /// More bytes came for `socket`, whose leg this is; what came before them is sent or waits in it.
+    pub(super) fn more(&mut self, socket: &Stream) {
+        if !self.is_open {
+            return;
+        }
+        if unacknowledged(socket.as_fd()).is_ok_and(|bytes| bytes < BUSY) {
+            self.busy = None;
+            return;
+        }
+        let busy = self.busy.get_or_insert_with(Instant::now).elapsed();
+        match TcpInfo::of(socket.as_fd()) {
+            // The smallest RTT: an acknowledgement that was held back is a larger one.
+            Ok(info) if info.bytes_acked < ENOUGH || busy < info.min_rtt * BULK => return,
+            Ok(info) if info.min_rtt >= WAN_RTT => {
+                // It was tried when the tunnel started; a leg where it fails now keeps the kernel's default.
+                let _ = SockRef::from(socket).set_tcp_congestion(b"bbr");
+            }
+            Ok(_) | Err(_) => {}
+        }
+        self.is_open = false;
     }
 }
 

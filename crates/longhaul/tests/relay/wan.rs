@@ -5,7 +5,7 @@
 use crate::endings::CELLS;
 use crate::harness::*;
 use longhaul::lab::{Host, LinkSpec, Problem, Profile, Wan};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -87,8 +87,8 @@ fn across_a_wan_a_dead_next_hop_and_a_dead_line_are_resets() {
 }
 
 #[test]
-fn auto_is_bbr_on_the_wan_leg_alone_also_where_the_handshake_measures_something_else() {
-    const BYTES: usize = 2_000_000;
+fn auto_is_bbr_on_the_wan_leg_alone_and_for_bulk_alone_whatever_the_handshake_measured() {
+    const BYTES: usize = 20_000_000; // more than five round trips from an initial window on
     let Some(wan) = wan() else { return };
     for host in [Host::Near, Host::Far] {
         wan.output(host, "sysctl", &["-w", "net.ipv4.tcp_fastopen=3"]).unwrap();
@@ -123,4 +123,42 @@ fn auto_is_bbr_on_the_wan_leg_alone_also_where_the_handshake_measures_something_
     // The first asks the next hop for its cookie (RFC 7413), the second uses it.
     flow();
     flow();
+}
+
+#[test]
+fn auto_leaves_messages_alone_for_bbr_would_pace_what_may_go_at_once() {
+    const MESSAGE: usize = 10_000;
+    let Some(wan) = wan() else { return };
+    let path = Path::across(&wan, 7300, 2, &[]);
+    let (client, server) = path.connect();
+    for _ in 0..10 {
+        for (mut from, mut to) in [(&client, &server), (&server, &client)] {
+            from.write_all(&pattern(7, MESSAGE)).unwrap();
+            let mut got = vec![0; MESSAGE];
+            to.read_exact(&mut got).unwrap();
+            assert!(got == pattern(7, MESSAGE));
+        }
+    }
+    drop((client, server));
+    for relay in &path.relays {
+        let end = relay.wait_log("flow ended");
+        for leg in ["accept_congestion", "dial_congestion"] {
+            assert_ne!(end[leg], "bbr", "{end}");
+        }
+    }
+}
+
+/// The relay hosts' routes say `congctl cubic`, which the kernel heeds at the handshake, after what was asked for.
+#[test]
+fn a_congestion_control_that_was_asked_for_holds_whatever_the_route_says() {
+    let Some(wan) = wan() else { return };
+    let path = Path::across(&wan, 7400, 2, &["--set", "dial.congestion=reno", "--set", "accept.congestion=reno"]);
+    let (client, server) = path.connect();
+    (&client).write_all(b"?").unwrap();
+    (&server).read_exact(&mut [0]).unwrap();
+    drop((client, server));
+    for relay in &path.relays {
+        let end = relay.wait_log("flow ended");
+        assert_eq!((&end["accept_congestion"], &end["dial_congestion"]), (&"reno".into(), &"reno".into()), "{end}");
+    }
 }
