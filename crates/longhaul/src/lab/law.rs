@@ -1,6 +1,7 @@
 //! What arithmetic says: the speed that a transfer should have, and the reason for the one it had.
 
 use super::scenario::{Setup, Traffic};
+use super::spec::Direction;
 
 /// A way to compute a speed.
 #[derive(Clone, Copy)]
@@ -25,7 +26,11 @@ pub(super) const ROWS: &[Law] = &[
         formula: "OpenSSH's 2 MiB / RTT",
         compute: |setup, traffic| Some(openssh(setup) * f64::from(traffic.connections)),
     },
-    Law { name: "line", formula: "the line's share of TCP payload", compute: |setup, _| line(setup) },
+    Law {
+        name: "line",
+        formula: "the line's share of TCP payload",
+        compute: |setup, traffic| line(setup, traffic.down),
+    },
     Law {
         name: "loss",
         formula: "Reno's or CUBIC's loss law",
@@ -36,7 +41,7 @@ pub(super) const ROWS: &[Law] = &[
 impl Law {
     /// The speed that this law gives, in bytes a second, and no more than the line carries.
     pub(super) fn speed(&self, setup: &Setup, traffic: &Traffic) -> Option<f64> {
-        (self.compute)(setup, traffic).map(|speed| speed.min(line(setup).unwrap_or(f64::INFINITY)))
+        (self.compute)(setup, traffic).map(|speed| speed.min(line(setup, traffic.down).unwrap_or(f64::INFINITY)))
     }
 }
 
@@ -81,11 +86,14 @@ fn openssh(setup: &Setup) -> f64 {
     OPENSSH_WINDOW / setup.link.rtt.as_secs_f64()
 }
 
-/// What the line carries of TCP payload, in bytes a second, in full segments with timestamps.
-pub(super) fn line(setup: &Setup) -> Option<f64> {
+/// What the line carries of TCP payload one way, up or `down`, in bytes a second, in full segments with timestamps.
+pub(super) fn line(setup: &Setup, down: bool) -> Option<f64> {
     let payload = setup.host.payload();
     let wire = setup.link.wire_bytes(payload, HEADERS);
-    setup.link.rate.map(|rate| rate.0 as f64 / 8.0 * f64::from(payload) / wire as f64)
+    setup
+        .link
+        .rate_of(if down { Direction::Back } else { Direction::Out })
+        .map(|rate| rate.0 as f64 / 8.0 * f64::from(payload) / wire as f64)
 }
 
 fn loss(setup: &Setup) -> Option<f64> {

@@ -50,8 +50,9 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
     let connections = f64::from(run.traffic.connections);
     let per_rtt = |bytes: f64| connections * bytes / rtt.as_secs_f64() / 1e6;
     let window = seen.wan.window.0.min(seen.wan.allowed.0) as f64;
+    let whose = if seen.wan.allowed < seen.wan.window { "congestion window" } else { "window" };
     let is_ssh = carrier.name == "ssh" || run.traffic.kind.laws.contains(&"openssh");
-    let line = line(&run.setup).map(|line| line / 1e6);
+    let line = line(&run.setup, run.traffic.down).map(|line| line / 1e6);
     let law = run.setup.link.loss_law(&seen.wan.congestion, rtt).map(|law| connections * law / 1e6);
     let share = |limit: f64| format!("{:.0} % of it", 100.0 * speed / limit);
     let retransmitted = match seen.wan.retransmitted {
@@ -59,7 +60,7 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
         count => format!("; {count} segments sent again"),
     };
     let sentence = match (line, law) {
-        _ if run.setup.one_hop => return None,
+        _ if run.setup.one_hop => "no WAN: what the machine itself carries".to_string(),
         (Some(line), _) if speed > 0.85 * line => {
             format!(
                 "the line carries {line:.1} MB/s of TCP payload: {}, {} on the WAN",
@@ -79,7 +80,7 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
             )
         }
         _ if speed > 0.8 * per_rtt(window) => format!(
-            "window of {window:.0} bytes in force (TCP_INFO) / {} = {:.2} MB/s: {}",
+            "{whose} of {window:.0} bytes in force (TCP_INFO) / {} = {:.2} MB/s: {}",
             millis(rtt),
             per_rtt(window),
             share(per_rtt(window))

@@ -191,9 +191,10 @@ impl Report {
         self.setups.push(between(run));
     }
 
-    /// Whether nothing failed.
+    /// Whether nothing failed, and something was run.
     pub(super) fn is_good(&self) -> bool {
-        self.runs.iter().all(|run| run.verdict != Verdict::Fail)
+        let has = |verdict| self.runs.iter().any(|run| run.verdict == verdict);
+        has(Verdict::Pass) && !has(Verdict::Fail)
     }
 
     /// Times the direct transfer of the same traffic over the same link: that of the same run, or the first one.
@@ -228,7 +229,7 @@ impl RunReport {
         self.window_bytes = (window > 0).then_some(window);
         self.measured = Some(rounded(measured.speed / 1e6));
         self.bytes = measured.bytes;
-        self.bytes_ok = measured.checked.then_some(true);
+        self.bytes_ok = (measured.checked && measured.bytes > 0).then_some(true);
         self.figures = measured.figures.iter().map(|(name, value)| ((*name).to_string(), rounded(*value))).collect();
         self.relay_cpu_s = seen.relay_cpu.as_secs_f64();
         self.series = seen.series.iter().map(Point::of).collect();
@@ -293,12 +294,12 @@ fn blank(run: &Run, carrier: Option<&Carrier>) -> RunReport {
     }
 }
 
-/// What the tuned hosts of `run` could reach without a relay.
+/// What the tuned hosts of `run` could reach without a relay, where arithmetic knows.
 fn tuned(run: &Run) -> Option<Tuned> {
     let host = run.setup.host.tuned(&run.setup.link);
     let setup = Setup { host, ..run.setup.clone() };
     let (speed, formula) = law::tightest(&setup, &run.traffic)?;
-    (!setup.one_hop).then(|| Tuned { computed: rounded(speed / 1e6), formula })
+    (!setup.one_hop && setup.link.is_plain()).then(|| Tuned { computed: rounded(speed / 1e6), formula })
 }
 
 fn counters(traffic: &LinkTraffic) -> BTreeMap<String, u64> {

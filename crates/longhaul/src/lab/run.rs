@@ -24,8 +24,8 @@ use std::process::ExitCode;
 /// number, beside what is published and computed. Runs as root, or as anybody where the system allows user namespaces;
 /// nothing is left behind, however it ends.
 ///
-/// Exits with 0 when everything that was expected came out, with 1 when something did not, with 2 for a wrong file or
-/// value, with 128 and the signal's number when a signal ended it.
+/// Exits with 0 when everything that was expected came out, with 1 when something did not or nothing could be run, with 2
+/// for a wrong file or value, with 128 and the signal's number when a signal ended it.
 #[derive(Args, Debug, Clone)]
 pub struct Run {
     /// A scenario of `longhaul lab list`, a file, or `all`
@@ -133,6 +133,12 @@ impl Run {
     fn changed(&self, mut scenario: Scenario) -> Result<Scenario, String> {
         for run in &mut scenario.runs {
             self.changes.apply(run);
+        }
+        if self.quick && scenario.runs.iter().all(|run| run.quick.is_none()) {
+            return Err(format!(
+                "error: --quick: no run of {} has a quick form; write quick = true in one",
+                scenario.name
+            ));
         }
         if self.carrier.is_empty() {
             return Ok(scenario);

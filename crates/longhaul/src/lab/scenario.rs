@@ -187,33 +187,7 @@ fn run(
         findings
             .error(span.clone(), "this [[run]] has no carriers; write carriers = [\"direct\", \"longhaul\"]".into());
     }
-    if earlier.iter().any(|other| other.id == run.id) {
-        let span = places.find("id").unwrap_or(span.clone());
-        findings.error(span, format!("id = \"{}\": another run has this name; write one of its own", run.id));
-    }
-    if let Some((other, _)) = run.expect.times.as_ref().filter(|(other, _)| !earlier.iter().any(|run| run.id == *other))
-    {
-        let span = places.find("expect").unwrap_or(span.clone());
-        findings.error(span, format!("expect.times.of = \"{other}\": no run before this one has that name"));
-    }
-    if run.expect.within.is_some() && run.computed.is_none() {
-        let span = places.find("expect").unwrap_or(span.clone());
-        let text = "expect.within: there is nothing to compare with; write computed = \"window\", or another law";
-        findings.error(span, text.into());
-    }
-    let kind = run.traffic.kind;
-    if run.traffic.connections > kind.most {
-        let span = places.find("traffic.connections").unwrap_or(span.clone());
-        let text = format!("traffic.connections: {} can have {} at most; write fewer", kind.name, kind.most);
-        findings.error(span, text);
-    }
-    let Traffic { size, rate, down, .. } = run.traffic;
-    for (key, given) in [("size", size.is_some()), ("rate", rate.is_some()), ("direction", down)] {
-        if given && !kind.keys.contains(&key) {
-            let span = places.find(&format!("traffic.{key}")).unwrap_or(span.clone());
-            findings.error(span, format!("traffic.{key}: {} has none; leave it out", kind.name));
-        }
-    }
+    note(findings, &run.faults(earlier, table.get("link").is_some()), &places, &span);
     // What is wrong before the first run is said there, once.
     let inherited = head.setup.faults();
     let faults: Vec<_> = run.setup.faults().into_iter().filter(|fault| !inherited.contains(fault)).collect();
@@ -226,6 +200,49 @@ fn note(findings: &mut Findings<'_>, faults: &[(String, String)], places: &Place
     for (key, why) in faults {
         let at = places.find(key).or_else(|| places.find(key.split('.').next()?)).unwrap_or(span.clone());
         findings.error(at, format!("{key}: {why}"));
+    }
+}
+
+impl Run {
+    /// What cannot be, or would have no effect, though each value alone could: the key, and what to write instead. `earlier`
+    /// are the runs before it; `has_link`: its own `link` is written.
+    fn faults(&self, earlier: &[Run], has_link: bool) -> Vec<(String, String)> {
+        let (Expect { within, times, figures, .. }, kind) = (&self.expect, self.traffic.kind);
+        let Traffic { size, rate, down, connections, .. } = self.traffic;
+        let has = |name: &str| earlier.iter().any(|run| run.id == name);
+        let mut faults = Vec::new();
+        let mut check = |is_wrong: bool, key: &str, why: String| {
+            if is_wrong {
+                faults.push((key.to_string(), why));
+            }
+        };
+        check(has(&self.id), "id", format!("another run is called {:?} too; write a name of its own", self.id));
+        if let Some((other, _)) = times {
+            check(!has(other), "expect.times.of", format!("no run before this one is called {other:?}"));
+        }
+        let no_law = "there is nothing to compare with; write computed = \"window\", or another law";
+        check(within.is_some() && self.computed.is_none(), "expect.within", no_law.into());
+        for (name, _) in figures {
+            let known = if kind.figures.is_empty() { "none".into() } else { kind.figures.join(", ") };
+            let why = format!("{} has no such figure; it has {known}", kind.name);
+            check(!kind.figures.contains(&name.as_str()), &format!("expect.figures.{name}"), why);
+        }
+        let most = format!("{} can have {} at most; write fewer", kind.name, kind.most);
+        check(connections > kind.most, "traffic.connections", most);
+        for (key, is_given) in [("size", size.is_some()), ("rate", rate.is_some()), ("direction", down)] {
+            let why = format!("{} has none; leave it out", kind.name);
+            check(is_given && !kind.keys.contains(&key), &format!("traffic.{key}"), why);
+        }
+        if let Some(size) = size.filter(|_| kind.keys.contains(&"size")) {
+            let why = format!("{} takes {} at most", kind.name, Bytes(kind.largest));
+            check(size.0 > kind.largest, "traffic.size", why);
+        }
+        let is_told = self.carriers.iter().any(|carrier| carrier.name == "longhaul");
+        let nobody = "these are options of longhaul, which is none of the carriers; leave them out";
+        check(!self.setup.set.is_empty() && !is_told, "set", nobody.into());
+        let no_wan = "with one hop there is no WAN; leave it out, or topology";
+        check(has_link && self.setup.one_hop, "link", no_wan.into());
+        faults
     }
 }
 

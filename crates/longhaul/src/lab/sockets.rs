@@ -62,7 +62,7 @@ fn read(line: &str) -> Sender {
     // `rtt:63.1/0.2` is the round trip and its deviation.
     let first = |value: &str| value.split('/').next()?.parse::<f64>().ok();
     let number = |name: &str| value(name).and_then(first).unwrap_or_default();
-    let congestion = line.split_whitespace().find(|word| ["reno", "cubic", "bbr"].contains(word)).unwrap_or_default();
+    let congestion = line.split_whitespace().find(|word| CONTROLS.contains(word)).unwrap_or_default();
     Sender {
         window: Bytes(number("snd_wnd") as u64),
         rtt: Duration::try_from_secs_f64(number("minrtt") / 1e3).unwrap_or_default(),
@@ -74,6 +74,27 @@ fn read(line: &str) -> Sender {
         retransmitted: value("retrans").and_then(|both| both.split_once('/')?.1.parse().ok()).unwrap_or_default(),
     }
 }
+
+/// The congestion controls of Linux (net/ipv4/Kconfig): ss(8) prints theirs as a word like any other.
+const CONTROLS: &[&str] = &[
+    "reno",
+    "cubic",
+    "bbr",
+    "bic",
+    "cdg",
+    "dctcp",
+    "highspeed",
+    "htcp",
+    "hybla",
+    "illinois",
+    "lp",
+    "nv",
+    "scalable",
+    "vegas",
+    "veno",
+    "westwood",
+    "yeah",
+];
 
 #[cfg(test)]
 mod tests {

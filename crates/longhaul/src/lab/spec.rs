@@ -243,6 +243,22 @@ impl LinkSpec {
         })
     }
 
+    /// The rate at which a direction carries bits of IP in the long run: that of its line, or of a policer below it.
+    pub(super) fn rate_of(&self, direction: Direction) -> Option<Rate> {
+        let settings = self.settings(direction);
+        let limits = settings.iter().filter(|(key, _)| ["rate", "policer"].contains(&key.as_str()));
+        limits.filter_map(|(_, value)| value.split_whitespace().next()?.parse().ok()).min()
+    }
+
+    /// Whether it has nothing but a delay, a rate and an encapsulation: then arithmetic knows what it carries.
+    pub(super) fn is_plain(&self) -> bool {
+        let known = |(key, value): &(String, String)| {
+            ["delay", "rate", "encap"].contains(&key.as_str()) || (key == "loss" && value == "0%")
+        };
+        let changes = !self.out_schedule.is_empty() || !self.back_schedule.is_empty();
+        !changes && Direction::BOTH.iter().all(|direction| self.settings(*direction).iter().all(known))
+    }
+
     /// What a segment of `payload` bytes and `headers` bytes of headers occupies of the line, from near to far: an encapsulation
     /// adds to it.
     pub(super) fn wire_bytes(&self, payload: u32, headers: u32) -> u64 {

@@ -9,6 +9,9 @@ pub(super) fn faults(run: &Run, report: &RunReport, earlier: &[RunReport]) -> Ve
     let Expect { within, speed, gain, times, cpu, figures } = &run.expect;
     let measured = report.measured.unwrap_or_default();
     let mut faults = Vec::new();
+    if report.bytes == 0 && !speed.as_ref().is_some_and(|speed| speed.contains(&0.0)) {
+        faults.push("nothing arrived, and expect.MBps does not allow that".into());
+    }
     if let (Some(_), None) = (within, report.computed) {
         faults.push("nothing is computed for this carrier, so `within` cannot be judged".into());
     }

@@ -51,7 +51,8 @@ impl Wan {
     pub(super) fn is_possible() -> Result<(), Problem> {
         let keeper = Keeper::start()?;
         let net = Arc::new(keeper.run_anywhere(|| Ok(NetNs::create()?))?);
-        keeper.run(&net, || Tun::create(WAN_DEVICE).map(drop).map_err(Problem::from))
+        keeper.run(&net, || Tun::create(WAN_DEVICE).map(drop).map_err(Problem::from))?;
+        output(&keeper, &net, "ip", &["-V"]).map(drop)
     }
 
     /// Builds three hosts in a row, joined by cables: one relay host, which is [`Host::Near`] and [`Host::Far`] at once,

@@ -10,6 +10,7 @@ use super::leg::{self, Choice};
 use super::low_water::LowWater;
 use super::stream::Stream;
 use super::vessel::Vessel;
+use crate::config::Tunnel;
 use longhaul_core::pump::{Pump, Step};
 use longhaul_sys::sockopt::Leg;
 use longhaul_sys::tcp_info::unacknowledged;
@@ -38,14 +39,9 @@ pub struct Tally {
 /// What a flow is carried with.
 pub(super) struct Carry<'a> {
     pub(super) relay: &'a Relay,
+    pub(super) tunnel: &'a Tunnel,
     pub(super) accept: &'a Arc<Stream>,
     pub(super) dial: &'a Arc<Stream>,
-    /// Whether splice is to be tried.
-    pub(super) splice: bool,
-    /// The congestion control of each leg: accept, dial.
-    pub(super) choices: (Choice, Choice),
-    /// How long the flow may be half-open without a byte, by the leg that has sent its FIN: accept, dial.
-    pub(super) linger_half_open: (Option<Duration>, Option<Duration>),
 }
 
 impl Carry<'_> {
@@ -56,8 +52,8 @@ impl Carry<'_> {
     /// The leg that broke, and how. Both legs are then to be reset.
     pub(super) async fn run(&self, tally: &mut Tally) -> Result<(), Broken> {
         let mut flow = Both {
-            up: Direction::new(self, self.accept, self.dial, self.choices.1),
-            down: Direction::new(self, self.dial, self.accept, self.choices.0),
+            up: Direction::new(self, self.accept, self.dial, Leg::Dial),
+            down: Direction::new(self, self.dial, self.accept, Leg::Accept),
             tally,
         };
         let mut half_open = HalfOpen { moved: 0, timer: None };
@@ -78,8 +74,8 @@ impl Carry<'_> {
                 return Poll::Ready(Err(self.broken(Leg::Dial, &pending_error(self.dial))));
             }
             let limit = match (up.is_ready(), down.is_ready()) {
-                (true, _) => self.linger_half_open.0,
-                (_, true) => self.linger_half_open.1,
+                (true, _) => self.tunnel.accept.linger_half_open(),
+                (_, true) => self.tunnel.dial.linger_half_open(),
                 _ => None,
             };
             half_open.poll(cx, limit, flow.up.pump.moved() + flow.down.pump.moved()).map(Err)
@@ -163,17 +159,17 @@ impl End {
 }
 
 impl<'a> Direction<'a> {
-    fn new(carry: &Carry<'a>, source: &'a Arc<Stream>, sink: &'a Stream, choice: Choice) -> Direction<'a> {
+    fn new(carry: &Carry<'a>, source: &'a Arc<Stream>, sink: &'a Stream, leg: Leg) -> Direction<'a> {
         Direction {
             relay: carry.relay,
             source,
             sink,
             pump: Pump::new(),
-            splice: carry.splice,
+            splice: carry.tunnel.splice,
             vessel: None,
             fill: 0,
             low_water: LowWater::new(),
-            choice,
+            choice: Choice::of(carry.relay, carry.tunnel, leg, sink),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::carry::{Carry, Tally};
 use super::end::{FlowEnd, How, LegEnd};
-use super::leg::{self, Choice};
+use super::leg;
 use super::stream::Stream;
 use super::{Relay, dial};
 use crate::config::Tunnel;
@@ -90,15 +90,7 @@ async fn reach(
 
 /// Carries the flow until it ends or is cut.
 async fn carry(relay: &Relay, tunnel: &Tunnel, (accept, dial): (&Arc<Stream>, &Arc<Stream>), tally: &mut Tally) -> How {
-    let choice = |leg, socket| Choice::of(relay, tunnel, leg, socket);
-    let carry = Carry {
-        relay,
-        accept,
-        dial,
-        splice: tunnel.splice,
-        choices: (choice(Leg::Accept, accept), choice(Leg::Dial, dial)),
-        linger_half_open: (tunnel.accept.linger_half_open(), tunnel.dial.linger_half_open()),
-    };
+    let carry = Carry { relay, tunnel, accept, dial };
     let mut cut = relay.cut.subscribe();
     // Dropping the carrying future keeps its tally; dropping the other arm loses nothing.
     tokio::select! {

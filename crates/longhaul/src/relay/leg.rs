@@ -85,44 +85,51 @@ pub(super) fn rehearse(tunnel: &Tunnel, leg: Leg, address: &SocketAddr) -> Resul
 /// What `congestion = "auto"` makes of one leg: BBR when it has bulk on a WAN path. Not before, for BBR paces also what the
 /// window would let go at once: an answer of 100 kB would take half a round trip longer (docs/design/data-path.md).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Choice {
-    is_open: bool,
-    /// Since when the leg has been busy.
-    busy: Option<Instant>,
+pub(super) enum Choice {
+    /// Nothing more is to be done.
+    Made,
+    /// The leg has had no bulk yet.
+    Open,
+    /// It has been busy since then.
+    Busy(Instant),
 }
 
 impl Choice {
     /// After the handshake of `socket`, the one of `leg`.
     pub(super) fn of(relay: &Relay, tunnel: &Tunnel, leg: Leg, socket: &Stream) -> Choice {
-        let is_auto = tunnel.is_auto(leg);
-        if let Some(asked) = tunnel.options(leg).find("congestion").filter(|_| !is_auto) {
+        if tunnel.is_auto(leg) {
+            return if relay.bbr.load(Relaxed) { Choice::Open } else { Choice::Made };
+        }
+        if let Some(asked) = tunnel.options(leg).find("congestion") {
             // A route's congctl has taken its place at the handshake (net/ipv4/tcp_output.c, tcp_ca_dst_init). One that is
             // locked stays, and the line at the flow's end tells.
             let _ = asked.tell(socket.as_fd());
         }
-        Choice { is_open: is_auto && relay.bbr.load(Relaxed), busy: None }
+        Choice::Made
     }
 
     /// More bytes came for `socket`, whose leg this is; what came before them is sent or waits in it.
     pub(super) fn more(&mut self, socket: &Stream) {
-        if !self.is_open {
-            return;
-        }
-        if unacknowledged(socket.as_fd()).is_ok_and(|bytes| bytes < BUSY) {
-            self.busy = None;
-            return;
-        }
-        let busy = self.busy.get_or_insert_with(Instant::now).elapsed();
+        let since = match *self {
+            Choice::Made => return,
+            _ if unacknowledged(socket.as_fd()).is_ok_and(|bytes| bytes < BUSY) => {
+                *self = Choice::Open;
+                return;
+            }
+            Choice::Open => Instant::now(),
+            Choice::Busy(since) => since,
+        };
+        *self = Choice::Busy(since);
         match TcpInfo::of(socket.as_fd()) {
             // The smallest RTT: an acknowledgement that was held back is a larger one.
-            Ok(info) if info.bytes_acked < ENOUGH || busy < info.min_rtt * BULK => return,
+            Ok(info) if info.bytes_acked < ENOUGH || since.elapsed() < info.min_rtt * BULK => return,
             Ok(info) if info.min_rtt >= WAN_RTT => {
                 // It was tried when the tunnel started; a leg where it fails now keeps the kernel's default.
                 let _ = SockRef::from(socket).set_tcp_congestion(b"bbr");
             }
             Ok(_) | Err(_) => {}
         }
-        self.is_open = false;
+        *self = Choice::Made;
     }
 }
 

@@ -1,6 +1,6 @@
 //! HAProxy in TCP mode, told to splice.
 
-use super::{Carrier, PORT, Started, with_cubic};
+use super::{Carrier, PORT, Started};
 use std::process::Command;
 
 /// With time for long transfers and room for many flows.
@@ -9,7 +9,6 @@ pub(super) const HAPROXY: Carrier = Carrier {
     what: "mode tcp, splicing",
     hosts: |_, _| {},
     start: |wan, _, _| {
-        with_cubic(wan)?;
         Started::when_they_listen(wan, |relay, next| {
             let config = CONFIG.replace("PORT", &PORT.to_string()).replace("NEXT", &next.to_string());
             let path = wan.write(&format!("haproxy-{}.cfg", relay.name()), &config)?;

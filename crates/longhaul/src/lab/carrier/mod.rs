@@ -134,11 +134,6 @@ impl Started {
     }
 }
 
-/// Gives the relays the congestion control that their kernel has by default, CUBIC: what programs get that choose none.
-fn with_cubic(wan: &Wan) -> Result<(), Problem> {
-    [Host::Near, Host::Far].into_iter().try_for_each(|relay| wan.set_routes(relay, "congctl cubic"))
-}
-
 impl fmt::Debug for Carrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)

@@ -1,6 +1,6 @@
 //! nginx with its stream module.
 
-use super::{Carrier, PORT, Started, with_cubic};
+use super::{Carrier, PORT, Started};
 use crate::lab::keeper::{WORKSHOP, missing};
 use std::path::Path;
 
@@ -10,7 +10,6 @@ pub(super) const NGINX: Carrier = Carrier {
     what: "stream, proxy_pass",
     hosts: |_, _| {},
     start: |wan, user, _| {
-        with_cubic(wan)?;
         let modules = MODULES.iter().map(Path::new);
         let Some(module) = modules.into_iter().find(|module| module.exists()) else {
             return Err(missing(MODULES[0].rsplit('/').next().unwrap_or_default()));

@@ -1,6 +1,6 @@
 //! The hand-made recipe: the same line of socat on both relays.
 
-use super::{Carrier, PORT, Started, with_cubic};
+use super::{Carrier, PORT, Started};
 use crate::lab::problem::Problem;
 use crate::lab::wan::Wan;
 use std::process::Command;
@@ -18,7 +18,6 @@ pub(super) const NODELAY: Carrier = Carrier {
 };
 
 fn start(wan: &Wan, options: &str) -> Result<Started, Problem> {
-    with_cubic(wan)?;
     Started::on_relays(wan, "listening", |_, next| {
         let mut command = Command::new("socat");
         // -d -d: it says when it listens.

@@ -1,7 +1,7 @@
 //! systemd-socket-proxyd, which takes a listening socket from whoever starts it: here systemd-socket-activate, so that no
 //! systemd need run.
 
-use super::{Carrier, PORT, Started, with_cubic};
+use super::{Carrier, PORT, Started};
 use crate::lab::keeper::missing;
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,6 @@ pub(super) const SOCKET_PROXYD: Carrier = Carrier {
     what: "systemd's",
     hosts: |_, _| {},
     start: |wan, _, _| {
-        with_cubic(wan)?;
         let places = PLACES.iter().map(Path::new);
         let Some(program) = places.into_iter().find(|place| place.exists()) else { return Err(missing(PLACES[1])) };
         Started::on_relays(wan, "Listening on", |_, next| {

@@ -1,6 +1,6 @@
 //! A port forward of ssh from the near relay to the far one, or to B itself where there is one relay only.
 
-use super::{Carrier, PORT, Started, with_cubic};
+use super::{Carrier, PORT, Started};
 use crate::lab::problem::Problem;
 use crate::lab::spec::Host;
 use crate::lab::ssh;
@@ -14,7 +14,6 @@ pub(super) const SSH: Carrier =
     Carrier { name: "ssh", what: "a port forward", hosts: |_, _| {}, start: |wan, user, _| start(wan, user) };
 
 fn start(wan: &Wan, user: &User) -> Result<Started, Problem> {
-    with_cubic(wan)?;
     let far = if wan.has_link() { Host::Far } else { Host::B };
     let server = ssh::Server::start(wan, far, SocketAddr::new(far.wan(), SSH_PORT), user)?;
     let mut command = Command::new("ssh");

@@ -102,9 +102,13 @@ pub(super) const RUN: &[Key<Run>] = &[
 
 /// The keys of `host` and `relay`.
 pub(super) const HOST: &[Key<HostSpec>] = &[
-    key("window", |host, given| one(given, bytes).map(|window| host.window = Some(window))),
-    key("buffers", |host, given| one(given, bytes).map(|most| host.buffers = Some(most))),
-    key("congestion", |host, given| one(given, word).map(|name| host.congestion = name)),
+    key("window", |host, given| {
+        one(given, |text| at_most(text, LARGEST_WINDOW)).map(|window| host.window = Some(window))
+    }),
+    key("buffers", |host, given| {
+        one(given, |text| at_most(text, LARGEST_BUFFER)).map(|most| host.buffers = Some(most))
+    }),
+    key("congestion", |host, given| one(given, congestion).map(|name| host.congestion = name)),
     key("sack", |host, given| one(given, yes).map(|on| host.sack = on)),
     key("scaling", |host, given| one(given, yes).map(|on| host.scaling = on)),
     key("mtu", |host, given| one(given, |text| count(text, 576, 65_535)).map(|mtu| host.mtu = mtu)),
@@ -118,7 +122,7 @@ pub(super) const TRAFFIC: &[Key<Traffic>] = &[
     key("connections", |traffic, given| {
         one(given, |text| count(text, 1, 100_000)).map(|count| traffic.connections = count)
     }),
-    key("time", |traffic, given| one(given, time).map(|time| traffic.time = time)),
+    key("time", |traffic, given| one(given, lasting).map(|time| traffic.time = time)),
     key("size", |traffic, given| one(given, bytes).map(|size| traffic.size = Some(size))),
     key("rate", |traffic, given| one(given, frequency).map(|rate| traffic.rate = Some(rate))),
     key("direction", |traffic, given| {
@@ -273,7 +277,7 @@ fn quick(text: &str) -> Result<Option<Duration>, String> {
     match text {
         "true" => Ok(Some(QUICK)),
         "false" => Ok(None),
-        _ => time(text).map(Some).map_err(|err| format!("{err}, or true")),
+        _ => lasting(text).map(Some).map_err(|err| format!("{err}, or true")),
     }
 }
 
@@ -299,6 +303,29 @@ fn bytes(text: &str) -> Result<Bytes, String> {
     if size.0 > 0 { Ok(size) } else { Err("nothing fits into 0 bytes; write for example \"256KiB\"".into()) }
 }
 
+fn at_most(text: &str, most: Bytes) -> Result<Bytes, String> {
+    let size = bytes(text)?;
+    if size <= most { Ok(size) } else { Err(format!("write {most} or less")) }
+}
+
+/// A congestion control that this kernel has. Where it does not say, the lab finds out.
+fn congestion(text: &str) -> Result<String, String> {
+    let name = word(text)?;
+    match longhaul_sys::sockopt::congestion_controls("available") {
+        Some(all) if !all.split(' ').any(|known| known == name) => {
+            Err(format!("this kernel offers {all}; write one of them, or load it with modprobe tcp_{name}"))
+        }
+        _ => Ok(name),
+    }
+}
+
+/// How long traffic may take.
+fn lasting(text: &str) -> Result<Duration, String> {
+    let range = Duration::from_millis(500)..=Duration::from_secs(3600);
+    let time = time(text)?;
+    if range.contains(&time) { Ok(time) } else { Err("write a time from 500ms to 1h".into()) }
+}
+
 fn time(text: &str) -> Result<Duration, String> {
     units::duration(text).map_err(|err| format!("{err}; write for example \"63ms\""))
 }
@@ -322,6 +349,10 @@ fn topology(text: &str) -> Result<bool, String> {
     }
 }
 
+/// Four times as much is the largest buffer, for the kernel counts its overhead in it.
+const LARGEST_WINDOW: Bytes = Bytes(256 << 20);
+/// What tcp_wmem takes, an int, as a round number.
+const LARGEST_BUFFER: Bytes = Bytes(1 << 30);
 /// About as long as it takes to see the speed of a path of some 60 ms.
 const QUICK: Duration = Duration::from_millis(2500);
 
@@ -340,6 +371,13 @@ mod tests {
 
     fn names<T>(keys: &[Key<T>]) -> Vec<&'static str> {
         keys.iter().map(|key| key.name).collect()
+    }
+
+    #[test]
+    fn a_congestion_control_that_this_kernel_does_not_have_is_refused() {
+        assert_eq!(congestion("reno"), Ok("reno".into()));
+        let why = congestion("swift").unwrap_err();
+        assert!(why.contains("this kernel offers reno") && why.ends_with("modprobe tcp_swift"), "{why}");
     }
 
     #[test]

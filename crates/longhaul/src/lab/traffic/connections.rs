@@ -16,6 +16,8 @@ pub(super) const CONNECTIONS: Kind = Kind {
     laws: &[],
     counts: Counts::Figures,
     keys: &[],
+    largest: 0,
+    figures: &["per_second", "p50_us", "p99_us", "failed"],
     most: THREADED,
     run,
 };

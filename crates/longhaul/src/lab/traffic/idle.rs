@@ -13,8 +13,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// As many flows as the scenario has connections, each of which has carried a byte there and back.
-pub(super) const IDLE: Kind =
-    Kind { name: "idle", what: "flows that wait", laws: &[], counts: Counts::Figures, keys: &[], most: MANY, run };
+pub(super) const IDLE: Kind = Kind {
+    name: "idle",
+    what: "flows that wait",
+    laws: &[],
+    counts: Counts::Figures,
+    keys: &[],
+    largest: 0,
+    figures: &["count", "opened_s", "user_bytes_per_flow", "descriptors_per_flow"],
+    most: MANY,
+    run,
+};
 
 fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
     let count = drive.traffic.connections;

@@ -13,6 +13,8 @@ pub(super) const IPERF3: Kind = Kind {
     laws: &["window"],
     counts: Counts::Speed,
     keys: &["direction"],
+    largest: 0,
+    figures: &["retransmits"],
     most: THREADED,
     run,
 };

@@ -2,7 +2,7 @@
 
 use super::exchange::{self, ask, quantile};
 use super::raw::{self, Bulk};
-use super::{Counts, Drive, Kind, Measured, THREADED};
+use super::{Counts, Drive, Kind, LARGEST_MESSAGE, Measured, THREADED};
 use crate::lab::problem::Problem;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,8 @@ pub(super) const MIX: Kind = Kind {
     laws: &["window"],
     counts: Counts::Both,
     keys: &["size", "rate"],
+    largest: LARGEST_MESSAGE,
+    figures: &["base_ms", "p50_ms", "p99_ms", "count"],
     most: THREADED,
     run,
 };

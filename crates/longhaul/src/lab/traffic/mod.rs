@@ -50,6 +50,10 @@ pub(super) struct Kind {
     pub(super) counts: Counts,
     /// Which of the keys `size`, `rate` and `direction` it heeds.
     pub(super) keys: &'static [&'static str],
+    /// The largest `size` that it takes, in bytes.
+    pub(super) largest: u64,
+    /// The names of its further figures.
+    pub(super) figures: &'static [&'static str],
     /// How many connections it can have at once.
     pub(super) most: u32,
     /// Prepares both hosts: servers and files. What it gives is kept while the traffic runs.
@@ -110,7 +114,7 @@ impl Drive<'_> {
         let laws: Vec<&str> = self.traffic.kind.laws.iter().filter(counts).chain(&["line"]).copied().collect();
         let speed = super::law::least(self.setup, &self.traffic, &laws).min(FASTEST_COPY);
         let bytes = speed / f64::from(self.traffic.connections) * self.traffic.time.as_secs_f64();
-        self.traffic.size.map_or(bytes as u64, |size| size.0).max(1)
+        self.traffic.size.map_or(bytes as u64, |size| size.0).clamp(1, LARGEST_COPY)
     }
 }
 
@@ -145,6 +149,12 @@ pub(super) fn find(name: &str) -> Result<&'static Kind, String> {
 
 /// A connection is two threads, or a process: more of them measure this machine's scheduler.
 const THREADED: u32 = 1000;
+/// A stream is made as it is sent.
+const LARGEST_STREAM: u64 = 1 << 40;
+/// The lab's files are in memory, once at either end.
+const LARGEST_COPY: u64 = 2 << 30;
+/// A message is in memory, several times.
+const LARGEST_MESSAGE: u64 = 16 << 20;
 /// A connection is a descriptor at either end.
 const MANY: u32 = 100_000;
 

@@ -3,7 +3,7 @@
 //! The stream is one block of pseudo-random bytes over and over. Its length is a prime, so bytes that are missing,
 //! doubled or out of place do not match whatever the size of the pieces they came in.
 
-use super::{Counts, Drive, Kind, Measured, THREADED, warm_up};
+use super::{Counts, Drive, Kind, LARGEST_STREAM, Measured, THREADED, warm_up};
 use crate::lab::problem::Problem;
 use crate::lab::spec::Host;
 use crate::lab::wan::Wan;
@@ -22,6 +22,8 @@ pub(super) const RAW: Kind = Kind {
     laws: &["window"],
     counts: Counts::Speed,
     keys: &["size", "direction"],
+    largest: LARGEST_STREAM,
+    figures: &[],
     most: THREADED,
     run,
 };

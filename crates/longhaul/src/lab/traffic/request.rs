@@ -3,7 +3,7 @@
 
 use super::exchange::{self, Server, ask, micros, quantile};
 use super::raw::joined;
-use super::{Counts, Drive, Kind, Measured, THREADED};
+use super::{Counts, Drive, Kind, LARGEST_MESSAGE, Measured, THREADED};
 use crate::lab::problem::Problem;
 use crate::lab::spec::Host;
 use std::net::TcpStream;
@@ -17,6 +17,8 @@ pub(super) const REQUEST: Kind = Kind {
     laws: &[],
     counts: Counts::Figures,
     keys: &["size", "rate"],
+    largest: LARGEST_MESSAGE,
+    figures: &["count", "p50_us", "p99_us", "per_second"],
     most: THREADED,
     run,
 };

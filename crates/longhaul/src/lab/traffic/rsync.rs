@@ -1,6 +1,6 @@
 //! A real rsync over ssh: whole files, uncompressed, which is how one moves much that is new.
 
-use super::{Counts, Kind, THREADED, copies};
+use super::{Counts, Kind, LARGEST_COPY, THREADED, copies};
 use crate::lab::ssh;
 use std::process::{Command, Stdio};
 
@@ -11,6 +11,8 @@ pub(super) const RSYNC: Kind = Kind {
     laws: &["window", "openssh"],
     counts: Counts::Speed,
     keys: &["size", "direction"],
+    largest: LARGEST_COPY,
+    figures: &["login_s"],
     most: THREADED,
     run: |drive| {
         copies::run(drive, |copy| {

@@ -1,6 +1,6 @@
 //! A real sftp, told by a batch file to put (or get) one file.
 
-use super::{Counts, Kind, THREADED, copies};
+use super::{Counts, Kind, LARGEST_COPY, THREADED, copies};
 use crate::lab::ssh;
 
 /// Copies of one file, at once.
@@ -10,6 +10,8 @@ pub(super) const SFTP: Kind = Kind {
     laws: &["window", "openssh"],
     counts: Counts::Speed,
     keys: &["size", "direction"],
+    largest: LARGEST_COPY,
+    figures: &["login_s"],
     most: THREADED,
     run: |drive| {
         copies::run(drive, |copy| {
