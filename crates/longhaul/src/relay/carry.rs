@@ -183,7 +183,9 @@ impl<'a> Direction<'a> {
                     let filled = ready!(self.poll_fill(cx)).map_err(|err| (End::Source, err))?;
                     self.fill = filled;
                     self.low_water.filled(filled);
-                    self.choice.more(self.sink);
+                    if filled > 0 && self.pump.moved() >= leg::ENOUGH {
+                        self.choice.more(self.sink);
+                    }
                     self.pump.filled(filled);
                 }
                 Step::Drain => {

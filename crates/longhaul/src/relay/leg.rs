@@ -20,7 +20,7 @@ pub(super) const WAN_RTT: Duration = Duration::from_millis(5);
 
 /// How many acknowledged bytes are enough to know a path's RTT: some were acknowledged at once. The handshake does not do,
 /// for with TCP_DEFER_ACCEPT the client's silence is in its sample, and with TCP_FASTOPEN_CONNECT there is none.
-const ENOUGH: u64 = 64 * 1024;
+pub(super) const ENOUGH: u64 = 64 * 1024;
 
 /// How many bytes under way make a leg busy: twice what a new connection may send at once (RFC 6928), and more.
 const BUSY: u32 = 32 * 1024;
