@@ -172,7 +172,7 @@ traffic = { kind = "connections", time = "500ms", connections = 8 }
 [[run]]
 id = "idle"
 carriers = ["direct", "longhaul"]
-traffic = { kind = "idle", time = "100ms", connections = 100 }
+traffic = { kind = "idle", time = "500ms", connections = 100 }
 "#;
     for run in run(runs) {
         println!("{} over {}: {}", run["id"], run["carrier"], run["figures"]);
