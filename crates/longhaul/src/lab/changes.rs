@@ -56,7 +56,7 @@ impl Changes {
             (Some(_), Some(_)) => NOT_PUBLISHED,
             _ => NOT_JUDGED,
         };
-        run.note = Some(run.note.take().map_or(note.into(), |before| format!("{before}; {note}")));
+        run.add_note(note);
     }
 
     fn differ(&self, run: &Run) -> bool {

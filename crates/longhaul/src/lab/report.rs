@@ -132,13 +132,10 @@ impl fmt::Display for Figures<'_> {
     }
 }
 
-/// What somebody published, as it stands in a table: a speed, a gain, or both.
-pub(super) fn published(run: &RunReport) -> String {
+/// What somebody published, as it stands in a table.
+fn published(run: &RunReport) -> String {
     let range = |values: &[f64]| values.iter().map(|value| shown(*value)).collect::<Vec<_>>().join("-");
-    let speed = run.published.as_deref().map(range);
-    let gain = run.published_gain.as_deref().map(|gain| format!("{} x", range(gain)));
-    let both: Vec<String> = speed.into_iter().chain(gain).collect();
-    if both.is_empty() { "-".into() } else { both.join(", ") }
+    Some(run.published(range, " x")).filter(|text| !text.is_empty()).unwrap_or("-".into())
 }
 
 /// The word for a verdict.

@@ -221,6 +221,14 @@ fn between(run: &Run) -> String {
 }
 
 impl RunReport {
+    /// What somebody published: a speed, a gain, or both, each as `range` writes it, the gain with `times` behind it; empty
+    /// when nothing is.
+    pub(super) fn published(&self, range: impl Fn(&[f64]) -> String, times: &str) -> String {
+        let speed = self.published.as_deref().map(&range);
+        let gain = self.published_gain.as_deref().map(|gain| format!("{}{times}", range(gain)));
+        speed.into_iter().chain(gain).collect::<Vec<_>>().join(", ")
+    }
+
     fn fill(&mut self, run: &Run, done: &Done) {
         let Done { measured, seen, link, shown } = done;
         let rtt = if seen.wan.rtt.is_zero() { run.setup.link.rtt } else { seen.wan.rtt };

@@ -163,8 +163,7 @@ impl Run {
             *gain = gain.take().filter(|_| is_compared);
             *times = times.take().filter(|(of, _)| left.contains(of));
             if were != (gain.is_some(), times.is_some()) {
-                let note = "what it is compared with was not run, so the gain is not judged";
-                run.note = Some(run.note.take().map_or(note.into(), |before| format!("{before}; {note}")));
+                run.add_note("what it is compared with was not run, so the gain is not judged");
             }
         }
         Ok(scenario)

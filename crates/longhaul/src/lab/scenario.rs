@@ -204,6 +204,11 @@ fn note(findings: &mut Findings<'_>, faults: &[(String, String)], places: &Place
 }
 
 impl Run {
+    /// Says `note` too, after what was noted before.
+    pub(super) fn add_note(&mut self, note: &str) {
+        self.note = Some(self.note.take().map_or(note.into(), |before| format!("{before}; {note}")));
+    }
+
     /// What cannot be, or would have no effect, though each value alone could: the key, and what to write instead. `earlier`
     /// are the runs before it; `has_link`: its own `link` is written.
     fn faults(&self, earlier: &[Run], has_link: bool) -> Vec<(String, String)> {
@@ -229,14 +234,12 @@ impl Run {
         }
         let most = format!("{} can have {} at most; write fewer", kind.name, kind.most);
         check(connections > kind.most, "traffic.connections", most);
-        for (key, is_given) in [("size", size.is_some()), ("rate", rate.is_some()), ("direction", down)] {
-            let why = format!("{} has none; leave it out", kind.name);
-            check(is_given && !kind.keys.contains(&key), &format!("traffic.{key}"), why);
-        }
-        if let Some(size) = size.filter(|_| kind.keys.contains(&"size")) {
-            let why = format!("{} takes {} at most", kind.name, Bytes(kind.largest));
-            check(size.0 > kind.largest, "traffic.size", why);
-        }
+        let none = format!("{} has none; leave it out", kind.name);
+        check(rate.is_some() && !kind.keys.contains(&"rate"), "traffic.rate", none.clone());
+        check(down && !kind.keys.contains(&"direction"), "traffic.direction", none.clone());
+        let largest = format!("{} takes {} at most", kind.name, Bytes(kind.largest));
+        let too_large = size.is_some_and(|size| size.0 > kind.largest);
+        check(too_large, "traffic.size", if kind.largest == 0 { none } else { largest });
         let is_told = self.carriers.iter().any(|carrier| carrier.name == "longhaul");
         let nobody = "these are options of longhaul, which is none of the carriers; leave them out";
         check(!self.setup.set.is_empty() && !is_told, "set", nobody.into());

@@ -136,16 +136,6 @@ impl Wan {
         Ok(path)
     }
 
-    /// Gives the routes of `host` more attributes than its profile has, as ip-route(8) takes them; new connections obey
-    /// them.
-    ///
-    /// # Errors
-    /// `ip` refuses them.
-    pub fn set_routes(&self, host: Host, more: &str) -> Result<(), Problem> {
-        let attributes = format!("{} {more}", self.profiles[host.index()].route);
-        ip(&self.keeper, &self.hosts[host.index()], &cables::routes(host, &attributes, self.place()))
-    }
-
     /// Sets the kernels of `hosts`, then gives them their cables, addresses and routes.
     fn furnish(&self, hosts: &[Host]) -> Result<(), Problem> {
         for host in hosts {

@@ -65,7 +65,7 @@ pub(super) fn figures(html: &mut Html, report: &Report) {
             html.node("tr", &[], |html| {
                 html.node("td", &[("data-name", columns[0])], |html| html.leaf("code", &[], &run.id));
                 cell(html, columns[1], "", if run.carrier == "-" { "" } else { &run.carrier });
-                cell(html, columns[2], "number", &published(run));
+                cell(html, columns[2], "number", &run.published(range, "×"));
                 cell(html, columns[3], "number", &run.computed.map(speed).unwrap_or_default());
                 cell(html, columns[4], "number strong", &run.measured.map(speed).unwrap_or_default());
                 cell(html, columns[5], "number", &gain.map(|gain| format!("{gain:.1}×")).unwrap_or_default());
@@ -78,13 +78,6 @@ pub(super) fn figures(html: &mut Html, report: &Report) {
         }
     });
     html.leaf("p", &[("class", "source")], COLUMNS);
-}
-
-/// What somebody published: a speed, a gain, or both.
-fn published(run: &RunReport) -> String {
-    let speed = run.published.as_deref().map(range);
-    let gain = run.published_gain.as_deref().map(|gain| format!("{}×", range(gain)));
-    speed.into_iter().chain(gain).collect::<Vec<_>>().join(", ")
 }
 
 /// The reason, and the further figures of the traffic.

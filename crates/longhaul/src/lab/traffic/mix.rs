@@ -13,7 +13,7 @@ pub(super) const MIX: Kind = Kind {
     what: "bulk and small messages",
     laws: &["window"],
     counts: Counts::Both,
-    keys: &["size", "rate"],
+    keys: &["rate"],
     largest: LARGEST_MESSAGE,
     figures: &["base_ms", "p50_ms", "p99_ms", "count"],
     most: THREADED,

@@ -48,9 +48,9 @@ pub(super) struct Kind {
     pub(super) laws: &'static [&'static str],
     /// What of it counts.
     pub(super) counts: Counts,
-    /// Which of the keys `size`, `rate` and `direction` it heeds.
+    /// Which of the keys `rate` and `direction` it heeds.
     pub(super) keys: &'static [&'static str],
-    /// The largest `size` that it takes, in bytes.
+    /// The largest `size` that it takes, in bytes; 0 when it has none.
     pub(super) largest: u64,
     /// The names of its further figures.
     pub(super) figures: &'static [&'static str],

@@ -21,7 +21,7 @@ pub(super) const RAW: Kind = Kind {
     what: "raw TCP",
     laws: &["window"],
     counts: Counts::Speed,
-    keys: &["size", "direction"],
+    keys: &["direction"],
     largest: LARGEST_STREAM,
     figures: &[],
     most: THREADED,

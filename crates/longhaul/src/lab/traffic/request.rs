@@ -16,7 +16,7 @@ pub(super) const REQUEST: Kind = Kind {
     what: "requests and answers",
     laws: &[],
     counts: Counts::Figures,
-    keys: &["size", "rate"],
+    keys: &["rate"],
     largest: LARGEST_MESSAGE,
     figures: &["count", "p50_us", "p99_us", "per_second"],
     most: THREADED,

@@ -10,7 +10,7 @@ pub(super) const RSYNC: Kind = Kind {
     what: "rsync over ssh",
     laws: &["window", "openssh"],
     counts: Counts::Speed,
-    keys: &["size", "direction"],
+    keys: &["direction"],
     largest: LARGEST_COPY,
     figures: &["login_s"],
     most: THREADED,

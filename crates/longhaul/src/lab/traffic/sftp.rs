@@ -9,7 +9,7 @@ pub(super) const SFTP: Kind = Kind {
     what: "sftp",
     laws: &["window", "openssh"],
     counts: Counts::Speed,
-    keys: &["size", "direction"],
+    keys: &["direction"],
     largest: LARGEST_COPY,
     figures: &["login_s"],
     most: THREADED,
