@@ -22,6 +22,8 @@ pub struct TcpInfo {
     pub rtt: Duration,
     /// The smallest round-trip time seen (kernel 4.6).
     pub min_rtt: Duration,
+    /// Where slow start ends, in segments; without an end yet, 2^31 - 1.
+    pub snd_ssthresh: u32,
     /// Congestion window, in segments.
     pub snd_cwnd: u32,
     /// Segments retransmitted in all.
@@ -85,6 +87,7 @@ impl TcpInfo {
             unacked: u32_at(24),
             pmtu: u32_at(60),
             rtt: micros(u32_at(68).into()),
+            snd_ssthresh: u32_at(76),
             snd_cwnd: u32_at(80),
             total_retrans: u32_at(100),
             bytes_acked: u64_at(120),

@@ -13,10 +13,11 @@ pub static ROWS: &[Row] = &[
         key: "congestion",
         unit: Unit::Name,
         preset: Preset::Ours("auto"),
-        help: "The congestion control. `auto` gives a leg that has bulk to send BBR, from an RTT of 5 ms on and where the \
-               kernel offers it and lets us, because BBR keeps its rate through the random loss of a WAN. A leg that is \
-               shorter, or is never busy for five round trips on end, keeps the kernel's default. Any other word names a \
-               control, such as cubic, bbr or reno.",
+        help: "The congestion control. `auto` gives a leg BBR, from an RTT of 5 ms on and where the kernel offers it and lets \
+               us, because BBR keeps its rate through the random loss of a WAN. It waits until slow start is over and the \
+               congestion window has held bytes back for five round trips on end; a leg that is shorter, has only \
+               messages, or delivers 4 Gbit/s keeps the kernel's default. Any other word names a control, such as cubic, \
+               bbr or reno.",
         source: "tcp(7) TCP_CONGESTION",
         sample: "reno",
         kernel: Kernel::Calls { set: set_congestion, get: |fd| raw::get_word(fd, CONGESTION).map(Value::Name) },

@@ -57,6 +57,8 @@ impl Carry<'_> {
             tally,
         };
         let mut half_open = HalfOpen { moved: 0, timer: None };
+        // By the leg that has sent its FIN.
+        let limits = (self.tunnel.accept.linger_half_open(), self.tunnel.dial.linger_half_open());
         // A pump blocked on its sink does not look at its source, and one that has ended looks at neither: without these
         // two, a RST on one leg would wait for the other leg's next byte.
         let mut accept_error = pin!(self.accept.failed());
@@ -74,8 +76,8 @@ impl Carry<'_> {
                 return Poll::Ready(Err(self.broken(Leg::Dial, &pending_error(self.dial))));
             }
             let limit = match (up.is_ready(), down.is_ready()) {
-                (true, _) => self.tunnel.accept.linger_half_open(),
-                (_, true) => self.tunnel.dial.linger_half_open(),
+                (true, _) => limits.0,
+                (_, true) => limits.1,
                 _ => None,
             };
             half_open.poll(cx, limit, flow.up.pump.moved() + flow.down.pump.moved()).map(Err)
@@ -183,14 +185,14 @@ impl<'a> Direction<'a> {
                     let filled = ready!(self.poll_fill(cx)).map_err(|err| (End::Source, err))?;
                     self.fill = filled;
                     self.low_water.filled(filled);
-                    if filled > 0 && self.pump.moved() >= leg::ENOUGH {
-                        self.choice.more(self.sink);
-                    }
                     self.pump.filled(filled);
                 }
                 Step::Drain => {
                     let drained = ready!(self.poll_drain(cx)).map_err(|err| (End::Sink, err))?;
                     self.pump.drained(drained);
+                    if self.pump.moved() >= leg::ENOUGH {
+                        self.choice.sent(self.sink);
+                    }
                     if let (0, Some(vessel)) = (self.pump.held(), &mut self.vessel) {
                         vessel.emptied(self.fill, &self.relay.pool);
                         turns -= 1;

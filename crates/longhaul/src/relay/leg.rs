@@ -6,7 +6,7 @@ use super::stream::Stream;
 use crate::config::Tunnel;
 use crate::options::LegOptions;
 use longhaul_sys::sockopt::{Leg, Mismatch, When};
-use longhaul_sys::tcp_info::{TcpInfo, unacknowledged};
+use longhaul_sys::tcp_info::TcpInfo;
 use longhaul_sys::{Result, SysError};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io;
@@ -22,12 +22,12 @@ pub(super) const WAN_RTT: Duration = Duration::from_millis(5);
 /// for with TCP_DEFER_ACCEPT the client's silence is in its sample, and with TCP_FASTOPEN_CONNECT there is none.
 pub(super) const ENOUGH: u64 = 64 * 1024;
 
-/// How many bytes under way make a leg busy: twice what a new connection may send at once (RFC 6928), and more.
-const BUSY: u32 = 32 * 1024;
-
-/// For how many round trips without a break a leg is busy when it has bulk: a message of 300 kB takes five on a new
-/// connection.
+/// For how many round trips on end the congestion window has to hold bytes back.
 const BULK: u32 = 5;
+
+/// The bytes per second that a leg without BBR delivers when it is left so: BBR paces by a timer for each 64 KiB, which took
+/// the two relays 0.4 s of processor time more a GB (docs/design/data-path.md).
+const FAST: u64 = 500_000_000;
 
 /// A socket that fits `address`, with every option that holds from the start.
 ///
@@ -82,16 +82,19 @@ pub(super) fn rehearse(tunnel: &Tunnel, leg: Leg, address: &SocketAddr) -> Resul
     settings.filter_map(|setting| setting.apply(socket.as_fd()).transpose()).collect()
 }
 
-/// What `congestion = "auto"` makes of one leg: BBR when it has bulk on a WAN path. Not before, for BBR paces also what the
-/// window would let go at once: an answer of 100 kB would take half a round trip longer (docs/design/data-path.md).
-#[derive(Clone, Copy, Debug)]
+/// What `congestion = "auto"` makes of one leg: BBR when the control that it has holds back bulk on a WAN path. Not before,
+/// for BBR paces also what the window would let go at once: an answer of 100 kB took two round trips instead of one
+/// (docs/design/data-path.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     /// Nothing more is to be done.
     Made,
-    /// The leg has had no bulk yet.
+    /// Nothing speaks for BBR so far.
     Open,
-    /// It has been busy since then.
-    Busy(Instant),
+    /// Since then more than the window waited, out of slow start, and went more slowly than [`FAST`].
+    Slow(Instant),
+    /// It is to have BBR.
+    Due,
 }
 
 impl Choice {
@@ -108,28 +111,32 @@ impl Choice {
         Choice::Made
     }
 
-    /// More bytes came for `socket`, whose leg this is; what came before them is sent or waits in it.
-    pub(super) fn more(&mut self, socket: &Stream) {
-        let since = match *self {
-            Choice::Made => return,
-            _ if unacknowledged(socket.as_fd()).is_ok_and(|bytes| bytes < BUSY) => {
-                *self = Choice::Open;
-                return;
-            }
-            Choice::Open => Instant::now(),
-            Choice::Busy(since) => since,
-        };
-        *self = Choice::Busy(since);
-        match TcpInfo::of(socket.as_fd()) {
-            // The smallest RTT: an acknowledgement that was held back is a larger one.
-            Ok(info) if info.bytes_acked < ENOUGH || since.elapsed() < info.min_rtt * BULK => return,
-            Ok(info) if info.min_rtt >= WAN_RTT => {
-                // It was tried when the tunnel started; a leg where it fails now keeps the kernel's default.
-                let _ = SockRef::from(socket).set_tcp_congestion(b"bbr");
-            }
-            Ok(_) | Err(_) => {}
+    /// Bytes were written to `socket`, whose leg this is, [`ENOUGH`] of them by now.
+    pub(super) fn sent(&mut self, socket: &Stream) {
+        if let Choice::Made = *self {
+            return;
         }
-        *self = Choice::Made;
+        *self = TcpInfo::of(socket.as_fd()).map_or(Choice::Made, |info| self.seeing(&info, Instant::now()));
+        if let Choice::Due = *self {
+            // It was tried when the tunnel started; a leg where it fails now keeps the kernel's default.
+            let _ = SockRef::from(socket).set_tcp_congestion(b"bbr");
+            *self = Choice::Made;
+        }
+    }
+
+    /// What `info` of the leg's socket, just asked for, makes of it.
+    fn seeing(self, info: &TcpInfo, now: Instant) -> Choice {
+        let is_bulk = info.unacked + info.notsent_bytes / info.snd_mss.max(1) >= info.snd_cwnd;
+        let is_in_slow_start = info.snd_cwnd < info.snd_ssthresh;
+        match self {
+            _ if info.bytes_acked < ENOUGH => Choice::Open,
+            // The smallest, for an acknowledgement that was held back is a larger one. It only shrinks: a LAN stays one.
+            _ if info.min_rtt < WAN_RTT => Choice::Made,
+            _ if !is_bulk || is_in_slow_start || info.delivery_rate >= FAST => Choice::Open,
+            Choice::Slow(since) if now - since >= info.min_rtt * BULK => Choice::Due,
+            Choice::Slow(since) => Choice::Slow(since),
+            _ => Choice::Slow(now),
+        }
     }
 }
 
@@ -164,4 +171,42 @@ fn keep_loud(socket: &Socket, mptcp: bool) -> Result<()> {
         return Ok(());
     }
     socket.set_out_of_band_inline(true).map_err(|err| failed("setsockopt(SO_OOBINLINE)", &err))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn auto_is_due_where_the_window_holds_bulk_back_for_five_round_trips() {
+        let start = Instant::now();
+        let wan = Duration::from_millis(60);
+        let slow = TcpInfo {
+            snd_mss: 1448,
+            unacked: 20,
+            notsent_bytes: 100_000,
+            snd_cwnd: 20,
+            snd_ssthresh: 20,
+            bytes_acked: ENOUGH,
+            min_rtt: wan,
+            delivery_rate: 500_000,
+            ..TcpInfo::default()
+        };
+        let began = Choice::Open.seeing(&slow, start);
+        assert_eq!(began, Choice::Slow(start));
+        assert_eq!(began.seeing(&slow, start + 4 * wan), began);
+        assert_eq!(began.seeing(&slow, start + 5 * wan), Choice::Due);
+
+        let well = [
+            ("the window is not full", TcpInfo { unacked: 5, notsent_bytes: 1448, ..slow }),
+            ("slow start", TcpInfo { snd_ssthresh: 21, ..slow }),
+            ("fast", TcpInfo { delivery_rate: FAST, ..slow }),
+            ("not known yet", TcpInfo { bytes_acked: ENOUGH - 1, ..slow }),
+        ];
+        for (what, info) in well {
+            assert_eq!(began.seeing(&info, start + 5 * wan), Choice::Open, "{what}");
+        }
+        let lan = TcpInfo { min_rtt: Duration::from_micros(4999), ..slow };
+        assert_eq!(Choice::Open.seeing(&lan, start), Choice::Made);
+    }
 }
