@@ -170,7 +170,7 @@ fn a_program_that_is_not_installed_is_named_and_its_run_skipped() {
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
     let run = &json["runs"][0];
     assert_eq!((run["verdict"].as_str(), run["carrier"].as_str()), (Some("skip"), Some("socat")), "{json}");
-    assert_eq!(run["why"], "socat is not installed; it comes with socat");
+    assert_eq!(run["why"], "/mnt/a.toml:8: socat is not installed; it comes with socat");
     assert_eq!(output.status.code(), Some(1), "nothing was run, which is no success");
 }
 

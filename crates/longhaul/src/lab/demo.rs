@@ -81,6 +81,7 @@ impl Demo {
         let setup = Setup { one_hop: false, link, host, relay: HostSpec::default(), set: Vec::new() };
         let run = |id: &str, kind| Run {
             id: id.into(),
+            at: "lab demo".into(),
             what: String::new(),
             setup: setup.clone(),
             carriers: CARRIERS.iter().filter_map(|name| carrier::find(name).ok()).collect(),

@@ -60,14 +60,17 @@ impl HostSpec {
         self.mss.unwrap_or(self.mtu.saturating_sub(IP_AND_TCP)).saturating_sub(TIMESTAMPS)
     }
 
+    /// What is wrong with segments of `mss` bytes, if they do not fit its MTU.
+    pub(super) fn too_large(&self, mss: u32) -> Option<String> {
+        let (most, mtu) = (self.mtu.saturating_sub(IP_AND_TCP), self.mtu);
+        let text = format!("an MSS of {mss} does not fit an MTU of {mtu}; write {most} or less, or a larger mtu");
+        (mss > most).then_some(text)
+    }
+
     /// What cannot be, though each value alone could: the key, and what to write instead.
     pub(super) fn faults(&self) -> Vec<(&'static str, String)> {
         let mut faults = Vec::new();
-        let (most, mtu) = (self.mtu.saturating_sub(IP_AND_TCP), self.mtu);
-        if let Some(mss) = self.mss.filter(|mss| *mss > most) {
-            let text = format!("an MSS of {mss} does not fit an MTU of {mtu}; write {most} or less, or a larger mtu");
-            faults.push(("mss", text));
-        }
+        faults.extend(self.mss.and_then(|mss| self.too_large(mss)).map(|text| ("mss", text)));
         if self.window.is_some() && self.buffers.is_some() {
             let text = "a host with a window has the buffers that fit it; leave one of the two out";
             faults.push(("buffers", text.into()));

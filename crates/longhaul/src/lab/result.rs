@@ -167,7 +167,7 @@ impl Report {
                 let missing = matches!(problem, Problem::Missing { .. } | Problem::Lacking(_));
                 report.verdict = if missing { Verdict::Skip } else { Verdict::Fail };
                 report.bytes_ok = matches!(problem, Problem::Bytes(_)).then_some(false);
-                report.why = problem.to_string();
+                report.why = if missing { format!("{}: {problem}", run.at) } else { problem.to_string() };
             }
             None => {
                 report.spread = spread(&good);

@@ -39,6 +39,8 @@ pub(super) struct Scenario {
 pub(super) struct Run {
     /// Its name, unique in the scenario; that of a published figure where there is one.
     pub(super) id: String,
+    /// Where it stands: the file and the line, as `lab/mitre.toml:21`.
+    pub(super) at: String,
     /// What it is, in a few words.
     pub(super) what: String,
     /// What stands between the hosts.
@@ -124,7 +126,7 @@ pub(super) struct Expect {
 /// # Errors
 /// Every error of the file, a line each.
 pub(super) fn read(name: &str, file: &str, text: &str) -> Result<Scenario, Vec<String>> {
-    let (scenario, problems) = document::read(text, |findings, root| whole(findings, root, name));
+    let (scenario, problems) = document::read(text, |findings, root| whole(findings, root, (name, file)));
     scenario.ok_or_else(|| problems.iter().map(|problem| problem.message(file).to_string()).collect())
 }
 
@@ -147,7 +149,7 @@ pub(super) fn load(path: &Path) -> Result<Scenario, Vec<String>> {
     read(&name, &file, &text)
 }
 
-fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>, name: &str) -> Scenario {
+fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>, (name, file): (&str, &str)) -> Scenario {
     let mut head = keys::Head::default();
     let shape = Shape { prefix: "", keys: keys::HEAD, tables: &[("run", "[[run]]")] };
     let places = document::fields(findings, &shape, root, &mut head);
@@ -162,7 +164,7 @@ fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>, name: &str) -> Scenari
                     findings.error(given.span(), "a run is a table; write [[run]]".into());
                     continue;
                 };
-                runs.extend(run(findings, table, given.span(), &head, &runs));
+                runs.extend(run(findings, table, given.span(), &head, (file, &runs)));
             }
         }
         Some((_, span)) => findings.error(span, "runs are tables; write [[run]], with two brackets".into()),
@@ -177,9 +179,10 @@ fn run(
     table: &DeTable<'_>,
     span: std::ops::Range<usize>,
     head: &keys::Head,
-    earlier: &[Run],
+    (file, earlier): (&str, &[Run]),
 ) -> Option<Run> {
     let mut run = keys::blank(head);
+    run.at = format!("{file}:{}", findings.line(span.start));
     let errors = findings.errors();
     let places = document::fields(findings, &Shape { prefix: "", keys: keys::RUN, tables: &[] }, table, &mut run);
     document::required(findings, keys::RUN, ("[[run]]", table, span.clone()));
@@ -262,6 +265,14 @@ impl Setup {
         for (title, host) in [("host", &self.host), ("relay", &self.relay)] {
             faults.extend(host.faults().into_iter().map(|(key, why)| (format!("{title}.{key}"), why)));
         }
+        let asked = |set: &String| set.split_once(".mss=").and_then(|(_, mss)| mss.trim().parse().ok());
+        faults.extend(
+            self.set
+                .iter()
+                .filter_map(asked)
+                .filter_map(|mss| self.relay.too_large(mss))
+                .map(|why| ("set".into(), why)),
+        );
         if let Err(problem) = self.link.check() {
             faults.push(("link".into(), problem.to_string()));
         }

@@ -35,6 +35,7 @@ impl Default for Head {
 pub(super) fn blank(head: &Head) -> Run {
     Run {
         id: String::new(),
+        at: String::new(),
         what: String::new(),
         setup: head.setup.clone(),
         carriers: Vec::new(),

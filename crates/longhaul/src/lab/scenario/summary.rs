@@ -10,7 +10,7 @@ pub(super) fn summary(scenario: &Scenario) -> String {
     let Scenario { about, source, rounds, runs, .. } = scenario;
     let mut text = format!("good, {} runs, {rounds} rounds\nabout {about}\nsource {source}\n", runs.len());
     for run in runs {
-        let Run { id, what, setup, carriers, traffic, published, computed, expect, quick, skip, note } = run;
+        let Run { id, at: _, what, setup, carriers, traffic, published, computed, expect, quick, skip, note } = run;
         let _ = writeln!(text, "\n{id} {what:?}{}", quick.map(|time| format!(", quick {time:?}")).unwrap_or_default());
         let _ = writeln!(text, "  carriers {carriers:?}");
         let _ = writeln!(text, "  traffic {traffic:?}");
