@@ -1,8 +1,9 @@
-//! Shows on stderr what is under way: a bar with time and speed on a terminal, elsewhere one plain line for each run.
+//! Shows on stderr what is under way, a bar with time and speed on a terminal, elsewhere one plain line for each run, and
+//! then what came of it.
 //! Nothing of it goes to stdout, and a stderr that is gone stops nothing.
 
 use super::engine::Progress;
-use super::report::verdict;
+use super::report::{shown, verdict};
 use super::result::RunReport;
 use super::sampler::Sample;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -52,9 +53,12 @@ impl Progress for Bar {
 
     fn end(&mut self, run: &RunReport) {
         self.bar.finish_and_clear();
-        if run.measured.is_none() {
-            say(&format!("{}, {}: {}: {}", run.id, run.carrier, verdict(run.verdict), run.why));
-        }
+        // All scenarios take a quarter of an hour: who waits sees how it goes.
+        let came = match run.measured {
+            Some(speed) => format!("{} MB/s", shown(speed)),
+            None => run.why.clone(),
+        };
+        say(&format!("{}, {}: {}: {came}", run.id, run.carrier, verdict(run.verdict)));
     }
 }
 

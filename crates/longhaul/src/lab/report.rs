@@ -152,7 +152,7 @@ fn digits(value: Option<f64>, digits: usize) -> String {
 }
 
 /// As many digits as somebody would write.
-fn shown(value: f64) -> String {
+pub(super) fn shown(value: f64) -> String {
     match value {
         value if value < 10.0 => format!("{value:.2}").trim_end_matches(".00").to_string(),
         value if value < 100.0 => format!("{value:.1}").trim_end_matches(".0").to_string(),
