@@ -188,11 +188,13 @@ impl<'a> Direction<'a> {
                     self.pump.filled(filled);
                 }
                 Step::Drain => {
-                    let drained = ready!(self.poll_drain(cx)).map_err(|err| (End::Sink, err))?;
-                    self.pump.drained(drained);
-                    if self.pump.moved() >= leg::ENOUGH {
-                        self.choice.sent(self.sink);
-                    }
+                    let Poll::Ready(drained) = self.poll_drain(cx) else {
+                        if self.pump.moved() >= leg::ENOUGH {
+                            self.choice.full(self.sink);
+                        }
+                        return Poll::Pending;
+                    };
+                    self.pump.drained(drained.map_err(|err| (End::Sink, err))?);
                     if let (0, Some(vessel)) = (self.pump.held(), &mut self.vessel) {
                         vessel.emptied(self.fill, &self.relay.pool);
                         turns -= 1;

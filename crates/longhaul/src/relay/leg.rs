@@ -91,8 +91,12 @@ pub(super) enum Choice {
     Made,
     /// Nothing speaks for BBR so far.
     Open,
-    /// Since then more than the window waited, out of slow start, and went more slowly than [`FAST`].
-    Slow(Instant),
+    /// Since then the congestion window has held bytes back, out of slow start, and they went more slowly than [`FAST`].
+    Slow {
+        since: Instant,
+        /// How long it had held bytes back by then.
+        held: Duration,
+    },
     /// It is to have BBR.
     Due,
 }
@@ -111,8 +115,8 @@ impl Choice {
         Choice::Made
     }
 
-    /// Bytes were written to `socket`, whose leg this is, [`ENOUGH`] of them by now.
-    pub(super) fn sent(&mut self, socket: &Stream) {
+    /// `socket`, whose leg this is and which has had [`ENOUGH`] bytes, takes no more for now. Messages do not come so far.
+    pub(super) fn full(&mut self, socket: &Stream) {
         if let Choice::Made = *self {
             return;
         }
@@ -126,16 +130,20 @@ impl Choice {
 
     /// What `info` of the leg's socket, just asked for, makes of it.
     fn seeing(self, info: &TcpInfo, now: Instant) -> Choice {
-        let is_bulk = info.unacked + info.notsent_bytes / info.snd_mss.max(1) >= info.snd_cwnd;
+        // With bytes under way, and neither the peer's window nor our buffer to blame: what a slow reader holds back is not
+        // for another congestion control to speed up.
+        let held = info.busy_time.saturating_sub(info.rwnd_limited + info.sndbuf_limited);
         let is_in_slow_start = info.snd_cwnd < info.snd_ssthresh;
         match self {
             _ if info.bytes_acked < ENOUGH => Choice::Open,
-            // The smallest, for an acknowledgement that was held back is a larger one. It only shrinks: a LAN stays one.
+            // The smallest, for an acknowledgement that was held back is a larger one.
             _ if info.min_rtt < WAN_RTT => Choice::Made,
-            _ if !is_bulk || is_in_slow_start || info.delivery_rate >= FAST => Choice::Open,
-            Choice::Slow(since) if now - since >= info.min_rtt * BULK => Choice::Due,
-            Choice::Slow(since) => Choice::Slow(since),
-            _ => Choice::Slow(now),
+            _ if info.notsent_bytes == 0 || is_in_slow_start || info.delivery_rate >= FAST => Choice::Open,
+            Choice::Slow { since, held: before } if now - since <= held.saturating_sub(before) + info.min_rtt => {
+                if held.saturating_sub(before) >= info.min_rtt * BULK { Choice::Due } else { self }
+            }
+            // The first time; or something else has held them back meanwhile, or there were none.
+            _ => Choice::Slow { since: now, held },
         }
     }
 }
@@ -179,32 +187,40 @@ mod tests {
 
     #[test]
     fn auto_is_due_where_the_window_holds_bulk_back_for_five_round_trips() {
-        let start = Instant::now();
-        let wan = Duration::from_millis(60);
+        let (start, wan) = (Instant::now(), Duration::from_millis(60));
         let slow = TcpInfo {
-            snd_mss: 1448,
-            unacked: 20,
             notsent_bytes: 100_000,
             snd_cwnd: 20,
             snd_ssthresh: 20,
             bytes_acked: ENOUGH,
             min_rtt: wan,
             delivery_rate: 500_000,
+            busy_time: wan,
             ..TcpInfo::default()
         };
+        let after = |rtts: u32| TcpInfo { busy_time: wan * (1 + rtts), ..slow };
         let began = Choice::Open.seeing(&slow, start);
-        assert_eq!(began, Choice::Slow(start));
-        assert_eq!(began.seeing(&slow, start + 4 * wan), began);
-        assert_eq!(began.seeing(&slow, start + 5 * wan), Choice::Due);
+        assert_eq!(began, Choice::Slow { since: start, held: wan });
+        assert_eq!(began.seeing(&after(4), start + 4 * wan), began);
+        assert_eq!(began.seeing(&after(5), start + 5 * wan), Choice::Due);
 
         let well = [
-            ("the window is not full", TcpInfo { unacked: 5, notsent_bytes: 1448, ..slow }),
-            ("slow start", TcpInfo { snd_ssthresh: 21, ..slow }),
-            ("fast", TcpInfo { delivery_rate: FAST, ..slow }),
-            ("not known yet", TcpInfo { bytes_acked: ENOUGH - 1, ..slow }),
+            ("the window lets all of it go", TcpInfo { notsent_bytes: 0, ..after(5) }),
+            ("slow start", TcpInfo { snd_ssthresh: 21, ..after(5) }),
+            ("fast", TcpInfo { delivery_rate: FAST, ..after(5) }),
+            ("not known yet", TcpInfo { bytes_acked: ENOUGH - 1, ..after(5) }),
         ];
         for (what, info) in well {
             assert_eq!(began.seeing(&info, start + 5 * wan), Choice::Open, "{what}");
+        }
+        let anew = [
+            ("nothing was to be sent for a while", after(5), 7),
+            ("the peer's window", TcpInfo { rwnd_limited: 2 * wan, ..after(5) }, 5),
+            ("our buffer", TcpInfo { sndbuf_limited: 2 * wan, ..after(5) }, 5),
+        ];
+        for (what, info, rtts) in anew {
+            let now = start + rtts * wan;
+            assert!(matches!(began.seeing(&info, now), Choice::Slow { since, .. } if since == now), "{what}");
         }
         let lan = TcpInfo { min_rtt: Duration::from_micros(4999), ..slow };
         assert_eq!(Choice::Open.seeing(&lan, start), Choice::Made);

@@ -99,14 +99,18 @@ impl Vessel {
 
     /// After a fill of `bytes` was drained: the next may be larger.
     pub(super) fn emptied(&mut self, bytes: usize, pool: &Pool) {
-        if let (Vessel::Pipe(pipe), true) = (self, bytes >= COPY) {
+        if let (Vessel::Pipe(pipe), true) = (self, bytes >= BULK_FILL) {
             pool.grow(pipe);
         }
     }
 }
 
-/// The size of a copying buffer, and of a fill that shows bulk.
+/// The size of a copying buffer.
 const COPY: usize = 64 * 1024;
+
+/// A fill that shows bulk. A slot of a pipe holds one piece of a segment buffer: from a network card 1,448 bytes, so 16 slots
+/// are full with 23 kB.
+const BULK_FILL: usize = 16 * 1024;
 
 #[cfg(test)]
 mod tests {
