@@ -211,6 +211,16 @@ impl Link {
         Ok(Link { stages, schedule, seed, under_way, entering, exit })
     }
 
+    /// Puts off the schedule until [`Link::begin`].
+    pub fn hold(&mut self) {
+        self.schedule.count_from(None);
+    }
+
+    /// Lets the times of the schedule count from `now` on.
+    pub fn begin(&mut self, now: Duration) {
+        self.schedule.count_from(Some(now));
+    }
+
     /// Puts a packet on the link.
     pub fn send(&mut self, packet: Packet) -> Sent {
         if self.schedule.is_due(packet.at) {

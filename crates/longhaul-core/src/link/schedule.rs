@@ -1,5 +1,5 @@
 //! What changes while the link runs: lines such as `at 10s down for 20s` or `at 30s loss 1%`. Times count from the link's
-//! start; the value is any that the key may have as a setting.
+//! start, or from when it is told to begin; the value is any that the key may have as a setting.
 
 use super::{Place, ROWS, Row, StageError};
 use crate::units;
@@ -21,6 +21,8 @@ pub(super) struct Schedule {
     changes: Vec<Change>,
     /// When the next change begins or ends.
     next: Duration,
+    /// What the times count from; nothing while it is held.
+    zero: Option<Duration>,
 }
 
 impl Change {
@@ -49,7 +51,12 @@ impl Schedule {
         let read = |(index, line): (usize, &&str)| Change::read(line).map_err(|err| (Place::Line(index), err));
         let changes: Vec<Change> = lines.iter().enumerate().map(read).collect::<Result<_, _>>()?;
         let next = changes.iter().map(|change| change.from).min().unwrap_or(Duration::MAX);
-        Ok(Schedule { changes, next })
+        Ok(Schedule { changes, next, zero: Some(Duration::ZERO) })
+    }
+
+    /// Counts its times from `zero` on; nothing changes while that is `None`.
+    pub(super) fn count_from(&mut self, zero: Option<Duration>) {
+        (self.zero, self.next) = (zero, Duration::ZERO);
     }
 
     /// The rows that it changes.
@@ -59,16 +66,19 @@ impl Schedule {
 
     /// Whether something has changed by `now` that was not asked for yet; then look up each value.
     pub(super) fn is_due(&mut self, now: Duration) -> bool {
+        let now = now.saturating_sub(self.zero.unwrap_or_default());
         if now < self.next {
             return false;
         }
         let times = self.changes.iter().flat_map(|change| [change.from, change.until]);
-        self.next = times.filter(|time| *time > now).min().unwrap_or(Duration::MAX);
+        let next = times.filter(|time| *time > now && self.zero.is_some()).min();
+        self.next = next.unwrap_or(Duration::MAX);
         true
     }
 
     /// The value that `row` has at `now`: of the lines in force the one that began last; nothing when none is.
     pub(super) fn value(&self, row: &Row, now: Duration) -> Option<&str> {
+        let now = now.saturating_sub(self.zero?);
         let mut of_row = self.changes.iter().filter(|change| change.row.key == row.key);
         let mut found: Option<&Change> = None;
         for change in of_row.by_ref().filter(|change| (change.from..change.until).contains(&now)) {

@@ -196,6 +196,19 @@ fn a_schedule_takes_the_line_down_and_brings_it_back() {
 }
 
 #[test]
+fn a_schedule_that_is_held_counts_from_its_beginning() {
+    let mut link = Link::scheduled(&[], &["at 1s down for 1s"], 1).unwrap();
+    link.hold();
+    let passes =
+        |link: &mut Link, millis| link.send(Packet::single(0, Duration::from_millis(millis), ETHERNET)).pieces == 1;
+    assert!(passes(&mut link, 1500), "nothing changes while it is held");
+    link.begin(Duration::from_secs(5));
+    for (millis, up) in [(5999, true), (6000, false), (6999, false), (7000, true)] {
+        assert_eq!(passes(&mut link, millis), up, "{millis} ms");
+    }
+}
+
+#[test]
 fn a_schedule_changes_what_there_is_and_what_there_was_not() {
     let lines = ["at 20s loss 100% for 5s", "at 10s loss 0 for 30s", "at 22s loss 0 for 1s", "at 45s delay 0"];
     let mut link = Link::scheduled(&[("loss", "100%"), ("delay", "5ms")], &lines, 1).unwrap();

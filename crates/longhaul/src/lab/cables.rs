@@ -61,23 +61,23 @@ pub(super) fn window_rules(most: u16) -> String {
 /// Each host's cable to its relay, which the host plugs in at both ends; each relay's device to the link.
 fn devices(host: Host, profile: &Profile, relays: &[String; 2], place: Place) -> String {
     let mtu = profile.mtu;
+    // A device that cuts nothing is given nothing to cut.
+    let up = if profile.offload { "up" } else { "gso_max_segs 1 up" };
     let cable = |net: &str, far_end: &str| {
-        // A device that cuts nothing is given nothing to cut.
-        let offload = if profile.offload { "" } else { " gso_max_segs 1" };
         format!(
             "link add {LAN_DEVICE} mtu {mtu} type veth peer name {far_end} mtu {mtu} netns {net}\n\
-             link set {LAN_DEVICE} up{offload}\n"
+             link set {LAN_DEVICE} {up}\n"
         )
     };
     match host {
         Host::A => cable(&relays[0], LAN_DEVICE),
         Host::B => cable(&relays[1], if place.one_hop { OTHER_LAN_DEVICE } else { LAN_DEVICE }),
         Host::Near | Host::Far if place.one_hop => {
-            format!("link set {LAN_DEVICE} up\nlink set {OTHER_LAN_DEVICE} up\n")
+            format!("link set {LAN_DEVICE} {up}\nlink set {OTHER_LAN_DEVICE} {up}\n")
         }
         // The link's thread shares its core with senders: the device must hold what they send until it runs again.
         Host::Near | Host::Far => {
-            format!("link set {WAN_DEVICE} mtu {mtu} txqueuelen {DEVICE_QUEUE} up\nlink set {LAN_DEVICE} up\n")
+            format!("link set {WAN_DEVICE} mtu {mtu} txqueuelen {DEVICE_QUEUE} {up}\nlink set {LAN_DEVICE} {up}\n")
         }
     }
 }

@@ -85,6 +85,7 @@ fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) 
     let mut setup = run.setup.clone();
     (carrier.hosts)(&mut setup.host, &setup.link);
     let wan = build(&setup)?;
+    wan.hold();
     let running = carrier.run(&wan, user, &setup.set)?;
     let (began, beginning) = mpsc::channel();
     let (ended, ending) = mpsc::channel::<()>();
@@ -94,9 +95,12 @@ fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) 
             // Dropped when the traffic is over, which is what ends the watch.
             let _ended = ended;
             let tell = move || {
+                wan.begin();
                 let _ = began.send(());
             };
-            let drive = Drive { wan, running, traffic: run.traffic, setup, user, began: &tell };
+            let relays = carrier.congestion.unwrap_or(&setup.relay.congestion);
+            let congestion = if running.programs.is_empty() { &setup.host.congestion } else { relays };
+            let drive = Drive { wan, running, traffic: run.traffic, setup, congestion, user, began: &tell };
             (run.traffic.kind.run)(&drive)
         });
         let down = run.traffic.down;

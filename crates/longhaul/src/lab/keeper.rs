@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A thread with mounts and processes of its own.
 #[derive(Debug)]
@@ -154,6 +154,20 @@ impl Program {
             Ok(status) if status.success() => Ok(()),
             _ => Err(self.failure()),
         }
+    }
+
+    /// As [`Program::finish`], and ends it when it has not ended by `latest`.
+    ///
+    /// # Errors
+    /// It did not succeed, or not in time.
+    pub fn finish_by(mut self, latest: Instant) -> Result<(), Problem> {
+        while self.ended().is_none() {
+            if Instant::now() >= latest {
+                return Err(Problem::Late(self.name.clone()));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.finish()
     }
 
     /// Waits for its end and gives what it wrote to stdout, which its command must have piped.

@@ -88,12 +88,9 @@ fn openssh(setup: &Setup) -> f64 {
 
 /// What the line carries of TCP payload one way, up or `down`, in bytes a second, in full segments with timestamps.
 pub(super) fn line(setup: &Setup, down: bool) -> Option<f64> {
-    let payload = setup.host.payload();
-    let wire = setup.link.wire_bytes(payload, HEADERS);
-    setup
-        .link
-        .rate_of(if down { Direction::Back } else { Direction::Out })
-        .map(|rate| rate.0 as f64 / 8.0 * f64::from(payload) / wire as f64)
+    let (payload, direction) = (setup.host.payload(), if down { Direction::Back } else { Direction::Out });
+    let wire = setup.link.wire_bytes(direction, payload, HEADERS);
+    setup.link.rate_of(direction).map(|rate| rate.0 as f64 / 8.0 * f64::from(payload) / wire as f64)
 }
 
 fn loss(setup: &Setup) -> Option<f64> {

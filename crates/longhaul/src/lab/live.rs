@@ -14,7 +14,7 @@ use longhaul_sys::tun::{self, Tun, Woken};
 use std::io::IoSlice;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -82,6 +82,16 @@ impl Live {
         Ok(Live { directions, start })
     }
 
+    /// Puts off what the links' schedules change.
+    pub(super) fn hold(&self) {
+        self.directions.iter().for_each(|direction| direction.lock().link.hold());
+    }
+
+    /// Lets the times of the schedules count from now on.
+    pub(super) fn begin(&self) {
+        self.directions.iter().for_each(|direction| direction.lock().link.begin(self.start.elapsed()));
+    }
+
     /// How long the link has been running.
     pub(super) fn running(&self) -> Duration {
         self.start.elapsed()
@@ -90,13 +100,17 @@ impl Live {
     /// What both directions have done: from near to far, and back.
     pub(super) fn traffic(&self) -> [Traffic; 2] {
         [0, 1].map(|index| {
-            let state = self.directions[index].state.lock().unwrap_or_else(PoisonError::into_inner);
+            let state = self.directions[index].lock();
             Traffic { stages: state.link.counters().collect(), ..state.traffic.clone() }
         })
     }
 }
 
 impl OneWay {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn start(name: &str, from: Arc<Tun>, to: Arc<Tun>, state: State) -> Result<OneWay, Problem> {
         let (stop, stopped) = UnixStream::pair().map_err(Problem::io("socketpair"))?;
         let state = Arc::new(Mutex::new(state));

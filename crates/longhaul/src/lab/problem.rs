@@ -52,6 +52,8 @@ pub enum Problem {
     },
     /// Bytes arrived that were not sent, or not all.
     Bytes(String),
+    /// A program took so long that it was ended.
+    Late(String),
 }
 
 impl Problem {
@@ -90,6 +92,7 @@ impl fmt::Display for Problem {
                 write!(f, "{what}: {err}; write for example {sample}")
             }
             Problem::Link { what, err, .. } => write!(f, "{what}: {err}"),
+            Problem::Late(program) => write!(f, "`{program}` took too long and was ended; send less with traffic.size"),
             Problem::Bytes(what) | Problem::Lacking(what) => f.write_str(what),
         }
     }

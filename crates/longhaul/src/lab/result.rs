@@ -68,7 +68,10 @@ pub(super) struct RunReport {
     pub(super) series: Vec<Point>,
     pub(super) relay_cpu_s: f64,
     pub(super) bytes: u64,
-    /// Whether every byte was compared and right; nothing where the tool does not say.
+    /// Connections that were cut off long after their time.
+    #[serde(skip_serializing_if = "is_none")]
+    pub(super) cut: usize,
+    /// Whether every byte was compared and right; nothing where the tool does not say, or some were cut off.
     pub(super) bytes_ok: Option<bool>,
     /// Further figures of the traffic, such as `p99_us`.
     pub(super) figures: BTreeMap<String, f64>,
@@ -237,7 +240,8 @@ impl RunReport {
         self.window_bytes = (window > 0).then_some(window);
         self.measured = Some(rounded(measured.speed / 1e6));
         self.bytes = measured.bytes;
-        self.bytes_ok = (measured.checked && measured.bytes > 0).then_some(true);
+        self.cut = measured.cut;
+        self.bytes_ok = (measured.checked && measured.bytes > 0 && measured.cut == 0).then_some(true);
         self.figures = measured.figures.iter().map(|(name, value)| ((*name).to_string(), rounded(*value))).collect();
         self.relay_cpu_s = seen.relay_cpu.as_secs_f64();
         self.series = seen.series.iter().map(Point::of).collect();
@@ -341,6 +345,10 @@ fn spread(rounds: &[Done]) -> BTreeMap<String, [f64; 2]> {
         }
     }
     spread
+}
+
+fn is_none(count: &usize) -> bool {
+    *count == 0
 }
 
 /// Writes one number as a number, more as a list.

@@ -25,7 +25,8 @@ pub struct LinkSpec {
     pub out: Vec<(String, String)>,
     /// The same for the direction from far to near.
     pub back: Vec<(String, String)>,
-    /// What changes from near to far while the link runs: lines such as `at 10s down for 20s`, from the link's start.
+    /// What changes from near to far while the link runs: lines such as `at 10s down for 20s`, from the link's start, or from
+    /// [`Wan::begin`](super::Wan::begin).
     pub out_schedule: Vec<String>,
     /// The same for the direction from far to near.
     pub back_schedule: Vec<String>,
@@ -247,7 +248,7 @@ impl LinkSpec {
     pub(super) fn rate_of(&self, direction: Direction) -> Option<Rate> {
         let settings = self.settings(direction);
         let limits = settings.iter().filter(|(key, _)| ["rate", "policer"].contains(&key.as_str()));
-        limits.filter_map(|(_, value)| value.split_whitespace().next()?.parse().ok()).min()
+        limits.filter_map(|(_, value)| first_rate(value)).min()
     }
 
     /// Whether it has nothing but a delay, a rate and an encapsulation: then arithmetic knows what it carries.
@@ -259,11 +260,12 @@ impl LinkSpec {
         !changes && Direction::BOTH.iter().all(|direction| self.settings(*direction).iter().all(known))
     }
 
-    /// What a segment of `payload` bytes and `headers` bytes of headers occupies of the line, from near to far: an encapsulation
+    /// What a segment of `payload` bytes and `headers` bytes of headers occupies of the line in one direction: an encapsulation
     /// adds to it.
-    pub(super) fn wire_bytes(&self, payload: u32, headers: u32) -> u64 {
+    pub(super) fn wire_bytes(&self, direction: Direction, payload: u32, headers: u32) -> u64 {
         let packet = Packet { payload, headers, ..Packet::single(0, Duration::ZERO, 0) };
-        let encap = self.out.iter().find(|(key, _)| key == "encap");
+        let settings = self.settings(direction);
+        let encap = settings.iter().find(|(key, _)| key == "encap");
         let passed = encap.and_then(|(key, value)| {
             let mut link = Link::new(&[(key, value)], 0).ok()?;
             link.send(packet);
@@ -281,6 +283,12 @@ impl LinkSpec {
     }
 }
 
+/// The rate that a line's or a policer's value begins with: `1 Gbit/s queue 8MB`.
+pub(super) fn first_rate(value: &str) -> Option<Rate> {
+    let rate = ["queue", "burst"].iter().fold(value, |text, word| text.split(word).next().unwrap_or(text));
+    rate.trim().parse().ok()
+}
+
 impl Direction {
     /// Both, from near to far first.
     pub const BOTH: [Direction; 2] = [Direction::Out, Direction::Back];
@@ -294,8 +302,8 @@ impl Profile {
 
     /// A Linux host of today whose buffers may grow to `most`.
     pub fn buffers(most: Bytes) -> Profile {
-        let most = most.0;
-        let sysctls = vec![("tcp_rmem", format!("4096 131072 {most}")), ("tcp_wmem", format!("4096 65536 {most}"))];
+        let sysctl = |name, first: u64| (name, format!("4096 {} {}", first.min(most.0), most.0));
+        let sysctls = vec![sysctl("tcp_rmem", 131_072), sysctl("tcp_wmem", 65_536)];
         Profile { sysctls, ..Profile::plain() }
     }
 
@@ -334,5 +342,16 @@ mod tests {
         assert_eq!(settings(Direction::Out), ["loss 0%", rate, "mtu 1400", "delay 7ms jitter 1ms"]);
         assert_eq!(settings(Direction::Back), ["delay 5000000ns", "loss 0%", rate, "mtu 1400"]);
         assert!(link.varies());
+    }
+
+    #[test]
+    fn the_rate_of_a_direction_is_that_of_its_line_or_policer() {
+        let mut link = LinkSpec::new(Duration::from_millis(10), Some(Rate(1_000_000_000)));
+        link.out.push(("policer".to_string(), "100 Mbit/s burst 256kB".to_string()));
+        link.back.push(("rate".to_string(), "2 Gbit/s".to_string()));
+        assert_eq!(
+            Direction::BOTH.map(|direction| link.rate_of(direction)),
+            [Some(Rate(100_000_000)), Some(Rate(2_000_000_000))]
+        );
     }
 }

@@ -2,8 +2,8 @@
 
 use super::host::HostSpec;
 use super::scenario::Setup;
-use super::spec::{Direction, LinkSpec};
-use longhaul_core::units::Rate;
+use super::spec::{Direction, LinkSpec, first_rate};
+
 use serde::Serialize;
 use std::time::Duration;
 
@@ -67,9 +67,8 @@ fn stages(link: &LinkSpec, direction: Direction) -> Vec<String> {
             ("delay", delay) if delay == plain_delay => {}
             ("loss", "0%") => {}
             ("rate", value) => {
-                let (rate, queue) = value.split_once(' ').unwrap_or((value, ""));
-                said.push(rate.parse::<Rate>().map_or(rate.to_string(), |rate| spaced(&rate.to_string())));
-                said.extend(queue.strip_prefix("queue ").map(|queue| format!("{} queue", size(queue))));
+                said.push(first_rate(value).map_or(value.to_string(), |rate| spaced(&rate.to_string())));
+                said.extend(value.split_once("queue ").map(|(_, queue)| format!("{} queue", size(queue))));
             }
             (key, "") => said.push(key.to_string()),
             (key, value) => said.push(format!("{key} {value}")),
@@ -104,7 +103,7 @@ const ETHERNET: u32 = 1500;
 mod tests {
     use super::*;
     use crate::lab::host::HostSpec;
-    use longhaul_core::units::Bytes;
+    use longhaul_core::units::{Bytes, Rate};
 
     #[test]
     fn phrases_are_those_of_the_scenario() {

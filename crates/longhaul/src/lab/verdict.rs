@@ -9,8 +9,12 @@ pub(super) fn faults(run: &Run, report: &RunReport, earlier: &[RunReport]) -> Ve
     let Expect { within, speed, gain, times, cpu, figures } = &run.expect;
     let measured = report.measured.unwrap_or_default();
     let mut faults = Vec::new();
-    if report.bytes == 0 && !speed.as_ref().is_some_and(|speed| speed.contains(&0.0)) {
+    let may_stand_still = speed.as_ref().is_some_and(|speed| speed.contains(&0.0));
+    if report.bytes == 0 && !may_stand_still {
         faults.push("nothing arrived, and expect.MBps does not allow that".into());
+    }
+    if report.cut > 0 && !may_stand_still {
+        faults.push(format!("{} connections did not end long after their time and were cut off", report.cut));
     }
     if let (Some(_), None) = (within, report.computed) {
         faults.push("nothing is computed for this carrier, so `within` cannot be judged".into());
@@ -33,8 +37,8 @@ pub(super) fn faults(run: &Run, report: &RunReport, earlier: &[RunReport]) -> Ve
         outside(&mut faults, &format!("times {of}"), ratio, Some(by));
     }
     if let Some(most) = cpu {
-        let time = report.series.last().map_or(f64::INFINITY, |point| point.t_s);
-        outside(&mut faults, "of a CPU", Some(report.relay_cpu_s / time), Some(&(0.0..=*most)));
+        let share = report.series.last().filter(|point| point.t_s > 0.0).map(|point| report.relay_cpu_s / point.t_s);
+        outside(&mut faults, "of a CPU", share, Some(&(0.0..=*most)));
     }
     for (name, range) in figures {
         outside(&mut faults, name, report.figures.get(name).copied(), Some(range));

@@ -114,7 +114,17 @@ impl Wan {
         self.live.as_ref().map(Live::traffic).unwrap_or_default()
     }
 
-    /// How long the link has been running: what the times of its schedule count from.
+    /// Puts off what the link's schedule changes, until [`Wan::begin`].
+    pub fn hold(&self) {
+        self.live.iter().for_each(Live::hold);
+    }
+
+    /// Lets the times of the link's schedule count from now on, instead of from its start.
+    pub fn begin(&self) {
+        self.live.iter().for_each(Live::begin);
+    }
+
+    /// How long the link has been running.
     pub fn running(&self) -> Duration {
         self.live.as_ref().map(Live::running).unwrap_or_default()
     }

@@ -3,13 +3,19 @@
 use super::{Carrier, Started};
 
 /// The hosts as the scenario describes them.
-pub(super) const DIRECT: Carrier =
-    Carrier { name: "direct", what: "no relay", hosts: |_, _| {}, start: |_, _, _| Ok(Started::nothing()) };
+pub(super) const DIRECT: Carrier = Carrier {
+    name: "direct",
+    what: "no relay",
+    hosts: |_, _| {},
+    congestion: None,
+    start: |_, _, _| Ok(Started::nothing()),
+};
 
 /// The hosts alone, tuned as the advice for long paths would.
 pub(super) const TUNED: Carrier = Carrier {
     name: "tuned",
     what: "no relay, the hosts tuned",
     hosts: |host, link| *host = host.tuned(link),
+    congestion: None,
     start: |_, _, _| Ok(Started::nothing()),
 };

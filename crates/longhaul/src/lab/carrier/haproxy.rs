@@ -8,6 +8,7 @@ pub(super) const HAPROXY: Carrier = Carrier {
     name: "haproxy",
     what: "mode tcp, splicing",
     hosts: |_, _| {},
+    congestion: None,
     start: |wan, _, _| {
         Started::when_they_listen(wan, |relay, next| {
             let config = CONFIG.replace("PORT", &PORT.to_string()).replace("NEXT", &next.to_string());

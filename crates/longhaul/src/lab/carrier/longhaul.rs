@@ -9,6 +9,7 @@ pub(super) const LONGHAUL: Carrier = Carrier {
     name: "longhaul",
     what: "on two relays",
     hosts: |_, _| {},
+    congestion: Some("bbr"),
     start: |wan, _, set| {
         Started::on_relays(wan, "listening", |_, next| {
             let mut command = Command::new(std::env::current_exe().map_err(Problem::io("finding this program"))?);

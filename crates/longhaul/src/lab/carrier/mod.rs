@@ -45,6 +45,8 @@ pub(super) struct Carrier {
     pub(super) what: &'static str,
     /// What it changes of the hosts before the lab is built.
     pub(super) hosts: fn(&mut HostSpec, &LinkSpec),
+    /// The congestion control that it chooses by itself on a WAN; nothing where it is the relay hosts'.
+    pub(super) congestion: Option<&'static str>,
     /// Starts it for whoever runs the lab, with socket options as `longhaul relay --set` takes them where it knows such;
     /// nothing to start for a routed path.
     pub(super) start: fn(&Wan, &User, &[String]) -> Result<Started, Problem>,

@@ -9,6 +9,7 @@ pub(super) const NGINX: Carrier = Carrier {
     name: "nginx",
     what: "stream, proxy_pass",
     hosts: |_, _| {},
+    congestion: None,
     start: |wan, user, _| {
         let modules = MODULES.iter().map(Path::new);
         let Some(module) = modules.into_iter().find(|module| module.exists()) else {

@@ -6,14 +6,20 @@ use crate::lab::wan::Wan;
 use std::process::Command;
 
 /// As it is published.
-pub(super) const SOCAT: Carrier =
-    Carrier { name: "socat", what: "the recipe on two relays", hosts: |_, _| {}, start: |wan, _, _| start(wan, "") };
+pub(super) const SOCAT: Carrier = Carrier {
+    name: "socat",
+    what: "the recipe on two relays",
+    hosts: |_, _| {},
+    congestion: None,
+    start: |wan, _, _| start(wan, ""),
+};
 
 /// With Nagle's algorithm off on both sides.
 pub(super) const NODELAY: Carrier = Carrier {
     name: "socat-nodelay",
     what: "the recipe with nodelay",
     hosts: |_, _| {},
+    congestion: None,
     start: |wan, _, _| start(wan, ",nodelay"),
 };
 

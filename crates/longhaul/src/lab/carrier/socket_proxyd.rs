@@ -11,6 +11,7 @@ pub(super) const SOCKET_PROXYD: Carrier = Carrier {
     name: "socket-proxyd",
     what: "systemd's",
     hosts: |_, _| {},
+    congestion: None,
     start: |wan, _, _| {
         let places = PLACES.iter().map(Path::new);
         let Some(program) = places.into_iter().find(|place| place.exists()) else { return Err(missing(PLACES[1])) };

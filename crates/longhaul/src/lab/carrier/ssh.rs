@@ -10,8 +10,13 @@ use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
 /// At its defaults; no compression.
-pub(super) const SSH: Carrier =
-    Carrier { name: "ssh", what: "a port forward", hosts: |_, _| {}, start: |wan, user, _| start(wan, user) };
+pub(super) const SSH: Carrier = Carrier {
+    name: "ssh",
+    what: "a port forward",
+    hosts: |_, _| {},
+    congestion: None,
+    start: |wan, user, _| start(wan, user),
+};
 
 fn start(wan: &Wan, user: &User) -> Result<Started, Problem> {
     let far = if wan.has_link() { Host::Far } else { Host::B };

@@ -45,7 +45,7 @@ fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
         ("p99_us", micros(quantile(&times, 99))),
         ("failed", f64::from(failed)),
     ];
-    Ok(Measured { bytes, checked: true, speed: bytes as f64 / took, figures })
+    Ok(Measured { bytes, checked: true, speed: bytes as f64 / took, figures, ..Measured::default() })
 }
 
 /// One worker: how long each connection took, and how many failed.

@@ -49,23 +49,26 @@ pub(super) fn run(drive: &Drive<'_>, tool: Tool) -> Result<Measured, Problem> {
     };
     let size = drive.copy_size();
     make_file(wan, "empty", 0)?;
-    let login = at_once(&copies("empty"), tool)?;
+    let login = at_once(&copies("empty"), tool, LONGEST)?;
     make_file(wan, "file", size)?;
     (drive.began)();
     let copies = copies("file");
-    let took = at_once(&copies, tool)?;
+    // A size that was asked for may take as long as it takes.
+    let longest = if traffic.size.is_some() { LONGEST } else { traffic.time * MUCH_LONGER };
+    let took = at_once(&copies, tool, login + longest)?;
     copies.iter().try_for_each(Copy::check)?;
     let bytes = size * u64::from(traffic.connections);
     // Logging in takes several round trips and some computing, and is not what is asked for.
     let moved = took.saturating_sub(login).max(Duration::from_millis(1));
     let figures = vec![("login_s", login.as_secs_f64())];
-    Ok(Measured { bytes, checked: true, speed: bytes as f64 / moved.as_secs_f64(), figures })
+    Ok(Measured { bytes, checked: true, speed: bytes as f64 / moved.as_secs_f64(), figures, ..Measured::default() })
 }
 
-/// Makes all copies at once; how long the last one took.
-fn at_once(copies: &[Copy<'_>], tool: Tool) -> Result<Duration, Problem> {
+/// Makes all copies at once; how long the last one took, which must not be `longest`.
+fn at_once(copies: &[Copy<'_>], tool: Tool, longest: Duration) -> Result<Duration, Problem> {
+    let latest = Instant::now() + longest;
     std::thread::scope(|scope| {
-        let running: Vec<_> = copies.iter().map(|copy| scope.spawn(move || copy.make(tool))).collect();
+        let running: Vec<_> = copies.iter().map(|copy| scope.spawn(move || copy.make(tool, latest))).collect();
         let ended = running.into_iter().map(|copy| copy.join().unwrap_or_else(|_| Err(lost())));
         let took = ended.collect::<Result<Vec<Duration>, Problem>>()?;
         Ok(took.into_iter().max().unwrap_or_default())
@@ -80,10 +83,10 @@ impl Copy<'_> {
     }
 
     /// Makes it; how long that took.
-    fn make(&self, tool: Tool) -> Result<Duration, Problem> {
+    fn make(&self, tool: Tool, latest: Instant) -> Result<Duration, Problem> {
         let command = tool(self)?;
         let start = Instant::now();
-        self.wan.spawn(Host::A, command)?.finish()?;
+        self.wan.spawn(Host::A, command)?.finish_by(latest)?;
         Ok(start.elapsed())
     }
 
@@ -103,6 +106,11 @@ impl Copy<'_> {
         }
     }
 }
+
+/// The longest that a copy may take.
+const LONGEST: Duration = Duration::from_secs(600);
+/// So many times as long as it was meant to take, a copy does not show what it was meant to.
+const MUCH_LONGER: u32 = 20;
 
 fn lost() -> Problem {
     Problem::Bytes("a thread of the copy ended early".into())

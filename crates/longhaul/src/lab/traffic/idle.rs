@@ -59,7 +59,7 @@ fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
         figures.push(("descriptors_per_flow", each(before.descriptors, after.descriptors)));
     }
     let bytes = flows.len() as u64;
-    Ok(Measured { bytes, checked: true, speed: bytes as f64 / opened.as_secs_f64(), figures })
+    Ok(Measured { bytes, checked: true, speed: bytes as f64 / opened.as_secs_f64(), figures, ..Measured::default() })
 }
 
 /// That many flows from host A, by several workers: over a long path each takes some round trips.

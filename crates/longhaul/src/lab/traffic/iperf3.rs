@@ -52,6 +52,7 @@ fn read(text: &str) -> Option<Measured> {
         checked: false,
         speed: received["bits_per_second"].as_f64()? / 8.0,
         figures: sent_again.map(|count| ("retransmits", count)).into_iter().collect(),
+        ..Measured::default()
     })
 }
 

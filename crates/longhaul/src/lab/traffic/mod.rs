@@ -56,7 +56,7 @@ pub(super) struct Kind {
     pub(super) figures: &'static [&'static str],
     /// How many connections it can have at once.
     pub(super) most: u32,
-    /// Prepares both hosts: servers and files. What it gives is kept while the traffic runs.
+    /// Makes it from its servers and files to its last byte.
     pub(super) run: fn(&Drive<'_>) -> Result<Measured, Problem>,
 }
 
@@ -81,6 +81,8 @@ pub(super) struct Drive<'a> {
     pub(super) traffic: Traffic,
     /// What stands between the hosts.
     pub(super) setup: &'a Setup,
+    /// The congestion control of who sends over the WAN.
+    pub(super) congestion: &'a str,
     /// Who runs the lab, for sshd.
     pub(super) user: &'a User,
     /// To be called when the traffic begins and its connections exist: from there on the engine samples.
@@ -92,6 +94,8 @@ pub(super) struct Drive<'a> {
 pub(super) struct Measured {
     /// Bytes that arrived.
     pub(super) bytes: u64,
+    /// Connections that had not ended long after their time and were cut off.
+    pub(super) cut: usize,
     /// Whether every byte was compared with what was sent; a difference is a [`Problem`] and never comes here.
     pub(super) checked: bool,
     /// Bytes a second, once it was under way.
@@ -112,7 +116,9 @@ impl Drive<'_> {
         let by_itself = self.running.programs.is_empty();
         let counts = |law: &&&str| by_itself || **law != "window";
         let laws: Vec<&str> = self.traffic.kind.laws.iter().filter(counts).chain(&["line"]).copied().collect();
-        let speed = super::law::least(self.setup, &self.traffic, &laws).min(FASTEST_COPY);
+        let loss = self.setup.link.loss_law(self.congestion, self.setup.link.rtt).unwrap_or(f64::INFINITY);
+        let by_loss = loss * f64::from(self.traffic.connections);
+        let speed = super::law::least(self.setup, &self.traffic, &laws).min(by_loss).min(FASTEST_COPY);
         let bytes = speed / f64::from(self.traffic.connections) * self.traffic.time.as_secs_f64();
         self.traffic.size.map_or(bytes as u64, |size| size.0).clamp(1, LARGEST_COPY)
     }

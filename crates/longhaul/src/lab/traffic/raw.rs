@@ -91,11 +91,10 @@ impl Bulk {
         std::thread::sleep((start + time).saturating_duration_since(from));
         let (to, after) = (Instant::now(), arrived.load(Ordering::Relaxed));
         let patience = if after == 0 { Duration::ZERO } else { time.max(DRAIN) };
-        let mut bytes = 0;
-        for flow in flows {
-            bytes += flow.end(to + patience)?.0;
-        }
-        Ok(Measured { bytes, checked: true, speed: super::speed(after - before, from, to), ..Measured::default() })
+        let ends = flows.into_iter().map(|flow| flow.end(to + patience)).collect::<Result<Vec<End>, _>>()?;
+        let bytes = ends.iter().map(|end| end.bytes).sum();
+        let cut = ends.iter().filter(|end| end.is_cut).count();
+        Ok(Measured { bytes, cut, checked: true, speed: super::speed(after - before, from, to), ..Measured::default() })
     }
 
     /// Sends exactly `size` on each, and gives the speed from the first byte to the last.
@@ -103,11 +102,11 @@ impl Bulk {
         let start = Instant::now();
         let (mut bytes, mut last) = (0, start);
         for flow in self.start(Until::Bytes(size.0), &Arc::default())? {
-            let (got, end) = flow.end(start + LONGEST)?;
-            if got != size.0 {
-                return Err(Problem::Bytes(format!("{got} of {} bytes arrived in {LONGEST:?}", size.0)));
+            let end = flow.end(start + LONGEST)?;
+            if end.bytes != size.0 {
+                return Err(Problem::Bytes(format!("{} of {} bytes arrived in {LONGEST:?}", end.bytes, size.0)));
             }
-            (bytes, last) = (bytes + got, last.max(end));
+            (bytes, last) = (bytes + end.bytes, last.max(end.last));
         }
         Ok(Measured { bytes, checked: true, speed: super::speed(bytes, start, last), ..Measured::default() })
     }
@@ -130,6 +129,16 @@ struct Flow {
     is_cut: Arc<AtomicBool>,
     sender: JoinHandle<Result<u64, Problem>>,
     receiver: JoinHandle<Result<(u64, Instant), Problem>>,
+}
+
+/// How a connection ended.
+struct End {
+    /// Bytes that arrived, all of them compared.
+    bytes: u64,
+    /// When the last did.
+    last: Instant,
+    /// Whether it was cut off.
+    is_cut: bool,
 }
 
 impl Pair {
@@ -155,8 +164,8 @@ impl Pair {
 }
 
 impl Flow {
-    /// How many bytes arrived, all of them compared, and when the last did; what has not arrived by `latest` is cut off.
-    fn end(self, latest: Instant) -> Result<(u64, Instant), Problem> {
+    /// Waits for its end; what has not arrived by `latest` is cut off.
+    fn end(self, latest: Instant) -> Result<End, Problem> {
         let is_over = || self.sender.is_finished() && self.receiver.is_finished();
         while !is_over() && Instant::now() < latest {
             std::thread::sleep(Duration::from_millis(1));
@@ -167,12 +176,13 @@ impl Flow {
             self.is_cut.store(true, Ordering::Relaxed);
             let _ = self.socket.shutdown(Shutdown::Both);
         }
-        let (got, end) = joined(self.receiver)?;
+        let (got, last) = joined(self.receiver)?;
+        let end = End { bytes: got, last, is_cut };
         if is_cut {
-            return Ok((got, end));
+            return Ok(end);
         }
         match joined(self.sender)? {
-            sent if sent == got => Ok((got, end)),
+            sent if sent == got => Ok(end),
             sent => Err(Problem::Bytes(format!("the stream ended after {got} of {sent} bytes"))),
         }
     }

@@ -51,7 +51,7 @@ fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
         ("p99_us", micros(quantile(&times, 99))),
         ("per_second", times.len() as f64 / took),
     ];
-    Ok(Measured { bytes, checked: true, speed: bytes as f64 / took, figures })
+    Ok(Measured { bytes, checked: true, speed: bytes as f64 / took, figures, ..Measured::default() })
 }
 
 /// Seconds, and no more than a day.
