@@ -175,8 +175,11 @@ fn link_of(spec: &mut LinkSpec, given: &Written<'_>) -> Result<(), Vec<Fault>> {
         return Err(fault(given, "it is no table; write { rtt = \"63ms\", rate = \"1Gbit/s\" }"));
     };
     let mut faults = Vec::new();
-    for (name, value) in table {
-        let name = name.get_ref().as_ref();
+    // What one direction has of its own counts, so it is read last; a table comes by the alphabet.
+    let is_own = |name: &str| ["out", "back"].contains(&name);
+    let mut keys: Vec<_> = table.iter().map(|(name, value)| (name.get_ref().as_ref(), value)).collect();
+    keys.sort_by_key(|(name, _)| is_own(name));
+    for (name, value) in keys {
         let wrong = match name {
             "rtt" => one(value, time).map(|rtt| spec.rtt = rtt),
             "rate" => one(value, rate).map(|rate| spec.rate = rate),
