@@ -5,6 +5,7 @@ use super::{Expect, Published, Run, Setup, Traffic};
 use crate::document::{Fault, Key, Written, fault, inner, key, one, several};
 use crate::lab::host::HostSpec;
 use crate::lab::law;
+use crate::lab::problem::advised;
 use crate::lab::spec::{Direction, LinkSpec};
 use crate::lab::{carrier, traffic};
 use crate::options::{self, LegOptions};
@@ -168,6 +169,8 @@ const TIMES: &[Key<(String, RangeInclusive<f64>)>] = &[
 
 /// The keys of `link` that are not the stages of the emulated WAN.
 const LINK: &[&str] = &["rtt", "rate", "loss", "queue", "out", "back", "schedule"];
+/// Those of `link.out` and `link.back`.
+const ONE_WAY: &[&str] = &["schedule"];
 
 /// Reads a `link` table: its own keys, the stages of both directions, and those of one direction below `out` and `back`.
 fn link_of(spec: &mut LinkSpec, given: &Written<'_>) -> Result<(), Vec<Fault>> {
@@ -187,8 +190,8 @@ fn link_of(spec: &mut LinkSpec, given: &Written<'_>) -> Result<(), Vec<Fault>> {
             "queue" => one(value, bytes).map(|queue| spec.queue = Some(queue)),
             "out" => direction(spec, &[Direction::Out], value),
             "back" => direction(spec, &[Direction::Back], value),
-            "schedule" => several(value, sentence).map(|lines| spec.set_schedule(&Direction::BOTH, lines)),
-            _ => stage(spec, &Direction::BOTH, name, value),
+            "schedule" => several(value, change).map(|lines| spec.set_schedule(&Direction::BOTH, lines)),
+            _ => stage(spec, (&Direction::BOTH, LINK), name, value),
         };
         faults.extend(wrong.err().into_iter().flatten().map(|fault| below(name, fault)));
     }
@@ -204,20 +207,26 @@ fn direction(spec: &mut LinkSpec, directions: &[Direction], given: &Written<'_>)
     for (name, value) in table {
         let name = name.get_ref().as_ref();
         let wrong = match name {
-            "schedule" => several(value, sentence).map(|lines| spec.set_schedule(directions, lines)),
-            _ => stage(spec, directions, name, value),
+            "schedule" => several(value, change).map(|lines| spec.set_schedule(directions, lines)),
+            _ => stage(spec, (directions, ONE_WAY), name, value),
         };
         faults.extend(wrong.err().into_iter().flatten().map(|fault| below(name, fault)));
     }
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }
 
-/// A stage of the emulated WAN and its value.
-fn stage(spec: &mut LinkSpec, directions: &[Direction], name: &str, given: &Written<'_>) -> Result<(), Vec<Fault>> {
+/// A stage of the emulated WAN and its value; `beside` are the keys of its place that are no stages.
+fn stage(
+    spec: &mut LinkSpec,
+    (directions, beside): (&[Direction], &[&str]),
+    name: &str,
+    given: &Written<'_>,
+) -> Result<(), Vec<Fault>> {
     let Some(row) = link::ROWS.iter().find(|row| row.key == name) else {
-        let stages = || link::ROWS.iter().map(|row| row.key).filter(|key| !LINK.contains(key));
-        let known = || LINK.iter().copied().chain(stages());
+        let stages = || link::ROWS.iter().map(|row| row.key).filter(|key| !beside.contains(key));
+        let known = || beside.iter().copied().chain(stages());
         let text = match crate::suggest::nearest(name, known()) {
+            _ if LINK.contains(&name) => "it is not of one direction; write it in link".into(),
             Some(near) => format!("there is no such key; did you mean {near}?"),
             None => format!("there is no such key; the keys here are {}", known().collect::<Vec<_>>().join(", ")),
         };
@@ -225,9 +234,16 @@ fn stage(spec: &mut LinkSpec, directions: &[Direction], name: &str, given: &Writ
     };
     let read = |text: &str| {
         let built = (row.build)(text, 1);
-        built.map(|_| text.to_string()).map_err(|err| format!("{err}; write for example {:?}", row.sample))
+        built.map(|_| text.to_string()).map_err(|err| advised(err, &format!("{:?}", row.sample)))
     };
     one(given, read).map(|value| spec.set(directions, row.key, value))
+}
+
+/// A line of a schedule.
+fn change(text: &str) -> Result<String, String> {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    link::schedule_line(&line).map_err(|err| advised(err, "\"at 30s loss 1% for 5s\""))?;
+    Ok(line)
 }
 
 fn below(name: &str, fault: Fault) -> Fault {
