@@ -47,10 +47,10 @@ impl Tunnel {
         let ("", found) = value::parts(name, words).ok_or(form)? else {
             return Err(StageError::Form("esp-gcm, esp-cbc, gre, vxlan, fixed 50"));
         };
-        let number = |text: Option<&str>| text.map_or(Some(0), |text| text.parse().ok().filter(|n| *n <= MOST));
         let mut numbers = [0; 7];
-        for (number_of, text) in numbers.iter_mut().zip(found) {
-            *number_of = number(text).ok_or(form)?;
+        for (number, text) in numbers.iter_mut().zip(found) {
+            let bytes: u64 = text.map_or(Ok(0), str::parse).map_err(|_| form)?;
+            *number = u32::try_from(bytes).ok().filter(|bytes| *bytes <= MOST).ok_or(StageError::Overhead)?;
         }
         let [outer, header, iv, trailer, align, icv, fixed] = numbers;
         if found.iter().all(Option::is_none) || found[6].is_some() && found[..6].iter().any(Option::is_some) {
@@ -91,4 +91,4 @@ const NAMED: &[(&str, Tunnel)] = &[
 ];
 
 /// No part of a tunnel is longer than this.
-const MOST: u32 = 4096;
+pub(super) const MOST: u32 = 4096;

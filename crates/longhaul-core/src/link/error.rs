@@ -1,6 +1,6 @@
 //! Why a stage could not be made from what a person wrote, and where that stands.
 
-use super::ROWS;
+use super::{ROWS, encap};
 use crate::units::UnitError;
 use std::fmt;
 
@@ -19,6 +19,10 @@ pub enum StageError {
     Jitter,
     /// No path has such an MTU.
     Length,
+    /// No part of a tunnel is that long.
+    Overhead,
+    /// What holds for no time never happens.
+    NoTime,
     /// It is not written as it must be; such as this.
     Form(&'static str),
 }
@@ -46,6 +50,10 @@ impl fmt::Display for StageError {
                 f.write_str("the jitter is longer than the delay; write for example 31.5ms jitter 2ms")
             }
             StageError::Length => f.write_str("packets may be 68 to 65535 bytes long; write for example 1400"),
+            StageError::Overhead => {
+                write!(f, "no part of a tunnel has more than {} bytes; write for example fixed 50", encap::MOST)
+            }
+            StageError::NoTime => f.write_str("what holds for 0s never happens"),
             StageError::Form(sample) => write!(f, "it is written otherwise; write for example {sample}"),
         }
     }

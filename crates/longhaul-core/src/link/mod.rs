@@ -40,7 +40,7 @@ mod stage_tests;
 mod tests;
 mod value;
 
-use schedule::Schedule;
+use schedule::{Change, Schedule};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -166,6 +166,14 @@ struct Fitted {
 /// The row of the stage `key`.
 pub fn row(key: &str) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.key == key)
+}
+
+/// Whether `line` can stand in a schedule: `at 10s down for 20s`, `at 30s loss 1%`.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn schedule_line(line: &str) -> Result<(), StageError> {
+    Change::read(line).map(drop)
 }
 
 impl Link {

@@ -27,7 +27,7 @@ pub(super) struct Schedule {
 
 impl Change {
     /// Reads `at TIME KEY VALUE`, and `for TIME` behind it if it is to end.
-    fn read(line: &str) -> Result<Change, StageError> {
+    pub(super) fn read(line: &str) -> Result<Change, StageError> {
         let rest = line.trim().strip_prefix("at ").ok_or(FORM)?.trim_start();
         let (from, rest) = rest.split_once(' ').ok_or(FORM)?;
         let from = units::duration(from)?;
@@ -36,6 +36,9 @@ impl Change {
             None => (rest.to_string(), None),
         };
         let (key, value) = what.trim().split_once(' ').unwrap_or((what.trim(), ""));
+        if time.is_some_and(|time| time.is_zero()) {
+            return Err(StageError::NoTime);
+        }
         let row = ROWS.iter().find(|row| row.key == key).ok_or(StageError::UnknownStage)?;
         let value = value.trim().to_string();
         (row.build)(&value, 0)?;

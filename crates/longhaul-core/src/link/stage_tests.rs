@@ -44,6 +44,18 @@ fn a_tunnel_adds_what_its_formats_say() {
 }
 
 #[test]
+fn a_part_of_a_tunnel_may_be_long_but_not_longer_than_that() {
+    for tunnel in ["fixed 4097", "outer 20 header 5000", "fixed 4294967296"] {
+        assert_eq!(
+            Link::new(&[("encap", tunnel)], 1).err(),
+            Some((Place::Setting(0), StageError::Overhead)),
+            "{tunnel}"
+        );
+    }
+    assert!(Link::new(&[("encap", "fixed 4096")], 1).is_ok());
+}
+
+#[test]
 fn a_last_segment_that_is_padded_otherwise_is_cut_off_and_no_other() {
     // 52 + 1448 + 2 needs 2 bytes of padding, and so does a last segment that is a multiple of 4 shorter.
     for (last, pieces) in [(1448, 1), (1444, 1), (1443, 2), (1, 2)] {
@@ -250,6 +262,7 @@ fn a_wrong_line_is_named() {
         ("at 10s loss 1", StageError::NoPercentage),
         ("at 10s down for ever", StageError::Unit(crate::units::UnitError::NoNumber)),
         ("at 10s down please", StageError::Form("at 10s down for 20s")),
+        ("at 10s down for 0s", StageError::NoTime),
     ] {
         assert_eq!(refused(line), Some((Place::Line(1), why)), "{line}");
     }

@@ -105,9 +105,18 @@ impl Demo {
 }
 
 pub(super) fn read_rtt(text: &str) -> Result<Duration, String> {
-    let rtt = units::duration(text).map_err(|err| format!("{err}; write for example 63ms"))?;
+    rtt_like(text, "63ms")
+}
+
+/// Reads a round trip; `sample` shows how one is written there, which in a file is in quotes.
+pub(super) fn rtt_like(text: &str, sample: &str) -> Result<Duration, String> {
+    let rtt = units::duration(text).map_err(|err| format!("{err}; write for example {sample}"))?;
     let allowed = Duration::from_millis(1)..=Duration::from_secs(10);
-    if allowed.contains(&rtt) { Ok(rtt) } else { Err("a round trip is from 1ms to 10s; write for example 63ms".into()) }
+    if allowed.contains(&rtt) {
+        Ok(rtt)
+    } else {
+        Err(format!("a round trip is from 1ms to 10s; write for example {sample}"))
+    }
 }
 
 pub(super) fn read_rate(text: &str) -> Result<Rate, String> {

@@ -110,7 +110,8 @@ impl HostSpec {
     /// What holds the window is the route: a clamp just below a power of two makes the kernel choose a window scale with
     /// which it cannot offer more (65,535 times 4 is 262,140). The clamp itself is not kept by Linux 6.6 and later, which
     /// set it anew as they learn how much of a buffer is payload. The buffers have room for the kernel's overhead, so
-    /// that the window is what limits. A window between two powers is cut down on its way out of the host.
+    /// that the window is what limits. A window between two powers, or below the 65,535 that need no scale, is cut down on
+    /// its way out of the host.
     fn windowed(&self, window: Bytes) -> Profile {
         let scale = (0..14).find(|scale| (65_536u64 << scale) >= window.0).unwrap_or(14);
         let room = (65_536u64 << scale) * 4;

@@ -84,14 +84,8 @@ impl fmt::Display for Problem {
             Problem::Missing { program, package } => write!(f, "{program} is not installed; it comes with {package}"),
             Problem::Failed { program, status, said } => write!(f, "`{program}` ended with {status}: {}", said.trim()),
             Problem::NotReady { program, said } => write!(f, "`{program}` did not get ready in time: {}", said.trim()),
-            Problem::Link {
-                what,
-                err: err @ (StageError::Unit(_) | StageError::NoPercentage),
-                sample: Some(sample),
-            } => {
-                write!(f, "{what}: {err}; write for example {sample}")
-            }
-            Problem::Link { what, err, .. } => write!(f, "{what}: {err}"),
+            Problem::Link { what, err, sample: Some(sample) } => write!(f, "{what}: {}", advised(*err, sample)),
+            Problem::Link { what, err, sample: None } => write!(f, "{what}: {err}"),
             Problem::Late(program) => write!(f, "`{program}` took too long and was ended; send less with traffic.size"),
             Problem::Bytes(what) | Problem::Lacking(what) => f.write_str(what),
         }
@@ -103,6 +97,20 @@ impl std::error::Error for Problem {}
 impl From<SysError> for Problem {
     fn from(err: SysError) -> Problem {
         Problem::Sys(err)
+    }
+}
+
+/// What is wrong with a value of the link, and what to write: `sample`, unless the error itself says it.
+pub(super) fn advised(err: StageError, sample: &str) -> String {
+    match err {
+        StageError::Unit(_) | StageError::NoPercentage | StageError::NoRate | StageError::NoTime => {
+            format!("{err}; write for example {sample}")
+        }
+        StageError::UnknownStage
+        | StageError::Jitter
+        | StageError::Length
+        | StageError::Overhead
+        | StageError::Form(_) => err.to_string(),
     }
 }
 

@@ -4,6 +4,7 @@
 //! A `[[run]]` is one experiment: one figure of somebody's, or one question. What the file says before the first run holds
 //! for all of them; a run's own `link`, `host` and `relay` come on top of it.
 
+mod faults;
 mod keys;
 mod summary;
 
@@ -13,6 +14,7 @@ use super::law::Law;
 use super::spec::{LinkSpec, Profile};
 use super::traffic::Kind;
 use crate::document::{self, Findings, Places, Shape};
+use faults::Fault;
 use longhaul_core::units::Bytes;
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
@@ -156,15 +158,22 @@ fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>, (name, file): (&str, &
     document::required(findings, keys::HEAD, ("scenario", root, 0..0));
     let faults = head.setup.faults();
     note(findings, &faults, &places, &(0..0));
-    let mut runs = Vec::new();
+    // Whether all before a run was read: else what it lacks there may be what is wrong there.
+    let (mut runs, mut all) = (Vec::new(), findings.errors() == 0);
     match root.get("run").map(|given| (given.get_ref(), given.span())) {
         Some((DeValue::Array(list), _)) if !list.is_empty() => {
             for given in list {
                 let DeValue::Table(table) = given.get_ref() else {
                     findings.error(given.span(), "a run is a table; write [[run]]".into());
+                    all = false;
                     continue;
                 };
-                runs.extend(run(findings, table, given.span(), &head, (file, &runs)));
+                let read = run(findings, table, given.span(), &head, (file, &runs, all));
+                all &= read.is_some();
+                runs.extend(read);
+            }
+            if all && runs.iter().all(|run| run.setup.one_hop) {
+                note(findings, &faults::without_wan(&places), &places, &(0..0));
             }
         }
         Some((_, span)) => findings.error(span, "runs are tables; write [[run]], with two brackets".into()),
@@ -177,9 +186,9 @@ fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>, (name, file): (&str, &
 fn run(
     findings: &mut Findings<'_>,
     table: &DeTable<'_>,
-    span: std::ops::Range<usize>,
+    span: Range<usize>,
     head: &keys::Head,
-    (file, earlier): (&str, &[Run]),
+    (file, earlier, all): (&str, &[Run], bool),
 ) -> Option<Run> {
     let mut run = keys::blank(head);
     run.at = format!("{file}:{}", findings.line(span.start));
@@ -190,18 +199,25 @@ fn run(
         findings
             .error(span.clone(), "this [[run]] has no carriers; write carriers = [\"direct\", \"longhaul\"]".into());
     }
-    note(findings, &run.faults(earlier, table.get("link").is_some()), &places, &span);
+    note(findings, &run.faults(earlier, &places), &places, &span);
+    if all {
+        note(findings, &run.compared(earlier), &places, &span);
+    }
     // What is wrong before the first run is said there, once.
     let inherited = head.setup.faults();
     let faults: Vec<_> = run.setup.faults().into_iter().filter(|fault| !inherited.contains(fault)).collect();
     note(findings, &faults, &places, &span);
+    if all && findings.errors() == errors {
+        note(findings, &run.uncomputed(), &places, &span);
+    }
     (findings.errors() == errors).then_some(run)
 }
 
 /// Notes what cannot be at the place of its key, or of the table that the key is in, or else at `span`.
-fn note(findings: &mut Findings<'_>, faults: &[(String, String)], places: &Places, span: &Range<usize>) {
+fn note(findings: &mut Findings<'_>, faults: &[Fault], places: &Places, span: &Range<usize>) {
     for (key, why) in faults {
-        let at = places.find(key).or_else(|| places.find(key.split('.').next()?)).unwrap_or(span.clone());
+        let mut keys = std::iter::successors(Some(key.as_str()), |key| Some(key.rsplit_once('.')?.0));
+        let at = keys.find_map(|key| places.find(key)).unwrap_or(span.clone());
         findings.error(at, format!("{key}: {why}"));
     }
 }
@@ -211,45 +227,6 @@ impl Run {
     pub(super) fn add_note(&mut self, note: &str) {
         self.note = Some(self.note.take().map_or(note.into(), |before| format!("{before}; {note}")));
     }
-
-    /// What cannot be, or would have no effect, though each value alone could: the key, and what to write instead. `earlier`
-    /// are the runs before it; `has_link`: its own `link` is written.
-    fn faults(&self, earlier: &[Run], has_link: bool) -> Vec<(String, String)> {
-        let (Expect { within, times, figures, .. }, kind) = (&self.expect, self.traffic.kind);
-        let Traffic { size, rate, down, connections, .. } = self.traffic;
-        let has = |name: &str| earlier.iter().any(|run| run.id == name);
-        let mut faults = Vec::new();
-        let mut check = |is_wrong: bool, key: &str, why: String| {
-            if is_wrong {
-                faults.push((key.to_string(), why));
-            }
-        };
-        check(has(&self.id), "id", format!("another run is called {:?} too; write a name of its own", self.id));
-        if let Some((other, _)) = times {
-            check(!has(other), "expect.times.of", format!("no run before this one is called {other:?}"));
-        }
-        let no_law = "there is nothing to compare with; write computed = \"window\", or another law";
-        check(within.is_some() && self.computed.is_none(), "expect.within", no_law.into());
-        for (name, _) in figures {
-            let known = if kind.figures.is_empty() { "none".into() } else { kind.figures.join(", ") };
-            let why = format!("{} has no such figure; it has {known}", kind.name);
-            check(!kind.figures.contains(&name.as_str()), &format!("expect.figures.{name}"), why);
-        }
-        let most = format!("{} can have {} at most; write fewer", kind.name, kind.most);
-        check(connections > kind.most, "traffic.connections", most);
-        let none = format!("{} has none; leave it out", kind.name);
-        check(rate.is_some() && !kind.keys.contains(&"rate"), "traffic.rate", none.clone());
-        check(down && !kind.keys.contains(&"direction"), "traffic.direction", none.clone());
-        let largest = format!("{} takes {} at most", kind.name, Bytes(kind.largest));
-        let too_large = size.is_some_and(|size| size.0 > kind.largest);
-        check(too_large, "traffic.size", if kind.largest == 0 { none } else { largest });
-        let is_told = self.carriers.iter().any(|carrier| carrier.name == "longhaul");
-        let nobody = "these are options of longhaul, which is none of the carriers; leave them out";
-        check(!self.setup.set.is_empty() && !is_told, "set", nobody.into());
-        let no_wan = "with one hop there is no WAN; leave it out, or topology";
-        check(has_link && self.setup.one_hop, "link", no_wan.into());
-        faults
-    }
 }
 
 impl Setup {
@@ -257,26 +234,6 @@ impl Setup {
     pub(super) fn relay_spec(&self) -> HostSpec {
         let buffers = self.relay.buffers.or((!self.one_hop).then(|| Profile::relay_buffer(&self.link)));
         HostSpec { buffers, ..self.relay.clone() }
-    }
-
-    /// What cannot be, though each value alone could: the key, and what to write instead.
-    fn faults(&self) -> Vec<(String, String)> {
-        let mut faults = Vec::new();
-        for (title, host) in [("host", &self.host), ("relay", &self.relay)] {
-            faults.extend(host.faults().into_iter().map(|(key, why)| (format!("{title}.{key}"), why)));
-        }
-        let asked = |set: &String| set.split_once(".mss=").and_then(|(_, mss)| mss.trim().parse().ok());
-        faults.extend(
-            self.set
-                .iter()
-                .filter_map(asked)
-                .filter_map(|mss| self.relay.too_large(mss))
-                .map(|why| ("set".into(), why)),
-        );
-        if let Err(problem) = self.link.check() {
-            faults.push(("link".into(), problem.to_string()));
-        }
-        faults
     }
 }
 

@@ -3,13 +3,17 @@
 
 use super::{Expect, Published, Run, Setup, Traffic};
 use crate::document::{Fault, Key, Written, fault, inner, key, one, several};
+use crate::lab::carrier::Carrier;
+use crate::lab::demo::rtt_like;
 use crate::lab::host::HostSpec;
-use crate::lab::law;
+use crate::lab::problem::advised;
 use crate::lab::spec::{Direction, LinkSpec};
-use crate::lab::{carrier, traffic};
+use crate::lab::{carrier, law, traffic};
 use crate::options::{self, LegOptions};
 use longhaul_core::link::{self, percentage};
 use longhaul_core::units::{self, Bytes, Rate};
+use longhaul_sys::sockopt::Value;
+use std::cell::RefCell;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
@@ -83,7 +87,7 @@ pub(super) const RUN: &[Key<Run>] = &[
         read: |run, given| one(given, crate::config::value::name).map(|id| run.id = id),
     },
     key("what", |run, given| one(given, sentence).map(|text| run.what = text)),
-    key("carriers", |run, given| several(given, carrier::find).map(|carriers| run.carriers = carriers)),
+    key("carriers", |run, given| carriers(given).map(|carriers| run.carriers = carriers)),
     key("traffic", |run, given| match given.get_ref() {
         toml::de::DeValue::Table(_) => inner(TRAFFIC, given, &mut run.traffic),
         _ => one(given, traffic::find).map(|kind| run.traffic.kind = kind),
@@ -92,7 +96,7 @@ pub(super) const RUN: &[Key<Run>] = &[
     key("link", |run, given| link_of(&mut run.setup.link, given)),
     key("host", |run, given| inner(HOST, given, &mut run.setup.host)),
     key("relay", |run, given| inner(HOST, given, &mut run.setup.relay)),
-    key("set", |run, given| several(given, option).map(|set| run.setup.set = set)),
+    key("set", |run, given| options_of(given).map(|set| run.setup.set = set)),
     key("published", |run, given| inner(PUBLISHED, given, &mut run.published)),
     key("computed", |run, given| one(given, law::find).map(|law| run.computed = Some(law))),
     key("expect", |run, given| inner(EXPECT, given, &mut run.expect)),
@@ -104,10 +108,10 @@ pub(super) const RUN: &[Key<Run>] = &[
 /// The keys of `host` and `relay`.
 pub(super) const HOST: &[Key<HostSpec>] = &[
     key("window", |host, given| {
-        one(given, |text| at_most(text, LARGEST_WINDOW)).map(|window| host.window = Some(window))
+        one(given, |text| size(text, Bytes(1)..=LARGEST_WINDOW)).map(|window| host.window = Some(window))
     }),
     key("buffers", |host, given| {
-        one(given, |text| at_most(text, LARGEST_BUFFER)).map(|most| host.buffers = Some(most))
+        one(given, |text| size(text, SMALLEST_BUFFER..=LARGEST_BUFFER)).map(|most| host.buffers = Some(most))
     }),
     key("congestion", |host, given| one(given, congestion).map(|name| host.congestion = name)),
     key("sack", |host, given| one(given, yes).map(|on| host.sack = on)),
@@ -138,9 +142,9 @@ pub(super) const TRAFFIC: &[Key<Traffic>] = &[
 
 /// The keys of `published`.
 pub(super) const PUBLISHED: &[Key<Published>] = &[
-    key("MBps", |published, given| span(given).map(|speed| published.speed = Some(speed))),
+    key("MBps", |published, given| span(given).and_then(|speed| say_speed(published, speed, given))),
     key("Mbps", |published, given| {
-        span(given).map(|speed| published.speed = Some(speed.start() / 8.0..=speed.end() / 8.0))
+        span(given).and_then(|speed| say_speed(published, speed.start() / 8.0..=speed.end() / 8.0, given))
     }),
     key("gain", |published, given| span(given).map(|gain| published.gain = Some(gain))),
 ];
@@ -153,6 +157,10 @@ pub(super) const EXPECT: &[Key<Expect>] = &[
     key("times", |expect, given| {
         let mut times = (String::new(), 0.0..=f64::INFINITY);
         inner(TIMES, given, &mut times)?;
+        let has = |key: &Key<_>| given.get_ref().get(key.name).is_some();
+        if let Some(key) = TIMES.iter().find(|key| !has(key)) {
+            return Err(fault(given, format!("it has no {}; write {{ of = \"RUN\", by = [5] }}", key.name)));
+        }
         expect.times = Some(times);
         Ok(())
     }),
@@ -168,6 +176,8 @@ const TIMES: &[Key<(String, RangeInclusive<f64>)>] = &[
 
 /// The keys of `link` that are not the stages of the emulated WAN.
 const LINK: &[&str] = &["rtt", "rate", "loss", "queue", "out", "back", "schedule"];
+/// Those of `link.out` and `link.back`.
+const ONE_WAY: &[&str] = &["schedule"];
 
 /// Reads a `link` table: its own keys, the stages of both directions, and those of one direction below `out` and `back`.
 fn link_of(spec: &mut LinkSpec, given: &Written<'_>) -> Result<(), Vec<Fault>> {
@@ -175,19 +185,26 @@ fn link_of(spec: &mut LinkSpec, given: &Written<'_>) -> Result<(), Vec<Fault>> {
         return Err(fault(given, "it is no table; write { rtt = \"63ms\", rate = \"1Gbit/s\" }"));
     };
     let mut faults = Vec::new();
-    for (name, value) in table {
-        let name = name.get_ref().as_ref();
+    // What one direction has of its own counts, so it is read last; a table comes by the alphabet.
+    let is_own = |name: &str| ["out", "back"].contains(&name);
+    let mut keys: Vec<_> = table.iter().map(|(name, value)| (name.get_ref().as_ref(), value)).collect();
+    keys.sort_by_key(|(name, _)| is_own(name));
+    for (name, value) in keys {
         let wrong = match name {
-            "rtt" => one(value, time).map(|rtt| spec.rtt = rtt),
+            "rtt" => one(value, |text| rtt_like(text, "\"63ms\"")).map(|rtt| spec.rtt = rtt),
             "rate" => one(value, rate).map(|rate| spec.rate = rate),
             "loss" => one(value, |text| percentage(text).map_err(|err| err.to_string())).map(|loss| spec.loss = loss),
             "queue" => one(value, bytes).map(|queue| spec.queue = Some(queue)),
             "out" => direction(spec, &[Direction::Out], value),
             "back" => direction(spec, &[Direction::Back], value),
-            "schedule" => several(value, sentence).map(|lines| spec.set_schedule(&Direction::BOTH, lines)),
-            _ => stage(spec, &Direction::BOTH, name, value),
+            "schedule" => several(value, change).map(|lines| spec.set_schedule(&Direction::BOTH, lines)),
+            _ => stage(spec, (&Direction::BOTH, LINK), name, value),
         };
         faults.extend(wrong.err().into_iter().flatten().map(|fault| below(name, fault)));
+    }
+    if let (Some(queue), None) = (table.get("queue"), spec.rate) {
+        let without = "without a rate nothing waits in a queue; leave it out, or write a rate".to_string();
+        faults.push(Fault { below: ".queue".into(), span: queue.span(), text: without });
     }
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }
@@ -201,20 +218,26 @@ fn direction(spec: &mut LinkSpec, directions: &[Direction], given: &Written<'_>)
     for (name, value) in table {
         let name = name.get_ref().as_ref();
         let wrong = match name {
-            "schedule" => several(value, sentence).map(|lines| spec.set_schedule(directions, lines)),
-            _ => stage(spec, directions, name, value),
+            "schedule" => several(value, change).map(|lines| spec.set_schedule(directions, lines)),
+            _ => stage(spec, (directions, ONE_WAY), name, value),
         };
         faults.extend(wrong.err().into_iter().flatten().map(|fault| below(name, fault)));
     }
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }
 
-/// A stage of the emulated WAN and its value.
-fn stage(spec: &mut LinkSpec, directions: &[Direction], name: &str, given: &Written<'_>) -> Result<(), Vec<Fault>> {
+/// A stage of the emulated WAN and its value; `beside` are the keys of its place that are no stages.
+fn stage(
+    spec: &mut LinkSpec,
+    (directions, beside): (&[Direction], &[&str]),
+    name: &str,
+    given: &Written<'_>,
+) -> Result<(), Vec<Fault>> {
     let Some(row) = link::ROWS.iter().find(|row| row.key == name) else {
-        let stages = || link::ROWS.iter().map(|row| row.key).filter(|key| !LINK.contains(key));
-        let known = || LINK.iter().copied().chain(stages());
+        let stages = || link::ROWS.iter().map(|row| row.key).filter(|key| !beside.contains(key));
+        let known = || beside.iter().copied().chain(stages());
         let text = match crate::suggest::nearest(name, known()) {
+            _ if LINK.contains(&name) => "it is not of one direction; write it in link".into(),
             Some(near) => format!("there is no such key; did you mean {near}?"),
             None => format!("there is no such key; the keys here are {}", known().collect::<Vec<_>>().join(", ")),
         };
@@ -222,9 +245,16 @@ fn stage(spec: &mut LinkSpec, directions: &[Direction], name: &str, given: &Writ
     };
     let read = |text: &str| {
         let built = (row.build)(text, 1);
-        built.map(|_| text.to_string()).map_err(|err| format!("{err}; write for example {:?}", row.sample))
+        built.map(|_| text.to_string()).map_err(|err| advised(err, &format!("{:?}", row.sample)))
     };
     one(given, read).map(|value| spec.set(directions, row.key, value))
+}
+
+/// A line of a schedule.
+fn change(text: &str) -> Result<String, String> {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    link::schedule_line(&line).map_err(|err| advised(err, "\"at 30s loss 1% for 5s\""))?;
+    Ok(line)
 }
 
 fn below(name: &str, fault: Fault) -> Fault {
@@ -239,6 +269,46 @@ fn span(given: &Written<'_>) -> Result<RangeInclusive<f64>, Vec<Fault>> {
         [least] => Ok(least..=f64::INFINITY),
         [least, most] if least <= most => Ok(least..=most),
         _ => Err(fault(given, "write one number, [least] or [least, most]")),
+    }
+}
+
+/// One or several, each once.
+fn carriers(given: &Written<'_>) -> Result<Vec<&'static Carrier>, Vec<Fault>> {
+    let before = RefCell::new(Vec::new());
+    let carriers = several(given, |text| {
+        let carrier = carrier::find(text)?;
+        if before.borrow().contains(&carrier.name) {
+            return Err("it stands here a second time; write it once".to_string());
+        }
+        before.borrow_mut().push(carrier.name);
+        Ok(carrier)
+    })?;
+    if carriers.is_empty() {
+        return Err(fault(given, "nothing would be run; write for example [\"direct\", \"longhaul\"]"));
+    }
+    Ok(carriers)
+}
+
+/// What `longhaul relay` takes with --set, as it would take it: each option once.
+fn options_of(given: &Written<'_>) -> Result<Vec<String>, Vec<Fault>> {
+    let legs = RefCell::new((LegOptions::default(), LegOptions::default()));
+    several(given, |text| {
+        let (accept, dial) = &mut *legs.borrow_mut();
+        options::set(accept, dial, text)?;
+        let (mut accept, mut dial) = (LegOptions::default(), LegOptions::default());
+        options::set(&mut accept, &mut dial, text)?;
+        let asked = accept.asked().chain(dial.asked()).find(|setting| setting.row.key == "congestion");
+        match asked.map(|setting| &setting.value) {
+            Some(Value::Name(name)) if name != "auto" => congestion(name).map(|_| text.into()),
+            _ => Ok(text.into()),
+        }
+    })
+}
+
+fn say_speed(published: &mut Published, speed: RangeInclusive<f64>, given: &Written<'_>) -> Result<(), Vec<Fault>> {
+    match published.speed.replace(speed) {
+        Some(_) => Err(fault(given, "MBps and Mbps say the same twice; write one of them")),
+        None => Ok(()),
     }
 }
 
@@ -257,11 +327,6 @@ fn figures(figures: &mut Vec<(String, RangeInclusive<f64>)>, given: &Written<'_>
 fn sentence(text: &str) -> Result<String, String> {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if text.is_empty() { Err("write a sentence".into()) } else { Ok(text) }
-}
-
-/// What `longhaul relay --set` takes.
-fn option(text: &str) -> Result<String, String> {
-    options::set(&mut LegOptions::default(), &mut LegOptions::default(), text).map(|()| text.into())
 }
 
 fn word(text: &str) -> Result<String, String> {
@@ -283,7 +348,10 @@ fn quick(text: &str) -> Result<Option<Duration>, String> {
 }
 
 fn number(text: &str) -> Result<f64, String> {
-    text.parse().ok().filter(|number: &f64| *number >= 0.0).ok_or_else(|| "write a number such as 4.16".into())
+    text.parse()
+        .ok()
+        .filter(|number| (0.0..f64::INFINITY).contains(number))
+        .ok_or_else(|| "write a number such as 4.16".into())
 }
 
 fn frequency(text: &str) -> Result<f64, String> {
@@ -304,9 +372,12 @@ fn bytes(text: &str) -> Result<Bytes, String> {
     if size.0 > 0 { Ok(size) } else { Err("nothing fits into 0 bytes; write for example \"256KiB\"".into()) }
 }
 
-fn at_most(text: &str, most: Bytes) -> Result<Bytes, String> {
-    let size = bytes(text)?;
-    if size <= most { Ok(size) } else { Err(format!("write {most} or less")) }
+fn size(text: &str, range: RangeInclusive<Bytes>) -> Result<Bytes, String> {
+    match bytes(text)? {
+        size if size < *range.start() => Err(format!("write {} or more", range.start())),
+        size if size > *range.end() => Err(format!("write {} or less", range.end())),
+        size => Ok(size),
+    }
 }
 
 /// A congestion control that this kernel has. Where it does not say, the lab finds out.
@@ -352,6 +423,8 @@ fn topology(text: &str) -> Result<bool, String> {
 
 /// Four times as much is the largest buffer, for the kernel counts its overhead in it.
 const LARGEST_WINDOW: Bytes = Bytes(256 << 20);
+/// What the kernel leaves a buffer at least (tcp(7), tcp_rmem).
+const SMALLEST_BUFFER: Bytes = Bytes(4096);
 /// What tcp_wmem takes, an int, as a round number.
 const LARGEST_BUFFER: Bytes = Bytes(1 << 30);
 /// About as long as it takes to see the speed of a path of some 60 ms.
@@ -379,6 +452,18 @@ mod tests {
         assert_eq!(congestion("reno"), Ok("reno".into()));
         let why = congestion("swift").unwrap_err();
         assert!(why.contains("this kernel offers reno") && why.ends_with("modprobe tcp_swift"), "{why}");
+    }
+
+    #[test]
+    fn so_is_one_that_the_relays_are_told() {
+        let told = |name: &str| {
+            let run = "[[run]]\nid = \"a\"\ncarriers = \"longhaul\"";
+            let set = format!("set = [\"dial.mss=1254\", \"accept.congestion={name}\"]");
+            crate::lab::judge("a", &format!("about = \"x\"\nsource = \"y\"\n{run}\n{set}"))
+        };
+        assert!(told("reno").is_ok() && told("auto").is_ok());
+        let why = told("swift").unwrap_err().join("\n");
+        assert!(why.starts_with("a:6:25: error: set = \"accept.congestion=swift\": this kernel offers reno"), "{why}");
     }
 
     #[test]
