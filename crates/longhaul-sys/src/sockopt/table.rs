@@ -98,6 +98,7 @@ pub static ROWS: &[Row] = &[
         source: "tcp(7) TCP_WINDOW_CLAMP",
         sample: "64KiB",
         kernel: Kernel::Int(tcp(libc::TCP_WINDOW_CLAMP, "TCP_WINDOW_CLAMP")),
+        mptcp_refuses: true,
         ..ROW
     },
     Row {
@@ -160,6 +161,7 @@ pub static ROWS: &[Row] = &[
         source: "tcp(7) TCP_USER_TIMEOUT, RFC 5482",
         sample: "5min",
         kernel: Kernel::Int(tcp(libc::TCP_USER_TIMEOUT, "TCP_USER_TIMEOUT")),
+        mptcp_refuses: true,
         ..ROW
     },
     Row {
@@ -172,6 +174,7 @@ pub static ROWS: &[Row] = &[
         sample: "500Mbit/s",
         kernel: Kernel::Calls { set: set_pacing, get: pacing },
         agrees: |asked, got| matches!((asked, got), (Value::Number(a), Value::Number(g)) if a / 8 == g / 8),
+        mptcp_refuses: true,
         ..ROW
     },
     Row {
@@ -282,6 +285,7 @@ pub static ROWS: &[Row] = &[
         source: "tcp(7) TCP_SYNCNT",
         sample: "3",
         kernel: Kernel::Int(tcp(libc::TCP_SYNCNT, "TCP_SYNCNT")),
+        mptcp_refuses: true,
         ..ROW
     },
     Row {
@@ -315,6 +319,7 @@ const ROW: Row = Row {
     kernel: Kernel::Nothing,
     agrees: |asked, got| asked == got,
     clamped: "",
+    mptcp_refuses: false,
     live: |_| true,
     remedies: &[],
 };
