@@ -14,8 +14,8 @@ pub static ROWS: &[Row] = &[
         unit: Unit::Name,
         preset: Preset::Ours("auto"),
         help: "The congestion control. `auto` gives a leg BBR, from an RTT of 5 ms on and where the kernel offers it and lets \
-               us, because BBR keeps its rate through the random loss of a WAN. It waits until slow start is over and the \
-               congestion window has held bytes back for five round trips on end; a leg that is shorter, has only \
+               us, because BBR keeps its rate through the random loss of a WAN. Unlike a name it takes effect while the flow \
+               lives: once slow start is over and the congestion window has held bytes back for five round trips on end; a leg that is shorter, has only \
                messages, or delivers 4 Gbit/s keeps the kernel's default. Any other word names a control, such as cubic, \
                bbr or reno.",
         source: "tcp(7) TCP_CONGESTION",
@@ -294,9 +294,9 @@ pub static ROWS: &[Row] = &[
         range: (1_000, 365 * 86_400_000),
         when: When::Flow,
         preset: Preset::Kernel("no limit"),
-        help: "Silence that ends a half-open flow. One direction has ended and the other is silent for this long: reset. The timer runs only while the flow is half open, and every byte starts it again.",
+        help: "Silence that ends a half-open flow. One direction has ended and the other is silent for this long: reset. What counts is the value of the leg whose peer has ended; set both to bound both. The timer runs only while the flow is half open, and every byte starts it again.",
         caution: "a reply that takes longer than this to start is lost, loudly (RST)",
-        source: "docs/design",
+        source: "ARCHITECTURE.md, promise 2",
         sample: "1h",
         kernel: Kernel::Nothing,
         ..ROW
