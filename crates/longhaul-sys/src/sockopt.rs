@@ -51,8 +51,6 @@ pub enum When {
     Socket,
     /// Before listen(2) or connect(2). An accepted socket inherits it from its listener.
     Start,
-    /// Only once the connection is up, on both legs.
-    Connected,
     /// Never told to the kernel: the relay itself obeys it.
     Flow,
 }
