@@ -25,6 +25,8 @@ pub enum UnitError {
     UnknownUnit,
     /// The number is too large for 64 bits.
     TooLarge,
+    /// There is part of a byte in it.
+    Fraction,
 }
 
 impl Rate {
@@ -45,14 +47,17 @@ impl Rate {
 impl FromStr for Bytes {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Bytes, UnitError> {
-        scaled(text, BYTE_UNITS).map(Bytes)
+        match scaled(text, BYTE_UNITS)? {
+            (bytes, true) => Ok(Bytes(bytes)),
+            _ => Err(UnitError::Fraction),
+        }
     }
 }
 
 impl FromStr for Rate {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Rate, UnitError> {
-        scaled(text, RATE_UNITS).map(Rate)
+        scaled(text, RATE_UNITS).map(|(bits, _)| Rate(bits))
     }
 }
 
@@ -64,7 +69,7 @@ pub fn duration(text: &str) -> Result<Duration, UnitError> {
     if text.trim() == "0" {
         return Ok(Duration::ZERO);
     }
-    scaled(text, TIME_UNITS).map(Duration::from_nanos)
+    scaled(text, TIME_UNITS).map(|(nanos, _)| Duration::from_nanos(nanos))
 }
 
 /// `time` with the largest unit in which it is whole: `63ms`, `90s`, `2h`. [`duration`] reads it back.
@@ -113,14 +118,15 @@ impl fmt::Display for UnitError {
             UnitError::NoNumber => "it does not start with a number",
             UnitError::UnknownUnit => "its unit is missing or unknown",
             UnitError::TooLarge => "it is too large",
+            UnitError::Fraction => "it is not a whole number of bytes",
         })
     }
 }
 
 impl std::error::Error for UnitError {}
 
-/// Splits `text` into a decimal number and a unit, and gives their product.
-fn scaled(text: &str, units: &[(&str, f64)]) -> Result<u64, UnitError> {
+/// Splits `text` into a decimal number and a unit, and gives their product, rounded, and whether it is whole.
+fn scaled(text: &str, units: &[(&str, f64)]) -> Result<(u64, bool), UnitError> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
     let digits = text[..end].replace('_', "");
@@ -130,11 +136,17 @@ fn scaled(text: &str, units: &[(&str, f64)]) -> Result<u64, UnitError> {
     let factor = factor.ok_or(UnitError::UnknownUnit)?;
     if let Ok(whole) = digits.parse::<u64>() {
         // Every factor is a whole number, and above 2^53 an f64 would round the product.
-        return whole.checked_mul(factor as u64).filter(|value| *value < 1 << 63).ok_or(UnitError::TooLarge);
+        let value = whole.checked_mul(factor as u64).filter(|value| *value < 1 << 63);
+        return value.map(|value| (value, true)).ok_or(UnitError::TooLarge);
     }
     let value = number * factor;
     // Above 2^63 an f64 steps by more than 1,000: nobody means such a number.
-    if value < 9.2e18 { Ok(value.round() as u64) } else { Err(UnitError::TooLarge) }
+    if value >= 9.2e18 {
+        return Err(UnitError::TooLarge);
+    }
+    // 2.3MB is whole, though 2.3 has no exact f64: the product is off by its last bits.
+    let is_whole = (value - value.round()).abs() <= 2.0 * f64::EPSILON * value;
+    Ok((value.round() as u64, is_whole))
 }
 
 const BYTE_UNITS: &[(&str, f64)] = &[
@@ -177,6 +189,8 @@ mod tests {
     fn what_a_person_writes_is_read() {
         assert_eq!("256KiB".parse(), Ok(Bytes(262144)));
         assert_eq!("2 MB".parse(), Ok(Bytes(2_000_000)));
+        assert_eq!("1.5KiB".parse(), Ok(Bytes(1536)));
+        assert_eq!("2.3MB".parse(), Ok(Bytes(2_300_000)));
         assert_eq!("1Gbit/s".parse(), Ok(Rate(1_000_000_000)));
         assert_eq!("2.5Gbit".parse(), Ok(Rate(2_500_000_000)));
         assert_eq!("120MB/s".parse(), Ok(Rate(960_000_000)));
@@ -190,6 +204,8 @@ mod tests {
         assert_eq!("KiB".parse::<Bytes>(), Err(UnitError::NoNumber));
         assert_eq!("12 parsecs".parse::<Bytes>(), Err(UnitError::UnknownUnit));
         assert_eq!("99999999999999TB".parse::<Bytes>(), Err(UnitError::TooLarge));
+        assert_eq!("1254.5".parse::<Bytes>(), Err(UnitError::Fraction));
+        assert_eq!("1.1KiB".parse::<Bytes>(), Err(UnitError::Fraction));
         assert_eq!(duration("63"), Err(UnitError::UnknownUnit));
         assert_eq!("1Gb".parse::<Rate>(), Err(UnitError::UnknownUnit), "Gb is bits to one reader and bytes to another");
     }

@@ -51,8 +51,6 @@ pub enum When {
     Socket,
     /// Before listen(2) or connect(2). An accepted socket inherits it from its listener.
     Start,
-    /// Only once the connection is up, on both legs.
-    Connected,
     /// Never told to the kernel: the relay itself obeys it.
     Flow,
 }
@@ -133,6 +131,8 @@ pub struct Row {
     pub agrees: fn(&Value, &Value) -> bool,
     /// What to do when they do not; empty when nothing is known.
     pub clamped: &'static str,
+    /// Whether the kernel refuses it on a socket of Multipath TCP (tried on Linux 6.18).
+    pub mptcp_refuses: bool,
     /// Whether a socket that listens already takes this value, whatever it had, and hands it to what it accepts from then on.
     pub live: fn(&Value) -> bool,
     /// What to do about an errno.

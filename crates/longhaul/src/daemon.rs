@@ -4,7 +4,7 @@
 //! A reload builds all that is new before it touches anything that is old. So a bad file, or a port that is in use, is
 //! refused whole, and live flows are not touched in either case.
 
-use crate::config::{self, Config, Loaded, Message, Refused, Tunnel};
+use crate::config::{self, Config, Loaded, Message, Refused, Severity, Tunnel};
 use crate::relay::{Activated, BindError, Handle, LOOKUPS, Listener, Relay};
 use longhaul_core::units;
 use longhaul_sys::sockopt::Leg;
@@ -259,14 +259,14 @@ impl Daemon {
         let Some(file) = self.file.clone() else {
             return warn!("SIGHUP: nothing to reload, for the tunnel was told on the command line");
         };
-        // RELOADING wants the time, or systemd waits for it (sd_notify(3), Type=notify-reload).
-        if let Ok(now) = NotifyState::monotonic_usec_now() {
-            tell(&[NotifyState::Reloading, now]);
-        }
         let Ok(reader) = self.readers.clone().try_acquire_owned() else {
             reading.again = true;
             return warn!(file = %file.display(), "SIGHUP: the file does not answer; it is read again when it does");
         };
+        // RELOADING wants the time, or systemd waits for it (sd_notify(3), Type=notify-reload).
+        if let Ok(now) = NotifyState::monotonic_usec_now() {
+            tell(&[NotifyState::Reloading, now]);
+        }
         let read = move || {
             let read = config::load(&file);
             drop(reader);
@@ -275,8 +275,10 @@ impl Daemon {
         *reading = Reading { task: Some(spawn_blocking(read)), again: false };
     }
 
-    /// Takes what the file says now. What is wrong with it goes to the log, and nothing changes.
+    /// Takes what the file says now. What is wrong with it goes to the log, and nothing changes. `systemctl reload` has ended
+    /// by then, and well: so `systemctl status` says it too, until a reload goes well.
     fn reload(&mut self, read: Result<Loaded, Refused>) {
+        let mut status = String::new();
         match read {
             Ok(loaded) => {
                 loaded.warnings.iter().for_each(Message::log);
@@ -285,15 +287,20 @@ impl Daemon {
                         self.share_out();
                         info!(tunnels = self.running.len(), "reloaded");
                     }
-                    Err(err) => error!(%err, "reload refused, the old configuration stays"),
+                    Err(err) => {
+                        error!(%err, "reload refused, the old configuration stays");
+                        status = refusal(&err);
+                    }
                 }
             }
             Err(refused) => {
                 refused.messages.iter().for_each(Message::log);
                 error!("reload refused, the old configuration stays");
+                let first = refused.messages.iter().find(|message| message.severity == Severity::Error);
+                status = first.map(|message| refusal(message)).unwrap_or_default();
             }
         }
-        tell(&[NotifyState::Ready]);
+        tell(&[NotifyState::Status(&status), NotifyState::Ready]);
     }
 
     /// Shares the descriptors out anew: there may be other tunnels, and another limit (prlimit(1)).
@@ -397,6 +404,12 @@ impl Reading {
     }
 }
 
+/// What `systemctl status` says after a reload that was refused for `why`: one short line, for each line of a notification
+/// is a message of its own (sd_notify(3)).
+fn refusal(why: &dyn fmt::Display) -> String {
+    format!("reload refused: {why}").chars().filter(|c| !c.is_control()).take(STATUS_MAX).collect()
+}
+
 /// Tells systemd's watchdog twice in its time that the runtime still runs (sd_watchdog_enabled(3)).
 async fn watchdog() {
     let mut usec = 0;
@@ -438,6 +451,8 @@ const HEADROOM: usize = 24;
 const STUCK_TUNNELS: usize = 256;
 /// How many threads may be kept by a configuration file that does not answer.
 const READERS: usize = 4;
+/// Characters of a refusal for `systemctl status`; the log has all of it.
+const STATUS_MAX: usize = 250;
 /// How often a drain says how many flows are left.
 const STILL_DRAINING: Duration = Duration::from_secs(10);
 /// How long flows that were cut have for closing their sockets.

@@ -10,7 +10,7 @@ use std::path::Path;
 use toml::de::DeTable;
 
 pub(crate) use fields::{
-    Fault, Key, Places, Shape, Written, fault, fields, inner, key, kind, one, required, scalar, several,
+    Fault, Key, Places, Shape, Written, fault, fields, fields_or, inner, key, kind, one, required, scalar, several,
 };
 pub(crate) use problem::Findings;
 pub use problem::{Message, Problem, Severity};

@@ -102,7 +102,7 @@ pub fn set(accept: &mut LegOptions, dial: &mut LegOptions, text: &str) -> Result
 /// What is wrong with it and what to write instead.
 pub fn parse(row: &Row, text: &str) -> Result<Value, String> {
     let text = text.trim();
-    if let Some((_, number)) = row.words.iter().find(|(word, _)| *word == text) {
+    if let Some((_, number)) = row.words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text)) {
         return Ok(Value::Number(*number));
     }
     let read = match row.unit {
@@ -254,6 +254,17 @@ mod tests {
         assert_eq!(refused("dial.nodelay=on"), "write true or false");
         assert!(refused("dial.bind-device=a-name-of-16-chars").starts_with("write one word"));
         assert!(refused("dial.dscp=gold").contains("or one of cs0"));
+        assert_eq!(
+            refused("dial.mss=1254.5"),
+            "it is not a whole number of bytes; write a size from 88B to 32767B, such as \"1254B\""
+        );
+    }
+
+    #[test]
+    fn words_are_read_in_either_case() {
+        let dscp = sockopt::row(Leg::Dial, "dscp").unwrap();
+        assert_eq!(parse(dscp, "EF"), parse(dscp, "ef"));
+        assert_eq!(parse(dscp, "Ef"), Ok(Value::Number(46)));
     }
 
     #[test]

@@ -14,8 +14,8 @@ pub static ROWS: &[Row] = &[
         unit: Unit::Name,
         preset: Preset::Ours("auto"),
         help: "The congestion control. `auto` gives a leg BBR, from an RTT of 5 ms on and where the kernel offers it and lets \
-               us, because BBR keeps its rate through the random loss of a WAN. It waits until slow start is over and the \
-               congestion window has held bytes back for five round trips on end; a leg that is shorter, has only \
+               us, because BBR keeps its rate through the random loss of a WAN. Unlike a name it takes effect while the flow \
+               lives: once slow start is over and the congestion window has held bytes back for five round trips on end; a leg that is shorter, has only \
                messages, or delivers 4 Gbit/s keeps the kernel's default. Any other word names a control, such as cubic, \
                bbr or reno.",
         source: "tcp(7) TCP_CONGESTION",
@@ -98,6 +98,7 @@ pub static ROWS: &[Row] = &[
         source: "tcp(7) TCP_WINDOW_CLAMP",
         sample: "64KiB",
         kernel: Kernel::Int(tcp(libc::TCP_WINDOW_CLAMP, "TCP_WINDOW_CLAMP")),
+        mptcp_refuses: true,
         ..ROW
     },
     Row {
@@ -160,6 +161,7 @@ pub static ROWS: &[Row] = &[
         source: "tcp(7) TCP_USER_TIMEOUT, RFC 5482",
         sample: "5min",
         kernel: Kernel::Int(tcp(libc::TCP_USER_TIMEOUT, "TCP_USER_TIMEOUT")),
+        mptcp_refuses: true,
         ..ROW
     },
     Row {
@@ -172,6 +174,7 @@ pub static ROWS: &[Row] = &[
         sample: "500Mbit/s",
         kernel: Kernel::Calls { set: set_pacing, get: pacing },
         agrees: |asked, got| matches!((asked, got), (Value::Number(a), Value::Number(g)) if a / 8 == g / 8),
+        mptcp_refuses: true,
         ..ROW
     },
     Row {
@@ -282,6 +285,7 @@ pub static ROWS: &[Row] = &[
         source: "tcp(7) TCP_SYNCNT",
         sample: "3",
         kernel: Kernel::Int(tcp(libc::TCP_SYNCNT, "TCP_SYNCNT")),
+        mptcp_refuses: true,
         ..ROW
     },
     Row {
@@ -290,9 +294,9 @@ pub static ROWS: &[Row] = &[
         range: (1_000, 365 * 86_400_000),
         when: When::Flow,
         preset: Preset::Kernel("no limit"),
-        help: "Silence that ends a half-open flow. One direction has ended and the other is silent for this long: reset. The timer runs only while the flow is half open, and every byte starts it again.",
+        help: "Silence that ends a half-open flow. One direction has ended and the other is silent for this long: reset. What counts is the value of the leg whose peer has ended; set both to bound both. The timer runs only while the flow is half open, and every byte starts it again.",
         caution: "a reply that takes longer than this to start is lost, loudly (RST)",
-        source: "docs/design",
+        source: "ARCHITECTURE.md, promise 2",
         sample: "1h",
         kernel: Kernel::Nothing,
         ..ROW
@@ -315,6 +319,7 @@ const ROW: Row = Row {
     kernel: Kernel::Nothing,
     agrees: |asked, got| asked == got,
     clamped: "",
+    mptcp_refuses: false,
     live: |_| true,
     remedies: &[],
 };

@@ -4,7 +4,7 @@
 use super::{Config, Tunnel, value};
 use crate::document::{Fault, Key, Written, fault, key, kind, one, scalar, several};
 use crate::options::LegOptions;
-use longhaul_sys::sockopt::Leg;
+use longhaul_sys::sockopt::{self, Leg};
 use toml::de::DeValue;
 
 /// What an `[admin]` table says. This version reads and checks it, and does not serve it yet.
@@ -72,6 +72,19 @@ pub(super) const ADMIN: &[Key<Admin>] = &[
     }),
     key("listen", |_, given| one(given, value::listen).map(drop)),
 ];
+
+/// Where a key belongs that does not belong where it stands, and what to write there.
+pub(super) fn elsewhere(name: &str) -> Option<String> {
+    if TOP.iter().any(|key| key.name == name) {
+        return Some("it is of the whole daemon; write it above the first [[tunnel]]".into());
+    }
+    if TUNNEL.iter().any(|key| key.name == name) {
+        return Some("it is of one tunnel; write it below its [[tunnel]]".into());
+    }
+    let legs = Leg::ALL.into_iter().filter(|leg| sockopt::row(*leg, name).is_some());
+    let written: Vec<String> = legs.map(|leg| format!("{leg} = {{ {name} = .. }}")).collect();
+    (!written.is_empty()).then(|| format!("it is a socket option; write {} in a [[tunnel]]", written.join(" or ")))
+}
 
 /// The options of one leg: `{ congestion = "bbr", mss = 1254 }`.
 fn leg(options: &mut LegOptions, leg: Leg, given: &Written<'_>) -> Result<(), Vec<Fault>> {

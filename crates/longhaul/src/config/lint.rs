@@ -34,6 +34,7 @@ pub fn remarks(tunnel: &Tunnel, told: Told) -> Vec<Remark> {
     found.extend(open_to_all(tunnel, told));
     for (leg, options) in [(Leg::Accept, &tunnel.accept), (Leg::Dial, &tunnel.dial)] {
         found.extend(options.asked().filter_map(|setting| caution(leg, setting)));
+        found.extend(options.asked().filter_map(|setting| beside_mptcp(tunnel, leg, setting)));
     }
     found
 }
@@ -132,6 +133,18 @@ fn open_to_all(tunnel: &Tunnel, told: Told) -> Option<Remark> {
         severity: Severity::Warning,
         key: "allow".into(),
         text: format!("whoever reaches {} may connect; write {better} or what fits", tunnel.listen),
+    })
+}
+
+/// An option that the kernel refuses when the tunnel starts, because of another. Only a warning: kernels learn.
+fn beside_mptcp(tunnel: &Tunnel, leg: Leg, setting: &Setting) -> Option<Remark> {
+    let refused = tunnel.mptcp(leg) && setting.row.mptcp_refuses;
+    refused.then(|| Remark {
+        severity: Severity::Warning,
+        key: format!("{leg}.{}", setting.row.key),
+        text: format!(
+            "beside {leg}.mptcp the kernel refuses it (Linux 6.18), and the tunnel does not start; leave one of them out"
+        ),
     })
 }
 

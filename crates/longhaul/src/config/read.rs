@@ -2,7 +2,7 @@
 
 use super::keys::{self, Admin, TOP, TUNNEL};
 use super::{Config, Tunnel, lint};
-use crate::document::{self, Findings, Places, Problem, Severity, Shape, Written, fields, kind};
+use crate::document::{self, Findings, Places, Problem, Severity, Shape, Written, fields_or, kind};
 use std::net::{Ipv6Addr, SocketAddr};
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
@@ -15,12 +15,8 @@ pub fn read(text: &str) -> (Option<Config>, Vec<Problem>) {
 
 fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>) -> Config {
     let mut config = Config::default();
-    fields(
-        findings,
-        &Shape { prefix: "", keys: TOP, tables: &[("tunnel", "[[tunnel]]"), ("admin", "[admin]")] },
-        root,
-        &mut config,
-    );
+    let shape = Shape { prefix: "", keys: TOP, tables: &[("tunnel", "[[tunnel]]"), ("admin", "[admin]")] };
+    fields_or(findings, &shape, root, &mut config, keys::elsewhere);
     if let Some(given) = root.get("admin") {
         admin(findings, given);
     }
@@ -35,7 +31,8 @@ fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>) -> Config {
 fn admin(findings: &mut Findings<'_>, given: &Written<'_>) {
     match given.get_ref() {
         DeValue::Table(table) => {
-            fields(findings, &Shape { prefix: "admin.", keys: keys::ADMIN, tables: &[] }, table, &mut Admin);
+            let shape = Shape { prefix: "admin.", keys: keys::ADMIN, tables: &[] };
+            fields_or(findings, &shape, table, &mut Admin, keys::elsewhere);
             let text =
                 "[admin]: this version reads it and does not serve it yet: there is no socket and no HTTP listener";
             findings.add(Severity::Warning, Some(given.span()), text.into());
@@ -71,7 +68,8 @@ fn tunnel(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>) 
     // What must be configured is not there until it is read; with an error the whole configuration is dropped.
     let mut tunnel = Tunnel::new("", SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)), Vec::new());
     let errors = findings.errors();
-    let places = fields(findings, &Shape { prefix: "", keys: TUNNEL, tables: &[] }, table, &mut tunnel);
+    let shape = Shape { prefix: "", keys: TUNNEL, tables: &[] };
+    let places = fields_or(findings, &shape, table, &mut tunnel, keys::elsewhere);
     document::required(findings, TUNNEL, ("[[tunnel]]", table, span.clone()));
     // Of a tunnel that was read in part, remarks would be about what nobody wrote.
     let whole = findings.errors() == errors;

@@ -86,6 +86,12 @@ pub fn network(text: &str) -> Result<IpNet, String> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return unmapped(IpNet::from(address));
     }
+    if let Some((address, zone)) = text.split_once('%')
+        && address.parse::<Ipv6Addr>().is_ok()
+    {
+        let prefix = zone.find('/').map_or("", |at| &zone[at..]);
+        return Err(format!("clients are compared without their zone (%interface); write \"{address}{prefix}\""));
+    }
     if let Some((address, mask)) = text.split_once('/') {
         if let Some(net) = masked(address, mask) {
             return Err(format!("it has a netmask where a prefix length belongs; write \"{}\"", net.trunc()));
@@ -299,6 +305,8 @@ mod tests {
         assert!(network("10.10.10.5/24").unwrap_err().contains("write \"10.10.10.0/24\""));
         assert!(network("10.10.10.5/255.255.255.0").unwrap_err().contains("write \"10.10.10.0/24\""));
         assert!(network("::ffff:10.0.0.0/104").unwrap_err().contains("write \"10.0.0.0/8\""));
+        assert!(network("fe80::1%eth0").unwrap_err().contains("write \"fe80::1\""));
+        assert!(network("fe80::%eth0/10").unwrap_err().contains("write \"fe80::/10\""));
         for bad in ["", "/", "10.0.0.0/33", "10.0.0.0/", "::/129", "any", "host", "10.0.0.0/8/8", "10.0.0.300"] {
             assert!(network(bad).is_err(), "{bad}");
         }

@@ -52,6 +52,17 @@ pub(crate) struct Shape<T: 'static> {
 
 /// Reads every key of `table` into `model`.
 pub(crate) fn fields<T>(findings: &mut Findings<'_>, shape: &Shape<T>, table: &DeTable<'_>, model: &mut T) -> Places {
+    fields_or(findings, shape, table, model, |_| None)
+}
+
+/// The same; of a key that does not belong here `elsewhere` says where it does and what to write there, where it knows.
+pub(crate) fn fields_or<T>(
+    findings: &mut Findings<'_>,
+    shape: &Shape<T>,
+    table: &DeTable<'_>,
+    model: &mut T,
+    elsewhere: impl Fn(&str) -> Option<String>,
+) -> Places {
     let mut places = Places(Vec::new());
     for (name, given) in table {
         let (span, name) = (name.span(), name.get_ref().as_ref());
@@ -59,7 +70,8 @@ pub(crate) fn fields<T>(findings: &mut Findings<'_>, shape: &Shape<T>, table: &D
             continue;
         }
         let Some(key) = shape.keys.iter().find(|key| key.name == name) else {
-            findings.error(span, unknown(shape, name));
+            let text = elsewhere(name).map(|text| format!("{}{name}: {text}", shape.prefix));
+            findings.error(span, text.unwrap_or_else(|| unknown(shape, name)));
             continue;
         };
         match (key.read)(model, given) {

@@ -94,7 +94,9 @@ impl Carry<'_> {
         loop {
             let mut all_acknowledged = true;
             for (leg, socket) in [(Leg::Accept, self.accept), (Leg::Dial, self.dial)] {
-                // A FIN that is out and not acknowledged counts as one byte.
+                // A FIN that is out and not acknowledged counts as one byte. A kernel that does not tell (an mptcp leg before
+                // Linux 5.17, a seccomp filter) would never do so, and nothing else bounds this wait: the flow ends here, and
+                // the kernel goes on sending what is left.
                 if unacknowledged(socket.as_fd()).is_ok_and(|bytes| bytes > 1) {
                     all_acknowledged = false;
                     if let Some(err) = socket.take_error().ok().flatten() {

@@ -137,17 +137,12 @@ impl LegEnd {
     /// Says which sysctl held a long path back, when one did: the measured form of comparing buffers with the BDP. At most
     /// once a second for each tunnel.
     pub(super) fn warn_if_buffers_limit(&self, relay: &Relay, tunnel: &str, leg: Leg) {
-        // NDT's threshold for "limited by" (RFC 4898 counters): 15 % of the busy time.
-        let limits = |part: Duration| part.as_secs_f64() >= 0.15 * self.info.busy_time.as_secs_f64().max(1.0);
-        let (by_send, by_receive) = (limits(self.info.sndbuf_limited), limits(self.info.rwnd_limited));
-        if self.info.rtt < super::leg::WAN_RTT || !(by_send || by_receive) {
-            return;
-        }
+        let Some(small) = small_buffer(&self.info) else { return };
         if relay.limit_log.pass(tunnel, Instant::now()).is_none() {
             return;
         }
         let reach = |bytes: u64| format!("{:.1} MB/s", bytes as f64 / self.info.rtt.as_secs_f64() / 1e6);
-        if by_send {
+        if let Buffer::Ours = small {
             let wmem = limits::tcp_buffer_maxima().map_or(0, |(_, wmem)| wmem);
             warn!(tunnel, %leg, rtt_ms = self.rtt_ms(), tcp_wmem_max = wmem, at_most = %reach(wmem),
                 "our send buffer limits this path: raise the third number of net.ipv4.tcp_wmem (twice rate x RTT)");
@@ -165,5 +160,63 @@ impl LegEnd {
     /// The latest delivery rate in MB/s (10^6 bytes).
     fn delivery(&self) -> f64 {
         (self.info.delivery_rate / 1000) as f64 / 1e3
+    }
+}
+
+/// One of the two buffers that bound what a leg sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Buffer {
+    /// Our send buffer.
+    Ours,
+    /// The peer's receive buffer, which is the window that it offers.
+    Peers,
+}
+
+/// Which buffer was too small for the leg's long path, when one was.
+fn small_buffer(info: &TcpInfo) -> Option<Buffer> {
+    // NDT's threshold for "limited by" (RFC 4898 counters): 15 % of the busy time.
+    let limits = |part: Duration| part.as_secs_f64() >= 0.15 * info.busy_time.as_secs_f64().max(1.0);
+    // A program that reads slowly closes its window too, and no larger buffer helps there. So the window has to be about
+    // what each round trip carried: much more means that there was room, much less that the reader has left it full.
+    let carried = info.bytes_acked as f64 * info.rtt.as_secs_f64() / info.busy_time.as_secs_f64();
+    let window = f64::from(info.snd_wnd);
+    let was_used = (window / 2.0..=window * 2.0).contains(&carried);
+    match info.rtt {
+        rtt if rtt < super::leg::WAN_RTT => None,
+        _ if limits(info.sndbuf_limited) => Some(Buffer::Ours),
+        _ if limits(info.rwnd_limited) && was_used => Some(Buffer::Peers),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_reader_is_no_small_window() {
+        // 10 s over 100 ms, half of them held back by the peer's window of 1 MB.
+        let second = Duration::from_secs(1);
+        let full = TcpInfo {
+            rtt: second / 10,
+            busy_time: 10 * second,
+            rwnd_limited: 5 * second,
+            snd_wnd: 1_000_000,
+            bytes_acked: 100_000_000,
+            ..TcpInfo::default()
+        };
+        let cases = [
+            ("a window in each round trip", full, Some(Buffer::Peers)),
+            ("half of one: it grew on the way", TcpInfo { bytes_acked: 50_000_000, ..full }, Some(Buffer::Peers)),
+            ("a slow reader who caught up at the end", TcpInfo { bytes_acked: 49_000_000, ..full }, None),
+            ("a slow reader who has not", TcpInfo { snd_wnd: 1_000, ..full }, None),
+            ("seldom held back", TcpInfo { rwnd_limited: second, ..full }, None),
+            ("a LAN", TcpInfo { rtt: second / 1000, ..full }, None),
+            ("our own buffer", TcpInfo { sndbuf_limited: 2 * second, ..full }, Some(Buffer::Ours)),
+            ("nothing was sent", TcpInfo { rtt: second, ..TcpInfo::default() }, None),
+        ];
+        for (what, info, small) in cases {
+            assert_eq!(small_buffer(&info), small, "{what}");
+        }
     }
 }

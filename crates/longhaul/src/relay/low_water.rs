@@ -31,10 +31,20 @@ pub(super) struct LowWater {
 #[derive(Debug)]
 struct Mark {
     socket: Weak<Stream>,
-    /// What the kernel has now; 1 is its default. Held while the kernel is told, so that the two never differ.
-    now: Mutex<u32>,
+    /// Held while the kernel is told, so that the two never differ.
+    now: Mutex<Now>,
     /// Whether bytes came since the guard last looked.
     seen: AtomicBool,
+}
+
+/// A mark as it is now.
+#[derive(Debug)]
+struct Now {
+    /// What the kernel has; 1 is its default.
+    bytes: u32,
+    /// Whether the guard looks after it. It still does for a while when the mark is down to 1, and must not have it twice: one
+    /// look would then take `seen` from the other, which would find the source quiet and take the mark away.
+    watched: bool,
 }
 
 /// The marks that are set, for the guard to look after.
@@ -78,7 +88,8 @@ impl LowWater {
             return;
         }
         let socket = || Arc::downgrade(source);
-        let new = || Arc::new(Mark { socket: socket(), now: Mutex::new(1), seen: AtomicBool::new(true) });
+        let now = || Mutex::new(Now { bytes: 1, watched: false });
+        let new = || Arc::new(Mark { socket: socket(), now: now(), seen: AtomicBool::new(true) });
         let mark = self.mark.get_or_insert_with(new);
         // Only after the mark's lock is given back, for the guard holds the list's lock when it takes the mark's.
         if mark.set(source, wanted, marks) {
@@ -92,10 +103,11 @@ impl Mark {
     /// no guard, the pump wakes up more often, and that is all.
     fn set(&self, source: &Stream, wanted: u32, marks: &Arc<Marks>) -> bool {
         let mut now = lock(&self.now);
-        if *now == wanted || !marks.guarded() || set_receive_low_water(source.as_fd(), wanted).is_err() {
+        if now.bytes == wanted || !marks.guarded() || set_receive_low_water(source.as_fd(), wanted).is_err() {
             return false;
         }
-        std::mem::replace(&mut *now, wanted) == 1
+        now.bytes = wanted;
+        !std::mem::replace(&mut now.watched, true)
     }
 
     /// Takes the mark away when nothing came since the last look; false when there is nothing more to look after.
@@ -104,12 +116,12 @@ impl Mark {
             return true;
         }
         let mut now = lock(&self.now);
-        if let (Some(socket), true) = (self.socket.upgrade(), *now != 1) {
+        if let (Some(socket), true) = (self.socket.upgrade(), now.bytes != 1) {
             // This also makes the kernel wake the pump for what there is (net/ipv4/tcp.c, tcp_set_rcvlowat). It fails
             // only on a socket that is gone.
             let _ = set_receive_low_water(socket.as_fd(), 1);
         }
-        *now = 1;
+        *now = Now { bytes: 1, watched: false };
         false
     }
 }
@@ -198,10 +210,12 @@ mod tests {
             assert!(started.elapsed() < Duration::from_secs(20), "the guard did nothing");
             tokio::task::yield_now().await;
         }
-        // Pump and guard at the same marks, as fast as they can: neither ever waits for the other for good.
+        // Pump and guard at the same marks, as fast as they can: neither ever waits for the other for good, and a mark that goes
+        // down and up again is watched once.
         for _ in 0..50_000 {
             low_water.set(&source, &marks, 65_536);
             low_water.set(&source, &marks, 1);
+            assert!(lock(&marks.set).len() <= 1, "one mark is watched twice");
         }
     }
 }

@@ -118,7 +118,8 @@ impl Relay {
         self.bbr.store(tried.is_ok(), Relaxed);
         if let (Err(err), true) = (tried, wants) {
             warn!(%err, "WAN legs keep the kernel's congestion control; for BBR: modprobe tcp_bbr, and where it is not \
-                allowed: sysctl -w net.ipv4.tcp_allowed_congestion_control='reno cubic bbr'");
+                allowed: sysctl -w net.ipv4.tcp_allowed_congestion_control='reno cubic bbr'; then reload (longhaul@ and \
+                `longhaul relay`: restart), for only that looks again");
         }
     }
 

@@ -16,8 +16,10 @@ const MOST_PIPES: usize = 8192;
 /// The most pipes that wait. A pump that finds none makes one, which is two system calls, and two more to close it.
 const MOST_WAITING: usize = 512;
 
-/// What a pipe grows to when a fill shows bulk: 256 slots, which take a wake-up's worth of segments at 10 Gbit/s.
-/// docs/design/data-path.md has the figures for 16, 64, 256 and 1024 slots.
+/// What a pipe grows to when a fill shows bulk, in bytes: 256 slots of 4 KiB, which take a wake-up's worth of segments at
+/// 10 Gbit/s. docs/design/data-path.md has the figures for 16, 64, 256 and 1024 slots. Where pages are 64 KiB a new pipe has as
+/// much already, in 16 slots, and nothing grows: it is also the kernel's own bound (pipe(7) fs.pipe-max-size, 1 MiB), above
+/// which only CAP_SYS_RESOURCE leads.
 pub(super) const BULK: usize = 1 << 20;
 
 /// The pool. Counts what it made, so that pipes never take descriptors or pipe pages from somebody else.

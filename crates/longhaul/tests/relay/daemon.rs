@@ -353,7 +353,21 @@ fn systemd_is_told_ready_reloading_watchdog_and_stopping() {
     wait_notify(&notify, "WATCHDOG=1");
     relay.signal("HUP");
     assert!(wait_notify(&notify, "RELOADING=1").contains("MONOTONIC_USEC="));
-    wait_notify(&notify, "READY=1");
+    assert!(wait_notify(&notify, "READY=1").contains("STATUS=\n"));
+    // A port in use is nothing that `longhaul check` could have seen.
+    let good = tunnel("one", port.address(), &far, "");
+    let taken = server();
+    let two = tunnel("two", taken.local_addr().unwrap(), &far, "");
+    std::fs::write(file(&folder), good.clone() + &two).unwrap();
+    relay.signal("HUP");
+    let said = wait_notify(&notify, "READY=1");
+    assert!(
+        said.contains("STATUS=reload refused: tunnel two: cannot listen on ") && said.contains("EADDRINUSE"),
+        "{said}"
+    );
+    std::fs::write(file(&folder), good).unwrap();
+    relay.signal("HUP");
+    assert!(wait_notify(&notify, "READY=1").contains("STATUS=\n"));
     relay.signal("TERM");
     wait_notify(&notify, "STOPPING=1");
     assert_eq!(relay.exit(), Some(0));

@@ -296,6 +296,9 @@ fn flows_above_max_flows_wait_for_their_turn() {
     let ((one, first), (two, _second)) = (path.connect(), path.connect());
     let mut three = path.dial();
     three.write_all(b"patience").unwrap();
+    path.relays[0].wait_log("tunnel is full: connections wait in the listen queue");
+    let counters = path.relays[0].counters();
+    assert_eq!(counters["accepted"], 2, "a third flow was started: {counters}");
     path.server().set_nonblocking(true).unwrap();
     assert!(path.server().accept().is_err(), "a third flow was started");
     path.server().set_nonblocking(false).unwrap();
