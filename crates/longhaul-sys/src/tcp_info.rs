@@ -10,6 +10,8 @@ use std::time::Duration;
 /// A moment in the life of a connection, as the kernel tells it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
+    /// What the congestion control does about losses, as `enum tcp_ca_state` of `linux/tcp.h`: 0 is nothing, 3 is recovery.
+    pub ca_state: u8,
     /// The largest segment we send, payload only, in bytes.
     pub snd_mss: u32,
     /// Segments sent and not yet acknowledged.
@@ -67,6 +69,7 @@ impl TcpInfo {
         // "never measured" is all ones (net/ipv4/tcp.c, minmax of tcp_min_rtt).
         let min_rtt = if u32_at(148) == u32::MAX { 0 } else { u32_at(148) };
         TcpInfo {
+            ca_state: raw[1],
             snd_mss: u32_at(16),
             unacked: u32_at(24),
             rtt: micros(u32_at(68).into()),

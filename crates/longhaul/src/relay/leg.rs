@@ -22,8 +22,15 @@ pub(super) const WAN_RTT: Duration = Duration::from_millis(5);
 /// for with TCP_DEFER_ACCEPT the client's silence is in its sample, and with TCP_FASTOPEN_CONNECT there is none.
 pub(super) const ENOUGH: u64 = 64 * 1024;
 
-/// For how many round trips on end the congestion window has to hold bytes back.
+/// For how many round trips on end the congestion window has to hold bytes back where none were lost: what ended slow start
+/// then was a round trip that grew, and perhaps by chance.
 const BULK: u32 = 5;
+
+/// How many round trips BBR has to fill the path, and how often it starts anew when it has not.
+const START: u32 = 10;
+const STARTS: u8 = 5;
+/// So many times the rate that it had before, and it has filled it.
+const FOUND: u64 = 8;
 
 /// The bytes per second that a leg without BBR delivers when it is left so: BBR paces by a timer for each 64 KiB, which took
 /// the two relays 0.4 s of processor time more a GB (docs/design/data-path.md).
@@ -97,8 +104,10 @@ pub(super) enum Choice {
         /// How long it had held bytes back by then.
         held: Duration,
     },
-    /// It is to have BBR.
-    Due,
+    /// It is to have BBR, now and perhaps so many times more.
+    Due { rate: u64, again: u8 },
+    /// It has had BBR since then, when it delivered `rate` bytes per second.
+    Started { since: Instant, rate: u64, again: u8 },
 }
 
 impl Choice {
@@ -120,11 +129,14 @@ impl Choice {
         if let Choice::Made = *self {
             return;
         }
-        *self = TcpInfo::of(socket.as_fd()).map_or(Choice::Made, |info| self.seeing(&info, Instant::now()));
-        if let Choice::Due = *self {
-            // It was tried when the tunnel started; a leg where it fails now keeps the kernel's default.
-            let _ = SockRef::from(socket).set_tcp_congestion(b"bbr");
-            *self = Choice::Made;
+        let now = Instant::now();
+        *self = TcpInfo::of(socket.as_fd()).map_or(Choice::Made, |info| self.seeing(&info, now));
+        if let Choice::Due { rate, again } = *self {
+            let socket = SockRef::from(socket);
+            // A control that it has already would go on where it is. It was tried when the tunnel started; a leg where it
+            // fails now keeps the kernel's default, or Reno.
+            let _ = socket.set_tcp_congestion(b"reno").and_then(|()| socket.set_tcp_congestion(b"bbr"));
+            *self = Choice::Started { since: now, rate, again };
         }
     }
 
@@ -133,14 +145,28 @@ impl Choice {
         // With bytes under way, and neither the peer's window nor our buffer to blame: what a slow reader holds back is not
         // for another congestion control to speed up.
         let held = info.busy_time.saturating_sub(info.rwnd_limited + info.sndbuf_limited);
+        let first = Choice::Due { rate: info.delivery_rate, again: STARTS };
         let is_in_slow_start = info.snd_cwnd < info.snd_ssthresh;
         match self {
+            // A queue, or several times the rate: BBR has found the path. Where it starts among losses it may take the first
+            // rounds for all there is, and then needs seconds for each doubling.
+            Choice::Started { rate, again, .. }
+                if again == 0 || info.rtt * 4 >= info.min_rtt * 5 || info.delivery_rate >= rate * FOUND =>
+            {
+                Choice::Made
+            }
+            Choice::Started { since, rate, again } if now - since >= info.min_rtt * START => {
+                Choice::Due { rate, again: again - 1 }
+            }
+            Choice::Started { .. } => self,
             _ if info.bytes_acked < ENOUGH => Choice::Open,
             // The smallest, for an acknowledgement that was held back is a larger one.
             _ if info.min_rtt < WAN_RTT => Choice::Made,
             _ if info.notsent_bytes == 0 || is_in_slow_start || info.delivery_rate >= FAST => Choice::Open,
+            // Not while it recovers: BBR would take the little that goes then for the path.
+            _ if info.bytes_retrans > 0 && info.ca_state == 0 => first,
             Choice::Slow { since, held: before } if now - since <= held.saturating_sub(before) + info.min_rtt => {
-                if held.saturating_sub(before) >= info.min_rtt * BULK { Choice::Due } else { self }
+                if held.saturating_sub(before) >= info.min_rtt * BULK { first } else { self }
             }
             // The first time; or something else has held them back meanwhile, or there were none.
             _ => Choice::Slow { since: now, held },
@@ -186,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn auto_is_due_where_the_window_holds_bulk_back_for_five_round_trips() {
+    fn auto_is_due_where_the_window_holds_bulk_back() {
         let (start, wan) = (Instant::now(), Duration::from_millis(60));
         let slow = TcpInfo {
             notsent_bytes: 100_000,
@@ -199,10 +225,14 @@ mod tests {
             ..TcpInfo::default()
         };
         let after = |rtts: u32| TcpInfo { busy_time: wan * (1 + rtts), ..slow };
+        let first = Choice::Due { rate: 500_000, again: STARTS };
         let began = Choice::Open.seeing(&slow, start);
         assert_eq!(began, Choice::Slow { since: start, held: wan });
         assert_eq!(began.seeing(&after(4), start + 4 * wan), began);
-        assert_eq!(began.seeing(&after(5), start + 5 * wan), Choice::Due);
+        assert_eq!(began.seeing(&after(5), start + 5 * wan), first);
+        let lost = TcpInfo { bytes_retrans: 1448, ..slow };
+        assert_eq!(Choice::Open.seeing(&lost, start), first, "at once where bytes were lost");
+        assert_eq!(Choice::Open.seeing(&TcpInfo { ca_state: 3, ..lost }, start), began, "but not in recovery");
 
         let well = [
             ("the window lets all of it go", TcpInfo { notsent_bytes: 0, ..after(5) }),
@@ -222,6 +252,17 @@ mod tests {
             let now = start + rtts * wan;
             assert!(matches!(began.seeing(&info, now), Choice::Slow { since, .. } if since == now), "{what}");
         }
+        let started = Choice::Started { since: start, rate: 500_000, again: 2 };
+        let queue = TcpInfo { rtt: wan * 5 / 4, ..slow };
+        assert_eq!(started.seeing(&slow, start + 9 * wan), started);
+        assert_eq!(started.seeing(&slow, start + 10 * wan), Choice::Due { rate: 500_000, again: 1 });
+        assert_eq!(started.seeing(&queue, start + 9 * wan), Choice::Made);
+        let faster = TcpInfo { delivery_rate: 500_000 * FOUND, ..slow };
+        assert_eq!(started.seeing(&faster, start + 10 * wan), Choice::Made);
+        assert_eq!(
+            Choice::Started { since: start, rate: 500_000, again: 0 }.seeing(&slow, start + 10 * wan),
+            Choice::Made
+        );
         let lan = TcpInfo { min_rtt: Duration::from_micros(4999), ..slow };
         assert_eq!(Choice::Open.seeing(&lan, start), Choice::Made);
     }

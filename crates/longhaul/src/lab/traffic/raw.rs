@@ -371,7 +371,7 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// How long after a connection was made it may take to reach the far end.
 const GRACE: Duration = Duration::from_secs(15);
 /// How long what is under way may take at least when the time is over.
-const DRAIN: Duration = Duration::from_secs(3);
+const DRAIN: Duration = Duration::from_secs(15);
 /// Bytes that a sender may have unsent: twice what a super-packet needs, and soon gone.
 const UNSENT: u32 = 1 << 20;
 /// So little at once that a slow sender sees the end of its time.
