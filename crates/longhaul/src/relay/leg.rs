@@ -30,7 +30,7 @@ const BULK: u32 = 5;
 const START: u32 = 10;
 const STARTS: u8 = 5;
 /// So many times the rate that it had before, and it has filled it.
-const FOUND: u64 = 8;
+const FOUND: u32 = 8;
 
 /// The bytes per second that a leg without BBR delivers when it is left so: BBR paces by a timer for each 64 KiB, which took
 /// the two relays 0.4 s of processor time more a GB (docs/design/data-path.md).
@@ -105,9 +105,9 @@ pub(super) enum Choice {
         held: Duration,
     },
     /// It is to have BBR, now and perhaps so many times more.
-    Due { rate: u64, again: u8 },
-    /// It has had BBR since then, when it delivered `rate` bytes per second.
-    Started { since: Instant, rate: u64, again: u8 },
+    Due { rate: u32, again: u8 },
+    /// It has had BBR since then, when it delivered `rate` kilobytes per second.
+    Started { since: Instant, rate: u32, again: u8 },
 }
 
 impl Choice {
@@ -133,9 +133,10 @@ impl Choice {
         *self = TcpInfo::of(socket.as_fd()).map_or(Choice::Made, |info| self.seeing(&info, now));
         if let Choice::Due { rate, again } = *self {
             let socket = SockRef::from(socket);
-            // A control that it has already would go on where it is. It was tried when the tunnel started; a leg where it
-            // fails now keeps the kernel's default, or Reno.
-            let _ = socket.set_tcp_congestion(b"reno").and_then(|()| socket.set_tcp_congestion(b"bbr"));
+            // A control that it has already would go on where it is.
+            let _ = socket.set_tcp_congestion(b"reno");
+            // It was tried when the tunnel started; a leg where it fails now has Reno, which every kernel has.
+            let _ = socket.set_tcp_congestion(b"bbr");
             *self = Choice::Started { since: now, rate, again };
         }
     }
@@ -145,13 +146,14 @@ impl Choice {
         // With bytes under way, and neither the peer's window nor our buffer to blame: what a slow reader holds back is not
         // for another congestion control to speed up.
         let held = info.busy_time.saturating_sub(info.rwnd_limited + info.sndbuf_limited);
-        let first = Choice::Due { rate: info.delivery_rate, again: STARTS };
+        let rate = u32::try_from(info.delivery_rate / 1000).unwrap_or(u32::MAX);
+        let first = Choice::Due { rate, again: STARTS };
         let is_in_slow_start = info.snd_cwnd < info.snd_ssthresh;
         match self {
             // A queue, or several times the rate: BBR has found the path. Where it starts among losses it may take the first
             // rounds for all there is, and then needs seconds for each doubling.
-            Choice::Started { rate, again, .. }
-                if again == 0 || info.rtt * 4 >= info.min_rtt * 5 || info.delivery_rate >= rate * FOUND =>
+            Choice::Started { rate: before, again, .. }
+                if again == 0 || info.rtt * 4 >= info.min_rtt * 5 || rate / FOUND >= before =>
             {
                 Choice::Made
             }
@@ -225,7 +227,7 @@ mod tests {
             ..TcpInfo::default()
         };
         let after = |rtts: u32| TcpInfo { busy_time: wan * (1 + rtts), ..slow };
-        let first = Choice::Due { rate: 500_000, again: STARTS };
+        let first = Choice::Due { rate: 500, again: STARTS };
         let began = Choice::Open.seeing(&slow, start);
         assert_eq!(began, Choice::Slow { since: start, held: wan });
         assert_eq!(began.seeing(&after(4), start + 4 * wan), began);
@@ -252,17 +254,14 @@ mod tests {
             let now = start + rtts * wan;
             assert!(matches!(began.seeing(&info, now), Choice::Slow { since, .. } if since == now), "{what}");
         }
-        let started = Choice::Started { since: start, rate: 500_000, again: 2 };
+        let started = Choice::Started { since: start, rate: 500, again: 2 };
         let queue = TcpInfo { rtt: wan * 5 / 4, ..slow };
         assert_eq!(started.seeing(&slow, start + 9 * wan), started);
-        assert_eq!(started.seeing(&slow, start + 10 * wan), Choice::Due { rate: 500_000, again: 1 });
+        assert_eq!(started.seeing(&slow, start + 10 * wan), Choice::Due { rate: 500, again: 1 });
         assert_eq!(started.seeing(&queue, start + 9 * wan), Choice::Made);
-        let faster = TcpInfo { delivery_rate: 500_000 * FOUND, ..slow };
+        let faster = TcpInfo { delivery_rate: 500_000 * u64::from(FOUND), ..slow };
         assert_eq!(started.seeing(&faster, start + 10 * wan), Choice::Made);
-        assert_eq!(
-            Choice::Started { since: start, rate: 500_000, again: 0 }.seeing(&slow, start + 10 * wan),
-            Choice::Made
-        );
+        assert_eq!(Choice::Started { since: start, rate: 500, again: 0 }.seeing(&slow, start + 10 * wan), Choice::Made);
         let lan = TcpInfo { min_rtt: Duration::from_micros(4999), ..slow };
         assert_eq!(Choice::Open.seeing(&lan, start), Choice::Made);
     }
