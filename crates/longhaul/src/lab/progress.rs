@@ -6,6 +6,7 @@ use super::engine::Progress;
 use super::report::{shown, verdict};
 use super::result::RunReport;
 use super::sampler::Sample;
+use super::traffic::{self, Counts};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, Write as _};
 use std::time::Duration;
@@ -55,11 +56,20 @@ impl Progress for Bar {
         self.bar.finish_and_clear();
         // All scenarios take a quarter of an hour: who waits sees how it goes.
         let came = match run.measured {
+            Some(_) if counts_figures(&run.traffic) => {
+                let figures = run.figures.iter().map(|(name, value)| format!("{name} {}", shown(*value)));
+                figures.collect::<Vec<_>>().join(", ")
+            }
             Some(speed) => format!("{} MB/s", shown(speed)),
             None => run.why.clone(),
         };
         say(&format!("{}, {}: {}: {came}", run.id, run.carrier, verdict(run.verdict)));
     }
+}
+
+/// Whether of the traffic called `kind` the speed says nothing.
+fn counts_figures(kind: &str) -> bool {
+    traffic::find(kind).is_ok_and(|kind| kind.counts == Counts::Figures)
 }
 
 fn style() -> ProgressStyle {
