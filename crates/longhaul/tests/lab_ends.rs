@@ -179,9 +179,8 @@ fn a_run_that_gets_a_signal_ends_at_once_and_leaves_nothing() {
             let start = Instant::now();
             send(signal, run.id());
             let output = run.wait_with_output().unwrap();
-            // The TUN devices go with the process, and the kernel may wait some seconds for whoever still holds one
-            // (net/core/dev.c, netdev_wait_allrefs_any). That it has not gone on is what stdout and the status say.
-            assert!(start.elapsed() < Duration::from_secs(15), "{signal}: {:?}", start.elapsed());
+            // The TUN devices go with the process, which takes the kernel a moment.
+            assert!(start.elapsed() < Duration::from_secs(2), "{signal}: {:?}", start.elapsed());
             assert_eq!(output.status.code(), code, "{signal}: {output:?}");
             assert_eq!(output.status.signal(), code.is_none().then_some(9));
             assert_eq!(String::from_utf8_lossy(&output.stdout), "");
