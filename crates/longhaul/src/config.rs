@@ -103,11 +103,6 @@ impl Tunnel {
         self.options(leg).find("mptcp").is_some_and(|setting| setting.value == Value::Switch(true))
     }
 
-    /// Whether the relay chooses the congestion control of `leg`.
-    pub fn is_auto(&self, leg: Leg) -> bool {
-        self.options(leg).find("congestion").is_some_and(|setting| setting.value == Value::Name("auto".into()))
-    }
-
     /// The options of `leg`.
     pub fn options(&self, leg: Leg) -> &LegOptions {
         match leg {

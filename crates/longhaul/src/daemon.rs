@@ -139,7 +139,7 @@ impl Change {
     }
 
     fn has_auto_leg(&self) -> bool {
-        Leg::ALL.into_iter().any(|leg| self.tunnel().is_auto(leg))
+        Leg::ALL.into_iter().any(|leg| self.tunnel().options(leg).is_auto())
     }
 }
 

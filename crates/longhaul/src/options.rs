@@ -54,6 +54,11 @@ impl LegOptions {
         self.asked.iter().filter_map(|key| self.find(key))
     }
 
+    /// Whether the relay chooses the congestion control (`congestion = "auto"`).
+    pub fn is_auto(&self) -> bool {
+        self.find("congestion").is_some_and(|setting| setting.value == Value::Name("auto".into()))
+    }
+
     /// How long the relay lets a half-open flow be silent; `None` is without limit (`linger-half-open`).
     pub fn linger_half_open(&self) -> Option<Duration> {
         match self.find("linger-half-open")?.value {

@@ -90,7 +90,7 @@ impl HostSpec {
             (None, Some(most)) => Profile::buffers(most),
             (None, None) => Profile::plain(),
         };
-        push(&mut profile.route, &format!("congctl {}", self.congestion));
+        profile.congestion = Some(self.congestion.clone());
         if !self.sack {
             profile.sysctls.extend([("tcp_sack", "0".to_string()), ("tcp_recovery", "0".to_string())]);
         }
@@ -98,7 +98,7 @@ impl HostSpec {
             profile.sysctls.push(("tcp_window_scaling", "0".to_string()));
         }
         if let Some(mss) = self.mss {
-            push(&mut profile.route, &format!("advmss {mss}"));
+            profile.add_route(&format!("advmss {mss}"));
         }
         profile.mtu = self.mtu;
         profile.offload = self.offload;
@@ -121,13 +121,6 @@ impl HostSpec {
         let sysctls = vec![("tcp_wmem", format!("4096 {room} {room}")), ("tcp_rmem", format!("4096 {room} {room}"))];
         Profile { sysctls, route, window_field, ..Profile::plain() }
     }
-}
-
-fn push(text: &mut String, words: &str) {
-    if !text.is_empty() {
-        text.push(' ');
-    }
-    text.push_str(words);
 }
 
 /// Headers of IPv4 and TCP without options.

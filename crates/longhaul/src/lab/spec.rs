@@ -59,7 +59,9 @@ pub enum Host {
 pub struct Profile {
     /// Names below /proc/sys/net/ipv4 and their values.
     pub sysctls: Vec<(&'static str, String)>,
-    /// Attributes of the host's routes, as ip-route(8) takes them: `window 262144 congctl reno`.
+    /// Its kernel's congestion control; `None` leaves it what this machine has.
+    pub congestion: Option<String>,
+    /// Attributes of the host's routes, as ip-route(8) takes them: `window 262144 advmss 1460`.
     pub route: String,
     /// The most that the host's TCP may write into a header's window field, before scaling; needs nft(8).
     pub window_field: Option<u16>,
@@ -297,7 +299,14 @@ impl Direction {
 impl Profile {
     /// A Linux host of today with everything at its default.
     pub fn plain() -> Profile {
-        Profile { sysctls: Vec::new(), route: String::new(), window_field: None, mtu: 1500, offload: true }
+        Profile {
+            sysctls: Vec::new(),
+            congestion: None,
+            route: String::new(),
+            window_field: None,
+            mtu: 1500,
+            offload: true,
+        }
     }
 
     /// A Linux host of today whose buffers may grow to `most`.
@@ -305,6 +314,14 @@ impl Profile {
         let sysctl = |name, first: u64| (name, format!("4096 {} {}", first.min(most.0), most.0));
         let sysctls = vec![sysctl("tcp_rmem", 131_072), sysctl("tcp_wmem", 65_536)];
         Profile { sysctls, ..Profile::plain() }
+    }
+
+    /// Adds an attribute of its routes.
+    pub(super) fn add_route(&mut self, attribute: &str) {
+        if !self.route.is_empty() {
+            self.route.push(' ');
+        }
+        self.route.push_str(attribute);
     }
 
     /// A host like AIX at its defaults on 10 GbE or virtual Ethernet: windows of `window` bytes, Reno, no SACK, none of

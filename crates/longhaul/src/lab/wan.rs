@@ -155,8 +155,11 @@ impl Wan {
         let is_relay = |host: &&Host| matches!(host, Host::Near | Host::Far);
         for host in hosts.iter().filter(|host| !is_relay(host)).chain(hosts.iter().filter(is_relay)) {
             let nets = [Host::Near, Host::Far].map(|relay| self.hosts[relay.index()].path());
-            let profile = &self.profiles[host.index()];
-            let commands = cables::furnish(*host, profile, &nets, self.place());
+            let mut profile = self.profiles[host.index()].clone();
+            if let Some(refused) = self.set_congestion(*host, &profile)? {
+                profile.add_route(&format!("congctl {refused}"));
+            }
+            let commands = cables::furnish(*host, &profile, &nets, self.place());
             ip(&self.keeper, &self.hosts[host.index()], &commands)?;
             if let Some(most) = profile.window_field {
                 let rules = cables::window_rules(most);
@@ -164,6 +167,15 @@ impl Wan {
             }
         }
         Ok(())
+    }
+
+    /// Sets the default congestion control of `host`: by sysctl, as an administrator does. `Some` when the kernel lets none but
+    /// its first network namespace have that one (tcp(7), tcp_allowed_congestion_control); then a route may.
+    fn set_congestion(&self, host: Host, profile: &Profile) -> Result<Option<String>, Problem> {
+        let Some(wanted) = profile.congestion.clone() else { return Ok(None) };
+        self.keeper.run(&self.hosts[host.index()], move || {
+            Ok(set_ipv4("tcp_congestion_control", &wanted).is_err().then_some(wanted))
+        })
     }
 
     fn place(&self) -> Place {

@@ -6,14 +6,16 @@ use super::stream::Stream;
 use crate::config::Tunnel;
 use crate::options::LegOptions;
 use longhaul_sys::sockopt::{Leg, Mismatch, When};
-use longhaul_sys::tcp_info::TcpInfo;
+use longhaul_sys::tcp_info::{self, TcpInfo};
 use longhaul_sys::{Result, SysError};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
+
+const BBR: &str = "bbr";
 
 /// The RTT from which on a leg counts as WAN: no LAN has it, every WAN does.
 pub(super) const WAN_RTT: Duration = Duration::from_millis(5);
@@ -56,6 +58,7 @@ pub(super) fn dress(socket: OwnedFd, options: &LegOptions, mptcp: bool) -> Resul
     let socket = Socket::from(socket);
     socket.set_nonblocking(true).map_err(|err| failed("fcntl(O_NONBLOCK)", &err))?;
     keep_loud(&socket, mptcp)?;
+    begin_unpaced(&socket, options);
     for setting in options.at(When::Start) {
         setting.tell(socket.as_fd())?;
     }
@@ -89,9 +92,8 @@ pub(super) fn rehearse(tunnel: &Tunnel, leg: Leg, address: &SocketAddr) -> Resul
     settings.filter_map(|setting| setting.apply(socket.as_fd()).transpose()).collect()
 }
 
-/// What `congestion = "auto"` makes of one leg: BBR when the control that it has holds back bulk on a WAN path. Not before,
-/// for BBR paces also what the window would let go at once: an answer of 100 kB took two round trips instead of one
-/// (docs/design/data-path.md).
+/// What `congestion = "auto"` makes of one leg: BBR when the control that it [began](begin_unpaced) with holds back bulk on
+/// a WAN path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     /// Nothing more is to be done.
@@ -113,8 +115,10 @@ pub(super) enum Choice {
 impl Choice {
     /// After the handshake of `socket`, the one of `leg`.
     pub(super) fn of(relay: &Relay, tunnel: &Tunnel, leg: Leg, socket: &Stream) -> Choice {
-        if tunnel.is_auto(leg) {
-            return if relay.bbr.load(Relaxed) { Choice::Open } else { Choice::Made };
+        if tunnel.options(leg).is_auto() {
+            // A route's congctl may have given it BBR at the handshake.
+            let is_open = relay.bbr.load(Relaxed) && !has_bbr(socket.as_fd());
+            return if is_open { Choice::Open } else { Choice::Made };
         }
         if let Some(asked) = tunnel.options(leg).find("congestion") {
             // A route's congctl has taken its place at the handshake (net/ipv4/tcp_output.c, tcp_ca_dst_init). One that is
@@ -133,10 +137,10 @@ impl Choice {
         *self = TcpInfo::of(socket.as_fd()).map_or(Choice::Made, |info| self.seeing(&info, now));
         if let Choice::Due { rate, again } = *self {
             let socket = SockRef::from(socket);
-            // A control that it has already would go on where it is.
+            // BBR that it has already would go on where it is.
             let _ = socket.set_tcp_congestion(b"reno");
             // It was tried when the tunnel started; a leg where it fails now has Reno, which every kernel has.
-            let _ = socket.set_tcp_congestion(b"bbr");
+            let _ = socket.set_tcp_congestion(BBR.as_bytes());
             *self = Choice::Started { since: now, rate, again };
         }
     }
@@ -182,13 +186,27 @@ impl Choice {
 /// ENOENT: there is no such module; EPERM: it is not in tcp_allowed_congestion_control.
 pub(super) fn try_bbr() -> Result<()> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).map_err(|err| failed("socket(IPPROTO_TCP)", &err))?;
-    socket.set_tcp_congestion(b"bbr").map_err(|err| failed("setsockopt(TCP_CONGESTION, \"bbr\")", &err))
+    socket.set_tcp_congestion(BBR.as_bytes()).map_err(|err| failed("setsockopt(TCP_CONGESTION, \"bbr\")", &err))
 }
 
 /// A leg that ended well: from now on closing it is FIN.
 pub(super) fn end_well(socket: &Stream) {
     // It fails only on a socket that is gone.
     let _ = SockRef::from(socket).set_linger(None);
+}
+
+/// A leg whose control we choose begins without BBR, also where that is the kernel's default: BBR paces from the first byte,
+/// by a timer for each 64 KiB, and a LAN needs none of that (docs/design/data-path.md). Before the handshake, for a
+/// connection that was paced once goes on being paced whatever its control (net/ipv4/tcp_bbr.c, sk_pacing_status).
+fn begin_unpaced(socket: &Socket, options: &LegOptions) {
+    if options.is_auto() && has_bbr(socket.as_fd()) {
+        // Every kernel has Reno and allows it to everybody.
+        let _ = socket.set_tcp_congestion(b"cubic").or_else(|_| socket.set_tcp_congestion(b"reno"));
+    }
+}
+
+fn has_bbr(socket: BorrowedFd<'_>) -> bool {
+    tcp_info::congestion(socket).is_ok_and(|name| name == BBR)
 }
 
 /// `err` as what `call` said.
@@ -212,6 +230,27 @@ fn keep_loud(socket: &Socket, mptcp: bool) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The kernel's default may be BBR; here the socket has it already, which is the same to it.
+    #[test]
+    fn auto_begins_without_bbr_and_a_name_is_left_alone() {
+        if let Err(err) = try_bbr() {
+            assert!(std::env::var_os("CI").is_none(), "cannot run in CI: {err}");
+            println!("SKIP: this kernel has no BBR: {err}");
+            return;
+        }
+        let dressed = |asked: Option<&str>| {
+            let mut options = LegOptions::default();
+            asked.map_or(Ok(()), |name| options.set(Leg::Dial, "congestion", name)).unwrap();
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            socket.set_tcp_congestion(BBR.as_bytes()).unwrap();
+            let socket = dress(socket.into(), &options, false).unwrap();
+            tcp_info::congestion(socket.as_fd()).unwrap()
+        };
+        assert!(["cubic", "reno"].contains(&dressed(None).as_str()), "{}", dressed(None));
+        assert_eq!(dressed(Some("bbr")), "bbr");
+        assert_eq!(dressed(Some("reno")), "reno");
+    }
 
     #[test]
     fn auto_is_due_where_the_window_holds_bulk_back() {
