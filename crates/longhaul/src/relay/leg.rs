@@ -45,18 +45,17 @@ const FAST: u64 = 500_000_000;
 pub(super) fn open(address: &SocketAddr, options: &LegOptions, mptcp: bool) -> Result<Socket> {
     let protocol = if mptcp { Protocol::MPTCP } else { Protocol::TCP };
     let call = if mptcp { "socket(IPPROTO_MPTCP)" } else { "socket(IPPROTO_TCP)" };
-    let socket = Socket::new(Domain::for_address(*address), Type::STREAM.cloexec(), Some(protocol))
+    let socket = Socket::new(Domain::for_address(*address), Type::STREAM.nonblocking(), Some(protocol))
         .map_err(|err| failed(call, &err))?;
     dress(socket.into(), options, mptcp)
 }
 
-/// Gives `socket` every option that holds from the start.
+/// Gives `socket`, which is O_NONBLOCK, every option that holds from the start.
 ///
 /// # Errors
 /// The kernel refused an option.
 pub(super) fn dress(socket: OwnedFd, options: &LegOptions, mptcp: bool) -> Result<Socket> {
     let socket = Socket::from(socket);
-    socket.set_nonblocking(true).map_err(|err| failed("fcntl(O_NONBLOCK)", &err))?;
     keep_loud(&socket, mptcp)?;
     begin_unpaced(&socket, options);
     for setting in options.at(When::Start) {
@@ -116,9 +115,7 @@ impl Choice {
     /// After the handshake of `socket`, the one of `leg`.
     pub(super) fn of(relay: &Relay, tunnel: &Tunnel, leg: Leg, socket: &Stream) -> Choice {
         if tunnel.options(leg).is_auto() {
-            // A route's congctl may have given it BBR at the handshake.
-            let is_open = relay.bbr.load(Relaxed) && !has_bbr(socket.as_fd());
-            return if is_open { Choice::Open } else { Choice::Made };
+            return if relay.bbr.load(Relaxed) { Choice::Open } else { Choice::Made };
         }
         if let Some(asked) = tunnel.options(leg).find("congestion") {
             // A route's congctl has taken its place at the handshake (net/ipv4/tcp_output.c, tcp_ca_dst_init). One that is
@@ -136,6 +133,11 @@ impl Choice {
         let now = Instant::now();
         *self = TcpInfo::of(socket.as_fd()).map_or(Choice::Made, |info| self.seeing(&info, now));
         if let Choice::Due { rate, again } = *self {
+            // A route's congctl may have given it BBR at the handshake: that runs, and is not started anew.
+            if again == STARTS && has_bbr(socket.as_fd()) {
+                *self = Choice::Made;
+                return;
+            }
             let socket = SockRef::from(socket);
             // BBR that it has already would go on where it is.
             let _ = socket.set_tcp_congestion(b"reno");

@@ -10,7 +10,7 @@ use crate::options::{self, LegOptions};
 use longhaul_sys::SysError;
 use longhaul_sys::activation::accept;
 use longhaul_sys::sockopt::{Leg, Mismatch, row};
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -84,7 +84,8 @@ impl Listener {
     pub fn adopt(tunnel: &Tunnel, socket: &Activated) -> Result<Listener, BindError> {
         let socket = socket.share();
         let socket = socket.map_err(|err| BindError::new(tunnel, "share its socket".into(), failed("dup", &err)))?;
-        let dressed = leg::dress(socket, &tunnel.accept, tunnel.mptcp(Leg::Accept));
+        let unblocked = SockRef::from(&socket).set_nonblocking(true).map_err(|err| failed("fcntl(O_NONBLOCK)", &err));
+        let dressed = unblocked.and_then(|()| leg::dress(socket, &tunnel.accept, tunnel.mptcp(Leg::Accept)));
         let what = format!("use the socket from systemd for {}", tunnel.listen);
         Ok(Listener { adopted: true, ..Listener::new(tunnel, dressed, what)? })
     }
