@@ -15,7 +15,23 @@ fn wan() -> Option<Arc<Wan>> {
 }
 
 fn wan_of(link: &LinkSpec) -> Option<Arc<Wan>> {
-    let relay = Profile::relay(link);
+    wan_between(link, Profile::relay(link))
+}
+
+/// Where BBR is the default of the relays' kernels; `None` also where this kernel lets no namespace have it.
+fn wan_of_bbr(link: &LinkSpec) -> Option<Arc<Wan>> {
+    let wan = wan_between(link, Profile { congestion: Some("bbr".into()), ..Profile::relay(link) })?;
+    let default = wan.output(Host::Near, "cat", &["/proc/sys/net/ipv4/tcp_congestion_control"]).unwrap();
+    if default.trim() != "bbr" {
+        skip(
+            "BBR may not be a namespace's default: sysctl -w net.ipv4.tcp_allowed_congestion_control='reno cubic bbr'",
+        );
+        return None;
+    }
+    Some(wan)
+}
+
+fn wan_between(link: &LinkSpec, relay: Profile) -> Option<Arc<Wan>> {
     match Wan::build(link, [Profile::plain(), relay.clone(), relay, Profile::plain()]) {
         Ok(wan) => Some(Arc::new(wan)),
         Err(why @ (Problem::Missing { .. } | Problem::Sys(_))) => {
@@ -91,10 +107,19 @@ fn across_a_wan_a_dead_next_hop_and_a_dead_line_are_resets() {
 
 #[test]
 fn auto_is_bbr_on_the_wan_leg_alone_whatever_the_handshake_measured() {
-    const BYTES: usize = 5_000_000;
     // The loss ends slow start, and takes CUBIC's window from it.
     let link = LinkSpec::new(Duration::from_millis(300), "1Gbit/s".parse().ok()).with("loss", "1%");
-    let Some(wan) = wan_of(&link) else { return };
+    wan_of(&link).into_iter().for_each(only_the_wan_leg_gets_bbr);
+}
+
+#[test]
+fn auto_is_bbr_on_the_wan_leg_alone_also_where_it_is_the_default() {
+    let link = LinkSpec::new(Duration::from_millis(300), "1Gbit/s".parse().ok()).with("loss", "1%");
+    wan_of_bbr(&link).into_iter().for_each(only_the_wan_leg_gets_bbr);
+}
+
+fn only_the_wan_leg_gets_bbr(wan: Arc<Wan>) {
+    const BYTES: usize = 5_000_000;
     for host in [Host::Near, Host::Far] {
         wan.output(host, "sysctl", &["-w", "net.ipv4.tcp_fastopen=3"]).unwrap();
     }
@@ -132,10 +157,19 @@ fn auto_is_bbr_on_the_wan_leg_alone_whatever_the_handshake_measured() {
 
 #[test]
 fn auto_leaves_messages_alone_for_bbr_would_pace_what_may_go_at_once() {
-    const MESSAGE: usize = 10_000;
-    // The loss ends slow start, before which nobody has BBR.
+    // The loss ends slow start, before which nobody gets BBR.
     let link = LinkSpec::new(Duration::from_millis(300), "1Gbit/s".parse().ok()).with("loss", "2%");
-    let Some(wan) = wan_of(&link) else { return };
+    wan_of(&link).into_iter().for_each(no_leg_gets_bbr_for_messages);
+}
+
+#[test]
+fn auto_leaves_messages_alone_also_where_bbr_is_the_default() {
+    let link = LinkSpec::new(Duration::from_millis(300), "1Gbit/s".parse().ok()).with("loss", "2%");
+    wan_of_bbr(&link).into_iter().for_each(no_leg_gets_bbr_for_messages);
+}
+
+fn no_leg_gets_bbr_for_messages(wan: Arc<Wan>) {
+    const MESSAGE: usize = 10_000;
     let path = Path::across(&wan, 7300, 2, &[]);
     let (client, server) = path.connect();
     for _ in 0..10 {
