@@ -17,8 +17,8 @@ pub static ROWS: &[Row] = &[
                us, because BBR keeps its rate through the random loss of a WAN. Unlike a name it takes effect while the flow \
                lives: once slow start is over and the congestion window holds bytes back, where none were lost for five \
                round trips on end. A leg that is shorter, has only messages, or delivers 4 Gbit/s keeps the kernel's \
-               default, or CUBIC where that is BBR, which would pace it. Any other word names a control, such as cubic, bbr \
-               or reno.",
+               default. Where that is BBR, which would pace it, it has CUBIC, or Reno if CUBIC is not allowed. Any other \
+               word names a control, such as cubic, bbr or reno.",
         source: "tcp(7) TCP_CONGESTION",
         sample: "reno",
         kernel: Kernel::Calls { set: set_congestion, get: |fd| raw::get_word(fd, CONGESTION).map(Value::Name) },

@@ -74,8 +74,7 @@ fn congestion(name: &str) -> Option<String> {
 
 /// `auto` is the default of every leg, so this is said once.
 fn no_bbr(config: &Config) -> Option<String> {
-    let auto = |leg: &LegOptions| leg.find("congestion").is_some_and(|set| set.value == Value::Name("auto".into()));
-    let wanted = config.tunnels.iter().any(|tunnel| auto(&tunnel.accept) || auto(&tunnel.dial));
+    let wanted = config.tunnels.iter().any(|tunnel| tunnel.accept.is_auto() || tunnel.dial.is_auto());
     let why = congestion("bbr").filter(|_| wanted)?;
     Some(format!("warning: on this machine, congestion = auto: WAN legs will not get BBR: {why}"))
 }

@@ -11,7 +11,7 @@ use longhaul_sys::{Result, SysError};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -133,17 +133,10 @@ impl Choice {
         let now = Instant::now();
         *self = TcpInfo::of(socket.as_fd()).map_or(Choice::Made, |info| self.seeing(&info, now));
         if let Choice::Due { rate, again } = *self {
-            // A route's congctl may have given it BBR at the handshake: that runs, and is not started anew.
-            if again == STARTS && has_bbr(socket.as_fd()) {
-                *self = Choice::Made;
-                return;
-            }
-            let socket = SockRef::from(socket);
-            // BBR that it has already would go on where it is.
-            let _ = socket.set_tcp_congestion(b"reno");
-            // It was tried when the tunnel started; a leg where it fails now has Reno, which every kernel has.
-            let _ = socket.set_tcp_congestion(BBR.as_bytes());
-            *self = Choice::Started { since: now, rate, again };
+            *self = match start_bbr(&SockRef::from(socket), again == STARTS) {
+                true => Choice::Started { since: now, rate, again },
+                false => Choice::Made,
+            };
         }
     }
 
@@ -182,12 +175,26 @@ impl Choice {
     }
 }
 
+/// Gives `socket` BBR; true when that has to be watched. It is not where a route's congctl has given it BBR at the handshake,
+/// for that runs, nor where BBR is no longer allowed: the first time the socket then keeps what it has.
+fn start_bbr(socket: &Socket, is_first: bool) -> bool {
+    match is_first {
+        true if has_bbr(socket) => return false,
+        true => {}
+        // BBR that it has already would go on where it is. Every kernel has Reno and allows it to everybody.
+        false => drop(socket.set_tcp_congestion(b"reno")),
+    }
+    socket.set_tcp_congestion(BBR.as_bytes()).is_ok()
+}
+
 /// Tries whether this process may have BBR: as root this also loads its module.
 ///
 /// # Errors
 /// ENOENT: there is no such module; EPERM: it is not in tcp_allowed_congestion_control.
 pub(super) fn try_bbr() -> Result<()> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).map_err(|err| failed("socket(IPPROTO_TCP)", &err))?;
+    // Where BBR is the default a new socket has it, and setting what it has is never refused.
+    let _ = socket.set_tcp_congestion(b"reno");
     socket.set_tcp_congestion(BBR.as_bytes()).map_err(|err| failed("setsockopt(TCP_CONGESTION, \"bbr\")", &err))
 }
 
@@ -200,15 +207,16 @@ pub(super) fn end_well(socket: &Stream) {
 /// A leg whose control we choose begins without BBR, also where that is the kernel's default: BBR paces from the first byte,
 /// by a timer for each 64 KiB, and a LAN needs none of that (docs/design/data-path.md). Before the handshake, for a
 /// connection that was paced once goes on being paced whatever its control (net/ipv4/tcp_bbr.c, sk_pacing_status).
+///
+/// Not where BBR is the default and yet not allowed, for then the leg could not have it back.
 fn begin_unpaced(socket: &Socket, options: &LegOptions) {
-    if options.is_auto() && has_bbr(socket.as_fd()) {
-        // Every kernel has Reno and allows it to everybody.
+    if options.is_auto() && has_bbr(socket) && try_bbr().is_ok() {
         let _ = socket.set_tcp_congestion(b"cubic").or_else(|_| socket.set_tcp_congestion(b"reno"));
     }
 }
 
-fn has_bbr(socket: BorrowedFd<'_>) -> bool {
-    tcp_info::congestion(socket).is_ok_and(|name| name == BBR)
+fn has_bbr(socket: &Socket) -> bool {
+    tcp_info::congestion(socket.as_fd()).is_ok_and(|name| name == BBR)
 }
 
 /// `err` as what `call` said.
@@ -236,9 +244,7 @@ mod tests {
     /// The kernel's default may be BBR; here the socket has it already, which is the same to it.
     #[test]
     fn auto_begins_without_bbr_and_a_name_is_left_alone() {
-        if let Err(err) = try_bbr() {
-            assert!(std::env::var_os("CI").is_none(), "cannot run in CI: {err}");
-            println!("SKIP: this kernel has no BBR: {err}");
+        if !may_have_bbr() {
             return;
         }
         let dressed = |asked: Option<&str>| {
@@ -252,6 +258,32 @@ mod tests {
         assert!(["cubic", "reno"].contains(&dressed(None).as_str()), "{}", dressed(None));
         assert_eq!(dressed(Some("bbr")), "bbr");
         assert_eq!(dressed(Some("reno")), "reno");
+    }
+
+    #[test]
+    fn bbr_from_a_route_is_not_started_anew() {
+        if !may_have_bbr() {
+            return;
+        }
+        let with = |name: &[u8]| {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            socket.set_tcp_congestion(name).unwrap();
+            socket
+        };
+        assert!(!start_bbr(&with(b"bbr"), true), "the route's");
+        for (name, is_first) in [(b"reno".as_slice(), true), (b"bbr", false)] {
+            let socket = with(name);
+            assert!(start_bbr(&socket, is_first) && has_bbr(&socket));
+        }
+    }
+
+    fn may_have_bbr() -> bool {
+        let tried = try_bbr();
+        if let Err(err) = &tried {
+            assert!(std::env::var_os("CI").is_none(), "cannot run in CI: {err}");
+            println!("SKIP: this process may not have BBR: {err}");
+        }
+        tried.is_ok()
     }
 
     #[test]

@@ -189,10 +189,12 @@ fn no_leg_gets_bbr_for_messages(wan: Arc<Wan>) {
     }
 }
 
-/// The relay hosts' routes say `congctl cubic`, which the kernel heeds at the handshake, after what was asked for.
+/// The kernel heeds a route's congctl at the handshake, after what was asked for.
 #[test]
 fn a_congestion_control_that_was_asked_for_holds_whatever_the_route_says() {
-    let Some(wan) = wan() else { return };
+    let link = LinkSpec::new(Duration::from_millis(300), "1Gbit/s".parse().ok());
+    let relay = Profile { congestion: None, route: "congctl cubic".into(), ..Profile::relay(&link) };
+    let Some(wan) = wan_between(&link, relay) else { return };
     let path = Path::across(&wan, 7400, 2, &["--set", "dial.congestion=reno", "--set", "accept.congestion=reno"]);
     let (client, server) = path.connect();
     (&client).write_all(b"?").unwrap();
