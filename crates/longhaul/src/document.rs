@@ -68,4 +68,4 @@ pub(crate) fn text(path: &Path, hint: &str) -> Result<String, String> {
 const SIZE_MAX: u64 = 1 << 20;
 
 /// More than anybody reads; what follows from a first mistake is without end.
-const SYNTAX_MAX: usize = 100;
+const SYNTAX_MAX: usize = 20;
