@@ -137,20 +137,18 @@ impl Change {
         let (Change::Keep(tunnel) | Change::Listen(tunnel, ..)) = self;
         tunnel
     }
-
-    fn has_auto_leg(&self) -> bool {
-        Leg::ALL.into_iter().any(|leg| self.tunnel().options(leg).is_auto())
-    }
 }
 
 impl Daemon {
     /// Makes what runs what `config` says. All or nothing.
     fn apply(&mut self, config: Config) -> Result<(), BindError> {
+        // Before the first listener is made, whose connections begin with what it has.
+        let is_auto = |tunnel: &Tunnel| Leg::ALL.into_iter().any(|leg| tunnel.options(leg).is_auto());
+        Relay::look_for_bbr(config.tunnels.iter().any(is_auto));
         let changes = self.plan_all(config.tunnels).inspect_err(|_| {
             self.running.values().for_each(|running| running.handle.stay());
         })?;
         self.drain_timeout = config.drain_timeout;
-        self.relay.look_for_bbr(changes.iter().any(Change::has_auto_leg));
         // Before the first of them listens: a flow that it accepts may dial at once.
         self.relay.serves(changes.iter().map(|change| change.tunnel().clone()));
         let mut before = std::mem::take(&mut self.running);

@@ -173,7 +173,7 @@ impl<'a> Direction<'a> {
             vessel: None,
             fill: 0,
             low_water: LowWater::new(),
-            choice: Choice::of(carry.relay, carry.tunnel, leg, sink),
+            choice: Choice::of(carry.tunnel, leg, sink),
         }
     }
 

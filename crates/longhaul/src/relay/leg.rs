@@ -1,7 +1,6 @@
 //! A leg's socket: made with its options before it listens or connects, tuned once its path is known, and ended so that
 //! nobody mistakes a broken stream for a whole one.
 
-use super::Relay;
 use super::stream::Stream;
 use crate::config::Tunnel;
 use crate::options::LegOptions;
@@ -12,10 +11,13 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 const BBR: &str = "bbr";
+
+/// Whether this process may have BBR, as [`try_bbr`] last found.
+static MAY_HAVE_BBR: AtomicBool = AtomicBool::new(false);
 
 /// The RTT from which on a leg counts as WAN: no LAN has it, every WAN does.
 pub(super) const WAN_RTT: Duration = Duration::from_millis(5);
@@ -113,9 +115,9 @@ pub(super) enum Choice {
 
 impl Choice {
     /// After the handshake of `socket`, the one of `leg`.
-    pub(super) fn of(relay: &Relay, tunnel: &Tunnel, leg: Leg, socket: &Stream) -> Choice {
+    pub(super) fn of(tunnel: &Tunnel, leg: Leg, socket: &Stream) -> Choice {
         if tunnel.options(leg).is_auto() {
-            return if relay.bbr.load(Relaxed) { Choice::Open } else { Choice::Made };
+            return if MAY_HAVE_BBR.load(Relaxed) { Choice::Open } else { Choice::Made };
         }
         if let Some(asked) = tunnel.options(leg).find("congestion") {
             // A route's congctl has taken its place at the handshake (net/ipv4/tcp_output.c, tcp_ca_dst_init). One that is
@@ -187,7 +189,7 @@ fn start_bbr(socket: &Socket, is_first: bool) -> bool {
     socket.set_tcp_congestion(BBR.as_bytes()).is_ok()
 }
 
-/// Tries whether this process may have BBR: as root this also loads its module.
+/// Tries whether this process may have BBR, for all legs from now on: as root this also loads its module.
 ///
 /// # Errors
 /// ENOENT: there is no such module; EPERM: it is not in tcp_allowed_congestion_control.
@@ -195,7 +197,9 @@ pub(super) fn try_bbr() -> Result<()> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).map_err(|err| failed("socket(IPPROTO_TCP)", &err))?;
     // Where BBR is the default a new socket has it, and setting what it has is never refused.
     let _ = socket.set_tcp_congestion(b"reno");
-    socket.set_tcp_congestion(BBR.as_bytes()).map_err(|err| failed("setsockopt(TCP_CONGESTION, \"bbr\")", &err))
+    let tried = socket.set_tcp_congestion(BBR.as_bytes());
+    MAY_HAVE_BBR.store(tried.is_ok(), Relaxed);
+    tried.map_err(|err| failed("setsockopt(TCP_CONGESTION, \"bbr\")", &err))
 }
 
 /// A leg that ended well: from now on closing it is FIN.
@@ -210,7 +214,7 @@ pub(super) fn end_well(socket: &Stream) {
 ///
 /// Not where BBR is the default and yet not allowed, for then the leg could not have it back.
 fn begin_unpaced(socket: &Socket, options: &LegOptions) {
-    if options.is_auto() && has_bbr(socket) && try_bbr().is_ok() {
+    if options.is_auto() && MAY_HAVE_BBR.load(Relaxed) && has_bbr(socket) {
         let _ = socket.set_tcp_congestion(b"cubic").or_else(|_| socket.set_tcp_congestion(b"reno"));
     }
 }

@@ -68,8 +68,6 @@ pub struct Relay {
     cut: watch::Sender<bool>,
     next_flow: AtomicU64,
     served: Served,
-    /// Whether WAN legs may have BBR.
-    bbr: AtomicBool,
     /// Whether the log has said that splice is refused.
     splice_refused: AtomicBool,
     refused_log: Throttles,
@@ -93,7 +91,6 @@ impl Relay {
             cut: watch::Sender::new(false),
             next_flow: AtomicU64::new(1),
             served: Served::default(),
-            bbr: AtomicBool::new(false),
             splice_refused: AtomicBool::new(false),
             refused_log: Throttles::default(),
             accept_log: Throttles::default(),
@@ -113,10 +110,8 @@ impl Relay {
     }
 
     /// Tries whether WAN legs may have BBR, and says what would help where they may not and some leg `wants` it.
-    pub fn look_for_bbr(&self, wants: bool) {
-        let tried = leg::try_bbr();
-        self.bbr.store(tried.is_ok(), Relaxed);
-        if let (Err(err), true) = (tried, wants) {
+    pub fn look_for_bbr(wants: bool) {
+        if let (Err(err), true) = (leg::try_bbr(), wants) {
             warn!(%err, "WAN legs keep the kernel's congestion control; for BBR: modprobe tcp_bbr, and where it is not \
                 allowed: sysctl -w net.ipv4.tcp_allowed_congestion_control='reno cubic bbr'; then reload (longhaul@ and \
                 `longhaul relay`: restart), for only that looks again");
