@@ -11,7 +11,11 @@ use std::time::Duration;
 
 /// Two sites 300 ms apart; `None` where the lab cannot be built.
 fn wan() -> Option<Arc<Wan>> {
-    wan_of(&LinkSpec::new(Duration::from_millis(300), "1Gbit/s".parse().ok()))
+    wan_of(&far())
+}
+
+fn far() -> LinkSpec {
+    LinkSpec::new(Duration::from_millis(300), "1Gbit/s".parse().ok())
 }
 
 fn wan_of(link: &LinkSpec) -> Option<Arc<Wan>> {
@@ -108,14 +112,12 @@ fn across_a_wan_a_dead_next_hop_and_a_dead_line_are_resets() {
 #[test]
 fn auto_is_bbr_on_the_wan_leg_alone_whatever_the_handshake_measured() {
     // The loss ends slow start, and takes CUBIC's window from it.
-    let link = LinkSpec::new(Duration::from_millis(300), "1Gbit/s".parse().ok()).with("loss", "1%");
-    wan_of(&link).into_iter().for_each(only_the_wan_leg_gets_bbr);
+    wan_of(&far().with("loss", "1%")).into_iter().for_each(only_the_wan_leg_gets_bbr);
 }
 
 #[test]
 fn auto_is_bbr_on_the_wan_leg_alone_also_where_it_is_the_default() {
-    let link = LinkSpec::new(Duration::from_millis(300), "1Gbit/s".parse().ok()).with("loss", "1%");
-    wan_of_bbr(&link).into_iter().for_each(only_the_wan_leg_gets_bbr);
+    wan_of_bbr(&far().with("loss", "1%")).into_iter().for_each(only_the_wan_leg_gets_bbr);
 }
 
 fn only_the_wan_leg_gets_bbr(wan: Arc<Wan>) {
@@ -158,14 +160,12 @@ fn only_the_wan_leg_gets_bbr(wan: Arc<Wan>) {
 #[test]
 fn auto_leaves_messages_alone_for_bbr_would_pace_what_may_go_at_once() {
     // The loss ends slow start, before which nobody gets BBR.
-    let link = LinkSpec::new(Duration::from_millis(300), "1Gbit/s".parse().ok()).with("loss", "2%");
-    wan_of(&link).into_iter().for_each(no_leg_gets_bbr_for_messages);
+    wan_of(&far().with("loss", "2%")).into_iter().for_each(no_leg_gets_bbr_for_messages);
 }
 
 #[test]
 fn auto_leaves_messages_alone_also_where_bbr_is_the_default() {
-    let link = LinkSpec::new(Duration::from_millis(300), "1Gbit/s".parse().ok()).with("loss", "2%");
-    wan_of_bbr(&link).into_iter().for_each(no_leg_gets_bbr_for_messages);
+    wan_of_bbr(&far().with("loss", "2%")).into_iter().for_each(no_leg_gets_bbr_for_messages);
 }
 
 fn no_leg_gets_bbr_for_messages(wan: Arc<Wan>) {
@@ -192,9 +192,8 @@ fn no_leg_gets_bbr_for_messages(wan: Arc<Wan>) {
 /// The kernel heeds a route's congctl at the handshake, after what was asked for.
 #[test]
 fn a_congestion_control_that_was_asked_for_holds_whatever_the_route_says() {
-    let link = LinkSpec::new(Duration::from_millis(300), "1Gbit/s".parse().ok());
-    let relay = Profile { congestion: None, route: "congctl cubic".into(), ..Profile::relay(&link) };
-    let Some(wan) = wan_between(&link, relay) else { return };
+    let relay = Profile { congestion: None, route: "congctl cubic".into(), ..Profile::relay(&far()) };
+    let Some(wan) = wan_between(&far(), relay) else { return };
     let path = Path::across(&wan, 7400, 2, &["--set", "dial.congestion=reno", "--set", "accept.congestion=reno"]);
     let (client, server) = path.connect();
     (&client).write_all(b"?").unwrap();
