@@ -1,31 +1,21 @@
 //! Carrying a flow's bytes: two pumps, one each way, joined in one task. The decisions are
 //! [`longhaul_core::pump`]'s; here they meet sockets.
-//!
-//! Nothing is locked, allocated or logged for each chunk. A pump that cannot go on has registered this task with the
-//! socket it waits for, and holds a vessel only when that is the sink.
 
 use super::Relay;
+use super::direction::Direction;
 use super::end::Broken;
-use super::leg::{self, Choice};
-use super::low_water::LowWater;
 use super::stream::Stream;
-use super::vessel::Vessel;
 use crate::config::Tunnel;
-use longhaul_core::pump::{Pump, Step};
 use longhaul_sys::sockopt::Leg;
 use longhaul_sys::tcp_info::unacknowledged;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::io::Interest;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
-use tracing::warn;
 
 /// The bytes that a flow carried, each counted when the sink's socket took it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -130,150 +120,6 @@ impl Drop for Both<'_> {
     }
 }
 
-/// One pump with its sockets.
-struct Direction<'a> {
-    relay: &'a Relay,
-    source: &'a Arc<Stream>,
-    sink: &'a Stream,
-    pump: Pump,
-    splice: bool,
-    vessel: Option<Vessel>,
-    /// Bytes of the fill that is being drained.
-    fill: usize,
-    low_water: LowWater,
-    /// The sink's congestion control.
-    choice: Choice,
-}
-
-/// At which of its two sockets a pump failed.
-#[derive(Clone, Copy)]
-enum End {
-    Source,
-    Sink,
-}
-
-impl End {
-    /// The leg, for the pump whose source is `source`.
-    fn of(self, source: Leg) -> Leg {
-        match self {
-            End::Source => source,
-            End::Sink => source.other(),
-        }
-    }
-}
-
-impl<'a> Direction<'a> {
-    fn new(carry: &Carry<'a>, source: &'a Arc<Stream>, sink: &'a Stream, leg: Leg) -> Direction<'a> {
-        Direction {
-            relay: carry.relay,
-            source,
-            sink,
-            pump: Pump::new(),
-            splice: carry.tunnel.splice,
-            vessel: None,
-            fill: 0,
-            low_water: LowWater::new(),
-            choice: Choice::of(carry.tunnel, leg, sink),
-        }
-    }
-
-    /// The four arms. Ready when FIN was sent. After some turns a busy pump lets the other direction and other flows go
-    /// first: without that a reverse message waited 140 ms behind a copying pump, which the whole budget of tokio let go on.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), (End, io::Error)>> {
-        let mut turns = TURNS;
-        loop {
-            match self.pump.step() {
-                Step::Fill => {
-                    let filled = ready!(self.poll_fill(cx)).map_err(|err| (End::Source, err))?;
-                    self.fill = filled;
-                    self.low_water.filled(filled);
-                    self.pump.filled(filled);
-                }
-                Step::Drain => {
-                    let Poll::Ready(drained) = self.poll_drain(cx) else {
-                        if self.pump.moved() >= leg::ENOUGH {
-                            self.choice.full(self.sink);
-                        }
-                        return Poll::Pending;
-                    };
-                    self.pump.drained(drained.map_err(|err| (End::Sink, err))?);
-                    if let (0, Some(vessel)) = (self.pump.held(), &mut self.vessel) {
-                        vessel.emptied(self.fill, &self.relay.pool);
-                        turns -= 1;
-                    }
-                    if turns == 0 {
-                        cx.waker().wake_by_ref();
-                        return Poll::Pending;
-                    }
-                }
-                Step::Fin => {
-                    self.give_back();
-                    shutdown(self.sink).map_err(|err| (End::Sink, err))?;
-                    self.pump.finned();
-                }
-                Step::Done => return Poll::Ready(Ok(())),
-            }
-        }
-    }
-
-    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        loop {
-            if self.source.poll_read_ready(cx)?.is_pending() {
-                self.give_back();
-                self.low_water.wait(self.source, &self.relay.marks);
-                return Poll::Pending;
-            }
-            let vessel = match &mut self.vessel {
-                Some(vessel) => vessel,
-                none => none.insert(take_vessel(self.relay, self.splice)),
-            };
-            match self.source.try_io(Interest::READABLE, || vessel.fill(self.source)) {
-                Ok(Some(filled)) => return Poll::Ready(Ok(filled)),
-                Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
-                // A socket, a kernel or a seccomp filter that refuses splice says so before the first byte.
-                Err(err) if !(self.splice && self.pump.moved() == 0 && refuses_splice(self.relay, &err)) => {
-                    return Poll::Ready(Err(err));
-                }
-                // Or there is urgent data, and then more of it is likely: from here on this pump copies.
-                Ok(None) | Err(_) => {
-                    self.splice = false;
-                    self.give_back();
-                }
-            }
-        }
-    }
-
-    fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let Some(vessel) = &mut self.vessel else { return Poll::Ready(Ok(0)) };
-        loop {
-            ready!(self.sink.poll_write_ready(cx))?;
-            match self.sink.try_io(Interest::WRITABLE, || vessel.drain(self.sink, self.pump.held())) {
-                Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
-                Err(err) if self.splice && self.pump.moved() == 0 && refuses_splice(self.relay, &err) => {
-                    self.splice = false;
-                    vessel.unsplice(self.pump.held(), &self.relay.pool)?;
-                }
-                drained => return Poll::Ready(drained),
-            }
-        }
-    }
-
-    /// The vessel is empty and nothing is coming: an idle pump has none.
-    fn give_back(&mut self) {
-        if let Some(vessel) = self.vessel.take() {
-            vessel.give(&self.relay.pool);
-        }
-    }
-}
-
-impl Drop for Direction<'_> {
-    fn drop(&mut self) {
-        if let Some(vessel) = self.vessel.take() {
-            vessel.discard(&self.relay.pool);
-        }
-    }
-}
-
 /// The timer of `linger-half-open`: runs only while exactly one direction has ended, starts again with every byte.
 struct HalfOpen {
     moved: u64,
@@ -293,31 +139,6 @@ impl HalfOpen {
     }
 }
 
-fn take_vessel(relay: &Relay, splice: bool) -> Vessel {
-    let vessel = Vessel::take(&relay.pool, splice);
-    if matches!(vessel, Vessel::Buffer { .. }) {
-        relay.counters.copied.fetch_add(1, Relaxed);
-    }
-    vessel
-}
-
-/// Sends FIN. ENOTCONN means that the connection was reset meanwhile, which the reading side reports.
-fn shutdown(socket: &Stream) -> io::Result<()> {
-    socket2::SockRef::from(socket).shutdown(Shutdown::Write)
-}
-
-/// Whether `err` says "not by splice" and not "this connection is broken": EINVAL (splice(2)), ENOSYS, and what a security
-/// module, a seccomp filter or a protocol without it answers. Said once in the log, for the flows only get slower.
-fn refuses_splice(relay: &Relay, err: &io::Error) -> bool {
-    const REFUSALS: [i32; 5] = [libc::EINVAL, libc::ENOSYS, libc::EPERM, libc::EACCES, libc::EOPNOTSUPP];
-    let refuses = err.raw_os_error().is_some_and(|errno| REFUSALS.contains(&errno));
-    if refuses && !relay.splice_refused.swap(true, Relaxed) {
-        let err = leg::failed("splice", err);
-        warn!(%err, "splice is refused: flows go on by copying, slower; a seccomp filter, SELinux or an mptcp leg does that");
-    }
-    refuses
-}
-
 /// The error for which the kernel woke us; a reset when somebody took it already.
 fn pending_error(socket: &Stream) -> io::Error {
     match socket.take_error() {
@@ -325,6 +146,3 @@ fn pending_error(socket: &Stream) -> io::Error {
         Ok(None) => io::Error::from_raw_os_error(libc::ECONNRESET),
     }
 }
-
-/// How many times a pump may fill and drain before others go first: 4 MiB at the most, a millisecond at 40 Gbit/s.
-const TURNS: u32 = 4;

@@ -9,6 +9,7 @@
 //!   dial     resolve, connect, next address
 //!     circle whether a dial would come back
 //!   carry    join(pump up, pump down): two directions, one task
+//!     direction  one pump with its sockets
 //!     vessel what holds bytes between two sockets: a pipe, or a buffer where splice is refused
 //!     low_water  how many bytes a bulk flow waits for
 //!     pool   empty pipes that wait for bytes
@@ -23,6 +24,7 @@ mod carry;
 mod circle;
 mod counters;
 mod dial;
+mod direction;
 mod end;
 mod flow;
 mod leg;
