@@ -10,6 +10,8 @@ use std::time::Duration;
 /// A moment in the life of a connection, as the kernel tells it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
+    /// Where the connection is in the diagram of RFC 9293 3.3.2.
+    pub state: State,
     /// What the congestion control does about losses, as `enum tcp_ca_state` of `linux/tcp.h`: 0 is nothing, 3 is recovery.
     pub ca_state: u8,
     /// Smoothed round-trip time; zero when it was never measured.
@@ -22,9 +24,11 @@ pub struct TcpInfo {
     pub snd_cwnd: u32,
     /// Payload bytes that the peer acknowledged (4.1).
     pub bytes_acked: u64,
+    /// Payload bytes received, read or not; a FIN counts as one byte (4.1).
+    pub bytes_received: u64,
     /// Payload bytes retransmitted (4.19).
     pub bytes_retrans: u64,
-    /// Bytes written by the program and not yet sent (4.6).
+    /// Bytes written by the program and not yet sent; a FIN counts as one byte (4.6).
     pub notsent_bytes: u32,
     /// The latest delivery rate, in bytes per second (4.9).
     pub delivery_rate: u64,
@@ -36,6 +40,44 @@ pub struct TcpInfo {
     pub sndbuf_limited: Duration,
     /// The peer's advertised window, scaled, in bytes (5.4).
     pub snd_wnd: u32,
+}
+
+/// The state of a connection, as in `include/net/tcp_states.h`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    /// Neither side has sent FIN.
+    Established,
+    /// Our FIN is not acknowledged, the peer has sent none.
+    FinWait1,
+    /// Our FIN is acknowledged, the peer has sent none.
+    FinWait2,
+    /// The peer has sent FIN, we have not.
+    CloseWait,
+    /// The peer has sent FIN, then we have, and ours is not acknowledged.
+    LastAck,
+    /// We have sent FIN, then the peer has, and ours is not acknowledged.
+    Closing,
+    /// Nothing is left of it: both FINs are acknowledged, or it was reset or given up.
+    Closed,
+    /// A state without data: before the handshake has ended, or a listening socket.
+    #[default]
+    Other,
+}
+
+impl State {
+    fn of(number: u8) -> State {
+        match number {
+            1 => State::Established,
+            4 => State::FinWait1,
+            5 => State::FinWait2,
+            8 => State::CloseWait,
+            9 => State::LastAck,
+            11 => State::Closing,
+            // TIME_WAIT, which the kernel keeps elsewhere: no socket is ever seen in it.
+            6 | 7 => State::Closed,
+            _ => State::Other,
+        }
+    }
 }
 
 impl TcpInfo {
@@ -65,11 +107,13 @@ impl TcpInfo {
         // "never measured" is all ones (net/ipv4/tcp.c, minmax of tcp_min_rtt).
         let min_rtt = if u32_at(148) == u32::MAX { 0 } else { u32_at(148) };
         TcpInfo {
+            state: State::of(raw[0]),
             ca_state: raw[1],
             rtt: micros(u32_at(68).into()),
             snd_ssthresh: u32_at(76),
             snd_cwnd: u32_at(80),
             bytes_acked: u64_at(120),
+            bytes_received: u64_at(128),
             notsent_bytes: u32_at(144),
             min_rtt: micros(min_rtt.into()),
             delivery_rate: u64_at(160),

@@ -1,19 +1,26 @@
 //! Carrying a flow's bytes: two pumps, one each way, joined in one task. The decisions are
 //! [`longhaul_core::pump`]'s; here they meet sockets.
+//!
+//! ```text
+//! both directions run ── FIN passed on, both ways ──> settle: wait for the last acknowledgements
+//!         └── a leg breaks: the direction into it stops, the one out of it goes on to its end
+//!                   └──> deliver: wait until the other leg's peer has it all ──> RST on both legs
+//! ```
 
 use super::Relay;
+use super::closing::{self, Closing, Fins};
 use super::direction::Direction;
 use super::end::Broken;
 use super::stream::Stream;
 use crate::config::Tunnel;
 use longhaul_sys::sockopt::Leg;
-use longhaul_sys::tcp_info::unacknowledged;
+use longhaul_sys::tcp_info::{TcpInfo, unacknowledged};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::AsFd;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
@@ -34,71 +41,95 @@ pub(super) struct Carry<'a> {
     pub(super) dial: &'a Arc<Stream>,
 }
 
-impl Carry<'_> {
+impl<'a> Carry<'a> {
     /// Carries every byte both ways until both directions have ended well, and writes what it carried to `tally` also
     /// when it is dropped before.
     ///
     /// # Errors
-    /// The leg that broke, and how. Both legs are then to be reset.
+    /// The leg that broke first, and how. Both legs are then to be reset: what the broken leg had sent was delivered by then,
+    /// unless the other leg took nothing for [`PATIENCE`].
     pub(super) async fn run(&self, tally: &mut Tally) -> Result<(), Broken> {
         let mut flow = Both {
+            carry: self,
             up: Direction::new(self, self.accept, self.dial, Leg::Dial),
             down: Direction::new(self, self.dial, self.accept, Leg::Accept),
+            broken: None,
+            closing: Closings::default(),
             tally,
         };
-        let mut half_open = HalfOpen { moved: 0, timer: None };
-        // By the leg that has sent its FIN.
-        let limits = (self.tunnel.accept.linger_half_open(), self.tunnel.dial.linger_half_open());
+        let mut silence = Silence { moved: 0, limit: None, timer: None };
         // A pump blocked on its sink does not look at its source, and one that has ended looks at neither: without these
         // two, a RST on one leg would wait for the other leg's next byte.
         let mut accept_error = pin!(self.accept.failed());
         let mut dial_error = pin!(self.dial.failed());
         poll_fn(|cx| {
-            let up = flow.up.poll(cx).map_err(|(end, err)| self.broken(end.of(Leg::Accept), &err))?;
-            let down = flow.down.poll(cx).map_err(|(end, err)| self.broken(end.of(Leg::Dial), &err))?;
-            if up.is_ready() && down.is_ready() {
-                return Poll::Ready(Ok(()));
-            }
-            if accept_error.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(Err(self.broken(Leg::Accept, &pending_error(self.accept))));
-            }
-            if dial_error.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(Err(self.broken(Leg::Dial, &pending_error(self.dial))));
-            }
-            let limit = match (up.is_ready(), down.is_ready()) {
-                (true, _) => limits.0,
-                (_, true) => limits.1,
-                _ => None,
-            };
-            half_open.poll(cx, limit, flow.up.pump.moved() + flow.down.pump.moved()).map(Err)
-        })
-        .await?;
-        drop(flow);
-        self.settle().await
-    }
-
-    /// Waits until the peers' kernels have acknowledged every byte. Until then a leg may still break, and while we hold
-    /// it with SO_LINGER 0 that is told to the other one; the FINs themselves need no waiting for.
-    async fn settle(&self) -> Result<(), Broken> {
-        let mut pause = Duration::from_millis(1);
-        loop {
-            let mut all_acknowledged = true;
-            for (leg, socket) in [(Leg::Accept, self.accept), (Leg::Dial, self.dial)] {
-                // A FIN that is out and not acknowledged counts as one byte. A kernel that does not tell (an mptcp leg before
-                // Linux 5.17, a seccomp filter) would never do so, and nothing else bounds this wait: the flow ends here, and
-                // the kernel goes on sending what is left.
-                if unacknowledged(socket.as_fd()).is_ok_and(|bytes| bytes > 1) {
-                    all_acknowledged = false;
-                    if let Some(err) = socket.take_error().ok().flatten() {
-                        return Err(self.broken(leg, &err));
-                    }
+            while let Some(broken) = flow.first_break(cx, &mut accept_error, &mut dial_error) {
+                if flow.breaks(broken).is_err() {
+                    return Poll::Ready(());
                 }
             }
-            if all_acknowledged {
-                return Ok(());
+            match flow.has_ended() || silence.poll(cx, flow.limit(), flow.moved()).is_ready() {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
+        })
+        .await;
+        let (broken, has_ended, closing) = flow.ended();
+        let ended = match broken {
+            None if !has_ended => return Err(Broken { leg: Leg::Accept, errno: Broken::HALF_OPEN }),
+            Some(broken) if !has_ended => return Err(broken),
+            Some(broken) => Err(broken),
+            None => self.settle(closing, *tally).await,
+        };
+        if let Err(broken) = ended {
+            self.deliver(broken.leg.other()).await;
+        }
+        ended
+    }
+
+    /// Waits until the peers' kernels have acknowledged every byte. Until then a leg may still break.
+    async fn settle(&self, mut closing: Closings, sent: Tally) -> Result<(), Broken> {
+        if closing::is_settled(self.accept, sent.down) && closing::is_settled(self.dial, sent.up) {
+            return Ok(());
+        }
+        poll_fn(|cx| {
+            let mut is_settled = true;
+            for leg in Leg::ALL {
+                match closing.begin(self, leg).poll(cx, self.leg(leg), Fins::Both) {
+                    Poll::Ready(settled) => settled.map_err(|err| self.broken(leg, &err))?,
+                    Poll::Pending => is_settled = false,
+                }
+            }
+            if is_settled { Poll::Ready(Ok(())) } else { Poll::Pending }
+        })
+        .await
+    }
+
+    /// Waits until the peer of `leg` has acknowledged every byte, as long as it goes on doing so: a RST makes the kernel
+    /// throw away what is not.
+    async fn deliver(&self, leg: Leg) {
+        let (mut left, mut since) = (u32::MAX, Instant::now());
+        let mut pause = Duration::from_millis(1);
+        let socket = self.leg(leg);
+        loop {
+            if let Ok(info) = TcpInfo::of(socket.as_fd()) {
+                closing::let_go(socket, &info);
+            }
+            match unacknowledged(socket.as_fd()) {
+                Ok(0) | Err(_) => return,
+                Ok(now) if now < left => (left, since) = (now, Instant::now()),
+                Ok(_) if since.elapsed() >= PATIENCE => return,
+                Ok(_) => {}
             }
             sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_millis(100));
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
+    }
+
+    fn leg(&self, leg: Leg) -> &'a Arc<Stream> {
+        match leg {
+            Leg::Accept => self.accept,
+            Leg::Dial => self.dial,
         }
     }
 
@@ -109,9 +140,105 @@ impl Carry<'_> {
 
 /// Both directions, and where their counts go even when the flow's task is dropped.
 struct Both<'a> {
+    carry: &'a Carry<'a>,
     up: Direction<'a>,
     down: Direction<'a>,
+    /// The leg that broke first. The direction out of it goes on until all that it had sent is delivered.
+    broken: Option<Broken>,
+    closing: Closings,
     tally: &'a mut Tally,
+}
+
+impl<'a> Both<'a> {
+    /// Goes on in both directions: the first break that is found. Until there is none, ask again.
+    fn first_break(
+        &mut self,
+        cx: &mut Context<'_>,
+        accept_error: &mut Pin<&mut impl Future<Output = ()>>,
+        dial_error: &mut Pin<&mut impl Future<Output = ()>>,
+    ) -> Option<Broken> {
+        for source in Leg::ALL {
+            if let Poll::Ready(Err((end, err))) = self.out_of(source).poll(cx) {
+                return Some(self.carry.broken(end.of(source), &err));
+            }
+        }
+        // Those of a broken leg are over.
+        if !self.is_broken(Leg::Accept) && accept_error.as_mut().poll(cx).is_ready() {
+            return Some(self.carry.broken(Leg::Accept, &pending_error(self.carry.accept)));
+        }
+        if !self.is_broken(Leg::Dial) && dial_error.as_mut().poll(cx).is_ready() {
+            return Some(self.carry.broken(Leg::Dial, &pending_error(self.carry.dial)));
+        }
+        Leg::ALL.into_iter().find_map(|leg| self.closing_break(cx, leg))
+    }
+
+    /// Looks after `leg` where our FIN was sent on it and the pump that reads it is blocked: then the peer's FIN comes unseen,
+    /// and from there on SO_LINGER 0 may be silence.
+    fn closing_break(&mut self, cx: &mut Context<'_>, leg: Leg) -> Option<Broken> {
+        if self.is_broken(leg) || !self.out_of(leg.other()).has_sent_fin() || !self.out_of(leg).is_blocked() {
+            return None;
+        }
+        match self.closing.begin(self.carry, leg).poll(cx, self.carry.leg(leg), Fins::Ours) {
+            Poll::Ready(Err(err)) => Some(self.carry.broken(leg, &err)),
+            _ => None,
+        }
+    }
+
+    /// Takes note of a break. The direction into the leg stops, the one out of it goes on.
+    ///
+    /// # Errors
+    /// The other leg was broken already: nothing can be delivered any more.
+    fn breaks(&mut self, broken: Broken) -> Result<(), ()> {
+        match self.broken {
+            None => {
+                self.broken = Some(broken);
+                self.out_of(broken.leg.other()).stop();
+                self.out_of(broken.leg).source_broke();
+            }
+            // The direction out of it has come to its end.
+            Some(first) if first.leg == broken.leg => self.out_of(broken.leg).stop(),
+            Some(_) => return Err(()),
+        }
+        Ok(())
+    }
+
+    /// The direction whose source is `leg`; its sink is the other one.
+    fn out_of(&mut self, leg: Leg) -> &mut Direction<'a> {
+        match leg {
+            Leg::Accept => &mut self.up,
+            Leg::Dial => &mut self.down,
+        }
+    }
+
+    fn is_broken(&self, leg: Leg) -> bool {
+        self.broken.is_some_and(|broken| broken.leg == leg)
+    }
+
+    /// Whether neither direction moves anything more.
+    fn has_ended(&self) -> bool {
+        self.up.has_ended() && self.down.has_ended()
+    }
+
+    /// Bytes moved, both ways.
+    fn moved(&self) -> u64 {
+        self.up.pump.moved() + self.down.pump.moved()
+    }
+
+    /// How long the flow may be without a byte: `linger-half-open` of the leg that has sent its FIN.
+    fn limit(&self) -> Option<Duration> {
+        let tunnel = self.carry.tunnel;
+        match (self.up.has_ended(), self.down.has_ended()) {
+            _ if self.broken.is_some() => Some(PATIENCE),
+            (true, _) => tunnel.accept.linger_half_open(),
+            (_, true) => tunnel.dial.linger_half_open(),
+            _ => None,
+        }
+    }
+
+    /// The leg that broke, whether both directions have come to their end, and the legs that are watched.
+    fn ended(mut self) -> (Option<Broken>, bool, Closings) {
+        (self.broken, self.has_ended(), std::mem::take(&mut self.closing))
+    }
 }
 
 impl Drop for Both<'_> {
@@ -120,22 +247,43 @@ impl Drop for Both<'_> {
     }
 }
 
-/// The timer of `linger-half-open`: runs only while exactly one direction has ended, starts again with every byte.
-struct HalfOpen {
+/// The legs whose end is watched: none but for those few that need it.
+#[derive(Default)]
+struct Closings {
+    accept: Option<Box<Closing>>,
+    dial: Option<Box<Closing>>,
+}
+
+impl Closings {
+    fn of(&mut self, leg: Leg) -> &mut Option<Box<Closing>> {
+        match leg {
+            Leg::Accept => &mut self.accept,
+            Leg::Dial => &mut self.dial,
+        }
+    }
+
+    fn begin(&mut self, carry: &Carry<'_>, leg: Leg) -> &mut Closing {
+        self.of(leg).get_or_insert_with(|| Box::new(Closing::new(&carry.relay.hangups, carry.leg(leg))))
+    }
+}
+
+/// A timer that starts again with every byte.
+struct Silence {
     moved: u64,
+    limit: Option<Duration>,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl HalfOpen {
-    fn poll(&mut self, cx: &mut Context<'_>, limit: Option<Duration>, moved: u64) -> Poll<Broken> {
-        let Some(limit) = limit else { return Poll::Pending };
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(limit)));
-        if moved != self.moved {
-            self.moved = moved;
-            timer.set(sleep_until(Instant::now() + limit));
+impl Silence {
+    /// Ready when no byte has moved for `limit`; `moved` counts them. Another limit starts it anew.
+    fn poll(&mut self, cx: &mut Context<'_>, limit: Option<Duration>, moved: u64) -> Poll<()> {
+        let Some(time) = limit else { return Poll::Pending };
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(time)));
+        if (limit, moved) != (self.limit, self.moved) {
+            (self.limit, self.moved) = (limit, moved);
+            timer.set(sleep_until(Instant::now() + time));
         }
-        ready!(timer.as_mut().poll(cx));
-        Poll::Ready(Broken { leg: Leg::Accept, errno: Broken::HALF_OPEN })
+        timer.as_mut().poll(cx)
     }
 }
 
@@ -146,3 +294,6 @@ fn pending_error(socket: &Stream) -> io::Error {
         Ok(None) => io::Error::from_raw_os_error(libc::ECONNRESET),
     }
 }
+
+/// How long the last bytes of a broken leg may wait for a peer that takes nothing, before the reset overtakes them.
+const PATIENCE: Duration = Duration::from_secs(30);

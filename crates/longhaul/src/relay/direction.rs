@@ -11,8 +11,10 @@ use super::stream::Stream;
 use super::vessel::Vessel;
 use longhaul_core::pump::{Pump, Step};
 use longhaul_sys::sockopt::Leg;
+use longhaul_sys::tcp_info::TcpInfo;
 use std::io;
 use std::net::Shutdown;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
@@ -32,6 +34,9 @@ pub(super) struct Direction<'a> {
     low_water: LowWater,
     /// The sink's congestion control.
     choice: Choice,
+    /// Whether the source is broken: then its end is a FIN only if one came before the break.
+    source_is_broken: bool,
+    is_stopped: bool,
 }
 
 /// At which of its two sockets a pump failed.
@@ -63,17 +68,51 @@ impl<'a> Direction<'a> {
             fill: 0,
             low_water: LowWater::new(),
             choice: Choice::of(carry.tunnel, leg, sink),
+            source_is_broken: false,
+            is_stopped: false,
         }
     }
 
-    /// The four arms. Ready when FIN was sent. After some turns a busy pump lets the other direction and other flows go
+    /// The source broke. What it had sent by then is still delivered.
+    pub(super) fn source_broke(&mut self) {
+        self.source_is_broken = true;
+    }
+
+    /// Moves nothing more, and throws away what is held.
+    pub(super) fn stop(&mut self) {
+        self.is_stopped = true;
+        if let Some(vessel) = self.vessel.take() {
+            vessel.discard(&self.relay.pool);
+        }
+    }
+
+    /// Whether it waits for its sink.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.pump.step() == Step::Drain && !self.is_stopped
+    }
+
+    /// Whether FIN was sent on the sink.
+    pub(super) fn has_sent_fin(&self) -> bool {
+        self.pump.step() == Step::Done
+    }
+
+    /// Whether it moves nothing more.
+    pub(super) fn has_ended(&self) -> bool {
+        self.is_stopped || self.has_sent_fin()
+    }
+
+    /// The four arms. Ready when FIN was sent or the direction was [stopped](Direction::stop). After some turns a busy pump lets the other direction and other flows go
     /// first: without that a reverse message waited 140 ms behind a copying pump, which the whole budget of tokio let go on.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), (End, io::Error)>> {
         let mut turns = TURNS;
         loop {
             match self.pump.step() {
+                _ if self.is_stopped => return Poll::Ready(Ok(())),
                 Step::Fill => {
                     let filled = ready!(self.poll_fill(cx)).map_err(|err| (End::Source, err))?;
+                    if filled == 0 && self.source_is_broken && !self.has_fin() {
+                        return Poll::Ready(Err((End::Source, io::Error::from_raw_os_error(libc::ECONNRESET))));
+                    }
                     self.fill = filled;
                     self.low_water.filled(filled);
                     self.pump.filled(filled);
@@ -145,6 +184,12 @@ impl<'a> Direction<'a> {
                 drained => return Poll::Ready(drained),
             }
         }
+    }
+
+    /// Whether the source, all of which is read, has sent FIN. Asked only after its error was taken, for from then on the
+    /// kernel says "end of stream" either way: a FIN counts as a byte received, and no read returns it.
+    fn has_fin(&self) -> bool {
+        TcpInfo::of(self.source.as_fd()).is_ok_and(|info| info.bytes_received > self.pump.moved())
     }
 
     /// The vessel is empty and nothing is coming: an idle pump has none.

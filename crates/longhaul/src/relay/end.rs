@@ -1,11 +1,12 @@
 //! How a flow ended: bytes each way, the reason, and one line in the log with everything that the kernel knows of both
 //! legs. A flow's end is never a bare error: its bytes survive it.
 
+use super::closing;
 use super::stream::Stream;
 use super::{Relay, Tally};
 use crate::config::NextHop;
 use longhaul_sys::sockopt::Leg;
-use longhaul_sys::tcp_info::{self, TcpInfo};
+use longhaul_sys::tcp_info::{self, State, TcpInfo};
 use longhaul_sys::{errno_text, limits};
 use std::fmt;
 use std::net::SocketAddr;
@@ -53,6 +54,13 @@ impl From<Broken> for How {
             libc::ETIMEDOUT => How::TimedOut(broken.leg),
             errno => How::Failed(broken.leg, errno),
         }
+    }
+}
+
+impl How {
+    /// Whether it was not `leg` that broke.
+    fn is_of_other(self, leg: Leg) -> bool {
+        !matches!(self, How::Reset(of) | How::TimedOut(of) | How::Failed(of, _) if of == leg)
     }
 }
 
@@ -106,6 +114,7 @@ impl FlowEnd {
             down_bytes = self.tally.down,
             seconds = self.took.as_millis() as f64 / 1e3,
             how = %self.how,
+            untold = untold(accept, dial),
             accept_rtt_ms = accept.rtt_ms(),
             accept_retrans_bytes = accept.info.bytes_retrans,
             accept_delivery_mbytes_per_s = accept.delivery(),
@@ -124,14 +133,27 @@ impl FlowEnd {
 pub(super) struct LegEnd {
     info: TcpInfo,
     congestion: String,
+    /// Whether the flow broke and this leg's peer cannot be told.
+    is_untold: bool,
 }
 
 impl LegEnd {
-    pub(super) fn of(socket: &Stream) -> LegEnd {
-        LegEnd {
-            info: TcpInfo::of(socket.as_fd()).unwrap_or_default(),
-            congestion: tcp_info::congestion(socket.as_fd()).unwrap_or_default(),
-        }
+    /// The end of `leg` of the flow that ended as `end` says. From now on closing it is RST, unless the flow finished or the
+    /// kernel has no RST for it any more.
+    pub(super) fn of(socket: &Stream, leg: Leg, end: &FlowEnd) -> LegEnd {
+        let info = TcpInfo::of(socket.as_fd()).unwrap_or_default();
+        let sent = if leg == Leg::Accept { end.tally.down } else { end.tally.up };
+        let is_untold = match end.how {
+            How::Finished => {
+                if info.state != State::Closed {
+                    closing::linger_off(socket);
+                }
+                false
+            }
+            // Both FINs have passed on it, and every byte is sent or even acknowledged, the FIN with them.
+            how => closing::let_go(socket, &info) || how.is_of_other(leg) && closing::is_over(&info, sent),
+        };
+        LegEnd { info, congestion: tcp_info::congestion(socket.as_fd()).unwrap_or_default(), is_untold }
     }
 
     /// Says which sysctl held a long path back, when one did: the measured form of comparing buffers with the BDP. At most
@@ -160,6 +182,16 @@ impl LegEnd {
     /// The latest delivery rate in MB/s (10^6 bytes).
     fn delivery(&self) -> f64 {
         (self.info.delivery_rate / 1000) as f64 / 1e3
+    }
+}
+
+/// The legs whose peers got everything and a FIN before the flow broke, and no RST.
+fn untold(accept: &LegEnd, dial: &LegEnd) -> Option<&'static str> {
+    match (accept.is_untold, dial.is_untold) {
+        (true, true) => Some("both legs"),
+        (true, false) => Some("accept leg"),
+        (false, true) => Some("dial leg"),
+        (false, false) => None,
     }
 }
 

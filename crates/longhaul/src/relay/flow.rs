@@ -2,7 +2,6 @@
 
 use super::carry::{Carry, Tally};
 use super::end::{FlowEnd, How, LegEnd};
-use super::leg;
 use super::stream::Stream;
 use super::{Relay, dial};
 use crate::config::Tunnel;
@@ -53,10 +52,6 @@ pub(super) async fn run(
     };
     end.took = started.elapsed();
     finish(&relay, &end, &accept, dial.as_deref());
-    if let (How::Finished, Some(dial)) = (end.how, &dial) {
-        leg::end_well(&accept);
-        leg::end_well(dial);
-    }
     relay.counters.flows_now.fetch_sub(1, Relaxed);
 }
 
@@ -100,7 +95,7 @@ async fn carry(relay: &Relay, tunnel: &Tunnel, (accept, dial): (&Arc<Stream>, &A
     }
 }
 
-/// Counts and logs the end, while the sockets still know what they did.
+/// Counts and logs the end, while the sockets still know what they did, and sees to it that closing them says what is true.
 fn finish(relay: &Relay, end: &FlowEnd, accept: &Stream, dial: Option<&Stream>) {
     let counters = &relay.counters;
     let ending = if end.how == How::Finished { &counters.finished } else { &counters.reset };
@@ -108,10 +103,11 @@ fn finish(relay: &Relay, end: &FlowEnd, accept: &Stream, dial: Option<&Stream>) 
     counters.bytes_up.fetch_add(end.tally.up, Relaxed);
     counters.bytes_down.fetch_add(end.tally.down, Relaxed);
     let worth_a_diagnosis = end.tally.up + end.tally.down > WORTH_A_DIAGNOSIS;
+    let dial = dial.map(|dial| LegEnd::of(dial, Leg::Dial, end)).unwrap_or_default();
+    let accept = LegEnd::of(accept, Leg::Accept, end);
     if !enabled!(Level::INFO) && !worth_a_diagnosis {
         return;
     }
-    let (accept, dial) = (LegEnd::of(accept), dial.map(LegEnd::of).unwrap_or_default());
     end.log(&accept, &dial);
     if worth_a_diagnosis {
         dial.warn_if_buffers_limit(relay, &end.tunnel, Leg::Dial);

@@ -202,12 +202,6 @@ pub(super) fn try_bbr() -> Result<()> {
     tried.map_err(|err| failed("setsockopt(TCP_CONGESTION, \"bbr\")", &err))
 }
 
-/// A leg that ended well: from now on closing it is FIN.
-pub(super) fn end_well(socket: &Stream) {
-    // It fails only on a socket that is gone.
-    let _ = SockRef::from(socket).set_linger(None);
-}
-
 /// A leg whose control we choose begins without BBR, also where that is the kernel's default: BBR paces from the first byte,
 /// by a timer for each 64 KiB, and a LAN needs none of that (docs/design/data-path.md). Before the handshake, for a
 /// connection that was paced once goes on being paced whatever its control (net/ipv4/tcp_bbr.c, sk_pacing_status).

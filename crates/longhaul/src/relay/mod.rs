@@ -13,6 +13,8 @@
 //!     vessel what holds bytes between two sockets: a pipe, or a buffer where splice is refused
 //!     low_water  how many bytes a bulk flow waits for
 //!     pool   empty pipes that wait for bytes
+//!     closing    a leg from its last FIN to its last acknowledgement
+//!       hangups  wakes a flow when a peer sends FIN or a leg is closed
 //! permits    how many flows there may be
 //! end        how a flow ended: the log line
 //! counters   what the process has done so far
@@ -22,11 +24,13 @@
 mod activated;
 mod carry;
 mod circle;
+mod closing;
 mod counters;
 mod dial;
 mod direction;
 mod end;
 mod flow;
+mod hangups;
 mod leg;
 mod listener;
 mod low_water;
@@ -45,6 +49,7 @@ pub use listener::{BindError, Handle, Listener};
 use crate::config::Tunnel;
 use circle::Served;
 use counters::Throttles;
+use hangups::Hangups;
 use longhaul_sys::limits;
 use low_water::Marks;
 use permits::Permits;
@@ -63,6 +68,7 @@ pub struct Relay {
     pub counters: Counters,
     pool: Pool,
     marks: Arc<Marks>,
+    hangups: Arc<Hangups>,
     permits: Arc<Permits>,
     /// How many of the permits one tunnel may have.
     most_of_one: AtomicUsize,
@@ -88,6 +94,7 @@ impl Relay {
             counters: Counters::default(),
             pool: Pool::new(descriptors, limits::pipe_pages_soft()),
             marks: Arc::default(),
+            hangups: Arc::default(),
             permits: Permits::new(flows),
             most_of_one: most_of_one(flows, tunnels).into(),
             cut: watch::Sender::new(false),

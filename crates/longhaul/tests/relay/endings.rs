@@ -32,8 +32,18 @@ pub(crate) struct Cell {
 }
 
 /// Every row; `wan.rs` runs them all once more.
-pub(crate) static CELLS: &[Cell] =
-    &[FIN_COMES_LAST, FIN_OF_BOTH, RESET, RESET_AFTER_FIN, KILLED, KILLED_WHEN_FULL, SLOW_READER, RESET_WHEN_FULL];
+pub(crate) static CELLS: &[Cell] = &[
+    FIN_COMES_LAST,
+    FIN_OF_BOTH,
+    RESET,
+    RESET_AFTER_FIN,
+    KILLED,
+    KILLED_WHEN_FULL,
+    SLOW_READER,
+    RESET_WHEN_FULL,
+    EARLY_ANSWER,
+    RESET_BEHIND_FIN,
+];
 
 /// Runs `cell` on loopback, for both directions, for one relay and two, and for one that copies.
 fn on_loopback(cell: &Cell) {
@@ -225,22 +235,85 @@ const SLOW_READER: Cell = Cell {
 };
 
 #[test]
-fn a_reset_is_passed_on_while_the_other_end_reads_nothing() {
+fn a_reset_never_overtakes_the_bytes_before_it() {
     on_loopback(&RESET_WHEN_FULL);
 }
 
+/// The relay is blocked on a reader that stands still when the writer resets. The reader then gets all that the relay had
+/// of the writer, and the reset only after it.
 const RESET_WHEN_FULL: Cell = Cell {
-    name: "a reset is passed on while the other end reads nothing",
+    name: "a reset never overtakes the bytes before it",
     flags: SMALL,
     run: |path, writer, reader| {
         let bytes = pattern(8, TOO_MUCH);
         fill_up(&writer, &bytes);
-        // The relay is blocked on the reader, and still has to see this.
+        let is_client = writer.peer_addr().unwrap() == path.entry();
+        let beside = if is_client { path.relays.first() } else { path.relays.last() };
+        let received = beside.unwrap().other_end(&writer).map(|socket| bytes_received(&socket));
         reset(writer);
-        assert!(path.relays[0].flow_end().2.starts_with("reset by the "));
         let (got, ending) = read_to_end(&reader);
         assert_same(&got, &bytes[..got.len()]);
         assert_eq!(ending, Ending::Reset);
+        if let Some(received) = received {
+            assert!(got.len() as u64 >= received, "{} of the {received} bytes that the relay had", got.len());
+        }
+        assert!(path.relays[0].flow_end().2.starts_with("reset by the "));
+    },
+};
+
+/// HTTP 413, SMTP 552: the server answers before it has read the request, and closes with the rest unread, which is a reset.
+#[test]
+fn an_early_answer_arrives_before_the_reset_that_follows_it() {
+    on_loopback(&EARLY_ANSWER);
+}
+
+const EARLY_ANSWER: Cell = Cell {
+    name: "an early answer arrives before the reset that follows it",
+    flags: &[],
+    run: |path, writer, mut reader| {
+        let (upload, answer) = (pattern(9, TOO_MUCH), pattern(10, 1024));
+        std::thread::scope(|scope| {
+            // Until the reset stops it.
+            scope.spawn(|| assert!((&writer).write_all(&upload).is_err()));
+            reader.read_exact(&mut [0; 100]).unwrap();
+            reader.write_all(&answer).unwrap();
+            drop(reader);
+            let mut got = vec![0; answer.len()];
+            (&writer).read_exact(&mut got).unwrap();
+            assert_same(&got, &answer);
+        });
+        // The failed write has taken the error of the reset, so a read may say either.
+        assert!(matches!((&writer).read(&mut [0]), Ok(0) | Err(_)));
+        for relay in &path.relays {
+            assert!(relay.flow_end().2.starts_with("reset by the "));
+        }
+    },
+};
+
+/// A server that reads to the end, answers, ends, and is then written to: its FIN came before its reset.
+#[test]
+fn a_fin_before_the_reset_is_still_a_fin() {
+    on_loopback(&RESET_BEHIND_FIN);
+}
+
+const RESET_BEHIND_FIN: Cell = Cell {
+    name: "a fin before the reset is still a fin",
+    flags: &[],
+    run: |path, mut writer, mut reader| {
+        writer.write_all(b"question").unwrap();
+        reader.read_exact(&mut [0; 8]).unwrap();
+        reader.write_all(b"answer").unwrap();
+        drop(reader); // all was read: this is FIN
+        assert_eq!(read_to_end(&writer), (b"answer".to_vec(), Ending::Fin));
+        // Nobody is there for this: it is answered by RST.
+        writer.write_all(b"one more").unwrap();
+        for relay in &path.relays {
+            assert!(relay.flow_end().2.starts_with("reset by the "));
+        }
+        let mut ended = writer.write_all(b"and more");
+        while ended.is_ok() {
+            ended = writer.write_all(b"and more");
+        }
     },
 };
 

@@ -2,12 +2,13 @@
 //! what they say of a flow can be compared. On loopback, or between the hosts of the lab.
 
 use longhaul::lab::{Host, Program, Wan};
+use longhaul_sys::tcp_info::TcpInfo;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use serde_json::Value;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -439,6 +440,11 @@ pub(crate) fn fill_up(mut socket: &TcpStream, bytes: &[u8]) -> usize {
 pub(crate) fn reset(socket: TcpStream) {
     socket2::SockRef::from(&socket).set_linger(Some(Duration::ZERO)).expect("SO_LINGER");
     drop(socket);
+}
+
+/// Payload bytes that the kernel has received on `socket`, read by its program or not.
+pub(crate) fn bytes_received(socket: &Socket) -> u64 {
+    TcpInfo::of(socket.as_fd()).expect("a TCP socket").bytes_received
 }
 
 /// Says that a test did not run. In CI, where everything has to run, that is a failure.

@@ -1,0 +1,162 @@
+//! A leg on which both FINs have passed and whose last bytes are not acknowledged yet.
+//!
+//! SO_LINGER 0 makes the kernel say RST when the relay dies or gives a flow up. In LAST_ACK and CLOSING it does so only while
+//! something is unsent (net/ipv4/tcp.c, tcp_disconnect): once everything was sent, it throws the unacknowledged bytes away
+//! and says nothing, and the peer waits for ever. So from that moment on SO_LINGER is off, and the kernel delivers the rest
+//! by itself, whatever becomes of the relay. A failure of the other leg can then no longer be told to this peer.
+//! In every other state SO_LINGER stays 0.
+
+use super::hangups::{Hangups, Watch};
+use super::stream::Stream;
+use longhaul_sys::tcp_info::{State, TcpInfo, unacknowledged};
+use socket2::SockRef;
+use std::future::Future;
+use std::io;
+use std::os::fd::AsFd;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::{Sleep, sleep};
+
+/// How far the end of a leg has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// Not both FINs have passed: closing it is a RST.
+    Open,
+    /// Both FINs have passed and bytes are unsent: closing it is a RST.
+    Unsent,
+    /// Everything was sent, and not all of it is acknowledged: closing it would be silence.
+    Sent,
+    /// Every byte is acknowledged, or the connection is no more.
+    Acknowledged,
+}
+
+/// The FINs that a flow has passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fins {
+    /// Ours on this leg; the peer's is not read yet.
+    Ours,
+    /// Both.
+    Both,
+}
+
+/// A leg after our FIN, watched until every byte is acknowledged.
+pub(super) struct Closing {
+    watch: Option<Watch>,
+    /// The next look at a leg with unsent bytes, of whose sending the kernel does not tell.
+    next_look: Pin<Box<Sleep>>,
+    pause: Duration,
+    is_loud: bool,
+}
+
+impl Closing {
+    /// Begins to watch `leg`. Its state is looked at by the first [`poll`](Closing::poll).
+    pub(super) fn new(hangups: &Arc<Hangups>, leg: &Stream) -> Closing {
+        let watch = hangups.watch(leg);
+        Closing { watch, next_look: Box::pin(sleep(Duration::ZERO)), pause: FIRST_PAUSE, is_loud: true }
+    }
+
+    /// Turns SO_LINGER off when it is time. Ready once every byte is acknowledged. `fins` says which FINs the flow has passed
+    /// on, for a leg of whose state the kernel does not tell.
+    ///
+    /// # Errors
+    /// The leg's error, when it broke before that.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, leg: &Stream, fins: Fins) -> Poll<io::Result<()>> {
+        loop {
+            let has_changed = self.watch.as_ref().is_some_and(|watch| watch.poll_changed(cx).is_ready());
+            let is_due = self.next_look.as_mut().poll(cx).is_ready();
+            if !has_changed && !is_due {
+                return Poll::Pending;
+            }
+            if let Some(err) = leg.take_error()? {
+                return Poll::Ready(Err(err));
+            }
+            let progress = Progress::of(leg, fins);
+            if self.is_loud && matches!(progress, Progress::Sent | Progress::Acknowledged) {
+                self.is_loud = false;
+                linger_off(leg);
+            }
+            let pause = match progress {
+                Progress::Acknowledged => return Poll::Ready(Ok(())),
+                Progress::Open | Progress::Sent if self.watch.is_some() => SELDOM,
+                _ => self.longer_pause(),
+            };
+            self.next_look.set(sleep(pause));
+        }
+    }
+
+    /// Twice as long each time: an outage that lasts is looked at seldom, by however many flows.
+    fn longer_pause(&mut self) -> Duration {
+        let pause = self.pause;
+        self.pause = (pause * 2).min(LAST_PAUSE);
+        pause
+    }
+}
+
+/// Whether the `sent` bytes on `leg`, on which both FINs have passed, are acknowledged, as far as one look can tell: a
+/// connection that was reset has nothing in its queue either.
+pub(super) fn is_settled(leg: &Stream, sent: u64) -> bool {
+    match TcpInfo::of(leg.as_fd()) {
+        Ok(info) if info.state == State::Closed => is_over(&info, sent),
+        _ => is_acknowledged(leg),
+    }
+}
+
+/// Whether a connection is closed after its peer has acknowledged the `sent` bytes and our FIN.
+pub(super) fn is_over(info: &TcpInfo, sent: u64) -> bool {
+    // The FIN counts as one byte, and on the dial leg the SYN as another.
+    info.state == State::Closed && info.bytes_acked > sent
+}
+
+fn is_acknowledged(leg: &Stream) -> bool {
+    // A FIN that was sent and is not acknowledged counts as one byte; it needs no waiting for. A kernel that does not tell (an
+    // mptcp leg before Linux 5.17, a seccomp filter) never would: the flow ends here, and the kernel sends what is left.
+    !unacknowledged(leg.as_fd()).is_ok_and(|bytes| bytes > 1)
+}
+
+/// Turns SO_LINGER off on a leg where it would be silence, just before it is closed. Returns whether it did: the kernel then
+/// delivers what is left and the FIN, and no RST tells the peer how the flow ended.
+pub(super) fn let_go(leg: &Stream, info: &TcpInfo) -> bool {
+    let delivers = Progress::of_info(info) == Some(Progress::Sent);
+    if delivers {
+        linger_off(leg);
+    }
+    delivers
+}
+
+/// Turns SO_LINGER off: closing `leg` is no RST any more.
+pub(super) fn linger_off(leg: &Stream) {
+    // It fails only on a socket that is gone.
+    let _ = SockRef::from(leg).set_linger(None);
+}
+
+impl Progress {
+    fn of(leg: &Stream, fins: Fins) -> Progress {
+        match TcpInfo::of(leg.as_fd()).ok().as_ref().and_then(Progress::of_info) {
+            Some(Progress::Sent | Progress::Unsent) if is_acknowledged(leg) => Progress::Acknowledged,
+            Some(Progress::Open) | None if fins == Fins::Both => {
+                // TCP_INFO of an mptcp leg is that of one subflow, which ends later.
+                if is_acknowledged(leg) { Progress::Acknowledged } else { Progress::Unsent }
+            }
+            progress => progress.unwrap_or(Progress::Open),
+        }
+    }
+
+    /// By what TCP_INFO says; `None` when it says nothing of use.
+    fn of_info(info: &TcpInfo) -> Option<Progress> {
+        match info.state {
+            State::LastAck | State::Closing if info.notsent_bytes > 0 => Some(Progress::Unsent),
+            State::LastAck | State::Closing => Some(Progress::Sent),
+            State::Closed => Some(Progress::Acknowledged),
+            State::Other => None,
+            _ => Some(Progress::Open),
+        }
+    }
+}
+
+/// How long until the next look at a leg with unsent bytes, at first and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LAST_PAUSE: Duration = Duration::from_secs(1);
+/// How often a leg is looked at of which the watch tells.
+const SELDOM: Duration = Duration::from_secs(60);

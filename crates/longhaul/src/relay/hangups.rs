@@ -1,0 +1,118 @@
+//! Wakes a flow's task when the peer of one of its legs sends FIN or when the leg is closed.
+//!
+//! tokio reports a closed connection once and for all: a leg on which both FINs have passed is "closed" to it, although the
+//! last bytes are still to be acknowledged, and the moment when they are passes unseen. So the few legs for which that
+//! moment matters are in an epoll set of their own, which is one descriptor for the process.
+
+use super::stream::Stream;
+use longhaul_sys::hangups::HangupSet;
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Poll, Waker};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// The legs that are watched.
+#[derive(Debug, Default)]
+pub(super) struct Hangups {
+    /// Made when the first leg is watched; `None` where the kernel has no descriptor for it.
+    set: OnceLock<Option<Arc<HangupSet>>>,
+    legs: Mutex<Legs>,
+}
+
+#[derive(Debug, Default)]
+struct Legs {
+    next: u64,
+    watched: HashMap<u64, Watched>,
+}
+
+#[derive(Debug, Default)]
+struct Watched {
+    has_changed: bool,
+    waker: Option<Waker>,
+}
+
+/// One watched leg. Dropping it ends the watch; the socket leaves the set when it is closed.
+#[derive(Debug)]
+pub(super) struct Watch {
+    hangups: Arc<Hangups>,
+    key: u64,
+}
+
+impl Hangups {
+    /// Watches `leg`, which was not watched before. `None` when the kernel has no room for that.
+    pub(super) fn watch(self: &Arc<Hangups>, leg: &Stream) -> Option<Watch> {
+        let set = self.set.get_or_init(|| self.start()).as_ref()?;
+        let watch = {
+            let mut legs = self.legs();
+            legs.next += 1;
+            let key = legs.next;
+            legs.watched.insert(key, Watched::default());
+            Watch { hangups: self.clone(), key }
+        };
+        set.add(leg.as_fd(), watch.key).is_ok().then_some(watch)
+    }
+
+    /// Creates the set and the task that reads it.
+    #[allow(deprecated, reason = "sound for a set that owns its descriptor; what replaces it is unsafe")]
+    fn start(self: &Arc<Hangups>) -> Option<Arc<HangupSet>> {
+        let set = Arc::new(HangupSet::new().ok()?);
+        let readable = AsyncFd::with_interest(Shared(set.clone()), Interest::READABLE).ok()?;
+        let hangups = Arc::downgrade(self);
+        tokio::spawn(async move {
+            while let (Ok(mut ready), Some(hangups)) = (readable.readable().await, hangups.upgrade()) {
+                // Before the set is read: a change from here on makes it readable anew.
+                ready.clear_ready();
+                hangups.wake(&readable.get_ref().0);
+            }
+        });
+        Some(set)
+    }
+
+    fn wake(&self, set: &HangupSet) {
+        let mut keys = Vec::new();
+        while set.take(&mut keys) == Ok(true) {}
+        let mut legs = self.legs();
+        for key in keys {
+            if let Some(watched) = legs.watched.get_mut(&key) {
+                watched.has_changed = true;
+                watched.waker.take().into_iter().for_each(Waker::wake);
+            }
+        }
+    }
+
+    /// Nothing here panics while it holds the lock, so a poisoned one is as good as any.
+    fn legs(&self) -> MutexGuard<'_, Legs> {
+        self.legs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watch {
+    /// Ready once for all changes since the last call. At first that is the state that the leg had at the beginning, if it
+    /// had a FIN by then.
+    pub(super) fn poll_changed(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut legs = self.hangups.legs();
+        let Some(watched) = legs.watched.get_mut(&self.key) else { return Poll::Pending };
+        if std::mem::take(&mut watched.has_changed) {
+            return Poll::Ready(());
+        }
+        watched.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.hangups.legs().watched.remove(&self.key);
+    }
+}
+
+/// The set as tokio wants it.
+struct Shared(Arc<HangupSet>);
+
+impl std::os::fd::AsRawFd for Shared {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        self.0.as_raw_fd()
+    }
+}
