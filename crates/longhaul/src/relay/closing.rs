@@ -47,6 +47,9 @@ pub(super) struct Closing {
     /// The next look at a leg with unsent bytes, of whose sending the kernel does not tell.
     next_look: Pin<Box<Sleep>>,
     pause: Duration,
+    /// Whether it was never looked at.
+    is_new: bool,
+    /// Whether SO_LINGER is 0.
     is_loud: bool,
 }
 
@@ -54,7 +57,7 @@ impl Closing {
     /// Begins to watch `leg`. Its state is looked at by the first [`poll`](Closing::poll).
     pub(super) fn new(hangups: &Arc<Hangups>, leg: &Stream) -> Closing {
         let watch = hangups.watch(leg);
-        Closing { watch, next_look: Box::pin(sleep(Duration::ZERO)), pause: FIRST_PAUSE, is_loud: true }
+        Closing { watch, next_look: Box::pin(sleep(Duration::ZERO)), pause: FIRST_PAUSE, is_new: true, is_loud: true }
     }
 
     /// Turns SO_LINGER off when it is time. Ready once every byte is acknowledged. `fins` says which FINs the flow has passed
@@ -66,7 +69,7 @@ impl Closing {
         loop {
             let has_changed = self.watch.as_ref().is_some_and(|watch| watch.poll_changed(cx).is_ready());
             let is_due = self.next_look.as_mut().poll(cx).is_ready();
-            if !has_changed && !is_due {
+            if !has_changed && !is_due && !std::mem::take(&mut self.is_new) {
                 return Poll::Pending;
             }
             if let Some(err) = leg.take_error()? {

@@ -15,4 +15,5 @@ mod limits;
 mod logs;
 mod many;
 mod names;
+mod states;
 mod wan;

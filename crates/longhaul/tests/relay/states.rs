@@ -1,0 +1,314 @@
+//! Every state of TCP in which a relay can be killed, cut or drained: for each leg, with a tail of bytes that are unsent, sent
+//! or acknowledged. The cells are generated; each reads from TCP_INFO that it has reached its state. Afterwards the leg's peer
+//! sees all bytes and FIN, or RST, and never silence.
+
+use crate::endings::SMALL;
+use crate::harness::*;
+use longhaul_sys::tcp_info::{State, TcpInfo, unacknowledged};
+use socket2::{SockFilter, SockRef, Socket};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// The leg whose state it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Side {
+    Accept,
+    Dial,
+}
+
+/// The bytes on the way to the leg's peer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Tail {
+    Unsent,
+    Sent,
+    Acknowledged,
+}
+
+/// The states of an open connection, those that differ only in whether our FIN is acknowledged taken together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Stage {
+    Established,
+    CloseWait,
+    FinWait,
+    LastAck,
+    Closing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Action {
+    Kill,
+    Cut,
+    Drain,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    side: Side,
+    stage: Stage,
+    tail: Tail,
+    action: Action,
+}
+
+#[test]
+fn every_state_ends_in_all_bytes_and_fin_or_in_a_reset() {
+    let cells = Mutex::new(cells());
+    println!("{} cells", cells.lock().unwrap().len());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let next = || cells.lock().unwrap().pop();
+                while let Some(cell) = next() {
+                    eprintln!("{cell:?}");
+                    cell.run();
+                }
+            });
+        }
+    });
+}
+
+fn cells() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for side in [Side::Accept, Side::Dial] {
+        for stage in [Stage::Established, Stage::CloseWait, Stage::FinWait, Stage::LastAck, Stage::Closing] {
+            for tail in [Tail::Unsent, Tail::Sent, Tail::Acknowledged] {
+                for action in [Action::Kill, Action::Cut, Action::Drain] {
+                    cells.push(Cell { side, stage, tail, action });
+                }
+            }
+        }
+    }
+    cells
+}
+
+impl Cell {
+    fn run(self) {
+        let mut path = Path::new(1, &[]);
+        let (client, server) = path.connect();
+        // `peer` is at the leg that the cell is about, `other` at the other one.
+        let (peer, other) = if self.side == Side::Accept { (client, server) } else { (server, client) };
+        SockRef::from(&peer).set_recv_buffer_size(8 * 1024).unwrap();
+        talk(&peer, &other);
+        let Some(leg) = path.relays[0].other_end(&peer) else {
+            return skip("no descriptor may be taken (pidfd_getfd)");
+        };
+        let bytes = self.reach(&peer, &other, &leg);
+        self.wait_for_it(&leg);
+        if self.is_over() {
+            assert_eq!(path.relays[0].flow_end().2, "finished", "{self:?}");
+        }
+        // While the copy of its socket is here, the relay's death does not close it.
+        drop(leg);
+        match self.action {
+            Action::Drain => self.drain(&mut path.relays[0], &peer, &other, &bytes),
+            _ => self.end(&path.relays[0], &peer, &other, &bytes),
+        }
+    }
+
+    /// Brings the leg into the cell's state: the bytes that were sent to its peer.
+    fn reach(self, peer: &TcpStream, mut other: &TcpStream, leg: &Socket) -> Vec<u8> {
+        if matches!(self.stage, Stage::CloseWait | Stage::LastAck) {
+            peer.shutdown(Shutdown::Write).unwrap();
+            assert_eq!(read_to_end(other), (Vec::new(), Ending::Fin));
+        }
+        // More than the peer's buffer has room for, and less than the leg's.
+        let bytes = pattern(11, if self.tail == Tail::Unsent { 200_000 } else { 1_000 });
+        if self.tail == Tail::Sent {
+            be_deaf(peer);
+        }
+        other.write_all(&bytes).unwrap();
+        if self.tail == Tail::Acknowledged {
+            wait(leg, "its bytes are acknowledged", |info, left| info.bytes_acked >= 1000 && left == 0);
+            if self.is_last() {
+                be_deaf(peer); // to the FIN alone
+            }
+        }
+        if self.has_our_fin() {
+            other.shutdown(Shutdown::Write).unwrap();
+            wait(leg, "our FIN", |info, _| matches!(info.state, State::FinWait1 | State::FinWait2 | State::LastAck));
+        }
+        if self.stage == Stage::Closing {
+            peer.shutdown(Shutdown::Write).unwrap();
+        }
+        bytes
+    }
+
+    /// Waits until the kernel says that the leg is in the cell's state, and until SO_LINGER is what it has to be there.
+    fn wait_for_it(self, leg: &Socket) {
+        wait(leg, &format!("{self:?}"), |info, left| {
+            let fin = u32::from(matches!(info.state, State::FinWait1 | State::LastAck | State::Closing));
+            let stage = match info.state {
+                State::Established => Stage::Established,
+                State::CloseWait => Stage::CloseWait,
+                State::FinWait1 | State::FinWait2 => Stage::FinWait,
+                State::LastAck => Stage::LastAck,
+                State::Closing => Stage::Closing,
+                State::Closed | State::Other => return false,
+            };
+            let tail = match (info.notsent_bytes > fin, left > fin) {
+                (true, _) => Tail::Unsent,
+                (false, true) => Tail::Sent,
+                (false, false) => Tail::Acknowledged,
+            };
+            (stage, tail) == (self.stage, self.tail)
+        });
+        let delivers = self.is_last() && self.tail != Tail::Unsent;
+        let linger = if delivers { None } else { Some(Duration::ZERO) };
+        wait(leg, &format!("{self:?}: SO_LINGER {linger:?}"), |_, _| leg.linger().unwrap() == linger);
+    }
+
+    /// Kills or cuts the relay, and looks at what its peers see.
+    fn end(self, relay: &Relay, peer: &TcpStream, other: &TcpStream, bytes: &[u8]) {
+        if !self.is_last() {
+            hear_again(peer); // or it would not hear the reset, which is sent once
+        }
+        match self.action {
+            Action::Kill => relay.signal("KILL"),
+            _ => {
+                relay.signal("TERM");
+                relay.wait_log("draining: no new connections; a second signal cuts the flows");
+                if !self.is_over() {
+                    relay.signal("TERM");
+                    relay.flow_end();
+                }
+            }
+        }
+        if self.is_last() {
+            hear_again(peer);
+        }
+        let (got, ending) = read_to_end(peer);
+        assert_same(&got, &bytes[..got.len()]);
+        match self.stage {
+            Stage::LastAck | Stage::Closing if self.tail != Tail::Unsent => {
+                assert_eq!((got.len(), ending), (bytes.len(), Ending::Fin), "{self:?}");
+            }
+            // Our FIN may have been there before the reset.
+            Stage::FinWait if ending == Ending::Fin => assert_eq!(got.len(), bytes.len(), "{self:?}"),
+            _ => assert_eq!(ending, Ending::Reset, "{self:?}"),
+        }
+        // Who has ended with FIN may still write, and then hears of the reset.
+        if matches!(self.stage, Stage::Established | Stage::FinWait) {
+            write_to_the_end(peer);
+        }
+        match self.stage {
+            Stage::Established => assert_eq!(read_to_end(other), (Vec::new(), Ending::Reset), "{self:?}"),
+            Stage::CloseWait => write_to_the_end(other),
+            Stage::FinWait => assert_eq!(read_to_end(other), (Vec::new(), Ending::Reset), "{self:?}"),
+            Stage::LastAck => {} // it has read FIN and sent its own
+            Stage::Closing => assert!(read_to_end(other).0.is_empty(), "{self:?}"),
+        }
+    }
+
+    /// Drains the relay: the flow goes on to its end.
+    fn drain(self, relay: &mut Relay, peer: &TcpStream, other: &TcpStream, bytes: &[u8]) {
+        relay.signal("TERM");
+        relay.wait_log("draining: no new connections; a second signal cuts the flows");
+        hear_again(peer);
+        if !self.has_our_fin() {
+            other.shutdown(Shutdown::Write).unwrap();
+        }
+        let (got, ending) = read_to_end(peer);
+        assert_same(&got, bytes);
+        assert_eq!(ending, Ending::Fin, "{self:?}");
+        if matches!(self.stage, Stage::Established | Stage::FinWait) {
+            peer.shutdown(Shutdown::Write).unwrap();
+        }
+        if !matches!(self.stage, Stage::CloseWait | Stage::LastAck) {
+            assert_eq!(read_to_end(other), (Vec::new(), Ending::Fin), "{self:?}");
+        }
+        if !self.is_over() {
+            assert_eq!(relay.flow_end().2, "finished", "{self:?}");
+        }
+        assert_eq!(relay.exit(), Some(0), "{self:?}");
+    }
+
+    /// Whether both FINs have passed, and ours is not acknowledged.
+    fn is_last(self) -> bool {
+        matches!(self.stage, Stage::LastAck | Stage::Closing)
+    }
+
+    /// Whether only the FIN is left to be acknowledged: the relay has nothing more to do with it.
+    fn is_over(self) -> bool {
+        self.is_last() && self.tail == Tail::Acknowledged
+    }
+
+    fn has_our_fin(self) -> bool {
+        matches!(self.stage, Stage::FinWait | Stage::LastAck | Stage::Closing)
+    }
+}
+
+/// The peer has sent FIN behind more than the other end reads, so the relay still holds some of it when the leg is in LAST_ACK.
+#[test]
+fn a_leg_in_last_ack_whose_bytes_are_still_on_the_way_is_not_silent() {
+    for upload in (100_000..1_000_000).step_by(100_000) {
+        let mut path = Path::new(1, SMALL);
+        let (peer, mut other) = path.connect();
+        SockRef::from(&other).set_recv_buffer_size(8 * 1024).unwrap();
+        talk(&peer, &other);
+        let Some(leg) = path.relays[0].other_end(&peer) else {
+            return skip("no descriptor may be taken (pidfd_getfd)");
+        };
+        be_deaf_to_bytes(&peer, &leg, &pattern(12, upload));
+        let bytes = pattern(13, 1_000);
+        other.write_all(&bytes).unwrap();
+        other.shutdown(Shutdown::Write).unwrap();
+        wait(&leg, "LAST_ACK", |info, left| info.state == State::LastAck && info.notsent_bytes == 0 && left > 1);
+        wait(&leg, "SO_LINGER is off", |_, _| leg.linger().unwrap().is_none());
+        drop(leg);
+        path.relays[0].signal("KILL");
+        path.relays[0].exit();
+        hear_again(&peer);
+        let (got, ending) = read_to_end(&peer);
+        if ending == Ending::Fin {
+            assert_same(&got, &bytes);
+        }
+        let (got, ending) = read_to_end(&other);
+        assert_same(&got, &pattern(12, upload)[..got.len()]);
+        assert!(ending == Ending::Reset || got.len() == upload, "{} of {upload} bytes and FIN", got.len());
+    }
+}
+
+/// Sends `upload` and FIN, which the relay's kernel has afterwards, and hears nothing from then on.
+fn be_deaf_to_bytes(mut peer: &TcpStream, leg: &Socket, upload: &[u8]) {
+    peer.write_all(upload).unwrap();
+    peer.shutdown(Shutdown::Write).unwrap();
+    wait(leg, "the peer's FIN", |info, _| info.state == State::CloseWait);
+    be_deaf(peer);
+}
+
+/// Waits until `is_it` is true of what the kernel says of `leg`: TCP_INFO, and the bytes that are not acknowledged.
+fn wait(leg: &Socket, what: &str, is_it: impl Fn(&TcpInfo, u32) -> bool) {
+    let start = Instant::now();
+    loop {
+        let (info, left) = (TcpInfo::of(leg.as_fd()).unwrap(), unacknowledged(leg.as_fd()).unwrap());
+        if is_it(&info, left) {
+            return;
+        }
+        assert!(start.elapsed() < LONG, "not reached: {what}; {left} bytes not acknowledged, {info:?}");
+        std::thread::yield_now();
+    }
+}
+
+/// From now on no segment reaches `socket` (socket(7) SO_ATTACH_FILTER): its line is down in one direction.
+fn be_deaf(socket: &TcpStream) {
+    // BPF_RET | BPF_K: how many bytes of the segment to keep.
+    SockRef::from(socket).attach_filter(&[SockFilter::new(0x06, 0, 0, 0)]).unwrap();
+}
+
+fn hear_again(socket: &TcpStream) {
+    // It fails where no filter is attached.
+    let _ = SockRef::from(socket).detach_filter();
+}
+
+/// Writes until the kernel says that the connection is no more.
+fn write_to_the_end(mut socket: &TcpStream) {
+    let start = Instant::now();
+    while socket.write(b"more").is_ok() {
+        assert!(start.elapsed() < LONG, "nothing came of writing");
+        // A reset that comes meanwhile ends this read, and else its timeout does.
+        socket.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        let _ = socket.read(&mut [0]);
+    }
+}
