@@ -82,7 +82,8 @@ impl<'a> Carry<'a> {
             None => self.settle(closing, *tally).await,
         };
         if let Err(broken) = ended {
-            self.deliver(broken.leg.other()).await;
+            // Boxed: it would otherwise be part of every idle flow.
+            Box::pin(self.deliver(broken.leg.other())).await;
         }
         ended
     }
