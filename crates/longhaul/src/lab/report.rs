@@ -1,76 +1,7 @@
-//! Tables for people: the demo's, and that of a scenario.
+//! The table of a scenario, for people.
 
 use super::result::{Report, RunReport, Verdict};
-use super::scenario::Setup;
-use super::spec::Profile;
 use std::fmt;
-
-/// The demo's table: carriers below each other, scp and raw TCP beside each other, and the reason for each number.
-pub(super) struct Table<'a> {
-    pub(super) report: &'a Report,
-    pub(super) setup: &'a Setup,
-}
-
-impl fmt::Display for Table<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}\n", self.hosts())?;
-        let head = ["MB/s (10^6 bytes)", "scp", "gain", "raw TCP", "gain"];
-        writeln!(f, "| {:<34} | {:>11} | {:>5} | {:>11} | {:>5} |", head[0], head[1], head[2], head[3], head[4])?;
-        writeln!(f, "| {0:-<34} | {0:->10}: | {0:->4}: | {0:->10}: | {0:->4}: |", "")?;
-        let mut carriers: Vec<&str> = Vec::new();
-        for run in &self.report.runs {
-            if !carriers.contains(&run.carrier.as_str()) {
-                carriers.push(&run.carrier);
-            }
-        }
-        for carrier in carriers {
-            writeln!(f, "{}", self.row(carrier))?;
-        }
-        let runs = || self.report.runs.iter();
-        if runs().any(|run| run.measured.is_some()) {
-            writeln!(f, "\nEvery byte of every transfer was checked at the far end. Why these numbers:\n")?;
-        }
-        for run in runs() {
-            let moved = format!("{:.0} MB", run.bytes as f64 / 1e6);
-            let text = match run.measured {
-                Some(_) => format!("- {} {}, {moved}: {}", run.carrier, run.traffic, run.why),
-                None => format!("- left out: {} {}: {}", run.carrier, run.traffic, run.why),
-            };
-            writeln!(f, "{}", wrapped(&text, 96))?;
-        }
-        Ok(())
-    }
-}
-
-impl Table<'_> {
-    fn row(&self, carrier: &str) -> String {
-        let what = super::carrier::find(carrier).map_or("", |carrier| carrier.what);
-        let mut line = format!("| {:<34} |", format!("{carrier} ({what})"));
-        for traffic in ["scp", "raw"] {
-            let run = self.report.runs.iter().find(|run| run.carrier == carrier && run.traffic == traffic);
-            let (speed, gain) = run.map_or((None, None), |run| (run.measured, run.gain_over_direct));
-            line += &format!(" {:>11} | {:>5} |", digits(speed, 1), digits(gain, 1));
-        }
-        line
-    }
-
-    /// What was built, in words.
-    fn hosts(&self) -> String {
-        let Setup { link, host, .. } = self.setup;
-        let rate = link.rate.map_or("no rate limit".to_string(), |rate| rate.to_string());
-        let window = host.window.map_or("autotuned".to_string(), |window| window.to_string());
-        let text = format!(
-            "Emulated WAN: {:.1} ms round trip, {rate} of IP, {:.1} MiB queue, {} % loss. Hosts like AIX: {window} windows, \
-             Reno, no SACK. Relay hosts: tcp_rmem and tcp_wmem up to {}. Each transfer takes some seconds; the time of scp \
-             is without its login.",
-            link.rtt.as_secs_f64() * 1e3,
-            link.queue().0 as f64 / f64::from(1 << 20),
-            link.loss * 100.0,
-            Profile::relay_buffer(link),
-        );
-        wrapped(&text, 98)
-    }
-}
 
 /// The table of scenarios that were run: figure, published, computed, measured, carrier by carrier, verdict; below it the
 /// reason for each. No line is longer than 100 columns as long as names are of usual length.

@@ -1,0 +1,106 @@
+//! The demo's table: a row for each kind of traffic, a column for each carrier, and below it the reason for each figure.
+
+use super::super::report::wrapped;
+use super::super::result::{Report, RunReport};
+use super::super::scenario::Setup;
+use super::super::spec::Profile;
+use super::CARRIERS;
+use std::fmt;
+
+/// Prints as Markdown.
+pub(super) struct Table<'a> {
+    pub(super) report: &'a Report,
+    /// Hosts and link of the runs without loss of their own.
+    pub(super) setup: &'a Setup,
+}
+
+impl fmt::Display for Table<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}\n", self.hosts())?;
+        self.line(f, "", CARRIERS.map(String::from))?;
+        writeln!(f, "| {} |{}", "-".repeat(LABEL), format!(" {}: |", "-".repeat(CELL - 1)).repeat(CARRIERS.len()))?;
+        let mut before = "";
+        for run in &self.report.runs {
+            if run.id != before {
+                self.line(f, &self.label(run), CARRIERS.map(|carrier| self.cell(&run.id, carrier)))?;
+            }
+            before = &run.id;
+        }
+        self.line(f, "relay CPU for raw TCP, seconds per GB", CARRIERS.map(|carrier| self.cpu(carrier)))?;
+        let runs = || self.report.runs.iter();
+        if runs().any(|run| run.measured.is_some()) {
+            writeln!(f, "\nEvery byte of every transfer was checked at the far end. The reasons:\n")?;
+        }
+        for run in runs() {
+            let moved = format!("{:.0} MB", run.bytes as f64 / 1e6);
+            let text = match run.measured {
+                Some(_) => format!("- {} {}, {moved}: {}", run.carrier, run.id, run.why),
+                None => format!("- left out: {} {}: {}", run.carrier, run.id, run.why),
+            };
+            writeln!(f, "{}", wrapped(&text, 96))?;
+        }
+        Ok(())
+    }
+}
+
+impl Table<'_> {
+    fn line(&self, f: &mut fmt::Formatter<'_>, label: &str, cells: [String; CARRIERS.len()]) -> fmt::Result {
+        write!(f, "| {label:<LABEL$} |")?;
+        cells.iter().try_for_each(|cell| write!(f, " {cell:>CELL$} |"))?;
+        writeln!(f)
+    }
+
+    fn label(&self, run: &RunReport) -> String {
+        match has_speed(run) {
+            true => format!("{}, MB/s (times direct)", run.what),
+            false => format!("{}, ms (median)", run.what),
+        }
+    }
+
+    /// The speed in MB/s with the gain, or the median of the answer's time in milliseconds.
+    fn cell(&self, id: &str, carrier: &str) -> String {
+        let Some(run) = self.find(id, carrier) else { return "-".into() };
+        match (run.measured, run.gain_over_direct, run.figures.get("p50_us")) {
+            (Some(_), _, Some(micros)) => format!("{:.1}", micros / 1e3),
+            (Some(speed), Some(gain), None) if carrier != "direct" => format!("{speed:.1} ({gain:.1})"),
+            (Some(speed), _, None) => format!("{speed:.1}"),
+            (None, ..) => "-".into(),
+        }
+    }
+
+    /// Processor time of both relays together, per GB of the raw transfer.
+    fn cpu(&self, carrier: &str) -> String {
+        let run = self.find("raw", carrier).filter(|run| carrier != "direct" && run.bytes > 0);
+        run.map_or("-".into(), |run| format!("{:.2}", run.relay_cpu_s * 1e9 / run.bytes as f64))
+    }
+
+    fn find(&self, id: &str, carrier: &str) -> Option<&RunReport> {
+        self.report.runs.iter().find(|run| run.id == id && run.carrier == carrier)
+    }
+
+    /// Hosts and link, in words.
+    fn hosts(&self) -> String {
+        let Setup { link, host, .. } = self.setup;
+        let rate = link.rate.map_or("no rate limit".to_string(), |rate| rate.to_string());
+        let window = host.window.map_or("autotuned".to_string(), |window| window.to_string());
+        let text = format!(
+            "Emulated WAN: {:.1} ms round trip, {rate} of IP, {:.1} MiB queue, {} % loss. Hosts like AIX: {window} windows, \
+             Reno, no SACK. Relay hosts: tcp_rmem and tcp_wmem up to {}, CUBIC. Each transfer takes some seconds; the time of scp \
+             is without its login.",
+            link.rtt.as_secs_f64() * 1e3,
+            link.queue().0 as f64 / f64::from(1 << 20),
+            link.loss * 100.0,
+            Profile::relay_buffer(link),
+        );
+        wrapped(&text, 98)
+    }
+}
+
+/// Whether the speed of this traffic is what counts.
+fn has_speed(run: &RunReport) -> bool {
+    run.traffic != "request"
+}
+
+/// Columns of the first cell of a line, and of each other one.
+const LABEL: usize = 44;
+const CELL: usize = 13;
