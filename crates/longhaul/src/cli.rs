@@ -12,7 +12,7 @@ mod relay;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use longhaul::config::{self, Loaded, Message};
-use longhaul::daemon;
+use longhaul::daemon::{self, DaemonError};
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -97,8 +97,10 @@ fn serve(loaded: Loaded, file: Option<PathBuf>, logs: logs::Flags) -> ExitCode {
     };
     loaded.warnings.iter().for_each(Message::log);
     let ended = daemon::run(loaded.config, file);
-    if let Err(err) = &ended {
-        error!(%err, "not started");
+    match &ended {
+        Ok(()) => {}
+        Err(err @ DaemonError::Panicked(_)) => error!(%err, "ending, which resets every flow"),
+        Err(err) => error!(%err, "not started"),
     }
     log.flush();
     if ended.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
