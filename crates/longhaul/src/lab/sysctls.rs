@@ -37,11 +37,7 @@ fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     settings.filter_map(|line| line.split_once('=')).map(|(name, value)| {
         let name = name.trim();
         let plain = name.trim_start_matches('-');
-        Line {
-            path: format!("/proc/sys/{}", plain.replace('.', "/")),
-            value: value.trim(),
-            may_fail: plain != name,
-        }
+        Line { path: format!("/proc/sys/{}", plain.replace('.', "/")), value: value.trim(), may_fail: plain != name }
     })
 }
 

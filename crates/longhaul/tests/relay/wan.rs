@@ -110,6 +110,21 @@ fn across_a_wan_a_dead_next_hop_and_a_dead_line_are_resets() {
 }
 
 #[test]
+fn a_relay_without_a_free_port_names_the_sysctls_that_help() {
+    let Some(wan) = wan_of(&LinkSpec::new(Duration::from_millis(1), None)) else { return };
+    let two_ports = "echo 20000 20001 > /proc/sys/net/ipv4/ip_local_port_range";
+    wan.output(Host::Near, "sh", &["-c", two_ports]).unwrap();
+    let path = Path::across(&wan, 7106, 1, &[]);
+    let flows = [path.connect(), path.connect()];
+    assert_eq!(read_to_end(&path.dial()), (Vec::new(), Ending::Reset));
+    let why = path.relays[0].wait_log("dial failed")["why"].to_string();
+    for part in ["connect: EADDRNOTAVAIL", "net.ipv4.tcp_tw_reuse = 1", "net.ipv4.ip_local_port_range"] {
+        assert!(why.contains(part), "{part:?} is not in {why}");
+    }
+    flows.iter().for_each(|(client, server)| talk(client, server));
+}
+
+#[test]
 fn auto_is_bbr_on_the_wan_leg_alone_whatever_the_handshake_measured() {
     // The loss ends slow start, and takes CUBIC's window from it.
     wan_of(&far().with("loss", "1%")).into_iter().for_each(only_the_wan_leg_gets_bbr);
