@@ -148,9 +148,9 @@ impl Listener {
         }
     }
 
-    /// Accepts until the sender of `serving` is gone, or no tunnel is left in it, or, once it is replaced, for
-    /// [`HANDOVER`]; and then what the listen queue still holds. What `serving` says holds for the next connection; live
-    /// flows keep what they have.
+    /// Accepts until the sender of `serving` is gone, or no tunnel is left in it, or, once it is replaced, for a second; and
+    /// then what the listen queue still holds. What `serving` says holds for the next connection; live flows keep what they
+    /// have.
     pub async fn serve(self, relay: Arc<Relay>, mut serving: watch::Receiver<Serving>) {
         let current = serving.clone();
         let mut pause = FIRST_PAUSE;
