@@ -1,6 +1,7 @@
 //! Where connections come from: sockets that systemd has opened for us (sd_listen_fds(3), socket activation), and
 //! accept4(2).
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::SocketFlags;
 use std::io;
 use std::net::SocketAddr;
@@ -29,6 +30,15 @@ pub fn accept(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, SocketAddr)> {
     let (socket, peer) = rustix::net::acceptfrom_with(listener, flags)?;
     let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
     peer.map(|peer| (socket, peer)).ok_or_else(|| io::Error::from(io::ErrorKind::ConnectionAborted))
+}
+
+/// Whether a connection is in `listener`'s queue.
+///
+/// # Errors
+/// ENOMEM (poll(2)).
+pub fn has_connection(listener: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut asked = [PollFd::from_borrowed_fd(listener, PollFlags::IN)];
+    Ok(poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? > 0)
 }
 
 /// Owns descriptor `fd` when it is open, and closes it on exec as systemd does not.

@@ -9,10 +9,13 @@ mod machine;
 mod options;
 mod pages;
 mod relay;
+mod rights;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use longhaul::config::{self, Loaded, Message};
-use longhaul::daemon;
+use longhaul::daemon::{self, DaemonError};
+use longhaul::suggest;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -46,8 +49,9 @@ enum Command {
     /// Say whether a configuration file is good
     ///
     /// Exits with 0 when it is, and with 2 when it is not: then every error is named with file, line, column, key, the
-    /// value and what to write instead. Warnings leave the exit code at 0.
-    Check(File),
+    /// value and what to write instead. Warnings, also of what this machine and the rights of longhaul.service lack, leave
+    /// the exit code at 0 unless --strict is given.
+    Check(check::Flags),
     /// Emulate a WAN on this machine
     Lab(longhaul::lab::Lab),
     /// List the socket options of a leg
@@ -67,7 +71,7 @@ struct File {
 
 /// Reads the command line, runs the command and gives its exit code.
 pub(crate) fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|err| meant(err).exit());
     let logs = cli.logs;
     match cli.command {
         Command::Relay(flags) => match flags.load() {
@@ -78,7 +82,7 @@ pub(crate) fn main() -> ExitCode {
             Ok(loaded) => serve(loaded, Some(file.config), logs),
             Err(refused) => complain(&refused.messages),
         },
-        Command::Check(file) => check::check(&file.config),
+        Command::Check(flags) => check::check(&flags),
         Command::Lab(lab) => lab.run(),
         Command::Options(flags) => say(options::text(&flags)),
         Command::Completions(shell) => print(&shell.script(Cli::command())),
@@ -97,11 +101,33 @@ fn serve(loaded: Loaded, file: Option<PathBuf>, logs: logs::Flags) -> ExitCode {
     };
     loaded.warnings.iter().for_each(Message::log);
     let ended = daemon::run(loaded.config, file);
-    if let Err(err) = &ended {
-        error!(%err, "not started");
+    match &ended {
+        Ok(()) => {}
+        Err(err @ DaemonError::Panicked(_)) => error!(%err, "ending, which resets every flow"),
+        Err(err) => error!(%err, "not started"),
     }
     log.flush();
     if ended.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What clap says of a wrong command line, with the flag that was probably meant where another program calls it otherwise.
+fn meant(mut err: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(given)) = err.get(ContextKind::InvalidArg) else { return err };
+    let word = given.trim_start_matches('-').split('=').next().unwrap_or_default().to_string();
+    let mut cli = Cli::command();
+    cli.build();
+    let asked = |command: &&mut clap::Command| std::env::args().any(|arg| arg == command.get_name());
+    let Some(command) = cli.get_subcommands_mut().find(asked) else { return err };
+    let flags = command.get_arguments().filter_map(clap::Arg::get_long);
+    let flag = suggest::nearest(&word, flags).map(|flag| ContextValue::String(format!("--{flag}")));
+    if let (ErrorKind::UnknownArgument, Some(flag)) = (err.kind(), flag)
+        && err.get(ContextKind::SuggestedArg) != Some(&flag)
+    {
+        err.insert(ContextKind::SuggestedArg, flag);
+        // clap's own shows the flag that clap has guessed.
+        err.insert(ContextKind::Usage, ContextValue::StyledStr(command.render_usage()));
+    }
+    err
 }
 
 /// Ends as clap does when it refuses a value itself: `why`, and how `command` is used.
@@ -110,7 +136,7 @@ fn wrong_usage(command: &str, why: &str) -> ! {
     cli.build();
     let mut fallback = cli.clone();
     let command = cli.find_subcommand_mut(command).unwrap_or(&mut fallback);
-    command.error(clap::error::ErrorKind::ValueValidation, why).exit()
+    command.error(ErrorKind::ValueValidation, why).exit()
 }
 
 /// Writes a text to stdout, or on stderr why there is none.

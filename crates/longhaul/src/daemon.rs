@@ -5,7 +5,7 @@
 //! refused whole, and live flows are not touched in either case.
 
 use crate::config::{self, Config, Loaded, Message, Refused, Severity, Tunnel};
-use crate::relay::{Activated, BindError, Handle, LOOKUPS, Listener, Relay};
+use crate::relay::{Activated, BindError, Gate, Handle, LOOKUPS, Listener, Relay, Route, Serving};
 use longhaul_core::units;
 use longhaul_sys::sockopt::Leg;
 use longhaul_sys::{activation, limits};
@@ -13,31 +13,34 @@ use sd_notify::NotifyState;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
-use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
+use tokio::task::{JoinError, JoinHandle, JoinSet, spawn_blocking};
 use tokio::time::{Instant, interval, sleep_until, timeout};
 use tracing::{error, info, warn};
 
-/// Why the daemon did not start.
+/// Why the daemon did not start, or did not go on.
 #[derive(Debug)]
-pub enum StartError {
+pub enum DaemonError {
     /// A tunnel cannot listen, or the kernel refused one of its options.
     Bind(BindError),
     /// Something else that the process needs; the text says what.
     Process(String),
+    /// A listener's task has panicked, which is a bug of ours: its tunnel serves nobody any more. The text is the panic's.
+    Panicked(String),
 }
 
 /// Carries the tunnels of `config` until SIGTERM or SIGINT has drained them. SIGHUP reads `file` again.
 ///
 /// # Errors
-/// Nothing was started.
-pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), StartError> {
-    let process = |what: &'static str| move |err: &dyn fmt::Display| StartError::Process(format!("{what}: {err}"));
+/// Nothing was started; or a listener has panicked, and the flows that are left end with the process, by RST.
+pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError> {
+    let process = |what: &'static str| move |err: &dyn fmt::Display| DaemonError::Process(format!("{what}: {err}"));
     // First of all, while no other descriptor can have one of their numbers.
     let passed = activation::sockets();
     let nofile = limits::raise_nofile().map_err(|err| process("descriptors")(&err))?;
@@ -57,9 +60,9 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), StartError> {
             "descriptors: a limit of {nofile} leaves none for flows, which begin at {least}; raise \
             RLIMIT_NOFILE: LimitNOFILE= of the unit, or ulimit -n"
         );
-        return Err(StartError::Process(text));
+        return Err(DaemonError::Process(text));
     }
-    let relay = Relay::new(left, tunnels);
+    let relay = Relay::new(left);
     info!(nofile, most_flows = relay.most_flows(), most_pipes = relay.most_pipes(), "limits");
     let done = runtime.block_on(async {
         let activated = passed.into_iter().filter_map(Activated::new).collect();
@@ -69,15 +72,15 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), StartError> {
             open,
             activated,
             running: BTreeMap::new(),
+            replaced: Vec::new(),
             listeners: JoinSet::new(),
             drain_timeout: None,
             readers: Arc::new(Semaphore::new(READERS)),
         };
         // Before the first tunnel listens: from then on a signal means what docs/operations.md says.
         let signals = Signals::new().map_err(|err| process("signals")(&err))?;
-        daemon.apply(config).map_err(StartError::Bind)?;
-        daemon.serve(signals).await;
-        Ok(())
+        daemon.apply(config).map_err(DaemonError::Bind)?;
+        daemon.serve(signals).await
     });
     // Not by dropping it, which waits for names that are still being resolved.
     runtime.shutdown_background();
@@ -111,6 +114,7 @@ struct Daemon {
     /// Every socket that systemd has passed, whether or not a tunnel listens on it.
     activated: Vec<Activated>,
     running: BTreeMap<String, Running>,
+    replaced: Vec<Replaced>,
     /// What serves them, and what has been replaced and serves for a moment more.
     listeners: JoinSet<()>,
     drain_timeout: Option<Duration>,
@@ -120,23 +124,24 @@ struct Daemon {
 
 /// A tunnel that is served. Dropping it ends the serving, not the flows.
 struct Running {
-    tunnel: watch::Sender<Arc<Tunnel>>,
+    tunnel: Arc<Tunnel>,
+    gate: Arc<Gate>,
+    serving: watch::Sender<Serving>,
     handle: Handle,
 }
 
-/// What a reload is going to do with one tunnel.
-enum Change {
-    /// Its listener stays; the next connection sees the new settings.
-    Keep(Tunnel),
-    /// It gets a new listener.
-    Listen(Tunnel, Listener, Handle),
+/// A listener whose addresses others have now, and which serves for a moment more.
+struct Replaced {
+    listen: SocketAddr,
+    serving: watch::Sender<Serving>,
 }
 
-impl Change {
-    fn tunnel(&self) -> &Tunnel {
-        let (Change::Keep(tunnel) | Change::Listen(tunnel, ..)) = self;
-        tunnel
-    }
+/// What a reload is going to do with one tunnel.
+struct Change {
+    tunnel: Tunnel,
+    gate: Arc<Gate>,
+    /// Its new listener; without one the old listener stays, and the next connection sees the new settings.
+    listener: Option<(Listener, Handle)>,
 }
 
 impl Daemon {
@@ -150,36 +155,50 @@ impl Daemon {
         })?;
         self.drain_timeout = config.drain_timeout;
         // Before the first of them listens: a flow that it accepts may dial at once.
-        self.relay.serves(changes.iter().map(|change| change.tunnel().clone()));
+        self.relay.serves(changes.iter().map(|change| change.tunnel.clone()));
+        self.relay.permit(changes.iter().map(|change| (&change.gate, change.tunnel.max_flows)));
         let mut before = std::mem::take(&mut self.running);
-        for change in changes {
-            let (name, running) = match change {
-                Change::Keep(tunnel) => match before.remove(&tunnel.name) {
-                    Some(running) => (tunnel.name.clone(), running.update(tunnel)),
+        for Change { tunnel, gate, listener } in changes {
+            let name = tunnel.name.clone();
+            let running = match listener {
+                Some((listener, handle)) => self.start(tunnel, gate, listener, handle),
+                None => match before.remove(&name) {
+                    Some(running) => running.update(tunnel),
                     None => continue, // `plan` keeps only what runs
                 },
-                Change::Listen(tunnel, listener, handle) => {
-                    // Connections come by the listener that is replaced too, until it has closed.
-                    for old in before.values().filter(|old| old.covers_same(&tunnel)) {
-                        old.tunnel.send_replace(Arc::new(tunnel.clone()));
-                    }
-                    (tunnel.name.clone(), self.start(tunnel, listener, handle))
-                }
             };
             self.running.insert(name, running);
         }
         for name in before.keys().filter(|name| !self.running.contains_key(*name)) {
             info!(tunnel = %name, "tunnel removed; its flows go on");
         }
-        // Its listener sees this before it looks at the next connection, so it takes none that is to be reset.
-        drop(before);
+        // Its listener sees that it is gone before it looks at the next connection, so it takes none that is to be reset.
+        self.replace(before.into_values());
         for socket in &mut self.activated {
-            match self.running.values().any(|running| running.tunnel.borrow().listen == socket.address()) {
+            match self.running.values().any(|running| running.tunnel.listen == socket.address()) {
                 true => socket.serve(),
                 false => socket.refuse(&self.relay),
             }
         }
         Ok(())
+    }
+
+    /// Lets those of `old` whose address others have now serve for a moment more, ends the rest, and tells every listener
+    /// that was replaced which tunnels have its addresses: of this reload or of one before.
+    fn replace(&mut self, old: impl Iterator<Item = Running>) {
+        for old in old {
+            let taken_over = self.running.values().any(|new| new.covers_same(&old.tunnel));
+            // systemd's socket is the same for the new listener.
+            if taken_over && self.activated(&old.tunnel).is_none() {
+                self.replaced.push(Replaced { listen: old.tunnel.listen, serving: old.serving });
+            }
+        }
+        self.replaced.retain(|old| !old.serving.is_closed());
+        for old in &self.replaced {
+            let heirs = self.running.values().filter(|new| config::covers_same(new.tunnel.listen, old.listen));
+            let routes = heirs.map(|new| Route { tunnel: new.tunnel.clone(), gate: new.gate.clone() }).collect();
+            old.serving.send_replace(Serving { routes, replaced: true });
+        }
     }
 
     /// What to do with each tunnel. What can be refused comes before what touches the old listeners: first every option,
@@ -202,34 +221,36 @@ impl Daemon {
     }
 
     fn plan(&self, tunnel: Tunnel) -> Result<Change, BindError> {
-        if self.running.get(&tunnel.name).is_some_and(|old| old.listens_alike(&tunnel)) {
-            return Ok(Change::Keep(tunnel));
-        }
         let before = self.running.get(&tunnel.name);
+        let gate = before.map_or_else(|| self.relay.gate(), |old| old.gate.clone());
+        if before.is_some_and(|old| old.listens_alike(&tunnel)) {
+            return Ok(Change { tunnel, gate, listener: None });
+        }
         let here: Vec<&Handle> = self.in_the_way(&tunnel).collect();
-        let mut listener = match self.activated(&tunnel) {
+        let leaving = self.replaced.iter().any(|old| config::covers_same(old.listen, tunnel.listen));
+        let listener = match self.activated(&tunnel) {
             Some(socket) => Listener::adopt(&tunnel, socket)?,
-            None if !here.is_empty() => Listener::replace(&tunnel, &here)?,
+            None if leaving || !here.is_empty() => Listener::replace(&tunnel, &here)?,
             None => Listener::bind(&tunnel)?,
         };
-        if let Some(before) = before {
-            listener.succeed(&before.handle);
-        }
         let handle = listener.handle(&tunnel)?;
-        Ok(Change::Listen(tunnel, listener, handle))
+        Ok(Change { tunnel, gate, listener: Some((listener, handle)) })
     }
 
-    fn start(&mut self, tunnel: Tunnel, listener: Listener, handle: Handle) -> Running {
+    fn start(&mut self, tunnel: Tunnel, gate: Arc<Gate>, listener: Listener, handle: Handle) -> Running {
         let to: Vec<String> = tunnel.to.iter().map(ToString::to_string).collect();
         info!(tunnel = %tunnel.name, listen = %tunnel.listen, to = %to.join(","), "listening");
-        let (sender, receiver) = watch::channel(Arc::new(tunnel));
-        while self.listeners.try_join_next().is_some() {} // those that have ended are forgotten
+        let tunnel = Arc::new(tunnel);
+        let (serving, receiver) = watch::channel(Serving::one(tunnel.clone(), gate.clone()));
         self.listeners.spawn(listener.serve(self.relay.clone(), receiver));
-        Running { tunnel: sender, handle }
+        Running { tunnel, gate, serving, handle }
     }
 
     /// Until SIGTERM or SIGINT; then drains.
-    async fn serve(&mut self, mut signals: Signals) {
+    ///
+    /// # Errors
+    /// A listener has panicked.
+    async fn serve(&mut self, mut signals: Signals) -> Result<(), DaemonError> {
         tokio::spawn(watchdog());
         tell(&[NotifyState::Ready]);
         let mut reading = Reading::default();
@@ -241,13 +262,15 @@ impl Daemon {
                     true => self.read(&mut reading),
                     false => self.reload(read),
                 },
+                Some(ended) = self.listeners.join_next() => ended.map_err(panicked)?,
                 _ = signals.report.recv() => self.relay.counters.log(),
                 _ = signals.terminate.recv() => break,
                 _ = signals.interrupt.recv() => break,
             }
         }
-        self.drain(signals).await;
+        self.drain(signals, reading.task.is_some()).await?;
         self.relay.counters.log();
+        Ok(())
     }
 
     /// Begins to read the file again, on a thread of its own: a FIFO, or a file system that does not answer, holds up no
@@ -261,10 +284,7 @@ impl Daemon {
             reading.again = true;
             return warn!(file = %file.display(), "SIGHUP: the file does not answer; it is read again when it does");
         };
-        // RELOADING wants the time, or systemd waits for it (sd_notify(3), Type=notify-reload).
-        if let Ok(now) = NotifyState::monotonic_usec_now() {
-            tell(&[NotifyState::Reloading, now]);
-        }
+        tell_reloading();
         let read = move || {
             let read = config::load(&file);
             drop(reader);
@@ -307,8 +327,7 @@ impl Daemon {
         match limits::raise_nofile() {
             Ok(nofile) => {
                 let tunnels = self.running.len();
-                self.relay.share_out(left_for_flows(nofile, self.open, tunnels), tunnels);
-                self.running.values().for_each(|running| running.handle.look_again());
+                self.relay.share_out(left_for_flows(nofile, self.open, tunnels));
                 let now = (self.relay.most_flows(), self.relay.most_pipes());
                 if now != before {
                     info!(nofile, most_flows = now.0, most_pipes = now.1, "limits");
@@ -318,10 +337,18 @@ impl Daemon {
         }
     }
 
-    /// Stops listening and waits for the flows to end; a second signal or the drain timeout cuts them.
-    async fn drain(&mut self, mut signals: Signals) {
+    /// Stops listening and waits for the flows to end; a second signal or the drain timeout cuts them. `reading` is whether
+    /// a reload was begun, which nobody ends now.
+    ///
+    /// # Errors
+    /// A listener has panicked.
+    async fn drain(&mut self, mut signals: Signals, reading: bool) -> Result<(), DaemonError> {
+        if reading {
+            not_reloaded();
+        }
         tell(&[NotifyState::Stopping]);
         self.running.clear();
+        self.replaced.clear();
         let relay = self.relay.clone();
         let flows = || relay.counters.flows_now.load(Relaxed);
         info!(flows = flows(), drain_timeout = %self.drain_timeout.map_or("none".into(), units::show_duration), "draining: no new connections; a second signal cuts the flows");
@@ -331,10 +358,15 @@ impl Daemon {
         loop {
             // Every arm may be dropped: `ended` forgets only listeners that have ended, the others keep what they have not given.
             tokio::select! {
-                () = self.ended() => return,
+                ended = self.ended() => return ended,
                 _ = tick.tick() => {
                     tell(&[NotifyState::Status(&format!("draining, {} flows left", flows()))]);
                     info!(flows = flows(), "still draining");
+                }
+                _ = signals.reload.recv() => {
+                    tell_reloading();
+                    not_reloaded();
+                    tell(&[NotifyState::Stopping]);
                 }
                 _ = signals.terminate.recv() => break,
                 _ = signals.interrupt.recv() => break,
@@ -343,36 +375,44 @@ impl Daemon {
         }
         warn!(flows = flows(), "cutting the flows that are left with RST");
         self.relay.cut();
-        if timeout(CUT_WITHIN, self.ended()).await.is_err() {
-            error!(flows = flows(), "flows did not end; exiting resets them");
+        match timeout(CUT_WITHIN, self.ended()).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                error!(flows = flows(), "flows did not end; exiting resets them");
+                Ok(())
+            }
         }
     }
 
     /// Waits until every listener has ended, having started a flow for each connection that waited and may have one, and then
     /// until no flow is left.
-    async fn ended(&mut self) {
-        while self.listeners.join_next().await.is_some() {}
+    async fn ended(&mut self) -> Result<(), DaemonError> {
+        while let Some(ended) = self.listeners.join_next().await {
+            ended.map_err(panicked)?;
+        }
         self.relay.ended().await;
+        Ok(())
     }
 }
 
 impl Running {
     /// Whether the listener that is there can serve `tunnel`. A socket of Multipath TCP cannot be told everything.
     fn listens_alike(&self, tunnel: &Tunnel) -> bool {
-        let old = self.tunnel.borrow();
+        let old = &self.tunnel;
         let live = || !tunnel.mptcp(Leg::Accept) && tunnel.accept.follow_live(&old.accept);
         old.listen == tunnel.listen && (old.accept == tunnel.accept || live())
     }
 
     fn covers_same(&self, tunnel: &Tunnel) -> bool {
-        config::covers_same(self.tunnel.borrow().listen, tunnel.listen)
+        config::covers_same(self.tunnel.listen, tunnel.listen)
     }
 
-    fn update(self, tunnel: Tunnel) -> Running {
-        if **self.tunnel.borrow() != tunnel {
+    fn update(mut self, tunnel: Tunnel) -> Running {
+        if *self.tunnel != tunnel {
             info!(tunnel = %tunnel.name, "tunnel changed; its flows keep what they began with");
-            self.handle.tell(&self.tunnel.borrow().accept, &tunnel);
-            self.tunnel.send_replace(Arc::new(tunnel));
+            self.handle.tell(&self.tunnel.accept, &tunnel);
+            self.tunnel = Arc::new(tunnel);
+            self.serving.send_replace(Serving::one(self.tunnel.clone(), self.gate.clone()));
         }
         self
     }
@@ -420,6 +460,31 @@ async fn watchdog() {
     }
 }
 
+/// Tells systemd that a reload has begun. It wants the time, or waits for it (sd_notify(3), Type=notify-reload).
+fn tell_reloading() {
+    if let Ok(now) = NotifyState::monotonic_usec_now() {
+        tell(&[NotifyState::Reloading, now]);
+    }
+}
+
+/// Answers a reload that comes too late: `systemctl reload` of a unit with Type=notify-reload waits for READY=1.
+fn not_reloaded() {
+    info!("draining: not reloaded");
+    tell(&[NotifyState::Ready]);
+}
+
+/// What the panic of a listener's task said.
+fn panicked(err: JoinError) -> DaemonError {
+    let said = err.try_into_panic().map_or_else(
+        |err| err.to_string(),
+        |said| {
+            let text = said.downcast_ref::<&str>().map(ToString::to_string);
+            text.or_else(|| said.downcast_ref::<String>().cloned()).unwrap_or_default()
+        },
+    );
+    DaemonError::Panicked(said)
+}
+
 /// Tells systemd, when it is there.
 fn tell(state: &[NotifyState<'_>]) {
     if let Err(err) = sd_notify::notify(false, state) {
@@ -427,16 +492,17 @@ fn tell(state: &[NotifyState<'_>]) {
     }
 }
 
-impl fmt::Display for StartError {
+impl fmt::Display for DaemonError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StartError::Bind(err) => write!(f, "{err}"),
-            StartError::Process(text) => f.write_str(text),
+            DaemonError::Bind(err) => write!(f, "{err}"),
+            DaemonError::Process(text) => f.write_str(text),
+            DaemonError::Panicked(said) => write!(f, "a listener has panicked, which is a bug of longhaul: {said}"),
         }
     }
 }
 
-impl std::error::Error for StartError {}
+impl std::error::Error for DaemonError {}
 
 /// The descriptors of a flow's two legs.
 const ONE_FLOW: usize = 2;
@@ -455,3 +521,34 @@ const STATUS_MAX: usize = 250;
 const STILL_DRAINING: Duration = Duration::from_secs(10);
 /// How long flows that were cut have for closing their sockets.
 const CUT_WITHIN: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_listener_that_panics_ends_the_daemon() {
+        let mut daemon = Daemon {
+            relay: Relay::new(100),
+            file: None,
+            open: 0,
+            activated: Vec::new(),
+            running: BTreeMap::new(),
+            replaced: Vec::new(),
+            listeners: JoinSet::new(),
+            drain_timeout: None,
+            readers: Arc::new(Semaphore::new(READERS)),
+        };
+        // Ignored by default, so the test's process obeys what it obeyed before.
+        let none = || signal(SignalKind::window_change()).unwrap();
+        let signals = || Signals { reload: none(), report: none(), terminate: none(), interrupt: none() };
+        daemon.listeners.spawn(async {});
+        daemon.listeners.spawn(async { panic!("as a test, {}", 1) });
+        for ended in [timeout(Duration::from_secs(60), daemon.serve(signals())).await.unwrap(), {
+            daemon.listeners.spawn(async { panic!("as a test, {}", 1) });
+            timeout(Duration::from_secs(60), daemon.drain(signals(), false)).await.unwrap()
+        }] {
+            assert!(matches!(ended, Err(DaemonError::Panicked(said)) if said == "as a test, 1"));
+        }
+    }
+}

@@ -101,6 +101,45 @@ fn check_warns_of_what_this_machine_lacks() {
 }
 
 #[test]
+fn check_judges_by_the_rights_of_the_unit_and_strict_makes_warnings_errors() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("longhaul.toml").to_string_lossy().into_owned();
+    let text = |more: &str| format!("[[tunnel]]\nname = \"a\"\nlisten = \"127.0.0.1:600\"\nto = \"b:1\"\n{more}\n");
+    let check = |more: &str, strict: &[&str]| {
+        fs::write(&file, text(more)).expect("a file");
+        let output = run(&[&["check", "-c", &file], strict].concat());
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned(), output.stdout)
+    };
+    // Whoever checks: root, who may all of it, or somebody who may not even listen on port 600.
+    let reno = "accept = { congestion = \"reno\" }\ndial = { congestion = \"reno\"";
+    let good = format!("{reno} }}");
+    assert_eq!(check(&good, &[]).1, "");
+    assert_eq!(check(&good, &["--strict"]).0, Some(0));
+    let lacks = "longhaul.service does not give CAP_NET_ADMIN; the drop-in net-admin.conf does";
+    for (option, why) in [
+        ("mark = 7", "dial.mark = 7: the kernel refuses it: "),
+        ("sndbuf = \"512MiB\"", "dial.sndbuf = 536870912: the kernel cuts it to "),
+    ] {
+        let (code, said, shown) = check(&format!("{reno}, {option} }}"), &[]);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains(&format!("on this machine: warning: tunnel a: {why}")) && said.contains(lacks), "{said}");
+        assert!(!shown.is_empty());
+        let (code, said, shown) = check(&format!("{reno}, {option} }}"), &["--strict"]);
+        assert_eq!((code, shown), (Some(2), Vec::new()), "{said}");
+        assert!(said.contains(&format!("on this machine: error: tunnel a: {why}")), "{said}");
+    }
+    // A warning about the file itself.
+    let (code, said, _) = check("dial = { nodelay = false }", &["--strict"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains(": error: dial.nodelay = false: "), "{said}");
+    let (_, said, _) = check("dial = { congestion = \"bbrr\" }", &[]);
+    assert!(
+        said.contains("dial.congestion = bbrr: the kernel offers") && said.contains("; did you mean bbr?"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_relay_that_cannot_start_says_so_in_the_form_of_its_log() {
     let taken = std::net::TcpListener::bind("0.0.0.0:0").expect("a port");
     let port = taken.local_addr().expect("a name").port().to_string();

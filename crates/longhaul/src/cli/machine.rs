@@ -1,41 +1,43 @@
-//! What a good configuration will still meet on this machine and as this user: addresses that the host does not have,
-//! options that the kernel does not offer, capabilities that are missing. `longhaul check` warns of it; it may be run as
-//! another user than the daemon, or on another host, so nothing here is an error.
+//! What a good configuration will still meet on this machine and with the rights of longhaul.service: addresses that the
+//! host does not have, options that the kernel does not offer, capabilities that are missing. `longhaul check` warns of it;
+//! it may be run on another host than the daemon, so nothing here is an error.
 
-use longhaul::config::{Config, Tunnel};
-use longhaul::options::LegOptions;
+use super::rights::Rights;
+use longhaul::config::{Config, Message, Severity, Tunnel};
+use longhaul::options::{LegOptions, show};
+use longhaul::suggest;
 use longhaul_sys::limits::Capability::{NetAdmin, NetBindService};
-use longhaul_sys::limits::{has_capability, sysctl};
+use longhaul_sys::limits::sysctl;
 use longhaul_sys::sockopt::{Leg, Setting, Value, congestion_controls};
 use std::io::ErrorKind;
 use std::net::{IpAddr, TcpListener};
 use std::path::Path;
 
-/// One line for each thing that will not work here.
-pub(super) fn warnings(config: &Config) -> Vec<String> {
-    let mut found: Vec<_> = config.tunnels.iter().flat_map(of_tunnel).collect();
-    found.extend(no_bbr(config));
-    found
+/// One warning for each thing that will not work here.
+pub(super) fn warnings(config: &Config) -> Vec<Message> {
+    let rights = Rights::of_the_daemon();
+    let mut found: Vec<_> = config.tunnels.iter().flat_map(|tunnel| of_tunnel(tunnel, &rights)).collect();
+    found.extend(no_bbr(config, &rights));
+    let place = "on this machine";
+    found.into_iter().map(|text| Message { severity: Severity::Warning, place: place.into(), text }).collect()
 }
 
-fn of_tunnel(tunnel: &Tunnel) -> Vec<String> {
-    let mut found = vec![foreign("listen", tunnel.listen.ip()), privileged(tunnel)];
+fn of_tunnel(tunnel: &Tunnel, rights: &Rights) -> Vec<String> {
+    let mut found = vec![foreign("listen", tunnel.listen.ip()), privileged(tunnel, rights)];
     found.extend(tunnel.source.map(|source| foreign("source", source)));
     for (leg, options) in [(Leg::Accept, &tunnel.accept), (Leg::Dial, &tunnel.dial)] {
-        found.extend(of_leg(leg, options));
+        found.extend(of_leg(leg, options, rights));
     }
-    found
-        .into_iter()
-        .flatten()
-        .map(|text| format!("warning: on this machine, tunnel {}: {text}", tunnel.name))
-        .collect()
+    found.into_iter().flatten().map(|text| format!("tunnel {}: {text}", tunnel.name)).collect()
 }
 
-fn of_leg(leg: Leg, options: &LegOptions) -> Vec<Option<String>> {
+fn of_leg(leg: Leg, options: &LegOptions, rights: &Rights) -> Vec<Option<String>> {
     let warning = |setting: &Setting| match (setting.row.key, &setting.value) {
-        ("congestion", Value::Name(name)) => congestion(name),
+        ("congestion", Value::Name(name)) => congestion(name, rights),
         ("bind-device", Value::Name(device)) => no_device(device),
-        ("mark", _) => (!has_capability(NetAdmin)).then(|| "this user lacks CAP_NET_ADMIN".into()),
+        ("mark", _) => rights.lack(NetAdmin).map(|why| format!("the kernel refuses it: {why}")),
+        ("sndbuf", Value::Number(bytes)) => beyond("wmem_max", *bytes, setting, rights),
+        ("rcvbuf", Value::Number(bytes)) => beyond("rmem_max", *bytes, setting, rights),
         ("fastopen", _) => no_fastopen(leg),
         _ => None,
     };
@@ -52,31 +54,46 @@ fn foreign(key: &str, address: IpAddr) -> Option<String> {
     (!here).then(|| format!("{key} = {address}: no interface has this address; `ip address` lists them"))
 }
 
-fn privileged(tunnel: &Tunnel) -> Option<String> {
+fn privileged(tunnel: &Tunnel, rights: &Rights) -> Option<String> {
     let first_free: u16 = sysctl("net/ipv4/ip_unprivileged_port_start")?.parse().ok()?;
     let port = tunnel.listen.port();
-    let forbidden = port < first_free && !has_capability(NetBindService);
-    forbidden.then(|| format!("port {port} is below {first_free}, and this user lacks CAP_NET_BIND_SERVICE"))
+    let why = rights.lack(NetBindService).filter(|_| port < first_free)?;
+    Some(format!("port {port} is below {first_free}: {why}"))
 }
 
-fn congestion(name: &str) -> Option<String> {
+/// socket(7) SO_SNDBUFFORCE: only CAP_NET_ADMIN goes beyond the sysctl.
+fn beyond(name: &str, asked: u64, setting: &Setting, rights: &Rights) -> Option<String> {
+    let max: u64 = sysctl(&format!("net/core/{name}"))?.parse().ok()?;
+    let why = rights.lack(NetAdmin).filter(|_| asked > max)?;
+    Some(format!("the kernel cuts it to {}, net.core.{name}: {why}", show(setting.row, &Value::Number(max))))
+}
+
+fn congestion(name: &str, rights: &Rights) -> Option<String> {
     let has = |list: &str| list.split(' ').any(|known| known == name);
     let (offered, allowed) = (congestion_controls("available")?, congestion_controls("allowed")?);
     match name {
         "auto" => None,
-        _ if !has(&offered) => Some(format!("the kernel offers {offered}; try modprobe tcp_{name}")),
-        _ if !has(&allowed) && !has_capability(NetAdmin) => {
-            Some(format!("this user may choose {allowed}; the list is net.ipv4.tcp_allowed_congestion_control"))
-        }
-        _ => None,
+        _ if !has(&offered) => Some(format!("the kernel offers {offered}; {}", try_instead(name, &offered))),
+        _ if has(&allowed) => None,
+        _ => rights
+            .lack(NetAdmin)
+            .map(|why| format!("net.ipv4.tcp_allowed_congestion_control allows {allowed}, and of the others: {why}")),
+    }
+}
+
+fn try_instead(name: &str, offered: &str) -> String {
+    let known = || offered.split(' ').chain(MODULES.iter().copied()).chain(["auto"]);
+    match suggest::nearest(name, known()) {
+        Some(near) if !known().any(|known| known == name) => format!("did you mean {near}?"),
+        _ => format!("try modprobe tcp_{name}"),
     }
 }
 
 /// `auto` is the default of every leg, so this is said once.
-fn no_bbr(config: &Config) -> Option<String> {
+fn no_bbr(config: &Config, rights: &Rights) -> Option<String> {
     let wanted = config.tunnels.iter().any(|tunnel| tunnel.accept.is_auto() || tunnel.dial.is_auto());
-    let why = congestion("bbr").filter(|_| wanted)?;
-    Some(format!("warning: on this machine, congestion = auto: WAN legs will not get BBR: {why}"))
+    let why = congestion("bbr", rights).filter(|_| wanted)?;
+    Some(format!("congestion = auto: WAN legs will not get BBR: {why}"))
 }
 
 fn no_device(device: &str) -> Option<String> {
@@ -90,3 +107,23 @@ fn no_fastopen(leg: Leg) -> Option<String> {
     let bits: u32 = sysctl("net/ipv4/tcp_fastopen")?.parse().ok()?;
     (bits & bit == 0).then(|| format!("it is off in the kernel; sysctl -w net.ipv4.tcp_fastopen={}", bits | bit))
 }
+
+/// Congestion controls that Linux has as modules (net/ipv4/Kconfig).
+const MODULES: &[&str] = &[
+    "bbr",
+    "bic",
+    "cdg",
+    "cubic",
+    "dctcp",
+    "highspeed",
+    "htcp",
+    "hybla",
+    "illinois",
+    "lp",
+    "nv",
+    "scalable",
+    "vegas",
+    "veno",
+    "westwood",
+    "yeah",
+];

@@ -22,6 +22,9 @@ pub fn listen(text: &str) -> Result<SocketAddr, String> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
         return Ok(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port(text)?)));
     }
+    if let Some(listen) = socat_listener(text) {
+        return Err(format!("it is socat's way to write it; write \"{listen}\""));
+    }
     let apart = split(text).ok_or_else(|| bare_v6(text).unwrap_or(format!("it is not an address and a port; {FORM}")));
     let (host, port_text) = apart?;
     let port = port(port_text)?;
@@ -53,11 +56,11 @@ pub fn next_hop(text: &str) -> Result<NextHop, String> {
     if text.contains("://") {
         return Err(format!("it is a URL; {FORM}"));
     }
+    if let Some(address) = socat_address(text) {
+        return Err(format!("socat's prefix says what is so anyway; write \"{address}\""));
+    }
     if text.contains(',') {
         return Err("several next hops are a list: write to = [\"a:6000\", \"b:6000\"]".into());
-    }
-    if let Some(("TCP" | "TCP4" | "TCP6", rest)) = text.split_once(':') {
-        return Err(format!("socat's prefix says what is so anyway; write \"{rest}\""));
     }
     let apart = split(text).ok_or_else(|| bare_v6(text).unwrap_or(format!("it is not a host and a port; {FORM}")));
     let (host, port_text) = apart?;
@@ -197,6 +200,29 @@ pub fn switch(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| "write true or false".into())
 }
 
+/// What to write for socat's `TCP4-LISTEN:6000,bind=10.0.0.1,fork`, of which only port and address say something here.
+fn socat_listener(text: &str) -> Option<String> {
+    let (kind, rest) = text.split_once(':')?;
+    let kind = kind.to_ascii_uppercase();
+    if !matches!(&*kind, "TCP-LISTEN" | "TCP4-LISTEN" | "TCP6-LISTEN" | "TCP-L" | "TCP4-L" | "TCP6-L") {
+        return None;
+    }
+    let mut words = rest.split(',');
+    let port = words.next()?;
+    match words.find_map(|word| word.strip_prefix("bind=")) {
+        Some(host) => Some(format!("{host}:{port}")),
+        None => Some(port.into()),
+    }
+}
+
+/// What to write for socat's `TCP4:b:6000,nodelay`.
+fn socat_address(text: &str) -> Option<&str> {
+    let (kind, rest) = text.split_once(':')?;
+    let plain = ["TCP", "TCP4", "TCP6", "TCP-CONNECT", "TCP4-CONNECT", "TCP6-CONNECT"];
+    let is_socat = plain.iter().any(|known| known.eq_ignore_ascii_case(kind)) && rest.contains(':');
+    is_socat.then(|| rest.split(',').next()).flatten()
+}
+
 /// Host without brackets, and port; `None` unless there is one colon, or brackets around the others.
 fn split(text: &str) -> Option<(&str, &str)> {
     let (host, port) = text.rsplit_once(':')?;
@@ -295,6 +321,22 @@ mod tests {
         {
             assert!(next_hop(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn socat_s_addresses_are_translated() {
+        for (text, meant) in [
+            ("TCP4-LISTEN:6000,fork,reuseaddr", "\"6000\""),
+            ("tcp-listen:6000", "\"6000\""),
+            ("TCP-L:6000,fork,bind=10.10.10.20,range=10.0.0.0/8", "\"10.10.10.20:6000\""),
+            ("TCP6-LISTEN:6000,bind=[::1]", "\"[::1]:6000\""),
+        ] {
+            assert_eq!(listen(text).unwrap_err(), format!("it is socat's way to write it; write {meant}"), "{text}");
+        }
+        for (text, meant) in [("TCP4:b:6000", "\"b:6000\""), ("tcp:b:6000,nodelay", "\"b:6000\"")] {
+            assert!(next_hop(text).unwrap_err().ends_with(&format!("write {meant}")), "{text}");
+        }
+        assert_eq!(next_hop("tcp:22").unwrap().host, "tcp", "a host may be called so");
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub(super) struct HostSpec {
     pub(super) mss: Option<u32>,
     /// Whether it hands super-packets to its interface to be cut there.
     pub(super) offload: bool,
+    /// Whether it has the sysctls that longhaul ships for relays, in place of what the lab would set.
+    pub(super) shipped: bool,
 }
 
 impl Default for HostSpec {
@@ -37,6 +39,7 @@ impl Default for HostSpec {
             mtu: 1500,
             mss: None,
             offload: true,
+            shipped: false,
         }
     }
 }
@@ -102,6 +105,7 @@ impl HostSpec {
         }
         profile.mtu = self.mtu;
         profile.offload = self.offload;
+        profile.shipped = self.shipped;
         profile
     }
 

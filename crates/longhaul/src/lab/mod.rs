@@ -45,6 +45,7 @@ mod spec;
 mod ssh;
 mod stand;
 mod standing;
+mod sysctls;
 mod topology;
 mod traffic;
 mod up;

@@ -69,6 +69,8 @@ pub struct Profile {
     pub mtu: u32,
     /// Whether it hands super-packets to its interface to be cut there.
     pub offload: bool,
+    /// Whether it has the sysctls of packaging/90-longhaul.conf, which come after the others.
+    pub shipped: bool,
 }
 
 impl Host {
@@ -306,6 +308,7 @@ impl Profile {
             window_field: None,
             mtu: 1500,
             offload: true,
+            shipped: false,
         }
     }
 

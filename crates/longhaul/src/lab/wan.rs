@@ -5,6 +5,7 @@ use super::keeper::{Keeper, Program, WORKSHOP};
 use super::live::{Live, Traffic};
 use super::problem::Problem;
 use super::spec::{Direction, Host, LinkSpec, Profile};
+use super::sysctls;
 use longhaul_sys::netns::NetNs;
 use longhaul_sys::tun::Tun;
 use std::net::IpAddr;
@@ -216,6 +217,9 @@ fn tune(keeper: &Keeper, hosts: &[Arc<NetNs>; 4], host: Host, profile: Profile) 
         // What one run learns of a path must not help the next.
         set_ipv4("tcp_no_metrics_save", "1")?;
         profile.sysctls.iter().try_for_each(|(name, value)| set_ipv4(name, value))?;
+        if profile.shipped {
+            sysctls::set_shipped()?;
+        }
         let is_relay = matches!(host, Host::Near | Host::Far);
         if is_relay {
             set("/proc/sys/net/ipv4/ip_forward", "1")?;

@@ -17,6 +17,8 @@ pub struct Counters {
     pub refused: AtomicU64,
     /// Times that a connection could not be accepted: EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC.
     pub accept_errors: AtomicU64,
+    /// Times that connections of a tunnel had to wait because no permit was to be had.
+    pub without_permit: AtomicU64,
     /// Dials of which no address answered.
     pub dials_failed: AtomicU64,
     /// Flows that ended well, in both directions.
@@ -40,6 +42,7 @@ impl Counters {
             accepted = now(&self.accepted),
             refused = now(&self.refused),
             accept_errors = now(&self.accept_errors),
+            without_permit = now(&self.without_permit),
             dials_failed = now(&self.dials_failed),
             finished = now(&self.finished),
             reset = now(&self.reset),

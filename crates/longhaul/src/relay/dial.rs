@@ -82,19 +82,30 @@ async fn connect(relay: &Relay, tunnel: &Tunnel, address: SocketAddr) -> Result<
         bind(&socket, source, address)?;
     }
     match socket.connect(&address.into()) {
-        Err(err) if err.raw_os_error() != Some(libc::EINPROGRESS) => return Err(failed("connect", &err).to_string()),
+        Err(err) if err.raw_os_error() != Some(libc::EINPROGRESS) => return Err(connect_failed(&err)),
         _ => {}
     }
     // Only now: of a socket that nobody connects epoll(7) says EPOLLHUP.
     let stream = Stream::new(socket).map_err(|err| failed("epoll_ctl(EPOLL_CTL_ADD)", &err).to_string())?;
     match timeout(tunnel.connect_timeout, stream.connected()).await {
-        Ok(Ok(())) if is_itself(&stream) => {
-            Err(failed("connect", &io::Error::from_raw_os_error(libc::ECONNREFUSED)).to_string())
-        }
+        Ok(Ok(())) if is_itself(&stream) => Err(connect_failed(&io::Error::from_raw_os_error(libc::ECONNREFUSED))),
         Ok(Ok(())) => Ok(stream),
-        Ok(Err(err)) => Err(failed("connect", &err).to_string()),
+        Ok(Err(err)) => Err(connect_failed(&err)),
         Err(_) => Err(format!("connect: no answer in {:?}", tunnel.connect_timeout)),
     }
+}
+
+/// Why connect(2) failed, and what helps.
+fn connect_failed(err: &io::Error) -> String {
+    let failed = failed("connect", err);
+    match err.kind() {
+        io::ErrorKind::AddrNotAvailable => failed.hint(
+            "every port towards it is taken: net.ipv4.tcp_tw_reuse = 1 and a wider net.ipv4.ip_local_port_range, as \
+             90-longhaul.conf sets them, or a second tunnel with another `source`",
+        ),
+        _ => failed,
+    }
+    .to_string()
 }
 
 /// Whether a connection has both its ends in one socket. A dial to a free port of this host from the range that the

@@ -77,7 +77,10 @@ async fn reach(
         }
         Err(why) => {
             relay.counters.dials_failed.fetch_add(1, Relaxed);
-            warn!(flow = end.flow, tunnel = %tunnel.name, peer = %end.peer, %why, "dial failed");
+            // The flow's own line comes for each: this one has the reason, which is the same for most of them.
+            if let Some(more) = relay.dial_log.pass(&tunnel.name, Instant::now()) {
+                warn!(flow = end.flow, tunnel = %tunnel.name, peer = %end.peer, %why, more, "dial failed");
+            }
             Err(How::DialFailed)
         }
     }
@@ -159,7 +162,7 @@ mod tests {
         let client = TcpStream::connect(tunnel.listen).await.unwrap();
         let (accept, peer) = ours.accept().await.unwrap();
         let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
-        let relay = Relay::new(100, 1);
+        let relay = Relay::new(100);
         let flow = tokio::spawn(run(relay.clone(), Arc::new(tunnel), Arc::new(Semaphore::new(1)), accept, peer));
         let (far, _) = server.accept().await.unwrap();
         pass(&client, &far).await;

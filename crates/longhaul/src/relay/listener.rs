@@ -2,37 +2,54 @@
 //! tried again.
 
 use super::leg::{self, failed};
-use super::permits::Permit;
+use super::permits::{Gate, Permit};
 use super::stream::Stream;
-use super::{Activated, LOOKUPS, Relay, flow};
-use crate::config::Tunnel;
+use super::{Activated, Relay, flow};
+use crate::config::{self, Tunnel};
 use crate::options::{self, LegOptions};
 use longhaul_sys::SysError;
-use longhaul_sys::activation::accept;
+use longhaul_sys::activation::{accept, has_connection};
 use longhaul_sys::sockopt::{Leg, Mismatch, row};
 use socket2::{Domain, SockRef, Socket, Type};
 use std::fmt;
+use std::future::pending;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::sync::{Notify, Semaphore, watch};
-use tokio::time::{sleep, timeout};
-use tracing::{info, warn};
+use tokio::sync::watch;
+use tokio::time::{sleep, sleep_until};
+use tracing::warn;
 
-/// A socket that listens for a tunnel, and the number of the tunnel's flows.
+/// A socket that listens.
 #[derive(Debug)]
 pub struct Listener {
     socket: AsyncFd<Socket>,
-    gate: Arc<Gate>,
-    /// True once another listener has this one's address.
-    replaced: Arc<AtomicBool>,
     /// Whether somebody else, systemd, has the socket too.
     adopted: bool,
+}
+
+/// The tunnels of one listener: its own, or those that have its addresses now.
+#[derive(Clone, Debug)]
+pub struct Serving {
+    /// One, but for a listener that was replaced: then each tunnel that covers a part of its address, and none once they
+    /// are removed.
+    pub routes: Vec<Route>,
+    /// Whether other listeners have its address, so that it serves only for a while.
+    pub replaced: bool,
+}
+
+/// A tunnel, and its permits.
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// What holds for the next connection.
+    pub tunnel: Arc<Tunnel>,
+    /// Its permits.
+    pub gate: Arc<Gate>,
 }
 
 /// Why a tunnel cannot start.
@@ -96,7 +113,7 @@ impl Listener {
             AsyncFd::with_interest(socket, Interest::READABLE).map_err(|err| failed("epoll_ctl(EPOLL_CTL_ADD)", &err))
         });
         let socket = registered.map_err(|err| BindError::new(tunnel, what, err))?;
-        Ok(Listener { socket, gate: Arc::default(), replaced: Arc::default(), adopted: false })
+        Ok(Listener { socket, adopted: false })
     }
 
     /// A listener in the place of `old`, which are those whose addresses it would be refused beside. Both listen until the
@@ -112,7 +129,6 @@ impl Listener {
             // Set after bind, on a listening socket: from then on the kernel lets one of ours listen beside it (tried on
             // 6.18). Without it the new one is refused, and the reload with it.
             let _ = old.socket.set_reuse_port(true);
-            old.replaced.store(true, Relaxed);
         }
         let new = Listener::bind_with(tunnel, |socket| socket.set_reuse_port(true))?;
         // From here on it would share its handshakes with the old ones (tried on 6.18: half each). It fails only on
@@ -121,44 +137,40 @@ impl Listener {
         Ok(new)
     }
 
-    /// Counts its flows together with those of `old`, the listener that its tunnel had before.
-    pub fn succeed(&mut self, old: &Handle) {
-        self.gate = old.gate.clone();
-    }
-
     /// What its owner keeps while it serves.
     ///
     /// # Errors
     /// EMFILE.
     pub fn handle(&self, tunnel: &Tunnel) -> Result<Handle, BindError> {
         match self.socket.get_ref().try_clone() {
-            Ok(socket) => Ok(Handle { socket, gate: self.gate.clone(), replaced: self.replaced.clone() }),
+            Ok(socket) => Ok(Handle { socket }),
             Err(err) => Err(BindError::new(tunnel, "hold its listener".into(), failed("dup", &err))),
         }
     }
 
-    /// Accepts until the sender of `tunnel` is gone, and then what the listen queue still holds. What `tunnel` says holds
-    /// for the next connection; live flows keep what they have.
-    pub async fn serve(self, relay: Arc<Relay>, mut tunnel: watch::Receiver<Arc<Tunnel>>) {
-        let current = tunnel.clone();
+    /// Accepts until the sender of `serving` is gone, or no tunnel is left in it, or, once it is replaced, for a second; and
+    /// then what the listen queue still holds. What `serving` says holds for the next connection; live flows keep what they
+    /// have.
+    pub async fn serve(self, relay: Arc<Relay>, mut serving: watch::Receiver<Serving>) {
+        let current = serving.clone();
         let mut pause = FIRST_PAUSE;
+        let mut end = None;
         loop {
+            // The kernel still gives some handshakes to a listener that is replaced, and those under way need a moment.
+            if serving.borrow().replaced && end.is_none() {
+                end = Some(Instant::now() + HANDOVER);
+            }
             // `next` awaits only before it has a connection and after it has handed it over, so dropping it loses none.
             tokio::select! {
                 biased;
-                () = stopped(&mut tunnel) => break,
+                changed = serving.changed() => {
+                    if changed.is_err() || serving.borrow().routes.is_empty() {
+                        break;
+                    }
+                }
+                () = sleep_until(end.unwrap_or_else(Instant::now).into()), if end.is_some() => break,
                 () = self.next(&relay, &current, &mut pause) => {}
             }
-        }
-        if self.replaced.load(Relaxed) {
-            // The kernel still gives some handshakes to this listener, and those under way need a moment to end.
-            // The loop never does, so this is always the timeout.
-            let _ = timeout(HANDOVER, async {
-                loop {
-                    self.next(&relay, &current, &mut pause).await;
-                }
-            })
-            .await;
         }
         if !self.adopted {
             self.sweep(&relay, &current);
@@ -167,30 +179,37 @@ impl Listener {
 
     /// Starts a flow for each connection that waits in the listen queue and may have one; the others are reset when it is
     /// closed. A queue of systemd's is its next listener's.
-    fn sweep(&self, relay: &Arc<Relay>, tunnel: &watch::Receiver<Arc<Tunnel>>) {
-        while let Some(inside) = self.gate.enter(relay, tunnel) {
-            let Some(permit) = relay.permits.try_take() else { break };
+    fn sweep(&self, relay: &Arc<Relay>, serving: &watch::Receiver<Serving>) {
+        let Some(Route { gate, .. }) = serving.borrow().routes.first().cloned() else { return };
+        while let Ok(permit) = gate.try_enter() {
             let Ok((accept, peer)) = accept(self.socket.get_ref().as_fd()) else { break };
-            self.start(relay, tunnel, (inside, permit), accept, peer);
+            self.start(relay, serving, permit, accept, peer);
         }
     }
 
-    async fn next(&self, relay: &Arc<Relay>, tunnel: &watch::Receiver<Arc<Tunnel>>, pause: &mut Duration) {
+    async fn next(&self, relay: &Arc<Relay>, serving: &watch::Receiver<Serving>, pause: &mut Duration) {
         let Ok(mut waiting) = self.socket.readable().await else { return };
+        // The listener ends when it has no tunnel: until it sees that, nobody is let in.
+        let route = serving.borrow().routes.first().cloned();
+        let Some(Route { tunnel, gate }) = route else { return pending().await };
         // Before accept: a connection that we cannot carry stays in the listen queue. After somebody waits there: a
         // tunnel that nobody uses keeps no permit from the others.
-        let inside = self.gate.room(relay, tunnel).await;
-        let Some(permit) = relay.permits.take().await else { return };
+        let permit = match gate.try_enter() {
+            Ok(permit) => permit,
+            // Nobody is told to wait who is not there: readiness is that of the last connection.
+            Err(_) if matches!(waiting.try_io(|socket| connection_waits(socket.get_ref())), Err(_nobody)) => return,
+            Err(_) => gate.enter(relay, &tunnel.name).await,
+        };
         match waiting.try_io(|socket| accept(socket.get_ref().as_fd())) {
             Ok(Ok((accept, peer))) => {
                 *pause = FIRST_PAUSE;
-                self.start(relay, tunnel, (inside, permit), accept, peer);
+                self.start(relay, serving, permit, accept, peer);
             }
             Err(_nobody) => {}
             Ok(Err(err)) if is_about_one_connection(&err) => {}
             Ok(Err(err)) => {
-                cannot_accept(relay, &tunnel.borrow().name, &failed("accept4", &err));
-                drop((inside, permit));
+                cannot_accept(relay, &tunnel.name, &failed("accept4", &err));
+                drop(permit);
                 sleep(*pause).await;
                 *pause = (*pause * 2).min(LAST_PAUSE);
             }
@@ -202,30 +221,63 @@ impl Listener {
     fn start(
         &self,
         relay: &Arc<Relay>,
-        tunnel: &watch::Receiver<Arc<Tunnel>>,
-        place: (Inside, Permit),
+        serving: &watch::Receiver<Serving>,
+        permit: Permit,
         accept: OwnedFd,
         peer: SocketAddr,
     ) {
-        let tunnel = tunnel.borrow().clone();
         let accept = Socket::from(accept);
+        let Some((Route { tunnel, gate }, permit)) = admit(&serving.borrow(), &accept, permit) else { return };
         if self.adopted {
             catch_up(relay, &tunnel, &accept, peer);
         }
-        let accept = match Stream::new(accept) {
-            Ok(accept) => accept,
+        // Before the runtime hears of it: a flood of refusals costs no watches.
+        if !is_allowed(relay, &tunnel, peer) {
+            return;
+        }
+        match Stream::new(accept) {
+            Ok(accept) => {
+                let (relay, lookups) = (relay.clone(), gate.lookups.clone());
+                tokio::spawn(async move {
+                    flow::run(relay, tunnel, lookups, accept, peer).await;
+                    drop(permit);
+                });
+            }
             // For want of kernel memory or of watches: the connection is reset.
             Err(err) => {
                 let err = failed("epoll_ctl(EPOLL_CTL_ADD)", &err).hint("ENOSPC: raise fs.epoll.max_user_watches");
-                return cannot_accept(relay, &tunnel.name, &err);
+                cannot_accept(relay, &tunnel.name, &err);
             }
-        };
-        if is_allowed(relay, &tunnel, peer) {
-            let (relay, lookups) = (relay.clone(), self.gate.lookups.clone());
-            tokio::spawn(async move {
-                flow::run(relay, tunnel, lookups, accept, peer).await;
-                drop(place);
-            });
+        }
+    }
+}
+
+impl Serving {
+    /// The tunnel of a listener that nothing has replaced.
+    pub fn one(tunnel: Arc<Tunnel>, gate: Arc<Gate>) -> Serving {
+        Serving { routes: vec![Route { tunnel, gate }], replaced: false }
+    }
+
+    /// The tunnel for a connection that came to `accept`.
+    fn route(&self, accept: &Socket) -> Option<Route> {
+        if !self.replaced {
+            return self.routes.first().cloned();
+        }
+        let came_to = accept.local_addr().ok()?.as_socket()?;
+        self.routes.iter().find(|route| config::covers_same(route.tunnel.listen, came_to)).cloned()
+    }
+}
+
+/// The tunnel that carries `accept`, with a permit of its own; `None` when there is none any more. `permit` is of the
+/// first tunnel that the listener had before accept(2).
+fn admit(serving: &Serving, accept: &Socket, permit: Permit) -> Option<(Route, Permit)> {
+    let route = serving.route(accept)?;
+    match permit.is_of(&route.gate) {
+        true => Some((route, permit)),
+        false => {
+            drop(permit);
+            let permit = route.gate.try_enter().ok()?;
+            Some((route, permit))
         }
     }
 }
@@ -234,21 +286,13 @@ impl Listener {
 #[derive(Debug)]
 pub struct Handle {
     socket: Socket,
-    gate: Arc<Gate>,
-    replaced: Arc<AtomicBool>,
 }
 
 impl Handle {
     /// Takes back what [`Listener::replace`] did to it: nothing replaces it after all.
     pub fn stay(&self) {
-        self.replaced.store(false, Relaxed);
         // It fails only on a socket that is gone.
         let _ = self.socket.set_reuse_port(false);
-    }
-
-    /// Lets the listener see that the tunnel may have more flows than before.
-    pub fn look_again(&self) {
-        self.gate.left.notify_waiters();
     }
 
     /// Tells the listening socket which options of `tunnel` are not those of `before`: what it accepts from then on has
@@ -259,72 +303,6 @@ impl Handle {
                 warn!(tunnel = %tunnel.name, %err, "the listener did not take a new option; restart to have it");
             }
         }
-    }
-}
-
-/// Waits until nobody can change the tunnel any more: it was removed, or the relay drains.
-async fn stopped(tunnel: &mut watch::Receiver<Arc<Tunnel>>) {
-    while tunnel.changed().await.is_ok() {}
-}
-
-/// How many flows a tunnel has, a bell for when there may be more, and how many names they look up at once. A listener and
-/// those that it replaced, which serve for a while, share one.
-#[derive(Debug)]
-struct Gate {
-    inside: AtomicUsize,
-    left: Notify,
-    lookups: Arc<Semaphore>,
-}
-
-impl Default for Gate {
-    fn default() -> Gate {
-        Gate { inside: AtomicUsize::new(0), left: Notify::new(), lookups: Arc::new(Semaphore::new(LOOKUPS)) }
-    }
-}
-
-impl Gate {
-    /// A place for another flow, where the tunnel may have one now.
-    fn enter(self: &Arc<Gate>, relay: &Relay, tunnel: &watch::Receiver<Arc<Tunnel>>) -> Option<Inside> {
-        let most_of_one = relay.most_of_one.load(Relaxed);
-        let most = tunnel.borrow().max_flows.map_or(most_of_one, |most| most.min(most_of_one));
-        let entered = self.inside.fetch_update(Relaxed, Relaxed, |inside| (inside < most).then_some(inside + 1));
-        entered.ok().map(|_| Inside(self.clone()))
-    }
-
-    /// Waits for a place for another flow. It is safe to drop the wait.
-    async fn room(self: &Arc<Gate>, relay: &Relay, tunnel: &watch::Receiver<Arc<Tunnel>>) -> Inside {
-        if let Some(inside) = self.enter(relay, tunnel) {
-            return inside;
-        }
-        if relay.full_log.pass(&tunnel.borrow().name, Instant::now()).is_some() {
-            let flows = self.inside.load(Relaxed);
-            info!(tunnel = %tunnel.borrow().name, flows, "tunnel is full: connections wait in the listen queue");
-        }
-        let mut changed = tunnel.clone();
-        loop {
-            // Before the look: a bell of notify_waiters is heard by every Notified that was there. So all who wait look
-            // again whenever a place is free, and none can take the bell from another, be it dropped or refuse its client.
-            let left = self.left.notified();
-            if let Some(inside) = self.enter(relay, tunnel) {
-                return inside;
-            }
-            // Both arms may be dropped: what they tell of is looked at again. The second is over when the tunnel is.
-            tokio::select! {
-                () = left => {}
-                Ok(()) = changed.changed() => {}
-            }
-        }
-    }
-}
-
-/// A flow's place, taken before its connection is accepted, so that two listeners never fill one place twice. Whoever waits
-/// hears of it when it is given back, used or not.
-struct Inside(Arc<Gate>);
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        self.0.inside.fetch_sub(1, Relaxed);
-        self.0.left.notify_waiters();
     }
 }
 
@@ -398,6 +376,15 @@ fn cannot_accept(relay: &Relay, tunnel: &str, err: &SysError) {
     }
 }
 
+/// Whether a connection waits for accept(2), and `WouldBlock` where none does.
+fn connection_waits(listener: &Socket) -> io::Result<()> {
+    match has_connection(listener.as_fd()) {
+        Ok(false) => Err(io::ErrorKind::WouldBlock.into()),
+        // Where that cannot be known, one may.
+        Ok(true) | Err(_) => Ok(()),
+    }
+}
+
 /// accept(2): an error of the new connection itself, already gone, says nothing about the next.
 fn is_about_one_connection(err: &io::Error) -> bool {
     matches!(err.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted)
@@ -437,3 +424,51 @@ const HANDOVER: Duration = Duration::from_secs(1);
 /// accept(2) failed: how long until the next try, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::NextHop;
+    use std::io::Read;
+    use std::net::TcpStream;
+
+    /// On a thread whose epoll_ctl(2) fails once the listener is registered: only who is allowed meets that.
+    #[test]
+    fn a_refusal_needs_no_watch() {
+        use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+        let rules = [(libc::SYS_epoll_ctl, Vec::new())].into_iter().collect();
+        let (allow, refuse) = (SeccompAction::Allow, SeccompAction::Errno(libc::ENOSPC as u32));
+        let filter = SeccompFilter::new(rules, allow, refuse, std::env::consts::ARCH.try_into().unwrap()).unwrap();
+        let filter: BpfProgram = filter.try_into().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let _inside = runtime.enter();
+        let relay = Relay::new(100);
+        let to = NextHop { host: "127.0.0.1".into(), port: 9 };
+        let mut tunnel = Tunnel::new("one", SocketAddr::from(([127, 0, 0, 1], 0)), vec![to]);
+        let listener = Listener::bind(&tunnel).unwrap();
+        let address = listener.socket.get_ref().local_addr().unwrap().as_socket().unwrap();
+        let gate = relay.gate();
+        let (done, mut clients_done) = tokio::sync::oneshot::channel();
+        let clients = std::thread::spawn(move || {
+            for _ in 0..3 {
+                let mut client = TcpStream::connect(address).unwrap();
+                client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+                assert_eq!(client.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+            }
+            done.send(()).unwrap();
+        });
+        tunnel.allow = vec!["192.0.2.77/32".parse().unwrap()]; // RFC 5737: nobody's
+        let (sender, serving) = watch::channel(Serving::one(Arc::new(tunnel), gate));
+        apply_filter(&filter).unwrap();
+        let served = runtime.block_on(async {
+            let serving = tokio::spawn(listener.serve(relay.clone(), serving));
+            (&mut clients_done).await.unwrap();
+            drop(sender);
+            serving.await
+        });
+        served.unwrap();
+        clients.join().unwrap();
+        let counters = [&relay.counters.refused, &relay.counters.accept_errors];
+        assert_eq!(counters.map(|counter| counter.load(Relaxed)), [3, 0]);
+    }
+}

@@ -44,7 +44,8 @@ pub use carry::Tally;
 pub use counters::Counters;
 pub use dial::LOOKUPS;
 pub use end::{FlowEnd, How};
-pub use listener::{BindError, Handle, Listener};
+pub use listener::{BindError, Handle, Listener, Route, Serving};
+pub use permits::Gate;
 
 use crate::config::Tunnel;
 use circle::Served;
@@ -55,7 +56,7 @@ use low_water::Marks;
 use permits::Permits;
 use pool::Pool;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use tokio::sync::watch;
 use tracing::warn;
 
@@ -70,8 +71,6 @@ pub struct Relay {
     marks: Arc<Marks>,
     hangups: Arc<Hangups>,
     permits: Arc<Permits>,
-    /// How many of the permits one tunnel may have.
-    most_of_one: AtomicUsize,
     /// True once every flow that is still open shall be cut with RST.
     cut: watch::Sender<bool>,
     next_flow: AtomicU64,
@@ -82,13 +81,15 @@ pub struct Relay {
     accept_log: Throttles,
     limit_log: Throttles,
     full_log: Throttles,
+    permit_log: Throttles,
     early_log: Throttles,
+    dial_log: Throttles,
 }
 
 impl Relay {
-    /// A relay that shares out `descriptors` among flows and pipes, and the flows among `tunnels`. Pass what RLIMIT_NOFILE
-    /// leaves after everything else that the process opens.
-    pub fn new(descriptors: usize, tunnels: usize) -> Arc<Relay> {
+    /// A relay that shares out `descriptors` among flows and pipes. Pass what RLIMIT_NOFILE leaves after everything else
+    /// that the process opens.
+    pub fn new(descriptors: usize) -> Arc<Relay> {
         let flows = flows(descriptors);
         Arc::new(Relay {
             counters: Counters::default(),
@@ -96,7 +97,6 @@ impl Relay {
             marks: Arc::default(),
             hangups: Arc::default(),
             permits: Permits::new(flows),
-            most_of_one: most_of_one(flows, tunnels).into(),
             cut: watch::Sender::new(false),
             next_flow: AtomicU64::new(1),
             served: Served::default(),
@@ -105,17 +105,27 @@ impl Relay {
             accept_log: Throttles::default(),
             limit_log: Throttles::default(),
             full_log: Throttles::default(),
+            permit_log: Throttles::default(),
             early_log: Throttles::default(),
+            dial_log: Throttles::default(),
         })
     }
 
-    /// Shares out `descriptors` anew, among `tunnels`. Live flows keep what they have: where there are more than now fit, no
-    /// other begins until enough of them have ended.
-    pub fn share_out(&self, descriptors: usize, tunnels: usize) {
-        let flows = flows(descriptors);
-        self.permits.set(flows);
-        self.most_of_one.store(most_of_one(flows, tunnels), Relaxed);
+    /// Shares out `descriptors` anew. Live flows keep what they have: where there are more than now fit, no other begins
+    /// until enough of them have ended.
+    pub fn share_out(&self, descriptors: usize) {
+        self.permits.set(flows(descriptors));
         self.pool.share_out(descriptors);
+    }
+
+    /// The gate of a new tunnel.
+    pub fn gate(&self) -> Arc<Gate> {
+        Gate::new(&self.permits)
+    }
+
+    /// Tells which tunnels share the permits, by their gates, and the `max_flows` of each.
+    pub fn permit<'a>(&self, served: impl IntoIterator<Item = (&'a Arc<Gate>, Option<usize>)>) {
+        self.permits.serve(served);
     }
 
     /// Tries whether WAN legs may have BBR, and says what would help where they may not and some leg `wants` it.
@@ -157,12 +167,3 @@ impl Relay {
 fn flows(descriptors: usize) -> usize {
     ((descriptors - 2 * Pool::share(descriptors)) / 2).clamp(1, u32::MAX as usize)
 }
-
-/// How many of `flows` one of `tunnels` may have: a next hop that answers nothing keeps each flow until `connect_timeout`, and
-/// the tunnels beside it must not wait for that. Never less than half, where there is little to share.
-fn most_of_one(flows: usize, tunnels: usize) -> usize {
-    flows - (tunnels.saturating_sub(1) * KEPT).min(flows / 2)
-}
-
-/// How many flows a tunnel leaves for each of the others.
-const KEPT: usize = 16;

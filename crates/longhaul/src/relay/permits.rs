@@ -1,117 +1,204 @@
 //! A permit for each flow that descriptors allow, taken before accept(2), so that accept never fails for want of one.
-//!
-//! A reload may make them fewer than there are flows. No flow is touched then: the next ones to end pay the debt with
-//! their permits, and until it is paid nobody gets one.
+//! The arithmetic is [`longhaul_core::permits`]'s; here tunnels wait for it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use super::{LOOKUPS, Relay};
+use longhaul_core::permits::{Full, Permits as Book, TunnelId};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use tokio::sync::{Notify, Semaphore};
+use tracing::{info, warn};
 
-/// All permits of the process. There are `all` and `debt` of them, and none is free while there is debt.
+/// All permits of the process.
 #[derive(Debug)]
 pub(super) struct Permits {
-    free: Arc<Semaphore>,
-    all: AtomicUsize,
-    debt: AtomicUsize,
-}
-
-/// One flow's permit; dropping it gives it back.
-#[derive(Debug)]
-pub(super) struct Permit {
-    permits: Arc<Permits>,
-    permit: Option<OwnedSemaphorePermit>,
+    book: Mutex<Book>,
+    /// A bell for when somebody else than the tunnel itself may have made room for it.
+    returned: Notify,
 }
 
 impl Permits {
     pub(super) fn new(all: usize) -> Arc<Permits> {
-        Arc::new(Permits { free: Arc::new(Semaphore::new(all)), all: all.into(), debt: AtomicUsize::new(0) })
+        Arc::new(Permits { book: Mutex::new(Book::new(all)), returned: Notify::new() })
     }
 
     /// How many flows there may be.
     pub(super) fn all(&self) -> usize {
-        self.all.load(Relaxed)
+        self.book().all()
     }
 
-    /// Waits for one. It is safe to drop the wait.
-    pub(super) async fn take(self: &Arc<Permits>) -> Option<Permit> {
-        // None only from a closed semaphore, and this one is never closed.
-        let permit = self.free.clone().acquire_owned().await.ok();
-        permit.map(|permit| Permit { permits: self.clone(), permit: Some(permit) })
+    /// From now on there are `all`, but for the flows that are there.
+    pub(super) fn set(&self, all: usize) {
+        self.book().set(all);
+        self.returned.notify_waiters();
     }
 
-    /// One that is free now.
-    pub(super) fn try_take(self: &Arc<Permits>) -> Option<Permit> {
-        let permit = self.free.clone().try_acquire_owned().ok();
-        permit.map(|permit| Permit { permits: self.clone(), permit: Some(permit) })
-    }
-
-    /// From now on there are `all`, but for the flows that are there. Called by one task at a time.
-    pub(super) fn set(self: &Arc<Permits>, all: usize) {
-        let before = self.all.swap(all, Relaxed);
-        if let Some(fewer) = before.checked_sub(all) {
-            self.debt.fetch_add(fewer, Relaxed);
-            // Those that are free pay at once: dropping one pays.
-            while self.debt.load(Relaxed) > 0 && self.try_take().is_some() {}
-        } else {
-            let more = all - before;
-            let debt = self.debt.fetch_update(Relaxed, Relaxed, |debt| Some(debt.saturating_sub(more)));
-            let forgiven = debt.unwrap_or_default().min(more);
-            self.free.add_permits(more - forgiven);
-        }
+    /// From now on the tunnels of these gates are served, each with its `max_flows`; only they have a reserve.
+    pub(super) fn serve<'a>(&self, served: impl IntoIterator<Item = (&'a Arc<Gate>, Option<usize>)>) {
+        let served: Vec<_> = served.into_iter().collect();
+        self.book().serve(served.iter().map(|(gate, max_flows)| (gate.tunnel, *max_flows)));
+        served.iter().for_each(|(gate, _)| gate.left.notify_waiters());
+        self.returned.notify_waiters();
     }
 
     /// Waits until every permit is back.
     pub(super) async fn returned(&self) {
-        let all = u32::try_from(self.all()).unwrap_or(u32::MAX);
-        // It fails only on a closed semaphore.
-        drop(self.free.acquire_many(all).await);
+        loop {
+            let returned = self.returned.notified(); // before the look: it hears every bell from here on
+            if self.book().used() == 0 {
+                return;
+            }
+            returned.await;
+        }
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        // Nothing in there panics half way.
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A tunnel's way to its permits, and how many names it looks up at once. A listener and those that it replaced, which
+/// serve for a while, share one.
+#[derive(Debug)]
+pub struct Gate {
+    permits: Arc<Permits>,
+    tunnel: TunnelId,
+    /// A bell for when the tunnel has a flow less, or may have more.
+    left: Notify,
+    pub(super) lookups: Arc<Semaphore>,
+}
+
+impl Gate {
+    pub(super) fn new(permits: &Arc<Permits>) -> Arc<Gate> {
+        let tunnel = permits.book().open();
+        let lookups = Arc::new(Semaphore::new(LOOKUPS));
+        Arc::new(Gate { permits: permits.clone(), tunnel, left: Notify::new(), lookups })
+    }
+
+    /// A permit for another flow, where the tunnel may have one now.
+    ///
+    /// # Errors
+    /// Why it may not.
+    pub(super) fn try_enter(self: &Arc<Gate>) -> Result<Permit, Full> {
+        self.permits.book().take(self.tunnel).map(|()| Permit(self.clone()))
+    }
+
+    /// Waits for a permit for another flow of the tunnel `name`; the log says that it waits. It is safe to drop the wait.
+    pub(super) async fn enter(self: &Arc<Gate>, relay: &Relay, name: &str) -> Permit {
+        let mut said = None;
+        loop {
+            // Before the look: a bell of notify_waiters is heard by every Notified that was there. So all who wait look
+            // again whenever a permit is free, and none can take the bell from another, be it dropped or refuse its client.
+            let (left, returned) = (self.left.notified(), self.permits.returned.notified());
+            let full = match self.try_enter() {
+                Ok(permit) => return permit,
+                Err(full) => full,
+            };
+            if said != Some(full) {
+                self.say(relay, name, full);
+                said = Some(full);
+            }
+            match full {
+                Full::MaxFlows => left.await,
+                Full::Permits => returned.await,
+            }
+        }
+    }
+
+    /// Says that connections wait, and why, at most once a second for each tunnel.
+    fn say(&self, relay: &Relay, name: &str, full: Full) {
+        let (flows, all, permits) = {
+            let book = self.permits.book();
+            (book.flows(self.tunnel), book.used(), book.all())
+        };
+        match full {
+            Full::MaxFlows => {
+                if relay.full_log.pass(name, Instant::now()).is_some() {
+                    info!(tunnel = %name, flows, "tunnel is full: connections wait in the listen queue");
+                }
+            }
+            Full::Permits => {
+                relay.counters.without_permit.fetch_add(1, Relaxed);
+                if let Some(more) = relay.permit_log.pass(name, Instant::now()) {
+                    warn!(
+                        tunnel = %name, flows, flows_of_all = all, most_flows = permits, more,
+                        remedy = "raise RLIMIT_NOFILE (LimitNOFILE=), or give max_flows to the tunnel that has most of them",
+                        "no descriptors for another flow of this tunnel: connections wait in the listen queue"
+                    );
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Gate {
+    /// Each of its permits keeps it alive, so none is left.
+    fn drop(&mut self) {
+        self.permits.book().close(self.tunnel);
+    }
+}
+
+/// One flow's permit; dropping it gives it back, used or not, and whoever waits hears of it.
+#[derive(Debug)]
+pub(super) struct Permit(Arc<Gate>);
+
+impl Permit {
+    /// Whether it is a permit of the tunnel of `gate`.
+    pub(super) fn is_of(&self, gate: &Arc<Gate>) -> bool {
+        Arc::ptr_eq(&self.0, gate)
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let paid = self.permits.debt.fetch_update(Relaxed, Relaxed, |debt| debt.checked_sub(1));
-        if let (Ok(_), Some(permit)) = (paid, self.permit.take()) {
-            permit.forget();
-        }
+        let Gate { permits, tunnel, left, .. } = &*self.0;
+        permits.book().give_back(*tunnel);
+        left.notify_waiters();
+        permits.returned.notify_waiters();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+    use tokio::time::timeout;
 
-    #[tokio::test]
-    async fn fewer_permits_than_flows_are_paid_by_those_that_end() {
-        let permits = Permits::new(5);
-        let mut flows: Vec<Permit> = std::iter::from_fn(|| permits.try_take()).collect();
-        assert_eq!(flows.len(), 5);
-        permits.set(2);
-        for _ in 0..3 {
-            flows.pop();
-            assert!(permits.try_take().is_none(), "{} flows", flows.len());
-        }
-        flows.pop();
-        flows.push(permits.try_take().unwrap());
-        assert!(permits.try_take().is_none());
-        flows.clear();
-        permits.returned().await;
-        permits.set(4);
-        assert_eq!(std::iter::from_fn(|| permits.try_take()).collect::<Vec<_>>().len(), 4);
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// As many permits as `gate` gives now.
+    fn flood(gate: &Arc<Gate>) -> Vec<Permit> {
+        std::iter::from_fn(|| gate.try_enter().ok()).collect()
     }
 
     #[tokio::test]
-    async fn a_debt_is_forgiven_when_there_are_more_again() {
-        let permits = Permits::new(5);
-        let mut flows: Vec<Permit> = std::iter::from_fn(|| permits.try_take()).collect();
-        permits.set(1);
-        permits.set(4);
-        assert!(permits.try_take().is_none());
-        flows.truncate(3);
-        flows.push(permits.try_take().unwrap());
-        assert!(permits.try_take().is_none());
-        flows.clear();
-        permits.returned().await;
-        assert_eq!(permits.all(), 4);
+    async fn a_permit_that_comes_back_is_heard_of_by_who_may_have_it() {
+        let relay = Relay::new(400);
+        let (one, two) = (relay.gate(), relay.gate());
+        relay.permit([(&one, None), (&two, Some(2))]);
+        let mut of_one = flood(&one);
+        let mut of_two = flood(&two);
+        assert_eq!(of_two.len(), 2, "max_flows");
+        let waiting = {
+            let (relay, two) = (relay.clone(), two.clone());
+            tokio::spawn(async move { two.enter(&relay, "two").await })
+        };
+        tokio::task::yield_now().await;
+        of_one.pop();
+        of_two.pop();
+        let permit = timeout(LONG, waiting).await.unwrap().unwrap();
+        assert!(permit.is_of(&two) && !permit.is_of(&one));
+        let waiting = {
+            let (relay, one) = (relay.clone(), one.clone());
+            of_one.extend(flood(&one));
+            tokio::spawn(async move { one.enter(&relay, "one").await })
+        };
+        tokio::task::yield_now().await;
+        assert_eq!(relay.counters.without_permit.load(Relaxed), 1);
+        relay.permit([(&one, None)]); // the other is removed, and its reserve is free
+        drop(timeout(LONG, waiting).await.unwrap().unwrap());
+        drop((of_one, of_two, permit));
+        timeout(LONG, relay.ended()).await.unwrap();
     }
 }

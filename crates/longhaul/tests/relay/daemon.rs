@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A daemon with a config file of its own.
-struct Daemon {
-    relay: Relay,
+pub(crate) struct Daemon {
+    pub(crate) relay: Relay,
     folder: TempDir,
 }
 
 impl Daemon {
-    fn start(config: &str) -> Daemon {
+    pub(crate) fn start(config: &str) -> Daemon {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(file(&folder), config).expect("a config file");
         let relay = Relay::start(&["run", "-c", &file(&folder).display().to_string()]);
@@ -36,7 +36,7 @@ impl Daemon {
     }
 
     /// Writes `config` and has it read; gives the line that says how that went.
-    fn reload(&self, config: &str) -> Value {
+    pub(crate) fn reload(&self, config: &str) -> Value {
         std::fs::write(file(&self.folder), config).expect("a config file");
         self.relay.signal("HUP");
         self.relay.wait_log_any(&["reloaded", "reload refused, the old configuration stays"])
@@ -47,19 +47,19 @@ fn file(folder: &TempDir) -> PathBuf {
     folder.path().join("longhaul.toml")
 }
 
-fn tunnel(name: &str, listen: SocketAddr, to: &TcpListener, more: &str) -> String {
+pub(crate) fn tunnel(name: &str, listen: SocketAddr, to: &TcpListener, more: &str) -> String {
     let to = to.local_addr().unwrap();
     format!("[[tunnel]]\nname = \"{name}\"\nlisten = \"{listen}\"\nto = [\"{to}\"]\n{more}\n")
 }
 
-fn server() -> TcpListener {
+pub(crate) fn server() -> TcpListener {
     let server = TcpListener::bind("127.0.0.1:0").expect("a server");
     // accept(2) obeys it (socket(7) SO_RCVTIMEO): a connection that is lost is a failure, not a test without end.
     socket2::SockRef::from(&server).set_read_timeout(Some(LONG)).expect("SO_RCVTIMEO");
     server
 }
 
-fn dial(port: &Port) -> TcpStream {
+pub(crate) fn dial(port: &Port) -> TcpStream {
     patient(TcpStream::connect(port.address()).expect("the daemon listens"))
 }
 
@@ -157,6 +157,7 @@ fn a_file_that_cannot_be_read_to_its_end_holds_up_no_signal() {
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let _never = begin();
     daemon.relay.signal("TERM");
+    daemon.relay.wait_log("draining: not reloaded");
     assert_eq!(daemon.relay.exit(), Some(0));
 }
 
@@ -368,8 +369,18 @@ fn systemd_is_told_ready_reloading_watchdog_and_stopping() {
     std::fs::write(file(&folder), good).unwrap();
     relay.signal("HUP");
     assert!(wait_notify(&notify, "READY=1").contains("STATUS=\n"));
+    let flow = (dial(&port), accept(&far));
+    talk(&flow.0, &flow.1);
     relay.signal("TERM");
     wait_notify(&notify, "STOPPING=1");
+    // Too late, but `systemctl reload` must not wait for ever.
+    relay.signal("HUP");
+    assert!(wait_notify(&notify, "RELOADING=1").contains("MONOTONIC_USEC="));
+    wait_notify(&notify, "READY=1");
+    wait_notify(&notify, "STOPPING=1");
+    relay.wait_log("draining: not reloaded");
+    talk(&flow.0, &flow.1);
+    drop(flow);
     assert_eq!(relay.exit(), Some(0));
 }
 

@@ -73,25 +73,56 @@ fn descriptors_for_no_flow_are_refused_at_start() {
     talk(&patient(TcpStream::connect(port.address()).unwrap()), &patient(server.accept().unwrap().0));
 }
 
-#[test]
-fn a_next_hop_that_does_not_answer_leaves_flows_for_other_tunnels() {
+/// The most that `flows` of [`next_hops_that_do_not_answer`] can be.
+const EVERY: usize = 200;
+
+/// A relay that may have `descriptors`: `dead` tunnels whose next hops answer nothing, each flooded until it gets no more
+/// flows, and one tunnel that serves. Gives its counters when the one has `flows` flows.
+fn next_hops_that_do_not_answer(descriptors: usize, dead: usize, flows: usize) -> serde_json::Value {
     let (far, silent) = (TcpListener::bind("127.0.0.1:0").unwrap(), Silent::new());
-    let (dead, good) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
+    let (good, ports) = (Port::reserve("127.0.0.1"), [(); 8].map(|()| Port::reserve("127.0.0.1")));
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("longhaul.toml").display().to_string();
-    let tunnel = |name, port: &Port, to| {
+    let tunnel = |name: &str, port: &Port, to| {
         let listen = port.address();
-        format!("[[tunnel]]\nname = \"{name}\"\nlisten = \"{listen}\"\nto = [\"{to}\"]\nconnect_timeout = \"60s\"\n")
+        format!("[[tunnel]]\nname = \"{name}\"\nlisten = \"{listen}\"\nto = [\"{to}\"]\nconnect_timeout = \"10min\"\n")
     };
-    let config = tunnel("dead", &dead, silent.address()) + &tunnel("good", &good, far.local_addr().unwrap());
-    std::fs::write(&file, config).unwrap();
-    let relay = Relay::spawn(through_sh("ulimit -n 120", &["run", "-c", &file]));
-    let _flood: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(dead.address()).unwrap()).collect();
-    assert_eq!(relay.wait_log("tunnel is full: connections wait in the listen queue")["tunnel"], "dead");
-    let flows: Vec<_> = (0..10)
+    let dead: Vec<(String, &Port)> = (0..dead).map(|n| (format!("dead-{n}"), &ports[n])).collect();
+    let config: String = dead.iter().map(|(name, port)| tunnel(name, port, silent.address())).collect();
+    std::fs::write(&file, config + &tunnel("good", &good, far.local_addr().unwrap())).unwrap();
+    let relay = Relay::spawn(through_sh(&format!("ulimit -n {descriptors}"), &["run", "-c", &file]));
+    let mut flood = Vec::new();
+    for (name, port) in &dead {
+        flood.extend((0..EVERY).map(|_| TcpStream::connect(port.address()).unwrap()));
+        let said =
+            relay.wait_log("no descriptors for another flow of this tunnel: connections wait in the listen queue");
+        assert_eq!(said["tunnel"].as_str().unwrap(), name, "{said}");
+        assert!(said["remedy"].as_str().unwrap().contains("LimitNOFILE="), "{said}");
+    }
+    socket2::SockRef::from(&far).set_read_timeout(Some(LONG)).unwrap();
+    let served: Vec<_> = (0..flows)
         .map(|_| (patient(TcpStream::connect(good.address()).unwrap()), patient(far.accept().unwrap().0)))
         .collect();
-    flows.iter().for_each(|(client, server)| talk(client, server));
+    served.iter().for_each(|(client, server)| talk(client, server));
+    relay.counters()
+}
+
+#[test]
+fn a_next_hop_that_does_not_answer_leaves_flows_for_other_tunnels() {
+    let counters = next_hops_that_do_not_answer(120, 1, 7);
+    assert_eq!((&counters["without_permit"], &counters["accept_errors"]), (&1.into(), &0.into()), "{counters}");
+}
+
+#[test]
+fn two_next_hops_that_do_not_answer_leave_flows_for_the_third_tunnel() {
+    let counters = next_hops_that_do_not_answer(220, 2, 10);
+    assert_eq!((&counters["without_permit"], &counters["accept_errors"]), (&2.into(), &0.into()), "{counters}");
+}
+
+#[test]
+fn a_tunnel_has_16_flows_where_there_are_enough_for_all() {
+    let counters = next_hops_that_do_not_answer(900, 8, 16);
+    assert_eq!((&counters["without_permit"], &counters["accept_errors"]), (&8.into(), &0.into()), "{counters}");
 }
 
 #[test]

@@ -269,14 +269,28 @@ fn who_is_not_allowed_is_reset_and_nothing_is_dialled() {
 #[test]
 fn refusals_are_one_line_a_second_with_their_number() {
     let path = Path::new(1, &["--allow", "10.0.0.0/8"]);
+    let refused = resets_until_three_lines(&path, "refused: not in `allow`");
+    assert_eq!(path.relays[0].counters()["refused"], refused);
+}
+
+#[test]
+fn dials_that_fail_are_one_line_a_second_with_their_number() {
+    let mut path = Path::new(1, &[]);
+    path.drop_server();
+    let failed = resets_until_three_lines(&path, "dial failed");
+    assert_eq!(path.relays[0].counters()["dials_failed"], failed);
+}
+
+/// Connects to a relay that resets every client, one after the other, until it has said so in three lines: how many were
+/// reset. Each line names the connection that it is about, and counts those before it that have none.
+fn resets_until_three_lines(path: &Path, message: &str) -> usize {
     let (mut refused, mut lines) = (Vec::new(), Vec::new());
     while lines.len() < 3 {
         let started = Instant::now();
         let name = reset_by(path.entry()).to_string();
         refused.push((name, started, Instant::now()));
-        lines.extend(path.relays[0].said("refused: not in `allow`"));
+        lines.extend(path.relays[0].said(message));
     }
-    // Each line names the connection that it is about, and counts those before it that have none.
     let (mut number, mut earlier) = (0, None);
     for line in &lines {
         number += 1 + line["more"].as_u64().unwrap() as usize;
@@ -287,7 +301,7 @@ fn refusals_are_one_line_a_second_with_their_number() {
         earlier = Some(*before);
     }
     assert!(number > 3, "only {number} in {:?}", refused[0].1.elapsed());
-    assert_eq!(path.relays[0].counters()["refused"], refused.len());
+    refused.len()
 }
 
 #[test]

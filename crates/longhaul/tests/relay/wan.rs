@@ -6,8 +6,9 @@ use crate::endings::CELLS;
 use crate::harness::*;
 use longhaul::lab::{Host, LinkSpec, Problem, Profile, Wan};
 use std::io::{Read, Write};
+use std::net::Shutdown;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Two sites 300 ms apart; `None` where the lab cannot be built.
 fn wan() -> Option<Arc<Wan>> {
@@ -107,6 +108,48 @@ fn across_a_wan_a_dead_next_hop_and_a_dead_line_are_resets() {
     assert_eq!(read_to_end(&one.dial()), (Vec::new(), Ending::Reset));
     let why = one.relays[0].wait_log("dial failed");
     assert!(why["why"].as_str().unwrap().contains("no answer in 1s"), "{why}");
+}
+
+#[test]
+fn a_relay_without_a_free_port_names_the_sysctls_that_help() {
+    let Some(wan) = wan_of(&LinkSpec::new(Duration::from_millis(1), None)) else { return };
+    let two_ports = "echo 20000 20001 > /proc/sys/net/ipv4/ip_local_port_range";
+    wan.output(Host::Near, "sh", &["-c", two_ports]).unwrap();
+    let path = Path::across(&wan, 7106, 1, &[]);
+    let flows = [path.connect(), path.connect()];
+    assert_eq!(read_to_end(&path.dial()), (Vec::new(), Ending::Reset));
+    let why = path.relays[0].wait_log("dial failed")["why"].to_string();
+    for part in ["connect: EADDRNOTAVAIL", "net.ipv4.tcp_tw_reuse = 1", "net.ipv4.ip_local_port_range"] {
+        assert!(why.contains(part), "{part:?} is not in {why}");
+    }
+    flows.iter().for_each(|(client, server)| talk(client, server));
+}
+
+#[test]
+fn with_the_shipped_sysctls_a_port_is_free_again_long_before_time_wait_ends() {
+    let link = LinkSpec::new(Duration::from_millis(1), None);
+    let Some(wan) = wan_between(&link, Profile { shipped: true, ..Profile::relay(&link) }) else { return };
+    let two_ports = "echo 20000 20001 > /proc/sys/net/ipv4/ip_local_port_range";
+    wan.output(Host::Near, "sh", &["-c", two_ports]).unwrap();
+    let path = Path::across(&wan, 7107, 1, &[]);
+    socket2::SockRef::from(path.server()).set_read_timeout(Some(LONG)).unwrap(); // accept(2) obeys it (socket(7))
+    let started = Instant::now();
+    std::thread::scope(|scope| {
+        scope.spawn(|| echo(path.server(), 3));
+        // The client ends first, so the relay's dial leg does, and the port stays behind in TIME_WAIT (RFC 9293 3.6.1): for
+        // 60 s on Linux, and the third flow has none of its own.
+        for _ in 0..3 {
+            loop {
+                let client = path.dial();
+                // Both fail once the reset is there.
+                let _ = (&client).write_all(b"x").and_then(|()| client.shutdown(Shutdown::Write));
+                if read_to_end(&client).0 == b"x" {
+                    break;
+                }
+                assert!(started.elapsed() < LONG / 2, "the port is still busy");
+            }
+        }
+    });
 }
 
 #[test]

@@ -119,6 +119,13 @@ pub(super) const HOST: &[Key<HostSpec>] = &[
     key("mtu", |host, given| one(given, |text| count(text, 576, 65_535)).map(|mtu| host.mtu = mtu)),
     key("mss", |host, given| one(given, |text| count(text, 88, 65_495)).map(|mss| host.mss = Some(mss))),
     key("offload", |host, given| one(given, yes).map(|on| host.offload = on)),
+    key("sysctls", |host, given| {
+        one(given, |text| match text {
+            "shipped" => Ok(true),
+            _ => Err("write \"shipped\", packaging/90-longhaul.conf, or leave it out".to_string()),
+        })
+        .map(|shipped| host.shipped = shipped)
+    }),
 ];
 
 /// The keys of `traffic` when it is a table.

@@ -1,0 +1,279 @@
+//! How many flows each tunnel may have, when descriptors are for so many in all.
+//!
+//! A next hop that answers nothing keeps each flow of its tunnel until `connect_timeout`. So each tunnel has a reserve:
+//! the others leave it as many permits as it still lacks of [`reserve`]. A tunnel below its reserve always gets a permit;
+//! above it, only what nobody's reserve needs.
+//!
+//! A reload may make permits fewer than there are flows. No flow is touched then: until enough have ended, nobody gets
+//! another.
+
+use std::collections::BTreeMap;
+
+/// Permits of the process, and the tunnels that share them.
+#[derive(Clone, Debug)]
+pub struct Permits {
+    all: usize,
+    used: usize,
+    /// Flows that each served tunnel can have whatever the others do.
+    reserve: usize,
+    /// Permits that served tunnels lack of their reserve, in sum.
+    owed: usize,
+    next: u64,
+    tunnels: BTreeMap<TunnelId, Tunnel>,
+}
+
+/// A tunnel that shares the permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TunnelId(u64);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Tunnel {
+    flows: usize,
+    max_flows: Option<usize>,
+    /// Whether it has a reserve: a tunnel that was removed has none.
+    served: bool,
+}
+
+/// Why a tunnel cannot have another flow now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// It has its own `max_flows`.
+    MaxFlows,
+    /// No permit is left, or none but those that are kept for other tunnels.
+    Permits,
+}
+
+/// Number of flows that each of `tunnels` can have whatever the others do, where `all` permits exist: 16, or its equal
+/// share of half the permits.
+pub fn reserve(all: usize, tunnels: usize) -> usize {
+    (all / 2 / tunnels.max(1)).min(RESERVE)
+}
+
+/// Whether a tunnel with `own` flows may have another while `free` permits are left and other tunnels lack `owed` permits
+/// of their reserve.
+pub fn may_take(own: usize, reserve: usize, free: usize, owed: usize) -> bool {
+    free > 0 && (own < reserve || free > owed)
+}
+
+impl Permits {
+    /// As many as `all`, and no tunnel.
+    pub fn new(all: usize) -> Permits {
+        Permits { all, used: 0, reserve: 0, owed: 0, next: 0, tunnels: BTreeMap::new() }
+    }
+
+    /// Number of permits.
+    pub fn all(&self) -> usize {
+        self.all
+    }
+
+    /// Number of flows.
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Number of flows of `tunnel`.
+    pub fn flows(&self, tunnel: TunnelId) -> usize {
+        self.tunnels.get(&tunnel).map_or(0, |tunnel| tunnel.flows)
+    }
+
+    /// A new tunnel, without a reserve until it is [served](Permits::serve).
+    pub fn open(&mut self) -> TunnelId {
+        self.next += 1;
+        let id = TunnelId(self.next);
+        self.tunnels.insert(id, Tunnel::default());
+        id
+    }
+
+    /// Forgets `tunnel`, which has no flow left.
+    pub fn close(&mut self, tunnel: TunnelId) {
+        if self.tunnels.remove(&tunnel).is_some_and(|tunnel| tunnel.served) {
+            self.settle();
+        }
+    }
+
+    /// From now on these tunnels are served, each with its `max_flows`, and have a reserve; no other has.
+    pub fn serve(&mut self, served: impl IntoIterator<Item = (TunnelId, Option<usize>)>) {
+        self.tunnels.values_mut().for_each(|tunnel| tunnel.served = false);
+        for (id, max_flows) in served {
+            if let Some(tunnel) = self.tunnels.get_mut(&id) {
+                (tunnel.served, tunnel.max_flows) = (true, max_flows);
+            }
+        }
+        self.settle();
+    }
+
+    /// From now on as many as `all` exist.
+    pub fn set(&mut self, all: usize) {
+        self.all = all;
+        self.settle();
+    }
+
+    /// Takes a permit for a flow of `tunnel`.
+    ///
+    /// # Errors
+    /// The tunnel cannot have another flow now, or was [closed](Permits::close).
+    pub fn take(&mut self, tunnel: TunnelId) -> Result<(), Full> {
+        let free = self.all.saturating_sub(self.used);
+        let Some(tunnel) = self.tunnels.get_mut(&tunnel) else { return Err(Full::Permits) };
+        if tunnel.max_flows.is_some_and(|max| tunnel.flows >= max) {
+            return Err(Full::MaxFlows);
+        }
+        let reserve = if tunnel.served { self.reserve } else { 0 };
+        if !may_take(tunnel.flows, reserve, free, self.owed) {
+            return Err(Full::Permits);
+        }
+        self.owed -= usize::from(tunnel.flows < reserve);
+        tunnel.flows += 1;
+        self.used += 1;
+        Ok(())
+    }
+
+    /// Gives back the permit of a flow of `tunnel`.
+    pub fn give_back(&mut self, tunnel: TunnelId) {
+        let Some(tunnel) = self.tunnels.get_mut(&tunnel).filter(|tunnel| tunnel.flows > 0) else { return };
+        tunnel.flows -= 1;
+        self.used -= 1;
+        self.owed += usize::from(tunnel.served && tunnel.flows < self.reserve);
+    }
+
+    /// Computes the reserves anew.
+    fn settle(&mut self) {
+        let served = || self.tunnels.values().filter(|tunnel| tunnel.served);
+        self.reserve = reserve(self.all, served().count());
+        self.owed = served().map(|tunnel| self.reserve.saturating_sub(tunnel.flows)).sum();
+    }
+}
+
+/// Flows that a tunnel can have whatever the others do, where permits are enough for it.
+const RESERVE: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// `all` permits, and `tunnels` that are served.
+    fn permits(all: usize, tunnels: usize) -> (Permits, Vec<TunnelId>) {
+        let mut permits = Permits::new(all);
+        let ids: Vec<TunnelId> = (0..tunnels).map(|_| permits.open()).collect();
+        permits.serve(ids.iter().map(|id| (*id, None)));
+        (permits, ids)
+    }
+
+    /// How many flows a tunnel gets that wants as many as it can have.
+    fn flood(permits: &mut Permits, tunnel: TunnelId) -> usize {
+        std::iter::repeat_with(|| permits.take(tunnel)).take_while(Result::is_ok).count()
+    }
+
+    #[test]
+    fn a_reserve_is_16_or_an_equal_share_of_half() {
+        for (all, tunnels, want) in
+            [(1000, 1, 16), (1000, 31, 16), (1000, 32, 15), (66, 3, 11), (10, 10, 0), (0, 1, 0), (10, 0, 5)]
+        {
+            assert_eq!(reserve(all, tunnels), want, "{all} permits, {tunnels} tunnels");
+        }
+    }
+
+    #[test]
+    fn tunnels_that_want_everything_leave_each_other_its_reserve() {
+        let (mut some, ids) = permits(66, 3);
+        assert_eq!([ids[0], ids[1], ids[2]].map(|id| flood(&mut some, id)), [44, 11, 11]);
+        assert_eq!(ids.iter().map(|id| some.take(*id)).collect::<Vec<_>>(), [Err(Full::Permits); 3]);
+        // A permit that comes back is kept for the one that lacks it.
+        some.give_back(ids[1]);
+        assert_eq!([ids[0], ids[2], ids[1]].map(|id| flood(&mut some, id)), [0, 0, 1]);
+        some.give_back(ids[0]);
+        assert_eq!(some.take(ids[2]), Ok(()), "above its reserve, whoever asks");
+        let (mut alone, ids) = permits(66, 1);
+        assert_eq!(flood(&mut alone, ids[0]), 66);
+    }
+
+    #[test]
+    fn max_flows_binds_before_permits_and_follows_a_reload() {
+        let (mut permits, ids) = permits(100, 2);
+        permits.serve([(ids[0], Some(3)), (ids[1], None)]);
+        assert_eq!(flood(&mut permits, ids[0]), 3);
+        assert_eq!(permits.take(ids[0]), Err(Full::MaxFlows));
+        permits.serve([(ids[0], Some(5)), (ids[1], None)]);
+        assert_eq!(flood(&mut permits, ids[0]), 2);
+    }
+
+    #[test]
+    fn a_removed_tunnel_has_no_reserve_and_its_flows_count() {
+        let (mut permits, ids) = permits(40, 2);
+        assert_eq!(flood(&mut permits, ids[0]), 30);
+        permits.serve([(ids[1], None)]);
+        assert_eq!(permits.take(ids[0]), Err(Full::Permits), "what is left is the other's reserve");
+        assert_eq!(flood(&mut permits, ids[1]), 10);
+        (0..30).for_each(|_| permits.give_back(ids[0]));
+        permits.close(ids[0]);
+        assert_eq!((flood(&mut permits, ids[1]), permits.used()), (30, 40));
+    }
+
+    #[test]
+    fn fewer_permits_than_flows_are_waited_for() {
+        let (mut permits, ids) = permits(5, 1);
+        assert_eq!(flood(&mut permits, ids[0]), 5);
+        permits.set(2);
+        for flows in [4, 3, 2] {
+            assert_eq!(permits.take(ids[0]), Err(Full::Permits));
+            permits.give_back(ids[0]);
+            assert_eq!(permits.flows(ids[0]), flows);
+        }
+        permits.give_back(ids[0]);
+        assert_eq!(flood(&mut permits, ids[0]), 1);
+        permits.set(4);
+        assert_eq!(flood(&mut permits, ids[0]), 2);
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Take(usize),
+        GiveBack(usize),
+        Set(usize),
+        Serve(Vec<bool>),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            8 => (0usize..5).prop_map(Step::Take),
+            4 => (0usize..5).prop_map(Step::GiveBack),
+            1 => (0usize..200).prop_map(Step::Set),
+            1 => prop::collection::vec(any::<bool>(), 5).prop_map(Step::Serve),
+        ];
+        prop::collection::vec(step, 0..400)
+    }
+
+    proptest! {
+        #[test]
+        fn the_books_are_right_after_every_step(all in 0usize..200, steps in steps()) {
+            let (mut permits, ids) = permits(all, 5);
+            let mut served = vec![true; 5];
+            for step in steps {
+                match step {
+                    Step::Take(index) => {
+                        // The rule in words: a tunnel takes what it lacks of its reserve, or what no other lacks.
+                        let lacks = |index: usize| {
+                            let has = permits.flows(ids[index]);
+                            if served[index] { permits.reserve.saturating_sub(has) } else { 0 }
+                        };
+                        let free = permits.all.saturating_sub(permits.used);
+                        let others: usize = (0..5).filter(|other| *other != index).map(lacks).sum();
+                        let may = free > 0 && (lacks(index) > 0 || free > others);
+                        prop_assert_eq!(permits.take(ids[index]).is_ok(), may);
+                    }
+                    Step::GiveBack(index) => permits.give_back(ids[index]),
+                    Step::Set(all) => permits.set(all),
+                    Step::Serve(new) => {
+                        served = new;
+                        permits.serve(ids.iter().zip(&served).filter(|(_, served)| **served).map(|(id, _)| (*id, None)));
+                    }
+                }
+                let (reserve, owed) = (permits.reserve, permits.owed);
+                prop_assert_eq!(permits.used, ids.iter().map(|id| permits.flows(*id)).sum::<usize>());
+                permits.settle();
+                prop_assert_eq!((reserve, owed), (permits.reserve, permits.owed));
+            }
+        }
+    }
+}

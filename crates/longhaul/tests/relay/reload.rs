@@ -1,0 +1,123 @@
+//! Reloads that follow each other within the second for which a replaced listener serves on.
+
+use crate::daemon::{Daemon, dial, server, tunnel};
+use crate::harness::*;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+/// Every kind of address that a tunnel can listen on.
+const ADDRESSES: [&str; 4] = ["[::]", "[::1]", "127.0.0.1", "0.0.0.0"];
+
+/// Each takes out an option of the one before, which cannot be told to a listener: each reload makes a new one.
+const OPTIONS: [&str; 3] = [
+    "accept = { dscp = \"ef\" }\n",
+    "accept = { keepalive-idle = \"100s\", mss = \"1000B\" }\n",
+    "accept = { dscp = \"cs1\" }\n",
+];
+
+const CLIENTS: usize = 60;
+
+/// The loopback addresses that `listen` is reached by.
+fn ways_in(listen: SocketAddr) -> Vec<SocketAddr> {
+    let at = |ip: &str| SocketAddr::new(ip.parse().unwrap(), listen.port());
+    match (listen.ip().is_unspecified(), listen.is_ipv6()) {
+        (true, true) => vec![at("::1"), at("127.0.0.1")],
+        (true, false) => vec![at("127.0.0.1")],
+        _ => vec![listen],
+    }
+}
+
+/// Connects to `entry` again and again: each client is refused or reset.
+fn nobody_gets_in(entry: SocketAddr, to: &[&TcpListener]) {
+    for _ in 0..CLIENTS {
+        if let Ok(client) = TcpStream::connect(entry) {
+            assert_eq!(read_to_end(&patient(client)), (Vec::new(), Ending::Reset), "{entry}");
+        }
+    }
+    for server in to {
+        server.set_nonblocking(true).unwrap();
+        assert!(server.accept().is_err(), "a client of {entry} got in");
+    }
+}
+
+#[test]
+fn a_replaced_listener_hears_of_the_next_allow_list() {
+    for ip in ADDRESSES {
+        let (far, port) = (server(), Port::reserve(ip));
+        let with =
+            |round: usize, allow: &str| tunnel("one", port.address(), &far, &(OPTIONS[round].to_string() + allow));
+        // RFC 5737: nobody has this address.
+        const NOBODY: &str = "allow = \"192.0.2.77\"";
+        for last in [with(2, NOBODY), with(1, NOBODY)] {
+            let daemon = Daemon::start(&with(0, ""));
+            assert_eq!(daemon.reload(&with(1, ""))["message"], "reloaded");
+            assert_eq!(daemon.reload(&last)["message"], "reloaded");
+            ways_in(port.address()).into_iter().for_each(|entry| nobody_gets_in(entry, &[&far]));
+        }
+    }
+}
+
+#[test]
+fn a_replaced_listener_hears_of_the_next_next_hop_and_name() {
+    for ip in ADDRESSES {
+        let (first, last, port) = (server(), server(), Port::reserve(ip));
+        let daemon = Daemon::start(&tunnel("one", port.address(), &first, OPTIONS[0]));
+        assert_eq!(daemon.reload(&tunnel("one", port.address(), &first, OPTIONS[1]))["message"], "reloaded");
+        assert_eq!(daemon.reload(&tunnel("other", port.address(), &last, OPTIONS[2]))["message"], "reloaded");
+        for entry in ways_in(port.address()) {
+            let clients: Vec<TcpStream> = (0..CLIENTS).map(|_| TcpStream::connect(entry).unwrap()).collect();
+            let there: Vec<TcpStream> = clients.iter().map(|_| last.accept().unwrap().0).collect();
+            drop((clients, there));
+        }
+        first.set_nonblocking(true).unwrap();
+        assert!(first.accept().is_err(), "a client went where the first file said");
+    }
+}
+
+#[test]
+fn a_replaced_listener_hears_that_its_tunnel_is_removed() {
+    for ip in ADDRESSES {
+        let (far, port, other) = (server(), Port::reserve(ip), Port::reserve("127.0.0.1"));
+        let stays = tunnel("stays", other.address(), &far, "");
+        // Nobody listens at its next hop: who gets in is reset once that is known.
+        let (nowhere, _kept) = refusing();
+        let with = |round: usize| {
+            let listen = port.address();
+            format!("{stays}[[tunnel]]\nname = \"one\"\nlisten = \"{listen}\"\nto = \"{nowhere}\"\n{}", OPTIONS[round])
+        };
+        let daemon = Daemon::start(&with(0));
+        assert_eq!(daemon.reload(&with(1))["message"], "reloaded");
+        assert_eq!(daemon.reload(&stays)["message"], "reloaded");
+        ways_in(port.address()).into_iter().for_each(|entry| nobody_gets_in(entry, &[&far]));
+        // One may: the listeners close a moment after the reload, and first serve who waits.
+        let counters = daemon.relay.counters();
+        assert!(counters["accepted"].as_u64().unwrap() < CLIENTS as u64, "{ip}: {counters}");
+        far.set_nonblocking(false).unwrap();
+        talk(&dial(&other), &patient(far.accept().unwrap().0));
+    }
+}
+
+/// An address where every dial is refused while the socket lives: it is bound and does not listen.
+fn refusing() -> (SocketAddr, socket2::Socket) {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    (socket.local_addr().unwrap().as_socket().unwrap(), socket)
+}
+
+#[test]
+fn a_listener_that_is_split_in_two_serves_each_half_by_its_own_tunnel() {
+    for ip in ["0.0.0.0", "[::]"] {
+        let (whole, one, two, port) = (server(), server(), server(), Port::reserve(ip));
+        let daemon = Daemon::start(&tunnel("whole", port.address(), &whole, ""));
+        let at = |ip: &str| SocketAddr::new(ip.parse().unwrap(), port.address().port());
+        let halves = [at("127.0.0.1"), at("127.0.0.2")];
+        let config = tunnel("one", halves[0], &one, "") + &tunnel("two", halves[1], &two, "");
+        assert_eq!(daemon.reload(&config)["message"], "reloaded");
+        for _ in 0..CLIENTS {
+            for (entry, server) in halves.iter().zip([&one, &two]) {
+                talk(&patient(TcpStream::connect(entry).unwrap()), &patient(server.accept().unwrap().0));
+            }
+        }
+        // Nobody serves this part of it any more, neither before its listener is closed nor afterwards.
+        nobody_gets_in(at("127.0.0.3"), &[&whole, &one, &two]);
+    }
+}
