@@ -1,6 +1,7 @@
 //! Dialling: the next hops in the policy's order, the addresses of each in the resolver's order, until one answers.
 
 use super::Relay;
+use super::fast_open::{self, FirstBytes};
 use super::leg::{self, failed};
 use super::stream::Stream;
 use crate::config::{NextHop, Tunnel};
@@ -21,14 +22,30 @@ pub(super) struct Dialled {
     pub(super) stream: Stream,
     pub(super) next_hop: NextHop,
     pub(super) address: SocketAddr,
+    /// Bytes that `stream` took while it was made. They were only peeked from the accept leg (`dial.fastopen`).
+    pub(super) early: usize,
 }
 
-/// Dials `tunnel`'s next hops until one answers.
+/// Why no connection was made.
+pub(super) enum NotDialled {
+    /// No address answered. A line with every address that was tried and what it said.
+    NoAnswer(String),
+    /// The accept leg failed before.
+    Accept(io::Error),
+}
+
+/// Dials `tunnel`'s next hops for the connection `accept` until one answers.
 ///
 /// # Errors
-/// A line with every address that was tried and what it said.
-pub(super) async fn dial(relay: &Relay, tunnel: &Tunnel, lookups: &Arc<Semaphore>) -> Result<Dialled, String> {
+/// No next hop answered, or the accept leg failed.
+pub(super) async fn dial(
+    relay: &Relay,
+    tunnel: &Tunnel,
+    lookups: &Arc<Semaphore>,
+    accept: &Stream,
+) -> Result<Dialled, NotDialled> {
     let mut said = String::new();
+    let first_bytes = FirstBytes::of(tunnel, accept);
     for index in (tunnel.policy.order)(tunnel.to.len()) {
         let next_hop = &tunnel.to[index];
         match resolve(next_hop, tunnel.connect_timeout, lookups).await {
@@ -36,15 +53,18 @@ pub(super) async fn dial(relay: &Relay, tunnel: &Tunnel, lookups: &Arc<Semaphore
             Ok(addresses) => {
                 relay.served.resolved(&next_hop.host, &addresses);
                 for address in addresses {
-                    match connect(relay, tunnel, address).await {
-                        Ok(stream) => return Ok(Dialled { stream, next_hop: next_hop.clone(), address }),
+                    let bytes = first_bytes.peek().await.map_err(NotDialled::Accept)?;
+                    match connect(relay, tunnel, address, bytes).await {
+                        Ok((stream, early)) => {
+                            return Ok(Dialled { stream, next_hop: next_hop.clone(), address, early });
+                        }
                         Err(why) => note(&mut said, &address.to_string(), &why),
                     }
                 }
             }
         }
     }
-    Err(said)
+    Err(NotDialled::NoAnswer(said))
 }
 
 /// The addresses of `next_hop` now. A name is looked up each time, by getaddrinfo(3) on a thread that carries no bytes.
@@ -73,7 +93,13 @@ async fn resolve(next_hop: &NextHop, patience: Duration, lookups: &Arc<Semaphore
     }
 }
 
-async fn connect(relay: &Relay, tunnel: &Tunnel, address: SocketAddr) -> Result<Stream, String> {
+/// Returns the connection to `address`, and how many of the client's `first_bytes` it took.
+async fn connect(
+    relay: &Relay,
+    tunnel: &Tunnel,
+    address: SocketAddr,
+    first_bytes: Vec<u8>,
+) -> Result<(Stream, usize), String> {
     if relay.served.leads_back(tunnel, address) {
         return Err("this leads back to the tunnel's own listener: every flow would dial itself".into());
     }
@@ -81,19 +107,30 @@ async fn connect(relay: &Relay, tunnel: &Tunnel, address: SocketAddr) -> Result<
     if let Some(source) = tunnel.source {
         bind(&socket, source, address)?;
     }
-    match socket.connect(&address.into()) {
-        Err(err) if err.raw_os_error() != Some(libc::EINPROGRESS) => return Err(failed("connect", &err).to_string()),
-        _ => {}
-    }
+    let early = begin(&socket, &address.into(), &first_bytes).map_err(|err| failed("connect", &err).to_string())?;
+    drop(first_bytes); // it is not kept while the next hop thinks
     // Only now: of a socket that nobody connects epoll(7) says EPOLLHUP.
     let stream = Stream::new(socket).map_err(|err| failed("epoll_ctl(EPOLL_CTL_ADD)", &err).to_string())?;
     match timeout(tunnel.connect_timeout, stream.connected()).await {
         Ok(Ok(())) if is_itself(&stream) => {
             Err(failed("connect", &io::Error::from_raw_os_error(libc::ECONNREFUSED)).to_string())
         }
-        Ok(Ok(())) => Ok(stream),
+        Ok(Ok(())) => Ok((stream, early)),
         Ok(Err(err)) => Err(failed("connect", &err).to_string()),
         Err(_) => Err(format!("connect: no answer in {:?}", tunnel.connect_timeout)),
+    }
+}
+
+/// Sends the SYN. Returns how many of the client's `first_bytes` the socket took.
+fn begin(socket: &Socket, address: &SockAddr, first_bytes: &[u8]) -> io::Result<usize> {
+    if !first_bytes.is_empty()
+        && let Some(taken) = fast_open::connect(socket, address, first_bytes)?
+    {
+        return Ok(taken);
+    }
+    match socket.connect(address) {
+        Err(err) if err.raw_os_error() != Some(libc::EINPROGRESS) => Err(err),
+        _ => Ok(0),
     }
 }
 

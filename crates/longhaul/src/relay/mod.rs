@@ -7,6 +7,7 @@
 //!   stream   a connection as the runtime sees it
 //!   leg      a connection's socket options, and what they came to
 //!   dial     resolve, connect, next address
+//!     fast_open  the client's first bytes in the SYN
 //!     circle whether a dial would come back
 //!   carry    join(pump up, pump down): two directions, one task
 //!     direction  one pump with its sockets
@@ -29,6 +30,7 @@ mod counters;
 mod dial;
 mod direction;
 mod end;
+mod fast_open;
 mod flow;
 mod hangups;
 mod leg;
