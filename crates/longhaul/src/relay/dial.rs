@@ -5,6 +5,7 @@ use super::fast_open::{self, FirstBytes};
 use super::leg::{self, failed};
 use super::stream::Stream;
 use crate::config::{NextHop, Tunnel};
+use longhaul_sys::limits;
 use longhaul_sys::sockopt::Leg;
 use socket2::{SockAddr, SockRef, Socket};
 use std::fmt::Write;
@@ -12,6 +13,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
@@ -100,7 +102,7 @@ async fn connect(
     address: SocketAddr,
     first_bytes: Vec<u8>,
 ) -> Result<(Stream, usize), String> {
-    if relay.served.leads_back(tunnel, address) {
+    if relay.served.leads_back(tunnel, address).map_err(|err| format!("cannot tell whether this leads back: {err}"))? {
         return Err("this leads back to the tunnel's own listener: every flow would dial itself".into());
     }
     let socket = leg::open(&address, &tunnel.dial, tunnel.mptcp(Leg::Dial)).map_err(|err| err.to_string())?;
@@ -112,7 +114,7 @@ async fn connect(
     // Only now: of a socket that nobody connects epoll(7) says EPOLLHUP.
     let stream = Stream::new(socket).map_err(|err| failed("epoll_ctl(EPOLL_CTL_ADD)", &err).to_string())?;
     match timeout(tunnel.connect_timeout, stream.connected()).await {
-        Ok(Ok(())) if is_itself(&stream) => {
+        Ok(Ok(())) if relay.local_ports.contain(address.port()) && is_itself(&stream) => {
             Err(failed("connect", &io::Error::from_raw_os_error(libc::ECONNREFUSED)).to_string())
         }
         Ok(Ok(())) => Ok((stream, early)),
@@ -131,6 +133,29 @@ fn begin(socket: &Socket, address: &SockAddr, first_bytes: &[u8]) -> io::Result<
     match socket.connect(address) {
         Err(err) if err.raw_os_error() != Some(libc::EINPROGRESS) => Err(err),
         _ => Ok(0),
+    }
+}
+
+/// The range from which the kernel takes a port for a socket that names none, as it was when the configuration was last
+/// applied. Only a dial to such a port can meet [itself](is_itself).
+#[derive(Debug)]
+pub(super) struct LocalPorts(AtomicU32);
+
+impl LocalPorts {
+    /// Every port, until the range is read.
+    pub(super) fn unknown() -> LocalPorts {
+        LocalPorts(AtomicU32::new(u32::from(u16::MAX)))
+    }
+
+    /// Reads the range.
+    pub(super) fn read(&self) {
+        let ports = limits::local_ports();
+        self.0.store(u32::from(*ports.start()) << 16 | u32::from(*ports.end()), Relaxed);
+    }
+
+    fn contain(&self, port: u16) -> bool {
+        let ports = self.0.load(Relaxed);
+        (ports >> 16..=ports & 0xffff).contains(&port.into())
     }
 }
 
@@ -182,7 +207,11 @@ mod tests {
         let bound = socket();
         bound.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
         let own = bound.local_addr().unwrap();
-        assert!(is_itself(&connected(bound, own)));
+        assert!(is_itself(&connected(bound, own.clone())));
+        let ports = LocalPorts::unknown();
+        assert!(ports.contain(own.as_socket().unwrap().port()) && ports.contain(1));
+        ports.read();
+        assert!(ports.contain(own.as_socket().unwrap().port()) && !ports.contain(1));
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         assert!(!is_itself(&connected(socket(), listener.local_addr().unwrap().into())));
     }

@@ -51,6 +51,7 @@ pub use listener::{BindError, Handle, Listener};
 use crate::config::Tunnel;
 use circle::Served;
 use counters::Throttles;
+use dial::LocalPorts;
 use hangups::Hangups;
 use longhaul_sys::limits;
 use low_water::Marks;
@@ -78,6 +79,7 @@ pub struct Relay {
     cut: watch::Sender<bool>,
     next_flow: AtomicU64,
     served: Served,
+    local_ports: LocalPorts,
     /// Whether the log has said that splice is refused.
     splice_refused: AtomicBool,
     refused_log: Throttles,
@@ -102,6 +104,7 @@ impl Relay {
             cut: watch::Sender::new(false),
             next_flow: AtomicU64::new(1),
             served: Served::default(),
+            local_ports: LocalPorts::unknown(),
             splice_refused: AtomicBool::new(false),
             refused_log: Throttles::default(),
             accept_log: Throttles::default(),
@@ -129,8 +132,10 @@ impl Relay {
         }
     }
 
-    /// Tells which tunnels are served, so that no dial comes back by one of them.
+    /// Tells which tunnels are served, so that no dial comes back by one of them or to itself. Call it at start and at each
+    /// reload.
     pub fn serves(&self, tunnels: impl IntoIterator<Item = Tunnel>) {
+        self.local_ports.read();
         self.served.set(tunnels.into_iter().collect());
     }
 

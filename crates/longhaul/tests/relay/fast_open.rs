@@ -4,14 +4,12 @@
 
 use crate::harness::*;
 use longhaul::options;
-use longhaul_sys::netns::NetNs;
 use longhaul_sys::sockopt::{Leg, Setting, row};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use socket2::{Domain, SockRef, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::panic::resume_unwind;
 use std::process::Command;
 use std::time::Duration;
 
@@ -20,24 +18,17 @@ const FAST_OPEN: &str = "--set=dial.fastopen=true";
 /// Runs `test` in a network namespace where the kernel allows fast open on both sides, with the MTU of a real line: a SYN
 /// then carries one segment.
 fn alone(test: impl FnOnce() + Send) {
-    if !longhaul_sys::netns::is_root() {
-        return skip("needs root, for a network namespace of its own");
-    }
-    let in_namespace = || {
-        NetNs::create().expect("a network namespace");
-        let up = Command::new("ip").args(["link", "set", "lo", "mtu", "1500", "up"]).status();
-        assert!(up.expect("ip(8) runs").success());
+    in_own_network(|| {
+        let changed = Command::new("ip").args(["link", "set", "lo", "mtu", "1500"]).status();
+        assert!(changed.expect("ip(8) runs").success());
         allow("3");
         test();
-    };
-    if let Err(panic) = std::thread::scope(|scope| scope.spawn(in_namespace).join()) {
-        resume_unwind(panic);
-    }
+    });
 }
 
-/// Writes net.ipv4.tcp_fastopen of the calling thread's namespace: bit 1 for who dials, bit 2 for who listens.
+/// Tells the calling thread's namespace who may: bit 1 is for who dials, bit 2 for who listens.
 fn allow(bits: &str) {
-    std::fs::write("/proc/sys/net/ipv4/tcp_fastopen", bits).expect("fast open in the kernel");
+    set_sysctl("net/ipv4/tcp_fastopen", bits);
 }
 
 /// A counter of the calling thread's namespace, as nstat(8) calls it without its `TcpExt`.
