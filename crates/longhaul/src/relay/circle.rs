@@ -121,7 +121,7 @@ impl Here {
             none => none.insert(RouteSocket::new(to.ip())?),
         };
         // The source for an address of this host is that address (RFC 6724 5, rule 1), or one of loopback: for 127.0.0.0/8,
-        // and for the addresses of a local route (ip-route(8)). Nothing leaves a host with a source of loopback.
+        // and for the addresses of an IPv4 route of type local (ip-route(8)). Nothing leaves a host with a source of loopback.
         Ok(socket.source(to)?.is_some_and(|source| source == to.ip() || source.is_loopback()))
     }
 }
