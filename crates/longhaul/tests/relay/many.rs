@@ -358,8 +358,10 @@ fn a_dial_that_meets_itself_is_a_failed_dial() {
         for fast_open in ["false", "true"] {
             let set = format!("--set=dial.fastopen={fast_open}");
             let relay = Relay::start(&["relay", "--listen", "127.0.0.1:6000", "--to", "127.0.0.1:40001", &set]);
+            relay.stop(); // a write that meets the reset would take the error from the read
             let mut client = patient(TcpStream::connect("127.0.0.1:6000").unwrap());
-            let _ = client.write_all(b"echo"); // it may be reset already
+            client.write_all(b"echo").unwrap();
+            relay.signal("CONT");
             assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
             let why = relay.wait_log("dial failed")["why"].as_str().unwrap().to_string();
             assert!(why.contains("ECONNREFUSED"), "{why}");
