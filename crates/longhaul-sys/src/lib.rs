@@ -2,9 +2,10 @@
 //! belong together; none decides anything.
 //!
 //! [`splice`] moves bytes, [`sockopt`] is the table of socket options, [`tcp_info`] reads what the kernel knows of a
-//! connection, [`hangups`] reports FIN and close, [`limits`] reads what a process may have, [`activation`] takes the sockets that systemd opened. For the
-//! lab, [`netns`] makes namespaces and [`tun`] network devices that vanish with the process, and [`process`] is what one that
-//! stays in the background needs. Every failure is a [`SysError`]: the call, its argument, the errno and a hint.
+//! connection, [`hangups`] reports FIN and close, [`route`] asks the routing tables, [`limits`] reads what a process may have,
+//! [`activation`] takes the sockets that systemd opened. For the lab, [`netns`] makes namespaces and [`tun`] network devices
+//! that vanish with the process, and [`process`] is what one that stays in the background needs. Every failure is a
+//! [`SysError`]: the call, its argument, the errno and a hint.
 
 pub mod activation;
 mod error;
@@ -12,6 +13,7 @@ pub mod hangups;
 pub mod limits;
 pub mod netns;
 pub mod process;
+pub mod route;
 pub mod sockopt;
 pub mod splice;
 pub mod tcp_info;

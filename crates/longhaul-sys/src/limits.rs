@@ -2,6 +2,7 @@
 
 use crate::{Result, SysError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::ops::RangeInclusive;
 
 /// Raises the soft limit of descriptors to the hard one and gives what holds then. A daemon that asks for it needs no
 /// `ulimit -n` before it.
@@ -49,6 +50,17 @@ pub fn tcp_buffer_maxima() -> Option<(u64, u64)> {
     Some((third("net/ipv4/tcp_rmem")?, third("net/ipv4/tcp_wmem")?))
 }
 
+/// The ports from which the kernel chooses when nobody names one (ip(7) ip_local_port_range), in the network namespace of
+/// the calling thread; every port where /proc/sys does not show them.
+pub fn local_ports() -> RangeInclusive<u16> {
+    let read = || {
+        let text = sysctl("net/ipv4/ip_local_port_range")?;
+        let mut ports = text.split_whitespace().map(str::parse);
+        Some(ports.next()?.ok()?..=ports.next()?.ok()?)
+    };
+    read().unwrap_or(0..=u16::MAX)
+}
+
 /// Whether this process has the capability, in its effective set. Where that cannot be read, nobody can say no: true.
 pub fn has_capability(capability: Capability) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -90,5 +102,7 @@ mod tests {
         assert!(raise_nofile().unwrap() >= before as u64);
         let (rmem, wmem) = tcp_buffer_maxima().unwrap();
         assert!(rmem > 4096 && wmem > 4096);
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        assert!(local_ports().contains(&port));
     }
 }

@@ -94,14 +94,20 @@ impl Pipe {
 /// # Errors
 /// What ioctl(SIOCATMARK) or recv(2) said; `WouldBlock` when there is nothing to read at the mark yet.
 pub fn urgent_byte(socket: BorrowedFd<'_>) -> io::Result<Option<u8>> {
-    let mut at_mark: libc::c_int = 0;
-    // SAFETY: the descriptor is borrowed, so open; SIOCATMARK writes one int to the pointer (tcp(7)).
-    let ret = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCATMARK, &mut at_mark) };
-    if ret != 0 || at_mark == 0 {
+    if !is_at_urgent_byte(socket) {
         return Ok(None);
     }
     let mut byte = [0u8; 1];
     Ok((receive(socket, &mut byte)? == 1).then_some(byte[0]))
+}
+
+/// Whether the next byte to read from `socket` is an urgent one. A socket without urgent data, of Multipath TCP, never
+/// comes to one.
+pub fn is_at_urgent_byte(socket: BorrowedFd<'_>) -> bool {
+    let mut at_mark: libc::c_int = 0;
+    // SAFETY: the descriptor is borrowed, so open; SIOCATMARK writes one int to the pointer (tcp(7)).
+    let ret = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCATMARK, &mut at_mark) };
+    ret == 0 && at_mark != 0
 }
 
 /// Whether nothing is left to read from `socket`, and nothing will come.
@@ -109,11 +115,18 @@ pub fn urgent_byte(socket: BorrowedFd<'_>) -> io::Result<Option<u8>> {
 /// # Errors
 /// The socket's error.
 pub fn has_ended(socket: impl AsFd) -> io::Result<bool> {
-    let peeked = recv(socket, &mut [0], RecvFlags::DONTWAIT | RecvFlags::PEEK);
-    match peeked {
+    match peek(socket, &mut [0]) {
         Err(err) if err.kind() == io::ErrorKind::WouldBlock => Ok(false),
         peeked => peeked.map(|bytes| bytes == 0),
     }
+}
+
+/// Copies into `bytes` what `socket` has, and leaves it there to be read. `Ok(0)` is the end of the stream.
+///
+/// # Errors
+/// `WouldBlock`: the socket is empty. Else the socket's error.
+pub fn peek(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<usize> {
+    recv(socket, bytes, RecvFlags::DONTWAIT | RecvFlags::PEEK)
 }
 
 /// Reads into `bytes` what `socket` has, by copying. `Ok(0)` is the end of the stream.

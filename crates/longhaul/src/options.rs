@@ -59,6 +59,11 @@ impl LegOptions {
         self.find("congestion").is_some_and(|setting| setting.value == Value::Name("auto".into()))
     }
 
+    /// Whether the relay dials with the client's first bytes in the SYN (`dial.fastopen`).
+    pub fn fast_open(&self) -> bool {
+        self.find("fastopen").is_some_and(|setting| setting.value == Value::Switch(true))
+    }
+
     /// How long the relay lets a half-open flow be silent; `None` is without limit (`linger-half-open`).
     pub fn linger_half_open(&self) -> Option<Duration> {
         match self.find("linger-half-open")?.value {

@@ -253,13 +253,18 @@ pub static ROWS: &[Row] = &[
     Row {
         key: "fastopen",
         unit: Unit::Switch,
+        when: When::Flow,
         legs: Legs::Dial,
         preset: Preset::Kernel("false"),
-        help: "Send data in the SYN. It saves one WAN round trip per flow to a next hop that was dialled before. Only for protocols in which the client speaks first.",
-        caution: "where the server speaks first (SMTP, FTP, MySQL) the flow hangs: the SYN waits for a byte to carry",
-        source: "tcp(7) TCP_FASTOPEN_CONNECT, RFC 7413",
+        help: "Send the client's first bytes in the SYN. It saves one WAN round trip per flow to a next hop that was dialled \
+               before. The dial waits up to 20 ms for the first byte. Without one, or without bit 1 of \
+               net.ipv4.tcp_fastopen, the SYN carries no data.",
+        caution: "a server can get the first bytes twice, and a second next hop can get them when the first one dies: use it \
+                  only where a repeated request does no harm; where the server speaks first (SMTP, FTP, MySQL) every flow \
+                  starts 20 ms later",
+        source: "send(2) MSG_FASTOPEN, RFC 7413",
         sample: "true",
-        kernel: Kernel::Int(tcp(libc::TCP_FASTOPEN_CONNECT, "TCP_FASTOPEN_CONNECT")),
+        kernel: Kernel::Nothing,
         ..ROW
     },
     Row {

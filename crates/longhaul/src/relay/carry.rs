@@ -42,7 +42,7 @@ pub(super) struct Carry<'a> {
 }
 
 impl<'a> Carry<'a> {
-    /// Carries every byte both ways until both directions have ended well, and writes what it carried to `tally` also
+    /// Carries every byte both ways until both directions have ended well, and adds what it carried to `tally` also
     /// when it is dropped before.
     ///
     /// # Errors
@@ -51,8 +51,8 @@ impl<'a> Carry<'a> {
     pub(super) async fn run(&self, tally: &mut Tally) -> Result<(), Broken> {
         let mut flow = Both {
             carry: self,
-            up: Direction::new(self, self.accept, self.dial, Leg::Dial),
-            down: Direction::new(self, self.dial, self.accept, Leg::Accept),
+            up: Direction::new(self, self.accept, self.dial, Leg::Dial, tally.up),
+            down: Direction::new(self, self.dial, self.accept, Leg::Accept, tally.down),
             broken: None,
             closing: Closings::default(),
             tally,
@@ -244,7 +244,8 @@ impl<'a> Both<'a> {
 
 impl Drop for Both<'_> {
     fn drop(&mut self) {
-        *self.tally = Tally { up: self.up.pump.moved(), down: self.down.pump.moved() };
+        self.tally.up += self.up.pump.moved();
+        self.tally.down += self.down.pump.moved();
     }
 }
 

@@ -5,13 +5,18 @@
 //! The tunnels further on are followed by their addresses, and by what their names were when last dialled.
 
 use crate::config::{self, NextHop, Tunnel};
+use longhaul_sys::Result;
+use longhaul_sys::route::RouteSocket;
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The tunnels that this process serves.
 #[derive(Debug, Default)]
-pub(super) struct Served(Mutex<Known>);
+pub(super) struct Served {
+    known: Mutex<Known>,
+    here: Here,
+}
 
 #[derive(Debug, Default)]
 struct Known {
@@ -46,19 +51,25 @@ impl Served {
 
     /// Whether dialling `address` would come back to `tunnel`. Asked before connect(2): afterwards the listener has the
     /// connection already, and dials the next one.
-    pub(super) fn leads_back(&self, tunnel: &Tunnel, address: SocketAddr) -> bool {
+    ///
+    /// # Errors
+    /// The kernel did not say whether an address is this host's: better no dial than a loop.
+    pub(super) fn leads_back(&self, tunnel: &Tunnel, address: SocketAddr) -> Result<bool> {
         let tunnels = self.known().tunnels.clone();
         let mut been = vec![tunnel.listen];
         let mut open = vec![address];
         while let Some(address) = open.pop() {
             // Asked anew for each dial, for VRRP brings and takes addresses, but only once.
             let mut answer = None;
-            let mut here = || *answer.get_or_insert_with(|| is_here(address));
-            if reaches(address, tunnel.listen, &mut here) {
-                return true;
+            let mut here = || match answer {
+                Some(is_here) => Ok(is_here),
+                None => self.here.has(address).inspect(|is_here| answer = Some(*is_here)),
+            };
+            if reaches(address, tunnel.listen, &mut here)? {
+                return Ok(true);
             }
             for next in tunnels.iter() {
-                if !been.contains(&next.listen) && reaches(address, next.listen, &mut here) {
+                if !been.contains(&next.listen) && reaches(address, next.listen, &mut here)? {
                     been.push(next.listen);
                     let known = self.known();
                     let addresses = |hop: &NextHop| known.hosts.get(&hop.host).cloned().unwrap_or_default();
@@ -68,39 +79,61 @@ impl Served {
                 }
             }
         }
-        false
+        Ok(false)
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Whether a dial to `address`, an address of this host if `here` says so, is a connection to who listens at `listen`.
-fn reaches(address: SocketAddr, listen: SocketAddr, here: impl FnOnce() -> bool) -> bool {
-    config::covers_same(listen, address) && (!listen.ip().is_unspecified() || here())
+fn reaches(address: SocketAddr, listen: SocketAddr, here: impl FnOnce() -> Result<bool>) -> Result<bool> {
+    match config::covers_same(listen, address) {
+        true if listen.ip().is_unspecified() => here(),
+        same => Ok(same),
+    }
 }
 
-/// Whether the kernel sends what is for `address` to this host. Nothing is sent: connect(2) of UDP only looks up the route.
-fn is_here(address: SocketAddr) -> bool {
-    match address.ip().to_canonical() {
-        // With net.ipv4.ip_nonlocal_bind any address can be bound to, but only one of this host can be sent from.
-        IpAddr::V4(ip) => UdpSocket::bind((ip, 0)).is_ok_and(|socket| socket.connect((ip, address.port())).is_ok()),
-        // RFC 6724 5, rule 1: the source for an address of this host is that address.
-        IpAddr::V6(ip) => {
-            let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0));
-            let source = socket.and_then(|socket| socket.connect(address).and_then(|()| socket.local_addr()));
-            source.is_ok_and(|source| source.ip() == ip)
-        }
+/// Tells the addresses of this host from others. It keeps a socket of each IP version, made when it is first needed: a flow
+/// then needs no descriptor for the question.
+#[derive(Debug, Default)]
+struct Here {
+    ipv4: Mutex<Option<RouteSocket>>,
+    ipv6: Mutex<Option<RouteSocket>>,
+}
+
+impl Here {
+    /// Returns whether the kernel delivers what is for `address` to this host.
+    ///
+    /// # Errors
+    /// The kernel did not answer.
+    fn has(&self, address: SocketAddr) -> Result<bool> {
+        let to = match address.ip().to_canonical() {
+            IpAddr::V4(ip) => SocketAddr::from((ip, address.port())),
+            IpAddr::V6(_) => address, // with its scope
+        };
+        let kept = if to.is_ipv4() { &self.ipv4 } else { &self.ipv6 };
+        // Whoever panicked with the lock has left a socket that is asked anew.
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let socket = match &mut *kept {
+            Some(socket) => socket,
+            none => none.insert(RouteSocket::new(to.ip())?),
+        };
+        // The source for an address of this host is that address (RFC 6724 5, rule 1), or one of loopback: for 127.0.0.0/8,
+        // and for the addresses of an IPv4 route of type local (ip-route(8)). Nothing leaves a host with a source of loopback.
+        Ok(socket.source(to)?.is_some_and(|source| source == to.ip() || source.is_loopback()))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv6Addr;
 
     #[test]
     fn what_this_host_has_is_here_and_the_rest_is_not() {
+        let known = Here::default();
         for (address, here) in [
             ("127.0.0.1:6000", true),
             ("127.9.9.9:6000", true),
@@ -110,7 +143,7 @@ mod tests {
             ("192.0.2.77:6000", false),
             ("[2001:db8::77]:6000", false),
         ] {
-            assert_eq!(is_here(address.parse().unwrap()), here, "{address}");
+            assert_eq!(known.has(address.parse().unwrap()), Ok(here), "{address}");
         }
     }
 
@@ -125,7 +158,7 @@ mod tests {
             ("127.0.0.1:6000", "127.0.0.2:6000", false),
         ] {
             let (listen, address): (SocketAddr, SocketAddr) = (listen.parse().unwrap(), address.parse().unwrap());
-            assert_eq!(reaches(address, listen, || is_here(address)), own, "{listen} {address}");
+            assert_eq!(reaches(address, listen, || Here::default().has(address)), Ok(own), "{listen} {address}");
         }
     }
 
@@ -138,7 +171,8 @@ mod tests {
         let (one, two, three, out) = (tunnel(1, 2), tunnel(2, 3), tunnel(3, 1), tunnel(4, 5));
         let served = Served::default();
         served.set([one.clone(), two, three, out.clone()].into());
-        let back = |tunnel: &Tunnel, to: u16| served.leads_back(tunnel, SocketAddr::from(([127, 0, 0, 1], to)));
+        let back =
+            |tunnel: &Tunnel, to: u16| served.leads_back(tunnel, SocketAddr::from(([127, 0, 0, 1], to))).unwrap();
         assert!(back(&one, 2) && back(&one, 3) && !back(&one, 4));
         // Into the circle, which is not its own: those in it will say so.
         assert!(!back(&out, 1) && !back(&out, 5) && back(&out, 4));
@@ -147,7 +181,7 @@ mod tests {
     #[test]
     fn the_host_is_asked_about_only_when_the_port_fits() {
         let (listen, address) = ("[::]:6000".parse().unwrap(), "127.0.0.1:6001".parse().unwrap());
-        assert!(!reaches(address, listen, || unreachable!("another port")));
+        assert_eq!(reaches(address, listen, || unreachable!("another port")), Ok(false));
     }
 
     #[test]
@@ -161,13 +195,13 @@ mod tests {
         let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
         served.set([one.clone(), two.clone()].into());
         served.resolved("two.example", &[at(2)]);
-        assert!(!served.leads_back(&one, at(2)), "where two leads is not known yet");
+        assert!(!served.leads_back(&one, at(2)).unwrap(), "where two leads is not known yet");
         served.resolved("one.example", &[at(1)]);
-        assert!(served.leads_back(&two, at(1)) && served.leads_back(&one, at(2)));
+        assert!(served.leads_back(&two, at(1)).unwrap() && served.leads_back(&one, at(2)).unwrap());
         served.set([one.clone(), two.clone()].into());
-        assert!(served.leads_back(&one, at(2)), "a reload forgets it");
+        assert!(served.leads_back(&one, at(2)).unwrap(), "a reload forgets it");
         served.resolved("one.example", &["192.0.2.77:1".parse().unwrap()]);
-        assert!(!served.leads_back(&one, at(2)), "the name is elsewhere now");
+        assert!(!served.leads_back(&one, at(2)).unwrap(), "the name is elsewhere now");
         served.set([].into());
         served.resolved("one.example", &[at(1)]);
         assert!(served.known().hosts.is_empty(), "nobody dials it any more");

@@ -1,9 +1,11 @@
 //! Dialling: the next hops in the policy's order, the addresses of each in the resolver's order, until one answers.
 
 use super::Relay;
+use super::fast_open::{self, FirstBytes};
 use super::leg::{self, failed};
 use super::stream::Stream;
 use crate::config::{NextHop, Tunnel};
+use longhaul_sys::limits;
 use longhaul_sys::sockopt::Leg;
 use socket2::{SockAddr, SockRef, Socket};
 use std::fmt::Write;
@@ -11,6 +13,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
@@ -21,14 +24,30 @@ pub(super) struct Dialled {
     pub(super) stream: Stream,
     pub(super) next_hop: NextHop,
     pub(super) address: SocketAddr,
+    /// Bytes that `stream` took while it was made. They were only peeked from the accept leg (`dial.fastopen`).
+    pub(super) early: usize,
 }
 
-/// Dials `tunnel`'s next hops until one answers.
+/// Why no connection was made.
+pub(super) enum NotDialled {
+    /// No address answered. A line with every address that was tried and what it said.
+    NoAnswer(String),
+    /// The accept leg failed before.
+    Accept(io::Error),
+}
+
+/// Dials `tunnel`'s next hops for the connection `accept` until one answers.
 ///
 /// # Errors
-/// A line with every address that was tried and what it said.
-pub(super) async fn dial(relay: &Relay, tunnel: &Tunnel, lookups: &Arc<Semaphore>) -> Result<Dialled, String> {
+/// No next hop answered, or the accept leg failed.
+pub(super) async fn dial(
+    relay: &Relay,
+    tunnel: &Tunnel,
+    lookups: &Arc<Semaphore>,
+    accept: &Stream,
+) -> Result<Dialled, NotDialled> {
     let mut said = String::new();
+    let first_bytes = FirstBytes::of(tunnel, accept);
     for index in (tunnel.policy.order)(tunnel.to.len()) {
         let next_hop = &tunnel.to[index];
         match resolve(next_hop, tunnel.connect_timeout, lookups).await {
@@ -36,15 +55,18 @@ pub(super) async fn dial(relay: &Relay, tunnel: &Tunnel, lookups: &Arc<Semaphore
             Ok(addresses) => {
                 relay.served.resolved(&next_hop.host, &addresses);
                 for address in addresses {
-                    match connect(relay, tunnel, address).await {
-                        Ok(stream) => return Ok(Dialled { stream, next_hop: next_hop.clone(), address }),
+                    let bytes = first_bytes.peek().await.map_err(NotDialled::Accept)?;
+                    match connect(relay, tunnel, address, bytes).await {
+                        Ok((stream, early)) => {
+                            return Ok(Dialled { stream, next_hop: next_hop.clone(), address, early });
+                        }
                         Err(why) => note(&mut said, &address.to_string(), &why),
                     }
                 }
             }
         }
     }
-    Err(said)
+    Err(NotDialled::NoAnswer(said))
 }
 
 /// The addresses of `next_hop` now. A name is looked up each time, by getaddrinfo(3) on a thread that carries no bytes.
@@ -73,23 +95,29 @@ async fn resolve(next_hop: &NextHop, patience: Duration, lookups: &Arc<Semaphore
     }
 }
 
-async fn connect(relay: &Relay, tunnel: &Tunnel, address: SocketAddr) -> Result<Stream, String> {
-    if relay.served.leads_back(tunnel, address) {
+/// Returns the connection to `address`, and how many of the client's `first_bytes` it took.
+async fn connect(
+    relay: &Relay,
+    tunnel: &Tunnel,
+    address: SocketAddr,
+    first_bytes: Vec<u8>,
+) -> Result<(Stream, usize), String> {
+    if relay.served.leads_back(tunnel, address).map_err(|err| format!("cannot tell whether this leads back: {err}"))? {
         return Err("this leads back to the tunnel's own listener: every flow would dial itself".into());
     }
     let socket = leg::open(&address, &tunnel.dial, tunnel.mptcp(Leg::Dial)).map_err(|err| err.to_string())?;
     if let Some(source) = tunnel.source {
         bind(&socket, source, address)?;
     }
-    match socket.connect(&address.into()) {
-        Err(err) if err.raw_os_error() != Some(libc::EINPROGRESS) => return Err(connect_failed(&err)),
-        _ => {}
-    }
+    let early = begin(&socket, &address.into(), &first_bytes).map_err(|err| connect_failed(&err))?;
+    drop(first_bytes); // it is not kept while the next hop thinks
     // Only now: of a socket that nobody connects epoll(7) says EPOLLHUP.
     let stream = Stream::new(socket).map_err(|err| failed("epoll_ctl(EPOLL_CTL_ADD)", &err).to_string())?;
     match timeout(tunnel.connect_timeout, stream.connected()).await {
-        Ok(Ok(())) if is_itself(&stream) => Err(connect_failed(&io::Error::from_raw_os_error(libc::ECONNREFUSED))),
-        Ok(Ok(())) => Ok(stream),
+        Ok(Ok(())) if relay.local_ports.contain(address.port()) && is_itself(&stream) => {
+            Err(connect_failed(&io::Error::from_raw_os_error(libc::ECONNREFUSED)))
+        }
+        Ok(Ok(())) => Ok((stream, early)),
         Ok(Err(err)) => Err(connect_failed(&err)),
         Err(_) => Err(format!("connect: no answer in {:?}", tunnel.connect_timeout)),
     }
@@ -106,6 +134,42 @@ fn connect_failed(err: &io::Error) -> String {
         _ => failed,
     }
     .to_string()
+}
+
+/// Sends the SYN. Returns how many of the client's `first_bytes` the socket took.
+fn begin(socket: &Socket, address: &SockAddr, first_bytes: &[u8]) -> io::Result<usize> {
+    if !first_bytes.is_empty()
+        && let Some(taken) = fast_open::connect(socket, address, first_bytes)?
+    {
+        return Ok(taken);
+    }
+    match socket.connect(address) {
+        Err(err) if err.raw_os_error() != Some(libc::EINPROGRESS) => Err(err),
+        _ => Ok(0),
+    }
+}
+
+/// The range from which the kernel takes a port for a socket that names none, as it was when the configuration was last
+/// applied. Only a dial to such a port can meet [itself](is_itself).
+#[derive(Debug)]
+pub(super) struct LocalPorts(AtomicU32);
+
+impl LocalPorts {
+    /// Every port, until the range is read.
+    pub(super) fn unknown() -> LocalPorts {
+        LocalPorts(AtomicU32::new(u32::from(u16::MAX)))
+    }
+
+    /// Reads the range.
+    pub(super) fn read(&self) {
+        let ports = limits::local_ports();
+        self.0.store(u32::from(*ports.start()) << 16 | u32::from(*ports.end()), Relaxed);
+    }
+
+    fn contain(&self, port: u16) -> bool {
+        let ports = self.0.load(Relaxed);
+        (ports >> 16..=ports & 0xffff).contains(&port.into())
+    }
 }
 
 /// Whether a connection has both its ends in one socket. A dial to a free port of this host from the range that the
@@ -156,7 +220,11 @@ mod tests {
         let bound = socket();
         bound.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
         let own = bound.local_addr().unwrap();
-        assert!(is_itself(&connected(bound, own)));
+        assert!(is_itself(&connected(bound, own.clone())));
+        let ports = LocalPorts::unknown();
+        assert!(ports.contain(own.as_socket().unwrap().port()) && ports.contain(1));
+        ports.read();
+        assert!(ports.contain(own.as_socket().unwrap().port()) && !ports.contain(1));
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         assert!(!is_itself(&connected(socket(), listener.local_addr().unwrap().into())));
     }

@@ -34,6 +34,8 @@ pub(super) struct Direction<'a> {
     low_water: LowWater,
     /// The sink's congestion control.
     choice: Choice,
+    /// Bytes that the sink had before the pump began (fast open).
+    early: u64,
     /// Whether the source is broken: then its end is a FIN only if one came before the break.
     source_is_broken: bool,
     is_stopped: bool,
@@ -57,7 +59,14 @@ impl End {
 }
 
 impl<'a> Direction<'a> {
-    pub(super) fn new(carry: &Carry<'a>, source: &'a Arc<Stream>, sink: &'a Stream, leg: Leg) -> Direction<'a> {
+    /// The pump from `source` to `sink`, which is the leg `leg` and has `early` bytes already.
+    pub(super) fn new(
+        carry: &Carry<'a>,
+        source: &'a Arc<Stream>,
+        sink: &'a Stream,
+        leg: Leg,
+        early: u64,
+    ) -> Direction<'a> {
         Direction {
             relay: carry.relay,
             source,
@@ -68,6 +77,7 @@ impl<'a> Direction<'a> {
             fill: 0,
             low_water: LowWater::new(),
             choice: Choice::of(carry.tunnel, leg, sink),
+            early,
             source_is_broken: false,
             is_stopped: false,
         }
@@ -189,7 +199,7 @@ impl<'a> Direction<'a> {
     /// Whether the source, all of which is read, has sent FIN. Asked only after its error was taken, for from then on the
     /// kernel says "end of stream" either way: a FIN counts as a byte received, and no read returns it.
     fn has_fin(&self) -> bool {
-        TcpInfo::of(self.source.as_fd()).is_ok_and(|info| info.bytes_received > self.pump.moved())
+        TcpInfo::of(self.source.as_fd()).is_ok_and(|info| info.bytes_received > self.early + self.pump.moved())
     }
 
     /// The vessel is empty and nothing is coming: an idle pump has none.

@@ -1,11 +1,13 @@
 //! One flow, from the accepted connection to its end.
 
 use super::carry::{Carry, Tally};
-use super::end::{FlowEnd, How, LegEnd};
+use super::dial::NotDialled;
+use super::end::{Broken, FlowEnd, How, LegEnd};
 use super::stream::Stream;
-use super::{Relay, dial};
+use super::{Relay, dial, fast_open};
 use crate::config::Tunnel;
 use longhaul_sys::sockopt::Leg;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -66,16 +68,19 @@ async fn reach(
     let mut cut = relay.cut.subscribe();
     // Every arm may be dropped at any await: a dial that is not wanted any more is closed by being dropped.
     let dialled = tokio::select! {
-        dialled = dial::dial(relay, tunnel, lookups) => dialled,
+        dialled = dial::dial(relay, tunnel, lookups, accept) => dialled,
         () = accept.failed() => return Err(How::Reset(Leg::Accept)),
         _ = cut.wait_for(|cut| *cut) => return Err(How::Cut),
     };
     match dialled {
         Ok(dialled) => {
             end.dialled = Some((dialled.next_hop, dialled.address));
+            end.tally.up = dialled.early as u64;
+            fast_open::consume(accept, dialled.early).map_err(|err| accept_broke(&err))?;
             Ok(dialled.stream)
         }
-        Err(why) => {
+        Err(NotDialled::Accept(err)) => Err(accept_broke(&err)),
+        Err(NotDialled::NoAnswer(why)) => {
             relay.counters.dials_failed.fetch_add(1, Relaxed);
             // The flow's own line comes for each: this one has the reason, which is the same for most of them.
             if let Some(more) = relay.dial_log.pass(&tunnel.name, Instant::now()) {
@@ -84,6 +89,10 @@ async fn reach(
             Err(How::DialFailed)
         }
     }
+}
+
+fn accept_broke(err: &io::Error) -> How {
+    Broken { leg: Leg::Accept, errno: err.raw_os_error().unwrap_or(libc::EIO) }.into()
 }
 
 /// Carries the flow until it ends or is cut.

@@ -23,7 +23,7 @@ static MAY_HAVE_BBR: AtomicBool = AtomicBool::new(false);
 pub(super) const WAN_RTT: Duration = Duration::from_millis(5);
 
 /// How many acknowledged bytes are enough to know a path's RTT: some were acknowledged at once. The handshake does not do,
-/// for with TCP_DEFER_ACCEPT the client's silence is in its sample, and with TCP_FASTOPEN_CONNECT there is none.
+/// for with TCP_DEFER_ACCEPT the client's silence is in its sample, and with fast open there may be none.
 pub(super) const ENOUGH: u64 = 64 * 1024;
 
 /// For how many round trips on end the congestion window has to hold bytes back where none were lost: what ended slow start

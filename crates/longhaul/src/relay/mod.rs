@@ -7,6 +7,7 @@
 //!   stream   a connection as the runtime sees it
 //!   leg      a connection's socket options, and what they came to
 //!   dial     resolve, connect, next address
+//!     fast_open  the client's first bytes in the SYN
 //!     circle whether a dial would come back
 //!   carry    join(pump up, pump down): two directions, one task
 //!     direction  one pump with its sockets
@@ -29,6 +30,7 @@ mod counters;
 mod dial;
 mod direction;
 mod end;
+mod fast_open;
 mod flow;
 mod hangups;
 mod leg;
@@ -50,6 +52,7 @@ pub use permits::Gate;
 use crate::config::Tunnel;
 use circle::Served;
 use counters::Throttles;
+use dial::LocalPorts;
 use hangups::Hangups;
 use longhaul_sys::limits;
 use low_water::Marks;
@@ -75,6 +78,7 @@ pub struct Relay {
     cut: watch::Sender<bool>,
     next_flow: AtomicU64,
     served: Served,
+    local_ports: LocalPorts,
     /// Whether the log has said that splice is refused.
     splice_refused: AtomicBool,
     refused_log: Throttles,
@@ -100,6 +104,7 @@ impl Relay {
             cut: watch::Sender::new(false),
             next_flow: AtomicU64::new(1),
             served: Served::default(),
+            local_ports: LocalPorts::unknown(),
             splice_refused: AtomicBool::new(false),
             refused_log: Throttles::default(),
             accept_log: Throttles::default(),
@@ -137,8 +142,10 @@ impl Relay {
         }
     }
 
-    /// Tells which tunnels are served, so that no dial comes back by one of them.
+    /// Tells which tunnels are served, so that no dial comes back by one of them or to itself. Call it at start and at each
+    /// reload.
     pub fn serves(&self, tunnels: impl IntoIterator<Item = Tunnel>) {
+        self.local_ports.read();
         self.served.set(tunnels.into_iter().collect());
     }
 

@@ -57,8 +57,13 @@ impl Stream {
     /// # Errors
     /// Why there is no connection.
     pub(super) async fn connected(&self) -> io::Result<()> {
-        drop(self.0.writable().await?);
-        self.take_error()?.map_or(Ok(()), Err)
+        let ready = self.0.ready(Interest::WRITABLE | Interest::ERROR).await?.ready();
+        // net/ipv4/tcp.c, tcp_poll: a socket with an error is EPOLLERR, one that is closed again is EPOLLHUP. So a good
+        // connection needs no SO_ERROR, and an error that comes later is still there for who carries the flow.
+        match ready.is_error() || ready.is_write_closed() {
+            true => self.take_error()?.map_or(Ok(()), Err),
+            false => Ok(()),
+        }
     }
 
     /// The socket's pending error, which is then gone (socket(7) SO_ERROR).

@@ -447,6 +447,27 @@ pub(crate) fn bytes_received(socket: &Socket) -> u64 {
     TcpInfo::of(socket.as_fd()).expect("a TCP socket").bytes_received
 }
 
+/// Runs `test`, and what it starts, in a network namespace of its own, with nothing in it but loopback. Needs root.
+pub(crate) fn in_own_network(test: impl FnOnce() + Send) {
+    if !longhaul_sys::netns::is_root() {
+        return skip("needs root, for a network namespace of its own");
+    }
+    let in_namespace = || {
+        longhaul_sys::netns::NetNs::create().expect("a network namespace");
+        let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
+        assert!(up.expect("ip(8) runs").success());
+        test();
+    };
+    if let Err(panic) = std::thread::scope(|scope| scope.spawn(in_namespace).join()) {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// Writes a sysctl, by its path below /proc/sys, of the calling thread's network namespace.
+pub(crate) fn set_sysctl(name: &str, value: &str) {
+    std::fs::write(format!("/proc/sys/{name}"), value).unwrap_or_else(|err| panic!("{name}: {err}"));
+}
+
 /// Says that a test did not run. In CI, where everything has to run, that is a failure.
 pub(crate) fn skip(why: &str) {
     assert!(std::env::var_os("CI").is_none(), "SKIP in CI: {why}");

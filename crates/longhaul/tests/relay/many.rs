@@ -364,6 +364,25 @@ fn both_legs_of_a_live_flow_have_the_presets_and_nothing_else() {
 /// asm-generic/socket.h: which of its buffers somebody has set, 1 the send buffer, 2 the receive buffer.
 const SO_BUF_LOCK: libc::c_int = 72;
 
+/// TCP's simultaneous open (RFC 9293 3.5): from the port that it dials, a socket connects to itself.
+#[test]
+fn a_dial_that_meets_itself_is_a_failed_dial() {
+    in_own_network(|| {
+        set_sysctl("net/ipv4/ip_local_port_range", "40001 40001");
+        for fast_open in ["false", "true"] {
+            let set = format!("--set=dial.fastopen={fast_open}");
+            let relay = Relay::start(&["relay", "--listen", "127.0.0.1:6000", "--to", "127.0.0.1:40001", &set]);
+            relay.stop(); // a write that meets the reset would take the error from the read
+            let mut client = patient(TcpStream::connect("127.0.0.1:6000").unwrap());
+            client.write_all(b"echo").unwrap();
+            relay.signal("CONT");
+            assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
+            let why = relay.wait_log("dial failed")["why"].as_str().unwrap().to_string();
+            assert!(why.contains("ECONNREFUSED"), "{why}");
+        }
+    });
+}
+
 #[test]
 fn a_tunnel_that_reaches_itself_is_a_failed_dial_and_no_flood() {
     let Some(own) = own_address() else { return skip("this host has no address but loopback's") };
@@ -376,6 +395,35 @@ fn a_tunnel_that_reaches_itself_is_a_failed_dial_and_no_flood() {
     relay.signal("USR1");
     let counters = relay.wait_log("counters");
     assert_eq!(counters["accepted"], 1, "it dialled itself: {counters}");
+}
+
+/// Of each kind of address that a host can have, on a host that gets it while the relay runs, as VRRP does it.
+#[test]
+fn every_address_of_this_host_leads_back() {
+    in_own_network(|| {
+        let ip = |args: &str| {
+            let done = Command::new("ip").args(args.split(' ')).status();
+            assert!(done.expect("ip(8) runs").success(), "ip {args}");
+        };
+        let addresses = ["10.7.7.7", "10.8.8.8", "2001:db8:7::7"];
+        for address in addresses {
+            let to = std::net::SocketAddr::new(address.parse().unwrap(), 6000).to_string();
+            let relay = Relay::start(&["relay", "--listen", "6000", "--to", &to, "--connect-timeout=1s"]);
+            let failed = |relay: &Relay| {
+                let _ = reset_by(([127, 0, 0, 1], 6000).into());
+                relay.wait_log("dial failed")["why"].as_str().unwrap().to_string()
+            };
+            let why = failed(&relay);
+            assert!(!why.contains("own listener"), "{address} is not here yet: {why}");
+            match address {
+                "10.7.7.7" => ip("address add 10.7.7.7/32 dev lo"),
+                "10.8.8.8" => ip("route add local 10.8.0.0/16 dev lo"),
+                _ => ip("address add 2001:db8:7::7/128 dev lo nodad"),
+            }
+            let why = failed(&relay);
+            assert!(why.contains("own listener"), "{address}: {why}");
+        }
+    });
 }
 
 #[test]

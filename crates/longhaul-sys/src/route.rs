@@ -1,0 +1,61 @@
+//! Which source address the kernel chooses for a destination: the answer of its routing tables, by a UDP socket that
+//! sends nothing.
+
+use crate::{Result, SysError};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+
+/// A socket that asks, again and again. It takes one descriptor.
+#[derive(Debug)]
+pub struct RouteSocket(OwnedFd);
+
+impl RouteSocket {
+    /// A socket for destinations of the IP version of `ip`.
+    ///
+    /// # Errors
+    /// EMFILE, ENFILE, ENOBUFS, ENOMEM; EAFNOSUPPORT on a host without this IP version.
+    pub fn new(ip: IpAddr) -> Result<RouteSocket> {
+        let family = if ip.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let made = rustix::net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
+        made.map(RouteSocket).map_err(|errno| SysError::new("socket(SOCK_DGRAM)", errno))
+    }
+
+    /// Returns the source address of packets from this host to `to`; `None` where no route leads there.
+    ///
+    /// # Errors
+    /// The kernel did not answer: EPERM by a BPF program or a firewall, EAGAIN without a free UDP port.
+    pub fn source(&self, to: SocketAddr) -> Result<Option<IpAddr>> {
+        // A socket that stays connected keeps the source that it has (net/ipv4/datagram.c, __ip4_datagram_connect).
+        rustix::net::connect_unspec(&self.0).map_err(|errno| SysError::new("connect(AF_UNSPEC)", errno))?;
+        // udp(7): connect(2) sends nothing, it only looks up the route.
+        match rustix::net::connect(&self.0, &to) {
+            Ok(()) => {}
+            Err(errno) if NO_ROUTE.contains(&errno) => return Ok(None),
+            Err(errno) => return Err(SysError::new(format!("connect(UDP, {to})"), errno)),
+        }
+        let name = rustix::net::getsockname(&self.0).map_err(|errno| SysError::new("getsockname", errno))?;
+        Ok(SocketAddr::try_from(name).ok().map(|name| name.ip()))
+    }
+}
+
+/// No route; routes of the types unreachable, prohibit and blackhole (ip-route(8)).
+const NO_ROUTE: [Errno; 4] = [Errno::NETUNREACH, Errno::HOSTUNREACH, Errno::ACCESS, Errno::INVAL];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_destination_has_its_own_source() {
+        let loopback: SocketAddr = "127.0.0.1:9".parse().unwrap();
+        let socket = RouteSocket::new(loopback.ip()).unwrap();
+        // Whatever route this machine has to documentation's addresses (RFC 5737), its source is no loopback address.
+        let elsewhere = || socket.source("192.0.2.77:9".parse().unwrap()).unwrap();
+        for _ in 0..2 {
+            assert_eq!(socket.source(loopback).unwrap(), Some(loopback.ip()));
+            assert!(elsewhere().is_none_or(|source| !source.is_loopback()));
+        }
+    }
+}

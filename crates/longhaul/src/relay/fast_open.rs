@@ -1,0 +1,102 @@
+//! Fast open (RFC 7413): the client's first bytes go to the next hop in the SYN, which saves a round trip.
+//!
+//! ```text
+//! client ──bytes──> accept leg ──peek──> SYN + bytes ──> next hop 1    no answer
+//!                              ──peek──> SYN + bytes ──> next hop 2    answers: now the accept leg is read
+//! ```
+//! Before a next hop has answered the bytes are only peeked, so the next one can have them. Once it has answered, exactly
+//! the bytes that its socket took are read from the accept leg and dropped; the pump sends the rest.
+//!
+//! Not by TCP_FASTOPEN_CONNECT: connect(2) then succeeds before a SYN is sent, so a dead next hop is never seen. Before
+//! Linux 6.5, splice(2) into such a socket never sends the SYN.
+
+use super::stream::Stream;
+use crate::config::Tunnel;
+use longhaul_sys::splice;
+use socket2::{SockAddr, Socket};
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::AsFd;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::Interest;
+use tokio::time::{Instant, timeout_at};
+
+/// The first bytes of a flow's client, until a next hop has them.
+pub(super) struct FirstBytes<'a> {
+    /// The accept leg and the end of the wait for them; `None` where the tunnel dials without fast open.
+    awaited: Option<(&'a Stream, Instant)>,
+}
+
+impl FirstBytes<'_> {
+    /// Begins the wait for the first bytes on `accept`, where `tunnel` dials with fast open.
+    pub(super) fn of<'a>(tunnel: &Tunnel, accept: &'a Stream) -> FirstBytes<'a> {
+        FirstBytes { awaited: tunnel.dial.fast_open().then(|| (accept, Instant::now() + PATIENCE)) }
+    }
+
+    /// Waits for the bytes and copies them. Returns none where an ordinary dial has to do: without fast open, where nothing
+    /// came in time (perhaps the server speaks first), where the client has ended, and where the first byte is urgent.
+    ///
+    /// # Errors
+    /// The accept leg failed. Its error is gone with this, so nobody else can learn of it.
+    pub(super) async fn peek(&self) -> io::Result<Vec<u8>> {
+        let Some((accept, deadline)) = self.awaited else { return Ok(Vec::new()) };
+        timeout_at(deadline, poll_fn(|cx| poll_peek(accept, cx))).await.unwrap_or(Ok(Vec::new()))
+    }
+}
+
+fn poll_peek(accept: &Stream, cx: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
+    let mut bytes = [0; MAX_PEEKED_BYTES];
+    let peeked = loop {
+        ready!(accept.poll_read_ready(cx))?;
+        match accept.try_io(Interest::READABLE, || splice::peek(accept, &mut bytes)) {
+            Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
+            peeked => break peeked?,
+        }
+    };
+    // Asked after the peek: an urgent byte that comes between the two is then seen. The peek itself ends before a later
+    // one (net/ipv4/tcp.c, tcp_recvmsg_locked).
+    let is_urgent = splice::is_at_urgent_byte(accept.as_fd());
+    Poll::Ready(Ok(if is_urgent { Vec::new() } else { bytes[..peeked].to_vec() }))
+}
+
+/// Begins to connect `socket` to `address` with `bytes` in the SYN, as far as they fit. Returns how many the socket took: the
+/// kernel delivers these once, in the SYN or after the handshake. Returns `None` where connect(2) has to be called.
+///
+/// # Errors
+/// As connect(2).
+pub(super) fn connect(socket: &Socket, address: &SockAddr, bytes: &[u8]) -> io::Result<Option<usize>> {
+    const FLAGS: i32 = libc::MSG_FASTOPEN | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    match socket.send_to_with_flags(bytes, address, FLAGS) {
+        Ok(taken) => Ok(Some(taken)),
+        Err(err) => match err.raw_os_error() {
+            // RFC 7413 4.1.1: without a cookie the SYN only asks for one. It is on its way and has taken no byte.
+            Some(libc::EINPROGRESS) => Ok(Some(0)),
+            // Bit 1 of net.ipv4.tcp_fastopen is off, or a Multipath TCP that cannot do it (Linux 6.1).
+            Some(libc::EOPNOTSUPP) => Ok(None),
+            _ => Err(err),
+        },
+    }
+}
+
+/// Reads `count` bytes from `accept` and drops them: the next hop that has answered has them. They were peeked, so
+/// they are there.
+///
+/// # Errors
+/// The socket's error.
+pub(super) fn consume(accept: &Stream, mut count: usize) -> io::Result<()> {
+    let mut bytes = [0; MAX_PEEKED_BYTES];
+    while count > 0 {
+        match splice::receive(accept, &mut bytes[..count.min(MAX_PEEKED_BYTES)])? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            read => count -= read,
+        }
+    }
+    Ok(())
+}
+
+/// How long a dial waits for the client's first byte: longer than a LAN's round trip, and no more than a person notices.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// More than a SYN carries with jumbo frames (an MTU of 9,000).
+const MAX_PEEKED_BYTES: usize = 16 * 1024;

@@ -1,0 +1,372 @@
+//! `dial.fastopen`: the client's first bytes in the SYN, where the next hop takes them, refuses them, or never answers.
+//!
+//! Each test has a network namespace of its own, with nothing in it but loopback, so it needs root.
+
+use crate::harness::*;
+use longhaul::options;
+use longhaul_sys::sockopt::{Leg, Setting, row};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use socket2::{Domain, SockRef, Socket, Type};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::process::Command;
+use std::time::Duration;
+
+const FAST_OPEN: &str = "--set=dial.fastopen=true";
+
+/// Runs `test` in a network namespace where the kernel allows fast open on both sides, with the MTU of a real line: a SYN
+/// then carries one segment.
+fn alone(test: impl FnOnce() + Send) {
+    in_own_network(|| {
+        let changed = Command::new("ip").args(["link", "set", "lo", "mtu", "1500"]).status();
+        assert!(changed.expect("ip(8) runs").success());
+        allow("3");
+        test();
+    });
+}
+
+/// Tells the calling thread's namespace who may: bit 1 is for who dials, bit 2 for who listens.
+fn allow(bits: &str) {
+    set_sysctl("net/ipv4/tcp_fastopen", bits);
+}
+
+/// A counter of the calling thread's namespace, as nstat(8) calls it without its `TcpExt`.
+fn counter(name: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/net/netstat").unwrap();
+    let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
+    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+    let found = names.split(' ').zip(values.split(' ')).find(|(known, _)| *known == name);
+    found.unwrap_or_else(|| panic!("no counter {name}")).1.parse().unwrap()
+}
+
+/// A server that takes data in the SYN.
+fn server(ip: &str) -> TcpListener {
+    let server = plain_server(ip);
+    let row = row(Leg::Accept, "fastopen").unwrap();
+    Setting { row, value: options::parse(row, "64").unwrap() }.tell(server.as_fd()).unwrap();
+    server
+}
+
+/// A server that takes none.
+fn plain_server(ip: &str) -> TcpListener {
+    let server = TcpListener::bind(format!("{ip}:0")).unwrap();
+    SockRef::from(&server).set_read_timeout(Some(LONG)).unwrap();
+    server
+}
+
+/// A next hop that answers no SYN: its listen queue is full.
+struct BlackHole(TcpListener, #[expect(dead_code, reason = "it fills the queue")] TcpStream);
+
+impl BlackHole {
+    fn new() -> BlackHole {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.bind(&"127.0.0.1:0".parse::<SocketAddr>().unwrap().into()).unwrap();
+        socket.listen(0).unwrap(); // a queue of one
+        let listener = TcpListener::from(socket);
+        let first = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        BlackHole(listener, first)
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.0.local_addr().unwrap()
+    }
+}
+
+/// Gets the cookie of 127.0.0.1 for this namespace, so that the next SYN there carries data.
+fn get_cookie() {
+    let server = server("127.0.0.1");
+    let client = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    client.send_to_with_flags(b"?", &server.local_addr().unwrap().into(), libc::MSG_FASTOPEN).unwrap();
+    let mut accepted = server.accept().unwrap().0;
+    accepted.read_exact(&mut [0]).unwrap();
+}
+
+/// A relay that dials with fast open.
+struct Opener {
+    relay: Relay,
+    port: Port,
+}
+
+impl Opener {
+    fn new(hops: &[SocketAddr], flags: &[&str]) -> Opener {
+        let port = Port::reserve("127.0.0.1");
+        let to: Vec<String> = hops.iter().map(SocketAddr::to_string).collect();
+        let (listen, to) = (port.address().to_string(), to.join(","));
+        Opener { relay: Relay::start(&[&["relay", "--listen", &listen, "--to", &to, FAST_OPEN], flags].concat()), port }
+    }
+
+    fn dial(&self) -> TcpStream {
+        patient(TcpStream::connect(self.port.address()).unwrap())
+    }
+
+    /// A client that has done what `first` does before the relay looks, however busy the machine is.
+    fn dial_and(&self, first: impl FnOnce(&TcpStream)) -> TcpStream {
+        self.relay.stop();
+        let client = self.dial();
+        first(&client);
+        self.relay.signal("CONT");
+        client
+    }
+
+    /// A flow with bytes for several segments, which come to `server` once, and an answer back.
+    fn pass(&self, server: &TcpListener) {
+        const BYTES: usize = 40_000; // more than is peeked
+        let client = self.dial_and(|mut client| client.write_all(&pattern(1, BYTES)).unwrap());
+        let accepted = patient(server.accept().expect("the relay dials").0);
+        client.shutdown(Shutdown::Write).unwrap();
+        let (got, ending) = read_to_end(&accepted);
+        assert_same(&got, &pattern(1, BYTES));
+        assert_eq!(ending, Ending::Fin);
+        (&accepted).write_all(b"answer").unwrap();
+        drop(accepted);
+        assert_eq!(read_to_end(&client), (b"answer".to_vec(), Ending::Fin));
+        assert_eq!(self.relay.flow_end(), (BYTES as u64, 6, "finished".into()));
+    }
+}
+
+#[test]
+fn eight_flows_in_a_row_and_all_but_the_first_send_data_in_the_syn() {
+    for flags in [&[][..], &["--no-splice"]] {
+        alone(|| {
+            let server = server("127.0.0.1");
+            let opener = Opener::new(&[server.local_addr().unwrap()], flags);
+            for flow in 0..8 {
+                opener.pass(&server);
+                assert_eq!(counter("TCPFastOpenPassive"), flow, "flow {flow}");
+            }
+            assert_eq!(counter("TCPFastOpenCookieReqd"), 1);
+        });
+    }
+}
+
+#[test]
+fn two_relays_open_fast_one_after_the_other() {
+    alone(|| {
+        let path = Path::new(2, &[FAST_OPEN, "--set=accept.fastopen=64"]);
+        std::thread::scope(|scope| {
+            scope.spawn(|| echo(path.server(), 40));
+            for flow in 0..40 {
+                let path = &path;
+                // From one byte to several segments.
+                scope.spawn(move || round_trip(path.dial(), &pattern(flow, 1 + 1_300 * flow as usize)));
+            }
+        });
+        for relay in &path.relays {
+            for _ in 0..40 {
+                let (up, down, how) = relay.flow_end();
+                assert_eq!((up, how.as_str()), (down, "finished"));
+            }
+        }
+    });
+}
+
+#[test]
+fn ipv6_opens_fast_too() {
+    alone(|| {
+        let server = server("[::1]");
+        let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
+        for flow in 0..3 {
+            opener.pass(&server);
+            assert_eq!(counter("TCPFastOpenPassive"), flow, "flow {flow}");
+        }
+    });
+}
+
+#[test]
+fn a_next_hop_that_takes_no_data_in_the_syn_gets_it_after_the_handshake() {
+    alone(|| {
+        let server = plain_server("127.0.0.1");
+        let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
+        opener.pass(&server);
+        get_cookie();
+        let acked = counter("TCPFastOpenActive");
+        opener.pass(&server);
+        assert_eq!((counter("TCPFastOpenActive"), counter("TCPFastOpenActiveFail")), (acked, 1));
+    });
+}
+
+#[test]
+fn a_kernel_that_does_not_allow_it_dials_as_ever() {
+    alone(|| {
+        allow("2");
+        let server = server("127.0.0.1");
+        let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
+        opener.pass(&server);
+        opener.pass(&server);
+        assert_eq!(counter("TCPFastOpenPassive"), 0);
+    });
+}
+
+#[test]
+fn multipath_tcp_and_fast_open_together_lose_nothing() {
+    if let Err(err) = Socket::new(Domain::IPV4, Type::STREAM, Some(socket2::Protocol::MPTCP)) {
+        return skip(&format!("no MPTCP here: {err}"));
+    }
+    alone(|| {
+        let server = server("127.0.0.1");
+        // Such a leg refuses splice, which shows only after the first bytes have gone.
+        let opener = Opener::new(&[server.local_addr().unwrap()], &["--set=dial.mptcp=true"]);
+        opener.pass(&server);
+        get_cookie();
+        opener.pass(&server);
+    });
+}
+
+/// Runs `test` in a namespace without a cookie of 127.0.0.1, where the SYN carries nothing, and in one with it.
+fn with_and_without_cookie(test: impl Fn() + Sync) {
+    for cookie in [false, true] {
+        alone(|| {
+            if cookie {
+                get_cookie();
+            }
+            test();
+        });
+    }
+}
+
+#[test]
+fn after_a_next_hop_that_refuses_the_bytes_go_to_the_next_one() {
+    with_and_without_cookie(|| {
+        let (dead, server) = (Port::reserve("127.0.0.1"), server("127.0.0.1"));
+        let opener = Opener::new(&[dead.address(), server.local_addr().unwrap()], &[]);
+        opener.pass(&server);
+        opener.pass(&server);
+    });
+}
+
+#[test]
+fn after_a_next_hop_that_says_nothing_the_bytes_go_to_the_next_one() {
+    with_and_without_cookie(|| {
+        let (dead, server) = (BlackHole::new(), server("127.0.0.1"));
+        let opener = Opener::new(&[dead.address(), server.local_addr().unwrap()], &["--connect-timeout=1s"]);
+        opener.pass(&server);
+        opener.pass(&server);
+    });
+}
+
+#[test]
+fn where_no_next_hop_answers_the_client_is_reset() {
+    with_and_without_cookie(|| {
+        let (refuses, silent) = (Port::reserve("127.0.0.1"), BlackHole::new());
+        let opener = Opener::new(&[refuses.address(), silent.address()], &["--connect-timeout=1s"]);
+        let client = opener.dial_and(|mut client| client.write_all(b"anybody?").unwrap());
+        assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
+        let why = opener.relay.wait_log("dial failed")["why"].as_str().unwrap().to_string();
+        assert!(why.contains("ECONNREFUSED") && why.contains("no answer in 1s"), "{why}");
+        assert_eq!(opener.relay.flow_end(), (0, 0, "dial failed".into()));
+    });
+}
+
+#[test]
+fn a_server_that_speaks_first_is_heard_by_a_silent_client() {
+    with_and_without_cookie(|| {
+        let server = server("127.0.0.1");
+        let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
+        for _ in 0..2 {
+            let client = opener.dial();
+            let accepted = patient(server.accept().expect("the relay dials without a byte").0);
+            (&accepted).write_all(b"220 ready").unwrap();
+            let mut greeting = [0; 9];
+            (&client).read_exact(&mut greeting).unwrap();
+            assert_eq!(&greeting, b"220 ready");
+            talk(&client, &accepted);
+            drop((client, accepted));
+            assert_eq!(opener.relay.flow_end(), (4, 13, "finished".into()));
+        }
+    });
+}
+
+#[test]
+fn a_client_that_ends_before_its_first_byte_gets_its_answer() {
+    with_and_without_cookie(|| {
+        let server = server("127.0.0.1");
+        let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
+        let client = opener.dial_and(|client| client.shutdown(Shutdown::Write).unwrap());
+        let accepted = patient(server.accept().expect("the relay dials").0);
+        assert_eq!(read_to_end(&accepted), (Vec::new(), Ending::Fin));
+        (&accepted).write_all(b"late").unwrap();
+        drop(accepted);
+        assert_eq!(read_to_end(&client), (b"late".to_vec(), Ending::Fin));
+        assert_eq!(opener.relay.flow_end(), (0, 4, "finished".into()));
+    });
+}
+
+#[test]
+fn a_client_that_ends_with_its_first_bytes_gets_its_answer() {
+    with_and_without_cookie(|| {
+        let server = server("127.0.0.1");
+        let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
+        let client = opener.dial_and(|mut client| {
+            client.write_all(b"all of it").unwrap();
+            client.shutdown(Shutdown::Write).unwrap();
+        });
+        let accepted = patient(server.accept().expect("the relay dials").0);
+        assert_eq!(read_to_end(&accepted), (b"all of it".to_vec(), Ending::Fin));
+        (&accepted).write_all(b"late").unwrap();
+        drop(accepted);
+        assert_eq!(read_to_end(&client), (b"late".to_vec(), Ending::Fin));
+        assert_eq!(opener.relay.flow_end(), (9, 4, "finished".into()));
+    });
+}
+
+#[test]
+fn a_client_that_resets_ends_the_dial() {
+    with_and_without_cookie(|| {
+        let silent = BlackHole::new();
+        let opener = Opener::new(&[silent.address()], &["--connect-timeout=60s"]);
+        reset(opener.dial_and(|mut client| client.write_all(b"never mind").unwrap()));
+        assert_eq!(opener.relay.flow_end(), (0, 0, "reset by the accept leg".into()));
+        // While it waits for the first byte, and before it looks.
+        reset(opener.dial());
+        assert_eq!(opener.relay.flow_end(), (0, 0, "reset by the accept leg".into()));
+        opener.relay.stop();
+        reset(opener.dial());
+        opener.relay.signal("CONT");
+        assert_eq!(opener.relay.flow_end(), (0, 0, "reset by the accept leg".into()));
+    });
+}
+
+#[test]
+fn urgent_data_is_urgent_behind_the_first_bytes_and_as_the_first_byte() {
+    for before in [&b"abc"[..], b""] {
+        with_and_without_cookie(|| {
+            let server = server("127.0.0.1");
+            let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
+            let client = opener.dial_and(|mut client| {
+                client.write_all(before).unwrap();
+                SockRef::from(client).send_out_of_band(b"!").unwrap();
+                client.write_all(b"def").unwrap();
+                client.shutdown(Shutdown::Write).unwrap();
+            });
+            let accepted = patient(server.accept().expect("the relay dials").0);
+            let mut got = vec![0; before.len()];
+            (&accepted).read_exact(&mut got).unwrap();
+            assert_eq!(got, before);
+            let mut wanted = [PollFd::new(&accepted, PollFlags::PRI)];
+            let timeout = Timespec { tv_sec: LONG.as_secs() as i64, tv_nsec: 0 };
+            assert_eq!(rustix::event::poll(&mut wanted, Some(&timeout)), Ok(1), "no urgent byte");
+            let mut urgent = [std::mem::MaybeUninit::uninit()];
+            assert_eq!(SockRef::from(&accepted).recv_out_of_band(&mut urgent).unwrap(), 1);
+            assert_eq!(read_to_end(&accepted), (b"def".to_vec(), Ending::Fin));
+            drop(accepted);
+            assert_eq!(read_to_end(&client), (Vec::new(), Ending::Fin));
+            assert_eq!(opener.relay.flow_end(), (before.len() as u64 + 4, 0, "finished".into()));
+        });
+    }
+}
+
+#[test]
+fn a_next_hop_that_resets_after_it_answered_is_a_reset() {
+    with_and_without_cookie(|| {
+        let server = server("127.0.0.1");
+        let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
+        let client = opener.dial_and(|mut client| client.write_all(b"hello").unwrap());
+        let accepted = patient(server.accept().expect("the relay dials").0);
+        (&accepted).read_exact(&mut [0; 5]).unwrap();
+        quiet_for(&client, Duration::from_millis(1));
+        reset(accepted);
+        assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
+        assert_eq!(opener.relay.flow_end(), (5, 0, "reset by the dial leg".into()));
+    });
+}
