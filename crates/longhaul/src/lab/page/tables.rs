@@ -3,12 +3,13 @@
 use super::group::{self, DIRECT, LONGHAUL};
 use super::html::Html;
 use super::{range, speed, words};
+use crate::lab::disturbance::Disturbance;
 use crate::lab::result::{Report, RunReport, Verdict};
 use std::collections::BTreeMap;
 
 /// A row for each scenario: what longhaul gives, and how many runs came out as expected.
 pub(super) fn overview(html: &mut Html, reports: &[Report]) {
-    let columns = ["scenario", "what came out", "as expected", "not", "left out"];
+    let columns = ["scenario", "what came out", "as expected", "not", "unclear", "left out"];
     table(html, "overview", &columns, |html| {
         for report in reports {
             let groups = group::groups(report);
@@ -24,7 +25,12 @@ pub(super) fn overview(html: &mut Html, reports: &[Report]) {
                     html.leaf("a", &[("href", &format!("#{}", report.scenario))], &report.scenario);
                 });
                 cell(html, columns[1], "wide", &said);
-                let verdicts = [(Verdict::Pass, "pass"), (Verdict::Fail, "fail"), (Verdict::Skip, "skip")];
+                let verdicts = [
+                    (Verdict::Pass, "pass"),
+                    (Verdict::Fail, "fail"),
+                    (Verdict::Unclear, "unclear"),
+                    (Verdict::Skip, "skip"),
+                ];
                 for (column, (verdict, class)) in columns[2..].iter().zip(verdicts) {
                     let count = report.runs.iter().filter(|run| run.verdict == verdict).count();
                     let class = if count == 0 { "number".to_string() } else { format!("number {class}") };
@@ -47,6 +53,8 @@ pub(super) fn figures(html: &mut Html, report: &Report) {
         "round trip",
         "window",
         "bytes checked",
+        "packets late",
+        "others' CPU",
         "verdict",
         "why",
     ];
@@ -72,12 +80,28 @@ pub(super) fn figures(html: &mut Html, report: &Report) {
                 cell(html, columns[6], "number", &millis);
                 cell(html, columns[7], "number", &run.window_bytes.map(grouped).unwrap_or_default());
                 cell(html, columns[8], "", checked);
-                cell(html, columns[9], class, word);
-                cell(html, columns[10], "wide", &why(run));
+                cell(html, columns[9], "number", &late(run));
+                cell(html, columns[10], "number", &others(run));
+                cell(html, columns[11], class, word);
+                cell(html, columns[12], "wide", &why(run));
             });
         }
     });
     html.leaf("p", &[("class", "source")], COLUMNS);
+}
+
+/// How late packets left the link: the 99th percentile and the latest.
+fn late(run: &RunReport) -> String {
+    let Disturbance { late_p99_ms, late_max_ms, .. } = run.disturbance;
+    let both = late_p99_ms.zip(late_max_ms).map(|(p99, max)| format!("{p99:.1} / {max:.1} ms"));
+    both.unwrap_or_default()
+}
+
+/// The share of the processor that went to programs outside the lab, and to the machine's own host.
+fn others(run: &RunReport) -> String {
+    let Disturbance { outside_share, steal_share, .. } = run.disturbance;
+    let is_measured = run.measured.is_some();
+    if is_measured { format!("{:.0} %", 100.0 * (outside_share + steal_share)) } else { String::new() }
 }
 
 /// The reason, and the further figures of the traffic.
@@ -212,4 +236,5 @@ pub(super) fn grouped(number: u64) -> String {
 }
 
 const COLUMNS: &str = "Published, computed and measured in MB/s; gain is times the direct transfer; the window is what TCP_INFO of \
-    the sending host shows in force, in bytes.";
+    the sending host shows in force, in bytes. Packets late: how long after they were due packets left the link, 99 of 100 and the \
+    latest. Others' CPU: the share of the machine's processor time that programs outside the lab took.";
