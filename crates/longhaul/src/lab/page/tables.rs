@@ -53,8 +53,6 @@ pub(super) fn figures(html: &mut Html, report: &Report) {
         "round trip",
         "window",
         "bytes checked",
-        "packets late",
-        "others' CPU",
         "verdict",
         "why",
     ];
@@ -80,36 +78,31 @@ pub(super) fn figures(html: &mut Html, report: &Report) {
                 cell(html, columns[6], "number", &millis);
                 cell(html, columns[7], "number", &run.window_bytes.map(grouped).unwrap_or_default());
                 cell(html, columns[8], "", checked);
-                cell(html, columns[9], "number", &late(run));
-                cell(html, columns[10], "number", &others(run));
-                cell(html, columns[11], class, word);
-                cell(html, columns[12], "wide", &why(run));
+                cell(html, columns[9], class, word);
+                cell(html, columns[10], "wide", &why(run));
             });
         }
     });
     html.leaf("p", &[("class", "source")], COLUMNS);
 }
 
-/// How late packets left the link: the 99th percentile and the latest.
-fn late(run: &RunReport) -> String {
-    let Disturbance { late_p99_ms, late_max_ms, .. } = run.disturbance;
-    let both = late_p99_ms.zip(late_max_ms).map(|(p99, max)| format!("{p99:.1} / {max:.1} ms"));
-    both.unwrap_or_default()
+/// How late packets left the link, and the share of the processor that programs outside the lab took.
+fn disturbance(run: &RunReport) -> String {
+    let Disturbance { late_p99_ms, late_max_ms, outside_share, steal_share, .. } = run.disturbance;
+    let late = late_p99_ms
+        .zip(late_max_ms)
+        .map(|(p99, max)| format!("99 % of packets {p99:.1} ms late or less, {max:.1} at most"));
+    let others = format!("others took {:.0} % of the processor", 100.0 * (outside_share + steal_share));
+    late.into_iter().chain([others]).collect::<Vec<_>>().join(", ")
 }
 
-/// The share of the processor that went to programs outside the lab, and to the machine's own host.
-fn others(run: &RunReport) -> String {
-    let Disturbance { outside_share, steal_share, .. } = run.disturbance;
-    let is_measured = run.measured.is_some();
-    if is_measured { format!("{:.0} %", 100.0 * (outside_share + steal_share)) } else { String::new() }
-}
-
-/// The reason, and the further figures of the traffic.
+/// The reason, the further figures of the traffic, and what disturbed it.
 fn why(run: &RunReport) -> String {
     let figures = run.figures.iter().map(|(name, value)| format!("{} {value}", name.replace('_', " ")));
     let cpu = (run.relay_cpu_s > 0.0).then(|| format!("relays used {:.2} s of CPU", run.relay_cpu_s));
     let said = (!run.why.is_empty()).then(|| run.why.clone());
-    said.into_iter().chain(figures).chain(cpu).collect::<Vec<_>>().join("; ")
+    let disturbance = run.measured.map(|_| disturbance(run));
+    said.into_iter().chain(figures).chain(cpu).chain(disturbance).collect::<Vec<_>>().join("; ")
 }
 
 /// What was started for each carrier, each set of commands once.
@@ -236,5 +229,4 @@ pub(super) fn grouped(number: u64) -> String {
 }
 
 const COLUMNS: &str = "Published, computed and measured in MB/s; gain is times the direct transfer; the window is what TCP_INFO of \
-    the sending host shows in force, in bytes. Packets late: how long after they were due packets left the link, 99 of 100 and the \
-    latest. Others' CPU: the share of the machine's processor time that programs outside the lab took.";
+    the sending host shows in force, in bytes.";

@@ -47,6 +47,9 @@ pub(super) fn headline(group: &Group<'_>) -> Option<String> {
 /// What the others give, what tuning the hosts would, and what limits longhaul.
 fn details(group: &Group<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
+    if group.runs.iter().any(|run| run.verdict == Verdict::Unclear) {
+        sentences.push("Other programs disturbed the measurement, so these figures are unclear.".to_string());
+    }
     let is_other = |run: &&&RunReport| ![LONGHAUL, DIRECT, TUNED].contains(&run.carrier.as_str());
     let others = group.runs.iter().filter(is_other).filter_map(|run| Some((run, run.measured?)));
     let others: Vec<String> =
