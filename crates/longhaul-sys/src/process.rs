@@ -15,15 +15,22 @@ pub fn own_session() -> Result<()> {
     rustix::process::setsid().map(drop).map_err(|errno| SysError::new("setsid()", errno))
 }
 
-/// Locks an open file for this process, until it closes it or ends in whatever way; `false` when another holds it.
+/// Locks an open file for this process, until it closes it or ends in whatever way; `false` when another process holds it.
+/// The file must be open for writing.
+///
+/// The lock is one of fcntl(2), F_SETLK, because those belong to the process: a child that another thread is just starting
+/// does not inherit it. The locks of flock(2) and F_OFD_SETLK belong to the open file, and a child holds them until its
+/// execve(2), O_CLOEXEC or not. The other side of this: the lock is gone as soon as this process closes *any* descriptor of
+/// the file, and a process never finds a lock of its own.
 ///
 /// # Errors
-/// The file system has no locks.
+/// The file system has no locks, or EBADF when the file is not open for writing.
 pub fn try_lock(file: impl AsFd) -> Result<bool> {
-    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+    match rustix::fs::fcntl_lock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
-        Err(Errno::WOULDBLOCK) => Ok(false),
-        Err(errno) => Err(SysError::new("flock(LOCK_EX)", errno)),
+        // fcntl(2): which of the two is up to the system.
+        Err(Errno::AGAIN | Errno::ACCESS) => Ok(false),
+        Err(errno) => Err(SysError::new("fcntl(F_SETLK, F_WRLCK)", errno)),
     }
 }
 
@@ -44,17 +51,73 @@ pub fn end(id: u32, now: bool) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::{Mode, OFlags};
+    use std::ffi::CString;
+    use std::fs::File;
+    use std::io;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::process::CommandExt;
+    use std::path::Path;
+    use std::process::Command;
+
+    fn open(path: &Path) -> File {
+        File::options().create(true).truncate(false).write(true).open(path).unwrap()
+    }
+
+    /// A child process of this one that runs `job` before its execve(2), where only async-signal-safe calls are allowed.
+    fn child(job: impl FnMut() -> io::Result<()> + Send + Sync + 'static) -> Command {
+        let mut command = Command::new("true");
+        // SAFETY: every `job` of these tests makes plain system calls only.
+        unsafe { command.pre_exec(job) };
+        command
+    }
+
+    /// Whether another process could lock the file at `path` now. It is opened there: closing it here would unlock it.
+    fn is_free(path: &Path) -> bool {
+        let path = CString::new(path.as_os_str().as_bytes()).unwrap();
+        let locking = child(move || {
+            let file = rustix::fs::open(&path, OFlags::WRONLY, Mode::empty())?;
+            if try_lock(&file) == Ok(true) { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
+        });
+        { locking }.status().is_ok()
+    }
 
     #[test]
-    fn a_lock_is_held_by_one_and_gone_when_its_file_is_closed() {
+    fn a_lock_is_held_by_one_process_and_gone_when_its_file_is_closed() {
         let path = std::env::temp_dir().join(format!("longhaul-lock-{}", std::process::id()));
-        let open = || std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(&path).unwrap();
-        let (one, other) = (open(), open());
+        let (one, other) = (open(&path), path.with_extension("other"));
+        drop(open(&other));
+        assert!(is_free(&path));
         assert_eq!(try_lock(&one), Ok(true));
-        assert_eq!(try_lock(&other), Ok(false));
+        assert!(!is_free(&path));
+        assert!(is_free(&other), "another file");
         drop(one);
-        assert_eq!(try_lock(&other), Ok(true));
+        assert!(is_free(&path));
+        std::fs::remove_file(&path).unwrap();
+        std::fs::remove_file(other).unwrap();
+    }
+
+    #[test]
+    fn a_child_that_is_being_started_does_not_keep_the_lock() {
+        let path = std::env::temp_dir().join(format!("longhaul-fork-{}", std::process::id()));
+        let one = open(&path);
+        assert_eq!(try_lock(&one), Ok(true));
+        let (is_forked, forked) = rustix::pipe::pipe().unwrap();
+        let (may_go_on, go_on) = rustix::pipe::pipe().unwrap();
+        // The child has a copy of every descriptor, that of the lock included, until its execve.
+        let mut between = child(move || {
+            rustix::io::write(&forked, b"1")?;
+            rustix::io::read(&may_go_on, &mut [0; 1])?;
+            Ok(())
+        });
+        let starting = std::thread::spawn(move || between.status());
+        rustix::io::read(&is_forked, &mut [0; 1]).unwrap();
+        drop(one);
+        let was_free = is_free(&path);
+        rustix::io::write(&go_on, b"1").unwrap();
+        assert!(starting.join().unwrap().unwrap().success());
         std::fs::remove_file(path).unwrap();
+        assert!(was_free, "a child between fork and execve holds the lock");
     }
 
     #[test]

@@ -24,6 +24,8 @@ mod encap;
 mod error;
 mod fragment;
 pub mod icmp;
+mod lateness;
+mod ledger;
 mod loss;
 mod mtu;
 mod packet;
@@ -45,6 +47,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 pub use error::{Place, StageError};
+pub use lateness::Lateness;
+pub use ledger::{Ledger, STEP};
 pub use loss::percentage;
 pub use packet::{Fragment, Packet};
 

@@ -79,6 +79,14 @@ pub fn shape(frame: &[u8]) -> Result<Shape, Malformed> {
     }
 }
 
+/// The TCP payload of the segments of `frame` that `packet` stands for, in bytes; 0 for what is not TCP.
+pub fn tcp_payload(frame: &[u8], packet: &Packet) -> u64 {
+    match packet.size {
+        0 => frame.get(VNET..).and_then(payload_of_one).unwrap_or_default() as u64,
+        _ => u64::from(packet.payload),
+    }
+}
+
 /// Writes into `head` the virtio-net, IP and TCP headers of `segments` segments of `frame` from the `first` on, and says
 /// where their payload lies. `shape` is the frame's own. Segments beyond its end are not there: the payload is then short
 /// or empty.
@@ -138,6 +146,18 @@ fn tcp_shape(frame: &[u8], packet: &[u8], least: usize) -> Result<Shape, Malform
         return Err(Malformed::Short);
     }
     Ok(Shape { headers, size, payload: packet.len() - headers, dont_fragment: dont_fragment(packet), transport })
+}
+
+/// The payload of a TCP segment in an IP packet; `None` for any other packet, IPv6 extension headers and all fragments but the
+/// first included.
+fn payload_of_one(packet: &[u8]) -> Option<usize> {
+    let (protocol, transport) = match packet.first()? >> 4 {
+        4 if packet.get(6)? & 0x1f == 0 && *packet.get(7)? == 0 => (*packet.get(9)?, usize::from(packet[0] & 15) * 4),
+        6 => (*packet.get(6)?, IPV6_HEADER),
+        _ => return None,
+    };
+    let offset = packet.get(transport + TCP_OFFSET).filter(|_| protocol == IPPROTO_TCP)?;
+    packet.len().checked_sub(transport + usize::from(offset >> 4) * 4)
 }
 
 /// RFC 791, 3.1: the second highest bit of byte 6. RFC 8200, 5: routers never fragment IPv6.
@@ -212,6 +232,7 @@ const GSO_ECN: u8 = 0x80;
 const IPV4_HEADER: usize = 20;
 const IPV6_HEADER: usize = 40;
 const TCP_HEADER: usize = 20;
+const IPPROTO_TCP: u8 = 6;
 const TCP_OFFSET: usize = 12;
 const TCP_CHECKSUM: Range<usize> = 16..18;
 const FIN: u8 = 0x01;
@@ -349,6 +370,27 @@ mod tests {
                     prop_assert!(cut.payload.end <= frame.len());
                 }
             }
+        }
+    }
+
+    #[test]
+    fn the_payload_is_what_tcp_carries() {
+        for v6 in [false, true] {
+            let mut whole = frame(v6, 5000, 1448, 0);
+            let protocol = VNET + if v6 { 6 } else { 9 };
+            whole[protocol] = 6;
+            let packet = shape(&whole).unwrap().packet(0, Duration::ZERO);
+            assert_eq!(tcp_payload(&whole, &packet), 5000);
+            assert_eq!(tcp_payload(&whole, &packet.front(2)), 2896);
+            // The same as one packet that offload will not cut. IPv4: no fragment.
+            let mut one = whole.clone();
+            one[1] = GSO_NONE;
+            one[VNET + 6..VNET + 8].copy_from_slice(&if v6 { [6, 0] } else { [0x40, 0] });
+            let packet = shape(&one).unwrap().packet(0, Duration::ZERO);
+            assert_eq!(tcp_payload(&one, &packet), 5000);
+            one[protocol] = 17;
+            assert_eq!(tcp_payload(&one, &packet), 0);
+            assert_eq!(tcp_payload(&one[..VNET + 12], &packet), 0);
         }
     }
 }

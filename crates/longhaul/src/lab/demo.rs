@@ -74,7 +74,7 @@ impl Demo {
         let table = Table { report: &report, setup: &scenario.runs[0].setup };
         // A reader who has seen enough, such as `head`, is no failure.
         let _ = write!(std::io::stdout(), "{table}");
-        if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        if report.is_bad() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
     }
 
     /// Every kind of traffic over each carrier.

@@ -93,6 +93,20 @@ pub(super) fn line(setup: &Setup, down: bool) -> Option<f64> {
     setup.link.rate_of(direction).map(|rate| rate.0 as f64 / 8.0 * f64::from(payload) / wire as f64)
 }
 
+/// The most that the line can carry of TCP payload one way, up or `down`, whoever sends over it, in bytes a second: in full
+/// segments without timestamps. `None` where the rate is not one number: without a line, with a policer, with a schedule.
+pub(super) fn ceiling(setup: &Setup, down: bool) -> Option<f64> {
+    let direction = if down { Direction::Back } else { Direction::Out };
+    let settings = setup.link.settings(direction);
+    let is_policed = settings.iter().any(|(key, _)| key == "policer");
+    if setup.one_hop || is_policed || !setup.link.schedule(direction).is_empty() {
+        return None;
+    }
+    let payload = setup.host.mtu.max(setup.relay_spec().mtu).checked_sub(HEADERS_ALONE)?;
+    let wire = setup.link.wire_bytes(direction, payload, HEADERS_ALONE);
+    setup.link.rate_of(direction).map(|rate| rate.0 as f64 / 8.0 * f64::from(payload) / wire as f64)
+}
+
 fn loss(setup: &Setup) -> Option<f64> {
     setup.link.loss_law(&setup.host.congestion, setup.link.rtt)
 }
@@ -101,3 +115,5 @@ fn loss(setup: &Setup) -> Option<f64> {
 pub(super) const OPENSSH_WINDOW: f64 = 2_097_152.0;
 /// IPv4 and TCP headers with timestamps.
 const HEADERS: u32 = 52;
+/// The same without any option.
+const HEADERS_ALONE: u32 = 40;

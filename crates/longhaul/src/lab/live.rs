@@ -8,7 +8,7 @@
 use super::pool::Pool;
 use super::problem::Problem;
 use longhaul_core::link::segment::Shape;
-use longhaul_core::link::{Counters, Link, Packet, icmp, segment};
+use longhaul_core::link::{Counters, Lateness, Ledger, Link, Packet, icmp, segment};
 use longhaul_sys::SysError;
 use longhaul_sys::tun::{self, Tun, Woken};
 use std::io::IoSlice;
@@ -42,6 +42,10 @@ pub struct Traffic {
     pub refused: u64,
     /// Senders told by ICMP that a packet was too big.
     pub told: u64,
+    /// How late each packet left since the traffic began: from the moment it was due to the moment it was written.
+    pub lateness: Lateness,
+    /// TCP payload by the moment at which it was due, since the traffic began.
+    pub ledger: Ledger,
 }
 
 #[derive(Debug)]
@@ -87,9 +91,14 @@ impl Live {
         self.directions.iter().for_each(|direction| direction.lock().link.hold());
     }
 
-    /// Lets the times of the schedules count from now on.
+    /// Lets the times of the schedules count from now on, and begins the lateness and the ledger anew.
     pub(super) fn begin(&self) {
-        self.directions.iter().for_each(|direction| direction.lock().link.begin(self.start.elapsed()));
+        for direction in &self.directions {
+            let (mut state, now) = (direction.lock(), self.start.elapsed());
+            state.link.begin(now);
+            state.traffic.lateness = Lateness::default();
+            state.traffic.ledger = Ledger::from(now);
+        }
     }
 
     /// How long the link has been running.
@@ -168,11 +177,14 @@ impl State {
     fn deliver(&mut self, to: &Tun) {
         let now = self.start.elapsed();
         while let Some(packet) = self.link.receive(now) {
-            match send(to, self.pool.frame(packet.slot), &packet) {
+            let frame = self.pool.frame(packet.slot);
+            match send(to, frame, &packet) {
                 Ok(()) => self.traffic.frames_out += 1,
                 Err(_) => self.traffic.refused += 1,
             }
+            self.traffic.ledger.note(packet.at, segment::tcp_payload(frame, &packet));
             self.pool.release(packet.slot);
+            self.traffic.lateness.note(self.start.elapsed().saturating_sub(packet.at));
         }
     }
 

@@ -9,7 +9,7 @@
 //! vanish with us and starts programs in it, `live` runs the link with the buffers of `pool`.
 //!
 //! A `scenario` says what to build and to send; `engine` runs it: a `carrier` takes the `traffic` across, `sampler` looks
-//! on with `sockets`, `law` computes, `verdict` judges, `reason` explains, and `result` is what comes out, which `report`
+//! on with `sockets`, `disturbance` says what other programs took of the processor, `law` computes, `verdict` judges, `reason` explains, and `result` is what comes out, which `report`
 //! prints and of which `page` makes a page; `topology` and `repeat` say in it what was built and how to do it again.
 //! `progress` is shown meanwhile. `library` holds the scenarios that are built in, and `changes` what the command line makes
 //! of them. `stand` is a lab that `up` leaves standing and `down` takes down; `standing` is the note of it. `signals` end it
@@ -19,6 +19,7 @@ mod cables;
 mod carrier;
 mod changes;
 mod demo;
+mod disturbance;
 mod down;
 mod engine;
 mod host;

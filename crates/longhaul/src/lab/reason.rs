@@ -1,15 +1,23 @@
 //! Why a run was as fast as it was, in a sentence, from what was measured.
 
 use super::carrier::Carrier;
+use super::disturbance::Disturbance;
 use super::engine::Done;
 use super::law::{OPENSSH_WINDOW, line};
+use super::result::Verdict;
 use super::scenario::Run;
 use super::traffic::{Counts, Measured};
+use super::verdict::Judgement;
 use std::time::Duration;
 
-/// What missed its expectation, if anything; then what limited the speed.
-pub(super) fn why(run: &Run, carrier: &Carrier, done: &Done, faults: &[String]) -> String {
-    let mut sentences: Vec<String> = faults.to_vec();
+/// What missed its expectation, if anything; then what limited the speed; then what disturbed a run that passed all the same.
+pub(super) fn why(
+    run: &Run,
+    carrier: &Carrier,
+    done: &Done,
+    (judgement, disturbance): (&Judgement, &Disturbance),
+) -> String {
+    let mut sentences: Vec<String> = judgement.reasons.clone();
     let counts = run.traffic.kind.counts;
     if counts != Counts::Figures {
         sentences.extend(limit(run, carrier, done));
@@ -21,6 +29,9 @@ pub(super) fn why(run: &Run, carrier: &Carrier, done: &Done, faults: &[String]) 
     if let (Some(_), Some(last)) = (run.expect.cpu, done.seen.series.last()) {
         let share = 100.0 * done.seen.relay_cpu.as_secs_f64() / last.at.as_secs_f64().max(1e-9);
         sentences.push(format!("the relays together used {share:.0} % of one CPU"));
+    }
+    if disturbance.disturbed && judgement.verdict != Verdict::Unclear {
+        sentences.push(disturbance.words());
     }
     sentences.extend(run.note.clone());
     sentences.join("; ")

@@ -45,9 +45,13 @@ impl fmt::Display for Figures<'_> {
         }
         let of = |verdict| runs().filter(|run| run.verdict == verdict).count();
         let (pass, fail, skip) = (of(Verdict::Pass), of(Verdict::Fail), of(Verdict::Skip));
+        let unclear = match of(Verdict::Unclear) {
+            0 => String::new(),
+            count => format!(" {count} unclear,"),
+        };
         writeln!(
             f,
-            "\n{pass} as expected, {fail} not, {skip} left out. MB/s are 10^6 bytes; gain is times direct. Why:"
+            "\n{pass} as expected, {fail} not,{unclear} {skip} left out. MB/s are 10^6 bytes; gain is times direct. Why:"
         )?;
         let mut before = "";
         for run in runs() {
@@ -74,6 +78,7 @@ pub(super) fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Pass => "pass",
         Verdict::Fail => "FAIL",
+        Verdict::Unclear => "unclear",
         Verdict::Skip => "skip",
     }
 }

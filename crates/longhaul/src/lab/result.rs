@@ -1,6 +1,7 @@
 //! What came of a scenario: the JSON document, from which the tables and the page are made.
 
 use super::carrier::Carrier;
+use super::disturbance::Disturbance;
 use super::engine::Done;
 use super::live::Traffic as LinkTraffic;
 use super::problem::Problem;
@@ -8,7 +9,9 @@ use super::sampler::Sample;
 use super::scenario::{Run, Scenario, Setup, Traffic};
 use super::sockets::Sender;
 use super::topology::Topology;
-use super::{law, reason, repeat, verdict};
+use super::traffic::Counts;
+use super::verdict::{self, Compared};
+use super::{law, reason, repeat};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -63,6 +66,16 @@ pub(super) struct RunReport {
     pub(super) gain_over_direct: Option<f64>,
     pub(super) verdict: Verdict,
     pub(super) why: String,
+    /// What other programs took meanwhile, and how late the link was.
+    pub(super) disturbance: Disturbance,
+    /// How often it was run: more than once if it was unclear.
+    pub(super) attempts: u32,
+    /// MB/s that it could have reached undisturbed.
+    #[serde(skip)]
+    pub(super) fastest: f64,
+    /// MB/s that the line can carry at most, where that is one number.
+    #[serde(skip)]
+    pub(super) ceiling: Option<f64>,
     /// Each direction's stages and their counters; empty without a WAN.
     pub(super) link: BTreeMap<&'static str, BTreeMap<String, u64>>,
     pub(super) series: Vec<Point>,
@@ -125,6 +138,8 @@ pub(super) enum Verdict {
     Pass,
     /// It did not, or something failed.
     Fail,
+    /// It cannot be told: other programs disturbed the run.
+    Unclear,
     /// It could not be tried: something is not installed, or cannot be emulated.
     #[default]
     Skip,
@@ -154,9 +169,19 @@ impl Report {
         self.push(run, RunReport { why, ..blank(run, None) });
     }
 
-    /// Judges what the rounds of `run` over `carrier` brought.
-    pub(super) fn add(&mut self, run: &Run, carrier: &Carrier, rounds: Vec<Result<Done, Problem>>) -> &RunReport {
-        let mut report = blank(run, Some(carrier));
+    /// Judges what the rounds of `run` over `carrier` brought, the `attempt`th time; `is_reference` if later runs are compared
+    /// with it. What an attempt before brought is forgotten.
+    pub(super) fn add(
+        &mut self,
+        (run, carrier): (&Run, &Carrier),
+        rounds: Vec<Result<Done, Problem>>,
+        (attempt, is_reference): (u32, bool),
+    ) -> &RunReport {
+        if attempt > 1 {
+            self.runs.pop();
+            self.setups.pop();
+        }
+        let mut report = RunReport { attempts: attempt, ..blank(run, Some(carrier)) };
         let mut good = Vec::new();
         let mut wrong = None;
         for round in rounds {
@@ -178,10 +203,12 @@ impl Report {
                 if !good.is_empty() {
                     let median = good.swap_remove(good.len() / 2);
                     report.fill(run, &median);
-                    report.gain_over_direct = self.gain(run, &report);
-                    let faults = verdict::faults(run, &report, &self.runs);
-                    report.verdict = if faults.is_empty() { Verdict::Pass } else { Verdict::Fail };
-                    report.why = reason::why(run, carrier, &median, &faults);
+                    let direct = self.direct(run, &report);
+                    report.gain_over_direct = gain(&report, direct);
+                    let compared = Compared { earlier: &self.runs, direct, is_reference };
+                    let judgement = verdict::judge(run, &report, &compared);
+                    report.why = reason::why(run, carrier, &median, (&judgement, &report.disturbance));
+                    report.verdict = judgement.verdict;
                 }
             }
         }
@@ -194,26 +221,43 @@ impl Report {
         self.setups.push(between(run));
     }
 
-    /// Whether nothing failed, and something was run.
-    pub(super) fn is_good(&self) -> bool {
+    /// Whether a run failed, or none was tried.
+    pub(super) fn is_bad(&self) -> bool {
         let has = |verdict| self.runs.iter().any(|run| run.verdict == verdict);
-        has(Verdict::Pass) && !has(Verdict::Fail)
+        has(Verdict::Fail) || !(has(Verdict::Pass) || has(Verdict::Unclear))
     }
 
-    /// Times the direct transfer of the same traffic over the same link: that of the same run, or the first one.
-    fn gain(&self, run: &Run, report: &RunReport) -> Option<f64> {
-        if report.carrier == "direct" {
-            return Some(1.0);
-        }
+    /// Whether it cannot be told of a run.
+    pub(super) fn is_unclear(&self) -> bool {
+        self.runs.iter().any(|run| run.verdict == Verdict::Unclear)
+    }
+
+    /// The direct transfer of the same traffic over the same link: that of the same run, or the first one.
+    fn direct(&self, run: &Run, report: &RunReport) -> Option<&RunReport> {
         let over_same = self.runs.iter().zip(&self.setups).filter(|(_, setup)| **setup == between(run));
         let direct: Vec<&RunReport> = over_same
             .map(|(other, _)| other)
             .filter(|other| other.carrier == "direct" && other.traffic == report.traffic && other.measured.is_some())
             .collect();
-        let same = direct.iter().find(|other| other.id == report.id).or(direct.first())?;
-        let speed = same.measured.filter(|speed| *speed > 0.0)?;
-        report.measured.map(|measured| rounded(measured / speed))
+        direct.iter().find(|other| other.id == report.id).or(direct.first()).copied()
     }
+}
+
+/// Times the direct transfer.
+fn gain(report: &RunReport, direct: Option<&RunReport>) -> Option<f64> {
+    if report.carrier == "direct" {
+        return Some(1.0);
+    }
+    let speed = direct?.measured.filter(|speed| *speed > 0.0)?;
+    report.measured.map(|measured| rounded(measured / speed))
+}
+
+/// Whether one of `runs` is compared with `run` over `carrier`.
+pub(super) fn is_reference(run: &Run, carrier: &Carrier, runs: &[Run]) -> bool {
+    let same = |other: &Run| between(other) == between(run) && other.traffic.kind.name == run.traffic.kind.name;
+    let by_gain = |other: &Run| carrier.name == "direct" && other.expect.gain.is_some() && same(other);
+    let by_times = |other: &Run| other.expect.times.as_ref().is_some_and(|(of, _)| *of == run.id);
+    runs.iter().any(|other| by_gain(other) || by_times(other))
 }
 
 /// The hosts of a run, what stands between them, and how it is used: what two runs must share to be compared.
@@ -232,6 +276,7 @@ impl RunReport {
         speed.into_iter().chain(gain).collect::<Vec<_>>().join(", ")
     }
 
+    /// Takes what the run brought.
     fn fill(&mut self, run: &Run, done: &Done) {
         let Done { measured, seen, link, shown } = done;
         let rtt = if seen.wan.rtt.is_zero() { run.setup.link.rtt } else { seen.wan.rtt };
@@ -246,6 +291,14 @@ impl RunReport {
         self.relay_cpu_s = seen.relay_cpu.as_secs_f64();
         self.series = seen.series.iter().map(Point::of).collect();
         self.shown = shown.clone();
+        self.disturbance = Disturbance::of(rtt, link.as_ref(), seen.shares);
+        let counts_speed = run.traffic.kind.counts != Counts::Figures;
+        self.ceiling = law::ceiling(&run.setup, run.traffic.down).map(|most| most / 1e6).filter(|_| counts_speed);
+        // A host that sends by itself in a fixed window is not faster than a window a round trip.
+        let is_fixed = self.carrier == "direct" && run.setup.host.window.is_some() && seen.wan.window.0 > 0;
+        let by_window = f64::from(self.connections) * seen.wan.window.0 as f64 / rtt.as_secs_f64().max(1e-9) / 1e6;
+        let most = self.ceiling.into_iter().chain(is_fixed.then_some(by_window)).fold(f64::INFINITY, f64::min);
+        self.fastest = (measured.speed / 1e6 * self.disturbance.slowdown(self.rtt_ms)).min(most);
         self.host_sender = SenderReport::of(&seen.host);
         self.wan_sender = SenderReport::of(&seen.wan);
         if let Some([out, back]) = link {

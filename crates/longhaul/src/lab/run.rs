@@ -24,8 +24,11 @@ use std::process::ExitCode;
 /// number, beside what is published and computed. Runs as root, or as anybody where the system allows user namespaces;
 /// nothing is left behind, however it ends.
 ///
+/// A run that missed its expectation while other programs disturbed it is unclear; it is run again, up to twice.
+///
 /// Exits with 0 when everything that was expected came out, with 1 when something did not or nothing could be run, with 2
-/// for a wrong file or value, with 128 and the signal's number when a signal ended it.
+/// for a wrong file or value, with 3 when nothing failed but runs stayed unclear, with 128 and the signal's number when a signal
+/// ended it.
 #[derive(Args, Debug, Clone)]
 pub struct Run {
     /// A scenario of `longhaul lab list`, a file, or `all`
@@ -84,8 +87,9 @@ impl Run {
         let reports: Vec<Report> =
             scenarios.iter().map(|scenario| engine::run(scenario, &options, &user, &mut bar)).collect();
         match self.show(&reports) {
-            Ok(()) if reports.iter().all(Report::is_good) => ExitCode::SUCCESS,
-            Ok(()) => ExitCode::FAILURE,
+            Ok(()) if reports.iter().any(Report::is_bad) => ExitCode::FAILURE,
+            Ok(()) if reports.iter().any(Report::is_unclear) => ExitCode::from(UNCLEAR),
+            Ok(()) => ExitCode::SUCCESS,
             Err(why) => {
                 say(&format!("longhaul: {why}"));
                 ExitCode::FAILURE
@@ -169,6 +173,9 @@ impl Run {
         Ok(scenario)
     }
 }
+
+/// Exit status: cannot tell.
+pub(super) const UNCLEAR: u8 = 3;
 
 /// Whether a file can be written at `path`. One that was not there is not there afterwards either: a run that is interrupted
 /// leaves no empty page.

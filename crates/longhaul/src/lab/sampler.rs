@@ -2,6 +2,7 @@
 
 use super::cables::LAN_DEVICE;
 use super::carrier::{PORT, Running, SSH_PORT};
+use super::disturbance::{Shares, Ticks};
 use super::problem::Problem;
 use super::processes::Cpu;
 use super::scenario::Setup;
@@ -40,6 +41,8 @@ pub(super) struct Seen {
     pub(super) wan: Sender,
     /// CPU time of the relays' programs.
     pub(super) relay_cpu: Duration,
+    /// Who took the machine's processor time.
+    pub(super) shares: Shares,
 }
 
 /// Samples until `ended` closes, from the moment at which `began` is told.
@@ -59,7 +62,7 @@ pub(super) fn watch(
     let every = if is_slow { EVERY } else { SELDOM };
     let eyes = Eyes::open(wan, running, down)?;
     let mut cpu = Cpu::of(running);
-    let start = Instant::now();
+    let (start, before) = (Instant::now(), Ticks::now());
     let (mut last, mut bytes) = (start, eyes.arrived()?);
     while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(every.saturating_sub(last.elapsed())) {
         let (now, arrived) = (Instant::now(), eyes.arrived()?);
@@ -84,6 +87,7 @@ pub(super) fn watch(
     }
     cpu.look();
     seen.relay_cpu = cpu.used();
+    seen.shares = Ticks::now().since(before);
     Ok(seen)
 }
 

@@ -144,23 +144,51 @@ const FILE: &str = "standing.json";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
+
+    /// What another process finds at `path`: this program again, which runs the test below and nothing else.
+    fn found_by_another(path: &Path) -> String {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "lab::standing::tests::another_process", "--nocapture"]).env(NOTE, path);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().find_map(|line| line.strip_prefix("found: ")).unwrap().to_string()
+    }
+
+    #[test]
+    fn another_process() {
+        let Some(path) = std::env::var_os(NOTE) else { return };
+        match Claim::take_at(Path::new(&path)).unwrap() {
+            Claimed::Taken(note) => println!("\nfound: taken by {}", note.process),
+            Claimed::Ours(claim, note) => {
+                println!("\nfound: free, {}", note.map_or("no note".into(), |note| note.scenario));
+                // As SIGKILL does: the note stays.
+                std::mem::forget(claim);
+            }
+        }
+    }
 
     #[test]
     fn one_at_a_time_and_a_note_without_its_process_counts_for_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("lab/standing.json");
         fs::create_dir(path.parent().unwrap()).unwrap();
+        assert_eq!(found_by_another(&path), "free, no note");
         let Ok(Claimed::Ours(mut claim, None)) = Claim::take_at(&path) else { panic!("it is free") };
         let note = Note { process: 7, scenario: "mitre".into(), ..Note::default() };
         claim.write(&Note { manual: "a longer note".repeat(10), ..note.clone() }).unwrap();
         claim.write(&note).unwrap();
-        assert!(matches!(Claim::take_at(&path), Ok(Claimed::Taken(found)) if found == note));
+        assert_eq!(found_by_another(&path), "taken by 7");
         let kept = fs::read(&path).unwrap();
         drop(claim);
         assert!(!path.parent().unwrap().exists());
         // As after SIGKILL: the note is there, its lock is not.
         fs::create_dir(path.parent().unwrap()).unwrap();
         fs::write(&path, kept).unwrap();
+        assert_eq!(found_by_another(&path), "free, mitre");
         assert!(matches!(Claim::take_at(&path), Ok(Claimed::Ours(_, Some(found))) if found == note));
     }
+
+    const NOTE: &str = "LONGHAUL_TEST_NOTE";
 }

@@ -1,80 +1,372 @@
-//! Whether what a run expects came out.
+//! Whether what a run expects came out, did not, or cannot be told because other programs disturbed the run.
+//!
+//! A disturbance makes a run slower, never faster. So a value that was measured in a disturbed run could have been higher, a
+//! ratio to a disturbed run lower. From that follow three rules:
+//!
+//! 1. A miss that a disturbance could explain is `unclear`: too slow in a disturbed run, a figure of its traffic or its CPU
+//!    outside the range, a ratio too high to a run that was disturbed.
+//! 2. A pass stays `pass` unless the disturbance could have made it: a bound from above, or a ratio to a disturbed run. How much
+//!    faster the run would have been is estimated ([`Disturbance::slowdown`](super::disturbance::Disturbance::slowdown)).
+//! 3. Everything else is `fail`: wrong bytes, connections that were cut off, nothing at all, more than the line carries.
 
-use super::result::RunReport;
+use super::result::{RunReport, Verdict};
 use super::scenario::{Expect, Run};
 use std::ops::RangeInclusive;
 
-/// What did not come out as expected, a clause each; `earlier` are the runs before.
-pub(super) fn faults(run: &Run, report: &RunReport, earlier: &[RunReport]) -> Vec<String> {
-    let Expect { within, speed, gain, times, cpu, figures } = &run.expect;
-    let measured = report.measured.unwrap_or_default();
-    let mut faults = Vec::new();
-    let may_stand_still = speed.as_ref().is_some_and(|speed| speed.contains(&0.0));
+/// The verdict of a run and the reasons for it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Judgement {
+    pub(super) verdict: Verdict,
+    /// Clauses: the misses, or why a pass is no pass.
+    pub(super) reasons: Vec<String>,
+}
+
+/// The runs that others are compared with.
+pub(super) struct Compared<'a> {
+    /// The runs before this one.
+    pub(super) earlier: &'a [RunReport],
+    /// The direct transfer that the gain refers to.
+    pub(super) direct: Option<&'a RunReport>,
+    /// Whether later runs are compared with this one.
+    pub(super) is_reference: bool,
+}
+
+/// Judges a run that brought `report`.
+pub(super) fn judge(run: &Run, report: &RunReport, compared: &Compared<'_>) -> Judgement {
+    let mut findings = Findings::default();
+    sound(run, report, &mut findings);
+    speeds(run, report, compared, &mut findings);
+    let speed = Value::speed(report);
+    if compared.is_reference && speed.likely.1 > speed.measured * COMPARABLE {
+        findings.doubts.push(format!(
+            "others are compared with this run, and undisturbed it could have reached {:.2} MB/s",
+            speed.likely.1
+        ));
+    }
+    findings.judgement(report)
+}
+
+/// What is wrong whatever the speed, or makes the speed worth nothing.
+fn sound(run: &Run, report: &RunReport, findings: &mut Findings) {
+    let may_stand_still = run.expect.speed.as_ref().is_some_and(|speed| speed.contains(&0.0));
+    let mut wrong = |text: String| findings.faults.push(Fault { text, is_explained: false });
     if report.bytes == 0 && !may_stand_still {
-        faults.push("nothing arrived, and expect.MBps does not allow that".into());
+        wrong("nothing arrived, and expect.MBps does not allow that".into());
     }
     if report.cut > 0 && !may_stand_still {
-        faults.push(format!("{} connections did not end long after their time and were cut off", report.cut));
+        wrong(format!("{} connections did not end long after their time and were cut off", report.cut));
     }
-    if let (Some(_), None) = (within, report.computed) {
-        faults.push("nothing is computed for this carrier, so `within` cannot be judged".into());
-    }
-    if let (Some(within), Some(computed)) = (within, report.computed) {
-        let off = measured / computed - 1.0;
-        if off.abs() > *within {
-            faults.push(format!("{measured:.2} MB/s is {:+.0} % of the computed {computed:.2}", off * 100.0));
+    if let (Some(measured), Some(ceiling)) = (report.measured, report.ceiling) {
+        if measured > ceiling * DEFECT {
+            let percent = 100.0 * measured / ceiling;
+            wrong(format!("{measured:.2} MB/s is {percent:.0} % of what the line can carry: a defect of the lab"));
         }
     }
-    outside(&mut faults, "MB/s", Some(measured), speed.as_ref());
+    if run.expect.within.is_some() && report.computed.is_none() {
+        wrong("nothing is computed for this carrier, so `within` cannot be judged".into());
+    }
+}
+
+/// The speed, what it is compared with, and the further figures.
+fn speeds(run: &Run, report: &RunReport, compared: &Compared<'_>, findings: &mut Findings) {
+    let Expect { within, speed, gain, times, cpu, figures } = &run.expect;
+    let measured = Value::speed(report);
+    if let (Some(within), Some(computed)) = (within, report.computed) {
+        let range = computed * (1.0 - within)..=computed * (1.0 + within);
+        let off = 100.0 * (measured.measured / computed - 1.0);
+        let text = format!("{:.2} MB/s is {off:+.0} % of the computed {computed:.2}", measured.measured);
+        findings.check("MB/s", Some(measured), Some(&range), Some(text));
+    }
+    findings.check("MB/s", Some(measured), speed.as_ref(), None);
     // What others are compared with is no gain itself.
-    if report.carrier != "direct" {
-        outside(&mut faults, "times direct", report.gain_over_direct, gain.as_ref());
+    if report.carrier != "direct" && gain.is_some() {
+        let ratio = compared.direct.and_then(|direct| Value::ratio(report, direct));
+        findings.check("times direct", ratio, gain.as_ref(), None);
+        compared.direct.into_iter().for_each(|direct| findings.beside(direct));
     }
     if let Some((of, by)) = times {
-        let same = earlier.iter().filter(|other| other.id == *of && other.measured.is_some());
-        let other = same.clone().find(|other| other.carrier == report.carrier).or_else(|| same.clone().next());
-        let ratio = other.and_then(|other| other.measured).filter(|speed| *speed > 0.0).map(|speed| measured / speed);
-        outside(&mut faults, &format!("times {of}"), ratio, Some(by));
+        let other = reference(report, of, compared.earlier);
+        other.into_iter().for_each(|other| findings.beside(other));
+        let ratio = other.and_then(|other| Value::ratio(report, other));
+        findings.check(&format!("times {of}"), ratio, Some(by), None);
     }
     if let Some(most) = cpu {
         let share = report.series.last().filter(|point| point.t_s > 0.0).map(|point| report.relay_cpu_s / point.t_s);
-        outside(&mut faults, "of a CPU", share, Some(&(0.0..=*most)));
+        let share = share.map(|share| Value::figure(report, "cpu", share));
+        findings.check("of a CPU", share, Some(&(0.0..=*most)), None);
     }
     for (name, range) in figures {
-        outside(&mut faults, name, report.figures.get(name).copied(), Some(range));
+        let value = report.figures.get(name).map(|value| Value::figure(report, name, *value));
+        findings.check(name, value, Some(range), None);
     }
-    faults
 }
 
-/// Notes when `value` is not in `range`, or not there at all.
-fn outside(faults: &mut Vec<String>, what: &str, value: Option<f64>, range: Option<&RangeInclusive<f64>>) {
-    let Some(range) = range else { return };
-    let wanted = match (range.start(), range.end()) {
-        (least, most) if most.is_infinite() => format!("at least {least:.2}"),
-        (least, most) if *least == 0.0 => format!("at most {most:.2}"),
-        (least, most) => format!("{least:.2} to {most:.2}"),
-    };
-    match value {
-        Some(value) if range.contains(&value) => {}
-        Some(value) => faults.push(format!("{value:.2} {what}, expected {wanted}")),
-        None => faults.push(format!("{what}: there is nothing to compare with, expected {wanted}")),
+/// The run called `of` with the same carrier, or its first one.
+fn reference<'a>(report: &RunReport, of: &str, earlier: &'a [RunReport]) -> Option<&'a RunReport> {
+    let mut same = earlier.iter().filter(|other| other.id == of && other.measured.is_some());
+    same.clone().find(|other| other.carrier == report.carrier).or_else(|| same.next())
+}
+
+/// A value, and lowest and highest of what it could have been if nothing had been disturbed.
+#[derive(Clone, Copy, Debug)]
+struct Value {
+    measured: f64,
+    /// As far as the disturbance's extent goes: whether a pass is one.
+    likely: (f64, f64),
+    /// At all: whether a miss is one.
+    possible: (f64, f64),
+}
+
+impl Value {
+    /// The speed of a run.
+    fn speed(report: &RunReport) -> Value {
+        let measured = report.measured.unwrap_or_default();
+        let most = if report.disturbance.disturbed { f64::INFINITY } else { measured };
+        Value { measured, likely: (measured, report.fastest.max(measured)), possible: (measured, most) }
+    }
+
+    /// The speed of a run as a multiple of another's.
+    fn ratio(report: &RunReport, other: &RunReport) -> Option<Value> {
+        let (value, other) = (Value::speed(report), Value::speed(other));
+        (other.measured > 0.0).then(|| Value {
+            measured: value.measured / other.measured,
+            likely: (value.likely.0 / other.likely.1, value.likely.1 / other.likely.0),
+            possible: (value.possible.0 / other.possible.1, value.possible.1 / other.possible.0),
+        })
+    }
+
+    /// A further figure. Times become longer by a disturbance; everything else becomes less.
+    fn figure(report: &RunReport, name: &str, measured: f64) -> Value {
+        let slowdown = report.disturbance.slowdown(report.rtt_ms);
+        let is_time = ["_us", "_ms", "_s"].iter().any(|unit| name.ends_with(unit));
+        let likely = if is_time { (measured / slowdown, measured) } else { (measured, measured * slowdown) };
+        let possible = if report.disturbance.disturbed { (0.0, f64::INFINITY) } else { (measured, measured) };
+        Value { measured, likely, possible }
     }
 }
+
+/// A miss.
+#[derive(Debug)]
+struct Fault {
+    text: String,
+    /// Whether a disturbance could be the reason.
+    is_explained: bool,
+}
+
+#[derive(Debug, Default)]
+struct Findings {
+    faults: Vec<Fault>,
+    /// Why what passed could have failed undisturbed.
+    doubts: Vec<String>,
+    /// What disturbed the runs that this one is compared with.
+    disturbances: Vec<String>,
+}
+
+impl Findings {
+    /// Notes when `value` is not in `range`, or not there at all, or could have been elsewhere; `text` says the first in other
+    /// words.
+    fn check(&mut self, what: &str, value: Option<Value>, range: Option<&RangeInclusive<f64>>, text: Option<String>) {
+        let Some(range) = range else { return };
+        let wanted = match (range.start(), range.end()) {
+            (least, most) if most.is_infinite() => format!("at least {least:.2}"),
+            (least, most) if *least == 0.0 => format!("at most {most:.2}"),
+            (least, most) => format!("{least:.2} to {most:.2}"),
+        };
+        let Some(Value { measured, likely, possible }) = value else {
+            let text = format!("{what}: there is nothing to compare with, expected {wanted}");
+            return self.faults.push(Fault { text, is_explained: false });
+        };
+        let reaches = |(from, to): (f64, f64)| from <= *range.end() && to >= *range.start();
+        if !range.contains(&measured) {
+            let text = text.unwrap_or_else(|| format!("{measured:.2} {what}, expected {wanted}"));
+            self.faults.push(Fault { text, is_explained: reaches(possible) });
+        } else if likely.0 < *range.start() || likely.1 > *range.end() {
+            let (from, to) = likely;
+            self.doubts.push(format!("{measured:.2} {what}, undisturbed {from:.2} to {to:.2}, expected {wanted}"));
+        }
+    }
+
+    /// Takes note of a run that this one is compared with.
+    fn beside(&mut self, other: &RunReport) {
+        if other.disturbance.disturbed {
+            self.disturbances.push(format!(
+                "while {} ran over {}, {}",
+                other.id,
+                other.carrier,
+                other.disturbance.words()
+            ));
+        }
+    }
+
+    fn judgement(mut self, report: &RunReport) -> Judgement {
+        let faults = self.faults.iter().map(|fault| fault.text.clone());
+        if self.faults.iter().any(|fault| !fault.is_explained) {
+            return Judgement { verdict: Verdict::Fail, reasons: faults.collect() };
+        }
+        if self.faults.is_empty() && self.doubts.is_empty() {
+            return Judgement { verdict: Verdict::Pass, reasons: Vec::new() };
+        }
+        let mut reasons: Vec<String> = if self.faults.is_empty() { self.doubts } else { faults.collect() };
+        reasons.extend(report.disturbance.disturbed.then(|| report.disturbance.words()));
+        reasons.append(&mut self.disturbances);
+        Judgement { verdict: Verdict::Unclear, reasons }
+    }
+}
+
+/// Above this share of the line a measured speed is wrong.
+const DEFECT: f64 = 1.01;
+/// So much faster a run may have been that others can still be compared with it.
+const COMPARABLE: f64 = 1.1;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lab::disturbance::Disturbance;
+    use crate::lab::scenario;
+
+    /// A run that expects `expect`, as a scenario's file says it.
+    fn run(expect: &str) -> Run {
+        let text = format!(
+            "about = \"a\"\nsource = \"b\"\n[[run]]\nid = \"direct\"\ncarriers = [\"direct\"]\n\
+             [[run]]\nid = \"raw\"\ncarriers = [\"longhaul\"]\ncomputed = \"line\"\nexpect = {{ {expect} }}\n"
+        );
+        scenario::read("small", "small.toml", &text).unwrap().runs.remove(1)
+    }
+
+    const QUIET: f64 = 0.01;
+    const BUSY: f64 = 0.38;
+
+    /// A report of `measured` MB/s while others took the share `outside`.
+    fn report(measured: f64, outside: f64) -> RunReport {
+        let disturbance = Disturbance { outside_share: outside, disturbed: outside >= 0.05, ..Disturbance::default() };
+        RunReport {
+            id: "raw".into(),
+            carrier: "longhaul".into(),
+            measured: Some(measured),
+            computed: Some(30.0),
+            bytes: 1,
+            rtt_ms: 63.0,
+            fastest: measured * disturbance.slowdown(63.0),
+            ceiling: Some(120.0),
+            disturbance,
+            ..RunReport::default()
+        }
+    }
+
+    fn judged(expect: &str, report: &RunReport, direct: Option<&RunReport>) -> (Verdict, String) {
+        let earlier: Vec<RunReport> =
+            direct.map(|direct| RunReport { id: "direct".into(), ..direct.clone() }).into_iter().collect();
+        let compared = Compared { earlier: &earlier, direct: earlier.first(), is_reference: false };
+        let Judgement { verdict, reasons } = judge(&run(expect), report, &compared);
+        (verdict, reasons.join("; "))
+    }
 
     #[test]
-    fn a_value_outside_its_range_is_a_fault_and_so_is_none() {
-        let said = |value, range| {
-            let mut faults = Vec::new();
-            outside(&mut faults, "MB/s", value, Some(&range));
-            faults.join("")
+    fn a_slow_run_is_a_failure_on_a_quiet_machine_and_unclear_on_a_busy_one() {
+        for expect in [
+            "MBps = [26]",
+            "MBps = [26, 40]",
+            "within = \"15%\"",
+            "gain = [6]",
+            "times = { of = \"direct\", by = [6] }",
+        ] {
+            let direct = report(4.0, QUIET);
+            let came = |outside| judged(expect, &report(12.0, outside), Some(&direct));
+            assert_eq!(came(QUIET).0, Verdict::Fail, "{expect}");
+            assert_eq!(came(BUSY).0, Verdict::Unclear, "{expect}");
+            assert!(came(BUSY).1.ends_with("; other programs took 38 % of the processor"), "{}", came(BUSY).1);
+        }
+        let (_, said) = judged("MBps = [26]", &report(12.0, QUIET), None);
+        assert_eq!(said, "12.00 MB/s, expected at least 26.00");
+        let (_, said) = judged("within = \"15%\"", &report(12.0, QUIET), None);
+        assert_eq!(said, "12.00 MB/s is -60 % of the computed 30.00");
+    }
+
+    #[test]
+    fn a_disturbance_excuses_no_run_that_is_too_fast() {
+        assert_eq!(judged("MBps = [1, 12]", &report(13.0, BUSY), None).0, Verdict::Fail);
+        assert_eq!(judged("within = \"15%\"", &report(40.0, BUSY), None).0, Verdict::Fail);
+    }
+
+    #[test]
+    fn what_has_nothing_to_do_with_speed_is_a_failure_beside_a_busy_core_too() {
+        let silent = RunReport { bytes: 0, measured: Some(0.0), fastest: 0.0, ..report(0.0, BUSY) };
+        assert_eq!(judged("MBps = [1]", &silent, None).0, Verdict::Fail);
+        assert_eq!(judged("MBps = [0, 1]", &silent, None).0, Verdict::Pass);
+        let cut = RunReport { cut: 2, ..report(30.0, BUSY) };
+        let said = judged("MBps = [1]", &cut, None);
+        assert_eq!(said.0, Verdict::Fail);
+        assert!(said.1.contains("2 connections did not end"), "{}", said.1);
+        assert_eq!(judged("gain = [2]", &report(30.0, BUSY), None).0, Verdict::Fail, "nothing to compare with");
+    }
+
+    #[test]
+    fn a_pass_that_the_disturbance_may_have_made_is_unclear() {
+        // 8 MB/s could have been 12.9.
+        assert_eq!(judged("MBps = [1, 12]", &report(8.0, QUIET), None).0, Verdict::Pass);
+        assert_eq!(judged("MBps = [1, 12]", &report(8.0, BUSY), None).0, Verdict::Unclear);
+        assert_eq!(judged("MBps = [1, 14]", &report(8.0, BUSY), None).0, Verdict::Pass);
+        assert_eq!(judged("MBps = [1]", &report(8.0, BUSY), None).0, Verdict::Pass);
+        // A window that is the limit is one beside a busy core too.
+        let limited = RunReport { fastest: 8.1, ..report(8.0, BUSY) };
+        assert_eq!(judged("MBps = [1, 12]", &limited, None).0, Verdict::Pass);
+    }
+
+    #[test]
+    fn a_disturbed_reference_makes_a_gain_unclear_unless_it_is_far_enough() {
+        let (quiet, busy) = (report(4.0, QUIET), report(4.0, BUSY));
+        let said = |measured, direct: &RunReport| judged("gain = [6]", &report(measured, QUIET), Some(direct));
+        assert_eq!(said(28.0, &quiet).0, Verdict::Pass);
+        let (verdict, why) = said(28.0, &busy);
+        assert_eq!(verdict, Verdict::Unclear);
+        assert!(why.contains("while direct ran over longhaul, other programs took 38 %"), "{why}");
+        assert_eq!(said(60.0, &busy).0, Verdict::Pass, "the direct run could have reached 6.5");
+        assert_eq!(said(20.0, &busy).0, Verdict::Fail, "an undisturbed direct run makes the gain smaller still");
+        // Too high a gain may come of a direct run that was held up.
+        assert_eq!(judged("gain = [1, 6]", &report(28.0, QUIET), Some(&busy)).0, Verdict::Unclear);
+        assert_eq!(judged("gain = [1, 6]", &report(28.0, QUIET), Some(&quiet)).0, Verdict::Fail);
+    }
+
+    #[test]
+    fn a_run_that_others_are_compared_with_must_be_undisturbed_or_limited_otherwise() {
+        let as_reference = |report: &RunReport| {
+            judge(&run("MBps = [1]"), report, &Compared { earlier: &[], direct: None, is_reference: true }).verdict
         };
-        assert_eq!(said(Some(3.0), 1.0..=4.0), "");
-        assert_eq!(said(Some(5.0), 1.0..=4.0), "5.00 MB/s, expected 1.00 to 4.00");
-        assert_eq!(said(Some(5.0), 6.0..=f64::INFINITY), "5.00 MB/s, expected at least 6.00");
-        assert_eq!(said(None, 0.0..=2.0), "MB/s: there is nothing to compare with, expected at most 2.00");
+        assert_eq!(as_reference(&report(4.0, QUIET)), Verdict::Pass);
+        assert_eq!(as_reference(&report(4.0, BUSY)), Verdict::Unclear);
+        assert_eq!(as_reference(&RunReport { fastest: 4.2, ..report(4.0, BUSY) }), Verdict::Pass);
+    }
+
+    #[test]
+    fn more_than_the_line_carries_is_a_defect_of_the_lab_whatever_was_expected() {
+        let fast = |measured| judged("MBps = [1]", &report(measured, BUSY), None);
+        assert_eq!(fast(121.0).0, Verdict::Pass);
+        let (verdict, why) = fast(121.3);
+        assert_eq!(verdict, Verdict::Fail);
+        assert_eq!(why, "121.30 MB/s is 101 % of what the line can carry: a defect of the lab");
+    }
+
+    #[test]
+    fn a_figure_outside_its_range_is_unclear_when_disturbed() {
+        let figures = |outside: f64, p99: f64| RunReport {
+            figures: [("p99_ms".to_string(), p99)].into(),
+            traffic: "mix".into(),
+            ..report(30.0, outside)
+        };
+        let mix = |expect: &str| {
+            let mut run = run("MBps = [1]");
+            let Expect { figures, .. } = &mut run.expect;
+            let (least, most) = expect.split_once("..").unwrap();
+            *figures = vec![("p99_ms".into(), least.parse().unwrap()..=most.parse().unwrap())];
+            run
+        };
+        let came = |run: &Run, report: &RunReport| {
+            judge(run, report, &Compared { earlier: &[], direct: None, is_reference: false }).verdict
+        };
+        assert_eq!(came(&mix("0..100"), &figures(QUIET, 120.0)), Verdict::Fail);
+        assert_eq!(came(&mix("0..100"), &figures(BUSY, 120.0)), Verdict::Unclear);
+        assert_eq!(came(&mix("0..100"), &figures(BUSY, 90.0)), Verdict::Pass, "undisturbed it is shorter still");
+        assert_eq!(came(&mix("80..1000"), &figures(BUSY, 90.0)), Verdict::Unclear);
+        assert_eq!(came(&mix("0..100"), &report(30.0, QUIET)), Verdict::Fail, "there is no such figure");
     }
 }

@@ -89,6 +89,7 @@ pub(super) fn verdict(run: &RunReport) -> (&'static str, &'static str) {
         Verdict::Pass => ("✓ as expected", "pass"),
         Verdict::Fail if run.measured.is_none() => ("✗ failed", "fail"),
         Verdict::Fail => ("✗ not as expected", "fail"),
+        Verdict::Unclear => ("? unclear", "unclear"),
         Verdict::Skip => ("– left out", "skip"),
     }
 }

@@ -3,12 +3,13 @@
 use super::group::{self, DIRECT, LONGHAUL};
 use super::html::Html;
 use super::{range, speed, words};
+use crate::lab::disturbance::Disturbance;
 use crate::lab::result::{Report, RunReport, Verdict};
 use std::collections::BTreeMap;
 
 /// A row for each scenario: what longhaul gives, and how many runs came out as expected.
 pub(super) fn overview(html: &mut Html, reports: &[Report]) {
-    let columns = ["scenario", "what came out", "as expected", "not", "left out"];
+    let columns = ["scenario", "what came out", "as expected", "not", "unclear", "left out"];
     table(html, "overview", &columns, |html| {
         for report in reports {
             let groups = group::groups(report);
@@ -24,7 +25,12 @@ pub(super) fn overview(html: &mut Html, reports: &[Report]) {
                     html.leaf("a", &[("href", &format!("#{}", report.scenario))], &report.scenario);
                 });
                 cell(html, columns[1], "wide", &said);
-                let verdicts = [(Verdict::Pass, "pass"), (Verdict::Fail, "fail"), (Verdict::Skip, "skip")];
+                let verdicts = [
+                    (Verdict::Pass, "pass"),
+                    (Verdict::Fail, "fail"),
+                    (Verdict::Unclear, "unclear"),
+                    (Verdict::Skip, "skip"),
+                ];
                 for (column, (verdict, class)) in columns[2..].iter().zip(verdicts) {
                     let count = report.runs.iter().filter(|run| run.verdict == verdict).count();
                     let class = if count == 0 { "number".to_string() } else { format!("number {class}") };
@@ -80,12 +86,23 @@ pub(super) fn figures(html: &mut Html, report: &Report) {
     html.leaf("p", &[("class", "source")], COLUMNS);
 }
 
-/// The reason, and the further figures of the traffic.
+/// How late packets left the link, and the share of the processor that programs outside the lab took.
+fn disturbance(run: &RunReport) -> String {
+    let Disturbance { late_p99_ms, late_max_ms, outside_share, steal_share, .. } = run.disturbance;
+    let late = late_p99_ms
+        .zip(late_max_ms)
+        .map(|(p99, max)| format!("99 % of packets {p99:.1} ms late or less, {max:.1} at most"));
+    let others = format!("others took {:.0} % of the processor", 100.0 * (outside_share + steal_share));
+    late.into_iter().chain([others]).collect::<Vec<_>>().join(", ")
+}
+
+/// The reason, the further figures of the traffic, and what disturbed it.
 fn why(run: &RunReport) -> String {
     let figures = run.figures.iter().map(|(name, value)| format!("{} {value}", name.replace('_', " ")));
     let cpu = (run.relay_cpu_s > 0.0).then(|| format!("relays used {:.2} s of CPU", run.relay_cpu_s));
     let said = (!run.why.is_empty()).then(|| run.why.clone());
-    said.into_iter().chain(figures).chain(cpu).collect::<Vec<_>>().join("; ")
+    let disturbance = run.measured.map(|_| disturbance(run));
+    said.into_iter().chain(figures).chain(cpu).chain(disturbance).collect::<Vec<_>>().join("; ")
 }
 
 /// What was started for each carrier, each set of commands once.

@@ -1,11 +1,12 @@
 //! The page of a fixed report, checked in. `UPDATE=1 cargo test -p longhaul --lib lab::page` writes it anew; read the diff.
 
 use super::*;
+use crate::lab::disturbance::Disturbance;
 use crate::lab::result::{Point, RunReport, SenderReport, Tuned, Verdict};
 use crate::lab::topology::Topology;
 use std::collections::BTreeMap;
 
-/// One figure without a relay, one with, one that failed, one that was left out; text that is no good.
+/// One figure without a relay, one with, one that failed, one that was left out, one that is unclear; text that is no good.
 fn report() -> Report {
     Report {
         scenario: "fixed".into(),
@@ -83,7 +84,24 @@ fn runs() -> Vec<RunReport> {
         published: Some(vec![2.0, 5.0]),
         ..run("left-out", "-", Verdict::Skip)
     };
-    vec![direct, longhaul, failed, skipped]
+    let unclear = RunReport {
+        measured: Some(20.0),
+        disturbance: Disturbance {
+            late_p50_ms: Some(0.05),
+            late_p99_ms: Some(6.5),
+            late_max_ms: Some(14.2),
+            outside_share: 0.38,
+            steal_share: 0.0,
+            lab_share: 0.5,
+            disturbed: true,
+        },
+        attempts: 3,
+        why: "20.00 MB/s, expected at least 26.00; packets left the link up to 14 ms late: other programs took 38 % of the \
+              processor"
+            .into(),
+        ..run("busy", "longhaul", Verdict::Unclear)
+    };
+    vec![direct, longhaul, failed, skipped, unclear]
 }
 
 /// Fails where a tag is not closed or an attribute is not quoted.
@@ -146,11 +164,11 @@ fn the_verdict_says_what_a_relay_gives_and_what_tuning_would() {
         "With longhaul this scp copy is 7.5 times as fast: 29.6 instead of 3.9 MB/s.",
         "Tuning the hosts alone would give 33.3 MB/s at most (computed); the limit then is OpenSSH's 2 MiB / RTT.",
         "What limits longhaul here: OpenSSH sends 2 MiB ahead.",
-        "4 runs: 2 came out as expected, 1 did not, 1 left out.",
+        "5 runs: 2 came out as expected, 1 did not, 1 unclear, 1 left out.",
         "<code>relayed</code> over socat",
     ] {
         assert!(text.contains(said), "{said}: {text}");
     }
-    let nothing = Report { runs: report.runs[2..].to_vec(), ..report };
+    let nothing = Report { runs: report.runs[2..4].to_vec(), ..report };
     assert!(super::page(&[nothing]).contains("Nothing was measured: every run failed or was left out."));
 }

@@ -47,6 +47,9 @@ pub(super) fn headline(group: &Group<'_>) -> Option<String> {
 /// What the others give, what tuning the hosts would, and what limits longhaul.
 fn details(group: &Group<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
+    if group.runs.iter().any(|run| run.verdict == Verdict::Unclear) {
+        sentences.push("Other programs disturbed the measurement, so these figures are unclear.".to_string());
+    }
     let is_other = |run: &&&RunReport| ![LONGHAUL, DIRECT, TUNED].contains(&run.carrier.as_str());
     let others = group.runs.iter().filter(is_other).filter_map(|run| Some((run, run.measured?)));
     let others: Vec<String> =
@@ -99,15 +102,17 @@ fn tally(html: &mut Html, report: &Report) {
     let parts = [
         (of(Verdict::Pass).count(), "came out as expected"),
         (of(Verdict::Fail).count(), "did not"),
+        (of(Verdict::Unclear).count(), "unclear"),
         (of(Verdict::Skip).count(), "left out"),
     ];
     let parts: Vec<String> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     let runs = count(report.runs.len() as u64, "run");
     html.leaf("p", &[], &format!("{runs}: {}.", if parts.is_empty() { "none".into() } else { parts.join(", ") }));
-    if of(Verdict::Fail).next().is_some() {
-        html.node("ul", &[("class", "faults")], |html| {
-            for run in of(Verdict::Fail) {
+    for verdict in [Verdict::Fail, Verdict::Unclear].into_iter().filter(|verdict| of(*verdict).next().is_some()) {
+        let class = if verdict == Verdict::Fail { "faults" } else { "doubts" };
+        html.node("ul", &[("class", class)], |html| {
+            for run in of(verdict) {
                 html.node("li", &[], |html| {
                     html.leaf("code", &[], &run.id);
                     html.text(&format!(" over {}: {}", run.carrier, run.why));

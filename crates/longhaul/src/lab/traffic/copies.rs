@@ -61,7 +61,8 @@ pub(super) fn run(drive: &Drive<'_>, tool: Tool) -> Result<Measured, Problem> {
     // Logging in takes several round trips and some computing, and is not what is asked for.
     let moved = took.saturating_sub(login).max(Duration::from_millis(1));
     let figures = vec![("login_s", login.as_secs_f64())];
-    Ok(Measured { bytes, checked: true, speed: bytes as f64 / moved.as_secs_f64(), figures, ..Measured::default() })
+    let speed = bytes as f64 / moved.as_secs_f64();
+    Ok(Measured { bytes, checked: true, speed, over: moved, figures, ..Measured::default() })
 }
 
 /// Makes all copies at once; how long the last one took, which must not be `longest`.

@@ -5,6 +5,7 @@ use super::{Counts, Drive, Kind, Measured, THREADED, warm_up};
 use crate::lab::problem::Problem;
 use crate::lab::spec::Host;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// One test of the scenario's time, with as many streams as it has connections.
 pub(super) const IPERF3: Kind = Kind {
@@ -51,6 +52,7 @@ fn read(text: &str) -> Option<Measured> {
         bytes: received["bytes"].as_u64()?,
         checked: false,
         speed: received["bits_per_second"].as_f64()? / 8.0,
+        over: Duration::try_from_secs_f64(received["seconds"].as_f64()?).ok()?,
         figures: sent_again.map(|count| ("retransmits", count)).into_iter().collect(),
         ..Measured::default()
     })
@@ -62,8 +64,7 @@ mod tests {
 
     #[test]
     fn what_iperf3_prints_is_read() {
-        let text =
-            r#"{"end": {"sum_sent": {"retransmits": 3}, "sum_received": {"bytes": 10, "bits_per_second": 80.0}}}"#;
+        let text = r#"{"end": {"sum_sent": {"retransmits": 3}, "sum_received": {"bytes": 10, "seconds": 1.5, "bits_per_second": 80.0}}}"#;
         let measured = read(text).unwrap();
         assert_eq!((measured.bytes, measured.speed, measured.checked), (10, 10.0, false));
         assert_eq!(measured.figures, [("retransmits", 3.0)]);

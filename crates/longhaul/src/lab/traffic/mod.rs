@@ -18,6 +18,7 @@ use super::scenario::{Setup, Traffic};
 use super::spec::Host;
 use super::user::User;
 use super::wan::Wan;
+use longhaul_core::link::Ledger;
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -100,6 +101,8 @@ pub(super) struct Measured {
     pub(super) checked: bool,
     /// Bytes a second, once it was under way.
     pub(super) speed: f64,
+    /// The time over which the speed was measured; zero where there is none.
+    pub(super) over: Duration,
     /// Further figures by name, such as `p99_us`.
     pub(super) figures: Vec<(&'static str, f64)>,
 }
@@ -130,9 +133,21 @@ pub(super) fn warm_up(setup: &Setup, time: Duration) -> Duration {
     (setup.link.rtt * 12).max(time / 4).min(time / 2)
 }
 
-/// Bytes a second between two moments.
-pub(super) fn speed(bytes: u64, from: Instant, to: Instant) -> f64 {
-    bytes as f64 / to.saturating_duration_since(from).as_secs_f64().max(1e-9)
+impl Measured {
+    /// The speed of `bytes` bytes between two moments.
+    fn between(bytes: u64, from: Instant, to: Instant) -> Measured {
+        let over = to.saturating_duration_since(from);
+        Measured { bytes, speed: bytes as f64 / over.as_secs_f64().max(1e-9), over, ..Measured::default() }
+    }
+
+    /// The same with a speed that is no higher than the link delivered payload in any time as long.
+    ///
+    /// A receiver may read more than that for a while: what waited behind a lost segment, or in a relay, before the clock began
+    /// arrives after it. A login that took longer than the one of the copy makes the copy's own time too short.
+    pub(super) fn at_most(self, link: &Ledger) -> Measured {
+        let speed = link.fastest(self.over).map_or(self.speed, |fastest| self.speed.min(fastest));
+        Measured { speed, ..self }
+    }
 }
 
 impl fmt::Debug for Kind {

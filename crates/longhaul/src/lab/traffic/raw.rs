@@ -90,11 +90,11 @@ impl Bulk {
         let (from, before) = (Instant::now(), arrived.load(Ordering::Relaxed));
         std::thread::sleep((start + time).saturating_duration_since(from));
         let (to, after) = (Instant::now(), arrived.load(Ordering::Relaxed));
-        let patience = if after == 0 { Duration::ZERO } else { time.max(DRAIN) };
+        let patience = if after == 0 { SILENCE } else { time.max(DRAIN) };
         let ends = flows.into_iter().map(|flow| flow.end(to + patience)).collect::<Result<Vec<End>, _>>()?;
         let bytes = ends.iter().map(|end| end.bytes).sum();
         let cut = ends.iter().filter(|end| end.is_cut).count();
-        Ok(Measured { bytes, cut, checked: true, speed: super::speed(after - before, from, to), ..Measured::default() })
+        Ok(Measured { bytes, cut, checked: true, ..Measured::between(after - before, from, to) })
     }
 
     /// Sends exactly `size` on each, and gives the speed from the first byte to the last.
@@ -108,7 +108,7 @@ impl Bulk {
             }
             (bytes, last) = (bytes + end.bytes, last.max(end.last));
         }
-        Ok(Measured { bytes, checked: true, speed: super::speed(bytes, start, last), ..Measured::default() })
+        Ok(Measured { checked: true, ..Measured::between(bytes, start, last) })
     }
 
     fn start(self, until: Until, arrived: &Arc<AtomicU64>) -> Result<Vec<Flow>, Problem> {
@@ -372,6 +372,8 @@ const LONGEST: Duration = Duration::from_secs(600);
 const GRACE: Duration = Duration::from_secs(15);
 /// How long what is under way may take at least when the time is over.
 const DRAIN: Duration = Duration::from_secs(15);
+/// How long the first byte may take when the time is over: a busy machine may not have begun.
+const SILENCE: Duration = Duration::from_secs(3);
 /// Bytes that a sender may have unsent: twice what a super-packet needs, and soon gone.
 const UNSENT: u32 = 1 << 20;
 /// So little at once that a slow sender sees the end of its time.

@@ -1,0 +1,109 @@
+//! `longhaul lab run` on a machine that does something else: what other programs took is in the report, and a miss that they
+//! could explain is `unclear`, never `fail`.
+//!
+//! Needs root, of the system or of a user namespace. What cannot run prints SKIP and why, and fails where the environment
+//! variable CI is set.
+
+#![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
+
+use serde_json::Value;
+use std::process::{Child, Command};
+use std::sync::{Mutex, PoisonError};
+
+/// One lab at a time, and the programs that disturb it disturb no other.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Programs that keep every processor busy until dropped.
+struct Busy(Vec<Child>);
+
+impl Busy {
+    fn machine() -> Busy {
+        let cpus = std::thread::available_parallelism().unwrap().get();
+        Busy((0..cpus).map(|_| Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap()).collect())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+}
+
+/// Runs a scenario with these `runs`: its exit code, its report, and the page; nothing where no lab can be built.
+fn run(runs: &str) -> Option<(Option<i32>, Vec<Value>, String)> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("small.toml");
+    let link = "link = { rtt = \"10ms\", rate = \"200Mbit/s\" }";
+    std::fs::write(&file, format!("about = \"small\"\nsource = \"the tests\"\n{link}\n{runs}")).unwrap();
+    let page = folder.path().join("page.html");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    let output = command.args(["lab", "run", "--json", "--html"]).args([&page, &file]).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let Ok(mut report) = serde_json::from_slice::<Value>(&output.stdout) else {
+        let cannot = ["EPERM", "/dev/net/tun", "user namespaces"];
+        assert!(cannot.iter().any(|word| stderr.contains(word)), "{stderr}");
+        assert!(std::env::var_os("CI").is_none(), "cannot run in CI: {stderr}");
+        println!("SKIP: {stderr}");
+        return None;
+    };
+    let Value::Array(runs) = report["runs"].take() else { panic!("no runs: {report}") };
+    runs.iter().for_each(|run| println!("{}: {}: {}: {}", run["id"], run["verdict"], run["why"], run["disturbance"]));
+    Some((output.status.code(), runs, std::fs::read_to_string(page).unwrap()))
+}
+
+#[test]
+fn a_miss_beside_busy_programs_is_unclear_and_tried_three_times() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _busy = Busy::machine();
+    // 200 Mbit/s are 24 MB/s of payload: nobody gets 1000.
+    let missed = r#"
+[[run]]
+id = "missed"
+carriers = ["longhaul"]
+traffic = { kind = "raw", time = "1s" }
+expect = { MBps = [1000] }
+[[run]]
+id = "nothing-expected"
+carriers = ["longhaul"]
+traffic = { kind = "raw", time = "1s" }
+"#;
+    let Some((code, runs, page)) = run(missed) else { return };
+    assert_eq!(code, Some(3), "cannot tell");
+    let (missed, free) = (&runs[0], &runs[1]);
+    assert_eq!((&missed["verdict"], &missed["attempts"]), (&"unclear".into(), &3.into()));
+    assert_eq!((&free["verdict"], &free["attempts"]), (&"pass".into(), &1.into()));
+    for run in &runs {
+        assert_eq!((&run["bytes_ok"], &run["disturbance"]["disturbed"]), (&true.into(), &true.into()));
+        assert!(run["why"].as_str().unwrap().contains("other programs took "), "{}", run["why"]);
+        let number = |name: &str| run["disturbance"][name].as_f64().unwrap();
+        assert!((0.05..=1.0).contains(&number("outside_share")), "{}", run["disturbance"]);
+        assert!(number("late_p50_ms") <= number("late_p99_ms") && number("late_p99_ms") <= number("late_max_ms"));
+    }
+    assert!(page.contains("? unclear") && page.contains("2 runs: 1 came out as expected, 1 unclear."), "{page}");
+}
+
+#[test]
+fn a_relay_that_is_slow_by_itself_fails_unless_the_machine_was_disturbed() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    // 2.5 MB/s, with the headers; without the cap the line carries 24.
+    let slow = r#"
+[[run]]
+id = "slow"
+carriers = ["longhaul"]
+set = ["dial.max-pacing-rate=20Mbit/s"]
+traffic = { kind = "raw", time = "2s" }
+expect = { MBps = [10] }
+"#;
+    let Some((code, runs, _)) = run(slow) else { return };
+    let slow = &runs[0];
+    assert_eq!(slow["bytes_ok"], true);
+    // Whether others take a part of this machine is not up to this test; that nothing else excuses the relay is.
+    let (verdict, attempts, exit) = match slow["disturbance"]["disturbed"].as_bool().unwrap() {
+        true => ("unclear", 3, 3),
+        false => ("fail", slow["attempts"].as_i64().unwrap(), 1),
+    };
+    assert_eq!((&slow["verdict"], &slow["attempts"], code), (&verdict.into(), &attempts.into(), Some(exit)));
+}
