@@ -32,7 +32,7 @@ fuzz:            ## each fuzz target for 30 s (`make fuzz TIME=300`)
 
 bench: build     ## everything in docs/benchmarks.md, measured again (as root; `make bench ARGS="--only one-hop"`)
 	scripts/deps bench
-	$(if $(ARGS),,$(CARGO) test --release --locked -p longhaul --test lab_precise -- --ignored --test-threads 1)
+	$(if $(ARGS),,$(CARGO) test --release --locked -p longhaul --test lab_precise -- --test-threads 1)
 	benches/run $(ARGS)
 
 deps:            ## the system packages of all targets, at once

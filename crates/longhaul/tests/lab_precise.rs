@@ -59,7 +59,6 @@ fn ping(wan: &Wan, to: IpAddr) -> Option<(f64, f64)> {
 }
 
 #[test]
-#[ignore = "needs a quiet machine: make bench"]
 fn ping_sees_the_round_trip() {
     let _alone = alone();
     // What this machine itself takes for the way through both devices, measured over a link that has no delay.
@@ -93,7 +92,6 @@ fn iperf3(wan: &Wan, arguments: &[&str]) -> Option<serde_json::Value> {
 }
 
 #[test]
-#[ignore = "needs a quiet machine: make bench"]
 fn iperf3_sees_the_rate() {
     let _alone = alone();
     for (rate, bits) in [("20Mbit/s", 20e6), ("400Mbit/s", 400e6), ("1Gbit/s", 1e9)] {
@@ -127,7 +125,6 @@ fn full_line(mut link: LinkSpec) -> Option<Wan> {
 }
 
 #[test]
-#[ignore = "needs a quiet machine: make bench"]
 fn iperf3_sees_the_loss_that_is_counted() {
     let _alone = alone();
     // Of 72,000 datagrams 20 % are 14,400, with a standard deviation of 0.75 %: five seeds in six are within 1 %, this
