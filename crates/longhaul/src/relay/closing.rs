@@ -47,8 +47,8 @@ pub(super) struct Closing {
     /// The next look at a leg with unsent bytes, of whose sending the kernel does not tell.
     next_look: Pin<Box<Sleep>>,
     pause: Duration,
-    /// Whether it was never looked at.
-    is_new: bool,
+    /// The FINs that had passed at the last look; `None` when the next poll is to look whatever the watch says.
+    looked: Option<Fins>,
     /// Whether SO_LINGER is 0.
     is_loud: bool,
 }
@@ -57,7 +57,7 @@ impl Closing {
     /// Begins to watch `leg`. Its state is looked at by the first [`poll`](Closing::poll).
     pub(super) fn new(hangups: &Arc<Hangups>, leg: &Stream) -> Closing {
         let watch = hangups.watch(leg);
-        Closing { watch, next_look: Box::pin(sleep(Duration::ZERO)), pause: FIRST_PAUSE, is_new: true, is_loud: true }
+        Closing { watch, next_look: Box::pin(sleep(Duration::ZERO)), pause: FIRST_PAUSE, looked: None, is_loud: true }
     }
 
     /// Turns SO_LINGER off when it is time. Ready once every byte is acknowledged. `fins` says which FINs the flow has passed
@@ -69,9 +69,10 @@ impl Closing {
         loop {
             let has_changed = self.watch.as_ref().is_some_and(|watch| watch.poll_changed(cx).is_ready());
             let is_due = self.next_look.as_mut().poll(cx).is_ready();
-            if !has_changed && !is_due && !std::mem::take(&mut self.is_new) {
+            if !has_changed && !is_due && self.looked == Some(fins) {
                 return Poll::Pending;
             }
+            self.looked = Some(fins);
             if let Some(err) = leg.take_error()? {
                 return Poll::Ready(Err(err));
             }
@@ -81,7 +82,11 @@ impl Closing {
                 linger_off(leg);
             }
             let pause = match progress {
-                Progress::Acknowledged => return Poll::Ready(Ok(())),
+                Progress::Acknowledged => {
+                    // The watch has told of it, and does so once: whoever asks again must hear it too.
+                    self.looked = None;
+                    return Poll::Ready(Ok(()));
+                }
                 Progress::Open | Progress::Sent if self.watch.is_some() => SELDOM,
                 _ => self.longer_pause(),
             };
@@ -163,3 +168,28 @@ const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
 /// How often a leg is looked at of which the watch tells.
 const SELDOM: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+    use std::net::{Shutdown, TcpListener, TcpStream};
+
+    /// A blocked pump may see the end of a leg before its flow waits for it, and the watch tells of it only once.
+    #[tokio::test]
+    async fn a_leg_that_was_acknowledged_stays_acknowledged() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let leg = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let peer = listener.accept().unwrap().0;
+        leg.set_nonblocking(true).unwrap();
+        leg.shutdown(Shutdown::Write).unwrap();
+        let leg = Stream::new(leg.into()).unwrap();
+        let mut closing = Closing::new(&Arc::default(), &leg);
+        let is_ready = poll_fn(|cx| Poll::Ready(closing.poll(cx, &leg, Fins::Ours).is_ready())).await;
+        assert!(!is_ready, "the peer has not sent its FIN");
+        drop(peer);
+        poll_fn(|cx| closing.poll(cx, &leg, Fins::Ours)).await.unwrap();
+        let is_ready = poll_fn(|cx| Poll::Ready(closing.poll(cx, &leg, Fins::Both).is_ready())).await;
+        assert!(is_ready, "the flow would wait for the next look, 60 s");
+    }
+}

@@ -241,11 +241,13 @@ fn a_listener_with_other_options_replaces_the_old_one_without_a_gap() {
         let (stop, port, far) = (&stop, &port, &far);
         let dialler = scope.spawn(move || {
             let mut served = 0;
-            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+            loop {
                 talk(&dial(port), &accept(far));
                 served += 1;
+                if stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    break served;
+                }
             }
-            served
         });
         // An option that was there is gone each time, so it cannot be told to the listener that is there.
         let with = |round: u32| format!("accept = {{ {} }}", ["mss = \"1000B\"", "dscp = \"ef\""][round as usize % 2]);
@@ -254,9 +256,7 @@ fn a_listener_with_other_options_replaces_the_old_one_without_a_gap() {
         // Another name on the same address is a replacement too.
         said.push(daemon.reload(&tunnel("other", port.address(), far, "")));
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        let served = dialler.join().unwrap();
-        assert!(served > 0);
-        eprintln!("{served} connections served meanwhile");
+        eprintln!("{} connections served meanwhile", dialler.join().unwrap());
         said.iter().for_each(|said| assert_eq!(said["message"], "reloaded", "{said}"));
     });
     talk(&live, &live_far);
