@@ -77,7 +77,7 @@ async fn connect(relay: &Relay, tunnel: &Tunnel, address: SocketAddr) -> Result<
     if relay.served.leads_back(tunnel, address) {
         return Err("this leads back to the tunnel's own listener: every flow would dial itself".into());
     }
-    let socket = leg::open(&address, &tunnel.dial, tunnel.mptcp(Leg::Dial)).map_err(|err| err.to_string())?;
+    let socket = leg::open_to_dial(&address, &tunnel.dial, tunnel.mptcp(Leg::Dial)).map_err(|err| err.to_string())?;
     if let Some(source) = tunnel.source {
         bind(&socket, source, address)?;
     }
