@@ -51,13 +51,16 @@ pub(super) struct Closing {
     is_new: bool,
     /// Whether SO_LINGER is 0.
     is_loud: bool,
+    /// Whether every byte is acknowledged: from then on nothing changes, and no look is due.
+    is_over: bool,
 }
 
 impl Closing {
     /// Begins to watch `leg`. Its state is looked at by the first [`poll`](Closing::poll).
     pub(super) fn new(hangups: &Arc<Hangups>, leg: &Stream) -> Closing {
         let watch = hangups.watch(leg);
-        Closing { watch, next_look: Box::pin(sleep(Duration::ZERO)), pause: FIRST_PAUSE, is_new: true, is_loud: true }
+        let next_look = Box::pin(sleep(Duration::ZERO));
+        Closing { watch, next_look, pause: FIRST_PAUSE, is_new: true, is_loud: true, is_over: false }
     }
 
     /// Turns SO_LINGER off when it is time. Ready once every byte is acknowledged. `fins` says which FINs the flow has passed
@@ -66,7 +69,8 @@ impl Closing {
     /// # Errors
     /// The leg's error, when it broke before that.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, leg: &Stream, fins: Fins) -> Poll<io::Result<()>> {
-        loop {
+        // The flow asks again whenever its other leg changes.
+        while !self.is_over {
             let has_changed = self.watch.as_ref().is_some_and(|watch| watch.poll_changed(cx).is_ready());
             let is_due = self.next_look.as_mut().poll(cx).is_ready();
             if !has_changed && !is_due && !std::mem::take(&mut self.is_new) {
@@ -81,12 +85,16 @@ impl Closing {
                 linger_off(leg);
             }
             let pause = match progress {
-                Progress::Acknowledged => return Poll::Ready(Ok(())),
+                Progress::Acknowledged => {
+                    self.is_over = true;
+                    break;
+                }
                 Progress::Open | Progress::Sent if self.watch.is_some() => SELDOM,
                 _ => self.longer_pause(),
             };
             self.next_look.set(sleep(pause));
         }
+        Poll::Ready(Ok(()))
     }
 
     /// Twice as long each time: an outage that lasts is looked at seldom, by however many flows.
@@ -163,3 +171,30 @@ const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
 /// How often a leg is looked at of which the watch tells.
 const SELDOM: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::net::{Shutdown, TcpListener, TcpStream};
+    use std::task::Waker;
+
+    /// A leg that is over says so as often as it is asked, although its next look is far away.
+    #[tokio::test]
+    async fn an_acknowledged_leg_stays_acknowledged() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let leg = listener.accept().unwrap().0;
+        leg.set_nonblocking(true).unwrap();
+        leg.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(peer.read(&mut [0]).unwrap(), 0);
+        peer.shutdown(Shutdown::Write).unwrap();
+        let leg = Stream::new(leg.into()).unwrap();
+        let mut closing = Closing::new(&Arc::default(), &leg);
+        closing.next_look.set(sleep(SELDOM));
+        let mut cx = Context::from_waker(Waker::noop());
+        for _ in 0..2 {
+            assert!(matches!(closing.poll(&mut cx, &leg, Fins::Both), Poll::Ready(Ok(()))));
+        }
+    }
+}
