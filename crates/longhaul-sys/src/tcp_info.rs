@@ -14,6 +14,14 @@ pub struct TcpInfo {
     pub state: State,
     /// What the congestion control does about losses, as `enum tcp_ca_state` of `linux/tcp.h`: 0 is nothing, 3 is recovery.
     pub ca_state: u8,
+    /// Questions to the peer, keepalive's or those for its window, since it last acknowledged anything.
+    pub probes: u8,
+    /// Segments sent and not yet acknowledged.
+    pub unacked_segments: u32,
+    /// Time since payload was last sent.
+    pub last_data_sent: Duration,
+    /// Time since payload last came.
+    pub last_data_received: Duration,
     /// Smoothed round-trip time; zero when it was never measured.
     pub rtt: Duration,
     /// The smallest round-trip time seen (kernel 4.6).
@@ -104,11 +112,16 @@ impl TcpInfo {
             u64::from_ne_bytes(bytes)
         };
         let micros = |number: u64| Duration::from_micros(number);
+        let millis = |number: u32| Duration::from_millis(number.into());
         // "never measured" is all ones (net/ipv4/tcp.c, minmax of tcp_min_rtt).
         let min_rtt = if u32_at(148) == u32::MAX { 0 } else { u32_at(148) };
         TcpInfo {
             state: State::of(raw[0]),
             ca_state: raw[1],
+            probes: raw[3],
+            unacked_segments: u32_at(24),
+            last_data_sent: millis(u32_at(44)),
+            last_data_received: millis(u32_at(52)),
             rtt: micros(u32_at(68).into()),
             snd_ssthresh: u32_at(76),
             snd_cwnd: u32_at(80),

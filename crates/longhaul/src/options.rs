@@ -64,6 +64,18 @@ impl LegOptions {
         self.find("fastopen").is_some_and(|setting| setting.value == Value::Switch(true))
     }
 
+    /// Whether the relay moves the leg's keepalive while the flow lives: nobody has set a part of it, nor `user-timeout`, which
+    /// takes the place of `keepalive-count` (tcp(7)).
+    pub fn keepalive_is_ours(&self) -> bool {
+        !self.asked.iter().any(|key| is_keepalive(key) || *key == "user-timeout")
+    }
+
+    /// The settings for a socket before it dials. Keepalive is not among them where it [is ours](Self::keepalive_is_ours).
+    pub fn before_dial(&self) -> impl Iterator<Item = &Setting> {
+        let later = self.keepalive_is_ours();
+        self.at(When::Start).filter(move |setting| !(later && is_keepalive(setting.row.key)))
+    }
+
     /// How long the relay lets a half-open flow be silent; `None` is without limit (`linger-half-open`).
     pub fn linger_half_open(&self) -> Option<Duration> {
         match self.find("linger-half-open")?.value {
@@ -172,6 +184,10 @@ fn preset(row: &'static Row) -> Option<Setting> {
         Preset::Ours(text) => parse(row, text).ok().map(|value| Setting { row, value }),
         Preset::Kernel(_) => None,
     }
+}
+
+fn is_keepalive(key: &str) -> bool {
+    key.starts_with("keepalive-")
 }
 
 fn unknown(leg: Leg, key: &str) -> String {

@@ -120,9 +120,13 @@ pub static ROWS: &[Row] = &[
         range: (1, 32767),
         words: OFF,
         preset: Preset::Ours("60s"),
-        help: "Silence before the kernel asks the peer. No answer to several questions resets the flow; `off` never asks. With \
-               the presets a dead peer is found after 60 s + 4 x 15 s = 2 minutes of silence, and firewalls, which forget \
-               silent connections after 4 minutes and more, see a packet each minute. It costs one empty segment.",
+        help: "Silence before the kernel asks the peer. A question is one empty segment. No answer to several of them resets \
+               the flow; `off` never asks. On a leg without any `keepalive-*` and `user-timeout` of yours the relay changes \
+               keepalive while the flow lives, from its fourth second on. A leg that carried bytes and fell silent asks \
+               after 5 s, and every 5 s until it gets an answer; an idle leg asks after 60 s. A peer that does not answer is \
+               given up after 2 minutes of silence in both cases: 5 s + 23 x 5 s, 60 s + 4 x 15 s. Firewalls, which forget \
+               silent connections after 4 minutes and more, see a packet each minute. A leg with one of the four options \
+               set keeps what is set, and the presets of the others, from its start to its end.",
         source: "socket(7) SO_KEEPALIVE, tcp(7) TCP_KEEPIDLE",
         sample: "90s",
         kernel: Kernel::Calls { set: set_keepalive, get: keepalive },
@@ -157,7 +161,8 @@ pub static ROWS: &[Row] = &[
         words: OFF,
         preset: Preset::Kernel("off; net.ipv4.tcp_retries2 gives up after 15 minutes or more"),
         help: "How long bytes may be unacknowledged. Then the flow is reset. Not set by default: the kernel counts \
-               a full receiver as unacknowledged too, and a tape change or a paused client is no dead peer.",
+               a full receiver as unacknowledged too, and a tape change or a paused client is no dead peer. It also takes \
+               the place of `keepalive-count`, so the relay does not change the keepalive of a leg that has it.",
         caution: "it also resets a flow whose receiver, alive and answering, takes no bytes for this long",
         source: "tcp(7) TCP_USER_TIMEOUT, RFC 5482",
         sample: "5min",

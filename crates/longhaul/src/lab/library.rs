@@ -16,6 +16,7 @@ pub(super) const FILES: &[(&str, &str)] = &[
     ("bufferbloat", include_str!("../../../../lab/bufferbloat.toml")),
     ("vpn-blackhole", include_str!("../../../../lab/vpn-blackhole.toml")),
     ("flapping", include_str!("../../../../lab/flapping.toml")),
+    ("resets", include_str!("../../../../lab/resets.toml")),
 ];
 
 /// The scenario of that name, if there is one.

@@ -11,6 +11,7 @@ use super::Relay;
 use super::closing::{self, Closing, Fins};
 use super::direction::Direction;
 use super::end::Broken;
+use super::silence::Member;
 use super::stream::Stream;
 use crate::config::Tunnel;
 use longhaul_sys::sockopt::Leg;
@@ -39,6 +40,7 @@ pub(super) struct Carry<'a> {
     pub(super) tunnel: &'a Tunnel,
     pub(super) accept: &'a Arc<Stream>,
     pub(super) dial: &'a Arc<Stream>,
+    pub(super) member: Member<'a>,
 }
 
 impl<'a> Carry<'a> {

@@ -23,7 +23,7 @@ use tracing::warn;
 
 /// One pump with its sockets.
 pub(super) struct Direction<'a> {
-    relay: &'a Relay,
+    carry: &'a Carry<'a>,
     source: &'a Arc<Stream>,
     sink: &'a Stream,
     pub(super) pump: Pump,
@@ -61,14 +61,14 @@ impl End {
 impl<'a> Direction<'a> {
     /// The pump from `source` to `sink`, which is the leg `leg` and has `early` bytes already.
     pub(super) fn new(
-        carry: &Carry<'a>,
+        carry: &'a Carry<'a>,
         source: &'a Arc<Stream>,
         sink: &'a Stream,
         leg: Leg,
         early: u64,
     ) -> Direction<'a> {
         Direction {
-            relay: carry.relay,
+            carry,
             source,
             sink,
             pump: Pump::new(),
@@ -92,7 +92,7 @@ impl<'a> Direction<'a> {
     pub(super) fn stop(&mut self) {
         self.is_stopped = true;
         if let Some(vessel) = self.vessel.take() {
-            vessel.discard(&self.relay.pool);
+            vessel.discard(&self.carry.relay.pool);
         }
     }
 
@@ -125,6 +125,7 @@ impl<'a> Direction<'a> {
                     }
                     self.fill = filled;
                     self.low_water.filled(filled);
+                    self.carry.member.moved();
                     self.pump.filled(filled);
                 }
                 Step::Drain => {
@@ -136,7 +137,7 @@ impl<'a> Direction<'a> {
                     };
                     self.pump.drained(drained.map_err(|err| (End::Sink, err))?);
                     if let (0, Some(vessel)) = (self.pump.held(), &mut self.vessel) {
-                        vessel.emptied(self.fill, &self.relay.pool);
+                        vessel.emptied(self.fill, &self.carry.relay.pool);
                         turns -= 1;
                     }
                     if turns == 0 {
@@ -158,18 +159,18 @@ impl<'a> Direction<'a> {
         loop {
             if self.source.poll_read_ready(cx)?.is_pending() {
                 self.give_back();
-                self.low_water.wait(self.source, &self.relay.marks);
+                self.low_water.wait(self.source, &self.carry.relay.marks);
                 return Poll::Pending;
             }
             let vessel = match &mut self.vessel {
                 Some(vessel) => vessel,
-                none => none.insert(take_vessel(self.relay, self.splice)),
+                none => none.insert(take_vessel(self.carry.relay, self.splice)),
             };
             match self.source.try_io(Interest::READABLE, || vessel.fill(self.source)) {
                 Ok(Some(filled)) => return Poll::Ready(Ok(filled)),
                 Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
                 // A socket, a kernel or a seccomp filter that refuses splice says so before the first byte.
-                Err(err) if !(self.splice && self.pump.moved() == 0 && refuses_splice(self.relay, &err)) => {
+                Err(err) if !(self.splice && self.pump.moved() == 0 && refuses_splice(self.carry.relay, &err)) => {
                     return Poll::Ready(Err(err));
                 }
                 // Or there is urgent data, and then more of it is likely: from here on this pump copies.
@@ -187,9 +188,9 @@ impl<'a> Direction<'a> {
             ready!(self.sink.poll_write_ready(cx))?;
             match self.sink.try_io(Interest::WRITABLE, || vessel.drain(self.sink, self.pump.held())) {
                 Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
-                Err(err) if self.splice && self.pump.moved() == 0 && refuses_splice(self.relay, &err) => {
+                Err(err) if self.splice && self.pump.moved() == 0 && refuses_splice(self.carry.relay, &err) => {
                     self.splice = false;
-                    vessel.unsplice(self.pump.held(), &self.relay.pool)?;
+                    vessel.unsplice(self.pump.held(), &self.carry.relay.pool)?;
                 }
                 drained => return Poll::Ready(drained),
             }
@@ -205,7 +206,7 @@ impl<'a> Direction<'a> {
     /// The vessel is empty and nothing is coming: an idle pump has none.
     fn give_back(&mut self) {
         if let Some(vessel) = self.vessel.take() {
-            vessel.give(&self.relay.pool);
+            vessel.give(&self.carry.relay.pool);
         }
     }
 }
@@ -213,7 +214,7 @@ impl<'a> Direction<'a> {
 impl Drop for Direction<'_> {
     fn drop(&mut self) {
         if let Some(vessel) = self.vessel.take() {
-            vessel.discard(&self.relay.pool);
+            vessel.discard(&self.carry.relay.pool);
         }
     }
 }

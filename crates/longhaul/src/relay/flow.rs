@@ -97,7 +97,7 @@ fn accept_broke(err: &io::Error) -> How {
 
 /// Carries the flow until it ends or is cut.
 async fn carry(relay: &Relay, tunnel: &Tunnel, (accept, dial): (&Arc<Stream>, &Arc<Stream>), tally: &mut Tally) -> How {
-    let carry = Carry { relay, tunnel, accept, dial };
+    let carry = Carry { relay, tunnel, accept, dial, member: relay.sweep.join(tunnel, accept, dial) };
     let mut cut = relay.cut.subscribe();
     // Dropping the carrying future keeps its tally; dropping the other arm loses nothing.
     tokio::select! {

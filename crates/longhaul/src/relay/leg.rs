@@ -4,7 +4,7 @@
 use super::stream::Stream;
 use crate::config::Tunnel;
 use crate::options::LegOptions;
-use longhaul_sys::sockopt::{Leg, Mismatch, When};
+use longhaul_sys::sockopt::{Leg, Mismatch, Setting, When};
 use longhaul_sys::tcp_info::{self, TcpInfo};
 use longhaul_sys::{Result, SysError};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
@@ -45,11 +45,23 @@ const FAST: u64 = 500_000_000;
 /// # Errors
 /// socket(2) failed, or the kernel refused an option.
 pub(super) fn open(address: &SocketAddr, options: &LegOptions, mptcp: bool) -> Result<Socket> {
+    dress(fresh(address, mptcp)?, options, mptcp)
+}
+
+/// A socket that fits `address`, with every option that a dial needs: keepalive comes once the flow is some seconds old.
+///
+/// # Errors
+/// socket(2) failed, or the kernel refused an option.
+pub(super) fn open_to_dial(address: &SocketAddr, options: &LegOptions, mptcp: bool) -> Result<Socket> {
+    prepare(fresh(address, mptcp)?, options, options.before_dial(), mptcp)
+}
+
+fn fresh(address: &SocketAddr, mptcp: bool) -> Result<OwnedFd> {
     let protocol = if mptcp { Protocol::MPTCP } else { Protocol::TCP };
     let call = if mptcp { "socket(IPPROTO_MPTCP)" } else { "socket(IPPROTO_TCP)" };
     let socket = Socket::new(Domain::for_address(*address), Type::STREAM.nonblocking(), Some(protocol))
         .map_err(|err| failed(call, &err))?;
-    dress(socket.into(), options, mptcp)
+    Ok(socket.into())
 }
 
 /// Gives `socket`, which is O_NONBLOCK, every option that holds from the start.
@@ -57,10 +69,19 @@ pub(super) fn open(address: &SocketAddr, options: &LegOptions, mptcp: bool) -> R
 /// # Errors
 /// The kernel refused an option.
 pub(super) fn dress(socket: OwnedFd, options: &LegOptions, mptcp: bool) -> Result<Socket> {
+    prepare(socket, options, options.at(When::Start), mptcp)
+}
+
+fn prepare<'a>(
+    socket: OwnedFd,
+    options: &LegOptions,
+    settings: impl Iterator<Item = &'a Setting>,
+    mptcp: bool,
+) -> Result<Socket> {
     let socket = Socket::from(socket);
     keep_loud(&socket, mptcp)?;
     begin_unpaced(&socket, options);
-    for setting in options.at(When::Start) {
+    for setting in settings {
         setting.tell(socket.as_fd())?;
     }
     Ok(socket)

@@ -13,6 +13,7 @@
 //!     direction  one pump with its sockets
 //!     vessel what holds bytes between two sockets: a pipe, or a buffer where splice is refused
 //!     low_water  how many bytes a bulk flow waits for
+//!     silence  when a silent peer is asked whether it is there
 //!     pool   empty pipes that wait for bytes
 //!     closing    a leg from its last FIN to its last acknowledgement
 //!       hangups  wakes a flow when a peer sends FIN or a leg is closed
@@ -38,6 +39,7 @@ mod listener;
 mod low_water;
 mod permits;
 mod pool;
+mod silence;
 mod stream;
 mod vessel;
 
@@ -58,6 +60,7 @@ use longhaul_sys::limits;
 use low_water::Marks;
 use permits::Permits;
 use pool::Pool;
+use silence::Sweep;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use tokio::sync::watch;
@@ -73,6 +76,7 @@ pub struct Relay {
     pool: Pool,
     marks: Arc<Marks>,
     hangups: Arc<Hangups>,
+    sweep: Arc<Sweep>,
     permits: Arc<Permits>,
     /// True once every flow that is still open shall be cut with RST.
     cut: watch::Sender<bool>,
@@ -100,6 +104,7 @@ impl Relay {
             pool: Pool::new(descriptors, limits::pipe_pages_soft()),
             marks: Arc::default(),
             hangups: Arc::default(),
+            sweep: Arc::default(),
             permits: Permits::new(flows),
             cut: watch::Sender::new(false),
             next_flow: AtomicU64::new(1),

@@ -158,7 +158,9 @@ impl Relay {
 
     /// The relay's own socket at the other end of `end`, shared with it (pidfd_getfd(2)); `None` where that is not allowed.
     pub(crate) fn other_end(&self, end: &TcpStream) -> Option<Socket> {
-        let here = |name: std::io::Result<SockAddr>| name.ok().and_then(|name| name.as_socket());
+        // A relay that listens on a bare port has IPv4 clients as ::ffff:a.b.c.d.
+        let plain = |name: SocketAddr| SocketAddr::new(name.ip().to_canonical(), name.port());
+        let here = |name: std::io::Result<SockAddr>| name.ok().and_then(|name| name.as_socket()).map(plain);
         let wanted = (end.peer_addr().expect("connected"), end.local_addr().expect("bound"));
         let process = pidfd_open(Pid::from_raw(self.id() as i32)?, PidfdFlags::empty()).ok()?;
         let mut shared = 0;

@@ -339,18 +339,12 @@ fn both_legs_of_a_live_flow_have_the_presets_and_nothing_else() {
         let Some(socket) = path.relays[0].other_end(end) else { return skip("pidfd_getfd(2) is not allowed here") };
         let read = |row: &Row| row.read(socket.as_fd());
         for row in ROWS.iter().filter(|row| row.when == When::Start && row.legs.covers(leg)) {
-            if let Preset::Ours(text) = row.preset {
+            // Those of keepalive follow the flow; the next test has them.
+            if let (Preset::Ours(text), false) = (row.preset, row.key.starts_with("keepalive-")) {
                 let got = read(row).unwrap().unwrap();
                 assert!((row.agrees)(&options::parse(row, text).unwrap(), &got), "{leg}.{} is {got}", row.key);
             }
         }
-        // The promises in figures, whatever the table says.
-        let number = |key| match read(row(leg, key).unwrap()).unwrap() {
-            Some(Value::Number(number)) => number,
-            other => panic!("{leg}.{key} is {other:?}"),
-        };
-        let keepalive = ["keepalive-idle", "keepalive-interval", "keepalive-count", "user-timeout"].map(number);
-        assert_eq!(keepalive, [60, 15, 4, 0], "{leg}");
         assert!(socket.tcp_nodelay().unwrap(), "{leg}");
         assert_eq!(socket.linger().unwrap(), Some(Duration::ZERO), "{leg}");
         let which = Opt { level: libc::SOL_SOCKET, number: SO_BUF_LOCK, name: "SO_BUF_LOCK" };
@@ -359,6 +353,48 @@ fn both_legs_of_a_live_flow_have_the_presets_and_nothing_else() {
             Err(err) => skip(&format!("before Linux 5.14: {err}")),
         }
     }
+}
+
+/// The keepalive of a leg that is or was active, and of one that is idle: when the peer is asked, when again, and how often;
+/// then user-timeout, which would take the place of the last. A silent peer is given up after 120 s in both.
+const ACTIVE: [u64; 4] = [5, 5, 23, 0];
+const IDLE: [u64; 4] = [60, 15, 4, 0];
+
+fn keepalive(socket: &impl AsFd) -> [u64; 4] {
+    ["keepalive-idle", "keepalive-interval", "keepalive-count", "user-timeout"].map(|key| {
+        match row(Leg::Dial, key).unwrap().read(socket.as_fd()).unwrap() {
+            Some(Value::Number(number)) => number,
+            other => panic!("{key} is {other:?}"),
+        }
+    })
+}
+
+#[test]
+fn a_leg_that_fell_silent_is_asked_soon_and_an_idle_one_seldom() {
+    let user_s = ["--set", "accept.keepalive-count=9", "--set", "dial.user-timeout=100s"];
+    let (path, users) = (Path::new(1, &[]), Path::new(1, &user_s));
+    let ((client, server), (users_client, users_server)) = (path.connect(), users.connect());
+    let legs = [(&path, &client), (&path, &server), (&users, &users_client), (&users, &users_server)];
+    let [Some(accept), Some(dial), Some(users_accept), Some(users_dial)] =
+        legs.map(|(path, end)| path.relays[0].other_end(end))
+    else {
+        return skip("pidfd_getfd(2) is not allowed here");
+    };
+    let both_are = |wanted: [u64; 4]| {
+        let start = Instant::now();
+        while [&accept, &dial].map(keepalive) != [wanted, wanted] {
+            assert!(start.elapsed() < LONG, "{:?}", [&accept, &dial].map(keepalive));
+            std::thread::sleep(Duration::from_millis(10)); // between two looks
+        }
+    };
+    talk(&client, &server);
+    both_are(ACTIVE);
+    talk(&users_client, &users_server);
+    both_are(IDLE);
+    talk(&client, &server);
+    both_are(ACTIVE);
+    // Meanwhile nobody has touched what a user had set in part.
+    assert_eq!([&users_accept, &users_dial].map(keepalive), [[60, 15, 9, 0], [60, 15, 4, 100_000]]);
 }
 
 /// asm-generic/socket.h: which of its buffers somebody has set, 1 the send buffer, 2 the receive buffer.

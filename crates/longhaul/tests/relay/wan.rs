@@ -110,6 +110,61 @@ fn across_a_wan_a_dead_next_hop_and_a_dead_line_are_resets() {
     assert!(why["why"].as_str().unwrap().contains("no answer in 1s"), "{why}");
 }
 
+/// A RST is one packet. The hosts say nothing more, so only a question of the relay's kernel can bring another one.
+#[test]
+fn a_reset_that_is_lost_between_the_relays_reaches_the_other_host() {
+    let Some(wan) = wan_of(&LinkSpec::new(Duration::from_millis(20), "1Gbit/s".parse().ok())) else { return };
+    // The side that resets, how many resets the line loses, and the relay that sends them over the line.
+    let cases = [(true, 1, Host::Near), (true, 2, Host::Near), (false, 1, Host::Far), (false, 2, Host::Far)];
+    std::thread::scope(|scope| {
+        for (index, (by_client, lost, relay)) in cases.into_iter().enumerate() {
+            let (wan, port) = (&wan, 7500 + index as u16);
+            scope.spawn(move || {
+                let path = Path::across(wan, port, 2, &[]);
+                let (client, server) = path.connect();
+                talk(&client, &server);
+                lose_resets(wan, relay, port, lost);
+                let (resets, waits) = if by_client { (client, server) } else { (server, client) };
+                reset(resets);
+                assert_eq!(
+                    read_to_end(&waits),
+                    (Vec::new(), Ending::Reset),
+                    "by the client: {by_client}, lost: {lost}"
+                );
+                assert_eq!(resets_on_the_line(wan, relay, port), (lost, 1), "lost, and passed");
+            });
+        }
+    });
+}
+
+/// Makes `relay` lose its first `lost` resets of connections with `port`, and count the others.
+fn lose_resets(wan: &Wan, relay: Host, port: u16, lost: u64) {
+    let reset = format!("add rule inet p{port} out oifname wan0 tcp flags & rst == rst tcp");
+    // A limit that fills up again after days, and has `lost` to begin with.
+    let rules = ["dport", "sport"].map(|side| {
+        format!(
+            "{reset} {side} {port} limit name lost counter name lost drop; {reset} {side} {port} counter name passed"
+        )
+    });
+    let rules = format!(
+        "add table inet p{port}; add limit inet p{port} lost {{ rate 1/week burst {lost} packets; }}; \
+         add counter inet p{port} lost; add counter inet p{port} passed; \
+         add chain inet p{port} out {{ type filter hook output priority 0; }}; {}",
+        rules.join("; ")
+    );
+    wan.output(relay, "nft", &[&rules]).unwrap();
+}
+
+/// How many resets [`lose_resets`] has lost, and how many passed.
+fn resets_on_the_line(wan: &Wan, relay: Host, port: u16) -> (u64, u64) {
+    let count = |name: &str| {
+        let text = wan.output(relay, "nft", &["list", "counter", "inet", &format!("p{port}"), name]).unwrap();
+        let packets = text.split_whitespace().skip_while(|word| *word != "packets").nth(1);
+        packets.unwrap_or_else(|| panic!("{text}")).parse().unwrap()
+    };
+    (count("lost"), count("passed"))
+}
+
 #[test]
 fn a_relay_without_a_free_port_names_the_sysctls_that_help() {
     let Some(wan) = wan_of(&LinkSpec::new(Duration::from_millis(1), None)) else { return };

@@ -8,6 +8,7 @@ mod iperf3;
 mod mix;
 mod raw;
 mod request;
+mod resets;
 mod rsync;
 mod scp;
 mod sftp;
@@ -37,6 +38,7 @@ pub(super) const ROWS: &[Kind] = &[
     mix::MIX,
     connections::CONNECTIONS,
     idle::IDLE,
+    resets::RESETS,
 ];
 
 /// One kind of traffic.

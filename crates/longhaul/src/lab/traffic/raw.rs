@@ -334,7 +334,7 @@ fn receive(mut socket: TcpStream, arrived: &AtomicU64, is_cut: &AtomicBool) -> R
 }
 
 /// Whether `bytes` are what the stream has at `offset`.
-fn matches(block: &[u8], offset: u64, mut bytes: &[u8]) -> bool {
+pub(super) fn matches(block: &[u8], offset: u64, mut bytes: &[u8]) -> bool {
     let mut at = (offset % BLOCK as u64) as usize;
     while !bytes.is_empty() {
         let length = bytes.len().min(BLOCK - at);
@@ -364,7 +364,7 @@ pub(super) fn joined<T>(thread: JoinHandle<Result<T, Problem>>) -> Result<T, Pro
 }
 
 /// The largest prime below 2^20.
-const BLOCK: usize = 1_048_573;
+pub(super) const BLOCK: usize = 1_048_573;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a transfer of so many bytes may take.
 const LONGEST: Duration = Duration::from_secs(600);

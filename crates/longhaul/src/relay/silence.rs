@@ -1,0 +1,412 @@
+//! Keepalive that follows the flow: when a silent peer is asked whether it is still there.
+//!
+//! A RST is one packet that nobody repeats. A peer that only receives and whose RST was lost waits until its kernel asks. So a
+//! leg that was active and fell silent asks its peer after 5 s, and again every 5 s until it gets an answer. Then the leg is
+//! idle, and asks once a minute. A peer that never answers is given up after 120 s in both cases (see [`ACTIVE`]).
+//!
+//! One thread looks once a second, and waits on a condition while there is nothing to look at:
+//! - a flow younger than [`YOUNG`] is an entry in a map: it makes no system call for keepalive;
+//! - an older flow that carries bytes costs an atomic swap a second;
+//! - a flow that falls silent is looked at in the kernel (TCP_INFO), some seconds later;
+//! - an idle flow is in no list, and its next byte lists it again.
+
+use super::stream::Stream;
+use crate::config::Tunnel;
+use crate::options::LegOptions;
+use longhaul_sys::sockopt::{Leg, Setting, Value};
+use longhaul_sys::tcp_info::TcpInfo;
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU8, Ordering::AcqRel, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// A live flow, as far as keepalive is concerned.
+#[derive(Debug)]
+struct Pulse {
+    /// By [`Leg::ALL`]; without a socket where a user has set the leg's keepalive.
+    legs: [Weak<Stream>; 2],
+    /// [`MOVED`], [`STILL`] or [`IDLE`].
+    state: AtomicU8,
+    /// Its key among the young flows.
+    number: u64,
+}
+
+/// A flow's membership, held by its task. Dropping it ends the membership.
+#[derive(Debug)]
+pub(super) struct Member<'a> {
+    sweep: &'a Sweep,
+    pulse: Arc<Pulse>,
+}
+
+/// The flows whose keepalive may have to change, shared by the flows' tasks and the sweeping thread.
+#[derive(Debug, Default)]
+pub(super) struct Sweep {
+    lists: Mutex<Lists>,
+    added: Condvar,
+    thread: OnceLock<bool>,
+}
+
+#[derive(Debug, Default)]
+struct Lists {
+    /// Flows that have no keepalive from us yet, with their start; the oldest first.
+    young: BTreeMap<u64, (Instant, Weak<Pulse>)>,
+    /// Idle flows that have moved bytes again.
+    woken: Vec<Weak<Pulse>>,
+    next_number: u64,
+}
+
+/// The sweeping thread's own part.
+struct Sweeper {
+    sweep: Arc<Sweep>,
+    watched: Vec<Watched>,
+    /// Returns `None` when a leg's peer was asked and has answered, else when to look again.
+    judge: fn(&Stream) -> Option<Duration>,
+}
+
+/// A flow that is not idle.
+struct Watched {
+    pulse: Weak<Pulse>,
+    /// When to look at the kernel, unless bytes move before.
+    due: Instant,
+    /// By leg, whether its keepalive is [`ACTIVE`].
+    active: [bool; 2],
+}
+
+impl Member<'_> {
+    /// Notes that the flow moved bytes. For each fill of a pump: mostly one relaxed load.
+    pub(super) fn moved(&self) {
+        let state = &self.pulse.state;
+        if state.load(Relaxed) != MOVED && state.swap(MOVED, AcqRel) == IDLE {
+            self.sweep.wake(&self.pulse);
+        }
+    }
+}
+
+impl Drop for Member<'_> {
+    fn drop(&mut self) {
+        lock(&self.sweep.lists).young.remove(&self.pulse.number);
+    }
+}
+
+impl Sweep {
+    /// Adds a flow that begins now. Legs whose keepalive or user-timeout a user has set stay as they are.
+    pub(super) fn join(self: &Arc<Sweep>, tunnel: &Tunnel, accept: &Arc<Stream>, dial: &Arc<Stream>) -> Member<'_> {
+        let leg = |leg, socket| match tunnel.options(leg).keepalive_is_ours() {
+            true => Arc::downgrade(socket),
+            false => Weak::new(),
+        };
+        let legs = [leg(Leg::Accept, accept), leg(Leg::Dial, dial)];
+        let is_ours = legs.iter().any(|leg| leg.strong_count() > 0);
+        if is_ours && !self.is_swept() {
+            legs.iter().for_each(|leg| tell(leg, &QUIET));
+        }
+        let mut lists = lock(&self.lists);
+        let number = lists.next_number;
+        lists.next_number += 1;
+        let pulse = Arc::new(Pulse { legs, state: AtomicU8::new(MOVED), number });
+        if is_ours && self.is_swept() {
+            lists.young.insert(number, (Instant::now(), Arc::downgrade(&pulse)));
+            self.added.notify_one();
+        }
+        drop(lists);
+        Member { sweep: self, pulse }
+    }
+
+    fn wake(&self, pulse: &Arc<Pulse>) {
+        lock(&self.lists).woken.push(Arc::downgrade(pulse));
+        self.added.notify_one();
+    }
+
+    /// Starts the thread at the first call; false when it could not be started.
+    fn is_swept(self: &Arc<Sweep>) -> bool {
+        *self.thread.get_or_init(|| {
+            let sweeper = Sweeper::new(self.clone(), judge);
+            std::thread::Builder::new().name("longhaul-sweep".into()).spawn(move || sweeper.run()).is_ok()
+        })
+    }
+}
+
+impl Sweeper {
+    fn new(sweep: Arc<Sweep>, judge: fn(&Stream) -> Option<Duration>) -> Sweeper {
+        Sweeper { sweep, watched: Vec::new(), judge }
+    }
+
+    fn run(mut self) -> ! {
+        loop {
+            self.wait();
+            std::thread::sleep(PERIOD);
+            self.sweep(Instant::now());
+        }
+    }
+
+    /// Waits until there is a flow to look at.
+    fn wait(&self) {
+        let mut lists = lock(&self.sweep.lists);
+        while self.watched.is_empty() && lists.young.is_empty() && lists.woken.is_empty() {
+            lists = self.sweep.added.wait(lists).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn sweep(&mut self, now: Instant) {
+        for pulse in self.sweep.take(now) {
+            self.watched.push(Watched { pulse, due: now, active: [false; 2] });
+        }
+        self.watched.retain_mut(|watched| watched.look(now, self.judge));
+        if self.watched.capacity() > 2 * self.watched.len() + SPARE {
+            self.watched.shrink_to(self.watched.len() + SPARE);
+        }
+    }
+}
+
+impl Sweep {
+    /// The flows that are old enough, and the idle ones that have moved bytes again.
+    fn take(&self, now: Instant) -> Vec<Weak<Pulse>> {
+        let mut lists = lock(&self.lists);
+        let mut taken = std::mem::take(&mut lists.woken);
+        while let Some(oldest) = lists.young.first_entry().filter(|oldest| now - oldest.get().0 >= YOUNG) {
+            taken.push(oldest.remove().1);
+        }
+        taken
+    }
+}
+
+impl Watched {
+    /// Sets the keepalive of the legs as the flow needs it now; false when the flow is idle or has ended.
+    fn look(&mut self, now: Instant, judge: fn(&Stream) -> Option<Duration>) -> bool {
+        let Some(pulse) = self.pulse.upgrade() else { return false };
+        if pulse.state.compare_exchange(MOVED, STILL, AcqRel, Relaxed).is_ok() {
+            for (leg, active) in pulse.legs.iter().zip(&mut self.active) {
+                if !std::mem::replace(active, true) {
+                    tell(leg, &SOON);
+                }
+            }
+            self.due = now + SETTLED;
+            return true;
+        }
+        if now < self.due {
+            return true;
+        }
+        for (leg, active) in pulse.legs.iter().zip(&mut self.active) {
+            let Some(socket) = leg.upgrade().filter(|_| *active) else { continue };
+            match judge(&socket) {
+                Some(pause) => self.due = now + pause,
+                None => {
+                    tell(leg, &QUIET);
+                    *active = false;
+                }
+            }
+        }
+        // The pump may have moved bytes meanwhile: then the flow stays here, and the next look makes its legs active.
+        self.due > now || pulse.state.compare_exchange(STILL, IDLE, AcqRel, Relaxed).is_err()
+    }
+}
+
+/// Asks the kernel about a leg whose flow moved no byte for [`SETTLED`], with [`ACTIVE`] in force.
+fn judge(socket: &Stream) -> Option<Duration> {
+    // Where the kernel does not tell (MPTCP before Linux 5.16), the time has to do.
+    TcpInfo::of(socket.as_fd()).ok().and_then(|info| look_again(&info))
+}
+
+fn look_again(info: &TcpInfo) -> Option<Duration> {
+    let silent = info.last_data_sent.min(info.last_data_received);
+    // A probe that is not answered yet stays counted. With keepalive-count smaller than that count, the kernel would give the
+    // peer up at once (net/ipv4/tcp_timer.c, tcp_keepalive_timer).
+    let unanswered = info.probes > 0;
+    // With bytes unsent or unacknowledged the kernel does not ask: retransmissions and window probes do (same place).
+    let is_busy = info.unacked_segments > 0 || info.notsent_bytes > 0;
+    match !unanswered && (silent >= STALLED || (silent >= SETTLED && !is_busy)) {
+        true => None,
+        false => Some(ACTIVE.idle),
+    }
+}
+
+/// Sets the keepalive of `leg`, unless its socket is gone.
+fn tell(leg: &Weak<Stream>, settings: &[Setting]) {
+    let Some(socket) = leg.upgrade() else { return };
+    for setting in settings {
+        // The tunnel's start has tried every one of them; here it fails only on a connection that is broken.
+        let _ = setting.tell(socket.as_fd());
+    }
+}
+
+/// When a peer is asked, and when it is given up: after `idle + interval * count`.
+struct Keepalive {
+    idle: Duration,
+    interval: Duration,
+    count: u64,
+}
+
+impl Keepalive {
+    /// The rows of the table with these values.
+    fn settings(&self) -> Vec<Setting> {
+        let values = [self.interval.as_secs(), self.count, self.idle.as_secs()];
+        presets().zip(values).map(|(preset, number)| Setting { value: Value::Number(number), ..preset }).collect()
+    }
+}
+
+/// The table's presets, in the order in which the kernel is told: `keepalive-idle` last, for it sets the timer anew.
+fn presets() -> impl Iterator<Item = Setting> {
+    let presets = LegOptions::default();
+    ["keepalive-interval", "keepalive-count", "keepalive-idle"]
+        .into_iter()
+        .filter_map(move |key| presets.find(key).cloned())
+}
+
+/// Nothing here panics while it holds the lock, so a poisoned one is as good as any.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// For a leg that is active or fell silent a moment ago. Three questions fit into 15 s. 5 s + 23 x 5 s = 120 s, as with the
+/// presets of the table, 60 s + 4 x 15 s.
+const ACTIVE: Keepalive = Keepalive { idle: Duration::from_secs(5), interval: Duration::from_secs(5), count: 23 };
+static SOON: LazyLock<Vec<Setting>> = LazyLock::new(|| ACTIVE.settings());
+/// For an idle leg: the presets of the table.
+static QUIET: LazyLock<Vec<Setting>> = LazyLock::new(|| presets().collect());
+
+/// A pump filled its vessel since the last look.
+const MOVED: u8 = 0;
+/// No byte since the last look.
+const STILL: u8 = 1;
+/// In no list.
+const IDLE: u8 = 2;
+
+const PERIOD: Duration = Duration::from_secs(1);
+/// A flow that ends sooner never has keepalive from us.
+const YOUNG: Duration = Duration::from_secs(3);
+/// Silence after which the first question of [`ACTIVE`] has its answer, with an RTT of up to 2 s and late timers.
+const SETTLED: Duration = Duration::from_secs(8);
+/// Silence after which a leg is idle although bytes wait in it: its peer does not read.
+const STALLED: Duration = Duration::from_secs(60);
+/// Room that the list keeps.
+const SPARE: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_sys::sockopt::row;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn a_silent_peer_is_given_up_after_two_minutes_in_both_cases() {
+        for settings in [&*SOON, &*QUIET] {
+            let [Value::Number(interval), Value::Number(count), Value::Number(idle)] =
+                [0, 1, 2].map(|index| settings[index].value.clone())
+            else {
+                panic!("{settings:?}")
+            };
+            assert_eq!(idle + interval * count, 120, "{settings:?}");
+        }
+    }
+
+    #[test]
+    fn a_leg_is_idle_once_its_peer_has_answered() {
+        let answered = TcpInfo { last_data_sent: SETTLED, last_data_received: SETTLED, ..TcpInfo::default() };
+        assert_eq!(look_again(&answered), None);
+        let not_yet = [
+            ("a question is not answered", TcpInfo { probes: 1, ..answered }),
+            ("sent a moment ago", TcpInfo { last_data_sent: SETTLED / 2, ..answered }),
+            ("received a moment ago", TcpInfo { last_data_received: SETTLED / 2, ..answered }),
+            ("not acknowledged", TcpInfo { unacked_segments: 1, ..answered }),
+            ("not sent", TcpInfo { notsent_bytes: 1, ..answered }),
+        ];
+        for (what, info) in not_yet {
+            assert_eq!(look_again(&info), Some(ACTIVE.idle), "{what}");
+        }
+        let stalled = TcpInfo { last_data_sent: STALLED, last_data_received: STALLED, notsent_bytes: 1, ..answered };
+        assert_eq!(look_again(&stalled), None, "its peer does not read");
+        assert_eq!(look_again(&TcpInfo { probes: 1, ..stalled }), Some(ACTIVE.idle), "the window is asked for");
+    }
+
+    /// Both ends of a connection; the one is a leg.
+    fn leg() -> (Arc<Stream>, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let leg = listener.accept().unwrap().0;
+        leg.set_nonblocking(true).unwrap();
+        (Arc::new(Stream::new(leg.into()).unwrap()), peer)
+    }
+
+    /// The time until the peer is asked, in seconds; 0 is never.
+    fn idle_s(leg: &Stream) -> Value {
+        row(Leg::Dial, "keepalive-idle").unwrap().read(leg.as_fd()).unwrap().unwrap()
+    }
+
+    fn tunnel() -> Tunnel {
+        Tunnel::new("silence", "127.0.0.1:1".parse().unwrap(), Vec::new())
+    }
+
+    /// A sweep whose thread is this test: the clock is an argument, and `judge` says when a peer has answered.
+    fn swept_here(judge: fn(&Stream) -> Option<Duration>) -> (Arc<Sweep>, Sweeper) {
+        let sweep = Arc::new(Sweep { thread: OnceLock::from(true), ..Sweep::default() });
+        (sweep.clone(), Sweeper::new(sweep, judge))
+    }
+
+    #[tokio::test]
+    async fn keepalive_follows_the_flow() {
+        let (sweep, mut sweeper) = swept_here(|_| None);
+        let ((accept, _client), (dial, _server)) = (leg(), leg());
+        let member = sweep.join(&tunnel(), &accept, &dial);
+        let start = Instant::now();
+        let mut at = |seconds| {
+            sweeper.sweep(start + Duration::from_secs(seconds));
+            assert_eq!(idle_s(&accept), idle_s(&dial));
+            (idle_s(&dial), sweeper.watched.len())
+        };
+        assert_eq!(at(2), (Value::Number(0), 0), "young");
+        assert_eq!(at(4), (Value::Number(5), 1), "active");
+        assert_eq!(at(11), (Value::Number(5), 1), "still in doubt");
+        member.moved();
+        assert_eq!(at(12), (Value::Number(5), 1), "active again");
+        assert_eq!(at(19), (Value::Number(5), 1), "counted from the last byte");
+        assert_eq!(at(20), (Value::Number(60), 0), "idle");
+        assert_eq!(at(10_000), (Value::Number(60), 0));
+        member.moved();
+        member.moved();
+        assert_eq!(at(10_001), (Value::Number(5), 1), "a byte wakes it, once");
+        drop(member);
+        assert_eq!(at(10_002), (Value::Number(5), 0), "ended");
+    }
+
+    #[tokio::test]
+    async fn a_leg_in_doubt_is_looked_at_again_and_a_byte_meanwhile_is_seen() {
+        let (sweep, mut sweeper) = swept_here(|_| Some(ACTIVE.idle));
+        let ((accept, _client), (dial, _server)) = (leg(), leg());
+        let member = sweep.join(&tunnel(), &accept, &dial);
+        let start = Instant::now();
+        for seconds in [4, 12, 17, 60, 3600] {
+            sweeper.sweep(start + Duration::from_secs(seconds));
+            assert_eq!((idle_s(&dial), sweeper.watched.len()), (Value::Number(5), 1), "{seconds} s");
+        }
+        // The kernel says that a leg is idle, and while it is told so a byte moves.
+        sweeper.judge = |_| None;
+        let watched = &mut sweeper.watched[0];
+        let later = start + Duration::from_secs(7200);
+        watched.look(later, |_| None);
+        assert_eq!(idle_s(&dial), Value::Number(60));
+        member.moved();
+        assert_eq!(lock(&sweep.lists).woken.len(), 1, "it was idle");
+    }
+
+    #[tokio::test]
+    async fn what_a_user_has_set_and_what_has_ended_is_never_listed() {
+        let (sweep, mut sweeper) = swept_here(|_| None);
+        let ((accept, _client), (dial, _server)) = (leg(), leg());
+        let later = Instant::now() + Duration::from_secs(60);
+        for option in ["keepalive-idle=77s", "keepalive-interval=7s", "keepalive-count=7", "user-timeout=7s"] {
+            let mut tunnel = tunnel();
+            let (key, value) = option.split_once('=').unwrap();
+            tunnel.dial.set(Leg::Dial, key, value).unwrap();
+            let member = sweep.join(&tunnel, &accept, &dial);
+            sweeper.sweep(later);
+            assert_eq!((idle_s(&accept), idle_s(&dial)), (Value::Number(5), Value::Number(0)), "{option}");
+            tunnel.accept.set(Leg::Accept, key, value).unwrap();
+            let other = sweep.join(&tunnel, &accept, &dial);
+            assert!(lock(&sweep.lists).young.is_empty(), "no leg of it is ours");
+            drop((member, other));
+        }
+        drop(sweep.join(&tunnel(), &accept, &dial));
+        assert!(lock(&sweep.lists).young.is_empty(), "ended before it was old");
+    }
+}
