@@ -11,6 +11,7 @@
 //! - Urgent data stops splice for good (net/ipv4/tcp.c, tcp_read_sock breaks at `urg_data`) with `EAGAIN`, and with 0 once
 //!   FIN has come, whatever is still to be read: [`has_ended`] tells, and [`urgent_byte`] steps over.
 
+use crate::limits::page_size;
 use crate::{Result, SysError};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
@@ -23,35 +24,37 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 pub struct Pipe {
     reader: OwnedFd,
     writer: OwnedFd,
-    capacity: usize,
+    slots: u32,
 }
 
 impl Pipe {
-    /// A new pipe of the kernel's default capacity: 64 KiB (16 slots), or 8 KiB (2 slots) for an ordinary user who is
-    /// above `fs.pipe-user-pages-soft` (pipe(7)).
+    /// A new pipe of the kernel's default capacity: 16 slots, or 2 for an ordinary user who is above
+    /// `fs.pipe-user-pages-soft` (pipe(7)).
     ///
     /// # Errors
     /// EMFILE, ENFILE: no more descriptors. ENFILE also above `fs.pipe-user-pages-hard`.
     pub fn new() -> Result<Pipe> {
         let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
             .map_err(|errno| SysError::new("pipe2(O_CLOEXEC|O_NONBLOCK)", errno).hint("raise RLIMIT_NOFILE"))?;
-        let capacity =
+        let bytes =
             rustix::pipe::fcntl_getpipe_size(&writer).map_err(|errno| SysError::new("fcntl(F_GETPIPE_SZ)", errno))?;
-        Ok(Pipe { reader, writer, capacity })
+        Ok(Pipe { reader, writer, slots: slots(bytes) })
     }
 
-    /// Slots times the page size, in bytes.
-    pub fn capacity(&self) -> usize {
-        self.capacity
+    /// Number of slots, each for one piece of a segment. F_GETPIPE_SZ says it as bytes: slots times the page size.
+    pub fn slots(&self) -> u32 {
+        self.slots
     }
 
-    /// Asks for a capacity of `bytes`; the kernel rounds up to a power of two pages.
+    /// Asks for `slots`, a power of two.
     ///
     /// # Errors
     /// EPERM: above `fs.pipe-max-size`, or above the user's `fs.pipe-user-pages-soft`. The pipe stays as it was.
-    pub fn grow(&mut self, bytes: usize) -> Result<()> {
-        self.capacity = rustix::pipe::fcntl_setpipe_size(&self.writer, bytes)
+    pub fn resize(&mut self, slots: u32) -> Result<()> {
+        let bytes = slots as usize * page_size();
+        let got = rustix::pipe::fcntl_setpipe_size(&self.writer, bytes)
             .map_err(|errno| SysError::new(format!("fcntl(F_SETPIPE_SZ, {bytes})"), errno))?;
+        self.slots = self::slots(got);
         Ok(())
     }
 
@@ -149,6 +152,10 @@ pub fn send(socket: impl AsFd, bytes: &[u8], urgent: bool) -> io::Result<usize> 
             done => return Ok(done?),
         }
     }
+}
+
+fn slots(bytes: usize) -> u32 {
+    u32::try_from(bytes / page_size()).unwrap_or(u32::MAX)
 }
 
 fn recv(socket: impl AsFd, bytes: &mut [u8], flags: RecvFlags) -> io::Result<usize> {

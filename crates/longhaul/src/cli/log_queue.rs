@@ -25,7 +25,7 @@ enum Entry {
 }
 
 impl Queue {
-    /// Starts the thread, which writes to `sink`, one call a line. `notice` writes to the log, past this queue, that so
+    /// Starts the thread, which writes to `sink`, whole lines only. `notice` writes to the log, past this queue, that so
     /// many lines were lost.
     ///
     /// # Errors
@@ -66,30 +66,64 @@ impl Write for Queue {
 }
 
 /// Writes what is queued until nobody can log any more.
-fn write(queued: &Receiver<Entry>, mut sink: impl Write, lost: &AtomicU64, notice: impl Fn(u64)) {
+fn write(queued: &Receiver<Entry>, sink: impl Write, lost: &AtomicU64, notice: impl Fn(u64)) {
+    let mut batch = Batch { sink, lost, notice, bytes: Vec::with_capacity(BATCH), lines: 0 };
     while let Ok(first) = queued.recv() {
         for entry in std::iter::once(first).chain(queued.try_iter()) {
             match entry {
-                Entry::Line(line) if sink.write_all(&line).is_err() => {
-                    lost.fetch_add(1, Relaxed);
-                }
-                Entry::Line(_) => match lost.swap(0, Relaxed) {
-                    0 => {}
-                    lines => notice(lines),
-                },
+                Entry::Line(line) => batch.add(&line),
                 Entry::Flush(done) => {
+                    batch.write();
                     // It fails when whoever asked has stopped waiting.
                     let _ = done.send(());
                 }
             }
         }
+        batch.write();
         thread::sleep(PAUSE);
     }
 }
 
+/// Lines that are written by one call.
+struct Batch<'a, S, N> {
+    sink: S,
+    lost: &'a AtomicU64,
+    notice: N,
+    bytes: Vec<u8>,
+    lines: u64,
+}
+
+impl<S: Write, N: Fn(u64)> Batch<'_, S, N> {
+    fn add(&mut self, line: &[u8]) {
+        if self.bytes.len() + line.len() > BATCH {
+            self.write();
+        }
+        self.bytes.extend_from_slice(line);
+        self.lines += 1;
+    }
+
+    fn write(&mut self) {
+        if self.lines == 0 {
+            return;
+        }
+        match self.sink.write_all(&self.bytes) {
+            Err(_) => drop(self.lost.fetch_add(self.lines, Relaxed)),
+            Ok(()) => match self.lost.swap(0, Relaxed) {
+                0 => {}
+                lines => (self.notice)(lines),
+            },
+        }
+        self.bytes.clear();
+        self.lines = 0;
+    }
+}
+
+/// Bytes of one call: what programs that share a pipe can write without mixing their lines (pipe(7), PIPE_BUF).
+const BATCH: usize = 4096;
+
 /// How long the thread does not look for lines after the last: whoever logs meanwhile need not wake it, which at 10,000 flows
-/// a second is a tenth of the relay's work.
-const PAUSE: Duration = Duration::from_millis(1);
+/// a second is a tenth of the relay's work, and their lines are written together.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// How many lines wait for a slow stderr: a burst of a few thousand flows that end at once, in some 2 MB.
 const LINES: usize = 4096;
@@ -116,18 +150,27 @@ mod tests {
     fn says_how_many_lines_a_slow_sink_has_lost() {
         let ((sink, written), (notices, noticed)) = (sync_channel(0), channel());
         let mut queue = Queue::start(Slow(sink), move |lines| notices.send(lines).unwrap()).unwrap();
-        let all = LINES + 100;
+        let all = LINES + LOST;
         for line in 0..all {
-            queue.write_all(line.to_string().as_bytes()).unwrap();
+            queue.write_all(format!("{line:04}\n").as_bytes()).unwrap();
         }
         queue.flush(Duration::from_millis(1)); // the sink is stuck, and this comes back all the same
-        assert_eq!(written.recv().unwrap(), b"0");
-        let lost = noticed.recv().unwrap();
-        // The thread may have taken one line from the queue before that was full.
-        assert!((99..=100).contains(&lost), "{lost}");
-        let rest = all - usize::try_from(lost).unwrap() - 1;
-        assert_eq!(written.iter().take(rest).count(), rest);
+        let mut got = written.recv().unwrap();
+        let lost = usize::try_from(noticed.recv().unwrap()).unwrap();
+        // The thread may have taken a batch of lines from the queue before that was full.
+        assert!((LOST - BATCH / LINE..=LOST).contains(&lost), "{lost}");
+        while got.len() < (all - lost) * LINE {
+            let batch = written.recv().unwrap();
+            assert!(batch.len() <= BATCH && batch.ends_with(b"\n"), "lines are whole");
+            got.extend(batch);
+        }
+        let first: Vec<String> = (0..all - lost).map(|line| format!("{line:04}\n")).collect();
+        assert_eq!(String::from_utf8(got).unwrap(), first.concat());
     }
+
+    /// Bytes of a line of the test, and how many lines the queue has no room for.
+    const LINE: usize = 5;
+    const LOST: usize = 900;
 
     #[test]
     fn a_sink_that_fails_is_no_error_for_those_who_log() {

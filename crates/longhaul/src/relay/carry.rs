@@ -19,7 +19,7 @@ use longhaul_sys::tcp_info::{TcpInfo, unacknowledged};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::AsFd;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -60,12 +60,9 @@ impl<'a> Carry<'a> {
             tally,
         };
         let mut silence = Silence { moved: 0, limit: None, timer: None };
-        // A pump blocked on its sink does not look at its source, and one that has ended looks at neither: without these
-        // two, a RST on one leg would wait for the other leg's next byte.
-        let mut accept_error = pin!(self.accept.failed());
-        let mut dial_error = pin!(self.dial.failed());
+        let mut errors = [None, None];
         poll_fn(|cx| {
-            while let Some(broken) = flow.first_break(cx, &mut accept_error, &mut dial_error) {
+            while let Some(broken) = flow.first_break(cx, &mut errors, |socket| socket.failed()) {
                 if flow.breaks(broken).is_err() {
                     return Poll::Ready(());
                 }
@@ -76,6 +73,7 @@ impl<'a> Carry<'a> {
             }
         })
         .await;
+        drop(errors);
         let (broken, has_ended, closing) = flow.ended();
         let ended = match broken {
             None if !has_ended => return Err(Broken { leg: Leg::Accept, errno: Broken::HALF_OPEN }),
@@ -154,23 +152,32 @@ struct Both<'a> {
 
 impl<'a> Both<'a> {
     /// Goes on in both directions: the first break that is found. Until there is none, ask again.
-    fn first_break(
+    fn first_break<F: Future<Output = ()>>(
         &mut self,
         cx: &mut Context<'_>,
-        accept_error: &mut Pin<&mut impl Future<Output = ()>>,
-        dial_error: &mut Pin<&mut impl Future<Output = ()>>,
+        errors: &mut [Option<Pin<Box<F>>>; 2],
+        failed: impl Fn(&'a Stream) -> F,
     ) -> Option<Broken> {
         for source in Leg::ALL {
             if let Poll::Ready(Err((end, err))) = self.out_of(source).poll(cx) {
                 return Some(self.carry.broken(end.of(source), &err));
             }
         }
-        // Those of a broken leg are over.
-        if !self.is_broken(Leg::Accept) && accept_error.as_mut().poll(cx).is_ready() {
-            return Some(self.carry.broken(Leg::Accept, &pending_error(self.carry.accept)));
-        }
-        if !self.is_broken(Leg::Dial) && dial_error.as_mut().poll(cx).is_ready() {
-            return Some(self.carry.broken(Leg::Dial, &pending_error(self.carry.dial)));
+        // A pump blocked on its sink does not look at its source, and one that has ended looks at neither: without this, a RST
+        // on one leg would wait for the other leg's next byte. While both look at their sources, which is how an idle flow
+        // waits, each leg is looked at.
+        if !(self.up.is_waiting() && self.down.is_waiting()) {
+            for (leg, error) in Leg::ALL.into_iter().zip(errors) {
+                // Those of a broken leg are over.
+                if self.is_broken(leg) {
+                    continue;
+                }
+                let socket = self.carry.leg(leg);
+                let error = error.get_or_insert_with(|| Box::pin(failed(socket)));
+                if error.as_mut().poll(cx).is_ready() {
+                    return Some(self.carry.broken(leg, &pending_error(socket)));
+                }
+            }
         }
         Leg::ALL.into_iter().find_map(|leg| self.closing_break(cx, leg))
     }

@@ -1,24 +1,30 @@
-//! One pump with its two sockets: the steps of [`longhaul_core::pump`], done with splice(2) or by copying.
+//! One pump with its two sockets: the steps of [`longhaul_core::pump`], done with recv and send, or with splice(2).
 //!
-//! Nothing is locked, allocated or logged per chunk. A pump that cannot go on has registered its task with the socket that
-//! it waits for, and holds a vessel only when that is the sink.
+//! Messages are copied by the worker's scratch buffer: one recv and one send each. A read that fills [`MESSAGE`] bytes shows
+//! bulk, and from then on bytes go through a pipe, until little comes again.
+//!
+//! Nothing is locked or logged per chunk, and nothing is allocated while the sink takes what comes. A pump that cannot go on
+//! has registered its task with the socket that it waits for, and holds bytes only when that is the sink.
 
 use super::Relay;
+use super::buffer::{Buffer, SCRATCH, with_scratch};
 use super::carry::Carry;
 use super::leg::{self, Choice};
 use super::low_water::LowWater;
 use super::stream::Stream;
-use super::vessel::Vessel;
 use longhaul_core::pump::{Pump, Step};
 use longhaul_sys::sockopt::Leg;
 use longhaul_sys::tcp_info::TcpInfo;
+use std::future::Future;
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
-use tokio::io::Interest;
+use std::time::Duration;
+use tokio::time::{Instant, Sleep, sleep};
 use tracing::warn;
 
 /// One pump with its sockets.
@@ -27,18 +33,40 @@ pub(super) struct Direction<'a> {
     source: &'a Arc<Stream>,
     sink: &'a Stream,
     pub(super) pump: Pump,
+    /// The `held` bytes of the pump.
+    buffer: Buffer,
+    /// Whether bytes may go through a pipe.
     splice: bool,
-    vessel: Option<Vessel>,
-    /// Bytes of the fill that is being drained.
-    fill: usize,
-    low_water: LowWater,
-    /// The sink's congestion control.
-    choice: Choice,
+    /// Whether splice has passed bytes: from then on its errors are those of the sockets.
+    spliced: bool,
+    /// Whether the source brings more than messages now.
+    is_bulk: bool,
+    /// Kept from the first bulk on, so that a flow of messages has none of it.
+    bulk: Option<Box<Bulk>>,
+    /// How many of the held bytes the relay's budget counts.
+    parked: u32,
+    /// Whether the sink's congestion control may still be chosen, as of its handshake.
+    may_choose: bool,
     /// Bytes that the sink had before the pump began (fast open).
     early: u64,
     /// Whether the source is broken: then its end is a FIN only if one came before the break.
     source_is_broken: bool,
     is_stopped: bool,
+}
+
+/// Part of a pump that only bulk needs.
+struct Bulk {
+    low_water: LowWater,
+    /// The sink's congestion control.
+    choice: Choice,
+    /// Runs while a pipe waits for the sink.
+    stall: Option<Stall>,
+}
+
+/// A timer, and how many bytes the pump had moved when it was set.
+struct Stall {
+    timer: Pin<Box<Sleep>>,
+    moved: u64,
 }
 
 /// At which of its two sockets a pump failed.
@@ -72,11 +100,13 @@ impl<'a> Direction<'a> {
             source,
             sink,
             pump: Pump::new(),
+            buffer: Buffer::Empty,
             splice: carry.tunnel.splice,
-            vessel: None,
-            fill: 0,
-            low_water: LowWater::new(),
-            choice: Choice::of(carry.tunnel, leg, sink),
+            spliced: false,
+            is_bulk: false,
+            bulk: None,
+            parked: 0,
+            may_choose: Choice::of(carry.tunnel, leg, sink) == Choice::Open,
             early,
             source_is_broken: false,
             is_stopped: false,
@@ -91,9 +121,13 @@ impl<'a> Direction<'a> {
     /// Moves nothing more, and throws away what is held.
     pub(super) fn stop(&mut self) {
         self.is_stopped = true;
-        if let Some(vessel) = self.vessel.take() {
-            vessel.discard(&self.carry.relay.pool);
-        }
+        self.hold(0);
+        std::mem::replace(&mut self.buffer, Buffer::Empty).discard(&self.carry.relay.pool);
+    }
+
+    /// Whether it waits for its source, if it waits.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.pump.step() == Step::Fill && !self.is_stopped
     }
 
     /// Whether it waits for its sink.
@@ -111,33 +145,33 @@ impl<'a> Direction<'a> {
         self.is_stopped || self.has_sent_fin()
     }
 
-    /// The four arms. Ready when FIN was sent or the direction was [stopped](Direction::stop). After some turns a busy pump lets the other direction and other flows go
-    /// first: without that a reverse message waited 140 ms behind a copying pump, which the whole budget of tokio let go on.
+    /// The four arms. Ready when FIN was sent or the direction was [stopped](Direction::stop).
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), (End, io::Error)>> {
+        with_scratch(|scratch| self.poll_with(cx, scratch))
+    }
+
+    /// After some turns a busy pump lets the other direction and other flows go first: without that a reverse message waited
+    /// 140 ms behind a copying pump, which the whole budget of tokio let go on.
+    fn poll_with(&mut self, cx: &mut Context<'_>, scratch: &mut [u8]) -> Poll<Result<(), (End, io::Error)>> {
         let mut turns = TURNS;
         loop {
             match self.pump.step() {
                 _ if self.is_stopped => return Poll::Ready(Ok(())),
                 Step::Fill => {
-                    let filled = ready!(self.poll_fill(cx)).map_err(|err| (End::Source, err))?;
+                    let filled = ready!(self.poll_fill(cx, scratch)).map_err(|err| (End::Source, err))?;
                     if filled == 0 && self.source_is_broken && !self.has_fin() {
                         return Poll::Ready(Err((End::Source, io::Error::from_raw_os_error(libc::ECONNRESET))));
                     }
-                    self.fill = filled;
-                    self.low_water.filled(filled);
                     self.carry.member.moved();
                     self.pump.filled(filled);
                 }
                 Step::Drain => {
-                    let Poll::Ready(drained) = self.poll_drain(cx) else {
-                        if self.pump.moved() >= leg::ENOUGH {
-                            self.choice.full(self.sink);
-                        }
-                        return Poll::Pending;
+                    let Poll::Ready(drained) = self.poll_drain(cx, scratch) else {
+                        return self.park(cx, scratch).map_err(|err| (End::Sink, err)).map(|()| Poll::Pending)?;
                     };
                     self.pump.drained(drained.map_err(|err| (End::Sink, err))?);
-                    if let (0, Some(vessel)) = (self.pump.held(), &mut self.vessel) {
-                        vessel.emptied(self.fill, &self.carry.relay.pool);
+                    if self.pump.held() == 0 {
+                        self.drained();
                         turns -= 1;
                     }
                     if turns == 0 {
@@ -146,7 +180,7 @@ impl<'a> Direction<'a> {
                     }
                 }
                 Step::Fin => {
-                    self.give_back();
+                    self.rest();
                     shutdown(self.sink).map_err(|err| (End::Sink, err))?;
                     self.pump.finned();
                 }
@@ -155,46 +189,140 @@ impl<'a> Direction<'a> {
         }
     }
 
-    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn poll_fill(&mut self, cx: &mut Context<'_>, scratch: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
-            if self.source.poll_read_ready(cx)?.is_pending() {
-                self.give_back();
-                self.low_water.wait(self.source, &self.carry.relay.marks);
+            let Poll::Ready(mut ready) = self.source.poll_read_ready(cx)? else {
+                self.rest();
                 return Poll::Pending;
-            }
-            let vessel = match &mut self.vessel {
-                Some(vessel) => vessel,
-                none => none.insert(take_vessel(self.carry.relay, self.splice)),
             };
-            match self.source.try_io(Interest::READABLE, || vessel.fill(self.source)) {
-                Ok(Some(filled)) => return Poll::Ready(Ok(filled)),
-                Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
-                // A socket, a kernel or a seccomp filter that refuses splice says so before the first byte.
-                Err(err) if !(self.splice && self.pump.moved() == 0 && refuses_splice(self.carry.relay, &err)) => {
-                    return Poll::Ready(Err(err));
+            let max = self.carry.relay.budget.fill();
+            let filled = match self.is_bulk && self.take_pipe() {
+                true => self.fill_pipe(max),
+                false => self.fill_scratch(scratch, max),
+            };
+            match filled {
+                Ok(Some(Filled { bytes, all })) => {
+                    if all && bytes > 0 {
+                        ready.clear_ready();
+                    }
+                    self.is_bulk = bytes >= MESSAGE || (self.is_bulk && bytes >= FEW);
+                    return Poll::Ready(Ok(bytes));
                 }
-                // Or there is urgent data, and then more of it is likely: from here on this pump copies.
-                Ok(None) | Err(_) => {
-                    self.splice = false;
-                    self.give_back();
-                }
+                Ok(None) => {}
+                Err(err) if err.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
+                Err(err) => return Poll::Ready(Err(err)),
             }
         }
     }
 
-    fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let Some(vessel) = &mut self.vessel else { return Poll::Ready(Ok(0)) };
+    /// Fills the pipe that [`take_pipe`](Self::take_pipe) found; `None` when this pump copies from here on.
+    fn fill_pipe(&mut self, max: usize) -> io::Result<Option<Filled>> {
+        let Buffer::Pipe(pipe) = &self.buffer else { return Ok(None) };
+        match Buffer::fill_pipe(pipe, self.source, max) {
+            // A short fill may be a full pipe as well.
+            Ok(Some(bytes)) => {
+                self.bulk().low_water.filled(bytes);
+                return Ok(Some(Filled { bytes, all: false }));
+            }
+            // A socket, a kernel or a seccomp filter that refuses splice says so before the first byte.
+            Err(err) if self.spliced || !refuses_splice(self.carry.relay, &err) => return Err(err),
+            // Or there is urgent data, and then more of it is likely: from here on this pump copies.
+            Ok(None) | Err(_) => {}
+        }
+        self.splice = false;
+        self.give_back();
+        Ok(None)
+    }
+
+    fn fill_scratch(&mut self, scratch: &mut [u8], max: usize) -> io::Result<Option<Filled>> {
+        self.give_back();
+        // Bulk comes here for want of a pipe.
+        let max = if self.is_bulk { max.min(SCRATCH) } else { MESSAGE };
+        let urgent = self.source.has_urgent();
+        self.buffer = Buffer::fill_scratch(scratch, self.source, max, urgent)?;
+        let Buffer::Scratch { to, .. } = self.buffer else { return Ok(None) };
+        if self.is_bulk {
+            self.carry.relay.counters.copied.fetch_add(1, Relaxed);
+        }
+        // recv(2) stops at an urgent byte. Without one, less than was asked for is all there was; what comes from now on is an
+        // event of its own (epoll(7), Q&A 9), and of an end that is there already the runtime keeps the readiness.
+        let bytes = to as usize;
+        Ok(Some(Filled { bytes, all: bytes < max && !urgent }))
+    }
+
+    fn poll_drain(&mut self, cx: &mut Context<'_>, scratch: &[u8]) -> Poll<io::Result<usize>> {
         loop {
-            ready!(self.sink.poll_write_ready(cx))?;
-            match self.sink.try_io(Interest::WRITABLE, || vessel.drain(self.sink, self.pump.held())) {
-                Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
-                Err(err) if self.splice && self.pump.moved() == 0 && refuses_splice(self.carry.relay, &err) => {
+            let mut ready = ready!(self.sink.poll_write_ready(cx))?;
+            let held = self.pump.held();
+            let splices = matches!(self.buffer, Buffer::Pipe(_));
+            match self.buffer.drain(scratch, self.sink, held) {
+                Err(err) if err.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
+                Err(err) if splices && !self.spliced && refuses_splice(self.carry.relay, &err) => {
                     self.splice = false;
-                    vessel.unsplice(self.pump.held(), &self.carry.relay.pool)?;
+                    self.buffer.unsplice(held, &self.carry.relay.pool)?;
                 }
-                drained => return Poll::Ready(drained),
+                Ok(drained) => {
+                    self.spliced |= splices;
+                    // send(2) took as much as there was room for (splice may have stopped at the end of a piece).
+                    if !splices && drained < held {
+                        ready.clear_ready();
+                    }
+                    return Poll::Ready(Ok(drained));
+                }
+                Err(err) => return Poll::Ready(Err(err)),
             }
         }
+    }
+
+    /// The sink takes no more: the bytes leave the scratch buffer, the budget counts them, and those that wait for long give
+    /// their pipe to somebody who moves.
+    fn park(&mut self, cx: &mut Context<'_>, scratch: &[u8]) -> io::Result<()> {
+        self.buffer.keep(scratch);
+        self.hold(self.pump.held());
+        let (held, moved, sink) = (self.pump.held(), self.pump.moved(), self.sink);
+        if moved >= leg::ENOUGH {
+            self.bulk().choice.full(sink);
+        }
+        if !matches!(self.buffer, Buffer::Pipe(_)) {
+            return Ok(());
+        }
+        let stall = self.bulk().stall.get_or_insert_with(|| Stall { timer: Box::pin(sleep(STALLED)), moved });
+        while stall.timer.as_mut().poll(cx).is_ready() {
+            if stall.moved == moved {
+                self.bulk().stall = None;
+                return self.buffer.unsplice(held, &self.carry.relay.pool);
+            }
+            stall.timer.as_mut().reset(Instant::now() + STALLED);
+            stall.moved = moved;
+        }
+        Ok(())
+    }
+
+    /// The sink took every byte.
+    fn drained(&mut self) {
+        self.hold(0);
+        match &mut self.buffer {
+            Buffer::Pipe(pipe) if self.is_bulk => self.carry.relay.pool.grow(pipe),
+            Buffer::Pipe(_) => {}
+            Buffer::Scratch { .. } | Buffer::Heap { .. } | Buffer::Empty => self.buffer = Buffer::Empty,
+        }
+    }
+
+    /// Nothing is coming: an idle pump holds nothing.
+    fn rest(&mut self) {
+        if let Buffer::Pipe(_) = self.buffer {
+            let (source, marks) = (self.source, &self.carry.relay.marks);
+            self.bulk().low_water.wait(source, marks);
+            self.give_back();
+        }
+        if let Some(bulk) = &mut self.bulk {
+            bulk.stall = None;
+        }
+    }
+
+    fn bulk(&mut self) -> &mut Bulk {
+        let choice = if self.may_choose { Choice::Open } else { Choice::Made };
+        self.bulk.get_or_insert_with(|| Box::new(Bulk { low_water: LowWater::new(), choice, stall: None }))
     }
 
     /// Whether the source, all of which is read, has sent FIN. Asked only after its error was taken, for from then on the
@@ -203,28 +331,36 @@ impl<'a> Direction<'a> {
         TcpInfo::of(self.source.as_fd()).is_ok_and(|info| info.bytes_received > self.early + self.pump.moved())
     }
 
-    /// The vessel is empty and nothing is coming: an idle pump has none.
-    fn give_back(&mut self) {
-        if let Some(vessel) = self.vessel.take() {
-            vessel.give(&self.carry.relay.pool);
+    /// Whether this pump, which is empty, has a pipe for its next bytes.
+    fn take_pipe(&mut self) -> bool {
+        if let (true, Buffer::Empty) = (self.splice, &self.buffer) {
+            self.buffer = self.carry.relay.pool.take().map_or(Buffer::Empty, Buffer::Pipe);
         }
+        matches!(self.buffer, Buffer::Pipe(_))
+    }
+
+    /// Gives the pipe back, which is empty.
+    fn give_back(&mut self) {
+        std::mem::replace(&mut self.buffer, Buffer::Empty).give(&self.carry.relay.pool);
+    }
+
+    fn hold(&mut self, bytes: usize) {
+        self.carry.relay.budget.hold(self.parked as usize, bytes);
+        self.parked = bytes as u32;
     }
 }
 
 impl Drop for Direction<'_> {
     fn drop(&mut self) {
-        if let Some(vessel) = self.vessel.take() {
-            vessel.discard(&self.carry.relay.pool);
-        }
+        self.hold(0);
+        std::mem::replace(&mut self.buffer, Buffer::Empty).discard(&self.carry.relay.pool);
     }
 }
 
-fn take_vessel(relay: &Relay, splice: bool) -> Vessel {
-    let vessel = Vessel::take(&relay.pool, splice);
-    if matches!(vessel, Vessel::Buffer { .. }) {
-        relay.counters.copied.fetch_add(1, Relaxed);
-    }
-    vessel
+/// Bytes that came from the source, none at its end; `all`: there are no more for now.
+struct Filled {
+    bytes: usize,
+    all: bool,
 }
 
 /// Sends FIN. ENOTCONN means that the connection was reset meanwhile, which the reading side reports.
@@ -246,3 +382,13 @@ fn refuses_splice(relay: &Relay, err: &io::Error) -> bool {
 
 /// How many times a pump may fill and drain before others go first: 4 MiB at the most, a millisecond at 40 Gbit/s.
 const TURNS: u32 = 4;
+
+/// A read of so many bytes is more than a message: what follows is spliced.
+const MESSAGE: usize = 16 * 1024;
+
+/// A fill of fewer bytes is a message again. Less than [`MESSAGE`], so that a source between the two does not change its ways
+/// with each wake-up.
+const FEW: usize = 4 * 1024;
+
+/// How long a sink takes nothing until what waits for it leaves its pipe.
+const STALLED: Duration = Duration::from_secs(1);

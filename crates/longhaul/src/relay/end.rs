@@ -2,15 +2,17 @@
 //! legs. A flow's end is never a bare error: its bytes survive it.
 
 use super::closing;
+use super::leg;
 use super::stream::Stream;
 use super::{Relay, Tally};
-use crate::config::NextHop;
+use crate::config::Tunnel;
 use longhaul_sys::sockopt::Leg;
 use longhaul_sys::tcp_info::{self, State, TcpInfo};
 use longhaul_sys::{errno_text, limits};
 use std::fmt;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
@@ -83,12 +85,12 @@ impl fmt::Display for How {
 pub struct FlowEnd {
     /// The flow's number in this process.
     pub flow: u64,
-    /// Its tunnel.
-    pub tunnel: String,
+    /// Its tunnel, as it was when the flow began.
+    pub tunnel: Arc<Tunnel>,
     /// Who connected to us.
     pub peer: SocketAddr,
-    /// Where we dialled: the next hop as configured and the address that answered.
-    pub dialled: Option<(NextHop, SocketAddr)>,
+    /// Where we dialled: which of the tunnel's next hops, and the address that answered.
+    pub dialled: Option<(usize, SocketAddr)>,
     /// What it carried.
     pub tally: Tally,
     /// From accept to end.
@@ -101,12 +103,12 @@ impl FlowEnd {
     /// Writes the flow's one line, with what the kernel knows of the legs.
     pub(super) fn log(&self, accept: &LegEnd, dial: &LegEnd) {
         let (next_hop, address) = match &self.dialled {
-            Some((hop, address)) => (hop.to_string(), address.to_string()),
+            Some((hop, address)) => (self.tunnel.to[*hop].to_string(), address.to_string()),
             None => (String::new(), String::new()),
         };
         info!(
             flow = self.flow,
-            tunnel = %self.tunnel,
+            tunnel = %self.tunnel.name,
             peer = %self.peer,
             next_hop = %next_hop,
             next_hop_address = %address,
@@ -153,7 +155,10 @@ impl LegEnd {
             // Both FINs have passed on it, and every byte is sent or even acknowledged, the FIN with them.
             how => closing::let_go(socket, &info) || how.is_of_other(leg) && closing::is_over(&info, sent),
         };
-        LegEnd { info, congestion: tcp_info::congestion(socket.as_fd()).unwrap_or_default(), is_untold }
+        // A short flow ends before any control matters, and asking costs as much as sending its bytes.
+        let is_worth_it = end.tally.up + end.tally.down > leg::ENOUGH;
+        let congestion = is_worth_it.then(|| tcp_info::congestion(socket.as_fd()).unwrap_or_default());
+        LegEnd { info, congestion: congestion.unwrap_or_default(), is_untold }
     }
 
     /// Says which sysctl held a long path back, when one did: the measured form of comparing buffers with the BDP. At most
@@ -214,7 +219,7 @@ fn small_buffer(info: &TcpInfo) -> Option<Buffer> {
     let window = f64::from(info.snd_wnd);
     let was_used = (window / 2.0..=window * 2.0).contains(&carried);
     match info.rtt {
-        rtt if rtt < super::leg::WAN_RTT => None,
+        rtt if rtt < leg::WAN_RTT => None,
         _ if limits(info.sndbuf_limited) => Some(Buffer::Ours),
         _ if limits(info.rwnd_limited) && was_used => Some(Buffer::Peers),
         _ => None,

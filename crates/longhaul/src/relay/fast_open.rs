@@ -48,7 +48,7 @@ impl FirstBytes<'_> {
 fn poll_peek(accept: &Stream, cx: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
     let mut bytes = [0; MAX_PEEKED_BYTES];
     let peeked = loop {
-        ready!(accept.poll_read_ready(cx))?;
+        drop(ready!(accept.poll_read_ready(cx))?);
         match accept.try_io(Interest::READABLE, || splice::peek(accept, &mut bytes)) {
             Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
             peeked => break peeked?,

@@ -11,7 +11,8 @@
 //!     circle whether a dial would come back
 //!   carry    join(pump up, pump down): two directions, one task
 //!     direction  one pump with its sockets
-//!     vessel what holds bytes between two sockets: a pipe, or a buffer where splice is refused
+//!     buffer where its bytes are between them: scratch buffer, pipe or heap
+//!     budget how many bytes may wait for sinks
 //!     low_water  how many bytes a bulk flow waits for
 //!     silence  when a silent peer is asked whether it is there
 //!     pool   empty pipes that wait for bytes
@@ -24,6 +25,8 @@
 //! The accept leg is the connection that came to us, the dial leg the one that we made; up is from accept to dial.
 
 mod activated;
+mod budget;
+mod buffer;
 mod carry;
 mod circle;
 mod closing;
@@ -41,7 +44,6 @@ mod permits;
 mod pool;
 mod silence;
 mod stream;
-mod vessel;
 
 pub use activated::Activated;
 pub use carry::Tally;
@@ -52,6 +54,7 @@ pub use listener::{BindError, Handle, Listener, Route, Serving};
 pub use permits::Gate;
 
 use crate::config::Tunnel;
+use budget::Budget;
 use circle::Served;
 use counters::Throttles;
 use dial::LocalPorts;
@@ -74,6 +77,7 @@ pub struct Relay {
     /// What happened so far.
     pub counters: Counters,
     pool: Pool,
+    budget: Budget,
     marks: Arc<Marks>,
     hangups: Arc<Hangups>,
     sweep: Arc<Sweep>,
@@ -102,6 +106,7 @@ impl Relay {
         Arc::new(Relay {
             counters: Counters::default(),
             pool: Pool::new(descriptors, limits::pipe_pages_soft()),
+            budget: Budget::default(),
             marks: Arc::default(),
             hangups: Arc::default(),
             sweep: Arc::default(),

@@ -5,7 +5,7 @@
 //! Lock-free, because every wake-up of every flow comes by here.
 
 use crossbeam_queue::ArrayQueue;
-use longhaul_sys::limits::page_size;
+use longhaul_sys::limits;
 use longhaul_sys::splice::Pipe;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use tracing::warn;
@@ -16,11 +16,16 @@ const MOST_PIPES: usize = 8192;
 /// The most pipes that wait. A pump that finds none makes one, which is two system calls, and two more to close it.
 const MOST_WAITING: usize = 512;
 
-/// What a pipe grows to when a fill shows bulk, in bytes: 256 slots of 4 KiB, which take a wake-up's worth of segments at
-/// 10 Gbit/s. docs/design/data-path.md has the figures for 16, 64, 256 and 1024 slots. Where pages are 64 KiB a new pipe has as
-/// much already, in 16 slots, and nothing grows: it is also the kernel's own bound (pipe(7) fs.pipe-max-size, 1 MiB), above
-/// which only CAP_SYS_RESOURCE leads.
+/// The most bytes of one fill: docs/design/data-path.md has the figures for other sizes.
 pub(super) const BULK: usize = 1 << 20;
+
+/// Slots of a pipe for bulk: a wake-up's worth of segments at 10 Gbit/s. A slot holds one piece of a segment, 1,448 bytes from a
+/// network card, whatever the size of a page. Where pages are 64 KiB the kernel allows an ordinary user 16 of them
+/// (pipe(7) fs.pipe-max-size), and pipes stay as they are.
+const BULK_SLOTS: u32 = 256;
+
+/// Slots of all pipes together while some may still grow: 128 pipes for bulk at once; above, pipes stay small.
+const MAX_GROWN_SLOTS: usize = 128 * BULK_SLOTS as usize;
 
 /// The pool. Counts what it made, so that pipes never take descriptors or pipe pages from somebody else.
 #[derive(Debug)]
@@ -29,22 +34,25 @@ pub(super) struct Pool {
     /// How many pipes the descriptors allow.
     share: AtomicUsize,
     made: AtomicUsize,
-    /// Pages of all pipes that may be in use, `None` for no bound.
-    most_pages: Option<usize>,
-    pages: AtomicUsize,
+    /// Slots of all pipes that may be in use, `None` for no bound. The kernel counts each as a page of the user's.
+    most_slots: Option<usize>,
+    slots: AtomicUsize,
+    /// Slots that one pipe may have.
+    bulk_slots: u32,
     said: AtomicBool,
 }
 
 impl Pool {
-    /// A pool of at most as many pipes as `descriptors` allow, which together have at most `most_pages` pages.
+    /// A pool of at most as many pipes as `descriptors` allow, which together have at most `most_pages` slots.
     pub(super) fn new(descriptors: usize, most_pages: Option<u64>) -> Pool {
         let most_pages = most_pages.map(|pages| usize::try_from(pages).unwrap_or(usize::MAX));
         let pool = Pool {
             empty: ArrayQueue::new(MOST_WAITING),
             share: AtomicUsize::new(0),
             made: AtomicUsize::new(0),
-            most_pages,
-            pages: AtomicUsize::new(0),
+            most_slots: most_pages,
+            slots: AtomicUsize::new(0),
+            bulk_slots: limits::pipe_max_slots().map_or(BULK_SLOTS, |max| max.min(BULK_SLOTS)),
             said: AtomicBool::new(false),
         };
         pool.share_out(descriptors);
@@ -78,7 +86,7 @@ impl Pool {
                 self.share.load(Relaxed),
                 "raise RLIMIT_NOFILE (LimitNOFILE=), of which a quarter is for pipes, two for each",
             ),
-            (self.most_pages.map_or(usize::MAX, |pages| pages / DEFAULT_SLOTS), MORE_PAGES),
+            (self.most_slots.map_or(usize::MAX, |slots| slots / DEFAULT_SLOTS as usize), MORE_PAGES),
         ];
         bounds.into_iter().min_by_key(|(most, _)| *most).unwrap_or_default()
     }
@@ -98,20 +106,23 @@ impl Pool {
 
     /// Closes a pipe that may still hold bytes: it is never used again.
     pub(super) fn discard(&self, pipe: Pipe) {
-        self.pages.fetch_sub(pipe.capacity() / page_size(), Relaxed);
+        self.slots.fetch_sub(pipe.slots() as usize, Relaxed);
         self.made.fetch_sub(1, Relaxed);
         drop(pipe);
     }
 
-    /// Gives `pipe`, which is empty, room for bulk, unless it has it or the user's pages do not allow it.
+    /// Gives `pipe`, which is empty, room for bulk, unless it has it or too many slots are in use.
     pub(super) fn grow(&self, pipe: &mut Pipe) {
-        let before = pipe.capacity() / page_size();
-        let more = (BULK / page_size()).saturating_sub(before);
-        // Half of the pages stay for new pipes: a small pipe for every flow beats a large one for a few.
-        let room = self.most_pages.is_none_or(|most| self.pages.load(Relaxed) + more <= most / 2);
+        let before = pipe.slots();
+        let more = self.bulk_slots.saturating_sub(before) as usize;
+        if more == 0 {
+            return;
+        }
+        // Half of the user's slots stay for new pipes: a small pipe for every flow beats a large one for a few.
+        let most = self.most_slots.map_or(MAX_GROWN_SLOTS, |most| MAX_GROWN_SLOTS.min(most / 2));
         // A failure leaves the pipe as it was, which is slower and not wrong.
-        if more > 0 && room && pipe.grow(BULK).is_ok() {
-            self.pages.fetch_add(pipe.capacity() / page_size() - before, Relaxed);
+        if self.slots.load(Relaxed) + more <= most && pipe.resize(self.bulk_slots).is_ok() {
+            self.slots.fetch_add((pipe.slots() - before) as usize, Relaxed);
         }
     }
 
@@ -122,8 +133,8 @@ impl Pool {
             return None;
         }
         match Pipe::new() {
-            Ok(pipe) if pipe.capacity() >= DEFAULT_SLOTS * page_size() => {
-                self.pages.fetch_add(pipe.capacity() / page_size(), Relaxed);
+            Ok(pipe) if pipe.slots() >= DEFAULT_SLOTS => {
+                self.slots.fetch_add(pipe.slots() as usize, Relaxed);
                 return Some(pipe);
             }
             // Two slots: splice through them is slower than copying 64 KiB at a time.
@@ -145,7 +156,7 @@ impl Pool {
 const MORE_PAGES: &str = "raise fs.pipe-user-pages-soft, or grant CAP_SYS_RESOURCE";
 
 /// Slots of a new pipe (pipe(7): 16 pages).
-const DEFAULT_SLOTS: usize = 16;
+const DEFAULT_SLOTS: u32 = 16;
 
 #[cfg(test)]
 mod tests {
@@ -204,8 +215,8 @@ mod tests {
         let pool = Pool::new(pipes(100), Some(1024));
         let mut pipes: Vec<Pipe> = (0..3).map(|_| pool.take().unwrap()).collect();
         pipes.iter_mut().for_each(|pipe| pool.grow(pipe));
-        let sizes: Vec<usize> = pipes.iter().map(|pipe| pipe.capacity()).collect();
-        assert_eq!(sizes, [BULK, 65536, 65536]);
+        let slots: Vec<u32> = pipes.iter().map(Pipe::slots).collect();
+        assert_eq!(slots, [pool.bulk_slots, DEFAULT_SLOTS, DEFAULT_SLOTS]);
         assert_eq!(pool.most(), 64);
     }
 }

@@ -4,11 +4,16 @@
 //! empty was a fifth of the system calls of a ping-pong.
 
 use socket2::Socket;
+use std::future::Future;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::task::{Context, Poll};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
+
+/// Readiness that the kernel has announced; whoever finds that it is used up clears it.
+pub(super) type Ready<'a> = AsyncFdReadyGuard<'a, Socket>;
 
 /// A connection, or one that is being made.
 #[derive(Debug)]
@@ -25,12 +30,14 @@ impl Stream {
         AsyncFd::with_interest(socket, interest).map(Stream)
     }
 
-    pub(super) fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.poll_read_ready(cx).map_ok(drop)
+    /// Waits until there may be something to read.
+    pub(super) fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready<'_>>> {
+        self.0.poll_read_ready(cx)
     }
 
-    pub(super) fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.poll_write_ready(cx).map_ok(drop)
+    /// Waits until there may be room to write.
+    pub(super) fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready<'_>>> {
+        self.0.poll_write_ready(cx)
     }
 
     /// Calls `io` when the socket is ready for `interest`; when `io` says `WouldBlock`, it is no more.
@@ -43,7 +50,16 @@ impl Stream {
 
     /// Whether the kernel has announced urgent data (EPOLLPRI) since the socket was registered.
     pub(super) fn has_urgent(&self) -> bool {
-        self.try_io(Interest::PRIORITY, || Ok(())).is_ok()
+        // The first question costs nothing and is answered with yes at the end of the stream too, as every wait for reading is.
+        self.try_io(Interest::PRIORITY, || Ok(())).is_ok() && self.is_priority()
+    }
+
+    fn is_priority(&self) -> bool {
+        let ready = pin!(self.0.ready(Interest::PRIORITY));
+        match ready.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(ready)) => ready.ready().is_priority(),
+            Poll::Ready(Err(_)) | Poll::Pending => false,
+        }
     }
 
     /// Waits until the socket has an error to tell.

@@ -176,6 +176,27 @@ impl Relay {
         None
     }
 
+    /// Its pipes: the bytes in each, and for how many pages' worth of bytes it has slots (pidfd_getfd(2)); `None` where that is
+    /// not allowed.
+    pub(crate) fn pipes(&self) -> Option<Vec<(usize, usize)>> {
+        let process = pidfd_open(Pid::from_raw(self.id() as i32)?, PidfdFlags::empty()).ok()?;
+        let mut pipes = std::collections::BTreeMap::new();
+        for (number, what) in self.descriptors().into_iter().filter(|(_, what)| what.starts_with("pipe:")) {
+            // One that was closed meanwhile holds nothing.
+            let Ok(pipe) = pidfd_getfd(&process, number, PidfdGetfdFlags::empty()) else { continue };
+            let held = rustix::io::ioctl_fionread(&pipe).ok()?;
+            pipes.insert(what, (held as usize, rustix::pipe::fcntl_getpipe_size(&pipe).ok()?));
+        }
+        Some(pipes.into_values().collect())
+    }
+
+    /// Bytes of its memory that no file is behind (proc_pid_status(5), RssAnon).
+    pub(crate) fn resident(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("Linux 4.5");
+        line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") * 1024
+    }
+
     /// Waits until the process has ended and gives its exit code, where it is one of this host.
     pub(crate) fn exit(&mut self) -> Option<i32> {
         match &mut self.process {

@@ -4,7 +4,7 @@
 use crate::endings::{SMALL, Silent, TOO_MUCH};
 use crate::harness::*;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -131,7 +131,7 @@ fn a_listener_without_descriptors_backs_off_and_recovers() {
     const SAID: &str = "cannot accept, trying again; EMFILE: raise RLIMIT_NOFILE, ENFILE: fs.file-max";
     let path = Path::new(1, &[]);
     let relay = &path.relays[0];
-    let live = path.connect();
+    let mut live = path.connect();
     // The relay has counted what it may have, and then somebody takes it away: accept(2) has no number left.
     let lowest_free = (0..).find(|number| relay.descriptors().iter().all(|(taken, _)| taken != number)).unwrap();
     limit_descriptors(relay, Some(lowest_free as u64));
@@ -141,7 +141,11 @@ fn a_listener_without_descriptors_backs_off_and_recovers() {
     assert!(first["err"].as_str().unwrap().contains("EMFILE"), "{first}");
     assert_eq!(first["more"], 0);
     // What is inside goes on, by copying: a pipe takes descriptors too.
-    talk(&live.0, &live.1);
+    let bytes = pattern(28, 100_000);
+    live.0.write_all(&bytes).unwrap();
+    let mut got = vec![0; bytes.len()];
+    live.1.read_exact(&mut got).unwrap();
+    assert_same(&got, &bytes);
     // The next line is a second later. 10 ms, then twice as long each time up to a second: eight tries by then.
     let more = relay.wait_log(SAID)["more"].as_u64().unwrap();
     assert!((1..=6).contains(&more), "{more} tries between the two lines");
@@ -176,9 +180,16 @@ fn an_idle_flow_holds_two_descriptors_and_no_pipe() {
     let (all, pipes) = (count(""), count("pipe:"));
     let flows: Vec<_> = (0..FLOWS).map(|_| path.connect()).collect();
     assert_eq!((count(""), count("pipe:")), (all + 2 * FLOWS, pipes));
-    // Nor does it keep one for later: the few pipes that there are now wait for whoever has bytes next. A thread that has
-    // carried a message may not have given its pipe back when the next message comes.
+    // Messages need none either.
     flows.iter().for_each(|(client, server)| talk(client, server));
+    assert_eq!((count(""), count("pipe:")), (all + 2 * FLOWS, pipes));
+    // Bulk does, and what waits for others afterwards is as much as the threads use at once. A thread that has carried bytes may
+    // not have given its pipe back when the next ones come.
+    let bytes = pattern(29, 100_000);
+    for (client, server) in &flows {
+        (&*client).write_all(&bytes).unwrap();
+        (&*server).read_exact(&mut vec![0; bytes.len()]).unwrap();
+    }
     let threads = std::thread::available_parallelism().unwrap().get();
     let new_pipes = count("pipe:") - pipes;
     assert!((2..=2 * (threads + 1)).contains(&new_pipes), "{new_pipes} descriptors of pipes");
@@ -218,6 +229,81 @@ fn pipes_that_run_out_are_said_once_and_counted_each_time() {
     }
     let told = |line: &&serde_json::Value| line["message"].as_str().unwrap().starts_with("no more pipes");
     assert_eq!(lines.iter().filter(told).count(), 1);
+}
+
+#[test]
+fn readers_that_stand_still_hold_few_bytes_and_no_pipe() {
+    const FLOWS: usize = 150;
+    /// What the relay lets wait in all, and for each flow besides (relay/budget.rs).
+    const MAX_HELD: usize = 64 << 20;
+    const MIN_FILL: usize = 16 << 10;
+    /// Code, threads and tasks.
+    const ELSE: usize = 32 << 20;
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    socket2::SockRef::from(&server).set_read_timeout(Some(LONG)).unwrap();
+    // A megabyte waits before each reader, and little of it fits into the sockets behind the relay.
+    socket2::SockRef::from(&server).set_recv_buffer_size(16 * 1024).unwrap();
+    let port = Port::reserve("127.0.0.1");
+    let (listen, to) = (port.address().to_string(), server.local_addr().unwrap().to_string());
+    let buffers = ["--set", "accept.rcvbuf=1MiB", "--set", "dial.sndbuf=64KiB"];
+    // Enough for these flows, and fewer pipes.
+    let relay = Relay::spawn(limited("ulimit -n 1000", &listen, &to, &buffers));
+    let flows: Vec<(TcpStream, TcpStream)> =
+        (0..FLOWS).map(|_| (TcpStream::connect(port.address()).unwrap(), server.accept().unwrap().0)).collect();
+    let bytes = pattern(32, 3_000_000);
+    relay.stop();
+    let sent: Vec<usize> = flows.iter().map(|(client, _)| fill_now(client, &bytes)).collect();
+    assert!(sent.iter().sum::<usize>() > 2 * MAX_HELD, "too little to reach the bound: {sent:?}");
+    relay.signal("CONT");
+
+    // Until the last of them has given its pipe back.
+    let started = Instant::now();
+    if relay.pipes().is_none() {
+        return skip("pidfd_getfd(2) is not allowed");
+    }
+    let moved = || relay.resident() > MAX_HELD / 4 && relay.pipes().unwrap().iter().all(|(held, _)| *held == 0);
+    while !moved() {
+        assert!(started.elapsed() < LONG, "{} bytes, pipes {:?}", relay.resident(), relay.pipes());
+    }
+    let resident = relay.resident();
+    assert!(resident < MAX_HELD + FLOWS * MIN_FILL + ELSE, "{resident} bytes of user memory");
+    let capacity: usize = relay.pipes().unwrap().iter().map(|(_, capacity)| capacity).sum();
+    assert!(capacity < 2 * MAX_HELD, "pipes for {capacity} bytes");
+
+    // A flow whose reader reads is spliced.
+    let copied = relay.counters()["copied"].clone();
+    let mut client = patient(TcpStream::connect(port.address()).unwrap());
+    let reader = patient(server.accept().unwrap().0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            client.write_all(&bytes).unwrap();
+            client.shutdown(Shutdown::Write).unwrap();
+        });
+        let (got, ending) = read_to_end(&reader);
+        assert_same(&got, &bytes);
+        assert_eq!(ending, Ending::Fin);
+    });
+    assert_eq!(relay.counters()["copied"], copied);
+    // And the others get every byte once they read.
+    for ((client, reader), sent) in flows.into_iter().zip(sent) {
+        let reader = patient(reader);
+        client.shutdown(Shutdown::Write).unwrap();
+        let (got, ending) = read_to_end(&reader);
+        assert_same(&got, &bytes[..sent]);
+        assert_eq!(ending, Ending::Fin);
+    }
+
+    /// Writes what the socket takes now: how many bytes.
+    fn fill_now(mut socket: &TcpStream, bytes: &[u8]) -> usize {
+        socket.set_nonblocking(true).unwrap();
+        socket2::SockRef::from(socket).set_send_buffer_size(64 * 1024).unwrap();
+        let mut sent = 0;
+        while let Ok(more) = socket.write(&bytes[sent..]) {
+            sent += more;
+        }
+        assert!(sent > 0 && sent < bytes.len(), "{sent} bytes");
+        sent
+    }
 }
 
 #[test]
@@ -291,7 +377,9 @@ fn a_refused_splice_is_copied_both_ways_and_said_once() {
         command.args(["relay", "--listen", &port.address().to_string()]);
         command.args(["--to", &server.local_addr().unwrap().to_string()]);
         let Some(relay) = without_splice(errno, || Relay::spawn(command)) else { return };
-        for bytes in [pattern(40, 1), pattern(41, 3_000_000)] {
+        // A message is copied anyway; bulk is where splice is tried.
+        let flows = [(1, false), (3_000_000, true), (3_000_000, false)];
+        for (bytes, is_said) in flows.map(|(len, is_said)| (pattern(40, len), is_said)) {
             let client = patient(TcpStream::connect(port.address()).unwrap());
             let far = patient(server.accept().unwrap().0);
             std::thread::scope(|scope| {
@@ -308,13 +396,12 @@ fn a_refused_splice_is_copied_both_ways_and_said_once() {
                     });
                 }
             });
-            let said = relay.wait_log_any(&[SPLICE_REFUSED, "flow ended"]);
-            if bytes.len() == 1 {
-                assert_eq!(said["message"], SPLICE_REFUSED, "errno {errno}");
-                relay.wait_log("flow ended");
-            } else {
-                assert_eq!((&said["message"], &said["how"]), (&"flow ended".into(), &"finished".into()), "said twice");
+            let mut said = relay.wait_log_any(&[SPLICE_REFUSED, "flow ended"]);
+            assert_eq!(said["message"] == SPLICE_REFUSED, is_said, "errno {errno}: {said}");
+            if is_said {
+                said = relay.wait_log_any(&[SPLICE_REFUSED, "flow ended"]);
             }
+            assert_eq!((&said["message"], &said["how"]), (&"flow ended".into(), &"finished".into()), "said twice");
         }
     }
 

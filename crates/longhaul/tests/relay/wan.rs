@@ -303,8 +303,10 @@ fn a_congestion_control_that_was_asked_for_holds_whatever_the_route_says() {
     let Some(wan) = wan_between(&far(), relay) else { return };
     let path = Path::across(&wan, 7400, 2, &["--set", "dial.congestion=reno", "--set", "accept.congestion=reno"]);
     let (client, server) = path.connect();
-    (&client).write_all(b"?").unwrap();
-    (&server).read_exact(&mut [0]).unwrap();
+    // The line names the control of a flow of more than 64 KiB.
+    let bytes = pattern(7, 100_000);
+    (&client).write_all(&bytes).unwrap();
+    (&server).read_exact(&mut vec![0; bytes.len()]).unwrap();
     drop((client, server));
     for relay in &path.relays {
         let end = relay.wait_log("flow ended");
