@@ -548,6 +548,7 @@ mod tests {
             replaced: Vec::new(),
             listeners: JoinSet::new(),
             drain_timeout: None,
+            status: Status::default(),
             readers: Arc::new(Semaphore::new(READERS)),
         };
         // Ignored by default, so the test's process obeys what it obeyed before.
