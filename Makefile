@@ -5,10 +5,10 @@ CARGO ?= cargo
 # rustup's cargo and, for ordinary users of Debian, `ip` and `sshd`.
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 
-.PHONY: help build demo test lint fuzz bench deps install clean
+.PHONY: help build demo test test-systemd test-kernels test-all lint fuzz bench deps install clean
 
 help:            ## what there is (the default)
-	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 16
+	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 24
 
 build:           ## the program: target/release/longhaul
 	scripts/deps build
@@ -21,6 +21,17 @@ demo: build      ## two old hosts, 63 ms apart: direct, through socat, through l
 test:            ## every test; what was skipped, and why, comes last
 	scripts/deps test
 	CARGO="$(CARGO)" scripts/test
+
+test-systemd: build ## the units, under a systemd that is PID 1 in namespaces of its own (as root, a minute)
+	scripts/deps test-systemd
+	scripts/test-systemd $(ARGS)
+
+test-kernels:    ## endings, options and fast open on Debian's 5.10 and 6.1 in qemu (`make test-kernels ARGS=5.10`)
+	scripts/deps test-kernels
+	scripts/test-kernels $(ARGS)
+
+test-all:        ## all three, and docs/tested.md with what was seen
+	scripts/test-all $(ARGS)
 
 lint:            ## formatting, clippy, rustdoc, scripts, units, links, the house rules
 	scripts/deps lint
@@ -36,7 +47,7 @@ bench: build     ## everything in docs/benchmarks.md, measured again (as root; `
 	benches/run $(ARGS)
 
 deps:            ## the system packages of all targets, at once
-	scripts/deps build demo test lint fuzz bench
+	scripts/deps build demo test test-systemd test-kernels lint fuzz bench
 
 install:         ## what `make build` built, into DESTDIR: the program, man pages, units, sysctls, a sample file
 	@test -x target/release/longhaul || { echo "longhaul: nothing to install; first: make build" >&2; exit 1; }

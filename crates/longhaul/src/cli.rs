@@ -120,9 +120,8 @@ fn meant(mut err: clap::Error) -> clap::Error {
     let Some(command) = cli.get_subcommands_mut().find(asked) else { return err };
     let flags = command.get_arguments().filter_map(clap::Arg::get_long);
     let flag = suggest::nearest(&word, flags).map(|flag| ContextValue::String(format!("--{flag}")));
-    if let (ErrorKind::UnknownArgument, Some(flag)) = (err.kind(), flag)
-        && err.get(ContextKind::SuggestedArg) != Some(&flag)
-    {
+    let better = flag.filter(|flag| err.get(ContextKind::SuggestedArg) != Some(flag));
+    if let (ErrorKind::UnknownArgument, Some(flag)) = (err.kind(), better) {
         err.insert(ContextKind::SuggestedArg, flag);
         // clap's own shows the flag that clap has guessed.
         err.insert(ContextKind::Usage, ContextValue::StyledStr(command.render_usage()));

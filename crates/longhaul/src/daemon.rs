@@ -4,12 +4,15 @@
 //! A reload builds all that is new before it touches anything that is old. So a bad file, or a port that is in use, is
 //! refused whole, and live flows are not touched in either case.
 
+mod status;
+
 use crate::config::{self, Config, Loaded, Message, Refused, Severity, Tunnel};
 use crate::relay::{Activated, BindError, Gate, Handle, LOOKUPS, Listener, Relay, Route, Serving};
 use longhaul_core::units;
 use longhaul_sys::sockopt::Leg;
 use longhaul_sys::{activation, limits};
 use sd_notify::NotifyState;
+use status::Status;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -75,6 +78,7 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError> {
             replaced: Vec::new(),
             listeners: JoinSet::new(),
             drain_timeout: None,
+            status: Status::default(),
             readers: Arc::new(Semaphore::new(READERS)),
         };
         // Before the first tunnel listens: from then on a signal means what docs/operations.md says.
@@ -118,6 +122,8 @@ struct Daemon {
     /// What serves them, and what has been replaced and serves for a moment more.
     listeners: JoinSet<()>,
     drain_timeout: Option<Duration>,
+    /// What systemd is told of it.
+    status: Status,
     /// Threads that may read the file at once.
     readers: Arc<Semaphore>,
 }
@@ -252,8 +258,9 @@ impl Daemon {
     /// A listener has panicked.
     async fn serve(&mut self, mut signals: Signals) -> Result<(), DaemonError> {
         tokio::spawn(watchdog());
-        tell(&[NotifyState::Ready]);
+        self.tell_ready();
         let mut reading = Reading::default();
+        let mut tick = interval(STATUS_EVERY);
         loop {
             // Every arm keeps what it has not given: dropping it loses nothing.
             tokio::select! {
@@ -264,6 +271,7 @@ impl Daemon {
                 },
                 Some(ended) = self.listeners.join_next() => ended.map_err(panicked)?,
                 _ = signals.report.recv() => self.relay.counters.log(),
+                _ = tick.tick() => self.status.tell_if_changed(self.running.len(), &self.relay.counters),
                 _ = signals.terminate.recv() => break,
                 _ = signals.interrupt.recv() => break,
             }
@@ -296,18 +304,18 @@ impl Daemon {
     /// Takes what the file says now. What is wrong with it goes to the log, and nothing changes. `systemctl reload` has ended
     /// by then, and well: so `systemctl status` says it too, until a reload goes well.
     fn reload(&mut self, read: Result<Loaded, Refused>) {
-        let mut status = String::new();
         match read {
             Ok(loaded) => {
                 loaded.warnings.iter().for_each(Message::log);
                 match self.apply(loaded.config) {
                     Ok(()) => {
                         self.share_out();
+                        self.status.reloaded();
                         info!(tunnels = self.running.len(), "reloaded");
                     }
                     Err(err) => {
                         error!(%err, "reload refused, the old configuration stays");
-                        status = refusal(&err);
+                        self.status.refused(&err);
                     }
                 }
             }
@@ -315,10 +323,18 @@ impl Daemon {
                 refused.messages.iter().for_each(Message::log);
                 error!("reload refused, the old configuration stays");
                 let first = refused.messages.iter().find(|message| message.severity == Severity::Error);
-                status = first.map(|message| refusal(message)).unwrap_or_default();
+                if let Some(first) = first {
+                    self.status.refused(first);
+                }
             }
         }
-        tell(&[NotifyState::Status(&status), NotifyState::Ready]);
+        self.tell_ready();
+    }
+
+    /// Tells systemd that the daemon is ready, and the line that `systemctl status` shows.
+    fn tell_ready(&mut self) {
+        let line = self.status.line(self.running.len(), &self.relay.counters);
+        tell(&[NotifyState::Status(line), NotifyState::Ready]);
     }
 
     /// Shares the descriptors out anew: there may be other tunnels, and another limit (prlimit(1)).
@@ -346,10 +362,11 @@ impl Daemon {
         if reading {
             not_reloaded();
         }
-        tell(&[NotifyState::Stopping]);
         self.running.clear();
         self.replaced.clear();
         let relay = self.relay.clone();
+        let status = || format!("draining, {} left", status::flows(&relay.counters));
+        tell(&[NotifyState::Stopping, NotifyState::Status(&status())]);
         let flows = || relay.counters.flows_now.load(Relaxed);
         info!(flows = flows(), drain_timeout = %self.drain_timeout.map_or("none".into(), units::show_duration), "draining: no new connections; a second signal cuts the flows");
         let deadline = self.drain_timeout.map(|wait| Instant::now() + wait);
@@ -360,7 +377,7 @@ impl Daemon {
             tokio::select! {
                 ended = self.ended() => return ended,
                 _ = tick.tick() => {
-                    tell(&[NotifyState::Status(&format!("draining, {} flows left", flows()))]);
+                    tell(&[NotifyState::Status(&status())]);
                     info!(flows = flows(), "still draining");
                 }
                 _ = signals.reload.recv() => {
@@ -442,12 +459,6 @@ impl Reading {
     }
 }
 
-/// What `systemctl status` says after a reload that was refused for `why`: one short line, for each line of a notification
-/// is a message of its own (sd_notify(3)).
-fn refusal(why: &dyn fmt::Display) -> String {
-    format!("reload refused: {why}").chars().filter(|c| !c.is_control()).take(STATUS_MAX).collect()
-}
-
 /// Tells systemd's watchdog twice in its time that the runtime still runs (sd_watchdog_enabled(3)).
 async fn watchdog() {
     let mut usec = 0;
@@ -515,8 +526,8 @@ const HEADROOM: usize = 24;
 const STUCK_TUNNELS: usize = 256;
 /// How many threads may be kept by a configuration file that does not answer.
 const READERS: usize = 4;
-/// Characters of a refusal for `systemctl status`; the log has all of it.
-const STATUS_MAX: usize = 250;
+/// How often systemd is told the line of `systemctl status`, if that has changed.
+const STATUS_EVERY: Duration = Duration::from_secs(5);
 /// How often a drain says how many flows are left.
 const STILL_DRAINING: Duration = Duration::from_secs(10);
 /// How long flows that were cut have for closing their sockets.
@@ -537,6 +548,7 @@ mod tests {
             replaced: Vec::new(),
             listeners: JoinSet::new(),
             drain_timeout: None,
+            status: Status::default(),
             readers: Arc::new(Semaphore::new(READERS)),
         };
         // Ignored by default, so the test's process obeys what it obeyed before.

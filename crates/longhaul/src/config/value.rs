@@ -32,9 +32,11 @@ pub fn listen(text: &str) -> Result<SocketAddr, String> {
         return Err(said);
     }
     if let Ok(address) = text.parse::<SocketAddr>() {
-        if let IpAddr::V6(ip) = address.ip()
-            && let Some(v4) = ip.to_ipv4_mapped()
-        {
+        let mapped = match address.ip() {
+            IpAddr::V6(ip) => ip.to_ipv4_mapped(),
+            IpAddr::V4(_) => None,
+        };
+        if let Some(v4) = mapped {
             return Err(format!("it is IPv4 in IPv6's form; write \"{v4}:{port}\""));
         }
         return if address.ip().is_multicast() { Err(format!("TCP has no multicast; {FORM}")) } else { Ok(address) };
@@ -89,9 +91,8 @@ pub fn network(text: &str) -> Result<IpNet, String> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return unmapped(IpNet::from(address));
     }
-    if let Some((address, zone)) = text.split_once('%')
-        && address.parse::<Ipv6Addr>().is_ok()
-    {
+    let with_zone = text.split_once('%').filter(|(address, _)| address.parse::<Ipv6Addr>().is_ok());
+    if let Some((address, zone)) = with_zone {
         let prefix = zone.find('/').map_or("", |at| &zone[at..]);
         return Err(format!("clients are compared without their zone (%interface); write \"{address}{prefix}\""));
     }

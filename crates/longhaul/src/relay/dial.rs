@@ -138,10 +138,10 @@ fn connect_failed(err: &io::Error) -> String {
 
 /// Sends the SYN. Returns how many of the client's `first_bytes` the socket took.
 fn begin(socket: &Socket, address: &SockAddr, first_bytes: &[u8]) -> io::Result<usize> {
-    if !first_bytes.is_empty()
-        && let Some(taken) = fast_open::connect(socket, address, first_bytes)?
-    {
-        return Ok(taken);
+    if !first_bytes.is_empty() {
+        if let Some(taken) = fast_open::connect(socket, address, first_bytes)? {
+            return Ok(taken);
+        }
     }
     match socket.connect(address) {
         Err(err) if err.raw_os_error() != Some(libc::EINPROGRESS) => Err(err),

@@ -40,6 +40,9 @@ const FOUND: u32 = 8;
 /// the two relays 0.4 s of processor time more a GB (docs/design/data-path.md).
 const FAST: u64 = 500_000_000;
 
+/// The remedy where there is no socket of Multipath TCP: EPROTONOSUPPORT, as in Debian 11's kernel, or ENOPROTOOPT.
+const NO_MPTCP: &str = "this kernel has no Multipath TCP, or net.mptcp.enabled is 0; leave mptcp out";
+
 /// A socket that fits `address`, with every option that holds from the start.
 ///
 /// # Errors
@@ -60,7 +63,7 @@ fn fresh(address: &SocketAddr, mptcp: bool) -> Result<OwnedFd> {
     let protocol = if mptcp { Protocol::MPTCP } else { Protocol::TCP };
     let call = if mptcp { "socket(IPPROTO_MPTCP)" } else { "socket(IPPROTO_TCP)" };
     let socket = Socket::new(Domain::for_address(*address), Type::STREAM.nonblocking(), Some(protocol))
-        .map_err(|err| failed(call, &err))?;
+        .map_err(|err| if mptcp { failed(call, &err).hint(NO_MPTCP) } else { failed(call, &err) })?;
     Ok(socket.into())
 }
 

@@ -349,12 +349,12 @@ fn systemd_is_told_ready_reloading_watchdog_and_stopping() {
     let mut command = through_sh("WATCHDOG_PID=$$ WATCHDOG_USEC=200000 exec \"$0\" \"$@\"", &folder);
     command.env("NOTIFY_SOCKET", folder.path().join("notify"));
     let mut relay = Relay::spawn(command);
-    wait_notify(&notify, "READY=1");
+    assert!(wait_notify(&notify, "READY=1").contains("STATUS=1 tunnel, 0 flows\n"));
     wait_notify(&notify, "WATCHDOG=1");
     wait_notify(&notify, "WATCHDOG=1");
     relay.signal("HUP");
     assert!(wait_notify(&notify, "RELOADING=1").contains("MONOTONIC_USEC="));
-    assert!(wait_notify(&notify, "READY=1").contains("STATUS=\n"));
+    assert!(wait_notify(&notify, "READY=1").contains("STATUS=1 tunnel, 0 flows\n"));
     // A port in use is nothing that `longhaul check` could have seen.
     let good = tunnel("one", port.address(), &far, "");
     let taken = server();
@@ -368,11 +368,12 @@ fn systemd_is_told_ready_reloading_watchdog_and_stopping() {
     );
     std::fs::write(file(&folder), good).unwrap();
     relay.signal("HUP");
-    assert!(wait_notify(&notify, "READY=1").contains("STATUS=\n"));
+    assert!(wait_notify(&notify, "READY=1").contains("STATUS=1 tunnel, 0 flows\n"));
     let flow = (dial(&port), accept(&far));
     talk(&flow.0, &flow.1);
+    wait_notify(&notify, "STATUS=1 tunnel, 1 flow");
     relay.signal("TERM");
-    wait_notify(&notify, "STOPPING=1");
+    assert!(wait_notify(&notify, "STOPPING=1").contains("STATUS=draining, 1 flow left"));
     // Too late, but `systemctl reload` must not wait for ever.
     relay.signal("HUP");
     assert!(wait_notify(&notify, "RELOADING=1").contains("MONOTONIC_USEC="));

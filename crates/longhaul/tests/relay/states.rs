@@ -61,12 +61,23 @@ fn every_state_ends_in_all_bytes_and_fin_or_in_a_reset() {
             scope.spawn(|| {
                 let next = || cells.lock().unwrap().pop();
                 while let Some(cell) = next() {
-                    eprintln!("{cell:?}");
+                    let _named = Named(cell);
                     cell.run();
                 }
             });
         }
     });
+}
+
+/// Says which cell it is that has failed.
+struct Named(Cell);
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("failed in {:?}", self.0);
+        }
+    }
 }
 
 fn cells() -> Vec<Cell> {

@@ -1,0 +1,102 @@
+//! The line that `systemctl status` shows: tunnels, flows, what was refused, and the last reload if it was refused.
+//!
+//! systemd is told only when the line has changed. A busy relay sends it a message every few seconds, an idle one sends none.
+
+use super::tell;
+use crate::relay::Counters;
+use sd_notify::NotifyState;
+use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What systemd was told, and what it is to be told besides numbers.
+#[derive(Debug, Default)]
+pub(super) struct Status {
+    told: String,
+    /// Why the last reload was refused; empty after one that went well.
+    refusal: String,
+}
+
+impl Status {
+    /// Keeps why a reload was refused, until `reloaded`.
+    pub(super) fn refused(&mut self, why: &dyn fmt::Display) {
+        self.refusal = format!("reload refused: {why}");
+    }
+
+    /// Forgets the last refusal.
+    pub(super) fn reloaded(&mut self) {
+        self.refusal.clear();
+    }
+
+    /// Returns the line for `tunnels` tunnels: one line, for each line of a notification is a message of its own (sd_notify(3)).
+    pub(super) fn line(&mut self, tunnels: usize, counters: &Counters) -> &str {
+        let refusal = self.refusal.chars().filter(|c| !c.is_control()).take(REFUSAL_CHARS);
+        self.told = refusal.collect();
+        if !self.told.is_empty() {
+            self.told.push_str("; ");
+        }
+        self.told.push_str(&numbers(tunnels, counters));
+        &self.told
+    }
+
+    /// Tells systemd the line if it has changed since it was last told.
+    pub(super) fn tell_if_changed(&mut self, tunnels: usize, counters: &Counters) {
+        let before = std::mem::take(&mut self.told);
+        if self.line(tunnels, counters) != before {
+            tell(&[NotifyState::Status(&self.told)]);
+        }
+    }
+}
+
+/// Returns `2 tunnels, 37 flows`, and what was refused since the start, if anything was.
+fn numbers(tunnels: usize, counters: &Counters) -> String {
+    let mut text = format!("{}, {}", count(tunnels as u64, "tunnel"), flows(counters));
+    let since_start = [
+        (counters.refused.load(Relaxed), "connection", "refused"),
+        (counters.dials_failed.load(Relaxed), "dial", "failed"),
+    ];
+    let some = since_start.into_iter().filter(|(number, ..)| *number > 0);
+    let some: Vec<String> = some.map(|(number, what, how)| format!("{} {how}", count(number, what))).collect();
+    if !some.is_empty() {
+        text.push_str("; since the start ");
+        text.push_str(&some.join(", "));
+    }
+    text
+}
+
+/// Returns `1 flow` or `37 flows`.
+pub(super) fn flows(counters: &Counters) -> String {
+    count(counters.flows_now.load(Relaxed), "flow")
+}
+
+fn count(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Characters of a refusal; the log has all of it.
+const REFUSAL_CHARS: usize = 250;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_has_tunnels_flows_and_what_is_refused() {
+        let (mut status, counters) = (Status::default(), Counters::default());
+        assert_eq!(status.line(1, &counters), "1 tunnel, 0 flows");
+        counters.flows_now.store(37, Relaxed);
+        counters.refused.store(1, Relaxed);
+        counters.dials_failed.store(12, Relaxed);
+        assert_eq!(
+            status.line(2, &counters),
+            "2 tunnels, 37 flows; since the start 1 connection refused, 12 dials failed"
+        );
+        status.refused(&"line 7:\nname is missing");
+        assert!(status.line(2, &counters).starts_with("reload refused: line 7:name is missing; 2 tunnels, 37 flows; "));
+        status.refused(&"x".repeat(1000));
+        assert!(status.line(2, &counters).len() < 400);
+        status.reloaded();
+        counters.refused.store(0, Relaxed);
+        counters.dials_failed.store(0, Relaxed);
+        assert_eq!(status.line(0, &counters), "0 tunnels, 37 flows");
+    }
+}

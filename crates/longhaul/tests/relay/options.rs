@@ -1,0 +1,91 @@
+//! Every option of the table, given to a real relay. Either the relay carries a flow with it, or it does not start and one line
+//! says why: an old kernel that lacks an option is never a hang.
+
+use crate::harness::*;
+use longhaul_sys::sockopt::{Leg, ROWS};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command};
+
+#[test]
+fn every_option_carries_a_flow_or_is_refused_with_one_line() {
+    for leg in Leg::ALL {
+        for row in ROWS.iter().filter(|row| row.legs.covers(leg)) {
+            carries_or_says_why(&format!("{leg}.{}={}", row.key, row.sample));
+        }
+    }
+}
+
+fn carries_or_says_why(option: &str) {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    // accept(2) obeys it (socket(7)): a dial that is lost is a failure, not a test without end.
+    socket2::SockRef::from(&server).set_read_timeout(Some(LONG)).unwrap();
+    let port = Port::reserve("127.0.0.1");
+    let mut relay = start(option, port.address(), server.local_addr().unwrap());
+    match first_line(&mut relay, option) {
+        Said::Listening => {
+            let client = patient(TcpStream::connect(port.address()).unwrap());
+            // The first byte comes before the accept: with defer-accept or fast open nothing is dialled without it.
+            (&client).write_all(b".").unwrap();
+            let far = patient(server.accept().unwrap_or_else(|err| panic!("{option}: no dial: {err}")).0);
+            (&far).read_exact(&mut [0]).unwrap();
+            talk(&client, &far);
+            client.shutdown(Shutdown::Write).unwrap();
+            assert_eq!(read_to_end(&far), (Vec::new(), Ending::Fin), "{option}");
+            drop(far);
+            assert_eq!(read_to_end(&client), (Vec::new(), Ending::Fin), "{option}");
+        }
+        Said::Refused(line) => {
+            let code = relay.0.wait().unwrap().code();
+            assert_eq!(code, Some(1), "{option}: {line}");
+            assert!(line.contains(option.split_once('.').unwrap().1.split_once('=').unwrap().0), "{option}: {line}");
+            let line: serde_json::Value = serde_json::from_str(&line).expect("a line of the log");
+            println!("REFUSED by this kernel: {option}: {}", line["fields"]["err"]);
+        }
+    }
+}
+
+/// The relay, and what it says.
+struct Started(Child, BufReader<UnixStream>);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // Both fail only when it has ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+enum Said {
+    Listening,
+    /// The only line, without its newline.
+    Refused(String),
+}
+
+fn start(option: &str, listen: SocketAddr, to: SocketAddr) -> Started {
+    let (stderr, ours) = UnixStream::pair().unwrap();
+    ours.set_read_timeout(Some(LONG)).unwrap();
+    let mut command: Command = longhaul();
+    command.args(["relay", "--listen", &listen.to_string(), "--to", &to.to_string(), "--set", option]);
+    let child = command.stderr(OwnedFd::from(stderr)).spawn().unwrap();
+    Started(child, BufReader::new(ours))
+}
+
+/// Reads the log until the relay listens or has ended.
+fn first_line(relay: &mut Started, option: &str) -> Said {
+    let mut refusals: Vec<String> = Vec::new();
+    for line in relay.1.by_ref().lines() {
+        let line = line.unwrap_or_else(|err| panic!("{option}: neither a refusal nor a listener: {err}"));
+        if line.contains(r#""message":"listening""#) {
+            return Said::Listening;
+        }
+        // What a caution of the option says comes before, as a warning.
+        if !line.contains(r#""level":"INFO""#) && !line.contains(r#""level":"WARN""#) {
+            refusals.push(line);
+        }
+    }
+    assert_eq!(refusals.len(), 1, "{option}: one line says why: {refusals:?}");
+    Said::Refused(refusals.remove(0))
+}
