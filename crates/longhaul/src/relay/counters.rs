@@ -29,7 +29,7 @@ pub struct Counters {
     pub bytes_up: AtomicU64,
     /// Bytes that ended flows carried from dial leg to accept leg.
     pub bytes_down: AtomicU64,
-    /// Times that bytes were copied through user space because no pipe was to be had, or the socket refused splice.
+    /// Times that bulk was copied through user space because no pipe was to be had, or the socket refused splice.
     pub copied: AtomicU64,
 }
 

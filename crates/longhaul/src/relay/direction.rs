@@ -150,10 +150,10 @@ impl<'a> Direction<'a> {
         with_scratch(|scratch| self.poll_with(cx, scratch))
     }
 
-    /// After some turns a busy pump lets the other direction and other flows go first: without that a reverse message waited
+    /// After a while a busy pump lets the other direction and other flows go first: without that a reverse message waited
     /// 140 ms behind a copying pump, which the whole budget of tokio let go on.
     fn poll_with(&mut self, cx: &mut Context<'_>, scratch: &mut [u8]) -> Poll<Result<(), (End, io::Error)>> {
-        let mut turns = TURNS;
+        let (before, mut turns) = (self.pump.moved(), 0);
         loop {
             match self.pump.step() {
                 _ if self.is_stopped => return Poll::Ready(Ok(())),
@@ -172,9 +172,9 @@ impl<'a> Direction<'a> {
                     self.pump.drained(drained.map_err(|err| (End::Sink, err))?);
                     if self.pump.held() == 0 {
                         self.drained();
-                        turns -= 1;
+                        turns += 1;
                     }
-                    if turns == 0 {
+                    if turns >= MAX_TURNS || (turns >= TURNS && self.pump.moved() - before >= TURN_BYTES) {
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
                     }
@@ -380,8 +380,11 @@ fn refuses_splice(relay: &Relay, err: &io::Error) -> bool {
     refuses
 }
 
-/// How many times a pump may fill and drain before others go first: 4 MiB at the most, a millisecond at 40 Gbit/s.
+/// How many times a pump may fill and drain before others go first: four times where that is [`TURN_BYTES`] or more, which is
+/// 4 MiB at the most and a millisecond at 40 Gbit/s; more often with small fills, for going first costs a wake-up.
 const TURNS: u32 = 4;
+const MAX_TURNS: u32 = 16;
+const TURN_BYTES: u64 = 1 << 20;
 
 /// A read of so many bytes is more than a message: what follows is spliced.
 const MESSAGE: usize = 16 * 1024;

@@ -93,8 +93,8 @@ pub struct FlowEnd {
     pub dialled: Option<(usize, SocketAddr)>,
     /// What it carried.
     pub tally: Tally,
-    /// From accept to end.
-    pub took: Duration,
+    /// When it was accepted.
+    pub began: Instant,
     /// Why it ended.
     pub how: How,
 }
@@ -114,7 +114,7 @@ impl FlowEnd {
             next_hop_address = %address,
             up_bytes = self.tally.up,
             down_bytes = self.tally.down,
-            seconds = self.took.as_millis() as f64 / 1e3,
+            seconds = self.began.elapsed().as_millis() as f64 / 1e3,
             how = %self.how,
             untold = untold(accept, dial),
             accept_rtt_ms = accept.rtt_ms(),

@@ -18,6 +18,7 @@
 //!     pool   empty pipes that wait for bytes
 //!     closing    a leg from its last FIN to its last acknowledgement
 //!       hangups  wakes a flow when a peer sends FIN or a leg is closed
+//! cut        the order that ends every flow
 //! permits    how many flows there may be
 //! end        how a flow ended: the log line
 //! counters   what the process has done so far
@@ -31,6 +32,7 @@ mod carry;
 mod circle;
 mod closing;
 mod counters;
+mod cut;
 mod dial;
 mod direction;
 mod end;
@@ -57,6 +59,7 @@ use crate::config::Tunnel;
 use budget::Budget;
 use circle::Served;
 use counters::Throttles;
+use cut::Cut;
 use dial::LocalPorts;
 use hangups::Hangups;
 use longhaul_sys::limits;
@@ -66,7 +69,6 @@ use pool::Pool;
 use silence::Sweep;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use tokio::sync::watch;
 use tracing::warn;
 
 /// What all tunnels of the process share.
@@ -83,7 +85,7 @@ pub struct Relay {
     sweep: Arc<Sweep>,
     permits: Arc<Permits>,
     /// True once every flow that is still open shall be cut with RST.
-    cut: watch::Sender<bool>,
+    cut: Cut,
     next_flow: AtomicU64,
     served: Served,
     local_ports: LocalPorts,
@@ -111,7 +113,7 @@ impl Relay {
             hangups: Arc::default(),
             sweep: Arc::default(),
             permits: Permits::new(flows),
-            cut: watch::Sender::new(false),
+            cut: Cut::default(),
             next_flow: AtomicU64::new(1),
             served: Served::default(),
             local_ports: LocalPorts::unknown(),
@@ -176,7 +178,7 @@ impl Relay {
 
     /// Cuts every flow that is still open, with RST on both legs.
     pub fn cut(&self) {
-        self.cut.send_replace(true);
+        self.cut.give();
     }
 }
 
