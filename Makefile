@@ -26,7 +26,7 @@ test-systemd: build ## the units, under a systemd that is PID 1 in namespaces of
 	scripts/deps test-systemd
 	scripts/test-systemd $(ARGS)
 
-test-kernels:    ## endings, options and fast open on Debian's 5.10 and 6.1 in qemu (`make test-kernels ARGS=5.10`)
+test-kernels:    ## endings, options and fast open on Debian's 5.10, 6.1 and ppc64le in qemu (`make test-kernels ARGS=5.10`)
 	scripts/deps test-kernels
 	scripts/test-kernels $(ARGS)
 
