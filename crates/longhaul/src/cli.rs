@@ -110,7 +110,7 @@ fn serve(loaded: Loaded, file: Option<PathBuf>, logs: logs::Flags) -> ExitCode {
     if ended.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What clap says of a wrong command line, with the flag that was probably meant where another program calls it otherwise.
+/// Returns clap's message for a wrong command line, with the flag that was probably meant where another program names it otherwise.
 fn meant(mut err: clap::Error) -> clap::Error {
     let Some(ContextValue::String(given)) = err.get(ContextKind::InvalidArg) else { return err };
     let word = given.trim_start_matches('-').split('=').next().unwrap_or_default().to_string();

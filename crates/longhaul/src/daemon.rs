@@ -122,7 +122,7 @@ struct Daemon {
     /// What serves them, and what has been replaced and serves for a moment more.
     listeners: JoinSet<()>,
     drain_timeout: Option<Duration>,
-    /// What systemd is told of it.
+    /// The state that systemd is told.
     status: Status,
     /// Threads that may read the file at once.
     readers: Arc<Semaphore>,

@@ -1,4 +1,4 @@
-//! What a good configuration will still meet on this machine and with the rights of longhaul.service: addresses that the
+//! Warnings about what a good configuration will meet on this machine and with the rights of longhaul.service: addresses that the
 //! host does not have, options that the kernel does not offer, capabilities that are missing. `longhaul check` warns of it;
 //! it may be run on another host than the daemon, so nothing here is an error.
 

@@ -12,7 +12,7 @@ const FOLDERS: [&str; 4] =
     ["/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system"];
 const UNIT: &str = "longhaul.service";
 
-/// What the unit gives its process.
+/// The rights that the unit gives its process.
 pub(super) struct Rights {
     /// The unit's text, with its drop-ins behind it.
     text: String,
@@ -30,7 +30,7 @@ impl Rights {
         Rights { text }
     }
 
-    /// What to say when the daemon will not have `capability`.
+    /// Returns the warning for when the daemon will not have `capability`.
     pub(super) fn lack(&self, capability: Capability) -> Option<String> {
         // A process of the unit itself, as `systemctl reload` starts one, knows best; root knows nothing.
         let has = self.has(capability) || !has_capability(Capability::SysAdmin) && has_capability(capability);

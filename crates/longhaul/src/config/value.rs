@@ -201,7 +201,7 @@ pub fn switch(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| "write true or false".into())
 }
 
-/// What to write for socat's `TCP4-LISTEN:6000,bind=10.0.0.1,fork`, of which only port and address say something here.
+/// Returns what to write for socat's `TCP4-LISTEN:6000,bind=10.0.0.1,fork`, of which only port and address say something here.
 fn socat_listener(text: &str) -> Option<String> {
     let (kind, rest) = text.split_once(':')?;
     let kind = kind.to_ascii_uppercase();
@@ -216,7 +216,7 @@ fn socat_listener(text: &str) -> Option<String> {
     }
 }
 
-/// What to write for socat's `TCP4:b:6000,nodelay`.
+/// Returns what to write for socat's `TCP4:b:6000,nodelay`.
 fn socat_address(text: &str) -> Option<&str> {
     let (kind, rest) = text.split_once(':')?;
     let plain = ["TCP", "TCP4", "TCP6", "TCP-CONNECT", "TCP4-CONNECT", "TCP6-CONNECT"];
