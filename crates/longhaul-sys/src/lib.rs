@@ -20,3 +20,18 @@ pub mod tcp_info;
 pub mod tun;
 
 pub use error::{Result, SysError, errno_text};
+
+/// Calls `call` again while it fails with EINTR. The kernel does not restart a blocking call on a socket that has a timeout
+/// (SO_RCVTIMEO, SO_SNDTIMEO) after the process was stopped, frozen or traced for a moment, even without a signal handler:
+/// signal(7), "Interruption of system calls and library functions by stop signals".
+///
+/// # Errors
+/// Those of `call`, but never `Interrupted`.
+pub fn uninterrupted<T>(mut call: impl FnMut() -> std::io::Result<T>) -> std::io::Result<T> {
+    loop {
+        match call() {
+            Err(err) if err.kind() == std::io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}

@@ -544,7 +544,7 @@ fn through_sh(script: &str, folder: &TempDir) -> Command {
 fn wait_notify(socket: &UnixDatagram, wanted: &str) -> String {
     loop {
         let mut bytes = [0; 4096];
-        let got = socket.recv(&mut bytes).unwrap_or_else(|err| panic!("no {wanted}: {err}"));
+        let got = uninterrupted(|| socket.recv(&mut bytes)).unwrap_or_else(|err| panic!("no {wanted}: {err}"));
         let text = String::from_utf8_lossy(&bytes[..got]).into_owned();
         if text.lines().any(|line| line == wanted) {
             return text;

@@ -3,6 +3,7 @@
 
 use longhaul::lab::{Host, Program, Wan};
 use longhaul_sys::tcp_info::TcpInfo;
+pub(crate) use longhaul_sys::uninterrupted;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use serde_json::Value;
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -13,7 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longer than anything here takes on a slow machine; a test that gets here has failed.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -404,7 +405,7 @@ pub(crate) fn echo(server: &TcpListener, flows: usize) {
 pub(crate) fn echo_one(mut socket: &TcpStream) {
     let mut bytes = vec![0; 64 * 1024];
     loop {
-        match socket.read(&mut bytes).expect("a good flow") {
+        match uninterrupted(|| socket.read(&mut bytes)).expect("a good flow") {
             0 => break socket.shutdown(Shutdown::Write).expect("FIN"),
             got => socket.write_all(&bytes[..got]).expect("a good flow"),
         }
@@ -435,8 +436,8 @@ pub(crate) fn talk(mut client: &TcpStream, mut server: &TcpStream) {
 /// Waits, and asserts that nothing comes and nothing ends: a read with a timeout, not a sleep.
 pub(crate) fn quiet_for(mut socket: &TcpStream, time: Duration) {
     socket.set_read_timeout(Some(time)).unwrap();
-    match socket.read(&mut [0]) {
-        Err(err) if err.kind() == std::io::ErrorKind::WouldBlock => {}
+    match timed(time, || socket.read(&mut [0])) {
+        Err(err) if err.kind() == ErrorKind::WouldBlock => {}
         other => panic!("{other:?}"),
     }
     socket.set_read_timeout(Some(LONG)).unwrap();
@@ -445,10 +446,11 @@ pub(crate) fn quiet_for(mut socket: &TcpStream, time: Duration) {
 /// Writes until the path takes no more, and says how much it took: then every buffer on the way is full.
 pub(crate) fn fill_up(mut socket: &TcpStream, bytes: &[u8]) -> usize {
     // A second without a byte taken is full: a pump moves on in microseconds.
-    socket.set_write_timeout(Some(Duration::from_secs(1))).expect("SO_SNDTIMEO");
+    const FULL: Duration = Duration::from_secs(1);
+    socket.set_write_timeout(Some(FULL)).expect("SO_SNDTIMEO");
     let mut taken = 0;
     loop {
-        match socket.write(&bytes[taken..]) {
+        match timed(FULL, || socket.write(&bytes[taken..])) {
             Ok(0) => panic!("the path took all {taken} bytes"),
             Ok(more) => taken += more,
             Err(err) if err.kind() == ErrorKind::WouldBlock => break,
@@ -457,6 +459,17 @@ pub(crate) fn fill_up(mut socket: &TcpStream, bytes: &[u8]) -> usize {
     }
     socket.set_write_timeout(Some(LONG)).expect("SO_SNDTIMEO");
     taken
+}
+
+/// [`uninterrupted`], where the end of `time`, the socket's timeout, matters: each EINTR begins it anew.
+fn timed<T>(time: Duration, mut call: impl FnMut() -> std::io::Result<T>) -> std::io::Result<T> {
+    let start = Instant::now();
+    uninterrupted(|| match call() {
+        Err(err) if err.kind() == ErrorKind::Interrupted && start.elapsed() >= time => {
+            Err(ErrorKind::WouldBlock.into())
+        }
+        result => result,
+    })
 }
 
 /// Closes with RST, as a program that gives up does (socket(7) SO_LINGER).

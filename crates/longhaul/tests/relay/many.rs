@@ -65,7 +65,7 @@ fn request_and_answer_take_turns_ten_thousand_times() {
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let mut byte = [0];
-            while server.read(&mut byte).expect("a good flow") == 1 {
+            while uninterrupted(|| server.read(&mut byte)).expect("a good flow") == 1 {
                 server.write_all(&[byte[0].wrapping_add(1)]).expect("a good flow");
             }
         });

@@ -8,6 +8,7 @@ use crate::lab::problem::Problem;
 use crate::lab::spec::Host;
 use crate::lab::wan::Wan;
 use longhaul_core::units::Bytes;
+use longhaul_sys::uninterrupted;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -291,15 +292,14 @@ fn send(mut socket: TcpStream, until: Until) -> Result<u64, Problem> {
         }
         let rest = &block[(sent % BLOCK as u64) as usize..];
         let length = (rest.len() as u64).min(left).min(PIECE) as usize;
-        match socket.write(&rest[..length]) {
+        match uninterrupted(|| socket.write(&rest[..length])) {
             Ok(written) => sent += written as u64,
-            Err(err) if err.kind() == ErrorKind::Interrupted => {}
             Err(err) => return Err(Problem::io(what)(err)),
         }
     }
     socket.shutdown(Shutdown::Write).map_err(Problem::io(what))?;
     // The sink closes when it has everything; a reset before that is a broken path.
-    match socket.read(&mut [0]) {
+    match uninterrupted(|| socket.read(&mut [0])) {
         Ok(0) => Ok(sent),
         Ok(_) => Err(Problem::Bytes("the sink sent something, which it never does".into())),
         Err(err) => Err(Problem::io("waiting for the far end to have everything")(err)),
@@ -312,7 +312,7 @@ fn receive(mut socket: TcpStream, arrived: &AtomicU64, is_cut: &AtomicBool) -> R
     let mut buffer = vec![0; 1 << 18];
     let mut got = 0u64;
     loop {
-        let length = match socket.read(&mut buffer) {
+        let length = match uninterrupted(|| socket.read(&mut buffer)) {
             Ok(0) => {
                 // Closing would not end the connection while a copy of the descriptor is open. A sender that is gone
                 // already says why itself.
@@ -320,7 +320,6 @@ fn receive(mut socket: TcpStream, arrived: &AtomicU64, is_cut: &AtomicBool) -> R
                 return Ok((got, Instant::now()));
             }
             Ok(length) => length,
-            Err(err) if err.kind() == ErrorKind::Interrupted => continue,
             // RFC 1122 4.2.2.13: what comes after the cut is answered with a reset, and ends the connection here too.
             Err(_) if is_cut.load(Ordering::Relaxed) => return Ok((got, Instant::now())),
             Err(err) => return Err(Problem::io(format!("receiving after {got} bytes"))(err)),

@@ -5,6 +5,7 @@ use super::raw::{BLOCK, block, joined, matches};
 use super::{Counts, Drive, Kind, Measured, THREADED};
 use crate::lab::problem::Problem;
 use crate::lab::spec::Host;
+use longhaul_sys::uninterrupted;
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -225,7 +226,7 @@ impl<'a> End<'a> {
         if self.side == Side::Client {
             self.socket.shutdown(Shutdown::Write)?;
         }
-        match self.socket.read(&mut self.buffer)? {
+        match uninterrupted(|| self.socket.read(&mut self.buffer))? {
             0 => Ok(Ending::Whole),
             _ => Err(wrong(format!("{:?} got more than was sent", self.side))),
         }
@@ -247,7 +248,7 @@ impl<'a> End<'a> {
                 return Ok(false);
             }
             let piece = &self.block[from..BLOCK.min(from + length)];
-            let written = self.socket.write(piece)? as u64;
+            let written = uninterrupted(|| self.socket.write(piece))? as u64;
             sent += written;
             self.moved += written;
         }
@@ -261,7 +262,7 @@ impl<'a> End<'a> {
             if length == 0 {
                 return Ok(false);
             }
-            let got = self.socket.read(&mut self.buffer[..length])?;
+            let got = uninterrupted(|| self.socket.read(&mut self.buffer[..length]))?;
             if got == 0 {
                 let received = self.received;
                 return Err(wrong(format!("{:?} got FIN after {received} of {bytes} bytes", self.side)));
