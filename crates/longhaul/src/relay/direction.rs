@@ -145,9 +145,14 @@ impl<'a> Direction<'a> {
         self.is_stopped || self.has_sent_fin()
     }
 
-    /// The four arms. Ready when FIN was sent or the direction was [stopped](Direction::stop).
+    /// Moves bytes until it has to wait. Ready when FIN was sent or the direction was [stopped](Direction::stop).
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), (End, io::Error)>> {
-        with_scratch(|scratch| self.poll_with(cx, scratch))
+        with_scratch(|scratch| {
+            let polled = self.poll_with(cx, scratch);
+            // However it ended: the next pump on this worker overwrites the scratch buffer.
+            self.buffer.keep(scratch);
+            polled
+        })
     }
 
     /// After a while a busy pump lets the other direction and other flows go first: without that a reverse message waited
@@ -167,13 +172,15 @@ impl<'a> Direction<'a> {
                 }
                 Step::Drain => {
                     let Poll::Ready(drained) = self.poll_drain(cx, scratch) else {
-                        return self.park(cx, scratch).map_err(|err| (End::Sink, err)).map(|()| Poll::Pending)?;
+                        self.park(cx).map_err(|err| (End::Sink, err))?;
+                        return Poll::Pending;
                     };
                     self.pump.drained(drained.map_err(|err| (End::Sink, err))?);
-                    if self.pump.held() == 0 {
-                        self.drained();
-                        turns += 1;
+                    if self.pump.held() > 0 {
+                        continue;
                     }
+                    self.drained();
+                    turns += 1;
                     if turns >= MAX_TURNS || (turns >= TURNS && self.pump.moved() - before >= TURN_BYTES) {
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
@@ -274,10 +281,8 @@ impl<'a> Direction<'a> {
         }
     }
 
-    /// The sink takes no more: the bytes leave the scratch buffer, the budget counts them, and those that wait for long give
-    /// their pipe to somebody who moves.
-    fn park(&mut self, cx: &mut Context<'_>, scratch: &[u8]) -> io::Result<()> {
-        self.buffer.keep(scratch);
+    /// The sink takes no more: the budget counts the bytes, and those that wait for long give their pipe to somebody who moves.
+    fn park(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         self.hold(self.pump.held());
         let (held, moved, sink) = (self.pump.held(), self.pump.moved(), self.sink);
         if moved >= leg::ENOUGH {

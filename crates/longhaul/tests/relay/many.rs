@@ -494,3 +494,55 @@ fn own_address() -> Option<std::net::IpAddr> {
     socket.connect("192.0.2.77:9").ok()?;
     Some(socket.local_addr().ok()?.ip())
 }
+
+/// A pump that lets others go first after 1 MiB, in the middle of a send(2) that took only a part, must keep its bytes: the next
+/// pump overwrites the worker's scratch buffer. The send buffers are swept, so that some sink is full just there.
+#[test]
+fn bytes_are_kept_when_a_sink_fills_at_the_end_of_a_turn() {
+    const FLOWS: u64 = 8;
+    const SIZE: usize = 1_900_000;
+    in_own_network(|| {
+        // The dial waits, so that the source has everything when the pump begins.
+        set_sysctl("net/ipv4/tcp_rmem", "4096 6000000 6000000");
+        let silent = crate::endings::Silent::new();
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        socket2::SockRef::from(&server).set_read_timeout(Some(LONG)).unwrap(); // accept(2) obeys it (socket(7))
+        socket2::SockRef::from(&server).set_recv_buffer_size(16 * 1024).unwrap();
+        let port = Port::reserve("127.0.0.1");
+        let to = format!("{},{}", silent.address(), server.local_addr().unwrap());
+        let listen = port.address().to_string();
+        let _relay = Relay::start(&["relay", "--listen", &listen, "--to", &to, "--connect-timeout", "400ms"]);
+        for buffer in (1_140_000..1_190_000).step_by(10_000) {
+            set_sysctl("net/ipv4/tcp_wmem", "4096 6000000 6000000");
+            let clients: Vec<TcpStream> =
+                (0..FLOWS).map(|_| patient(TcpStream::connect(port.address()).unwrap())).collect();
+            set_sysctl("net/ipv4/tcp_wmem", &format!("4096 {buffer} {buffer}"));
+            std::thread::scope(|scope| {
+                for (flow, mut client) in (0..FLOWS).zip(&clients) {
+                    scope.spawn(move || {
+                        let bytes = pattern(flow, SIZE);
+                        // The urgent byte ends splicing: from there on the pump copies.
+                        let urgent = 500_000 + (flow as usize * 61_549) % 500_000;
+                        client.write_all(&bytes[..urgent]).unwrap();
+                        socket2::SockRef::from(client).send_out_of_band(&bytes[urgent..=urgent]).unwrap();
+                        client.write_all(&bytes[urgent + 1..]).unwrap();
+                        client.shutdown(Shutdown::Write).unwrap();
+                    });
+                }
+                let servers: Vec<TcpStream> = clients.iter().map(|_| server.accept().unwrap().0).collect();
+                for server in servers {
+                    scope.spawn(move || {
+                        socket2::SockRef::from(&server).set_out_of_band_inline(true).unwrap();
+                        let (got, ending) = read_to_end(&server);
+                        let is_one = (0..FLOWS).any(|flow| got == pattern(flow, SIZE));
+                        assert!(
+                            is_one && ending == Ending::Fin,
+                            "{} bytes, {ending:?}, send buffer {buffer}",
+                            got.len()
+                        );
+                    });
+                }
+            });
+        }
+    });
+}
