@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub struct Permits {
     all: usize,
     used: usize,
-    /// Flows that each served tunnel can have whatever the others do.
+    /// Flows that a served tunnel without `max_flows` can have whatever the others do.
     reserve: usize,
     /// Permits that served tunnels lack of their reserve, in sum.
     owed: usize,
@@ -32,6 +32,19 @@ struct Tunnel {
     max_flows: Option<usize>,
     /// Whether it has a reserve: a tunnel that was removed has none.
     served: bool,
+}
+
+impl Tunnel {
+    /// Number of flows that it can have whatever the others do, where that is `reserve` for most: never more than its
+    /// `max_flows`, for nobody else could use the rest.
+    fn reserve(&self, reserve: usize) -> usize {
+        if self.served { self.max_flows.map_or(reserve, |max| reserve.min(max)) } else { 0 }
+    }
+
+    /// Permits that it lacks of its reserve.
+    fn owed(&self, reserve: usize) -> usize {
+        self.reserve(reserve).saturating_sub(self.flows)
+    }
 }
 
 /// Why a tunnel cannot have another flow now.
@@ -118,7 +131,7 @@ impl Permits {
         if tunnel.max_flows.is_some_and(|max| tunnel.flows >= max) {
             return Err(Full::MaxFlows);
         }
-        let reserve = if tunnel.served { self.reserve } else { 0 };
+        let reserve = tunnel.reserve(self.reserve);
         if !may_take(tunnel.flows, reserve, free, self.owed) {
             return Err(Full::Permits);
         }
@@ -133,14 +146,13 @@ impl Permits {
         let Some(tunnel) = self.tunnels.get_mut(&tunnel).filter(|tunnel| tunnel.flows > 0) else { return };
         tunnel.flows -= 1;
         self.used -= 1;
-        self.owed += usize::from(tunnel.served && tunnel.flows < self.reserve);
+        self.owed += usize::from(tunnel.flows < tunnel.reserve(self.reserve));
     }
 
     /// Computes the reserves anew.
     fn settle(&mut self) {
-        let served = || self.tunnels.values().filter(|tunnel| tunnel.served);
-        self.reserve = reserve(self.all, served().count());
-        self.owed = served().map(|tunnel| self.reserve.saturating_sub(tunnel.flows)).sum();
+        self.reserve = reserve(self.all, self.tunnels.values().filter(|tunnel| tunnel.served).count());
+        self.owed = self.tunnels.values().map(|tunnel| tunnel.owed(self.reserve)).sum();
     }
 }
 
@@ -199,6 +211,13 @@ mod tests {
     }
 
     #[test]
+    fn no_permit_is_kept_that_max_flows_forbids() {
+        let (mut permits, ids) = permits(100, 3);
+        permits.serve([(ids[0], None), (ids[1], Some(2)), (ids[2], Some(0))]);
+        assert_eq!([ids[0], ids[1], ids[2]].map(|id| flood(&mut permits, id)), [98, 2, 0]);
+    }
+
+    #[test]
     fn a_removed_tunnel_has_no_reserve_and_its_flows_count() {
         let (mut permits, ids) = permits(40, 2);
         assert_eq!(flood(&mut permits, ids[0]), 30);
@@ -231,7 +250,8 @@ mod tests {
         Take(usize),
         GiveBack(usize),
         Set(usize),
-        Serve(Vec<bool>),
+        /// By tunnel: nothing where it is not served, else its `max_flows`.
+        Serve(Vec<Option<Option<usize>>>),
     }
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -239,7 +259,7 @@ mod tests {
             8 => (0usize..5).prop_map(Step::Take),
             4 => (0usize..5).prop_map(Step::GiveBack),
             1 => (0usize..200).prop_map(Step::Set),
-            1 => prop::collection::vec(any::<bool>(), 5).prop_map(Step::Serve),
+            1 => prop::collection::vec(prop::option::of(prop::option::of(0usize..40)), 5).prop_map(Step::Serve),
         ];
         prop::collection::vec(step, 0..400)
     }
@@ -248,25 +268,31 @@ mod tests {
         #[test]
         fn the_books_are_right_after_every_step(all in 0usize..200, steps in steps()) {
             let (mut permits, ids) = permits(all, 5);
-            let mut served = vec![true; 5];
+            let mut served = vec![Some(None); 5];
+            let mut max_flows = [None; 5];
             for step in steps {
                 match step {
                     Step::Take(index) => {
                         // The rule in words: a tunnel takes what it lacks of its reserve, or what no other lacks.
                         let lacks = |index: usize| {
                             let has = permits.flows(ids[index]);
-                            if served[index] { permits.reserve.saturating_sub(has) } else { 0 }
+                            let reserve = |max: Option<usize>| permits.reserve.min(max.unwrap_or(usize::MAX));
+                            served[index].map_or(0, |max| reserve(max).saturating_sub(has))
                         };
                         let free = permits.all.saturating_sub(permits.used);
                         let others: usize = (0..5).filter(|other| *other != index).map(lacks).sum();
-                        let may = free > 0 && (lacks(index) > 0 || free > others);
+                        let is_full = max_flows[index].is_some_and(|max| permits.flows(ids[index]) >= max);
+                        let may = !is_full && free > 0 && (lacks(index) > 0 || free > others);
                         prop_assert_eq!(permits.take(ids[index]).is_ok(), may);
                     }
                     Step::GiveBack(index) => permits.give_back(ids[index]),
                     Step::Set(all) => permits.set(all),
                     Step::Serve(new) => {
                         served = new;
-                        permits.serve(ids.iter().zip(&served).filter(|(_, served)| **served).map(|(id, _)| (*id, None)));
+                        for (last, max) in max_flows.iter_mut().zip(&served) {
+                            *last = max.unwrap_or(*last);
+                        }
+                        permits.serve(ids.iter().zip(&served).filter_map(|(id, max)| Some((*id, (*max)?))));
                     }
                 }
                 let (reserve, owed) = (permits.reserve, permits.owed);

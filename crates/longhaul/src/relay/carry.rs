@@ -15,7 +15,7 @@ use super::silence::Member;
 use super::stream::Stream;
 use crate::config::Tunnel;
 use longhaul_sys::sockopt::Leg;
-use longhaul_sys::tcp_info::{TcpInfo, unacknowledged};
+use longhaul_sys::tcp_info::{State, TcpInfo, unacknowledged};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::AsFd;
@@ -114,6 +114,11 @@ impl<'a> Carry<'a> {
         let socket = self.leg(leg);
         loop {
             if let Ok(info) = TcpInfo::of(socket.as_fd()) {
+                // A connection that was reset keeps its queue, which nobody will acknowledge. Of an mptcp leg this is one
+                // subflow, and another one may go on.
+                if info.state == State::Closed && !self.tunnel.mptcp(leg) {
+                    return;
+                }
                 closing::let_go(socket, &info);
             }
             match unacknowledged(socket.as_fd()) {

@@ -10,6 +10,7 @@ use longhaul_sys::route::RouteSocket;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// The tunnels that this process serves.
 #[derive(Debug, Default)]
@@ -59,7 +60,7 @@ impl Served {
         let mut been = vec![tunnel.listen];
         let mut open = vec![address];
         while let Some(address) = open.pop() {
-            // Asked anew for each dial, for VRRP brings and takes addresses, but only once.
+            // Only once for each address of the way.
             let mut answer = None;
             let mut here = || match answer {
                 Some(is_here) => Ok(is_here),
@@ -83,7 +84,7 @@ impl Served {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.known)
     }
 }
 
@@ -99,8 +100,17 @@ fn reaches(address: SocketAddr, listen: SocketAddr, here: impl FnOnce() -> Resul
 /// then needs no descriptor for the question.
 #[derive(Debug, Default)]
 struct Here {
-    ipv4: Mutex<Option<RouteSocket>>,
-    ipv6: Mutex<Option<RouteSocket>>,
+    ipv4: Asked,
+    ipv6: Asked,
+}
+
+/// What the kernel said of the address that it was asked about last, and when.
+#[derive(Debug, Default)]
+struct Asked {
+    /// Locked while the kernel is asked.
+    socket: Mutex<Option<RouteSocket>>,
+    /// Locked for moments only: a flood of dials must not wait for whoever asks.
+    last: Mutex<Option<(SocketAddr, bool, Instant)>>,
 }
 
 impl Here {
@@ -113,9 +123,22 @@ impl Here {
             IpAddr::V4(ip) => SocketAddr::from((ip, address.port())),
             IpAddr::V6(_) => address, // with its scope
         };
-        let kept = if to.is_ipv4() { &self.ipv4 } else { &self.ipv6 };
-        // Whoever panicked with the lock has left a socket that is asked anew.
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = if to.is_ipv4() { &self.ipv4 } else { &self.ipv6 };
+        let now = Instant::now();
+        if let Some((last, is_here, when)) = *lock(&asked.last) {
+            if last == to && now.saturating_duration_since(when) < FRESH {
+                return Ok(is_here);
+            }
+        }
+        let is_here = asked.ask(to)?;
+        *lock(&asked.last) = Some((to, is_here, now));
+        Ok(is_here)
+    }
+}
+
+impl Asked {
+    fn ask(&self, to: SocketAddr) -> Result<bool> {
+        let mut kept = lock(&self.socket);
         let socket = match &mut *kept {
             Some(socket) => socket,
             none => none.insert(RouteSocket::new(to.ip())?),
@@ -125,6 +148,15 @@ impl Here {
         Ok(socket.source(to)?.is_some_and(|source| source == to.ip() || source.is_loopback()))
     }
 }
+
+/// Whoever panicked with the lock has left what is asked anew.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How long an answer holds. A question is three system calls, and a flood of dials would ask it for each flow. An address
+/// that comes to this host meanwhile lets a loop go round for so long, and the next answer ends it.
+const FRESH: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
 mod tests {

@@ -47,6 +47,8 @@ pub(super) struct Closing {
     /// The next look at a leg with unsent bytes, of whose sending the kernel does not tell.
     next_look: Pin<Box<Sleep>>,
     pause: Duration,
+    /// Unsent bytes at the last look.
+    unsent: u32,
     /// The FINs that had passed at the last look; `None` when the next poll is to look whatever the watch says.
     looked: Option<Fins>,
     /// Whether SO_LINGER is 0.
@@ -57,7 +59,14 @@ impl Closing {
     /// Begins to watch `leg`. Its state is looked at by the first [`poll`](Closing::poll).
     pub(super) fn new(hangups: &Arc<Hangups>, leg: &Stream) -> Closing {
         let watch = hangups.watch(leg);
-        Closing { watch, next_look: Box::pin(sleep(Duration::ZERO)), pause: FIRST_PAUSE, looked: None, is_loud: true }
+        Closing {
+            watch,
+            next_look: Box::pin(sleep(Duration::ZERO)),
+            pause: FIRST_PAUSE,
+            unsent: 0,
+            looked: None,
+            is_loud: true,
+        }
     }
 
     /// Turns SO_LINGER off when it is time. Ready once every byte is acknowledged. `fins` says which FINs the flow has passed
@@ -76,7 +85,8 @@ impl Closing {
             if let Some(err) = leg.take_error()? {
                 return Poll::Ready(Err(err));
             }
-            let progress = Progress::of(leg, fins);
+            let info = TcpInfo::of(leg.as_fd()).ok();
+            let progress = Progress::of(leg, info.as_ref(), fins);
             if self.is_loud && matches!(progress, Progress::Sent | Progress::Acknowledged) {
                 self.is_loud = false;
                 linger_off(leg);
@@ -88,15 +98,19 @@ impl Closing {
                     return Poll::Ready(Ok(()));
                 }
                 Progress::Open | Progress::Sent if self.watch.is_some() => SELDOM,
-                _ => self.longer_pause(),
+                _ => self.next_pause(info.map_or(0, |info| info.notsent_bytes)),
             };
             self.next_look.set(sleep(pause));
         }
     }
 
-    /// Twice as long each time: an outage that lasts is looked at seldom, by however many flows.
-    fn longer_pause(&mut self) -> Duration {
-        let pause = self.pause;
+    /// How long until the next look, when so many bytes are `unsent`. Short while they become fewer: the leg must not stand
+    /// for long with everything sent and SO_LINGER 0. Else twice as long each time: an outage that lasts is looked at seldom,
+    /// by however many flows.
+    fn next_pause(&mut self, unsent: u32) -> Duration {
+        let is_moving = unsent < self.unsent;
+        self.unsent = unsent;
+        let pause = if is_moving { self.pause.min(MOVING_PAUSE) } else { self.pause };
         self.pause = (pause * 2).min(LAST_PAUSE);
         pause
     }
@@ -111,9 +125,9 @@ pub(super) fn is_settled(leg: &Stream, sent: u64) -> bool {
     }
 }
 
-/// Whether a connection is closed after its peer has acknowledged the `sent` bytes and our FIN.
+/// Whether a connection is closed after its peer has acknowledged the `sent` bytes and, on the accept leg, our FIN.
 pub(super) fn is_over(info: &TcpInfo, sent: u64) -> bool {
-    // The FIN counts as one byte, and on the dial leg the SYN as another.
+    // The FIN counts as one byte. On the dial leg the SYN counts too, so there the FIN may still be missing.
     info.state == State::Closed && info.bytes_acked > sent
 }
 
@@ -140,8 +154,9 @@ pub(super) fn linger_off(leg: &Stream) {
 }
 
 impl Progress {
-    fn of(leg: &Stream, fins: Fins) -> Progress {
-        match TcpInfo::of(leg.as_fd()).ok().as_ref().and_then(Progress::of_info) {
+    /// By `info`, which is the leg's, and by what it has left to be acknowledged.
+    fn of(leg: &Stream, info: Option<&TcpInfo>, fins: Fins) -> Progress {
+        match info.and_then(Progress::of_info) {
             Some(Progress::Sent | Progress::Unsent) if is_acknowledged(leg) => Progress::Acknowledged,
             Some(Progress::Open) | None if fins == Fins::Both => {
                 // TCP_INFO of an mptcp leg is that of one subflow, which ends later.
@@ -163,8 +178,9 @@ impl Progress {
     }
 }
 
-/// How long until the next look at a leg with unsent bytes, at first and at most.
+/// How long until the next look at a leg with unsent bytes: at first, while they become fewer, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const MOVING_PAUSE: Duration = Duration::from_millis(10);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
 /// How often a leg is looked at of which the watch tells.
 const SELDOM: Duration = Duration::from_secs(60);

@@ -34,6 +34,23 @@ pub(super) enum NotDialled {
     NoAnswer(String),
     /// The accept leg failed before.
     Accept(io::Error),
+    /// This next hop, by its place in `to`, answered at this address, had the client's first bytes in its SYN, and reset: it may
+    /// have acted on them, so no other gets them.
+    Reset(usize, SocketAddr, io::Error),
+}
+
+/// Why an address gave no connection.
+enum Unconnected {
+    /// What was tried and what it said.
+    NoAnswer(String),
+    /// It answered, had the client's first bytes, and reset.
+    Reset(io::Error),
+}
+
+impl From<String> for Unconnected {
+    fn from(why: String) -> Unconnected {
+        Unconnected::NoAnswer(why)
+    }
 }
 
 /// Dials `tunnel`'s next hops for the connection `accept` until one answers.
@@ -60,7 +77,8 @@ pub(super) async fn dial(
                         Ok((stream, early)) => {
                             return Ok(Dialled { stream, next_hop: next_hop.clone(), address, early });
                         }
-                        Err(why) => note(&mut said, &address.to_string(), &why),
+                        Err(Unconnected::NoAnswer(why)) => note(&mut said, &address.to_string(), &why),
+                        Err(Unconnected::Reset(err)) => return Err(NotDialled::Reset(index, address, err)),
                     }
                 }
             }
@@ -101,9 +119,9 @@ async fn connect(
     tunnel: &Tunnel,
     address: SocketAddr,
     first_bytes: Vec<u8>,
-) -> Result<(Stream, usize), String> {
+) -> Result<(Stream, usize), Unconnected> {
     if relay.served.leads_back(tunnel, address).map_err(|err| format!("cannot tell whether this leads back: {err}"))? {
-        return Err("this leads back to the tunnel's own listener: every flow would dial itself".into());
+        return Err("this leads back to the tunnel's own listener: every flow would dial itself".to_owned().into());
     }
     let socket = leg::open_to_dial(&address, &tunnel.dial, tunnel.mptcp(Leg::Dial)).map_err(|err| err.to_string())?;
     if let Some(source) = tunnel.source {
@@ -115,11 +133,15 @@ async fn connect(
     let stream = Stream::new(socket).map_err(|err| failed("epoll_ctl(EPOLL_CTL_ADD)", &err).to_string())?;
     match timeout(tunnel.connect_timeout, stream.connected()).await {
         Ok(Ok(())) if relay.local_ports.contain(address.port()) && is_itself(&stream) => {
-            Err(connect_failed(&io::Error::from_raw_os_error(libc::ECONNREFUSED)))
+            Err(connect_failed(&io::Error::from_raw_os_error(libc::ECONNREFUSED)).into())
         }
         Ok(Ok(())) => Ok((stream, early)),
-        Ok(Err(err)) => Err(connect_failed(&err)),
-        Err(_) => Err(format!("connect: no answer in {:?}", tunnel.connect_timeout)),
+        // Before the handshake a RST is ECONNREFUSED (net/ipv4/tcp_input.c, tcp_reset).
+        Ok(Err(err)) if early > 0 && matches!(err.raw_os_error(), Some(libc::ECONNRESET | libc::EPIPE)) => {
+            Err(Unconnected::Reset(err))
+        }
+        Ok(Err(err)) => Err(connect_failed(&err).into()),
+        Err(_) => Err(format!("connect: no answer in {:?}", tunnel.connect_timeout).into()),
     }
 }
 

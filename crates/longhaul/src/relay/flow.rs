@@ -75,6 +75,10 @@ async fn reach(relay: &Relay, lookups: &Arc<Semaphore>, accept: &Stream, end: &m
             Ok(dialled.stream)
         }
         Err(NotDialled::Accept(err)) => Err(accept_broke(&err)),
+        Err(NotDialled::Reset(hop, address, err)) => {
+            end.dialled = Some((hop, address));
+            Err(Broken { leg: Leg::Dial, errno: err.raw_os_error().unwrap_or(libc::EIO) }.into())
+        }
         Err(NotDialled::NoAnswer(why)) => {
             relay.counters.dials_failed.fetch_add(1, Relaxed);
             // The flow's own line comes for each: this one has the reason, which is the same for most of them.

@@ -16,8 +16,8 @@ use tokio::io::unix::AsyncFd;
 /// The legs that are watched.
 #[derive(Debug, Default)]
 pub(super) struct Hangups {
-    /// Made when the first leg is watched; `None` where the kernel has no descriptor for it.
-    set: OnceLock<Option<Arc<HangupSet>>>,
+    /// Made when a leg is watched and the kernel has a descriptor for it.
+    set: OnceLock<Arc<HangupSet>>,
     legs: Mutex<Legs>,
 }
 
@@ -43,15 +43,18 @@ pub(super) struct Watch {
 impl Hangups {
     /// Watches `leg`, which was not watched before. `None` when the kernel has no room for that.
     pub(super) fn watch(self: &Arc<Hangups>, leg: &Stream) -> Option<Watch> {
-        let set = self.set.get_or_init(|| self.start()).as_ref()?;
         let watch = {
             let mut legs = self.legs();
+            // Under the lock, so that one set is made. Where it cannot be, the next leg tries again.
+            if self.set.get().is_none() {
+                let _ = self.set.set(self.start()?);
+            }
             legs.next += 1;
             let key = legs.next;
             legs.watched.insert(key, Watched::default());
             Watch { hangups: self.clone(), key }
         };
-        set.add(leg.as_fd(), watch.key).is_ok().then_some(watch)
+        self.set.get()?.add(leg.as_fd(), watch.key).is_ok().then_some(watch)
     }
 
     /// Creates the set and the task that reads it.

@@ -181,7 +181,9 @@ impl Listener {
     /// closed. A queue of systemd's is its next listener's.
     fn sweep(&self, relay: &Arc<Relay>, serving: &watch::Receiver<Serving>) {
         let Some(Route { gate, .. }) = serving.borrow().routes.first().cloned() else { return };
-        while let Ok(permit) = gate.try_enter() {
+        // No more than the queue held: a flood of clients that are refused would keep this worker.
+        for _ in 0..BACKLOG {
+            let Ok(permit) = gate.try_enter() else { break };
             let Ok((accept, peer)) = accept(self.socket.get_ref().as_fd()) else { break };
             self.start(relay, serving, permit, accept, peer);
         }
