@@ -70,6 +70,7 @@ mod tests {
     use super::*;
     use std::io::Write;
     use std::net::{Shutdown, TcpListener, TcpStream};
+    use std::time::{Duration, Instant};
 
     #[test]
     fn a_fin_and_the_close_are_reported_and_bytes_are_not() {
@@ -83,15 +84,22 @@ mod tests {
             assert_eq!(set.take(&mut keys), Ok(false));
             keys
         };
+        let wait = |what| {
+            let start = Instant::now();
+            while take() != [7] {
+                assert!(start.elapsed() < Duration::from_secs(60), "not reported: {what}");
+                std::thread::yield_now();
+            }
+        };
         assert_eq!(take(), []);
         peer.write_all(b"bytes").unwrap();
         ours.peek(&mut [0; 5]).unwrap(); // they are there
         assert_eq!(take(), []);
         peer.shutdown(Shutdown::Write).unwrap();
-        while take() != [7] {}
+        wait("the FIN");
         assert_eq!(take(), [], "once for each change");
         ours.shutdown(Shutdown::Write).unwrap();
         drop(peer);
-        while take() != [7] {}
+        wait("the close");
     }
 }

@@ -182,8 +182,12 @@ const SIOCATMARK: libc::Ioctl = 0x8905;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
+    use std::time::{Duration, Instant};
+
+    const LONG: Duration = Duration::from_secs(60);
 
     fn connected() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -191,6 +195,23 @@ mod tests {
         let two = listener.accept().unwrap().0;
         two.set_nonblocking(true).unwrap(); // SPLICE_F_NONBLOCK is about the pipe; the socket wants O_NONBLOCK
         (one, two)
+    }
+
+    /// Waits until `bytes` are there to read on `socket`: a busy machine delivers later than send(2) returns. Urgent bytes
+    /// count too, since the socket has SO_OOBINLINE (net/ipv4/tcp.c, tcp_inq).
+    fn wait_for_bytes(socket: &TcpStream, bytes: u64) {
+        let start = Instant::now();
+        while rustix::io::ioctl_fionread(socket).unwrap() < bytes {
+            assert!(start.elapsed() < LONG, "the bytes do not arrive");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Waits until the peer's FIN is there.
+    fn wait_for_fin(socket: &TcpStream) {
+        let timeout = Timespec { tv_sec: LONG.as_secs() as i64, tv_nsec: 0 };
+        let polled = poll(&mut [PollFd::new(socket, PollFlags::RDHUP)], Some(&timeout));
+        assert_eq!(polled, Ok(1), "the FIN does not arrive");
     }
 
     #[test]
@@ -223,6 +244,7 @@ mod tests {
         (&sender).write_all(b"ab").unwrap();
         rustix::net::send(&sender, b"!", rustix::net::SendFlags::OOB).unwrap();
         (&sender).write_all(b"cd").unwrap();
+        wait_for_bytes(&source, 5);
         let pipe = Pipe::new().unwrap();
         assert_eq!(pipe.fill_from(&source, 1 << 16).unwrap(), 2);
         assert_eq!(
@@ -241,6 +263,7 @@ mod tests {
         rustix::net::sockopt::set_socket_oobinline(&source, true).unwrap();
         rustix::net::send(&sender, b"!", rustix::net::SendFlags::OOB).unwrap();
         drop(sender);
+        wait_for_fin(&source);
         let pipe = Pipe::new().unwrap();
         assert_eq!(pipe.fill_from(&source, 1 << 16).unwrap(), 0);
         assert!(!has_ended(&source).unwrap());

@@ -30,7 +30,7 @@ pub struct TcpInfo {
     pub snd_ssthresh: u32,
     /// Congestion window, in segments.
     pub snd_cwnd: u32,
-    /// Payload bytes that the peer acknowledged (4.1).
+    /// Bytes that the peer acknowledged; a FIN counts as one, and so does the SYN of a connection that we made (4.1).
     pub bytes_acked: u64,
     /// Payload bytes received, read or not; a FIN counts as one byte (4.1).
     pub bytes_received: u64,

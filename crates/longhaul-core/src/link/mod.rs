@@ -97,7 +97,7 @@ pub trait Stage: Send {
     /// it leaves, in the order of its segments. What is not pushed is lost.
     fn pass(&mut self, packet: Packet, exit: &mut Exit);
 
-    /// All that a packet which was sent has become before this stage has passed it.
+    /// Called once per sent packet, after every piece of it has passed this stage.
     fn end(&mut self, _exit: &mut Exit) {}
 
     /// When the last packet leaves that it has passed, for a stage that keeps their order.
@@ -128,7 +128,7 @@ pub struct Counters {
     pub bytes_in: u64,
     /// Wire bytes that left it.
     pub bytes_out: u64,
-    /// How often that happened what [`Row::events`] names.
+    /// Number of events of the kind named by [`Row::events`].
     pub events: u64,
 }
 

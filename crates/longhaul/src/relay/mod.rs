@@ -84,7 +84,7 @@ pub struct Relay {
     hangups: Arc<Hangups>,
     sweep: Arc<Sweep>,
     permits: Arc<Permits>,
-    /// True once every flow that is still open shall be cut with RST.
+    /// The order to end every flow with RST.
     cut: Cut,
     next_flow: AtomicU64,
     served: Served,

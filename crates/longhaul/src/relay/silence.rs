@@ -265,7 +265,7 @@ static SOON: LazyLock<Vec<Setting>> = LazyLock::new(|| ACTIVE.settings());
 /// For an idle leg: the presets of the table.
 static QUIET: LazyLock<Vec<Setting>> = LazyLock::new(|| presets().collect());
 
-/// A pump filled its vessel since the last look.
+/// Bytes moved since the last look.
 const MOVED: u8 = 0;
 /// No byte since the last look.
 const STILL: u8 = 1;

@@ -10,7 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// A daemon with a config file of its own.
@@ -50,13 +50,6 @@ fn file(folder: &TempDir) -> PathBuf {
 pub(crate) fn tunnel(name: &str, listen: SocketAddr, to: &TcpListener, more: &str) -> String {
     let to = to.local_addr().unwrap();
     format!("[[tunnel]]\nname = \"{name}\"\nlisten = \"{listen}\"\nto = [\"{to}\"]\n{more}\n")
-}
-
-pub(crate) fn server() -> TcpListener {
-    let server = TcpListener::bind("127.0.0.1:0").expect("a server");
-    // accept(2) obeys it (socket(7) SO_RCVTIMEO): a connection that is lost is a failure, not a test without end.
-    socket2::SockRef::from(&server).set_read_timeout(Some(LONG)).expect("SO_RCVTIMEO");
-    server
 }
 
 pub(crate) fn dial(port: &Port) -> TcpStream {
@@ -132,14 +125,10 @@ fn a_file_that_cannot_be_read_to_its_end_holds_up_no_signal() {
     // The file is read to its end only when every writer of the FIFO has closed it (fifo(7)).
     let begin = || {
         daemon.relay.signal("HUP");
-        let start = Instant::now();
-        loop {
-            // ENXIO until the daemon has come to open it.
-            match OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(&fifo) {
-                Ok(writer) => break writer,
-                Err(_) => assert!(start.elapsed() < LONG, "nobody reads the file"),
-            }
-        }
+        // ENXIO until the daemon has come to open it.
+        wait_for("the daemon reads the file", || {
+            OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(&fifo)
+        })
     };
     let mut writer = begin();
     assert_eq!(daemon.relay.counters()["accepted"], 0);

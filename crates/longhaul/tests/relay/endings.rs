@@ -2,8 +2,11 @@
 //! bytes and the ending that the other end sees.
 
 use crate::harness::*;
+use longhaul_sys::tcp_info::unacknowledged;
+use socket2::SockRef;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 /// More than one pipe holds and less than the sockets do.
@@ -273,8 +276,10 @@ const EARLY_ANSWER: Cell = Cell {
     run: |path, writer, mut reader| {
         let (upload, answer) = (pattern(9, TOO_MUCH), pattern(10, 1024));
         std::thread::scope(|scope| {
-            // Until the reset stops it.
-            scope.spawn(|| assert!((&writer).write_all(&upload).is_err()));
+            scope.spawn(|| {
+                let stopped = (&writer).write_all(&upload).expect_err("nobody reads it all");
+                assert!(is_reset(&stopped), "{stopped}");
+            });
             reader.read_exact(&mut [0; 100]).unwrap();
             reader.write_all(&answer).unwrap();
             drop(reader);
@@ -282,8 +287,9 @@ const EARLY_ANSWER: Cell = Cell {
             (&writer).read_exact(&mut got).unwrap();
             assert_same(&got, &answer);
         });
-        // The failed write has taken the error of the reset, so a read may say either.
-        assert!(matches!((&writer).read(&mut [0]), Ok(0) | Err(_)));
+        // The failed write has taken the error of the reset, so a read may say the end of the stream (tcp(7)).
+        let ended = uninterrupted(|| (&writer).read(&mut [0]));
+        assert!(matches!(&ended, Ok(0)) || ended.as_ref().is_err_and(is_reset), "{ended:?}");
         for relay in &path.relays {
             assert!(relay.flow_end().2.starts_with("reset by the "));
         }
@@ -310,15 +316,43 @@ const RESET_BEHIND_FIN: Cell = Cell {
         for relay in &path.relays {
             assert!(relay.flow_end().2.starts_with("reset by the "));
         }
-        let mut ended = writer.write_all(b"and more");
-        while ended.is_ok() {
-            ended = writer.write_all(b"and more");
-        }
+        let ended = wait_for("a write fails", || match writer.write_all(b"and more") {
+            Err(err) => Ok(err),
+            Ok(()) => Err("it was written"),
+        });
+        assert!(is_reset(&ended), "{ended}");
     },
 };
 
+/// What the broken leg had sent waits for the other leg's peer, but not for ever: 30 s without a byte taken. One reader leaves
+/// bytes in the relay, the other has all of them in the kernels' buffers.
 #[test]
-fn a_dead_next_hop_resets_the_client_at_once() {
+fn a_reader_that_stands_still_for_thirty_seconds_after_a_break_is_reset() {
+    let paths = [Path::new(1, SMALL), Path::new(1, SMALL)];
+    let bytes = pattern(11, TOO_MUCH);
+    let [(full, full_writer), (few, mut few_writer)] = paths.each_ref().map(Path::connect);
+    SockRef::from(&few).set_recv_buffer_size(8 * 1024).unwrap();
+    fill_up(&full_writer, &bytes);
+    few_writer.write_all(&bytes[..100_000]).unwrap();
+    // The relay has all of it: nothing else is lost by the reset.
+    wait_until("the writer's kernel has sent its bytes", || unacknowledged(few_writer.as_fd()) == Ok(0));
+    let started = Instant::now();
+    reset(full_writer);
+    reset(few_writer);
+    for path in &paths {
+        assert_eq!(path.relays[0].flow_end().2, "reset by the dial leg");
+        assert!(started.elapsed() > Duration::from_secs(25), "{:?}", started.elapsed());
+    }
+    for reader in [full, few] {
+        let (got, ending) = read_to_end(&reader);
+        assert!(!got.is_empty());
+        assert_same(&got, &bytes[..got.len()]);
+        assert_eq!(ending, Ending::Reset);
+    }
+}
+
+#[test]
+fn a_dead_next_hop_resets_the_client() {
     for relays in [1, 2] {
         let mut path = Path::new(relays, &[]);
         path.drop_server();
@@ -333,7 +367,7 @@ fn a_dead_next_hop_resets_the_client_at_once() {
 #[test]
 fn a_silent_next_hop_is_given_up_and_the_second_one_is_used() {
     let (port, silent) = (Port::reserve("127.0.0.1"), Silent::new());
-    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = server();
     let to = format!("{},{}", silent.address(), server.local_addr().unwrap());
     let listen = port.address().to_string();
     let relay = Relay::start(&["relay", "--listen", &listen, "--to", &to, "--connect-timeout", "300ms"]);
@@ -373,31 +407,4 @@ fn a_half_open_flow_is_reset_after_its_linger_and_not_before() {
     assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
     assert!(started.elapsed() >= Duration::from_millis(5300), "{:?}", started.elapsed());
     assert_eq!(path.relays[0].flow_end(), (0, 4, "half-open too long".into()));
-}
-
-/// A listener that answers no SYN: its queue is full.
-pub(crate) struct Silent {
-    listener: socket2::Socket,
-    _queued: Vec<socket2::Socket>,
-}
-
-impl Silent {
-    pub(crate) fn new() -> Silent {
-        let tcp = || socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-        let listener = tcp();
-        listener.bind(&"127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap().into()).unwrap();
-        listener.listen(0).unwrap();
-        let address = listener.local_addr().unwrap();
-        let queued = std::iter::repeat_with(|| {
-            let socket = tcp();
-            socket.set_nonblocking(true).unwrap();
-            let _ = socket.connect(&address); // in progress: the queue takes it, or nobody answers
-            socket
-        });
-        Silent { listener, _queued: queued.take(4).collect() }
-    }
-
-    pub(crate) fn address(&self) -> std::net::SocketAddr {
-        self.listener.local_addr().unwrap().as_socket().unwrap()
-    }
 }

@@ -5,7 +5,7 @@
 use crate::harness::*;
 use longhaul::options;
 use longhaul_sys::sockopt::{Leg, Setting, row};
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::PollFlags;
 use socket2::{Domain, SockRef, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -40,41 +40,16 @@ fn counter(name: &str) -> u64 {
 }
 
 /// A server that takes data in the SYN.
-fn server(ip: &str) -> TcpListener {
-    let server = plain_server(ip);
+fn open_server(ip: &str) -> TcpListener {
+    let server = server_at(ip);
     let row = row(Leg::Accept, "fastopen").unwrap();
     Setting { row, value: options::parse(row, "64").unwrap() }.tell(server.as_fd()).unwrap();
     server
 }
 
-/// A server that takes none.
-fn plain_server(ip: &str) -> TcpListener {
-    let server = TcpListener::bind(format!("{ip}:0")).unwrap();
-    SockRef::from(&server).set_read_timeout(Some(LONG)).unwrap();
-    server
-}
-
-/// A next hop that answers no SYN: its listen queue is full.
-struct BlackHole(TcpListener, #[expect(dead_code, reason = "it fills the queue")] TcpStream);
-
-impl BlackHole {
-    fn new() -> BlackHole {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        socket.bind(&"127.0.0.1:0".parse::<SocketAddr>().unwrap().into()).unwrap();
-        socket.listen(0).unwrap(); // a queue of one
-        let listener = TcpListener::from(socket);
-        let first = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        BlackHole(listener, first)
-    }
-
-    fn address(&self) -> SocketAddr {
-        self.0.local_addr().unwrap()
-    }
-}
-
 /// Gets the cookie of 127.0.0.1 for this namespace, so that the next SYN there carries data.
 fn get_cookie() {
-    let server = server("127.0.0.1");
+    let server = open_server("127.0.0.1");
     let client = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     client.send_to_with_flags(b"?", &server.local_addr().unwrap().into(), libc::MSG_FASTOPEN).unwrap();
     let mut accepted = server.accept().unwrap().0;
@@ -128,7 +103,7 @@ impl Opener {
 fn eight_flows_in_a_row_and_all_but_the_first_send_data_in_the_syn() {
     for flags in [&[][..], &["--no-splice"]] {
         alone(|| {
-            let server = server("127.0.0.1");
+            let server = open_server("127.0.0.1");
             let opener = Opener::new(&[server.local_addr().unwrap()], flags);
             for flow in 0..8 {
                 opener.pass(&server);
@@ -163,7 +138,7 @@ fn two_relays_open_fast_one_after_the_other() {
 #[test]
 fn ipv6_opens_fast_too() {
     alone(|| {
-        let server = server("[::1]");
+        let server = open_server("[::1]");
         let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
         for flow in 0..3 {
             opener.pass(&server);
@@ -175,7 +150,7 @@ fn ipv6_opens_fast_too() {
 #[test]
 fn a_next_hop_that_takes_no_data_in_the_syn_gets_it_after_the_handshake() {
     alone(|| {
-        let server = plain_server("127.0.0.1");
+        let server = server_at("127.0.0.1");
         let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
         opener.pass(&server);
         get_cookie();
@@ -189,7 +164,7 @@ fn a_next_hop_that_takes_no_data_in_the_syn_gets_it_after_the_handshake() {
 fn a_kernel_that_does_not_allow_it_dials_as_ever() {
     alone(|| {
         allow("2");
-        let server = server("127.0.0.1");
+        let server = open_server("127.0.0.1");
         let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
         opener.pass(&server);
         opener.pass(&server);
@@ -203,7 +178,7 @@ fn multipath_tcp_and_fast_open_together_lose_nothing() {
         return skip(&format!("no MPTCP here: {err}"));
     }
     alone(|| {
-        let server = server("127.0.0.1");
+        let server = open_server("127.0.0.1");
         // Such a leg refuses splice, which shows only after the first bytes have gone.
         let opener = Opener::new(&[server.local_addr().unwrap()], &["--set=dial.mptcp=true"]);
         opener.pass(&server);
@@ -227,7 +202,7 @@ fn with_and_without_cookie(test: impl Fn() + Sync) {
 #[test]
 fn after_a_next_hop_that_refuses_the_bytes_go_to_the_next_one() {
     with_and_without_cookie(|| {
-        let (dead, server) = (Port::reserve("127.0.0.1"), server("127.0.0.1"));
+        let (dead, server) = (Port::reserve("127.0.0.1"), open_server("127.0.0.1"));
         let opener = Opener::new(&[dead.address(), server.local_addr().unwrap()], &[]);
         opener.pass(&server);
         opener.pass(&server);
@@ -237,7 +212,7 @@ fn after_a_next_hop_that_refuses_the_bytes_go_to_the_next_one() {
 #[test]
 fn after_a_next_hop_that_says_nothing_the_bytes_go_to_the_next_one() {
     with_and_without_cookie(|| {
-        let (dead, server) = (BlackHole::new(), server("127.0.0.1"));
+        let (dead, server) = (Silent::new(), open_server("127.0.0.1"));
         let opener = Opener::new(&[dead.address(), server.local_addr().unwrap()], &["--connect-timeout=1s"]);
         opener.pass(&server);
         opener.pass(&server);
@@ -247,7 +222,7 @@ fn after_a_next_hop_that_says_nothing_the_bytes_go_to_the_next_one() {
 #[test]
 fn where_no_next_hop_answers_the_client_is_reset() {
     with_and_without_cookie(|| {
-        let (refuses, silent) = (Port::reserve("127.0.0.1"), BlackHole::new());
+        let (refuses, silent) = (Port::reserve("127.0.0.1"), Silent::new());
         let opener = Opener::new(&[refuses.address(), silent.address()], &["--connect-timeout=1s"]);
         let client = opener.dial_and(|mut client| client.write_all(b"anybody?").unwrap());
         assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
@@ -260,7 +235,7 @@ fn where_no_next_hop_answers_the_client_is_reset() {
 #[test]
 fn a_server_that_speaks_first_is_heard_by_a_silent_client() {
     with_and_without_cookie(|| {
-        let server = server("127.0.0.1");
+        let server = open_server("127.0.0.1");
         let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
         for _ in 0..2 {
             let client = opener.dial();
@@ -279,7 +254,7 @@ fn a_server_that_speaks_first_is_heard_by_a_silent_client() {
 #[test]
 fn a_client_that_ends_before_its_first_byte_gets_its_answer() {
     with_and_without_cookie(|| {
-        let server = server("127.0.0.1");
+        let server = open_server("127.0.0.1");
         let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
         let client = opener.dial_and(|client| client.shutdown(Shutdown::Write).unwrap());
         let accepted = patient(server.accept().expect("the relay dials").0);
@@ -294,7 +269,7 @@ fn a_client_that_ends_before_its_first_byte_gets_its_answer() {
 #[test]
 fn a_client_that_ends_with_its_first_bytes_gets_its_answer() {
     with_and_without_cookie(|| {
-        let server = server("127.0.0.1");
+        let server = open_server("127.0.0.1");
         let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
         let client = opener.dial_and(|mut client| {
             client.write_all(b"all of it").unwrap();
@@ -312,7 +287,7 @@ fn a_client_that_ends_with_its_first_bytes_gets_its_answer() {
 #[test]
 fn a_client_that_resets_ends_the_dial() {
     with_and_without_cookie(|| {
-        let silent = BlackHole::new();
+        let silent = Silent::new();
         let opener = Opener::new(&[silent.address()], &["--connect-timeout=60s"]);
         reset(opener.dial_and(|mut client| client.write_all(b"never mind").unwrap()));
         assert_eq!(opener.relay.flow_end(), (0, 0, "reset by the accept leg".into()));
@@ -330,7 +305,7 @@ fn a_client_that_resets_ends_the_dial() {
 fn urgent_data_is_urgent_behind_the_first_bytes_and_as_the_first_byte() {
     for before in [&b"abc"[..], b""] {
         with_and_without_cookie(|| {
-            let server = server("127.0.0.1");
+            let server = open_server("127.0.0.1");
             let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
             let client = opener.dial_and(|mut client| {
                 client.write_all(before).unwrap();
@@ -342,9 +317,7 @@ fn urgent_data_is_urgent_behind_the_first_bytes_and_as_the_first_byte() {
             let mut got = vec![0; before.len()];
             (&accepted).read_exact(&mut got).unwrap();
             assert_eq!(got, before);
-            let mut wanted = [PollFd::new(&accepted, PollFlags::PRI)];
-            let timeout = Timespec { tv_sec: LONG.as_secs() as i64, tv_nsec: 0 };
-            assert_eq!(rustix::event::poll(&mut wanted, Some(&timeout)), Ok(1), "no urgent byte");
+            wait_for_events(&accepted, PollFlags::PRI);
             let mut urgent = [std::mem::MaybeUninit::uninit()];
             assert_eq!(SockRef::from(&accepted).recv_out_of_band(&mut urgent).unwrap(), 1);
             assert_eq!(read_to_end(&accepted), (b"def".to_vec(), Ending::Fin));
@@ -358,7 +331,7 @@ fn urgent_data_is_urgent_behind_the_first_bytes_and_as_the_first_byte() {
 #[test]
 fn a_next_hop_that_resets_after_it_answered_is_a_reset() {
     with_and_without_cookie(|| {
-        let server = server("127.0.0.1");
+        let server = open_server("127.0.0.1");
         let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
         let client = opener.dial_and(|mut client| client.write_all(b"hello").unwrap());
         let accepted = patient(server.accept().expect("the relay dials").0);

@@ -4,11 +4,13 @@
 use longhaul::lab::{Host, Program, Wan};
 use longhaul_sys::tcp_info::TcpInfo;
 pub(crate) use longhaul_sys::uninterrupted;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use serde_json::Value;
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
+use std::fmt::Debug;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
@@ -130,12 +132,9 @@ impl Relay {
     /// Stops it where it is (SIGSTOP) and waits until it stands still; signal `CONT` goes on.
     pub(crate) fn stop(&self) {
         self.signal("STOP");
-        let start = std::time::Instant::now();
         let stat = || std::fs::read_to_string(format!("/proc/{}/stat", self.id())).expect("it runs");
         // proc_pid_stat(5): the state is behind the name, which is in brackets.
-        while !stat().contains(") T ") {
-            assert!(start.elapsed() < LONG, "it does not stop");
-        }
+        wait_until("the relay stands still", || stat().contains(") T "));
     }
 
     /// Its process id.
@@ -226,12 +225,12 @@ pub(crate) fn longhaul() -> Command {
 
 /// A port of loopback that nobody else is given while this lives. It is bound and does not listen: the kernel then lets a
 /// socket with SO_REUSEADDR listen beside it.
-pub(crate) struct Port(socket2::Socket);
+pub(crate) struct Port(Socket);
 
 impl Port {
     pub(crate) fn reserve(ip: &str) -> Port {
         let address: SocketAddr = format!("{ip}:0").parse().expect("an address");
-        let socket = socket2::Socket::new(socket2::Domain::for_address(address), socket2::Type::STREAM, None);
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None);
         let socket = socket.expect("a socket");
         socket.set_reuse_address(true).expect("SO_REUSEADDR");
         socket.bind(&address.into()).expect("a port");
@@ -261,9 +260,7 @@ impl Path {
 
     /// The same on another loopback address: `[::1]`.
     pub(crate) fn on(ip: &str, count: usize, flags: &[&str]) -> Path {
-        let server = TcpListener::bind(format!("{ip}:0")).expect("a server");
-        // accept(2) obeys it (socket(7)): a connection that is lost is a failure, not a test without end.
-        socket2::SockRef::from(&server).set_read_timeout(Some(LONG)).expect("SO_RCVTIMEO");
+        let server = server_at(ip);
         let (mut relays, mut ports) = (Vec::new(), Vec::new());
         let mut next = server.local_addr().expect("a name");
         for _ in 0..count {
@@ -279,7 +276,7 @@ impl Path {
 
     /// From host A to host B of the lab, on `port` of each host, over the near relay and, where `count` is 2, the far one.
     pub(crate) fn across(wan: &Arc<Wan>, port: u16, count: usize, flags: &[&str]) -> Path {
-        let server = wan.on(Host::B, move || Ok(TcpListener::bind((Host::B.lan(), port)).expect("a server")));
+        let server = wan.on(Host::B, move || Ok(listen((Host::B.lan(), port))));
         let server = server.join().expect("no panic").expect("the host is there");
         let mut next = Host::B.lan();
         let mut relays = Vec::new();
@@ -323,14 +320,78 @@ impl Path {
     pub(crate) fn drop_server(&mut self) {
         let server = self.server.take().expect("the server was not dropped");
         // A process that another test is just starting has a copy until execve(2) closes it: closing ours is not enough.
-        socket2::SockRef::from(&server).shutdown(Shutdown::Both).expect("it listens");
+        SockRef::from(&server).shutdown(Shutdown::Both).expect("it listens");
     }
+}
+
+/// A server on loopback whose calls end.
+pub(crate) fn server() -> TcpListener {
+    server_at("127.0.0.1")
+}
+
+/// The same on another address: `[::1]`.
+pub(crate) fn server_at(ip: &str) -> TcpListener {
+    listen(format!("{ip}:0"))
+}
+
+fn listen(address: impl ToSocketAddrs) -> TcpListener {
+    let server = TcpListener::bind(address).expect("a server");
+    // accept(2) obeys it (socket(7) SO_RCVTIMEO): a connection that is lost is a failure, not a test without end.
+    SockRef::from(&server).set_read_timeout(Some(LONG)).expect("SO_RCVTIMEO");
+    server
+}
+
+/// A next hop that answers no SYN: its listen queue is full.
+pub(crate) struct Silent {
+    listener: Socket,
+    _queued: TcpStream,
+}
+
+impl Silent {
+    pub(crate) fn new() -> Silent {
+        let listener = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("a port");
+        listener.listen(0).expect("a queue of one");
+        let address = listener.local_addr().expect("a name").as_socket().expect("an IP address");
+        let queued = TcpStream::connect(address).expect("it is in the queue");
+        // The client's end may be connected before the listener has it.
+        wait_for_events(&listener, PollFlags::IN);
+        Silent { listener, _queued: queued }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.listener.local_addr().expect("a name").as_socket().expect("an IP address")
+    }
+}
+
+/// Looks until `is_so`.
+pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    wait_for(what, || is_so().then_some(()).ok_or("not yet"));
+}
+
+/// Looks until `look` finds something: what it found. The last of what it saw instead is part of the panic.
+pub(crate) fn wait_for<T, E: Debug>(what: &str, mut look: impl FnMut() -> Result<T, E>) -> T {
+    let start = Instant::now();
+    loop {
+        match look() {
+            Ok(found) => return found,
+            Err(seen) => assert!(start.elapsed() < LONG, "waited in vain: {what}; at last: {seen:?}"),
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Waits for one of `events` (poll(2)).
+pub(crate) fn wait_for_events(of: &impl AsFd, events: PollFlags) {
+    let timeout = Timespec { tv_sec: LONG.as_secs() as i64, tv_nsec: 0 };
+    let polled = uninterrupted(|| Ok(poll(&mut [PollFd::new(of, events)], Some(&timeout))?));
+    assert_eq!(polled.expect("poll(2)"), 1, "waited in vain: {events:?}");
 }
 
 /// A socket whose calls end, and that does not wait to send.
 pub(crate) fn patient(socket: TcpStream) -> TcpStream {
     // Of all the buffers on the way this one is ours to bound: a writer that fills the path fills this too.
-    socket2::SockRef::from(&socket).set_recv_buffer_size(256 * 1024).expect("SO_RCVBUF");
+    SockRef::from(&socket).set_recv_buffer_size(256 * 1024).expect("SO_RCVBUF");
     socket.set_read_timeout(Some(LONG)).expect("SO_RCVTIMEO");
     socket.set_write_timeout(Some(LONG)).expect("SO_SNDTIMEO");
     socket.set_nodelay(true).expect("TCP_NODELAY");
@@ -352,6 +413,12 @@ pub(crate) fn read_to_end(mut socket: &TcpStream) -> (Vec<u8>, Ending) {
         Err(err) if err.kind() == ErrorKind::ConnectionReset => (bytes, Ending::Reset),
         Err(err) => panic!("after {} bytes: {err}", bytes.len()),
     }
+}
+
+/// Whether `err` says that the connection was reset. A timeout of the socket, which is silence, says `WouldBlock`.
+pub(crate) fn is_reset(err: &std::io::Error) -> bool {
+    // EPIPE is what a write says when another call has taken the error of the reset (tcp(7)).
+    matches!(err.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
 }
 
 /// Connects to `entry`, which resets whoever comes, and sees the reset, which may be there before connect(2) has ended:
@@ -474,7 +541,7 @@ fn timed<T>(time: Duration, mut call: impl FnMut() -> std::io::Result<T>) -> std
 
 /// Closes with RST, as a program that gives up does (socket(7) SO_LINGER).
 pub(crate) fn reset(socket: TcpStream) {
-    socket2::SockRef::from(&socket).set_linger(Some(Duration::ZERO)).expect("SO_LINGER");
+    SockRef::from(&socket).set_linger(Some(Duration::ZERO)).expect("SO_LINGER");
     drop(socket);
 }
 

@@ -1,11 +1,13 @@
 //! Little to live on: few descriptors, none, few pipes, few pipe pages. Every flow is served all the same. And how little
 //! an idle flow lives on.
 
-use crate::endings::{SMALL, Silent, TOO_MUCH};
+use crate::endings::{SMALL, TOO_MUCH};
 use crate::harness::*;
+use crate::many::own_address;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use socket2::SockRef;
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Instant;
@@ -24,7 +26,7 @@ fn through_sh(limit: &str, args: &[&str]) -> Command {
 
 #[test]
 fn eighty_descriptors_survive_a_flood_and_serve_again() {
-    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = server();
     let port = Port::reserve("127.0.0.1");
     let (listen, to) = (port.address().to_string(), server.local_addr().unwrap().to_string());
     let relay = Relay::spawn(limited("ulimit -n 80", &listen, &to, &[]));
@@ -67,7 +69,7 @@ fn descriptors_for_no_flow_are_refused_at_start() {
     assert!(said.contains("a limit of 20 leaves none for flows") && said.contains("LimitNOFILE="), "{said}");
     let least = said.split_once("which begin at ").unwrap().1.split_once(';').unwrap().0.parse::<u32>().unwrap();
     refused(least - 1);
-    let (port, server) = (Port::reserve("127.0.0.1"), TcpListener::bind("127.0.0.1:0").unwrap());
+    let (port, server) = (Port::reserve("127.0.0.1"), server());
     let (listen, to) = (port.address().to_string(), server.local_addr().unwrap().to_string());
     let _relay = Relay::spawn(limited(&format!("ulimit -n {least}"), &listen, &to, &[]));
     talk(&patient(TcpStream::connect(port.address()).unwrap()), &patient(server.accept().unwrap().0));
@@ -79,7 +81,7 @@ const EVERY: usize = 200;
 /// A relay that may have `descriptors`: `dead` tunnels whose next hops answer nothing, each flooded until it gets no more
 /// flows, and one tunnel that serves. Gives its counters when the one has `flows` flows.
 fn next_hops_that_do_not_answer(descriptors: usize, dead: usize, flows: usize) -> serde_json::Value {
-    let (far, silent) = (TcpListener::bind("127.0.0.1:0").unwrap(), Silent::new());
+    let (far, silent) = (server(), Silent::new());
     let (good, ports) = (Port::reserve("127.0.0.1"), [(); 8].map(|()| Port::reserve("127.0.0.1")));
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("longhaul.toml").display().to_string();
@@ -99,7 +101,6 @@ fn next_hops_that_do_not_answer(descriptors: usize, dead: usize, flows: usize) -
         assert_eq!(said["tunnel"].as_str().unwrap(), name, "{said}");
         assert!(said["remedy"].as_str().unwrap().contains("LimitNOFILE="), "{said}");
     }
-    socket2::SockRef::from(&far).set_read_timeout(Some(LONG)).unwrap();
     let served: Vec<_> = (0..flows)
         .map(|_| (patient(TcpStream::connect(good.address()).unwrap()), patient(far.accept().unwrap().0)))
         .collect();
@@ -199,10 +200,9 @@ fn an_idle_flow_holds_two_descriptors_and_no_pipe() {
 #[test]
 fn pipes_that_run_out_are_said_once_and_counted_each_time() {
     const FLOWS: usize = 12;
-    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = server();
     let port = Port::reserve("127.0.0.1");
     let (listen, to) = (port.address().to_string(), server.local_addr().unwrap().to_string());
-    socket2::SockRef::from(&server).set_read_timeout(Some(LONG)).unwrap();
     // Enough for these flows, and for fewer pipes.
     let relay = Relay::spawn(limited("ulimit -n 80", &listen, &to, SMALL));
     let bytes = pattern(31, TOO_MUCH);
@@ -239,17 +239,19 @@ fn readers_that_stand_still_hold_few_bytes_and_no_pipe() {
     const MIN_FILL: usize = 16 << 10;
     /// Code, threads and tasks.
     const ELSE: usize = 32 << 20;
-    let server = TcpListener::bind("127.0.0.1:0").unwrap();
-    socket2::SockRef::from(&server).set_read_timeout(Some(LONG)).unwrap();
+    let server = server();
     // A megabyte waits before each reader, and little of it fits into the sockets behind the relay.
-    socket2::SockRef::from(&server).set_recv_buffer_size(16 * 1024).unwrap();
+    SockRef::from(&server).set_recv_buffer_size(16 * 1024).unwrap();
     let port = Port::reserve("127.0.0.1");
     let (listen, to) = (port.address().to_string(), server.local_addr().unwrap().to_string());
     let buffers = ["--set", "accept.rcvbuf=1MiB", "--set", "dial.sndbuf=64KiB"];
     // Enough for these flows, and fewer pipes.
     let relay = Relay::spawn(limited("ulimit -n 1000", &listen, &to, &buffers));
-    let flows: Vec<(TcpStream, TcpStream)> =
-        (0..FLOWS).map(|_| (TcpStream::connect(port.address()).unwrap(), server.accept().unwrap().0)).collect();
+    if relay.pipes().is_none() {
+        return skip("pidfd_getfd(2) is not allowed");
+    }
+    let connect = || (TcpStream::connect(port.address()).unwrap(), server.accept().unwrap().0);
+    let flows: Vec<(TcpStream, TcpStream)> = (0..FLOWS).map(|_| connect()).collect();
     let bytes = pattern(32, 3_000_000);
     relay.stop();
     let sent: Vec<usize> = flows.iter().map(|(client, _)| fill_now(client, &bytes)).collect();
@@ -257,53 +259,54 @@ fn readers_that_stand_still_hold_few_bytes_and_no_pipe() {
     relay.signal("CONT");
 
     // Until the last of them has given its pipe back.
-    let started = Instant::now();
-    if relay.pipes().is_none() {
-        return skip("pidfd_getfd(2) is not allowed");
-    }
-    let moved = || relay.resident() > MAX_HELD / 4 && relay.pipes().unwrap().iter().all(|(held, _)| *held == 0);
-    while !moved() {
-        assert!(started.elapsed() < LONG, "{} bytes, pipes {:?}", relay.resident(), relay.pipes());
-    }
+    let pipes = || relay.pipes().expect("it was allowed before");
+    wait_for("every pipe is empty", || {
+        let (resident, pipes) = (relay.resident(), pipes());
+        let moved = resident > MAX_HELD / 4 && pipes.iter().all(|(held, _)| *held == 0);
+        if moved { Ok(()) } else { Err((resident, pipes)) }
+    });
     let resident = relay.resident();
     assert!(resident < MAX_HELD + FLOWS * MIN_FILL + ELSE, "{resident} bytes of user memory");
-    let capacity: usize = relay.pipes().unwrap().iter().map(|(_, capacity)| capacity).sum();
+    let capacity: usize = pipes().iter().map(|(_, capacity)| capacity).sum();
     assert!(capacity < 2 * MAX_HELD, "pipes for {capacity} bytes");
 
     // A flow whose reader reads is spliced.
     let copied = relay.counters()["copied"].clone();
-    let mut client = patient(TcpStream::connect(port.address()).unwrap());
-    let reader = patient(server.accept().unwrap().0);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            client.write_all(&bytes).unwrap();
-            client.shutdown(Shutdown::Write).unwrap();
-        });
-        let (got, ending) = read_to_end(&reader);
-        assert_same(&got, &bytes);
-        assert_eq!(ending, Ending::Fin);
-    });
+    let (client, reader) = connect();
+    pass_all(&patient(client), &patient(reader), &bytes);
     assert_eq!(relay.counters()["copied"], copied);
     // And the others get every byte once they read.
     for ((client, reader), sent) in flows.into_iter().zip(sent) {
-        let reader = patient(reader);
         client.shutdown(Shutdown::Write).unwrap();
-        let (got, ending) = read_to_end(&reader);
+        let (got, ending) = read_to_end(&patient(reader));
         assert_same(&got, &bytes[..sent]);
         assert_eq!(ending, Ending::Fin);
     }
+}
 
-    /// Writes what the socket takes now: how many bytes.
-    fn fill_now(mut socket: &TcpStream, bytes: &[u8]) -> usize {
-        socket.set_nonblocking(true).unwrap();
-        socket2::SockRef::from(socket).set_send_buffer_size(64 * 1024).unwrap();
-        let mut sent = 0;
-        while let Ok(more) = socket.write(&bytes[sent..]) {
-            sent += more;
-        }
-        assert!(sent > 0 && sent < bytes.len(), "{sent} bytes");
-        sent
+/// Writes what the socket takes now: how many bytes.
+fn fill_now(mut socket: &TcpStream, bytes: &[u8]) -> usize {
+    socket.set_nonblocking(true).unwrap();
+    SockRef::from(socket).set_send_buffer_size(64 * 1024).unwrap();
+    let mut sent = 0;
+    while let Ok(more) = socket.write(&bytes[sent..]) {
+        sent += more;
     }
+    assert!(sent > 0 && sent < bytes.len(), "{sent} bytes");
+    sent
+}
+
+/// Sends `bytes` and FIN, and asserts that they come.
+fn pass_all(mut from: &TcpStream, to: &TcpStream, bytes: &[u8]) {
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            from.write_all(bytes).unwrap();
+            from.shutdown(Shutdown::Write).unwrap();
+        });
+        let (got, ending) = read_to_end(to);
+        assert_same(&got, bytes);
+        assert_eq!(ending, Ending::Fin);
+    });
 }
 
 #[test]
@@ -312,10 +315,10 @@ fn an_ordinary_user_s_pipe_pages_are_shared_by_two_thousand_flows() {
     if !rustix::process::geteuid().is_root() {
         return skip("needs root, to start the relay as another user");
     }
-    let server = TcpListener::bind("127.0.0.1:0").unwrap();
-    socket2::SockRef::from(&server).listen(4096).unwrap(); // std's 128 would drop SYNs of a burst
+    let server = server();
+    SockRef::from(&server).listen(4096).unwrap(); // std's 128 would drop SYNs of a burst
     // Small buffers, so that every flow is blocked with bytes in its pipe.
-    socket2::SockRef::from(&server).set_recv_buffer_size(16 * 1024).unwrap();
+    SockRef::from(&server).set_recv_buffer_size(16 * 1024).unwrap();
     let port = Port::reserve("127.0.0.1");
     let (listen, to) = (port.address().to_string(), server.local_addr().unwrap().to_string());
     let folder = readable_copy();
@@ -325,7 +328,7 @@ fn an_ordinary_user_s_pipe_pages_are_shared_by_two_thousand_flows() {
     command.uid(NOBODY).gid(NOBODY);
     let relay = Relay::spawn(command);
     let clients: Vec<TcpStream> = (0..FLOWS).map(|_| TcpStream::connect(port.address()).unwrap()).collect();
-    let small = |socket| socket2::SockRef::from(socket).set_send_buffer_size(16 * 1024).unwrap();
+    let small = |socket| SockRef::from(socket).set_send_buffer_size(16 * 1024).unwrap();
     clients.iter().for_each(small);
     let servers: Vec<TcpStream> = (0..FLOWS).map(|_| server.accept().unwrap().0).collect();
     let sent = fill(&clients);
@@ -371,29 +374,21 @@ fn an_ordinary_user_s_pipe_pages_are_shared_by_two_thousand_flows() {
 #[test]
 fn a_refused_splice_is_copied_both_ways_and_said_once() {
     for errno in [libc::EINVAL, libc::ENOSYS, libc::EPERM, libc::EACCES, libc::EOPNOTSUPP] {
-        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = server();
         let port = Port::reserve("127.0.0.1");
         let mut command = longhaul();
         command.args(["relay", "--listen", &port.address().to_string()]);
         command.args(["--to", &server.local_addr().unwrap().to_string()]);
-        let Some(relay) = without_splice(errno, || Relay::spawn(command)) else { return };
+        let Some(relay) = without(libc::SYS_splice, Vec::new(), errno, || Relay::spawn(command)) else { return };
         // A message is copied anyway; bulk is where splice is tried.
         let flows = [(1, false), (3_000_000, true), (3_000_000, false)];
         for (bytes, is_said) in flows.map(|(len, is_said)| (pattern(40, len), is_said)) {
             let client = patient(TcpStream::connect(port.address()).unwrap());
             let far = patient(server.accept().unwrap().0);
             std::thread::scope(|scope| {
-                for (mut from, to) in [(&client, &far), (&far, &client)] {
+                for (from, to) in [(&client, &far), (&far, &client)] {
                     let bytes = &bytes;
-                    scope.spawn(move || {
-                        from.write_all(bytes).unwrap();
-                        from.shutdown(Shutdown::Write).unwrap();
-                    });
-                    scope.spawn(move || {
-                        let (got, ending) = read_to_end(to);
-                        assert_same(&got, bytes);
-                        assert_eq!(ending, Ending::Fin);
-                    });
+                    scope.spawn(move || pass_all(from, to, bytes));
                 }
             });
             let mut said = relay.wait_log_any(&[SPLICE_REFUSED, "flow ended"]);
@@ -409,14 +404,44 @@ fn a_refused_splice_is_copied_both_ways_and_said_once() {
         "splice is refused: flows go on by copying, slower; a seccomp filter, SELinux or an mptcp leg does that";
 }
 
-/// What `start` gives on a thread, and in the processes that it starts there, for whom splice(2) fails with `errno`.
-fn without_splice<T: Send>(errno: i32, start: impl FnOnce() -> T + Send) -> Option<T> {
+/// Without an answer of the kernel a dial might lead back, and back again: there is none.
+#[test]
+fn a_dial_of_which_the_kernel_does_not_say_where_it_leads_is_a_failed_dial() {
+    use seccompiler::{SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompRule};
+    let Some(own) = own_address() else { return skip("this host has no address but loopback's") };
+    let port = Port::reserve("0.0.0.0");
+    let number = port.address().port();
+    let mut command = longhaul();
+    // To itself: a dial would bring the next flow, and its dial another one.
+    command.args(["relay", "--listen", &number.to_string(), "--to", &format!("{own}:{number}")]);
+    // A UDP socket is what the kernel is asked by (SOCK_TYPE_MASK of include/linux/net.h).
+    let datagram = SeccompCmpOp::MaskedEq(0xf);
+    let datagram = SeccompCondition::new(1, SeccompCmpArgLen::Dword, datagram, libc::SOCK_DGRAM as u64).unwrap();
+    let rule = SeccompRule::new(vec![datagram]).unwrap();
+    let start = || Relay::spawn(command);
+    let Some(relay) = without(libc::SYS_socket, vec![rule], libc::EMFILE, start) else { return };
+    reset_by((own, number).into());
+    let why = relay.wait_log("dial failed")["why"].to_string();
+    assert!(why.contains("cannot tell whether this leads back: socket(SOCK_DGRAM): EMFILE"), "{why}");
+    assert_eq!(relay.flow_end(), (0, 0, "dial failed".into()));
+    let counters = relay.counters();
+    assert_eq!(counters["accepted"], 1, "it dialled itself: {counters}");
+}
+
+/// What `start` gives on a thread, and in the processes that it starts there, for whom the system call `call` fails with
+/// `errno`: always, or where one of `rules` holds.
+fn without<T: Send>(
+    call: libc::c_long,
+    rules: Vec<seccompiler::SeccompRule>,
+    errno: i32,
+    start: impl FnOnce() -> T + Send,
+) -> Option<T> {
     use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
     let Ok(machine) = std::env::consts::ARCH.try_into() else {
         skip("no seccomp filter for this processor");
         return None;
     };
-    let rules = [(libc::SYS_splice, Vec::new())].into_iter().collect();
+    let rules = [(call, rules)].into_iter().collect();
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(errno as u32), machine).unwrap();
     let filter: BpfProgram = filter.try_into().unwrap();
     std::thread::scope(|scope| {

@@ -3,7 +3,7 @@
 use crate::harness::*;
 use longhaul::options;
 use longhaul_sys::sockopt::{Kernel, Leg, Opt, Preset, ROWS, Row, Value, When, row};
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::PollFlags;
 use socket2::SockRef;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -122,9 +122,7 @@ fn urgent(flags: &[&str]) {
     (&server).read_exact(&mut got).unwrap();
     assert_eq!(&got, b"abc");
     // POLLPRI is how a program learns of it (tcp(7)): then it is urgent here too, and not just one byte more.
-    let mut wanted = [PollFd::new(&server, PollFlags::PRI)];
-    let timeout = Timespec { tv_sec: LONG.as_secs() as i64, tv_nsec: 0 };
-    assert_eq!(rustix::event::poll(&mut wanted, Some(&timeout)), Ok(1), "no urgent byte");
+    wait_for_events(&server, PollFlags::PRI);
     let mut mark = [std::mem::MaybeUninit::uninit()];
     assert_eq!(SockRef::from(&server).recv_out_of_band(&mut mark).unwrap(), 1);
     client.write_all(b"def").unwrap();
@@ -196,7 +194,7 @@ fn ipv6_is_carried_like_ipv4() {
 
 #[test]
 fn a_bare_port_serves_ipv4_and_ipv6_and_a_name_is_resolved() {
-    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = server();
     let port = Port::reserve("[::]");
     let listen = port.address().port().to_string();
     let to = format!("localhost:{}", server.local_addr().unwrap().port());
@@ -217,7 +215,7 @@ fn a_changed_name_is_followed_by_the_next_flow() {
     let hosts = folder.path().join("hosts");
     // In place, for it is this very file that is mounted.
     let is_at = |ip: &str| std::fs::write(&hosts, format!("{ip} next-hop.test\n")).unwrap();
-    let old = TcpListener::bind("127.0.0.2:0").unwrap();
+    let old = server_at("127.0.0.2");
     let new = TcpListener::bind(("127.0.0.3", old.local_addr().unwrap().port())).unwrap();
     is_at("127.0.0.2");
     let in_its_own = |program: &str, args: &[&str]| {
@@ -381,11 +379,11 @@ fn a_leg_that_fell_silent_is_asked_soon_and_an_idle_one_seldom() {
         return skip("pidfd_getfd(2) is not allowed here");
     };
     let both_are = |wanted: [u64; 4]| {
-        let start = Instant::now();
-        while [&accept, &dial].map(keepalive) != [wanted, wanted] {
-            assert!(start.elapsed() < LONG, "{:?}", [&accept, &dial].map(keepalive));
-            std::thread::sleep(Duration::from_millis(10)); // between two looks
-        }
+        wait_for("the keepalive of both legs", || {
+            quiet_for(&client, Duration::from_millis(10));
+            let legs = [&accept, &dial].map(keepalive);
+            if legs == [wanted, wanted] { Ok(()) } else { Err(legs) }
+        });
     };
     talk(&client, &server);
     both_are(ACTIVE);
@@ -447,14 +445,11 @@ fn every_address_of_this_host_leads_back() {
             let relay = Relay::start(&["relay", "--listen", "6000", "--to", &to, "--connect-timeout=1s"]);
             // The log has one such line a second.
             let failed = |relay: &Relay| {
-                let start = Instant::now();
-                loop {
-                    let _ = reset_by(([127, 0, 0, 1], 6000).into());
-                    if let Some(line) = relay.said("dial failed") {
-                        return line["why"].as_str().unwrap().to_string();
-                    }
-                    assert!(start.elapsed() < LONG, "no line tells of a failed dial");
-                }
+                let line = wait_for("a line tells of a failed dial", || {
+                    let client = reset_by(([127, 0, 0, 1], 6000).into());
+                    relay.said("dial failed").ok_or(client)
+                });
+                line["why"].as_str().unwrap().to_string()
             };
             let why = failed(&relay);
             assert!(!why.contains("own listener"), "{address} is not here yet: {why}");
@@ -489,7 +484,7 @@ fn tunnels_that_dial_each_other_are_a_failed_dial_too() {
 }
 
 /// An address of this host that is not loopback's: the one that it would send from. Nothing is sent (connect(2), UDP).
-fn own_address() -> Option<std::net::IpAddr> {
+pub(crate) fn own_address() -> Option<std::net::IpAddr> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.77:9").ok()?;
     Some(socket.local_addr().ok()?.ip())

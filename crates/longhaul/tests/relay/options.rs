@@ -4,7 +4,7 @@
 use crate::harness::*;
 use longhaul_sys::sockopt::{Leg, ROWS};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command};
@@ -19,9 +19,7 @@ fn every_option_carries_a_flow_or_is_refused_with_one_line() {
 }
 
 fn carries_or_says_why(option: &str) {
-    let server = TcpListener::bind("127.0.0.1:0").unwrap();
-    // accept(2) obeys it (socket(7)): a dial that is lost is a failure, not a test without end.
-    socket2::SockRef::from(&server).set_read_timeout(Some(LONG)).unwrap();
+    let server = server();
     let port = Port::reserve("127.0.0.1");
     let mut relay = start(option, port.address(), server.local_addr().unwrap());
     match first_line(&mut relay, option) {

@@ -1,6 +1,6 @@
 //! Reloads that follow each other within the second for which a replaced listener serves on.
 
-use crate::daemon::{Daemon, dial, server, tunnel};
+use crate::daemon::{Daemon, dial, tunnel};
 use crate::harness::*;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 

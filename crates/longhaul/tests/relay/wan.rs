@@ -187,7 +187,6 @@ fn with_the_shipped_sysctls_a_port_is_free_again_long_before_time_wait_ends() {
     let two_ports = "echo 20000 20001 > /proc/sys/net/ipv4/ip_local_port_range";
     wan.output(Host::Near, "sh", &["-c", two_ports]).unwrap();
     let path = Path::across(&wan, 7107, 1, &[]);
-    socket2::SockRef::from(path.server()).set_read_timeout(Some(LONG)).unwrap(); // accept(2) obeys it (socket(7))
     let started = Instant::now();
     std::thread::scope(|scope| {
         scope.spawn(|| echo(path.server(), 3));
@@ -223,8 +222,9 @@ fn only_the_wan_leg_gets_bbr(wan: Arc<Wan>) {
     for host in [Host::Near, Host::Far] {
         wan.output(host, "sysctl", &["-w", "net.ipv4.tcp_fastopen=3"]).unwrap();
     }
-    // The silence of a client before its first byte is in the first RTT of the accept leg; the dial leg's SYN waits for
-    // that byte, so at first it has none.
+    // With defer-accept the handshake of the accept leg ends with the client's first byte, so the client's silence before
+    // that byte is in the first RTT (net/ipv4/tcp_minisocks.c, tcp_check_req). The dial leg's SYN asks for a cookie or carries
+    // the byte.
     let path = Path::across(&wan, 7200, 2, &["--set", "accept.defer-accept=3s", "--set", "dial.fastopen=true"]);
     let flow = || {
         let mut client = path.dial();
