@@ -499,7 +499,7 @@ fn bytes_are_kept_when_a_sink_fills_at_the_end_of_a_turn() {
     in_own_network(|| {
         // The dial waits, so that the source has everything when the pump begins.
         set_sysctl("net/ipv4/tcp_rmem", "4096 6000000 6000000");
-        let silent = crate::endings::Silent::new();
+        let silent = Silent::new();
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         socket2::SockRef::from(&server).set_read_timeout(Some(LONG)).unwrap(); // accept(2) obeys it (socket(7))
         socket2::SockRef::from(&server).set_recv_buffer_size(16 * 1024).unwrap();
