@@ -50,49 +50,56 @@ impl<'a> Carry<'a> {
     /// # Errors
     /// The leg that broke first, and how. Both legs are then to be reset: what the broken leg had sent was delivered by then,
     /// unless the other leg took nothing for [`PATIENCE`].
-    pub(super) async fn run(&self, tally: &mut Tally) -> Result<(), Broken> {
+    ///
+    /// Not an async fn, whose arguments would be part of every idle flow twice.
+    pub(super) fn run(&'a self, tally: &'a mut Tally) -> impl Future<Output = Result<(), Broken>> {
         let mut flow = Both {
             carry: self,
-            up: Direction::new(self, self.accept, self.dial, Leg::Dial, tally.up),
-            down: Direction::new(self, self.dial, self.accept, Leg::Accept, tally.down),
+            up: Direction::new(self, Leg::Accept, tally.up),
+            down: Direction::new(self, Leg::Dial, tally.down),
             broken: None,
             closing: Closings::default(),
             tally,
         };
-        let mut silence = Silence { moved: 0, limit: None, timer: None };
-        let mut errors = [None, None];
-        poll_fn(|cx| {
-            while let Some(broken) = flow.first_break(cx, &mut errors, |socket| socket.failed()) {
-                if flow.breaks(broken).is_err() {
-                    return Poll::Ready(());
+        let (mut stall, mut errors) = (StallTimer(None), [None, None]);
+        async move {
+            poll_fn(|cx| {
+                while let Some(broken) = flow.first_break(cx, &mut errors, |socket| socket.failed()) {
+                    if flow.breaks(broken).is_err() {
+                        return Poll::Ready(());
+                    }
                 }
+                match flow.has_ended() || stall.poll(cx, flow.limit(), flow.moved()).is_ready() {
+                    true => Poll::Ready(()),
+                    false => Poll::Pending,
+                }
+            })
+            .await;
+            drop(errors);
+            let (broken, has_ended, sent) = (flow.broken, flow.has_ended(), flow.sent());
+            let (carry, closing) = (flow.carry, std::mem::take(&mut flow.closing));
+            drop(flow);
+            let ended = match broken {
+                None if !has_ended => return Err(Broken { leg: Leg::Accept, errno: Broken::HALF_OPEN }),
+                Some(broken) if !has_ended => return Err(broken),
+                Some(broken) => Err(broken),
+                None if carry.is_settled(sent) => Ok(()),
+                None => Box::pin(carry.settle(closing)).await,
+            };
+            if let Err(broken) = ended {
+                // Boxed, as above: they would otherwise be part of every idle flow.
+                Box::pin(carry.deliver(broken.leg.other())).await;
             }
-            match flow.has_ended() || silence.poll(cx, flow.limit(), flow.moved()).is_ready() {
-                true => Poll::Ready(()),
-                false => Poll::Pending,
-            }
-        })
-        .await;
-        drop(errors);
-        let (broken, has_ended, closing) = flow.ended();
-        let ended = match broken {
-            None if !has_ended => return Err(Broken { leg: Leg::Accept, errno: Broken::HALF_OPEN }),
-            Some(broken) if !has_ended => return Err(broken),
-            Some(broken) => Err(broken),
-            None => self.settle(closing, *tally).await,
-        };
-        if let Err(broken) = ended {
-            // Boxed: it would otherwise be part of every idle flow.
-            Box::pin(self.deliver(broken.leg.other())).await;
+            ended
         }
-        ended
+    }
+
+    fn is_settled(&self, sent: Tally) -> bool {
+        closing::is_settled(self.accept, sent.down) && closing::is_settled(self.dial, sent.up)
     }
 
     /// Waits until the peers' kernels have acknowledged every byte. Until then a leg may still break.
-    async fn settle(&self, mut closing: Closings, sent: Tally) -> Result<(), Broken> {
-        if closing::is_settled(self.accept, sent.down) && closing::is_settled(self.dial, sent.up) {
-            return Ok(());
-        }
+    async fn settle(&self, mut closing: Closings) -> Result<(), Broken> {
         poll_fn(|cx| {
             let mut is_settled = true;
             for leg in Leg::ALL {
@@ -132,7 +139,7 @@ impl<'a> Carry<'a> {
         }
     }
 
-    fn leg(&self, leg: Leg) -> &'a Arc<Stream> {
+    pub(super) fn leg(&self, leg: Leg) -> &'a Arc<Stream> {
         match leg {
             Leg::Accept => self.accept,
             Leg::Dial => self.dial,
@@ -250,16 +257,15 @@ impl<'a> Both<'a> {
         }
     }
 
-    /// The leg that broke, whether both directions have come to their end, and the legs that are watched.
-    fn ended(mut self) -> (Option<Broken>, bool, Closings) {
-        (self.broken, self.has_ended(), std::mem::take(&mut self.closing))
+    /// What both legs have taken so far.
+    fn sent(&self) -> Tally {
+        Tally { up: self.tally.up + self.up.pump.moved(), down: self.tally.down + self.down.pump.moved() }
     }
 }
 
 impl Drop for Both<'_> {
     fn drop(&mut self) {
-        self.tally.up += self.up.pump.moved();
-        self.tally.down += self.down.pump.moved();
+        *self.tally = self.sent();
     }
 }
 
@@ -283,23 +289,26 @@ impl Closings {
     }
 }
 
-/// A timer that starts again with every byte.
-struct Silence {
+/// Ends a flow that moves no byte for too long; made when that is first forbidden.
+struct StallTimer(Option<Box<Stall>>);
+
+struct Stall {
     moved: u64,
-    limit: Option<Duration>,
-    timer: Option<Pin<Box<Sleep>>>,
+    limit: Duration,
+    timer: Pin<Box<Sleep>>,
 }
 
-impl Silence {
+impl StallTimer {
     /// Ready when no byte has moved for `limit`; `moved` counts them. Another limit starts it anew.
     fn poll(&mut self, cx: &mut Context<'_>, limit: Option<Duration>, moved: u64) -> Poll<()> {
-        let Some(time) = limit else { return Poll::Pending };
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(time)));
-        if (limit, moved) != (self.limit, self.moved) {
-            (self.limit, self.moved) = (limit, moved);
-            timer.set(sleep_until(Instant::now() + time));
+        let Some(limit) = limit else { return Poll::Pending };
+        let begin = || Box::new(Stall { moved, limit, timer: Box::pin(sleep(limit)) });
+        let stall = self.0.get_or_insert_with(begin);
+        if (limit, moved) != (stall.limit, stall.moved) {
+            (stall.limit, stall.moved) = (limit, moved);
+            stall.timer.set(sleep_until(Instant::now() + limit));
         }
-        timer.as_mut().poll(cx)
+        stall.timer.as_mut().poll(cx)
     }
 }
 

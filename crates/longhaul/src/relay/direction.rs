@@ -30,8 +30,6 @@ use tracing::warn;
 /// One pump with its sockets.
 pub(super) struct Direction<'a> {
     carry: &'a Carry<'a>,
-    source: &'a Arc<Stream>,
-    sink: &'a Stream,
     pub(super) pump: Pump,
     /// The `held` bytes of the pump.
     buffer: Buffer,
@@ -49,6 +47,8 @@ pub(super) struct Direction<'a> {
     may_choose: bool,
     /// Bytes that the sink had before the pump began (fast open).
     early: u64,
+    /// The leg that it reads; the other one is its sink. Not two references: an idle flow has two of these.
+    source: Leg,
     /// Whether the source is broken: then its end is a FIN only if one came before the break.
     source_is_broken: bool,
     is_stopped: bool,
@@ -87,18 +87,12 @@ impl End {
 }
 
 impl<'a> Direction<'a> {
-    /// The pump from `source` to `sink`, which is the leg `leg` and has `early` bytes already.
-    pub(super) fn new(
-        carry: &'a Carry<'a>,
-        source: &'a Arc<Stream>,
-        sink: &'a Stream,
-        leg: Leg,
-        early: u64,
-    ) -> Direction<'a> {
+    /// The pump from the leg `source` to the other one, which has `early` bytes already.
+    pub(super) fn new(carry: &'a Carry<'a>, source: Leg, early: u64) -> Direction<'a> {
+        let sink = source.other();
         Direction {
             carry,
             source,
-            sink,
             pump: Pump::new(),
             buffer: Buffer::Empty,
             splice: carry.tunnel.splice,
@@ -106,11 +100,19 @@ impl<'a> Direction<'a> {
             is_bulk: false,
             bulk: None,
             parked: 0,
-            may_choose: Choice::of(carry.tunnel, leg, sink) == Choice::Open,
+            may_choose: Choice::of(carry.tunnel, sink, carry.leg(sink)) == Choice::Open,
             early,
             source_is_broken: false,
             is_stopped: false,
         }
+    }
+
+    fn source(&self) -> &'a Arc<Stream> {
+        self.carry.leg(self.source)
+    }
+
+    fn sink(&self) -> &'a Stream {
+        self.carry.leg(self.source.other())
     }
 
     /// The source broke. What it had sent by then is still delivered.
@@ -188,7 +190,7 @@ impl<'a> Direction<'a> {
                 }
                 Step::Fin => {
                     self.rest();
-                    shutdown(self.sink).map_err(|err| (End::Sink, err))?;
+                    shutdown(self.sink()).map_err(|err| (End::Sink, err))?;
                     self.pump.finned();
                 }
                 Step::Done => return Poll::Ready(Ok(())),
@@ -198,7 +200,7 @@ impl<'a> Direction<'a> {
 
     fn poll_fill(&mut self, cx: &mut Context<'_>, scratch: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
-            let Poll::Ready(mut ready) = self.source.poll_read_ready(cx)? else {
+            let Poll::Ready(mut ready) = self.source().poll_read_ready(cx)? else {
                 self.rest();
                 return Poll::Pending;
             };
@@ -225,7 +227,7 @@ impl<'a> Direction<'a> {
     /// Fills the pipe that [`take_pipe`](Self::take_pipe) found; `None` when this pump copies from here on.
     fn fill_pipe(&mut self, max: usize) -> io::Result<Option<Filled>> {
         let Buffer::Pipe(pipe) = &self.buffer else { return Ok(None) };
-        match Buffer::fill_pipe(pipe, self.source, max) {
+        match Buffer::fill_pipe(pipe, self.source(), max) {
             // A short fill may be a full pipe as well.
             Ok(Some(bytes)) => {
                 self.bulk().low_water.filled(bytes);
@@ -245,8 +247,8 @@ impl<'a> Direction<'a> {
         self.give_back();
         // Bulk comes here for want of a pipe.
         let max = if self.is_bulk { max.min(SCRATCH) } else { MESSAGE };
-        let urgent = self.source.has_urgent();
-        self.buffer = Buffer::fill_scratch(scratch, self.source, max, urgent)?;
+        let urgent = self.source().has_urgent();
+        self.buffer = Buffer::fill_scratch(scratch, self.source(), max, urgent)?;
         let Buffer::Scratch { to, .. } = self.buffer else { return Ok(None) };
         if self.is_bulk {
             self.carry.relay.counters.copied.fetch_add(1, Relaxed);
@@ -258,11 +260,12 @@ impl<'a> Direction<'a> {
     }
 
     fn poll_drain(&mut self, cx: &mut Context<'_>, scratch: &[u8]) -> Poll<io::Result<usize>> {
+        let sink = self.sink();
         loop {
-            let mut ready = ready!(self.sink.poll_write_ready(cx))?;
+            let mut ready = ready!(sink.poll_write_ready(cx))?;
             let held = self.pump.held();
             let splices = matches!(self.buffer, Buffer::Pipe(_));
-            match self.buffer.drain(scratch, self.sink, held) {
+            match self.buffer.drain(scratch, sink, held) {
                 Err(err) if err.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
                 Err(err) if splices && !self.spliced && refuses_splice(self.carry.relay, &err) => {
                     self.splice = false;
@@ -284,7 +287,7 @@ impl<'a> Direction<'a> {
     /// The sink takes no more: the budget counts the bytes, and those that wait for long give their pipe to somebody who moves.
     fn park(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         self.hold(self.pump.held());
-        let (held, moved, sink) = (self.pump.held(), self.pump.moved(), self.sink);
+        let (held, moved, sink) = (self.pump.held(), self.pump.moved(), self.sink());
         if moved >= leg::ENOUGH {
             self.bulk().choice.full(sink);
         }
@@ -316,7 +319,7 @@ impl<'a> Direction<'a> {
     /// Nothing is coming: an idle pump holds nothing.
     fn rest(&mut self) {
         if let Buffer::Pipe(_) = self.buffer {
-            let (source, marks) = (self.source, &self.carry.relay.marks);
+            let (source, marks) = (self.source(), &self.carry.relay.marks);
             self.bulk().low_water.wait(source, marks);
             self.give_back();
         }
@@ -333,7 +336,7 @@ impl<'a> Direction<'a> {
     /// Whether the source, all of which is read, has sent FIN. Asked only after its error was taken, for from then on the
     /// kernel says "end of stream" either way: a FIN counts as a byte received, and no read returns it.
     fn has_fin(&self) -> bool {
-        TcpInfo::of(self.source.as_fd()).is_ok_and(|info| info.bytes_received > self.early + self.pump.moved())
+        TcpInfo::of(self.source().as_fd()).is_ok_and(|info| info.bytes_received > self.early + self.pump.moved())
     }
 
     /// Whether this pump, which is empty, has a pipe for its next bytes.
