@@ -2,7 +2,7 @@
 
 use super::exchange::Server;
 use super::raw::{BLOCK, block, joined, matches};
-use super::{Counts, Drive, Kind, Measured, THREADED};
+use super::{Counts, Drive, Kind, Measured, THREADED, grows, shrinks, stays};
 use crate::lab::problem::Problem;
 use crate::lab::spec::Host;
 use longhaul_sys::uninterrupted;
@@ -21,7 +21,7 @@ pub(super) const RESETS: Kind = Kind {
     counts: Counts::Figures,
     keys: &[],
     largest: 0,
-    figures: &["flows", "resets", "latest_s", "over_15s", "wrong"],
+    figures: &[shrinks("flows"), shrinks("resets"), grows("latest_s"), grows("over_15s"), stays("wrong")],
     most: THREADED,
     run,
 };
