@@ -84,7 +84,11 @@ pub(super) struct RunReport {
     /// Connections that were cut off long after their time.
     #[serde(skip_serializing_if = "is_none")]
     pub(super) cut: usize,
-    /// Whether every byte was compared and right; nothing where the tool does not say, or some were cut off.
+    /// Flows whose bytes or endings were wrong, in any round.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) wrong: Vec<String>,
+    /// Whether every byte was compared and right, and every ending that was; nothing where the tool does not say, or some were
+    /// cut off.
     pub(super) bytes_ok: Option<bool>,
     /// Further figures of the traffic, such as `p99_us`.
     pub(super) figures: BTreeMap<String, f64>,
@@ -199,6 +203,7 @@ impl Report {
             }
             None => {
                 report.spread = spread(&good);
+                report.wrong = good.iter().flat_map(|done| done.measured.wrong.iter().cloned()).collect();
                 good.sort_by(|one, other| one.measured.speed.total_cmp(&other.measured.speed));
                 if !good.is_empty() {
                     let median = good.swap_remove(good.len() / 2);
@@ -286,7 +291,10 @@ impl RunReport {
         self.measured = Some(rounded(measured.speed / 1e6));
         self.bytes = measured.bytes;
         self.cut = measured.cut;
-        self.bytes_ok = (measured.checked && measured.bytes > 0 && measured.cut == 0).then_some(true);
+        self.bytes_ok = match self.wrong.is_empty() {
+            true => (measured.checked && measured.bytes > 0 && measured.cut == 0).then_some(true),
+            false => Some(false),
+        };
         self.figures = measured.figures.iter().map(|(name, value)| ((*name).to_string(), rounded(*value))).collect();
         self.relay_cpu_s = seen.relay_cpu.as_secs_f64();
         self.series = seen.series.iter().map(Point::of).collect();

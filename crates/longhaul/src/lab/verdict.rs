@@ -58,6 +58,10 @@ fn sound(run: &Run, report: &RunReport, remarks: &mut Remarks) {
     if report.cut > 0 && !may_stand_still {
         wrong(format!("{} connections did not end long after their time and were cut off", report.cut));
     }
+    report.wrong.iter().take(WRONG_SAID).for_each(|flow| wrong(flow.clone()));
+    if report.wrong.len() > WRONG_SAID {
+        wrong(format!("{} more flows were wrong", report.wrong.len() - WRONG_SAID));
+    }
     if let (Some(measured), Some(ceiling)) = (report.measured, report.ceiling) {
         if measured > ceiling * DEFECT {
             let percent = 100.0 * measured / ceiling;
@@ -224,6 +228,8 @@ impl Remarks {
     }
 }
 
+/// Wrong flows that the reasons name.
+const WRONG_SAID: usize = 3;
 /// Above this share of the line a measured speed is wrong.
 const DEFECT: f64 = 1.01;
 /// So much faster a run may have been that others can still be compared with it.
@@ -309,6 +315,10 @@ mod tests {
         assert_eq!(said.0, Verdict::Fail);
         assert!(said.1.contains("2 connections did not end"), "{}", said.1);
         assert_eq!(judged("gain = [2]", &report(30.0, BUSY), None).0, Verdict::Fail, "nothing to compare with");
+        let wrong = (1..=5).map(|flow| format!("flow {flow}: client got FIN")).collect();
+        let (verdict, said) = judged("MBps = [1]", &RunReport { wrong, ..report(30.0, BUSY) }, None);
+        assert_eq!(verdict, Verdict::Fail);
+        assert!(said.ends_with("; flow 3: client got FIN; 2 more flows were wrong"), "{said}");
     }
 
     #[test]

@@ -123,8 +123,10 @@ pub(super) struct Measured {
     pub(super) bytes: u64,
     /// Connections that had not ended long after their time and were cut off.
     pub(super) cut: usize,
-    /// Whether every byte was compared with what was sent; a difference is a [`Problem`] and never comes here.
+    /// Whether every byte was compared with what was sent. A difference is a [`Problem`], or is in `wrong`.
     pub(super) checked: bool,
+    /// Flows whose bytes or endings were wrong, each with what its ends saw.
+    pub(super) wrong: Vec<String>,
     /// Bytes a second, once it was under way.
     pub(super) speed: f64,
     /// The time over which the speed was measured; zero where there is none.
