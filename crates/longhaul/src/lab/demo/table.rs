@@ -4,7 +4,6 @@ use super::super::report::wrapped;
 use super::super::result::{Report, RunReport};
 use super::super::scenario::Setup;
 use super::super::spec::Profile;
-use super::CARRIERS;
 use std::fmt;
 
 /// Prints as Markdown.
@@ -101,6 +100,8 @@ fn has_speed(run: &RunReport) -> bool {
     run.traffic != "request"
 }
 
+/// The columns: what carries the traffic.
+pub(super) const CARRIERS: [&str; 3] = ["direct", "socat", "longhaul"];
 /// Columns of the first cell of a line, and of each other one.
 const LABEL: usize = 44;
 const CELL: usize = 13;
