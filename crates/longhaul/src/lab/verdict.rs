@@ -10,7 +10,7 @@
 //! 3. Everything else is `fail`: wrong bytes and endings, connections that were refused or cut off, nothing at all, a time that
 //!    is too short, a rate that is too high, more than the line carries.
 
-use super::result::{RunReport, Verdict};
+use super::run_report::{RunReport, Verdict};
 use super::scenario::{Expect, Run};
 use super::traffic::Effect;
 use std::ops::RangeInclusive;

@@ -1,7 +1,8 @@
 //! The demo's table: a row for each kind of traffic, a column for each carrier, and below it the reason for each figure.
 
 use super::super::report::wrapped;
-use super::super::result::{Report, RunReport};
+use super::super::result::Report;
+use super::super::run_report::RunReport;
 use super::super::scenario::Setup;
 use super::super::spec::Profile;
 use std::fmt;
