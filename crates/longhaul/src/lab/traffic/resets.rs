@@ -238,7 +238,7 @@ impl Endings {
         let resets = ends.iter().filter(|(_, seen)| seen.ending == Ending::Resets);
         let waits: Vec<Duration> = resets
             .map(|((seed, side), resets)| {
-                // An end that has not learned of the reset still waits.
+                // An end that never learned of the reset waited in vain, or took FIN for the end.
                 let told = ends.get(&(*seed, side.other())).filter(|other| other.ending == Ending::Reset);
                 told.map_or(self.patience, |other| other.at.saturating_duration_since(resets.at))
             })

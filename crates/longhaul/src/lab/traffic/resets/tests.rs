@@ -159,7 +159,7 @@ fn every_flow_ends_as_planned() {
     assert_eq!(measured.wrong, Vec::<String>::new());
     let figure = |wanted| measured.figures.iter().find(|(name, _)| *name == wanted).unwrap().1;
     assert!(figure("flows") == FLOWS as f64 && figure("resets") > 20.0, "{:?}", measured.figures);
-    assert_eq!((figure("over_15s"), figure("wrong")), (0.0, 0.0));
+    assert!(figure("latest_s") < 60.0 && figure("wrong") == 0.0, "{:?}", measured.figures);
 }
 
 /// A reset when every byte and the client's FIN have arrived is one all the same, and so is one before the first byte.
