@@ -48,7 +48,7 @@ fn link(rtt_ms: u64, rate: &str, loss: f64) -> LinkSpec {
 }
 
 #[test]
-fn no_packet_is_early_and_none_takes_a_way_twice_as_long() {
+fn no_packet_is_early() {
     let _alone = alone();
     for (rtt, rate) in [(10, "1Gbit/s"), (300, "100Mbit/s")] {
         let Some(wan) = lab(&link(rtt, rate, 0.0)) else { return };
@@ -59,10 +59,9 @@ fn no_packet_is_early_and_none_takes_a_way_twice_as_long() {
             let least = text.lines().filter_map(time).fold(f64::INFINITY, f64::min);
             let wanted = rtt as f64;
             println!("{wanted} ms to {to}: least {least} ms");
-            // ping prints three digits: 63.0 may be 62.96. The one of 40 that was held up least is held up by less than this
-            // beside a busy core too.
+            // ping prints three digits: 63.0 may be 62.96. How late packets may be is for lab_precise.rs.
             assert!(least >= wanted * 0.999, "one took {least} of {wanted} ms");
-            assert!(least < wanted * 1.5 + 30.0, "all took more than {least} ms over {wanted} ms");
+            assert!(least < 20_000.0, "no answer: {text}");
         }
     }
 }
@@ -71,7 +70,10 @@ fn no_packet_is_early_and_none_takes_a_way_twice_as_long() {
 fn a_line_carries_no_more_than_its_rate_and_knows_how_late_it_was() {
     let _alone = alone();
     let Some(wan) = lab(&link(20, "100Mbit/s", 0.0)) else { return };
+    let left = |wan: &Wan| wan.traffic().map(|way| way.frames_out + way.refused)[0];
+    let before = left(&wan);
     wan.begin();
+    let begun = left(&wan);
     let sink = SocketAddr::new(Host::B.lan(), 7000);
     let outcome = transfer(&wan, (Host::A, sink), (Host::B, sink), 20_000_000, &Arc::default());
     outcome.unwrap_or_else(|why| panic!("{why}"));
@@ -92,7 +94,10 @@ fn a_line_carries_no_more_than_its_rate_and_knows_how_late_it_was() {
         late.quantile(99),
         late.max()
     );
-    assert!(late.packets() > 300 && late.quantile(50) <= late.quantile(99) && late.quantile(99) <= late.max());
+    // Each packet that left since the beginning is one of them, and none leaves in the nanosecond in which it is due.
+    let all = out.frames_out + out.refused;
+    assert!((all - begun..=all - before).contains(&late.packets()), "{} of {before}, {begun}, {all}", late.packets());
+    assert!(late.packets() > 300 && late.quantile(50) > Duration::ZERO, "{late:?}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use longhaul_core::units::{self, Bytes, Rate};
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
-use table::Table;
+use table::{CARRIERS, Table};
 
 /// Compare no relay, socat and longhaul on an emulated WAN
 ///
@@ -149,7 +149,6 @@ fn read_size(text: &str) -> Result<Bytes, String> {
     if allowed.contains(&size) { Ok(size) } else { Err("a size is from 1B to 100GiB; write for example 100MB".into()) }
 }
 
-const CARRIERS: [&str; 3] = ["direct", "socat", "longhaul"];
 /// What AIX gives a connection by default on 10 GbE and virtual Ethernet.
 const WINDOW: Bytes = Bytes(262_144);
 /// Long enough that CUBIC's start over a long path does not decide.

@@ -110,30 +110,43 @@ impl Disturbance {
 
     /// In words: `packets left the link up to 14 ms late: other programs took 38 % of the processor`.
     pub(super) fn words(&self) -> String {
-        let percent = |share: f64| format!("{:.0} %", share * 100.0);
-        let mut takers = format!("other programs took {} of the processor", percent(self.outside_share));
-        if self.steal_share >= 0.005 {
-            takers += &format!(", the host of this machine {}", percent(self.steal_share));
+        let late = self.late_max_ms.filter(|late| *late >= 0.05).map(|late| {
+            let late = if late < 9.95 { format!("{late:.1}") } else { format!("{late:.0}") };
+            format!("packets left the link up to {late} ms late")
+        });
+        match (late, self.takers()) {
+            (Some(late), Some(takers)) => format!("{late}: {takers}"),
+            // Nothing that is known explains it.
+            (Some(late), None) => format!("{late}, and /proc/stat shows less than 1 % for other programs"),
+            (None, takers) => takers.unwrap_or_else(|| "other programs took less than 1 % of the processor".into()),
         }
-        match self.late_max_ms {
-            Some(late) if late >= 0.05 => {
-                let late = if late < 9.95 { format!("{late:.1}") } else { format!("{late:.0}") };
-                format!("packets left the link up to {late} ms late: {takers}")
+    }
+
+    /// Who else took 1 % of the processor or more, in words.
+    fn takers(&self) -> Option<String> {
+        let took = |share: f64| (share >= SHOWN).then(|| format!("{:.0} %", share * 100.0));
+        match (took(self.outside_share), took(self.steal_share)) {
+            (Some(others), None) => Some(format!("other programs took {others} of the processor")),
+            (Some(others), Some(host)) => {
+                Some(format!("other programs took {others} of the processor, the host of this machine {host}"))
             }
-            _ => takers,
+            (None, Some(host)) => Some(format!("the host of this machine took {host} of the processor")),
+            (None, None) => None,
         }
     }
 }
 
+/// Share of the processor from which on it is named.
+const SHOWN: f64 = 0.01;
 /// Others' share of the processor from which on a run was disturbed: a tenth of one core of two.
 const SHARE: f64 = 0.05;
 /// Others' share from which on late packets are their doing.
 const LATE_SHARE: f64 = 0.02;
 /// The lab's own share below which late packets are not its doing.
 const BUSY_LAB: f64 = 0.6;
-/// Packets may be this late, or later by a fiftieth of the round trip: an idle machine stays far below.
+/// Packets may be late by this or by a fiftieth of the round trip, whichever is larger; on an idle machine they are much less late.
 const LATE_P99: Duration = Duration::from_millis(1);
-/// One packet may be this late, or later by a fifth of the round trip.
+/// One packet may be late by this or by a fifth of the round trip, whichever is larger.
 const LATE_MAX: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
@@ -200,5 +213,11 @@ mod tests {
         assert_eq!(of(14, 0.38, 0.0, 0.5).words(), said);
         let both = "other programs took 3 % of the processor, the host of this machine 12 %";
         assert_eq!(of(0, 0.03, 0.12, 0.5).words(), both);
+        let nobody = "packets left the link up to 14 ms late, and /proc/stat shows less than 1 % for other programs";
+        for outside in [0.0, 0.004, 0.0099] {
+            assert_eq!(of(14, outside, 0.0, 0.3).words(), nobody);
+        }
+        let host = "packets left the link up to 14 ms late: the host of this machine took 12 % of the processor";
+        assert_eq!(of(14, 0.0, 0.12, 0.3).words(), host);
     }
 }

@@ -1,12 +1,13 @@
 //! Runs a scenario: for each run and each of its carriers a lab of its own, the carrier, the traffic, and eyes on it all.
 
 use super::carrier::Carrier;
-use super::live::Traffic as LinkTraffic;
+use super::done::Done;
 use super::problem::Problem;
-use super::result::{Report, RunReport, Verdict, is_reference};
-use super::sampler::{self, Sample, Seen};
+use super::result::{Report, is_reference};
+use super::run_report::{RunReport, Verdict};
+use super::sampler::{self, Sample};
 use super::scenario::{Run, Scenario, Setup, Traffic};
-use super::traffic::{Counts, Drive, Measured};
+use super::traffic::{Counts, Drive};
 use super::user::User;
 use super::wan::Wan;
 use std::sync::mpsc;
@@ -29,19 +30,6 @@ pub(super) trait Progress {
     fn sample(&mut self, sample: &Sample);
     /// It has ended.
     fn end(&mut self, run: &RunReport);
-}
-
-/// One run over one carrier, as it went.
-#[derive(Debug, Default)]
-pub(super) struct Done {
-    /// What the traffic says.
-    pub(super) measured: Measured,
-    /// What was seen meanwhile.
-    pub(super) seen: Seen,
-    /// What the link did in both directions; nothing where there is none.
-    pub(super) link: Option<[LinkTraffic; 2]>,
-    /// The carrier's commands and files.
-    pub(super) shown: Vec<String>,
 }
 
 /// Runs `scenario` and judges what came out. What fails is a verdict of its run; the others go on.

@@ -9,8 +9,9 @@
 //! vanish with us and starts programs in it, `live` runs the link with the buffers of `pool`.
 //!
 //! A `scenario` says what to build and to send; `engine` runs it: a `carrier` takes the `traffic` across, `sampler` looks
-//! on with `sockets`, `disturbance` says what other programs took of the processor, `law` computes, `verdict` judges, `reason` explains, and `result` is what comes out, which `report`
-//! prints and of which `page` makes a page; `topology` and `repeat` say in it what was built and how to do it again.
+//! on with `sockets`, and a run that is `done` has both. `disturbance` says what other programs took of the processor, `law`
+//! computes, `verdict` judges, and `reason` explains. All of that is in a `run_report`, and `result` holds one for each run:
+//! `report` prints it, `page` makes a page of it, and `topology` and `repeat` say in it what was built and how to do it again.
 //! `progress` is shown meanwhile. `library` holds the scenarios that are built in, and `changes` what the command line makes
 //! of them. `stand` is a lab that `up` leaves standing and `down` takes down; `standing` is the note of it. `signals` end it
 //! all.
@@ -20,6 +21,7 @@ mod carrier;
 mod changes;
 mod demo;
 mod disturbance;
+mod done;
 mod down;
 mod engine;
 mod host;
@@ -38,6 +40,7 @@ mod repeat;
 mod report;
 mod result;
 mod run;
+mod run_report;
 mod sampler;
 mod scenario;
 mod signals;

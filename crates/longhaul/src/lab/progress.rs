@@ -4,7 +4,7 @@
 
 use super::engine::Progress;
 use super::report::{shown, verdict};
-use super::result::RunReport;
+use super::run_report::RunReport;
 use super::sampler::Sample;
 use super::traffic::{self, Counts};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};

@@ -2,9 +2,9 @@
 
 use super::carrier::Carrier;
 use super::disturbance::Disturbance;
-use super::engine::Done;
+use super::done::Done;
 use super::law::{OPENSSH_WINDOW, line};
-use super::result::Verdict;
+use super::run_report::Verdict;
 use super::scenario::Run;
 use super::traffic::{Counts, Measured};
 use super::verdict::Judgement;

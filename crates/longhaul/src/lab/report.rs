@@ -1,6 +1,7 @@
 //! The table of a scenario, for people.
 
-use super::result::{Report, RunReport, Verdict};
+use super::result::Report;
+use super::run_report::{RunReport, Verdict};
 use std::fmt;
 
 /// The table of scenarios that were run: figure, published, computed, measured, carrier by carrier, verdict; below it the

@@ -1,16 +1,18 @@
 //! Whether what a run expects came out, did not, or cannot be told because other programs disturbed the run.
 //!
-//! A disturbance makes a run slower, never faster. So a value that was measured in a disturbed run could have been higher, a
-//! ratio to a disturbed run lower. From that follow three rules:
+//! A disturbance makes a run slower, never faster: its speed could have been higher, its times shorter, a ratio to it lower.
+//! Each figure of the traffic declares how a disturbance changes it ([`Effect`]). From that follow three rules:
 //!
-//! 1. A miss that a disturbance could explain is `unclear`: too slow in a disturbed run, a figure of its traffic or its CPU
-//!    outside the range, a ratio too high to a run that was disturbed.
+//! 1. A miss that a disturbance could explain is `unclear`: a disturbed run that is too slow, a time of it that is too long, a
+//!    rate of it that is too small, too much CPU, a ratio too high to a run that was disturbed.
 //! 2. A pass stays `pass` unless the disturbance could have made it: a bound from above, or a ratio to a disturbed run. How much
 //!    faster the run would have been is estimated ([`Disturbance::slowdown`](super::disturbance::Disturbance::slowdown)).
-//! 3. Everything else is `fail`: wrong bytes, connections that were cut off, nothing at all, more than the line carries.
+//! 3. Everything else is `fail`: wrong bytes and endings, connections that were refused or cut off, nothing at all, a time that
+//!    is too short, a rate that is too high, more than the line carries.
 
-use super::result::{RunReport, Verdict};
+use super::run_report::{RunReport, Verdict};
 use super::scenario::{Expect, Run};
+use super::traffic::Effect;
 use std::ops::RangeInclusive;
 
 /// The verdict of a run and the reasons for it.
@@ -33,28 +35,32 @@ pub(super) struct Compared<'a> {
 
 /// Judges a run that brought `report`.
 pub(super) fn judge(run: &Run, report: &RunReport, compared: &Compared<'_>) -> Judgement {
-    let mut findings = Findings::default();
-    sound(run, report, &mut findings);
-    speeds(run, report, compared, &mut findings);
+    let mut remarks = Remarks::default();
+    sound(run, report, &mut remarks);
+    speeds(run, report, compared, &mut remarks);
     let speed = Value::speed(report);
     if compared.is_reference && speed.likely.1 > speed.measured * COMPARABLE {
-        findings.doubts.push(format!(
+        remarks.doubts.push(format!(
             "others are compared with this run, and undisturbed it could have reached {:.2} MB/s",
             speed.likely.1
         ));
     }
-    findings.judgement(report)
+    remarks.judgement(report)
 }
 
 /// What is wrong whatever the speed, or makes the speed worth nothing.
-fn sound(run: &Run, report: &RunReport, findings: &mut Findings) {
+fn sound(run: &Run, report: &RunReport, remarks: &mut Remarks) {
     let may_stand_still = run.expect.speed.as_ref().is_some_and(|speed| speed.contains(&0.0));
-    let mut wrong = |text: String| findings.faults.push(Fault { text, is_explained: false });
+    let mut wrong = |text: String| remarks.faults.push(Fault { text, is_explained: false });
     if report.bytes == 0 && !may_stand_still {
         wrong("nothing arrived, and expect.MBps does not allow that".into());
     }
     if report.cut > 0 && !may_stand_still {
         wrong(format!("{} connections did not end long after their time and were cut off", report.cut));
+    }
+    report.wrong.iter().take(WRONG_SAID).for_each(|flow| wrong(flow.clone()));
+    if report.wrong.len() > WRONG_SAID {
+        wrong(format!("{} more flows were wrong", report.wrong.len() - WRONG_SAID));
     }
     if let (Some(measured), Some(ceiling)) = (report.measured, report.ceiling) {
         if measured > ceiling * DEFECT {
@@ -68,36 +74,36 @@ fn sound(run: &Run, report: &RunReport, findings: &mut Findings) {
 }
 
 /// The speed, what it is compared with, and the further figures.
-fn speeds(run: &Run, report: &RunReport, compared: &Compared<'_>, findings: &mut Findings) {
+fn speeds(run: &Run, report: &RunReport, compared: &Compared<'_>, remarks: &mut Remarks) {
     let Expect { within, speed, gain, times, cpu, figures } = &run.expect;
     let measured = Value::speed(report);
     if let (Some(within), Some(computed)) = (within, report.computed) {
         let range = computed * (1.0 - within)..=computed * (1.0 + within);
         let off = 100.0 * (measured.measured / computed - 1.0);
         let text = format!("{:.2} MB/s is {off:+.0} % of the computed {computed:.2}", measured.measured);
-        findings.check("MB/s", Some(measured), Some(&range), Some(text));
+        remarks.check("MB/s", Some(measured), Some(&range), Some(text));
     }
-    findings.check("MB/s", Some(measured), speed.as_ref(), None);
+    remarks.check("MB/s", Some(measured), speed.as_ref(), None);
     // What others are compared with is no gain itself.
     if report.carrier != "direct" && gain.is_some() {
         let ratio = compared.direct.and_then(|direct| Value::ratio(report, direct));
-        findings.check("times direct", ratio, gain.as_ref(), None);
-        compared.direct.into_iter().for_each(|direct| findings.beside(direct));
+        remarks.check("times direct", ratio, gain.as_ref(), None);
+        compared.direct.into_iter().for_each(|direct| remarks.beside(direct));
     }
     if let Some((of, by)) = times {
         let other = reference(report, of, compared.earlier);
-        other.into_iter().for_each(|other| findings.beside(other));
+        other.into_iter().for_each(|other| remarks.beside(other));
         let ratio = other.and_then(|other| Value::ratio(report, other));
-        findings.check(&format!("times {of}"), ratio, Some(by), None);
+        remarks.check(&format!("times {of}"), ratio, Some(by), None);
     }
     if let Some(most) = cpu {
         let share = report.series.last().filter(|point| point.t_s > 0.0).map(|point| report.relay_cpu_s / point.t_s);
-        let share = share.map(|share| Value::figure(report, "cpu", share));
-        findings.check("of a CPU", share, Some(&(0.0..=*most)), None);
+        let share = share.map(|share| Value::figure(report, Effect::Varies, share));
+        remarks.check("of a CPU", share, Some(&(0.0..=*most)), None);
     }
     for (name, range) in figures {
-        let value = report.figures.get(name).map(|value| Value::figure(report, name, *value));
-        findings.check(name, value, Some(range), None);
+        let value = report.figures.get(name).map(|value| Value::figure(report, run.traffic.kind.effect(name), *value));
+        remarks.check(name, value, Some(range), None);
     }
 }
 
@@ -135,12 +141,21 @@ impl Value {
         })
     }
 
-    /// A further figure. Times become longer by a disturbance; everything else becomes less.
-    fn figure(report: &RunReport, name: &str, measured: f64) -> Value {
+    /// A further figure, which a disturbance changes as `effect` says.
+    fn figure(report: &RunReport, effect: Effect, measured: f64) -> Value {
         let slowdown = report.disturbance.slowdown(report.rtt_ms);
-        let is_time = ["_us", "_ms", "_s"].iter().any(|unit| name.ends_with(unit));
-        let likely = if is_time { (measured / slowdown, measured) } else { (measured, measured * slowdown) };
-        let possible = if report.disturbance.disturbed { (0.0, f64::INFINITY) } else { (measured, measured) };
+        let (less, more) = (measured / slowdown, measured * slowdown);
+        let (likely, possible) = match effect {
+            Effect::Grows => ((less, measured), (0.0, measured)),
+            Effect::GrowsFrom(errors) => {
+                let errors = report.figures.get(errors).copied().unwrap_or_default();
+                ((less.max(errors), measured), (errors, measured))
+            }
+            Effect::Shrinks => ((measured, more), (measured, f64::INFINITY)),
+            Effect::Varies => ((less, more), (0.0, f64::INFINITY)),
+            Effect::Stays => ((measured, measured), (measured, measured)),
+        };
+        let possible = if report.disturbance.disturbed { possible } else { (measured, measured) };
         Value { measured, likely, possible }
     }
 }
@@ -154,7 +169,7 @@ struct Fault {
 }
 
 #[derive(Debug, Default)]
-struct Findings {
+struct Remarks {
     faults: Vec<Fault>,
     /// Why what passed could have failed undisturbed.
     doubts: Vec<String>,
@@ -162,7 +177,7 @@ struct Findings {
     disturbances: Vec<String>,
 }
 
-impl Findings {
+impl Remarks {
     /// Notes when `value` is not in `range`, or not there at all, or could have been elsewhere; `text` says the first in other
     /// words.
     fn check(&mut self, what: &str, value: Option<Value>, range: Option<&RangeInclusive<f64>>, text: Option<String>) {
@@ -213,6 +228,8 @@ impl Findings {
     }
 }
 
+/// Wrong flows that the reasons name.
+const WRONG_SAID: usize = 3;
 /// Above this share of the line a measured speed is wrong.
 const DEFECT: f64 = 1.01;
 /// So much faster a run may have been that others can still be compared with it.
@@ -222,7 +239,7 @@ const COMPARABLE: f64 = 1.1;
 mod tests {
     use super::*;
     use crate::lab::disturbance::Disturbance;
-    use crate::lab::scenario;
+    use crate::lab::{scenario, traffic};
 
     /// A run that expects `expect`, as a scenario's file says it.
     fn run(expect: &str) -> Run {
@@ -298,6 +315,10 @@ mod tests {
         assert_eq!(said.0, Verdict::Fail);
         assert!(said.1.contains("2 connections did not end"), "{}", said.1);
         assert_eq!(judged("gain = [2]", &report(30.0, BUSY), None).0, Verdict::Fail, "nothing to compare with");
+        let wrong = (1..=5).map(|flow| format!("flow {flow}: client got FIN")).collect();
+        let (verdict, said) = judged("MBps = [1]", &RunReport { wrong, ..report(30.0, BUSY) }, None);
+        assert_eq!(verdict, Verdict::Fail);
+        assert!(said.ends_with("; flow 3: client got FIN; 2 more flows were wrong"), "{said}");
     }
 
     #[test]
@@ -346,27 +367,88 @@ mod tests {
         assert_eq!(why, "121.30 MB/s is 101 % of what the line can carry: a defect of the lab");
     }
 
+    /// The verdict of a run of `kind` whose figure `name` was `value` where `range` was expected.
+    fn of_figure(kind: &str, (name, value): (&str, f64), range: RangeInclusive<f64>, outside: f64) -> Verdict {
+        let mut run = run("MBps = [1]");
+        run.traffic.kind = traffic::find(kind).unwrap();
+        run.expect.figures = vec![(name.into(), range)];
+        let report = RunReport { figures: [(name.to_string(), value)].into(), ..report(30.0, outside) };
+        judge(&run, &report, &Compared { earlier: &[], direct: None, is_reference: false }).verdict
+    }
+
     #[test]
-    fn a_figure_outside_its_range_is_unclear_when_disturbed() {
-        let figures = |outside: f64, p99: f64| RunReport {
-            figures: [("p99_ms".to_string(), p99)].into(),
-            traffic: "mix".into(),
-            ..report(30.0, outside)
-        };
-        let mix = |expect: &str| {
+    fn a_disturbance_excuses_a_time_only_for_being_too_long() {
+        let p99 = |range, outside| of_figure("request", ("p99_us", 90.0), range, outside);
+        assert_eq!((p99(0.0..=80.0, QUIET), p99(0.0..=80.0, BUSY)), (Verdict::Fail, Verdict::Unclear));
+        assert_eq!((p99(100.0..=200.0, QUIET), p99(100.0..=200.0, BUSY)), (Verdict::Fail, Verdict::Fail));
+        assert_eq!(p99(0.0..=100.0, BUSY), Verdict::Pass, "undisturbed it is shorter still");
+        assert_eq!(p99(80.0..=1000.0, BUSY), Verdict::Unclear, "undisturbed it could have been 56");
+    }
+
+    #[test]
+    fn a_disturbance_excuses_a_rate_only_for_being_too_small() {
+        let rate = |range, outside| of_figure("connections", ("per_second", 90.0), range, outside);
+        let at_least = 100.0..=f64::INFINITY;
+        assert_eq!((rate(at_least.clone(), QUIET), rate(at_least, BUSY)), (Verdict::Fail, Verdict::Unclear));
+        assert_eq!((rate(0.0..=80.0, QUIET), rate(0.0..=80.0, BUSY)), (Verdict::Fail, Verdict::Fail));
+        assert_eq!(rate(0.0..=100.0, BUSY), Verdict::Unclear, "undisturbed it could have been 145");
+        assert_eq!(rate(80.0..=200.0, BUSY), Verdict::Pass);
+    }
+
+    #[test]
+    fn a_disturbance_excuses_no_count_of_errors() {
+        for outside in [QUIET, BUSY] {
+            for count in [1.0, 3.0] {
+                assert_eq!(of_figure("resets", ("wrong", count), 0.0..=0.0, outside), Verdict::Fail);
+                assert_eq!(of_figure("connections", ("refused", count), 0.0..=0.0, outside), Verdict::Fail);
+            }
+            assert_eq!(of_figure("resets", ("wrong", 0.0), 0.0..=0.0, outside), Verdict::Pass);
+        }
+    }
+
+    #[test]
+    fn a_connection_may_time_out_beside_a_busy_core_but_is_not_reset_by_it() {
+        let failed = |refused: f64| {
             let mut run = run("MBps = [1]");
-            let Expect { figures, .. } = &mut run.expect;
-            let (least, most) = expect.split_once("..").unwrap();
-            *figures = vec![("p99_ms".into(), least.parse().unwrap()..=most.parse().unwrap())];
-            run
+            run.traffic.kind = traffic::find("connections").unwrap();
+            run.expect.figures = vec![("failed".into(), 0.0..=0.0)];
+            let figures = [("failed".to_string(), 3.0), ("refused".to_string(), refused)].into();
+            let report = RunReport { figures, ..report(30.0, BUSY) };
+            judge(&run, &report, &Compared { earlier: &[], direct: None, is_reference: false }).verdict
         };
-        let came = |run: &Run, report: &RunReport| {
-            judge(run, report, &Compared { earlier: &[], direct: None, is_reference: false }).verdict
-        };
-        assert_eq!(came(&mix("0..100"), &figures(QUIET, 120.0)), Verdict::Fail);
-        assert_eq!(came(&mix("0..100"), &figures(BUSY, 120.0)), Verdict::Unclear);
-        assert_eq!(came(&mix("0..100"), &figures(BUSY, 90.0)), Verdict::Pass, "undisturbed it is shorter still");
-        assert_eq!(came(&mix("80..1000"), &figures(BUSY, 90.0)), Verdict::Unclear);
-        assert_eq!(came(&mix("0..100"), &report(30.0, QUIET)), Verdict::Fail, "there is no such figure");
+        assert_eq!((failed(0.0), failed(1.0)), (Verdict::Unclear, Verdict::Fail));
+    }
+
+    #[test]
+    fn an_answer_beside_bulk_may_be_late_or_wait_behind_less() {
+        let p50 = |range| of_figure("mix", ("p50_ms", 90.0), range, BUSY);
+        assert_eq!((p50(0.0..=80.0), p50(100.0..=f64::INFINITY)), (Verdict::Unclear, Verdict::Unclear));
+        assert_eq!(of_figure("mix", ("p50_ms", 90.0), 0.0..=80.0, QUIET), Verdict::Fail);
+    }
+
+    #[test]
+    fn a_figure_that_is_not_there_is_a_failure() {
+        let mut run = run("MBps = [1]");
+        run.expect.figures = vec![("p99_us".into(), 0.0..=1.0)];
+        let compared = Compared { earlier: &[], direct: None, is_reference: false };
+        assert_eq!(judge(&run, &report(30.0, BUSY), &compared).verdict, Verdict::Fail);
+    }
+
+    #[test]
+    fn without_a_disturbance_every_miss_is_a_failure() {
+        // A relay that is slow by itself, such as with max-pacing-rate.
+        let quiet = |measured| RunReport { disturbance: Disturbance::default(), ..report(measured, 0.0) };
+        let (slow, direct) = (quiet(2.5), quiet(4.0));
+        for expect in ["MBps = [10]", "within = \"15%\"", "gain = [6]", "times = { of = \"direct\", by = [6] }"] {
+            assert_eq!(judged(expect, &slow, Some(&direct)).0, Verdict::Fail, "{expect}");
+        }
+        for kind in traffic::ROWS {
+            for figure in kind.figures {
+                for range in [0.0..=80.0, 100.0..=200.0] {
+                    let came = of_figure(kind.name, (figure.name, 90.0), range, 0.0);
+                    assert_eq!(came, Verdict::Fail, "{} {}", kind.name, figure.name);
+                }
+            }
+        }
     }
 }

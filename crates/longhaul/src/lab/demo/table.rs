@@ -1,10 +1,10 @@
 //! The demo's table: a row for each kind of traffic, a column for each carrier, and below it the reason for each figure.
 
 use super::super::report::wrapped;
-use super::super::result::{Report, RunReport};
+use super::super::result::Report;
+use super::super::run_report::RunReport;
 use super::super::scenario::Setup;
 use super::super::spec::Profile;
-use super::CARRIERS;
 use std::fmt;
 
 /// Prints as Markdown.
@@ -101,6 +101,8 @@ fn has_speed(run: &RunReport) -> bool {
     run.traffic != "request"
 }
 
+/// The columns: what carries the traffic.
+pub(super) const CARRIERS: [&str; 3] = ["direct", "socat", "longhaul"];
 /// Columns of the first cell of a line, and of each other one.
 const LABEL: usize = 44;
 const CELL: usize = 13;

@@ -5,7 +5,7 @@
 use super::group::{Group, Palette, verdict};
 use super::html::Html;
 use super::{range, speed};
-use crate::lab::result::RunReport;
+use crate::lab::run_report::RunReport;
 
 /// The bars of `group`.
 pub(super) fn draw(html: &mut Html, group: &Group<'_>, palette: &Palette) {

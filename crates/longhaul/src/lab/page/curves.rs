@@ -5,7 +5,7 @@
 
 use super::group::{Group, Palette};
 use super::html::Html;
-use crate::lab::result::{Point, RunReport};
+use crate::lab::run_report::{Point, RunReport};
 
 /// Both drawings of `group`, and which line is whose.
 pub(super) fn draw(html: &mut Html, group: &Group<'_>, palette: &Palette) {

@@ -1,6 +1,7 @@
 //! What stands beside each other on the page: one figure, over all its carriers.
 
-use crate::lab::result::{Report, RunReport, Verdict};
+use crate::lab::result::Report;
+use crate::lab::run_report::{RunReport, Verdict};
 
 /// One figure over several carriers.
 pub(super) struct Group<'a> {

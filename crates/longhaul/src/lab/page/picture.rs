@@ -3,7 +3,8 @@
 //! Boxes in a row, which a narrow screen stacks; an SVG would have to shrink its letters.
 
 use super::html::Html;
-use crate::lab::result::{Report, RunReport, SenderReport};
+use crate::lab::result::Report;
+use crate::lab::run_report::{RunReport, SenderReport};
 use crate::lab::topology::Topology;
 
 /// The set-up of the first run as a picture, and how the other runs differ from it.

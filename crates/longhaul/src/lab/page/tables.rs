@@ -4,7 +4,8 @@ use super::group::{self, DIRECT, LONGHAUL};
 use super::html::Html;
 use super::{range, speed, words};
 use crate::lab::disturbance::Disturbance;
-use crate::lab::result::{Report, RunReport, Verdict};
+use crate::lab::result::Report;
+use crate::lab::run_report::{RunReport, Verdict};
 use std::collections::BTreeMap;
 
 /// A row for each scenario: what longhaul gives, and how many runs came out as expected.

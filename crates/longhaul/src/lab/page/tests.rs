@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lab::disturbance::Disturbance;
-use crate::lab::result::{Point, RunReport, SenderReport, Tuned, Verdict};
+use crate::lab::run_report::{Point, RunReport, SenderReport, Tuned, Verdict};
 use crate::lab::topology::Topology;
 use std::collections::BTreeMap;
 

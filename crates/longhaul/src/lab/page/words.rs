@@ -3,7 +3,8 @@
 use super::group::{DIRECT, Group, LONGHAUL, TUNED};
 use super::html::Html;
 use super::{count, speed};
-use crate::lab::result::{Report, RunReport, Verdict};
+use crate::lab::result::Report;
+use crate::lab::run_report::{RunReport, Verdict};
 
 /// The sentences: what matters most in large letters, the other figures below, then how many came out as expected.
 pub(super) fn verdict(html: &mut Html, report: &Report, groups: &[Group<'_>]) {

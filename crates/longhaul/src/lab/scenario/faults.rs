@@ -57,8 +57,9 @@ impl Run {
             (gain.is_some() && self.has_only(&["direct"]), "expect.gain", NO_GAIN.into()),
             (cpu.is_some() && self.has_only(&["direct", "tuned"]), "expect.cpu", no_program.into()),
         ]);
-        let known = if kind.figures.is_empty() { "none".into() } else { kind.figures.join(", ") };
-        for (name, _) in figures.iter().filter(|(name, _)| !kind.figures.contains(&name.as_str())) {
+        let names: Vec<&str> = kind.figures.iter().map(|figure| figure.name).collect();
+        let known = if names.is_empty() { "none".into() } else { names.join(", ") };
+        for (name, _) in figures.iter().filter(|(name, _)| !names.contains(&name.as_str())) {
             let why = format!("{} has no such figure; it has {known}", kind.name);
             faults.push((format!("expect.figures.{name}"), why));
         }

@@ -2,9 +2,10 @@
 
 use super::exchange::{self, Server, micros, quantile};
 use super::raw::joined;
-use super::{Counts, Drive, Kind, Measured, THREADED};
+use super::{Counts, Drive, Effect, Figure, Kind, Measured, THREADED, grows, shrinks, stays};
 use crate::lab::problem::Problem;
 use crate::lab::spec::Host;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,14 @@ pub(super) const CONNECTIONS: Kind = Kind {
     counts: Counts::Figures,
     keys: &[],
     largest: 0,
-    figures: &["per_second", "p50_us", "p99_us", "failed"],
+    // A machine that is too busy for 5 s can make a connection fail, but not reset one.
+    figures: &[
+        shrinks("per_second"),
+        grows("p50_us"),
+        grows("p99_us"),
+        Figure { name: "failed", effect: Effect::GrowsFrom("refused") },
+        stays("refused"),
+    ],
     most: THREADED,
     run,
 };
@@ -31,13 +39,9 @@ fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
     let _server = Server::start(drive, 2 * count, |mut peer| exchange::answer(&mut peer, 1))?;
     (drive.began)();
     let start = Instant::now();
-    let workers: Vec<_> = (0..count).map(|_| drive.wan.on(Host::A, move || Ok(work(entry, start + time)))).collect();
-    let (mut times, mut failed) = (Vec::new(), 0u32);
-    for worker in workers {
-        let (more, less) = joined(worker)?;
-        times.extend(more);
-        failed += less;
-    }
+    let workers: Vec<_> = (0..count).map(|_| drive.wan.on(Host::A, move || work(entry, start + time))).collect();
+    let Worked { mut times, late, refused } =
+        workers.into_iter().map(joined).try_fold(Worked::default(), Worked::and)?;
     let took = start.elapsed().as_secs_f64();
     times.sort_unstable();
     let bytes = times.len() as u64;
@@ -45,23 +49,49 @@ fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
         ("per_second", times.len() as f64 / took),
         ("p50_us", micros(quantile(&times, 50))),
         ("p99_us", micros(quantile(&times, 99))),
-        ("failed", f64::from(failed)),
+        ("failed", f64::from(late + refused)),
+        ("refused", f64::from(refused)),
     ];
     Ok(Measured { bytes, checked: true, speed: bytes as f64 / took, figures, ..Measured::default() })
 }
 
-/// One worker: how long each connection took, and how many failed.
-fn work(entry: SocketAddr, end: Instant) -> (Vec<Duration>, u32) {
-    let (mut times, mut failed) = (Vec::new(), 0);
+/// The connections of a worker, or of several.
+#[derive(Default)]
+struct Worked {
+    /// How long each good one took.
+    times: Vec<Duration>,
+    /// How many had no answer within [`PATIENCE`].
+    late: u32,
+    /// How many were refused, reset, or ended without an answer.
+    refused: u32,
+}
+
+impl Worked {
+    fn and(mut self, more: Result<Worked, Problem>) -> Result<Worked, Problem> {
+        let Worked { times, late, refused } = more?;
+        self.times.extend(times);
+        Ok(Worked { times: self.times, late: self.late + late, refused: self.refused + refused })
+    }
+}
+
+/// One worker: a connection after the other until `end`.
+///
+/// # Errors
+/// A wrong byte came back.
+fn work(entry: SocketAddr, end: Instant) -> Result<Worked, Problem> {
+    let mut worked = Worked::default();
     while Instant::now() < end {
         let began = Instant::now();
         let done = connect(entry).and_then(|mut peer| exchange::once(&mut peer, 1));
-        match done {
-            Ok(()) => times.push(began.elapsed()),
-            Err(_) => failed += 1,
+        match done.map_err(|err| (err.kind(), err)) {
+            Ok(()) => worked.times.push(began.elapsed()),
+            // socket(7) SO_RCVTIMEO: a read that took too long is EAGAIN.
+            Err((ErrorKind::TimedOut | ErrorKind::WouldBlock, _)) => worked.late += 1,
+            Err((ErrorKind::InvalidData, err)) => return Err(exchange::failed(err)),
+            Err(_) => worked.refused += 1,
         }
     }
-    (times, failed)
+    Ok(worked)
 }
 
 fn connect(entry: SocketAddr) -> std::io::Result<TcpStream> {

@@ -2,7 +2,7 @@
 
 use super::exchange::{self, Server};
 use super::raw::joined;
-use super::{Counts, Drive, Kind, MANY, Measured};
+use super::{Counts, Drive, Kind, MANY, Measured, grows, stays};
 use crate::lab::problem::Problem;
 use crate::lab::processes::Held;
 use crate::lab::spec::Host;
@@ -20,7 +20,7 @@ pub(super) const IDLE: Kind = Kind {
     counts: Counts::Figures,
     keys: &[],
     largest: 0,
-    figures: &["count", "opened_s", "user_bytes_per_flow", "descriptors_per_flow"],
+    figures: &[stays("count"), grows("opened_s"), stays("user_bytes_per_flow"), stays("descriptors_per_flow")],
     most: MANY,
     run,
 };

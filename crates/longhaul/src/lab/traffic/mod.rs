@@ -55,12 +55,36 @@ pub(super) struct Kind {
     pub(super) keys: &'static [&'static str],
     /// The largest `size` that it takes, in bytes; 0 when it has none.
     pub(super) largest: u64,
-    /// The names of its further figures.
-    pub(super) figures: &'static [&'static str],
+    /// Its further figures.
+    pub(super) figures: &'static [Figure],
     /// How many connections it can have at once.
     pub(super) most: u32,
     /// Makes it from its servers and files to its last byte.
     pub(super) run: fn(&Drive<'_>) -> Result<Measured, Problem>,
+}
+
+/// A further figure of a kind of traffic.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Figure {
+    /// Its name in scenarios and results.
+    pub(super) name: &'static str,
+    /// How a disturbance changes it.
+    pub(super) effect: Effect,
+}
+
+/// How a figure changes when other programs disturb the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// It grows: a time, or a count of events that took too long.
+    Grows,
+    /// It grows, but what the figure of this name counts is no doing of a disturbance.
+    GrowsFrom(&'static str),
+    /// It shrinks: a rate, or a count of work done.
+    Shrinks,
+    /// It may do either.
+    Varies,
+    /// It stays: errors, and what a flow holds. No disturbance explains a miss.
+    Stays,
 }
 
 /// What the report gives reasons for.
@@ -99,14 +123,44 @@ pub(super) struct Measured {
     pub(super) bytes: u64,
     /// Connections that had not ended long after their time and were cut off.
     pub(super) cut: usize,
-    /// Whether every byte was compared with what was sent; a difference is a [`Problem`] and never comes here.
+    /// Whether every byte was compared with what was sent. A difference is a [`Problem`], or is in `wrong`.
     pub(super) checked: bool,
+    /// Flows whose bytes or endings were wrong, each with what its ends saw.
+    pub(super) wrong: Vec<String>,
     /// Bytes a second, once it was under way.
     pub(super) speed: f64,
     /// The time over which the speed was measured; zero where there is none.
     pub(super) over: Duration,
     /// Further figures by name, such as `p99_us`.
     pub(super) figures: Vec<(&'static str, f64)>,
+}
+
+impl Kind {
+    /// Returns how a disturbance changes the figure of that name.
+    pub(super) fn effect(&self, name: &str) -> Effect {
+        // A figure that nobody declared is excused by nothing.
+        self.figures.iter().find(|figure| figure.name == name).map_or(Effect::Stays, |figure| figure.effect)
+    }
+}
+
+/// A figure that a disturbance makes larger.
+const fn grows(name: &'static str) -> Figure {
+    Figure { name, effect: Effect::Grows }
+}
+
+/// A figure that a disturbance makes smaller.
+const fn shrinks(name: &'static str) -> Figure {
+    Figure { name, effect: Effect::Shrinks }
+}
+
+/// A figure that a disturbance makes larger or smaller.
+const fn varies(name: &'static str) -> Figure {
+    Figure { name, effect: Effect::Varies }
+}
+
+/// A figure that no disturbance changes.
+const fn stays(name: &'static str) -> Figure {
+    Figure { name, effect: Effect::Stays }
 }
 
 impl Drive<'_> {

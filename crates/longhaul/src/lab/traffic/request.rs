@@ -3,7 +3,7 @@
 
 use super::exchange::{self, Server, ask, micros, quantile};
 use super::raw::joined;
-use super::{Counts, Drive, Kind, LARGEST_MESSAGE, Measured, THREADED};
+use super::{Counts, Drive, Kind, LARGEST_MESSAGE, Measured, THREADED, grows, shrinks};
 use crate::lab::problem::Problem;
 use crate::lab::spec::Host;
 use std::net::TcpStream;
@@ -18,7 +18,7 @@ pub(super) const REQUEST: Kind = Kind {
     counts: Counts::Figures,
     keys: &["rate"],
     largest: LARGEST_MESSAGE,
-    figures: &["count", "p50_us", "p99_us", "per_second"],
+    figures: &[shrinks("count"), grows("p50_us"), grows("p99_us"), shrinks("per_second")],
     most: THREADED,
     run,
 };

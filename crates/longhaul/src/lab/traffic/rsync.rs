@@ -1,6 +1,6 @@
 //! A real rsync over ssh: whole files, uncompressed, which is how one moves much that is new.
 
-use super::{Counts, Kind, LARGEST_COPY, THREADED, copies};
+use super::{Counts, Kind, LARGEST_COPY, THREADED, copies, grows};
 use crate::lab::ssh;
 use std::process::{Command, Stdio};
 
@@ -12,7 +12,7 @@ pub(super) const RSYNC: Kind = Kind {
     counts: Counts::Speed,
     keys: &["direction"],
     largest: LARGEST_COPY,
-    figures: &["login_s"],
+    figures: &[grows("login_s")],
     most: THREADED,
     run: |drive| {
         copies::run(drive, |copy| {

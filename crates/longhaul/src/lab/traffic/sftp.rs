@@ -1,6 +1,6 @@
 //! A real sftp, told by a batch file to put (or get) one file.
 
-use super::{Counts, Kind, LARGEST_COPY, THREADED, copies};
+use super::{Counts, Kind, LARGEST_COPY, THREADED, copies, grows};
 use crate::lab::ssh;
 
 /// Copies of one file, at once.
@@ -11,7 +11,7 @@ pub(super) const SFTP: Kind = Kind {
     counts: Counts::Speed,
     keys: &["direction"],
     largest: LARGEST_COPY,
-    figures: &["login_s"],
+    figures: &[grows("login_s")],
     most: THREADED,
     run: |drive| {
         copies::run(drive, |copy| {
