@@ -126,7 +126,7 @@ pub(super) fn build(setup: &Setup) -> Result<Wan, Problem> {
 }
 
 /// How often a run is tried that cannot be judged because other programs disturbed it.
-const ATTEMPTS: u32 = 3;
+pub(super) const ATTEMPTS: u32 = 3;
 
 /// The run in its quick form, which takes `time`.
 fn hurried(run: &Run, time: Duration) -> Run {

@@ -2,9 +2,9 @@
 //! then what came of it.
 //! Nothing of it goes to stdout, and a stderr that is gone stops nothing.
 
-use super::engine::Progress;
+use super::engine::{ATTEMPTS, Progress};
 use super::report::{shown, verdict};
-use super::run_report::RunReport;
+use super::run_report::{RunReport, Verdict};
 use super::sampler::Sample;
 use super::traffic::{self, Counts};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -63,7 +63,11 @@ impl Progress for Bar {
             Some(speed) => format!("{} MB/s", shown(speed)),
             None => run.why.clone(),
         };
-        say(&format!("{}, {}: {}: {came}", run.id, run.carrier, verdict(run.verdict)));
+        let mut line = format!("{}, {}: {}: {came}", run.id, run.carrier, verdict(run.verdict));
+        if run.verdict == Verdict::Unclear {
+            line += &format!("; attempt {} of {ATTEMPTS}: {}", run.attempts, run.disturbance.words());
+        }
+        say(&line);
     }
 }
 

@@ -64,6 +64,9 @@ impl fmt::Display for Figures<'_> {
             let over = if run.carrier == "-" { verdict(run.verdict) } else { &run.carrier };
             writeln!(f, "{}", wrapped(&format!("- {over}: {}", run.why), 98))?;
         }
+        if of(Verdict::Unclear) > 0 {
+            writeln!(f, "\nOther programs disturbed what is unclear: run it again when the machine is quieter.")?;
+        }
         Ok(())
     }
 }

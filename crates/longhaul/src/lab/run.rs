@@ -159,6 +159,14 @@ impl Run {
             let (name, asked, all) = (&scenario.name, asked.join(" or "), all.join(", "));
             return Err(format!("error: no run of {name} has the carrier {asked}; they have {all}"));
         }
+        if self.quick && scenario.runs.iter().all(|run| run.quick.is_none() || run.carriers.is_empty()) {
+            let asked: Vec<&str> = self.carrier.iter().map(|carrier| carrier.name).collect();
+            return Err(format!(
+                "error: --quick: no quick run of {} has the carrier {}",
+                scenario.name,
+                asked.join(" or ")
+            ));
+        }
         let is_compared = self.carrier.iter().any(|carrier| carrier.name == "direct");
         for run in &mut scenario.runs {
             // What is not run is nothing to compare with.

@@ -17,6 +17,9 @@ pub(super) struct Table<'a> {
 impl fmt::Display for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}\n", self.hosts())?;
+        if let Some(disturbed) = self.disturbed() {
+            writeln!(f, "{disturbed}\n")?;
+        }
         self.line(f, "", CARRIERS.map(String::from))?;
         writeln!(f, "| {} |{}", "-".repeat(LABEL), format!(" {}: |", "-".repeat(CELL - 1)).repeat(CARRIERS.len()))?;
         let mut before = "";
@@ -60,12 +63,25 @@ impl Table<'_> {
     /// The speed in MB/s with the gain, or the median of the answer's time in milliseconds.
     fn cell(&self, id: &str, carrier: &str) -> String {
         let Some(run) = self.find(id, carrier) else { return "-".into() };
-        match (run.measured, run.gain_over_direct, run.figures.get("p50_us")) {
+        let figure = match (run.measured, run.gain_over_direct, run.figures.get("p50_us")) {
             (Some(_), _, Some(micros)) => format!("{:.1}", micros / 1e3),
             (Some(speed), Some(gain), None) if carrier != "direct" => format!("{speed:.1} ({gain:.1})"),
             (Some(speed), _, None) => format!("{speed:.1}"),
-            (None, ..) => "-".into(),
-        }
+            (None, ..) => return "-".into(),
+        };
+        if run.disturbance.disturbed { format!("{figure} ?") } else { figure }
+    }
+
+    /// What is to be known before the figures are believed.
+    fn disturbed(&self) -> Option<String> {
+        let disturbed = || self.report.runs.iter().filter(|run| run.disturbance.disturbed);
+        let most = disturbed().map(|run| run.disturbance.outside_share).fold(0.0, f64::max);
+        let text = format!(
+            "DISTURBED: other programs took up to {:.0} % of the processor. A speed with ? may be too low, a time with ? too \
+             long. Run it again on a quiet machine.",
+            most * 100.0
+        );
+        disturbed().next().map(|_| wrapped(&text, 98))
     }
 
     /// Processor time of both relays together, per GB of the raw transfer.

@@ -38,6 +38,9 @@ pub(super) fn headline(group: &Group<'_>) -> Option<String> {
         return Some(format!("With longhaul {what} reaches {} MB/s; nothing was sent without a relay.", speed(with)));
     };
     let both = format!("{} instead of {} MB/s", speed(with), speed(direct));
+    if group.runs.iter().any(|run| run.verdict == Verdict::Unclear) {
+        return Some(format!("Not decided, for other programs disturbed the measurement of {what}. Measured: {both}."));
+    }
     Some(match run.gain_over_direct? {
         gain if gain > 1.05 => format!("With longhaul {what} is {gain:.1} times as fast: {both}."),
         gain if gain > 0.95 => format!("With longhaul {what} is as fast as without a relay: {both}."),
@@ -48,9 +51,6 @@ pub(super) fn headline(group: &Group<'_>) -> Option<String> {
 /// What the others give, what tuning the hosts would, and what limits longhaul.
 fn details(group: &Group<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
-    if group.runs.iter().any(|run| run.verdict == Verdict::Unclear) {
-        sentences.push("Other programs disturbed the measurement, so these figures are unclear.".to_string());
-    }
     let is_other = |run: &&&RunReport| ![LONGHAUL, DIRECT, TUNED].contains(&run.carrier.as_str());
     let others = group.runs.iter().filter(is_other).filter_map(|run| Some((run, run.measured?)));
     let others: Vec<String> =
