@@ -258,6 +258,8 @@ impl Daemon {
     /// A listener has panicked.
     async fn serve(&mut self, mut signals: Signals) -> Result<(), DaemonError> {
         tokio::spawn(watchdog());
+        let relay = self.relay.clone();
+        tokio::spawn(async move { relay.tell_held_back().await });
         self.tell_ready();
         let mut reading = Reading::default();
         let mut tick = interval(STATUS_EVERY);
@@ -277,6 +279,7 @@ impl Daemon {
             }
         }
         self.drain(signals, reading.task.is_some()).await?;
+        self.relay.tell_all_held_back();
         self.relay.counters.log();
         Ok(())
     }

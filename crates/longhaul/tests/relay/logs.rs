@@ -109,6 +109,49 @@ fn a_log_that_nobody_reads_holds_up_nothing() {
     assert!(log.lines().last().unwrap().contains("\"counters"), "{:?}", log.lines().last());
 }
 
+/// Without a line that follows, too: of a burst of failures the log tells the whole number.
+#[test]
+fn what_a_burst_holds_back_is_counted_after_it() {
+    for (refusing, message, line) in
+        [(true, "refused: not in `allow`", "refused"), (false, "dial failed", "dial failed")]
+    {
+        const BURST: u64 = 30;
+        let mut path = Path::new(1, if refusing { &["--allow", "192.0.2.0/24"] } else { &[] });
+        path.drop_server();
+        for _ in 0..BURST {
+            reset_by(path.entry());
+        }
+        let mut told = 0;
+        while told < BURST {
+            let said = path.relays[0].wait_log_any(&[message, "lines held back"]);
+            let more = said["more"].as_u64().unwrap();
+            told += more + u64::from(said["message"] == message);
+            assert!(said["message"] == message || said["line"] == line && more > 0, "{said}");
+        }
+        assert_eq!(told, BURST);
+    }
+}
+
+#[test]
+fn what_is_held_back_is_counted_before_the_exit() {
+    let mut path = Path::new(1, &["--allow", "192.0.2.0/24"]);
+    for _ in 0..3 {
+        reset_by(path.entry());
+    }
+    path.relays[0].signal("TERM");
+    let mut told = 0;
+    loop {
+        let said = path.relays[0].wait_log_any(&["refused: not in `allow`", "lines held back", "counters"]);
+        told += match said["message"].as_str() {
+            Some("counters") => break,
+            Some("lines held back") => said["more"].as_u64().unwrap(),
+            _ => said["more"].as_u64().unwrap() + 1,
+        };
+    }
+    assert_eq!(told, 3);
+    assert_eq!(path.relays[0].exit(), Some(0));
+}
+
 #[test]
 fn a_log_that_nobody_reads_does_not_keep_the_process() {
     let (_reader, writer) = pipe().unwrap();
