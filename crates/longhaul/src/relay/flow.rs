@@ -120,14 +120,16 @@ fn finish(relay: &Relay, end: &FlowEnd, accept: &Stream, dial: Option<&Stream>) 
     counters.bytes_up.fetch_add(end.tally.up, Relaxed);
     counters.bytes_down.fetch_add(end.tally.down, Relaxed);
     let worth_a_diagnosis = end.tally.up + end.tally.down > WORTH_A_DIAGNOSIS;
-    let dial = dial.map(|dial| LegEnd::of(dial, Leg::Dial, end)).unwrap_or_default();
+    let dial = dial.map(|dial| LegEnd::of(dial, Leg::Dial, end));
     let accept = LegEnd::of(accept, Leg::Accept, end);
     if !enabled!(Level::INFO) && !worth_a_diagnosis {
         return;
     }
-    end.log(&accept, &dial);
+    end.log(&accept, dial.as_ref());
     if worth_a_diagnosis {
-        dial.warn_if_buffers_limit(relay, &end.tunnel.name, Leg::Dial);
+        if let Some(dial) = dial {
+            dial.warn_if_buffers_limit(relay, &end.tunnel.name, Leg::Dial);
+        }
         accept.warn_if_buffers_limit(relay, &end.tunnel.name, Leg::Accept);
     }
 }

@@ -109,6 +109,28 @@ fn a_log_that_nobody_reads_holds_up_nothing() {
     assert!(log.lines().last().unwrap().contains("\"counters"), "{:?}", log.lines().last());
 }
 
+#[test]
+fn the_line_of_a_flow_has_no_field_without_a_meaning() {
+    let mut path = Path::new(1, &[]);
+    let (client, server) = path.connect();
+    talk(&client, &server);
+    drop((client, server));
+    let end = path.relays[0].wait_log("flow ended");
+    assert!(end["next_hop"].is_string() && end["next_hop_address"].is_string(), "{end}");
+    assert!(end["accept_rtt_ms"].as_f64() > Some(0.0) && end["dial_rtt_ms"].as_f64() > Some(0.0), "{end}");
+    // A few bytes have no rate, and nobody asks for their congestion control.
+    let absent = |end: &serde_json::Value, fields: &[&str]| fields.iter().all(|field| end.get(field).is_none());
+    let of_bulk = |leg: &str| ["delivery_mbytes_per_s", "congestion"].map(|field| format!("{leg}_{field}"));
+    for leg in ["accept", "dial"] {
+        assert!(absent(&end, &of_bulk(leg).each_ref().map(String::as_str)), "{end}");
+    }
+    path.drop_server();
+    reset_by(path.entry());
+    let end = path.relays[0].wait_log("flow ended");
+    assert_eq!(end["how"], "dial failed");
+    assert!(absent(&end, &["next_hop", "next_hop_address", "dial_rtt_ms", "dial_retrans_bytes"]), "{end}");
+}
+
 /// Without a line that follows, too: of a burst of failures the log tells the whole number.
 #[test]
 fn what_a_burst_holds_back_is_counted_after_it() {
