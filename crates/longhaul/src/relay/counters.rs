@@ -1,5 +1,6 @@
 //! What the process has done so far, as numbers that only grow (but for those that say "now").
 
+use super::{How, Tally};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,12 +21,22 @@ pub struct Counters {
     pub accept_errors: AtomicU64,
     /// Times that connections of a tunnel had to wait because no permit was to be had.
     pub without_permit: AtomicU64,
-    /// Dials of which no address answered.
+    /// Flows whose dial no address answered.
     pub dials_failed: AtomicU64,
     /// Flows that ended well, in both directions.
     pub finished: AtomicU64,
-    /// Flows that ended with RST.
+    /// Flows that ended with RST. `dials_failed` and the next five say why.
     pub reset: AtomicU64,
+    /// Flows of which a peer sent RST.
+    pub reset_by_peer: AtomicU64,
+    /// Flows of which a peer did not answer any more.
+    pub timed_out: AtomicU64,
+    /// Flows of which a leg failed with another errno.
+    pub leg_failed: AtomicU64,
+    /// Flows that `linger-half-open` ended.
+    pub half_open_too_long: AtomicU64,
+    /// Flows that longhaul cut: drain timeout, second signal.
+    pub cut: AtomicU64,
     /// Bytes that ended flows carried from accept leg to dial leg.
     pub bytes_up: AtomicU64,
     /// Bytes that ended flows carried from dial leg to accept leg.
@@ -35,6 +46,25 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Counts a flow that has ended.
+    pub(super) fn ended(&self, how: How, tally: &Tally) {
+        let why = match how {
+            How::Finished => None,
+            How::Reset(_) => Some(&self.reset_by_peer),
+            How::TimedOut(_) => Some(&self.timed_out),
+            How::Failed(..) => Some(&self.leg_failed),
+            How::DialFailed => Some(&self.dials_failed),
+            How::HalfOpenTooLong => Some(&self.half_open_too_long),
+            How::Cut => Some(&self.cut),
+        };
+        match why {
+            None => self.finished.fetch_add(1, Relaxed),
+            Some(why) => why.fetch_add(1, Relaxed) + self.reset.fetch_add(1, Relaxed),
+        };
+        self.bytes_up.fetch_add(tally.up, Relaxed);
+        self.bytes_down.fetch_add(tally.down, Relaxed);
+    }
+
     /// Writes all of them to the log.
     pub fn log(&self) {
         let now = |counter: &AtomicU64| counter.load(Relaxed);
@@ -47,6 +77,11 @@ impl Counters {
             dials_failed = now(&self.dials_failed),
             finished = now(&self.finished),
             reset = now(&self.reset),
+            reset_by_peer = now(&self.reset_by_peer),
+            timed_out = now(&self.timed_out),
+            leg_failed = now(&self.leg_failed),
+            half_open_too_long = now(&self.half_open_too_long),
+            cut = now(&self.cut),
             bytes_up = now(&self.bytes_up),
             bytes_down = now(&self.bytes_down),
             copied = now(&self.copied),
@@ -139,6 +174,7 @@ pub(super) const PERIOD: Duration = Duration::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longhaul_sys::sockopt::Leg;
     use std::future::Future;
     use std::task::{Context, Waker};
 
@@ -152,6 +188,32 @@ mod tests {
         assert_eq!(throttles.pass("b", at(10)), Some(0));
         assert_eq!(throttles.pass("a", at(999)), None);
         assert_eq!(throttles.pass("a", at(1000)), Some(2));
+    }
+
+    #[test]
+    fn each_reset_has_one_reason() {
+        let counters = Counters::default();
+        let resets = [
+            How::Reset(Leg::Accept),
+            How::TimedOut(Leg::Dial),
+            How::Failed(Leg::Dial, libc::EHOSTUNREACH),
+            How::DialFailed,
+            How::HalfOpenTooLong,
+            How::Cut,
+        ];
+        let tally = Tally { up: 3, down: 5 };
+        [How::Finished].into_iter().chain(resets).for_each(|how| counters.ended(how, &tally));
+        let reasons = [
+            &counters.reset_by_peer,
+            &counters.timed_out,
+            &counters.leg_failed,
+            &counters.dials_failed,
+            &counters.half_open_too_long,
+            &counters.cut,
+        ];
+        assert_eq!(reasons.map(|reason| reason.load(Relaxed)), [1; 6]);
+        let all = [&counters.finished, &counters.reset, &counters.bytes_up, &counters.bytes_down];
+        assert_eq!(all.map(|counter| counter.load(Relaxed)), [1, 6, 21, 35]);
     }
 
     #[test]

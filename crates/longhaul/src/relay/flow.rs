@@ -80,7 +80,6 @@ async fn reach(relay: &Relay, lookups: &Arc<Semaphore>, accept: &Stream, end: &m
             Err(Broken { leg: Leg::Dial, errno: err.raw_os_error().unwrap_or(libc::EIO) }.into())
         }
         Err(NotDialled::NoAnswer(why)) => {
-            relay.counters.dials_failed.fetch_add(1, Relaxed);
             // The flow's own line comes for each: this one has the reason, which is the same for most of them.
             if let Some(more) = relay.dial_log.pass(&tunnel.name, Instant::now()) {
                 warn!(flow = end.flow, tunnel = %tunnel.name, peer = %end.peer, %why, more, "dial failed");
@@ -114,11 +113,7 @@ fn carry<'a>(
 
 /// Counts and logs the end, while the sockets still know what they did, and sees to it that closing them says what is true.
 fn finish(relay: &Relay, end: &FlowEnd, accept: &Stream, dial: Option<&Stream>) {
-    let counters = &relay.counters;
-    let ending = if end.how == How::Finished { &counters.finished } else { &counters.reset };
-    ending.fetch_add(1, Relaxed);
-    counters.bytes_up.fetch_add(end.tally.up, Relaxed);
-    counters.bytes_down.fetch_add(end.tally.down, Relaxed);
+    relay.counters.ended(end.how, &end.tally);
     let worth_a_diagnosis = end.tally.up + end.tally.down > WORTH_A_DIAGNOSIS;
     let dial = dial.map(|dial| LegEnd::of(dial, Leg::Dial, end));
     let accept = LegEnd::of(accept, Leg::Accept, end);
