@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use tokio::sync::Semaphore;
-use tracing::{Level, enabled, warn};
+use tracing::{Level, debug, enabled, warn};
 
 /// Flows below this end too soon for their congestion counters to mean anything.
 const WORTH_A_DIAGNOSIS: u64 = 10_000_000;
@@ -41,6 +41,7 @@ pub(super) fn run(
         began: Instant::now(),
         how: How::Cut,
     };
+    debug!(flow = end.flow, tunnel = %end.tunnel.name, %peer, "flow began");
     let accept = Arc::new(accept);
     async move {
         // Boxed: the dial's many small states would otherwise be part of every idle flow.
@@ -70,6 +71,8 @@ async fn reach(relay: &Relay, lookups: &Arc<Semaphore>, accept: &Stream, end: &m
         Ok(dialled) => {
             let hop = tunnel.to.iter().position(|hop| *hop == dialled.next_hop).unwrap_or_default();
             end.dialled = Some((hop, dialled.address));
+            let (next_hop, address) = (&dialled.next_hop, dialled.address);
+            debug!(flow = end.flow, tunnel = %tunnel.name, peer = %end.peer, %next_hop, next_hop_address = %address, "flow connected");
             end.tally.up = dialled.early as u64;
             fast_open::consume(accept, dialled.early).map_err(|err| accept_broke(&err))?;
             Ok(dialled.stream)
