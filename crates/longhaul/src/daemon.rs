@@ -97,6 +97,8 @@ struct Signals {
     report: Signal,
     terminate: Signal,
     interrupt: Signal,
+    /// SIGUSR2, which would otherwise end the process and with it every flow.
+    unused: Signal,
 }
 
 impl Signals {
@@ -106,6 +108,7 @@ impl Signals {
             report: signal(SignalKind::user_defined1())?,
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            unused: signal(SignalKind::user_defined2())?,
         })
     }
 }
@@ -273,6 +276,7 @@ impl Daemon {
                 },
                 Some(ended) = self.listeners.join_next() => ended.map_err(panicked)?,
                 _ = signals.report.recv() => self.relay.counters.log(),
+                _ = signals.unused.recv() => ignored(),
                 _ = tick.tick() => self.status.tell_if_changed(self.running.len(), &self.relay.counters),
                 _ = signals.terminate.recv() => break,
                 _ = signals.interrupt.recv() => break,
@@ -388,12 +392,17 @@ impl Daemon {
                     not_reloaded();
                     tell(&[NotifyState::Stopping]);
                 }
+                _ = signals.report.recv() => relay.counters.log(),
+                _ = signals.unused.recv() => ignored(),
                 _ = signals.terminate.recv() => break,
                 _ = signals.interrupt.recv() => break,
                 () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => break,
             }
         }
-        warn!(flows = flows(), "cutting the flows that are left with RST");
+        // A signal that comes with the end of the last flow cuts nothing.
+        if flows() > 0 {
+            warn!(flows = flows(), "cutting the flows that are left with RST");
+        }
         self.relay.cut();
         match timeout(CUT_WITHIN, self.ended()).await {
             Ok(ended) => ended,
@@ -487,6 +496,11 @@ fn not_reloaded() {
     tell(&[NotifyState::Ready]);
 }
 
+/// Answers SIGUSR2.
+fn ignored() {
+    info!("SIGUSR2 is ignored; SIGUSR1 writes the counters, SIGHUP reloads, SIGTERM drains");
+}
+
 /// What the panic of a listener's task said.
 fn panicked(err: JoinError) -> DaemonError {
     let said = err.try_into_panic().map_or_else(
@@ -556,7 +570,8 @@ mod tests {
         };
         // Ignored by default, so the test's process obeys what it obeyed before.
         let none = || signal(SignalKind::window_change()).unwrap();
-        let signals = || Signals { reload: none(), report: none(), terminate: none(), interrupt: none() };
+        let signals =
+            || Signals { reload: none(), report: none(), terminate: none(), interrupt: none(), unused: none() };
         daemon.listeners.spawn(async {});
         daemon.listeners.spawn(async { panic!("as a test, {}", 1) });
         for ended in [timeout(Duration::from_secs(60), daemon.serve(signals())).await.unwrap(), {

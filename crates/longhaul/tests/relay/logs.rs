@@ -155,6 +155,41 @@ fn what_a_burst_holds_back_is_counted_after_it() {
 }
 
 #[test]
+fn debug_tells_when_a_flow_begins_and_is_connected() {
+    let path = Path::new(1, &["--log-level", "debug"]);
+    let (client, server) = path.connect();
+    talk(&client, &server);
+    let peer = client.local_addr().unwrap().to_string();
+    let (began, connected) = (path.relays[0].wait_log("flow began"), path.relays[0].wait_log("flow connected"));
+    assert_eq!((&began["peer"], &began["flow"]), (&peer.clone().into(), &connected["flow"]));
+    assert_eq!((&connected["peer"], &connected["tunnel"]), (&peer.into(), &began["tunnel"]));
+    let to = server.local_addr().unwrap().to_string();
+    assert_eq!((&connected["next_hop"], &connected["next_hop_address"]), (&to.clone().into(), &to.into()));
+}
+
+#[test]
+fn usr2_ends_no_flow_and_usr1_counts_in_a_drain_too() {
+    let path = Path::new(1, &[]);
+    let (client, server) = path.connect();
+    talk(&client, &server);
+    let relay = &path.relays[0];
+    let ignored = "SIGUSR2 is ignored; SIGUSR1 writes the counters, SIGHUP reloads, SIGTERM drains";
+    relay.signal("USR2");
+    relay.wait_log(ignored);
+    relay.signal("TERM");
+    relay.wait_log("draining: no new connections; a second signal cuts the flows");
+    relay.signal("USR2");
+    relay.wait_log(ignored);
+    let counters = relay.counters();
+    assert_eq!((&counters["flows_now"], &counters["reset"]), (&1.into(), &0.into()), "{counters}");
+    talk(&client, &server);
+    relay.signal("TERM");
+    assert_eq!(relay.flow_end().2, "cut by drain or exit");
+    let counters = relay.wait_log("counters");
+    assert_eq!((&counters["cut"], &counters["reset"]), (&1.into(), &1.into()), "{counters}");
+}
+
+#[test]
 fn what_is_held_back_is_counted_before_the_exit() {
     let mut path = Path::new(1, &["--allow", "192.0.2.0/24"]);
     for _ in 0..3 {
