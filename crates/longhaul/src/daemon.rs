@@ -534,9 +534,11 @@ impl std::error::Error for DaemonError {}
 
 /// The descriptors of a flow's two legs.
 const ONE_FLOW: usize = 2;
-/// Descriptors for what is neither flow nor pipe: a resolver's sockets and files, one or two for each lookup, the log, and a
-/// few listeners that a reload has replaced and that serve for a second more. Enough for the lookups of one tunnel; where
-/// more run at once with every flow and pipe there, one more fails with EMFILE, and so its dial, which the log says.
+/// Descriptors for what is neither flow nor pipe and is opened after the count at the start: the epoll set of legs that close
+/// (1), the sockets of the loop check (2, one of each IP version) and the configuration file (1, while it is read). The other 20
+/// are for lookups, one or two for each, and for a few listeners that a reload has replaced and that serve for a second more.
+/// That is enough for the lookups of one tunnel. Where more run at once, beside every flow and pipe, one more fails with EMFILE,
+/// and with it its dial, which the log says.
 const HEADROOM: usize = 24;
 /// How many tunnels may wait for a resolver that does not answer before one of the others has to. A thread begins when a name
 /// is looked up and ends when it was idle for 10 s.

@@ -191,10 +191,11 @@ impl LegEnd {
 
     /// Returns the latest delivery rate in MB/s (10^6 bytes), if the path has set it: the kernel's last measurement may be of a
     /// few packets, and on a leg that had nothing more to send, or little at all, it says nothing. The kernel's own flag is not
-    /// enough: it keeps a rate from slow start until a better one comes, on loopback 1,300 MB/s of a sender of 12 MB/s.
+    /// enough: it keeps a rate from slow start until a better one comes, on loopback 1,300 MB/s of a sender of 12 MB/s, and a
+    /// reader that stands still leaves the rate of its last sip.
     fn delivery(&self) -> Option<f64> {
         let info = &self.info;
-        let was_busy = info.busy_time * 2 >= self.lasted;
+        let was_busy = info.busy_time.saturating_sub(info.rwnd_limited) * 2 >= self.lasted;
         let is_of_path = self.sent > leg::ENOUGH && was_busy && !info.is_app_limited && info.delivery_rate > 0;
         is_of_path.then(|| (info.delivery_rate / 1000) as f64 / 1e3)
     }
@@ -250,6 +251,7 @@ mod tests {
             LegEnd { info: TcpInfo { is_app_limited: true, ..info }, ..bulk.clone() },
             LegEnd { info: TcpInfo { delivery_rate: 0, ..info }, ..bulk.clone() },
             LegEnd { lasted: 3 * second, ..bulk.clone() },
+            LegEnd { info: TcpInfo { rwnd_limited: second / 2, ..info }, ..bulk.clone() },
             LegEnd { sent: leg::ENOUGH, ..bulk },
         ];
         assert!(nothing.iter().all(|leg| leg.delivery().is_none()));
