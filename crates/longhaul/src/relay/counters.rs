@@ -132,7 +132,7 @@ impl Throttles {
         let mut is_left = false;
         for (tunnel, throttle) in self.tunnels().iter_mut() {
             match throttle.take(due) {
-                Some(more) => warn!(tunnel, line = self.line, more, "lines held back"),
+                Some(more) => warn!(%tunnel, line = self.line, more, "lines held back"),
                 None => is_left |= throttle.held_back > 0,
             }
         }

@@ -119,11 +119,11 @@ impl FlowEnd {
             accept_rtt_ms = accept.rtt_ms(),
             accept_retrans_bytes = accept.info.bytes_retrans,
             accept_delivery_mbytes_per_s = accept.delivery(),
-            accept_congestion = accept.congestion.as_deref(),
+            accept_congestion = accept.congestion.as_deref().map(display),
             dial_rtt_ms = dial.and_then(LegEnd::rtt_ms),
             dial_retrans_bytes = dial.map(|dial| dial.info.bytes_retrans),
             dial_delivery_mbytes_per_s = dial.and_then(LegEnd::delivery),
-            dial_congestion = dial.and_then(|dial| dial.congestion.as_deref()),
+            dial_congestion = dial.and_then(|dial| dial.congestion.as_deref()).map(display),
             "flow ended"
         );
     }
