@@ -40,6 +40,9 @@ pub struct TcpInfo {
     pub notsent_bytes: u32,
     /// The latest delivery rate, in bytes per second (4.9).
     pub delivery_rate: u64,
+    /// Whether the sender had less to send than the path could take while `delivery_rate` was measured, so that the rate says
+    /// nothing of the path (4.9). True before the first measurement.
+    pub is_app_limited: bool,
     /// Time with data in flight, which includes the two below (4.10).
     pub busy_time: Duration,
     /// Time held back by the peer's receive window (4.10).
@@ -130,6 +133,7 @@ impl TcpInfo {
             notsent_bytes: u32_at(144),
             min_rtt: micros(min_rtt.into()),
             delivery_rate: u64_at(160),
+            is_app_limited: raw[7] & APP_LIMITED != 0,
             busy_time: micros(u64_at(168)),
             rwnd_limited: micros(u64_at(176)),
             sndbuf_limited: micros(u64_at(184)),
@@ -138,6 +142,10 @@ impl TcpInfo {
         }
     }
 }
+
+/// `tcpi_delivery_rate_app_limited`, the first bit field of its byte: the lowest bit, or the highest where the highest byte of a
+/// number comes first.
+const APP_LIMITED: u8 = if cfg!(target_endian = "little") { 1 } else { 1 << 7 };
 
 /// Bytes written to `socket` and not yet acknowledged by the peer; a FIN that was sent counts as one byte
 /// (tcp(7) SIOCOUTQ).
@@ -168,6 +176,22 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
+    fn bulk_is_limited_by_the_path() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut far = listener.accept().unwrap().0;
+        near.set_nonblocking(true).unwrap();
+        // Nobody reads: more is written than the path takes. Then so much is read that the kernel measures a rate.
+        while near.write(&[7; 1 << 16]).is_ok() {}
+        for _ in 0..64 {
+            far.read_exact(&mut [0; 1 << 14]).unwrap();
+            while near.write(&[7; 1 << 14]).is_ok() {}
+        }
+        let info = TcpInfo::of(near.as_fd()).unwrap();
+        assert!(!info.is_app_limited && info.delivery_rate > 0, "{info:?}");
+    }
+
+    #[test]
     fn counts_what_went_over_the_wire() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let mut near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -179,6 +203,7 @@ mod tests {
         let info = TcpInfo::of(near.as_fd()).unwrap();
         assert_eq!(info.bytes_acked, 1001, "the SYN counts as acknowledged");
         assert!(info.rtt > Duration::ZERO && info.snd_wnd > 1000, "{info:?}");
+        assert!(info.is_app_limited, "a message is all that there was: {info:?}");
         assert_eq!(unacknowledged(near.as_fd()), Ok(0));
         assert!(!congestion(near.as_fd()).unwrap().is_empty());
     }

@@ -97,6 +97,8 @@ struct Signals {
     report: Signal,
     terminate: Signal,
     interrupt: Signal,
+    /// SIGUSR2, which would otherwise end the process and with it every flow.
+    unused: Signal,
 }
 
 impl Signals {
@@ -106,6 +108,7 @@ impl Signals {
             report: signal(SignalKind::user_defined1())?,
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            unused: signal(SignalKind::user_defined2())?,
         })
     }
 }
@@ -258,6 +261,8 @@ impl Daemon {
     /// A listener has panicked.
     async fn serve(&mut self, mut signals: Signals) -> Result<(), DaemonError> {
         tokio::spawn(watchdog());
+        let relay = self.relay.clone();
+        tokio::spawn(async move { relay.tell_held_back().await });
         self.tell_ready();
         let mut reading = Reading::default();
         let mut tick = interval(STATUS_EVERY);
@@ -271,12 +276,14 @@ impl Daemon {
                 },
                 Some(ended) = self.listeners.join_next() => ended.map_err(panicked)?,
                 _ = signals.report.recv() => self.relay.counters.log(),
+                _ = signals.unused.recv() => ignored(),
                 _ = tick.tick() => self.status.tell_if_changed(self.running.len(), &self.relay.counters),
                 _ = signals.terminate.recv() => break,
                 _ = signals.interrupt.recv() => break,
             }
         }
         self.drain(signals, reading.task.is_some()).await?;
+        self.relay.tell_all_held_back();
         self.relay.counters.log();
         Ok(())
     }
@@ -385,12 +392,17 @@ impl Daemon {
                     not_reloaded();
                     tell(&[NotifyState::Stopping]);
                 }
+                _ = signals.report.recv() => relay.counters.log(),
+                _ = signals.unused.recv() => ignored(),
                 _ = signals.terminate.recv() => break,
                 _ = signals.interrupt.recv() => break,
                 () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => break,
             }
         }
-        warn!(flows = flows(), "cutting the flows that are left with RST");
+        // A signal that comes with the end of the last flow cuts nothing.
+        if flows() > 0 {
+            warn!(flows = flows(), "cutting the flows that are left with RST");
+        }
         self.relay.cut();
         match timeout(CUT_WITHIN, self.ended()).await {
             Ok(ended) => ended,
@@ -484,6 +496,11 @@ fn not_reloaded() {
     tell(&[NotifyState::Ready]);
 }
 
+/// Answers SIGUSR2.
+fn ignored() {
+    info!("SIGUSR2 is ignored; SIGUSR1 writes the counters, SIGHUP reloads, SIGTERM drains");
+}
+
 /// What the panic of a listener's task said.
 fn panicked(err: JoinError) -> DaemonError {
     let said = err.try_into_panic().map_or_else(
@@ -517,9 +534,11 @@ impl std::error::Error for DaemonError {}
 
 /// The descriptors of a flow's two legs.
 const ONE_FLOW: usize = 2;
-/// Descriptors for what is neither flow nor pipe: a resolver's sockets and files, one or two for each lookup, the log, and a
-/// few listeners that a reload has replaced and that serve for a second more. Enough for the lookups of one tunnel; where
-/// more run at once with every flow and pipe there, one more fails with EMFILE, and so its dial, which the log says.
+/// Descriptors for what is neither flow nor pipe and is opened after the count at the start: the epoll set of legs that close
+/// (1), the sockets of the loop check (2, one of each IP version) and the configuration file (1, while it is read). The other 20
+/// are for lookups, one or two for each, and for a few listeners that a reload has replaced and that serve for a second more.
+/// That is enough for the lookups of one tunnel. Where more run at once, beside every flow and pipe, one more fails with EMFILE,
+/// and with it its dial, which the log says.
 const HEADROOM: usize = 24;
 /// How many tunnels may wait for a resolver that does not answer before one of the others has to. A thread begins when a name
 /// is looked up and ends when it was idle for 10 s.
@@ -553,7 +572,8 @@ mod tests {
         };
         // Ignored by default, so the test's process obeys what it obeyed before.
         let none = || signal(SignalKind::window_change()).unwrap();
-        let signals = || Signals { reload: none(), report: none(), terminate: none(), interrupt: none() };
+        let signals =
+            || Signals { reload: none(), report: none(), terminate: none(), interrupt: none(), unused: none() };
         daemon.listeners.spawn(async {});
         daemon.listeners.spawn(async { panic!("as a test, {}", 1) });
         for ended in [timeout(Duration::from_secs(60), daemon.serve(signals())).await.unwrap(), {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use tokio::sync::Semaphore;
-use tracing::{Level, enabled, warn};
+use tracing::{Level, debug, enabled, warn};
 
 /// Flows below this end too soon for their congestion counters to mean anything.
 const WORTH_A_DIAGNOSIS: u64 = 10_000_000;
@@ -41,6 +41,7 @@ pub(super) fn run(
         began: Instant::now(),
         how: How::Cut,
     };
+    debug!(flow = end.flow, tunnel = %end.tunnel.name, %peer, "flow began");
     let accept = Arc::new(accept);
     async move {
         // Boxed: the dial's many small states would otherwise be part of every idle flow.
@@ -70,6 +71,8 @@ async fn reach(relay: &Relay, lookups: &Arc<Semaphore>, accept: &Stream, end: &m
         Ok(dialled) => {
             let hop = tunnel.to.iter().position(|hop| *hop == dialled.next_hop).unwrap_or_default();
             end.dialled = Some((hop, dialled.address));
+            let (next_hop, address) = (&dialled.next_hop, dialled.address);
+            debug!(flow = end.flow, tunnel = %tunnel.name, peer = %end.peer, %next_hop, next_hop_address = %address, "flow connected");
             end.tally.up = dialled.early as u64;
             fast_open::consume(accept, dialled.early).map_err(|err| accept_broke(&err))?;
             Ok(dialled.stream)
@@ -80,7 +83,6 @@ async fn reach(relay: &Relay, lookups: &Arc<Semaphore>, accept: &Stream, end: &m
             Err(Broken { leg: Leg::Dial, errno: err.raw_os_error().unwrap_or(libc::EIO) }.into())
         }
         Err(NotDialled::NoAnswer(why)) => {
-            relay.counters.dials_failed.fetch_add(1, Relaxed);
             // The flow's own line comes for each: this one has the reason, which is the same for most of them.
             if let Some(more) = relay.dial_log.pass(&tunnel.name, Instant::now()) {
                 warn!(flow = end.flow, tunnel = %tunnel.name, peer = %end.peer, %why, more, "dial failed");
@@ -114,20 +116,18 @@ fn carry<'a>(
 
 /// Counts and logs the end, while the sockets still know what they did, and sees to it that closing them says what is true.
 fn finish(relay: &Relay, end: &FlowEnd, accept: &Stream, dial: Option<&Stream>) {
-    let counters = &relay.counters;
-    let ending = if end.how == How::Finished { &counters.finished } else { &counters.reset };
-    ending.fetch_add(1, Relaxed);
-    counters.bytes_up.fetch_add(end.tally.up, Relaxed);
-    counters.bytes_down.fetch_add(end.tally.down, Relaxed);
+    relay.counters.ended(end.how, &end.tally);
     let worth_a_diagnosis = end.tally.up + end.tally.down > WORTH_A_DIAGNOSIS;
-    let dial = dial.map(|dial| LegEnd::of(dial, Leg::Dial, end)).unwrap_or_default();
+    let dial = dial.map(|dial| LegEnd::of(dial, Leg::Dial, end));
     let accept = LegEnd::of(accept, Leg::Accept, end);
     if !enabled!(Level::INFO) && !worth_a_diagnosis {
         return;
     }
-    end.log(&accept, &dial);
+    end.log(&accept, dial.as_ref());
     if worth_a_diagnosis {
-        dial.warn_if_buffers_limit(relay, &end.tunnel.name, Leg::Dial);
+        if let Some(dial) = dial {
+            dial.warn_if_buffers_limit(relay, &end.tunnel.name, Leg::Dial);
+        }
         accept.warn_if_buffers_limit(relay, &end.tunnel.name, Leg::Accept);
     }
 }

@@ -69,6 +69,9 @@ use pool::Pool;
 use silence::Sweep;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Instant;
+use tokio::sync::Notify;
+use tokio::time::sleep;
 use tracing::warn;
 
 /// What all tunnels of the process share.
@@ -98,6 +101,8 @@ pub struct Relay {
     permit_log: Throttles,
     early_log: Throttles,
     dial_log: Throttles,
+    /// Rung when one of these begins to hold lines back that are to be counted.
+    held_back: Arc<Notify>,
 }
 
 impl Relay {
@@ -105,6 +110,8 @@ impl Relay {
     /// that the process opens.
     pub fn new(descriptors: usize) -> Arc<Relay> {
         let flows = flows(descriptors);
+        let held_back = Arc::default();
+        let counted = |line| Throttles::counted(line, &held_back);
         Arc::new(Relay {
             counters: Counters::default(),
             pool: Pool::new(descriptors, limits::pipe_pages_soft()),
@@ -118,13 +125,14 @@ impl Relay {
             served: Served::default(),
             local_ports: LocalPorts::unknown(),
             splice_refused: AtomicBool::new(false),
-            refused_log: Throttles::default(),
-            accept_log: Throttles::default(),
-            limit_log: Throttles::default(),
-            full_log: Throttles::default(),
-            permit_log: Throttles::default(),
-            early_log: Throttles::default(),
-            dial_log: Throttles::default(),
+            refused_log: counted("refused"),
+            accept_log: counted("cannot accept"),
+            limit_log: Throttles::uncounted("a buffer limits this path"),
+            full_log: Throttles::uncounted("tunnel is full"),
+            permit_log: counted("no descriptors for another flow of this tunnel"),
+            early_log: counted("a connection that came before longhaul lacks an option"),
+            dial_log: counted("dial failed"),
+            held_back,
         })
     }
 
@@ -174,6 +182,30 @@ impl Relay {
     /// Waits until no flow is left. Whoever wants none to begin waits for the listeners first.
     pub async fn ended(&self) {
         self.permits.returned().await;
+    }
+
+    /// Writes how many lines the log has held back whenever no later line has said so. Never ends; it is safe to drop.
+    pub async fn tell_held_back(&self) {
+        loop {
+            self.held_back.notified().await;
+            loop {
+                sleep(2 * counters::PERIOD).await;
+                if !self.flush_log(Instant::now() - counters::PERIOD) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Writes how many lines the log has held back so far. Call it before the process ends.
+    pub fn tell_all_held_back(&self) {
+        self.flush_log(Instant::now() + counters::PERIOD);
+    }
+
+    /// Returns whether some that have been due since `due` or later are left.
+    fn flush_log(&self, due: Instant) -> bool {
+        let counted = [&self.refused_log, &self.accept_log, &self.permit_log, &self.early_log, &self.dial_log];
+        counted.into_iter().filter(|throttles| throttles.flush(due)).count() > 0
     }
 
     /// Cuts every flow that is still open, with RST on both legs.

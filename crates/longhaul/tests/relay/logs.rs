@@ -110,6 +110,106 @@ fn a_log_that_nobody_reads_holds_up_nothing() {
 }
 
 #[test]
+fn the_line_of_a_flow_has_no_field_without_a_meaning() {
+    let mut path = Path::new(1, &[]);
+    let (client, server) = path.connect();
+    talk(&client, &server);
+    drop((client, server));
+    let end = path.relays[0].wait_log("flow ended");
+    assert!(end["next_hop"].is_string() && end["next_hop_address"].is_string(), "{end}");
+    assert!(end["accept_rtt_ms"].as_f64() > Some(0.0) && end["dial_rtt_ms"].as_f64() > Some(0.0), "{end}");
+    // A few bytes have no rate, and nobody asks for their congestion control.
+    let absent = |end: &serde_json::Value, fields: &[&str]| fields.iter().all(|field| end.get(field).is_none());
+    let of_bulk = |leg: &str| ["delivery_mbytes_per_s", "congestion"].map(|field| format!("{leg}_{field}"));
+    for leg in ["accept", "dial"] {
+        assert!(absent(&end, &of_bulk(leg).each_ref().map(String::as_str)), "{end}");
+    }
+    path.drop_server();
+    reset_by(path.entry());
+    let end = path.relays[0].wait_log("flow ended");
+    assert_eq!(end["how"], "dial failed");
+    assert!(absent(&end, &["next_hop", "next_hop_address", "dial_rtt_ms", "dial_retrans_bytes"]), "{end}");
+}
+
+/// Without a line that follows, too: of a burst of failures the log tells the whole number.
+#[test]
+fn what_a_burst_holds_back_is_counted_after_it() {
+    for (refusing, message, line) in
+        [(true, "refused: not in `allow`", "refused"), (false, "dial failed", "dial failed")]
+    {
+        const BURST: u64 = 30;
+        let mut path = Path::new(1, if refusing { &["--allow", "192.0.2.0/24"] } else { &[] });
+        path.drop_server();
+        for _ in 0..BURST {
+            reset_by(path.entry());
+        }
+        let mut told = 0;
+        while told < BURST {
+            let said = path.relays[0].wait_log_any(&[message, "lines held back"]);
+            let more = said["more"].as_u64().unwrap();
+            told += more + u64::from(said["message"] == message);
+            assert!(said["message"] == message || said["line"] == line && more > 0, "{said}");
+        }
+        assert_eq!(told, BURST);
+    }
+}
+
+#[test]
+fn debug_tells_when_a_flow_begins_and_is_connected() {
+    let path = Path::new(1, &["--log-level", "debug"]);
+    let (client, server) = path.connect();
+    talk(&client, &server);
+    let peer = client.local_addr().unwrap().to_string();
+    let (began, connected) = (path.relays[0].wait_log("flow began"), path.relays[0].wait_log("flow connected"));
+    assert_eq!((&began["peer"], &began["flow"]), (&peer.clone().into(), &connected["flow"]));
+    assert_eq!((&connected["peer"], &connected["tunnel"]), (&peer.into(), &began["tunnel"]));
+    let to = server.local_addr().unwrap().to_string();
+    assert_eq!((&connected["next_hop"], &connected["next_hop_address"]), (&to.clone().into(), &to.into()));
+}
+
+#[test]
+fn usr2_ends_no_flow_and_usr1_counts_in_a_drain_too() {
+    let path = Path::new(1, &[]);
+    let (client, server) = path.connect();
+    talk(&client, &server);
+    let relay = &path.relays[0];
+    let ignored = "SIGUSR2 is ignored; SIGUSR1 writes the counters, SIGHUP reloads, SIGTERM drains";
+    relay.signal("USR2");
+    relay.wait_log(ignored);
+    relay.signal("TERM");
+    relay.wait_log("draining: no new connections; a second signal cuts the flows");
+    relay.signal("USR2");
+    relay.wait_log(ignored);
+    let counters = relay.counters();
+    assert_eq!((&counters["flows_now"], &counters["reset"]), (&1.into(), &0.into()), "{counters}");
+    talk(&client, &server);
+    relay.signal("TERM");
+    assert_eq!(relay.flow_end().2, "cut by drain or exit");
+    let counters = relay.wait_log("counters");
+    assert_eq!((&counters["cut"], &counters["reset"]), (&1.into(), &1.into()), "{counters}");
+}
+
+#[test]
+fn what_is_held_back_is_counted_before_the_exit() {
+    let mut path = Path::new(1, &["--allow", "192.0.2.0/24"]);
+    for _ in 0..3 {
+        reset_by(path.entry());
+    }
+    path.relays[0].signal("TERM");
+    let mut told = 0;
+    loop {
+        let said = path.relays[0].wait_log_any(&["refused: not in `allow`", "lines held back", "counters"]);
+        told += match said["message"].as_str() {
+            Some("counters") => break,
+            Some("lines held back") => said["more"].as_u64().unwrap(),
+            _ => said["more"].as_u64().unwrap() + 1,
+        };
+    }
+    assert_eq!(told, 3);
+    assert_eq!(path.relays[0].exit(), Some(0));
+}
+
+#[test]
 fn a_log_that_nobody_reads_does_not_keep_the_process() {
     let (_reader, writer) = pipe().unwrap();
     let mut writer = File::from(writer);
