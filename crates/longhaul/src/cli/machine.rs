@@ -4,8 +4,7 @@
 
 use super::rights::Rights;
 use longhaul::config::{Config, Message, Severity, Tunnel};
-use longhaul::options::{LegOptions, show};
-use longhaul::suggest;
+use longhaul::options::{LegOptions, control_instead, show};
 use longhaul_sys::limits::Capability::{NetAdmin, NetBindService};
 use longhaul_sys::limits::sysctl;
 use longhaul_sys::sockopt::{Leg, Setting, Value, congestion_controls};
@@ -73,19 +72,11 @@ fn congestion(name: &str, rights: &Rights) -> Option<String> {
     let (offered, allowed) = (congestion_controls("available")?, congestion_controls("allowed")?);
     match name {
         "auto" => None,
-        _ if !has(&offered) => Some(format!("the kernel offers {offered}; {}", try_instead(name, &offered))),
+        _ if !has(&offered) => Some(format!("the kernel offers {offered}; {}", control_instead(name, &offered))),
         _ if has(&allowed) => None,
         _ => rights
             .lack(NetAdmin)
             .map(|why| format!("net.ipv4.tcp_allowed_congestion_control allows {allowed}, and of the others: {why}")),
-    }
-}
-
-fn try_instead(name: &str, offered: &str) -> String {
-    let known = || offered.split(' ').chain(MODULES.iter().copied()).chain(["auto"]);
-    match suggest::nearest(name, known()) {
-        Some(near) if !known().any(|known| known == name) => format!("did you mean {near}?"),
-        _ => format!("try modprobe tcp_{name}"),
     }
 }
 
@@ -107,23 +98,3 @@ fn no_fastopen(leg: Leg) -> Option<String> {
     let bits: u32 = sysctl("net/ipv4/tcp_fastopen")?.parse().ok()?;
     (bits & bit == 0).then(|| format!("it is off in the kernel; sysctl -w net.ipv4.tcp_fastopen={}", bits | bit))
 }
-
-/// Congestion controls that Linux has as modules (net/ipv4/Kconfig).
-const MODULES: &[&str] = &[
-    "bbr",
-    "bic",
-    "cdg",
-    "cubic",
-    "dctcp",
-    "highspeed",
-    "htcp",
-    "hybla",
-    "illinois",
-    "lp",
-    "nv",
-    "scalable",
-    "vegas",
-    "veno",
-    "westwood",
-    "yeah",
-];
