@@ -78,7 +78,10 @@ fn a_buffer_beyond_the_limit_is_clamped_without_capability_and_shown() {
         // Half of what getsockopt(2) says: the kernel doubles what it takes (socket(7) SO_SNDBUF).
         let most: u64 = sysctl("net/core/wmem_max").expect("a limit").parse().expect("a number");
         assert_eq!(mismatch.got, Value::Number(most));
-        assert_eq!(mismatch.remedy, "raise net.core.wmem_max, or grant CAP_NET_ADMIN");
+        assert_eq!(
+            mismatch.remedy,
+            "raise net.core.wmem_max, or grant CAP_NET_ADMIN by the drop-in packaging/net-admin.conf"
+        );
     });
 }
 

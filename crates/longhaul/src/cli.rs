@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 what was asked for failed, 2 wrong usage or configuration.
 
 mod check;
+mod hints;
 mod log_queue;
 mod logs;
 mod machine;
@@ -11,11 +12,10 @@ mod pages;
 mod relay;
 mod rights;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use longhaul::config::{self, Loaded, Message};
 use longhaul::daemon::{self, DaemonError};
-use longhaul::suggest;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -71,7 +71,7 @@ struct File {
 
 /// Reads the command line, runs the command and gives its exit code.
 pub(crate) fn main() -> ExitCode {
-    let cli = Cli::try_parse().unwrap_or_else(|err| meant(err).exit());
+    let cli = Cli::try_parse().unwrap_or_else(|err| hints::meant(err, Cli::command()).exit());
     let logs = cli.logs;
     match cli.command {
         Command::Relay(flags) => match flags.load() {
@@ -110,25 +110,6 @@ fn serve(loaded: Loaded, file: Option<PathBuf>, logs: logs::Flags) -> ExitCode {
     if ended.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Returns clap's message for a wrong command line, with the flag that was probably meant where another program names it otherwise.
-fn meant(mut err: clap::Error) -> clap::Error {
-    let Some(ContextValue::String(given)) = err.get(ContextKind::InvalidArg) else { return err };
-    let word = given.trim_start_matches('-').split('=').next().unwrap_or_default().to_string();
-    let mut cli = Cli::command();
-    cli.build();
-    let asked = |command: &&mut clap::Command| std::env::args().any(|arg| arg == command.get_name());
-    let Some(command) = cli.get_subcommands_mut().find(asked) else { return err };
-    let flags = command.get_arguments().filter_map(clap::Arg::get_long);
-    let flag = suggest::nearest(&word, flags).map(|flag| ContextValue::String(format!("--{flag}")));
-    let better = flag.filter(|flag| err.get(ContextKind::SuggestedArg) != Some(flag));
-    if let (ErrorKind::UnknownArgument, Some(flag)) = (err.kind(), better) {
-        err.insert(ContextKind::SuggestedArg, flag);
-        // clap's own shows the flag that clap has guessed.
-        err.insert(ContextKind::Usage, ContextValue::StyledStr(command.render_usage()));
-    }
-    err
-}
-
 /// Ends as clap does when it refuses a value itself: `why`, and how `command` is used.
 fn wrong_usage(command: &str, why: &str) -> ! {
     let mut cli = Cli::command();
@@ -162,4 +143,6 @@ fn print(text: &str) -> ExitCode {
     }
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 done; 1 what was asked for failed; 2 wrong usage or configuration.";
+const EXIT_CODES: &str = "\
+Exit codes: 0 done; 1 what was asked for failed; 2 wrong usage or configuration.
+`longhaul lab run` has more of them: `longhaul lab run --help`.";

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 pub use crate::document::{Message, Problem, Severity};
 pub(crate) use lint::covers_same;
-pub use lint::{Remark, Told, remarks};
+pub use lint::{Remark, Told, loops_here, remarks};
 pub use read::read;
 pub use summary::summary;
 

@@ -3,10 +3,14 @@
 //!
 //! A config file and `--set` come through the same [`LegOptions::set`], so both accept and refuse the same.
 
+mod control;
+
 use crate::suggest;
 use longhaul_core::units::{self, Bytes, Rate};
 use longhaul_sys::sockopt::{self, Leg, Preset, ROWS, Row, Setting, Unit, Value, When};
 use std::time::Duration;
+
+pub use control::{instead as control_instead, remedied};
 
 /// What holds for one leg: what was asked for, and the presets of what was not; at most one setting for each key.
 #[derive(Clone, Debug, PartialEq)]
@@ -195,6 +199,9 @@ fn unknown(leg: Leg, key: &str) -> String {
         let other = if leg == Leg::Accept { Leg::Dial } else { Leg::Accept };
         return format!("{key} makes sense only on the {} leg; write {}.{key}", other.name(), other.name());
     }
+    if let Some(advice) = suggest::advice(key) {
+        return format!("there is no such option; {advice}");
+    }
     let keys = ROWS.iter().filter(|row| row.legs.covers(leg)).map(|row| row.key);
     match suggest::nearest(key, keys) {
         Some(near) => format!("there is no such option; did you mean {near}?"),
@@ -268,6 +275,10 @@ mod tests {
         assert!(refused("mss=1254").starts_with("it names no leg"));
         assert!(refused("near.mss=1254").starts_with("`near` is no leg"));
         assert_eq!(refused("dial.mms=1254"), "there is no such option; did you mean mss?");
+        assert_eq!(refused("dial.keepidle=10"), "there is no such option; did you mean keepalive-idle?");
+        assert!(refused("dial.tos=184").ends_with("tos=184 is dscp=46 (ef)"));
+        assert!(refused("dial.linger=5").starts_with("there is no such option; not needed: "));
+        assert!(refused("dial.bind=10.0.0.1").contains("--source ADDR"));
         assert_eq!(
             refused("dial.defer-accept=3s"),
             "defer-accept makes sense only on the accept leg; write accept.defer-accept"

@@ -9,7 +9,30 @@ pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&
     }
     let plain = plain(word);
     let known: Vec<&str> = known.collect();
-    translated(&plain, &known).or_else(|| mistyped(&plain, &known)).or_else(|| shortened(&plain, &known))
+    called(&plain, &known).or_else(|| mistyped(&plain, &known)).or_else(|| shortened(&plain, &known))
+}
+
+/// Returns a sentence for a word of socat that has no single equal here: why it is not needed, or how to write it.
+pub fn advice(word: &str) -> Option<&'static str> {
+    let plain = plain(word);
+    ADVICE.iter().find(|(foreign, _)| *foreign == bare(&plain)).map(|(_, advice)| *advice)
+}
+
+/// Returns the word of `known` that `word` names for certain: itself, or what other programs call by it.
+pub fn named<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    called(&plain(word), &known.collect::<Vec<_>>())
+}
+
+/// The word of `known` that `word` is, or is called by other programs; also with the prefix of its system constant.
+fn called<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+    let bare = bare(word);
+    let same = || known.iter().find(|known| plain(known) == bare).copied();
+    translated(word, known).or_else(same).or_else(|| translated(bare, known))
+}
+
+/// `so-sndbuf` and `tcp-nodelay`, as socat and the kernel's headers have them, without their prefix.
+fn bare(word: &str) -> &str {
+    word.strip_prefix("tcp-").or_else(|| word.strip_prefix("so-")).unwrap_or(word)
 }
 
 /// The word of `known` for what other programs call `word`.
@@ -41,26 +64,49 @@ const FOREIGN: &[(&str, &str)] = &[
     ("allowlist", "allow"),
     ("backend", "to"),
     ("balance", "policy"),
-    ("bind", "listen"),
     ("cc", "congestion"),
     ("connect", "to"),
     ("destination", "to"),
-    ("fork", "max-flows"),
     ("frontend", "listen"),
     ("fwmark", "mark"),
     ("interface", "bind-device"),
+    ("keepcnt", "keepalive-count"),
+    ("keepidle", "keepalive-idle"),
+    ("keepintvl", "keepalive-interval"),
+    ("maxseg", "mss"),
     ("max-children", "max-flows"),
     ("max-connections", "max-flows"),
     ("maxconn", "max-flows"),
     ("proxy-pass", "to"),
     ("range", "allow"),
+    ("rcvbuf-late", "rcvbuf"),
     ("remote", "to"),
     ("server", "to"),
-    ("so-bindtodevice", "bind-device"),
+    ("bindtodevice", "bind-device"),
+    ("sndbuf-late", "sndbuf"),
+    ("syncnt", "syn-retries"),
     ("target", "to"),
-    ("tos", "dscp"),
     ("upstream", "to"),
     ("whitelist", "allow"),
+];
+
+/// Words of socat that have no single equal, without the prefix of a system constant: docs/from-socat.md.
+const ADVICE: &[(&str, &str)] = &[
+    ("backlog", "the listen queue always has room for 4096 connections; leave it out"),
+    (
+        "bind",
+        "the address to listen on is part of `--listen ADDR:PORT`, the address to dial from is `--source ADDR` (in a file: \
+         `listen`, `source`)",
+    ),
+    ("fork", "not needed: every connection is served; `--max-flows` limits how many at once (in a file: `max_flows`)"),
+    ("keepalive", "keepalive is always on; keepalive-idle, keepalive-interval and keepalive-count change its times"),
+    (
+        "linger",
+        "not needed: a live flow has SO_LINGER 0 on both legs, so that nobody takes a cut stream for a whole one",
+    ),
+    ("reuseaddr", "not needed: a listener always has SO_REUSEADDR"),
+    ("sourceport", "with one fixed source port there could be one flow; leave it out"),
+    ("tos", "`tos=T` is dscp, T divided by 4: tos=184 is dscp=46 (ef)"),
 ];
 
 #[cfg(test)]
@@ -81,16 +127,34 @@ mod tests {
     #[test]
     fn words_of_other_programs_and_parts_of_ours_are_known() {
         let keys = || ["listen", "to", "allow", "max_flows", "connect_timeout"].into_iter();
-        for (word, meant) in [
-            ("range", "allow"),
-            ("backend", "to"),
-            ("MaxConn", "max_flows"),
-            ("bind", "listen"),
-            ("timeout", "connect_timeout"),
-        ] {
+        for (word, meant) in
+            [("range", "allow"), ("backend", "to"), ("MaxConn", "max_flows"), ("timeout", "connect_timeout")]
+        {
             assert_eq!(nearest(word, keys()), Some(meant), "{word}");
         }
         assert_eq!(nearest("bbrr", ["reno", "cubic", "bbr"].into_iter()), Some("bbr"));
+        let options =
+            || ["mss", "nodelay", "sndbuf", "rcvbuf", "mark", "keepalive-idle", "keepalive-count"].into_iter();
+        for (word, meant) in [
+            ("keepidle", "keepalive-idle"),
+            ("TCP_KEEPCNT", "keepalive-count"),
+            ("so-mark", "mark"),
+            ("so-rcvbuf", "rcvbuf"),
+            ("TCP_NODELAY", "nodelay"),
+            ("sndbuf-late", "sndbuf"),
+            ("tcp-maxseg", "mss"),
+        ] {
+            assert_eq!(nearest(word, options()), Some(meant), "{word}");
+        }
         assert_eq!(nearest("range", ["congestion", "mss"].into_iter()), None, "it is not called so there");
+    }
+
+    #[test]
+    fn words_of_socat_without_an_equal_get_a_sentence() {
+        for word in ["linger", "so-linger", "SO_REUSEADDR", "bind", "fork", "tos", "sourceport", "backlog", "keepalive"]
+        {
+            assert!(advice(word).is_some(), "{word}");
+        }
+        assert_eq!(advice("mss"), None);
     }
 }

@@ -132,6 +132,18 @@ fn check_judges_by_the_rights_of_the_unit_and_strict_makes_warnings_errors() {
     let (code, said, _) = check("dial = { nodelay = false }", &["--strict"]);
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains(": error: dial.nodelay = false: "), "{said}");
+    // A known trade-off, which the manual itself recommends, is a note.
+    let clamped = "accept = { congestion = \"reno\", window-clamp = \"2MiB\" }\ndial = { congestion = \"reno\" }";
+    let (code, said, _) = check(clamped, &["--strict"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains(": note: accept.window-clamp = \"2MiB\": "), "{said}");
+    for unknown in ["congestion = \"bbrr\"", "bind-device = \"nosuch0\"", "mptcp = true, window-clamp = \"2MiB\""] {
+        let (code, said, shown) = check(&format!("dial = {{ {unknown} }}"), &[]);
+        assert_eq!(code, Some(0), "{said}");
+        let shown = String::from_utf8_lossy(&shown).into_owned();
+        assert!(shown.ends_with(": good, but 1 tunnel will not start on this machine\n"), "{shown}");
+        assert_eq!(check(&format!("dial = {{ {unknown} }}"), &["--strict"]).0, Some(2));
+    }
     let (_, said, _) = check("dial = { congestion = \"bbrr\" }", &[]);
     assert!(
         said.contains("dial.congestion = bbrr: the kernel offers") && said.contains("; did you mean bbr?"),

@@ -13,12 +13,13 @@ pub static ROWS: &[Row] = &[
         key: "congestion",
         unit: Unit::Name,
         preset: Preset::Ours("auto"),
-        help: "The congestion control. `auto` gives a leg BBR, from an RTT of 5 ms on and where the kernel offers it and lets \
-               us, because BBR keeps its rate through the random loss of a WAN. Unlike a name it takes effect while the flow \
-               lives: once slow start is over and the congestion window holds bytes back, where none were lost for five \
-               round trips on end. A leg that is shorter, has only messages, or delivers 4 Gbit/s keeps the kernel's \
-               default. Where that is BBR, which would pace it, it has CUBIC, or Reno if CUBIC is not allowed. Any other \
-               word names a control, such as cubic, bbr or reno.",
+        help: "The congestion control. `auto` switches a leg to BBR during the flow, because BBR keeps its rate through the \
+               random loss of a WAN. It switches when the RTT is 5 ms or more, slow start is over, and the congestion \
+               window limits the sender: at once after a retransmission, otherwise after five round trips in a row. It does \
+               not switch a leg with a shorter RTT, with only short messages or with 4 Gbit/s or more, nor where the \
+               kernel does not offer BBR or refuses it. Such a leg keeps the kernel's default; where that is BBR, it has \
+               CUBIC, or Reno if CUBIC is not allowed. Any other word names a control for the whole flow, such as cubic, \
+               bbr or reno.",
         source: "tcp(7) TCP_CONGESTION",
         sample: "reno",
         kernel: Kernel::Calls { set: set_congestion, get: |fd| raw::get_word(fd, CONGESTION).map(Value::Name) },
@@ -66,7 +67,7 @@ pub static ROWS: &[Row] = &[
             get: |fd| raw::get(fd, SNDBUF).map(halved),
         },
         agrees: at_least,
-        clamped: "raise net.core.wmem_max, or grant CAP_NET_ADMIN",
+        clamped: "raise net.core.wmem_max, or grant CAP_NET_ADMIN by the drop-in packaging/net-admin.conf",
         ..ROW
     },
     Row {
@@ -85,7 +86,7 @@ pub static ROWS: &[Row] = &[
             get: |fd| raw::get(fd, RCVBUF).map(halved),
         },
         agrees: at_least,
-        clamped: "raise net.core.rmem_max, or grant CAP_NET_ADMIN",
+        clamped: "raise net.core.rmem_max, or grant CAP_NET_ADMIN by the drop-in packaging/net-admin.conf",
         ..ROW
     },
     Row {
@@ -93,9 +94,11 @@ pub static ROWS: &[Row] = &[
         unit: Unit::Bytes,
         range: (4096, 1 << 30),
         preset: Preset::Kernel("no clamp"),
-        help: "The largest window offered at the start.",
-        caution: "the kernel's autotuning lifts the clamp again as a fast flow goes on (64 KiB became 1.8 MB within a \
-                  second on Linux 6.18); a window that must stay small needs rcvbuf",
+        help: "The largest window offered at the start. Its lasting effect is on the window scale of the leg, which the \
+               handshake fixes: a small clamp gives a small scale, and the window can then never exceed 65535 times two to \
+               the power of the scale.",
+        caution: "only the window scale stays: the kernel's autotuning lifts the clamp itself as a fast flow goes on (64 KiB \
+                  became 1.8 MB within a second on Linux 6.18); a window that must stay small needs rcvbuf",
         source: "tcp(7) TCP_WINDOW_CLAMP",
         sample: "64KiB",
         kernel: Kernel::Int(tcp(libc::TCP_WINDOW_CLAMP, "TCP_WINDOW_CLAMP")),
@@ -204,14 +207,17 @@ pub static ROWS: &[Row] = &[
         source: "socket(7) SO_MARK",
         sample: "0x10",
         kernel: Kernel::Int(sol(libc::SO_MARK, "SO_MARK")),
-        remedies: &[(libc::EPERM, "a mark needs CAP_NET_ADMIN: run as root or with AmbientCapabilities=CAP_NET_ADMIN")],
+        remedies: &[(
+            libc::EPERM,
+            "a mark needs CAP_NET_ADMIN: run as root, or give it to the unit by the drop-in packaging/net-admin.conf",
+        )],
         ..ROW
     },
     Row {
         key: "bind-device",
         unit: Unit::Name,
         preset: Preset::Kernel("any interface"),
-        help: "The interface that the leg uses. Or the VRF; whatever the routing table says.",
+        help: "An interface or VRF for the leg. It takes precedence over the routing table.",
         source: "socket(7) SO_BINDTODEVICE",
         sample: "lo",
         kernel: Kernel::Calls { set: set_device, get: |fd| raw::get_word(fd, BINDTODEVICE).map(Value::Name) },
@@ -220,7 +226,8 @@ pub static ROWS: &[Row] = &[
         remedies: &[
             (
                 libc::EPERM,
-                "before Linux 5.7 this needs CAP_NET_RAW: run as root or with AmbientCapabilities=CAP_NET_RAW",
+                "before Linux 5.7 this needs CAP_NET_RAW: run as root, or add it to CapabilityBoundingSet= and \
+                 AmbientCapabilities= of the unit",
             ),
             (libc::ENODEV, "there is no such interface: `ip link` lists them"),
         ],
@@ -247,8 +254,8 @@ pub static ROWS: &[Row] = &[
         range: (1, 65535),
         legs: Legs::Accept,
         preset: Preset::Kernel("off"),
-        help: "Take data in the SYN. From clients that were here before; the number is how many such connections may wait. \
-               It needs bit 2 of net.ipv4.tcp_fastopen.",
+        help: "Accept data in a client's SYN. It saves a round trip for clients that connected before. The number is how many \
+               such connections may wait for their handshake to end. It needs bit 2 of net.ipv4.tcp_fastopen.",
         caution: "a SYN that is repeated by the network can deliver its data twice",
         source: "tcp(7) TCP_FASTOPEN, RFC 7413",
         sample: "64",

@@ -11,7 +11,8 @@ pub(super) struct Flags {
     file: File,
     /// Warnings are errors
     ///
-    /// For scripts that must not put a doubtful file in force: exits with 2 where there is a warning.
+    /// For scripts that must not put a doubtful file in force: exits with 2 where there is a warning. A note, about a known
+    /// trade-off of an option, stays a note.
     #[arg(long)]
     strict: bool,
 }
@@ -23,12 +24,22 @@ pub(super) fn check(flags: &Flags) -> ExitCode {
         Ok(loaded) => loaded,
         Err(Refused { messages }) => return super::complain(&messages),
     };
-    said.extend(machine::warnings(&config));
-    if flags.strict && !said.is_empty() {
-        let errors: Vec<Message> =
-            said.into_iter().map(|message| Message { severity: Severity::Error, ..message }).collect();
-        return super::complain(&errors);
+    let here = machine::look(&config);
+    said.extend(here.warnings);
+    if flags.strict && said.iter().any(|message| message.severity == Severity::Warning) {
+        said.iter_mut().filter(|message| message.severity == Severity::Warning).for_each(make_error);
+        return super::complain(&said);
     }
     super::complain(&said);
-    super::print(&format!("{}: {}", path.display(), config::summary(&config)))
+    let mut text = format!("{}: {}", path.display(), config::summary(&config));
+    if here.will_not_start > 0 {
+        let count = here.will_not_start;
+        let plural = if count == 1 { "" } else { "s" };
+        text += &format!("{}: good, but {count} tunnel{plural} will not start on this machine\n", path.display());
+    }
+    super::print(&text)
+}
+
+fn make_error(message: &mut Message) {
+    message.severity = Severity::Error;
 }

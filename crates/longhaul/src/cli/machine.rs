@@ -3,35 +3,62 @@
 //! it may be run on another host than the daemon, so nothing here is an error.
 
 use super::rights::Rights;
-use longhaul::config::{Config, Message, Severity, Tunnel};
-use longhaul::options::{LegOptions, show};
-use longhaul::suggest;
+use longhaul::config::{self, Config, Message, Severity, Tunnel};
+use longhaul::options::{LegOptions, control_instead, show};
 use longhaul_sys::limits::Capability::{NetAdmin, NetBindService};
-use longhaul_sys::limits::sysctl;
+use longhaul_sys::limits::{local_ports, sysctl};
+use longhaul_sys::route::RouteSocket;
 use longhaul_sys::sockopt::{Leg, Setting, Value, congestion_controls};
 use std::io::ErrorKind;
-use std::net::{IpAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::Path;
 
-/// One warning for each thing that will not work here.
-pub(super) fn warnings(config: &Config) -> Vec<Message> {
-    let rights = Rights::of_the_daemon();
-    let mut found: Vec<_> = config.tunnels.iter().flat_map(|tunnel| of_tunnel(tunnel, &rights)).collect();
-    found.extend(no_bbr(config, &rights));
-    let place = "on this machine";
-    found.into_iter().map(|text| Message { severity: Severity::Warning, place: place.into(), text }).collect()
+/// What was found on this machine.
+pub(super) struct Here {
+    /// One for each thing that will not work.
+    pub(super) warnings: Vec<Message>,
+    /// Number of tunnels that will not start.
+    pub(super) will_not_start: usize,
 }
 
-fn of_tunnel(tunnel: &Tunnel, rights: &Rights) -> Vec<String> {
-    let mut found = vec![foreign("listen", tunnel.listen.ip()), privileged(tunnel, rights)];
-    found.extend(tunnel.source.map(|source| foreign("source", source)));
+/// One thing that will not work, and whether it keeps its tunnel from starting.
+struct Finding {
+    text: String,
+    stops_start: bool,
+}
+
+/// Looks for everything that will not work here.
+pub(super) fn look(config: &Config) -> Here {
+    let rights = Rights::of_the_daemon();
+    let (mut found, mut will_not_start) = (Vec::new(), 0);
+    for tunnel in &config.tunnels {
+        let findings = of_tunnel(tunnel, &rights);
+        let stops = findings.iter().any(|finding| finding.stops_start) || mixes_mptcp(tunnel);
+        will_not_start += usize::from(stops);
+        found.extend(findings.into_iter().map(|finding| format!("tunnel {}: {}", tunnel.name, finding.text)));
+    }
+    let loops = config::loops_here(&config.tunnels, &|ip| has_address(ip));
+    found.extend(loops.into_iter().map(|(index, text)| format!("tunnel {}: {text}", config.tunnels[index].name)));
+    found.extend(no_bbr(config, &rights));
+    let place = "on this machine";
+    let warnings =
+        found.into_iter().map(|text| Message { severity: Severity::Warning, place: place.into(), text }).collect();
+    Here { warnings, will_not_start }
+}
+
+fn of_tunnel(tunnel: &Tunnel, rights: &Rights) -> Vec<Finding> {
+    let stopping = [foreign("listen", tunnel.listen.ip()), privileged(tunnel, rights)];
+    let doubtful = [tunnel.source.and_then(|source| foreign("source", source)), in_local_range(tunnel.listen.port())];
+    let finding = |stops_start| move |text| Finding { text, stops_start };
+    let mut found: Vec<Finding> = stopping.into_iter().flatten().map(finding(true)).collect();
+    found.extend(doubtful.into_iter().flatten().map(finding(false)));
     for (leg, options) in [(Leg::Accept, &tunnel.accept), (Leg::Dial, &tunnel.dial)] {
         found.extend(of_leg(leg, options, rights));
     }
-    found.into_iter().flatten().map(|text| format!("tunnel {}: {text}", tunnel.name)).collect()
+    found
 }
 
-fn of_leg(leg: Leg, options: &LegOptions, rights: &Rights) -> Vec<Option<String>> {
+fn of_leg(leg: Leg, options: &LegOptions, rights: &Rights) -> Vec<Finding> {
     let warning = |setting: &Setting| match (setting.row.key, &setting.value) {
         ("congestion", Value::Name(name)) => congestion(name, rights),
         ("bind-device", Value::Name(device)) => no_device(device),
@@ -42,9 +69,41 @@ fn of_leg(leg: Leg, options: &LegOptions, rights: &Rights) -> Vec<Option<String>
         _ => None,
     };
     let named = |setting: &Setting| {
-        warning(setting).map(|text| format!("{}.{} = {}: {text}", leg.name(), setting.row.key, setting.value))
+        let text = format!("{}.{} = {}: {}", leg.name(), setting.row.key, setting.value, warning(setting)?);
+        Some(Finding { text, stops_start: ["congestion", "bind-device", "mark"].contains(&setting.row.key) })
     };
-    options.asked().map(named).collect()
+    options.asked().filter_map(named).collect()
+}
+
+/// Whether a leg with `mptcp` has an option that the kernel then refuses; the file's own warnings name it.
+fn mixes_mptcp(tunnel: &Tunnel) -> bool {
+    let refused = |leg| tunnel.mptcp(leg) && tunnel.options(leg).asked().any(|setting| setting.row.mptcp_refuses);
+    Leg::ALL.into_iter().any(refused)
+}
+
+/// Whether the kernel delivers to this host what is for `ip`. The source for an address of this host is that address.
+fn has_address(ip: IpAddr) -> bool {
+    let source = RouteSocket::new(ip).and_then(|socket| socket.source(SocketAddr::new(ip, 9)));
+    source.ok().flatten().is_some_and(|source| source == ip || source.is_loopback())
+}
+
+/// ip(7) ip_local_port_range: a dial may have the port before the listener does.
+fn in_local_range(port: u16) -> Option<String> {
+    let range = sysctl("net/ipv4/ip_local_port_range").map(|_| local_ports()).filter(|range| range.contains(&port))?;
+    let reserved = sysctl("net/ipv4/ip_local_reserved_ports").unwrap_or_default();
+    let covers = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        matches!((first.parse(), last.parse()), (Ok(first), Ok(last)) if (first..=last).contains(&port))
+    };
+    if reserved.split(',').any(covers) {
+        return None;
+    }
+    let all = if reserved.is_empty() { port.to_string() } else { format!("{reserved},{port}") };
+    let (first, last) = range.into_inner();
+    Some(format!(
+        "port {port} is in net.ipv4.ip_local_port_range, {first} to {last}: a dial may have it when the relay starts, which \
+         then fails with EADDRINUSE; sysctl -w net.ipv4.ip_local_reserved_ports={all} and the same line in /etc/sysctl.d"
+    ))
 }
 
 /// An address that no interface has: bind(2) to any port of it says so and disturbs nobody.
@@ -73,19 +132,11 @@ fn congestion(name: &str, rights: &Rights) -> Option<String> {
     let (offered, allowed) = (congestion_controls("available")?, congestion_controls("allowed")?);
     match name {
         "auto" => None,
-        _ if !has(&offered) => Some(format!("the kernel offers {offered}; {}", try_instead(name, &offered))),
+        _ if !has(&offered) => Some(format!("the kernel offers {offered}; {}", control_instead(name, &offered))),
         _ if has(&allowed) => None,
         _ => rights
             .lack(NetAdmin)
             .map(|why| format!("net.ipv4.tcp_allowed_congestion_control allows {allowed}, and of the others: {why}")),
-    }
-}
-
-fn try_instead(name: &str, offered: &str) -> String {
-    let known = || offered.split(' ').chain(MODULES.iter().copied()).chain(["auto"]);
-    match suggest::nearest(name, known()) {
-        Some(near) if !known().any(|known| known == name) => format!("did you mean {near}?"),
-        _ => format!("try modprobe tcp_{name}"),
     }
 }
 
@@ -107,23 +158,3 @@ fn no_fastopen(leg: Leg) -> Option<String> {
     let bits: u32 = sysctl("net/ipv4/tcp_fastopen")?.parse().ok()?;
     (bits & bit == 0).then(|| format!("it is off in the kernel; sysctl -w net.ipv4.tcp_fastopen={}", bits | bit))
 }
-
-/// Congestion controls that Linux has as modules (net/ipv4/Kconfig).
-const MODULES: &[&str] = &[
-    "bbr",
-    "bic",
-    "cdg",
-    "cubic",
-    "dctcp",
-    "highspeed",
-    "htcp",
-    "hybla",
-    "illinois",
-    "lp",
-    "nv",
-    "scalable",
-    "vegas",
-    "veno",
-    "westwood",
-    "yeah",
-];

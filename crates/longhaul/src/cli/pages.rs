@@ -40,6 +40,11 @@ impl Man {
             let whole = self.command.join(" ");
             page = command.ok_or_else(|| format!("error: there is no command {whole}; `longhaul -h` lists them"))?;
         }
+        for name in WITHOUT_PAGE {
+            if page.find_subcommand(name).is_some() {
+                page = page.mut_subcommand(name, |command| command.hide(true));
+            }
+        }
         let mut roff = Vec::new();
         let page =
             clap_mangen::Man::new(page).source(concat!("longhaul ", env!("CARGO_PKG_VERSION"))).manual("longhaul");
@@ -47,3 +52,6 @@ impl Man {
         Ok(String::from_utf8_lossy(&roff).into_owned())
     }
 }
+
+/// Commands whose pages `make install` does not install, so no page lists them.
+const WITHOUT_PAGE: [&str; 3] = ["completions", "man", "help"];

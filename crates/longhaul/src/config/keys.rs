@@ -4,6 +4,7 @@
 use super::{Config, Tunnel, value};
 use crate::document::{Fault, Key, Written, fault, key, kind, one, scalar, several};
 use crate::options::LegOptions;
+use crate::suggest;
 use longhaul_sys::sockopt::{self, Leg};
 use toml::de::DeValue;
 
@@ -83,7 +84,10 @@ pub(super) fn elsewhere(name: &str) -> Option<String> {
     }
     let legs = Leg::ALL.into_iter().filter(|leg| sockopt::row(*leg, name).is_some());
     let written: Vec<String> = legs.map(|leg| format!("{leg} = {{ {name} = .. }}")).collect();
-    (!written.is_empty()).then(|| format!("it is a socket option; write {} in a [[tunnel]]", written.join(" or ")))
+    match written.is_empty() {
+        true => suggest::advice(name).map(|advice| format!("there is no such key; {advice}")),
+        false => Some(format!("it is a socket option; write {} in a [[tunnel]]", written.join(" or "))),
+    }
 }
 
 /// The options of one leg: `{ congestion = "bbr", mss = 1254 }`.

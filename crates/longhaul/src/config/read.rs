@@ -107,7 +107,7 @@ fn clashes(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places]) {
 
 /// No tunnel may dial itself through others of the file.
 fn circles(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places]) {
-    for (place, way) in places.iter().zip(lint::circles(tunnels)) {
+    for (place, way) in places.iter().zip(lint::circles(tunnels, &|ip| ip.is_loopback())) {
         if let (Some(span), Some(way)) = (place.find("to"), way) {
             let names: Vec<_> = way.iter().map(|index| format!("\"{}\"", tunnels[*index].name)).collect();
             let text = format!(

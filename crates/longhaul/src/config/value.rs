@@ -201,6 +201,23 @@ pub fn switch(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| "write true or false".into())
 }
 
+/// Returns the flags of `longhaul relay` for socat's two addresses, where they are among `args`:
+/// `TCP4-LISTEN:6000,fork TCP4:b:6000` is `--listen 6000 --to b:6000`. Words without an equal are left out.
+pub fn socat_line<'a>(mut args: impl Iterator<Item = &'a str>) -> Option<String> {
+    let (listener, listen) = args.by_ref().find_map(|arg| Some((arg, socat_listener(arg)?)))?;
+    let (address, to) = args.find_map(|arg| Some((arg, socat_address(arg)?)))?;
+    let find = |text: &'a str, key: &str| text.split(',').find_map(|word| word.strip_prefix(key)?.strip_prefix('='));
+    let mut flags = format!("--listen {listen} --to {to}");
+    for (flag, value) in [
+        ("allow", find(listener, "range")),
+        ("max-flows", find(listener, "max-children")),
+        ("source", find(address, "bind")),
+    ] {
+        flags += &value.map(|value| format!(" --{flag} {value}")).unwrap_or_default();
+    }
+    Some(flags)
+}
+
 /// Returns what to write for socat's `TCP4-LISTEN:6000,bind=10.0.0.1,fork`, of which only port and address say something here.
 fn socat_listener(text: &str) -> Option<String> {
     let (kind, rest) = text.split_once(':')?;
@@ -338,6 +355,18 @@ mod tests {
             assert!(next_hop(text).unwrap_err().ends_with(&format!("write {meant}")), "{text}");
         }
         assert_eq!(next_hop("tcp:22").unwrap().host, "tcp", "a host may be called so");
+    }
+
+    #[test]
+    fn a_whole_line_of_socat_is_translated() {
+        let line = |text: &'static str| socat_line(text.split(' '));
+        assert_eq!(line("relay TCP4-LISTEN:6001,fork TCP4:b:6000").as_deref(), Some("--listen 6001 --to b:6000"));
+        assert_eq!(
+            line("-d TCP-LISTEN:1,bind=10.0.0.1,range=10.0.0.0/8,fork,max-children=9 TCP:b:2,bind=10.0.0.2").as_deref(),
+            Some("--listen 10.0.0.1:1 --to b:2 --allow 10.0.0.0/8 --max-flows 9 --source 10.0.0.2")
+        );
+        assert_eq!(line("relay TCP4-LISTEN:6001,fork"), None);
+        assert_eq!(line("relay b:6000"), None);
     }
 
     #[test]

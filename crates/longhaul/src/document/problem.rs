@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
-use tracing::{error, warn};
+use tracing::{error, info, warn};
 
 /// Whether the file can be used all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,6 +11,8 @@ pub enum Severity {
     Error,
     /// The file is used; whoever wrote it may have meant something else.
     Warning,
+    /// The file is used and does what it says: a known trade-off of an option.
+    Note,
 }
 
 /// One thing to say about a file.
@@ -54,6 +56,7 @@ impl Message {
         match severity {
             Severity::Error => error!("{place}: {text}"),
             Severity::Warning => warn!("{place}: {text}"),
+            Severity::Note => info!("{place}: {text}"),
         }
     }
 }
@@ -69,6 +72,7 @@ impl fmt::Display for Severity {
         f.write_str(match self {
             Severity::Error => "error",
             Severity::Warning => "warning",
+            Severity::Note => "note",
         })
     }
 }

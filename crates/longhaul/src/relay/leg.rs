@@ -3,7 +3,7 @@
 
 use super::stream::Stream;
 use crate::config::Tunnel;
-use crate::options::LegOptions;
+use crate::options::{LegOptions, remedied};
 use longhaul_sys::sockopt::{Leg, Mismatch, Setting, When};
 use longhaul_sys::tcp_info::{self, TcpInfo};
 use longhaul_sys::{Result, SysError};
@@ -112,7 +112,7 @@ pub(super) fn catch_up(accepted: &Socket, options: &LegOptions, mptcp: bool) -> 
 /// The kernel refused an option.
 pub(super) fn rehearse(tunnel: &Tunnel, leg: Leg, address: &SocketAddr) -> Result<Vec<Mismatch>> {
     let options = tunnel.options(leg);
-    let socket = open(address, options, tunnel.mptcp(leg))?;
+    let socket = open(address, options, tunnel.mptcp(leg)).map_err(|err| remedied(err, options.asked()))?;
     let settings = options.at(When::Start);
     settings.filter_map(|setting| setting.apply(socket.as_fd()).transpose()).collect()
 }

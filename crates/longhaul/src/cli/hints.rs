@@ -1,0 +1,61 @@
+//! Hints for a wrong command line: the flag that was probably meant, where another program names it otherwise.
+
+use clap::Command;
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use longhaul::config::value;
+use longhaul::suggest;
+use longhaul_sys::sockopt::{Legs, ROWS, Row};
+use std::env;
+
+/// Returns clap's message for a wrong command line of `cli`, with what to write instead where that is known.
+pub(super) fn meant(mut err: clap::Error, mut cli: Command) -> clap::Error {
+    let Some(ContextValue::String(given)) = err.get(ContextKind::InvalidArg) else { return err };
+    let given = given.clone();
+    cli.build();
+    let args: Vec<String> = env::args().skip(1).collect();
+    let asked = |command: &&mut Command| args.iter().any(|arg| arg == command.get_name());
+    let Some(command) = cli.get_subcommands_mut().find(asked) else { return err };
+    if err.kind() != ErrorKind::UnknownArgument {
+        return err;
+    }
+    // clap's own usage shows the flag that clap has guessed.
+    let usage = ContextValue::StyledStr(command.render_usage());
+    if let Some(tip) = tip(command.get_name(), &given, &args) {
+        err.remove(ContextKind::SuggestedArg);
+        err.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(tip)]));
+        err.insert(ContextKind::Usage, usage);
+        return err;
+    }
+    let flags = command.get_arguments().filter_map(clap::Arg::get_long);
+    let flag = suggest::nearest(word(&given), flags).map(|flag| ContextValue::String(format!("--{flag}")));
+    if let Some(flag) = flag.filter(|flag| err.get(ContextKind::SuggestedArg) != Some(flag)) {
+        err.insert(ContextKind::SuggestedArg, flag);
+        err.insert(ContextKind::Usage, usage);
+    }
+    err
+}
+
+/// Returns a whole sentence for the argument `given`, which `command` does not know.
+fn tip(command: &str, given: &str, args: &[String]) -> Option<String> {
+    let is_flag = given.starts_with('-');
+    match command {
+        "check" | "run" if !is_flag => Some(format!("write -c {given}")),
+        "relay" if is_flag => option(word(given)).or_else(|| suggest::advice(word(given)).map(Into::into)),
+        "relay" => value::socat_line(args.iter().map(String::as_str)).map(|flags| format!("write: {flags}")),
+        _ => None,
+    }
+}
+
+/// Returns how to write the socket option that `word` names.
+fn option(word: &str) -> Option<String> {
+    let row = suggest::named(word, ROWS.iter().map(|row| row.key));
+    let row: &Row = ROWS.iter().find(|known| Some(known.key) == row)?;
+    let leg = if row.legs == Legs::Accept { "accept" } else { "dial" };
+    Some(format!("it is a socket option; write --set {leg}.{}={}", row.key, row.sample))
+}
+
+/// Returns the name in `--NAME=VALUE`.
+fn word(given: &str) -> &str {
+    given.trim_start_matches('-').split('=').next().unwrap_or_default()
+}

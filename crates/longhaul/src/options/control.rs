@@ -1,0 +1,65 @@
+//! What to do about a congestion control that the kernel does not have: load a module, or write another name.
+
+use crate::suggest;
+use longhaul_sys::SysError;
+use longhaul_sys::sockopt::{Setting, Value, congestion_controls};
+
+/// Returns the remedy for a control `name` that is not among those that the kernel offers: `did you mean bbr?`.
+pub fn instead(name: &str, offered: &str) -> String {
+    let known = || offered.split(' ').chain(MODULES.iter().copied()).chain(["auto"]);
+    match suggest::nearest(name, known()) {
+        Some(near) if !known().any(|known| known == name) => format!("did you mean {near}?"),
+        _ => format!("try modprobe tcp_{name}"),
+    }
+}
+
+/// Returns `err`, with which the kernel refused one of `settings`, with the better name of a control that it does not have.
+pub fn remedied<'s>(err: SysError, mut settings: impl Iterator<Item = &'s Setting>) -> SysError {
+    let Some(Value::Name(name)) =
+        settings.find(|setting| setting.row.key == "congestion").map(|setting| &setting.value)
+    else {
+        return err;
+    };
+    let is_unknown = err.errno == libc::ENOENT && err.call.contains("TCP_CONGESTION");
+    match congestion_controls("available").filter(|_| is_unknown) {
+        Some(offered) => {
+            let hint = format!("the kernel offers {offered}; {}", instead(name, &offered));
+            err.hint(hint)
+        }
+        None => err,
+    }
+}
+
+/// Congestion controls that Linux has as modules (net/ipv4/Kconfig).
+const MODULES: &[&str] = &[
+    "bbr",
+    "bic",
+    "cdg",
+    "cubic",
+    "dctcp",
+    "highspeed",
+    "htcp",
+    "hybla",
+    "illinois",
+    "lp",
+    "nv",
+    "scalable",
+    "vegas",
+    "veno",
+    "westwood",
+    "yeah",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistyped_control_is_guessed_and_a_module_is_loaded() {
+        let offered = "reno cubic bbr";
+        assert_eq!(instead("bbrr", offered), "did you mean bbr?");
+        assert_eq!(instead("BBR", offered), "did you mean bbr?");
+        assert_eq!(instead("vegas", offered), "try modprobe tcp_vegas");
+        assert_eq!(instead("mine", offered), "try modprobe tcp_mine");
+    }
+}
