@@ -83,6 +83,18 @@ impl Served {
         Ok(false)
     }
 
+    /// Whether `client` is one of `tunnel`'s next hops, on another host. Two relays that point at each other are such clients of
+    /// one another.
+    pub(super) fn is_next_hop(&self, tunnel: &Tunnel, client: IpAddr) -> bool {
+        let client = client.to_canonical();
+        if client.is_loopback() {
+            return false;
+        }
+        let known = self.known();
+        let addresses = tunnel.to.iter().filter_map(|hop| known.hosts.get(&hop.host));
+        addresses.flatten().any(|address| address.to_canonical() == client)
+    }
+
     fn known(&self) -> MutexGuard<'_, Known> {
         lock(&self.known)
     }
@@ -232,8 +244,11 @@ mod tests {
         assert!(served.leads_back(&two, at(1)).unwrap() && served.leads_back(&one, at(2)).unwrap());
         served.set([one.clone(), two.clone()].into());
         assert!(served.leads_back(&one, at(2)).unwrap(), "a reload forgets it");
-        served.resolved("one.example", &["192.0.2.77:1".parse().unwrap()]);
+        served.resolved("one.example", &["192.0.2.1:1".parse().unwrap()]);
         assert!(!served.leads_back(&one, at(2)).unwrap(), "the name is elsewhere now");
+        let elsewhere: IpAddr = "::ffff:192.0.2.1".parse().unwrap();
+        assert!(served.is_next_hop(&two, elsewhere) && !served.is_next_hop(&one, elsewhere));
+        assert!(!served.is_next_hop(&one, at(2).ip()), "whatever comes from this host itself");
         served.set([].into());
         served.resolved("one.example", &[at(1)]);
         assert!(served.known().hosts.is_empty(), "nobody dials it any more");

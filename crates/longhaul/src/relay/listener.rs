@@ -229,12 +229,12 @@ impl Listener {
         peer: SocketAddr,
     ) {
         let accept = Socket::from(accept);
-        let Some((Route { tunnel, gate }, permit)) = admit(&serving.borrow(), &accept, permit) else { return };
+        let Some((Route { tunnel, gate }, mut permit)) = admit(&serving.borrow(), &accept, permit) else { return };
         if self.adopted {
             catch_up(relay, &tunnel, &accept, peer);
         }
         // Before the runtime hears of it: a flood of refusals costs no watches.
-        if !is_allowed(relay, &tunnel, peer) {
+        if !is_allowed(relay, &tunnel, peer) || is_echo(relay, &tunnel, peer, &mut permit) {
             return;
         }
         match Stream::new(accept) {
@@ -359,6 +359,20 @@ fn is_allowed(relay: &Relay, tunnel: &Tunnel, peer: SocketAddr) -> bool {
         warn!(tunnel = %tunnel.name, %peer, more, "refused: not in `allow`");
     }
     false
+}
+
+/// Whether the client is one of too many that are next hops of the tunnel: another relay's dials of what this one sends it. The
+/// reset goes all the way round, and every flow of the loop ends.
+fn is_echo(relay: &Relay, tunnel: &Tunnel, peer: SocketAddr, permit: &mut Permit) -> bool {
+    if !relay.served.is_next_hop(tunnel, peer.ip()) || permit.is_from_next_hop() {
+        return false;
+    }
+    relay.counters.refused.fetch_add(1, Relaxed);
+    if let Some(more) = relay.refused_log.pass(&tunnel.name, Instant::now()) {
+        warn!(tunnel = %tunnel.name, %peer, more, "refused: too many flows from this tunnel's own next hop; \
+            do two relays point at each other?");
+    }
+    true
 }
 
 fn catch_up(relay: &Relay, tunnel: &Tunnel, accept: &Socket, peer: SocketAddr) {

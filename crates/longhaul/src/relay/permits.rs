@@ -3,7 +3,7 @@
 
 use super::{LOOKUPS, Relay};
 use longhaul_core::permits::{Full, Permits as Book, TunnelId};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::{Notify, Semaphore};
@@ -67,13 +67,21 @@ pub struct Gate {
     /// A bell for when the tunnel has a flow less, or may have more.
     left: Notify,
     pub(super) lookups: Arc<Semaphore>,
+    /// Flows whose clients are next hops of the tunnel.
+    from_next_hops: AtomicUsize,
 }
 
 impl Gate {
     pub(super) fn new(permits: &Arc<Permits>) -> Arc<Gate> {
         let tunnel = permits.book().open();
         let lookups = Arc::new(Semaphore::new(LOOKUPS));
-        Arc::new(Gate { permits: permits.clone(), tunnel, left: Notify::new(), lookups })
+        Arc::new(Gate {
+            permits: permits.clone(),
+            tunnel,
+            left: Notify::new(),
+            lookups,
+            from_next_hops: AtomicUsize::new(0),
+        })
     }
 
     /// A permit for another flow, where the tunnel may have one now.
@@ -81,7 +89,7 @@ impl Gate {
     /// # Errors
     /// Why it may not.
     pub(super) fn try_enter(self: &Arc<Gate>) -> Result<Permit, Full> {
-        self.permits.book().take(self.tunnel).map(|()| Permit(self.clone()))
+        self.permits.book().take(self.tunnel).map(|()| Permit { gate: self.clone(), is_from_next_hop: false })
     }
 
     /// Waits for a permit for another flow of the tunnel `name`; the log says that it waits. It is safe to drop the wait.
@@ -141,18 +149,37 @@ impl Drop for Gate {
 
 /// One flow's permit; dropping it gives it back, used or not, and whoever waits hears of it.
 #[derive(Debug)]
-pub(super) struct Permit(Arc<Gate>);
+pub(super) struct Permit {
+    gate: Arc<Gate>,
+    is_from_next_hop: bool,
+}
 
 impl Permit {
     /// Whether it is a permit of the tunnel of `gate`.
     pub(super) fn is_of(&self, gate: &Arc<Gate>) -> bool {
-        Arc::ptr_eq(&self.0, gate)
+        Arc::ptr_eq(&self.gate, gate)
+    }
+
+    /// Notes that the flow's client is a next hop of its tunnel. Returns false when [`ECHOES`] flows have such clients already.
+    pub(super) fn is_from_next_hop(&mut self) -> bool {
+        self.is_from_next_hop = self.gate.from_next_hops.fetch_add(1, Relaxed) < ECHOES;
+        if !self.is_from_next_hop {
+            self.gate.from_next_hops.fetch_sub(1, Relaxed);
+        }
+        self.is_from_next_hop
     }
 }
 
+/// How many flows of a tunnel may have a next hop of its own as their client. Two relays that point at each other make flows
+/// until no descriptor is left; a host that is a client of its own service seldom has so many.
+const ECHOES: usize = 64;
+
 impl Drop for Permit {
     fn drop(&mut self) {
-        let Gate { permits, tunnel, left, .. } = &*self.0;
+        let Gate { permits, tunnel, left, from_next_hops, .. } = &*self.gate;
+        if self.is_from_next_hop {
+            from_next_hops.fetch_sub(1, Relaxed);
+        }
         permits.book().give_back(*tunnel);
         left.notify_waiters();
         permits.returned.notify_waiters();

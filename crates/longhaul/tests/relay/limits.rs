@@ -463,3 +463,29 @@ fn readable_copy() -> tempfile::TempDir {
 }
 
 const NOBODY: u32 = 65534;
+
+#[test]
+fn two_relays_that_point_at_each_other_end_the_loop_by_themselves() {
+    in_own_network(|| {
+        for address in ["10.7.0.1/32", "10.7.0.2/32"] {
+            assert!(Command::new("ip").args(["address", "add", address, "dev", "lo"]).status().unwrap().success());
+        }
+        let (one, two) = ("10.7.0.1:6000", "10.7.0.2:6000");
+        let start = |listen: &str, to: &str| {
+            // The address that the other one dials: between two hosts the routing table chooses it.
+            let source = listen.split(':').next().unwrap();
+            Relay::start(&["relay", "--listen", listen, "--to", to, "--source", source])
+        };
+        let relays = [start(one, two), start(two, one)];
+        let client = patient(TcpStream::connect(one).unwrap());
+        assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
+        let flows = wait_for("every flow has ended", || {
+            let counters = relays.each_ref().map(Relay::counters);
+            let flows = counters.each_ref().map(|counters| counters["accepted"].as_u64().unwrap());
+            if counters.iter().all(|counters| counters["flows_now"] == 0) { Ok(flows) } else { Err(counters) }
+        });
+        assert!(flows.iter().all(|flows| (32..=66).contains(flows)), "{flows:?}");
+        let refused: u64 = relays.iter().map(|relay| relay.counters()["refused"].as_u64().unwrap()).sum();
+        assert!(refused >= 1);
+    });
+}

@@ -22,7 +22,8 @@ pub(super) fn verdict(html: &mut Html, report: &Report, groups: &[Group<'_>]) {
             for (group, headline) in rest {
                 html.node("li", &[], |html| {
                     html.leaf("code", &[], group.id);
-                    html.text(&format!(": {headline} {}", details(group).join(" ")));
+                    let all = [vec![headline], details(group)].concat();
+                    html.text(&format!(": {}", all.join(" ")));
                 });
             }
         });
@@ -34,13 +35,18 @@ pub(super) fn verdict(html: &mut Html, report: &Report, groups: &[Group<'_>]) {
 pub(super) fn headline(group: &Group<'_>) -> Option<String> {
     let (run, with) = group.measured(LONGHAUL)?;
     let what = traffic(run);
-    let Some((_, direct)) = group.measured(DIRECT) else {
+    let direct = group.measured(DIRECT).map(|(_, direct)| direct);
+    if group.runs.iter().any(|run| run.verdict == Verdict::Unclear) {
+        let instead = direct.map_or_else(String::new, |direct| format!(" instead of {}", speed(direct)));
+        let measured = format!("{}{instead} MB/s", speed(with));
+        return Some(format!(
+            "Not decided, for other programs disturbed the measurement of {what}. Measured: {measured}."
+        ));
+    }
+    let Some(direct) = direct else {
         return Some(format!("With longhaul {what} reaches {} MB/s; nothing was sent without a relay.", speed(with)));
     };
     let both = format!("{} instead of {} MB/s", speed(with), speed(direct));
-    if group.runs.iter().any(|run| run.verdict == Verdict::Unclear) {
-        return Some(format!("Not decided, for other programs disturbed the measurement of {what}. Measured: {both}."));
-    }
     Some(match run.gain_over_direct? {
         gain if gain > 1.05 => format!("With longhaul {what} is {gain:.1} times as fast: {both}."),
         gain if gain > 0.95 => format!("With longhaul {what} is as fast as without a relay: {both}."),
