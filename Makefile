@@ -5,7 +5,7 @@ CARGO ?= cargo
 # rustup's cargo and, for ordinary users of Debian, `ip` and `sshd`.
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 
-.PHONY: help build demo test test-systemd test-kernels test-all lint fuzz bench deps install clean
+.PHONY: help build demo test test-systemd test-kernels test-resets test-all lint fuzz bench deps install clean
 
 help:            ## what there is (the default)
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -30,7 +30,11 @@ test-kernels:    ## endings, options and fast open on Debian's 5.10, 6.1 and ppc
 	scripts/deps test-kernels
 	scripts/test-kernels $(ARGS)
 
-test-all:        ## all three, and docs/tested.md with what was seen
+test-resets: build ## resets that a WAN loses: every host knows within 15 s (as root, three minutes)
+	scripts/deps demo
+	target/release/longhaul lab run resets
+
+test-all:        ## all four, and docs/tested.md with what was seen
 	scripts/test-all $(ARGS)
 
 lint:            ## formatting, clippy, rustdoc, scripts, units, links, the house rules

@@ -144,9 +144,9 @@ pub(super) struct LegEnd {
 }
 
 impl LegEnd {
-    /// The end of `leg` of the flow that ended as `end` says. From now on closing it is RST, unless the flow finished or the
-    /// kernel has no RST for it any more.
-    pub(super) fn of(socket: &Stream, leg: Leg, end: &FlowEnd) -> LegEnd {
+    /// Sets what closing `socket`, the leg `leg` of the flow that ended as `end` says, tells its peer: RST, unless the flow
+    /// finished or the kernel has no RST for it any more. Returns what the kernel knows of it until then.
+    pub(super) fn conclude(socket: &Stream, leg: Leg, end: &FlowEnd) -> LegEnd {
         let info = TcpInfo::of(socket.as_fd()).unwrap_or_default();
         let sent = if leg == Leg::Accept { end.tally.down } else { end.tally.up };
         let is_untold = match end.how {

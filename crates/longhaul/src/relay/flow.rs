@@ -118,8 +118,9 @@ fn carry<'a>(
 fn finish(relay: &Relay, end: &FlowEnd, accept: &Stream, dial: Option<&Stream>) {
     relay.counters.ended(end.how, &end.tally);
     let worth_a_diagnosis = end.tally.up + end.tally.down > WORTH_A_DIAGNOSIS;
-    let dial = dial.map(|dial| LegEnd::of(dial, Leg::Dial, end));
-    let accept = LegEnd::of(accept, Leg::Accept, end);
+    // Logged or not: the sockets are closed next.
+    let dial = dial.map(|dial| LegEnd::conclude(dial, Leg::Dial, end));
+    let accept = LegEnd::conclude(accept, Leg::Accept, end);
     if !enabled!(Level::INFO) && !worth_a_diagnosis {
         return;
     }
