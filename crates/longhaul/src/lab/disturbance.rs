@@ -108,6 +108,17 @@ impl Disturbance {
         (1.0 + late) / left
     }
 
+    /// The same at most, whatever TCP made of it: a run that missed its expectation by more was not slow for this reason. Lost or
+    /// late segments cost more than their share of the time, a single standstill much more.
+    pub(super) fn slowdown_at_most(&self, rtt_ms: f64) -> f64 {
+        if !self.disturbed {
+            return 1.0;
+        }
+        let has_stood_still =
+            self.late_max_ms.is_some_and(|late| late > (LATE_MAX.as_secs_f64() * 1e3).max(rtt_ms / 5.0));
+        self.slowdown(rtt_ms).powi(2).max(LEAST_EXCUSE) * if has_stood_still { STANDSTILL } else { 1.0 }
+    }
+
     /// In words: `packets left the link up to 14 ms late: other programs took 38 % of the processor`.
     pub(super) fn words(&self) -> String {
         let late = self.late_max_ms.filter(|late| *late >= 0.05).map(|late| {
@@ -144,6 +155,9 @@ const SHARE: f64 = 0.05;
 const LATE_SHARE: f64 = 0.02;
 /// The lab's own share below which late packets are not its doing.
 const BUSY_LAB: f64 = 0.6;
+/// What a disturbed run may be slower for in any case, and what a standstill adds to that.
+const LEAST_EXCUSE: f64 = 1.5;
+const STANDSTILL: f64 = 3.0;
 /// Packets may be late by this or by a fiftieth of the round trip, whichever is larger; on an idle machine they are much less late.
 const LATE_P99: Duration = Duration::from_millis(1);
 /// One packet may be late by this or by a fifth of the round trip, whichever is larger.

@@ -127,7 +127,7 @@ impl Value {
     /// The speed of a run.
     fn speed(report: &RunReport) -> Value {
         let measured = report.measured.unwrap_or_default();
-        let most = if report.disturbance.disturbed { f64::INFINITY } else { measured };
+        let most = measured * report.disturbance.slowdown_at_most(report.rtt_ms);
         Value { measured, likely: (measured, report.fastest.max(measured)), possible: (measured, most) }
     }
 
@@ -293,6 +293,8 @@ mod tests {
             assert_eq!(came(BUSY).0, Verdict::Unclear, "{expect}");
             assert!(came(BUSY).1.ends_with("; other programs took 38 % of the processor"), "{}", came(BUSY).1);
         }
+        // 2.6 times as fast, at most.
+        assert_eq!(judged("MBps = [26]", &report(9.0, BUSY), None).0, Verdict::Fail);
         let (_, said) = judged("MBps = [26]", &report(12.0, QUIET), None);
         assert_eq!(said, "12.00 MB/s, expected at least 26.00");
         let (_, said) = judged("within = \"15%\"", &report(12.0, QUIET), None);

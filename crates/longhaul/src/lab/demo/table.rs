@@ -75,10 +75,11 @@ impl Table<'_> {
     /// What is to be known before the figures are believed.
     fn disturbed(&self) -> Option<String> {
         let disturbed = || self.report.runs.iter().filter(|run| run.disturbance.disturbed);
-        let most = disturbed().map(|run| run.disturbance.outside_share).fold(0.0, f64::max);
+        let taken = |run: &RunReport| run.disturbance.outside_share + run.disturbance.steal_share;
+        let most = disturbed().map(taken).fold(0.0, f64::max);
         let text = format!(
-            "DISTURBED: other programs took up to {:.0} % of the processor. A speed with ? may be too low, a time with ? too \
-             long. Run it again on a quiet machine.",
+            "DISTURBED: other programs, or the host of this virtual machine, took up to {:.0} % of the processor, or held up \
+             packets. A speed with ? may be too low, a time with ? too long. Run it again on a quiet machine.",
             most * 100.0
         );
         disturbed().next().map(|_| wrapped(&text, 98))
