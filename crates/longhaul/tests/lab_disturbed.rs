@@ -58,13 +58,13 @@ fn run(runs: &str) -> Option<(Option<i32>, Vec<Value>, String)> {
 fn a_miss_beside_busy_programs_is_unclear_and_tried_three_times() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let _busy = Busy::machine();
-    // 200 Mbit/s are 24 MB/s of payload: nobody gets 1000.
+    // 200 Mbit/s are 24 MB/s of payload: nobody gets 26, and busy programs explain that.
     let missed = r#"
 [[run]]
 id = "missed"
 carriers = ["longhaul"]
 traffic = { kind = "raw", time = "1s" }
-expect = { MBps = [1000] }
+expect = { MBps = [26] }
 [[run]]
 id = "nothing-expected"
 carriers = ["longhaul"]
@@ -100,10 +100,13 @@ expect = { MBps = [10] }
     let Some((code, runs, _)) = run(slow) else { return };
     let slow = &runs[0];
     assert_eq!(slow["bytes_ok"], true);
-    // Whether others take a part of this machine is not up to this test; that nothing else excuses the relay is.
-    let (verdict, attempts, exit) = match slow["disturbance"]["disturbed"].as_bool().unwrap() {
-        true => ("unclear", 3, 3),
-        false => ("fail", slow["attempts"].as_i64().unwrap(), 1),
-    };
-    assert_eq!((&slow["verdict"], &slow["attempts"], code), (&verdict.into(), &attempts.into(), Some(exit)));
+    // Whether others take a part of this machine, and how much, is not up to this test; that nothing else excuses the relay is.
+    match slow["verdict"].as_str().unwrap() {
+        "fail" => assert_eq!(code, Some(1)),
+        "unclear" => {
+            assert_eq!((&slow["disturbance"]["disturbed"], &slow["attempts"]), (&true.into(), &3.into()));
+            assert_eq!(code, Some(3));
+        }
+        other => panic!("{other}: {}", slow["why"]),
+    }
 }
