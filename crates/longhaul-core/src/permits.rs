@@ -1,7 +1,7 @@
 //! How many flows each tunnel may have, when descriptors are for so many in all.
 //!
 //! A next hop that answers nothing keeps each flow of its tunnel until `connect_timeout`. So each tunnel has a reserve:
-//! the others leave it as many permits as it still lacks of [`reserve`]. A tunnel below its reserve always gets a permit;
+//! the others leave it as many permits as it still lacks of that. A tunnel below its reserve always gets a permit;
 //! above it, only what nobody's reserve needs.
 //!
 //! A reload may make permits fewer than there are flows. No flow is touched then: until enough have ended, nobody gets
@@ -58,13 +58,13 @@ pub enum Full {
 
 /// Number of flows that each of `tunnels` can have whatever the others do, where `all` permits exist: 16, or its equal
 /// share of half the permits.
-pub fn reserve(all: usize, tunnels: usize) -> usize {
+fn reserve(all: usize, tunnels: usize) -> usize {
     (all / 2 / tunnels.max(1)).min(RESERVE)
 }
 
 /// Whether a tunnel with `own` flows may have another while `free` permits are left and other tunnels lack `owed` permits
 /// of their reserve.
-pub fn may_take(own: usize, reserve: usize, free: usize, owed: usize) -> bool {
+fn may_take(own: usize, reserve: usize, free: usize, owed: usize) -> bool {
     free > 0 && (own < reserve || free > owed)
 }
 

@@ -545,7 +545,7 @@ const HEADROOM: usize = 24;
 const STUCK_TUNNELS: usize = 256;
 /// How many threads may be kept by a configuration file that does not answer.
 const READERS: usize = 4;
-/// How often systemd is told the line of `systemctl status`, if that has changed.
+/// Interval at which a changed status line is sent to systemd.
 const STATUS_EVERY: Duration = Duration::from_secs(5);
 /// How often a drain says how many flows are left.
 const STILL_DRAINING: Duration = Duration::from_secs(10);

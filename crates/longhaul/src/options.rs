@@ -10,7 +10,7 @@ use longhaul_core::units::{self, Bytes, Rate};
 use longhaul_sys::sockopt::{self, Leg, Preset, ROWS, Row, Setting, Unit, Value, When};
 use std::time::Duration;
 
-pub use control::{instead as control_instead, remedied};
+pub use control::{CONTROLS, instead as control_instead, remedied};
 
 /// What holds for one leg: what was asked for, and the presets of what was not; at most one setting for each key.
 #[derive(Clone, Debug, PartialEq)]

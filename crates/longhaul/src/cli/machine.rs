@@ -13,7 +13,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::Path;
 
-/// What was found on this machine.
+/// Findings of `check` on this machine.
 pub(super) struct Here {
     /// One for each thing that will not work.
     pub(super) warnings: Vec<Message>,

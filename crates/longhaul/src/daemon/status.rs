@@ -8,7 +8,7 @@ use sd_notify::NotifyState;
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What systemd was told, and what it is to be told besides numbers.
+/// The status line that was sent to systemd last, and the texts of the next one.
 #[derive(Debug, Default)]
 pub(super) struct Status {
     told: String,

@@ -155,7 +155,7 @@ const SHARE: f64 = 0.05;
 const LATE_SHARE: f64 = 0.02;
 /// The lab's own share below which late packets are not its doing.
 const BUSY_LAB: f64 = 0.6;
-/// What a disturbed run may be slower for in any case, and what a standstill adds to that.
+/// The smallest factor by which a disturbed run is excused, and the factor for a standstill, by which that is multiplied.
 const LEAST_EXCUSE: f64 = 1.5;
 const STANDSTILL: f64 = 3.0;
 /// Packets may be late by this or by a fiftieth of the round trip, whichever is larger; on an idle machine they are much less late.

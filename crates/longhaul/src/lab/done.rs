@@ -7,11 +7,11 @@ use super::traffic::Measured;
 /// One run over one carrier, as it went.
 #[derive(Debug, Default)]
 pub(super) struct Done {
-    /// What the traffic says.
+    /// Result of the traffic.
     pub(super) measured: Measured,
-    /// What was seen meanwhile.
+    /// Samples taken while it ran.
     pub(super) seen: Seen,
-    /// What the link did in both directions; nothing where there is none.
+    /// Counters of the link's two directions; `None` without a link.
     pub(super) link: Option<[LinkTraffic; 2]>,
     /// The carrier's commands and files.
     pub(super) shown: Vec<String>,

@@ -3,6 +3,7 @@
 use super::problem::Problem;
 use super::spec::Host;
 use super::wan::Wan;
+use crate::options::CONTROLS;
 use longhaul_core::units::Bytes;
 use std::time::Duration;
 
@@ -74,27 +75,6 @@ fn read(line: &str) -> Sender {
         retransmitted: value("retrans").and_then(|both| both.split_once('/')?.1.parse().ok()).unwrap_or_default(),
     }
 }
-
-/// The congestion controls of Linux (net/ipv4/Kconfig): ss(8) prints theirs as a word like any other.
-const CONTROLS: &[&str] = &[
-    "reno",
-    "cubic",
-    "bbr",
-    "bic",
-    "cdg",
-    "dctcp",
-    "highspeed",
-    "htcp",
-    "hybla",
-    "illinois",
-    "lp",
-    "nv",
-    "scalable",
-    "vegas",
-    "veno",
-    "westwood",
-    "yeah",
-];
 
 #[cfg(test)]
 mod tests {

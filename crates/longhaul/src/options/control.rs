@@ -6,7 +6,7 @@ use longhaul_sys::sockopt::{Setting, Value, congestion_controls};
 
 /// Returns the remedy for a control `name` that is not among those that the kernel offers: `did you mean bbr?`.
 pub fn instead(name: &str, offered: &str) -> String {
-    let known = || offered.split(' ').chain(MODULES.iter().copied()).chain(["auto"]);
+    let known = || offered.split(' ').chain(CONTROLS.iter().copied()).chain(["auto"]);
     match suggest::nearest(name, known()) {
         Some(near) if !known().any(|known| known == name) => format!("did you mean {near}?"),
         _ => format!("try modprobe tcp_{name}"),
@@ -30,8 +30,9 @@ pub fn remedied<'s>(err: SysError, mut settings: impl Iterator<Item = &'s Settin
     }
 }
 
-/// Congestion controls that Linux has as modules (net/ipv4/Kconfig).
-const MODULES: &[&str] = &[
+/// The congestion controls of Linux (net/ipv4/Kconfig); all but Reno may be modules.
+pub const CONTROLS: &[&str] = &[
+    "reno",
     "bbr",
     "bic",
     "cdg",

@@ -290,9 +290,9 @@ impl Closings {
 }
 
 /// Ends a flow that moves no byte for too long; made when that is first forbidden.
-struct StallTimer(Option<Box<Stall>>);
+struct StallTimer(Option<Box<Running>>);
 
-struct Stall {
+struct Running {
     moved: u64,
     limit: Duration,
     timer: Pin<Box<Sleep>>,
@@ -302,13 +302,13 @@ impl StallTimer {
     /// Ready when no byte has moved for `limit`; `moved` counts them. Another limit starts it anew.
     fn poll(&mut self, cx: &mut Context<'_>, limit: Option<Duration>, moved: u64) -> Poll<()> {
         let Some(limit) = limit else { return Poll::Pending };
-        let begin = || Box::new(Stall { moved, limit, timer: Box::pin(sleep(limit)) });
-        let stall = self.0.get_or_insert_with(begin);
-        if (limit, moved) != (stall.limit, stall.moved) {
-            (stall.limit, stall.moved) = (limit, moved);
-            stall.timer.set(sleep_until(Instant::now() + limit));
+        let begin = || Box::new(Running { moved, limit, timer: Box::pin(sleep(limit)) });
+        let running = self.0.get_or_insert_with(begin);
+        if (limit, moved) != (running.limit, running.moved) {
+            (running.limit, running.moved) = (limit, moved);
+            running.timer.set(sleep_until(Instant::now() + limit));
         }
-        stall.timer.as_mut().poll(cx)
+        running.timer.as_mut().poll(cx)
     }
 }
 

@@ -4,12 +4,13 @@
 //! A file's addresses are looked at when it is read; here it is what a name has become, and which addresses this host has.
 //! The tunnels further on are followed by their addresses, and by what their names were when last dialled.
 
+use super::lock;
 use crate::config::{self, NextHop, Tunnel};
 use longhaul_sys::Result;
 use longhaul_sys::route::RouteSocket;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// The tunnels that this process serves.
@@ -159,11 +160,6 @@ impl Asked {
         // and for the addresses of an IPv4 route of type local (ip-route(8)). Nothing leaves a host with a source of loopback.
         Ok(socket.source(to)?.is_some_and(|source| source == to.ip() || source.is_loopback()))
     }
-}
-
-/// Whoever panicked with the lock has left what is asked anew.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How long an answer holds. A question is three system calls, and a flood of dials would ask it for each flow. An address

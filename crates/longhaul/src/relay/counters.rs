@@ -1,9 +1,10 @@
 //! What the process has done so far, as numbers that only grow (but for those that say "now").
 
+use super::lock;
 use super::{How, Tally};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tracing::{info, warn};
@@ -141,7 +142,7 @@ impl Throttles {
 
     fn tunnels(&self) -> MutexGuard<'_, HashMap<String, Throttle>> {
         // A panic under the lock leaves nothing half done.
-        self.tunnels.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.tunnels)
     }
 }
 

@@ -4,11 +4,12 @@
 //! last bytes are still to be acknowledged, and the moment when they are passes unseen. So the few legs for which that
 //! moment matters are in an epoll set of their own, which is one descriptor for the process.
 
+use super::lock;
 use super::stream::Stream;
 use longhaul_sys::hangups::HangupSet;
 use std::collections::HashMap;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::{Context, Poll, Waker};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -87,7 +88,7 @@ impl Hangups {
 
     /// Nothing here panics while it holds the lock, so a poisoned one is as good as any.
     fn legs(&self) -> MutexGuard<'_, Legs> {
-        self.legs.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.legs)
     }
 }
 

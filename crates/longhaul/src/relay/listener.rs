@@ -234,7 +234,7 @@ impl Listener {
             catch_up(relay, &tunnel, &accept, peer);
         }
         // Before the runtime hears of it: a flood of refusals costs no watches.
-        if !is_allowed(relay, &tunnel, peer) || is_echo(relay, &tunnel, peer, &mut permit) {
+        if !is_allowed(relay, &tunnel, peer) || is_echo_too_many(relay, &tunnel, peer, &mut permit) {
             return;
         }
         match Stream::new(accept) {
@@ -363,8 +363,8 @@ fn is_allowed(relay: &Relay, tunnel: &Tunnel, peer: SocketAddr) -> bool {
 
 /// Whether the client is one of too many that are next hops of the tunnel: another relay's dials of what this one sends it. The
 /// reset goes all the way round, and every flow of the loop ends.
-fn is_echo(relay: &Relay, tunnel: &Tunnel, peer: SocketAddr, permit: &mut Permit) -> bool {
-    if !relay.served.is_next_hop(tunnel, peer.ip()) || permit.is_from_next_hop() {
+fn is_echo_too_many(relay: &Relay, tunnel: &Tunnel, peer: SocketAddr, permit: &mut Permit) -> bool {
+    if !relay.served.is_next_hop(tunnel, peer.ip()) || permit.note_next_hop() {
         return false;
     }
     relay.counters.refused.fetch_add(1, Relaxed);

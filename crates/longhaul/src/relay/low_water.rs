@@ -8,11 +8,12 @@
 //! The guard is a thread of its own, and it sleeps while no flow has a mark. A timer of the runtime in its place took
 //! back all that the mark had won.
 
+use super::lock;
 use super::stream::Stream;
 use longhaul_sys::sockopt::set_receive_low_water;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// The low-water mark of one source, as its pump sees it.
@@ -162,11 +163,6 @@ fn mark_for(bytes: u64, took: Duration) -> u32 {
     }
     let wanted = (per_second / WAKE_UPS).clamp(1, MOST);
     1 << wanted.ilog2()
-}
-
-/// Nothing here panics while it holds a lock, so a poisoned one is as good as any.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Bytes per second from which on waking up less often pays: 2 Gbit/s.

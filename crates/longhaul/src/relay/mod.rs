@@ -67,8 +67,8 @@ use low_water::Marks;
 use permits::Permits;
 use pool::Pool;
 use silence::Sweep;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -212,6 +212,11 @@ impl Relay {
     pub fn cut(&self) {
         self.cut.give();
     }
+}
+
+/// Locks `mutex`. Nothing in the relay panics half way under a lock, so a poisoned one is as good as any.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How many flows `descriptors` are for, beside the pipes.

@@ -1,10 +1,11 @@
 //! A permit for each flow that descriptors allow, taken before accept(2), so that accept never fails for want of one.
 //! The arithmetic is [`longhaul_core::permits`]'s; here tunnels wait for it.
 
+use super::lock;
 use super::{LOOKUPS, Relay};
 use longhaul_core::permits::{Full, Permits as Book, TunnelId};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 use tokio::sync::{Notify, Semaphore};
 use tracing::{info, warn};
@@ -54,7 +55,7 @@ impl Permits {
 
     fn book(&self) -> MutexGuard<'_, Book> {
         // Nothing in there panics half way.
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.book)
     }
 }
 
@@ -161,7 +162,7 @@ impl Permit {
     }
 
     /// Notes that the flow's client is a next hop of its tunnel. Returns false when [`ECHOES`] flows have such clients already.
-    pub(super) fn is_from_next_hop(&mut self) -> bool {
+    pub(super) fn note_next_hop(&mut self) -> bool {
         self.is_from_next_hop = self.gate.from_next_hops.fetch_add(1, Relaxed) < ECHOES;
         if !self.is_from_next_hop {
             self.gate.from_next_hops.fetch_sub(1, Relaxed);

@@ -10,6 +10,7 @@
 //! - a flow that falls silent is looked at in the kernel (TCP_INFO), some seconds later;
 //! - an idle flow is in no list, and its next byte lists it again.
 
+use super::lock;
 use super::stream::Stream;
 use crate::config::Tunnel;
 use crate::options::LegOptions;
@@ -18,7 +19,7 @@ use longhaul_sys::tcp_info::TcpInfo;
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU8, Ordering::AcqRel, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// A live flow, as far as keepalive is concerned.
@@ -251,11 +252,6 @@ fn presets() -> impl Iterator<Item = Setting> {
     ["keepalive-interval", "keepalive-count", "keepalive-idle"]
         .into_iter()
         .filter_map(move |key| presets.find(key).cloned())
-}
-
-/// Nothing here panics while it holds the lock, so a poisoned one is as good as any.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// For a leg that is active or fell silent a moment ago. Three questions fit into 15 s. 5 s + 23 x 5 s = 120 s, as with the

@@ -72,7 +72,7 @@ impl Table<'_> {
         if run.disturbance.disturbed { format!("{figure} ?") } else { figure }
     }
 
-    /// What is to be known before the figures are believed.
+    /// Returns the warning above a table with disturbed figures.
     fn disturbed(&self) -> Option<String> {
         let disturbed = || self.report.runs.iter().filter(|run| run.disturbance.disturbed);
         let taken = |run: &RunReport| run.disturbance.outside_share + run.disturbance.steal_share;
