@@ -17,8 +17,8 @@ pub(super) struct Table<'a> {
 impl fmt::Display for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}\n", self.hosts())?;
-        if let Some(disturbed) = self.disturbed() {
-            writeln!(f, "{disturbed}\n")?;
+        if let Some(doubt) = self.doubt() {
+            writeln!(f, "{doubt}\n")?;
         }
         self.line(f, "", CARRIERS.map(String::from))?;
         writeln!(f, "| {} |{}", "-".repeat(LABEL), format!(" {}: |", "-".repeat(CELL - 1)).repeat(CARRIERS.len()))?;
@@ -69,20 +69,20 @@ impl Table<'_> {
             (Some(speed), _, None) => format!("{speed:.1}"),
             (None, ..) => return "-".into(),
         };
-        if run.disturbance.disturbed { format!("{figure} ?") } else { figure }
+        if is_doubtful(run) { format!("{figure} ?") } else { figure }
     }
 
-    /// Returns the warning above a table with disturbed figures.
-    fn disturbed(&self) -> Option<String> {
-        let disturbed = || self.report.runs.iter().filter(|run| run.disturbance.disturbed);
+    /// Returns the warning above a table with doubtful figures.
+    fn doubt(&self) -> Option<String> {
+        let doubtful = || self.report.runs.iter().filter(|run| is_doubtful(run));
         let taken = |run: &RunReport| run.disturbance.outside_share + run.disturbance.steal_share;
-        let most = disturbed().map(taken).fold(0.0, f64::max);
+        let most = doubtful().map(taken).fold(0.0, f64::max);
         let text = format!(
             "DISTURBED: other programs, or the host of this virtual machine, took up to {:.0} % of the processor, or held up \
              packets. A speed with ? may be too low, a time with ? too long. Run it again on a quiet machine.",
             most * 100.0
         );
-        disturbed().next().map(|_| wrapped(&text, 98))
+        doubtful().next().map(|_| wrapped(&text, 98))
     }
 
     /// Processor time of both relays together, per GB of the raw transfer.
@@ -118,8 +118,28 @@ fn has_speed(run: &RunReport) -> bool {
     run.traffic != "request"
 }
 
+/// Whether the run could have been more than a twentieth faster if nothing had disturbed it. One at its ceiling, such as a
+/// window each round trip, could not.
+fn is_doubtful(run: &RunReport) -> bool {
+    run.measured.is_some_and(|speed| run.fastest > speed * 1.05)
+}
+
 /// The columns: what carries the traffic.
 pub(super) const CARRIERS: [&str; 3] = ["direct", "socat", "longhaul"];
 /// Columns of the first cell of a line, and of each other one.
 const LABEL: usize = 44;
-const CELL: usize = 13;
+const CELL: usize = 15;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_is_marked_where_undisturbed_it_would_be_another() {
+        let run = |measured, fastest| RunReport { measured, fastest, ..RunReport::default() };
+        assert!(is_doubtful(&run(Some(28.0), 30.0)));
+        for sure in [run(Some(28.0), 28.0), run(Some(117.2), 120.7), run(None, 0.0)] {
+            assert!(!is_doubtful(&sure));
+        }
+    }
+}
