@@ -25,6 +25,9 @@ pub(super) struct Disturbance {
     pub(super) lab_share: f64,
     /// Whether that could explain a miss.
     pub(super) disturbed: bool,
+    /// Whether a packet was so late that the link stood still for a moment.
+    #[serde(skip)]
+    pub(super) stood_still: bool,
 }
 
 /// Processor time between two moments, as shares of all there was.
@@ -79,8 +82,8 @@ impl Disturbance {
         let worst = |value: fn(&Traffic) -> Duration| Some(traffic?.iter().map(value).max().unwrap_or_default());
         let late_p99 = worst(|way| way.lateness.quantile(99));
         let late_max = worst(|way| way.lateness.max());
-        let is_late = late_p99.is_some_and(|late| late > LATE_P99.max(rtt / 50))
-            || late_max.is_some_and(|late| late > LATE_MAX.max(rtt / 5));
+        let stood_still = late_max.is_some_and(|late| late > LATE_MAX.max(rtt / 5));
+        let is_late = late_p99.is_some_and(|late| late > LATE_P99.max(rtt / 50)) || stood_still;
         let taken = shares.outside + shares.steal;
         // A lab that is late because its own programs used up the processor was not disturbed.
         let is_others = taken >= LATE_SHARE || shares.lab < BUSY_LAB;
@@ -93,6 +96,7 @@ impl Disturbance {
             steal_share: rounded(shares.steal),
             lab_share: rounded(shares.lab),
             disturbed: taken >= SHARE || (is_late && is_others),
+            stood_still,
         }
     }
 
@@ -114,9 +118,7 @@ impl Disturbance {
         if !self.disturbed {
             return 1.0;
         }
-        let has_stood_still =
-            self.late_max_ms.is_some_and(|late| late > (LATE_MAX.as_secs_f64() * 1e3).max(rtt_ms / 5.0));
-        self.slowdown(rtt_ms).powi(2).max(LEAST_EXCUSE) * if has_stood_still { STANDSTILL } else { 1.0 }
+        self.slowdown(rtt_ms).powi(2).max(LEAST_EXCUSE) * if self.stood_still { STANDSTILL } else { 1.0 }
     }
 
     /// In words: `packets left the link up to 14 ms late: other programs took 38 % of the processor`.
