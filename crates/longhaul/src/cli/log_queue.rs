@@ -132,13 +132,18 @@ const LINES: usize = 4096;
 mod tests {
     use super::*;
 
-    /// Gives what is written, once somebody takes it; an error once nobody can.
-    struct Slow(SyncSender<Vec<u8>>);
+    /// Says that something is to be written, and gives it once somebody takes it; an error once nobody can.
+    struct Slow {
+        begins: Sender<()>,
+        sink: SyncSender<Vec<u8>>,
+    }
 
     impl Write for Slow {
-        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-            self.0.send(line.into()).map_err(io::Error::other)?;
-            Ok(line.len())
+        fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
+            // Fails where the test has heard enough.
+            let _ = self.begins.send(());
+            self.sink.send(lines.into()).map_err(io::Error::other)?;
+            Ok(lines.len())
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -148,36 +153,31 @@ mod tests {
 
     #[test]
     fn says_how_many_lines_a_slow_sink_has_lost() {
-        let ((sink, written), (notices, noticed)) = (sync_channel(0), channel());
-        let mut queue = Queue::start(Slow(sink), move |lines| notices.send(lines).unwrap()).unwrap();
-        let all = LINES + LOST;
-        for line in 0..all {
-            queue.write_all(format!("{line:04}\n").as_bytes()).unwrap();
+        const LOST: usize = 900;
+        let ((begins, begun), (sink, written), (notices, noticed)) = (channel(), sync_channel(0), channel());
+        let mut queue = Queue::start(Slow { begins, sink }, move |lines| notices.send(lines).unwrap()).unwrap();
+        let line = |number: usize| format!("{number:04}\n");
+        queue.write_all(line(0).as_bytes()).unwrap();
+        begun.recv().unwrap(); // from here on the thread is stuck with it
+        for number in 1..=LINES + LOST {
+            queue.write_all(line(number).as_bytes()).unwrap();
         }
-        queue.flush(Duration::from_millis(1)); // the sink is stuck, and this comes back all the same
+        queue.flush(Duration::from_millis(1)); // comes back all the same
         let mut got = written.recv().unwrap();
-        let lost = usize::try_from(noticed.recv().unwrap()).unwrap();
-        // The thread may have taken a batch of lines from the queue before that was full, and the line that did not fit it.
-        let taken = BATCH / LINE + 1;
-        assert!((LOST - taken..=LOST).contains(&lost), "{lost}");
-        while got.len() < (all - lost) * LINE {
+        assert_eq!(noticed.recv().unwrap(), LOST as u64);
+        let kept: String = (0..=LINES).map(line).collect();
+        while got.len() < kept.len() {
             let batch = written.recv().unwrap();
             assert!(batch.len() <= BATCH && batch.ends_with(b"\n"), "lines are whole");
             got.extend(batch);
         }
-        let first: Vec<String> = (0..all - lost).map(|line| format!("{line:04}\n")).collect();
-        assert_eq!(String::from_utf8(got).unwrap(), first.concat());
+        assert!(got == kept.as_bytes(), "not the lines that were kept");
     }
-
-    /// Bytes of a line of the test, and how many lines the queue has no room for.
-    const LINE: usize = 5;
-    const LOST: usize = 900;
 
     #[test]
     fn a_sink_that_fails_is_no_error_for_those_who_log() {
-        let (sink, written) = sync_channel(0);
-        drop(written);
-        let mut queue = Queue::start(Slow(sink), |_| ()).unwrap();
+        let ((begins, _), (sink, _)) = (channel(), sync_channel(0));
+        let mut queue = Queue::start(Slow { begins, sink }, |_| ()).unwrap();
         for _ in 0..10 {
             queue.write_all(b"line").unwrap();
         }
