@@ -84,17 +84,18 @@ fn a_full_disk_is_a_failure_that_is_named() {
 fn check_warns_of_what_this_machine_lacks() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("longhaul.toml");
-    let text = "[[tunnel]]\nname = \"a\"\nlisten = \"192.0.2.77:6000\"\nto = \"b:1\"\nallow = \"::1\"\n\
+    let text = "[[tunnel]]\nname = \"a\"\nlisten = \"192.0.2.77:6000\"\nto = \"nosuch.invalid:1\"\nallow = \"::1\"\n\
                 dial = { bind-device = \"nosuch0\", congestion = \"nosuch\" }\n";
     fs::write(&file, text).expect("a file");
     let output = run(&["check", "-c", &file.to_string_lossy()]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "a warning is no error: {said}");
-    // RFC 5737: 192.0.2.0/24 is for documentation, so no host has such an address.
+    // RFC 5737: 192.0.2.0/24 is for documentation, so no host has such an address. RFC 6761: no name under .invalid resolves.
     for part in [
         "tunnel a: listen = 192.0.2.77: no interface has this address",
         "tunnel a: dial.bind-device = nosuch0: there is no such interface",
         "tunnel a: dial.congestion = nosuch: the kernel offers",
+        "to = nosuch.invalid: cannot be resolved now: ",
     ] {
         assert!(said.contains(part), "{part:?} is not in:\n{said}");
     }
@@ -104,7 +105,8 @@ fn check_warns_of_what_this_machine_lacks() {
 fn check_judges_by_the_rights_of_the_unit_and_strict_makes_warnings_errors() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("longhaul.toml").to_string_lossy().into_owned();
-    let text = |more: &str| format!("[[tunnel]]\nname = \"a\"\nlisten = \"127.0.0.1:600\"\nto = \"b:1\"\n{more}\n");
+    let text =
+        |more: &str| format!("[[tunnel]]\nname = \"a\"\nlisten = \"127.0.0.1:600\"\nto = \"192.0.2.1:1\"\n{more}\n");
     let check = |more: &str, strict: &[&str]| {
         fs::write(&file, text(more)).expect("a file");
         let output = run(&[&["check", "-c", &file], strict].concat());

@@ -1,6 +1,6 @@
 //! Warnings about what a good configuration will meet on this machine and with the rights of longhaul.service: addresses that the
-//! host does not have, options that the kernel does not offer, capabilities that are missing. `longhaul check` warns of it;
-//! it may be run on another host than the daemon, so nothing here is an error.
+//! host does not have, names that do not resolve, options that the kernel does not offer, capabilities that are missing. `longhaul
+//! check` warns of it; it may be run on another host than the daemon, so nothing here is an error.
 
 use super::rights::Rights;
 use longhaul::config::{self, Config, Message, Severity, Tunnel};
@@ -9,9 +9,13 @@ use longhaul_sys::limits::Capability::{NetAdmin, NetBindService};
 use longhaul_sys::limits::{local_ports, sysctl};
 use longhaul_sys::route::RouteSocket;
 use longhaul_sys::sockopt::{Leg, Setting, Value, congestion_controls};
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Findings of `check` on this machine.
 pub(super) struct Here {
@@ -40,6 +44,7 @@ pub(super) fn look(config: &Config) -> Here {
     let loops = config::loops_here(&config.tunnels, &|ip| has_address(ip));
     found.extend(loops.into_iter().map(|(index, text)| format!("tunnel {}: {text}", config.tunnels[index].name)));
     found.extend(no_bbr(config, &rights));
+    found.extend(unresolved(config));
     let place = "on this machine";
     let warnings =
         found.into_iter().map(|text| Message { severity: Severity::Warning, place: place.into(), text }).collect();
@@ -147,6 +152,33 @@ fn no_bbr(config: &Config, rights: &Rights) -> Option<String> {
     Some(format!("congestion = auto: WAN legs will not get BBR: {why}"))
 }
 
+/// Next hops whose names getaddrinfo(3) cannot resolve now, all of them asked at once.
+fn unresolved(config: &Config) -> Vec<String> {
+    let hosts = config.tunnels.iter().flat_map(|tunnel| &tunnel.to).map(|hop| hop.host.clone());
+    let mut names: BTreeSet<String> = hosts.filter(|host| host.parse::<IpAddr>().is_err()).collect();
+    let (answers, answered) = mpsc::channel();
+    for name in names.clone() {
+        let answers = answers.clone();
+        // A thread that cannot be had, or that ends too late, is a name without an answer.
+        let _ = thread::Builder::new().spawn(move || {
+            let resolved = (name.as_str(), 0).to_socket_addrs().map(drop);
+            let _ = answers.send((name, resolved));
+        });
+    }
+    drop(answers);
+    let say = |name: &str, why: &str| {
+        format!("to = {name}: cannot be resolved now: {why}; see /etc/hosts and /etc/resolv.conf")
+    };
+    let (mut found, end) = (Vec::new(), Instant::now() + RESOLVER_PATIENCE);
+    while let Ok((name, resolved)) = answered.recv_timeout(end.saturating_duration_since(Instant::now())) {
+        names.remove(&name);
+        found.extend(resolved.err().map(|err| say(&name, &err.to_string())));
+    }
+    found.extend(names.iter().map(|name| say(name, &format!("no answer in {RESOLVER_PATIENCE:?}"))));
+    found.sort();
+    found
+}
+
 fn no_device(device: &str) -> Option<String> {
     let here = Path::new("/sys/class/net").join(device).exists();
     (!here).then(|| "there is no such interface; `ip link` lists them".into())
@@ -158,3 +190,6 @@ fn no_fastopen(leg: Leg) -> Option<String> {
     let bits: u32 = sysctl("net/ipv4/tcp_fastopen")?.parse().ok()?;
     (bits & bit == 0).then(|| format!("it is off in the kernel; sysctl -w net.ipv4.tcp_fastopen={}", bits | bit))
 }
+
+/// How long all names together may take.
+const RESOLVER_PATIENCE: Duration = Duration::from_secs(5);
