@@ -23,7 +23,7 @@ pub fn listen(text: &str) -> Result<SocketAddr, String> {
         return Ok(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port(text)?)));
     }
     if let Some(listen) = socat_listener(text) {
-        return Err(format!("it is socat's way to write it; write \"{listen}\""));
+        return Err(format!("it is socat's way to write it; write \"{listen}\"{}", left_out(options(text), &["bind"])));
     }
     let apart = split(text).ok_or_else(|| bare_v6(text).unwrap_or(format!("it is not an address and a port; {FORM}")));
     let (host, port_text) = apart?;
@@ -59,7 +59,8 @@ pub fn next_hop(text: &str) -> Result<NextHop, String> {
         return Err(format!("it is a URL; {FORM}"));
     }
     if let Some(address) = socat_address(text) {
-        return Err(format!("socat's prefix says what is so anyway; write \"{address}\""));
+        let left_out = left_out(options(text), &[]);
+        return Err(format!("socat's prefix says what is so anyway; write \"{address}\"{left_out}"));
     }
     if text.contains(',') {
         return Err("several next hops are a list: write to = [\"a:6000\", \"b:6000\"]".into());
@@ -202,7 +203,7 @@ pub fn switch(text: &str) -> Result<bool, String> {
 }
 
 /// Returns the flags of `longhaul relay` for socat's two addresses, where they are among `args`:
-/// `TCP4-LISTEN:6000,fork TCP4:b:6000` is `--listen 6000 --to b:6000`. Words without an equal are left out.
+/// `TCP4-LISTEN:6000,fork TCP4:b:6000` is `--listen 6000 --to b:6000`. Words without an equal are named.
 pub fn socat_line<'a>(mut args: impl Iterator<Item = &'a str>) -> Option<String> {
     let (listener, listen) = args.by_ref().find_map(|arg| Some((arg, socat_listener(arg)?)))?;
     let (address, to) = args.find_map(|arg| Some((arg, socat_address(arg)?)))?;
@@ -215,7 +216,27 @@ pub fn socat_line<'a>(mut args: impl Iterator<Item = &'a str>) -> Option<String>
     ] {
         flags += &value.map(|value| format!(" --{flag} {value}")).unwrap_or_default();
     }
+    flags += &left_out(options(listener).chain(options(address)), &["bind", "range", "max-children"]);
     Some(flags)
+}
+
+/// Returns the options of socat's address `text`, which follow it after commas.
+fn options(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').skip(1)
+}
+
+/// Returns a remark that names socat's `options` which a translation leaves out; nothing where each is among those that it
+/// has `kept`, or says what is so anyway.
+fn left_out<'a>(options: impl Iterator<Item = &'a str>, kept: &[&str]) -> String {
+    const NEEDLESS: [&str; 5] = ["fork", "reuseaddr", "nodelay", "keepalive", "pf"];
+    let says_something = |option: &&str| {
+        let name = option.split('=').next().unwrap_or_default();
+        !NEEDLESS.contains(&name) && !kept.contains(&name)
+    };
+    match options.filter(says_something).collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => none,
+        some => format!("; that leaves out {some}: docs/from-socat.md says what to write instead"),
+    }
 }
 
 /// Returns what to write for socat's `TCP4-LISTEN:6000,bind=10.0.0.1,fork`, of which only port and address say something here.
@@ -349,11 +370,16 @@ mod tests {
             ("TCP-L:6000,fork,bind=10.10.10.20,range=10.0.0.0/8", "\"10.10.10.20:6000\""),
             ("TCP6-LISTEN:6000,bind=[::1]", "\"[::1]:6000\""),
         ] {
-            assert_eq!(listen(text).unwrap_err(), format!("it is socat's way to write it; write {meant}"), "{text}");
+            assert!(
+                listen(text).unwrap_err().starts_with(&format!("it is socat's way to write it; write {meant}")),
+                "{text}"
+            );
         }
         for (text, meant) in [("TCP4:b:6000", "\"b:6000\""), ("tcp:b:6000,nodelay", "\"b:6000\"")] {
             assert!(next_hop(text).unwrap_err().ends_with(&format!("write {meant}")), "{text}");
         }
+        let unsafe_without = listen("TCP-L:6000,fork,range=10.0.0.0/8,su=nobody").unwrap_err();
+        assert!(unsafe_without.contains("leaves out range=10.0.0.0/8, su=nobody: "), "{unsafe_without}");
         assert_eq!(next_hop("tcp:22").unwrap().host, "tcp", "a host may be called so");
     }
 
@@ -364,6 +390,11 @@ mod tests {
         assert_eq!(
             line("-d TCP-LISTEN:1,bind=10.0.0.1,range=10.0.0.0/8,fork,max-children=9 TCP:b:2,bind=10.0.0.2").as_deref(),
             Some("--listen 10.0.0.1:1 --to b:2 --allow 10.0.0.0/8 --max-flows 9 --source 10.0.0.2")
+        );
+        let with_more = line("TCP-L:1,fork,su=nobody,range=10.0.0.0/8 TCP:b:2,retry=5,nodelay").unwrap();
+        assert!(
+            with_more.starts_with("--listen 1 --to b:2 --allow 10.0.0.0/8; that leaves out su=nobody, retry=5: "),
+            "{with_more}"
         );
         assert_eq!(line("relay TCP4-LISTEN:6001,fork"), None);
         assert_eq!(line("relay b:6000"), None);
