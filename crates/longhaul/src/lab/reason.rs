@@ -72,6 +72,7 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
     };
     let sentence = match (line, law) {
         _ if run.setup.one_hop => "no WAN: what the machine itself carries".to_string(),
+        _ if window == 0.0 => "over before TCP_INFO could be read: a longer transfer tells what limits it".to_string(),
         (Some(line), _) if speed > 0.85 * line => {
             format!(
                 "the line carries {line:.1} MB/s of TCP payload: {}, {} on the WAN",

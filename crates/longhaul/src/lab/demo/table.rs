@@ -69,7 +69,7 @@ impl Table<'_> {
             (Some(speed), _, None) => format!("{speed:.1}"),
             (None, ..) => return "-".into(),
         };
-        if is_doubtful(run) { format!("{figure} ?") } else { figure }
+        if is_doubtful(run) { format!("{figure}?") } else { figure }
     }
 
     /// Returns the warning above a table with doubtful figures.
@@ -127,8 +127,8 @@ fn is_doubtful(run: &RunReport) -> bool {
 /// The columns: what carries the traffic.
 pub(super) const CARRIERS: [&str; 3] = ["direct", "socat", "longhaul"];
 /// Columns of the first cell of a line, and of each other one.
-const LABEL: usize = 44;
-const CELL: usize = 15;
+const LABEL: usize = 42;
+const CELL: usize = 14;
 
 #[cfg(test)]
 mod tests {
