@@ -59,6 +59,8 @@ struct Bulk {
     low_water: LowWater,
     /// The sink's congestion control.
     choice: Choice,
+    /// How often the sink took no more.
+    parks: u32,
     /// Runs while a pipe waits for the sink.
     stall: Option<Stall>,
 }
@@ -287,9 +289,9 @@ impl<'a> Direction<'a> {
     /// The sink takes no more: the budget counts the bytes, and those that wait for long give their pipe to somebody who moves.
     fn park(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         self.hold(self.pump.held());
-        let (held, moved, sink) = (self.pump.held(), self.pump.moved(), self.sink());
+        let (held, moved) = (self.pump.held(), self.pump.moved());
         if moved >= leg::ENOUGH {
-            self.bulk().choice.full(sink);
+            self.look_into_full_sink();
         }
         if !matches!(self.buffer, Buffer::Pipe(_)) {
             return Ok(());
@@ -304,6 +306,25 @@ impl<'a> Direction<'a> {
             stall.moved = moved;
         }
         Ok(())
+    }
+
+    /// Asks the kernel why the sink, which has had bulk, takes no more: for its congestion control, and for the warning at the
+    /// flow's end that its send buffer is small.
+    fn look_into_full_sink(&mut self) {
+        let (sink, leg) = (self.sink(), self.source.other());
+        // TCP_INFO of an mptcp leg is that of one subflow.
+        let counts = !self.carry.tunnel.mptcp(leg);
+        let bulk = self.bulk();
+        bulk.parks = bulk.parks.wrapping_add(1);
+        // The warning needs no more than a sample.
+        if bulk.choice == Choice::Made && bulk.parks % 8 != 0 {
+            return;
+        }
+        let Ok(info) = TcpInfo::of(sink.as_fd()) else { return };
+        bulk.choice.full(sink, &info);
+        if counts {
+            sink.note_full(info.notsent_bytes == 0);
+        }
     }
 
     /// The sink took every byte.
@@ -330,7 +351,7 @@ impl<'a> Direction<'a> {
 
     fn bulk(&mut self) -> &mut Bulk {
         let choice = if self.may_choose { Choice::Open } else { Choice::Made };
-        self.bulk.get_or_insert_with(|| Box::new(Bulk { low_water: LowWater::new(), choice, stall: None }))
+        self.bulk.get_or_insert_with(|| Box::new(Bulk { low_water: LowWater::new(), choice, parks: 0, stall: None }))
     }
 
     /// Whether the source, all of which is read, has sent FIN. Asked only after its error was taken, for from then on the

@@ -141,6 +141,8 @@ pub(super) struct LegEnd {
     congestion: Option<String>,
     /// Whether the flow broke and this leg's peer cannot be told.
     is_untold: bool,
+    /// Whether our send buffer was full of bytes under way.
+    was_full_under_way: bool,
 }
 
 impl LegEnd {
@@ -162,13 +164,14 @@ impl LegEnd {
         // A short flow ends before any control matters, and asking costs as much as sending its bytes.
         let is_worth_it = end.tally.up + end.tally.down > leg::ENOUGH;
         let congestion = is_worth_it.then(|| tcp_info::congestion(socket.as_fd()).ok()).flatten();
-        LegEnd { info, sent, lasted: end.began.elapsed(), congestion, is_untold }
+        let was_full_under_way = socket.was_full_under_way();
+        LegEnd { info, sent, lasted: end.began.elapsed(), congestion, is_untold, was_full_under_way }
     }
 
     /// Says which sysctl held a long path back, when one did: the measured form of comparing buffers with the BDP. At most
     /// once a second for each tunnel.
     pub(super) fn warn_if_buffers_limit(&self, relay: &Relay, tunnel: &str, leg: Leg) {
-        let Some(small) = small_buffer(&self.info) else { return };
+        let Some(small) = small_buffer(&self.info, self.was_full_under_way) else { return };
         if relay.limit_log.pass(tunnel, Instant::now()).is_none() {
             return;
         }
@@ -220,8 +223,8 @@ enum Buffer {
     Peers,
 }
 
-/// Which buffer was too small for the leg's long path, when one was.
-fn small_buffer(info: &TcpInfo) -> Option<Buffer> {
+/// Which buffer was too small for the leg's long path, when one was. `was_full_under_way`: see [`Stream::was_full_under_way`].
+fn small_buffer(info: &TcpInfo, was_full_under_way: bool) -> Option<Buffer> {
     // NDT's threshold for "limited by" (RFC 4898 counters): 15 % of the busy time.
     let limits = |part: Duration| part.as_secs_f64() >= 0.15 * info.busy_time.as_secs_f64().max(1.0);
     // A program that reads slowly closes its window too, and no larger buffer helps there. So the window has to be about
@@ -231,7 +234,7 @@ fn small_buffer(info: &TcpInfo) -> Option<Buffer> {
     let was_used = (window / 2.0..=window * 2.0).contains(&carried);
     match info.rtt {
         rtt if rtt < leg::WAN_RTT => None,
-        _ if limits(info.sndbuf_limited) => Some(Buffer::Ours),
+        _ if was_full_under_way || limits(info.sndbuf_limited) => Some(Buffer::Ours),
         _ if limits(info.rwnd_limited) && was_used => Some(Buffer::Peers),
         _ => None,
     }
@@ -280,7 +283,8 @@ mod tests {
             ("nothing was sent", TcpInfo { rtt: second, ..TcpInfo::default() }, None),
         ];
         for (what, info, small) in cases {
-            assert_eq!(small_buffer(&info), small, "{what}");
+            assert_eq!(small_buffer(&info, false), small, "{what}");
         }
+        assert_eq!(small_buffer(&full, true), Some(Buffer::Ours));
     }
 }

@@ -151,13 +151,11 @@ impl Choice {
         Choice::Made
     }
 
-    /// `socket`, whose leg this is and which has had [`ENOUGH`] bytes, takes no more for now. Messages do not come so far.
-    pub(super) fn full(&mut self, socket: &Stream) {
-        if let Choice::Made = *self {
-            return;
-        }
+    /// `socket`, whose leg this is and which has had [`ENOUGH`] bytes, takes no more for now: `info` says why. Messages do not
+    /// come so far.
+    pub(super) fn full(&mut self, socket: &Stream, info: &TcpInfo) {
         let now = Instant::now();
-        *self = TcpInfo::of(socket.as_fd()).map_or(Choice::Made, |info| self.seeing(&info, now));
+        *self = self.seeing(info, now);
         if let Choice::Due { rate, again } = *self {
             *self = match start_bbr(&SockRef::from(socket), again == STARTS) {
                 true => Choice::Started { since: now, rate, again },
@@ -185,7 +183,7 @@ impl Choice {
             Choice::Started { since, rate, again } if now - since >= info.min_rtt * START => {
                 Choice::Due { rate, again: again - 1 }
             }
-            Choice::Started { .. } => self,
+            Choice::Started { .. } | Choice::Made => self,
             _ if info.bytes_acked < ENOUGH => Choice::Open,
             // The smallest, for an acknowledgement that was held back is a larger one.
             _ if info.min_rtt < WAN_RTT => Choice::Made,

@@ -8,6 +8,7 @@ use std::future::Future;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::pin;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
@@ -17,7 +18,12 @@ pub(super) type Ready<'a> = AsyncFdReadyGuard<'a, Socket>;
 
 /// A connection, or one that is being made.
 #[derive(Debug)]
-pub(super) struct Stream(AsyncFd<Socket>);
+pub(super) struct Stream {
+    socket: AsyncFd<Socket>,
+    /// How often it was looked at while its send buffer was full, and how often every byte in it was under way then.
+    full: AtomicU32,
+    full_under_way: AtomicU32,
+}
 
 impl Stream {
     /// Registers `socket`, which must be O_NONBLOCK, with the runtime.
@@ -27,17 +33,18 @@ impl Stream {
     #[allow(deprecated, reason = "sound for a socket that owns its descriptor; what replaces it is unsafe")]
     pub(super) fn new(socket: Socket) -> io::Result<Stream> {
         let interest = Interest::READABLE | Interest::WRITABLE | Interest::PRIORITY;
-        AsyncFd::with_interest(socket, interest).map(Stream)
+        let socket = AsyncFd::with_interest(socket, interest)?;
+        Ok(Stream { socket, full: AtomicU32::new(0), full_under_way: AtomicU32::new(0) })
     }
 
     /// Waits until there may be something to read.
     pub(super) fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready<'_>>> {
-        self.0.poll_read_ready(cx)
+        self.socket.poll_read_ready(cx)
     }
 
     /// Waits until there may be room to write.
     pub(super) fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready<'_>>> {
-        self.0.poll_write_ready(cx)
+        self.socket.poll_write_ready(cx)
     }
 
     /// Calls `io` when the socket is ready for `interest`; when `io` says `WouldBlock`, it is no more.
@@ -45,7 +52,7 @@ impl Stream {
     /// # Errors
     /// `WouldBlock`: it is not ready. Else what `io` said.
     pub(super) fn try_io<R>(&self, interest: Interest, io: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
-        self.0.try_io(interest, |_| io())
+        self.socket.try_io(interest, |_| io())
     }
 
     /// Whether the kernel has announced urgent data (EPOLLPRI) since the socket was registered.
@@ -55,7 +62,7 @@ impl Stream {
     }
 
     fn is_priority(&self) -> bool {
-        let ready = pin!(self.0.ready(Interest::PRIORITY));
+        let ready = pin!(self.socket.ready(Interest::PRIORITY));
         match ready.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok(ready)) => ready.ready().is_priority(),
             Poll::Ready(Err(_)) | Poll::Pending => false,
@@ -65,7 +72,7 @@ impl Stream {
     /// Waits until the socket has an error to tell.
     pub(super) async fn failed(&self) {
         // It fails only when the runtime ends, and every flow with it.
-        let _ = self.0.ready(Interest::ERROR).await;
+        let _ = self.socket.ready(Interest::ERROR).await;
     }
 
     /// Waits until connect(2) has ended.
@@ -73,7 +80,7 @@ impl Stream {
     /// # Errors
     /// Why there is no connection.
     pub(super) async fn connected(&self) -> io::Result<()> {
-        let ready = self.0.ready(Interest::WRITABLE | Interest::ERROR).await?.ready();
+        let ready = self.socket.ready(Interest::WRITABLE | Interest::ERROR).await?.ready();
         // net/ipv4/tcp.c, tcp_poll: a socket with an error is EPOLLERR, one that is closed again is EPOLLHUP. So a good
         // connection needs no SO_ERROR, and an error that comes later is still there for who carries the flow.
         match ready.is_error() || ready.is_write_closed() {
@@ -84,12 +91,26 @@ impl Stream {
 
     /// The socket's pending error, which is then gone (socket(7) SO_ERROR).
     pub(super) fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.0.get_ref().take_error()
+        self.socket.get_ref().take_error()
+    }
+
+    /// Takes note of a full send buffer, in which every byte is under way to the peer or not.
+    pub(super) fn note_full(&self, is_under_way: bool) {
+        self.full.fetch_add(1, Relaxed);
+        self.full_under_way.fetch_add(is_under_way.into(), Relaxed);
+    }
+
+    /// Whether the send buffer, mostly when it was full, held only bytes that were under way: a larger one would have sent
+    /// more. The kernel's own measure (TCP_INFO, tcpi_sndbuf_limited) sees that only in a call that sends something and leaves
+    /// no room (net/ipv4/tcp_output.c, tcp_cwnd_validate), which a sender without pacing that never waits seldom makes.
+    pub(super) fn was_full_under_way(&self) -> bool {
+        let full = self.full.load(Relaxed);
+        full >= 8 && self.full_under_way.load(Relaxed) >= full / 2
     }
 }
 
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.get_ref().as_fd()
+        self.socket.get_ref().as_fd()
     }
 }
