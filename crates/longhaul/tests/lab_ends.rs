@@ -74,8 +74,9 @@ impl Room {
             command.args(["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups"]);
             command.args(["env", "XDG_RUNTIME_DIR=/run/user", "HOME=/"]);
         }
-        // A shell that runs the tests in the background has SIGINT ignored, and what is ignored stays so (exec(3p)).
-        command.args(["env", "--default-signal=INT", "/mnt/longhaul", "lab"]).args(arguments);
+        // A shell that runs the tests in the background has SIGINT ignored, nohup(1) SIGHUP, and what is ignored stays so
+        // (exec(3p)).
+        command.args(["env", "--default-signal=INT,HUP", "/mnt/longhaul", "lab"]).args(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
