@@ -69,7 +69,7 @@ impl<'a> Carry<'a> {
                         return Poll::Ready(());
                     }
                 }
-                match flow.has_ended() || stall.poll(cx, flow.limit(), flow.moved()).is_ready() {
+                match flow.has_ended() || stall.poll(cx, flow.limit(), flow.moved(), || flow.carry.left()).is_ready() {
                     true => Poll::Ready(()),
                     false => Poll::Pending,
                 }
@@ -104,7 +104,7 @@ impl<'a> Carry<'a> {
             let mut is_settled = true;
             for leg in Leg::ALL {
                 match closing.begin(self, leg).poll(cx, self.leg(leg), Fins::Both) {
-                    Poll::Ready(settled) => settled.map_err(|err| self.broken(leg, &err))?,
+                    Poll::Ready(settled) => settled.map_err(|err| Broken::of(leg, &err))?,
                     Poll::Pending => is_settled = false,
                 }
             }
@@ -146,8 +146,10 @@ impl<'a> Carry<'a> {
         }
     }
 
-    fn broken(&self, leg: Leg, err: &io::Error) -> Broken {
-        Broken { leg, errno: err.raw_os_error().unwrap_or(libc::EIO) }
+    /// Bytes that the legs' peers have not acknowledged yet, of both.
+    fn left(&self) -> u32 {
+        let left = |leg: &Stream| unacknowledged(leg.as_fd()).unwrap_or(0);
+        left(self.accept).saturating_add(left(self.dial))
     }
 }
 
@@ -172,7 +174,7 @@ impl<'a> Both<'a> {
     ) -> Option<Broken> {
         for source in Leg::ALL {
             if let Poll::Ready(Err((end, err))) = self.out_of(source).poll(cx) {
-                return Some(self.carry.broken(end.of(source), &err));
+                return Some(Broken::of(end.of(source), &err));
             }
         }
         // A pump blocked on its sink does not look at its source, and one that has ended looks at neither: without this, a RST
@@ -187,7 +189,7 @@ impl<'a> Both<'a> {
                 let socket = self.carry.leg(leg);
                 let error = error.get_or_insert_with(|| Box::pin(failed(socket)));
                 if error.as_mut().poll(cx).is_ready() {
-                    return Some(self.carry.broken(leg, &pending_error(socket)));
+                    return Some(Broken::of(leg, &pending_error(socket)));
                 }
             }
         }
@@ -201,7 +203,7 @@ impl<'a> Both<'a> {
             return None;
         }
         match self.closing.begin(self.carry, leg).poll(cx, self.carry.leg(leg), Fins::Ours) {
-            Poll::Ready(Err(err)) => Some(self.carry.broken(leg, &err)),
+            Poll::Ready(Err(err)) => Some(Broken::of(leg, &err)),
             _ => None,
         }
     }
@@ -289,26 +291,43 @@ impl Closings {
     }
 }
 
-/// Ends a flow that moves no byte for too long; made when that is first forbidden.
+/// Ends a flow in which nothing goes on for too long; made when that is first forbidden.
 struct StallTimer(Option<Box<Running>>);
 
 struct Running {
-    moved: u64,
     limit: Duration,
+    /// When something was last seen to go on.
+    since: Instant,
+    moved: u64,
+    left: u32,
     timer: Pin<Box<Sleep>>,
 }
 
 impl StallTimer {
-    /// Ready when no byte has moved for `limit`; `moved` counts them. Another limit starts it anew.
-    fn poll(&mut self, cx: &mut Context<'_>, limit: Option<Duration>, moved: u64) -> Poll<()> {
+    /// Ready when for `limit`, give or take an eighth, no byte was `moved` into a socket, and none of those that are `left`
+    /// there was acknowledged. A socket with a large buffer takes no more until a third of it is free, and its peer may read
+    /// all the while. Another limit starts it anew.
+    fn poll(&mut self, cx: &mut Context<'_>, limit: Option<Duration>, moved: u64, left: impl Fn() -> u32) -> Poll<()> {
         let Some(limit) = limit else { return Poll::Pending };
-        let begin = || Box::new(Running { moved, limit, timer: Box::pin(sleep(limit)) });
+        let step = limit / 8;
+        let begin =
+            || Box::new(Running { limit, since: Instant::now(), moved, left: left(), timer: Box::pin(sleep(step)) });
         let running = self.0.get_or_insert_with(begin);
-        if (limit, moved) != (running.limit, running.moved) {
-            (running.limit, running.moved) = (limit, moved);
-            running.timer.set(sleep_until(Instant::now() + limit));
+        if running.limit != limit {
+            *running = begin();
         }
-        running.timer.as_mut().poll(cx)
+        while running.timer.as_mut().poll(cx).is_ready() {
+            let (now, left) = (Instant::now(), left());
+            if moved > running.moved || left < running.left {
+                running.since = now;
+            }
+            (running.moved, running.left) = (moved, left);
+            if now - running.since >= limit {
+                return Poll::Ready(());
+            }
+            running.timer.set(sleep_until(now + step));
+        }
+        Poll::Pending
     }
 }
 
@@ -322,3 +341,26 @@ fn pending_error(socket: &Stream) -> io::Error {
 
 /// How long the last bytes of a broken leg may wait for a peer that takes nothing, before the reset overtakes them.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// In virtual time: a peer that reads slowly from a large buffer, for an hour, and then stands still.
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_acknowledges_has_not_stalled() {
+        let (left, begin) = (Cell::new(1_000_000), Instant::now());
+        let mut stall = StallTimer(None);
+        let mut over = async |time| {
+            let waits = poll_fn(|cx| stall.poll(cx, Some(PATIENCE), 7, || left.get()));
+            tokio::time::timeout(time, waits).await.is_ok()
+        };
+        for _ in 0..180 {
+            assert!(!over(Duration::from_secs(20)).await, "after {:?}", begin.elapsed());
+            left.set(left.get() - 1);
+        }
+        assert!(!over(PATIENCE).await);
+        assert!(over(PATIENCE / 4).await);
+    }
+}

@@ -19,10 +19,11 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-/// A connection that was made.
+/// A connection that was made. Its peer may have reset it since: what came before is still to be read.
 pub(super) struct Dialled {
     pub(super) stream: Stream,
-    pub(super) next_hop: NextHop,
+    /// The next hop, by its place in the tunnel's `to`.
+    pub(super) hop: usize,
     pub(super) address: SocketAddr,
     /// Bytes that `stream` took while it was made. They were only peeked from the accept leg (`dial.fastopen`).
     pub(super) early: usize,
@@ -34,23 +35,6 @@ pub(super) enum NotDialled {
     NoAnswer(String),
     /// The accept leg failed before.
     Accept(io::Error),
-    /// This next hop, by its place in `to`, answered at this address, had the client's first bytes in its SYN, and reset: it may
-    /// have acted on them, so no other gets them.
-    Reset(usize, SocketAddr, io::Error),
-}
-
-/// Why an address gave no connection.
-enum Unconnected {
-    /// What was tried and what it said.
-    NoAnswer(String),
-    /// It answered, had the client's first bytes, and reset.
-    Reset(io::Error),
-}
-
-impl From<String> for Unconnected {
-    fn from(why: String) -> Unconnected {
-        Unconnected::NoAnswer(why)
-    }
 }
 
 /// Dials `tunnel`'s next hops for the connection `accept` until one answers.
@@ -65,8 +49,8 @@ pub(super) async fn dial(
 ) -> Result<Dialled, NotDialled> {
     let mut said = String::new();
     let first_bytes = FirstBytes::of(tunnel, accept);
-    for index in (tunnel.policy.order)(tunnel.to.len()) {
-        let next_hop = &tunnel.to[index];
+    for hop in (tunnel.policy.order)(tunnel.to.len()) {
+        let next_hop = &tunnel.to[hop];
         match resolve(next_hop, tunnel.connect_timeout, lookups).await {
             Err(err) => note(&mut said, &next_hop.to_string(), &format!("cannot be resolved: {err}")),
             Ok(addresses) => {
@@ -74,11 +58,8 @@ pub(super) async fn dial(
                 for address in addresses {
                     let bytes = first_bytes.peek().await.map_err(NotDialled::Accept)?;
                     match connect(relay, tunnel, address, bytes).await {
-                        Ok((stream, early)) => {
-                            return Ok(Dialled { stream, next_hop: next_hop.clone(), address, early });
-                        }
-                        Err(Unconnected::NoAnswer(why)) => note(&mut said, &address.to_string(), &why),
-                        Err(Unconnected::Reset(err)) => return Err(NotDialled::Reset(index, address, err)),
+                        Ok((stream, early)) => return Ok(Dialled { stream, hop, address, early }),
+                        Err(why) => note(&mut said, &address.to_string(), &why),
                     }
                 }
             }
@@ -114,14 +95,17 @@ async fn resolve(next_hop: &NextHop, patience: Duration, lookups: &Arc<Semaphore
 }
 
 /// Returns the connection to `address`, and how many of the client's `first_bytes` it took.
+///
+/// # Errors
+/// What was tried, and what it said.
 async fn connect(
     relay: &Relay,
     tunnel: &Tunnel,
     address: SocketAddr,
     first_bytes: Vec<u8>,
-) -> Result<(Stream, usize), Unconnected> {
+) -> Result<(Stream, usize), String> {
     if relay.served.leads_back(tunnel, address).map_err(|err| format!("cannot tell whether this leads back: {err}"))? {
-        return Err("this leads back to the tunnel's own listener: every flow would dial itself".to_owned().into());
+        return Err("this leads back to the tunnel's own listener: every flow would dial itself".to_owned());
     }
     let socket = leg::open_to_dial(&address, &tunnel.dial, tunnel.mptcp(Leg::Dial)).map_err(|err| err.to_string())?;
     if let Some(source) = tunnel.source {
@@ -133,15 +117,11 @@ async fn connect(
     let stream = Stream::new(socket).map_err(|err| failed("epoll_ctl(EPOLL_CTL_ADD)", &err).to_string())?;
     match timeout(tunnel.connect_timeout, stream.connected()).await {
         Ok(Ok(())) if relay.local_ports.contain(address.port()) && is_itself(&stream) => {
-            Err(connect_failed(&io::Error::from_raw_os_error(libc::ECONNREFUSED)).into())
+            Err(connect_failed(&io::Error::from_raw_os_error(libc::ECONNREFUSED)))
         }
         Ok(Ok(())) => Ok((stream, early)),
-        // Before the handshake a RST is ECONNREFUSED (net/ipv4/tcp_input.c, tcp_reset).
-        Ok(Err(err)) if early > 0 && matches!(err.raw_os_error(), Some(libc::ECONNRESET | libc::EPIPE)) => {
-            Err(Unconnected::Reset(err))
-        }
-        Ok(Err(err)) => Err(connect_failed(&err).into()),
-        Err(_) => Err(format!("connect: no answer in {:?}", tunnel.connect_timeout).into()),
+        Ok(Err(err)) => Err(connect_failed(&err)),
+        Err(_) => Err(format!("connect: no answer in {:?}", tunnel.connect_timeout)),
     }
 }
 

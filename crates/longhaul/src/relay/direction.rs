@@ -104,7 +104,7 @@ impl<'a> Direction<'a> {
             parked: 0,
             may_choose: Choice::of(carry.tunnel, sink, carry.leg(sink)) == Choice::Open,
             early,
-            source_is_broken: false,
+            source_is_broken: carry.leg(source).was_reset(),
             is_stopped: false,
         }
     }

@@ -10,6 +10,7 @@ use longhaul_sys::sockopt::Leg;
 use longhaul_sys::tcp_info::{self, State, TcpInfo};
 use longhaul_sys::{errno_text, limits};
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -27,6 +28,11 @@ pub(super) struct Broken {
 impl Broken {
     /// Not an errno: `linger-half-open` ran out.
     pub(super) const HALF_OPEN: i32 = -1;
+
+    /// `leg` broke with `err`.
+    pub(super) fn of(leg: Leg, err: &io::Error) -> Broken {
+        Broken { leg, errno: err.raw_os_error().unwrap_or(libc::EIO) }
+    }
 }
 
 /// Why a flow ended. Everything but [`Finished`](How::Finished) is RST on both legs.

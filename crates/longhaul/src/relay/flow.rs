@@ -1,14 +1,13 @@
 //! One flow, from the accepted connection to its end.
 
 use super::carry::{Carry, Tally};
-use super::dial::NotDialled;
+use super::dial::{Dialled, NotDialled};
 use super::end::{Broken, FlowEnd, How, LegEnd};
 use super::stream::Stream;
 use super::{Relay, dial, fast_open};
 use crate::config::Tunnel;
 use longhaul_sys::sockopt::Leg;
 use std::future::Future;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -50,10 +49,13 @@ pub(super) fn run(
         if let Some(dial) = &dial {
             end.how = carry(&relay, &end.tunnel, (&accept, dial), &mut end.tally).await;
         }
-        finish(&relay, &end, &accept, dial.as_deref());
-        relay.counters.flows_now.fetch_sub(1, Relaxed);
-        // The sockets first: the permit is for their descriptors.
+        relay.counters.ended(end.how, &end.tally);
+        let legs = Legs::conclude(&end, &accept, dial.as_deref());
+        // At once, for what closing them does was decided by what the kernel said just now. And before the permit, which is
+        // for their descriptors.
         drop((accept, dial));
+        legs.log(&relay, &end);
+        relay.counters.flows_now.fetch_sub(1, Relaxed);
         drop(permit);
     }
 }
@@ -68,20 +70,15 @@ async fn reach(relay: &Relay, lookups: &Arc<Semaphore>, accept: &Stream, end: &m
         () = relay.cut.given() => return Err(How::Cut),
     };
     match dialled {
-        Ok(dialled) => {
-            let hop = tunnel.to.iter().position(|hop| *hop == dialled.next_hop).unwrap_or_default();
-            end.dialled = Some((hop, dialled.address));
-            let (next_hop, address) = (&dialled.next_hop, dialled.address);
-            debug!(flow = end.flow, tunnel = %tunnel.name, peer = %end.peer, %next_hop, next_hop_address = %address, "flow connected");
-            end.tally.up = dialled.early as u64;
-            fast_open::consume(accept, dialled.early).map_err(|err| accept_broke(&err))?;
-            Ok(dialled.stream)
-        }
-        Err(NotDialled::Accept(err)) => Err(accept_broke(&err)),
-        Err(NotDialled::Reset(hop, address, err)) => {
+        Ok(Dialled { stream, hop, address, early }) => {
             end.dialled = Some((hop, address));
-            Err(Broken { leg: Leg::Dial, errno: err.raw_os_error().unwrap_or(libc::EIO) }.into())
+            let next_hop = &tunnel.to[hop];
+            debug!(flow = end.flow, tunnel = %tunnel.name, peer = %end.peer, %next_hop, next_hop_address = %address, "flow connected");
+            end.tally.up = early as u64;
+            fast_open::consume(accept, early).map_err(|err| Broken::of(Leg::Accept, &err))?;
+            Ok(stream)
         }
+        Err(NotDialled::Accept(err)) => Err(Broken::of(Leg::Accept, &err).into()),
         Err(NotDialled::NoAnswer(why)) => {
             // The flow's own line comes for each: this one has the reason, which is the same for most of them.
             if let Some(more) = relay.dial_log.pass(&tunnel.name, Instant::now()) {
@@ -90,10 +87,6 @@ async fn reach(relay: &Relay, lookups: &Arc<Semaphore>, accept: &Stream, end: &m
             Err(How::DialFailed)
         }
     }
-}
-
-fn accept_broke(err: &io::Error) -> How {
-    Broken { leg: Leg::Accept, errno: err.raw_os_error().unwrap_or(libc::EIO) }.into()
 }
 
 /// Carries the flow until it ends or is cut. Not an async fn, as [`run`].
@@ -114,22 +107,28 @@ fn carry<'a>(
     }
 }
 
-/// Counts and logs the end, while the sockets still know what they did, and sees to it that closing them says what is true.
-fn finish(relay: &Relay, end: &FlowEnd, accept: &Stream, dial: Option<&Stream>) {
-    relay.counters.ended(end.how, &end.tally);
-    let worth_a_diagnosis = end.tally.up + end.tally.down > WORTH_A_DIAGNOSIS;
-    // Logged or not: the sockets are closed next.
-    let dial = dial.map(|dial| LegEnd::conclude(dial, Leg::Dial, end));
-    let accept = LegEnd::conclude(accept, Leg::Accept, end);
-    if !enabled!(Level::INFO) && !worth_a_diagnosis {
-        return;
+/// What the kernel says of the legs at a flow's end.
+struct Legs {
+    accept: LegEnd,
+    dial: Option<LegEnd>,
+}
+
+impl Legs {
+    /// Sees to it that closing the sockets, which comes next, tells the peers what is true.
+    fn conclude(end: &FlowEnd, accept: &Stream, dial: Option<&Stream>) -> Legs {
+        let dial = dial.map(|dial| LegEnd::conclude(dial, Leg::Dial, end));
+        Legs { accept: LegEnd::conclude(accept, Leg::Accept, end), dial }
     }
-    end.log(&accept, dial.as_ref());
-    if worth_a_diagnosis {
-        if let Some(dial) = dial {
-            dial.warn_if_buffers_limit(relay, &end.tunnel.name, Leg::Dial);
+
+    fn log(&self, relay: &Relay, end: &FlowEnd) {
+        if enabled!(Level::INFO) {
+            end.log(&self.accept, self.dial.as_ref());
         }
-        accept.warn_if_buffers_limit(relay, &end.tunnel.name, Leg::Accept);
+        if end.tally.up + end.tally.down > WORTH_A_DIAGNOSIS {
+            for (leg, of) in [(Some(&self.accept), Leg::Accept), (self.dial.as_ref(), Leg::Dial)] {
+                leg.into_iter().for_each(|leg| leg.warn_if_buffers_limit(relay, &end.tunnel.name, of));
+            }
+        }
     }
 }
 
@@ -138,6 +137,7 @@ mod tests {
     use super::*;
     use crate::config::NextHop;
     use socket2::SockRef;
+    use std::io::{ErrorKind, Read, Write};
     use std::net::Shutdown;
     use std::time::Duration;
     use tokio::io::Interest;
@@ -164,6 +164,35 @@ mod tests {
             run(relay, tunnel, lookups, accepted, permit)
         });
         assert!(size <= 640, "the future of a flow has grown to {size} bytes");
+    }
+
+    /// The bytes before a reset arrive, also where both are there before the runtime has looked at the handshake.
+    #[tokio::test]
+    async fn a_next_hop_that_answers_and_resets_at_once_is_heard() {
+        let ours = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = server.local_addr().unwrap();
+        let to = NextHop { host: to.ip().to_string(), port: to.port() };
+        // The second one is not asked.
+        let other = NextHop { host: "192.0.2.1".into(), port: 1 };
+        let tunnel = Tunnel::new("loud", ours.local_addr().unwrap(), vec![to, other]);
+        let mut client = std::net::TcpStream::connect(tunnel.listen).unwrap();
+        let (accept, peer) = ours.accept().await.unwrap();
+        let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
+        // As our own listener has it.
+        SockRef::from(&accept).set_linger(Some(Duration::ZERO)).unwrap();
+        let relay = Relay::new(100);
+        tokio::spawn(run(relay.clone(), Arc::new(tunnel), Arc::new(Semaphore::new(1)), (accept, peer), ()));
+        // The flow dials in its first turn, and has no other before the next await here.
+        tokio::task::yield_now().await;
+        let mut answers = server.accept().unwrap().0;
+        answers.write_all(b"answer").unwrap();
+        SockRef::from(&answers).set_linger(Some(Duration::ZERO)).unwrap();
+        drop(answers);
+        let mut got = Vec::new();
+        let read = tokio::task::spawn_blocking(move || (client.read_to_end(&mut got).unwrap_err().kind(), got)).await;
+        assert_eq!(read.unwrap(), (ErrorKind::ConnectionReset, b"answer".to_vec()));
+        assert_eq!((relay.counters.reset_by_peer.load(Relaxed), relay.counters.bytes_down.load(Relaxed)), (1, 6));
     }
 
     /// In virtual time: a flow that is not half-open is silent for longer than `linger-half-open`, and for a year.

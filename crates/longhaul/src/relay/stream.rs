@@ -8,7 +8,7 @@ use std::future::Future;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::pin;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
@@ -23,6 +23,8 @@ pub(super) struct Stream {
     /// How often it was looked at while its send buffer was full, and how often every byte in it was under way then.
     full: AtomicU32,
     full_under_way: AtomicU32,
+    /// Whether the peer had reset the connection when the handshake was looked at.
+    was_reset: AtomicBool,
 }
 
 impl Stream {
@@ -34,7 +36,12 @@ impl Stream {
     pub(super) fn new(socket: Socket) -> io::Result<Stream> {
         let interest = Interest::READABLE | Interest::WRITABLE | Interest::PRIORITY;
         let socket = AsyncFd::with_interest(socket, interest)?;
-        Ok(Stream { socket, full: AtomicU32::new(0), full_under_way: AtomicU32::new(0) })
+        Ok(Stream {
+            socket,
+            full: AtomicU32::new(0),
+            full_under_way: AtomicU32::new(0),
+            was_reset: AtomicBool::new(false),
+        })
     }
 
     /// Waits until there may be something to read.
@@ -75,7 +82,8 @@ impl Stream {
         let _ = self.socket.ready(Interest::ERROR).await;
     }
 
-    /// Waits until connect(2) has ended.
+    /// Waits until connect(2) has ended. A peer that has answered and reset since is a peer that has answered: what it sent is
+    /// still to be read, and it may have acted on what it got.
     ///
     /// # Errors
     /// Why there is no connection.
@@ -83,10 +91,24 @@ impl Stream {
         let ready = self.socket.ready(Interest::WRITABLE | Interest::ERROR).await?.ready();
         // net/ipv4/tcp.c, tcp_poll: a socket with an error is EPOLLERR, one that is closed again is EPOLLHUP. So a good
         // connection needs no SO_ERROR, and an error that comes later is still there for who carries the flow.
-        match ready.is_error() || ready.is_write_closed() {
-            true => self.take_error()?.map_or(Ok(()), Err),
-            false => Ok(()),
+        if !(ready.is_error() || ready.is_write_closed()) {
+            return Ok(());
         }
+        match self.take_error()? {
+            // Before the handshake a RST is ECONNREFUSED (net/ipv4/tcp_input.c, tcp_reset).
+            Some(err) if matches!(err.raw_os_error(), Some(libc::ECONNRESET | libc::EPIPE)) => {
+                self.was_reset.store(true, Relaxed);
+                Ok(())
+            }
+            Some(err) => Err(err),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether [`connected`](Self::connected) has taken the error by which the kernel tells of a reset: from then on reading
+    /// ends as it does after a FIN.
+    pub(super) fn was_reset(&self) -> bool {
+        self.was_reset.load(Relaxed)
     }
 
     /// The socket's pending error, which is then gone (socket(7) SO_ERROR).
