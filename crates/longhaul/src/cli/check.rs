@@ -24,7 +24,7 @@ pub(super) fn check(flags: &Flags) -> ExitCode {
         Ok(loaded) => loaded,
         Err(Refused { messages }) => return super::complain(&messages),
     };
-    let here = machine::look(&config);
+    let here = machine::look(&config, path);
     said.extend(here.warnings);
     if flags.strict && said.iter().any(|message| message.severity == Severity::Warning) {
         said.iter_mut().filter(|message| message.severity == Severity::Warning).for_each(make_error);

@@ -5,6 +5,7 @@
 use super::rights::Rights;
 use longhaul::config::{self, Config, Message, Severity, Tunnel};
 use longhaul::options::{LegOptions, control_instead, show};
+use longhaul_core::units::show_duration;
 use longhaul_sys::limits::Capability::{NetAdmin, NetBindService};
 use longhaul_sys::limits::{local_ports, sysctl};
 use longhaul_sys::route::RouteSocket;
@@ -31,8 +32,8 @@ struct Finding {
     stops_start: bool,
 }
 
-/// Looks for everything that will not work here.
-pub(super) fn look(config: &Config) -> Here {
+/// Looks for everything that will not work here with `config`, the file at `path`.
+pub(super) fn look(config: &Config, path: &Path) -> Here {
     let rights = Rights::of_the_daemon();
     let (mut found, mut will_not_start) = (Vec::new(), 0);
     for tunnel in &config.tunnels {
@@ -45,6 +46,8 @@ pub(super) fn look(config: &Config) -> Here {
     found.extend(loops.into_iter().map(|(index, text)| format!("tunnel {}: {text}", config.tunnels[index].name)));
     found.extend(no_bbr(config, &rights));
     found.extend(unresolved(config));
+    found.extend(too_long(config, &rights));
+    found.extend(rights.cannot_read(path));
     let place = "on this machine";
     let warnings =
         found.into_iter().map(|text| Message { severity: Severity::Warning, place: place.into(), text }).collect();
@@ -150,6 +153,18 @@ fn no_bbr(config: &Config, rights: &Rights) -> Option<String> {
     let wanted = config.tunnels.iter().any(|tunnel| tunnel.accept.is_auto() || tunnel.dial.is_auto());
     let why = congestion("bbr", rights).filter(|_| wanted)?;
     Some(format!("congestion = auto: WAN legs will not get BBR: {why}"))
+}
+
+/// A drain that systemd would cut short.
+fn too_long(config: &Config, rights: &Rights) -> Option<String> {
+    let (drain, stop) = (config.drain_timeout?, rights.stop_timeout()?);
+    (drain >= stop).then(|| {
+        let (drain, stop) = (show_duration(drain), show_duration(stop));
+        format!(
+            "drain_timeout = {drain}: longhaul.service has TimeoutStopSec={stop}, after which systemd kills it and resets the \
+             flows that are left; give the unit a longer one (systemctl edit longhaul)"
+        )
+    })
 }
 
 /// Next hops whose names getaddrinfo(3) cannot resolve now, all of them asked at once.

@@ -1,9 +1,11 @@
-//! The rights that the daemon will have: those that longhaul.service gives it, as it is installed here or else as it is
-//! shipped. The user who runs `longhaul check` is another one: root has every right, and most others have none.
+//! The rights and the time that the daemon will have: those that longhaul.service gives it, as it is installed here or else as
+//! it is shipped. The user who runs `longhaul check` is another one: root has every right, and most others have none.
 
 use longhaul_sys::limits::{Capability, has_capability};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 /// The unit as it is installed.
 const SHIPPED: &str = include_str!("../../../../packaging/longhaul.service");
@@ -41,14 +43,43 @@ impl Rights {
         })
     }
 
+    /// Returns how long the daemon may take to end before systemd kills it; `None` where the unit does not limit it or says it
+    /// in a way that is not read here.
+    pub(super) fn stop_timeout(&self) -> Option<Duration> {
+        let text = self.values("TimeoutStopSec=").last()?;
+        let digits = text.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
+        let number: u64 = digits.trim().parse().ok()?;
+        match &text[digits.len()..] {
+            "" | "s" | "sec" => Some(Duration::from_secs(number)),
+            "m" | "min" => Some(Duration::from_secs(number * 60)),
+            _ => None,
+        }
+    }
+
+    /// Returns the warning for a configuration file that the daemon cannot read: one in /etc, for any other is not the unit's.
+    pub(super) fn cannot_read(&self, path: &Path) -> Option<String> {
+        let path = fs::canonicalize(path).ok().filter(|path| path.starts_with("/etc") && !self.is_root())?;
+        let is_closed = |path: &Path, bit| fs::metadata(path).is_ok_and(|found| found.permissions().mode() & bit == 0);
+        let (closed, remedy) = match path.parent() {
+            Some(folder) if is_closed(folder, 0o001) => (folder, "o+rx"),
+            _ if is_closed(&path, 0o004) => (&*path, "o+r"),
+            _ => return None,
+        };
+        let closed = closed.display();
+        Some(format!("{UNIT} runs as a user of its own, which cannot read {closed}; chmod {remedy} {closed}"))
+    }
+
+    fn is_root(&self) -> bool {
+        let last = |key| self.values(key).last();
+        match (last("User="), last("DynamicUser=")) {
+            (Some(user), _) => user == "root" || user == "0",
+            (None, dynamic) => !dynamic.is_some_and(|on| matches!(on, "yes" | "true" | "on" | "1")),
+        }
+    }
+
     /// systemd.exec(5): lines of AmbientCapabilities= add up, an empty one begins anew, one with `~` takes away. A process of
     /// root has what CapabilityBoundingSet= leaves it.
     fn has(&self, capability: Capability) -> bool {
-        let last = |key| self.values(key).last();
-        let is_root = match (last("User="), last("DynamicUser=")) {
-            (Some(user), _) => user == "root" || user == "0",
-            (None, dynamic) => !dynamic.is_some_and(|on| matches!(on, "yes" | "true" | "on" | "1")),
-        };
         let name = name(capability);
         let names = |words: &str| words.split_whitespace().any(|word| word == name);
         let listed = |key| {
@@ -58,7 +89,7 @@ impl Rights {
                 None => Some(has.unwrap_or(false) || names(value)),
             })
         };
-        match is_root {
+        match self.is_root() {
             true => listed("CapabilityBoundingSet=").unwrap_or(true),
             false => listed("AmbientCapabilities=").unwrap_or(false),
         }
@@ -98,6 +129,26 @@ mod tests {
         assert!(unit.has(NetBindService) && unit.has(SysResource) && !unit.has(NetAdmin));
         let with = Rights { text: format!("{SHIPPED}\n{}", include_str!("../../../../packaging/net-admin.conf")) };
         assert!(with.has(NetBindService) && with.has(SysResource) && with.has(NetAdmin));
+    }
+
+    #[test]
+    fn the_time_to_end_is_read() {
+        let time = |line: &str| Rights { text: format!("{SHIPPED}\n{line}") }.stop_timeout().map(|time| time.as_secs());
+        assert_eq!(time(""), Some(90));
+        let times = [("30", Some(30)), ("5s", Some(5)), ("10min", Some(600)), ("infinity", None), ("1min 30s", None)];
+        for (text, seconds) in times {
+            assert_eq!(time(&format!("TimeoutStopSec={text}")), seconds, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_the_unit_cannot_read_is_named() {
+        let unit = Rights { text: SHIPPED.into() };
+        // Every system has both.
+        assert_eq!(unit.cannot_read(Path::new("/etc/passwd")), None);
+        let said = unit.cannot_read(Path::new("/etc/shadow")).unwrap();
+        assert!(said.ends_with("which cannot read /etc/shadow; chmod o+r /etc/shadow"), "{said}");
+        assert_eq!(Rights { text: "[Service]".into() }.cannot_read(Path::new("/etc/shadow")), None, "root can");
     }
 
     #[test]
