@@ -38,7 +38,9 @@ impl Rights {
         let has = self.has(capability) || !has_capability(Capability::SysAdmin) && has_capability(capability);
         let name = name(capability);
         (!has).then(|| match capability {
-            Capability::NetAdmin => format!("{UNIT} does not give {name}; the drop-in net-admin.conf does"),
+            Capability::NetAdmin => {
+                format!("{UNIT} does not give {name}; the drop-in /usr/share/longhaul/net-admin.conf does")
+            }
             _ => format!("{UNIT} does not give {name}"),
         })
     }

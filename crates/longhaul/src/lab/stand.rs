@@ -20,7 +20,7 @@ pub(super) struct Stand {
     doors: Vec<(Host, &'static str, Program)>,
     carrier: Option<(&'static Carrier, Running)>,
     /// Where B's servers listen, or why there is none.
-    ssh: Result<Server, Problem>,
+    ssh: Result<(Server, SocketAddr), Problem>,
     iperf3: Result<(Program, SocketAddr), Problem>,
     one_hop: bool,
     // Last, so that the programs go before what they stand on.
@@ -43,9 +43,9 @@ impl Stand {
         // What the run sends is what stands at the carrier's end.
         let (to_ssh, to_iperf3) = if run.traffic.kind.laws.contains(&"openssh") { (PORT, 5201) } else { (2222, PORT) };
         let on_b = |port| SocketAddr::new(Host::B.lan(), port);
-        let ssh = installed(Server::start(&wan, Host::B, on_b(to_ssh), user))?;
+        let ssh = installed(Server::start(&wan, Host::B, on_b(to_ssh), user).map(|server| (server, on_b(to_ssh))))?;
         let iperf3 = installed(iperf3(&wan, to_iperf3).map(|program| (program, on_b(to_iperf3))))?;
-        if let Ok(server) = &ssh {
+        if let Ok((server, _)) = &ssh {
             let carried = carrier.as_ref().filter(|_| to_ssh == PORT);
             server.configure(&wan, carried.map_or(on_b(to_ssh), |(_, running)| running.entry))?;
             traffic::make_file(&wan, "sample", SAMPLE)?;
@@ -95,22 +95,35 @@ impl Stand {
         match &self.iperf3 {
             Ok((_, at)) => {
                 let to = self.entry(*at);
-                let _ = writeln!(text, "  {on_a} iperf3 -c {} -p {}", to.ip(), to.port());
+                let _ = writeln!(text, "  {on_a} iperf3 -c {} -p {}{}", to.ip(), to.port(), self.way(*at));
             }
             Err(why) => {
                 let _ = writeln!(text, "  (no iperf3: {why})");
             }
         }
         match &self.ssh {
-            Ok(_) => {
-                let _ = writeln!(text, "  {on_a} scp -F {WORKSHOP}/ssh_config {WORKSHOP}/sample b:{WORKSHOP}/copy");
-                let _ = writeln!(text, "  {on_a} ssh -F {WORKSHOP}/ssh_config b");
+            Ok((_, at)) => {
+                let way = self.way(*at);
+                let _ =
+                    writeln!(text, "  {on_a} scp -F {WORKSHOP}/ssh_config {WORKSHOP}/sample b:{WORKSHOP}/copy{way}");
+                let _ = writeln!(text, "  {on_a} ssh -F {WORKSHOP}/ssh_config b{way}");
             }
             Err(why) => {
                 let _ = writeln!(text, "  (no scp: {why})");
             }
         }
         text
+    }
+
+    /// A comment for the shell: by which way a command reaches the server at `at`. Nothing where there is one way.
+    fn way(&self, at: SocketAddr) -> String {
+        match &self.carrier {
+            Some((carrier, running)) if !running.programs.is_empty() => match self.entry(at) == at {
+                true => format!("    # direct, not through {}", carrier.name),
+                false => format!("    # through {}", carrier.name),
+            },
+            _ => String::new(),
+        }
     }
 
     /// Where A connects to reach the server at `at`: the carrier's entry when that is where it leads.
