@@ -80,7 +80,7 @@ fn a_buffer_beyond_the_limit_is_clamped_without_capability_and_shown() {
         assert_eq!(mismatch.got, Value::Number(most));
         assert_eq!(
             mismatch.remedy,
-            "raise net.core.wmem_max, or grant CAP_NET_ADMIN by the drop-in packaging/net-admin.conf"
+            "raise net.core.wmem_max, or grant CAP_NET_ADMIN by the drop-in /usr/share/longhaul/net-admin.conf"
         );
     });
 }

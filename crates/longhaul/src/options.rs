@@ -115,6 +115,10 @@ pub fn set(accept: &mut LegOptions, dial: &mut LegOptions, text: &str) -> Result
     const FORM: &str = "write accept.KEY=VALUE or dial.KEY=VALUE, such as dial.mss=1254B";
     let (path, value) = text.split_once('=').ok_or_else(|| format!("there is no `=` in it; {FORM}"))?;
     let (leg, key) = path.trim().split_once('.').ok_or_else(|| format!("it names no leg; {FORM}"))?;
+    let another = |word: &str| word.trim().starts_with("accept.") || word.trim().starts_with("dial.");
+    if value.split(',').skip(1).any(another) {
+        return Err("it holds several options; write one for each --set".into());
+    }
     match leg {
         "accept" => accept.set(Leg::Accept, key, value.trim()),
         "dial" => dial.set(Leg::Dial, key, value.trim()),

@@ -67,7 +67,7 @@ pub static ROWS: &[Row] = &[
             get: |fd| raw::get(fd, SNDBUF).map(halved),
         },
         agrees: at_least,
-        clamped: "raise net.core.wmem_max, or grant CAP_NET_ADMIN by the drop-in packaging/net-admin.conf",
+        clamped: "raise net.core.wmem_max, or grant CAP_NET_ADMIN by the drop-in /usr/share/longhaul/net-admin.conf",
         ..ROW
     },
     Row {
@@ -86,7 +86,7 @@ pub static ROWS: &[Row] = &[
             get: |fd| raw::get(fd, RCVBUF).map(halved),
         },
         agrees: at_least,
-        clamped: "raise net.core.rmem_max, or grant CAP_NET_ADMIN by the drop-in packaging/net-admin.conf",
+        clamped: "raise net.core.rmem_max, or grant CAP_NET_ADMIN by the drop-in /usr/share/longhaul/net-admin.conf",
         ..ROW
     },
     Row {
@@ -209,7 +209,7 @@ pub static ROWS: &[Row] = &[
         kernel: Kernel::Int(sol(libc::SO_MARK, "SO_MARK")),
         remedies: &[(
             libc::EPERM,
-            "a mark needs CAP_NET_ADMIN: run as root, or give it to the unit by the drop-in packaging/net-admin.conf",
+            "a mark needs CAP_NET_ADMIN: run as root, or give it to the unit by the drop-in /usr/share/longhaul/net-admin.conf",
         )],
         ..ROW
     },

@@ -10,10 +10,17 @@ use std::env;
 
 /// Returns clap's message for a wrong command line of `cli`, with what to write instead where that is known.
 pub(super) fn meant(mut err: clap::Error, mut cli: Command) -> clap::Error {
+    let args: Vec<String> = env::args().skip(1).collect();
+    if err.kind() == ErrorKind::InvalidSubcommand {
+        if let Some(tip) = socat(&args, "longhaul relay ") {
+            err.remove(ContextKind::SuggestedSubcommand);
+            err.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(tip)]));
+        }
+        return err;
+    }
     let Some(ContextValue::String(given)) = err.get(ContextKind::InvalidArg) else { return err };
     let given = given.clone();
     cli.build();
-    let args: Vec<String> = env::args().skip(1).collect();
     let asked = |command: &&mut Command| args.iter().any(|arg| arg == command.get_name());
     let Some(command) = cli.get_subcommands_mut().find(asked) else { return err };
     if err.kind() != ErrorKind::UnknownArgument {
@@ -42,9 +49,32 @@ fn tip(command: &str, given: &str, args: &[String]) -> Option<String> {
     match command {
         "check" | "run" if !is_flag => Some(format!("write -c {given}")),
         "relay" if is_flag => option(word(given)).or_else(|| suggest::advice(word(given)).map(Into::into)),
-        "relay" => value::socat_line(args.iter().map(String::as_str)).map(|flags| format!("write: {flags}")),
+        "relay" => socat(args, ""),
         _ => None,
     }
+}
+
+/// Returns a sentence for a line of socat among `args`: its flags here after `command`, or why it has no equal.
+fn socat(args: &[String], command: &str) -> Option<String> {
+    let args = || args.iter().map(String::as_str);
+    match args().find_map(foreign) {
+        Some(kind) => {
+            Some(format!("longhaul carries TCP alone, from a TCP port to a TCP port; socat's `{kind}` has no equal"))
+        }
+        None => value::socat_line(args()).map(|flags| format!("write: {command}{flags}")),
+    }
+}
+
+/// Returns the keyword of a socat address that is not plain TCP: `UDP4-LISTEN` of `udp4-listen:53,fork`.
+fn foreign(arg: &str) -> Option<String> {
+    const FAMILIES: &[&str] = &[
+        "UDP", "UDPLITE", "OPENSSL", "SSL", "DTLS", "SCTP", "DCCP", "VSOCK", "UNIX", "ABSTRACT", "EXEC", "SYSTEM",
+        "SHELL", "SOCKS", "SOCKS4", "SOCKS4A", "SOCKS5", "PROXY", "TUN", "PTY", "STDIO",
+    ];
+    let kind = arg.split([':', ',']).next()?.to_ascii_uppercase();
+    let family = kind.split('-').next()?;
+    let known = FAMILIES.contains(&family) || FAMILIES.contains(&family.trim_end_matches(['4', '6']));
+    (known && (arg.contains(':') || kind == "STDIO" || kind == "PTY")).then_some(kind)
 }
 
 /// Returns how to write the socket option that `word` names.

@@ -23,7 +23,7 @@ pub fn listen(text: &str) -> Result<SocketAddr, String> {
         return Ok(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port(text)?)));
     }
     if let Some(listen) = socat_listener(text) {
-        return Err(format!("it is socat's way to write it; write \"{listen}\"{}", left_out(options(text), &["bind"])));
+        return Err(format!("it is socat's way to write it; write \"{listen}\"{}", left_out(untold(text, &["bind"]))));
     }
     let apart = split(text).ok_or_else(|| bare_v6(text).unwrap_or(format!("it is not an address and a port; {FORM}")));
     let (host, port_text) = apart?;
@@ -59,7 +59,7 @@ pub fn next_hop(text: &str) -> Result<NextHop, String> {
         return Err(format!("it is a URL; {FORM}"));
     }
     if let Some(address) = socat_address(text) {
-        let left_out = left_out(options(text), &[]);
+        let left_out = left_out(untold(text, &[]));
         return Err(format!("socat's prefix says what is so anyway; write \"{address}\"{left_out}"));
     }
     if text.contains(',') {
@@ -203,21 +203,42 @@ pub fn switch(text: &str) -> Result<bool, String> {
 }
 
 /// Returns the flags of `longhaul relay` for socat's two addresses, where they are among `args`:
-/// `TCP4-LISTEN:6000,fork TCP4:b:6000` is `--listen 6000 --to b:6000`. Words without an equal are named.
+/// `TCP-LISTEN:6000,fork TCP:b:6000` is `--listen 6000 --to b:6000`. Words without an equal are named.
 pub fn socat_line<'a>(mut args: impl Iterator<Item = &'a str>) -> Option<String> {
     let (listener, listen) = args.by_ref().find_map(|arg| Some((arg, socat_listener(arg)?)))?;
     let (address, to) = args.find_map(|arg| Some((arg, socat_address(arg)?)))?;
-    let find = |text: &'a str, key: &str| text.split(',').find_map(|word| word.strip_prefix(key)?.strip_prefix('='));
     let mut flags = format!("--listen {listen} --to {to}");
-    for (flag, value) in [
-        ("allow", find(listener, "range")),
-        ("max-flows", find(listener, "max-children")),
-        ("source", find(address, "bind")),
+    // Only what is translated is left unnamed: a pasted line must not let more clients in without a word.
+    let mut kept = [vec!["bind"], vec![]];
+    let max_children = option(listener, "max-children").and_then(|text| max_flows(text).ok());
+    let bind = option(address, "bind").and_then(|text| source(text).ok());
+    for (flag, value, side, key) in [
+        ("allow", option(listener, "range").and_then(range), 0, "range"),
+        ("max-flows", max_children.map(|count| count.to_string()), 0, "max-children"),
+        ("source", bind.map(|address| address.to_string()), 1, "bind"),
     ] {
-        flags += &value.map(|value| format!(" --{flag} {value}")).unwrap_or_default();
+        if let Some(value) = value {
+            flags += &format!(" --{flag} {value}");
+            kept[side].push(key);
+        }
     }
-    flags += &left_out(options(listener).chain(options(address)), &["bind", "range", "max-children"]);
+    flags += &left_out(untold(listener, &kept[0]).chain(untold(address, &kept[1])));
     Some(flags)
+}
+
+/// Returns the value of the option `key` of socat's address `text`.
+fn option<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    options(text).find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+}
+
+/// Returns what `--allow` takes for the value of socat's `range=`: `10.0.0.0/8`, `10.0.0.0:255.0.0.0` or `[2001:db8::/32]`.
+fn range(text: &str) -> Option<String> {
+    let by_mask = text.split_once(':').and_then(|(address, mask)| masked(address, mask));
+    if let Some(net) = by_mask {
+        return Some(net.trunc().to_string());
+    }
+    let bare = text.strip_prefix('[').and_then(|inside| inside.strip_suffix(']')).unwrap_or(text);
+    network(bare).is_ok().then(|| bare.into())
 }
 
 /// Returns the options of socat's address `text`, which follow it after commas.
@@ -225,33 +246,42 @@ fn options(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').skip(1)
 }
 
-/// Returns a remark that names socat's `options` which a translation leaves out; nothing where each is among those that it
-/// has `kept`, or says what is so anyway.
-fn left_out<'a>(options: impl Iterator<Item = &'a str>, kept: &[&str]) -> String {
+/// Returns the options of socat's address `text` that a translation leaves out: neither among those that it has `kept`, nor
+/// such as say what is so anyway.
+fn untold<'a>(text: &'a str, kept: &[&str]) -> impl Iterator<Item = &'a str> {
     const NEEDLESS: [&str; 5] = ["fork", "reuseaddr", "nodelay", "keepalive", "pf"];
-    let says_something = |option: &&str| {
+    options(text).filter(|option| {
         let name = option.split('=').next().unwrap_or_default();
         !NEEDLESS.contains(&name) && !kept.contains(&name)
-    };
-    match options.filter(says_something).collect::<Vec<_>>().join(", ") {
+    })
+}
+
+/// Returns a remark that names socat's options which a translation leaves out; nothing where there are none.
+fn left_out<'a>(options: impl Iterator<Item = &'a str>) -> String {
+    match options.collect::<Vec<_>>().join(", ") {
         none if none.is_empty() => none,
-        some => format!("; that leaves out {some}: docs/from-socat.md says what to write instead"),
+        some => {
+            format!("; that leaves out {some}: /usr/share/doc/longhaul/docs/from-socat.md says what to write instead")
+        }
     }
 }
 
-/// Returns what to write for socat's `TCP4-LISTEN:6000,bind=10.0.0.1,fork`, of which only port and address say something here.
+/// Returns what to write for socat's `TCP4-LISTEN:6000,bind=10.0.0.1,fork`, of which only family, port and address say something
+/// here. `6000` alone would listen on IPv6 too.
 fn socat_listener(text: &str) -> Option<String> {
     let (kind, rest) = text.split_once(':')?;
-    let kind = kind.to_ascii_uppercase();
-    if !matches!(&*kind, "TCP-LISTEN" | "TCP4-LISTEN" | "TCP6-LISTEN" | "TCP-L" | "TCP4-L" | "TCP6-L") {
-        return None;
-    }
-    let mut words = rest.split(',');
-    let port = words.next()?;
-    match words.find_map(|word| word.strip_prefix("bind=")) {
-        Some(host) => Some(format!("{host}:{port}")),
-        None => Some(port.into()),
-    }
+    let any = match &*kind.to_ascii_uppercase() {
+        "TCP-LISTEN" | "TCP-L" => "",
+        "TCP4-LISTEN" | "TCP4-L" => "0.0.0.0:",
+        "TCP6-LISTEN" | "TCP6-L" => "[::]:",
+        _ => return None,
+    };
+    let port = rest.split(',').next()?;
+    Some(match (option(text, "bind"), option(text, "pf")) {
+        (Some(host), _) => format!("{host}:{port}"),
+        (None, Some("ip4" | "inet")) => format!("0.0.0.0:{port}"),
+        (None, _) => format!("{any}{port}"),
+    })
 }
 
 /// Returns what to write for socat's `TCP4:b:6000,nodelay`.
@@ -365,8 +395,11 @@ mod tests {
     #[test]
     fn socat_s_addresses_are_translated() {
         for (text, meant) in [
-            ("TCP4-LISTEN:6000,fork,reuseaddr", "\"6000\""),
+            ("TCP4-LISTEN:6000,fork,reuseaddr", "\"0.0.0.0:6000\""),
+            ("tcp4-l:6000", "\"0.0.0.0:6000\""),
             ("tcp-listen:6000", "\"6000\""),
+            ("TCP-LISTEN:6000,pf=ip4,fork", "\"0.0.0.0:6000\""),
+            ("TCP6-LISTEN:6000,fork", "\"[::]:6000\""),
             ("TCP-L:6000,fork,bind=10.10.10.20,range=10.0.0.0/8", "\"10.10.10.20:6000\""),
             ("TCP6-LISTEN:6000,bind=[::1]", "\"[::1]:6000\""),
         ] {
@@ -386,7 +419,8 @@ mod tests {
     #[test]
     fn a_whole_line_of_socat_is_translated() {
         let line = |text: &'static str| socat_line(text.split(' '));
-        assert_eq!(line("relay TCP4-LISTEN:6001,fork TCP4:b:6000").as_deref(), Some("--listen 6001 --to b:6000"));
+        assert_eq!(line("relay TCP-LISTEN:6001,fork TCP4:b:6000").as_deref(), Some("--listen 6001 --to b:6000"));
+        assert_eq!(line("TCP4-LISTEN:6001,fork TCP4:b:6000").as_deref(), Some("--listen 0.0.0.0:6001 --to b:6000"));
         assert_eq!(
             line("-d TCP-LISTEN:1,bind=10.0.0.1,range=10.0.0.0/8,fork,max-children=9 TCP:b:2,bind=10.0.0.2").as_deref(),
             Some("--listen 10.0.0.1:1 --to b:2 --allow 10.0.0.0/8 --max-flows 9 --source 10.0.0.2")
@@ -398,6 +432,27 @@ mod tests {
         );
         assert_eq!(line("relay TCP4-LISTEN:6001,fork"), None);
         assert_eq!(line("relay b:6000"), None);
+    }
+
+    #[test]
+    fn a_range_of_socat_is_allow_or_is_named() {
+        for (range, allow) in [
+            ("10.0.0.0:255.255.255.0", "10.0.0.0/24"),
+            ("10.0.0.5:255.255.255.0", "10.0.0.0/24"),
+            ("10.0.0.5", "10.0.0.5"),
+            ("[2001:db8::/32]", "2001:db8::/32"),
+        ] {
+            let line = format!("TCP-L:1,fork,range={range} TCP:b:2");
+            let flags = format!("--listen 1 --to b:2 --allow {allow}");
+            assert_eq!(socat_line(line.split(' ')), Some(flags), "{range}");
+        }
+        for refused in ["10.0.0.5/24", "10.0.0.0:255.0.255.0", "lan.example/24", ""] {
+            let line = format!("TCP-L:1,range={refused},max-children=0 TCP:b:2,bind=10.0.0.2:5000");
+            let flags = socat_line(line.split(' ')).unwrap();
+            let named =
+                format!("--listen 1 --to b:2; that leaves out range={refused}, max-children=0, bind=10.0.0.2:5000: ");
+            assert!(flags.starts_with(&named), "{flags}");
+        }
     }
 
     #[test]
