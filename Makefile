@@ -2,10 +2,14 @@
 # as root it installs them, otherwise it prints the command that would.
 
 CARGO ?= cargo
+PROGRAM ?= target/release/longhaul
+# Those that have a man page.
+COMMANDS = relay run check options lab
+LAB_COMMANDS = list run up down demo
 # rustup's cargo and, for ordinary users of Debian, `ip` and `sshd`.
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 
-.PHONY: help build demo test test-systemd test-kernels test-resets test-all lint fuzz bench deps install clean
+.PHONY: help build demo test test-systemd test-kernels test-resets test-all lint fuzz bench deps install uninstall clean
 
 help:            ## what there is (the default)
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -53,24 +57,40 @@ bench: build     ## everything in docs/benchmarks.md, measured again (as root; `
 deps:            ## the system packages of all targets, at once
 	scripts/deps build demo test test-systemd test-kernels lint fuzz bench
 
-install:         ## what `make build` built, into DESTDIR: the program, man pages, units, sysctls, a sample file
-	@test -x target/release/longhaul || { echo "longhaul: nothing to install; first: make build" >&2; exit 1; }
-	install -D -m 755 target/release/longhaul $(DESTDIR)/usr/bin/longhaul
+install:         ## what `make build` built, into DESTDIR: the program, man pages, units, sysctls, documents, a sample file
+	@test -x $(PROGRAM) || { echo "longhaul: nothing to install; first: make build" >&2; exit 1; }
+	install -D -m 755 $(PROGRAM) $(DESTDIR)/usr/bin/longhaul
 	install -d $(DESTDIR)/usr/share/man/man1 $(DESTDIR)/usr/share/bash-completion/completions
-	target/release/longhaul man >$(DESTDIR)/usr/share/man/man1/longhaul.1
-	for command in relay run check options lab; do \
-		target/release/longhaul man $$command >$(DESTDIR)/usr/share/man/man1/longhaul-$$command.1 || exit 1; done
-	for command in list run up down demo; do \
-		target/release/longhaul man lab $$command >$(DESTDIR)/usr/share/man/man1/longhaul-lab-$$command.1 || exit 1; done
-	target/release/longhaul completions bash >$(DESTDIR)/usr/share/bash-completion/completions/longhaul
+	$(PROGRAM) man >$(DESTDIR)/usr/share/man/man1/longhaul.1
+	for command in $(COMMANDS); do \
+		$(PROGRAM) man $$command >$(DESTDIR)/usr/share/man/man1/longhaul-$$command.1 || exit 1; done
+	for command in $(LAB_COMMANDS); do \
+		$(PROGRAM) man lab $$command >$(DESTDIR)/usr/share/man/man1/longhaul-lab-$$command.1 || exit 1; done
+	$(PROGRAM) completions bash >$(DESTDIR)/usr/share/bash-completion/completions/longhaul
 	install -D -m 644 -t $(DESTDIR)/usr/lib/systemd/system packaging/longhaul.service packaging/longhaul@.service
 	install -D -m 644 packaging/90-longhaul.conf $(DESTDIR)/usr/lib/sysctl.d/90-longhaul.conf
 	install -D -m 644 packaging/longhaul-modules.conf $(DESTDIR)/usr/lib/modules-load.d/longhaul.conf
 	install -D -m 644 -t $(DESTDIR)/usr/share/longhaul packaging/longhaul.socket packaging/net-admin.conf
+	install -D -m 644 -t $(DESTDIR)/usr/share/doc/longhaul README.md
+	install -D -m 644 -t $(DESTDIR)/usr/share/doc/longhaul/docs docs/*.md
 	test -e $(DESTDIR)/etc/longhaul/longhaul.toml || \
 		install -D -m 644 packaging/longhaul.toml $(DESTDIR)/etc/longhaul/longhaul.toml
 	@echo "To put it in force without a reboot:"
 	@echo "sudo systemctl daemon-reload && sudo sysctl --system && sudo modprobe tcp_bbr"
+
+uninstall:       ## takes away what `make install` put into DESTDIR; /etc/longhaul stays
+	rm -f $(DESTDIR)/usr/bin/longhaul $(DESTDIR)/usr/share/bash-completion/completions/longhaul
+	rm -f $(DESTDIR)/usr/share/man/man1/longhaul.1
+	rm -f $(COMMANDS:%=$(DESTDIR)/usr/share/man/man1/longhaul-%.1)
+	rm -f $(LAB_COMMANDS:%=$(DESTDIR)/usr/share/man/man1/longhaul-lab-%.1)
+	rm -f $(DESTDIR)/usr/lib/systemd/system/longhaul.service $(DESTDIR)/usr/lib/systemd/system/longhaul@.service
+	rm -f $(DESTDIR)/usr/lib/sysctl.d/90-longhaul.conf $(DESTDIR)/usr/lib/modules-load.d/longhaul.conf
+	rm -f $(DESTDIR)/usr/share/longhaul/longhaul.socket $(DESTDIR)/usr/share/longhaul/net-admin.conf
+	rm -f $(DESTDIR)/usr/share/doc/longhaul/README.md $(patsubst %,$(DESTDIR)/usr/share/doc/longhaul/%,$(wildcard docs/*.md))
+	for folder in share/longhaul share/doc/longhaul/docs share/doc/longhaul; do \
+		test ! -d $(DESTDIR)/usr/$$folder || rmdir --ignore-fail-on-non-empty $(DESTDIR)/usr/$$folder || exit 1; done
+	@echo "Kept: $(DESTDIR)/etc/longhaul. Units that run are not stopped, and sysctls keep their values until a reboot:"
+	@echo "docs/operations.md, \"Removing it\""
 
 clean:           ## what the others built
 	$(CARGO) clean
