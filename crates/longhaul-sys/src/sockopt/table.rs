@@ -124,12 +124,12 @@ pub static ROWS: &[Row] = &[
         words: OFF,
         preset: Preset::Ours("60s"),
         help: "Silence before the kernel asks the peer. A question is one empty segment. No answer to several of them resets \
-               the flow; `off` never asks. On a leg without any `keepalive-*` and `user-timeout` of yours the relay changes \
-               keepalive while the flow lives, from its fourth second on. A leg that carried bytes and fell silent asks \
-               after 5 s, and every 5 s until it gets an answer; an idle leg asks after 60 s. A peer that does not answer is \
-               given up after 2 minutes of silence in both cases: 5 s + 23 x 5 s, 60 s + 4 x 15 s. Firewalls, which forget \
-               silent connections after 4 minutes and more, see a packet each minute. A leg with one of the four options \
-               set keeps what is set, and the presets of the others, from its start to its end.",
+               the flow; `off` never asks. Set it, another `keepalive-*` or `user-timeout`, and the leg keeps what is set, \
+               and the presets of the others, from its start to its end. On a leg without any of them the relay changes \
+               keepalive while the flow lives, from its fourth second on. A leg that carried bytes and fell silent then asks \
+               after 5 s, and every 5 s until it gets an answer. An idle leg asks after 60 s. In both cases a peer that does \
+               not answer is given up after 2 minutes of silence: 5 s + 23 x 5 s, 60 s + 4 x 15 s. Firewalls forget silent \
+               connections after 4 minutes or more; they see a packet each minute.",
         source: "socket(7) SO_KEEPALIVE, tcp(7) TCP_KEEPIDLE",
         sample: "90s",
         kernel: Kernel::Calls { set: set_keepalive, get: keepalive },
