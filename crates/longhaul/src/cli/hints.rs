@@ -69,12 +69,16 @@ fn socat(args: &[String], command: &str) -> Option<String> {
 fn foreign(arg: &str) -> Option<String> {
     const FAMILIES: &[&str] = &[
         "UDP", "UDPLITE", "OPENSSL", "SSL", "DTLS", "SCTP", "DCCP", "VSOCK", "UNIX", "ABSTRACT", "EXEC", "SYSTEM",
-        "SHELL", "SOCKS", "SOCKS4", "SOCKS4A", "SOCKS5", "PROXY", "TUN", "PTY", "STDIO",
+        "SHELL", "SOCKS", "SOCKS4", "SOCKS4A", "SOCKS5", "PROXY", "TUN",
     ];
-    let kind = arg.split([':', ',']).next()?.to_ascii_uppercase();
+    let (kind, rest) = arg.split_once(':')?;
+    let kind = kind.to_ascii_uppercase();
     let family = kind.split('-').next()?;
     let known = FAMILIES.contains(&family) || FAMILIES.contains(&family.trim_end_matches(['4', '6']));
-    (known && (arg.contains(':') || kind == "STDIO" || kind == "PTY")).then_some(kind)
+    // `proxy:3128` is a host and a port: a port alone follows only what listens or receives.
+    let is_port = rest.split(',').next()?.bytes().all(|byte| byte.is_ascii_digit());
+    let takes_port = ["-LISTEN", "-L", "-RECV", "-RECVFROM"].iter().any(|end| kind.ends_with(end));
+    (known && (takes_port || !is_port)).then_some(kind)
 }
 
 /// Returns how to write the socket option that `word` names.
