@@ -467,8 +467,12 @@ fn every_address_of_this_host_leads_back() {
                 "10.8.8.8" => ip("route add local 10.8.0.0/16 dev lo"),
                 _ => ip("address add 2001:db8:7::7/128 dev lo nodad"),
             }
-            let why = failed(&relay);
-            assert!(why.contains("own listener"), "{address}: {why}");
+            // An IPv6 address is delivered to a moment after ip(8) has ended: of 400 dials at once 25 had no answer, without any
+            // relay (net/ipv6/addrconf.c adds its route in addrconf_dad_work).
+            wait_for("the address leads back", || {
+                let why = failed(&relay);
+                if why.contains("own listener") { Ok(()) } else { Err(why) }
+            });
         }
     });
 }
