@@ -117,7 +117,7 @@ fn check_judges_by_the_rights_of_the_unit_and_strict_makes_warnings_errors() {
     let good = format!("{reno} }}");
     assert_eq!(check(&good, &[]).1, "");
     assert_eq!(check(&good, &["--strict"]).0, Some(0));
-    let lacks = "longhaul.service does not give CAP_NET_ADMIN; the drop-in net-admin.conf does";
+    let lacks = "longhaul.service does not give CAP_NET_ADMIN; the drop-in /usr/share/longhaul/net-admin.conf does";
     for (option, why) in [
         ("mark = 7", "dial.mark = 7: the kernel refuses it: "),
         ("sndbuf = \"512MiB\"", "dial.sndbuf = 536870912: the kernel cuts it to "),
