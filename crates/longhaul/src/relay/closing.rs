@@ -208,4 +208,14 @@ mod tests {
         let is_ready = poll_fn(|cx| Poll::Ready(closing.poll(cx, &leg, Fins::Both).is_ready())).await;
         assert!(is_ready, "the flow would wait for the next look, 60 s");
     }
+
+    /// A reset leaves nothing to wait for, and a FIN that nobody has acknowledged is not a good end.
+    #[test]
+    fn a_leg_that_was_reset_before_its_fin_was_acknowledged_is_not_over() {
+        let after = |state, bytes_acked| TcpInfo { state, bytes_acked, ..TcpInfo::default() };
+        assert!(!is_over(&after(State::Closed, 999), 1000), "a byte and the FIN");
+        assert!(!is_over(&after(State::Closed, 1000), 1000), "the FIN");
+        assert!(is_over(&after(State::Closed, 1001), 1000));
+        assert!(!is_over(&after(State::LastAck, 1001), 1000), "its connection is still there");
+    }
 }

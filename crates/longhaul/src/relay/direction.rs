@@ -341,7 +341,7 @@ impl<'a> Direction<'a> {
     fn rest(&mut self) {
         if let Buffer::Pipe(_) = self.buffer {
             let (source, marks) = (self.source(), &self.carry.relay.marks);
-            self.bulk().low_water.wait(source, marks);
+            self.bulk().low_water.wait(source, marks, std::time::Instant::now);
             self.give_back();
         }
         if let Some(bulk) = &mut self.bulk {
