@@ -116,8 +116,8 @@ impl Closing {
     }
 }
 
-/// Whether the `sent` bytes on `leg`, on which both FINs have passed, are acknowledged, as far as one look can tell: a
-/// connection that was reset has nothing in its queue either.
+/// Whether the `sent` bytes on `leg`, on which both FINs have passed, are acknowledged, as far as one look can tell. Of a closed
+/// connection the queue does not say it: a leg that was reset while only its FIN was unacknowledged looks as if all had arrived.
 pub(super) fn is_settled(leg: &Stream, sent: u64) -> bool {
     match TcpInfo::of(leg.as_fd()) {
         Ok(info) if info.state == State::Closed => is_over(&info, sent),
@@ -182,7 +182,7 @@ impl Progress {
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const MOVING_PAUSE: Duration = Duration::from_millis(10);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
-/// How often a leg is looked at of which the watch tells.
+/// Interval between two looks at a leg that has a watch, which reports each change.
 const SELDOM: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

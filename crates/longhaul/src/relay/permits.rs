@@ -54,7 +54,6 @@ impl Permits {
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
-        // Nothing in there panics half way.
         lock(&self.book)
     }
 }
