@@ -3,46 +3,19 @@
 
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
 
-use longhaul::lab::{Host, LinkSpec, Problem, Profile, Wan};
+#[path = "common/lab.rs"]
+mod common;
+
+use common::{alone, lab, runs};
+use longhaul::lab::{Host, LinkSpec, Profile, Wan};
 use longhaul_core::link::Counters;
 use longhaul_core::units::Rate;
 use std::net::IpAddr;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-/// One lab at a time: two cores cannot be precise for several.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What came out; `None` and a word when this machine lacks something for it.
-fn runs<T>(result: Result<T, Problem>) -> Option<T> {
-    let why = match result {
-        Ok(done) => return Some(done),
-        Err(why) => why,
-    };
-    let lacking = match &why {
-        Problem::Missing { .. } => true,
-        Problem::Sys(err) => err.errno == EPERM || err.call.contains("/dev/net/tun"),
-        _ => false,
-    };
-    assert!(lacking, "{why}");
-    assert!(std::env::var_os("CI").is_none(), "cannot run in CI: {why}");
-    println!("SKIP: {why}");
-    None
-}
 
 fn link(rtt_ms: u64, rate: &str) -> LinkSpec {
     LinkSpec::new(Duration::from_millis(rtt_ms), rate.parse::<Rate>().ok())
-}
-
-/// A lab of four hosts of today; `None` where it cannot be built.
-fn lab(link: &LinkSpec) -> Option<Wan> {
-    let relay = Profile::relay(link);
-    runs(Wan::build(link, [Profile::plain(), relay.clone(), relay, Profile::plain()]))
 }
 
 /// What ping says on `host`, whether or not it is content.
@@ -248,5 +221,3 @@ fn what_cannot_be_built_says_where_and_what_to_write() {
                   at 30s loss 1% for 5s";
     assert_eq!(line.as_deref(), Some(wanted));
 }
-
-const EPERM: i32 = 1;
