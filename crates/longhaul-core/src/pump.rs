@@ -8,24 +8,24 @@
 //!     |  +---- drained, empty --+
 //!     +-- filled(0): end of stream --> Fin -- finned --> Done
 //! ```
-//! Fill happens only when the pipe is empty, so that `EAGAIN` from splice(2) can only mean "the socket is empty": the
-//! two meanings of `EAGAIN` are what other relays lost wake-ups to. Fin happens only when the pipe is empty, so no tail
-//! is left in it.
+//! Bytes that were read and not yet written are held in a buffer of the caller's: a pipe, or memory. Fill happens only when the
+//! buffer is empty, so that `EAGAIN` from splice(2) can only mean "the socket is empty": the two meanings of `EAGAIN` are what
+//! other relays lost wake-ups to. Fin happens only when the buffer is empty, so no tail is left in it.
 
 /// What a pump does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Move bytes from the source socket into the empty pipe.
+    /// Move bytes from the source socket into the empty buffer.
     Fill,
-    /// Move bytes from the pipe into the sink socket.
+    /// Move bytes from the buffer into the sink socket.
     Drain,
-    /// Send FIN on the sink socket; the source has ended and the pipe is empty.
+    /// Send FIN on the sink socket; the source has ended and the buffer is empty.
     Fin,
     /// Nothing more: FIN was sent.
     Done,
 }
 
-/// The state of one direction: what is next, how many bytes are in the pipe, how many went through.
+/// The state of one direction: what is next, how many bytes are in the buffer, how many went through.
 #[derive(Clone, Copy, Debug)]
 pub struct Pump {
     step: Step,
@@ -34,7 +34,7 @@ pub struct Pump {
 }
 
 impl Pump {
-    /// A pump whose pipe is empty and whose source has not ended.
+    /// A pump whose buffer is empty and whose source has not ended.
     pub const fn new() -> Pump {
         Pump { step: Step::Fill, held: 0, moved: 0 }
     }
@@ -44,7 +44,7 @@ impl Pump {
         self.step
     }
 
-    /// Bytes now in the pipe: read from the source, not yet written to the sink.
+    /// Bytes now in the buffer: read from the source, not yet written to the sink.
     pub const fn held(&self) -> usize {
         self.held
     }
@@ -54,7 +54,7 @@ impl Pump {
         self.moved
     }
 
-    /// The source gave `bytes` into the pipe; 0 is the end of its stream. Only after [`Step::Fill`].
+    /// The source gave `bytes` into the buffer; 0 is the end of its stream. Only after [`Step::Fill`].
     pub fn filled(&mut self, bytes: usize) {
         debug_assert_eq!(self.step, Step::Fill);
         self.held = bytes;

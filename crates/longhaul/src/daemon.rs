@@ -536,9 +536,9 @@ impl std::error::Error for DaemonError {}
 const ONE_FLOW: usize = 2;
 /// Descriptors for what is neither flow nor pipe and is opened after the count at the start: the epoll set of legs that close
 /// (1), the sockets of the loop check (2, one of each IP version) and the configuration file (1, while it is read). The other 20
-/// are for lookups, one or two for each, and for a few listeners that a reload has replaced and that serve for a second more.
-/// That is enough for the lookups of one tunnel. Where more run at once, beside every flow and pipe, one more fails with EMFILE,
-/// and with it its dial, which the log says.
+/// are for the lookups of one tunnel (16 at once, with one descriptor each most of the time) and for a few listeners that a reload
+/// has replaced and that serve for a second more. Where lookups need more than that while every flow and pipe is in use, because
+/// several tunnels look up at once or a lookup has two files open, one fails with EMFILE, and its dial with it. The log says so.
 const HEADROOM: usize = 24;
 /// How many tunnels may wait for a resolver that does not answer before one of the others has to. A thread begins when a name
 /// is looked up and ends when it was idle for 10 s.

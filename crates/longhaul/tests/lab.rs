@@ -5,43 +5,17 @@
 
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
 
-use longhaul::lab::{Host, LinkSpec, Problem, Profile, Wan, transfer};
+#[path = "common/lab.rs"]
+mod common;
+
+use common::{alone, lab, runs};
+use longhaul::lab::{Host, LinkSpec, Profile, Wan, transfer};
 use longhaul_core::units::{Bytes, Rate};
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
-
-/// One lab at a time: two cores are few for several.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A lab of four hosts of today; `None` where it cannot be built.
-fn lab(link: &LinkSpec) -> Option<Wan> {
-    let relay = Profile::relay(link);
-    runs(Wan::build(link, [Profile::plain(), relay.clone(), relay, Profile::plain()]))
-}
-
-/// What came out; `None` and a word when this machine lacks something for it.
-fn runs<T>(result: Result<T, Problem>) -> Option<T> {
-    let why = match result {
-        Ok(done) => return Some(done),
-        Err(why) => why,
-    };
-    let lacking = match &why {
-        Problem::Missing { .. } => true,
-        Problem::Sys(err) => err.errno == EPERM || err.call.contains("/dev/net/tun"),
-        _ => false,
-    };
-    assert!(lacking, "{why}");
-    assert!(std::env::var_os("CI").is_none(), "cannot run in CI: {why}");
-    println!("SKIP: {why}");
-    None
-}
 
 fn link(rtt_ms: u64, rate: &str, loss: f64) -> LinkSpec {
     LinkSpec { loss, ..LinkSpec::new(Duration::from_millis(rtt_ms), rate.parse::<Rate>().ok()) }
@@ -276,5 +250,3 @@ fn open_namespaces(pid: u32) -> Vec<String> {
 fn own_namespaces() -> Vec<String> {
     open_namespaces(std::process::id())
 }
-
-const EPERM: i32 = 1;

@@ -14,8 +14,8 @@ use std::time::Duration;
 /// What disturbed a run, and how much. The names of the fields are fixed: programs read them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Disturbance {
-    /// How late packets left the link, in milliseconds, in the direction in which they were later: the median, the 99th
-    /// percentile and the latest. Nothing without a WAN.
+    /// How late packets left the link, in milliseconds: the median, the 99th percentile and the latest, each the larger one of the
+    /// two directions. Nothing without a WAN.
     pub(super) late_p50_ms: Option<f64>,
     pub(super) late_p99_ms: Option<f64>,
     pub(super) late_max_ms: Option<f64>,

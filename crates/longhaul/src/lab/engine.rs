@@ -125,7 +125,7 @@ pub(super) fn build(setup: &Setup) -> Result<Wan, Problem> {
     if setup.one_hop { Wan::build_one_hop(profiles) } else { Wan::build(&setup.link, profiles) }
 }
 
-/// How often a run is tried that cannot be judged because other programs disturbed it.
+/// Maximum number of attempts at a run whose verdict is unclear, which is when other programs disturbed it.
 pub(super) const ATTEMPTS: u32 = 3;
 
 /// The run in its quick form, which takes `time`.

@@ -83,13 +83,20 @@ struct Process {
 pub(super) fn family_ticks() -> u64 {
     let own = fs::read_link("/proc/self").ok().and_then(|name| name.to_str()?.parse().ok());
     let (all, mut family) = (all(), HashSet::from([own.unwrap_or_else(std::process::id)]));
-    // A child's number may be smaller than its parent's: look until nobody is added.
-    let mut known = 0;
-    while known < family.len() {
-        known = family.len();
-        family.extend(all.iter().filter(|one| family.contains(&one.parent)).map(|one| one.id).collect::<Vec<_>>());
-    }
+    extend(&mut family, &all, |_| false);
     all.iter().filter(|one| family.contains(&one.id)).map(|one| one.ticks + one.reaped).sum()
+}
+
+/// Adds to `family` the processes of `all` that `belong` to it, and every child of one that is in it. A child's number may be
+/// smaller than its parent's: looks until nobody is added.
+fn extend(family: &mut HashSet<u32>, all: &[Process], belong: impl Fn(&Process) -> bool) {
+    let mut known = usize::MAX;
+    while known != family.len() {
+        known = family.len();
+        let is_in = |one: &&Process| belong(one) || family.contains(&one.parent);
+        let more: Vec<u32> = all.iter().filter(is_in).map(|one| one.id).collect();
+        family.extend(more);
+    }
 }
 
 /// Every process that can be seen.
@@ -102,17 +109,27 @@ fn all() -> Vec<Process> {
 /// The processes of `groups`, and their children in groups of their own, which become groups to look for: sshd gives each
 /// connection one.
 fn members(groups: &mut Vec<u32>) -> Vec<Process> {
-    let mut found: Vec<Process> = Vec::new();
-    for process in all() {
-        let is_child = found.iter().any(|parent| parent.id == process.parent);
-        if is_child && !groups.contains(&process.group) {
-            groups.push(process.group);
+    members_of(groups, all())
+}
+
+/// [`members`] among the processes `all`.
+fn members_of(groups: &mut Vec<u32>, mut all: Vec<Process>) -> Vec<Process> {
+    let mut family = HashSet::new();
+    loop {
+        extend(&mut family, &all, |one| groups.contains(&one.group));
+        // Of a group that is new somebody may be there whose parent has ended.
+        let mut is_new = false;
+        for process in all.iter().filter(|one| family.contains(&one.id)) {
+            if !groups.contains(&process.group) {
+                groups.push(process.group);
+                is_new = true;
+            }
         }
-        if groups.contains(&process.group) {
-            found.push(process);
+        if !is_new {
+            all.retain(|one| family.contains(&one.id));
+            return all;
         }
     }
-    found
 }
 
 /// From a line of /proc/PID/stat (proc_pid_stat(5)).
@@ -154,6 +171,17 @@ mod tests {
         let script = "sh -c 'i=0; while [ $i -lt 500000 ]; do i=$((i + 1)); done'; true";
         assert!(std::process::Command::new("sh").args(["-c", script]).status().unwrap().success());
         assert!(family_ticks() >= before + 5);
+    }
+
+    #[test]
+    fn a_child_is_found_whatever_stands_before_it() {
+        let process = |id, parent, group| Process { id, parent, group, ticks: 0, reaped: 0 };
+        // Numbers begin anew after pid_max: 3 is a child of 40, which is a child of 20, and 7 is left over from the group of 3.
+        let all =
+            vec![process(3, 40, 3), process(7, 1, 3), process(20, 1, 20), process(40, 20, 20), process(50, 1, 50)];
+        let mut groups = vec![20];
+        let found: Vec<u32> = members_of(&mut groups, all).iter().map(|one| one.id).collect();
+        assert_eq!((found, groups), (vec![3, 7, 20, 40], vec![20, 3]));
     }
 
     #[test]

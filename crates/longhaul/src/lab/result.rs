@@ -84,6 +84,7 @@ impl Report {
             }
             None => {
                 report.spread = spread(&good);
+                report.cut = good.iter().map(|done| done.measured.cut).sum();
                 report.wrong = good.iter().flat_map(|done| done.measured.wrong.iter().cloned()).collect();
                 good.sort_by(|one, other| one.measured.speed.total_cmp(&other.measured.speed));
                 if !good.is_empty() {
@@ -163,4 +164,34 @@ fn spread(rounds: &[Done]) -> BTreeMap<String, [f64; 2]> {
         }
     }
     spread
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::scenario;
+    use crate::lab::traffic::Measured;
+
+    /// The median of the rounds is what counts for the speed; a defect counts in every round.
+    #[test]
+    fn a_connection_that_was_cut_off_in_any_round_fails_the_run() {
+        let text =
+            "about = \"a\"\nsource = \"b\"\n[[run]]\nid = \"one\"\ncarriers = [\"direct\"]\nexpect = { MBps = [1] }\n";
+        let scenario = scenario::read("small", "small.toml", text).unwrap();
+        let run = &scenario.runs[0];
+        let round = |speed: f64, cut| {
+            let measured = Measured { bytes: 1, checked: true, speed: speed * 1e6, cut, ..Measured::default() };
+            Ok(Done { measured, ..Done::default() })
+        };
+        let added = |rounds| Report::new(&scenario).add((run, run.carriers[0]), rounds, (1, false)).clone();
+        let good = added(vec![round(9.0, 0), round(10.0, 0), round(11.0, 0)]);
+        assert_eq!((good.verdict, good.cut, good.bytes_ok, good.measured), (Verdict::Pass, 0, Some(true), Some(10.0)));
+        let bad = added(vec![round(9.0, 2), round(10.0, 0), round(11.0, 1)]);
+        assert_eq!(
+            (bad.verdict, bad.cut, bad.bytes_ok, bad.measured),
+            (Verdict::Fail, 3, None, Some(10.0)),
+            "{}",
+            bad.why
+        );
+    }
 }

@@ -59,7 +59,7 @@ pub(super) struct RunReport {
     pub(super) series: Vec<Point>,
     pub(super) relay_cpu_s: f64,
     pub(super) bytes: u64,
-    /// Connections that were cut off long after their time.
+    /// Connections that were cut off long after their time, in all rounds.
     #[serde(skip_serializing_if = "is_none")]
     pub(super) cut: usize,
     /// Flows whose bytes or endings were wrong, in any round.
@@ -136,7 +136,7 @@ impl RunReport {
         speed.into_iter().chain(gain).collect::<Vec<_>>().join(", ")
     }
 
-    /// Takes what the run brought.
+    /// Takes what the run brought. `cut` and `wrong`, which are those of every round, are there already.
     pub(super) fn fill(&mut self, run: &Run, done: &Done) {
         let Done { measured, seen, link, shown } = done;
         let rtt = if seen.wan.rtt.is_zero() { run.setup.link.rtt } else { seen.wan.rtt };
@@ -145,9 +145,8 @@ impl RunReport {
         self.window_bytes = (window > 0).then_some(window);
         self.measured = Some(rounded(measured.speed / 1e6));
         self.bytes = measured.bytes;
-        self.cut = measured.cut;
         self.bytes_ok = match self.wrong.is_empty() {
-            true => (measured.checked && measured.bytes > 0 && measured.cut == 0).then_some(true),
+            true => (measured.checked && measured.bytes > 0 && self.cut == 0).then_some(true),
             false => Some(false),
         };
         self.figures = measured.figures.iter().map(|(name, value)| ((*name).to_string(), rounded(*value))).collect();

@@ -165,7 +165,8 @@ struct Both<'a> {
 }
 
 impl<'a> Both<'a> {
-    /// Goes on in both directions: the first break that is found. Until there is none, ask again.
+    /// Moves bytes in both directions until both have to wait. Returns the first break that it finds; the caller repeats the call
+    /// until there is none.
     fn first_break<F: Future<Output = ()>>(
         &mut self,
         cx: &mut Context<'_>,

@@ -116,8 +116,8 @@ impl Closing {
     }
 }
 
-/// Whether the `sent` bytes on `leg`, on which both FINs have passed, are acknowledged, as far as one look can tell: a
-/// connection that was reset has nothing in its queue either.
+/// Whether the `sent` bytes on `leg`, on which both FINs have passed, are acknowledged, as far as one look can tell. Of a closed
+/// connection the queue does not say it: a leg that was reset while only its FIN was unacknowledged looks as if all had arrived.
 pub(super) fn is_settled(leg: &Stream, sent: u64) -> bool {
     match TcpInfo::of(leg.as_fd()) {
         Ok(info) if info.state == State::Closed => is_over(&info, sent),
@@ -182,7 +182,7 @@ impl Progress {
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const MOVING_PAUSE: Duration = Duration::from_millis(10);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
-/// How often a leg is looked at of which the watch tells.
+/// Interval between two looks at a leg that has a watch, which reports each change.
 const SELDOM: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
@@ -207,5 +207,15 @@ mod tests {
         poll_fn(|cx| closing.poll(cx, &leg, Fins::Ours)).await.unwrap();
         let is_ready = poll_fn(|cx| Poll::Ready(closing.poll(cx, &leg, Fins::Both).is_ready())).await;
         assert!(is_ready, "the flow would wait for the next look, 60 s");
+    }
+
+    /// A reset leaves nothing to wait for, and a FIN that nobody has acknowledged is not a good end.
+    #[test]
+    fn a_leg_that_was_reset_before_its_fin_was_acknowledged_is_not_over() {
+        let after = |state, bytes_acked| TcpInfo { state, bytes_acked, ..TcpInfo::default() };
+        assert!(!is_over(&after(State::Closed, 999), 1000), "a byte and the FIN");
+        assert!(!is_over(&after(State::Closed, 1000), 1000), "the FIN");
+        assert!(is_over(&after(State::Closed, 1001), 1000));
+        assert!(!is_over(&after(State::LastAck, 1001), 1000), "its connection is still there");
     }
 }

@@ -16,7 +16,8 @@ pub struct Counters {
     pub flows_now: AtomicU64,
     /// Connections accepted and allowed.
     pub accepted: AtomicU64,
-    /// Connections that the allow-list turned away, or that came to a socket of systemd's without a tunnel.
+    /// Connections that were reset before a flow began: the allow-list has not got them, too many flows come from the tunnel's own
+    /// next hop, or they came to a socket of systemd's without a tunnel.
     pub refused: AtomicU64,
     /// Times that a connection could not be accepted: EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC.
     pub accept_errors: AtomicU64,
@@ -141,7 +142,6 @@ impl Throttles {
     }
 
     fn tunnels(&self) -> MutexGuard<'_, HashMap<String, Throttle>> {
-        // A panic under the lock leaves nothing half done.
         lock(&self.tunnels)
     }
 }

@@ -3,8 +3,8 @@
 //! Messages are copied by the worker's scratch buffer: one recv and one send each. A read that fills [`MESSAGE`] bytes shows
 //! bulk, and from then on bytes go through a pipe, until little comes again.
 //!
-//! Nothing is locked or logged per chunk, and nothing is allocated while the sink takes what comes. A pump that cannot go on
-//! has registered its task with the socket that it waits for, and holds bytes only when that is the sink.
+//! Nothing is locked or logged per chunk. While the sink takes what comes, nothing is allocated but [`Bulk`], once, when a flow
+//! first brings bulk. A pump that cannot go on has registered its task with the socket that it waits for, and holds bytes only when that is the sink.
 
 use super::Relay;
 use super::buffer::{Buffer, SCRATCH, with_scratch};
@@ -129,7 +129,7 @@ impl<'a> Direction<'a> {
         std::mem::replace(&mut self.buffer, Buffer::Empty).discard(&self.carry.relay.pool);
     }
 
-    /// Whether it waits for its source, if it waits.
+    /// Whether its next step is to read from its source.
     pub(super) fn is_waiting(&self) -> bool {
         self.pump.step() == Step::Fill && !self.is_stopped
     }
@@ -341,7 +341,7 @@ impl<'a> Direction<'a> {
     fn rest(&mut self) {
         if let Buffer::Pipe(_) = self.buffer {
             let (source, marks) = (self.source(), &self.carry.relay.marks);
-            self.bulk().low_water.wait(source, marks);
+            self.bulk().low_water.wait(source, marks, std::time::Instant::now);
             self.give_back();
         }
         if let Some(bulk) = &mut self.bulk {

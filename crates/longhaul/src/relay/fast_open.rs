@@ -100,3 +100,37 @@ const PATIENCE: Duration = Duration::from_millis(20);
 
 /// More than a SYN carries with jumbo frames (an MTU of 9,000).
 const MAX_PEEKED_BYTES: usize = 16 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_sys::sockopt::Leg;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+
+    /// In virtual time: with nothing else to do the clock jumps to the end of the wait.
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_client_is_waited_for_once_for_20_ms() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let accept = listener.accept().unwrap().0;
+        accept.set_nonblocking(true).unwrap();
+        let accept = Stream::new(accept.into()).unwrap();
+        let mut tunnel = Tunnel::new("one", listener.local_addr().unwrap(), Vec::new());
+
+        let start = Instant::now();
+        assert!(FirstBytes::of(&tunnel, &accept).peek().await.unwrap().is_empty());
+        assert_eq!(start.elapsed(), Duration::ZERO, "without fast open nothing is waited for");
+
+        tunnel.dial.set(Leg::Dial, "fastopen", "true").unwrap();
+        let first_bytes = FirstBytes::of(&tunnel, &accept);
+        for address in ["the first address", "the second"] {
+            assert!(first_bytes.peek().await.unwrap().is_empty());
+            // The runtime's timers count in milliseconds.
+            let waited = start.elapsed().as_millis();
+            assert!((20..=21).contains(&waited), "{address}: {waited} ms");
+        }
+        client.write_all(b"hello").unwrap();
+        assert_eq!(FirstBytes::of(&tunnel, &accept).peek().await.unwrap(), b"hello");
+    }
+}

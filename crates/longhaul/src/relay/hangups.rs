@@ -86,7 +86,6 @@ impl Hangups {
         }
     }
 
-    /// Nothing here panics while it holds the lock, so a poisoned one is as good as any.
     fn legs(&self) -> MutexGuard<'_, Legs> {
         lock(&self.legs)
     }

@@ -487,4 +487,33 @@ mod tests {
         let counters = [&relay.counters.refused, &relay.counters.accept_errors];
         assert_eq!(counters.map(|counter| counter.load(Relaxed)), [3, 0]);
     }
+
+    /// A client of a replaced listener is counted by the tunnel that now has the address that it came to.
+    #[test]
+    fn a_replaced_listener_admits_by_the_permits_of_the_tunnel_that_carries() {
+        let listener = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let relay = Relay::new(100);
+        let route = |name: &str, ip: [u8; 4]| {
+            let tunnel = Arc::new(Tunnel::new(name, SocketAddr::from((ip, port)), Vec::new()));
+            Route { tunnel, gate: relay.gate() }
+        };
+        let (one, two) = (route("one", [127, 0, 0, 1]), route("two", [127, 0, 0, 2]));
+        relay.permit([(&one.gate, None), (&two.gate, Some(1))]);
+        let serving = Serving { routes: vec![one.clone(), two.clone()], replaced: true };
+        let came_to = |ip: [u8; 4]| {
+            let client = TcpStream::connect((Ipv4Addr::from(ip), port)).unwrap();
+            (client, Socket::from(listener.accept().unwrap().0))
+        };
+        let admit = |accept: &Socket| admit(&serving, accept, one.gate.try_enter().unwrap());
+        let (_client, accept) = came_to([127, 0, 0, 2]);
+        let (route, permit) = admit(&accept).unwrap();
+        assert!(route.tunnel.name == "two" && permit.is_of(&two.gate));
+        assert!(admit(&accept).is_none(), "max_flows of the second tunnel is 1");
+        let (_other, at_one) = came_to([127, 0, 0, 1]);
+        let (route, of_one) = admit(&at_one).unwrap();
+        assert!(route.tunnel.name == "one" && of_one.is_of(&one.gate), "the first tunnel still has room");
+        drop(permit);
+        assert!(admit(&accept).is_some(), "its flow has ended");
+    }
 }

@@ -70,12 +70,13 @@ impl LowWater {
         }
     }
 
-    /// The source is empty and its pump is about to wait: says for how many bytes, once in an epoch.
-    pub(super) fn wait(&mut self, source: &Arc<Stream>, marks: &Arc<Marks>) {
+    /// Sets for how many bytes the pump of an empty source waits, once in an epoch. `clock` is read only where bytes came since
+    /// the last wait.
+    pub(super) fn wait(&mut self, source: &Arc<Stream>, marks: &Arc<Marks>, clock: impl FnOnce() -> Instant) {
         if !std::mem::take(&mut self.fresh) {
             return;
         }
-        let now = Instant::now();
+        let now = clock();
         match self.since.map(|since| now - since) {
             Some(took) if took < EPOCH => return,
             Some(took) => self.set(source, marks, mark_for(self.bytes, took)),
@@ -173,7 +174,7 @@ const WAKE_UPS: u64 = 2000;
 const MOST: u64 = 1 << 20;
 /// How long a rate is measured.
 const EPOCH: Duration = Duration::from_millis(1);
-/// How often the guard looks. It acts when it has seen nothing twice.
+/// Interval at which the guard looks. It takes a mark away at the first look that finds no byte since the look before.
 const PERIOD: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
@@ -191,13 +192,39 @@ mod tests {
         assert_eq!(mark_for(u64::MAX, Duration::from_nanos(1)), 1 << 20);
     }
 
-    /// The kernel is told, and a mark whose source goes quiet is taken away by the guard alone.
-    #[tokio::test]
-    async fn the_guard_takes_a_quiet_mark_away() {
+    fn source() -> Arc<Stream> {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let source = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         source.set_nonblocking(true).unwrap();
-        let (source, marks) = (Arc::new(Stream::new(source.into()).unwrap()), Arc::<Marks>::default());
+        Arc::new(Stream::new(source.into()).unwrap())
+    }
+
+    /// With a clock of its own and without the guard: whatever the machine does, the rates are these.
+    #[tokio::test]
+    async fn the_rate_between_two_waits_is_the_mark_that_the_kernel_has() {
+        let (source, marks) = (source(), Arc::new(Marks { guard: OnceLock::from(true), ..Marks::default() }));
+        let (mut low_water, start) = (LowWater::new(), Instant::now());
+        let mut at = |micros: u64, bytes: usize| {
+            if bytes > 0 {
+                low_water.filled(bytes);
+            }
+            low_water.wait(&source, &marks, || start + Duration::from_micros(micros));
+            receive_low_water(source.as_fd()).unwrap()
+        };
+        assert_eq!(at(0, 1_000_000), 1, "an epoch begins");
+        assert_eq!(at(999, 1_000_000), 1, "it lasts a millisecond");
+        assert_eq!(at(1_000, 250_000), 524_288, "1,250,000 bytes in it: 10 Gbit/s");
+        assert_eq!(at(1_500, 1), 524_288);
+        assert_eq!(at(5_000, 0), 524_288, "a wait without a byte since the last one counts for nothing");
+        assert_eq!(at(3_000, 1_250_000 - 1), 262_144, "the same bytes in 2 ms: 5 Gbit/s");
+        assert_eq!(lock(&marks.set).len(), 1, "the guard has to look after it");
+        assert_eq!(at(4_000, 100_000), 1, "800 Mbit/s");
+    }
+
+    /// The kernel is told, and a mark whose source goes quiet is taken away by the guard alone.
+    #[tokio::test]
+    async fn the_guard_takes_a_quiet_mark_away() {
+        let (source, marks) = (source(), Arc::<Marks>::default());
         let mut low_water = LowWater::new();
         low_water.set(&source, &marks, 65_536);
         assert_eq!(receive_low_water(source.as_fd()), Ok(65_536));

@@ -38,6 +38,8 @@ mod direction;
 mod end;
 mod fast_open;
 mod flow;
+#[cfg(test)]
+mod half_open_tests;
 mod hangups;
 mod leg;
 mod listener;

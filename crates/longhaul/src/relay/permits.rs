@@ -54,7 +54,6 @@ impl Permits {
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
-        // Nothing in there panics half way.
         lock(&self.book)
     }
 }
@@ -229,5 +228,17 @@ mod tests {
         drop(timeout(LONG, waiting).await.unwrap().unwrap());
         drop((of_one, of_two));
         timeout(LONG, relay.ended()).await.unwrap();
+    }
+
+    #[test]
+    fn the_place_of_a_next_hop_among_the_clients_comes_back() {
+        let relay = Relay::new(1000);
+        let gate = relay.gate();
+        relay.permit([(&gate, None)]);
+        for round in 0..3 {
+            let mut permits: Vec<Permit> = (0..ECHOES + 2).map(|_| gate.try_enter().unwrap()).collect();
+            let noted = permits.iter_mut().map(Permit::note_next_hop).filter(|noted| *noted).count();
+            assert_eq!(noted, ECHOES, "round {round}");
+        }
     }
 }

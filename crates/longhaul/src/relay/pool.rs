@@ -1,8 +1,8 @@
-//! Empty pipes that wait for bytes. A pump takes one when its source has something and gives it back when the pipe is
-//! empty and the source too, so an idle flow has none. Some wait for the next pump, the others are closed: after a storm
-//! of flows their descriptors are free again.
+//! Empty pipes that wait for bytes. A pump takes one when its source brings bulk and gives it back when the pipe is empty and
+//! the source too, so neither an idle flow nor a flow of messages has one. Some wait for the next pump, the others are closed:
+//! after a storm of flows their descriptors are free again.
 //!
-//! Lock-free, because every wake-up of every flow comes by here.
+//! Lock-free, because every wake-up of a bulk flow comes by here.
 
 use crossbeam_queue::ArrayQueue;
 use longhaul_sys::limits;

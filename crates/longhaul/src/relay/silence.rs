@@ -405,4 +405,19 @@ mod tests {
         drop(sweep.join(&tunnel(), &accept, &dial));
         assert!(lock(&sweep.lists).young.is_empty(), "ended before it was old");
     }
+
+    #[tokio::test]
+    async fn where_no_thread_can_sweep_the_presets_hold_from_the_beginning() {
+        let sweep = Arc::new(Sweep { thread: OnceLock::from(false), ..Sweep::default() });
+        let ((accept, _client), (dial, _server)) = (leg(), leg());
+        let mut tunnel = tunnel();
+        tunnel.dial.set(Leg::Dial, "keepalive-idle", "77s").unwrap();
+        let member = sweep.join(&tunnel, &accept, &dial);
+        for preset in presets() {
+            assert_eq!(preset.row.read(accept.as_fd()).unwrap(), Some(preset.value), "{}", preset.row.key);
+        }
+        assert_eq!(idle_s(&dial), Value::Number(0), "a user has set that leg's");
+        assert!(lock(&sweep.lists).young.is_empty(), "nobody would look");
+        drop(member);
+    }
 }

@@ -5,6 +5,7 @@
 use crate::harness::*;
 use longhaul::options;
 use longhaul_sys::sockopt::{Leg, Setting, row};
+use longhaul_sys::tcp_info::{State, TcpInfo};
 use rustix::event::PollFlags;
 use socket2::{Domain, SockRef, Socket, Type};
 use std::io::{Read, Write};
@@ -342,5 +343,51 @@ fn a_next_hop_that_resets_after_it_answered_is_a_reset() {
         reset(accepted);
         assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
         assert_eq!(opener.relay.flow_end(), (5, 1, "reset by the dial leg".into()));
+    });
+}
+
+/// Loses every SYN-ACK from `port` of the calling thread's namespace while `test` runs; false where nft(8) is missing.
+fn without_syn_acks(port: u16, test: impl FnOnce()) -> bool {
+    let nft = |rules: &str| Command::new("nft").arg(rules).status().map(|status| assert!(status.success(), "{rules}"));
+    let rule = format!("add rule inet lost out tcp sport {port} tcp flags & (syn | ack) == (syn | ack) drop");
+    let chain = "add table inet lost; add chain inet lost out { type filter hook output priority 0; }";
+    if nft(&format!("{chain}; {rule}")).is_err() {
+        return false;
+    }
+    test();
+    nft("delete table inet lost").is_ok()
+}
+
+/// The relay is stopped before the first hop's SYN-ACK, so when it looks, both the answer and the reset are there.
+#[test]
+fn after_a_next_hop_that_had_the_bytes_and_reset_no_other_gets_them() {
+    alone(|| {
+        get_cookie();
+        let (first, second) = (open_server("127.0.0.1"), open_server("127.0.0.1"));
+        let [one, two] = [&first, &second].map(|server| server.local_addr().unwrap());
+        let opener = Opener::new(&[one, two], &["--connect-timeout=60s"]);
+        let mut flow = None;
+        let ran = without_syn_acks(one.port(), || {
+            let client = opener.dial_and(|mut client| client.write_all(b"order one").unwrap());
+            let mut accepted = patient(first.accept().expect("the SYN has data, so nothing more is waited for").0);
+            let mut got = [0; 9];
+            accepted.read_exact(&mut got).unwrap();
+            assert_eq!(&got, b"order one");
+            opener.relay.stop();
+            flow = Some((client, accepted));
+        });
+        if !ran {
+            return skip("nft(8) is not installed");
+        }
+        let (client, accepted) = flow.expect("the test ran");
+        // The SYN-ACK is repeated after a second; the relay's kernel answers it.
+        let state = || TcpInfo::of(accepted.as_fd()).unwrap().state;
+        wait_until("the handshake has ended", || state() == State::Established);
+        reset(accepted);
+        opener.relay.signal("CONT");
+        assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
+        assert_eq!(opener.relay.flow_end().2, "reset by the dial leg");
+        second.set_nonblocking(true).unwrap();
+        assert!(second.accept().is_err(), "the second hop was dialled");
     });
 }

@@ -147,11 +147,11 @@ fn a_listener_without_descriptors_backs_off_and_recovers() {
     let mut got = vec![0; bytes.len()];
     live.1.read_exact(&mut got).unwrap();
     assert_same(&got, &bytes);
-    // The next line is a second later. 10 ms, then twice as long each time up to a second: eight tries by then.
+    // The next line is a second later. Between two tries are 10 ms, then twice as long each time up to a second, so no more than
+    // eight are in the first second and one in each after it. A relay that is held up tries less often.
     let more = relay.wait_log_any(&[SAID, "lines held back"])["more"].as_u64().unwrap();
-    assert!((1..=6).contains(&more), "{more} tries between the two lines");
     let errors = relay.counters()["accept_errors"].as_u64().unwrap();
-    assert!((more + 2..=8 + started.elapsed().as_secs()).contains(&errors), "{errors} in {:?}", started.elapsed());
+    assert!((more + 1..=8 + started.elapsed().as_secs()).contains(&errors), "{errors} in {:?}", started.elapsed());
     limit_descriptors(relay, None);
     std::thread::scope(|scope| {
         scope.spawn(|| echo(path.server(), WAITING));

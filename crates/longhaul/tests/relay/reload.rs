@@ -2,6 +2,7 @@
 
 use crate::daemon::{Daemon, dial, tunnel};
 use crate::harness::*;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 /// Every kind of address that a tunnel can listen on.
@@ -29,8 +30,13 @@ fn ways_in(listen: SocketAddr) -> Vec<SocketAddr> {
 /// Connects to `entry` again and again: each client is refused or reset.
 fn nobody_gets_in(entry: SocketAddr, to: &[&TcpListener]) {
     for _ in 0..CLIENTS {
-        if let Ok(client) = TcpStream::connect(entry) {
-            assert_eq!(read_to_end(&patient(client)), (Vec::new(), Ending::Reset), "{entry}");
+        match TcpStream::connect(entry) {
+            Ok(client) => assert_eq!(read_to_end(&patient(client)), (Vec::new(), Ending::Reset), "{entry}"),
+            // The reset may be there before connect(2) has ended.
+            Err(err) => {
+                let is_expected = matches!(err.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset);
+                assert!(is_expected, "{entry}: {err}");
+            }
         }
     }
     for server in to {
@@ -88,9 +94,11 @@ fn a_replaced_listener_hears_that_its_tunnel_is_removed() {
         assert_eq!(daemon.reload(&with(1))["message"], "reloaded");
         assert_eq!(daemon.reload(&stays)["message"], "reloaded");
         ways_in(port.address()).into_iter().for_each(|entry| nobody_gets_in(entry, &[&far]));
-        // One may: the listeners close a moment after the reload, and first serve who waits.
+        // A few may: both listeners close a moment after the reload, and first serve who waits. That is one client, and another
+        // one where the first has ended before the listener has looked for more.
+        const LISTENERS: u64 = 2;
         let counters = daemon.relay.counters();
-        assert!(counters["accepted"].as_u64().unwrap() < CLIENTS as u64, "{ip}: {counters}");
+        assert!(counters["accepted"].as_u64().unwrap() <= 2 * LISTENERS, "{ip}: {counters}");
         far.set_nonblocking(false).unwrap();
         talk(&dial(&other), &patient(far.accept().unwrap().0));
     }

@@ -1,0 +1,67 @@
+//! `linger-half-open` in virtual time: nothing here depends on how fast the machine is.
+
+use super::stream::Stream;
+use super::{Relay, flow};
+use crate::config::{NextHop, Tunnel};
+use longhaul_sys::sockopt::Leg;
+use socket2::SockRef;
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+use tokio::io::Interest;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, advance, pause};
+
+const LINGER: Duration = Duration::from_secs(3);
+
+/// Sends a byte and waits until it is there.
+async fn pass(from: &TcpStream, to: &TcpStream) {
+    from.writable().await.unwrap();
+    assert_eq!(from.try_write(b".").unwrap(), 1);
+    assert_eq!(read(to).await, 1);
+}
+
+async fn read(from: &TcpStream) -> usize {
+    from.async_io(Interest::READABLE, || from.try_read(&mut [0; 8])).await.unwrap()
+}
+
+#[tokio::test]
+async fn every_byte_starts_the_linger_of_a_half_open_flow_again() {
+    let (ours, server) =
+        (TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let to = server.local_addr().unwrap();
+    let to = NextHop { host: to.ip().to_string(), port: to.port() };
+    let mut tunnel = Tunnel::new("half-open", ours.local_addr().unwrap(), vec![to]);
+    tunnel.accept.set(Leg::Accept, "linger-half-open", "3s").unwrap();
+    let client = TcpStream::connect(tunnel.listen).await.unwrap();
+    let (accept, peer) = ours.accept().await.unwrap();
+    let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
+    let relay = Relay::new(100);
+    let flow =
+        tokio::spawn(flow::run(relay.clone(), Arc::new(tunnel), Arc::new(Semaphore::new(1)), (accept, peer), ()));
+    let (far, _) = server.accept().await.unwrap();
+    pass(&client, &far).await;
+
+    pause();
+    // While a blocking task runs, the clock moves only when it is told to (tokio::time::pause).
+    let (done, waits) = channel::<()>();
+    let still = tokio::task::spawn_blocking(move || waits.recv());
+    SockRef::from(&client).shutdown(Shutdown::Write).unwrap();
+    assert_eq!(read(&far).await, 0, "FIN");
+    for _ in 0..4 {
+        pass(&far, &client).await;
+        advance(LINGER - Duration::from_millis(100)).await;
+        assert!(!flow.is_finished());
+    }
+    pass(&far, &client).await;
+    // From here on it jumps to the next timer.
+    let last = Instant::now();
+    drop(done);
+    assert!(still.await.unwrap().is_err());
+    flow.await.unwrap();
+    assert!(last.elapsed() >= LINGER, "{:?}", last.elapsed());
+    assert_eq!(relay.counters.half_open_too_long.load(Relaxed), 1);
+}
