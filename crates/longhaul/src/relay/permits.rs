@@ -160,9 +160,11 @@ impl Permit {
         Arc::ptr_eq(&self.gate, gate)
     }
 
-    /// Notes that the flow's client is a next hop of its tunnel. Returns false when [`ECHOES`] flows have such clients already.
+    /// Notes that the flow's client is a next hop of its tunnel. Returns false when a quarter of the flows that there may be, or
+    /// [`ECHOES`], have such clients already.
     pub(super) fn note_next_hop(&mut self) -> bool {
-        self.is_from_next_hop = self.gate.from_next_hops.fetch_add(1, Relaxed) < ECHOES;
+        let most = (self.gate.permits.all() / 4).min(ECHOES);
+        self.is_from_next_hop = self.gate.from_next_hops.fetch_add(1, Relaxed) < most;
         if !self.is_from_next_hop {
             self.gate.from_next_hops.fetch_sub(1, Relaxed);
         }
@@ -171,8 +173,8 @@ impl Permit {
 }
 
 /// How many flows of a tunnel may have a next hop of its own as their client. Two relays that point at each other make flows
-/// until no descriptor is left; a host that is a client of its own service seldom has so many.
-const ECHOES: usize = 64;
+/// until no descriptor is left. A host that is a client of its own service, or a gateway that stands for both, seldom has so many.
+const ECHOES: usize = 1024;
 
 impl Drop for Permit {
     fn drop(&mut self) {
@@ -232,13 +234,15 @@ mod tests {
 
     #[test]
     fn the_place_of_a_next_hop_among_the_clients_comes_back() {
-        let relay = Relay::new(1000);
-        let gate = relay.gate();
-        relay.permit([(&gate, None)]);
-        for round in 0..3 {
-            let mut permits: Vec<Permit> = (0..ECHOES + 2).map(|_| gate.try_enter().unwrap()).collect();
-            let noted = permits.iter_mut().map(Permit::note_next_hop).filter(|noted| *noted).count();
-            assert_eq!(noted, ECHOES, "round {round}");
+        for (all, most) in [(1000, 250), (5000, ECHOES)] {
+            let relay = Relay::new(all);
+            let gate = relay.gate();
+            relay.permit([(&gate, None)]);
+            for round in 0..3 {
+                let mut permits: Vec<Permit> = (0..most + 2).map(|_| gate.try_enter().unwrap()).collect();
+                let noted = permits.iter_mut().map(Permit::note_next_hop).filter(|noted| *noted).count();
+                assert_eq!(noted, most, "of {all}, round {round}");
+            }
         }
     }
 }

@@ -484,7 +484,8 @@ fn two_relays_that_point_at_each_other_end_the_loop_by_themselves() {
             let flows = counters.each_ref().map(|counters| counters["accepted"].as_u64().unwrap());
             if counters.iter().all(|counters| counters["flows_now"] == 0) { Ok(flows) } else { Err(counters) }
         });
-        assert!(flows.iter().all(|flows| (32..=66).contains(flows)), "{flows:?}");
+        // As many as a relay takes from its next hop, and the client's.
+        assert!(flows.iter().all(|flows| (2..=1026).contains(flows)), "{flows:?}");
         let refused: u64 = relays.iter().map(|relay| relay.counters()["refused"].as_u64().unwrap()).sum();
         assert!(refused >= 1);
     });
