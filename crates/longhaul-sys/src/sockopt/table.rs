@@ -312,7 +312,7 @@ pub static ROWS: &[Row] = &[
         range: (1_000, 365 * 86_400_000),
         when: When::Flow,
         preset: Preset::Kernel("no limit"),
-        help: "Silence that ends a half-open flow. One direction has ended and the other is silent for this long: reset. What counts is the value of the leg whose peer has ended; set both to bound both. The timer runs only while the flow is half open, and every byte starts it again.",
+        help: "Silence that ends a half-open flow. One direction has ended and the other is silent for this long: reset. What counts is the value of the leg whose peer has ended; set both to bound both. The timer runs only while the flow is half open, and every byte that moves, or that the receiver acknowledges, starts it again.",
         caution: "a reply that takes longer than this to start is lost, loudly (RST)",
         source: "ARCHITECTURE.md, promise 2",
         sample: "1h",
