@@ -5,7 +5,7 @@ use super::problem::Problem;
 use longhaul_sys::process::try_lock;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{Read, Seek, Write};
+use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -46,14 +46,22 @@ impl Claim {
     /// # Errors
     /// There is no directory for the note, or it cannot be written.
     pub(super) fn take() -> Result<Claimed, Problem> {
-        Claim::take_at(&directory()?.join(FILE))
+        Claim::take_in(|| Ok(directory()?.join(FILE)))
     }
 
-    fn take_at(path: &Path) -> Result<Claimed, Problem> {
-        let what = || format!("opening {}", path.display());
+    /// `place` makes the directory of the note's path.
+    fn take_in(mut place: impl FnMut() -> Result<PathBuf, Problem>) -> Result<Claimed, Problem> {
+        let mut tries = 0;
         loop {
+            let path = &place()?;
+            let what = || format!("opening {}", path.display());
             let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
-            let mut file = open.map_err(Problem::io(what()))?;
+            tries += 1;
+            let mut file = match open {
+                // Who had it may have removed the directory too.
+                Err(err) if err.kind() == ErrorKind::NotFound && tries < TRIES => continue,
+                open => open.map_err(Problem::io(what()))?,
+            };
             let is_ours = try_lock(&file)?;
             let note = read(&mut file);
             if !is_ours {
@@ -126,7 +134,7 @@ fn directory() -> Result<PathBuf, Problem> {
 fn own(path: &Path, user: u32) -> Result<(), Problem> {
     let what = || format!("making {} for the lab's note", path.display());
     match DirBuilder::new().mode(0o700).create(path) {
-        Err(err) if err.kind() == std::io::ErrorKind::AlreadyExists => {}
+        Err(err) if err.kind() == ErrorKind::AlreadyExists => {}
         made => return made.map_err(Problem::io(what())),
     }
     let found = fs::symlink_metadata(path).map_err(Problem::io(what()))?;
@@ -140,6 +148,8 @@ fn own(path: &Path, user: u32) -> Result<(), Problem> {
 
 const NAME: &str = "longhaul-lab";
 const FILE: &str = "standing.json";
+/// How often others may remove the directory before that is an error.
+const TRIES: u32 = 100;
 
 #[cfg(test)]
 mod tests {
@@ -159,7 +169,7 @@ mod tests {
     #[test]
     fn another_process() {
         let Some(path) = std::env::var_os(NOTE) else { return };
-        match Claim::take_at(Path::new(&path)).unwrap() {
+        match take_at(Path::new(&path)).unwrap() {
             Claimed::Taken(note) => println!("\nfound: taken by {}", note.process),
             Claimed::Ours(claim, note) => {
                 println!("\nfound: free, {}", note.map_or("no note".into(), |note| note.scenario));
@@ -175,7 +185,7 @@ mod tests {
         let path = directory.path().join("lab/standing.json");
         fs::create_dir(path.parent().unwrap()).unwrap();
         assert_eq!(found_by_another(&path), "free, no note");
-        let Ok(Claimed::Ours(mut claim, None)) = Claim::take_at(&path) else { panic!("it is free") };
+        let Ok(Claimed::Ours(mut claim, None)) = take_at(&path) else { panic!("it is free") };
         let note = Note { process: 7, scenario: "mitre".into(), ..Note::default() };
         claim.write(&Note { manual: "a longer note".repeat(10), ..note.clone() }).unwrap();
         claim.write(&note).unwrap();
@@ -187,7 +197,29 @@ mod tests {
         fs::create_dir(path.parent().unwrap()).unwrap();
         fs::write(&path, kept).unwrap();
         assert_eq!(found_by_another(&path), "free, mitre");
-        assert!(matches!(Claim::take_at(&path), Ok(Claimed::Ours(_, Some(found))) if found == note));
+        assert!(matches!(take_at(&path), Ok(Claimed::Ours(_, Some(found))) if found == note));
+    }
+
+    /// A lab that ends removes the note and its directory; who takes the next may just have seen that directory.
+    #[test]
+    fn a_directory_that_goes_meanwhile_is_made_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lab/standing.json");
+        let mut looks = 0;
+        let taken = Claim::take_in(|| {
+            looks += 1;
+            if looks > 1 {
+                fs::create_dir(path.parent().unwrap()).unwrap();
+            }
+            Ok(path.clone())
+        });
+        assert!(matches!(taken, Ok(Claimed::Ours(_, None))) && looks == 2);
+        drop(taken);
+        let Err(Problem::Io { .. }) = Claim::take_in(|| Ok(path.clone())) else { panic!("nobody makes it") };
+    }
+
+    fn take_at(path: &Path) -> Result<Claimed, Problem> {
+        Claim::take_in(|| Ok(path.into()))
     }
 
     const NOTE: &str = "LONGHAUL_TEST_NOTE";
