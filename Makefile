@@ -3,6 +3,8 @@
 
 CARGO ?= cargo
 PROGRAM ?= target/release/longhaul
+# The recipes of install and uninstall do not quote DESTDIR.
+$(if $(word 2,$(DESTDIR))$(findstring %,$(DESTDIR)),$(error DESTDIR has a blank or a percent sign))
 # Those that have a man page.
 COMMANDS = relay run check options lab
 LAB_COMMANDS = list run up down demo

@@ -10,7 +10,7 @@ use std::env;
 
 /// Returns clap's message for a wrong command line of `cli`, with what to write instead where that is known.
 pub(super) fn meant(mut err: clap::Error, mut cli: Command) -> clap::Error {
-    let args: Vec<String> = env::args().skip(1).collect();
+    let args: Vec<String> = env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
     if err.kind() == ErrorKind::InvalidSubcommand {
         if let Some(tip) = socat(&args, "longhaul relay ") {
             err.remove(ContextKind::SuggestedSubcommand);

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -167,17 +167,21 @@ fn too_long(config: &Config, rights: &Rights) -> Option<String> {
     })
 }
 
-/// Next hops whose names getaddrinfo(3) cannot resolve now, all of them asked at once.
+/// Next hops whose names getaddrinfo(3) cannot resolve now.
 fn unresolved(config: &Config) -> Vec<String> {
     let hosts = config.tunnels.iter().flat_map(|tunnel| &tunnel.to).map(|hop| hop.host.clone());
     let mut names: BTreeSet<String> = hosts.filter(|host| host.parse::<IpAddr>().is_err()).collect();
+    let open = Arc::new(Mutex::new(names.clone()));
     let (answers, answered) = mpsc::channel();
-    for name in names.clone() {
-        let answers = answers.clone();
-        // A thread that cannot be had, or that ends too late, is a name without an answer.
+    for _ in 0..names.len().min(RESOLVERS) {
+        let (open, answers) = (open.clone(), answers.clone());
+        // A thread that cannot be had, or that ends too late, leaves names without an answer.
         let _ = thread::Builder::new().spawn(move || {
-            let resolved = (name.as_str(), 0).to_socket_addrs().map(drop);
-            let _ = answers.send((name, resolved));
+            let next = || open.lock().ok()?.pop_first();
+            while let Some(name) = next() {
+                let resolved = (name.as_str(), 0).to_socket_addrs().map(drop);
+                let _ = answers.send((name, resolved));
+            }
         });
     }
     drop(answers);
@@ -206,5 +210,7 @@ fn no_fastopen(leg: Leg) -> Option<String> {
     (bits & bit == 0).then(|| format!("it is off in the kernel; sysctl -w net.ipv4.tcp_fastopen={}", bits | bit))
 }
 
+/// How many names are asked for at once.
+const RESOLVERS: usize = 16;
 /// How long all names together may take.
 const RESOLVER_PATIENCE: Duration = Duration::from_secs(5);

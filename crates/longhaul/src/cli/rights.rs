@@ -45,27 +45,34 @@ impl Rights {
         })
     }
 
-    /// Returns how long the daemon may take to end before systemd kills it; `None` where the unit does not limit it or says it
-    /// in a way that is not read here.
+    /// Returns how long the daemon may take to end before systemd kills it (systemd.service(5)); `None` where the unit does not
+    /// limit it, or says it in a way that is not read here.
     pub(super) fn stop_timeout(&self) -> Option<Duration> {
-        let text = self.values("TimeoutStopSec=").last()?;
+        let is_it =
+            |line: &&str| ["TimeoutStopSec", "TimeoutSec"].contains(&line.split('=').next().unwrap_or("").trim());
+        let (_, text) = self.text.lines().filter(is_it).last()?.split_once('=')?;
+        let text = text.trim();
         let digits = text.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
         let number: u64 = digits.trim().parse().ok()?;
-        match &text[digits.len()..] {
-            "" | "s" | "sec" => Some(Duration::from_secs(number)),
-            "m" | "min" => Some(Duration::from_secs(number * 60)),
-            _ => None,
-        }
+        let seconds = match &text[digits.len()..] {
+            "" | "s" | "sec" => number,
+            "m" | "min" => number.checked_mul(60)?,
+            _ => return None,
+        };
+        (seconds > 0).then(|| Duration::from_secs(seconds))
     }
 
-    /// Returns the warning for a configuration file that the daemon cannot read: one in /etc, for any other is not the unit's.
+    /// Returns the warning for a configuration file that the daemon cannot read, where it runs as a dynamic user: of a file in
+    /// /etc, for any other is not the unit's.
     pub(super) fn cannot_read(&self, path: &Path) -> Option<String> {
-        let path = fs::canonicalize(path).ok().filter(|path| path.starts_with("/etc") && !self.is_root())?;
+        let has_user = ["User=", "Group=", "SupplementaryGroups="].iter().any(|key| self.values(key).next().is_some());
+        let path =
+            fs::canonicalize(path).ok().filter(|path| path.starts_with("/etc") && !has_user && !self.is_root())?;
         let is_closed = |path: &Path, bit| fs::metadata(path).is_ok_and(|found| found.permissions().mode() & bit == 0);
-        let (closed, remedy) = match path.parent() {
-            Some(folder) if is_closed(folder, 0o001) => (folder, "o+rx"),
-            _ if is_closed(&path, 0o004) => (&*path, "o+r"),
-            _ => return None,
+        let (closed, remedy) = match path.ancestors().skip(1).find(|folder| is_closed(folder, 0o001)) {
+            Some(folder) => (folder, "o+x"),
+            None if is_closed(&path, 0o004) => (&*path, "o+r"),
+            None => return None,
         };
         let closed = closed.display();
         Some(format!("{UNIT} runs as a user of its own, which cannot read {closed}; chmod {remedy} {closed}"))
@@ -137,10 +144,19 @@ mod tests {
     fn the_time_to_end_is_read() {
         let time = |line: &str| Rights { text: format!("{SHIPPED}\n{line}") }.stop_timeout().map(|time| time.as_secs());
         assert_eq!(time(""), Some(90));
-        let times = [("30", Some(30)), ("5s", Some(5)), ("10min", Some(600)), ("infinity", None), ("1min 30s", None)];
+        let times = [
+            ("30", Some(30)),
+            ("5s", Some(5)),
+            ("10min", Some(600)),
+            ("infinity", None),
+            ("1min 30s", None),
+            ("0", None),
+        ];
         for (text, seconds) in times {
             assert_eq!(time(&format!("TimeoutStopSec={text}")), seconds, "{text}");
+            assert_eq!(time(&format!("TimeoutSec = {text}")), seconds, "{text}");
         }
+        assert_eq!(time("TimeoutStopSec=307445734561825861min"), None);
     }
 
     #[test]
@@ -150,6 +166,8 @@ mod tests {
         assert_eq!(unit.cannot_read(Path::new("/etc/passwd")), None);
         let said = unit.cannot_read(Path::new("/etc/shadow")).unwrap();
         assert!(said.ends_with("which cannot read /etc/shadow; chmod o+r /etc/shadow"), "{said}");
+        let of_somebody = Rights { text: format!("{SHIPPED}\nUser=longhaul") };
+        assert_eq!(of_somebody.cannot_read(Path::new("/etc/shadow")), None, "whose it may be");
         assert_eq!(Rights { text: "[Service]".into() }.cannot_read(Path::new("/etc/shadow")), None, "root can");
     }
 

@@ -267,21 +267,17 @@ fn left_out<'a>(options: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// Returns what to write for socat's `TCP4-LISTEN:6000,bind=10.0.0.1,fork`, of which only family, port and address say something
-/// here. `6000` alone would listen on IPv6 too.
+/// here. socat listens on IPv4 alone unless it is told otherwise (socat(1), -4); `6000` would listen on IPv6 too.
 fn socat_listener(text: &str) -> Option<String> {
     let (kind, rest) = text.split_once(':')?;
-    let any = match &*kind.to_ascii_uppercase() {
-        "TCP-LISTEN" | "TCP-L" => "",
-        "TCP4-LISTEN" | "TCP4-L" => "0.0.0.0:",
-        "TCP6-LISTEN" | "TCP6-L" => "[::]:",
+    let any = match (&*kind.to_ascii_uppercase(), option(text, "pf")) {
+        ("TCP6-LISTEN" | "TCP6-L", _) | ("TCP-LISTEN" | "TCP-L", Some("ip6" | "inet6")) => "[::]",
+        ("TCP-LISTEN" | "TCP-L" | "TCP4-LISTEN" | "TCP4-L", _) => "0.0.0.0",
         _ => return None,
     };
     let port = rest.split(',').next()?;
-    Some(match (option(text, "bind"), option(text, "pf")) {
-        (Some(host), _) => format!("{host}:{port}"),
-        (None, Some("ip4" | "inet")) => format!("0.0.0.0:{port}"),
-        (None, _) => format!("{any}{port}"),
-    })
+    let host = option(text, "bind").unwrap_or(any);
+    Some(if host.parse::<Ipv6Addr>().is_ok() { format!("[{host}]:{port}") } else { format!("{host}:{port}") })
 }
 
 /// Returns what to write for socat's `TCP4:b:6000,nodelay`.
@@ -397,11 +393,13 @@ mod tests {
         for (text, meant) in [
             ("TCP4-LISTEN:6000,fork,reuseaddr", "\"0.0.0.0:6000\""),
             ("tcp4-l:6000", "\"0.0.0.0:6000\""),
-            ("tcp-listen:6000", "\"6000\""),
+            ("tcp-listen:6000", "\"0.0.0.0:6000\""),
+            ("TCP-LISTEN:6000,pf=ip6", "\"[::]:6000\""),
             ("TCP-LISTEN:6000,pf=ip4,fork", "\"0.0.0.0:6000\""),
             ("TCP6-LISTEN:6000,fork", "\"[::]:6000\""),
             ("TCP-L:6000,fork,bind=10.10.10.20,range=10.0.0.0/8", "\"10.10.10.20:6000\""),
             ("TCP6-LISTEN:6000,bind=[::1]", "\"[::1]:6000\""),
+            ("TCP6-LISTEN:6000,bind=::1", "\"[::1]:6000\""),
         ] {
             assert!(
                 listen(text).unwrap_err().starts_with(&format!("it is socat's way to write it; write {meant}")),
@@ -419,15 +417,18 @@ mod tests {
     #[test]
     fn a_whole_line_of_socat_is_translated() {
         let line = |text: &'static str| socat_line(text.split(' '));
-        assert_eq!(line("relay TCP-LISTEN:6001,fork TCP4:b:6000").as_deref(), Some("--listen 6001 --to b:6000"));
-        assert_eq!(line("TCP4-LISTEN:6001,fork TCP4:b:6000").as_deref(), Some("--listen 0.0.0.0:6001 --to b:6000"));
+        assert_eq!(
+            line("relay TCP-LISTEN:6001,fork TCP4:b:6000").as_deref(),
+            Some("--listen 0.0.0.0:6001 --to b:6000")
+        );
         assert_eq!(
             line("-d TCP-LISTEN:1,bind=10.0.0.1,range=10.0.0.0/8,fork,max-children=9 TCP:b:2,bind=10.0.0.2").as_deref(),
             Some("--listen 10.0.0.1:1 --to b:2 --allow 10.0.0.0/8 --max-flows 9 --source 10.0.0.2")
         );
         let with_more = line("TCP-L:1,fork,su=nobody,range=10.0.0.0/8 TCP:b:2,retry=5,nodelay").unwrap();
         assert!(
-            with_more.starts_with("--listen 1 --to b:2 --allow 10.0.0.0/8; that leaves out su=nobody, retry=5: "),
+            with_more
+                .starts_with("--listen 0.0.0.0:1 --to b:2 --allow 10.0.0.0/8; that leaves out su=nobody, retry=5: "),
             "{with_more}"
         );
         assert_eq!(line("relay TCP4-LISTEN:6001,fork"), None);
@@ -443,14 +444,15 @@ mod tests {
             ("[2001:db8::/32]", "2001:db8::/32"),
         ] {
             let line = format!("TCP-L:1,fork,range={range} TCP:b:2");
-            let flags = format!("--listen 1 --to b:2 --allow {allow}");
+            let flags = format!("--listen 0.0.0.0:1 --to b:2 --allow {allow}");
             assert_eq!(socat_line(line.split(' ')), Some(flags), "{range}");
         }
         for refused in ["10.0.0.5/24", "10.0.0.0:255.0.255.0", "lan.example/24", ""] {
             let line = format!("TCP-L:1,range={refused},max-children=0 TCP:b:2,bind=10.0.0.2:5000");
             let flags = socat_line(line.split(' ')).unwrap();
-            let named =
-                format!("--listen 1 --to b:2; that leaves out range={refused}, max-children=0, bind=10.0.0.2:5000: ");
+            let named = format!(
+                "--listen 0.0.0.0:1 --to b:2; that leaves out range={refused}, max-children=0, bind=10.0.0.2:5000: "
+            );
             assert!(flags.starts_with(&named), "{flags}");
         }
     }

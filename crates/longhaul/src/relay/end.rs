@@ -176,13 +176,17 @@ impl LegEnd {
 
     /// Says which sysctl held a long path back, when one did: the measured form of comparing buffers with the BDP. At most
     /// once a second for each tunnel.
-    pub(super) fn warn_if_buffers_limit(&self, relay: &Relay, tunnel: &str, leg: Leg) {
+    pub(super) fn warn_if_buffers_limit(&self, relay: &Relay, tunnel: &Tunnel, leg: Leg) {
         let Some(small) = small_buffer(&self.info, self.was_full_under_way) else { return };
-        if relay.limit_log.pass(tunnel, Instant::now()).is_none() {
+        if relay.limit_log.pass(&tunnel.name, Instant::now()).is_none() {
             return;
         }
+        let (sndbuf, tunnel) = (tunnel.options(leg).find("sndbuf"), &tunnel.name);
         let reach = |bytes: u64| format!("{:.1} MB/s", bytes as f64 / self.info.rtt.as_secs_f64() / 1e6);
-        if let Buffer::Ours = small {
+        if let (Buffer::Ours, Some(sndbuf)) = (small, sndbuf) {
+            warn!(tunnel, %leg, rtt_ms = self.rtt_ms(), sndbuf = %sndbuf.value,
+                "our send buffer limits this path: take sndbuf out, so that the kernel finds its size, or make it larger");
+        } else if let Buffer::Ours = small {
             let wmem = limits::tcp_buffer_maxima().map_or(0, |(_, wmem)| wmem);
             warn!(tunnel, %leg, rtt_ms = self.rtt_ms(), tcp_wmem_max = wmem, at_most = %reach(wmem),
                 "our send buffer limits this path: raise the third number of net.ipv4.tcp_wmem (twice rate x RTT)");

@@ -126,7 +126,7 @@ impl Legs {
         }
         if end.tally.up + end.tally.down > WORTH_A_DIAGNOSIS {
             for (leg, of) in [(Some(&self.accept), Leg::Accept), (self.dial.as_ref(), Leg::Dial)] {
-                leg.into_iter().for_each(|leg| leg.warn_if_buffers_limit(relay, &end.tunnel.name, of));
+                leg.into_iter().for_each(|leg| leg.warn_if_buffers_limit(relay, &end.tunnel, of));
             }
         }
     }

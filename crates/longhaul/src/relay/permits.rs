@@ -163,7 +163,7 @@ impl Permit {
     /// Notes that the flow's client is a next hop of its tunnel. Returns false when a quarter of the flows that there may be, or
     /// [`ECHOES`], have such clients already.
     pub(super) fn note_next_hop(&mut self) -> bool {
-        let most = (self.gate.permits.all() / 4).min(ECHOES);
+        let most = (self.gate.permits.all() / 4).clamp(1, ECHOES);
         self.is_from_next_hop = self.gate.from_next_hops.fetch_add(1, Relaxed) < most;
         if !self.is_from_next_hop {
             self.gate.from_next_hops.fetch_sub(1, Relaxed);

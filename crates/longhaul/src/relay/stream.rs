@@ -118,6 +118,10 @@ impl Stream {
 
     /// Takes note of a full send buffer, in which every byte is under way to the peer or not.
     pub(super) fn note_full(&self, is_under_way: bool) {
+        // So many are sample enough, and neither count ever wraps.
+        if self.full.load(Relaxed) > u32::MAX / 2 {
+            return;
+        }
         self.full.fetch_add(1, Relaxed);
         self.full_under_way.fetch_add(is_under_way.into(), Relaxed);
     }
