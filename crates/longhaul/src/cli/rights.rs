@@ -50,7 +50,7 @@ impl Rights {
     pub(super) fn stop_timeout(&self) -> Option<Duration> {
         let is_it =
             |line: &&str| ["TimeoutStopSec", "TimeoutSec"].contains(&line.split('=').next().unwrap_or("").trim());
-        let (_, text) = self.text.lines().filter(is_it).last()?.split_once('=')?;
+        let (_, text) = self.text.lines().rfind(is_it)?.split_once('=')?;
         let text = text.trim();
         let digits = text.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
         let number: u64 = digits.trim().parse().ok()?;

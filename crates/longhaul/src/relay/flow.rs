@@ -125,7 +125,8 @@ impl Legs {
             end.log(&self.accept, self.dial.as_ref());
         }
         if end.tally.up + end.tally.down > WORTH_A_DIAGNOSIS {
-            for (leg, of) in [(Some(&self.accept), Leg::Accept), (self.dial.as_ref(), Leg::Dial)] {
+            // The dial leg first, for only one of them is logged in a second.
+            for (leg, of) in [(self.dial.as_ref(), Leg::Dial), (Some(&self.accept), Leg::Accept)] {
                 leg.into_iter().for_each(|leg| leg.warn_if_buffers_limit(relay, &end.tunnel, of));
             }
         }
