@@ -48,10 +48,7 @@ impl Rights {
     /// Returns how long the daemon may take to end before systemd kills it (systemd.service(5)); `None` where the unit does not
     /// limit it, or says it in a way that is not read here.
     pub(super) fn stop_timeout(&self) -> Option<Duration> {
-        let is_it =
-            |line: &&str| ["TimeoutStopSec", "TimeoutSec"].contains(&line.split('=').next().unwrap_or("").trim());
-        let (_, text) = self.text.lines().rfind(is_it)?.split_once('=')?;
-        let text = text.trim();
+        let (_, text) = self.settings().rfind(|(key, _)| ["TimeoutStopSec", "TimeoutSec"].contains(key))?;
         let digits = text.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
         let number: u64 = digits.trim().parse().ok()?;
         let seconds = match &text[digits.len()..] {
@@ -65,7 +62,7 @@ impl Rights {
     /// Returns the warning for a configuration file that the daemon cannot read, where it runs as a dynamic user: of a file in
     /// /etc, for any other is not the unit's.
     pub(super) fn cannot_read(&self, path: &Path) -> Option<String> {
-        let has_user = ["User=", "Group=", "SupplementaryGroups="].iter().any(|key| self.values(key).next().is_some());
+        let has_user = ["User", "Group", "SupplementaryGroups"].iter().any(|key| self.values(key).next().is_some());
         let path =
             fs::canonicalize(path).ok().filter(|path| path.starts_with("/etc") && !has_user && !self.is_root())?;
         let is_closed = |path: &Path, bit| fs::metadata(path).is_ok_and(|found| found.permissions().mode() & bit == 0);
@@ -80,7 +77,7 @@ impl Rights {
 
     fn is_root(&self) -> bool {
         let last = |key| self.values(key).last();
-        match (last("User="), last("DynamicUser=")) {
+        match (last("User"), last("DynamicUser")) {
             (Some(user), _) => user == "root" || user == "0",
             (None, dynamic) => !dynamic.is_some_and(|on| matches!(on, "yes" | "true" | "on" | "1")),
         }
@@ -99,13 +96,18 @@ impl Rights {
             })
         };
         match self.is_root() {
-            true => listed("CapabilityBoundingSet=").unwrap_or(true),
-            false => listed("AmbientCapabilities=").unwrap_or(false),
+            true => listed("CapabilityBoundingSet").unwrap_or(true),
+            false => listed("AmbientCapabilities").unwrap_or(false),
         }
     }
 
     fn values<'t>(&'t self, key: &'t str) -> impl Iterator<Item = &'t str> {
-        self.text.lines().filter_map(move |line| line.trim().strip_prefix(key)).map(str::trim)
+        self.settings().filter_map(move |(name, value)| (name == key).then_some(value))
+    }
+
+    /// Returns the keys and values of the unit, in their order.
+    fn settings(&self) -> impl DoubleEndedIterator<Item = (&str, &str)> {
+        self.text.lines().filter_map(|line| line.split_once('=')).map(|(key, value)| (key.trim(), value.trim()))
     }
 }
 

@@ -148,7 +148,7 @@ fn own(path: &Path, user: u32) -> Result<(), Problem> {
 
 const NAME: &str = "longhaul-lab";
 const FILE: &str = "standing.json";
-/// How often others may remove the directory before that is an error.
+/// Number of attempts to open the note. Each fails only where another process removes the directory at that moment.
 const TRIES: u32 = 100;
 
 #[cfg(test)]

@@ -97,7 +97,7 @@ async fn resolve(next_hop: &NextHop, patience: Duration, lookups: &Arc<Semaphore
 /// Returns the connection to `address`, and how many of the client's `first_bytes` it took.
 ///
 /// # Errors
-/// What was tried, and what it said.
+/// The address gave no connection: the call that failed and the kernel's answer.
 async fn connect(
     relay: &Relay,
     tunnel: &Tunnel,

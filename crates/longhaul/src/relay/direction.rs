@@ -59,7 +59,7 @@ struct Bulk {
     low_water: LowWater,
     /// The sink's congestion control.
     choice: Choice,
-    /// How often the sink took no more.
+    /// Number of times that the pump had to wait for its sink.
     parks: u32,
     /// Runs while a pipe waits for the sink.
     stall: Option<Stall>,

@@ -107,7 +107,7 @@ fn carry<'a>(
     }
 }
 
-/// What the kernel says of the legs at a flow's end.
+/// Both legs at the end of a flow, as the kernel describes them.
 struct Legs {
     accept: LegEnd,
     dial: Option<LegEnd>,

@@ -20,7 +20,7 @@ pub(super) type Ready<'a> = AsyncFdReadyGuard<'a, Socket>;
 #[derive(Debug)]
 pub(super) struct Stream {
     socket: AsyncFd<Socket>,
-    /// How often it was looked at while its send buffer was full, and how often every byte in it was under way then.
+    /// Number of samples taken while the send buffer was full, and of those in which every byte in it was under way.
     full: AtomicU32,
     full_under_way: AtomicU32,
     /// Whether the peer had reset the connection when the handshake was looked at.
