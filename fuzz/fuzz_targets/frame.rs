@@ -5,8 +5,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longhaul_core::link::icmp::{self, MESSAGE_MAX};
-use longhaul_core::link::segment::{HEAD_MAX, VNET, cut, shape};
+use longhaul_link::icmp::{self, MESSAGE_MAX};
+use longhaul_link::segment::{HEAD_MAX, VNET, cut, shape};
 
 fuzz_target!(|bytes: &[u8]| {
     let [step, more, frame @ ..] = bytes else { return };

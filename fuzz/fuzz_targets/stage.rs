@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longhaul_core::link::{Link, Packet, ROWS};
+use longhaul_link::{Link, Packet, ROWS};
 use std::time::Duration;
 
 fuzz_target!(|text: &str| {

@@ -2,13 +2,10 @@
 //! every decision is tested in virtual time.
 //!
 //! In the order of a byte's way: [`permits`] says whether a tunnel may have another flow, [`next_hop`] which address is
-//! dialled first, [`pump`] what one direction of a flow does next, [`link`] is the emulated WAN that the lab sends the
-//! bytes across. [`units`] is what they all measure with.
+//! dialled first, [`pump`] what one direction of a flow does next.
 
 #![forbid(unsafe_code)]
 
-pub mod link;
 pub mod next_hop;
 pub mod permits;
 pub mod pump;
-pub mod units;

@@ -8,7 +8,6 @@ mod status;
 
 use crate::config::{self, Config, Loaded, Message, Refused, Severity, Tunnel};
 use crate::relay::{Activated, BindError, Gate, Handle, LOOKUPS, Listener, Relay, Route, Serving};
-use longhaul_core::units;
 use longhaul_sys::sockopt::Leg;
 use longhaul_sys::{activation, limits};
 use sd_notify::NotifyState;
@@ -375,7 +374,7 @@ impl Daemon {
         let status = || format!("draining, {} left", status::flows(&relay.counters));
         tell(&[NotifyState::Stopping, NotifyState::Status(&status())]);
         let flows = || relay.counters.flows_now.load(Relaxed);
-        info!(flows = flows(), drain_timeout = %self.drain_timeout.map_or("none".into(), units::show_duration), "draining: no new connections; a second signal cuts the flows");
+        info!(flows = flows(), drain_timeout = %self.drain_timeout.map_or("none".into(), longhaul_units::show_duration), "draining: no new connections; a second signal cuts the flows");
         let deadline = self.drain_timeout.map(|wait| Instant::now() + wait);
         let mut tick = interval(STILL_DRAINING);
         tick.tick().await;

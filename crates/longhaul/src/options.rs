@@ -6,8 +6,8 @@
 mod control;
 
 use crate::suggest;
-use longhaul_core::units::{self, Bytes, Rate};
 use longhaul_sys::sockopt::{self, Leg, Preset, ROWS, Row, Setting, Unit, Value, When};
+use longhaul_units::{Bytes, Rate};
 use std::time::Duration;
 
 pub use control::{CONTROLS, instead as control_instead, remedied};
@@ -161,8 +161,8 @@ pub fn show(row: &Row, value: &Value) -> String {
     match row.unit {
         Unit::Bytes => Bytes(number).to_string(),
         Unit::BitsPerSecond => Rate(number).to_string(),
-        Unit::Millis => units::show_duration(Duration::from_millis(number)),
-        Unit::Seconds => units::show_duration(Duration::from_secs(number)),
+        Unit::Millis => longhaul_units::show_duration(Duration::from_millis(number)),
+        Unit::Seconds => longhaul_units::show_duration(Duration::from_secs(number)),
         Unit::Switch | Unit::Count | Unit::Name => number.to_string(),
     }
 }
@@ -233,7 +233,7 @@ fn count(text: &str) -> Result<u64, String> {
 }
 
 fn whole(text: &str, step: Duration, name: &str) -> Result<u64, String> {
-    let nanos = units::duration(text).map_err(|err| err.to_string())?.as_nanos();
+    let nanos = longhaul_units::duration(text).map_err(|err| err.to_string())?.as_nanos();
     let count = nanos / step.as_nanos();
     if count * step.as_nanos() != nanos {
         return Err(format!("it is not a whole number of {name}"));

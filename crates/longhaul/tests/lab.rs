@@ -10,7 +10,7 @@ mod common;
 
 use common::{alone, lab, runs};
 use longhaul::lab::{Host, LinkSpec, Profile, Wan, transfer};
-use longhaul_core::units::{Bytes, Rate};
+use longhaul_units::{Bytes, Rate};
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::process::{Command, Stdio};

@@ -12,7 +12,7 @@ mod common;
 
 use common::{alone, lab, runs};
 use longhaul::lab::{Direction, Host, LinkSpec, Profile, Wan};
-use longhaul_core::units::{Bytes, Rate};
+use longhaul_units::{Bytes, Rate};
 use std::net::IpAddr;
 use std::process::{Command, Stdio};
 use std::time::Duration;

@@ -8,8 +8,8 @@ mod common;
 
 use common::{alone, lab, runs};
 use longhaul::lab::{Host, LinkSpec, Profile, Wan};
-use longhaul_core::link::Counters;
-use longhaul_core::units::Rate;
+use longhaul_link::Counters;
+use longhaul_units::Rate;
 use std::net::IpAddr;
 use std::process::{Command, Stdio};
 use std::time::Duration;

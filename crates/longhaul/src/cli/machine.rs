@@ -5,11 +5,11 @@
 use super::rights::Rights;
 use longhaul::config::{self, Config, Message, Severity, Tunnel};
 use longhaul::options::{LegOptions, control_instead, show};
-use longhaul_core::units::show_duration;
 use longhaul_sys::limits::Capability::{NetAdmin, NetBindService};
 use longhaul_sys::limits::{local_ports, sysctl};
 use longhaul_sys::route::RouteSocket;
 use longhaul_sys::sockopt::{Leg, Setting, Value, congestion_controls};
+use longhaul_units::show_duration;
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};

@@ -2,7 +2,7 @@
 
 use super::{Config, Tunnel};
 use crate::options::{self, LegOptions};
-use longhaul_core::units::show_duration;
+use longhaul_units::show_duration;
 use std::time::Duration;
 
 /// What `config` does, a few lines for each tunnel.

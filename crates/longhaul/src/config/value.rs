@@ -8,7 +8,6 @@ use super::NextHop;
 use crate::suggest;
 use ipnet::{IpNet, Ipv4Net};
 use longhaul_core::next_hop::{POLICIES, Policy};
-use longhaul_core::units;
 use longhaul_sys::sockopt::Leg;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -165,7 +164,7 @@ pub fn max_flows(text: &str) -> Result<usize, String> {
 /// It is not a time from 100 ms to 10 min.
 pub fn connect_timeout(text: &str) -> Result<Duration, String> {
     const FORM: &str = "write a time from 100ms to 10min, such as \"10s\"";
-    let time = units::duration(text).map_err(|err| format!("{err}; {FORM}"))?;
+    let time = longhaul_units::duration(text).map_err(|err| format!("{err}; {FORM}"))?;
     let range = Duration::from_millis(100)..=Duration::from_secs(600);
     if range.contains(&time) { Ok(time) } else { Err(format!("it is out of range; {FORM}")) }
 }
@@ -175,7 +174,7 @@ pub fn connect_timeout(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// It is not a time.
 pub fn drain_timeout(text: &str) -> Result<Duration, String> {
-    units::duration(text).map_err(|err| format!("{err}; write a time such as \"30s\" or \"1h\""))
+    longhaul_units::duration(text).map_err(|err| format!("{err}; write a time such as \"30s\" or \"1h\""))
 }
 
 /// The address to dial from.

@@ -4,7 +4,7 @@ use super::demo::{read_loss, read_rate, read_rtt};
 use super::scenario::{Expect, Published, Run};
 use super::spec::LinkSpec;
 use clap::Args;
-use longhaul_core::units::Rate;
+use longhaul_units::Rate;
 use std::time::Duration;
 
 /// Another link than the scenario's.

@@ -14,8 +14,8 @@ use super::traffic;
 use super::user::User;
 use super::wan::Wan;
 use clap::Args;
-use longhaul_core::link::percentage;
-use longhaul_core::units::{self, Bytes, Rate};
+use longhaul_link::percentage;
+use longhaul_units::{Bytes, Rate};
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -122,7 +122,7 @@ pub(super) fn read_rtt(text: &str) -> Result<Duration, String> {
 
 /// Reads a round trip; `sample` shows how one is written there, which in a file is in quotes.
 pub(super) fn rtt_like(text: &str, sample: &str) -> Result<Duration, String> {
-    let rtt = units::duration(text).map_err(|err| format!("{err}; write for example {sample}"))?;
+    let rtt = longhaul_units::duration(text).map_err(|err| format!("{err}; write for example {sample}"))?;
     let allowed = Duration::from_millis(1)..=Duration::from_secs(10);
     if allowed.contains(&rtt) {
         Ok(rtt)

@@ -168,7 +168,7 @@ const LATE_MAX: Duration = Duration::from_millis(10);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_core::link::Lateness;
+    use longhaul_link::Lateness;
 
     const RTT: Duration = Duration::from_millis(63);
 

@@ -1,7 +1,7 @@
 //! How a scenario sets the TCP of a host, and the [`Profile`] that does it.
 
 use super::spec::{LinkSpec, Profile};
-use longhaul_core::units::Bytes;
+use longhaul_units::Bytes;
 
 /// TCP of one host, as a scenario describes it.
 #[derive(Clone, Debug, PartialEq)]

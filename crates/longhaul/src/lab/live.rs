@@ -1,5 +1,5 @@
 //! The link, live: for each direction a thread that reads frames from one TUN device, lets them pass the stages of
-//! [`longhaul_core::link`], and writes each to the other device when it is due.
+//! [`longhaul_link`], and writes each to the other device when it is due.
 //!
 //! It sleeps in ppoll(2) until a frame comes or one is due, with timeouts in nanoseconds: it is on time without spinning.
 //! A frame is written as it was read unless a stage took some of its segments; then the runs that are left are written
@@ -7,8 +7,8 @@
 
 use super::pool::Pool;
 use super::problem::Problem;
-use longhaul_core::link::segment::Shape;
-use longhaul_core::link::{Counters, Lateness, Ledger, Link, Packet, icmp, segment};
+use longhaul_link::segment::Shape;
+use longhaul_link::{Counters, Lateness, Ledger, Link, Packet, icmp, segment};
 use longhaul_sys::SysError;
 use longhaul_sys::tun::{self, Tun, Woken};
 use std::io::IoSlice;

@@ -4,7 +4,7 @@
 //!   host A ── veth ── near relay ══ TUN ═ link ═ TUN ══ far relay ── veth ── host B
 //! ```
 //!
-//! Four network namespaces, and between the two in the middle the emulated WAN of [`longhaul_core::link`], live. In the
+//! Four network namespaces, and between the two in the middle the emulated WAN of [`longhaul_link`], live. In the
 //! order in which a packet meets them: `wan` builds the whole from a `spec` with the `cables`, `keeper` makes what must
 //! vanish with us and starts programs in it, `live` runs the link with the buffers of `pool`.
 //!

@@ -1,6 +1,6 @@
 //! Why the lab could not do something, with what to do about it.
 
-use longhaul_core::link::StageError;
+use longhaul_link::StageError;
 use longhaul_sys::SysError;
 use std::fmt;
 

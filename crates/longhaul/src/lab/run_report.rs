@@ -239,7 +239,7 @@ fn counters(traffic: &LinkTraffic) -> BTreeMap<String, u64> {
         ("told".to_string(), traffic.told),
     ]);
     for (stage, counters) in &traffic.stages {
-        if let Some(events) = longhaul_core::link::row(stage).and_then(|row| row.events) {
+        if let Some(events) = longhaul_link::row(stage).and_then(|row| row.events) {
             all.insert(format!("{stage}_{}", events.replace(' ', "_")), counters.events);
         }
         all.insert(format!("{stage}_segments_in"), counters.segments_in);

@@ -9,7 +9,7 @@ use super::scenario::Setup;
 use super::sockets::{self, Sender};
 use super::spec::Host;
 use super::wan::Wan;
-use longhaul_core::units::Rate;
+use longhaul_units::Rate;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};

@@ -15,7 +15,7 @@ use super::spec::{LinkSpec, Profile};
 use super::traffic::Kind;
 use crate::document::{self, Findings, Places, Shape};
 use faults::Fault;
-use longhaul_core::units::Bytes;
+use longhaul_units::Bytes;
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use std::time::Duration;

@@ -4,7 +4,7 @@ use super::problem::Problem;
 use super::spec::Host;
 use super::wan::Wan;
 use crate::options::CONTROLS;
-use longhaul_core::units::Bytes;
+use longhaul_units::Bytes;
 use std::time::Duration;
 
 /// TCP_INFO of the sender of a transfer, over its whole life as far as it was sampled.

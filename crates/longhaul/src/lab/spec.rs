@@ -2,8 +2,8 @@
 
 use super::host::HostSpec;
 use super::problem::Problem;
-use longhaul_core::link::{Link, Packet, Place, row};
-use longhaul_core::units::{Bytes, Rate};
+use longhaul_link::{Link, Packet, Place, row};
+use longhaul_units::{Bytes, Rate};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 pub struct LinkSpec {
     /// The round trip; each direction takes half.
     pub rtt: Duration,
-    /// IP bits per second (see [`longhaul_core::link`]); nothing means as fast as this machine.
+    /// IP bits per second (see [`longhaul_link`]); nothing means as fast as this machine.
     pub rate: Option<Rate>,
     /// The share of segments lost at random, in each direction, from 0 to 1.
     pub loss: f64,
@@ -20,7 +20,7 @@ pub struct LinkSpec {
     pub queue: Option<Bytes>,
     /// Chooses which segments are lost.
     pub seed: u64,
-    /// Stages of the direction from near to far, as pairs of a key of [`longhaul_core::link::ROWS`] and its value. A key
+    /// Stages of the direction from near to far, as pairs of a key of [`longhaul_link::ROWS`] and its value. A key
     /// that is set above too (`delay`, `rate`, `loss`) has this value instead, in this direction.
     pub out: Vec<(String, String)>,
     /// The same for the direction from far to near.
@@ -193,7 +193,7 @@ impl LinkSpec {
         }
     }
 
-    /// The settings of one direction, as [`longhaul_core::link::Link::new`] reads them.
+    /// The settings of one direction, as [`longhaul_link::Link::new`] reads them.
     pub fn settings(&self, direction: Direction) -> Vec<(String, String)> {
         let mut common =
             vec![("delay", format!("{}ns", self.rtt.as_nanos() / 2)), ("loss", format!("{}%", self.loss * 100.0))];
@@ -208,7 +208,7 @@ impl LinkSpec {
         common.into_iter().map(|(key, value)| (key.to_string(), value)).chain(own.iter().cloned()).collect()
     }
 
-    /// The schedule of one direction, as [`longhaul_core::link::Link::scheduled`] reads it.
+    /// The schedule of one direction, as [`longhaul_link::Link::scheduled`] reads it.
     pub fn schedule(&self, direction: Direction) -> &[String] {
         match direction {
             Direction::Out => &self.out_schedule,

@@ -103,7 +103,7 @@ const ETHERNET: u32 = 1500;
 mod tests {
     use super::*;
     use crate::lab::host::HostSpec;
-    use longhaul_core::units::{Bytes, Rate};
+    use longhaul_units::{Bytes, Rate};
 
     #[test]
     fn phrases_are_those_of_the_scenario() {

@@ -6,8 +6,8 @@ use crate::document::Places;
 use crate::lab::carrier::Carrier;
 use crate::lab::host::HostSpec;
 use crate::options::{self, LegOptions};
-use longhaul_core::units::Bytes;
 use longhaul_sys::sockopt::Value;
+use longhaul_units::Bytes;
 
 /// A key, and what is wrong with it and what to write instead.
 pub(super) type Fault = (String, String);

@@ -10,9 +10,9 @@ use crate::lab::problem::advised;
 use crate::lab::spec::{Direction, LinkSpec};
 use crate::lab::{carrier, law, traffic};
 use crate::options::{self, LegOptions};
-use longhaul_core::link::{self, percentage};
-use longhaul_core::units::{self, Bytes, Rate};
+use longhaul_link::{self, percentage};
 use longhaul_sys::sockopt::Value;
+use longhaul_units::{Bytes, Rate};
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -240,8 +240,8 @@ fn stage(
     name: &str,
     given: &Written<'_>,
 ) -> Result<(), Vec<Fault>> {
-    let Some(row) = link::ROWS.iter().find(|row| row.key == name) else {
-        let stages = || link::ROWS.iter().map(|row| row.key).filter(|key| !beside.contains(key));
+    let Some(row) = longhaul_link::ROWS.iter().find(|row| row.key == name) else {
+        let stages = || longhaul_link::ROWS.iter().map(|row| row.key).filter(|key| !beside.contains(key));
         let known = || beside.iter().copied().chain(stages());
         let text = match crate::suggest::nearest(name, known()) {
             _ if LINK.contains(&name) => "it is not of one direction; write it in link".into(),
@@ -260,7 +260,7 @@ fn stage(
 /// A line of a schedule.
 fn change(text: &str) -> Result<String, String> {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    link::schedule_line(&line).map_err(|err| advised(err, "\"at 30s loss 1% for 5s\""))?;
+    longhaul_link::schedule_line(&line).map_err(|err| advised(err, "\"at 30s loss 1% for 5s\""))?;
     Ok(line)
 }
 
@@ -406,7 +406,7 @@ fn lasting(text: &str) -> Result<Duration, String> {
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    units::duration(text).map_err(|err| format!("{err}; write for example \"63ms\""))
+    longhaul_units::duration(text).map_err(|err| format!("{err}; write for example \"63ms\""))
 }
 
 fn rate(text: &str) -> Result<Option<Rate>, String> {
@@ -489,7 +489,8 @@ mod tests {
         let rows = |rows: Vec<(&str, String)>| {
             rows.iter().fold(String::new(), |text, (name, what)| format!("{text}| `{name}` | {what} |\n"))
         };
-        let stages = link::ROWS.iter().map(|row| (row.key, format!("{}. Example: `\"{}\"`", row.help, row.sample)));
+        let stages =
+            longhaul_link::ROWS.iter().map(|row| (row.key, format!("{}. Example: `\"{}\"`", row.help, row.sample)));
         let carriers = carrier::ROWS.iter().map(|row| (row.name, row.what.to_string()));
         let kinds = traffic::ROWS.iter().map(|row| (row.name, row.what.to_string()));
         let laws = law::ROWS.iter().map(|row| (row.name, row.formula.to_string()));

@@ -19,7 +19,7 @@ use super::scenario::{Setup, Traffic};
 use super::spec::Host;
 use super::user::User;
 use super::wan::Wan;
-use longhaul_core::link::Ledger;
+use longhaul_link::Ledger;
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

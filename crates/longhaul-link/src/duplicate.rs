@@ -1,8 +1,8 @@
 //! Duplication: a share of segments arrives twice, the copy right behind the original.
 
-use super::loss::percentage;
-use super::random::Chance;
-use super::{Exit, Packet, Row, Stage};
+use crate::loss::percentage;
+use crate::random::Chance;
+use crate::{Exit, Packet, Row, Stage};
 
 pub(super) const ROW: Row = Row {
     key: "duplicate",

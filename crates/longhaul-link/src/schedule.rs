@@ -1,8 +1,7 @@
 //! What changes while the link runs: lines such as `at 10s down for 20s` or `at 30s loss 1%`. Times count from the link's
 //! start, or from when it is told to begin; the value is any that the key may have as a setting.
 
-use super::{Place, ROWS, Row, StageError};
-use crate::units;
+use crate::{Place, ROWS, Row, StageError};
 use std::time::Duration;
 
 /// One line of a schedule.
@@ -30,9 +29,9 @@ impl Change {
     pub(super) fn read(line: &str) -> Result<Change, StageError> {
         let rest = line.trim().strip_prefix("at ").ok_or(FORM)?.trim_start();
         let (from, rest) = rest.split_once(' ').ok_or(FORM)?;
-        let from = units::duration(from)?;
+        let from = longhaul_units::duration(from)?;
         let (what, time) = match format!(" {rest} ").rsplit_once(" for ") {
-            Some((what, time)) => (what.to_string(), Some(units::duration(time)?)),
+            Some((what, time)) => (what.to_string(), Some(longhaul_units::duration(time)?)),
             None => (rest.to_string(), None),
         };
         let (key, value) = what.trim().split_once(' ').unwrap_or((what.trim(), ""));

@@ -5,7 +5,7 @@
 //! All segments of a super-packet but the last have the same length, so one look at it is enough: either all of
 //! them are too long, for which one message is enough, or none.
 
-use super::{Exit, Packet, Row, Stage, StageError, fragment, value};
+use crate::{Exit, Packet, Row, Stage, StageError, fragment, value};
 
 pub(super) const ROW: Row = Row {
     key: "mtu",

@@ -1,7 +1,7 @@
 //! Down: nothing gets through. Made for the schedule (`at 10s down for 20s`): an outage that is counted on its own. What
 //! is already under way still arrives.
 
-use super::{Exit, Packet, Row, Stage, StageError};
+use crate::{Exit, Packet, Row, Stage, StageError};
 
 pub(super) const ROW: Row = Row {
     key: "down",

@@ -1,9 +1,8 @@
 //! Reordering: a share of segments takes longer than the others, and what was sent within that time overtakes them.
 
-use super::loss::percentage;
-use super::random::Chance;
-use super::{Exit, Packet, Row, Stage, StageError, value};
-use crate::units;
+use crate::loss::percentage;
+use crate::random::Chance;
+use crate::{Exit, Packet, Row, Stage, StageError, value};
 use std::time::Duration;
 
 pub(super) const ROW: Row = Row {
@@ -14,7 +13,7 @@ pub(super) const ROW: Row = Row {
     needs: None,
     build: |value, seed| {
         let ((share, by), form) = (split(value)?, StageError::Form(ROW.sample));
-        let (share, by) = (percentage(share)?, units::duration(by.ok_or(form)?)?);
+        let (share, by) = (percentage(share)?, longhaul_units::duration(by.ok_or(form)?)?);
         let chance = Chance::new(share, seed);
         Ok((share > 0.0 && !by.is_zero()).then(|| Box::new(Reorder { chance, by }) as Box<dyn Stage>))
     },

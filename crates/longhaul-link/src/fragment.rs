@@ -3,9 +3,9 @@
 //! each fragment goes its own way: the line charges each its own IP header, and loss, duplication, jitter and
 //! reordering hit them one by one, until `reassembly` puts them together.
 
-use super::packet::Fragment;
-use super::{Exit, Packet, Row, Stage, StageError};
-use crate::units::Bytes;
+use crate::packet::Fragment;
+use crate::{Exit, Packet, Row, Stage, StageError};
+use longhaul_units::Bytes;
 
 pub(super) const ROW: Row = Row {
     key: "fragment",

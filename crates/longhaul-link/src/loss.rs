@@ -1,8 +1,8 @@
 //! Random loss: each segment is lost with the same probability, whatever happens to the others. A super-packet that is
 //! hit goes on as the segments before and the segments after.
 
-use super::random::Chance;
-use super::{Exit, Packet, Row, Stage, StageError};
+use crate::random::Chance;
+use crate::{Exit, Packet, Row, Stage, StageError};
 
 pub(super) const ROW: Row = Row {
     key: "loss",

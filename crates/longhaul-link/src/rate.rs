@@ -1,8 +1,8 @@
 //! Rate: a line that sends one segment after the other, and a queue of limited bytes before it. What finds the queue
 //! full is lost (drop-tail).
 
-use super::{Exit, Packet, Row, Stage, StageError, value};
-use crate::units::{Bytes, Rate};
+use crate::{Exit, Packet, Row, Stage, StageError, value};
+use longhaul_units::{Bytes, Rate};
 use std::time::Duration;
 
 pub(super) const ROW: Row = Row {

@@ -1,8 +1,8 @@
 //! The link as a table of results: the same load over each stage's sample and over some combinations, in virtual time,
 //! so that a change of behaviour is a line in a diff; and the manual's table of stages.
-//! `UPDATE=1 cargo test -p longhaul-core --test link` writes both; read the diff.
+//! `UPDATE=1 cargo test -p longhaul-link --test link` writes both; read the diff.
 
-use longhaul_core::link::{Link, Packet, ROWS};
+use longhaul_link::{Link, Packet, ROWS};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -23,7 +23,7 @@ fn compare(path: &str, between: Option<(&str, &str)>, said: &str) {
     if env::var_os("UPDATE").is_some() {
         return fs::write(&file, [before, said, after].concat()).expect("the file");
     }
-    assert_eq!(found, said, "{path}: run UPDATE=1 cargo test -p longhaul-core --test link and read the diff");
+    assert_eq!(found, said, "{path}: run UPDATE=1 cargo test -p longhaul-link --test link and read the diff");
 }
 
 #[test]

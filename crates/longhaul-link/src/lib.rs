@@ -16,6 +16,8 @@
 //!
 //! Adding a stage: a file with its type and its `ROW`, and the row's name in [`ROWS`].
 
+#![forbid(unsafe_code)]
+
 mod burst_loss;
 mod delay;
 mod down;

@@ -2,9 +2,8 @@
 //! for them whatever their order (RFC 791, 3.2), or is one of those boxes that do not: that drop a packet whose fragments
 //! come out of order, or of which one comes late. It is at the end of every link that can make fragments, asked for or not.
 
-use super::packet::Fragment;
-use super::{Exit, Packet, Row, Stage, StageError, value};
-use crate::units;
+use crate::packet::Fragment;
+use crate::{Exit, Packet, Row, Stage, StageError, value};
 use std::time::Duration;
 
 pub(super) const ROW: Row = Row {
@@ -44,7 +43,7 @@ impl Reassembly {
         if in_order.is_some_and(|rest| !rest.is_empty()) {
             return Err(form);
         }
-        let within = within.map_or(Ok(Duration::MAX), units::duration)?;
+        let within = within.map_or(Ok(Duration::MAX), longhaul_units::duration)?;
         Ok(Reassembly { in_order: in_order.is_some(), within, waiting: Vec::new() })
     }
 

@@ -1,7 +1,7 @@
 //! Each stage in virtual time: what it does to packets, and that a super-packet is worth its segments.
 
-use super::tests::{ETHERNET, drain, segments, singles, tcp};
-use super::*;
+use crate::tests::{ETHERNET, drain, segments, singles, tcp};
+use crate::*;
 use proptest::prelude::*;
 
 fn link(settings: &[(&str, &str)]) -> Link {
@@ -257,10 +257,10 @@ fn a_wrong_line_is_named() {
     for (line, why) in [
         ("10s down", form),
         ("at 10s", form),
-        ("at 10 down", StageError::Unit(crate::units::UnitError::UnknownUnit)),
+        ("at 10 down", StageError::Unit(longhaul_units::UnitError::UnknownUnit)),
         ("at 10s dwn", StageError::UnknownStage),
         ("at 10s loss 1", StageError::NoPercentage),
-        ("at 10s down for ever", StageError::Unit(crate::units::UnitError::NoNumber)),
+        ("at 10s down for ever", StageError::Unit(longhaul_units::UnitError::NoNumber)),
         ("at 10s down please", StageError::Form("at 10s down for 20s")),
         ("at 10s down for 0s", StageError::NoTime),
     ] {

@@ -24,7 +24,7 @@
 //! All numbers are big-endian. The message comes from the address that the packet was meant for, because the emulated
 //! path has none of its own and a sender who checks where packets come from (rp_filter) expects that one there.
 
-use super::segment::{HEAD_MAX, Shape, VNET, cut, fold, sum};
+use crate::segment::{HEAD_MAX, Shape, VNET, cut, fold, sum};
 
 /// The longest message, virtio-net header included.
 pub const MESSAGE_MAX: usize = VNET + 1280;

@@ -3,9 +3,8 @@
 //! the gaps between packets delays most of them by nearly its upper end. For packets that do overtake, see `reorder`.)
 //! A super-packet is one packet here, as it is one when it is written.
 
-use super::random::Random;
-use super::{Exit, Packet, Row, Stage, StageError, value};
-use crate::units;
+use crate::random::Random;
+use crate::{Exit, Packet, Row, Stage, StageError, value};
 use std::time::Duration;
 
 pub(super) const ROW: Row = Row {
@@ -33,7 +32,8 @@ struct Delay {
 impl Delay {
     fn read(text: &str, seed: u64) -> Result<Delay, StageError> {
         let (delay, [jitter]) = value::parts(text, ["jitter"]).ok_or(StageError::Form(ROW.sample))?;
-        let (delay, jitter) = (units::duration(delay)?, jitter.map_or(Ok(Duration::ZERO), units::duration)?);
+        let (delay, jitter) =
+            (longhaul_units::duration(delay)?, jitter.map_or(Ok(Duration::ZERO), longhaul_units::duration)?);
         let least = delay.checked_sub(jitter).ok_or(StageError::Jitter)?;
         Ok(Delay { least, range: jitter.saturating_mul(2), random: Random::new(seed), last: Duration::ZERO })
     }

@@ -3,8 +3,8 @@
 //!
 //! Flach and others: An Internet-wide analysis of traffic policing, 2016.
 
-use super::{Exit, Packet, Row, Stage, StageError, value};
-use crate::units::{Bytes, Rate};
+use crate::{Exit, Packet, Row, Stage, StageError, value};
+use longhaul_units::{Bytes, Rate};
 use std::time::Duration;
 
 pub(super) const ROW: Row = Row {

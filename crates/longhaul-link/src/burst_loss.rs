@@ -5,9 +5,9 @@
 //! Elliott: Estimates of error rates for codes on burst-noise channels, 1963; the letters are those of tc-netem(8)'s
 //! gemodel.
 
-use super::loss::percentage;
-use super::random::{Chance, Random};
-use super::{Exit, Packet, Row, Stage, StageError, value};
+use crate::loss::percentage;
+use crate::random::{Chance, Random};
+use crate::{Exit, Packet, Row, Stage, StageError, value};
 
 pub(super) const ROW: Row = Row {
     key: "burst-loss",

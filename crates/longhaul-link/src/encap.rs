@@ -9,7 +9,7 @@
 //! | the inner packet and trailer, padded to align | ESP's trailer is 2: pad length and next header (RFC 4303, 2) |
 //! | icv | the integrity check value |
 
-use super::{Exit, Packet, Row, Stage, StageError, value};
+use crate::{Exit, Packet, Row, Stage, StageError, value};
 
 pub(super) const ROW: Row = Row {
     key: "encap",

@@ -1,7 +1,7 @@
 //! Why a stage could not be made from what a person wrote, and where that stands.
 
-use super::{ROWS, encap};
-use crate::units::UnitError;
+use crate::{ROWS, encap};
+use longhaul_units::UnitError;
 use std::fmt;
 
 /// What is wrong with a value.

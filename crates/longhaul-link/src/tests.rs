@@ -1,7 +1,7 @@
 //! The stages in virtual time.
 
-use super::*;
-use crate::units::Rate;
+use crate::*;
+use longhaul_units::Rate;
 use proptest::prelude::*;
 
 pub(super) const ETHERNET: u32 = 1448;

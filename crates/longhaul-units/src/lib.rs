@@ -1,8 +1,11 @@
-//! Units live in the type: a bare integer never leaves the function that parsed it.
+//! Sizes, rates and times as people write them. Units live in the type: a bare integer never leaves the function that
+//! parsed it.
 //!
 //! [`Bytes`] and [`Rate`] are what a person writes in a config file or on the command line (`256KiB`, `1Gbit/s`), and
 //! what a report prints back. Times are [`std::time::Duration`], read by [`duration`].
 //! Decimal prefixes are powers of 1000 and binary prefixes powers of 1024 (IEC 80000-13).
+
+#![forbid(unsafe_code)]
 
 use std::fmt;
 use std::str::FromStr;
