@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longhaul::config::value;
+use longhaul_config::value;
 
 fuzz_target!(|text: &str| {
     match value::network(text) {

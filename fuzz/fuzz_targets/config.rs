@@ -4,10 +4,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longhaul::config::{self, Severity};
+use longhaul_config::Severity;
 
 fuzz_target!(|text: &str| {
-    let (config, problems) = config::read(text);
+    let (config, problems) = longhaul_config::read(text);
     let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
     assert_eq!(config.is_none(), errors > 0);
     for problem in &problems {
@@ -18,6 +18,6 @@ fuzz_target!(|text: &str| {
         for tunnel in &config.tunnels {
             assert!(!tunnel.name.is_empty() && tunnel.listen.port() > 0 && !tunnel.to.is_empty());
         }
-        assert!(config::summary(&config).starts_with("good, "));
+        assert!(longhaul_config::summary(&config).starts_with("good, "));
     }
 });

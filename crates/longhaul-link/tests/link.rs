@@ -55,7 +55,7 @@ fn results_are_what_they_were() {
     for lines in SCHEDULES {
         let _ = writeln!(table, "{}", measure(&lines.join(", "), &base, lines));
     }
-    compare("crates/longhaul-core/tests/link/results.txt", None, &table);
+    compare("crates/longhaul-link/tests/link/results.txt", None, &table);
 }
 
 /// Five seconds of: a super-packet of 20 segments and a bit every 3 ms (81 Mbit/s), a ping every 10 ms, and once in 40 ms

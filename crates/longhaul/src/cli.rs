@@ -14,8 +14,8 @@ mod rights;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use longhaul::config::{self, Loaded, Message};
 use longhaul::daemon::{self, DaemonError};
+use longhaul_config::Loaded;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -65,7 +65,7 @@ enum Command {
 #[derive(Args)]
 struct File {
     /// The file
-    #[arg(short, long, value_name = "FILE", default_value = config::DEFAULT_PATH)]
+    #[arg(short, long, value_name = "FILE", default_value = longhaul_config::DEFAULT_PATH)]
     config: PathBuf,
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn main() -> ExitCode {
             Ok(loaded) => serve(loaded, None, logs),
             Err(why) => wrong_usage("relay", &why),
         },
-        Command::Run(file) => match config::load(&file.config) {
+        Command::Run(file) => match longhaul_config::load(&file.config) {
             Ok(loaded) => serve(loaded, Some(file.config), logs),
             Err(refused) => complain(&refused.messages),
         },
@@ -99,7 +99,7 @@ fn serve(loaded: Loaded, file: Option<PathBuf>, logs: logs::Flags) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    loaded.warnings.iter().for_each(Message::log);
+    loaded.warnings.iter().for_each(daemon::log);
     let ended = daemon::run(loaded.config, file);
     match &ended {
         Ok(()) => {}

@@ -6,8 +6,8 @@
 
 mod status;
 
-use crate::config::{self, Config, Loaded, Message, Refused, Severity, Tunnel};
 use crate::relay::{Activated, BindError, Gate, Handle, LOOKUPS, Listener, Relay, Route, Serving};
+use longhaul_config::{Config, Loaded, Message, Refused, Severity, Tunnel};
 use longhaul_sys::sockopt::Leg;
 use longhaul_sys::{activation, limits};
 use sd_notify::NotifyState;
@@ -203,7 +203,7 @@ impl Daemon {
         }
         self.replaced.retain(|old| !old.serving.is_closed());
         for old in &self.replaced {
-            let heirs = self.running.values().filter(|new| config::covers_same(new.tunnel.listen, old.listen));
+            let heirs = self.running.values().filter(|new| longhaul_config::covers_same(new.tunnel.listen, old.listen));
             let routes = heirs.map(|new| Route { tunnel: new.tunnel.clone(), gate: new.gate.clone() }).collect();
             old.serving.send_replace(Serving { routes, replaced: true });
         }
@@ -235,7 +235,7 @@ impl Daemon {
             return Ok(Change { tunnel, gate, listener: None });
         }
         let here: Vec<&Handle> = self.in_the_way(&tunnel).collect();
-        let leaving = self.replaced.iter().any(|old| config::covers_same(old.listen, tunnel.listen));
+        let leaving = self.replaced.iter().any(|old| longhaul_config::covers_same(old.listen, tunnel.listen));
         let listener = match self.activated(&tunnel) {
             Some(socket) => Listener::adopt(&tunnel, socket)?,
             None if leaving || !here.is_empty() => Listener::replace(&tunnel, &here)?,
@@ -300,7 +300,7 @@ impl Daemon {
         };
         tell_reloading();
         let read = move || {
-            let read = config::load(&file);
+            let read = longhaul_config::load(&file);
             drop(reader);
             read
         };
@@ -312,7 +312,7 @@ impl Daemon {
     fn reload(&mut self, read: Result<Loaded, Refused>) {
         match read {
             Ok(loaded) => {
-                loaded.warnings.iter().for_each(Message::log);
+                loaded.warnings.iter().for_each(log);
                 match self.apply(loaded.config) {
                     Ok(()) => {
                         self.share_out();
@@ -326,7 +326,7 @@ impl Daemon {
                 }
             }
             Err(refused) => {
-                refused.messages.iter().for_each(Message::log);
+                refused.messages.iter().for_each(log);
                 error!("reload refused, the old configuration stays");
                 let first = refused.messages.iter().find(|message| message.severity == Severity::Error);
                 if let Some(first) = first {
@@ -432,7 +432,7 @@ impl Running {
     }
 
     fn covers_same(&self, tunnel: &Tunnel) -> bool {
-        config::covers_same(self.tunnel.listen, tunnel.listen)
+        longhaul_config::covers_same(self.tunnel.listen, tunnel.listen)
     }
 
     fn update(mut self, tunnel: Tunnel) -> Running {
@@ -530,6 +530,16 @@ impl fmt::Display for DaemonError {
 }
 
 impl std::error::Error for DaemonError {}
+
+/// Writes `message` to the log at the level of its severity.
+pub fn log(message: &Message) {
+    let Message { severity, place, text } = message;
+    match severity {
+        Severity::Error => error!("{place}: {text}"),
+        Severity::Warning => warn!("{place}: {text}"),
+        Severity::Note => info!("{place}: {text}"),
+    }
+}
 
 /// The descriptors of a flow's two legs.
 const ONE_FLOW: usize = 2;

@@ -5,10 +5,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod config;
 pub mod daemon;
-mod document;
 pub mod lab;
-pub mod options;
 pub mod relay;
-pub mod suggest;

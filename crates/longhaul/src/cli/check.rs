@@ -2,7 +2,7 @@
 
 use super::{File, machine};
 use clap::Args;
-use longhaul::config::{self, Loaded, Message, Refused, Severity};
+use longhaul_config::{Loaded, Message, Refused, Severity};
 use std::process::ExitCode;
 
 #[derive(Args)]
@@ -20,7 +20,7 @@ pub(super) struct Flags {
 /// Says on stderr what is wrong or doubtful in the file, and on stdout what would run.
 pub(super) fn check(flags: &Flags) -> ExitCode {
     let path = &flags.file.config;
-    let Loaded { config, warnings: mut said } = match config::load(path) {
+    let Loaded { config, warnings: mut said } = match longhaul_config::load(path) {
         Ok(loaded) => loaded,
         Err(Refused { messages }) => return super::complain(&messages),
     };
@@ -31,7 +31,7 @@ pub(super) fn check(flags: &Flags) -> ExitCode {
         return super::complain(&said);
     }
     super::complain(&said);
-    let mut text = format!("{}: {}", path.display(), config::summary(&config));
+    let mut text = format!("{}: {}", path.display(), longhaul_config::summary(&config));
     if here.will_not_start > 0 {
         let count = here.will_not_start;
         let plural = if count == 1 { "" } else { "s" };

@@ -3,8 +3,8 @@
 use clap::Command;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use longhaul::config::value;
-use longhaul::suggest;
+use longhaul_config::suggest;
+use longhaul_config::value;
 use longhaul_sys::sockopt::{Legs, ROWS, Row};
 use std::env;
 

@@ -3,8 +3,8 @@
 //! check` warns of it; it may be run on another host than the daemon, so nothing here is an error.
 
 use super::rights::Rights;
-use longhaul::config::{self, Config, Message, Severity, Tunnel};
-use longhaul::options::{LegOptions, control_instead, show};
+use longhaul_config::options::{LegOptions, control_instead, show};
+use longhaul_config::{Config, Message, Severity, Tunnel};
 use longhaul_sys::limits::Capability::{NetAdmin, NetBindService};
 use longhaul_sys::limits::{local_ports, sysctl};
 use longhaul_sys::route::RouteSocket;
@@ -42,7 +42,7 @@ pub(super) fn look(config: &Config, path: &Path) -> Here {
         will_not_start += usize::from(stops);
         found.extend(findings.into_iter().map(|finding| format!("tunnel {}: {}", tunnel.name, finding.text)));
     }
-    let loops = config::loops_here(&config.tunnels, &|ip| has_address(ip));
+    let loops = longhaul_config::loops_here(&config.tunnels, &|ip| has_address(ip));
     found.extend(loops.into_iter().map(|(index, text)| format!("tunnel {}: {text}", config.tunnels[index].name)));
     found.extend(no_bbr(config, &rights));
     found.extend(unresolved(config));

@@ -1,8 +1,8 @@
 //! `longhaul options`: the table of socket options, for a terminal or as docs/options.md.
 
 use clap::Args;
-use longhaul::options::expected;
-use longhaul::suggest;
+use longhaul_config::options::expected;
+use longhaul_config::suggest;
 use longhaul_sys::sockopt::{Legs, Preset, ROWS, Row, Unit, When};
 
 #[derive(Args)]

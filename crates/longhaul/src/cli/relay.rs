@@ -2,8 +2,8 @@
 
 use clap::Args;
 use ipnet::IpNet;
-use longhaul::config::{self, Config, Loaded, Message, NextHop, Severity, Told, Tunnel, value};
-use longhaul::options;
+use longhaul_config::options;
+use longhaul_config::{Config, Loaded, Message, NextHop, Severity, Told, Tunnel, value};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -81,14 +81,18 @@ impl Flags {
         tunnel.connect_timeout = self.connect_timeout;
         tunnel.source = self.source;
         tunnel.splice = !self.no_splice;
-        let (errors, warnings): (Vec<_>, Vec<_>) =
-            config::remarks(&tunnel, Told::ByFlags).into_iter().partition(|remark| remark.severity == Severity::Error);
+        let (errors, warnings): (Vec<_>, Vec<_>) = longhaul_config::remarks(&tunnel, Told::ByFlags)
+            .into_iter()
+            .partition(|remark| remark.severity == Severity::Error);
         if let Some(error) = errors.first() {
             return Err(format!("--{}: {}", error.key, error.text));
         }
         let config = Config { tunnels: vec![tunnel], drain_timeout: self.drain_timeout };
-        let message =
-            |remark: config::Remark| Message { severity: remark.severity, place: remark.key, text: remark.text };
+        let message = |remark: longhaul_config::Remark| Message {
+            severity: remark.severity,
+            place: remark.key,
+            text: remark.text,
+        };
         let warnings = warnings.into_iter().map(message).collect();
         Ok(Loaded { config, warnings })
     }

@@ -39,7 +39,7 @@ pub(super) fn find(name: &str) -> Result<Scenario, Vec<String>> {
     if name.contains(['/', '.']) {
         return scenario::load(Path::new(name));
     }
-    let near = crate::suggest::nearest(name, FILES.iter().map(|(name, _)| *name));
+    let near = longhaul_config::suggest::nearest(name, FILES.iter().map(|(name, _)| *name));
     let meant = match near {
         Some(near) => format!("did you mean {near}?"),
         None if Path::new(name).is_file() => format!("for the file of that name write ./{name}"),

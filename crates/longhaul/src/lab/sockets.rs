@@ -3,7 +3,7 @@
 use super::problem::Problem;
 use super::spec::Host;
 use super::wan::Wan;
-use crate::options::CONTROLS;
+use longhaul_config::options::CONTROLS;
 use longhaul_units::Bytes;
 use std::time::Duration;
 

@@ -177,7 +177,7 @@ fn taken(note: &Note) -> String {
 
 fn no_run(runs: &[Run], id: &str) -> String {
     let names = || runs.iter().map(|run| run.id.as_str());
-    match crate::suggest::nearest(id, names()) {
+    match longhaul_config::suggest::nearest(id, names()) {
         Some(near) => format!("there is no run {id:?}; did you mean {near}?"),
         None => format!("there is no run {id:?}; there are {}", names().collect::<Vec<_>>().join(", ")),
     }

@@ -13,7 +13,7 @@ use super::direction::Direction;
 use super::end::Broken;
 use super::silence::Member;
 use super::stream::Stream;
-use crate::config::Tunnel;
+use longhaul_config::Tunnel;
 use longhaul_sys::sockopt::Leg;
 use longhaul_sys::tcp_info::{State, TcpInfo, unacknowledged};
 use std::future::{Future, poll_fn};

@@ -5,7 +5,7 @@
 //! The tunnels further on are followed by their addresses, and by what their names were when last dialled.
 
 use super::lock;
-use crate::config::{self, NextHop, Tunnel};
+use longhaul_config::{NextHop, Tunnel};
 use longhaul_sys::Result;
 use longhaul_sys::route::RouteSocket;
 use std::collections::HashMap;
@@ -103,7 +103,7 @@ impl Served {
 
 /// Whether a dial to `address`, an address of this host if `here` says so, is a connection to who listens at `listen`.
 fn reaches(address: SocketAddr, listen: SocketAddr, here: impl FnOnce() -> Result<bool>) -> Result<bool> {
-    match config::covers_same(listen, address) {
+    match longhaul_config::covers_same(listen, address) {
         true if listen.ip().is_unspecified() => here(),
         same => Ok(same),
     }

@@ -4,7 +4,7 @@ use super::Relay;
 use super::fast_open::{self, FirstBytes};
 use super::leg::{self, failed};
 use super::stream::Stream;
-use crate::config::{NextHop, Tunnel};
+use longhaul_config::{NextHop, Tunnel};
 use longhaul_sys::limits;
 use longhaul_sys::sockopt::Leg;
 use socket2::{SockAddr, SockRef, Socket};

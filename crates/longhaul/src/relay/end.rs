@@ -5,7 +5,7 @@ use super::closing;
 use super::leg;
 use super::stream::Stream;
 use super::{Relay, Tally};
-use crate::config::Tunnel;
+use longhaul_config::Tunnel;
 use longhaul_sys::sockopt::Leg;
 use longhaul_sys::tcp_info::{self, State, TcpInfo};
 use longhaul_sys::{errno_text, limits};

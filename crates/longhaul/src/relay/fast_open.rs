@@ -11,7 +11,7 @@
 //! Linux 6.5, splice(2) into such a socket never sends the SYN.
 
 use super::stream::Stream;
-use crate::config::Tunnel;
+use longhaul_config::Tunnel;
 use longhaul_sys::splice;
 use socket2::{SockAddr, Socket};
 use std::future::poll_fn;

@@ -5,7 +5,7 @@ use super::dial::{Dialled, NotDialled};
 use super::end::{Broken, FlowEnd, How, LegEnd};
 use super::stream::Stream;
 use super::{Relay, dial, fast_open};
-use crate::config::Tunnel;
+use longhaul_config::Tunnel;
 use longhaul_sys::sockopt::Leg;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -136,7 +136,7 @@ impl Legs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::NextHop;
+    use longhaul_config::NextHop;
     use socket2::SockRef;
     use std::io::{ErrorKind, Read, Write};
     use std::net::Shutdown;

@@ -2,7 +2,7 @@
 
 use super::stream::Stream;
 use super::{Relay, flow};
-use crate::config::{NextHop, Tunnel};
+use longhaul_config::{NextHop, Tunnel};
 use longhaul_sys::sockopt::Leg;
 use socket2::SockRef;
 use std::net::Shutdown;

@@ -2,8 +2,8 @@
 //! nobody mistakes a broken stream for a whole one.
 
 use super::stream::Stream;
-use crate::config::Tunnel;
-use crate::options::{LegOptions, remedied};
+use longhaul_config::Tunnel;
+use longhaul_config::options::{LegOptions, remedied};
 use longhaul_sys::sockopt::{Leg, Mismatch, Setting, When};
 use longhaul_sys::tcp_info::{self, TcpInfo};
 use longhaul_sys::{Result, SysError};

@@ -5,8 +5,8 @@ use super::leg::{self, failed};
 use super::permits::{Gate, Permit};
 use super::stream::Stream;
 use super::{Activated, Relay, flow};
-use crate::config::{self, Tunnel};
-use crate::options::{self, LegOptions};
+use longhaul_config::Tunnel;
+use longhaul_config::options::{self, LegOptions};
 use longhaul_sys::SysError;
 use longhaul_sys::activation::{accept, has_connection};
 use longhaul_sys::sockopt::{Leg, Mismatch, row};
@@ -263,7 +263,7 @@ impl Serving {
             return self.routes.first().cloned();
         }
         let came_to = accept.local_addr().ok()?.as_socket()?;
-        self.routes.iter().find(|route| config::covers_same(route.tunnel.listen, came_to)).cloned()
+        self.routes.iter().find(|route| longhaul_config::covers_same(route.tunnel.listen, came_to)).cloned()
     }
 }
 
@@ -441,7 +441,7 @@ const LAST_PAUSE: Duration = Duration::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::NextHop;
+    use longhaul_config::NextHop;
     use std::io::Read;
     use std::net::TcpStream;
 

@@ -57,13 +57,13 @@ pub use end::{FlowEnd, How};
 pub use listener::{BindError, Handle, Listener, Route, Serving};
 pub use permits::Gate;
 
-use crate::config::Tunnel;
 use budget::Budget;
 use circle::Served;
 use counters::Throttles;
 use cut::Cut;
 use dial::LocalPorts;
 use hangups::Hangups;
+use longhaul_config::Tunnel;
 use longhaul_sys::limits;
 use low_water::Marks;
 use permits::Permits;

@@ -12,8 +12,8 @@
 
 use super::lock;
 use super::stream::Stream;
-use crate::config::Tunnel;
-use crate::options::LegOptions;
+use longhaul_config::Tunnel;
+use longhaul_config::options::LegOptions;
 use longhaul_sys::sockopt::{Leg, Setting, Value};
 use longhaul_sys::tcp_info::TcpInfo;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Flows in number, messages in number, and what else a stream may bring.
 
 use crate::harness::*;
-use longhaul::options;
+use longhaul_config::options;
 use longhaul_sys::sockopt::{Kernel, Leg, Opt, Preset, ROWS, Row, Value, When, row};
 use rustix::event::PollFlags;
 use socket2::SockRef;

@@ -148,9 +148,11 @@ impl fmt::Debug for Carrier {
 /// There is none.
 pub(super) fn find(name: &str) -> Result<&'static Carrier, String> {
     let names = || ROWS.iter().map(|carrier| carrier.name);
-    ROWS.iter().find(|carrier| carrier.name == name).ok_or_else(|| match crate::suggest::nearest(name, names()) {
-        Some(near) => format!("there is no such carrier; did you mean {near}?"),
-        None => format!("there is no such carrier; there are {}", names().collect::<Vec<_>>().join(", ")),
+    ROWS.iter().find(|carrier| carrier.name == name).ok_or_else(|| {
+        match longhaul_config::suggest::nearest(name, names()) {
+            Some(near) => format!("there is no such carrier; did you mean {near}?"),
+            None => format!("there is no such carrier; there are {}", names().collect::<Vec<_>>().join(", ")),
+        }
     })
 }
 

@@ -2,10 +2,10 @@
 //! instead.
 
 use super::{Expect, Run, Setup, Traffic};
-use crate::document::Places;
 use crate::lab::carrier::Carrier;
 use crate::lab::host::HostSpec;
-use crate::options::{self, LegOptions};
+use longhaul_config::document::Places;
+use longhaul_config::options::{self, LegOptions};
 use longhaul_sys::sockopt::Value;
 use longhaul_units::Bytes;
 

@@ -2,14 +2,14 @@
 //! a test asks for).
 
 use super::{Expect, Published, Run, Setup, Traffic};
-use crate::document::{Fault, Key, Written, fault, inner, key, one, several};
 use crate::lab::carrier::Carrier;
 use crate::lab::demo::rtt_like;
 use crate::lab::host::HostSpec;
 use crate::lab::problem::advised;
 use crate::lab::spec::{Direction, LinkSpec};
 use crate::lab::{carrier, law, traffic};
-use crate::options::{self, LegOptions};
+use longhaul_config::document::{Fault, Key, Written, fault, inner, key, one, several};
+use longhaul_config::options::{self, LegOptions};
 use longhaul_link::{self, percentage};
 use longhaul_sys::sockopt::Value;
 use longhaul_units::{Bytes, Rate};
@@ -84,7 +84,7 @@ pub(super) const RUN: &[Key<Run>] = &[
     Key {
         name: "id",
         required: Some("id = \"mitre-direct\""),
-        read: |run, given| one(given, crate::config::value::name).map(|id| run.id = id),
+        read: |run, given| one(given, longhaul_config::value::name).map(|id| run.id = id),
     },
     key("what", |run, given| one(given, sentence).map(|text| run.what = text)),
     key("carriers", |run, given| carriers(given).map(|carriers| run.carriers = carriers)),
@@ -243,7 +243,7 @@ fn stage(
     let Some(row) = longhaul_link::ROWS.iter().find(|row| row.key == name) else {
         let stages = || longhaul_link::ROWS.iter().map(|row| row.key).filter(|key| !beside.contains(key));
         let known = || beside.iter().copied().chain(stages());
-        let text = match crate::suggest::nearest(name, known()) {
+        let text = match longhaul_config::suggest::nearest(name, known()) {
             _ if LINK.contains(&name) => "it is not of one direction; write it in link".into(),
             Some(near) => format!("there is no such key; did you mean {near}?"),
             None => format!("there is no such key; the keys here are {}", known().collect::<Vec<_>>().join(", ")),

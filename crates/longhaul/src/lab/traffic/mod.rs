@@ -218,7 +218,7 @@ impl fmt::Debug for Kind {
 /// There is none.
 pub(super) fn find(name: &str) -> Result<&'static Kind, String> {
     let names = || ROWS.iter().map(|kind| kind.name);
-    ROWS.iter().find(|kind| kind.name == name).ok_or_else(|| match crate::suggest::nearest(name, names()) {
+    ROWS.iter().find(|kind| kind.name == name).ok_or_else(|| match longhaul_config::suggest::nearest(name, names()) {
         Some(near) => format!("there is no such traffic; did you mean {near}?"),
         None => format!("there is no such traffic; there is {}", names().collect::<Vec<_>>().join(", ")),
     })

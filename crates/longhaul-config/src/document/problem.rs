@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::ops::Range;
-use tracing::{error, info, warn};
 
 /// Whether the file can be used all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,8 +25,8 @@ pub struct Problem {
     pub text: String,
 }
 
-/// A problem and where it is, for people: on stderr by [`Display`](fmt::Display), one line with its severity in words,
-/// `longhaul.toml:3:10: error: listen = "x": ..`; in the log by [`log`](Message::log), at its level and without the word.
+/// A problem and where it is, for people. [`Display`](fmt::Display) is one line with its severity in words,
+/// `longhaul.toml:3:10: error: listen = "x": ..`; the log has a level in place of the word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// Whether what was asked for can be used.
@@ -49,18 +48,6 @@ impl Problem {
     }
 }
 
-impl Message {
-    /// Writes it to the log.
-    pub fn log(&self) {
-        let Message { severity, place, text } = self;
-        match severity {
-            Severity::Error => error!("{place}: {text}"),
-            Severity::Warning => warn!("{place}: {text}"),
-            Severity::Note => info!("{place}: {text}"),
-        }
-    }
-}
-
 impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}: {}", self.place, self.severity, self.text)
@@ -78,7 +65,7 @@ impl fmt::Display for Severity {
 }
 
 /// A file's text, and what was found wrong in it.
-pub(crate) struct Findings<'t> {
+pub struct Findings<'t> {
     text: &'t str,
     /// Where each line starts.
     lines: Vec<usize>,
@@ -86,13 +73,14 @@ pub(crate) struct Findings<'t> {
 }
 
 impl<'t> Findings<'t> {
-    pub(crate) fn new(text: &'t str) -> Findings<'t> {
+    /// Findings in `text`, none so far.
+    pub fn new(text: &'t str) -> Findings<'t> {
         let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
         Findings { text, lines, found: Vec::new() }
     }
 
     /// Notes a problem at `span`, or of the whole file.
-    pub(crate) fn add(&mut self, severity: Severity, span: Option<Range<usize>>, mut text: String) {
+    pub fn add(&mut self, severity: Severity, span: Option<Range<usize>>, mut text: String) {
         // A message is one line, and what somebody wrote must not steer the reader's terminal.
         text.retain(|c| !c.is_control());
         let start = span.as_ref().map_or(usize::MAX, |span| span.start);
@@ -100,12 +88,13 @@ impl<'t> Findings<'t> {
         self.found.push((start, Problem { severity, at, text }));
     }
 
-    pub(crate) fn error(&mut self, span: Range<usize>, text: String) {
+    /// Notes an error at `span`.
+    pub fn error(&mut self, span: Range<usize>, text: String) {
         self.add(Severity::Error, Some(span), text);
     }
 
     /// What somebody wrote at `span`, on one line and no longer than a line.
-    pub(crate) fn written(&self, span: &Range<usize>) -> String {
+    pub fn written(&self, span: &Range<usize>) -> String {
         let raw = self.text.get(span.clone()).unwrap_or_default();
         let mut shown: String =
             raw.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(WRITTEN_MAX).collect();
@@ -114,7 +103,7 @@ impl<'t> Findings<'t> {
     }
 
     /// The line of a byte, from 1.
-    pub(crate) fn line(&self, byte: usize) -> usize {
+    pub fn line(&self, byte: usize) -> usize {
         self.place(byte).0
     }
 
@@ -126,12 +115,12 @@ impl<'t> Findings<'t> {
     }
 
     /// How many errors so far.
-    pub(crate) fn errors(&self) -> usize {
+    pub fn errors(&self) -> usize {
         self.found.iter().filter(|(_, problem)| problem.severity == Severity::Error).count()
     }
 
     /// All of it in the order of the file.
-    pub(crate) fn in_order(mut self) -> Vec<Problem> {
+    pub fn in_order(mut self) -> Vec<Problem> {
         self.found.sort_by_key(|(start, _)| *start);
         self.found.into_iter().map(|(_, problem)| problem).collect()
     }

@@ -1,7 +1,7 @@
 //! What a configuration does, in words: what `longhaul check` prints of a good file.
 
-use super::{Config, Tunnel};
 use crate::options::{self, LegOptions};
+use crate::{Config, Tunnel};
 use longhaul_units::show_duration;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Every row of the option table against the kernel: its sample is set, read back and compared, on IPv4 and on IPv6, on a
 //! listener and on what it accepts, and on a socket that dials.
 
-use longhaul::options;
+use longhaul_config::options;
 use longhaul_sys::sockopt::{Kernel, Leg, Preset, ROWS, Row, Setting, Value, When};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -1,7 +1,7 @@
 //! The corpus of config files: every message, for good files and bad, is checked-in text beside the file.
-//! `UPDATE=1 cargo test -p longhaul --test config` writes what is said now; read the diff.
+//! `UPDATE=1 cargo test -p longhaul-config --test config` writes what is said now; read the diff.
 
-use longhaul::config::{self, Loaded, Refused};
+use longhaul_config::{Loaded, Refused};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -15,7 +15,7 @@ fn corpus(folder: &str) -> Vec<(PathBuf, Result<Loaded, Refused>)> {
     let judged = |path: PathBuf| {
         let name = path.file_name().expect("a file").to_string_lossy().into_owned();
         let text = fs::read_to_string(&path).expect("a readable file");
-        (path, config::judge(&name, &text))
+        (path, longhaul_config::judge(&name, &text))
     };
     files.into_iter().map(judged).collect()
 }
@@ -40,7 +40,7 @@ fn good_files_are_understood() {
         match judged {
             Ok(loaded) => {
                 let warnings: String = loaded.warnings.iter().map(|line| line.to_string() + "\n").collect();
-                compare(&path, &(warnings + &config::summary(&loaded.config)), &mut wrong);
+                compare(&path, &(warnings + &longhaul_config::summary(&loaded.config)), &mut wrong);
             }
             Err(refused) => wrong.push(format!("{}: refused:\n{refused}", path.display())),
         }
@@ -65,14 +65,14 @@ fn bad_files_are_refused_with_the_exact_words() {
 fn the_example_of_the_document_is_good() {
     let document = include_str!("../../../docs/configuration.md");
     let example = document.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
-    assert_eq!(config::judge("example", example).expect("it is good").config.tunnels.len(), 1);
+    assert_eq!(longhaul_config::judge("example", example).expect("it is good").config.tunnels.len(), 1);
 }
 
 #[test]
 fn a_file_that_cannot_be_read_says_why() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("longhaul.toml");
-    let said = |path: &Path| config::load(path).expect_err("it cannot be read").to_string();
+    let said = |path: &Path| longhaul_config::load(path).expect_err("it cannot be read").to_string();
     assert!(
         said(&file)
             .ends_with("error: No such file or directory (os error 2); write the file, or name another with -c FILE")
@@ -86,13 +86,13 @@ fn a_file_that_cannot_be_read_says_why() {
 proptest! {
     #[test]
     fn no_text_panics(text in "\\PC*") {
-        let _ = config::read(&text);
+        let _ = longhaul_config::read(&text);
     }
 
     #[test]
     fn no_mix_of_what_files_are_made_of_panics(words in prop::collection::vec(prop::sample::select(WORDS), 0..40)) {
-        let (config, problems) = config::read(&words.concat());
-        let errors = problems.iter().filter(|problem| problem.severity == config::Severity::Error).count();
+        let (config, problems) = longhaul_config::read(&words.concat());
+        let errors = problems.iter().filter(|problem| problem.severity == longhaul_config::Severity::Error).count();
         prop_assert_eq!(config.is_none(), errors > 0);
     }
 
@@ -101,8 +101,8 @@ proptest! {
         let all: Vec<_> = corpus("good").into_iter().map(|(path, _)| path).collect();
         let text = fs::read_to_string(&all[file % all.len()]).expect("a readable file");
         let at = text.char_indices().map(|(at, _)| at).nth(cut).unwrap_or(text.len());
-        let _ = config::read(&text[..at]);
-        let _ = config::read(&format!("{}{put}{}", &text[..at], &text[at..]));
+        let _ = longhaul_config::read(&text[..at]);
+        let _ = longhaul_config::read(&format!("{}{put}{}", &text[..at], &text[at..]));
     }
 }
 

@@ -9,18 +9,15 @@ use std::io::{self, Read};
 use std::path::Path;
 use toml::de::DeTable;
 
-pub(crate) use fields::{
+pub use fields::{
     Fault, Key, Places, Shape, Written, fault, fields, fields_or, inner, key, kind, one, required, scalar, several,
 };
-pub(crate) use problem::Findings;
+pub use problem::Findings;
 pub use problem::{Message, Problem, Severity};
 
 /// Reads a file's text with `whole`: what it says, or nothing when there is an error, and everything there is to say about
 /// it in the order of the file. It never panics, whatever the text.
-pub(crate) fn read<T>(
-    text: &str,
-    whole: impl FnOnce(&mut Findings<'_>, &DeTable<'_>) -> T,
-) -> (Option<T>, Vec<Problem>) {
+pub fn read<T>(text: &str, whole: impl FnOnce(&mut Findings<'_>, &DeTable<'_>) -> T) -> (Option<T>, Vec<Problem>) {
     let mut findings = Findings::new(text);
     let (root, syntax) = DeTable::parse_recoverable(text);
     let mut last = None;
@@ -45,7 +42,7 @@ pub(crate) fn read<T>(
 }
 
 /// The text of the file at `path`; `hint` says what to do when there is none.
-pub(crate) fn text(path: &Path, hint: &str) -> Result<String, String> {
+pub fn text(path: &Path, hint: &str) -> Result<String, String> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(SIZE_MAX + 1).read_to_end(&mut bytes));
     read.map_err(|err| match err.kind() {

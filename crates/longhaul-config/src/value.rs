@@ -4,7 +4,7 @@
 //! Every function gives the value, or one clause that says what is wrong and what to write instead, without repeating
 //! the text that it read.
 
-use super::NextHop;
+use crate::NextHop;
 use crate::suggest;
 use ipnet::{IpNet, Ipv4Net};
 use longhaul_core::next_hop::{POLICIES, Policy};

@@ -1,10 +1,10 @@
 //! The keys of a config file as tables: a row reads one key. Adding a key is adding a row (and its line in
 //! docs/configuration.md, which a test asks for).
 
-use super::{Config, Tunnel, value};
 use crate::document::{Fault, Key, Written, fault, key, kind, one, scalar, several};
 use crate::options::LegOptions;
 use crate::suggest;
+use crate::{Config, Tunnel, value};
 use longhaul_sys::sockopt::{self, Leg};
 use toml::de::DeValue;
 
@@ -115,7 +115,7 @@ const SUN_PATH_MAX: usize = 108;
 mod tests {
     use super::*;
 
-    const DOCUMENT: &str = include_str!("../../../../docs/configuration.md");
+    const DOCUMENT: &str = include_str!("../../../docs/configuration.md");
 
     #[test]
     fn every_key_stands_in_its_table_of_the_document() {

@@ -1,7 +1,7 @@
 //! What can be said of a tunnel as a whole: values that are right each by itself and wrong together, and values that are
 //! allowed but seldom meant.
 
-use super::{NextHop, Severity, Tunnel};
+use crate::{NextHop, Severity, Tunnel};
 use longhaul_sys::sockopt::{Leg, Setting, Value};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -46,7 +46,7 @@ pub fn remarks(tunnel: &Tunnel, told: Told) -> Vec<Remark> {
 }
 
 /// Whether two listeners would get in each other's way: the same port, and an address that covers the other.
-pub(crate) fn covers_same(a: SocketAddr, b: SocketAddr) -> bool {
+pub fn covers_same(a: SocketAddr, b: SocketAddr) -> bool {
     let covers = |a: IpAddr, b: IpAddr| match a {
         // The relay's [::] takes IPv4 too.
         IpAddr::V6(any) if any.is_unspecified() => true,

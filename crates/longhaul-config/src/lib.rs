@@ -4,25 +4,28 @@
 //! value as a person writes it, `lint.rs` looks at a tunnel as a whole, and [`Problem`] is what there is to say about it
 //! all. Nothing here looks at the machine: the same file gives the same answer everywhere.
 
+#![forbid(unsafe_code)]
+
+pub mod document;
 mod keys;
 mod lint;
+pub mod options;
 mod read;
+pub mod suggest;
 mod summary;
 pub mod value;
 
-use crate::document;
-use crate::options::LegOptions;
 use ipnet::IpNet;
 use longhaul_core::next_hop::{POLICIES, Policy};
 use longhaul_sys::sockopt::{Leg, Value};
+use options::LegOptions;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-pub use crate::document::{Message, Problem, Severity};
-pub(crate) use lint::covers_same;
-pub use lint::{Remark, Told, loops_here, remarks};
+pub use document::{Message, Problem, Severity};
+pub use lint::{Remark, Told, covers_same, loops_here, remarks};
 pub use read::read;
 pub use summary::summary;
 

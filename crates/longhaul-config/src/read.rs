@@ -1,8 +1,8 @@
 //! Walks a config file, table by table, and looks at what its tunnels say together.
 
-use super::keys::{self, Admin, TOP, TUNNEL};
-use super::{Config, Tunnel, lint};
 use crate::document::{self, Findings, Places, Problem, Severity, Shape, Written, fields_or, kind};
+use crate::keys::{self, Admin, TOP, TUNNEL};
+use crate::{Config, Tunnel, lint};
 use std::net::{Ipv6Addr, SocketAddr};
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};

@@ -8,55 +8,55 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// A value of the file, with its place.
-pub(crate) type Written<'t> = Spanned<DeValue<'t>>;
+pub type Written<'t> = Spanned<DeValue<'t>>;
 
 /// What is wrong with one value: its key, its place, what to write instead.
-pub(crate) struct Fault {
+pub struct Fault {
     /// The part of the key below the row's own, such as `.mss`; empty when it is the row's own.
-    pub(crate) below: String,
+    pub below: String,
     /// Where the value stands.
-    pub(crate) span: Range<usize>,
+    pub span: Range<usize>,
     /// What is wrong and what to write.
-    pub(crate) text: String,
+    pub text: String,
 }
 
 /// One key that may stand in a `T`.
-pub(crate) struct Key<T: 'static> {
+pub struct Key<T: 'static> {
     /// Its name.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// What to write when it is missing, for keys that must be there.
-    pub(crate) required: Option<&'static str>,
+    pub required: Option<&'static str>,
     /// Reads its value into the model.
-    pub(crate) read: fn(&mut T, &Written<'_>) -> Result<(), Vec<Fault>>,
+    pub read: fn(&mut T, &Written<'_>) -> Result<(), Vec<Fault>>,
 }
 
 /// Where the values of a table stand, by key; those of inner tables as `dial.mss`. Only what was read well.
-pub(crate) struct Places(Vec<(String, Range<usize>)>);
+pub struct Places(Vec<(String, Range<usize>)>);
 
 impl Places {
     /// Where the value of `key` stands.
-    pub(crate) fn find(&self, key: &str) -> Option<Range<usize>> {
+    pub fn find(&self, key: &str) -> Option<Range<usize>> {
         self.0.iter().find(|(known, _)| known == key).map(|(_, span)| span.clone())
     }
 }
 
 /// What may stand in a table.
-pub(crate) struct Shape<T: 'static> {
+pub struct Shape<T: 'static> {
     /// What stands before its keys in messages.
-    pub(crate) prefix: &'static str,
+    pub prefix: &'static str,
     /// The keys that are read here.
-    pub(crate) keys: &'static [Key<T>],
+    pub keys: &'static [Key<T>],
     /// Names of inner tables that somebody else reads, and how one writes them.
-    pub(crate) tables: &'static [(&'static str, &'static str)],
+    pub tables: &'static [(&'static str, &'static str)],
 }
 
 /// Reads every key of `table` into `model`.
-pub(crate) fn fields<T>(findings: &mut Findings<'_>, shape: &Shape<T>, table: &DeTable<'_>, model: &mut T) -> Places {
+pub fn fields<T>(findings: &mut Findings<'_>, shape: &Shape<T>, table: &DeTable<'_>, model: &mut T) -> Places {
     fields_or(findings, shape, table, model, |_| None)
 }
 
 /// The same; of a key that does not belong here `elsewhere` says where it does and what to write there, where it knows.
-pub(crate) fn fields_or<T>(
+pub fn fields_or<T>(
     findings: &mut Findings<'_>,
     shape: &Shape<T>,
     table: &DeTable<'_>,
@@ -112,7 +112,7 @@ fn no_such_key<'k>(name: &str, known: &[&'k str], written: impl Fn(&'k str) -> &
 }
 
 /// Says which required keys the `table` named `title` at `span` lacks.
-pub(crate) fn required<T>(
+pub fn required<T>(
     findings: &mut Findings<'_>,
     keys: &[Key<T>],
     (title, table, span): (&str, &DeTable<'_>, Range<usize>),
@@ -125,7 +125,7 @@ pub(crate) fn required<T>(
 }
 
 /// Reads the keys of a table that stands as a value, such as `{ rtt = "63ms" }`, into `model`.
-pub(crate) fn inner<T>(keys: &[Key<T>], given: &Written<'_>, model: &mut T) -> Result<(), Vec<Fault>> {
+pub fn inner<T>(keys: &[Key<T>], given: &Written<'_>, model: &mut T) -> Result<(), Vec<Fault>> {
     let DeValue::Table(table) = given.get_ref() else {
         let example = keys.first().map_or("KEY", |key| key.name);
         return Err(fault(given, format!("it is {}; write {{ {example} = .. }}", kind(given.get_ref()))));
@@ -151,12 +151,12 @@ pub(crate) fn inner<T>(keys: &[Key<T>], given: &Written<'_>, model: &mut T) -> R
 }
 
 /// A key that may be left out.
-pub(crate) const fn key<T>(name: &'static str, read: fn(&mut T, &Written<'_>) -> Result<(), Vec<Fault>>) -> Key<T> {
+pub const fn key<T>(name: &'static str, read: fn(&mut T, &Written<'_>) -> Result<(), Vec<Fault>>) -> Key<T> {
     Key { name, required: None, read }
 }
 
 /// A single value, read by `parse` whatever its TOML type: `listen = 6000` and `listen = "6000"` mean the same.
-pub(crate) fn one<T>(given: &Written<'_>, parse: impl Fn(&str) -> Result<T, String>) -> Result<T, Vec<Fault>> {
+pub fn one<T>(given: &Written<'_>, parse: impl Fn(&str) -> Result<T, String>) -> Result<T, Vec<Fault>> {
     match scalar(given.get_ref()) {
         Some(text) => parse(&text).map_err(|text| fault(given, text)),
         None => Err(fault(given, format!("it is {}; write one value", kind(given.get_ref())))),
@@ -164,7 +164,7 @@ pub(crate) fn one<T>(given: &Written<'_>, parse: impl Fn(&str) -> Result<T, Stri
 }
 
 /// One value, or a list of them.
-pub(crate) fn several<T>(given: &Written<'_>, parse: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, Vec<Fault>> {
+pub fn several<T>(given: &Written<'_>, parse: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, Vec<Fault>> {
     let DeValue::Array(list) = given.get_ref() else { return one(given, parse).map(|value| vec![value]) };
     let mut values = Vec::new();
     let mut faults = Vec::new();
@@ -178,7 +178,7 @@ pub(crate) fn several<T>(given: &Written<'_>, parse: impl Fn(&str) -> Result<T, 
 }
 
 /// The text of a value that is neither list nor table.
-pub(crate) fn scalar(value: &DeValue<'_>) -> Option<String> {
+pub fn scalar(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),
         DeValue::Integer(number) => Some(number.to_string()),
@@ -190,7 +190,7 @@ pub(crate) fn scalar(value: &DeValue<'_>) -> Option<String> {
 }
 
 /// What TOML calls it, with its article.
-pub(crate) fn kind(value: &DeValue<'_>) -> &'static str {
+pub fn kind(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::Array(_) => "a list",
         DeValue::Table(_) => "a table",
@@ -199,6 +199,6 @@ pub(crate) fn kind(value: &DeValue<'_>) -> &'static str {
 }
 
 /// What is wrong with the whole of a value.
-pub(crate) fn fault(given: &Written<'_>, text: impl Into<String>) -> Vec<Fault> {
+pub fn fault(given: &Written<'_>, text: impl Into<String>) -> Vec<Fault> {
     vec![Fault { below: String::new(), span: given.span(), text: text.into() }]
 }
