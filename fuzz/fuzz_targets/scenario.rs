@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longhaul::lab;
+use longhaul_lab as lab;
 
 fuzz_target!(|text: &str| {
     match lab::judge("scenario.toml", text) {

@@ -53,7 +53,8 @@ enum Command {
     /// the exit code at 0 unless --strict is given.
     Check(check::Flags),
     /// Emulate a WAN on this machine
-    Lab(longhaul::lab::Lab),
+    #[cfg(feature = "lab")]
+    Lab(longhaul_lab::Lab),
     /// List the socket options of a leg
     Options(options::Flags),
     /// Write a shell's completion script to stdout
@@ -83,6 +84,7 @@ pub(crate) fn main() -> ExitCode {
             Err(refused) => complain(&refused.messages),
         },
         Command::Check(flags) => check::check(&flags),
+        #[cfg(feature = "lab")]
         Command::Lab(lab) => lab.run(),
         Command::Options(flags) => say(options::text(&flags)),
         Command::Completions(shell) => print(&shell.script(Cli::command())),

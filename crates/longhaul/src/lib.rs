@@ -6,5 +6,4 @@
 #![forbid(unsafe_code)]
 
 pub mod daemon;
-pub mod lab;
 pub mod relay;

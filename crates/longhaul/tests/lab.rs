@@ -9,7 +9,7 @@
 mod common;
 
 use common::{alone, lab, runs};
-use longhaul::lab::{Host, LinkSpec, Profile, Wan, transfer};
+use longhaul_lab::{Host, LinkSpec, Profile, Wan, transfer};
 use longhaul_units::{Bytes, Rate};
 use std::fs;
 use std::net::{IpAddr, SocketAddr};

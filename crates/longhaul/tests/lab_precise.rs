@@ -11,7 +11,7 @@
 mod common;
 
 use common::{alone, lab, runs};
-use longhaul::lab::{Direction, Host, LinkSpec, Profile, Wan};
+use longhaul_lab::{Direction, Host, LinkSpec, Profile, Wan};
 use longhaul_units::{Bytes, Rate};
 use std::net::IpAddr;
 use std::process::{Command, Stdio};

@@ -1,7 +1,7 @@
 //! The corpus of scenarios: every message, for good files and bad, is checked-in text beside the file.
 //! `UPDATE=1 cargo test -p longhaul --test scenario` writes what is said now; read the diff.
 
-use longhaul::lab;
+use longhaul_lab as lab;
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,6 +1,6 @@
 //! Labs for the tests that build one in their own process.
 
-use longhaul::lab::{LinkSpec, Problem, Profile, Wan};
+use longhaul_lab::{LinkSpec, Problem, Profile, Wan};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// One lab at a time: two cores are few for several.

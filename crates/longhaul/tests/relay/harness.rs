@@ -1,7 +1,7 @@
 //! A path: client, one or two relays, server. The relays are processes, so they can be killed; their logs are JSON, so
 //! what they say of a flow can be compared. On loopback, or between the hosts of the lab.
 
-use longhaul::lab::{Host, Program, Wan};
+use longhaul_lab::{Host, Program, Wan};
 use longhaul_sys::tcp_info::TcpInfo;
 pub(crate) use longhaul_sys::uninterrupted;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

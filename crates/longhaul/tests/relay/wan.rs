@@ -4,7 +4,7 @@
 
 use crate::endings::CELLS;
 use crate::harness::*;
-use longhaul::lab::{Host, LinkSpec, Problem, Profile, Wan};
+use longhaul_lab::{Host, LinkSpec, Problem, Profile, Wan};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;

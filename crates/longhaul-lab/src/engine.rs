@@ -1,0 +1,139 @@
+//! Runs a scenario: for each run and each of its carriers a lab of its own, the carrier, the traffic, and eyes on it all.
+
+use crate::carrier::Carrier;
+use crate::done::Done;
+use crate::problem::Problem;
+use crate::result::{Report, is_reference};
+use crate::run_report::{RunReport, Verdict};
+use crate::sampler::{self, Sample};
+use crate::scenario::{Run, Scenario, Setup, Traffic};
+use crate::traffic::{Counts, Drive};
+use crate::user::User;
+use crate::wan::Wan;
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// How to run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    /// Only the runs of the quick form, and those shorter.
+    pub(crate) quick: bool,
+    /// Only these carriers; all when empty.
+    pub(crate) carriers: Vec<&'static Carrier>,
+}
+
+/// What is under way, for whoever shows it.
+pub(crate) trait Progress {
+    /// Run `number` of `total` begins: its name, its carrier, and about how long its traffic takes.
+    fn begin(&mut self, place: (usize, usize), id: &str, carrier: &str, time: Duration);
+    /// Its traffic goes on.
+    fn sample(&mut self, sample: &Sample);
+    /// It has ended.
+    fn end(&mut self, run: &RunReport);
+}
+
+/// Runs `scenario` and judges what came out. What fails is a verdict of its run; the others go on.
+pub(crate) fn run(scenario: &Scenario, options: &Options, user: &User, progress: &mut dyn Progress) -> Report {
+    let runs: Vec<Run> = scenario
+        .runs
+        .iter()
+        .filter_map(|run| if options.quick { run.quick.map(|time| hurried(run, time)) } else { Some(run.clone()) })
+        .collect();
+    let wanted = |carrier: &Carrier| {
+        options.carriers.is_empty() || options.carriers.iter().any(|other| other.name == carrier.name)
+    };
+    let total = runs.iter().map(|run| run.carriers.iter().filter(|carrier| wanted(carrier)).count()).sum();
+    let mut report = Report::new(scenario);
+    let mut number = 0;
+    for run in &runs {
+        if run.skip.is_some() {
+            report.skip(run);
+            continue;
+        }
+        let carriers: Vec<&Carrier> = run.carriers.iter().copied().filter(|carrier| wanted(carrier)).collect();
+        let mut rounds: Vec<Vec<Result<Done, Problem>>> = carriers.iter().map(|_| Vec::new()).collect();
+        for round in 0..scenario.rounds {
+            for (carrier, done) in carriers.iter().zip(&mut rounds) {
+                if round == 0 {
+                    number += 1;
+                }
+                progress.begin((number, total), &run.id, carrier.name, run.traffic.time);
+                done.push(once(run, carrier, user, progress));
+            }
+        }
+        for (index, (carrier, mut done)) in carriers.iter().copied().zip(rounds).enumerate() {
+            let is_reference = is_reference(run, carrier, &runs);
+            for attempt in 1..=ATTEMPTS {
+                let came = report.add((run, carrier), std::mem::take(&mut done), (attempt, is_reference));
+                progress.end(came);
+                if came.verdict != Verdict::Unclear || attempt == ATTEMPTS {
+                    break;
+                }
+                let place = (number + 1 + index - carriers.len(), total);
+                for _ in 0..scenario.rounds {
+                    progress.begin(place, &run.id, carrier.name, run.traffic.time);
+                    done.push(once(run, carrier, user, progress));
+                }
+            }
+        }
+    }
+    report
+}
+
+/// Runs `run` once over `carrier`, in a lab that is gone afterwards.
+fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) -> Result<Done, Problem> {
+    let mut setup = run.setup.clone();
+    (carrier.hosts)(&mut setup.host, &setup.link);
+    let wan = build(&setup)?;
+    wan.hold();
+    let running = carrier.run(&wan, user, &setup.set)?;
+    let (began, beginning) = mpsc::channel();
+    let (ended, ending) = mpsc::channel::<()>();
+    let (measured, seen) = std::thread::scope(|scope| {
+        let (wan, running, setup) = (&wan, &running, &setup);
+        let traffic = scope.spawn(move || {
+            // Dropped when the traffic is over, which is what ends the watch.
+            let _ended = ended;
+            let tell = move || {
+                wan.begin();
+                let _ = began.send(());
+            };
+            let relays = carrier.congestion.unwrap_or(&setup.relay.congestion);
+            let congestion = if running.programs.is_empty() { &setup.host.congestion } else { relays };
+            let drive = Drive { wan, running, traffic: run.traffic, setup, congestion, user, began: &tell };
+            (run.traffic.kind.run)(&drive)
+        });
+        let down = run.traffic.down;
+        let seen = sampler::watch((wan, setup), running, down, (&beginning, &ending), |sample| progress.sample(sample));
+        (traffic.join().unwrap_or_else(|_| Err(Problem::Bytes("the traffic's thread ended early".into()))), seen)
+    });
+    let link = (!setup.one_hop).then(|| wan.traffic());
+    let measured = match &link {
+        Some(ways) if run.traffic.kind.counts != Counts::Figures => {
+            measured?.at_most(&ways[usize::from(run.traffic.down)].ledger)
+        }
+        _ => measured?,
+    };
+    Ok(Done { measured, seen: seen?, link, shown: running.shown })
+}
+
+/// Builds what stands between the hosts, and the hosts.
+pub(crate) fn build(setup: &Setup) -> Result<Wan, Problem> {
+    let host = setup.host.profile();
+    let relay = setup.relay_spec().profile();
+    let profiles = [host.clone(), relay.clone(), relay, host];
+    if setup.one_hop { Wan::build_one_hop(profiles) } else { Wan::build(&setup.link, profiles) }
+}
+
+/// Maximum number of attempts at a run whose verdict is unclear, which is when other programs disturbed it.
+pub(crate) const ATTEMPTS: u32 = 3;
+
+/// The run in its quick form, which takes `time`.
+fn hurried(run: &Run, time: Duration) -> Run {
+    let link = &run.setup.link;
+    // Fifteen round trips beyond the start: a long path needs longer. And what changes on the way takes its time.
+    let changes = !link.out_schedule.is_empty() || !link.back_schedule.is_empty();
+    let time = if changes { run.traffic.time } else { run.traffic.time.min(time.max(link.rtt * 25)) };
+    let traffic = Traffic { time, ..run.traffic };
+    Run { traffic, ..run.clone() }
+}

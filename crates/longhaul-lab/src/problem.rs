@@ -1,0 +1,118 @@
+//! Why the lab could not do something, with what to do about it.
+
+use longhaul_link::StageError;
+use longhaul_sys::SysError;
+use std::fmt;
+
+/// What went wrong in the lab.
+#[derive(Debug)]
+pub enum Problem {
+    /// The kernel refused something.
+    Sys(SysError),
+    /// The kernel refused something that the standard library asked for.
+    Io {
+        /// What was being done, as a phrase.
+        what: String,
+        /// What came of it.
+        err: std::io::Error,
+    },
+    /// A program that the lab needs is not installed.
+    Missing {
+        /// Its name.
+        program: String,
+        /// The package that brings it, on Debian and on RHEL.
+        package: &'static str,
+    },
+    /// Something else that it needs is not there, in a sentence that says what to do.
+    Lacking(String),
+    /// A program failed.
+    Failed {
+        /// The program and its arguments.
+        program: String,
+        /// How it ended.
+        status: String,
+        /// The end of what it said.
+        said: String,
+    },
+    /// A program did not say in time that it is ready.
+    NotReady {
+        /// The program and its arguments.
+        program: String,
+        /// The end of what it said.
+        said: String,
+    },
+    /// A value of the link cannot be.
+    Link {
+        /// The setting or the line of the schedule.
+        what: String,
+        /// What is wrong with it.
+        err: StageError,
+        /// How it is written.
+        sample: Option<&'static str>,
+    },
+    /// Bytes arrived that were not sent, or not all.
+    Bytes(String),
+    /// A program took so long that it was ended.
+    Late(String),
+}
+
+impl Problem {
+    /// The same, with the end of `text` for what the program said where it said nothing.
+    pub(crate) fn or_said(self, text: &str) -> Problem {
+        match self {
+            Problem::Failed { program, status, said } if said.trim().is_empty() => {
+                let lines: Vec<&str> = text.lines().collect();
+                let said = lines[lines.len().saturating_sub(LINES_SAID)..].join("\n");
+                Problem::Failed { program, status, said }
+            }
+            other => other,
+        }
+    }
+
+    /// For `map_err`: an I/O error met while doing `what`.
+    pub fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Problem {
+        let what = what.into();
+        move |err| Problem::Io { what, err }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::Sys(err) => err.fmt(f),
+            Problem::Io { what, err } => write!(f, "{what}: {err}"),
+            Problem::Missing { program, package } => write!(f, "{program} is not installed; it comes with {package}"),
+            Problem::Failed { program, status, said } => write!(f, "`{program}` ended with {status}: {}", said.trim()),
+            Problem::NotReady { program, said } => write!(f, "`{program}` did not get ready in time: {}", said.trim()),
+            Problem::Link { what, err, sample: Some(sample) } => write!(f, "{what}: {}", advised(*err, sample)),
+            Problem::Link { what, err, sample: None } => write!(f, "{what}: {err}"),
+            Problem::Late(program) => write!(f, "`{program}` took too long and was ended; send less with traffic.size"),
+            Problem::Bytes(what) | Problem::Lacking(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for Problem {}
+
+impl From<SysError> for Problem {
+    fn from(err: SysError) -> Problem {
+        Problem::Sys(err)
+    }
+}
+
+/// What is wrong with a value of the link, and what to write: `sample`, unless the error itself says it.
+pub(crate) fn advised(err: StageError, sample: &str) -> String {
+    match err {
+        StageError::Unit(_) | StageError::NoPercentage | StageError::NoRate | StageError::NoTime => {
+            format!("{err}; write for example {sample}")
+        }
+        StageError::UnknownStage
+        | StageError::Jitter
+        | StageError::Length
+        | StageError::Overhead
+        | StageError::Form(_) => err.to_string(),
+    }
+}
+
+/// Lines of stdout that tell what went wrong.
+const LINES_SAID: usize = 3;

@@ -1,0 +1,178 @@
+//! What cannot be in a scenario, or would have no effect, though each value alone could: the key, and what to write
+//! instead.
+
+use super::{Expect, Run, Setup, Traffic};
+use crate::carrier::Carrier;
+use crate::host::HostSpec;
+use longhaul_config::document::Places;
+use longhaul_config::options::{self, LegOptions};
+use longhaul_sys::sockopt::Value;
+use longhaul_units::Bytes;
+
+/// A key, and what is wrong with it and what to write instead.
+pub(super) type Fault = (String, String);
+
+impl Run {
+    /// What can be said of the run as far as it was read; `places` are its own.
+    pub(super) fn faults(&self, earlier: &[Run], places: &Places) -> Vec<Fault> {
+        let is_told = self.carriers.iter().any(|carrier| carrier.name == "longhaul");
+        let nobody = "these are options of longhaul, which is none of the carriers; leave them out";
+        let has = |id: &str| earlier.iter().any(|run| run.id == id);
+        let mut faults = those([
+            (has(&self.id), "id", format!("another run is called {:?} too; write a name of its own", self.id)),
+            (!self.setup.set.is_empty() && !is_told, "set", nobody.into()),
+        ]);
+        faults.extend(self.sent());
+        faults.extend(self.expected());
+        if self.setup.one_hop {
+            faults.extend(without_wan(places));
+        }
+        faults
+    }
+
+    /// What is wrong with the traffic.
+    fn sent(&self) -> Vec<Fault> {
+        let Traffic { kind, connections, size, rate, down, .. } = self.traffic;
+        let none = format!("{} has none; leave it out", kind.name);
+        let largest = match kind.largest {
+            0 => none.clone(),
+            most => format!("{} takes {} at most", kind.name, Bytes(most)),
+        };
+        let most = format!("{} can have {} at most; write fewer", kind.name, kind.most);
+        those([
+            (connections > kind.most, "traffic.connections", most),
+            (rate.is_some() && !kind.keys.contains(&"rate"), "traffic.rate", none.clone()),
+            (down && !kind.keys.contains(&"direction"), "traffic.direction", none),
+            (size.is_some_and(|size| size.0 > kind.largest), "traffic.size", largest),
+        ])
+    }
+
+    /// What is expected and nobody could judge.
+    fn expected(&self) -> Vec<Fault> {
+        let (Expect { within, gain, cpu, figures, .. }, kind) = (&self.expect, self.traffic.kind);
+        let no_law = "there is nothing to compare with; write computed = \"window\", or another law";
+        let no_program = "no program runs on the relays then; leave it out, or write another carrier";
+        let mut faults = those([
+            (within.is_some() && self.computed.is_none(), "expect.within", no_law.into()),
+            (gain.is_some() && self.has_only(&["direct"]), "expect.gain", NO_GAIN.into()),
+            (cpu.is_some() && self.has_only(&["direct", "tuned"]), "expect.cpu", no_program.into()),
+        ]);
+        let names: Vec<&str> = kind.figures.iter().map(|figure| figure.name).collect();
+        let known = if names.is_empty() { "none".into() } else { names.join(", ") };
+        for (name, _) in figures.iter().filter(|(name, _)| !names.contains(&name.as_str())) {
+            let why = format!("{} has no such figure; it has {known}", kind.name);
+            faults.push((format!("expect.figures.{name}"), why));
+        }
+        faults
+    }
+
+    /// What is to be compared with a run that is not there; `earlier` has all before this one.
+    pub(super) fn compared(&self, earlier: &[Run]) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        if let Some((of, _)) = &self.expect.times {
+            let why = match earlier.iter().find(|run| run.id == *of) {
+                None => Some(format!("no run before this one is called {of:?}")),
+                Some(other) if other.skip.is_some() => Some(format!("{of:?} is skipped; name a run that is not")),
+                Some(other) if self.quick.is_some() && other.quick.is_none() => {
+                    Some(format!("--quick leaves {of:?} out; write quick = true there too, or name another run"))
+                }
+                Some(_) => None,
+            };
+            faults.extend(why.map(|why| ("expect.times.of".into(), why)));
+        }
+        let is_judged = self.expect.gain.is_some() && self.skip.is_none() && !self.has_only(&["direct"]);
+        // In a run itself the carriers are compared in their order.
+        let here = self.carriers.first().is_some_and(|carrier| carrier.name == "direct");
+        if !is_judged || here {
+            return faults;
+        }
+        let is_direct = |run: &&Run| {
+            let same = run.traffic.kind.name == self.traffic.kind.name && run.skip.is_none();
+            same && run.carriers.iter().any(|carrier| carrier.name == "direct")
+        };
+        let direct: Vec<&Run> = earlier.iter().filter(is_direct).collect();
+        let is_hurried = self.quick.is_some() && direct.iter().all(|run| run.quick.is_none());
+        let none =
+            "no direct transfer of this traffic is before it; write \"direct\" as the first carrier, or leave this out";
+        let left_out = "--quick leaves the direct transfer out; write quick = true in its run too";
+        faults.extend(those([
+            (direct.is_empty(), "expect.gain", none.into()),
+            (is_hurried && !direct.is_empty(), "expect.gain", left_out.into()),
+        ]));
+        faults
+    }
+
+    /// What is to be near a speed that nobody can compute. The whole run was read.
+    pub(super) fn uncomputed(&self) -> Vec<Fault> {
+        let why = self.expect.within.and_then(|_| self.silent_law());
+        why.map(|why| ("expect.within".into(), why)).into_iter().collect()
+    }
+
+    /// Of which carrier its law says nothing, and what that would need; nothing where there is no law, or it says something.
+    pub(crate) fn silent_law(&self) -> Option<String> {
+        let law = self.computed.as_ref()?;
+        let is_silent = |carrier: &&&Carrier| {
+            let mut setup = self.setup.clone();
+            (carrier.hosts)(&mut setup.host, &setup.link);
+            law.speed(&setup, &self.traffic).is_none()
+        };
+        let carrier = self.carriers.iter().find(is_silent)?.name;
+        let needs = match law.name {
+            "window" => "host.window",
+            "line" => "link.rate",
+            _ => "link.loss, and reno or cubic for host.congestion",
+        };
+        let name = law.name;
+        Some(format!("computed = {name:?} says nothing of {carrier}: it needs {needs}; write that, or another law"))
+    }
+
+    fn has_only(&self, names: &[&str]) -> bool {
+        !self.carriers.is_empty() && self.carriers.iter().all(|carrier| names.contains(&carrier.name))
+    }
+}
+
+impl Setup {
+    /// All of it.
+    pub(super) fn faults(&self) -> Vec<Fault> {
+        // One relay host between two cables has the hosts' MTU.
+        let mtu = if self.one_hop { self.host.mtu } else { self.relay.mtu };
+        let relay = HostSpec { mtu, ..self.relay.clone() };
+        let mut faults = Vec::new();
+        for (title, host) in [("host", &self.host), ("relay", &relay)] {
+            faults.extend(host.faults().into_iter().map(|(key, why)| (format!("{title}.{key}"), why)));
+        }
+        let (mut accept, mut dial) = (LegOptions::default(), LegOptions::default());
+        for text in &self.set {
+            // What is wrong with one of them alone was said when it was read.
+            let _ = options::set(&mut accept, &mut dial, text);
+        }
+        let mss = |leg: &LegOptions| match leg.find("mss")?.value {
+            Value::Number(mss) => u32::try_from(mss).ok(),
+            _ => None,
+        };
+        let too_large = [accept, dial].iter().filter_map(mss).find_map(|mss| relay.too_large(mss));
+        faults.extend(too_large.map(|why| ("set".into(), why)));
+        if let Err(problem) = self.link.check() {
+            faults.push(("link".into(), problem.to_string()));
+        }
+        faults
+    }
+}
+
+/// What is written and is for a WAN, where there is none.
+pub(super) fn without_wan(places: &Places) -> Vec<Fault> {
+    let no_wan = "with one hop there is no WAN; leave it out, or topology";
+    let cables = "with one hop the hosts' cables are all there is; write host.mtu instead";
+    those([
+        (places.find("link").is_some(), "link", no_wan.into()),
+        (places.find("relay.mtu").is_some(), "relay.mtu", cables.into()),
+    ])
+}
+
+/// Those that are wrong.
+fn those<const N: usize>(checks: [(bool, &str, String); N]) -> Vec<Fault> {
+    let wrong = checks.into_iter().filter(|(is_wrong, ..)| *is_wrong);
+    wrong.map(|(_, key, why)| (key.to_string(), why)).collect()
+}
+
+const NO_GAIN: &str = "the direct transfer is what others are compared with; leave it out, or write another carrier";

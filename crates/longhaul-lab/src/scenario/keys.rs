@@ -1,0 +1,514 @@
+//! The keys of a scenario as tables: a row reads one key. Adding a key is adding a row (and its line in docs/lab.md, which
+//! a test asks for).
+
+use super::{Expect, Published, Run, Setup, Traffic};
+use crate::carrier::Carrier;
+use crate::demo::rtt_like;
+use crate::host::HostSpec;
+use crate::problem::advised;
+use crate::spec::{Direction, LinkSpec};
+use crate::{carrier, law, traffic};
+use longhaul_config::document::{Fault, Key, Written, fault, inner, key, one, several};
+use longhaul_config::options::{self, LegOptions};
+use longhaul_link::{self, percentage};
+use longhaul_sys::sockopt::Value;
+use longhaul_units::{Bytes, Rate};
+use std::cell::RefCell;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// What stands before the first `[[run]]`.
+pub(super) struct Head {
+    pub(super) about: String,
+    pub(super) source: String,
+    pub(super) rounds: u32,
+    pub(super) setup: Setup,
+}
+
+impl Default for Head {
+    fn default() -> Head {
+        let link = LinkSpec::new(Duration::from_millis(63), Some(Rate(1_000_000_000)));
+        let setup =
+            Setup { one_hop: false, link, host: HostSpec::default(), relay: HostSpec::default(), set: Vec::new() };
+        Head { about: String::new(), source: String::new(), rounds: 1, setup }
+    }
+}
+
+/// A run with nothing of its own yet.
+pub(super) fn blank(head: &Head) -> Run {
+    Run {
+        id: String::new(),
+        at: String::new(),
+        what: String::new(),
+        setup: head.setup.clone(),
+        carriers: Vec::new(),
+        traffic: Traffic {
+            kind: &traffic::ROWS[0],
+            connections: 1,
+            time: Duration::from_secs(6),
+            size: None,
+            rate: None,
+            down: false,
+        },
+        published: Published::default(),
+        computed: None,
+        expect: Expect::default(),
+        quick: None,
+        skip: None,
+        note: None,
+    }
+}
+
+/// The keys of the file before its runs.
+pub(super) const HEAD: &[Key<Head>] = &[
+    Key {
+        name: "about",
+        required: Some("about = \"what this shows\""),
+        read: |head, given| one(given, sentence).map(|text| head.about = text),
+    },
+    Key {
+        name: "source",
+        required: Some("source = \"where its figures come from\""),
+        read: |head, given| one(given, sentence).map(|text| head.source = text),
+    },
+    key("rounds", |head, given| one(given, |text| count(text, 1, 100)).map(|rounds| head.rounds = rounds)),
+    key("topology", |head, given| one(given, topology).map(|one_hop| head.setup.one_hop = one_hop)),
+    key("link", |head, given| link_of(&mut head.setup.link, given)),
+    key("host", |head, given| inner(HOST, given, &mut head.setup.host)),
+    key("relay", |head, given| inner(HOST, given, &mut head.setup.relay)),
+];
+
+/// The keys of a `[[run]]`.
+pub(super) const RUN: &[Key<Run>] = &[
+    Key {
+        name: "id",
+        required: Some("id = \"mitre-direct\""),
+        read: |run, given| one(given, longhaul_config::value::name).map(|id| run.id = id),
+    },
+    key("what", |run, given| one(given, sentence).map(|text| run.what = text)),
+    key("carriers", |run, given| carriers(given).map(|carriers| run.carriers = carriers)),
+    key("traffic", |run, given| match given.get_ref() {
+        toml::de::DeValue::Table(_) => inner(TRAFFIC, given, &mut run.traffic),
+        _ => one(given, traffic::find).map(|kind| run.traffic.kind = kind),
+    }),
+    key("topology", |run, given| one(given, topology).map(|one_hop| run.setup.one_hop = one_hop)),
+    key("link", |run, given| link_of(&mut run.setup.link, given)),
+    key("host", |run, given| inner(HOST, given, &mut run.setup.host)),
+    key("relay", |run, given| inner(HOST, given, &mut run.setup.relay)),
+    key("set", |run, given| options_of(given).map(|set| run.setup.set = set)),
+    key("published", |run, given| inner(PUBLISHED, given, &mut run.published)),
+    key("computed", |run, given| one(given, law::find).map(|law| run.computed = Some(law))),
+    key("expect", |run, given| inner(EXPECT, given, &mut run.expect)),
+    key("quick", |run, given| one(given, quick).map(|quick| run.quick = quick)),
+    key("skip", |run, given| one(given, sentence).map(|why| run.skip = Some(why))),
+    key("note", |run, given| one(given, sentence).map(|why| run.note = Some(why))),
+];
+
+/// The keys of `host` and `relay`.
+pub(super) const HOST: &[Key<HostSpec>] = &[
+    key("window", |host, given| {
+        one(given, |text| size(text, Bytes(1)..=LARGEST_WINDOW)).map(|window| host.window = Some(window))
+    }),
+    key("buffers", |host, given| {
+        one(given, |text| size(text, SMALLEST_BUFFER..=LARGEST_BUFFER)).map(|most| host.buffers = Some(most))
+    }),
+    key("congestion", |host, given| one(given, congestion).map(|name| host.congestion = name)),
+    key("sack", |host, given| one(given, yes).map(|on| host.sack = on)),
+    key("scaling", |host, given| one(given, yes).map(|on| host.scaling = on)),
+    key("mtu", |host, given| one(given, |text| count(text, 576, 65_535)).map(|mtu| host.mtu = mtu)),
+    key("mss", |host, given| one(given, |text| count(text, 88, 65_495)).map(|mss| host.mss = Some(mss))),
+    key("offload", |host, given| one(given, yes).map(|on| host.offload = on)),
+    key("sysctls", |host, given| {
+        one(given, |text| match text {
+            "shipped" => Ok(true),
+            _ => Err("write \"shipped\", packaging/90-longhaul.conf, or leave it out".to_string()),
+        })
+        .map(|shipped| host.shipped = shipped)
+    }),
+];
+
+/// The keys of `traffic` when it is a table.
+pub(super) const TRAFFIC: &[Key<Traffic>] = &[
+    key("kind", |traffic, given| one(given, traffic::find).map(|kind| traffic.kind = kind)),
+    key("connections", |traffic, given| {
+        one(given, |text| count(text, 1, 100_000)).map(|count| traffic.connections = count)
+    }),
+    key("time", |traffic, given| one(given, lasting).map(|time| traffic.time = time)),
+    key("size", |traffic, given| one(given, bytes).map(|size| traffic.size = Some(size))),
+    key("rate", |traffic, given| one(given, frequency).map(|rate| traffic.rate = Some(rate))),
+    key("direction", |traffic, given| {
+        one(given, |text| match text {
+            "up" => Ok(false),
+            "down" => Ok(true),
+            _ => Err("write \"up\", from A to B, or \"down\"".to_string()),
+        })
+        .map(|down| traffic.down = down)
+    }),
+];
+
+/// The keys of `published`.
+pub(super) const PUBLISHED: &[Key<Published>] = &[
+    key("MBps", |published, given| span(given).and_then(|speed| say_speed(published, speed, given))),
+    key("Mbps", |published, given| {
+        span(given).and_then(|speed| say_speed(published, speed.start() / 8.0..=speed.end() / 8.0, given))
+    }),
+    key("gain", |published, given| span(given).map(|gain| published.gain = Some(gain))),
+];
+
+/// The keys of `expect`.
+pub(super) const EXPECT: &[Key<Expect>] = &[
+    key("within", |expect, given| one(given, share).map(|within| expect.within = Some(within))),
+    key("MBps", |expect, given| span(given).map(|speed| expect.speed = Some(speed))),
+    key("gain", |expect, given| span(given).map(|gain| expect.gain = Some(gain))),
+    key("times", |expect, given| {
+        let mut times = (String::new(), 0.0..=f64::INFINITY);
+        inner(TIMES, given, &mut times)?;
+        let has = |key: &Key<_>| given.get_ref().get(key.name).is_some();
+        if let Some(key) = TIMES.iter().find(|key| !has(key)) {
+            return Err(fault(given, format!("it has no {}; write {{ of = \"RUN\", by = [5] }}", key.name)));
+        }
+        expect.times = Some(times);
+        Ok(())
+    }),
+    key("cpu", |expect, given| one(given, share).map(|cpu| expect.cpu = Some(cpu))),
+    key("figures", |expect, given| figures(&mut expect.figures, given)),
+];
+
+/// The keys of `expect.times`.
+const TIMES: &[Key<(String, RangeInclusive<f64>)>] = &[
+    key("of", |times, given| one(given, word).map(|of| times.0 = of)),
+    key("by", |times, given| span(given).map(|by| times.1 = by)),
+];
+
+/// The keys of `link` that are not the stages of the emulated WAN.
+const LINK: &[&str] = &["rtt", "rate", "loss", "queue", "out", "back", "schedule"];
+/// Those of `link.out` and `link.back`.
+const ONE_WAY: &[&str] = &["schedule"];
+
+/// Reads a `link` table: its own keys, the stages of both directions, and those of one direction below `out` and `back`.
+fn link_of(spec: &mut LinkSpec, given: &Written<'_>) -> Result<(), Vec<Fault>> {
+    let toml::de::DeValue::Table(table) = given.get_ref() else {
+        return Err(fault(given, "it is no table; write { rtt = \"63ms\", rate = \"1Gbit/s\" }"));
+    };
+    let mut faults = Vec::new();
+    // What one direction has of its own counts, so it is read last; a table comes by the alphabet.
+    let is_own = |name: &str| ["out", "back"].contains(&name);
+    let mut keys: Vec<_> = table.iter().map(|(name, value)| (name.get_ref().as_ref(), value)).collect();
+    keys.sort_by_key(|(name, _)| is_own(name));
+    for (name, value) in keys {
+        let wrong = match name {
+            "rtt" => one(value, |text| rtt_like(text, "\"63ms\"")).map(|rtt| spec.rtt = rtt),
+            "rate" => one(value, rate).map(|rate| spec.rate = rate),
+            "loss" => one(value, |text| percentage(text).map_err(|err| err.to_string())).map(|loss| spec.loss = loss),
+            "queue" => one(value, bytes).map(|queue| spec.queue = Some(queue)),
+            "out" => direction(spec, &[Direction::Out], value),
+            "back" => direction(spec, &[Direction::Back], value),
+            "schedule" => several(value, change).map(|lines| spec.set_schedule(&Direction::BOTH, lines)),
+            _ => stage(spec, (&Direction::BOTH, LINK), name, value),
+        };
+        faults.extend(wrong.err().into_iter().flatten().map(|fault| below(name, fault)));
+    }
+    if let (Some(queue), None) = (table.get("queue"), spec.rate) {
+        let without = "without a rate nothing waits in a queue; leave it out, or write a rate".to_string();
+        faults.push(Fault { below: ".queue".into(), span: queue.span(), text: without });
+    }
+    if faults.is_empty() { Ok(()) } else { Err(faults) }
+}
+
+/// The stages of one direction.
+fn direction(spec: &mut LinkSpec, directions: &[Direction], given: &Written<'_>) -> Result<(), Vec<Fault>> {
+    let toml::de::DeValue::Table(table) = given.get_ref() else {
+        return Err(fault(given, "it is no table; write { loss = \"0.1%\" }"));
+    };
+    let mut faults = Vec::new();
+    for (name, value) in table {
+        let name = name.get_ref().as_ref();
+        let wrong = match name {
+            "schedule" => several(value, change).map(|lines| spec.set_schedule(directions, lines)),
+            _ => stage(spec, (directions, ONE_WAY), name, value),
+        };
+        faults.extend(wrong.err().into_iter().flatten().map(|fault| below(name, fault)));
+    }
+    if faults.is_empty() { Ok(()) } else { Err(faults) }
+}
+
+/// A stage of the emulated WAN and its value; `beside` are the keys of its place that are no stages.
+fn stage(
+    spec: &mut LinkSpec,
+    (directions, beside): (&[Direction], &[&str]),
+    name: &str,
+    given: &Written<'_>,
+) -> Result<(), Vec<Fault>> {
+    let Some(row) = longhaul_link::ROWS.iter().find(|row| row.key == name) else {
+        let stages = || longhaul_link::ROWS.iter().map(|row| row.key).filter(|key| !beside.contains(key));
+        let known = || beside.iter().copied().chain(stages());
+        let text = match longhaul_config::suggest::nearest(name, known()) {
+            _ if LINK.contains(&name) => "it is not of one direction; write it in link".into(),
+            Some(near) => format!("there is no such key; did you mean {near}?"),
+            None => format!("there is no such key; the keys here are {}", known().collect::<Vec<_>>().join(", ")),
+        };
+        return Err(fault(given, text));
+    };
+    let read = |text: &str| {
+        let built = (row.build)(text, 1);
+        built.map(|_| text.to_string()).map_err(|err| advised(err, &format!("{:?}", row.sample)))
+    };
+    one(given, read).map(|value| spec.set(directions, row.key, value))
+}
+
+/// A line of a schedule.
+fn change(text: &str) -> Result<String, String> {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    longhaul_link::schedule_line(&line).map_err(|err| advised(err, "\"at 30s loss 1% for 5s\""))?;
+    Ok(line)
+}
+
+fn below(name: &str, fault: Fault) -> Fault {
+    Fault { below: format!(".{name}{}", fault.below), ..fault }
+}
+
+/// One number, exact, or two: lowest and highest. `[6]` is at least 6.
+fn span(given: &Written<'_>) -> Result<RangeInclusive<f64>, Vec<Fault>> {
+    let is_list = matches!(given.get_ref(), toml::de::DeValue::Array(_));
+    match several(given, number)?[..] {
+        [exact] if !is_list => Ok(exact..=exact),
+        [least] => Ok(least..=f64::INFINITY),
+        [least, most] if least <= most => Ok(least..=most),
+        _ => Err(fault(given, "write one number, [least] or [least, most]")),
+    }
+}
+
+/// One or several, each once.
+fn carriers(given: &Written<'_>) -> Result<Vec<&'static Carrier>, Vec<Fault>> {
+    let before = RefCell::new(Vec::new());
+    let carriers = several(given, |text| {
+        let carrier = carrier::find(text)?;
+        if before.borrow().contains(&carrier.name) {
+            return Err("it stands here a second time; write it once".to_string());
+        }
+        before.borrow_mut().push(carrier.name);
+        Ok(carrier)
+    })?;
+    if carriers.is_empty() {
+        return Err(fault(given, "nothing would be run; write for example [\"direct\", \"longhaul\"]"));
+    }
+    Ok(carriers)
+}
+
+/// What `longhaul relay` takes with --set, as it would take it: each option once.
+fn options_of(given: &Written<'_>) -> Result<Vec<String>, Vec<Fault>> {
+    let legs = RefCell::new((LegOptions::default(), LegOptions::default()));
+    several(given, |text| {
+        let (accept, dial) = &mut *legs.borrow_mut();
+        options::set(accept, dial, text)?;
+        let (mut accept, mut dial) = (LegOptions::default(), LegOptions::default());
+        options::set(&mut accept, &mut dial, text)?;
+        let asked = accept.asked().chain(dial.asked()).find(|setting| setting.row.key == "congestion");
+        match asked.map(|setting| &setting.value) {
+            Some(Value::Name(name)) if name != "auto" => congestion(name).map(|_| text.into()),
+            _ => Ok(text.into()),
+        }
+    })
+}
+
+fn say_speed(published: &mut Published, speed: RangeInclusive<f64>, given: &Written<'_>) -> Result<(), Vec<Fault>> {
+    match published.speed.replace(speed) {
+        Some(_) => Err(fault(given, "MBps and Mbps say the same twice; write one of them")),
+        None => Ok(()),
+    }
+}
+
+fn figures(figures: &mut Vec<(String, RangeInclusive<f64>)>, given: &Written<'_>) -> Result<(), Vec<Fault>> {
+    let toml::de::DeValue::Table(table) = given.get_ref() else {
+        return Err(fault(given, "it is no table; write { p99_ms = [0, 100] }"));
+    };
+    for (name, value) in table {
+        let range = span(value)
+            .map_err(|faults| faults.into_iter().map(|fault| below(name.get_ref(), fault)).collect::<Vec<_>>())?;
+        figures.push((name.get_ref().to_string(), range));
+    }
+    Ok(())
+}
+
+fn sentence(text: &str) -> Result<String, String> {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if text.is_empty() { Err("write a sentence".into()) } else { Ok(text) }
+}
+
+fn word(text: &str) -> Result<String, String> {
+    let plain = !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+    if plain { Ok(text.into()) } else { Err("write one word of letters, digits, dots and dashes".into()) }
+}
+
+fn yes(text: &str) -> Result<bool, String> {
+    text.parse().map_err(|_| "write true or false".into())
+}
+
+/// `true` for the usual time, or a time.
+fn quick(text: &str) -> Result<Option<Duration>, String> {
+    match text {
+        "true" => Ok(Some(QUICK)),
+        "false" => Ok(None),
+        _ => lasting(text).map(Some).map_err(|err| format!("{err}, or true")),
+    }
+}
+
+fn number(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|number| (0.0..f64::INFINITY).contains(number))
+        .ok_or_else(|| "write a number such as 4.16".into())
+}
+
+fn frequency(text: &str) -> Result<f64, String> {
+    number(text).ok().filter(|rate| *rate > 0.0).ok_or_else(|| "write how many a second, such as 20".into())
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    percentage(text).map_err(|_| "write a percentage such as \"15%\"".into())
+}
+
+fn count(text: &str, least: u32, most: u32) -> Result<u32, String> {
+    let within = text.parse().ok().filter(|count| (least..=most).contains(count));
+    within.ok_or_else(|| format!("write a whole number from {least} to {most}"))
+}
+
+fn bytes(text: &str) -> Result<Bytes, String> {
+    let size = Bytes::from_str(text).map_err(|err| format!("{err}; write for example \"256KiB\""))?;
+    if size.0 > 0 { Ok(size) } else { Err("nothing fits into 0 bytes; write for example \"256KiB\"".into()) }
+}
+
+fn size(text: &str, range: RangeInclusive<Bytes>) -> Result<Bytes, String> {
+    match bytes(text)? {
+        size if size < *range.start() => Err(format!("write {} or more", range.start())),
+        size if size > *range.end() => Err(format!("write {} or less", range.end())),
+        size => Ok(size),
+    }
+}
+
+/// A congestion control that this kernel has. Where it does not say, the lab finds out.
+fn congestion(text: &str) -> Result<String, String> {
+    let name = word(text)?;
+    match longhaul_sys::sockopt::congestion_controls("available") {
+        Some(all) if !all.split(' ').any(|known| known == name) => {
+            Err(format!("this kernel offers {all}; write one of them, or load it with modprobe tcp_{name}"))
+        }
+        _ => Ok(name),
+    }
+}
+
+/// How long traffic may take.
+fn lasting(text: &str) -> Result<Duration, String> {
+    let range = Duration::from_millis(500)..=Duration::from_secs(3600);
+    let time = time(text)?;
+    if range.contains(&time) { Ok(time) } else { Err("write a time from 500ms to 1h".into()) }
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    longhaul_units::duration(text).map_err(|err| format!("{err}; write for example \"63ms\""))
+}
+
+fn rate(text: &str) -> Result<Option<Rate>, String> {
+    if text == "none" {
+        return Ok(None);
+    }
+    let rate = Rate::from_str(text).map_err(|err| format!("{err}; write for example \"1Gbit/s\", or \"none\""))?;
+    if rate.0 > 0 { Ok(Some(rate)) } else { Err("a rate of 0 carries nothing; write \"none\" for no limit".into()) }
+}
+
+fn topology(text: &str) -> Result<bool, String> {
+    match text {
+        "wan" => Ok(false),
+        "one-hop" => Ok(true),
+        _ => {
+            Err("write \"wan\", two relays and an emulated WAN between them, or \"one-hop\", one relay and no WAN"
+                .into())
+        }
+    }
+}
+
+/// Four times as much is the largest buffer, for the kernel counts its overhead in it.
+const LARGEST_WINDOW: Bytes = Bytes(256 << 20);
+/// What the kernel leaves a buffer at least (tcp(7), tcp_rmem).
+const SMALLEST_BUFFER: Bytes = Bytes(4096);
+/// What tcp_wmem takes, an int, as a round number.
+const LARGEST_BUFFER: Bytes = Bytes(1 << 30);
+/// About as long as it takes to see the speed of a path of some 60 ms.
+const QUICK: Duration = Duration::from_millis(2500);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOCUMENT: &str = include_str!("../../../../docs/lab.md");
+
+    /// The first column of the table below the heading that begins with `heading`.
+    fn documented(heading: &str) -> Vec<&'static str> {
+        let after = DOCUMENT.split_once(&format!("\n{heading}")).unwrap_or_else(|| panic!("{heading} is missing")).1;
+        let section = after.split("\n#").next().unwrap().split("\n<!--").next().unwrap();
+        section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect()
+    }
+
+    fn names<T>(keys: &[Key<T>]) -> Vec<&'static str> {
+        keys.iter().map(|key| key.name).collect()
+    }
+
+    #[test]
+    fn a_congestion_control_that_this_kernel_does_not_have_is_refused() {
+        assert_eq!(congestion("reno"), Ok("reno".into()));
+        let why = congestion("swift").unwrap_err();
+        assert!(why.contains("this kernel offers reno") && why.ends_with("modprobe tcp_swift"), "{why}");
+    }
+
+    #[test]
+    fn so_is_one_that_the_relays_are_told() {
+        let told = |name: &str| {
+            let run = "[[run]]\nid = \"a\"\ncarriers = \"longhaul\"";
+            let set = format!("set = [\"dial.mss=1254\", \"accept.congestion={name}\"]");
+            crate::judge("a", &format!("about = \"x\"\nsource = \"y\"\n{run}\n{set}"))
+        };
+        assert!(told("reno").is_ok() && told("auto").is_ok());
+        let why = told("swift").unwrap_err().join("\n");
+        assert!(why.starts_with("a:6:25: error: set = \"accept.congestion=swift\": this kernel offers reno"), "{why}");
+    }
+
+    #[test]
+    fn docs_lab_md_has_every_key_in_the_order_of_the_tables() {
+        assert_eq!(documented("## Before the first run"), names(HEAD));
+        assert_eq!(documented("## `[[run]]`"), names(RUN));
+        assert_eq!(documented("## `host` and `relay`"), names(HOST));
+        assert_eq!(documented("## `traffic`"), names(TRAFFIC));
+        assert_eq!(documented("## `published`"), names(PUBLISHED));
+        assert_eq!(documented("## `expect`"), names(EXPECT));
+        assert_eq!(documented("## `link`"), LINK);
+    }
+
+    #[test]
+    fn docs_lab_md_has_every_row_of_the_other_tables() {
+        let rows = |rows: Vec<(&str, String)>| {
+            rows.iter().fold(String::new(), |text, (name, what)| format!("{text}| `{name}` | {what} |\n"))
+        };
+        let stages =
+            longhaul_link::ROWS.iter().map(|row| (row.key, format!("{}. Example: `\"{}\"`", row.help, row.sample)));
+        let carriers = carrier::ROWS.iter().map(|row| (row.name, row.what.to_string()));
+        let kinds = traffic::ROWS.iter().map(|row| (row.name, row.what.to_string()));
+        let laws = law::ROWS.iter().map(|row| (row.name, row.formula.to_string()));
+        let mut document = DOCUMENT.to_string();
+        for (name, text) in [
+            ("stages", rows(stages.collect())),
+            ("carriers", rows(carriers.collect())),
+            ("traffic", rows(kinds.collect())),
+            ("laws", rows(laws.collect())),
+        ] {
+            let (begin, end) = (format!("<!-- rows of {name} -->\n"), format!("<!-- end of {name} -->"));
+            let before = document.split_once(&begin).unwrap_or_else(|| panic!("{begin} is missing")).0;
+            let after = document.split_once(&end).unwrap_or_else(|| panic!("{end} is missing")).1;
+            document = format!("{before}{begin}| name | what |\n| --- | --- |\n{text}{end}{after}");
+        }
+        if std::env::var_os("UPDATE").is_some() {
+            return std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/lab.md"), document).unwrap();
+        }
+        assert!(document == DOCUMENT, "run UPDATE=1 cargo test -p longhaul --lib docs_lab_md; read the diff");
+    }
+}

@@ -1,0 +1,46 @@
+//! A scenario in words: what was understood of a file.
+
+use super::{Run, Scenario, Setup};
+use crate::host::HostSpec;
+use crate::spec::Direction;
+use std::fmt::Write as _;
+
+/// Every run with everything that holds for it, a few lines each.
+pub(super) fn summary(scenario: &Scenario) -> String {
+    let Scenario { about, source, rounds, runs, .. } = scenario;
+    let mut text = format!("good, {} runs, {rounds} rounds\nabout {about}\nsource {source}\n", runs.len());
+    for run in runs {
+        let Run { id, at: _, what, setup, carriers, traffic, published, computed, expect, quick, skip, note } = run;
+        let _ = writeln!(text, "\n{id} {what:?}{}", quick.map(|time| format!(", quick {time:?}")).unwrap_or_default());
+        let _ = writeln!(text, "  carriers {carriers:?}");
+        let _ = writeln!(text, "  traffic {traffic:?}");
+        text += &path(setup);
+        let _ = writeln!(text, "  host {}", host(&setup.host));
+        let _ = writeln!(text, "  relay {}", host(&setup.relay));
+        let _ = writeln!(text, "  published {published:?}, computed {computed:?}");
+        let _ = writeln!(text, "  {expect:?}");
+        if skip.is_some() || note.is_some() {
+            let _ = writeln!(text, "  skip {skip:?}, note {note:?}");
+        }
+    }
+    text
+}
+
+fn path(setup: &Setup) -> String {
+    if setup.one_hop {
+        return "  one hop\n".into();
+    }
+    let mut text = String::new();
+    for (name, direction) in [("out", Direction::Out), ("back", Direction::Back)] {
+        let settings = setup.link.settings(direction);
+        let settings: Vec<String> = settings.iter().map(|(key, value)| format!("{key} {value}")).collect();
+        let _ = write!(text, "  {name} {}", settings.join(", "));
+        let schedule = setup.link.schedule(direction);
+        let _ = if schedule.is_empty() { writeln!(text) } else { writeln!(text, "; {}", schedule.join(", ")) };
+    }
+    text
+}
+
+fn host(host: &HostSpec) -> String {
+    format!("{host:?}").trim_start_matches("HostSpec ").to_string()
+}

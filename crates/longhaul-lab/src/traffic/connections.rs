@@ -1,0 +1,116 @@
+//! New connections: how many a second, and how long each takes.
+
+use super::exchange::{self, Server, micros, quantile};
+use super::raw::joined;
+use super::{Counts, Drive, Effect, Figure, Kind, Measured, THREADED, grows, shrinks, stays};
+use crate::problem::Problem;
+use crate::spec::Host;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// As many workers as the scenario has connections: each connects, sends a byte, waits for it to come back, closes, and
+/// does it again.
+pub(super) const CONNECTIONS: Kind = Kind {
+    name: "connections",
+    what: "new connections",
+    laws: &[],
+    counts: Counts::Figures,
+    keys: &[],
+    largest: 0,
+    // A machine that is too busy for 5 s can make a connection fail, but not reset one.
+    figures: &[
+        shrinks("per_second"),
+        grows("p50_us"),
+        grows("p99_us"),
+        Figure { name: "failed", effect: Effect::GrowsFrom("refused") },
+        stays("refused"),
+    ],
+    most: THREADED,
+    run,
+};
+
+fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
+    let (count, time, entry) = (drive.traffic.connections, drive.traffic.time, drive.running.entry);
+    // Relays with the shipped sysctls have what their administrators get.
+    let relays = [Host::Near, Host::Far].into_iter().filter(|_| !drive.setup.relay.shipped);
+    [Host::A].into_iter().chain(relays).try_for_each(|host| let_ports_go(drive, host))?;
+    // One that is closing waits in the relay and in the server: twice the workers never all wait.
+    let _server = Server::start(drive, 2 * count, |mut peer| exchange::answer(&mut peer, 1))?;
+    (drive.began)();
+    let start = Instant::now();
+    let workers: Vec<_> = (0..count).map(|_| drive.wan.on(Host::A, move || work(entry, start + time))).collect();
+    let Worked { mut times, late, refused } =
+        workers.into_iter().map(joined).try_fold(Worked::default(), Worked::and)?;
+    let took = start.elapsed().as_secs_f64();
+    times.sort_unstable();
+    let bytes = times.len() as u64;
+    let figures = vec![
+        ("per_second", times.len() as f64 / took),
+        ("p50_us", micros(quantile(&times, 50))),
+        ("p99_us", micros(quantile(&times, 99))),
+        ("failed", f64::from(late + refused)),
+        ("refused", f64::from(refused)),
+    ];
+    Ok(Measured { bytes, checked: true, speed: bytes as f64 / took, figures, ..Measured::default() })
+}
+
+/// The connections of a worker, or of several.
+#[derive(Default)]
+struct Worked {
+    /// How long each good one took.
+    times: Vec<Duration>,
+    /// How many had no answer within [`PATIENCE`].
+    late: u32,
+    /// How many were refused, reset, or ended without an answer.
+    refused: u32,
+}
+
+impl Worked {
+    fn and(mut self, more: Result<Worked, Problem>) -> Result<Worked, Problem> {
+        let Worked { times, late, refused } = more?;
+        self.times.extend(times);
+        Ok(Worked { times: self.times, late: self.late + late, refused: self.refused + refused })
+    }
+}
+
+/// One worker: a connection after the other until `end`.
+///
+/// # Errors
+/// A wrong byte came back.
+fn work(entry: SocketAddr, end: Instant) -> Result<Worked, Problem> {
+    let mut worked = Worked::default();
+    while Instant::now() < end {
+        let began = Instant::now();
+        let done = connect(entry).and_then(|mut peer| exchange::once(&mut peer, 1));
+        match done.map_err(|err| (err.kind(), err)) {
+            Ok(()) => worked.times.push(began.elapsed()),
+            // socket(7) SO_RCVTIMEO: a read that took too long is EAGAIN.
+            Err((ErrorKind::TimedOut | ErrorKind::WouldBlock, _)) => worked.late += 1,
+            Err((ErrorKind::InvalidData, err)) => return Err(exchange::failed(err)),
+            Err(_) => worked.refused += 1,
+        }
+    }
+    Ok(worked)
+}
+
+fn connect(entry: SocketAddr) -> std::io::Result<TcpStream> {
+    let peer = TcpStream::connect_timeout(&entry, PATIENCE)?;
+    peer.set_nodelay(true)?;
+    peer.set_read_timeout(Some(PATIENCE))?;
+    Ok(peer)
+}
+
+/// So that `host` does not run out of ports before the relay runs out of speed (ip-sysctl).
+fn let_ports_go(drive: &Drive<'_>, host: Host) -> Result<(), Problem> {
+    joined(drive.wan.on(host, || {
+        [("ip_local_port_range", "1024 65535"), ("tcp_tw_reuse", "1")].into_iter().try_for_each(|(name, value)| {
+            let path = format!("/proc/sys/net/ipv4/{name}");
+            std::fs::write(&path, value).map_err(Problem::io(format!("setting {path}")))
+        })
+    }))
+}
+
+/// A connection that takes longer has failed: a listener with a short queue, such as socat's of five, drops what comes
+/// when it is full, and the client asks again after 1, 3, 7 seconds.
+const PATIENCE: Duration = Duration::from_secs(5);

@@ -1,0 +1,132 @@
+//! Copies of one file between the hosts, at once, by a program that logs in with ssh: how fast, and whether they are the
+//! file. What the programs have in common; each has a row and a file of its own.
+
+use super::{Drive, Measured};
+use crate::keeper::WORKSHOP;
+use crate::problem::Problem;
+use crate::spec::Host;
+use crate::ssh;
+use crate::wan::Wan;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::net::SocketAddr;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// One copy to be made: paths in the lab's workshop.
+pub(super) struct Copy<'a> {
+    /// The lab.
+    pub(super) wan: &'a Wan,
+    /// Where host A connects to.
+    pub(super) entry: SocketAddr,
+    /// Who logs in there: `user@address`.
+    pub(super) login: String,
+    /// What is read.
+    pub(super) from: String,
+    /// What is written.
+    pub(super) to: String,
+    /// Whether the file comes from B.
+    pub(super) down: bool,
+}
+
+/// The program, ready to run on host A, that makes one copy.
+pub(super) type Tool = fn(&Copy<'_>) -> Result<Command, Problem>;
+
+/// Makes the scenario's copies with `tool` and compares each with the file.
+pub(super) fn run(drive: &Drive<'_>, tool: Tool) -> Result<Measured, Problem> {
+    let Drive { wan, running, traffic, .. } = drive;
+    let server = ssh::Server::start(wan, Host::B, drive.server(), drive.user)?;
+    let copies = |from: &str| -> Vec<Copy<'_>> {
+        let copy = |number| Copy {
+            wan,
+            entry: running.entry,
+            login: server.login(running.entry.ip()),
+            from: format!("{WORKSHOP}/{from}"),
+            to: format!("{WORKSHOP}/{from}.{number}"),
+            down: traffic.down,
+        };
+        (0..traffic.connections).map(copy).collect()
+    };
+    let size = drive.copy_size();
+    make_file(wan, "empty", 0)?;
+    let login = at_once(&copies("empty"), tool, LONGEST)?;
+    make_file(wan, "file", size)?;
+    (drive.began)();
+    let copies = copies("file");
+    // A size that was asked for may take as long as it takes.
+    let longest = if traffic.size.is_some() { LONGEST } else { traffic.time * MUCH_LONGER };
+    let took = at_once(&copies, tool, login + longest)?;
+    copies.iter().try_for_each(Copy::check)?;
+    let bytes = size * u64::from(traffic.connections);
+    // Logging in takes several round trips and some computing, and is not what is asked for.
+    let moved = took.saturating_sub(login).max(Duration::from_millis(1));
+    let figures = vec![("login_s", login.as_secs_f64())];
+    let speed = bytes as f64 / moved.as_secs_f64();
+    Ok(Measured { bytes, checked: true, speed, over: moved, figures, ..Measured::default() })
+}
+
+/// Makes all copies at once; how long the last one took, which must not be `longest`.
+fn at_once(copies: &[Copy<'_>], tool: Tool, longest: Duration) -> Result<Duration, Problem> {
+    let latest = Instant::now() + longest;
+    std::thread::scope(|scope| {
+        let running: Vec<_> = copies.iter().map(|copy| scope.spawn(move || copy.make(tool, latest))).collect();
+        let ended = running.into_iter().map(|copy| copy.join().unwrap_or_else(|_| Err(lost())));
+        let took = ended.collect::<Result<Vec<Duration>, Problem>>()?;
+        Ok(took.into_iter().max().unwrap_or_default())
+    })
+}
+
+impl Copy<'_> {
+    /// Where the file is read and where it is written, as scp(1) and rsync(1) take it.
+    pub(super) fn places(&self) -> [String; 2] {
+        let there = |path: &str| format!("{}:{path}", self.login);
+        if self.down { [there(&self.from), self.to.clone()] } else { [self.from.clone(), there(&self.to)] }
+    }
+
+    /// Makes it; how long that took.
+    fn make(&self, tool: Tool, latest: Instant) -> Result<Duration, Problem> {
+        let command = tool(self)?;
+        let start = Instant::now();
+        self.wan.spawn(Host::A, command)?.finish_by(latest)?;
+        Ok(start.elapsed())
+    }
+
+    /// Compares the file and its copy by the SHA-256 that each host computes, and removes the copy.
+    fn check(&self) -> Result<(), Problem> {
+        let hash = |host, path: &str| {
+            let text = self.wan.output(host, "sha256sum", &[path])?;
+            Ok::<_, Problem>(text.split_whitespace().next().unwrap_or_default().to_string())
+        };
+        let (sender, receiver) = if self.down { (Host::B, Host::A) } else { (Host::A, Host::B) };
+        let (sent, arrived) = (hash(sender, &self.from)?, hash(receiver, &self.to)?);
+        let removed = std::fs::remove_file(self.wan.path(&self.to));
+        removed.map_err(Problem::io(format!("removing the lab's {}", self.to)))?;
+        match sent == arrived {
+            true => Ok(()),
+            false => Err(Problem::Bytes(format!("the copy differs: SHA-256 {arrived}, sent {sent}"))),
+        }
+    }
+}
+
+/// The longest that a copy may take.
+const LONGEST: Duration = Duration::from_secs(600);
+/// So many times as long as it was meant to take, a copy does not show what it was meant to.
+const MUCH_LONGER: u32 = 20;
+
+fn lost() -> Problem {
+    Problem::Bytes("a thread of the copy ended early".into())
+}
+
+/// Makes a file of `bytes` bytes that do not compress.
+pub(crate) fn make_file(wan: &Wan, name: &str, bytes: u64) -> Result<(), Problem> {
+    let fail = || format!("writing {bytes} bytes to the lab's {name}");
+    let mut file = BufWriter::new(File::create(wan.path(&format!("{WORKSHOP}/{name}"))).map_err(Problem::io(fail()))?);
+    let block = super::raw::block();
+    let mut left = bytes;
+    while left > 0 {
+        let length = (block.len() as u64).min(left);
+        file.write_all(&block[..length as usize]).map_err(Problem::io(fail()))?;
+        left -= length;
+    }
+    file.flush().map_err(Problem::io(fail()))
+}

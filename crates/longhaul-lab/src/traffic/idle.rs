@@ -1,0 +1,88 @@
+//! Flows that wait: what each costs the first relay's program.
+
+use super::exchange::{self, Server};
+use super::raw::joined;
+use super::{Counts, Drive, Kind, MANY, Measured, grows, stays};
+use crate::problem::Problem;
+use crate::processes::Held;
+use crate::spec::Host;
+use longhaul_sys::limits;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// As many flows as the scenario has connections, each of which has carried a byte there and back.
+pub(super) const IDLE: Kind = Kind {
+    name: "idle",
+    what: "flows that wait",
+    laws: &[],
+    counts: Counts::Figures,
+    keys: &[],
+    largest: 0,
+    figures: &[stays("count"), grows("opened_s"), stays("user_bytes_per_flow"), stays("descriptors_per_flow")],
+    most: MANY,
+    run,
+};
+
+fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
+    let count = drive.traffic.connections;
+    let most = limits::raise_nofile()?;
+    if most < u64::from(count) * 2 + SPARE {
+        let err = std::io::Error::other(format!("only {most} are allowed; raise them with ulimit -Hn, or hold fewer"));
+        return Err(Problem::io(format!("descriptors for both ends of {count} flows"))(err));
+    }
+    let held = Arc::new(Mutex::new(Vec::new()));
+    let keep = Arc::clone(&held);
+    let _server = Server::start(drive, WORKERS.min(count), move |mut peer: TcpStream| {
+        let mut byte = [0];
+        peer.read_exact(&mut byte)?;
+        peer.write_all(&byte)?;
+        keep.lock().unwrap_or_else(PoisonError::into_inner).push(peer);
+        Ok(())
+    })?;
+    // The first flow brings in code and threads that every later one shares.
+    let _first = open(drive, 1)?;
+    let program = drive.running.programs.first().map(|program| program.id());
+    let before = program.map(Held::by).transpose()?;
+    (drive.began)();
+    let start = Instant::now();
+    let flows = open(drive, count)?;
+    let opened = start.elapsed();
+    // What a relay holds for a while after the last byte is gone by then.
+    std::thread::sleep((drive.traffic.time).saturating_sub(opened).max(SETTLE));
+    let after = program.map(Held::by).transpose()?;
+    let mut figures = vec![("count", flows.len() as f64), ("opened_s", opened.as_secs_f64())];
+    if let (Some(before), Some(after)) = (before, after) {
+        let each = |before: u64, after: u64| (after as f64 - before as f64) / f64::from(count);
+        figures.push(("user_bytes_per_flow", each(before.private, after.private)));
+        figures.push(("descriptors_per_flow", each(before.descriptors, after.descriptors)));
+    }
+    let bytes = flows.len() as u64;
+    Ok(Measured { bytes, checked: true, speed: bytes as f64 / opened.as_secs_f64(), figures, ..Measured::default() })
+}
+
+/// That many flows from host A, by several workers: over a long path each takes some round trips.
+fn open(drive: &Drive<'_>, count: u32) -> Result<Vec<TcpStream>, Problem> {
+    let entry = drive.running.entry;
+    let workers = WORKERS.min(count);
+    let share = move |worker| count / workers + u32::from(worker < count % workers);
+    let working: Vec<_> = (0..workers)
+        .map(|worker| {
+            drive.wan.on(Host::A, move || {
+                (0..share(worker)).map(|_| exchange::open(entry, 1)).collect::<Result<Vec<TcpStream>, Problem>>()
+            })
+        })
+        .collect();
+    let mut flows = Vec::new();
+    for worker in working {
+        flows.extend(joined(worker)?);
+    }
+    Ok(flows)
+}
+
+/// At once: enough to hide a long path, and no flood.
+const WORKERS: u32 = 64;
+/// Descriptors that the lab needs besides.
+const SPARE: u64 = 200;
+const SETTLE: Duration = Duration::from_millis(500);

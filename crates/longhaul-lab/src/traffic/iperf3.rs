@@ -1,0 +1,74 @@
+//! A real iperf3, for whoever wants figures of a program that is not ours. It says how much arrived, not whether the bytes
+//! are right.
+
+use super::{Counts, Drive, Kind, Measured, THREADED, varies, warm_up};
+use crate::problem::Problem;
+use crate::spec::Host;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// One test of the scenario's time, with as many streams as it has connections.
+pub(super) const IPERF3: Kind = Kind {
+    name: "iperf3",
+    what: "iperf3",
+    laws: &["window"],
+    counts: Counts::Speed,
+    keys: &["direction"],
+    largest: 0,
+    // More after a delay, fewer when less is sent.
+    figures: &[varies("retransmits")],
+    most: THREADED,
+    run,
+};
+
+fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
+    let (server, entry, traffic) = (drive.server(), drive.running.entry, drive.traffic);
+    let (port, streams) = (server.port().to_string(), traffic.connections.to_string());
+    let mut command = Command::new("iperf3");
+    command.args(["-s", "-1", "--forceflush", "-B", &server.ip().to_string(), "-p", &port]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let _server = drive.wan.spawn(Host::B, command)?.wait_for("Server listening")?;
+    // Whole seconds are all it takes.
+    let start = warm_up(drive.setup, traffic.time).as_secs_f64().ceil();
+    let time = (traffic.time.as_secs_f64() - start).round().max(1.0);
+    let (start, time, entry) = (start.to_string(), time.to_string(), entry.ip().to_string());
+    let mut arguments = vec!["-c", &entry, "-p", &port, "-P", &streams, "-O", &start, "-t", &time, "-J"];
+    if traffic.down {
+        arguments.push("-R");
+    }
+    (drive.began)();
+    let text = drive.wan.output(Host::A, "iperf3", &arguments)?;
+    read(&text).ok_or_else(|| {
+        let err = std::io::Error::new(std::io::ErrorKind::InvalidData, "it has no end.sum_received");
+        Problem::io("reading the JSON of iperf3")(err)
+    })
+}
+
+/// What arrived, from what `iperf3 -J` prints.
+fn read(text: &str) -> Option<Measured> {
+    let json: serde_json::Value = serde_json::from_str(text).ok()?;
+    let received = &json["end"]["sum_received"];
+    let sent_again = json["end"]["sum_sent"]["retransmits"].as_f64();
+    Some(Measured {
+        bytes: received["bytes"].as_u64()?,
+        checked: false,
+        speed: received["bits_per_second"].as_f64()? / 8.0,
+        over: Duration::try_from_secs_f64(received["seconds"].as_f64()?).ok()?,
+        figures: sent_again.map(|count| ("retransmits", count)).into_iter().collect(),
+        ..Measured::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_iperf3_prints_is_read() {
+        let text = r#"{"end": {"sum_sent": {"retransmits": 3}, "sum_received": {"bytes": 10, "seconds": 1.5, "bits_per_second": 80.0}}}"#;
+        let measured = read(text).unwrap();
+        assert_eq!((measured.bytes, measured.speed, measured.checked), (10, 10.0, false));
+        assert_eq!(measured.figures, [("retransmits", 3.0)]);
+        assert!(read("nonsense").is_none());
+    }
+}

@@ -1,0 +1,63 @@
+//! Bulk transfers and, beside them, somebody who types: how long a small message waits behind the large ones.
+
+use super::exchange::{self, ask, quantile};
+use super::raw::{self, Bulk};
+use super::{Counts, Drive, Kind, LARGEST_MESSAGE, Measured, THREADED, grows, shrinks, varies};
+use crate::problem::Problem;
+use std::time::{Duration, Instant};
+
+/// Raw transfers on the scenario's connections, and one more connection with small messages both ways, as many a second as
+/// the scenario's rate. The speed is that of the bulk; `size` is that of a message.
+pub(super) const MIX: Kind = Kind {
+    name: "mix",
+    what: "bulk and small messages",
+    laws: &["window"],
+    counts: Counts::Both,
+    keys: &["rate"],
+    largest: LARGEST_MESSAGE,
+    // A disturbance makes an answer late; it also slows the bulk, and then less waits before the answer.
+    figures: &[grows("base_ms"), varies("p50_ms"), varies("p99_ms"), shrinks("count")],
+    most: THREADED,
+    run,
+};
+
+fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
+    let size = drive.traffic.size.map_or(MESSAGE, |size| size.0 as usize);
+    let every = Duration::try_from_secs_f64(1.0 / drive.traffic.rate.unwrap_or(RATE)).unwrap_or(Duration::from_secs(1));
+    let listener = raw::listener(drive)?;
+    let (mut client, mut served) = raw::open(drive, &listener)?;
+    for end in [&client, &served] {
+        end.set_nodelay(true).map_err(Problem::io("setting TCP_NODELAY"))?;
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // It ends with the connection.
+            let _ = exchange::answer(&mut served, size);
+        });
+        let start = Instant::now();
+        let mut base =
+            ask(&mut client, size, every, || start.elapsed() < drive.traffic.time / 4).map_err(exchange::failed)?;
+        let bulk = Bulk::open(drive, &listener)?;
+        (drive.began)();
+        let end = Instant::now() + drive.traffic.time;
+        let talk = scope.spawn(move || ask(&mut client, size, every, || Instant::now() < end));
+        let measured = bulk.send_for(drive);
+        let times = talk.join().unwrap_or_else(|_| Ok(Vec::new()));
+        let (mut measured, mut times) = (measured?, times.map_err(exchange::failed)?);
+        base.sort_unstable();
+        times.sort_unstable();
+        let millis = |time: Duration| time.as_secs_f64() * 1e3;
+        measured.figures = vec![
+            ("base_ms", millis(quantile(&base, 50))),
+            ("p50_ms", millis(quantile(&times, 50))),
+            ("p99_ms", millis(quantile(&times, 99))),
+            ("count", times.len() as f64),
+        ];
+        Ok(measured)
+    })
+}
+
+/// Bytes of a message: a key and its echo with their escape sequences, or a small query.
+const MESSAGE: usize = 64;
+/// Messages a second: somebody who types fast, or a screen that is drawn anew.
+const RATE: f64 = 20.0;

@@ -1,0 +1,393 @@
+//! Raw TCP: a generator and a sink that check every byte.
+//!
+//! The stream is one block of pseudo-random bytes over and over. Its length is a prime, so bytes that are missing,
+//! doubled or out of place do not match whatever the size of the pieces they came in.
+
+use super::{Counts, Drive, Kind, LARGEST_STREAM, Measured, THREADED, warm_up};
+use crate::problem::Problem;
+use crate::spec::Host;
+use crate::wan::Wan;
+use longhaul_sys::uninterrupted;
+use longhaul_units::Bytes;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Connections that send as fast as they can for a while.
+pub(super) const RAW: Kind = Kind {
+    name: "raw",
+    what: "raw TCP",
+    laws: &["window"],
+    counts: Counts::Speed,
+    keys: &["direction"],
+    largest: LARGEST_STREAM,
+    figures: &[],
+    most: THREADED,
+    run,
+};
+
+/// A transfer that arrived whole.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// Bytes that arrived, each compared with what was sent.
+    pub bytes: u64,
+    /// From connecting to the end of the stream at the far end.
+    pub took: Duration,
+}
+
+/// How long a sender sends.
+#[derive(Clone, Copy, Debug)]
+enum Until {
+    Bytes(u64),
+    Time(Duration),
+}
+
+/// Sends for the scenario's time, or as much as it says, up or down.
+fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
+    let bulk = Bulk::open(drive, &listener(drive)?)?;
+    (drive.began)();
+    bulk.run(drive)
+}
+
+/// What accepts connections on host B for both [`Bulk`] and whoever stands beside it.
+pub(super) fn listener(drive: &Drive<'_>) -> Result<TcpListener, Problem> {
+    let server = drive.server();
+    joined(drive.wan.on(Host::B, move || listen(server)))
+}
+
+/// The scenario's connections, made and idle.
+pub(super) struct Bulk {
+    pairs: Vec<Pair>,
+}
+
+impl Bulk {
+    /// Makes them.
+    pub(super) fn open(drive: &Drive<'_>, listener: &TcpListener) -> Result<Bulk, Problem> {
+        let pairs = (0..drive.traffic.connections).map(|_| Pair::open(drive, listener)).collect::<Result<_, _>>()?;
+        Ok(Bulk { pairs })
+    }
+
+    /// Sends on all of them.
+    pub(super) fn run(self, drive: &Drive<'_>) -> Result<Measured, Problem> {
+        match drive.traffic.size {
+            Some(size) => self.send_bytes(size),
+            None => self.send_for(drive),
+        }
+    }
+
+    /// Sends for the scenario's time and gives the speed after the start.
+    ///
+    /// What is still under way when the time is over may take as long again; then it is cut off. A path that carries
+    /// nothing is a result, not a failure: its speed is 0.
+    pub(super) fn send_for(self, drive: &Drive<'_>) -> Result<Measured, Problem> {
+        let time = drive.traffic.time;
+        let arrived = Arc::new(AtomicU64::new(0));
+        let start = Instant::now();
+        let flows = self.start(Until::Time(time), &arrived)?;
+        std::thread::sleep(warm_up(drive.setup, time));
+        let (from, before) = (Instant::now(), arrived.load(Ordering::Relaxed));
+        std::thread::sleep((start + time).saturating_duration_since(from));
+        let (to, after) = (Instant::now(), arrived.load(Ordering::Relaxed));
+        let patience = if after == 0 { SILENCE } else { time.max(DRAIN) };
+        let ends = flows.into_iter().map(|flow| flow.end(to + patience)).collect::<Result<Vec<End>, _>>()?;
+        let bytes = ends.iter().map(|end| end.bytes).sum();
+        let cut = ends.iter().filter(|end| end.is_cut).count();
+        Ok(Measured { bytes, cut, checked: true, ..Measured::between(after - before, from, to) })
+    }
+
+    /// Sends exactly `size` on each, and gives the speed from the first byte to the last.
+    fn send_bytes(self, size: Bytes) -> Result<Measured, Problem> {
+        let start = Instant::now();
+        let (mut bytes, mut last) = (0, start);
+        for flow in self.start(Until::Bytes(size.0), &Arc::default())? {
+            let end = flow.end(start + LONGEST)?;
+            if end.bytes != size.0 {
+                return Err(Problem::Bytes(format!("{} of {} bytes arrived in {LONGEST:?}", end.bytes, size.0)));
+            }
+            (bytes, last) = (bytes + end.bytes, last.max(end.last));
+        }
+        Ok(Measured { checked: true, ..Measured::between(bytes, start, last) })
+    }
+
+    fn start(self, until: Until, arrived: &Arc<AtomicU64>) -> Result<Vec<Flow>, Problem> {
+        self.pairs.into_iter().map(|pair| pair.start(until, Arc::clone(arrived))).collect()
+    }
+}
+
+/// A connection, both of its ends.
+struct Pair {
+    sender: TcpStream,
+    receiver: TcpStream,
+}
+
+/// A connection in use.
+struct Flow {
+    /// To cut it off with, and whether it was.
+    socket: TcpStream,
+    is_cut: Arc<AtomicBool>,
+    sender: JoinHandle<Result<u64, Problem>>,
+    receiver: JoinHandle<Result<(u64, Instant), Problem>>,
+}
+
+/// How a connection ended.
+struct End {
+    /// Bytes that arrived, all of them compared.
+    bytes: u64,
+    /// When the last did.
+    last: Instant,
+    /// Whether it was cut off.
+    is_cut: bool,
+}
+
+impl Pair {
+    /// Connects. One after the other: the connection that is accepted is then the one that was made.
+    fn open(drive: &Drive<'_>, listener: &TcpListener) -> Result<Pair, Problem> {
+        let (client, accepted) = open(drive, listener)?;
+        let (sender, receiver) = if drive.traffic.down { (accepted, client) } else { (client, accepted) };
+        // What has not been sent when the time is over would have to be waited for.
+        let kept = socket2::SockRef::from(&sender).set_tcp_notsent_lowat(UNSENT);
+        kept.map_err(Problem::io("setting TCP_NOTSENT_LOWAT"))?;
+        Ok(Pair { sender, receiver })
+    }
+
+    fn start(self, until: Until, arrived: Arc<AtomicU64>) -> Result<Flow, Problem> {
+        let Pair { sender, receiver } = self;
+        let socket = receiver.try_clone().map_err(Problem::io("keeping a socket"))?;
+        let sender = std::thread::spawn(move || send(sender, until));
+        let is_cut = Arc::new(AtomicBool::new(false));
+        let cut = Arc::clone(&is_cut);
+        let receiver = std::thread::spawn(move || receive(receiver, &arrived, &cut));
+        Ok(Flow { socket, is_cut, sender, receiver })
+    }
+}
+
+impl Flow {
+    /// Waits for its end; what has not arrived by `latest` is cut off.
+    fn end(self, latest: Instant) -> Result<End, Problem> {
+        let is_over = || self.sender.is_finished() && self.receiver.is_finished();
+        while !is_over() && Instant::now() < latest {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let is_cut = !is_over();
+        if is_cut {
+            // The receiver ends as if all were there; the sender is told so, or stays until its time is over.
+            self.is_cut.store(true, Ordering::Relaxed);
+            let _ = self.socket.shutdown(Shutdown::Both);
+        }
+        let (got, last) = joined(self.receiver)?;
+        let end = End { bytes: got, last, is_cut };
+        if is_cut {
+            return Ok(end);
+        }
+        match joined(self.sender)? {
+            sent if sent == got => Ok(end),
+            sent => Err(Problem::Bytes(format!("the stream ended after {got} of {sent} bytes"))),
+        }
+    }
+}
+
+/// Both ends of a new connection: A's and B's.
+pub(super) fn open(drive: &Drive<'_>, listener: &TcpListener) -> Result<(TcpStream, TcpStream), Problem> {
+    let entry = drive.running.entry;
+    meet(listener, drive.wan.on(Host::A, move || connect(entry)))
+}
+
+/// Sends `bytes` from `from` to `entry`, which leads to a sink on `to` that listens on `sink`; counts what has arrived
+/// in `arrived`.
+///
+/// # Errors
+/// A connection failed, nothing moved for a minute, or what arrived is not what was sent.
+pub fn transfer(
+    wan: &Wan,
+    (from, entry): (Host, SocketAddr),
+    (to, sink): (Host, SocketAddr),
+    bytes: u64,
+    arrived: &Arc<AtomicU64>,
+) -> Result<Outcome, Problem> {
+    let listener = joined(wan.on(to, move || listen(sink)))?;
+    let start = Instant::now();
+    let (client, accepted) = meet(&listener, wan.on(from, move || connect(entry)))?;
+    let counter = Arc::clone(arrived);
+    let receiver = std::thread::spawn(move || receive(accepted, &counter, &AtomicBool::new(false)));
+    let sent = send(client, Until::Bytes(bytes));
+    match (sent, joined(receiver)) {
+        (Ok(sent), Ok((got, end))) if sent == got => Ok(Outcome { bytes, took: end.duration_since(start) }),
+        (Ok(sent), Ok((got, _))) => Err(Problem::Bytes(format!("the stream ended after {got} of {sent} bytes"))),
+        // Wrong bytes say more than a connection that was closed because of them.
+        (Err(_), Err(why @ Problem::Bytes(_))) | (Err(why), _) | (Ok(_), Err(why)) => Err(why),
+    }
+}
+
+fn listen(sink: SocketAddr) -> Result<TcpListener, Problem> {
+    let what = format!("listening on {sink}");
+    let listener = TcpListener::bind(sink).map_err(Problem::io(what.clone()))?;
+    listener.set_nonblocking(true).map_err(Problem::io(what))?;
+    Ok(listener)
+}
+
+fn connect(entry: SocketAddr) -> Result<TcpStream, Problem> {
+    let socket = TcpStream::connect(entry).map_err(Problem::io(format!("connecting to {entry}")))?;
+    socket.set_write_timeout(Some(PATIENCE)).map_err(Problem::io("connecting"))?;
+    socket.set_read_timeout(Some(PATIENCE)).map_err(Problem::io("connecting"))?;
+    Ok(socket)
+}
+
+/// Both ends of the connection that `client` makes.
+fn meet(
+    listener: &TcpListener,
+    client: JoinHandle<Result<TcpStream, Problem>>,
+) -> Result<(TcpStream, TcpStream), Problem> {
+    let accepted = accept(listener, &client);
+    if let (Err(why), false) = (&accepted, client.is_finished()) {
+        return Err(Problem::Bytes(format!("{why}, and the connection has not been made either")));
+    }
+    // Why a connection could not be made says more than that none came.
+    let client = joined(client)?;
+    Ok((client, accepted?))
+}
+
+/// The connection that `client` makes; an error when it has been made, or not, and nobody comes.
+fn accept(listener: &TcpListener, client: &JoinHandle<Result<TcpStream, Problem>>) -> Result<TcpStream, Problem> {
+    let start = Instant::now();
+    loop {
+        match listener.accept() {
+            Ok((socket, _)) => {
+                let what = Problem::io("accepting");
+                return socket
+                    .set_nonblocking(false)
+                    .and_then(|()| socket.set_read_timeout(Some(PATIENCE)))
+                    .and_then(|()| socket.set_write_timeout(Some(PATIENCE)))
+                    .map(|()| socket)
+                    .map_err(what);
+            }
+            Err(err) if err.kind() == ErrorKind::WouldBlock && start.elapsed() < PATIENCE => {
+                // A relay may have accepted for us and failed to dial: whoever waits for it, waits in vain.
+                if client.is_finished() && start.elapsed() > GRACE {
+                    return Err(Problem::Bytes("the connection was made, and nobody came at the far end".into()));
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(err) => return Err(Problem::io("accepting")(err)),
+        }
+    }
+}
+
+/// Sends the stream; how many bytes it took. Waits until the other end has them all and closes.
+fn send(mut socket: TcpStream, until: Until) -> Result<u64, Problem> {
+    let what = "sending";
+    let block = block();
+    let start = Instant::now();
+    let mut sent = 0;
+    loop {
+        let left = match until {
+            Until::Bytes(bytes) => bytes - sent,
+            Until::Time(time) if start.elapsed() < time => u64::MAX,
+            Until::Time(_) => 0,
+        };
+        if left == 0 {
+            break;
+        }
+        let rest = &block[(sent % BLOCK as u64) as usize..];
+        let length = (rest.len() as u64).min(left).min(PIECE) as usize;
+        match uninterrupted(|| socket.write(&rest[..length])) {
+            Ok(written) => sent += written as u64,
+            Err(err) => return Err(Problem::io(what)(err)),
+        }
+    }
+    socket.shutdown(Shutdown::Write).map_err(Problem::io(what))?;
+    // The sink closes when it has everything; a reset before that is a broken path.
+    match uninterrupted(|| socket.read(&mut [0])) {
+        Ok(0) => Ok(sent),
+        Ok(_) => Err(Problem::Bytes("the sink sent something, which it never does".into())),
+        Err(err) => Err(Problem::io("waiting for the far end to have everything")(err)),
+    }
+}
+
+/// Compares what comes with the stream until it ends, or is cut: how many bytes, and when the last one was there.
+fn receive(mut socket: TcpStream, arrived: &AtomicU64, is_cut: &AtomicBool) -> Result<(u64, Instant), Problem> {
+    let block = block();
+    let mut buffer = vec![0; 1 << 18];
+    let mut got = 0u64;
+    loop {
+        let length = match uninterrupted(|| socket.read(&mut buffer)) {
+            Ok(0) => {
+                // Closing would not end the connection while a copy of the descriptor is open. A sender that is gone
+                // already says why itself.
+                let _ = socket.shutdown(Shutdown::Write);
+                return Ok((got, Instant::now()));
+            }
+            Ok(length) => length,
+            // RFC 1122 4.2.2.13: what comes after the cut is answered with a reset, and ends the connection here too.
+            Err(_) if is_cut.load(Ordering::Relaxed) => return Ok((got, Instant::now())),
+            Err(err) => return Err(Problem::io(format!("receiving after {got} bytes"))(err)),
+        };
+        if !matches(&block, got, &buffer[..length]) {
+            return Err(Problem::Bytes(format!("wrong bytes arrived between {got} and {}", got + length as u64)));
+        }
+        got += length as u64;
+        arrived.fetch_add(length as u64, Ordering::Relaxed);
+    }
+}
+
+/// Whether `bytes` are what the stream has at `offset`.
+pub(super) fn matches(block: &[u8], offset: u64, mut bytes: &[u8]) -> bool {
+    let mut at = (offset % BLOCK as u64) as usize;
+    while !bytes.is_empty() {
+        let length = bytes.len().min(BLOCK - at);
+        if bytes[..length] != block[at..at + length] {
+            return false;
+        }
+        (bytes, at) = (&bytes[length..], 0);
+    }
+    true
+}
+
+/// The block that the stream repeats.
+pub(super) fn block() -> Vec<u8> {
+    let mut state = 0x6c6f_6e67_6861_756cu64;
+    let mut next = || {
+        // xorshift64 (Marsaglia, 2003): no byte of it compresses.
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    std::iter::repeat_with(&mut next).take(BLOCK).collect()
+}
+
+pub(super) fn joined<T>(thread: JoinHandle<Result<T, Problem>>) -> Result<T, Problem> {
+    thread.join().unwrap_or_else(|_| Err(Problem::Bytes("a thread of the transfer ended early".into())))
+}
+
+/// The largest prime below 2^20.
+pub(super) const BLOCK: usize = 1_048_573;
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a transfer of so many bytes may take.
+const LONGEST: Duration = Duration::from_secs(600);
+/// How long after a connection was made it may take to reach the far end.
+const GRACE: Duration = Duration::from_secs(15);
+/// How long what is under way may take at least when the time is over.
+const DRAIN: Duration = Duration::from_secs(15);
+/// How long the first byte may take when the time is over: a busy machine may not have begun.
+const SILENCE: Duration = Duration::from_secs(3);
+/// Bytes that a sender may have unsent: twice what a super-packet needs, and soon gone.
+const UNSENT: u32 = 1 << 20;
+/// So little at once that a slow sender sees the end of its time.
+const PIECE: u64 = 128 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_out_of_place_does_not_match() {
+        let block = block();
+        let stream: Vec<u8> = block.iter().chain(&block).copied().collect();
+        assert!(matches(&block, BLOCK as u64 * 7 + 100, &stream[100..BLOCK + 5000]));
+        assert!(!matches(&block, 101, &stream[100..5000]));
+        assert!(!matches(&block, 65_536, &stream[..65_536]));
+    }
+}

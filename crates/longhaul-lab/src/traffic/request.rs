@@ -1,0 +1,60 @@
+//! Requests and answers of one size, one at a time on each connection: with one connection, one byte and no rate, the
+//! round trip of a small message.
+
+use super::exchange::{self, Server, ask, micros, quantile};
+use super::raw::joined;
+use super::{Counts, Drive, Kind, LARGEST_MESSAGE, Measured, THREADED, grows, shrinks};
+use crate::problem::Problem;
+use crate::spec::Host;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+/// Requests on every connection, each sent when the answer to the one before is there, and no more of them a second than
+/// the scenario's rate, all connections together.
+pub(super) const REQUEST: Kind = Kind {
+    name: "request",
+    what: "requests and answers",
+    laws: &[],
+    counts: Counts::Figures,
+    keys: &["rate"],
+    largest: LARGEST_MESSAGE,
+    figures: &[shrinks("count"), grows("p50_us"), grows("p99_us"), shrinks("per_second")],
+    most: THREADED,
+    run,
+};
+
+fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
+    let (count, time) = (drive.traffic.connections, drive.traffic.time);
+    let size = drive.traffic.size.map_or(1, |size| size.0 as usize);
+    let every = drive.traffic.rate.map_or(Duration::ZERO, |rate| interval(f64::from(count) / rate));
+    let _server = Server::start(drive, count, move |mut peer| exchange::answer(&mut peer, size))?;
+    let entry = drive.running.entry;
+    let open = |_| joined(drive.wan.on(Host::A, move || exchange::open(entry, size)));
+    let clients = (0..count).map(open).collect::<Result<Vec<TcpStream>, Problem>>()?;
+    (drive.began)();
+    let start = Instant::now();
+    let times = std::thread::scope(|scope| {
+        let running: Vec<_> = clients
+            .into_iter()
+            .map(|mut peer| scope.spawn(move || ask(&mut peer, size, every, || start.elapsed() < time)))
+            .collect();
+        let ended = running.into_iter().map(|client| client.join().unwrap_or_else(|_| Ok(Vec::new())));
+        ended.collect::<std::io::Result<Vec<Vec<Duration>>>>()
+    });
+    let mut times = times.map_err(exchange::failed)?.concat();
+    let took = start.elapsed().as_secs_f64();
+    times.sort_unstable();
+    let bytes = (times.len() * size) as u64;
+    let figures = vec![
+        ("count", times.len() as f64),
+        ("p50_us", micros(quantile(&times, 50))),
+        ("p99_us", micros(quantile(&times, 99))),
+        ("per_second", times.len() as f64 / took),
+    ];
+    Ok(Measured { bytes, checked: true, speed: bytes as f64 / took, figures, ..Measured::default() })
+}
+
+/// Seconds, and no more than a day.
+fn interval(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(86_400))
+}

@@ -1,0 +1,27 @@
+//! A real rsync over ssh: whole files, uncompressed, which is how one moves much that is new.
+
+use super::{Counts, Kind, LARGEST_COPY, THREADED, copies, grows};
+use crate::ssh;
+use std::process::{Command, Stdio};
+
+/// Copies of one file, at once.
+pub(super) const RSYNC: Kind = Kind {
+    name: "rsync",
+    what: "rsync over ssh",
+    laws: &["window", "openssh"],
+    counts: Counts::Speed,
+    keys: &["direction"],
+    largest: LARGEST_COPY,
+    figures: &[grows("login_s")],
+    most: THREADED,
+    run: |drive| {
+        copies::run(drive, |copy| {
+            let words = ssh::client_options().join(" ");
+            let shell = format!("ssh -p {} {words} -o LogLevel=ERROR", copy.entry.port());
+            let mut command = Command::new("rsync");
+            command.args(["--whole-file", "-e", &shell]).args(copy.places());
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+            Ok(command)
+        })
+    },
+};
