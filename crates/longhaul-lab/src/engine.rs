@@ -1,15 +1,18 @@
 //! Runs a scenario: for each run and each of its carriers a lab of its own, the carrier, the traffic, and eyes on it all.
 
 use crate::carrier::Carrier;
-use crate::done::Done;
+use crate::measure::done::Done;
+use crate::measure::sampler::{
+    Sample, {self},
+};
+use crate::plan::setup::Setup;
 use crate::problem::Problem;
-use crate::result::{Report, is_reference};
-use crate::run_report::{RunReport, Verdict};
-use crate::sampler::{self, Sample};
-use crate::scenario::{Run, Scenario, Setup, Traffic};
-use crate::traffic::{Counts, Drive};
-use crate::user::User;
-use crate::wan::Wan;
+use crate::report::json::{Report, is_reference};
+use crate::report::run::{RunReport, Verdict};
+use crate::scenario::{Run, Scenario};
+use crate::traffic::{Counts, Drive, Traffic};
+use crate::world::user::User;
+use crate::world::wan::Wan;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -103,14 +106,15 @@ fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) 
             let drive = Drive { wan, running, traffic: run.traffic, setup, congestion, user, began: &tell };
             (run.traffic.kind.run)(&drive)
         });
-        let down = run.traffic.down;
-        let seen = sampler::watch((wan, setup), running, down, (&beginning, &ending), |sample| progress.sample(sample));
+        let direction = run.traffic.direction;
+        let seen =
+            sampler::watch((wan, setup), running, direction, (&beginning, &ending), |sample| progress.sample(sample));
         (traffic.join().unwrap_or_else(|_| Err(Problem::Bytes("the traffic's thread ended early".into()))), seen)
     });
     let link = (!setup.one_hop).then(|| wan.traffic());
     let measured = match &link {
         Some(ways) if run.traffic.kind.counts != Counts::Figures => {
-            measured?.at_most(&ways[usize::from(run.traffic.down)].ledger)
+            measured?.at_most(&ways[run.traffic.direction.index()].ledger)
         }
         _ => measured?,
     };

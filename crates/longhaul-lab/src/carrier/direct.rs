@@ -1,9 +1,9 @@
 //! No carrier: the relay hosts route. As the hosts are, and as they would be if they could be changed.
 
-use super::{Carrier, Started};
+use crate::carrier::row::{Carrier, Started};
 
 /// The hosts as the scenario describes them.
-pub(super) const DIRECT: Carrier = Carrier {
+pub(crate) const DIRECT: Carrier = Carrier {
     name: "direct",
     what: "no relay",
     hosts: |_, _| {},
@@ -12,7 +12,7 @@ pub(super) const DIRECT: Carrier = Carrier {
 };
 
 /// The hosts alone, tuned as the advice for long paths would.
-pub(super) const TUNED: Carrier = Carrier {
+pub(crate) const TUNED: Carrier = Carrier {
     name: "tuned",
     what: "no relay, the hosts tuned",
     hosts: |host, link| *host = host.tuned(link),

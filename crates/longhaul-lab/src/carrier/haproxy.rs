@@ -1,10 +1,10 @@
 //! HAProxy in TCP mode, told to splice.
 
-use super::{Carrier, PORT, Started};
+use crate::carrier::row::{Carrier, PORT, Started};
 use std::process::Command;
 
 /// With time for long transfers and room for many flows.
-pub(super) const HAPROXY: Carrier = Carrier {
+pub(crate) const HAPROXY: Carrier = Carrier {
     name: "haproxy",
     what: "mode tcp, splicing",
     hosts: |_, _| {},

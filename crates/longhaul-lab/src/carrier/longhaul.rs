@@ -1,11 +1,11 @@
 //! This program's own relay.
 
-use super::{Carrier, PORT, Started};
+use crate::carrier::row::{Carrier, PORT, Started};
 use crate::problem::Problem;
 use std::process::Command;
 
 /// At its defaults, but for what the scenario sets.
-pub(super) const LONGHAUL: Carrier = Carrier {
+pub(crate) const LONGHAUL: Carrier = Carrier {
     name: "longhaul",
     what: "on two relays",
     hosts: |_, _| {},

@@ -7,25 +7,16 @@ mod direct;
 mod haproxy;
 mod longhaul;
 mod nginx;
+mod row;
 mod socat;
 mod socket_proxyd;
 mod ssh;
 
-use super::host::HostSpec;
-use super::keeper::{Program, READY_WITHIN};
-use super::problem::Problem;
-use super::spec::{Host, LinkSpec};
-use super::user::User;
-use super::wan::Wan;
-use std::fmt;
-use std::net::{IpAddr, SocketAddr};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
-
-pub(super) use ssh::SSH_PORT;
+pub(crate) use row::{Carrier, PORT, Running};
+pub(crate) use ssh::SSH_PORT;
 
 /// Every carrier there is.
-pub(super) const ROWS: &[Carrier] = &[
+pub(crate) const ROWS: &[Carrier] = &[
     direct::DIRECT,
     direct::TUNED,
     socat::SOCAT,
@@ -37,116 +28,11 @@ pub(super) const ROWS: &[Carrier] = &[
     longhaul::LONGHAUL,
 ];
 
-/// One way across.
-pub(super) struct Carrier {
-    /// Its name in scenarios and results.
-    pub(super) name: &'static str,
-    /// What it is, in a few words.
-    pub(super) what: &'static str,
-    /// What it changes of the hosts before the lab is built.
-    pub(super) hosts: fn(&mut HostSpec, &LinkSpec),
-    /// The congestion control that it chooses by itself on a WAN; nothing where it is the relay hosts'.
-    pub(super) congestion: Option<&'static str>,
-    /// Starts it for whoever runs the lab, with socket options as `longhaul relay --set` takes them where it knows such;
-    /// nothing to start for a routed path.
-    pub(super) start: fn(&Wan, &User, &[String]) -> Result<Started, Problem>,
-}
-
-/// What a carrier started.
-pub(super) struct Started {
-    /// Which host A connects to, at [`PORT`]; B where nothing stands between.
-    entry: Host,
-    /// The relays' programs, near first.
-    programs: Vec<Program>,
-    /// The commands and files of it, as one would type them, for the report.
-    shown: Vec<String>,
-}
-
-/// A carrier at work until dropped.
-pub(super) struct Running {
-    /// Where host A connects.
-    pub(super) entry: SocketAddr,
-    /// The relays' programs, near first.
-    pub(super) programs: Vec<Program>,
-    /// The commands and files of it, as one would type them.
-    pub(super) shown: Vec<String>,
-}
-
-impl Carrier {
-    /// Carries connections to [`PORT`] of host B.
-    pub(super) fn run(&self, wan: &Wan, user: &User, set: &[String]) -> Result<Running, Problem> {
-        let Started { entry, programs, shown } = (self.start)(wan, user, set)?;
-        Ok(Running { entry: SocketAddr::new(entry.lan(), PORT), programs, shown })
-    }
-}
-
-impl Started {
-    /// Nothing: the relay hosts route.
-    pub(super) fn nothing() -> Started {
-        Started { entry: Host::B, programs: Vec::new(), shown: Vec::new() }
-    }
-
-    /// On each relay the program that `command` gives for the relay and the address it leads to, at [`PORT`], from
-    /// [`PORT`], with the file that configures it or nothing; ready when each has said `ready` on stderr.
-    pub(super) fn on_relays(
-        wan: &Wan,
-        ready: &'static str,
-        command: impl Fn(Host, IpAddr) -> Result<(Command, String), Problem>,
-    ) -> Result<Started, Problem> {
-        Started::each(wan, command, |_, program| program.wait_for(ready))
-    }
-
-    /// As [`Started::on_relays`], for programs that do not say when they are ready.
-    pub(super) fn when_they_listen(
-        wan: &Wan,
-        command: impl Fn(Host, IpAddr) -> Result<(Command, String), Problem>,
-    ) -> Result<Started, Problem> {
-        Started::each(wan, command, |relay, mut program| {
-            // Whatever it says: nobody waits for a line of it.
-            drop(program.overhear(""));
-            let listening = format!("sport = {PORT}");
-            let start = Instant::now();
-            while wan.output(relay, "ss", &["-tlnH", &listening])?.is_empty() {
-                if program.ended().is_some() {
-                    return Err(program.failure());
-                }
-                if start.elapsed() > READY_WITHIN {
-                    return Err(program.not_ready());
-                }
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            Ok(program)
-        })
-    }
-
-    fn each(
-        wan: &Wan,
-        command: impl Fn(Host, IpAddr) -> Result<(Command, String), Problem>,
-        ready: impl Fn(Host, Program) -> Result<Program, Problem>,
-    ) -> Result<Started, Problem> {
-        let mut started = Started { entry: Host::Near, ..Started::nothing() };
-        for (relay, next) in wan.relays() {
-            let (mut command, config) = command(relay, next)?;
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-            let program = wan.spawn(relay, command)?;
-            started.shown.push(format!("{}: {}\n{config}", relay.name(), program.name()).trim_end().to_string());
-            started.programs.push(ready(relay, program)?);
-        }
-        Ok(started)
-    }
-}
-
-impl fmt::Debug for Carrier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
-    }
-}
-
 /// The carrier of that name.
 ///
 /// # Errors
 /// There is none.
-pub(super) fn find(name: &str) -> Result<&'static Carrier, String> {
+pub(crate) fn find(name: &str) -> Result<&'static Carrier, String> {
     let names = || ROWS.iter().map(|carrier| carrier.name);
     ROWS.iter().find(|carrier| carrier.name == name).ok_or_else(|| {
         match longhaul_config::suggest::nearest(name, names()) {
@@ -155,6 +41,3 @@ pub(super) fn find(name: &str) -> Result<&'static Carrier, String> {
         }
     })
 }
-
-/// The port that a carrier leads to, and where it listens.
-pub(super) const PORT: u16 = 6000;

@@ -1,11 +1,11 @@
 //! nginx with its stream module.
 
-use super::{Carrier, PORT, Started};
-use crate::keeper::{WORKSHOP, missing};
+use crate::carrier::row::{Carrier, PORT, Started};
+use crate::world::supervisor::{WORKSHOP, missing};
 use std::path::Path;
 
 /// At its defaults, with room for many flows.
-pub(super) const NGINX: Carrier = Carrier {
+pub(crate) const NGINX: Carrier = Carrier {
     name: "nginx",
     what: "stream, proxy_pass",
     hosts: |_, _| {},

@@ -1,12 +1,12 @@
 //! The hand-made recipe: the same line of socat on both relays.
 
-use super::{Carrier, PORT, Started};
+use crate::carrier::row::{Carrier, PORT, Started};
 use crate::problem::Problem;
-use crate::wan::Wan;
+use crate::world::wan::Wan;
 use std::process::Command;
 
 /// As it is published.
-pub(super) const SOCAT: Carrier = Carrier {
+pub(crate) const SOCAT: Carrier = Carrier {
     name: "socat",
     what: "the recipe on two relays",
     hosts: |_, _| {},
@@ -15,7 +15,7 @@ pub(super) const SOCAT: Carrier = Carrier {
 };
 
 /// With Nagle's algorithm off on both sides.
-pub(super) const NODELAY: Carrier = Carrier {
+pub(crate) const NODELAY: Carrier = Carrier {
     name: "socat-nodelay",
     what: "the recipe with nodelay",
     hosts: |_, _| {},

@@ -1,13 +1,13 @@
 //! systemd-socket-proxyd, which takes a listening socket from whoever starts it: here systemd-socket-activate, so that no
 //! systemd need run.
 
-use super::{Carrier, PORT, Started};
-use crate::keeper::missing;
+use crate::carrier::row::{Carrier, PORT, Started};
+use crate::world::supervisor::missing;
 use std::path::Path;
 use std::process::Command;
 
 /// At its defaults, but for the most connections, which are 256.
-pub(super) const SOCKET_PROXYD: Carrier = Carrier {
+pub(crate) const SOCKET_PROXYD: Carrier = Carrier {
     name: "socket-proxyd",
     what: "systemd's",
     hosts: |_, _| {},

@@ -1,16 +1,16 @@
 //! A port forward of ssh from the near relay to the far one, or to B itself where there is one relay only.
 
-use super::{Carrier, PORT, Started};
+use crate::carrier::row::{Carrier, PORT, Started};
+use crate::plan::place::Host;
 use crate::problem::Problem;
-use crate::spec::Host;
-use crate::ssh;
-use crate::user::User;
-use crate::wan::Wan;
+use crate::world::ssh;
+use crate::world::user::User;
+use crate::world::wan::Wan;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
 /// At its defaults; no compression.
-pub(super) const SSH: Carrier = Carrier {
+pub(crate) const SSH: Carrier = Carrier {
     name: "ssh",
     what: "a port forward",
     hosts: |_, _| {},

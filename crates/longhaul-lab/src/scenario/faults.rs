@@ -1,20 +1,23 @@
 //! What cannot be in a scenario, or would have no effect, though each value alone could: the key, and what to write
 //! instead.
 
-use super::{Expect, Run, Setup, Traffic};
 use crate::carrier::Carrier;
-use crate::host::HostSpec;
+use crate::plan::host::HostSpec;
+use crate::plan::place::Direction;
+use crate::plan::setup::Setup;
+use crate::scenario::model::{Expect, Run};
+use crate::traffic::Traffic;
 use longhaul_config::document::Places;
 use longhaul_config::options::{self, LegOptions};
 use longhaul_sys::sockopt::Value;
 use longhaul_units::Bytes;
 
 /// A key, and what is wrong with it and what to write instead.
-pub(super) type Fault = (String, String);
+pub(crate) type Fault = (String, String);
 
 impl Run {
     /// What can be said of the run as far as it was read; `places` are its own.
-    pub(super) fn faults(&self, earlier: &[Run], places: &Places) -> Vec<Fault> {
+    pub(crate) fn faults(&self, earlier: &[Run], places: &Places) -> Vec<Fault> {
         let is_told = self.carriers.iter().any(|carrier| carrier.name == "longhaul");
         let nobody = "these are options of longhaul, which is none of the carriers; leave them out";
         let has = |id: &str| earlier.iter().any(|run| run.id == id);
@@ -32,7 +35,7 @@ impl Run {
 
     /// What is wrong with the traffic.
     fn sent(&self) -> Vec<Fault> {
-        let Traffic { kind, connections, size, rate, down, .. } = self.traffic;
+        let Traffic { kind, connections, size, rate, direction, .. } = self.traffic;
         let none = format!("{} has none; leave it out", kind.name);
         let largest = match kind.largest {
             0 => none.clone(),
@@ -42,7 +45,7 @@ impl Run {
         those([
             (connections > kind.most, "traffic.connections", most),
             (rate.is_some() && !kind.keys.contains(&"rate"), "traffic.rate", none.clone()),
-            (down && !kind.keys.contains(&"direction"), "traffic.direction", none),
+            (direction == Direction::Back && !kind.keys.contains(&"direction"), "traffic.direction", none),
             (size.is_some_and(|size| size.0 > kind.largest), "traffic.size", largest),
         ])
     }
@@ -67,7 +70,7 @@ impl Run {
     }
 
     /// What is to be compared with a run that is not there; `earlier` has all before this one.
-    pub(super) fn compared(&self, earlier: &[Run]) -> Vec<Fault> {
+    pub(crate) fn compared(&self, earlier: &[Run]) -> Vec<Fault> {
         let mut faults = Vec::new();
         if let Some((of, _)) = &self.expect.times {
             let why = match earlier.iter().find(|run| run.id == *of) {
@@ -103,7 +106,7 @@ impl Run {
     }
 
     /// What is to be near a speed that nobody can compute. The whole run was read.
-    pub(super) fn uncomputed(&self) -> Vec<Fault> {
+    pub(crate) fn uncomputed(&self) -> Vec<Fault> {
         let why = self.expect.within.and_then(|_| self.silent_law());
         why.map(|why| ("expect.within".into(), why)).into_iter().collect()
     }
@@ -114,7 +117,7 @@ impl Run {
         let is_silent = |carrier: &&&Carrier| {
             let mut setup = self.setup.clone();
             (carrier.hosts)(&mut setup.host, &setup.link);
-            law.speed(&setup, &self.traffic).is_none()
+            law.speed(&setup, self.traffic.load()).is_none()
         };
         let carrier = self.carriers.iter().find(is_silent)?.name;
         let needs = match law.name {
@@ -133,7 +136,7 @@ impl Run {
 
 impl Setup {
     /// All of it.
-    pub(super) fn faults(&self) -> Vec<Fault> {
+    pub(crate) fn faults(&self) -> Vec<Fault> {
         // One relay host between two cables has the hosts' MTU.
         let mtu = if self.one_hop { self.host.mtu } else { self.relay.mtu };
         let relay = HostSpec { mtu, ..self.relay.clone() };
@@ -160,7 +163,7 @@ impl Setup {
 }
 
 /// What is written and is for a WAN, where there is none.
-pub(super) fn without_wan(places: &Places) -> Vec<Fault> {
+pub(crate) fn without_wan(places: &Places) -> Vec<Fault> {
     let no_wan = "with one hop there is no WAN; leave it out, or topology";
     let cables = "with one hop the hosts' cables are all there is; write host.mtu instead";
     those([

@@ -1,13 +1,16 @@
 //! The keys of a scenario as tables: a row reads one key. Adding a key is adding a row (and its line in docs/lab.md, which
 //! a test asks for).
 
-use super::{Expect, Published, Run, Setup, Traffic};
 use crate::carrier::Carrier;
-use crate::demo::rtt_like;
-use crate::host::HostSpec;
+use crate::plan::host::HostSpec;
+use crate::plan::law;
+use crate::plan::link::{LinkSpec, rtt_like};
+use crate::plan::place::Direction;
+use crate::plan::setup::Setup;
 use crate::problem::advised;
-use crate::spec::{Direction, LinkSpec};
-use crate::{carrier, law, traffic};
+use crate::scenario::model::{Expect, Published, Run};
+use crate::traffic::Traffic;
+use crate::{carrier, traffic};
 use longhaul_config::document::{Fault, Key, Written, fault, inner, key, one, several};
 use longhaul_config::options::{self, LegOptions};
 use longhaul_link::{self, percentage};
@@ -19,11 +22,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// What stands before the first `[[run]]`.
-pub(super) struct Head {
-    pub(super) about: String,
-    pub(super) source: String,
-    pub(super) rounds: u32,
-    pub(super) setup: Setup,
+pub(crate) struct Head {
+    pub(crate) about: String,
+    pub(crate) source: String,
+    pub(crate) rounds: u32,
+    pub(crate) setup: Setup,
 }
 
 impl Default for Head {
@@ -36,7 +39,7 @@ impl Default for Head {
 }
 
 /// A run with nothing of its own yet.
-pub(super) fn blank(head: &Head) -> Run {
+pub(crate) fn blank(head: &Head) -> Run {
     Run {
         id: String::new(),
         at: String::new(),
@@ -49,7 +52,7 @@ pub(super) fn blank(head: &Head) -> Run {
             time: Duration::from_secs(6),
             size: None,
             rate: None,
-            down: false,
+            direction: Direction::Out,
         },
         published: Published::default(),
         computed: None,
@@ -61,7 +64,7 @@ pub(super) fn blank(head: &Head) -> Run {
 }
 
 /// The keys of the file before its runs.
-pub(super) const HEAD: &[Key<Head>] = &[
+pub(crate) const HEAD: &[Key<Head>] = &[
     Key {
         name: "about",
         required: Some("about = \"what this shows\""),
@@ -80,7 +83,7 @@ pub(super) const HEAD: &[Key<Head>] = &[
 ];
 
 /// The keys of a `[[run]]`.
-pub(super) const RUN: &[Key<Run>] = &[
+pub(crate) const RUN: &[Key<Run>] = &[
     Key {
         name: "id",
         required: Some("id = \"mitre-direct\""),
@@ -106,7 +109,7 @@ pub(super) const RUN: &[Key<Run>] = &[
 ];
 
 /// The keys of `host` and `relay`.
-pub(super) const HOST: &[Key<HostSpec>] = &[
+pub(crate) const HOST: &[Key<HostSpec>] = &[
     key("window", |host, given| {
         one(given, |text| size(text, Bytes(1)..=LARGEST_WINDOW)).map(|window| host.window = Some(window))
     }),
@@ -129,7 +132,7 @@ pub(super) const HOST: &[Key<HostSpec>] = &[
 ];
 
 /// The keys of `traffic` when it is a table.
-pub(super) const TRAFFIC: &[Key<Traffic>] = &[
+pub(crate) const TRAFFIC: &[Key<Traffic>] = &[
     key("kind", |traffic, given| one(given, traffic::find).map(|kind| traffic.kind = kind)),
     key("connections", |traffic, given| {
         one(given, |text| count(text, 1, 100_000)).map(|count| traffic.connections = count)
@@ -139,16 +142,16 @@ pub(super) const TRAFFIC: &[Key<Traffic>] = &[
     key("rate", |traffic, given| one(given, frequency).map(|rate| traffic.rate = Some(rate))),
     key("direction", |traffic, given| {
         one(given, |text| match text {
-            "up" => Ok(false),
-            "down" => Ok(true),
+            "up" => Ok(Direction::Out),
+            "down" => Ok(Direction::Back),
             _ => Err("write \"up\", from A to B, or \"down\"".to_string()),
         })
-        .map(|down| traffic.down = down)
+        .map(|direction| traffic.direction = direction)
     }),
 ];
 
 /// The keys of `published`.
-pub(super) const PUBLISHED: &[Key<Published>] = &[
+pub(crate) const PUBLISHED: &[Key<Published>] = &[
     key("MBps", |published, given| span(given).and_then(|speed| say_speed(published, speed, given))),
     key("Mbps", |published, given| {
         span(given).and_then(|speed| say_speed(published, speed.start() / 8.0..=speed.end() / 8.0, given))
@@ -157,7 +160,7 @@ pub(super) const PUBLISHED: &[Key<Published>] = &[
 ];
 
 /// The keys of `expect`.
-pub(super) const EXPECT: &[Key<Expect>] = &[
+pub(crate) const EXPECT: &[Key<Expect>] = &[
     key("within", |expect, given| one(given, share).map(|within| expect.within = Some(within))),
     key("MBps", |expect, given| span(given).map(|speed| expect.speed = Some(speed))),
     key("gain", |expect, given| span(given).map(|gain| expect.gain = Some(gain))),
@@ -509,6 +512,6 @@ mod tests {
         if std::env::var_os("UPDATE").is_some() {
             return std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/lab.md"), document).unwrap();
         }
-        assert!(document == DOCUMENT, "run UPDATE=1 cargo test -p longhaul --lib docs_lab_md; read the diff");
+        assert!(document == DOCUMENT, "run UPDATE=1 cargo test -p longhaul-lab --lib docs_lab_md; read the diff");
     }
 }

@@ -1,12 +1,13 @@
 //! A scenario in words: what was understood of a file.
 
-use super::{Run, Scenario, Setup};
-use crate::host::HostSpec;
-use crate::spec::Direction;
+use crate::plan::host::HostSpec;
+use crate::plan::place::Direction;
+use crate::plan::setup::Setup;
+use crate::scenario::model::{Run, Scenario};
 use std::fmt::Write as _;
 
 /// Every run with everything that holds for it, a few lines each.
-pub(super) fn summary(scenario: &Scenario) -> String {
+pub(crate) fn summary(scenario: &Scenario) -> String {
     let Scenario { about, source, rounds, runs, .. } = scenario;
     let mut text = format!("good, {} runs, {rounds} rounds\nabout {about}\nsource {source}\n", runs.len());
     for run in runs {

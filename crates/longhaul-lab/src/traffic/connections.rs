@@ -1,17 +1,19 @@
 //! New connections: how many a second, and how long each takes.
 
-use super::exchange::{self, Server, micros, quantile};
-use super::raw::joined;
-use super::{Counts, Drive, Effect, Figure, Kind, Measured, THREADED, grows, shrinks, stays};
+use crate::plan::place::Host;
 use crate::problem::Problem;
-use crate::spec::Host;
+use crate::traffic::exchange::{
+    Server, micros, quantile, {self},
+};
+use crate::traffic::raw::joined;
+use crate::traffic::row::{Counts, Drive, Effect, Figure, Kind, Measured, THREADED, grows, shrinks, stays};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 /// As many workers as the scenario has connections: each connects, sends a byte, waits for it to come back, closes, and
 /// does it again.
-pub(super) const CONNECTIONS: Kind = Kind {
+pub(crate) const CONNECTIONS: Kind = Kind {
     name: "connections",
     what: "new connections",
     laws: &[],

@@ -1,12 +1,12 @@
 //! Copies of one file between the hosts, at once, by a program that logs in with ssh: how fast, and whether they are the
 //! file. What the programs have in common; each has a row and a file of its own.
 
-use super::{Drive, Measured};
-use crate::keeper::WORKSHOP;
+use crate::plan::place::{Direction, Host};
 use crate::problem::Problem;
-use crate::spec::Host;
-use crate::ssh;
-use crate::wan::Wan;
+use crate::traffic::row::{Drive, Measured};
+use crate::world::ssh;
+use crate::world::supervisor::WORKSHOP;
+use crate::world::wan::Wan;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::net::SocketAddr;
@@ -14,26 +14,26 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// One copy to be made: paths in the lab's workshop.
-pub(super) struct Copy<'a> {
+pub(crate) struct Copy<'a> {
     /// The lab.
-    pub(super) wan: &'a Wan,
+    pub(crate) wan: &'a Wan,
     /// Where host A connects to.
-    pub(super) entry: SocketAddr,
+    pub(crate) entry: SocketAddr,
     /// Who logs in there: `user@address`.
-    pub(super) login: String,
+    pub(crate) login: String,
     /// What is read.
-    pub(super) from: String,
+    pub(crate) from: String,
     /// What is written.
-    pub(super) to: String,
-    /// Whether the file comes from B.
-    pub(super) down: bool,
+    pub(crate) to: String,
+    /// The way that the file goes.
+    pub(crate) direction: Direction,
 }
 
 /// The program, ready to run on host A, that makes one copy.
-pub(super) type Tool = fn(&Copy<'_>) -> Result<Command, Problem>;
+pub(crate) type Tool = fn(&Copy<'_>) -> Result<Command, Problem>;
 
 /// Makes the scenario's copies with `tool` and compares each with the file.
-pub(super) fn run(drive: &Drive<'_>, tool: Tool) -> Result<Measured, Problem> {
+pub(crate) fn run(drive: &Drive<'_>, tool: Tool) -> Result<Measured, Problem> {
     let Drive { wan, running, traffic, .. } = drive;
     let server = ssh::Server::start(wan, Host::B, drive.server(), drive.user)?;
     let copies = |from: &str| -> Vec<Copy<'_>> {
@@ -43,7 +43,7 @@ pub(super) fn run(drive: &Drive<'_>, tool: Tool) -> Result<Measured, Problem> {
             login: server.login(running.entry.ip()),
             from: format!("{WORKSHOP}/{from}"),
             to: format!("{WORKSHOP}/{from}.{number}"),
-            down: traffic.down,
+            direction: traffic.direction,
         };
         (0..traffic.connections).map(copy).collect()
     };
@@ -78,9 +78,12 @@ fn at_once(copies: &[Copy<'_>], tool: Tool, longest: Duration) -> Result<Duratio
 
 impl Copy<'_> {
     /// Where the file is read and where it is written, as scp(1) and rsync(1) take it.
-    pub(super) fn places(&self) -> [String; 2] {
+    pub(crate) fn places(&self) -> [String; 2] {
         let there = |path: &str| format!("{}:{path}", self.login);
-        if self.down { [there(&self.from), self.to.clone()] } else { [self.from.clone(), there(&self.to)] }
+        match self.direction {
+            Direction::Out => [self.from.clone(), there(&self.to)],
+            Direction::Back => [there(&self.from), self.to.clone()],
+        }
     }
 
     /// Makes it; how long that took.
@@ -97,7 +100,7 @@ impl Copy<'_> {
             let text = self.wan.output(host, "sha256sum", &[path])?;
             Ok::<_, Problem>(text.split_whitespace().next().unwrap_or_default().to_string())
         };
-        let (sender, receiver) = if self.down { (Host::B, Host::A) } else { (Host::A, Host::B) };
+        let [sender, receiver] = self.direction.ends();
         let (sent, arrived) = (hash(sender, &self.from)?, hash(receiver, &self.to)?);
         let removed = std::fs::remove_file(self.wan.path(&self.to));
         removed.map_err(Problem::io(format!("removing the lab's {}", self.to)))?;
@@ -121,7 +124,7 @@ fn lost() -> Problem {
 pub(crate) fn make_file(wan: &Wan, name: &str, bytes: u64) -> Result<(), Problem> {
     let fail = || format!("writing {bytes} bytes to the lab's {name}");
     let mut file = BufWriter::new(File::create(wan.path(&format!("{WORKSHOP}/{name}"))).map_err(Problem::io(fail()))?);
-    let block = super::raw::block();
+    let block = crate::traffic::raw::block();
     let mut left = bytes;
     while left > 0 {
         let length = (block.len() as u64).min(left);

@@ -2,10 +2,10 @@
 //!
 //! Blocking sockets and a few threads, so that it is the same small, known cost beside whatever it is pointed at.
 
-use super::Drive;
-use super::raw::joined;
+use crate::plan::place::Host;
 use crate::problem::Problem;
-use crate::spec::Host;
+use crate::traffic::raw::joined;
+use crate::traffic::row::Drive;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Threads on host B that accept connections and serve them, until dropped. They wait for whoever is being served: clients
 /// must have closed before.
-pub(super) struct Server {
+pub(crate) struct Server {
     listener: TcpListener,
     threads: Vec<JoinHandle<Result<(), Problem>>>,
 }
@@ -22,7 +22,7 @@ pub(super) struct Server {
 impl Server {
     /// Starts `threads` of them. Each accepts a connection and serves it with `serve`, one after the other: no thread is
     /// made for a connection, which would cost more than the connection.
-    pub(super) fn start(
+    pub(crate) fn start(
         drive: &Drive<'_>,
         threads: u32,
         serve: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'static,
@@ -59,7 +59,7 @@ impl Drop for Server {
 }
 
 /// Answers each message of `size` bytes with itself, until the connection ends.
-pub(super) fn answer(peer: &mut TcpStream, size: usize) -> io::Result<()> {
+pub(crate) fn answer(peer: &mut TcpStream, size: usize) -> io::Result<()> {
     let mut message = vec![0; size];
     loop {
         peer.read_exact(&mut message)?;
@@ -68,21 +68,21 @@ pub(super) fn answer(peer: &mut TcpStream, size: usize) -> io::Result<()> {
 }
 
 /// A connection to `entry`, for a thread on host A.
-pub(super) fn connect(entry: SocketAddr) -> io::Result<TcpStream> {
+pub(crate) fn connect(entry: SocketAddr) -> io::Result<TcpStream> {
     let peer = TcpStream::connect_timeout(&entry, PATIENCE)?;
     patient(&peer)?;
     Ok(peer)
 }
 
 /// A connection to `entry` over which one message has gone there and back: its way is open from end to end.
-pub(super) fn open(entry: SocketAddr, size: usize) -> Result<TcpStream, Problem> {
+pub(crate) fn open(entry: SocketAddr, size: usize) -> Result<TcpStream, Problem> {
     let mut peer = connect(entry).map_err(Problem::io(format!("connecting to {entry}")))?;
     once(&mut peer, size).map_err(failed)?;
     Ok(peer)
 }
 
 /// One message of `size` bytes there and back.
-pub(super) fn once(peer: &mut TcpStream, size: usize) -> io::Result<()> {
+pub(crate) fn once(peer: &mut TcpStream, size: usize) -> io::Result<()> {
     let (message, mut answer) = (vec![b'x'; size], vec![0; size]);
     peer.write_all(&message)?;
     peer.read_exact(&mut answer)?;
@@ -94,14 +94,14 @@ pub(super) fn once(peer: &mut TcpStream, size: usize) -> io::Result<()> {
 ///
 /// # Errors
 /// The connection failed, or what came back is something else.
-pub(super) fn ask(
+pub(crate) fn ask(
     peer: &mut TcpStream,
     size: usize,
     every: Duration,
     go_on: impl Fn() -> bool,
 ) -> io::Result<Vec<Duration>> {
     // Each message begins a byte further on than the one before.
-    let stream: Vec<u8> = super::raw::block().into_iter().cycle().take(size + 251).collect();
+    let stream: Vec<u8> = crate::traffic::raw::block().into_iter().cycle().take(size + 251).collect();
     let mut answer = vec![0; size];
     let (mut times, mut next) = (Vec::new(), Instant::now());
     loop {
@@ -125,7 +125,7 @@ pub(super) fn ask(
 }
 
 /// For `map_err`: why messages did not go there and back.
-pub(super) fn failed(err: io::Error) -> Problem {
+pub(crate) fn failed(err: io::Error) -> Problem {
     match err.kind() {
         io::ErrorKind::InvalidData => Problem::Bytes("an answer differs from its message".into()),
         _ => Problem::io("sending messages")(err),
@@ -144,13 +144,13 @@ fn differs() -> io::Error {
 }
 
 /// The time within which `percent` of them were done, by nearest rank; 0 when there are none.
-pub(super) fn quantile(sorted: &[Duration], percent: usize) -> Duration {
+pub(crate) fn quantile(sorted: &[Duration], percent: usize) -> Duration {
     let rank = (sorted.len() * percent).div_ceil(100).max(1) - 1;
     sorted.get(rank).copied().unwrap_or_default()
 }
 
 /// Microseconds.
-pub(super) fn micros(time: Duration) -> f64 {
+pub(crate) fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 

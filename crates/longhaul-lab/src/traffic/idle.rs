@@ -1,11 +1,13 @@
 //! Flows that wait: what each costs the first relay's program.
 
-use super::exchange::{self, Server};
-use super::raw::joined;
-use super::{Counts, Drive, Kind, MANY, Measured, grows, stays};
+use crate::plan::place::Host;
 use crate::problem::Problem;
-use crate::processes::Held;
-use crate::spec::Host;
+use crate::traffic::exchange::{
+    Server, {self},
+};
+use crate::traffic::raw::joined;
+use crate::traffic::row::{Counts, Drive, Kind, MANY, Measured, grows, stays};
+use crate::world::processes::Held;
 use longhaul_sys::limits;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// As many flows as the scenario has connections, each of which has carried a byte there and back.
-pub(super) const IDLE: Kind = Kind {
+pub(crate) const IDLE: Kind = Kind {
     name: "idle",
     what: "flows that wait",
     laws: &[],

@@ -1,14 +1,14 @@
 //! A real iperf3, for whoever wants figures of a program that is not ours. It says how much arrived, not whether the bytes
 //! are right.
 
-use super::{Counts, Drive, Kind, Measured, THREADED, varies, warm_up};
+use crate::plan::place::{Direction, Host};
 use crate::problem::Problem;
-use crate::spec::Host;
+use crate::traffic::row::{Counts, Drive, Kind, Measured, THREADED, varies, warm_up};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// One test of the scenario's time, with as many streams as it has connections.
-pub(super) const IPERF3: Kind = Kind {
+pub(crate) const IPERF3: Kind = Kind {
     name: "iperf3",
     what: "iperf3",
     laws: &["window"],
@@ -33,7 +33,7 @@ fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
     let time = (traffic.time.as_secs_f64() - start).round().max(1.0);
     let (start, time, entry) = (start.to_string(), time.to_string(), entry.ip().to_string());
     let mut arguments = vec!["-c", &entry, "-p", &port, "-P", &streams, "-O", &start, "-t", &time, "-J"];
-    if traffic.down {
+    if traffic.direction == Direction::Back {
         arguments.push("-R");
     }
     (drive.began)();

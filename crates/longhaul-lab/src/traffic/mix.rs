@@ -1,14 +1,18 @@
 //! Bulk transfers and, beside them, somebody who types: how long a small message waits behind the large ones.
 
-use super::exchange::{self, ask, quantile};
-use super::raw::{self, Bulk};
-use super::{Counts, Drive, Kind, LARGEST_MESSAGE, Measured, THREADED, grows, shrinks, varies};
 use crate::problem::Problem;
+use crate::traffic::exchange::{
+    ask, quantile, {self},
+};
+use crate::traffic::raw::{
+    Bulk, {self},
+};
+use crate::traffic::row::{Counts, Drive, Kind, LARGEST_MESSAGE, Measured, THREADED, grows, shrinks, varies};
 use std::time::{Duration, Instant};
 
 /// Raw transfers on the scenario's connections, and one more connection with small messages both ways, as many a second as
 /// the scenario's rate. The speed is that of the bulk; `size` is that of a message.
-pub(super) const MIX: Kind = Kind {
+pub(crate) const MIX: Kind = Kind {
     name: "mix",
     what: "bulk and small messages",
     laws: &["window"],

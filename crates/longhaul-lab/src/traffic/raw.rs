@@ -3,10 +3,10 @@
 //! The stream is one block of pseudo-random bytes over and over. Its length is a prime, so bytes that are missing,
 //! doubled or out of place do not match whatever the size of the pieces they came in.
 
-use super::{Counts, Drive, Kind, LARGEST_STREAM, Measured, THREADED, warm_up};
+use crate::plan::place::{Direction, Host};
 use crate::problem::Problem;
-use crate::spec::Host;
-use crate::wan::Wan;
+use crate::traffic::row::{Counts, Drive, Kind, LARGEST_STREAM, Measured, THREADED, warm_up};
+use crate::world::wan::Wan;
 use longhaul_sys::uninterrupted;
 use longhaul_units::Bytes;
 use std::io::{ErrorKind, Read, Write};
@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Connections that send as fast as they can for a while.
-pub(super) const RAW: Kind = Kind {
+pub(crate) const RAW: Kind = Kind {
     name: "raw",
     what: "raw TCP",
     laws: &["window"],
@@ -53,25 +53,25 @@ fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
 }
 
 /// What accepts connections on host B for both [`Bulk`] and whoever stands beside it.
-pub(super) fn listener(drive: &Drive<'_>) -> Result<TcpListener, Problem> {
+pub(crate) fn listener(drive: &Drive<'_>) -> Result<TcpListener, Problem> {
     let server = drive.server();
     joined(drive.wan.on(Host::B, move || listen(server)))
 }
 
 /// The scenario's connections, made and idle.
-pub(super) struct Bulk {
+pub(crate) struct Bulk {
     pairs: Vec<Pair>,
 }
 
 impl Bulk {
     /// Makes them.
-    pub(super) fn open(drive: &Drive<'_>, listener: &TcpListener) -> Result<Bulk, Problem> {
+    pub(crate) fn open(drive: &Drive<'_>, listener: &TcpListener) -> Result<Bulk, Problem> {
         let pairs = (0..drive.traffic.connections).map(|_| Pair::open(drive, listener)).collect::<Result<_, _>>()?;
         Ok(Bulk { pairs })
     }
 
     /// Sends on all of them.
-    pub(super) fn run(self, drive: &Drive<'_>) -> Result<Measured, Problem> {
+    pub(crate) fn run(self, drive: &Drive<'_>) -> Result<Measured, Problem> {
         match drive.traffic.size {
             Some(size) => self.send_bytes(size),
             None => self.send_for(drive),
@@ -82,7 +82,7 @@ impl Bulk {
     ///
     /// What is still under way when the time is over may take as long again; then it is cut off. A path that carries
     /// nothing is a result, not a failure: its speed is 0.
-    pub(super) fn send_for(self, drive: &Drive<'_>) -> Result<Measured, Problem> {
+    pub(crate) fn send_for(self, drive: &Drive<'_>) -> Result<Measured, Problem> {
         let time = drive.traffic.time;
         let arrived = Arc::new(AtomicU64::new(0));
         let start = Instant::now();
@@ -146,7 +146,10 @@ impl Pair {
     /// Connects. One after the other: the connection that is accepted is then the one that was made.
     fn open(drive: &Drive<'_>, listener: &TcpListener) -> Result<Pair, Problem> {
         let (client, accepted) = open(drive, listener)?;
-        let (sender, receiver) = if drive.traffic.down { (accepted, client) } else { (client, accepted) };
+        let (sender, receiver) = match drive.traffic.direction {
+            Direction::Out => (client, accepted),
+            Direction::Back => (accepted, client),
+        };
         // What has not been sent when the time is over would have to be waited for.
         let kept = socket2::SockRef::from(&sender).set_tcp_notsent_lowat(UNSENT);
         kept.map_err(Problem::io("setting TCP_NOTSENT_LOWAT"))?;
@@ -190,7 +193,7 @@ impl Flow {
 }
 
 /// Both ends of a new connection: A's and B's.
-pub(super) fn open(drive: &Drive<'_>, listener: &TcpListener) -> Result<(TcpStream, TcpStream), Problem> {
+pub(crate) fn open(drive: &Drive<'_>, listener: &TcpListener) -> Result<(TcpStream, TcpStream), Problem> {
     let entry = drive.running.entry;
     meet(listener, drive.wan.on(Host::A, move || connect(entry)))
 }
@@ -333,7 +336,7 @@ fn receive(mut socket: TcpStream, arrived: &AtomicU64, is_cut: &AtomicBool) -> R
 }
 
 /// Whether `bytes` are what the stream has at `offset`.
-pub(super) fn matches(block: &[u8], offset: u64, mut bytes: &[u8]) -> bool {
+pub(crate) fn matches(block: &[u8], offset: u64, mut bytes: &[u8]) -> bool {
     let mut at = (offset % BLOCK as u64) as usize;
     while !bytes.is_empty() {
         let length = bytes.len().min(BLOCK - at);
@@ -346,7 +349,7 @@ pub(super) fn matches(block: &[u8], offset: u64, mut bytes: &[u8]) -> bool {
 }
 
 /// The block that the stream repeats.
-pub(super) fn block() -> Vec<u8> {
+pub(crate) fn block() -> Vec<u8> {
     let mut state = 0x6c6f_6e67_6861_756cu64;
     let mut next = || {
         // xorshift64 (Marsaglia, 2003): no byte of it compresses.
@@ -358,12 +361,12 @@ pub(super) fn block() -> Vec<u8> {
     std::iter::repeat_with(&mut next).take(BLOCK).collect()
 }
 
-pub(super) fn joined<T>(thread: JoinHandle<Result<T, Problem>>) -> Result<T, Problem> {
+pub(crate) fn joined<T>(thread: JoinHandle<Result<T, Problem>>) -> Result<T, Problem> {
     thread.join().unwrap_or_else(|_| Err(Problem::Bytes("a thread of the transfer ended early".into())))
 }
 
 /// The largest prime below 2^20.
-pub(super) const BLOCK: usize = 1_048_573;
+pub(crate) const BLOCK: usize = 1_048_573;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a transfer of so many bytes may take.
 const LONGEST: Duration = Duration::from_secs(600);

@@ -1,17 +1,19 @@
 //! Requests and answers of one size, one at a time on each connection: with one connection, one byte and no rate, the
 //! round trip of a small message.
 
-use super::exchange::{self, Server, ask, micros, quantile};
-use super::raw::joined;
-use super::{Counts, Drive, Kind, LARGEST_MESSAGE, Measured, THREADED, grows, shrinks};
+use crate::plan::place::Host;
 use crate::problem::Problem;
-use crate::spec::Host;
+use crate::traffic::exchange::{
+    Server, ask, micros, quantile, {self},
+};
+use crate::traffic::raw::joined;
+use crate::traffic::row::{Counts, Drive, Kind, LARGEST_MESSAGE, Measured, THREADED, grows, shrinks};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 /// Requests on every connection, each sent when the answer to the one before is there, and no more of them a second than
 /// the scenario's rate, all connections together.
-pub(super) const REQUEST: Kind = Kind {
+pub(crate) const REQUEST: Kind = Kind {
     name: "request",
     what: "requests and answers",
     laws: &[],

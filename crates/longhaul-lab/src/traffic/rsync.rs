@@ -1,11 +1,12 @@
 //! A real rsync over ssh: whole files, uncompressed, which is how one moves much that is new.
 
-use super::{Counts, Kind, LARGEST_COPY, THREADED, copies, grows};
-use crate::ssh;
+use crate::traffic::copies;
+use crate::traffic::row::{Counts, Kind, LARGEST_COPY, THREADED, grows};
+use crate::world::ssh;
 use std::process::{Command, Stdio};
 
 /// Copies of one file, at once.
-pub(super) const RSYNC: Kind = Kind {
+pub(crate) const RSYNC: Kind = Kind {
     name: "rsync",
     what: "rsync over ssh",
     laws: &["window", "openssh"],

@@ -1,10 +1,11 @@
 //! A real scp to a real sshd.
 
-use super::{Counts, Kind, LARGEST_COPY, THREADED, copies, grows};
-use crate::ssh;
+use crate::traffic::copies;
+use crate::traffic::row::{Counts, Kind, LARGEST_COPY, THREADED, grows};
+use crate::world::ssh;
 
 /// Copies of one file, at once.
-pub(super) const SCP: Kind = Kind {
+pub(crate) const SCP: Kind = Kind {
     name: "scp",
     what: "scp",
     laws: &["window", "openssh"],

@@ -1,10 +1,12 @@
 //! A real sftp, told by a batch file to put (or get) one file.
 
-use super::{Counts, Kind, LARGEST_COPY, THREADED, copies, grows};
-use crate::ssh;
+use crate::plan::place::Direction;
+use crate::traffic::copies;
+use crate::traffic::row::{Counts, Kind, LARGEST_COPY, THREADED, grows};
+use crate::world::ssh;
 
 /// Copies of one file, at once.
-pub(super) const SFTP: Kind = Kind {
+pub(crate) const SFTP: Kind = Kind {
     name: "sftp",
     what: "sftp",
     laws: &["window", "openssh"],
@@ -15,7 +17,10 @@ pub(super) const SFTP: Kind = Kind {
     most: THREADED,
     run: |drive| {
         copies::run(drive, |copy| {
-            let order = if copy.down { "get" } else { "put" };
+            let order = match copy.direction {
+                Direction::Out => "put",
+                Direction::Back => "get",
+            };
             let name = copy.to.rsplit('/').next().unwrap_or_default();
             let batch = copy.wan.write(&format!("{name}.sftp"), &format!("{order} {} {}\n", copy.from, copy.to))?;
             let mut command = ssh::client("sftp");

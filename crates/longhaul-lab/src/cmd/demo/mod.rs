@@ -1,0 +1,135 @@
+//! `longhaul lab demo`: the same traffic directly, through the socat recipe and through longhaul, side by side.
+
+mod table;
+
+use crate::cmd::progress::{Bar, say};
+use crate::cmd::signals;
+use crate::engine::{
+    Options, {self},
+};
+use crate::plan::host::HostSpec;
+use crate::plan::link::{LinkSpec, read_loss, read_rate, read_rtt};
+use crate::plan::place::Direction;
+use crate::plan::setup::Setup;
+use crate::report::json::Report;
+use crate::scenario::{Expect, Published, Run, Scenario};
+use crate::traffic::Traffic;
+use crate::world::user::User;
+use crate::world::wan::Wan;
+use crate::{carrier, traffic};
+use clap::Args;
+use longhaul_units::{Bytes, Rate};
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+use table::{CARRIERS, Table};
+
+/// Compare no relay, socat and longhaul on an emulated WAN
+///
+/// Builds two hosts with small windows, a relay host beside each, and a WAN between the relays, all inside this machine.
+/// From host to host it copies a file with scp, sends raw TCP, sends raw TCP with a loss of 0.1%, and sends requests of 10 kB
+/// that are answered with 10 kB: directly, through the socat recipe on both relay hosts, and through longhaul on them. It checks every byte and
+/// prints a table with the reason for each figure. It takes about two minutes.
+///
+/// Runs as root, or as anybody where the system allows user namespaces. Nothing is left behind, however it ends. What is
+/// not installed (scp and sshd, socat) is left out, and named with the package that brings it.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct Demo {
+    /// Round trip of the WAN, from 1ms to 10s
+    #[arg(long, value_name = "TIME", default_value = "63ms", value_parser = read_rtt)]
+    rtt: Duration,
+    /// Its rate, from 1Mbit/s to 100Gbit/s
+    ///
+    /// It counts IP bytes, as routers do: TCP's payload is 1448 of each 1500 of them. The queue before the line holds one
+    /// round trip.
+    #[arg(long, default_value = "1Gbit/s", value_parser = read_rate)]
+    rate: Rate,
+    /// Share of segments lost at random, up to 50%
+    ///
+    /// In each direction, for all traffic; the row at 0.1% is then left out.
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = read_loss)]
+    loss: f64,
+    /// Bytes of each transfer [default: six seconds' worth]
+    ///
+    /// By default each carrier gets what takes it about six seconds at the speed to be expected: a slow one would take
+    /// minutes for what a fast one needs to show its speed.
+    #[arg(long, value_parser = read_size)]
+    size: Option<Bytes>,
+}
+
+impl Demo {
+    /// Runs it: 0 when every byte arrived, 1 otherwise.
+    pub(crate) fn run(self) -> ExitCode {
+        let user = match User::become_root().and_then(|user| Wan::is_possible().map(|()| user)) {
+            Ok(user) => user,
+            Err(problem) => {
+                say(&format!("longhaul: the lab cannot be built: {problem}"));
+                return ExitCode::FAILURE;
+            }
+        };
+        let mut bar = Bar::new();
+        if let Err(problem) = signals::end_with(bar.clearing()) {
+            say(&format!("longhaul: {problem}"));
+            return ExitCode::FAILURE;
+        }
+        let scenario = self.scenario();
+        let report: Report = engine::run(&scenario, &Options::default(), &user, &mut bar);
+        let table = Table { report: &report, setup: &scenario.runs[0].setup };
+        // A reader who has seen enough, such as `head`, is no failure.
+        let _ = write!(std::io::stdout(), "{table}");
+        if report.is_bad() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    }
+
+    /// Every kind of traffic over each carrier.
+    fn scenario(&self) -> Scenario {
+        let mut runs =
+            vec![self.run_of("scp", "scp", "scp", self.loss), self.run_of("raw", "raw TCP", "raw", self.loss)];
+        if self.loss == 0.0 {
+            runs.push(self.run_of("raw-loss", "raw TCP at 0.1 % loss", "raw", LOSS));
+        }
+        runs.push(self.run_of("answer", "request and answer of 10 kB", "request", self.loss));
+        Scenario {
+            name: "demo".into(),
+            about: "Two hosts like AIX over a long path, and what a relay gives".into(),
+            source: String::new(),
+            rounds: 1,
+            runs: runs.into_iter().flatten().collect(),
+        }
+    }
+
+    fn run_of(&self, id: &str, what: &str, kind: &str, loss: f64) -> Option<Run> {
+        let kind = traffic::find(kind).ok()?;
+        let link = LinkSpec { loss, ..LinkSpec::new(self.rtt, Some(self.rate)) };
+        let host = HostSpec { window: Some(WINDOW), congestion: "reno".into(), sack: false, ..HostSpec::default() };
+        let size = if id == "answer" { Some(ANSWER) } else { self.size };
+        Some(Run {
+            id: id.into(),
+            at: "lab demo".into(),
+            what: what.into(),
+            setup: Setup { one_hop: false, link, host, relay: HostSpec::default(), set: Vec::new() },
+            carriers: CARRIERS.iter().filter_map(|name| carrier::find(name).ok()).collect(),
+            traffic: Traffic { kind, connections: 1, time: TIME, size, rate: None, direction: Direction::Out },
+            published: Published::default(),
+            computed: None,
+            expect: Expect::default(),
+            quick: None,
+            skip: None,
+            note: None,
+        })
+    }
+}
+
+fn read_size(text: &str) -> Result<Bytes, String> {
+    let size: Bytes = text.parse().map_err(|err| format!("{err}; write for example 100MB"))?;
+    let allowed = Bytes(1)..=Bytes(100 << 30);
+    if allowed.contains(&size) { Ok(size) } else { Err("a size is from 1B to 100GiB; write for example 100MB".into()) }
+}
+
+/// What AIX gives a connection by default on 10 GbE and virtual Ethernet.
+const WINDOW: Bytes = Bytes(262_144);
+/// Long enough that CUBIC's start over a long path does not decide.
+const TIME: Duration = Duration::from_secs(6);
+/// Share of segments lost in the row that shows what loss does.
+const LOSS: f64 = 0.001;
+/// A few rows of a database, or a small page.
+const ANSWER: Bytes = Bytes(10_000);

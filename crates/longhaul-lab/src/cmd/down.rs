@@ -1,0 +1,124 @@
+//! `longhaul lab down`: takes the standing lab down, and sees that nothing is left of it.
+
+use crate::cmd::note::{Claim, Claimed, Note};
+use crate::cmd::progress::say;
+use crate::problem::Problem;
+use clap::Args;
+use longhaul_sys::process;
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Take down the lab that `longhaul lab up` left standing
+///
+/// Ends it, with everything that still runs on its hosts, and says who holds on to it if something is left: namespaces,
+/// and with them devices, stay as long as a process is in them. When none stands it says so, and exits with 0.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct Down {}
+
+impl Down {
+    /// Takes it down: 0 when nothing is left, 1 otherwise.
+    pub(crate) fn run(self) -> ExitCode {
+        match down() {
+            Ok(text) => {
+                let _ = writeln!(std::io::stdout(), "{text}");
+                ExitCode::SUCCESS
+            }
+            Err(why) => {
+                say(&format!("longhaul: {why}"));
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+fn down() -> Result<String, Problem> {
+    let mut note = match Claim::take()? {
+        Claimed::Taken(note) => note,
+        Claimed::Ours(_claim, None) => return Ok("no lab stands".into()),
+        Claimed::Ours(_claim, Some(Note { scenario, process, .. })) => {
+            return Ok(format!(
+                "no lab stands; that of {scenario}, process {process}, was killed and has left nothing"
+            ));
+        }
+    };
+    let spaces = Spaces::of(&note);
+    let start = Instant::now();
+    let mut asked = None;
+    let _claim = loop {
+        let is_late = start.elapsed() > PATIENCE;
+        // Its process may be so young that it has not said who it is.
+        if note.process != 0 && asked != Some(is_late) {
+            process::end(note.process, is_late)?;
+            asked = Some(is_late);
+        }
+        std::thread::sleep(EVERY);
+        match Claim::take()? {
+            Claimed::Ours(claim, _) => break claim,
+            Claimed::Taken(_) if start.elapsed() > PATIENCE * 2 => {
+                return Err(Problem::Bytes(format!("process {} does not end", note.process)));
+            }
+            Claimed::Taken(other) if note.process == 0 => note = other,
+            Claimed::Taken(_) => {}
+        }
+    };
+    spaces.wait_until_empty()?;
+    Ok(format!("the lab of {}, run {}, is down: nothing is left", note.scenario, note.run))
+}
+
+/// The network and process namespaces of a lab, held open: nobody else can get their numbers meanwhile.
+struct Spaces(Vec<(PathBuf, File)>);
+
+impl Spaces {
+    fn of(note: &Note) -> Spaces {
+        let paths = note.doors.iter().flat_map(|door| ["net", "pid"].map(|kind| format!("/proc/{door}/ns/{kind}")));
+        Spaces(paths.filter_map(|path| Some((std::fs::read_link(&path).ok()?, File::open(&path).ok()?))).collect())
+    }
+
+    /// Waits until no other process is in them or holds them open.
+    fn wait_until_empty(self) -> Result<(), Problem> {
+        let start = Instant::now();
+        loop {
+            let left = self.holders();
+            if left.is_empty() {
+                return Ok(());
+            }
+            if start.elapsed() > PATIENCE {
+                let who = left.join(", ");
+                return Err(Problem::Bytes(format!("the lab's hosts are still held by {who}; end what holds them")));
+            }
+            std::thread::sleep(EVERY);
+        }
+    }
+
+    /// The other processes that are in one of them or hold one open, with their names; as far as this user may see them.
+    fn holders(&self) -> Vec<String> {
+        let is_one = |path: PathBuf| {
+            std::fs::read_link(path).is_ok_and(|target| self.0.iter().any(|(known, _)| *known == target))
+        };
+        let own = std::process::id().to_string();
+        let mut found = Vec::new();
+        for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let (path, name) = (process.path(), process.file_name().to_string_lossy().into_owned());
+            if self.0.is_empty() || name == own || !name.bytes().all(|byte| byte.is_ascii_digit()) {
+                continue;
+            }
+            let stat = std::fs::read_to_string(path.join("stat")).unwrap_or_default();
+            // A zombie (proc_pid_stat(5)) holds nothing but its number.
+            let is_dead = stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'));
+            let open = std::fs::read_dir(path.join("fd")).into_iter().flatten().flatten().map(|entry| entry.path());
+            let within = ["ns/net", "ns/pid"].map(|space| path.join(space));
+            if !is_dead && within.into_iter().chain(open).any(is_one) {
+                let called = std::fs::read_to_string(path.join("comm")).unwrap_or_default();
+                found.push(format!("process {name} ({})", called.trim()));
+            }
+        }
+        found
+    }
+}
+
+/// How long the process may take before it is killed, and what it held before somebody is told.
+const PATIENCE: Duration = Duration::from_secs(5);
+const EVERY: Duration = Duration::from_millis(10);

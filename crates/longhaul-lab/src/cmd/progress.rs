@@ -1,0 +1,89 @@
+//! Shows on stderr what is under way, a bar with time and speed on a terminal, elsewhere one plain line for each run, and
+//! then what came of it.
+//! Nothing of it goes to stdout, and a stderr that is gone stops nothing.
+
+use crate::engine::{ATTEMPTS, Progress};
+use crate::measure::sampler::Sample;
+use crate::report::run::{RunReport, Verdict};
+use crate::report::table::{shown, verdict};
+use crate::traffic::{
+    Counts, {self},
+};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::{IsTerminal, Write as _};
+use std::time::Duration;
+
+/// The bar of the run that is under way.
+pub(crate) struct Bar {
+    bar: ProgressBar,
+    is_terminal: bool,
+}
+
+impl Bar {
+    /// Nothing is shown before the first run begins.
+    pub(crate) fn new() -> Bar {
+        Bar { bar: ProgressBar::hidden().with_style(style()), is_terminal: std::io::stderr().is_terminal() }
+    }
+
+    /// What takes the bar off the terminal, for whoever ends the process.
+    pub(crate) fn clearing(&self) -> impl FnOnce() + Send + 'static {
+        let bar = self.bar.clone();
+        move || {
+            bar.finish_and_clear();
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
+    }
+}
+
+impl Progress for Bar {
+    fn begin(&mut self, (number, total): (usize, usize), id: &str, carrier: &str, time: Duration) {
+        let name = format!("{number}/{total} {id}, {carrier}");
+        if !self.is_terminal {
+            return say(&name);
+        }
+        self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        self.bar.reset();
+        self.bar.set_length(time.as_millis() as u64);
+        self.bar.set_prefix(name);
+        self.bar.set_message("building");
+        self.bar.tick();
+    }
+
+    fn sample(&mut self, sample: &Sample) {
+        self.bar.set_position(sample.at.as_millis() as u64);
+        self.bar.set_message(format!("{:.1} MB/s", sample.speed));
+    }
+
+    fn end(&mut self, run: &RunReport) {
+        self.bar.finish_and_clear();
+        // All scenarios take a quarter of an hour: who waits sees how it goes.
+        let came = match run.measured {
+            Some(_) if counts_figures(&run.traffic) => {
+                let figures = run.figures.iter().map(|(name, value)| format!("{name} {}", shown(*value)));
+                figures.collect::<Vec<_>>().join(", ")
+            }
+            Some(speed) => format!("{} MB/s", shown(speed)),
+            None => run.why.clone(),
+        };
+        let mut line = format!("{}, {}: {}: {came}", run.id, run.carrier, verdict(run.verdict));
+        if run.verdict == Verdict::Unclear {
+            line += &format!("; attempt {} of {ATTEMPTS}: {}", run.attempts, run.disturbance.words());
+        }
+        say(&line);
+    }
+}
+
+/// Whether of the traffic called `kind` the speed says nothing.
+fn counts_figures(kind: &str) -> bool {
+    traffic::find(kind).is_ok_and(|kind| kind.counts == Counts::Figures)
+}
+
+fn style() -> ProgressStyle {
+    let template = "{prefix:40} {wide_bar:.cyan} {elapsed:>4} {msg:>14}";
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// A line on stderr; nobody is left to tell when that is closed.
+pub(crate) fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

@@ -1,0 +1,203 @@
+//! `longhaul lab run`: runs scenarios and says what came out.
+
+use crate::carrier::{
+    Carrier, {self},
+};
+use crate::cmd::changes::Changes;
+use crate::cmd::progress::{Bar, say};
+use crate::cmd::signals;
+use crate::engine::{
+    Options, {self},
+};
+use crate::report::json::Report;
+use crate::report::page;
+use crate::report::table::Figures;
+use crate::scenario::{Expect, Scenario, library};
+use crate::world::user::User;
+use crate::world::wan::Wan;
+use clap::Args;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Run a scenario and judge what came out
+///
+/// Builds the hosts, the relays and the WAN of the scenario inside this machine, and for each run and carrier sends the
+/// traffic, checks every byte where the tool allows it, and judges what came out. Prints a table and the reason for each
+/// number, beside what is published and computed. Runs as root, or as anybody where the system allows user namespaces;
+/// nothing is left behind, however it ends.
+///
+/// A run that missed its expectation while other programs disturbed it is unclear; it is run again, up to twice.
+///
+/// Exits with 0 when everything that was expected came out, with 1 when something did not or nothing could be run, with 2
+/// for a wrong file or value, with 3 when nothing failed but runs stayed unclear, with 128 and the signal's number when a signal
+/// ended it.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct Run {
+    /// A scenario of `longhaul lab list`, a file, or `all`
+    #[arg(value_name = "NAME|FILE|all", required = true)]
+    names: Vec<String>,
+    /// Only this carrier; may be given more than once
+    #[arg(long, value_name = "NAME", value_parser = carrier::find)]
+    carrier: Vec<&'static Carrier>,
+    #[command(flatten)]
+    changes: Changes,
+    /// Only the runs that matter most, and those shorter
+    #[arg(long)]
+    quick: bool,
+    /// Print one JSON document and nothing else on stdout
+    #[arg(long)]
+    json: bool,
+    /// Also write a page to this file
+    ///
+    /// It shows the verdict in words, what was built, a bar for each carrier, throughput and round trip over time, and every
+    /// figure. It is one file that any browser shows and prints, and that loads nothing from elsewhere.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+impl Run {
+    /// Runs them.
+    pub(crate) fn run(self) -> ExitCode {
+        let scenarios = match self.scenarios() {
+            Ok(scenarios) => scenarios,
+            Err(lines) => {
+                lines.iter().for_each(|line| say(line));
+                return ExitCode::from(2);
+            }
+        };
+        // A long run must not end with a page that cannot be written.
+        if let Some(why) = self.html.as_deref().and_then(|path| writable(path).err()) {
+            say(&format!("error: --html: {why}"));
+            return ExitCode::from(2);
+        }
+        let user = match User::become_root().and_then(|user| Wan::is_possible().map(|()| user)) {
+            Ok(user) => user,
+            Err(problem) => {
+                say(&format!("longhaul: the lab cannot be built: {problem}"));
+                return ExitCode::FAILURE;
+            }
+        };
+        let mut bar = Bar::new();
+        if let Err(problem) = signals::end_with(bar.clearing()) {
+            say(&format!("longhaul: {problem}"));
+            return ExitCode::FAILURE;
+        }
+        // A connection is two descriptors here, and a shell's usual limit is 1,024. Where it cannot be raised, who needs more
+        // says so.
+        let _ = longhaul_sys::limits::raise_nofile();
+        let options = Options { quick: self.quick, carriers: self.carrier.clone() };
+        let reports: Vec<Report> =
+            scenarios.iter().map(|scenario| engine::run(scenario, &options, &user, &mut bar)).collect();
+        match self.show(&reports) {
+            Ok(()) if reports.iter().any(Report::is_bad) => ExitCode::FAILURE,
+            Ok(()) if reports.iter().any(Report::is_unclear) => ExitCode::from(UNCLEAR),
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => {
+                say(&format!("longhaul: {why}"));
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    fn show(&self, reports: &[Report]) -> Result<(), String> {
+        let text = match (self.json, reports) {
+            (false, _) => Figures(reports).to_string(),
+            (true, [one]) => serde_json::to_string_pretty(one).map_err(|err| err.to_string())? + "\n",
+            (true, several) => serde_json::to_string_pretty(several).map_err(|err| err.to_string())? + "\n",
+        };
+        // A reader who has seen enough, such as `head`, is no failure.
+        let _ = std::io::stdout().lock().write_all(text.as_bytes());
+        // Last: the figures must not be lost with a page that could not be written.
+        let Some(path) = &self.html else { return Ok(()) };
+        std::fs::write(path, page::page(reports)).map_err(|err| format!("writing the page {}: {err}", path.display()))
+    }
+
+    /// The scenarios asked for, with what the command line changes of them.
+    fn scenarios(&self) -> Result<Vec<Scenario>, Vec<String>> {
+        let (mut scenarios, mut wrong, mut without) = (Vec::new(), Vec::new(), Vec::new());
+        for name in &self.names {
+            let is_all = name == "all";
+            let names =
+                if is_all { library::FILES.iter().map(|(name, _)| *name).collect() } else { vec![name.as_str()] };
+            for name in names {
+                match library::find(name).map(|found| self.changed(found)) {
+                    Ok(Ok(scenario)) => scenarios.push(scenario),
+                    // Of all scenarios, those that have the carrier are run.
+                    Ok(Err(why)) if is_all => without.push(why),
+                    Ok(Err(why)) => wrong.push(why),
+                    Err(lines) => wrong.extend(lines),
+                }
+            }
+        }
+        if scenarios.is_empty() {
+            wrong.extend(without);
+        }
+        if wrong.is_empty() { Ok(scenarios) } else { Err(wrong) }
+    }
+
+    /// The scenario with what the command line changes of it.
+    fn changed(&self, mut scenario: Scenario) -> Result<Scenario, String> {
+        for run in &mut scenario.runs {
+            self.changes.apply(run);
+        }
+        if self.quick && scenario.runs.iter().all(|run| run.quick.is_none()) {
+            return Err(format!(
+                "error: --quick: no run of {} has a quick form; write quick = true in one",
+                scenario.name
+            ));
+        }
+        if self.carrier.is_empty() {
+            return Ok(scenario);
+        }
+        let mut all: Vec<&str> = scenario.runs.iter().flat_map(|run| &run.carriers).map(|known| known.name).collect();
+        all.sort_unstable();
+        all.dedup();
+        let wanted = |known: &&'static Carrier| self.carrier.iter().any(|wanted| wanted.name == known.name);
+        scenario.runs.iter_mut().for_each(|run| run.carriers.retain(wanted));
+        let left: Vec<String> =
+            scenario.runs.iter().filter(|run| !run.carriers.is_empty()).map(|run| run.id.clone()).collect();
+        if left.is_empty() {
+            let asked: Vec<&str> = self.carrier.iter().map(|carrier| carrier.name).collect();
+            let (name, asked, all) = (&scenario.name, asked.join(" or "), all.join(", "));
+            return Err(format!("error: no run of {name} has the carrier {asked}; they have {all}"));
+        }
+        if self.quick && scenario.runs.iter().all(|run| run.quick.is_none() || run.carriers.is_empty()) {
+            let asked: Vec<&str> = self.carrier.iter().map(|carrier| carrier.name).collect();
+            return Err(format!(
+                "error: --quick: no quick run of {} has the carrier {}",
+                scenario.name,
+                asked.join(" or ")
+            ));
+        }
+        let is_compared = self.carrier.iter().any(|carrier| carrier.name == "direct");
+        for run in &mut scenario.runs {
+            // What is not run is nothing to compare with.
+            let Expect { gain, times, .. } = &mut run.expect;
+            let were = (gain.is_some(), times.is_some());
+            *gain = gain.take().filter(|_| is_compared);
+            *times = times.take().filter(|(of, _)| left.contains(of));
+            if were != (gain.is_some(), times.is_some()) {
+                run.add_note("what it is compared with was not run, so the gain is not judged");
+            }
+        }
+        Ok(scenario)
+    }
+}
+
+/// Exit status: cannot tell.
+pub(crate) const UNCLEAR: u8 = 3;
+
+/// Whether a file can be written at `path`. One that was not there is not there afterwards either: a run that is interrupted
+/// leaves no empty page.
+fn writable(path: &Path) -> Result<(), String> {
+    let existed = path.exists();
+    let opened = std::fs::File::options().write(true).create(true).truncate(false).open(path);
+    opened.map_err(|err| {
+        format!(
+            "{} cannot be written: {err}; name a file in a folder that exists and that you may write to",
+            path.display()
+        )
+    })?;
+    if existed { Ok(()) } else { std::fs::remove_file(path).map_err(|err| format!("{}: {err}", path.display())) }
+}

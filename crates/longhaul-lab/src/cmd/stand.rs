@@ -1,0 +1,200 @@
+//! A lab that stands: what a run builds, with servers on host B, and on each host a process through which one enters it.
+
+use crate::carrier::{Carrier, PORT, Running};
+use crate::plan::place::Host;
+use crate::problem::Problem;
+use crate::scenario::Run;
+use crate::world::ssh::Server;
+use crate::world::supervisor::{Program, WORKSHOP};
+use crate::world::user::User;
+use crate::world::wan::Wan;
+use crate::{engine, traffic};
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+
+/// The lab and everything in it; gone when dropped, or when the process ends in whatever way.
+pub(crate) struct Stand {
+    /// Each host's name, and the process to enter it by.
+    doors: Vec<(Host, &'static str, Program)>,
+    carrier: Option<(&'static Carrier, Running)>,
+    /// Where B's servers listen, or why there is none.
+    ssh: Result<(Server, SocketAddr), Problem>,
+    iperf3: Result<(Program, SocketAddr), Problem>,
+    one_hop: bool,
+    // Last, so that the programs go before what they stand on.
+    _wan: Wan,
+}
+
+impl Stand {
+    /// Builds the lab of `run` with `carrier` at work.
+    ///
+    /// # Errors
+    /// The lab cannot be built, or the carrier does not start. A server that is not installed is no error.
+    pub(crate) fn build(run: &Run, carrier: Option<&'static Carrier>, user: &User) -> Result<Stand, Problem> {
+        let mut setup = run.setup.clone();
+        if let Some(carrier) = carrier {
+            (carrier.hosts)(&mut setup.host, &setup.link);
+        }
+        let wan = engine::build(&setup)?;
+        let carrier =
+            carrier.map(|carrier| Ok::<_, Problem>((carrier, carrier.run(&wan, user, &setup.set)?))).transpose()?;
+        // What the run sends is what stands at the carrier's end.
+        let (to_ssh, to_iperf3) = if run.traffic.kind.laws.contains(&"openssh") { (PORT, 5201) } else { (2222, PORT) };
+        let on_b = |port| SocketAddr::new(Host::B.lan(), port);
+        let ssh = installed(Server::start(&wan, Host::B, on_b(to_ssh), user).map(|server| (server, on_b(to_ssh))))?;
+        let iperf3 = installed(iperf3(&wan, to_iperf3).map(|program| (program, on_b(to_iperf3))))?;
+        if let Ok((server, _)) = &ssh {
+            let carried = carrier.as_ref().filter(|_| to_ssh == PORT);
+            server.configure(&wan, carried.map_or(on_b(to_ssh), |(_, running)| running.entry))?;
+            traffic::make_file(&wan, "sample", SAMPLE)?;
+        }
+        let doors = names(setup.one_hop).iter().map(|(host, name)| Ok((*host, *name, door(&wan, *host, name)?)));
+        let doors = doors.collect::<Result<_, Problem>>()?;
+        Ok(Stand { doors, carrier, ssh, iperf3, one_hop: setup.one_hop, _wan: wan })
+    }
+
+    /// A process on each of its hosts.
+    pub(crate) fn doors(&self) -> Vec<u32> {
+        self.doors.iter().map(|(_, _, door)| door.id()).collect()
+    }
+
+    /// How to enter its hosts, their addresses, and what to try.
+    pub(crate) fn manual(&self, scenario: &str, run: &Run, user: &User) -> String {
+        let mut text = format!("The lab of {scenario}, run {}, stands: {}.\n", run.id, path(run));
+        text +=
+            "Take it down with: longhaul lab down\n\nEnter a host (what is left running there ends with the lab):\n";
+        for (_, name, door) in &self.doors {
+            let _ = writeln!(text, "  {name:<6} {}", enter(door, user));
+        }
+        text += "\nAddresses:\n";
+        for (host, name, _) in &self.doors {
+            let _ = writeln!(text, "  {name:<6} {}", self.addresses(*host));
+        }
+        match &self.carrier {
+            Some((carrier, running)) if !running.programs.is_empty() => {
+                let (entry, end) = (running.entry, SocketAddr::new(Host::B.lan(), PORT));
+                let _ = writeln!(text, "\n{}: what A sends to {entry} arrives at {end} on B:", carrier.name);
+                for line in &running.shown {
+                    let _ = writeln!(text, "  {line}");
+                }
+            }
+            Some((carrier, _)) => {
+                let _ = writeln!(text, "\n{}: {}; the relay hosts route.", carrier.name, carrier.what);
+            }
+            None => text += "\nNo carrier: the relay hosts route.\n",
+        }
+        text + "\nTry, from here:\n" + &self.examples(user)
+    }
+
+    fn examples(&self, user: &User) -> String {
+        let Some((_, _, door)) = self.doors.first() else { return String::new() };
+        let (on_a, mut text) = (enter(door, user), String::new());
+        let _ = writeln!(text, "  {on_a} ping -c 5 {}", Host::B.lan());
+        match &self.iperf3 {
+            Ok((_, at)) => {
+                let to = self.entry(*at);
+                let _ = writeln!(text, "  {on_a} iperf3 -c {} -p {}{}", to.ip(), to.port(), self.way(*at));
+            }
+            Err(why) => {
+                let _ = writeln!(text, "  (no iperf3: {why})");
+            }
+        }
+        match &self.ssh {
+            Ok((_, at)) => {
+                let way = self.way(*at);
+                let _ =
+                    writeln!(text, "  {on_a} scp -F {WORKSHOP}/ssh_config {WORKSHOP}/sample b:{WORKSHOP}/copy{way}");
+                let _ = writeln!(text, "  {on_a} ssh -F {WORKSHOP}/ssh_config b{way}");
+            }
+            Err(why) => {
+                let _ = writeln!(text, "  (no scp: {why})");
+            }
+        }
+        text
+    }
+
+    /// A comment for the shell: by which way a command reaches the server at `at`. Nothing where there is one way.
+    fn way(&self, at: SocketAddr) -> String {
+        match &self.carrier {
+            Some((carrier, running)) if !running.programs.is_empty() => match self.entry(at) == at {
+                true => format!("    # direct, not through {}", carrier.name),
+                false => format!("    # through {}", carrier.name),
+            },
+            _ => String::new(),
+        }
+    }
+
+    /// Where A connects to reach the server at `at`: the carrier's entry when that is where it leads.
+    fn entry(&self, at: SocketAddr) -> SocketAddr {
+        let carried = self.carrier.as_ref().filter(|_| at.port() == PORT);
+        carried.map_or(at, |(_, running)| running.entry)
+    }
+
+    fn addresses(&self, host: Host) -> String {
+        let lan = format!("{} {}", host.lan(), host.lan6());
+        match (host, self.one_hop) {
+            (Host::Near | Host::Far, true) => format!("{lan}; to B {} {}", Host::Far.lan(), Host::Far.lan6()),
+            (Host::Near | Host::Far, false) => format!("{lan}; on the WAN {} {}", host.wan(), host.wan6()),
+            (Host::A | Host::B, _) => lan,
+        }
+    }
+}
+
+/// The hosts and what they are called.
+fn names(one_hop: bool) -> &'static [(Host, &'static str)] {
+    match one_hop {
+        true => &[(Host::A, "A"), (Host::Near, "relay"), (Host::B, "B")],
+        false => &[(Host::A, "A"), (Host::Near, "near"), (Host::Far, "far"), (Host::B, "B")],
+    }
+}
+
+/// A process on `host` that does nothing, under the host's name where that can be set.
+fn door(wan: &Wan, host: Host, name: &str) -> Result<Program, Problem> {
+    let script = format!("hostname {name} 2>/dev/null; echo here >&2; exec sleep infinity");
+    let mut command = Command::new("unshare");
+    command.args(["--uts", "sh", "-c", &script]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    wan.spawn(host, command)?.wait_for("here")
+}
+
+/// The command that enters the host behind `door`: its network, its name, and the lab's files and processes.
+fn enter(door: &Program, user: &User) -> String {
+    // An ordinary user is root in the lab's user namespace only, and has no other groups there to give up.
+    let as_root = if user.mapped.is_some() { " -U --preserve-credentials" } else { "" };
+    format!("nsenter -t {}{as_root} -m -u -n -p", door.id())
+}
+
+fn iperf3(wan: &Wan, port: u16) -> Result<Program, Problem> {
+    let mut command = Command::new("iperf3");
+    command.args(["-s", "-p", &port.to_string(), "--forceflush"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    wan.spawn(Host::B, command)?.wait_for("Server listening")
+}
+
+/// What is not installed is left out, and anything else an error.
+fn installed<T>(started: Result<T, Problem>) -> Result<Result<T, Problem>, Problem> {
+    match started {
+        Err(why @ (Problem::Missing { .. } | Problem::Lacking(_))) => Ok(Err(why)),
+        other => other.map(Ok),
+    }
+}
+
+/// The path in a few words.
+fn path(run: &Run) -> String {
+    let link = &run.setup.link;
+    if run.setup.one_hop {
+        return "one relay host between two cables".into();
+    }
+    let mut text = format!("{} ms round trip", link.rtt.as_secs_f64() * 1e3);
+    if let Some(rate) = link.rate {
+        let _ = write!(text, ", {rate}");
+    }
+    if link.loss > 0.0 {
+        let _ = write!(text, ", {} % loss", link.loss * 100.0);
+    }
+    text
+}
+
+/// Bytes of the file to copy: some seconds through a small window.
+const SAMPLE: u64 = 20_000_000;

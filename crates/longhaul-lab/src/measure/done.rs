@@ -1,0 +1,18 @@
+//! One run over one carrier, as it went, before anybody has judged it.
+
+use crate::measure::sampler::Seen;
+use crate::traffic::Measured;
+use crate::world::live::Traffic as LinkTraffic;
+
+/// One run over one carrier, as it went.
+#[derive(Debug, Default)]
+pub(crate) struct Done {
+    /// Result of the traffic.
+    pub(crate) measured: Measured,
+    /// Samples taken while it ran.
+    pub(crate) seen: Seen,
+    /// Counters of the link's two directions; `None` without a link.
+    pub(crate) link: Option<[LinkTraffic; 2]>,
+    /// The carrier's commands and files.
+    pub(crate) shown: Vec<String>,
+}

@@ -1,0 +1,145 @@
+//! Looks at a run while it goes: bytes that arrive, TCP_INFO of the senders, CPU of the relays.
+
+use crate::carrier::{PORT, Running, SSH_PORT};
+use crate::measure::disturbance::{Shares, Ticks};
+use crate::measure::sockets::{
+    Sender, {self},
+};
+use crate::plan::place::{Direction, Host};
+use crate::plan::setup::Setup;
+use crate::problem::Problem;
+use crate::world::cables::LAN_DEVICE;
+use crate::world::processes::Cpu;
+use crate::world::wan::Wan;
+use longhaul_units::Rate;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// What was seen at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Sample {
+    /// Since the traffic began.
+    pub(crate) at: Duration,
+    /// MB/s that arrived at the receiving host since the sample before; 10^6 bytes of IP.
+    pub(crate) speed: f64,
+    /// Segments that the sender's congestion control allowed in flight, of all connections over the WAN.
+    pub(crate) cwnd: u64,
+    /// Its smoothed round trip.
+    pub(crate) rtt: Duration,
+    /// Segments it has sent again so far.
+    pub(crate) retransmitted: u64,
+}
+
+/// What was seen of a whole run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    /// In the order of time.
+    pub(crate) series: Vec<Sample>,
+    /// TCP_INFO of the host that sends.
+    pub(crate) host: Sender,
+    /// TCP_INFO of who sends over the WAN: the host itself, or the relay beside it.
+    pub(crate) wan: Sender,
+    /// CPU time of the relays' programs.
+    pub(crate) relay_cpu: Duration,
+    /// Who took the machine's processor time.
+    pub(crate) shares: Shares,
+}
+
+/// Samples until `ended` closes, from the moment at which `began` is told.
+pub(crate) fn watch(
+    (wan, setup): (&Wan, &Setup),
+    running: &Running,
+    direction: Direction,
+    (began, ended): (&Receiver<()>, &Receiver<()>),
+    mut progress: impl FnMut(&Sample),
+) -> Result<Seen, Problem> {
+    let mut seen = Seen::default();
+    // A run that fails before it begins says so itself.
+    if began.recv().is_err() {
+        return Ok(seen);
+    }
+    let is_slow = !setup.one_hop && setup.link.rate.is_some_and(|rate| rate <= SLOW);
+    let every = if is_slow { EVERY } else { SELDOM };
+    let sampler = Sampler::open(wan, running, direction)?;
+    let mut cpu = Cpu::of(&running.programs);
+    let (start, before) = (Instant::now(), Ticks::now());
+    let (mut last, mut bytes) = (start, sampler.arrived()?);
+    while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(every.saturating_sub(last.elapsed())) {
+        let (now, arrived) = (Instant::now(), sampler.arrived()?);
+        let since = now.duration_since(last).as_secs_f64().max(1e-9);
+        let mut sample = Sample { at: now - start, speed: (arrived - bytes) as f64 / since / 1e6, ..Sample::default() };
+        (last, bytes) = (now, arrived);
+        let hosts = sockets::sample(wan, sampler.host, &sampler.host_filter)?;
+        let wans = match sampler.relay {
+            Some((relay, ref filter)) => sockets::sample(wan, relay, filter)?,
+            None => hosts.clone(),
+        };
+        for sender in &wans {
+            sample.cwnd += sender.cwnd;
+            sample.rtt = sample.rtt.max(sender.srtt);
+            sample.retransmitted += sender.retransmitted;
+        }
+        seen.host = seen.host.with(sockets::together(&hosts));
+        seen.wan = seen.wan.with(sockets::together(&wans));
+        cpu.look();
+        progress(&sample);
+        seen.series.push(sample);
+    }
+    cpu.look();
+    seen.relay_cpu = cpu.used();
+    seen.shares = Ticks::now().since(before);
+    Ok(seen)
+}
+
+/// Where to look.
+struct Sampler {
+    /// Who sends, and which of its connections.
+    host: Host,
+    host_filter: String,
+    /// The relay that sends over the WAN.
+    relay: Option<(Host, String)>,
+    /// /proc/net/dev of who receives.
+    devices: File,
+}
+
+impl Sampler {
+    fn open(wan: &Wan, running: &Running, direction: Direction) -> Result<Sampler, Problem> {
+        let [host, receiver] = direction.ends();
+        let what = Problem::io("opening /proc/net/dev");
+        let opening = wan.on(receiver, || File::open("/proc/thread-self/net/dev").map_err(what));
+        let devices = opening.join().unwrap_or_else(|_| Err(Problem::Bytes("a thread ended early".into())))?;
+        let direct = running.programs.is_empty();
+        let relay = match (direct, direction) {
+            (true, _) => None,
+            (false, Direction::Out) => wan.relays().first().map(|(relay, next)| (*relay, format!("dst {next}"))),
+            // The far relay sends on the connection that it has accepted.
+            (false, Direction::Back) => {
+                wan.relays().last().map(|(relay, _)| (*relay, format!("sport = {PORT} or sport = {SSH_PORT}")))
+            }
+        };
+        let host_filter = match direction {
+            Direction::Out => format!("dport = {PORT}"),
+            Direction::Back => format!("sport = {PORT}"),
+        };
+        Ok(Sampler { host, host_filter, relay, devices })
+    }
+
+    /// Bytes that the receiving host's cable has brought it.
+    fn arrived(&self) -> Result<u64, Problem> {
+        let mut text = vec![0; 4096];
+        let length = self.devices.read_at(&mut text, 0).map_err(Problem::io("reading /proc/net/dev"))?;
+        let text = String::from_utf8_lossy(&text[..length]);
+        let fields = text.lines().find_map(|line| line.trim().strip_prefix(LAN_DEVICE)?.strip_prefix(':'));
+        Ok(fields.and_then(|fields| fields.split_whitespace().next()?.parse().ok()).unwrap_or(0))
+    }
+}
+
+/// Often enough for a picture, and too seldom to be seen in what is measured.
+const EVERY: Duration = Duration::from_millis(250);
+/// A look takes two runs of ss and one through /proc, 8 ms of CPU. Where no slow link sets the pace both cores are busy, and
+/// 3 % of one would be missing in what is measured.
+const SELDOM: Duration = Duration::from_secs(1);
+/// Up to here two cores have time to spare.
+const SLOW: Rate = Rate(2_000_000_000);

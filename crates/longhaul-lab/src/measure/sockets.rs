@@ -1,0 +1,93 @@
+//! What the kernel knows of a host's connections: TCP_INFO, as ss(8) prints it.
+
+use crate::plan::place::Host;
+use crate::problem::Problem;
+use crate::world::wan::Wan;
+use longhaul_config::options::CONTROLS;
+use longhaul_units::Bytes;
+use std::time::Duration;
+
+/// TCP_INFO of the sender of a transfer, over its whole life as far as it was sampled.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Sender {
+    /// The largest window that the receiver offered (`snd_wnd`).
+    pub(crate) window: Bytes,
+    /// The smallest round trip seen.
+    pub(crate) rtt: Duration,
+    /// The congestion control in use.
+    pub(crate) congestion: String,
+    /// Its smoothed round trip.
+    pub(crate) srtt: Duration,
+    /// The most segments that its own congestion control allowed in flight, and what they are in bytes.
+    pub(crate) cwnd: u64,
+    pub(crate) allowed: Bytes,
+    /// Segments retransmitted.
+    pub(crate) retransmitted: u64,
+}
+
+/// The connections of `host` that match `filter`, as ss(8) takes it.
+pub(crate) fn sample(wan: &Wan, host: Host, filter: &str) -> Result<Vec<Sender>, Problem> {
+    let text = wan.output(host, "ss", &["-tinHO", "state", "established", filter])?;
+    Ok(text.lines().map(read).collect())
+}
+
+impl Sender {
+    /// What is known of the transfer after another sample.
+    pub(crate) fn with(self, later: Sender) -> Sender {
+        let known = |rtt: Duration| if rtt.is_zero() { Duration::MAX } else { rtt };
+        Sender {
+            window: self.window.max(later.window),
+            rtt: if self.rtt.is_zero() && later.rtt.is_zero() {
+                Duration::ZERO
+            } else {
+                known(self.rtt).min(known(later.rtt))
+            },
+            congestion: if later.congestion.is_empty() { self.congestion } else { later.congestion },
+            srtt: if later.srtt.is_zero() { self.srtt } else { later.srtt },
+            cwnd: self.cwnd.max(later.cwnd),
+            allowed: self.allowed.max(later.allowed),
+            retransmitted: self.retransmitted.max(later.retransmitted),
+        }
+    }
+}
+
+/// The connections of one moment as one: windows and times are those of the largest, segments sent again those of all.
+pub(crate) fn together(senders: &[Sender]) -> Sender {
+    let retransmitted = senders.iter().map(|sender| sender.retransmitted).sum();
+    Sender { retransmitted, ..senders.iter().cloned().fold(Sender::default(), Sender::with) }
+}
+
+/// One line of `ss -tinHO`: words, most of them `name:value`.
+fn read(line: &str) -> Sender {
+    let value = |name: &str| line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix(':'));
+    // `rtt:63.1/0.2` is the round trip and its deviation.
+    let first = |value: &str| value.split('/').next()?.parse::<f64>().ok();
+    let number = |name: &str| value(name).and_then(first).unwrap_or_default();
+    let congestion = line.split_whitespace().find(|word| CONTROLS.contains(word)).unwrap_or_default();
+    Sender {
+        window: Bytes(number("snd_wnd") as u64),
+        rtt: Duration::try_from_secs_f64(number("minrtt") / 1e3).unwrap_or_default(),
+        congestion: congestion.to_string(),
+        srtt: Duration::try_from_secs_f64(number("rtt") / 1e3).unwrap_or_default(),
+        cwnd: number("cwnd") as u64,
+        allowed: Bytes((number("cwnd") * number("mss")) as u64),
+        // `retrans:<now>/<ever>`
+        retransmitted: value("retrans").and_then(|both| both.split_once('/')?.1.parse().ok()).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_ss_is_read() {
+        let line = "0 2 10.0.0.1:40000 10.0.0.2:6000 reno wscale:7,7 rto:268 rtt:63.1/0.2 mss:1448 cwnd:181 \
+            ssthresh:180 retrans:0/17 bytes_acked:9 snd_wnd:262144 minrtt:63.05";
+        let read = read(line);
+        assert_eq!((read.window, read.allowed, read.retransmitted), (Bytes(262_144), Bytes(181 * 1448), 17));
+        assert_eq!((read.rtt, read.congestion.as_str()), (Duration::from_micros(63_050), "reno"));
+        assert_eq!(super::read("nonsense"), Sender::default());
+        assert_eq!(Sender::default().with(read.clone()), read);
+    }
+}

@@ -1,0 +1,52 @@
+//! How a host's TCP is set, as the kernel takes it.
+
+use longhaul_units::Bytes;
+
+/// How a host's TCP is set.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// Names below /proc/sys/net/ipv4 and their values.
+    pub sysctls: Vec<(&'static str, String)>,
+    /// Its kernel's congestion control; `None` leaves it what this machine has.
+    pub congestion: Option<String>,
+    /// Attributes of the host's routes, as ip-route(8) takes them: `window 262144 advmss 1460`.
+    pub route: String,
+    /// The most that the host's TCP may write into a header's window field, before scaling; needs nft(8).
+    pub window_field: Option<u16>,
+    /// MTU of the host's interfaces in bytes.
+    pub mtu: u32,
+    /// Whether it hands super-packets to its interface to be cut there.
+    pub offload: bool,
+    /// Whether it has the sysctls of packaging/90-longhaul.conf, which come after the others.
+    pub shipped: bool,
+}
+
+impl Profile {
+    /// A Linux host of today with everything at its default.
+    pub fn plain() -> Profile {
+        Profile {
+            sysctls: Vec::new(),
+            congestion: None,
+            route: String::new(),
+            window_field: None,
+            mtu: 1500,
+            offload: true,
+            shipped: false,
+        }
+    }
+
+    /// A Linux host of today whose buffers may grow to `most`.
+    pub fn buffers(most: Bytes) -> Profile {
+        let sysctl = |name, first: u64| (name, format!("4096 {} {}", first.min(most.0), most.0));
+        let sysctls = vec![sysctl("tcp_rmem", 131_072), sysctl("tcp_wmem", 65_536)];
+        Profile { sysctls, ..Profile::plain() }
+    }
+
+    /// Adds an attribute of its routes.
+    pub(crate) fn add_route(&mut self, attribute: &str) {
+        if !self.route.is_empty() {
+            self.route.push(' ');
+        }
+        self.route.push_str(attribute);
+    }
+}

@@ -1,0 +1,219 @@
+//! What came of a scenario: the JSON document, from which the tables and the page are made. Each run's part: run_report.rs.
+
+use crate::carrier::Carrier;
+use crate::measure::done::Done;
+use crate::plan::host::HostSpec;
+use crate::plan::law::Load;
+use crate::plan::link::LinkSpec;
+use crate::plan::setup::Setup;
+use crate::problem::Problem;
+use crate::report::run::{RunReport, Verdict, blank, rounded};
+use crate::report::verdict::{
+    Compared, {self},
+};
+use crate::report::{reason, repeat};
+use crate::scenario::{Run, Scenario};
+use crate::traffic::Traffic;
+use longhaul_units::Bytes;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A scenario that was run.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Report {
+    pub(crate) scenario: String,
+    pub(crate) about: String,
+    pub(crate) source: String,
+    pub(crate) kernel: String,
+    pub(crate) cpus: usize,
+    /// How often each run was repeated; the median counts.
+    pub(crate) rounds: u32,
+    /// The command that repeats it, as one types it.
+    pub(crate) command: String,
+    /// When it began: `2026-11-21 15:10 UTC`.
+    pub(crate) date: String,
+    pub(crate) runs: Vec<RunReport>,
+    /// Those of each run, to find the direct transfer over the same.
+    #[serde(skip)]
+    pub(crate) conditions: Vec<Conditions>,
+}
+
+impl Report {
+    /// A report without runs yet.
+    pub(crate) fn new(scenario: &Scenario) -> Report {
+        let read = |path| std::fs::read_to_string(path).map(|text: String| text.trim().to_string()).unwrap_or_default();
+        Report {
+            scenario: scenario.name.clone(),
+            about: scenario.about.clone(),
+            source: scenario.source.clone(),
+            kernel: read("/proc/sys/kernel/osrelease"),
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            rounds: scenario.rounds,
+            command: repeat::command(std::env::args()),
+            date: repeat::date(std::time::SystemTime::now()),
+            runs: Vec::new(),
+            conditions: Vec::new(),
+        }
+    }
+
+    /// Notes a run that cannot be emulated.
+    pub(crate) fn skip(&mut self, run: &Run) {
+        let why = run.skip.clone().unwrap_or_default();
+        self.push(run, RunReport { why, ..blank(run, None) });
+    }
+
+    /// Judges what the rounds of `run` over `carrier` brought, the `attempt`th time; `is_reference` if later runs are compared
+    /// with it. What an attempt before brought is forgotten.
+    pub(crate) fn add(
+        &mut self,
+        (run, carrier): (&Run, &Carrier),
+        rounds: Vec<Result<Done, Problem>>,
+        (attempt, is_reference): (u32, bool),
+    ) -> &RunReport {
+        if attempt > 1 {
+            self.runs.pop();
+            self.conditions.pop();
+        }
+        let mut report = RunReport { attempts: attempt, ..blank(run, Some(carrier)) };
+        let mut good = Vec::new();
+        let mut wrong = None;
+        for round in rounds {
+            match round {
+                Ok(done) => good.push(done),
+                Err(problem) => wrong = wrong.or(Some(problem)),
+            }
+        }
+        match wrong {
+            Some(problem) => {
+                let missing = matches!(problem, Problem::Missing { .. } | Problem::Lacking(_));
+                report.verdict = if missing { Verdict::Skip } else { Verdict::Fail };
+                report.bytes_ok = matches!(problem, Problem::Bytes(_)).then_some(false);
+                report.why = if missing { format!("{}: {problem}", run.at) } else { problem.to_string() };
+            }
+            None => {
+                report.spread = spread(&good);
+                report.cut = good.iter().map(|done| done.measured.cut).sum();
+                report.wrong = good.iter().flat_map(|done| done.measured.wrong.iter().cloned()).collect();
+                good.sort_by(|one, other| one.measured.speed.total_cmp(&other.measured.speed));
+                if !good.is_empty() {
+                    let median = good.swap_remove(good.len() / 2);
+                    report.fill(run, &median);
+                    let direct = self.direct(run, &report);
+                    report.gain_over_direct = gain(&report, direct);
+                    let compared = Compared { earlier: &self.runs, direct, is_reference };
+                    let judgement = verdict::judge(run, &report, &compared);
+                    report.why = reason::why(run, carrier, &median, (&judgement, &report.disturbance));
+                    report.verdict = judgement.verdict;
+                }
+            }
+        }
+        self.push(run, report);
+        &self.runs[self.runs.len() - 1]
+    }
+
+    fn push(&mut self, run: &Run, report: RunReport) {
+        self.runs.push(report);
+        self.conditions.push(Conditions::of(run));
+    }
+
+    /// Whether a run failed, or none was tried.
+    pub(crate) fn is_bad(&self) -> bool {
+        let has = |verdict| self.runs.iter().any(|run| run.verdict == verdict);
+        has(Verdict::Fail) || !(has(Verdict::Pass) || has(Verdict::Unclear))
+    }
+
+    /// Whether it cannot be told of a run.
+    pub(crate) fn is_unclear(&self) -> bool {
+        self.runs.iter().any(|run| run.verdict == Verdict::Unclear)
+    }
+
+    /// The direct transfer of the same traffic over the same link: that of the same run, or the first one.
+    fn direct(&self, run: &Run, report: &RunReport) -> Option<&RunReport> {
+        let over_same =
+            self.runs.iter().zip(&self.conditions).filter(|(_, conditions)| **conditions == Conditions::of(run));
+        let direct: Vec<&RunReport> = over_same
+            .map(|(other, _)| other)
+            .filter(|other| other.carrier == "direct" && other.traffic == report.traffic && other.measured.is_some())
+            .collect();
+        direct.iter().find(|other| other.id == report.id).or(direct.first()).copied()
+    }
+}
+
+/// Times the direct transfer.
+fn gain(report: &RunReport, direct: Option<&RunReport>) -> Option<f64> {
+    if report.carrier == "direct" {
+        return Some(1.0);
+    }
+    let speed = direct?.measured.filter(|speed| *speed > 0.0)?;
+    report.measured.map(|measured| rounded(measured / speed))
+}
+
+/// Whether one of `runs` is compared with `run` over `carrier`.
+pub(crate) fn is_reference(run: &Run, carrier: &Carrier, runs: &[Run]) -> bool {
+    let same =
+        |other: &Run| Conditions::of(other) == Conditions::of(run) && other.traffic.kind.name == run.traffic.kind.name;
+    let by_gain = |other: &Run| carrier.name == "direct" && other.expect.gain.is_some() && same(other);
+    let by_times = |other: &Run| other.expect.times.as_ref().is_some_and(|(of, _)| *of == run.id);
+    runs.iter().any(|other| by_gain(other) || by_times(other))
+}
+
+/// The hosts of a run, what stands between them, and how it is used: what two runs must share to be compared.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Conditions {
+    one_hop: bool,
+    link: LinkSpec,
+    host: HostSpec,
+    load: Load,
+    size: Option<Bytes>,
+    rate: Option<f64>,
+}
+
+impl Conditions {
+    fn of(run: &Run) -> Conditions {
+        let Traffic { size, rate, .. } = run.traffic;
+        let Setup { one_hop, link, host, .. } = run.setup.clone();
+        Conditions { one_hop, link, host, load: run.traffic.load(), size, rate }
+    }
+}
+
+fn spread(rounds: &[Done]) -> BTreeMap<String, [f64; 2]> {
+    let mut spread: BTreeMap<String, [f64; 2]> = BTreeMap::new();
+    for done in rounds.iter().filter(|_| rounds.len() > 1) {
+        let figures = done.measured.figures.iter().map(|(name, value)| (*name, *value));
+        for (name, value) in figures.chain([("measured_MBps", done.measured.speed / 1e6)]) {
+            let [least, most] = spread.entry(name.to_string()).or_insert([value, value]);
+            (*least, *most) = (rounded(least.min(value)), rounded(most.max(value)));
+        }
+    }
+    spread
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario;
+    use crate::traffic::Measured;
+
+    /// The median of the rounds is what counts for the speed; a defect counts in every round.
+    #[test]
+    fn a_connection_that_was_cut_off_in_any_round_fails_the_run() {
+        let text =
+            "about = \"a\"\nsource = \"b\"\n[[run]]\nid = \"one\"\ncarriers = [\"direct\"]\nexpect = { MBps = [1] }\n";
+        let scenario = scenario::read("small", "small.toml", text).unwrap();
+        let run = &scenario.runs[0];
+        let round = |speed: f64, cut| {
+            let measured = Measured { bytes: 1, checked: true, speed: speed * 1e6, cut, ..Measured::default() };
+            Ok(Done { measured, ..Done::default() })
+        };
+        let added = |rounds| Report::new(&scenario).add((run, run.carriers[0]), rounds, (1, false)).clone();
+        let good = added(vec![round(9.0, 0), round(10.0, 0), round(11.0, 0)]);
+        assert_eq!((good.verdict, good.cut, good.bytes_ok, good.measured), (Verdict::Pass, 0, Some(true), Some(10.0)));
+        let bad = added(vec![round(9.0, 2), round(10.0, 0), round(11.0, 1)]);
+        assert_eq!(
+            (bad.verdict, bad.cut, bad.bytes_ok, bad.measured),
+            (Verdict::Fail, 3, None, Some(10.0)),
+            "{}",
+            bad.why
+        );
+    }
+}

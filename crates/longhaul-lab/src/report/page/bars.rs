@@ -1,0 +1,127 @@
+//! A bar for each carrier, with marks where the published and the computed figure are.
+//!
+//! Each bar is a small SVG that is stretched; names and numbers are text of the page and keep their size.
+
+use crate::report::page::group::{Group, Palette, verdict};
+use crate::report::page::html::Html;
+use crate::report::page::{range, speed};
+use crate::report::run::RunReport;
+
+/// The bars of `group`.
+pub(crate) fn draw(html: &mut Html, group: &Group<'_>, palette: &Palette) {
+    let scale = group.all().flat_map(values).fold(0.0, f64::max);
+    html.node("div", &[("class", "bars")], |html| {
+        for run in group.all() {
+            let is_own = run.id == group.id;
+            let name = if is_own { run.carrier.clone() } else { format!("{} ({})", run.carrier, run.id) };
+            if run.carrier != NO_CARRIER {
+                html.leaf("div", &[("class", "name")], &name);
+            }
+            match run.measured {
+                Some(measured) => bar(html, run, measured / scale.max(f64::MIN_POSITIVE), (palette, is_own)),
+                None => {
+                    let (word, class) = verdict(run);
+                    let text = format!("{word}: {}", run.why);
+                    html.leaf("div", &[("class", &format!("missing {class}"))], &text);
+                }
+            }
+        }
+    });
+    marks(html, group);
+}
+
+/// Everything that must fit.
+fn values(run: &RunReport) -> Vec<f64> {
+    let spread = run.spread.get(MEASURED).map(|[_, most]| *most);
+    let published = run.published.iter().flatten().copied();
+    run.measured.into_iter().chain(run.computed).chain(spread).chain(published).filter(|v| v.is_finite()).collect()
+}
+
+fn bar(html: &mut Html, run: &RunReport, share: f64, (palette, is_own): (&Palette, bool)) {
+    let measured = run.measured.unwrap_or_default();
+    let of = |value: f64| format!("{:.1}", WIDTH * share * value / measured.max(f64::MIN_POSITIVE));
+    let class = palette.class(&run.carrier);
+    let label = format!("{}: {} MB/s", run.carrier, speed(measured));
+    let view = format!("0 0 {WIDTH} 20");
+    let attributes = [
+        ("class", "bar"),
+        ("viewBox", view.as_str()),
+        ("preserveAspectRatio", "none"),
+        ("role", "img"),
+        ("aria-label", &label),
+    ];
+    html.node("svg", &attributes, |html| {
+        html.empty("rect", &[("class", "ground"), ("x", "0"), ("y", "0"), ("width", "1000"), ("height", "20")]);
+        // A speed of nothing is still a measured one.
+        let width = format!("{:.1}", (WIDTH * share).max(2.0));
+        html.empty("rect", &[("class", &class), ("x", "0"), ("y", "2"), ("width", &width), ("height", "16")]);
+        if let Some([least, most]) = run.spread.get(MEASURED) {
+            html.empty(
+                "line",
+                &[("class", "spread"), ("x1", &of(*least)), ("x2", &of(*most)), ("y1", "10"), ("y2", "10")],
+            );
+        }
+        let published = run.published.iter().flatten().map(|value| ("published", *value));
+        // The figures of another run have their marks there.
+        let marks = published.chain(run.computed.map(|value| ("computed", value)));
+        for (class, value) in marks.filter(|_| is_own) {
+            let x = of(value);
+            html.empty("line", &[("class", class), ("x1", &x), ("x2", &x), ("y1", "0"), ("y2", "20")]);
+        }
+    });
+    html.node("div", &[("class", "value")], |html| {
+        html.leaf("b", &[], &speed(measured));
+        html.text(" MB/s");
+        if let Some(gain) = run.gain_over_direct.filter(|_| run.carrier != crate::report::page::group::DIRECT) {
+            html.leaf("span", &[("class", "gain")], &format!(" · {gain:.1}×"));
+        }
+        let (word, class) = verdict(run);
+        let mark: String = word.chars().take(1).collect();
+        html.text(" ");
+        html.leaf("span", &[("class", class), ("title", word)], &mark);
+    });
+}
+
+/// What the marks on the bars mean, and the figures they stand for.
+fn marks(html: &mut Html, group: &Group<'_>) {
+    let mut legend = Vec::new();
+    let runs = || group.runs.iter().filter(|run| run.measured.is_some());
+    if let Some(computed) = runs().find_map(|run| run.formula.filter(|_| run.computed.is_some())) {
+        legend.push(("computed", format!("computed: {computed}")));
+    }
+    if runs().any(|run| run.published.is_some()) {
+        legend.push(("published", "published".to_string()));
+    }
+    if let Some(gain) = runs().find_map(|run| run.published_gain.as_ref()) {
+        legend.push(("", format!("published gain: {}×", range(gain))));
+    }
+    if runs().any(|run| run.spread.contains_key(MEASURED)) {
+        legend.push(("spread", "lowest to highest round; the bar is the median".to_string()));
+    }
+    if legend.is_empty() {
+        return;
+    }
+    html.node("p", &[("class", "legend")], |html| {
+        for (class, text) in legend {
+            html.node("span", &[("class", "key")], |html| {
+                if !class.is_empty() {
+                    mark(html, class);
+                }
+                html.text(&text);
+            });
+        }
+    });
+}
+
+fn mark(html: &mut Html, class: &str) {
+    html.node("svg", &[("class", "mark"), ("viewBox", "0 0 20 12"), ("aria-hidden", "true")], |html| {
+        let [x1, x2, y1, y2] = if class == "spread" { ["0", "20", "6", "6"] } else { ["10", "10", "0", "12"] };
+        html.empty("line", &[("class", class), ("x1", x1), ("x2", x2), ("y1", y1), ("y2", y2)]);
+    });
+}
+
+/// The name of the speed among the figures that have a spread.
+const MEASURED: &str = "measured_MBps";
+/// What stands for the carrier of a run that was never tried.
+const NO_CARRIER: &str = "-";
+const WIDTH: f64 = 1000.0;

@@ -1,0 +1,89 @@
+//! Writes HTML that is also well-formed XML: text and attributes are escaped, and what is opened is closed.
+
+/// A piece of a page.
+#[derive(Debug, Default)]
+pub(crate) struct Html {
+    text: String,
+}
+
+/// The attributes of a tag: names and values.
+type Attributes<'a> = [(&'a str, &'a str)];
+
+impl Html {
+    /// A tag with whatever `inside` writes.
+    pub(crate) fn node(&mut self, name: &str, attributes: &Attributes<'_>, inside: impl FnOnce(&mut Html)) {
+        self.open(name, attributes);
+        self.text.push('>');
+        if BLOCKS.contains(&name) {
+            self.text.push('\n');
+        }
+        inside(self);
+        self.text.push_str("</");
+        self.text.push_str(name);
+        self.close(name, ">");
+    }
+
+    /// A tag with nothing but text in it.
+    pub(crate) fn leaf(&mut self, name: &str, attributes: &Attributes<'_>, text: &str) {
+        self.open(name, attributes);
+        self.text.push('>');
+        self.text(text);
+        self.text.push_str("</");
+        self.text.push_str(name);
+        self.close(name, ">");
+    }
+
+    /// A tag with nothing in it: `meta`, or a shape of SVG.
+    pub(crate) fn empty(&mut self, name: &str, attributes: &Attributes<'_>) {
+        self.open(name, attributes);
+        self.close(name, "/>");
+    }
+
+    /// Text. Control characters, which neither HTML nor XML knows, become blanks.
+    pub(crate) fn text(&mut self, text: &str) {
+        for c in text.chars() {
+            match c {
+                '&' => self.text.push_str("&amp;"),
+                '<' => self.text.push_str("&lt;"),
+                '>' => self.text.push_str("&gt;"),
+                '"' => self.text.push_str("&quot;"),
+                '\n' | '\t' => self.text.push(c),
+                c if c.is_control() => self.text.push(' '),
+                '\u{fffe}' | '\u{ffff}' => self.text.push(' '),
+                c => self.text.push(c),
+            }
+        }
+    }
+
+    /// What was written.
+    pub(crate) fn into_text(self) -> String {
+        self.text
+    }
+
+    fn open(&mut self, name: &str, attributes: &Attributes<'_>) {
+        self.text.push('<');
+        self.text.push_str(name);
+        for (name, value) in attributes {
+            self.text.push(' ');
+            self.text.push_str(name);
+            self.text.push_str("=\"");
+            self.text(value);
+            self.text.push('"');
+        }
+    }
+
+    fn close(&mut self, name: &str, end: &str) {
+        self.text.push_str(end);
+        // Between words a line break would be a blank.
+        if !WORDS.contains(&name) {
+            self.text.push('\n');
+        }
+    }
+}
+
+/// Tags whose content begins on a line of its own.
+const BLOCKS: &[&str] = &[
+    "html", "head", "body", "main", "article", "section", "div", "ul", "table", "thead", "tbody", "tr", "svg", "figure",
+];
+/// Tags within a line of text.
+const WORDS: &[&str] = &["code", "b", "span", "a", "text", "tspan", "title"];

@@ -1,0 +1,127 @@
+//! The page that one shows somebody: a whole report as one HTML file.
+//!
+//! It is made from the JSON document alone. It needs no other file, no network and no script; it is light or dark as the
+//! reader's system is, prints, and fits a telephone. Every text that comes from a scenario or a program is escaped, because
+//! nothing is written but through [`html::Html`], and what is opened there is closed.
+//!
+//! In the order of the page: `words` say what came out, `picture` draws hosts and link, `bars` and `curves` draw what was
+//! measured, `tables` list all of it. A `group` is what stands beside each other: one figure over several carriers.
+
+mod bars;
+mod curves;
+mod group;
+mod html;
+mod picture;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use crate::report::json::Report;
+use group::{Group, Palette};
+use html::Html;
+
+/// The page of `reports`: one scenario, or several with an overview first.
+pub(crate) fn page(reports: &[Report]) -> String {
+    let mut html = Html::default();
+    let names: Vec<&str> = reports.iter().map(|report| report.scenario.as_str()).collect();
+    let title = match names[..] {
+        [one] => format!("longhaul lab: {one}"),
+        _ => format!("longhaul lab: {} scenarios", names.len()),
+    };
+    html.node("html", &[("lang", "en")], |html| {
+        html.node("head", &[], |html| {
+            html.empty("meta", &[("charset", "utf-8")]);
+            html.empty("meta", &[("name", "viewport"), ("content", "width=device-width, initial-scale=1")]);
+            html.empty("meta", &[("name", "color-scheme"), ("content", "light dark")]);
+            html.leaf("title", &[], &title);
+            html.leaf("style", &[], STYLE);
+        });
+        html.node("body", &[], |html| {
+            html.node("main", &[], |html| body(html, reports));
+        });
+    });
+    format!("<!DOCTYPE html>\n{}", html.into_text())
+}
+
+fn body(html: &mut Html, reports: &[Report]) {
+    let palette = Palette::of(reports);
+    if reports.len() != 1 {
+        html.leaf("h1", &[], "What a relay gives on long paths");
+        html.leaf("p", &[("class", "about")], "Measured by longhaul lab on emulated wide-area networks.");
+        tables::overview(html, reports);
+    }
+    for report in reports {
+        let attributes = [("id", report.scenario.as_str()), ("class", "scenario")];
+        html.node("article", &attributes, |html| scenario(html, report, &palette, reports.len() == 1));
+    }
+    html.node("footer", &[], |html| {
+        html.leaf("p", &[], UNITS);
+        if let Some(first) = reports.first() {
+            let place = format!("Linux {}, {}", first.kernel, count(first.cpus as u64, "CPU"));
+            html.leaf("p", &[], &format!("Measured on {}, {place}. To repeat it:", first.date));
+            html.leaf("pre", &[], &first.command);
+        }
+    });
+}
+
+fn scenario(html: &mut Html, report: &Report, palette: &Palette, is_alone: bool) {
+    html.leaf(if is_alone { "h1" } else { "h2" }, &[], &report.scenario);
+    html.leaf("p", &[("class", "about")], &report.about);
+    if !report.source.is_empty() {
+        html.leaf("p", &[("class", "source")], &format!("Where the figures come from: {}", report.source));
+    }
+    let groups = group::groups(report);
+    section(html, "Verdict", |html| words::verdict(html, report, &groups));
+    section(html, "What was built", |html| picture::draw(html, report));
+    section(html, "Carrier by carrier", |html| {
+        for group in &groups {
+            comparison(html, group, palette);
+        }
+    });
+    section(html, "Every figure", |html| tables::figures(html, report));
+    section(html, "How each carrier was started", |html| tables::commands(html, report));
+    section(html, "What the link did", |html| tables::counters(html, report));
+}
+
+fn section(html: &mut Html, title: &str, inside: impl FnOnce(&mut Html)) {
+    html.node("section", &[], |html| {
+        html.leaf("h3", &[], title);
+        inside(html);
+    });
+}
+
+/// One figure: its bars, and its curves where something was sampled.
+fn comparison(html: &mut Html, group: &Group<'_>, palette: &Palette) {
+    html.node("div", &[("class", "group")], |html| {
+        html.node("h4", &[], |html| {
+            html.text(&format!("{} ", group.what));
+            html.leaf("code", &[], group.id);
+        });
+        bars::draw(html, group, palette);
+        curves::draw(html, group, palette);
+    });
+}
+
+/// `1 CPU`, `2 CPUs`.
+fn count(number: u64, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+/// A speed in MB/s with as many digits as it deserves.
+fn speed(value: f64) -> String {
+    match value {
+        value if value >= 99.95 => format!("{value:.0}"),
+        value if value >= 0.95 => format!("{value:.1}"),
+        value => format!("{value:.2}"),
+    }
+}
+
+/// Figures that somebody published: one, or lowest and highest.
+fn range(values: &[f64]) -> String {
+    let shown = |value: &f64| speed(*value).trim_end_matches(".0").to_string();
+    values.iter().map(shown).collect::<Vec<_>>().join(" to ")
+}
+
+const STYLE: &str = include_str!("style.css");
+const UNITS: &str = "MB is 10^6 bytes. Speeds of transfers are of payload; the curves count IP bytes that arrive.";

@@ -1,0 +1,131 @@
+//! The picture of what was built: hosts, relays and the WAN between them.
+//!
+//! Boxes in a row, which a narrow screen stacks; an SVG would have to shrink its letters.
+
+use crate::report::json::Report;
+use crate::report::page::html::Html;
+use crate::report::run::{RunReport, SenderReport};
+use crate::report::topology::Topology;
+
+/// The set-up of the first run as a picture, and how the other runs differ from it.
+pub(crate) fn draw(html: &mut Html, report: &Report) {
+    let Some(first) = report.runs.first() else { return };
+    path(html, report, &first.topology);
+    let mut others: Vec<(Vec<String>, Vec<String>)> = Vec::new();
+    for run in &report.runs {
+        let what = differences(&first.topology, &run.topology);
+        let name = name(report, run);
+        match others.iter_mut().find(|(other, _)| *other == what) {
+            _ if what.is_empty() => {}
+            Some((_, names)) if !names.contains(&name) => names.push(name),
+            Some(_) => {}
+            None => others.push((what, vec![name])),
+        }
+    }
+    if others.is_empty() {
+        return;
+    }
+    html.leaf("p", &[], "Other runs differ from it:");
+    html.node("ul", &[("class", "differences")], |html| {
+        for (what, names) in others {
+            html.node("li", &[], |html| {
+                html.leaf("code", &[], &names.join(", "));
+                html.text(&format!(": {}", what.join("; ")));
+            });
+        }
+    });
+}
+
+fn path(html: &mut Html, report: &Report, topology: &Topology) {
+    let same = || report.runs.iter().filter(|run| run.topology == *topology);
+    let host = same().find_map(|run| run.host_sender.as_ref());
+    let relay = same().filter(|run| run.carrier != "direct").filter_map(|run| Some((run, run.wan_sender.as_ref()?)));
+    // Of several carriers, ours.
+    let relay = relay.max_by_key(|(run, _)| run.carrier == crate::report::page::group::LONGHAUL);
+    html.node("div", &[("class", if topology.one_hop { "path short" } else { "path" })], |html| {
+        place(html, "host", "Host A", &topology.hosts, host.map(in_force));
+        cable(html);
+        let relay = relay.map(|(run, sender)| format!("{} with {}", in_force(sender), run.carrier));
+        if topology.one_hop {
+            place(html, "relay", "Relay", &topology.relays, relay);
+        } else {
+            place(html, "relay", "Near relay", &topology.relays, relay);
+            wan(html, topology);
+            place(html, "relay", "Far relay", &[], Some("set as the near relay".into()));
+        }
+        cable(html);
+        place(html, "host", "Host B", &[], Some("set as host A".into()));
+    });
+}
+
+fn place(html: &mut Html, class: &str, title: &str, set: &[String], note: Option<String>) {
+    html.node("div", &[("class", &format!("place {class}"))], |html| {
+        html.leaf("b", &[], title);
+        for line in set {
+            html.leaf("div", &[], line);
+        }
+        if let Some(note) = note {
+            html.leaf("div", &[("class", "note")], &note);
+        }
+    });
+}
+
+fn cable(html: &mut Html) {
+    html.node("div", &[("class", "cable")], |html| html.leaf("span", &[], "LAN"));
+}
+
+fn wan(html: &mut Html, topology: &Topology) {
+    html.node("div", &[("class", "place wan")], |html| {
+        html.leaf("b", &[], "Emulated WAN");
+        for stage in &topology.wan {
+            html.leaf("div", &[], stage);
+        }
+        for (stages, way) in [(&topology.wan_out, "A → B"), (&topology.wan_back, "B → A")] {
+            for stage in stages {
+                html.leaf("div", &[], &format!("{way}: {stage}"));
+            }
+        }
+    });
+}
+
+/// What TCP_INFO says of a sender.
+fn in_force(sender: &SenderReport) -> String {
+    let window = crate::report::page::tables::grouped(sender.window_bytes.min(sender.allowed_bytes));
+    format!("measured: {window} bytes in force, {}", sender.congestion)
+}
+
+/// The run's figure, and its carrier where it is set otherwise than the figure's first.
+fn name(report: &Report, run: &RunReport) -> String {
+    let first = report.runs.iter().find(|other| other.id == run.id);
+    match first.is_some_and(|first| first.topology == run.topology) {
+        true => run.id.clone(),
+        false => format!("{} over {}", run.id, run.carrier),
+    }
+}
+
+/// What `other` has and `first` has not.
+fn differences(first: &Topology, other: &Topology) -> Vec<String> {
+    let mut what = Vec::new();
+    if first.one_hop != other.one_hop {
+        what.push(if other.one_hop { "one relay, no WAN" } else { "two relays and a WAN" }.to_string());
+    }
+    let parts = [
+        ("hosts", &first.hosts, &other.hosts),
+        ("relays", &first.relays, &other.relays),
+        ("WAN", &first.wan, &other.wan),
+        ("WAN, A → B", &first.wan_out, &other.wan_out),
+        ("WAN, B → A", &first.wan_back, &other.wan_back),
+    ];
+    for (title, first, other) in parts {
+        let mut news: Vec<String> = other.iter().filter(|line| !first.contains(line)).cloned().collect();
+        let is_negative = |line: &&String| line.starts_with("no ");
+        // What is switched on again is told too: the first had it off.
+        news.extend(
+            first.iter().filter(|line| !other.contains(line)).filter(is_negative).map(|line| line[3..].to_string()),
+        );
+        if !news.is_empty() {
+            what.push(format!("{title}: {}", news.join(", ")));
+        }
+    }
+    what
+}

@@ -1,0 +1,235 @@
+//! The tables: the overview of several scenarios, every figure, the carriers' commands, the link's counters.
+
+use crate::measure::disturbance::Disturbance;
+use crate::report::json::Report;
+use crate::report::page::group::{
+    DIRECT, LONGHAUL, {self},
+};
+use crate::report::page::html::Html;
+use crate::report::page::{range, speed, words};
+use crate::report::run::{RunReport, Verdict};
+use std::collections::BTreeMap;
+
+/// A row for each scenario: what longhaul gives, and how many runs came out as expected.
+pub(crate) fn overview(html: &mut Html, reports: &[Report]) {
+    let columns = ["scenario", "what came out", "as expected", "not", "unclear", "left out"];
+    table(html, "overview", &columns, |html| {
+        for report in reports {
+            let groups = group::groups(report);
+            let best = groups.iter().filter(|group| words::headline(group).is_some());
+            // The figure that longhaul changes most.
+            let gain = |group: &&group::Group<'_>| {
+                group.measured(LONGHAUL).and_then(|(run, _)| run.gain_over_direct).unwrap_or_default()
+            };
+            let best = best.max_by(|one, other| gain(one).total_cmp(&gain(other))).and_then(words::headline);
+            let said = best.unwrap_or_else(|| words::without_relay(report));
+            html.node("tr", &[], |html| {
+                html.node("td", &[("data-name", columns[0])], |html| {
+                    html.leaf("a", &[("href", &format!("#{}", report.scenario))], &report.scenario);
+                });
+                cell(html, columns[1], "wide", &said);
+                let verdicts = [
+                    (Verdict::Pass, "pass"),
+                    (Verdict::Fail, "fail"),
+                    (Verdict::Unclear, "unclear"),
+                    (Verdict::Skip, "skip"),
+                ];
+                for (column, (verdict, class)) in columns[2..].iter().zip(verdicts) {
+                    let count = report.runs.iter().filter(|run| run.verdict == verdict).count();
+                    let class = if count == 0 { "number".to_string() } else { format!("number {class}") };
+                    cell(html, column, &class, &count.to_string());
+                }
+            });
+        }
+    });
+}
+
+/// Every run: published, computed, measured, verdict and why.
+pub(crate) fn figures(html: &mut Html, report: &Report) {
+    let columns = [
+        "figure",
+        "carrier",
+        "published",
+        "computed",
+        "measured",
+        "gain",
+        "round trip",
+        "window",
+        "bytes checked",
+        "verdict",
+        "why",
+    ];
+    table(html, "figures", &columns, |html| {
+        for run in &report.runs {
+            let (word, class) = group::verdict(run);
+            let checked = match run.bytes_ok {
+                Some(true) => "all",
+                Some(false) => "✗ wrong",
+                None => "",
+            };
+            let measured = run.measured.is_some();
+            let digits = if run.rtt_ms < 10.0 { 2 } else { 1 };
+            let millis = if measured { format!("{:.digits$} ms", run.rtt_ms) } else { String::new() };
+            let gain = run.gain_over_direct.filter(|_| run.carrier != DIRECT);
+            html.node("tr", &[], |html| {
+                html.node("td", &[("data-name", columns[0])], |html| html.leaf("code", &[], &run.id));
+                cell(html, columns[1], "", if run.carrier == "-" { "" } else { &run.carrier });
+                cell(html, columns[2], "number", &run.published(range, "×"));
+                cell(html, columns[3], "number", &run.computed.map(speed).unwrap_or_default());
+                cell(html, columns[4], "number strong", &run.measured.map(speed).unwrap_or_default());
+                cell(html, columns[5], "number", &gain.map(|gain| format!("{gain:.1}×")).unwrap_or_default());
+                cell(html, columns[6], "number", &millis);
+                cell(html, columns[7], "number", &run.window_bytes.map(grouped).unwrap_or_default());
+                cell(html, columns[8], "", checked);
+                cell(html, columns[9], class, word);
+                cell(html, columns[10], "wide", &why(run));
+            });
+        }
+    });
+    html.leaf("p", &[("class", "source")], COLUMNS);
+}
+
+/// How late packets left the link, and the share of the processor that programs outside the lab took.
+fn disturbance(run: &RunReport) -> String {
+    let Disturbance { late_p99_ms, late_max_ms, outside_share, steal_share, .. } = run.disturbance;
+    let late = late_p99_ms
+        .zip(late_max_ms)
+        .map(|(p99, max)| format!("99 % of packets {p99:.1} ms late or less, {max:.1} at most"));
+    let others = format!("others took {:.0} % of the processor", 100.0 * (outside_share + steal_share));
+    late.into_iter().chain([others]).collect::<Vec<_>>().join(", ")
+}
+
+/// The reason, the further figures of the traffic, and what disturbed it.
+fn why(run: &RunReport) -> String {
+    let figures = run.figures.iter().map(|(name, value)| format!("{} {value}", name.replace('_', " ")));
+    let cpu = (run.relay_cpu_s > 0.0).then(|| format!("relays used {:.2} s of CPU", run.relay_cpu_s));
+    let said = (!run.why.is_empty()).then(|| run.why.clone());
+    let disturbance = run.measured.map(|_| disturbance(run));
+    said.into_iter().chain(figures).chain(cpu).chain(disturbance).collect::<Vec<_>>().join("; ")
+}
+
+/// What was started for each carrier, each set of commands once.
+pub(crate) fn commands(html: &mut Html, report: &Report) {
+    let mut all: Vec<(&str, &[String])> = Vec::new();
+    for run in report.runs.iter().filter(|run| run.measured.is_some()) {
+        if !all.contains(&(run.carrier.as_str(), &run.shown)) {
+            all.push((&run.carrier, &run.shown));
+        }
+    }
+    if all.is_empty() {
+        html.leaf("p", &[], "None was.");
+    }
+    for (carrier, shown) in all {
+        html.leaf("h4", &[], carrier);
+        match shown {
+            [] => html.leaf("p", &[], "Nothing: the relay hosts only route."),
+            lines => html.leaf("pre", &[], &lines.join("\n")),
+        }
+    }
+}
+
+/// What each stage of the link counted, run by run.
+pub(crate) fn counters(html: &mut Html, report: &Report) {
+    let runs = || report.runs.iter().filter(|run| !run.link.is_empty());
+    if runs().next().is_none() {
+        return html.leaf("p", &[], "No run went over an emulated WAN.");
+    }
+    for run in runs() {
+        html.node("details", &[], |html| {
+            html.leaf("summary", &[], &format!("{} over {}{}", run.id, run.carrier, losses(run)));
+            let columns = ["direction", "stage", "segments in", "segments out", "MB in", "MB out"];
+            table(html, "counters", &columns, |html| {
+                // "out" before "back": as a connection begins.
+                for (way, counters) in run.link.iter().rev() {
+                    for (stage, of) in stages(counters) {
+                        let value = |name| of.get(name).copied().unwrap_or_default();
+                        html.node("tr", &[], |html| {
+                            cell(html, columns[0], "", if *way == "out" { "A → B" } else { "B → A" });
+                            cell(html, columns[1], "", stage);
+                            cell(html, columns[2], "number", &grouped(value("segments_in")));
+                            cell(html, columns[3], "number", &grouped(value("segments_out")));
+                            cell(html, columns[4], "number", &format!("{:.2}", value("bytes_in") as f64 / 1e6));
+                            cell(html, columns[5], "number", &format!("{:.2}", value("bytes_out") as f64 / 1e6));
+                        });
+                    }
+                }
+            });
+            for (way, counters) in run.link.iter().rev() {
+                let others = counters.iter().filter(|(name, _)| split(name).is_none());
+                let others: Vec<String> =
+                    others.map(|(name, count)| format!("{} {}", name.replace('_', " "), grouped(*count))).collect();
+                let way = if *way == "out" { "A → B" } else { "B → A" };
+                html.leaf("p", &[("class", "source")], &format!("{way}: {}", others.join(", ")));
+            }
+        });
+    }
+}
+
+/// How much of what the link was given it did not deliver, for the line that is always seen.
+fn losses(run: &RunReport) -> String {
+    let mut lost = 0;
+    for (_, of) in run.link.values().flat_map(stages) {
+        let value = |name| of.get(name).copied().unwrap_or_default();
+        lost += value("segments_in").saturating_sub(value("segments_out"));
+    }
+    if lost == 0 { String::new() } else { format!(": {} segments not delivered", grouped(lost)) }
+}
+
+/// The counters of each stage, without its name.
+fn stages(counters: &BTreeMap<String, u64>) -> BTreeMap<&str, BTreeMap<&str, u64>> {
+    let mut stages: BTreeMap<&str, BTreeMap<&str, u64>> = BTreeMap::new();
+    for (name, count) in counters {
+        if let Some((stage, counter)) = split(name) {
+            stages.entry(stage).or_default().insert(counter, *count);
+        }
+    }
+    stages
+}
+
+/// `rate_bytes_in` is `bytes_in` of the stage `rate`; `frames_in` is of no stage.
+fn split(name: &str) -> Option<(&str, &str)> {
+    let counter =
+        ["segments_in", "segments_out", "bytes_in", "bytes_out"].into_iter().find(|end| name.ends_with(end))?;
+    Some((name.strip_suffix(counter)?.strip_suffix('_')?, counter))
+}
+
+fn table(html: &mut Html, class: &str, columns: &[&str], rows: impl FnOnce(&mut Html)) {
+    html.node("table", &[("class", class)], |html| {
+        html.node("thead", &[], |html| {
+            html.node("tr", &[], |html| {
+                columns.iter().for_each(|column| html.leaf("th", &[("class", column_class(column))], column))
+            });
+        });
+        html.node("tbody", &[], rows);
+    });
+}
+
+/// Above numbers the name of the column stands on the right too.
+fn column_class(column: &str) -> &'static str {
+    let words =
+        ["scenario", "what came out", "figure", "carrier", "bytes checked", "verdict", "why", "direction", "stage"];
+    if words.contains(&column) { "words" } else { "number" }
+}
+
+/// A cell; its column's name stands beside it where the screen is too narrow for columns.
+fn cell(html: &mut Html, column: &str, class: &str, text: &str) {
+    let class = if text.is_empty() { format!("{class} none") } else { class.to_string() };
+    let shown = if text.is_empty() { "–" } else { text };
+    html.leaf("td", &[("data-name", column), ("class", class.trim())], shown);
+}
+
+/// `262144` as `262,144`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+const COLUMNS: &str = "Published, computed and measured in MB/s; gain is times the direct transfer; the window is what TCP_INFO of \
+    the sending host shows in force, in bytes.";

@@ -1,0 +1,151 @@
+//! The verdict in words: what a relay gives here, what tuning the hosts would give, and what then limits.
+
+use crate::report::json::Report;
+use crate::report::page::group::{DIRECT, Group, LONGHAUL, TUNED};
+use crate::report::page::html::Html;
+use crate::report::page::{count, speed};
+use crate::report::run::{RunReport, Verdict};
+
+/// The sentences: what matters most in large letters, the other figures below, then how many came out as expected.
+pub(crate) fn verdict(html: &mut Html, report: &Report, groups: &[Group<'_>]) {
+    let mut told = groups.iter().filter_map(|group| Some((group, headline(group)?)));
+    match told.next() {
+        Some((group, headline)) => {
+            html.leaf("p", &[("class", "headline")], &headline);
+            html.leaf("p", &[], &details(group).join(" "));
+        }
+        None => html.leaf("p", &[("class", "headline")], &without_relay(report)),
+    }
+    let rest: Vec<_> = told.collect();
+    if !rest.is_empty() {
+        html.node("ul", &[], |html| {
+            for (group, headline) in rest {
+                html.node("li", &[], |html| {
+                    html.leaf("code", &[], group.id);
+                    let all = [vec![headline], details(group)].concat();
+                    html.text(&format!(": {}", all.join(" ")));
+                });
+            }
+        });
+    }
+    tally(html, report);
+}
+
+/// What longhaul gives for this figure; nothing where it was not measured.
+pub(crate) fn headline(group: &Group<'_>) -> Option<String> {
+    let (run, with) = group.measured(LONGHAUL)?;
+    let what = traffic(run);
+    let direct = group.measured(DIRECT).map(|(_, direct)| direct);
+    if group.runs.iter().any(|run| run.verdict == Verdict::Unclear) {
+        let instead = direct.map_or_else(String::new, |direct| format!(" instead of {}", speed(direct)));
+        let measured = format!("{}{instead} MB/s", speed(with));
+        return Some(format!(
+            "Not decided, for other programs disturbed the measurement of {what}. Measured: {measured}."
+        ));
+    }
+    let Some(direct) = direct else {
+        return Some(format!("With longhaul {what} reaches {} MB/s; nothing was sent without a relay.", speed(with)));
+    };
+    let both = format!("{} instead of {} MB/s", speed(with), speed(direct));
+    Some(match run.gain_over_direct? {
+        gain if gain > 1.05 => format!("With longhaul {what} is {gain:.1} times as fast: {both}."),
+        gain if gain > 0.95 => format!("With longhaul {what} is as fast as without a relay: {both}."),
+        gain => format!("With longhaul {what} is slower, {gain:.2} times as fast: {both}."),
+    })
+}
+
+/// What the others give, what tuning the hosts would, and what limits longhaul.
+fn details(group: &Group<'_>) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let is_other = |run: &&&RunReport| ![LONGHAUL, DIRECT, TUNED].contains(&run.carrier.as_str());
+    let others = group.runs.iter().filter(is_other).filter_map(|run| Some((run, run.measured?)));
+    let others: Vec<String> =
+        others.map(|(run, measured)| format!("{} reaches {} MB/s", run.carrier, speed(measured))).collect();
+    if !others.is_empty() {
+        sentences.push(sentence(&others.join(", ")));
+    }
+    sentences.extend(tuned(group));
+    if let Some((run, _)) = group.measured(LONGHAUL).filter(|(run, _)| run.verdict == Verdict::Pass) {
+        if !run.why.is_empty() {
+            sentences.push(sentence(&format!("What limits longhaul here: {}", run.why)));
+        }
+    }
+    sentences
+}
+
+/// What the hosts alone could have: measured, or else computed.
+fn tuned(group: &Group<'_>) -> Option<String> {
+    if let Some((run, measured)) = group.tuned.and_then(|run| Some((run, run.measured?))) {
+        let text = format!("Tuning the hosts alone gives {} MB/s; the limit then is: {}", speed(measured), run.why);
+        return Some(sentence(&text));
+    }
+    let tuned = group.runs.iter().find_map(|run| run.tuned.as_ref())?;
+    Some(format!(
+        "Tuning the hosts alone would give {} MB/s at most (computed); the limit then is {}.",
+        speed(tuned.computed),
+        tuned.formula
+    ))
+}
+
+/// What there is to say where no relay was measured.
+pub(crate) fn without_relay(report: &Report) -> String {
+    let Some((run, measured)) = report.runs.iter().find_map(|run| Some((run, run.measured?))) else {
+        return "Nothing was measured: every run failed or was left out.".into();
+    };
+    let over = if run.carrier == DIRECT { "Without a relay".into() } else { format!("Over {}", run.carrier) };
+    let mut text = format!("{over} {} reaches {} MB/s", traffic(run), speed(measured));
+    if let Some(computed) = run.computed {
+        text += &format!(", where arithmetic says {}", speed(computed));
+    }
+    if let Some(formula) = run.formula {
+        text += &format!(" ({formula})");
+    }
+    text + "."
+}
+
+/// How many runs came out as expected, and which did not.
+fn tally(html: &mut Html, report: &Report) {
+    let of = |verdict| report.runs.iter().filter(move |run| run.verdict == verdict);
+    let parts = [
+        (of(Verdict::Pass).count(), "came out as expected"),
+        (of(Verdict::Fail).count(), "did not"),
+        (of(Verdict::Unclear).count(), "unclear"),
+        (of(Verdict::Skip).count(), "left out"),
+    ];
+    let parts: Vec<String> =
+        parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    let runs = count(report.runs.len() as u64, "run");
+    html.leaf("p", &[], &format!("{runs}: {}.", if parts.is_empty() { "none".into() } else { parts.join(", ") }));
+    for verdict in [Verdict::Fail, Verdict::Unclear].into_iter().filter(|verdict| of(*verdict).next().is_some()) {
+        let class = if verdict == Verdict::Fail { "faults" } else { "doubts" };
+        html.node("ul", &[("class", class)], |html| {
+            for run in of(verdict) {
+                html.node("li", &[], |html| {
+                    html.leaf("code", &[], &run.id);
+                    html.text(&format!(" over {}: {}", run.carrier, run.why));
+                });
+            }
+        });
+    }
+}
+
+/// What is sent, as a subject.
+fn traffic(run: &RunReport) -> String {
+    let what = match run.traffic.as_str() {
+        "raw" => "this TCP transfer".to_string(),
+        "scp" | "sftp" => format!("this {} copy", run.traffic),
+        other => format!("this traffic ({other})"),
+    };
+    match run.connections {
+        0 | 1 => what,
+        several => format!("{what}, {several} at once,"),
+    }
+}
+
+/// `text` with a capital and a full stop.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first: String = letters.next().map(|first| first.to_uppercase().collect()).unwrap_or_default();
+    let end = if text.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{first}{}{end}", letters.as_str())
+}

@@ -1,0 +1,118 @@
+//! Why a run was as fast as it was, in a sentence, from what was measured.
+
+use crate::carrier::Carrier;
+use crate::measure::disturbance::Disturbance;
+use crate::measure::done::Done;
+use crate::plan::law::{OPENSSH_WINDOW, line};
+use crate::report::run::Verdict;
+use crate::report::verdict::Judgement;
+use crate::scenario::Run;
+use crate::traffic::{Counts, Measured};
+use std::time::Duration;
+
+/// What missed its expectation, if anything; then what limited the speed; then what disturbed a run that passed all the same.
+pub(crate) fn why(
+    run: &Run,
+    carrier: &Carrier,
+    done: &Done,
+    (judgement, disturbance): (&Judgement, &Disturbance),
+) -> String {
+    let mut sentences: Vec<String> = judgement.reasons.clone();
+    let counts = run.traffic.kind.counts;
+    if counts != Counts::Figures {
+        sentences.extend(limit(run, carrier, done));
+    }
+    if counts != Counts::Speed {
+        sentences.push(figures(&done.measured));
+    }
+    sentences.extend(dropped(run, done));
+    if let (Some(_), Some(last)) = (run.expect.cpu, done.seen.series.last()) {
+        let share = 100.0 * done.seen.relay_cpu.as_secs_f64() / last.at.as_secs_f64().max(1e-9);
+        sentences.push(format!("the relays together used {share:.0} % of one CPU"));
+    }
+    if disturbance.disturbed && judgement.verdict != Verdict::Unclear {
+        sentences.push(disturbance.words());
+    }
+    sentences.extend(run.note.clone());
+    sentences.join("; ")
+}
+
+/// Which stage of the link dropped most of what was sent, if any did.
+fn dropped(run: &Run, done: &Done) -> Option<String> {
+    let direction = &done.link.as_ref()?[run.traffic.direction.index()];
+    let (stage, counters) = direction.stages.iter().max_by_key(|(_, counters)| counters.segments_lost())?;
+    let what = match *stage {
+        "rate" => "the line's full queue".to_string(),
+        "down" => "the outage".to_string(),
+        stage => format!("the link's {stage}"),
+    };
+    let lost = counters.segments_lost();
+    (lost > 0).then(|| format!("{what} dropped {lost} of {} segments", counters.segments_in))
+}
+
+/// What limited the speed: the smallest of what could.
+fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
+    let Done { measured, seen, .. } = done;
+    let speed = measured.speed / 1e6;
+    if speed == 0.0 {
+        return Some("nothing arrived".into());
+    }
+    let rtt = if seen.wan.rtt.is_zero() { run.setup.link.rtt } else { seen.wan.rtt };
+    let connections = f64::from(run.traffic.connections);
+    let per_rtt = |bytes: f64| connections * bytes / rtt.as_secs_f64() / 1e6;
+    let window = seen.wan.window.0.min(seen.wan.allowed.0) as f64;
+    let whose = if seen.wan.allowed < seen.wan.window { "congestion window" } else { "window" };
+    let is_ssh = carrier.name == "ssh" || run.traffic.kind.laws.contains(&"openssh");
+    let line = line(&run.setup, run.traffic.direction).map(|line| line / 1e6);
+    let law = run.setup.link.loss_law(&seen.wan.congestion, rtt).map(|law| connections * law / 1e6);
+    let share = |limit: f64| format!("{:.0} % of it", 100.0 * speed / limit);
+    let retransmitted = match seen.wan.retransmitted {
+        0 => String::new(),
+        count => format!("; {count} segments sent again"),
+    };
+    let sentence = match (line, law) {
+        _ if run.setup.one_hop => "no WAN: what the machine itself carries".to_string(),
+        _ if window == 0.0 => "over before TCP_INFO could be read: a longer transfer tells what limits it".to_string(),
+        (Some(line), _) if speed > 0.85 * line => {
+            format!(
+                "the line carries {line:.1} MB/s of TCP payload: {}, {} on the WAN",
+                share(line),
+                seen.wan.congestion
+            )
+        }
+        (_, Some(law)) if law < per_rtt(window) && speed < 3.0 * law => {
+            format!("loss lets {} reach about {law:.2} MB/s over {} in the long run", seen.wan.congestion, millis(rtt))
+        }
+        _ if is_ssh && (carrier.name != "direct" || per_rtt(OPENSSH_WINDOW) < per_rtt(window)) => {
+            let cap = per_rtt(OPENSSH_WINDOW);
+            format!(
+                "OpenSSH sends 2 MiB ahead: 2 MiB / {} = {cap:.1} MB/s; it took {:.1} round trips",
+                millis(rtt),
+                cap / speed
+            )
+        }
+        _ if speed > 0.8 * per_rtt(window) => format!(
+            "{whose} of {window:.0} bytes in force (TCP_INFO) / {} = {:.2} MB/s: {}",
+            millis(rtt),
+            per_rtt(window),
+            share(per_rtt(window))
+        ),
+        _ => format!("{} on the WAN, {:.0} bytes in flight at most", seen.wan.congestion, seen.wan.allowed.0),
+    };
+    Some(sentence + &retransmitted)
+}
+
+/// The traffic's further figures.
+fn figures(measured: &Measured) -> String {
+    let figures = measured.figures.iter().map(|(name, value)| format!("{name} {}", digits(*value)));
+    figures.collect::<Vec<_>>().join(", ")
+}
+
+/// As many digits as it is exact to, about.
+fn digits(value: f64) -> String {
+    if value < 100.0 && value.fract() != 0.0 { format!("{value:.2}") } else { format!("{value:.0}") }
+}
+
+fn millis(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1e3)
+}

@@ -1,0 +1,270 @@
+//! One run over one carrier: what was measured, the verdict on it, and the reason. A part of the JSON document.
+
+use crate::carrier::Carrier;
+use crate::measure::disturbance::Disturbance;
+use crate::measure::done::Done;
+use crate::measure::sampler::Sample;
+use crate::measure::sockets::Sender;
+use crate::plan::law;
+use crate::plan::setup::Setup;
+use crate::report::topology::Topology;
+use crate::scenario::Run;
+use crate::traffic::Counts;
+use crate::world::live::Traffic as LinkTraffic;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// One run over one carrier. The names of the fields are fixed: programs read them.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct RunReport {
+    pub(crate) id: String,
+    pub(crate) what: String,
+    pub(crate) carrier: String,
+    pub(crate) traffic: String,
+    /// How many at once.
+    pub(crate) connections: u32,
+    /// What stood between the hosts, and the hosts as this carrier finds them.
+    pub(crate) topology: Topology,
+    /// The smallest round trip that TCP saw on the WAN, or the link's where none was seen.
+    pub(crate) rtt_ms: f64,
+    /// The window in force: what the receiver offered (`snd_wnd`), or the congestion window where that is smaller.
+    pub(crate) window_bytes: Option<u64>,
+    #[serde(rename = "measured_MBps")]
+    pub(crate) measured: Option<f64>,
+    /// One number, or lowest and highest: written as a number, or as a list of two.
+    #[serde(rename = "published_MBps", serialize_with = "one_or_two")]
+    pub(crate) published: Option<Vec<f64>>,
+    #[serde(serialize_with = "one_or_two")]
+    pub(crate) published_gain: Option<Vec<f64>>,
+    #[serde(rename = "computed_MBps")]
+    pub(crate) computed: Option<f64>,
+    /// How it was computed.
+    pub(crate) formula: Option<&'static str>,
+    /// What the hosts alone, tuned as the advice would, could reach at most without a relay.
+    pub(crate) tuned: Option<Tuned>,
+    pub(crate) gain_over_direct: Option<f64>,
+    pub(crate) verdict: Verdict,
+    pub(crate) why: String,
+    /// What other programs took meanwhile, and how late the link was.
+    pub(crate) disturbance: Disturbance,
+    /// How often it was run: more than once if it was unclear.
+    pub(crate) attempts: u32,
+    /// MB/s that it could have reached undisturbed.
+    #[serde(skip)]
+    pub(crate) fastest: f64,
+    /// MB/s that the line can carry at most, where that is one number.
+    #[serde(skip)]
+    pub(crate) ceiling: Option<f64>,
+    /// Each direction's stages and their counters; empty without a WAN.
+    pub(crate) link: BTreeMap<&'static str, BTreeMap<String, u64>>,
+    pub(crate) series: Vec<Point>,
+    pub(crate) relay_cpu_s: f64,
+    pub(crate) bytes: u64,
+    /// Connections that were cut off long after their time, in all rounds.
+    #[serde(skip_serializing_if = "is_none")]
+    pub(crate) cut: usize,
+    /// Flows whose bytes or endings were wrong, in any round.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) wrong: Vec<String>,
+    /// Whether every byte was compared and right, and every ending that was; nothing where the tool does not say, or some were
+    /// cut off.
+    pub(crate) bytes_ok: Option<bool>,
+    /// Further figures of the traffic, such as `p99_us`.
+    pub(crate) figures: BTreeMap<String, f64>,
+    /// Lowest and highest of the rounds, by the name of the figure.
+    pub(crate) spread: BTreeMap<String, [f64; 2]>,
+    /// The carrier's commands and files.
+    pub(crate) shown: Vec<String>,
+    /// TCP_INFO of the host that sends.
+    pub(crate) host_sender: Option<SenderReport>,
+    /// TCP_INFO of who sends over the WAN: the host itself, or the relay beside it.
+    pub(crate) wan_sender: Option<SenderReport>,
+}
+
+/// What arithmetic lets tuned hosts reach.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Tuned {
+    #[serde(rename = "computed_MBps")]
+    pub(crate) computed: f64,
+    /// What limits them then.
+    pub(crate) formula: &'static str,
+}
+
+/// TCP_INFO of a sender, over the whole transfer.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct SenderReport {
+    pub(crate) congestion: String,
+    /// The largest window that the receiver offered.
+    pub(crate) window_bytes: u64,
+    /// The most that the sender's congestion control allowed in flight.
+    pub(crate) allowed_bytes: u64,
+    /// Segments sent again.
+    pub(crate) retransmitted: u64,
+}
+
+/// What is seen at one moment.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Point {
+    pub(crate) t_s: f64,
+    #[serde(rename = "MBps")]
+    pub(crate) speed: f64,
+    pub(crate) cwnd: u64,
+    pub(crate) rtt_ms: f64,
+    pub(crate) retrans: u64,
+}
+
+/// Whether what was expected came out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Verdict {
+    /// It did.
+    Pass,
+    /// It did not, or something failed.
+    Fail,
+    /// It cannot be told: other programs disturbed the run.
+    Unclear,
+    /// It could not be tried: something is not installed, or cannot be emulated.
+    #[default]
+    Skip,
+}
+
+impl RunReport {
+    /// What somebody published: a speed, a gain, or both, each as `range` writes it, the gain with `times` behind it; empty
+    /// when nothing is.
+    pub(crate) fn published(&self, range: impl Fn(&[f64]) -> String, times: &str) -> String {
+        let speed = self.published.as_deref().map(&range);
+        let gain = self.published_gain.as_deref().map(|gain| format!("{}{times}", range(gain)));
+        speed.into_iter().chain(gain).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Takes what the run brought. `cut` and `wrong`, which are those of every round, are there already.
+    pub(crate) fn fill(&mut self, run: &Run, done: &Done) {
+        let Done { measured, seen, link, shown } = done;
+        let rtt = if seen.wan.rtt.is_zero() { run.setup.link.rtt } else { seen.wan.rtt };
+        self.rtt_ms = rounded(rtt.as_secs_f64() * 1e3);
+        let window = seen.host.window.0.min(seen.host.allowed.0);
+        self.window_bytes = (window > 0).then_some(window);
+        self.measured = Some(rounded(measured.speed / 1e6));
+        self.bytes = measured.bytes;
+        self.bytes_ok = match self.wrong.is_empty() {
+            true => (measured.checked && measured.bytes > 0 && self.cut == 0).then_some(true),
+            false => Some(false),
+        };
+        self.figures = measured.figures.iter().map(|(name, value)| ((*name).to_string(), rounded(*value))).collect();
+        self.relay_cpu_s = seen.relay_cpu.as_secs_f64();
+        self.series = seen.series.iter().map(Point::of).collect();
+        self.shown = shown.clone();
+        self.disturbance = Disturbance::of(rtt, link.as_ref(), seen.shares);
+        let counts_speed = run.traffic.kind.counts != Counts::Figures;
+        self.ceiling = law::ceiling(&run.setup, run.traffic.direction).map(|most| most / 1e6).filter(|_| counts_speed);
+        // A host that sends by itself in a fixed window is not faster than a window a round trip.
+        let is_fixed = self.carrier == "direct" && run.setup.host.window.is_some() && seen.wan.window.0 > 0;
+        let by_window = f64::from(self.connections) * seen.wan.window.0 as f64 / rtt.as_secs_f64().max(1e-9) / 1e6;
+        let most = self.ceiling.into_iter().chain(is_fixed.then_some(by_window)).fold(f64::INFINITY, f64::min);
+        self.fastest = (measured.speed / 1e6 * self.disturbance.slowdown(self.rtt_ms)).min(most);
+        self.host_sender = SenderReport::of(&seen.host);
+        self.wan_sender = SenderReport::of(&seen.wan);
+        if let Some([out, back]) = link {
+            self.link = BTreeMap::from([("out", counters(out)), ("back", counters(back))]);
+        }
+    }
+}
+
+impl SenderReport {
+    /// Nothing where no connection was seen.
+    fn of(sender: &Sender) -> Option<SenderReport> {
+        (sender.window.0 > 0).then(|| SenderReport {
+            congestion: sender.congestion.clone(),
+            window_bytes: sender.window.0,
+            allowed_bytes: sender.allowed.0,
+            retransmitted: sender.retransmitted,
+        })
+    }
+}
+
+impl Point {
+    fn of(sample: &Sample) -> Point {
+        Point {
+            t_s: rounded(sample.at.as_secs_f64()),
+            speed: rounded(sample.speed),
+            cwnd: sample.cwnd,
+            rtt_ms: rounded(sample.rtt.as_secs_f64() * 1e3),
+            retrans: sample.retransmitted,
+        }
+    }
+}
+
+/// What is known of a run before it runs.
+pub(crate) fn blank(run: &Run, carrier: Option<&Carrier>) -> RunReport {
+    let both = |range: &std::ops::RangeInclusive<f64>| match range.start() == range.end() || range.end().is_infinite() {
+        true => vec![*range.start()],
+        false => vec![*range.start(), *range.end()],
+    };
+    let mut setup = run.setup.clone();
+    if let Some(carrier) = carrier {
+        (carrier.hosts)(&mut setup.host, &setup.link);
+    }
+    let computed = run.computed.as_ref().and_then(|law| law.speed(&setup, run.traffic.load()));
+    RunReport {
+        id: run.id.clone(),
+        what: run.what.clone(),
+        carrier: carrier.map_or("-", |carrier| carrier.name).to_string(),
+        traffic: run.traffic.kind.name.to_string(),
+        connections: run.traffic.connections,
+        topology: Topology::of(&setup),
+        tuned: tuned(run),
+        rtt_ms: rounded(run.setup.link.rtt.as_secs_f64() * 1e3),
+        published: run.published.speed.as_ref().map(both),
+        published_gain: run.published.gain.as_ref().map(both),
+        computed: computed.map(|speed| rounded(speed / 1e6)),
+        formula: run.computed.as_ref().map(|law| law.formula),
+        ..RunReport::default()
+    }
+}
+
+/// What the tuned hosts of `run` could reach without a relay, where arithmetic knows.
+fn tuned(run: &Run) -> Option<Tuned> {
+    let host = run.setup.host.tuned(&run.setup.link);
+    let setup = Setup { host, ..run.setup.clone() };
+    let (speed, formula) = law::tightest(&setup, run.traffic.load(), run.traffic.kind.laws)?;
+    (!setup.one_hop && setup.link.is_plain()).then(|| Tuned { computed: rounded(speed / 1e6), formula })
+}
+
+fn counters(traffic: &LinkTraffic) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::from([
+        ("frames_in".to_string(), traffic.frames_in),
+        ("frames_out".to_string(), traffic.frames_out),
+        ("cut".to_string(), traffic.cut),
+        ("overflowed".to_string(), traffic.overflowed),
+        ("refused".to_string(), traffic.refused),
+        ("told".to_string(), traffic.told),
+    ]);
+    for (stage, counters) in &traffic.stages {
+        if let Some(events) = longhaul_link::row(stage).and_then(|row| row.events) {
+            all.insert(format!("{stage}_{}", events.replace(' ', "_")), counters.events);
+        }
+        all.insert(format!("{stage}_segments_in"), counters.segments_in);
+        all.insert(format!("{stage}_segments_out"), counters.segments_out);
+        all.insert(format!("{stage}_bytes_in"), counters.bytes_in);
+        all.insert(format!("{stage}_bytes_out"), counters.bytes_out);
+    }
+    all
+}
+
+fn is_none(count: &usize) -> bool {
+    *count == 0
+}
+
+/// Writes one number as a number, more as a list.
+fn one_or_two<S: serde::Serializer>(numbers: &Option<Vec<f64>>, serializer: S) -> Result<S::Ok, S::Error> {
+    match numbers.as_deref() {
+        Some([one]) => serializer.serialize_f64(*one),
+        other => other.serialize(serializer),
+    }
+}
+
+/// Four digits are more than any of it is exact to.
+pub(crate) fn rounded(value: f64) -> f64 {
+    let scale = 10f64.powi(3 - value.abs().log10().floor().clamp(-9.0, 3.0) as i32);
+    if value == 0.0 || !value.is_finite() { 0.0 } else { (value * scale).round() / scale }
+}

@@ -1,0 +1,120 @@
+//! The table of a scenario, for people.
+
+use crate::report::json::Report;
+use crate::report::run::{RunReport, Verdict};
+use std::fmt;
+
+/// The table of scenarios that were run: figure, published, computed, measured, carrier by carrier, verdict; below it the
+/// reason for each. No line is longer than 100 columns as long as names are of usual length.
+pub(crate) struct Figures<'a>(pub(crate) &'a [Report]);
+
+impl fmt::Display for Figures<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let runs = || self.0.iter().flat_map(|report| &report.runs);
+        let width = |text: fn(&RunReport) -> usize, least| runs().map(text).max().unwrap_or(0).max(least);
+        let (figure, carrier) = (width(|run| run.id.len(), 6), width(|run| run.carrier.len(), 7));
+        let publication = width(|run| published(run).len(), 9);
+        let head = ["published", "computed", "measured", "gain", "verdict"];
+        let [published_, computed, measured, gain, verdict_] = head;
+        writeln!(
+            f,
+            "| {:<figure$} | {:<carrier$} | {published_:>publication$} | {computed:>8} | {measured:>8} | {gain:>5} | {verdict_} |",
+            "figure", "carrier"
+        )?;
+        writeln!(
+            f,
+            "| {0:-<figure$} | {0:-<carrier$} | {0:->dashes$}: | {0:->7}: | {0:->7}: | {0:->4}: | {0:-<7} |",
+            "",
+            dashes = publication - 1
+        )?;
+        let mut before = "";
+        for run in runs() {
+            // A figure's name once: what stands below it belongs together.
+            let name = if run.id == before { "" } else { &run.id };
+            before = &run.id;
+            let gain = run.gain_over_direct.filter(|_| run.carrier != "direct");
+            writeln!(
+                f,
+                "| {name:<figure$} | {:<carrier$} | {:>publication$} | {:>8} | {:>8} | {:>5} | {:<7} |",
+                run.carrier,
+                published(run),
+                run.computed.map_or("-".into(), shown),
+                run.measured.map_or("-".into(), shown),
+                digits(gain, 1),
+                verdict(run.verdict)
+            )?;
+        }
+        let of = |verdict| runs().filter(|run| run.verdict == verdict).count();
+        let (pass, fail, skip) = (of(Verdict::Pass), of(Verdict::Fail), of(Verdict::Skip));
+        let unclear = match of(Verdict::Unclear) {
+            0 => String::new(),
+            count => format!(" {count} unclear,"),
+        };
+        writeln!(
+            f,
+            "\n{pass} as expected, {fail} not,{unclear} {skip} left out. MB/s are 10^6 bytes; gain is times direct. Why:"
+        )?;
+        let mut before = "";
+        for run in runs() {
+            if run.id != before {
+                let what = if run.what.is_empty() { &run.traffic } else { &run.what };
+                writeln!(f, "\n{}", wrapped(&format!("{}: {what}", run.id), 98))?;
+            }
+            before = &run.id;
+            let over = if run.carrier == "-" { verdict(run.verdict) } else { &run.carrier };
+            writeln!(f, "{}", wrapped(&format!("- {over}: {}", run.why), 98))?;
+        }
+        if of(Verdict::Unclear) > 0 {
+            writeln!(f, "\nOther programs disturbed what is unclear: run it again when the machine is quieter.")?;
+        }
+        Ok(())
+    }
+}
+
+/// What somebody published, as it stands in a table.
+fn published(run: &RunReport) -> String {
+    let range = |values: &[f64]| values.iter().map(|value| shown(*value)).collect::<Vec<_>>().join("-");
+    Some(run.published(range, " x")).filter(|text| !text.is_empty()).unwrap_or("-".into())
+}
+
+/// The word for a verdict.
+pub(crate) fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Pass => "pass",
+        Verdict::Fail => "FAIL",
+        Verdict::Unclear => "unclear",
+        Verdict::Skip => "skip",
+    }
+}
+
+fn digits(value: Option<f64>, digits: usize) -> String {
+    value.map_or("-".into(), |value| format!("{value:.digits$}"))
+}
+
+/// As many digits as somebody would write.
+pub(crate) fn shown(value: f64) -> String {
+    match value {
+        value if value < 10.0 => format!("{value:.2}").trim_end_matches(".00").to_string(),
+        value if value < 100.0 => format!("{value:.1}").trim_end_matches(".0").to_string(),
+        value => format!("{value:.0}"),
+    }
+}
+
+/// `text` in lines of at most `width` characters, those after the first indented when it is an item of a list.
+pub(crate) fn wrapped(text: &str, width: usize) -> String {
+    let indent = if text.starts_with("- ") { "  " } else { "" };
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = &lines[lines.len() - 1];
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+            lines.push(indent.to_string());
+        }
+        let end = lines.len() - 1;
+        let line = &mut lines[end];
+        if !line.trim().is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,124 @@
+//! What stood between the hosts, and how they were set, in phrases: for the report, so that who reads it needs no scenario.
+
+use crate::plan::host::HostSpec;
+use crate::plan::link::{LinkSpec, first_rate};
+use crate::plan::place::Direction;
+use crate::plan::setup::Setup;
+
+use serde::Serialize;
+use std::time::Duration;
+
+/// The hosts and the link of one run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Topology {
+    /// Whether one relay host joins two cables, without a WAN.
+    pub(crate) one_hop: bool,
+    /// What is set on hosts A and B.
+    pub(crate) hosts: Vec<String>,
+    /// What is set on the relay hosts.
+    pub(crate) relays: Vec<String>,
+    /// The WAN: its round trip, and the stages of both directions.
+    pub(crate) wan: Vec<String>,
+    /// The stages that only the way from A to B has.
+    pub(crate) wan_out: Vec<String>,
+    /// The stages that only the way from B to A has.
+    pub(crate) wan_back: Vec<String>,
+}
+
+impl Topology {
+    /// What `setup` describes.
+    pub(crate) fn of(setup: &Setup) -> Topology {
+        let (hosts, relays) = (host(&setup.host), host(&setup.relay_spec()));
+        let mut topology = Topology { one_hop: setup.one_hop, hosts, relays, ..Topology::default() };
+        topology.relays.extend(setup.set.iter().map(|option| format!("longhaul --set {option}")));
+        if setup.one_hop {
+            return topology;
+        }
+        let [out, back] = Direction::BOTH.map(|direction| stages(&setup.link, direction));
+        topology.wan_out = out.iter().filter(|stage| !back.contains(stage)).cloned().collect();
+        topology.wan_back = back.into_iter().filter(|stage| !out.contains(stage)).collect();
+        topology.wan = vec![format!("{} round trip", millis(setup.link.rtt))];
+        topology.wan.extend(out.into_iter().filter(|stage| !topology.wan_out.contains(stage)));
+        topology
+    }
+}
+
+fn host(spec: &HostSpec) -> Vec<String> {
+    let mut said = vec![match (spec.window, spec.buffers) {
+        (Some(window), _) => format!("{} window", spaced(&window.to_string())),
+        (None, Some(most)) => format!("autotuned window, buffers up to {}", spaced(&most.to_string())),
+        (None, None) => "autotuned window".to_string(),
+    }];
+    said.push(format!("congestion control {}", spec.congestion));
+    let oddities = [(!spec.sack, "no SACK"), (!spec.scaling, "no window scaling"), (!spec.offload, "no large send")];
+    said.extend(oddities.iter().filter(|(is, _)| *is).map(|(_, what)| (*what).to_string()));
+    if spec.mtu != ETHERNET {
+        said.push(format!("MTU {}", spec.mtu));
+    }
+    said.extend(spec.mss.map(|mss| format!("MSS {mss}")));
+    said
+}
+
+/// The stages of one direction and its schedule, but not half of the round trip, which is told as a whole.
+fn stages(link: &LinkSpec, direction: Direction) -> Vec<String> {
+    let plain_delay = format!("{}ns", link.rtt.as_nanos() / 2);
+    let mut said = Vec::new();
+    for (key, value) in link.settings(direction) {
+        match (key.as_str(), value.as_str()) {
+            ("delay", delay) if delay == plain_delay => {}
+            ("loss", "0%") => {}
+            ("rate", value) => {
+                said.push(first_rate(value).map_or(value.to_string(), |rate| spaced(&rate.to_string())));
+                said.extend(value.split_once("queue ").map(|(_, queue)| format!("{} queue", size(queue))));
+            }
+            (key, "") => said.push(key.to_string()),
+            (key, value) => said.push(format!("{key} {value}")),
+        }
+    }
+    said.extend(link.schedule(direction).iter().cloned());
+    said
+}
+
+/// A size in bytes as people say it; whatever else it is stays as it is.
+fn size(text: &str) -> String {
+    match text.trim_end_matches('B').parse::<f64>() {
+        Ok(bytes) if bytes >= 1e6 => format!("{:.1} MB", bytes / 1e6),
+        Ok(bytes) => format!("{:.0} kB", bytes / 1e3),
+        Err(_) => spaced(text),
+    }
+}
+
+/// `256KiB` as `256 KiB`.
+fn spaced(text: &str) -> String {
+    let end = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    format!("{} {}", &text[..end], &text[end..]).trim_end().to_string()
+}
+
+fn millis(time: Duration) -> String {
+    format!("{} ms", (time.as_secs_f64() * 1e5).round() / 1e2)
+}
+
+const ETHERNET: u32 = 1500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::host::HostSpec;
+    use longhaul_units::{Bytes, Rate};
+
+    #[test]
+    fn phrases_are_those_of_the_scenario() {
+        let mut link = LinkSpec::new(Duration::from_millis(63), Some(Rate(1_000_000_000)));
+        link.set(&[Direction::Out], "loss", "0.1%".into());
+        link.set_schedule(&Direction::BOTH, vec!["at 10s down for 20s".into()]);
+        let host = HostSpec { window: Some(Bytes(262_144)), sack: false, mss: Some(1254), ..HostSpec::default() };
+        let setup = Setup { one_hop: false, link, host, relay: HostSpec::default(), set: Vec::new() };
+        let topology = Topology::of(&setup);
+        let cubic = "congestion control cubic";
+        assert_eq!(topology.hosts, ["256 KiB window", cubic, "no SACK", "MSS 1254"]);
+        assert_eq!(topology.relays, ["autotuned window, buffers up to 32 MiB", cubic]);
+        assert_eq!(topology.wan, ["63 ms round trip", "1 Gbit/s", "7.9 MB queue", "at 10s down for 20s"]);
+        assert_eq!((topology.wan_out, topology.wan_back), (vec!["loss 0.1%".to_string()], Vec::new()));
+        assert_eq!(Topology::of(&Setup { one_hop: true, ..setup }).wan, Vec::<String>::new());
+    }
+}

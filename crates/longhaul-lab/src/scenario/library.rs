@@ -1,0 +1,72 @@
+//! The scenarios that are built in: the files of `lab/`.
+
+use crate::scenario::model::Scenario;
+use crate::scenario::{self};
+use std::path::Path;
+
+/// Name and text of each.
+pub(crate) const FILES: &[(&str, &str)] = &[
+    ("mitre", include_str!("../../../../lab/mitre.toml")),
+    ("kurtcms", include_str!("../../../../lab/kurtcms.toml")),
+    ("ornl", include_str!("../../../../lab/ornl.toml")),
+    ("hunt", include_str!("../../../../lab/hunt.toml")),
+    ("skytap", include_str!("../../../../lab/skytap.toml")),
+    ("geo-satellite", include_str!("../../../../lab/geo-satellite.toml")),
+    ("transatlantic-lossy", include_str!("../../../../lab/transatlantic-lossy.toml")),
+    ("policed", include_str!("../../../../lab/policed.toml")),
+    ("bufferbloat", include_str!("../../../../lab/bufferbloat.toml")),
+    ("vpn-blackhole", include_str!("../../../../lab/vpn-blackhole.toml")),
+    ("flapping", include_str!("../../../../lab/flapping.toml")),
+    ("resets", include_str!("../../../../lab/resets.toml")),
+];
+
+/// The scenario of that name, if there is one.
+///
+/// # Errors
+/// Every error of the file, a line each.
+pub(crate) fn load(name: &str) -> Option<Result<Scenario, Vec<String>>> {
+    let (name, text) = FILES.iter().find(|(known, _)| *known == name)?;
+    Some(scenario::read(name, &format!("lab/{name}.toml"), text))
+}
+
+/// A scenario that is built in, or that of a file: a name with a dot or a slash is one.
+///
+/// # Errors
+/// Every error of the file, a line each; or what the name may have meant.
+pub(crate) fn find(name: &str) -> Result<Scenario, Vec<String>> {
+    if let Some(scenario) = load(name) {
+        return scenario;
+    }
+    if name.contains(['/', '.']) {
+        return scenario::load(Path::new(name));
+    }
+    let near = longhaul_config::suggest::nearest(name, FILES.iter().map(|(name, _)| *name));
+    let meant = match near {
+        Some(near) => format!("did you mean {near}?"),
+        None if Path::new(name).is_file() => format!("for the file of that name write ./{name}"),
+        None => "`longhaul lab list` shows them".to_string(),
+    };
+    Err(vec![format!("error: there is no scenario {name:?}; {meant}")])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_is_good_and_in_the_list() {
+        for (name, _) in FILES {
+            let scenario = load(name).unwrap().unwrap_or_else(|lines| panic!("{}", lines.join("\n")));
+            assert!(scenario.runs.iter().any(|run| run.quick.is_some()), "{name} has no quick form");
+        }
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab");
+        for file in std::fs::read_dir(folder).unwrap() {
+            let path = file.unwrap().path();
+            if path.is_dir() {
+                continue;
+            }
+            let name = path.file_stem().unwrap().to_str().unwrap().to_string();
+            assert!(FILES.iter().any(|(known, _)| *known == name), "{name} is missing from the table");
+        }
+    }
+}

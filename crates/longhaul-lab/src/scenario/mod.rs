@@ -1,0 +1,19 @@
+//! A scenario: hosts, the link between them, the carriers to compare, the traffic, and what to expect, as a TOML file says
+//! it.
+//!
+//! A `[[run]]` is one experiment: one figure of somebody's, or one question. What the file says before the first run holds
+//! for all of them; a run's own `link`, `host` and `relay` come on top of it.
+//!
+//! [`model`] is the scenario as data, [`read`](mod@read) reads it by the tables of [`keys`], [`faults`] finds what does not go together,
+//! and [`summary`] says what was understood. [`library`] holds the scenarios that are built in.
+
+mod faults;
+mod keys;
+pub(crate) mod library;
+mod model;
+mod read;
+mod summary;
+
+pub(crate) use model::{Expect, Published, Run, Scenario};
+pub use read::judge;
+pub(crate) use read::{load, read};

@@ -1,0 +1,111 @@
+//! Reads a scenario from TOML, and says what is wrong in it.
+
+use crate::scenario::faults::{self, Fault};
+use crate::scenario::model::{Run, Scenario};
+use crate::scenario::{keys, summary};
+use longhaul_config::document::{self, Findings, Places, Shape};
+use std::ops::Range;
+use std::path::Path;
+use toml::de::{DeTable, DeValue};
+
+/// Reads the scenario `name` from `text`; `file` stands in the messages.
+///
+/// # Errors
+/// Every error of the file, a line each.
+pub(crate) fn read(name: &str, file: &str, text: &str) -> Result<Scenario, Vec<String>> {
+    let (scenario, problems) = document::read(text, |findings, root| whole(findings, root, (name, file)));
+    scenario.ok_or_else(|| problems.iter().map(|problem| problem.message(file).to_string()).collect())
+}
+
+/// Says what is understood of a scenario's `text`; `file` stands in the messages.
+///
+/// # Errors
+/// Every error of the file, a line each. There is no text for which it panics.
+pub fn judge(file: &str, text: &str) -> Result<String, Vec<String>> {
+    read(file, file, text).map(|scenario| summary::summary(&scenario))
+}
+
+/// Reads the scenario in the file at `path`.
+///
+/// # Errors
+/// It cannot be read, or something in it is wrong.
+pub(crate) fn load(path: &Path) -> Result<Scenario, Vec<String>> {
+    let file = path.display().to_string();
+    let text = document::text(path, HINT).map_err(|why| vec![format!("{file}: error: {why}")])?;
+    let name = path.file_stem().map_or(file.clone(), |stem| stem.to_string_lossy().into_owned());
+    read(&name, &file, &text)
+}
+
+fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>, (name, file): (&str, &str)) -> Scenario {
+    let mut head = keys::Head::default();
+    let shape = Shape { prefix: "", keys: keys::HEAD, tables: &[("run", "[[run]]")] };
+    let places = document::fields(findings, &shape, root, &mut head);
+    document::required(findings, keys::HEAD, ("scenario", root, 0..0));
+    let faults = head.setup.faults();
+    note(findings, &faults, &places, &(0..0));
+    // Whether all before a run was read: else what it lacks there may be what is wrong there.
+    let (mut runs, mut all) = (Vec::new(), findings.errors() == 0);
+    match root.get("run").map(|given| (given.get_ref(), given.span())) {
+        Some((DeValue::Array(list), _)) if !list.is_empty() => {
+            for given in list {
+                let DeValue::Table(table) = given.get_ref() else {
+                    findings.error(given.span(), "a run is a table; write [[run]]".into());
+                    all = false;
+                    continue;
+                };
+                let read = run(findings, table, given.span(), &head, (file, &runs, all));
+                all &= read.is_some();
+                runs.extend(read);
+            }
+            if all && runs.iter().all(|run| run.setup.one_hop) {
+                note(findings, &faults::without_wan(&places), &places, &(0..0));
+            }
+        }
+        Some((_, span)) => findings.error(span, "runs are tables; write [[run]], with two brackets".into()),
+        None => findings.error(0..0, NO_RUN.into()),
+    }
+    let keys::Head { about, source, rounds, .. } = head;
+    Scenario { name: name.into(), about, source, rounds, runs }
+}
+
+fn run(
+    findings: &mut Findings<'_>,
+    table: &DeTable<'_>,
+    span: Range<usize>,
+    head: &keys::Head,
+    (file, earlier, all): (&str, &[Run], bool),
+) -> Option<Run> {
+    let mut run = keys::blank(head);
+    run.at = format!("{file}:{}", findings.line(span.start));
+    let errors = findings.errors();
+    let places = document::fields(findings, &Shape { prefix: "", keys: keys::RUN, tables: &[] }, table, &mut run);
+    document::required(findings, keys::RUN, ("[[run]]", table, span.clone()));
+    if run.carriers.is_empty() && run.skip.is_none() && table.get("carriers").is_none() {
+        findings
+            .error(span.clone(), "this [[run]] has no carriers; write carriers = [\"direct\", \"longhaul\"]".into());
+    }
+    note(findings, &run.faults(earlier, &places), &places, &span);
+    if all {
+        note(findings, &run.compared(earlier), &places, &span);
+    }
+    // What is wrong before the first run is said there, once.
+    let inherited = head.setup.faults();
+    let faults: Vec<_> = run.setup.faults().into_iter().filter(|fault| !inherited.contains(fault)).collect();
+    note(findings, &faults, &places, &span);
+    if all && findings.errors() == errors {
+        note(findings, &run.uncomputed(), &places, &span);
+    }
+    (findings.errors() == errors).then_some(run)
+}
+
+/// Notes what cannot be at the place of its key, or of the table that the key is in, or else at `span`.
+fn note(findings: &mut Findings<'_>, faults: &[Fault], places: &Places, span: &Range<usize>) {
+    for (key, why) in faults {
+        let mut keys = std::iter::successors(Some(key.as_str()), |key| Some(key.rsplit_once('.')?.0));
+        let at = keys.find_map(|key| places.find(key)).unwrap_or(span.clone());
+        findings.error(at, format!("{key}: {why}"));
+    }
+}
+
+const HINT: &str = "`longhaul lab list` shows the scenarios that are built in";
+const NO_RUN: &str = "there is no run; write [[run]] and below it id, carriers and traffic, a line each";

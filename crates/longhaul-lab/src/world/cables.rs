@@ -1,0 +1,110 @@
+//! What gives a host its cables, addresses and routes, as commands of ip(8), one a line.
+
+use crate::plan::place::Host;
+use crate::plan::profile::Profile;
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+/// Where the hosts stand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// One relay host joins both cables, and there is no WAN.
+    pub(crate) one_hop: bool,
+    /// The kernel has IPv6.
+    pub(crate) ipv6: bool,
+}
+
+/// Everything that `host` gets. `relays` are the paths of the network namespaces of the near and the far relay host.
+pub(crate) fn furnish(host: Host, profile: &Profile, relays: &[String; 2], place: Place) -> String {
+    let mut commands = format!("link set lo up\n{}", devices(host, profile, relays, place));
+    if place.ipv6 {
+        commands += &addresses(host, [Host::lan6, Host::wan6], 64, place);
+    }
+    commands += &addresses(host, [Host::lan, Host::wan], 24, place);
+    commands + &routes(host, &profile.route, place)
+}
+
+/// The routes of `host` with `attributes`: to its LAN, and to everything else over its relay or the other relay.
+pub(crate) fn routes(host: Host, attributes: &str, place: Place) -> String {
+    let mut text = String::new();
+    let ipv4 = (["10.10.10.0/24", "10.20.20.0/24", "10.99.0.0/24"], Host::lan as Address, Host::wan as Address);
+    let v6 = (["fd00:10::/64", "fd00:20::/64", "fd00:99::/64"], Host::lan6 as Address, Host::wan6 as Address);
+    for ([site_a, site_b, wan_net], lan, wan) in [ipv4, v6].into_iter().take(if place.ipv6 { 2 } else { 1 }) {
+        let (own, next, device) = match host {
+            Host::A => (site_a, lan(Host::Near), LAN_DEVICE),
+            Host::B => (site_b, lan(Host::Far), LAN_DEVICE),
+            Host::Near | Host::Far if place.one_hop => {
+                let _ = writeln!(text, "route replace {site_a} dev {LAN_DEVICE} {attributes}");
+                let _ = writeln!(text, "route replace {site_b} dev {OTHER_LAN_DEVICE} {attributes}");
+                continue;
+            }
+            Host::Near => (site_a, wan(Host::Far), WAN_DEVICE),
+            Host::Far => (site_b, wan(Host::Near), WAN_DEVICE),
+        };
+        let _ = writeln!(text, "route replace {own} dev {LAN_DEVICE} {attributes}");
+        if device == WAN_DEVICE {
+            let _ = writeln!(text, "route replace {wan_net} dev {WAN_DEVICE} {attributes}");
+        }
+        let _ = writeln!(text, "route replace default via {next} dev {device} {attributes}");
+    }
+    text
+}
+
+/// Rules of nft(8) that cut down to `most` the window field of every segment that the host sends, but for SYNs, whose
+/// window is never scaled (RFC 7323 2.2).
+pub(crate) fn window_rules(most: u16) -> String {
+    format!(
+        "add table inet lab; add chain inet lab out {{ type filter hook output priority mangle; }}; \
+         add rule inet lab out tcp flags & syn == 0 tcp window > {most} tcp window set {most}"
+    )
+}
+
+/// Each host's cable to its relay, which the host plugs in at both ends; each relay's device to the link.
+fn devices(host: Host, profile: &Profile, relays: &[String; 2], place: Place) -> String {
+    let mtu = profile.mtu;
+    // A device that cuts nothing is given nothing to cut.
+    let up = if profile.offload { "up" } else { "gso_max_segs 1 up" };
+    let cable = |net: &str, far_end: &str| {
+        format!(
+            "link add {LAN_DEVICE} mtu {mtu} type veth peer name {far_end} mtu {mtu} netns {net}\n\
+             link set {LAN_DEVICE} {up}\n"
+        )
+    };
+    match host {
+        Host::A => cable(&relays[0], LAN_DEVICE),
+        Host::B => cable(&relays[1], if place.one_hop { OTHER_LAN_DEVICE } else { LAN_DEVICE }),
+        Host::Near | Host::Far if place.one_hop => {
+            format!("link set {LAN_DEVICE} {up}\nlink set {OTHER_LAN_DEVICE} {up}\n")
+        }
+        // The link's thread shares its core with senders: the device must hold what they send until it runs again.
+        Host::Near | Host::Far => {
+            format!("link set {WAN_DEVICE} mtu {mtu} txqueuelen {DEVICE_QUEUE} {up}\nlink set {LAN_DEVICE} {up}\n")
+        }
+    }
+}
+
+fn addresses(host: Host, [lan, wan]: [Address; 2], prefix: u8, place: Place) -> String {
+    let mut text = String::new();
+    let mut add = |address: IpAddr, device: &str| {
+        let nodad = if address.is_ipv6() { " nodad" } else { "" };
+        let _ = writeln!(text, "addr add {address}/{prefix} dev {device} noprefixroute{nodad}");
+    };
+    add(lan(host), LAN_DEVICE);
+    match host {
+        Host::A | Host::B => {}
+        Host::Near | Host::Far if place.one_hop => add(lan(Host::Far), OTHER_LAN_DEVICE),
+        Host::Near | Host::Far => add(wan(host), WAN_DEVICE),
+    }
+    text
+}
+
+/// One of the addresses of a host.
+type Address = fn(Host) -> IpAddr;
+
+/// The device between the relays.
+pub(crate) const WAN_DEVICE: &str = "wan0";
+/// The device at both ends of a host's cable.
+pub(crate) const LAN_DEVICE: &str = "lan0";
+/// The relay's end of B's cable, where one relay host joins both.
+const OTHER_LAN_DEVICE: &str = "lan1";
+const DEVICE_QUEUE: u32 = 20_000;

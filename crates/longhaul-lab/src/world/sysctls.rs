@@ -1,0 +1,63 @@
+//! The sysctls that longhaul ships for relays, packaging/90-longhaul.conf, for a host of the lab.
+
+use crate::problem::Problem;
+use std::{fs, io};
+
+/// The file as it is installed.
+const SHIPPED: &str = include_str!("../../../../packaging/90-longhaul.conf");
+
+/// Sets every line of the shipped file in this thread's network namespace.
+///
+/// # Errors
+/// The kernel refused a line without a dash before it.
+pub(crate) fn set_shipped() -> Result<(), Problem> {
+    for Line { path, value, may_fail } in lines(SHIPPED) {
+        match fs::write(&path, value) {
+            // sysctl.d(5): a dash before the name: no error where the kernel does not have it.
+            Err(_) if may_fail => {}
+            // A name that the kernel has for its first namespace alone.
+            Err(err) if err.kind() == io::ErrorKind::NotFound => {}
+            written => written.map_err(Problem::io(format!("setting {path} to {value:?}")))?,
+        }
+    }
+    Ok(())
+}
+
+/// One line of a file for sysctl(8).
+#[derive(Debug, PartialEq)]
+struct Line<'t> {
+    path: String,
+    value: &'t str,
+    may_fail: bool,
+}
+
+fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
+    let settings = text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';']));
+    settings.filter_map(|line| line.split_once('=')).map(|(name, value)| {
+        let name = name.trim();
+        let plain = name.trim_start_matches('-');
+        Line { path: format!("/proc/sys/{}", plain.replace('.', "/")), value: value.trim(), may_fail: plain != name }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shipped_file_is_read_as_sysctl_reads_it() {
+        let shipped: Vec<_> = lines(SHIPPED).collect();
+        let has = |path: &str, value: &str, may_fail| {
+            let line = Line { path: format!("/proc/sys/net/{path}"), value, may_fail };
+            assert!(shipped.contains(&line), "{line:?} is not in {shipped:?}");
+        };
+        has("ipv4/tcp_wmem", "4096 16384 268435456", false);
+        has("ipv4/tcp_tw_reuse", "1", false);
+        has("ipv4/tcp_migrate_req", "1", true);
+        has("core/somaxconn", "4096", false);
+        // Each is a name that a kernel has: a misspelt one would be set nowhere.
+        for Line { path, .. } in shipped.iter().filter(|line| !line.may_fail) {
+            assert!(fs::exists(path).unwrap(), "{path}");
+        }
+    }
+}

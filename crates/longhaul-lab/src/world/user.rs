@@ -1,0 +1,60 @@
+//! Who runs the lab, and how he becomes root in it.
+
+use crate::problem::Problem;
+use crate::world::supervisor::not_started;
+use longhaul_sys::netns;
+use std::os::unix::fs::MetadataExt;
+use std::process::Command;
+
+/// Who runs the lab.
+#[derive(Clone, Debug)]
+pub(crate) struct User {
+    /// The name under which sshd knows him.
+    pub(crate) name: String,
+    /// User and group number when the lab runs in a user namespace, where he appears to be root.
+    pub(crate) mapped: Option<(u32, u32)>,
+}
+
+impl User {
+    /// Becomes root of a user namespace when not root already; must be called before any thread is started.
+    ///
+    /// # Errors
+    /// The kernel lets this user have no user namespace.
+    pub(crate) fn become_root() -> Result<User, Problem> {
+        let output = Command::new("id").arg("-un").output().map_err(not_started("id".to_string()))?;
+        let name = String::from_utf8_lossy(&output.stdout).trim().to_string();
+        if netns::is_root() {
+            return Ok(User { name, mapped: None });
+        }
+        let owner = std::fs::metadata("/proc/self").map_err(Problem::io("reading /proc/self"))?;
+        let mapped = Some((owner.uid(), owner.gid()));
+        netns::become_root_of_own_user_namespace()?;
+        Ok(User { name, mapped })
+    }
+
+    /// Whether sshd would let him in: it asks for a shell, which the accounts of services do not have.
+    ///
+    /// # Errors
+    /// It would not.
+    pub(crate) fn can_log_in(&self) -> Result<(), Problem> {
+        // passwd(5): the shell is the last of seven fields. Who is in no such list has some other service to name him.
+        let entry = Command::new("getent").args(["passwd", &self.name]).output().map(|output| output.stdout);
+        let entry = String::from_utf8_lossy(&entry.unwrap_or_default()).trim().to_string();
+        match entry.split(':').nth(6) {
+            Some(shell) if shell.ends_with("/nologin") || shell.ends_with("/false") => Err(Problem::Lacking(format!(
+                "sshd lets nobody in as {}, whose shell is {shell}; run the lab as root, or as a user who may log in",
+                self.name
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// A command that runs as the user himself: sshd, finding itself root, would want users that the lab's user
+    /// namespace does not have.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let Some((user, group)) = self.mapped else { return Command::new(program) };
+        let mut command = Command::new("unshare");
+        command.args(["--user", &format!("--map-user={user}"), &format!("--map-group={group}"), program]);
+        command
+    }
+}

@@ -1,0 +1,285 @@
+//! Builds the lab: namespaces, cables, addresses, routes, TCP settings, and the link between the relays.
+
+use crate::plan::link::LinkSpec;
+use crate::plan::place::{Direction, Host};
+use crate::plan::profile::Profile;
+use crate::problem::Problem;
+use crate::world::cables::{
+    Place, WAN_DEVICE, {self},
+};
+use crate::world::live::{Live, Traffic};
+use crate::world::supervisor::{Program, Supervisor, WORKSHOP};
+use crate::world::sysctls;
+use longhaul_sys::netns::NetNs;
+use longhaul_sys::tun::Tun;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Four hosts in a row and an emulated WAN between the two in the middle, which are the relays. Without a relay running
+/// they route. Everything is gone when this is dropped, or when the process ends in whatever way.
+#[derive(Debug)]
+pub struct Wan {
+    // In this order, so that programs lose the link first and the supervisor goes last.
+    live: Option<Live>,
+    hosts: [Arc<NetNs>; 4],
+    supervisor: Supervisor,
+    link: LinkSpec,
+    profiles: [Profile; 4],
+}
+
+impl Wan {
+    /// Builds the lab. The four profiles are those of [`Host::ALL`]. Must run as root, of the system or of a user
+    /// namespace.
+    ///
+    /// # Errors
+    /// The link's values are out of range, `ip` is missing, or the kernel refuses a namespace, a device or a setting.
+    pub fn build(link: &LinkSpec, profiles: [Profile; 4]) -> Result<Wan, Problem> {
+        let links = [link.fitted(Direction::Out)?, link.fitted(Direction::Back)?];
+        let supervisor = Supervisor::start()?;
+        let make = || Ok([NetNs::create()?, NetNs::create()?, NetNs::create()?, NetNs::create()?]);
+        let hosts = supervisor.run_anywhere(make)?.map(Arc::new);
+        let devices = [make_device(&supervisor, &hosts, Host::Near)?, make_device(&supervisor, &hosts, Host::Far)?];
+        let mut wan = Wan { live: None, hosts, supervisor, link: link.clone(), profiles };
+        wan.furnish(&Host::ALL)?;
+        // The link last: a device that is down takes no packet.
+        wan.live = Some(Live::start(devices, links, memory(link), lateness(link))?);
+        Ok(wan)
+    }
+
+    /// Whether a lab can be built here at all: namespaces and TUN devices can be made.
+    ///
+    /// # Errors
+    /// What is missing, and what to do about it.
+    pub(crate) fn is_possible() -> Result<(), Problem> {
+        let supervisor = Supervisor::start()?;
+        let net = Arc::new(supervisor.run_anywhere(|| Ok(NetNs::create()?))?);
+        supervisor.run(&net, || Tun::create(WAN_DEVICE).map(drop).map_err(Problem::from))?;
+        output(&supervisor, &net, "ip", &["-V"]).map(drop)
+    }
+
+    /// Builds three hosts in a row, joined by cables: one relay host, which is [`Host::Near`] and [`Host::Far`] at once,
+    /// and no emulated WAN.
+    ///
+    /// # Errors
+    /// As [`Wan::build`].
+    pub fn build_one_hop(profiles: [Profile; 4]) -> Result<Wan, Problem> {
+        let supervisor = Supervisor::start()?;
+        let make = || Ok([NetNs::create()?, NetNs::create()?, NetNs::create()?]);
+        let [a, relay, b] = supervisor.run_anywhere(make)?.map(Arc::new);
+        let hosts = [a, Arc::clone(&relay), relay, b];
+        let wan = Wan { live: None, hosts, supervisor, link: LinkSpec::new(Duration::ZERO, None), profiles };
+        wan.furnish(&[Host::A, Host::Near, Host::B])?;
+        Ok(wan)
+    }
+
+    /// Whether there is an emulated WAN; otherwise one relay host joins two cables.
+    pub(crate) fn has_link(&self) -> bool {
+        self.live.is_some()
+    }
+
+    /// The relay hosts from near to far, each with the address that its relay leads to.
+    pub fn relays(&self) -> Vec<(Host, IpAddr)> {
+        match self.live {
+            Some(_) => vec![(Host::Near, Host::Far.wan()), (Host::Far, Host::B.lan())],
+            None => vec![(Host::Near, Host::B.lan())],
+        }
+    }
+
+    /// Starts `command` on `host`. It is killed when the returned [`Program`] is dropped, and with the lab at the latest.
+    ///
+    /// # Errors
+    /// The program is not installed or cannot be run.
+    pub fn spawn(&self, host: Host, command: Command) -> Result<Program, Problem> {
+        self.supervisor.spawn(&self.hosts[host.index()], command)
+    }
+
+    /// Runs `program` on `host` to its end and gives what it wrote to stdout.
+    ///
+    /// # Errors
+    /// It is not installed, or did not succeed; what it wrote to stderr is in the error.
+    pub fn output(&self, host: Host, program: &str, arguments: &[&str]) -> Result<String, Problem> {
+        output(&self.supervisor, &self.hosts[host.index()], program, arguments)
+    }
+
+    /// Runs `job` on a thread of its own that is on `host`: the sockets it makes are that host's.
+    pub fn on<T: Send + 'static>(
+        &self,
+        host: Host,
+        job: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+    ) -> std::thread::JoinHandle<Result<T, Problem>> {
+        let net = Arc::clone(&self.hosts[host.index()]);
+        std::thread::spawn(move || net.enter().map_err(Problem::from).and_then(|()| job()))
+    }
+
+    /// What the link has done so far: from near to far, and back.
+    pub fn traffic(&self) -> [Traffic; 2] {
+        self.live.as_ref().map(Live::traffic).unwrap_or_default()
+    }
+
+    /// Puts off what the link's schedule changes, until [`Wan::begin`].
+    pub fn hold(&self) {
+        self.live.iter().for_each(Live::hold);
+    }
+
+    /// Lets the times of the link's schedule count from now on, instead of from its start.
+    pub fn begin(&self) {
+        self.live.iter().for_each(Live::begin);
+    }
+
+    /// How long the link has been running.
+    pub fn running(&self) -> Duration {
+        self.live.as_ref().map(Live::running).unwrap_or_default()
+    }
+
+    /// The link as it was asked for.
+    pub fn link(&self) -> &LinkSpec {
+        &self.link
+    }
+
+    /// Where this process finds the file `path` of the lab's programs, who have a /run of their own.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.supervisor.path(path)
+    }
+
+    /// Writes the file `name` for the lab's programs; its path as they see it.
+    pub(crate) fn write(&self, name: &str, text: &str) -> Result<String, Problem> {
+        let path = format!("{WORKSHOP}/{name}");
+        std::fs::write(self.path(&path), text).map_err(Problem::io(format!("writing the lab's {name}")))?;
+        Ok(path)
+    }
+
+    /// Sets the kernels of `hosts`, then gives them their cables, addresses and routes.
+    fn furnish(&self, hosts: &[Host]) -> Result<(), Problem> {
+        for host in hosts {
+            tune(&self.supervisor, &self.hosts, *host, self.profiles[host.index()].clone())?;
+        }
+        // The hosts first: it is they who plug in the cables to the relays.
+        let is_relay = |host: &&Host| matches!(host, Host::Near | Host::Far);
+        for host in hosts.iter().filter(|host| !is_relay(host)).chain(hosts.iter().filter(is_relay)) {
+            let nets = [Host::Near, Host::Far].map(|relay| self.hosts[relay.index()].path());
+            let mut profile = self.profiles[host.index()].clone();
+            if let Some(refused) = self.set_congestion(*host, &profile)? {
+                profile.add_route(&format!("congctl {refused}"));
+            }
+            let commands = cables::furnish(*host, &profile, &nets, self.place());
+            ip(&self.supervisor, &self.hosts[host.index()], &commands)?;
+            if let Some(most) = profile.window_field {
+                let rules = cables::window_rules(most);
+                output(&self.supervisor, &self.hosts[host.index()], "nft", &[&rules])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the default congestion control of `host`: by sysctl, as an administrator does. `Some` when the kernel lets none but
+    /// its first network namespace have that one (tcp(7), tcp_allowed_congestion_control); then a route may.
+    fn set_congestion(&self, host: Host, profile: &Profile) -> Result<Option<String>, Problem> {
+        let Some(wanted) = profile.congestion.clone() else { return Ok(None) };
+        self.supervisor.run(&self.hosts[host.index()], move || {
+            let path = "/proc/sys/net/ipv4/tcp_congestion_control";
+            match std::fs::write(path, &wanted) {
+                Err(err) if err.kind() == std::io::ErrorKind::PermissionDenied => Ok(Some(wanted)),
+                written => written.map(|()| None).map_err(Problem::io(format!("setting {path} to {wanted:?}"))),
+            }
+        })
+    }
+
+    fn place(&self) -> Place {
+        let one_hop = Arc::ptr_eq(&self.hosts[Host::Near.index()], &self.hosts[Host::Far.index()]);
+        // RFC 8200 5: IPv6 needs 1280 bytes, and the kernel takes it from a device that has fewer.
+        let room = self.profiles.iter().all(|profile| profile.mtu >= 1280);
+        Place { one_hop, ipv6: has_ipv6() && room }
+    }
+
+    /// Packets that the two TUN devices dropped because the link did not read them in time.
+    ///
+    /// # Errors
+    /// `ip` fails.
+    pub fn device_drops(&self) -> Result<u64, Problem> {
+        let mut drops = 0;
+        for host in [Host::Near, Host::Far] {
+            let text = self.on(host, || {
+                std::fs::read_to_string("/proc/thread-self/net/dev").map_err(Problem::io("reading /proc/net/dev"))
+            });
+            let text = text.join().unwrap_or_else(|_| Ok(String::new()))?;
+            drops += text.lines().filter_map(transmit_drops).sum::<u64>();
+        }
+        Ok(drops)
+    }
+}
+
+fn make_device(supervisor: &Supervisor, hosts: &[Arc<NetNs>; 4], host: Host) -> Result<Tun, Problem> {
+    supervisor.run(&hosts[host.index()], || Ok(Tun::create(WAN_DEVICE)?))
+}
+
+/// Sets `host`'s kernel, before it has a device.
+fn tune(supervisor: &Supervisor, hosts: &[Arc<NetNs>; 4], host: Host, profile: Profile) -> Result<(), Problem> {
+    supervisor.run(&hosts[host.index()], move || {
+        // What one run learns of a path must not help the next.
+        set_ipv4("tcp_no_metrics_save", "1")?;
+        profile.sysctls.iter().try_for_each(|(name, value)| set_ipv4(name, value))?;
+        if profile.shipped {
+            sysctls::set_shipped()?;
+        }
+        let is_relay = matches!(host, Host::Near | Host::Far);
+        if is_relay {
+            set("/proc/sys/net/ipv4/ip_forward", "1")?;
+        }
+        if has_ipv6() {
+            // Nobody else is on these cables, and looking for them takes two seconds.
+            set("/proc/sys/net/ipv6/conf/default/accept_dad", "0")?;
+            set("/proc/sys/net/ipv6/conf/all/forwarding", if is_relay { "1" } else { "0" })?;
+        }
+        Ok(())
+    })
+}
+
+/// Runs commands of ip(8), one a line, inside `net`.
+fn ip(supervisor: &Supervisor, net: &Arc<NetNs>, commands: &str) -> Result<(), Problem> {
+    let name = format!("{WORKSHOP}/ip");
+    std::fs::write(supervisor.path(&name), commands).map_err(Problem::io(format!("writing {name}")))?;
+    output(supervisor, net, "ip", &["-batch", &name]).map(drop)
+}
+
+fn output(supervisor: &Supervisor, net: &Arc<NetNs>, program: &str, arguments: &[&str]) -> Result<String, Problem> {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    supervisor.spawn(net, command)?.output()
+}
+
+/// How many bytes of packets a direction may hold: its queue and what is under way, with room for buffers that are not
+/// full; what TCP's largest windows hold without a rate, or when rate or delay are not one number.
+fn memory(link: &LinkSpec) -> usize {
+    match link.rate {
+        Some(_) if !link.varies() => {
+            (link.queue().0 + link.bandwidth_delay().0).saturating_mul(4).max(64 << 20) as usize
+        }
+        _ => 2 << 30,
+    }
+}
+
+/// How late the busy link may be: a three-hundredth of the way, too little to be seen, and no more than saves wake-ups.
+fn lateness(link: &LinkSpec) -> Duration {
+    (link.rtt / 600).min(Duration::from_micros(100))
+}
+
+fn set_ipv4(name: &str, value: &str) -> Result<(), Problem> {
+    set(&format!("/proc/sys/net/ipv4/{name}"), value)
+}
+
+fn set(path: &str, value: &str) -> Result<(), Problem> {
+    std::fs::write(path, value).map_err(Problem::io(format!("setting {path} to {value:?}")))
+}
+
+fn has_ipv6() -> bool {
+    Path::new("/proc/sys/net/ipv6/conf/all/forwarding").exists()
+}
+
+/// From a line of /proc/net/dev (proc_pid_net(5)): the packets that the WAN device dropped when sending.
+fn transmit_drops(line: &str) -> Option<u64> {
+    let fields = line.trim().strip_prefix(WAN_DEVICE)?.strip_prefix(':')?;
+    fields.split_whitespace().nth(11)?.parse().ok()
+}
