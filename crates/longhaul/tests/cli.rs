@@ -167,7 +167,9 @@ fn a_relay_that_cannot_start_says_so_in_the_form_of_its_log() {
     let err = last["fields"]["err"].as_str().expect("why");
     assert!(err.starts_with(&format!("tunnel relay: cannot listen on [::]:{port}: bind(")), "{err}");
     assert!(err.ends_with(&format!("(who has it: ss -tanp 'sport = :{port}')")), "{err}");
-    let open = format!("allow: whoever reaches [::]:{port} may connect; write --allow 10.0.0.0/8 or what fits");
+    let open = format!(
+        "allow: anyone who reaches [::]:{port} may connect; write --allow 10.0.0.0/8, or the networks of your clients"
+    );
     assert_eq!(lines[0]["level"], "WARN", "{said}");
     assert_eq!(lines[0]["fields"]["message"], open, "as one writes it on a command line");
 }
