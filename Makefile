@@ -5,9 +5,6 @@ CARGO ?= cargo
 PROGRAM ?= target/release/longhaul
 # The recipes of install and uninstall do not quote DESTDIR.
 $(if $(word 2,$(DESTDIR))$(findstring %,$(DESTDIR)),$(error DESTDIR has a blank or a percent sign))
-# Those that have a man page.
-COMMANDS = relay run check options lab
-LAB_COMMANDS = list run up down demo
 # rustup's cargo and, for ordinary users of Debian, `ip` and `sshd`.
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 
@@ -63,11 +60,7 @@ install:         ## what `make build` built, into DESTDIR: the program, man page
 	@test -x $(PROGRAM) || { echo "longhaul: nothing to install; first: make build" >&2; exit 1; }
 	install -D -m 755 $(PROGRAM) $(DESTDIR)/usr/bin/longhaul
 	install -d $(DESTDIR)/usr/share/man/man1 $(DESTDIR)/usr/share/bash-completion/completions
-	$(PROGRAM) man >$(DESTDIR)/usr/share/man/man1/longhaul.1
-	for command in $(COMMANDS); do \
-		$(PROGRAM) man $$command >$(DESTDIR)/usr/share/man/man1/longhaul-$$command.1 || exit 1; done
-	for command in $(LAB_COMMANDS); do \
-		$(PROGRAM) man lab $$command >$(DESTDIR)/usr/share/man/man1/longhaul-lab-$$command.1 || exit 1; done
+	$(PROGRAM) man --out $(DESTDIR)/usr/share/man/man1
 	$(PROGRAM) completions bash >$(DESTDIR)/usr/share/bash-completion/completions/longhaul
 	install -D -m 644 -t $(DESTDIR)/usr/lib/systemd/system packaging/longhaul.service packaging/longhaul@.service
 	install -D -m 644 packaging/90-longhaul.conf $(DESTDIR)/usr/lib/sysctl.d/90-longhaul.conf
@@ -82,9 +75,7 @@ install:         ## what `make build` built, into DESTDIR: the program, man page
 
 uninstall:       ## takes away what `make install` put into DESTDIR; /etc/longhaul stays
 	rm -f $(DESTDIR)/usr/bin/longhaul $(DESTDIR)/usr/share/bash-completion/completions/longhaul
-	rm -f $(DESTDIR)/usr/share/man/man1/longhaul.1
-	rm -f $(COMMANDS:%=$(DESTDIR)/usr/share/man/man1/longhaul-%.1)
-	rm -f $(LAB_COMMANDS:%=$(DESTDIR)/usr/share/man/man1/longhaul-lab-%.1)
+	rm -f $(DESTDIR)/usr/share/man/man1/longhaul.1 $(DESTDIR)/usr/share/man/man1/longhaul-*.1
 	rm -f $(DESTDIR)/usr/lib/systemd/system/longhaul.service $(DESTDIR)/usr/lib/systemd/system/longhaul@.service
 	rm -f $(DESTDIR)/usr/lib/sysctl.d/90-longhaul.conf $(DESTDIR)/usr/lib/modules-load.d/longhaul.conf
 	rm -f $(DESTDIR)/usr/share/longhaul/longhaul.socket $(DESTDIR)/usr/share/longhaul/net-admin.conf

@@ -1,21 +1,23 @@
-//! Walks a config file, table by table, and looks at what its tunnels say together.
+//! Walks a config file, table by table, and compares its tunnels.
 
-use crate::document::{self, Findings, Places, Problem, Severity, Shape, Written, fields_or, kind};
-use crate::keys::{self, Admin, TOP, TUNNEL};
-use crate::{Config, Tunnel, lint};
+use crate::config::Config;
+use crate::document::{self, Field, Findings, Places, Problem, Severity, Shape, Written, fields_or, kind};
+use crate::keys::{self, Admin, DAEMON, Syntax, TUNNEL};
+use crate::loops;
+use crate::tunnel::Tunnel;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
-/// Reads a config file's text: the configuration, or nothing when there is an error, and everything there is to say about
-/// it in the order of the file. It never panics, whatever the text.
+/// Reads a config file's text. Returns the configuration, or `None` when there is an error, and every error, warning and note
+/// in the order of the file. It never panics, whatever the text.
 pub fn read(text: &str) -> (Option<Config>, Vec<Problem>) {
     document::read(text, whole)
 }
 
 fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>) -> Config {
     let mut config = Config::default();
-    let shape = Shape { prefix: "", keys: TOP, tables: &[("tunnel", "[[tunnel]]"), ("admin", "[admin]")] };
+    let shape = Shape { prefix: "", keys: DAEMON, tables: &[("tunnel", "[[tunnel]]"), ("admin", "[admin]")] };
     fields_or(findings, &shape, root, &mut config, keys::elsewhere);
     if let Some(given) = root.get("admin") {
         admin(findings, given);
@@ -23,7 +25,7 @@ fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>) -> Config {
     match root.get("tunnel") {
         Some(given) => tunnels(findings, given, &mut config),
         None if findings.errors() > 0 => {}
-        None => findings.add(Severity::Error, None, NO_TUNNEL.into()),
+        None => findings.add(Severity::Error, None, no_tunnel()),
     }
     config
 }
@@ -47,7 +49,7 @@ fn tunnels(findings: &mut Findings<'_>, given: &Written<'_>, config: &mut Config
         return findings.error(given.span(), text);
     };
     if list.is_empty() {
-        findings.error(given.span(), NO_TUNNEL.into());
+        findings.error(given.span(), no_tunnel());
     }
     let mut places = Vec::new();
     for given in list {
@@ -60,8 +62,8 @@ fn tunnels(findings: &mut Findings<'_>, given: &Written<'_>, config: &mut Config
             other => findings.error(given.span(), format!("a tunnel is {}; write [[tunnel]]", kind(other))),
         }
     }
-    clashes(findings, &config.tunnels, &places);
-    circles(findings, &config.tunnels, &places);
+    conflicts(findings, &config.tunnels, &places);
+    loops(findings, &config.tunnels, &places);
 }
 
 fn tunnel(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>) -> (Tunnel, Places) {
@@ -70,10 +72,10 @@ fn tunnel(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>) 
     let errors = findings.errors();
     let shape = Shape { prefix: "", keys: TUNNEL, tables: &[] };
     let places = fields_or(findings, &shape, table, &mut tunnel, keys::elsewhere);
-    document::required(findings, TUNNEL, ("[[tunnel]]", table, span.clone()));
+    document::required(findings, TUNNEL, "[[tunnel]]", table, span.clone());
     // Of a tunnel that was read in part, remarks would be about what nobody wrote.
     let whole = findings.errors() == errors;
-    for remark in lint::remarks(&tunnel, lint::Told::InFile).into_iter().filter(|_| whole) {
+    for remark in keys::remarks(&tunnel, Syntax::File).into_iter().filter(|_| whole) {
         let place = places.find(&remark.key);
         let written = place.as_ref().map(|span| format!(" = {}", findings.written(span))).unwrap_or_default();
         let text = format!("{}{written}: {}", remark.key, remark.text);
@@ -83,7 +85,7 @@ fn tunnel(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>) 
 }
 
 /// Names must be unique, and so must what is listened on.
-fn clashes(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places]) {
+fn conflicts(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places]) {
     for (later, (tunnel, place)) in tunnels.iter().zip(places).enumerate() {
         let earlier = || tunnels[..later].iter().zip(places);
         if let (Some(span), true) = (place.find("name"), earlier().any(|(other, _)| other.name == tunnel.name)) {
@@ -92,7 +94,7 @@ fn clashes(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places]) {
         }
         // A listen address that could not be read is a placeholder, which clashes with nothing.
         let taken = |(other, place): &(&Tunnel, &Places)| {
-            place.find("listen").is_some() && lint::covers_same(tunnel.listen, other.listen)
+            place.find("listen").is_some() && loops::covers_same(tunnel.listen, other.listen)
         };
         if let (Some(span), Some((other, _))) = (place.find("listen"), earlier().find(taken)) {
             let written = findings.written(&span);
@@ -106,8 +108,8 @@ fn clashes(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places]) {
 }
 
 /// No tunnel may dial itself through others of the file.
-fn circles(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places]) {
-    for (place, way) in places.iter().zip(lint::circles(tunnels, &|ip| ip.is_loopback())) {
+fn loops(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places]) {
+    for (place, way) in places.iter().zip(loops::longer_loops(tunnels, &|ip| ip.is_loopback())) {
         if let (Some(span), Some(way)) = (place.find("to"), way) {
             let names: Vec<_> = way.iter().map(|index| format!("\"{}\"", tunnels[*index].name)).collect();
             let text = format!(
@@ -121,5 +123,7 @@ fn circles(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places]) {
     }
 }
 
-const NO_TUNNEL: &str = "there is no tunnel; write [[tunnel]] and below it name = \"ssh-to-b\", \
-                         listen = \"10.0.0.1:6000\" and to = \"10.20.20.20:6000\", a line each";
+fn no_tunnel() -> String {
+    let required: Vec<String> = TUNNEL.iter().filter_map(Field::required).collect();
+    format!("there is no tunnel; write [[tunnel]] and below it, a line each: {}", required.join(", "))
+}

@@ -12,12 +12,12 @@ fn corpus(folder: &str) -> Vec<(PathBuf, Result<Loaded, Refused>)> {
     let files = fs::read_dir(&folder).expect("the corpus").map(|entry| entry.expect("an entry").path());
     let mut files: Vec<_> = files.filter(|path| path.extension().is_some_and(|ext| ext == "toml")).collect();
     files.sort();
-    let judged = |path: PathBuf| {
+    let parsed = |path: PathBuf| {
         let name = path.file_name().expect("a file").to_string_lossy().into_owned();
         let text = fs::read_to_string(&path).expect("a readable file");
-        (path, longhaul_config::judge(&name, &text))
+        (path, longhaul_config::parse(&name, &text))
     };
-    files.into_iter().map(judged).collect()
+    files.into_iter().map(parsed).collect()
 }
 
 /// Compares `said` with the text beside `path`, or writes it there.
@@ -36,8 +36,8 @@ fn compare(path: &Path, said: &str, wrong: &mut Vec<String>) {
 fn good_files_are_understood() {
     let (mut wrong, corpus) = (Vec::new(), corpus("good"));
     assert!(corpus.len() >= 10, "only {} good files", corpus.len());
-    for (path, judged) in corpus {
-        match judged {
+    for (path, parsed) in corpus {
+        match parsed {
             Ok(loaded) => {
                 let warnings: String = loaded.warnings.iter().map(|line| line.to_string() + "\n").collect();
                 compare(&path, &(warnings + &longhaul_config::summary(&loaded.config)), &mut wrong);
@@ -52,8 +52,8 @@ fn good_files_are_understood() {
 fn bad_files_are_refused_with_the_exact_words() {
     let (mut wrong, corpus) = (Vec::new(), corpus("bad"));
     assert!(corpus.len() >= 35, "only {} bad files", corpus.len());
-    for (path, judged) in corpus {
-        match judged {
+    for (path, parsed) in corpus {
+        match parsed {
             Ok(_) => wrong.push(format!("{}: accepted", path.display())),
             Err(refused) => compare(&path, &(refused.to_string() + "\n"), &mut wrong),
         }
@@ -65,7 +65,7 @@ fn bad_files_are_refused_with_the_exact_words() {
 fn the_example_of_the_document_is_good() {
     let document = include_str!("../../../docs/configuration.md");
     let example = document.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
-    assert_eq!(longhaul_config::judge("example", example).expect("it is good").config.tunnels.len(), 1);
+    assert_eq!(longhaul_config::parse("example", example).expect("it is good").config.tunnels.len(), 1);
 }
 
 #[test]

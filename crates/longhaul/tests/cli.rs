@@ -7,8 +7,6 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-const COMMANDS: [&str; 7] = ["relay", "run", "check", "lab", "options", "completions", "man"];
-
 fn longhaul() -> Command {
     Command::new(env!("CARGO_BIN_EXE_longhaul"))
 }
@@ -23,6 +21,19 @@ fn stdout(args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
+/// Returns every command and subcommand, as `longhaul -h` and `longhaul lab -h` list them.
+fn commands() -> Vec<Vec<String>> {
+    let listed = |above: &[String]| -> Vec<Vec<String>> {
+        let help = stdout(&above.iter().map(String::as_str).chain(["-h"]).collect::<Vec<_>>());
+        let Some((_, list)) = help.split_once("\nCommands:\n") else { return Vec::new() };
+        let names = list.lines().map_while(|line| line.strip_prefix("  ")?.split(' ').next());
+        names.filter(|name| *name != "help").map(|name| [above, &[name.into()]].concat()).collect()
+    };
+    let first = listed(&[]);
+    let second: Vec<_> = first.iter().flat_map(|command| listed(command)).collect();
+    first.into_iter().chain(second).collect()
+}
+
 fn repository(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file)
 }
@@ -34,8 +45,9 @@ fn every_text_is_as_checked_in() {
 
 #[test]
 fn short_help_is_one_line_a_flag_under_80_columns() {
-    for command in COMMANDS.into_iter().chain(["lab list", "lab run", "lab up", "lab down", "lab demo"]) {
-        let help = stdout(&command.split(' ').chain(["-h"]).collect::<Vec<_>>());
+    for command in commands() {
+        let help = stdout(&command.iter().map(String::as_str).chain(["-h"]).collect::<Vec<_>>());
+        let command = command.join(" ");
         for line in help.lines() {
             assert!(line.len() < 80, "{command} -h: {line}");
             // A line that neither starts a flag nor stands at the margin goes on with the flag above it. A command of
@@ -167,21 +179,32 @@ fn a_relay_that_cannot_start_says_so_in_the_form_of_its_log() {
     let err = last["fields"]["err"].as_str().expect("why");
     assert!(err.starts_with(&format!("tunnel relay: cannot listen on [::]:{port}: bind(")), "{err}");
     assert!(err.ends_with(&format!("(who has it: ss -tanp 'sport = :{port}')")), "{err}");
-    let open = format!("allow: whoever reaches [::]:{port} may connect; write --allow 10.0.0.0/8 or what fits");
+    let open = format!(
+        "allow: anyone who reaches [::]:{port} may connect; write --allow 10.0.0.0/8, or the networks of your clients"
+    );
     assert_eq!(lines[0]["level"], "WARN", "{said}");
     assert_eq!(lines[0]["fields"]["message"], open, "as one writes it on a command line");
 }
 
 #[test]
 fn every_command_has_its_manual_page_and_every_shell_its_script() {
-    assert!(stdout(&["man"]).contains(".TH longhaul 1"));
-    for command in COMMANDS {
-        assert!(stdout(&["man", command]).contains(&format!(".TH longhaul-{command} 1")), "{command}");
-    }
-    for command in ["list", "run", "up", "down", "demo"] {
-        assert!(stdout(&["man", "lab", command]).contains(&format!(".TH longhaul-lab-{command} 1")), "lab {command}");
+    let dir = tempfile::tempdir().expect("a directory");
+    let folder = dir.path().join("man1");
+    assert_eq!(stdout(&["man", "--out", &folder.to_string_lossy()]), "");
+    let page = |name: &str| fs::read_to_string(folder.join(format!("{name}.1")));
+    assert_eq!(page("longhaul").expect("longhaul(1)"), stdout(&["man"]));
+    assert!(commands().len() > 10, "{:?}", commands());
+    let installed = |name: &str| name != "completions" && name != "man";
+    for command in commands().into_iter().filter(|command| installed(&command[0])) {
+        let name = format!("longhaul-{}", command.join("-"));
+        let page = page(&name).unwrap_or_else(|err| panic!("{name}: {err}"));
+        assert!(page.contains(&format!(".TH {name} 1")), "{name}");
+        assert_eq!(page, stdout(&["man"].into_iter().chain(command.iter().map(String::as_str)).collect::<Vec<_>>()));
     }
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         assert!(stdout(&["completions", shell]).contains("longhaul"), "{shell}");
     }
+    let output = run(&["man", "--out", "/dev/null"]);
+    assert_eq!((output.status.code(), &output.stdout[..]), (Some(1), &b""[..]));
+    assert!(String::from_utf8_lossy(&output.stderr).starts_with("error: /dev/null: "), "{output:?}");
 }

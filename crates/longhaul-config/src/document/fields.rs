@@ -1,8 +1,10 @@
-//! Reads tables key by key: which keys may stand there is a table of [`Key`]s, and a value that is wrong is a [`Fault`] with
-//! its place.
+//! Reads tables key by key. A table of [`Field`]s says which keys may stand there; a wrong value is a [`Fault`] with its place.
+//!
+//! A key may be written with `-` or `_`: the command line has dashes, and nobody remembers which of the two a file has.
 
 use super::problem::Findings;
 use crate::suggest;
+use std::collections::HashMap;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -20,7 +22,25 @@ pub struct Fault {
     pub text: String,
 }
 
-/// One key that may stand in a `T`.
+/// One key that may stand in a table whose values are stored in a `Model`.
+pub trait Field {
+    /// What the values are stored in.
+    type Model;
+
+    /// Returns the key's name.
+    fn name(&self) -> &'static str;
+
+    /// Returns what to write when the key is missing; `None` for a key that may be left out.
+    fn required(&self) -> Option<String>;
+
+    /// Reads the key's value into `model`.
+    ///
+    /// # Errors
+    /// Everything that is wrong in the value.
+    fn read(&self, model: &mut Self::Model, given: &Written<'_>) -> Result<(), Vec<Fault>>;
+}
+
+/// A key that is only read.
 pub struct Key<T: 'static> {
     /// Its name.
     pub name: &'static str,
@@ -30,51 +50,76 @@ pub struct Key<T: 'static> {
     pub read: fn(&mut T, &Written<'_>) -> Result<(), Vec<Fault>>,
 }
 
-/// Where the values of a table stand, by key; those of inner tables as `dial.mss`. Only what was read well.
+impl<T> Field for Key<T> {
+    type Model = T;
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn required(&self) -> Option<String> {
+        self.required.map(Into::into)
+    }
+
+    fn read(&self, model: &mut T, given: &Written<'_>) -> Result<(), Vec<Fault>> {
+        (self.read)(model, given)
+    }
+}
+
+/// Where the values of a table stand, by key; those of inner tables as `dial.mss`. Only of values without a fault.
 pub struct Places(Vec<(String, Range<usize>)>);
 
 impl Places {
-    /// Where the value of `key` stands.
+    /// Returns where the value of `key` stands.
     pub fn find(&self, key: &str) -> Option<Range<usize>> {
-        self.0.iter().find(|(known, _)| known == key).map(|(_, span)| span.clone())
+        self.0.iter().find(|(known, _)| same_key(known, key)).map(|(_, span)| span.clone())
     }
 }
 
 /// What may stand in a table.
-pub struct Shape<T: 'static> {
-    /// What stands before its keys in messages.
+pub struct Shape<K: 'static> {
+    /// Text before its keys in messages.
     pub prefix: &'static str,
     /// The keys that are read here.
-    pub keys: &'static [Key<T>],
-    /// Names of inner tables that somebody else reads, and how one writes them.
+    pub keys: &'static [K],
+    /// Inner tables that are read elsewhere: their names, and how they are written.
     pub tables: &'static [(&'static str, &'static str)],
 }
 
 /// Reads every key of `table` into `model`.
-pub fn fields<T>(findings: &mut Findings<'_>, shape: &Shape<T>, table: &DeTable<'_>, model: &mut T) -> Places {
+pub fn fields<K: Field>(
+    findings: &mut Findings<'_>,
+    shape: &Shape<K>,
+    table: &DeTable<'_>,
+    model: &mut K::Model,
+) -> Places {
     fields_or(findings, shape, table, model, |_| None)
 }
 
-/// The same; of a key that does not belong here `elsewhere` says where it does and what to write there, where it knows.
-pub fn fields_or<T>(
+/// Like [`fields`]; for a misplaced key, `elsewhere` may say where it belongs and what to write there.
+pub fn fields_or<K: Field>(
     findings: &mut Findings<'_>,
-    shape: &Shape<T>,
+    shape: &Shape<K>,
     table: &DeTable<'_>,
-    model: &mut T,
+    model: &mut K::Model,
     elsewhere: impl Fn(&str) -> Option<String>,
 ) -> Places {
-    let mut places = Places(Vec::new());
+    let (mut places, spellings) = (Places(Vec::new()), Spellings::of(table));
     for (name, given) in table {
         let (span, name) = (name.span(), name.get_ref().as_ref());
         if shape.tables.iter().any(|(table, _)| *table == name) {
             continue;
         }
-        let Some(key) = shape.keys.iter().find(|key| key.name == name) else {
+        if let Some(first) = spellings.earlier(name, span.start) {
+            findings.error(span, format!("{}{name}: {}", shape.prefix, twice(name, first)));
+            continue;
+        }
+        let Some(key) = shape.keys.iter().find(|key| same_key(key.name(), name)) else {
             let text = elsewhere(name).map(|text| format!("{}{name}: {text}", shape.prefix));
             findings.error(span, text.unwrap_or_else(|| unknown(shape, name)));
             continue;
         };
-        match (key.read)(model, given) {
+        match key.read(model, given) {
             Ok(()) => note(&mut places, name, given),
             Err(faults) => {
                 for Fault { below, span, text } in faults {
@@ -87,6 +132,43 @@ pub fn fields_or<T>(
     places
 }
 
+/// Returns whether two keys differ at most in `-` and `_`.
+pub fn same_key(a: &str, b: &str) -> bool {
+    let plain = |byte| if byte == b'_' { b'-' } else { byte };
+    a.len() == b.len() && a.bytes().map(plain).eq(b.bytes().map(plain))
+}
+
+/// The keys of a table in the order of the file, without regard to `-` and `_`.
+pub struct Spellings<'t>(HashMap<String, (usize, &'t str)>);
+
+impl<'t> Spellings<'t> {
+    /// Returns the keys of `table`.
+    pub fn of(table: &'t DeTable<'_>) -> Spellings<'t> {
+        let mut first: HashMap<String, (usize, &str)> = HashMap::new();
+        for key in table.keys() {
+            let (start, name) = (key.span().start, key.get_ref().as_ref());
+            let known = first.entry(name.replace('_', "-")).or_insert((start, name));
+            if start < known.0 {
+                *known = (start, name);
+            }
+        }
+        Spellings(first)
+    }
+
+    /// Returns the spelling of `name` that stands before the byte `start`: `max-flows` above `max_flows`.
+    pub fn earlier(&self, name: &str, start: usize) -> Option<&'t str> {
+        self.0.get(&name.replace('_', "-")).filter(|(first, _)| *first < start).map(|(_, name)| *name)
+    }
+}
+
+/// Says that the key `name` stands in a table that has it as `first` already.
+pub fn twice(name: &str, first: &str) -> String {
+    match name == first {
+        true => "this key stands here a second time; write it once".into(),
+        false => format!("this is the key {first}, which stands here already; write it once"),
+    }
+}
+
 fn note(places: &mut Places, name: &str, given: &Written<'_>) {
     places.0.push((name.into(), given.span()));
     if let DeValue::Table(inner) = given.get_ref() {
@@ -94,10 +176,10 @@ fn note(places: &mut Places, name: &str, given: &Written<'_>) {
     }
 }
 
-fn unknown<T>(shape: &Shape<T>, name: &str) -> String {
+fn unknown<K: Field>(shape: &Shape<K>, name: &str) -> String {
     let written = |key| shape.tables.iter().find(|(table, _)| *table == key).map_or(key, |(_, written)| *written);
     let known: Vec<&str> =
-        shape.keys.iter().map(|key| key.name).chain(shape.tables.iter().map(|(table, _)| *table)).collect();
+        shape.keys.iter().map(Field::name).chain(shape.tables.iter().map(|(table, _)| *table)).collect();
     let shown: String = name.chars().take(40).collect();
     format!("{}{shown}: {}", shape.prefix, no_such_key(name, &known, written))
 }
@@ -111,39 +193,43 @@ fn no_such_key<'k>(name: &str, known: &[&'k str], written: impl Fn(&'k str) -> &
     format!("there is no such key; {meant}")
 }
 
-/// Says which required keys the `table` named `title` at `span` lacks.
-pub fn required<T>(
+/// Notes an error for each required key that the `table` named `title` at `span` lacks.
+pub fn required<K: Field>(
     findings: &mut Findings<'_>,
-    keys: &[Key<T>],
-    (title, table, span): (&str, &DeTable<'_>, Range<usize>),
+    keys: &[K],
+    title: &str,
+    table: &DeTable<'_>,
+    span: Range<usize>,
 ) {
     for key in keys {
-        if let (Some(example), false) = (key.required, table.contains_key(key.name)) {
-            findings.error(span.clone(), format!("this {title} has no {}; write {example}", key.name));
+        let is_there = table.keys().any(|name| same_key(name.get_ref(), key.name()));
+        if let (Some(example), false) = (key.required(), is_there) {
+            findings.error(span.clone(), format!("this {title} has no {}; write {example}", key.name()));
         }
     }
 }
 
 /// Reads the keys of a table that stands as a value, such as `{ rtt = "63ms" }`, into `model`.
-pub fn inner<T>(keys: &[Key<T>], given: &Written<'_>, model: &mut T) -> Result<(), Vec<Fault>> {
+pub fn inner<K: Field>(keys: &[K], given: &Written<'_>, model: &mut K::Model) -> Result<(), Vec<Fault>> {
     let DeValue::Table(table) = given.get_ref() else {
-        let example = keys.first().map_or("KEY", |key| key.name);
+        let example = keys.first().map_or("KEY", Field::name);
         return Err(fault(given, format!("it is {}; write {{ {example} = .. }}", kind(given.get_ref()))));
     };
-    let mut faults = Vec::new();
-    for (name, value) in table {
-        let name = name.get_ref().as_ref();
-        let Some(key) = keys.iter().find(|key| key.name == name) else {
-            let known: Vec<&str> = keys.iter().map(|key| key.name).collect();
-            let shown: String = name.chars().take(40).collect();
-            faults.push(Fault {
-                below: format!(".{shown}"),
-                span: value.span(),
-                text: no_such_key(name, &known, |key| key),
-            });
+    let (mut faults, spellings) = (Vec::new(), Spellings::of(table));
+    for (key, value) in table {
+        let name = key.get_ref().as_ref();
+        let shown: String = name.chars().take(40).collect();
+        let wrong = |text: String| Fault { below: format!(".{shown}"), span: value.span(), text };
+        if let Some(first) = spellings.earlier(name, key.span().start) {
+            faults.push(wrong(twice(name, first)));
+            continue;
+        }
+        let Some(key) = keys.iter().find(|key| same_key(key.name(), name)) else {
+            let known: Vec<&str> = keys.iter().map(Field::name).collect();
+            faults.push(wrong(no_such_key(name, &known, |key| key)));
             continue;
         };
-        if let Err(wrong) = (key.read)(model, value) {
+        if let Err(wrong) = key.read(model, value) {
             faults.extend(wrong.into_iter().map(|fault| Fault { below: format!(".{name}{}", fault.below), ..fault }));
         }
     }
@@ -156,7 +242,7 @@ pub const fn key<T>(name: &'static str, read: fn(&mut T, &Written<'_>) -> Result
 }
 
 /// A single value, read by `parse` whatever its TOML type: `listen = 6000` and `listen = "6000"` mean the same.
-pub fn one<T>(given: &Written<'_>, parse: impl Fn(&str) -> Result<T, String>) -> Result<T, Vec<Fault>> {
+pub fn one<T>(given: &Written<'_>, mut parse: impl FnMut(&str) -> Result<T, String>) -> Result<T, Vec<Fault>> {
     match scalar(given.get_ref()) {
         Some(text) => parse(&text).map_err(|text| fault(given, text)),
         None => Err(fault(given, format!("it is {}; write one value", kind(given.get_ref())))),
@@ -164,12 +250,12 @@ pub fn one<T>(given: &Written<'_>, parse: impl Fn(&str) -> Result<T, String>) ->
 }
 
 /// One value, or a list of them.
-pub fn several<T>(given: &Written<'_>, parse: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, Vec<Fault>> {
+pub fn several<T>(given: &Written<'_>, mut parse: impl FnMut(&str) -> Result<T, String>) -> Result<Vec<T>, Vec<Fault>> {
     let DeValue::Array(list) = given.get_ref() else { return one(given, parse).map(|value| vec![value]) };
     let mut values = Vec::new();
     let mut faults = Vec::new();
     for element in list {
-        match one(element, &parse) {
+        match one(element, &mut parse) {
             Ok(value) => values.push(value),
             Err(wrong) => faults.extend(wrong),
         }

@@ -10,10 +10,10 @@ use std::path::Path;
 use toml::de::DeTable;
 
 pub use fields::{
-    Fault, Key, Places, Shape, Written, fault, fields, fields_or, inner, key, kind, one, required, scalar, several,
+    Fault, Field, Key, Places, Shape, Spellings, Written, fault, fields, fields_or, inner, key, kind, one, required,
+    same_key, scalar, several, twice,
 };
-pub use problem::Findings;
-pub use problem::{Message, Problem, Severity};
+pub use problem::{Findings, Message, Place, Problem, Severity};
 
 /// Reads a file's text with `whole`: what it says, or nothing when there is an error, and everything there is to say about
 /// it in the order of the file. It never panics, whatever the text.

@@ -19,10 +19,19 @@ pub enum Severity {
 pub struct Problem {
     /// Whether the file can be used.
     pub severity: Severity,
-    /// Line and column, both from 1, the column in characters; `None` when it is about the file as a whole.
-    pub at: Option<(usize, usize)>,
+    /// Where it is; `None` when it is about the file as a whole.
+    pub at: Option<Place>,
     /// The key, its value as written, what is wrong and what to write instead.
     pub text: String,
+}
+
+/// A place in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
 }
 
 /// A problem and where it is, for people. [`Display`](fmt::Display) is one line with its severity in words,
@@ -41,7 +50,7 @@ impl Problem {
     /// What to tell who wrote `file`.
     pub fn message(&self, file: &str) -> Message {
         let place = match self.at {
-            Some((line, column)) => format!("{file}:{line}:{column}"),
+            Some(Place { line, column }) => format!("{file}:{line}:{column}"),
             None => file.to_string(),
         };
         Message { severity: self.severity, place, text: self.text.clone() }
@@ -104,14 +113,14 @@ impl<'t> Findings<'t> {
 
     /// The line of a byte, from 1.
     pub fn line(&self, byte: usize) -> usize {
-        self.place(byte).0
+        self.place(byte).line
     }
 
-    /// Line and column of a byte, both from 1.
-    fn place(&self, byte: usize) -> (usize, usize) {
+    /// Returns the place of a byte.
+    fn place(&self, byte: usize) -> Place {
         let line = self.lines.partition_point(|start| *start <= byte);
         let start = self.lines[line - 1]; // the first line starts at 0
-        (line, self.text.get(start..byte).unwrap_or_default().chars().count() + 1)
+        Place { line, column: self.text.get(start..byte).unwrap_or_default().chars().count() + 1 }
     }
 
     /// How many errors so far.

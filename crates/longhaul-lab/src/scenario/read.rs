@@ -40,7 +40,7 @@ fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>, (name, file): (&str, &
     let mut head = keys::Head::default();
     let shape = Shape { prefix: "", keys: keys::HEAD, tables: &[("run", "[[run]]")] };
     let places = document::fields(findings, &shape, root, &mut head);
-    document::required(findings, keys::HEAD, ("scenario", root, 0..0));
+    document::required(findings, keys::HEAD, "scenario", root, 0..0);
     let faults = head.setup.faults();
     note(findings, &faults, &places, &(0..0));
     // Whether all before a run was read: else what it lacks there may be what is wrong there.
@@ -79,7 +79,7 @@ fn run(
     run.at = format!("{file}:{}", findings.line(span.start));
     let errors = findings.errors();
     let places = document::fields(findings, &Shape { prefix: "", keys: keys::RUN, tables: &[] }, table, &mut run);
-    document::required(findings, keys::RUN, ("[[run]]", table, span.clone()));
+    document::required(findings, keys::RUN, "[[run]]", table, span.clone());
     if run.carriers.is_empty() && run.skip.is_none() && table.get("carriers").is_none() {
         findings
             .error(span.clone(), "this [[run]] has no carriers; write carriers = [\"direct\", \"longhaul\"]".into());

@@ -42,8 +42,9 @@ pub(super) fn look(config: &Config, path: &Path) -> Here {
         will_not_start += usize::from(stops);
         found.extend(findings.into_iter().map(|finding| format!("tunnel {}: {}", tunnel.name, finding.text)));
     }
-    let loops = longhaul_config::loops_here(&config.tunnels, &|ip| has_address(ip));
-    found.extend(loops.into_iter().map(|(index, text)| format!("tunnel {}: {text}", config.tunnels[index].name)));
+    let loops = longhaul_config::loops::loops_here(&config.tunnels, &|ip| has_address(ip));
+    found
+        .extend(loops.into_iter().map(|found| format!("tunnel {}: {}", config.tunnels[found.tunnel].name, found.text)));
     found.extend(no_bbr(config, &rights));
     found.extend(unresolved(config));
     found.extend(too_long(config, &rights));

@@ -59,7 +59,7 @@ enum Command {
     Options(options::Flags),
     /// Write a shell's completion script to stdout
     Completions(pages::Shell),
-    /// Write a manual page to stdout
+    /// Write manual pages
     Man(pages::Man),
 }
 
@@ -87,8 +87,8 @@ pub(crate) fn main() -> ExitCode {
         #[cfg(feature = "lab")]
         Command::Lab(lab) => lab.run(),
         Command::Options(flags) => say(options::text(&flags)),
-        Command::Completions(shell) => print(&shell.script(Cli::command())),
-        Command::Man(man) => say(man.page(Cli::command())),
+        Command::Completions(shell) => shell.run(Cli::command()),
+        Command::Man(man) => man.run(Cli::command()),
     }
 }
 

@@ -1,101 +1,135 @@
-//! `longhaul relay`: one tunnel from flags. It reads its values with the functions that read the config file.
+//! `longhaul relay`: one tunnel from flags. Each flag but `--set` comes from a row of [`longhaul_config::keys`], which reads the
+//! key of the same name in a file.
 
-use clap::Args;
-use ipnet::IpNet;
-use longhaul_config::options;
-use longhaul_config::{Config, Loaded, Message, NextHop, Severity, Told, Tunnel, value};
-use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
+use longhaul_config::keys::{Argument, DAEMON, Flag, KeyDefault, KeyValue, Row, TUNNEL};
+use longhaul_config::{Config, Loaded, Message, Remark, Severity, Syntax, Tunnel, options};
+use std::net::{Ipv6Addr, SocketAddr};
 
-#[derive(Args)]
-#[command(after_long_help = EXAMPLES)]
+/// The flags of `longhaul relay`.
 pub(super) struct Flags {
-    /// Where to listen
-    ///
-    /// A bare port listens on every address of this host, IPv4 and IPv6; otherwise ADDR:PORT or [IPV6]:PORT.
-    #[arg(long, value_name = "[ADDR:]PORT", value_parser = value::listen)]
-    listen: SocketAddr,
-    /// The next hop; several by comma
-    ///
-    /// A host name is resolved again for each dial. Several next hops, separated by commas or by repeating the flag, are
-    /// tried in the order written until one answers.
-    #[arg(long, value_name = "HOST:PORT", required = true, value_delimiter = ',', value_parser = value::next_hop)]
-    to: Vec<NextHop>,
-    /// Who may connect [default: everybody]
-    ///
-    /// A network such as 10.0.0.0/8, or one address; several by comma or by repeating the flag. Everybody else is reset
-    /// before anything is dialled. Without it, whoever reaches the port may connect.
-    #[arg(long, value_name = "CIDR", value_delimiter = ',', value_parser = value::network)]
-    allow: Vec<IpNet>,
-    /// A leg's socket option; see `longhaul options`
-    ///
-    /// `accept.` is the leg toward whoever connected to us, `dial.` the leg toward the next hop. May be repeated. A value
-    /// that the kernel changes is a warning in the log, with asked and got.
-    #[arg(long, value_name = "LEG.KEY=VALUE")]
+    tunnel: Tunnel,
+    /// The keys of the daemon; no tunnels.
+    daemon: Config,
+    /// Values of `--set`.
     set: Vec<String>,
-    /// The tunnel's name in logs
-    ///
-    /// Letters, digits, dots, dashes and underscores.
-    #[arg(long, value_name = "NAME", default_value = "relay", value_parser = value::name)]
-    name: String,
-    /// How many flows at once [default: no limit]
-    ///
-    /// Further connections wait in the listen queue. Without it, as many as descriptors allow.
-    #[arg(long, value_name = "COUNT", value_parser = value::max_flows)]
-    max_flows: Option<usize>,
-    /// How long a dial may take
-    ///
-    /// For each address: a name may have several. Resolving the name has the same time for itself. 100ms to 10min. The
-    /// kernel sends SYNs at 0, 1, 3 and 7 seconds: the default outlives three lost ones.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::connect_timeout)]
-    connect_timeout: Duration,
-    /// Address to dial from [default: the kernel's]
-    #[arg(long, value_name = "ADDR", value_parser = value::source)]
-    source: Option<IpAddr>,
-    /// Copy bytes through user space
-    ///
-    /// Instead of moving them through pipes with splice(2). Slower; for a kernel or a driver whose splice is broken.
-    #[arg(long)]
-    no_splice: bool,
-    /// How long SIGTERM waits [default: no limit]
-    ///
-    /// After SIGTERM, flows have this long to end by themselves; then they are reset. `0` resets them at once. Without it
-    /// the last flow ends in its own time. A second SIGTERM cuts the wait.
-    #[arg(long, value_name = "TIME", value_parser = value::drain_timeout)]
-    drain_timeout: Option<Duration>,
+}
+
+impl Args for Flags {
+    fn augment_args(command: Command) -> Command {
+        let tunnel = TUNNEL.iter().filter_map(|row| arg(row, blank));
+        // What must be given comes first.
+        let (required, optional): (Vec<Arg>, Vec<Arg>) = tunnel.partition(Arg::is_required_set);
+        let daemon = DAEMON.iter().filter_map(|row| arg(row, Config::default));
+        command.args(required).args(optional).arg(set()).args(daemon).after_long_help(EXAMPLES)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Flags::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Flags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Flags, clap::Error> {
+        let mut flags = Flags { tunnel: blank(), daemon: Config::default(), set: Vec::new() };
+        flags.update_from_arg_matches(matches)?;
+        Ok(flags)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        fill(TUNNEL, &mut self.tunnel, matches)?;
+        fill(DAEMON, &mut self.daemon, matches)?;
+        self.set.extend(matches.get_many::<String>("set").into_iter().flatten().cloned());
+        Ok(())
+    }
 }
 
 impl Flags {
-    /// The configuration of this one tunnel, and what is doubtful in it.
+    /// Returns the configuration of this one tunnel, and the warnings about it.
     ///
     /// # Errors
     /// What is wrong and what to write instead.
     pub(super) fn load(self) -> Result<Loaded, String> {
-        let mut tunnel = Tunnel::new(self.name, self.listen, self.to);
-        for text in &self.set {
+        let Flags { mut tunnel, daemon, set } = self;
+        for text in &set {
             options::set(&mut tunnel.accept, &mut tunnel.dial, text)
                 .map_err(|why| format!("invalid value '{text}' for '--set <LEG.KEY=VALUE>': {why}"))?;
         }
-        tunnel.allow = self.allow;
-        tunnel.max_flows = self.max_flows;
-        tunnel.connect_timeout = self.connect_timeout;
-        tunnel.source = self.source;
-        tunnel.splice = !self.no_splice;
-        let (errors, warnings): (Vec<_>, Vec<_>) = longhaul_config::remarks(&tunnel, Told::ByFlags)
+        let (errors, warnings): (Vec<_>, Vec<_>) = longhaul_config::remarks(&tunnel, Syntax::Flags)
             .into_iter()
             .partition(|remark| remark.severity == Severity::Error);
         if let Some(error) = errors.first() {
             return Err(format!("--{}: {}", error.key, error.text));
         }
-        let config = Config { tunnels: vec![tunnel], drain_timeout: self.drain_timeout };
-        let message = |remark: longhaul_config::Remark| Message {
-            severity: remark.severity,
-            place: remark.key,
-            text: remark.text,
-        };
+        let message = |Remark { severity, key, text }| Message { severity, place: key, text };
         let warnings = warnings.into_iter().map(message).collect();
-        Ok(Loaded { config, warnings })
+        Ok(Loaded { config: Config { tunnels: vec![tunnel], ..daemon }, warnings })
     }
+}
+
+/// Returns the flag of `row`, where it has one; `blank` returns a model to try values on.
+fn arg<M: 'static>(row: &'static Row<M>, blank: fn() -> M) -> Option<Arg> {
+    let flag = row.flag.as_ref()?;
+    let arg = Arg::new(flag.name).long(flag.name);
+    let default = row.flag_default();
+    let short = match row.default {
+        KeyDefault::Words(words) if default.is_none() => format!("{} [default: {words}]", flag.short),
+        _ => flag.short.into(),
+    };
+    let arg = if flag.long.is_empty() { arg } else { arg.long_help(format!("{short}\n\n{}", flag.long)) };
+    let arg = arg.help(short);
+    let Argument::Named(name) = flag.argument else { return Some(arg.action(ArgAction::SetTrue)) };
+    // The row parses twice: here, so that clap names the flag of a bad value, and in `fill`.
+    let parse = move |text: &str| row.set(&mut blank(), text).map(|()| text.to_string());
+    let arg = arg.value_name(name).value_parser(parse);
+    let arg = match row.value {
+        KeyValue::Several { .. } => arg.action(ArgAction::Append).value_delimiter(','),
+        KeyValue::One(_) | KeyValue::Options { .. } => arg.action(ArgAction::Set),
+    };
+    Some(match default {
+        Some(value) => arg.default_value(value),
+        None => arg.required(row.default == KeyDefault::Required),
+    })
+}
+
+/// Stores the values of the flags of `rows` in `model`.
+fn fill<M>(rows: &'static [Row<M>], model: &mut M, matches: &ArgMatches) -> Result<(), clap::Error> {
+    for row in rows {
+        let Some(flag) = &row.flag else { continue };
+        for value in values(flag, matches) {
+            row.set(model, value).map_err(|why| clap::Error::raw(clap::error::ErrorKind::ValueValidation, why))?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the values that were given with `flag`, or its default.
+fn values<'m>(flag: &'static Flag, matches: &'m ArgMatches) -> Vec<&'m str> {
+    match flag.argument {
+        Argument::Means(value) if matches.get_flag(flag.name) => vec![value],
+        Argument::Means(_) => Vec::new(),
+        Argument::Named(_) => matches.get_many::<String>(flag.name).into_iter().flatten().map(String::as_str).collect(),
+    }
+}
+
+/// The one flag for every socket option.
+fn set() -> Arg {
+    Arg::new("set")
+        .long("set")
+        .value_name("LEG.KEY=VALUE")
+        .value_parser(value_parser!(String))
+        .action(ArgAction::Append)
+        .help("Socket option of a leg; see `longhaul options`")
+        .long_help(
+            "Socket option of a leg; see `longhaul options`\n\n`accept.` is the leg from the client, `dial.` the leg to the \
+             next hop. Repeat the flag for several options. When the kernel uses another value than the one given, a \
+             warning in the log has both.",
+        )
+}
+
+/// Returns a tunnel without the values that must be given.
+fn blank() -> Tunnel {
+    Tunnel::new("", SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)), Vec::new())
 }
 
 const EXAMPLES: &str = "\

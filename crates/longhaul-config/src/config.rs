@@ -1,0 +1,13 @@
+//! A whole configuration: every tunnel of a file, and the settings of the process.
+
+use crate::tunnel::Tunnel;
+use std::time::Duration;
+
+/// A whole configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// The tunnels, in the order of the file; their names are unique, and so are their listen addresses.
+    pub tunnels: Vec<Tunnel>,
+    /// Time that flows have to end by themselves in a drain before they are reset; `None` is without limit.
+    pub drain_timeout: Option<Duration>,
+}

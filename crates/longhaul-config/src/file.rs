@@ -1,0 +1,64 @@
+//! Reads a configuration from a file, from standard input or from a text.
+
+use crate::config::Config;
+use crate::document::{self, Message, Severity};
+use crate::read::read;
+use std::fmt;
+use std::path::Path;
+
+/// The file that the daemon reads unless another is named.
+pub const DEFAULT_PATH: &str = "/etc/longhaul/longhaul.toml";
+
+/// A configuration that was read, and the warnings about it.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// Warnings and notes; none of them keeps the configuration from being used.
+    pub warnings: Vec<Message>,
+}
+
+/// The reasons why a file was refused: each error and each warning in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Never empty.
+    pub messages: Vec<Message>,
+}
+
+/// Reads the file at `path`.
+///
+/// # Errors
+/// It cannot be read, or something in it is wrong: then every error of the file, not only the first.
+pub fn load(path: &Path) -> Result<Loaded, Refused> {
+    let name = path.display().to_string();
+    let text = document::text(path, HINT).map_err(|why| unreadable(&name, why))?;
+    parse(&name, &text)
+}
+
+/// Reads a file's `text`; `name` stands in the messages.
+///
+/// # Errors
+/// As [`load`].
+pub fn parse(name: &str, text: &str) -> Result<Loaded, Refused> {
+    let (config, problems) = read(text);
+    let messages = problems.iter().map(|problem| problem.message(name)).collect();
+    match config {
+        Some(config) => Ok(Loaded { config, warnings: messages }),
+        None => Err(Refused { messages }),
+    }
+}
+
+fn unreadable(name: &str, why: String) -> Refused {
+    Refused { messages: vec![Message { severity: Severity::Error, place: name.into(), text: why }] }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<String> = self.messages.iter().map(ToString::to_string).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+impl std::error::Error for Refused {}
+
+const HINT: &str = "write the file, or name another with -c FILE";

@@ -1,0 +1,35 @@
+//! The keys of the whole daemon, which stand before the first `[[tunnel]]`.
+
+use crate::config::Config;
+use crate::keys::remark::no_remarks;
+use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row};
+use crate::value;
+use longhaul_units::show_duration;
+use std::time::Duration;
+
+/// The keys of the whole daemon, in the order of the manual.
+pub const DAEMON: &[Row<Config>] = &[Row {
+    name: "drain_timeout",
+    default: KeyDefault::Words("no limit"),
+    example: "\"10min\"",
+    flag: Some(Flag {
+        name: "drain-timeout",
+        argument: Argument::Named("TIME"),
+        default: None,
+        short: "How long SIGTERM waits",
+        long: "After SIGTERM longhaul no longer listens, and it waits for flows to end. After this time it resets the flows \
+               that are left. `0` resets all of them at once. Without this flag, longhaul waits until the last flow has \
+               ended. A second SIGTERM ends the wait.",
+    }),
+    value: KeyValue::One(|config, text| value::drain_timeout(text).map(|time| config.drain_timeout = Some(time))),
+    show: |config| {
+        Some(match config.drain_timeout {
+            None => "SIGTERM waits for every flow to end".into(),
+            Some(Duration::ZERO) => "SIGTERM resets every flow at once".into(),
+            Some(time) => format!("SIGTERM waits {} for flows to end", show_duration(time)),
+        })
+    },
+    check: no_remarks,
+    doc: "Time that flows have to end by themselves after SIGTERM. The flows that are left then are reset. `0` resets all of \
+          them at once.",
+}];

@@ -1,0 +1,78 @@
+//! The table of socket options of one leg: `{ congestion = "bbr", mss = 1254 }`.
+
+use crate::document::{Fault, Severity, Spellings, Written, fault, kind, scalar, twice};
+use crate::keys::remark::Remark;
+use crate::options::{self, LegOptions};
+use crate::tunnel::Tunnel;
+use longhaul_sys::sockopt::{Leg, Setting, Value};
+use toml::de::DeValue;
+
+/// Reads the options of `leg` into `options`.
+///
+/// # Errors
+/// Everything that is wrong in the table.
+pub(super) fn read(options: &mut LegOptions, leg: Leg, given: &Written<'_>) -> Result<(), Vec<Fault>> {
+    let DeValue::Table(table) = given.get_ref() else {
+        let text = format!("it is {}; write {} = {{ nodelay = true }}", kind(given.get_ref()), leg.name());
+        return Err(fault(given, text));
+    };
+    let (mut faults, spellings) = (Vec::new(), Spellings::of(table));
+    for (key, value) in table {
+        let name = key.get_ref();
+        let set = match (spellings.earlier(name, key.span().start), scalar(value.get_ref())) {
+            (Some(first), _) => Err(twice(name, first)),
+            (None, Some(text)) => options.set(leg, &name.replace('_', "-"), &text),
+            (None, None) => Err(format!("it is {}; write one value", kind(value.get_ref()))),
+        };
+        faults.extend(set.err().map(|text| Fault { below: format!(".{name}"), span: value.span(), text }));
+    }
+    if faults.is_empty() { Ok(()) } else { Err(faults) }
+}
+
+/// Returns the options that were asked for, in one line.
+pub(super) fn show(tunnel: &Tunnel, leg: Leg) -> Option<String> {
+    let asked: Vec<_> = tunnel
+        .options(leg)
+        .asked()
+        .map(|setting| format!("{} {}", setting.row.key, options::show(setting.row, &setting.value)))
+        .collect();
+    (!asked.is_empty()).then(|| format!("{leg} leg: {}", asked.join(", ")))
+}
+
+/// Returns the warnings and notes about the options that were asked for.
+pub(super) fn check(tunnel: &Tunnel, leg: Leg) -> Vec<Remark> {
+    let asked = || tunnel.options(leg).asked();
+    let cautions = asked().filter_map(|setting| caution(leg, setting));
+    cautions.chain(asked().filter_map(|setting| beside_mptcp(tunnel, leg, setting))).collect()
+}
+
+/// The kernel refuses such an option when the tunnel starts, because of another. Only a warning: kernels learn.
+fn beside_mptcp(tunnel: &Tunnel, leg: Leg, setting: &Setting) -> Option<Remark> {
+    let refused = tunnel.mptcp(leg) && setting.row.mptcp_refuses;
+    refused.then(|| {
+        let text = format!(
+            "beside {leg}.mptcp the kernel refuses it (Linux 6.18), and the tunnel does not start; leave one of them out"
+        );
+        Remark::warning(&format!("{leg}.{}", setting.row.key), text)
+    })
+}
+
+/// Returns the row's own caution, unless the option is asked to be off.
+fn caution(leg: Leg, setting: &Setting) -> Option<Remark> {
+    let key = format!("{leg}.{}", setting.row.key);
+    match (setting.row.key, &setting.value) {
+        ("nodelay", Value::Switch(false)) => {
+            Some(Remark::warning(&key, "small messages will wait for a round trip; leave it out".into()))
+        }
+        ("mss", Value::Number(mss)) if *mss > JUMBO_MSS => {
+            let text = format!("no path carries such segments; {JUMBO_MSS}B is the most that jumbo frames hold");
+            Some(Remark::warning(&key, text))
+        }
+        (_, Value::Switch(false) | Value::Number(0)) => None,
+        _ if setting.row.caution.is_empty() => None,
+        _ => Some(Remark { severity: Severity::Note, key, text: setting.row.caution.into() }),
+    }
+}
+
+/// An MTU of 9,000 without IPv4 and TCP headers.
+const JUMBO_MSS: u64 = 8960;

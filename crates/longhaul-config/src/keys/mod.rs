@@ -1,0 +1,47 @@
+//! The keys of a configuration file. One row is the whole key: how it is read from a file and from a flag of `longhaul relay`,
+//! its default, its help, its line in `longhaul check`, its errors and warnings, and its line in docs/configuration.md, which
+//! `UPDATE=1 cargo test -p longhaul-config --lib docs_configuration_md` writes.
+
+mod admin;
+mod daemon;
+mod leg;
+mod remark;
+mod row;
+mod tunnel;
+
+use crate::suggest;
+use longhaul_sys::sockopt::{self, Leg};
+
+pub(crate) use admin::{ADMIN, Admin};
+pub use daemon::DAEMON;
+pub use remark::{Remark, Syntax};
+pub use row::{Argument, Flag, KeyDefault, KeyValue, Row};
+pub use tunnel::TUNNEL;
+
+use crate::document::same_key;
+use crate::tunnel::Tunnel;
+
+/// Returns the errors, warnings and notes about `tunnel`, in the order of its keys.
+pub fn remarks(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
+    TUNNEL.iter().flat_map(|row| (row.check)(tunnel, syntax)).collect()
+}
+
+/// Returns where the misplaced key `name` belongs, and what to write there.
+pub(crate) fn elsewhere(name: &str) -> Option<String> {
+    if DAEMON.iter().any(|key| same_key(key.name, name)) {
+        return Some("it is a key of the whole daemon; write it above the first [[tunnel]]".into());
+    }
+    if TUNNEL.iter().any(|key| same_key(key.name, name)) {
+        return Some("it is a key of one tunnel; write it below its [[tunnel]]".into());
+    }
+    let option = name.replace('_', "-");
+    let legs = Leg::ALL.into_iter().filter(|leg| sockopt::row(*leg, &option).is_some());
+    let written: Vec<String> = legs.map(|leg| format!("{leg} = {{ {option} = .. }}")).collect();
+    match written.is_empty() {
+        true => suggest::advice(name).map(|advice| format!("there is no such key; {advice}")),
+        false => Some(format!("it is a socket option; write {} in a [[tunnel]]", written.join(" or "))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

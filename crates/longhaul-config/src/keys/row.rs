@@ -1,0 +1,132 @@
+//! A row: one key of a configuration file, with everything that belongs to the key.
+
+use crate::document::{Fault, Field, Written, fault, one, several};
+use crate::keys::leg;
+use crate::keys::remark::{Remark, Syntax};
+use crate::options::LegOptions;
+use longhaul_sys::sockopt::Leg;
+
+/// One key of a table whose values are stored in an `M`.
+pub struct Row<M: 'static> {
+    /// Name in the file, with underscores.
+    pub name: &'static str,
+    /// What holds without the key.
+    pub default: KeyDefault,
+    /// A value as written in a file, with its quotes.
+    pub example: &'static str,
+    /// The flag of `longhaul relay`, where there is one.
+    pub flag: Option<Flag>,
+    /// Parses a value and stores it.
+    pub value: KeyValue<M>,
+    /// Returns the line of `longhaul check` about the value, where there is something to say.
+    pub show: fn(&M) -> Option<String>,
+    /// Returns the errors and warnings about the value, alone or beside the others, once all are read.
+    pub check: fn(&M, Syntax) -> Vec<Remark>,
+    /// Description in docs/configuration.md, in Markdown, without default and example.
+    pub doc: &'static str,
+}
+
+/// What holds when a key is not written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyDefault {
+    /// The key must be written.
+    Required,
+    /// This value, as written in a file.
+    Value(&'static str),
+    /// No value; the words say what holds instead: `no limit`.
+    Words(&'static str),
+}
+
+/// A flag of `longhaul relay`.
+pub struct Flag {
+    /// Name without dashes in front.
+    pub name: &'static str,
+    /// What follows the flag.
+    pub argument: Argument,
+    /// Default on the command line, where it is not the key's own.
+    pub default: Option<&'static str>,
+    /// Description in one line for `-h`: up to 47 characters, with the default.
+    pub short: &'static str,
+    /// More for `--help` and the manual page; may be empty.
+    pub long: &'static str,
+}
+
+/// What follows a flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Argument {
+    /// A value, which the help calls so: `COUNT`.
+    Named(&'static str),
+    /// Nothing: the flag means this value of the key.
+    Means(&'static str),
+}
+
+/// How a value is parsed and stored. Each function returns one clause for a bad value: what is wrong, and what to write.
+pub enum KeyValue<M: 'static> {
+    /// One value.
+    One(fn(&mut M, &str) -> Result<(), String>),
+    /// One value or a list.
+    Several {
+        /// Adds one element.
+        add: fn(&mut M, &str) -> Result<(), String>,
+        /// What to say about an empty list.
+        empty: &'static str,
+    },
+    /// A table of socket options.
+    Options {
+        /// The leg that has the options.
+        leg: Leg,
+        /// Returns the leg's options.
+        of: fn(&mut M) -> &mut LegOptions,
+    },
+}
+
+impl<M> Row<M> {
+    /// Returns the default that the flag of this row has: a value without quotes.
+    pub fn flag_default(&self) -> Option<&'static str> {
+        let own = match self.default {
+            KeyDefault::Value(value) => Some(value.trim_matches('"')),
+            KeyDefault::Required | KeyDefault::Words(_) => None,
+        };
+        self.flag.as_ref()?.default.or(own)
+    }
+
+    /// Parses `text`, one value from the command line, and stores it in `model`.
+    ///
+    /// # Errors
+    /// What is wrong with it and what to write instead.
+    pub fn set(&self, model: &mut M, text: &str) -> Result<(), String> {
+        match self.value {
+            KeyValue::One(set) => set(model, text),
+            KeyValue::Several { add, .. } => add(model, text),
+            KeyValue::Options { .. } => Err("write a table of socket options".into()),
+        }
+    }
+}
+
+impl<M> Field for Row<M> {
+    type Model = M;
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn required(&self) -> Option<String> {
+        (self.default == KeyDefault::Required).then(|| format!("{} = {}", self.name, self.example))
+    }
+
+    fn read(&self, model: &mut M, given: &Written<'_>) -> Result<(), Vec<Fault>> {
+        match self.value {
+            KeyValue::One(set) => one(given, |text| set(model, text)),
+            KeyValue::Several { add, empty } => {
+                let added = several(given, |text| add(model, text))?;
+                if added.is_empty() { Err(fault(given, empty)) } else { Ok(()) }
+            }
+            KeyValue::Options { leg, of } => leg::read(of(model), leg, given),
+        }
+    }
+}
+
+/// For [`Row::show`]: there is no line.
+pub(super) fn no_line<M>(_: &M) -> Option<String> {
+    None
+}

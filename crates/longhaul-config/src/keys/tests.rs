@@ -1,0 +1,109 @@
+use super::*;
+use crate::config::Config;
+use crate::document::{Field, Severity};
+use longhaul_core::next_hop::POLICIES;
+use toml::de::DeTable;
+
+const DOCUMENT: &str = include_str!("../../../../docs/configuration.md");
+
+#[test]
+fn docs_configuration_md_is_what_the_rows_say() {
+    let policies: String = POLICIES.iter().map(|policy| format!("| `{}` | {} |\n", policy.name, policy.help)).collect();
+    let mut document = DOCUMENT.to_string();
+    for (heading, head, rows) in [
+        ("## Of the whole daemon", KEYS, DAEMON.iter().map(line).collect()),
+        ("## `[[tunnel]]`", KEYS, TUNNEL.iter().map(line).collect()),
+        ("### Policies", "| policy | next hop that is dialled first |\n| --- | --- |\n", policies),
+        ("## `[admin]`", KEYS, ADMIN.iter().map(line).collect::<String>()),
+    ] {
+        document = with_table(&document, heading, &format!("{head}{rows}"));
+    }
+    if std::env::var_os("UPDATE").is_some() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+        return std::fs::write(file, document).expect("docs/configuration.md");
+    }
+    assert!(
+        document == DOCUMENT,
+        "run UPDATE=1 cargo test -p longhaul-config --lib docs_configuration_md; read the diff"
+    );
+}
+
+const KEYS: &str = "| key | default | meaning |\n| --- | --- | --- |\n";
+
+fn line<M>(row: &Row<M>) -> String {
+    let default = match row.default {
+        KeyDefault::Required => "required".into(),
+        KeyDefault::Value(value) => format!("`{value}`"),
+        KeyDefault::Words(words) => words.to_string(),
+    };
+    format!("| `{}` | {default} | {} Example: `{}` |\n", row.name, row.doc, row.example)
+}
+
+/// Returns `document` with `table` in place of the first table below `heading`.
+fn with_table(document: &str, heading: &str, table: &str) -> String {
+    let (before, after) = document.split_once(heading).unwrap_or_else(|| panic!("{heading} is missing"));
+    let start = after.find("\n| ").unwrap_or_else(|| panic!("{heading}: its table is missing")) + 1;
+    let end = after[start..].find("\n\n").map_or(after.len(), |end| start + end + 1);
+    format!("{before}{heading}{}{table}{}", &after[..start], &after[end..])
+}
+
+#[test]
+fn the_default_and_the_example_of_a_row_are_read_by_it() {
+    let tunnel = || Tunnel::new("", "[::]:0".parse().expect("an address"), Vec::new());
+    for row in TUNNEL {
+        let mut given = tunnel();
+        read(row, row.example, &mut given);
+        assert!(given != tunnel() || row.example == default(row.default), "{}: the example changes nothing", row.name);
+        if let KeyDefault::Value(value) = row.default {
+            let mut given = tunnel();
+            read(row, value, &mut given);
+            assert_eq!(given, tunnel(), "{}: the default is another", row.name);
+        }
+    }
+    DAEMON.iter().for_each(|row| read(row, row.example, &mut Config::default()));
+    ADMIN.iter().for_each(|row| read(row, row.example, &mut Admin));
+}
+
+fn default(default: KeyDefault) -> &'static str {
+    if let KeyDefault::Value(value) = default { value } else { "" }
+}
+
+fn read<M>(row: &Row<M>, value: &str, model: &mut M) {
+    let text = format!("{} = {value}", row.name);
+    let table = DeTable::parse(&text).unwrap_or_else(|err| panic!("{text}: {err}"));
+    let given = table.get_ref().get(row.name).expect("the key");
+    row.read(model, given).unwrap_or_else(|faults| panic!("{text}: {}", faults[0].text));
+}
+
+#[test]
+fn a_flag_s_short_help_is_one_line_and_its_default_is_read() {
+    let tunnel = || Tunnel::new("", "[::]:0".parse().expect("an address"), Vec::new());
+    TUNNEL.iter().for_each(|row| fits(row, &mut tunnel()));
+    DAEMON.iter().for_each(|row| fits(row, &mut Config::default()));
+}
+
+fn fits<M>(row: &Row<M>, model: &mut M) {
+    let Some(flag) = &row.flag else { return };
+    let words = if let KeyDefault::Words(words) = row.default { Some(words) } else { None };
+    let default = row.flag_default().or(words).map_or(0, |default| " [default: ]".len() + default.len());
+    let no_default = matches!(flag.argument, Argument::Means(_));
+    assert!(
+        !flag.short.ends_with('.') && flag.short.len() + default * usize::from(!no_default) <= 47,
+        "{}",
+        flag.short
+    );
+    if let (Some(text), false) = (row.flag_default(), no_default) {
+        row.set(model, text).unwrap_or_else(|err| panic!("{}: {err}", flag.name));
+    }
+}
+
+#[test]
+fn a_misplaced_key_is_told_its_place_in_either_spelling() {
+    for name in ["max_flows", "max-flows"] {
+        assert!(elsewhere(name).is_some_and(|text| text.contains("of one tunnel")), "{name}");
+    }
+    assert!(elsewhere("keepalive_idle").is_some_and(|text| text.contains("keepalive-idle = ..")));
+    assert_eq!(elsewhere("quux"), None);
+    let tunnel = Tunnel::new("a", "[::]:1".parse().expect("an address"), Vec::new());
+    assert_eq!(remarks(&tunnel, Syntax::File)[0].severity, Severity::Warning);
+}

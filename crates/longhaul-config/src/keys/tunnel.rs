@@ -1,0 +1,240 @@
+//! The keys of a `[[tunnel]]`.
+
+use crate::keys::leg;
+use crate::keys::remark::{Remark, Syntax, no_remarks};
+use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row, no_line};
+use crate::tunnel::Tunnel;
+use crate::{loops, value};
+use longhaul_sys::sockopt::Leg;
+use longhaul_units::show_duration;
+use std::net::IpAddr;
+
+/// The keys of a `[[tunnel]]`, in the order of the manual.
+pub const TUNNEL: &[Row<Tunnel>] = &[
+    Row {
+        name: "name",
+        default: KeyDefault::Required,
+        example: "\"ssh-to-b\"",
+        flag: Some(Flag {
+            name: "name",
+            argument: Argument::Named("NAME"),
+            default: Some("relay"),
+            short: "Name of the tunnel in the log",
+            long: "1 to 64 characters: letters, digits, dots, dashes and underscores.",
+        }),
+        value: KeyValue::One(|tunnel, text| value::name(text).map(|name| tunnel.name = name)),
+        // The summary has the name above the lines of its tunnel.
+        show: no_line,
+        check: no_remarks,
+        doc: "Name of the tunnel in the log: 1 to 64 characters, which are letters, digits, `.`, `_` and `-`. No two tunnels \
+              have the same name.",
+    },
+    Row {
+        name: "listen",
+        default: KeyDefault::Required,
+        example: "\"10.10.10.20:6000\"",
+        flag: Some(Flag {
+            name: "listen",
+            argument: Argument::Named("[ADDR:]PORT"),
+            default: None,
+            short: "Address and port to listen on",
+            long: "A port alone listens on every address of this host, IPv4 and IPv6. 0.0.0.0:PORT listens on every IPv4 \
+                   address; ADDR:PORT and [IPV6]:PORT listen on one address.",
+        }),
+        value: KeyValue::One(|tunnel, text| value::listen(text).map(|listen| tunnel.listen = listen)),
+        show: |tunnel| Some(format!("listens on {}", tunnel.listen)),
+        check: no_remarks,
+        doc: "Address and port to listen on: `\"ADDR:PORT\"` or `\"[IPV6]:PORT\"`. A port alone, such as `6000`, listens on \
+              every address of the host, IPv4 and IPv6; `\"0.0.0.0:6000\"` listens on every IPv4 address. Two tunnels cannot \
+              listen on the same address and port. For a link-local IPv6 address, leave `%eth0` out and write \
+              `accept = { bind-device = \"eth0\" }`.",
+    },
+    Row {
+        name: "to",
+        default: KeyDefault::Required,
+        example: "[\"10.20.20.20:6000\"]",
+        flag: Some(Flag {
+            name: "to",
+            argument: Argument::Named("HOST:PORT"),
+            default: None,
+            short: "Next hop to dial; several separated by commas",
+            long: "HOST:PORT or [IPV6]:PORT. A host name is resolved again for each connection. Several next hops are \
+                   separated by commas, or the flag is repeated. longhaul dials them in the order written until one \
+                   answers.",
+        }),
+        value: KeyValue::Several {
+            add: |tunnel, text| value::next_hop(text).map(|hop| tunnel.to.push(hop)),
+            empty: "it is empty; write at least one next hop, such as [\"10.20.20.20:6000\"]",
+        },
+        show: |tunnel| Some(format!("dials {}", list(&tunnel.to))),
+        check: dials_itself,
+        doc: "Next hop to dial, or a list of them: `\"HOST:PORT\"` or `\"[IPV6]:PORT\"`. A host name is resolved again for each \
+              connection. A tunnel that would dial itself, directly or through other tunnels of the file, is refused.",
+    },
+    Row {
+        name: "policy",
+        default: KeyDefault::Value("\"in-order\""),
+        example: "\"in-order\"",
+        flag: None,
+        value: KeyValue::One(|tunnel, text| value::policy(text).map(|policy| tunnel.policy = policy)),
+        show: |tunnel| (tunnel.to.len() > 1).then(|| format!("order {}: {}", tunnel.policy.name, tunnel.policy.help)),
+        check: no_remarks,
+        doc: "Which next hop is dialled first; see [policies](#policies).",
+    },
+    Row {
+        name: "allow",
+        default: KeyDefault::Words("everybody"),
+        example: "[\"10.0.0.0/8\", \"2001:db8::7\"]",
+        flag: Some(Flag {
+            name: "allow",
+            argument: Argument::Named("CIDR"),
+            default: None,
+            short: "Who may connect",
+            long: "A network such as 10.0.0.0/8, or one address. Several are separated by commas, or the flag is repeated. A \
+                   connection from any other address is reset before anything is dialled. Without this flag, anyone who \
+                   reaches the port may connect.",
+        }),
+        value: KeyValue::Several {
+            add: |tunnel, text| value::network(text).map(|net| tunnel.allow.push(net)),
+            // Whoever writes an empty list may mean nobody, and would get everybody.
+            empty: "it is empty; write who may connect, or leave `allow` out to let everybody in",
+        },
+        show: |tunnel| match tunnel.allow.is_empty() {
+            true => Some("allows everybody".into()),
+            false => Some(format!("allows {}", list(&tunnel.allow))),
+        },
+        check: open_to_all,
+        doc: "Networks and addresses that may connect. A connection from any other address is reset before anything is \
+              dialled.",
+    },
+    Row {
+        name: "max_flows",
+        default: KeyDefault::Words("no limit"),
+        example: "1000",
+        flag: Some(Flag {
+            name: "max-flows",
+            argument: Argument::Named("COUNT"),
+            default: None,
+            short: "Maximum number of flows",
+            long: "A flow is an accepted connection together with the connection that is dialled for it. Further connections \
+                   wait in the listen queue. Without this flag, the limit on open files decides.",
+        }),
+        value: KeyValue::One(|tunnel, text| value::max_flows(text).map(|count| tunnel.max_flows = Some(count))),
+        show: |tunnel| tunnel.max_flows.map(|count| format!("carries up to {count} flows at once")),
+        check: no_remarks,
+        doc: "Maximum number of flows at a time. A flow is an accepted connection together with the connection that is dialled \
+              for it. Further connections wait in the listen queue. Without this key, the limit on open files decides.",
+    },
+    Row {
+        name: "connect_timeout",
+        default: KeyDefault::Value("\"10s\""),
+        example: "\"5s\"",
+        flag: Some(Flag {
+            name: "connect-timeout",
+            argument: Argument::Named("TIME"),
+            default: None,
+            short: "Time limit for one dial",
+            long: "100ms to 10min. When a next hop's name has several addresses, each of them has this time to answer. \
+                   Resolving the name may take as long again. The kernel sends SYNs after 0, 1, 3 and 7 seconds, so the default allows \
+                   for three lost SYNs.",
+        }),
+        value: KeyValue::One(|tunnel, text| value::connect_timeout(text).map(|time| tunnel.connect_timeout = time)),
+        show: |tunnel| Some(format!("waits {} for an address to answer", show_duration(tunnel.connect_timeout))),
+        check: no_remarks,
+        doc: "Time that one address of a next hop has to answer, 100 ms to 10 min. Resolving the next hop's name may take as \
+              long again. The kernel sends SYNs after 0, 1, 3 and 7 s, so the default allows for three lost SYNs.",
+    },
+    Row {
+        name: "source",
+        default: KeyDefault::Words("kernel's choice"),
+        example: "\"10.10.10.20\"",
+        flag: Some(Flag {
+            name: "source",
+            argument: Argument::Named("ADDR"),
+            default: None,
+            short: "Address to dial from",
+            long: "An address of this host, of the same family (IPv4 or IPv6) as the next hops.",
+        }),
+        value: KeyValue::One(|tunnel, text| value::source(text).map(|source| tunnel.source = Some(source))),
+        show: |tunnel| tunnel.source.map(|source| format!("dials from {source}")),
+        check: other_family,
+        doc: "Address of this host to dial from, of the same family (IPv4 or IPv6) as the next hops.",
+    },
+    Row {
+        name: "splice",
+        default: KeyDefault::Value("true"),
+        example: "false",
+        flag: Some(Flag {
+            name: "no-splice",
+            argument: Argument::Means("false"),
+            default: None,
+            short: "Copy bytes through user space",
+            long: "Without this flag, bytes stay in the kernel, which moves them with splice(2). Copying is slower. It is for \
+                   a kernel or a network driver whose splice is broken.",
+        }),
+        value: KeyValue::One(|tunnel, text| value::switch(text).map(|on| tunnel.splice = on)),
+        show: |tunnel| (!tunnel.splice).then(|| "copies through user space".into()),
+        check: no_remarks,
+        doc: "`true` moves bytes inside the kernel with splice(2). `false` copies them through user space, which is slower; it \
+              is for a kernel or a network driver whose splice is broken.",
+    },
+    Row {
+        name: "accept",
+        default: KeyDefault::Value("{}"),
+        example: "{ defer-accept = \"3s\" }",
+        flag: None, // `--set accept.KEY=VALUE`
+        value: KeyValue::Options { leg: Leg::Accept, of: |tunnel| &mut tunnel.accept },
+        show: |tunnel| leg::show(tunnel, Leg::Accept),
+        check: |tunnel, _| leg::check(tunnel, Leg::Accept),
+        doc: "[Socket options](options.md) of the accept leg, which is the connection from the client.",
+    },
+    Row {
+        name: "dial",
+        default: KeyDefault::Value("{}"),
+        example: "{ congestion = \"bbr\", mss = 1254 }",
+        flag: None, // `--set dial.KEY=VALUE`
+        value: KeyValue::Options { leg: Leg::Dial, of: |tunnel| &mut tunnel.dial },
+        show: |tunnel| leg::show(tunnel, Leg::Dial),
+        check: |tunnel, _| leg::check(tunnel, Leg::Dial),
+        doc: "[Socket options](options.md) of the dial leg, which is the connection to the next hop.",
+    },
+];
+
+fn list(values: &[impl ToString]) -> String {
+    values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn dials_itself(tunnel: &Tunnel, _: Syntax) -> Vec<Remark> {
+    let own = tunnel.to.iter().filter(|hop| loops::leads_back(tunnel.listen, hop, &|ip| ip.is_loopback()));
+    own.map(|hop| {
+        let text = format!(
+            "{hop} is this tunnel's own listener ({}): every flow would dial itself; write the next hop's address",
+            tunnel.listen
+        );
+        Remark::error("to", text)
+    })
+    .collect()
+}
+
+fn open_to_all(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
+    if !tunnel.allow.is_empty() || tunnel.listen.ip().to_canonical().is_loopback() {
+        return Vec::new();
+    }
+    let better = match syntax {
+        Syntax::File => "allow = [\"10.0.0.0/8\"]",
+        Syntax::Flags => "--allow 10.0.0.0/8",
+    };
+    let text =
+        format!("anyone who reaches {} may connect; write {better}, or the networks of your clients", tunnel.listen);
+    vec![Remark::warning("allow", text)]
+}
+
+fn other_family(tunnel: &Tunnel, _: Syntax) -> Vec<Remark> {
+    let Some(source) = tunnel.source else { return Vec::new() };
+    let differs = |host: IpAddr| host.is_ipv4() != source.is_ipv4();
+    let hop = tunnel.to.iter().find(|hop| hop.host.parse().is_ok_and(differs));
+    let text = hop.map(|hop| {
+        format!("{hop} cannot be dialled from {source}: one is IPv4, the other IPv6; write a source of its family")
+    });
+    text.map(|text| Remark::error("source", text)).into_iter().collect()
+}

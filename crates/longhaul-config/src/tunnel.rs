@@ -1,0 +1,98 @@
+//! A tunnel: a listener and where its connections go.
+//!
+//! A key of the file is a field here, a row in `keys/tunnel.rs` and the place in the relay that uses it.
+
+use crate::options::LegOptions;
+use ipnet::IpNet;
+use longhaul_core::next_hop::{POLICIES, Policy};
+use longhaul_sys::sockopt::{Leg, Value};
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// A listener and where its connections go.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tunnel {
+    /// Name in logs and metrics.
+    pub name: String,
+    /// Address to listen on; `[::]` is every address of the host, IPv4 too.
+    pub listen: SocketAddr,
+    /// Next hops, at least one.
+    pub to: Vec<NextHop>,
+    /// Order in which the next hops are dialled.
+    pub policy: &'static Policy,
+    /// Networks that may connect; empty means everybody.
+    pub allow: Vec<IpNet>,
+    /// Maximum number of flows; further connections wait in the listen queue. `None` is as many as descriptors allow.
+    pub max_flows: Option<usize>,
+    /// Time that one address may take to answer a dial.
+    pub connect_timeout: Duration,
+    /// Address to dial from; `None` lets the kernel choose.
+    pub source: Option<IpAddr>,
+    /// Whether bytes go through pipes with splice(2); false copies them through user space.
+    pub splice: bool,
+    /// Socket options of the accept leg.
+    pub accept: LegOptions,
+    /// Socket options of the dial leg.
+    pub dial: LegOptions,
+}
+
+/// A host, by name or by address, and a port. A name is resolved again for each dial.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NextHop {
+    /// A DNS name or an IP address, without brackets.
+    pub host: String,
+    /// The TCP port, 1 to 65535.
+    pub port: u16,
+}
+
+impl Tunnel {
+    /// Default of [`connect_timeout`](Tunnel::connect_timeout): longer than three lost SYNs, which the kernel sends at 0, 1, 3
+    /// and 7 s (tcp(7)).
+    pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+    /// Returns a tunnel with the defaults of everything that need not be configured.
+    pub fn new(name: impl Into<String>, listen: SocketAddr, to: Vec<NextHop>) -> Tunnel {
+        Tunnel {
+            name: name.into(),
+            listen,
+            to,
+            policy: &POLICIES[0],
+            allow: Vec::new(),
+            max_flows: None,
+            connect_timeout: Tunnel::CONNECT_TIMEOUT,
+            source: None,
+            splice: true,
+            accept: LegOptions::default(),
+            dial: LegOptions::default(),
+        }
+    }
+
+    /// Returns whether `leg` speaks Multipath TCP.
+    pub fn mptcp(&self, leg: Leg) -> bool {
+        self.options(leg).find("mptcp").is_some_and(|setting| setting.value == Value::Switch(true))
+    }
+
+    /// Returns the options of `leg`.
+    pub fn options(&self, leg: Leg) -> &LegOptions {
+        match leg {
+            Leg::Accept => &self.accept,
+            Leg::Dial => &self.dial,
+        }
+    }
+
+    /// Returns the options of `leg`, to be changed.
+    pub fn options_mut(&mut self, leg: Leg) -> &mut LegOptions {
+        match leg {
+            Leg::Accept => &mut self.accept,
+            Leg::Dial => &mut self.dial,
+        }
+    }
+}
+
+impl fmt::Display for NextHop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NextHop { host, port } = self;
+        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+    }
+}
