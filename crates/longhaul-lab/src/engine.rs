@@ -136,8 +136,7 @@ pub(crate) const ATTEMPTS: u32 = 3;
 fn hurried(run: &Run, time: Duration) -> Run {
     let link = &run.setup.link;
     // Fifteen round trips beyond the start: a long path needs longer. And what changes on the way takes its time.
-    let changes = !link.out_schedule.is_empty() || !link.back_schedule.is_empty();
-    let time = if changes { run.traffic.time } else { run.traffic.time.min(time.max(link.rtt * 25)) };
+    let time = if link.is_scheduled() { run.traffic.time } else { run.traffic.time.min(time.max(link.rtt * 25)) };
     let traffic = Traffic { time, ..run.traffic };
     Run { traffic, ..run.clone() }
 }

@@ -105,9 +105,8 @@ pub(crate) fn line(setup: &Setup, direction: Direction) -> Option<f64> {
 /// The most that the line can carry of TCP payload one way, whoever sends over it, in bytes a second: in full
 /// segments without timestamps. `None` where the rate is not one number: without a line, with a policer, with a schedule.
 pub(crate) fn ceiling(setup: &Setup, direction: Direction) -> Option<f64> {
-    let settings = setup.link.settings(direction);
-    let is_policed = settings.iter().any(|(key, _)| key == "policer");
-    if setup.one_hop || is_policed || !setup.link.schedule(direction).is_empty() {
+    let is_scheduled = !setup.link.schedule(direction).is_empty();
+    if setup.one_hop || is_scheduled || setup.link.is_policed(direction) {
         return None;
     }
     let payload = setup.host.mtu.max(setup.relay_spec().mtu).checked_sub(HEADERS_ALONE)?;

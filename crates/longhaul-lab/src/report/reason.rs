@@ -41,11 +41,7 @@ pub(crate) fn why(
 fn dropped(run: &Run, done: &Done) -> Option<String> {
     let direction = &done.link.as_ref()?[run.traffic.direction.index()];
     let (stage, counters) = direction.stages.iter().max_by_key(|(_, counters)| counters.segments_lost())?;
-    let what = match *stage {
-        "rate" => "the line's full queue".to_string(),
-        "down" => "the outage".to_string(),
-        stage => format!("the link's {stage}"),
-    };
+    let what = longhaul_link::row(stage)?.traits.dropped_by;
     let lost = counters.segments_lost();
     (lost > 0).then(|| format!("{what} dropped {lost} of {} segments", counters.segments_in))
 }
