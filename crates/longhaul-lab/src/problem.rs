@@ -20,7 +20,7 @@ pub enum Problem {
         /// Its name.
         program: String,
         /// The package that brings it, on Debian and on RHEL.
-        package: &'static str,
+        package: String,
     },
     /// Something else that it needs is not there, in a sentence that says what to do.
     Lacking(String),

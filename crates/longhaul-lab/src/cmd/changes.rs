@@ -41,7 +41,7 @@ impl Changes {
         run.traffic.time = run.traffic.time.max(self.rtt.unwrap_or_default() * 25);
         run.published = Published::default();
         // Of the laws only that of loss knows of it.
-        let knows = self.loss.is_none() || run.computed.is_some_and(|law| law.name == "loss");
+        let knows = self.loss.is_none() || run.computed.is_some_and(|law| law.row().includes_loss);
         let within = run.expect.within.filter(|_| knows && run.silent_law().is_none());
         // Where nothing need arrive, nothing need arrive over another path either.
         let may_be_nothing = run.expect.speed.as_ref().is_some_and(|speed| speed.contains(&0.0));
