@@ -4,17 +4,18 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longhaul_link::{Link, Packet, ROWS};
+use longhaul_link::{Change, Link, Packet, ROWS, Setting};
 use std::time::Duration;
 
 fuzz_target!(|text: &str| {
     for row in ROWS {
-        if let Ok(link) = Link::new(&[(row.key, text)], 1) {
-            carry(link);
+        if let Ok(setting) = Setting::read(row.key, text) {
+            carry(Link::new(&[setting], 1));
         }
     }
-    if let Ok(link) = Link::scheduled(&[("rate", "1Gbit/s"), ("delay", "1ms")], &[text], 1) {
-        carry(link);
+    let line = [("rate", "1Gbit/s"), ("delay", "1ms")].map(|(key, value)| Setting::read(key, value));
+    if let ([Ok(rate), Ok(delay)], Ok(change)) = (line, Change::read(text)) {
+        carry(Link::scheduled(&[rate, delay], &[change], 1));
     }
 });
 

@@ -42,9 +42,7 @@ pub(crate) fn run(scenario: &Scenario, options: &Options, user: &User, progress:
         .iter()
         .filter_map(|run| if options.quick { run.quick.map(|time| hurried(run, time)) } else { Some(run.clone()) })
         .collect();
-    let wanted = |carrier: &Carrier| {
-        options.carriers.is_empty() || options.carriers.iter().any(|other| other.name == carrier.name)
-    };
+    let wanted = |carrier: &Carrier| options.carriers.is_empty() || options.carriers.contains(&carrier);
     let total = runs.iter().map(|run| run.carriers.iter().filter(|carrier| wanted(carrier)).count()).sum();
     let mut report = Report::new(scenario);
     let mut number = 0;
@@ -53,7 +51,7 @@ pub(crate) fn run(scenario: &Scenario, options: &Options, user: &User, progress:
             report.skip(run);
             continue;
         }
-        let carriers: Vec<&Carrier> = run.carriers.iter().copied().filter(|carrier| wanted(carrier)).collect();
+        let carriers: Vec<&'static Carrier> = run.carriers.iter().copied().filter(|carrier| wanted(carrier)).collect();
         let mut rounds: Vec<Vec<Result<Done, Problem>>> = carriers.iter().map(|_| Vec::new()).collect();
         for round in 0..scenario.rounds {
             for (carrier, done) in carriers.iter().zip(&mut rounds) {
@@ -85,6 +83,7 @@ pub(crate) fn run(scenario: &Scenario, options: &Options, user: &User, progress:
 
 /// Runs `run` once over `carrier`, in a lab that is gone afterwards.
 fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) -> Result<Done, Problem> {
+    run.traffic.kind.needs.iter().try_for_each(|needed| needed.find().map(drop))?;
     let mut setup = run.setup.clone();
     (carrier.hosts)(&mut setup.host, &setup.link);
     let wan = build(&setup)?;
@@ -136,8 +135,7 @@ pub(crate) const ATTEMPTS: u32 = 3;
 fn hurried(run: &Run, time: Duration) -> Run {
     let link = &run.setup.link;
     // Fifteen round trips beyond the start: a long path needs longer. And what changes on the way takes its time.
-    let changes = !link.out_schedule.is_empty() || !link.back_schedule.is_empty();
-    let time = if changes { run.traffic.time } else { run.traffic.time.min(time.max(link.rtt * 25)) };
+    let time = if link.is_scheduled() { run.traffic.time } else { run.traffic.time.min(time.max(link.rtt * 25)) };
     let traffic = Traffic { time, ..run.traffic };
     Run { traffic, ..run.clone() }
 }

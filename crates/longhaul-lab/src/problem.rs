@@ -1,6 +1,5 @@
 //! Why the lab could not do something, with what to do about it.
 
-use longhaul_link::StageError;
 use longhaul_sys::SysError;
 use std::fmt;
 
@@ -21,7 +20,7 @@ pub enum Problem {
         /// Its name.
         program: String,
         /// The package that brings it, on Debian and on RHEL.
-        package: &'static str,
+        package: String,
     },
     /// Something else that it needs is not there, in a sentence that says what to do.
     Lacking(String),
@@ -40,15 +39,6 @@ pub enum Problem {
         program: String,
         /// The end of what it said.
         said: String,
-    },
-    /// A value of the link cannot be.
-    Link {
-        /// The setting or the line of the schedule.
-        what: String,
-        /// What is wrong with it.
-        err: StageError,
-        /// How it is written.
-        sample: Option<&'static str>,
     },
     /// Bytes arrived that were not sent, or not all.
     Bytes(String),
@@ -84,8 +74,6 @@ impl fmt::Display for Problem {
             Problem::Missing { program, package } => write!(f, "{program} is not installed; it comes with {package}"),
             Problem::Failed { program, status, said } => write!(f, "`{program}` ended with {status}: {}", said.trim()),
             Problem::NotReady { program, said } => write!(f, "`{program}` did not get ready in time: {}", said.trim()),
-            Problem::Link { what, err, sample: Some(sample) } => write!(f, "{what}: {}", advised(*err, sample)),
-            Problem::Link { what, err, sample: None } => write!(f, "{what}: {err}"),
             Problem::Late(program) => write!(f, "`{program}` took too long and was ended; send less with traffic.size"),
             Problem::Bytes(what) | Problem::Lacking(what) => f.write_str(what),
         }
@@ -97,20 +85,6 @@ impl std::error::Error for Problem {}
 impl From<SysError> for Problem {
     fn from(err: SysError) -> Problem {
         Problem::Sys(err)
-    }
-}
-
-/// What is wrong with a value of the link, and what to write: `sample`, unless the error itself says it.
-pub(crate) fn advised(err: StageError, sample: &str) -> String {
-    match err {
-        StageError::Unit(_) | StageError::NoPercentage | StageError::NoRate | StageError::NoTime => {
-            format!("{err}; write for example {sample}")
-        }
-        StageError::UnknownStage
-        | StageError::Jitter
-        | StageError::Length
-        | StageError::Overhead
-        | StageError::Form(_) => err.to_string(),
     }
 }
 

@@ -7,7 +7,7 @@
 
 use crate::loss::percentage;
 use crate::random::{Chance, Random};
-use crate::{Exit, Packet, Row, Stage, StageError, value};
+use crate::{Exit, Packet, Row, Stage, StageError, Traits, value};
 
 pub(super) const ROW: Row = Row {
     key: "burst-loss",
@@ -16,6 +16,7 @@ pub(super) const ROW: Row = Row {
     sample: "p 0.1% r 30%",
     events: Some("bursts"),
     needs: None,
+    traits: Traits { dropped_by: "the link's burst-loss", ..Traits::NONE },
     build: |value, seed| {
         let line = BurstLoss::read(value, seed)?;
         Ok(line.loses().then(|| Box::new(line) as Box<dyn Stage>))

@@ -4,7 +4,7 @@
 //! A super-packet is one packet here, as it is one when it is written.
 
 use crate::random::Random;
-use crate::{Exit, Packet, Row, Stage, StageError, value};
+use crate::{Common, Exit, Packet, Row, Stage, StageError, Traits, value};
 use std::time::Duration;
 
 pub(super) const ROW: Row = Row {
@@ -14,6 +14,7 @@ pub(super) const ROW: Row = Row {
     sample: "31.5ms jitter 2ms",
     events: None,
     needs: None,
+    traits: Traits { changes_timing: true, has_closed_form: true, common: Some(Common::Rtt), ..Traits::NONE },
     build: |value, seed| {
         let delay = Delay::read(value, seed)?;
         Ok((!delay.least.is_zero() || !delay.range.is_zero()).then(|| Box::new(delay) as Box<dyn Stage>))

@@ -2,7 +2,7 @@
 
 use crate::loss::percentage;
 use crate::random::Chance;
-use crate::{Exit, Packet, Row, Stage};
+use crate::{Exit, Packet, Row, Stage, Traits};
 
 pub(super) const ROW: Row = Row {
     key: "duplicate",
@@ -10,6 +10,7 @@ pub(super) const ROW: Row = Row {
     sample: "0.1%",
     events: Some("duplicated"),
     needs: None,
+    traits: Traits::NONE,
     build: |value, seed| {
         let share = percentage(value)?;
         Ok((share > 0.0).then(|| Box::new(Duplicate(Chance::new(share, seed))) as Box<dyn Stage>))

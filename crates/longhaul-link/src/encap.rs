@@ -9,7 +9,7 @@
 //! | the inner packet and trailer, padded to align | ESP's trailer is 2: pad length and next header (RFC 4303, 2) |
 //! | icv | the integrity check value |
 
-use crate::{Exit, Packet, Row, Stage, StageError, value};
+use crate::{Exit, Packet, Row, Stage, StageError, Traits, value};
 
 pub(super) const ROW: Row = Row {
     key: "encap",
@@ -18,6 +18,7 @@ pub(super) const ROW: Row = Row {
     sample: "esp-gcm",
     events: None,
     needs: None,
+    traits: Traits { has_closed_form: true, adds_bytes: true, ..Traits::NONE },
     build: |value, _seed| {
         let tunnel = Tunnel::read(value)?;
         Ok((tunnel != Tunnel::default()).then(|| Box::new(tunnel) as Box<dyn Stage>))

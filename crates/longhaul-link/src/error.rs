@@ -1,4 +1,4 @@
-//! Why a stage could not be made from what a person wrote, and where that stands.
+//! Why the text of a setting or of a schedule is refused.
 
 use crate::{ROWS, encap};
 use longhaul_units::UnitError;
@@ -25,15 +25,6 @@ pub enum StageError {
     NoTime,
     /// It is not written as it must be; such as this.
     Form(&'static str),
-}
-
-/// Where the mistake is, counted from 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// In a setting.
-    Setting(usize),
-    /// In a line of the schedule.
-    Line(usize),
 }
 
 impl fmt::Display for StageError {

@@ -4,7 +4,7 @@
 //! reordering hit them one by one, until `reassembly` puts them together.
 
 use crate::packet::Fragment;
-use crate::{Exit, Packet, Row, Stage, StageError};
+use crate::{Exit, Packet, Row, Stage, StageError, Traits};
 use longhaul_units::Bytes;
 
 pub(super) const ROW: Row = Row {
@@ -13,6 +13,7 @@ pub(super) const ROW: Row = Row {
     sample: "1350",
     events: Some("fragmented"),
     needs: Some("reassembly"),
+    traits: Traits::NONE,
     build: |value, _seed| Ok(limit(value)?.map(|limit| Box::new(Middlebox { limit }) as Box<dyn Stage>)),
 };
 

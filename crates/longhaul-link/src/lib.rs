@@ -36,6 +36,7 @@ mod random;
 mod rate;
 mod reassembly;
 mod reorder;
+mod row;
 mod schedule;
 pub mod segment;
 #[cfg(test)]
@@ -44,15 +45,17 @@ mod stage_tests;
 mod tests;
 mod value;
 
-use schedule::{Change, Schedule};
+use schedule::Schedule;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-pub use error::{Place, StageError};
+pub use error::StageError;
 pub use lateness::Lateness;
 pub use ledger::{Ledger, STEP};
 pub use loss::percentage;
 pub use packet::{Fragment, Packet};
+pub use row::{Built, Common, Limit, Row, Setting, Traits};
+pub use schedule::Change;
 
 /// Every stage there is, in the order in which a packet passes them: the way in (is there a line, does the packet fit,
 /// what does the tunnel make of it, is it within what was bought), the line (it queues for it and is lost on it), the way
@@ -71,27 +74,6 @@ pub const ROWS: &[Row] = &[
     reorder::ROW,
     reassembly::ROW,
 ];
-
-/// One kind of stage: everything that longhaul knows of it.
-#[derive(Debug)]
-pub struct Row {
-    /// Its name in a scenario, on the command line and in counters.
-    pub key: &'static str,
-    /// What it does to packets, and what its value says, on one line of Markdown.
-    pub help: &'static str,
-    /// A value to show in documentation and to build in the test.
-    pub sample: &'static str,
-    /// What its [`Counters::events`] are called, if it has any.
-    pub events: Option<&'static str>,
-    /// The key of a stage that must be there too; it is added with an empty value if it is not.
-    pub needs: Option<&'static str>,
-    /// Makes the stage from its value as a person wrote it, and a seed for its randomness; `None` when the value asks
-    /// for nothing (`0`), so that a packet need not pass it.
-    pub build: fn(&str, u64) -> Built,
-}
-
-/// A stage, nothing when its value asks for nothing, or what is wrong with the value.
-pub type Built = Result<Option<Box<dyn Stage>>, StageError>;
 
 /// One impairment of the emulated WAN.
 pub trait Stage: Send {
@@ -174,55 +156,35 @@ pub fn row(key: &str) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.key == key)
 }
 
-/// Whether `line` can stand in a schedule: `at 10s down for 20s`, `at 30s loss 1%`.
-///
-/// # Errors
-/// What is wrong with it.
-pub fn schedule_line(line: &str) -> Result<(), StageError> {
-    Change::read(line).map(drop)
-}
-
 impl Link {
-    /// A link with the stages of `settings`, pairs of a row's key and its value; they take effect in the order of
-    /// [`ROWS`] whatever their order here. The same seed loses the same packets.
-    ///
-    /// # Errors
-    /// The setting that is wrong, and why.
-    pub fn new(settings: &[(&str, &str)], seed: u64) -> Result<Link, (Place, StageError)> {
+    /// A link with the stages of `settings`, which take effect in the order of [`ROWS`] whatever their order here. The same
+    /// seed loses the same packets.
+    pub fn new(settings: &[Setting], seed: u64) -> Link {
         Link::scheduled(settings, &[], seed)
     }
 
-    /// A link that changes as the lines of `schedule` say: `at 10s down for 20s`, `at 30s loss 1%`.
+    /// A link with the stages of `settings` that changes by `schedule`.
     ///
     /// A stage that follows another of its kind starts anew (a policer's bucket is full, a line of
     /// bursts is good), but nothing overtakes what the one before has let pass: a line of another rate begins to
     /// send when the last packet of the old rate is gone. Of a key that was set twice the last is changed.
-    ///
-    /// # Errors
-    /// The setting or line that is wrong, and why.
-    pub fn scheduled(settings: &[(&str, &str)], schedule: &[&str], seed: u64) -> Result<Link, (Place, StageError)> {
-        if let Some(index) = settings.iter().position(|(key, _)| row(key).is_none()) {
-            return Err((Place::Setting(index), StageError::UnknownStage));
-        }
-        let schedule = Schedule::read(schedule)?;
-        let mut stages = Vec::new();
+    pub fn scheduled(settings: &[Setting], schedule: &[Change], seed: u64) -> Link {
+        let schedule = Schedule::new(schedule);
+        let mut stages: Vec<Fitted> = Vec::new();
         for row in ROWS {
-            for (index, (_, value)) in settings.iter().enumerate().filter(|(_, (key, _))| *key == row.key) {
-                let stage = (row.build)(value, seed_of(row, seed)).map_err(|err| (Place::Setting(index), err))?;
-                if stage.is_some() || schedule.rows().any(|changed| changed.key == row.key) {
-                    stages.push(Fitted::new(row, Some((*value).to_string()), stage));
-                }
+            let is_scheduled = schedule.rows().any(|changed| changed.key == row.key);
+            for setting in settings.iter().filter(|setting| setting.row().key == row.key) {
+                let fitted = Fitted::new(row, Some(setting.value()), seed);
+                stages.extend((fitted.stage.is_some() || is_scheduled).then_some(fitted));
             }
-            let is_there = stages.last().is_some_and(|last: &Fitted| last.row.key == row.key);
-            if !is_there && schedule.rows().any(|changed| changed.key == row.key) {
-                stages.push(Fitted::new(row, None, None));
+            let is_there = stages.last().is_some_and(|last| last.row.key == row.key);
+            if !is_there && is_scheduled {
+                stages.push(Fitted::new(row, None, seed));
             } else if !is_there && stages.iter().any(|other| other.row.needs == Some(row.key)) {
-                let stage = (row.build)("", 0).map_err(|err| (Place::Setting(0), err))?;
-                stages.push(Fitted::new(row, Some(String::new()), stage));
+                stages.push(Fitted::new(row, Some(""), seed));
             }
         }
-        let (under_way, entering, exit) = (VecDeque::new(), Vec::new(), Exit::default());
-        Ok(Link { stages, schedule, seed, under_way, entering, exit })
+        Link { stages, schedule, seed, under_way: VecDeque::new(), entering: Vec::new(), exit: Exit::default() }
     }
 
     /// Puts off the schedule until [`Link::begin`].
@@ -294,9 +256,10 @@ impl Link {
 }
 
 impl Fitted {
-    fn new(row: &'static Row, value: Option<String>, stage: Option<Box<dyn Stage>>) -> Fitted {
-        let (asked, not_before, counters) = (value.clone(), Duration::ZERO, Counters::default());
-        Fitted { row, asked, value, stage, not_before, counters }
+    fn new(row: &'static Row, value: Option<&str>, seed: u64) -> Fitted {
+        let value = value.map(str::to_string);
+        let stage = built(row, value.as_deref(), seed);
+        Fitted { row, asked: value.clone(), value, stage, not_before: Duration::ZERO, counters: Counters::default() }
     }
 
     /// Passes what is in `entering` and empties it.
@@ -326,9 +289,7 @@ impl Fitted {
             return;
         }
         let last = self.stage.as_ref().map_or(self.not_before, |stage| stage.last());
-        // Every value was built once before, when it was read.
-        let built = value.as_deref().map(|value| (self.row.build)(value, seed_of(self.row, seed)));
-        self.stage = built.and_then(Result::ok).flatten();
+        self.stage = built(self.row, value.as_deref(), seed);
         if let Some(stage) = &mut self.stage {
             stage.follow(last);
         }
@@ -358,6 +319,12 @@ impl Counters {
     pub fn segments_lost(&self) -> u64 {
         self.segments_in.saturating_sub(self.segments_out)
     }
+}
+
+/// Builds the stage of `value`; `None` if that asks for nothing.
+fn built(row: &Row, value: Option<&str>, seed: u64) -> Option<Box<dyn Stage>> {
+    // No value is refused here: `Setting::read` and `Change::read` have built each once.
+    value.and_then(|value| (row.build)(value, seed_of(row, seed)).ok().flatten())
 }
 
 /// Each kind of stage has its own randomness, whatever others there are (FNV-1a).

@@ -2,7 +2,7 @@
 //! hit goes on as the segments before and the segments after.
 
 use crate::random::Chance;
-use crate::{Exit, Packet, Row, Stage, StageError};
+use crate::{Common, Exit, Packet, Row, Stage, StageError, Traits};
 
 pub(super) const ROW: Row = Row {
     key: "loss",
@@ -10,6 +10,7 @@ pub(super) const ROW: Row = Row {
     sample: "0.1%",
     events: None,
     needs: None,
+    traits: Traits { dropped_by: "the link's loss", common: Some(Common::Loss), ..Traits::NONE },
     build: |value, seed| {
         let share = percentage(value)?;
         Ok((share > 0.0).then(|| Box::new(Loss(Chance::new(share, seed))) as Box<dyn Stage>))

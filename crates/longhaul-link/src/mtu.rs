@@ -5,7 +5,7 @@
 //! All segments of a super-packet but the last have the same length, so one look at it is enough: either all of
 //! them are too long, for which one message is enough, or none.
 
-use crate::{Exit, Packet, Row, Stage, StageError, fragment, value};
+use crate::{Exit, Packet, Row, Stage, StageError, Traits, fragment, value};
 
 pub(super) const ROW: Row = Row {
     key: "mtu",
@@ -14,6 +14,7 @@ pub(super) const ROW: Row = Row {
     sample: "1400 black-hole",
     events: Some("too-big"),
     needs: Some("reassembly"),
+    traits: Traits { dropped_by: "the link's mtu", ..Traits::NONE },
     build: |value, _seed| {
         let form = StageError::Form(ROW.sample);
         let (bytes, [black_hole]) = value::parts(value, ["black-hole"]).ok_or(form)?;

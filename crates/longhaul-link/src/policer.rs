@@ -3,7 +3,7 @@
 //!
 //! Flach and others: An Internet-wide analysis of traffic policing, 2016.
 
-use crate::{Exit, Packet, Row, Stage, StageError, value};
+use crate::{Exit, Limit, Packet, Row, Stage, StageError, Traits, value};
 use longhaul_units::{Bytes, Rate};
 use std::time::Duration;
 
@@ -13,6 +13,12 @@ pub(super) const ROW: Row = Row {
     sample: "100Mbit/s burst 256kB",
     events: None,
     needs: None,
+    traits: Traits {
+        dropped_by: "the link's policer",
+        limit: Limit::Policer,
+        rate: Some(|value| Policer::read(value).ok().map(|policer| policer.rate())),
+        ..Traits::NONE
+    },
     build: |value, _seed| Ok(Some(Box::new(Policer::read(value)?))),
 };
 
@@ -35,6 +41,10 @@ impl Policer {
         }
         let burst = tokens(burst.0);
         Ok(Policer { rate: u128::from(rate.0), burst, tokens: burst, since: Duration::ZERO })
+    }
+
+    fn rate(&self) -> Rate {
+        Rate(u64::try_from(self.rate).unwrap_or(u64::MAX))
     }
 
     fn fill(&mut self, now: Duration) {

@@ -1,7 +1,7 @@
 //! Rate: a line that sends one segment after the other, and a queue of limited bytes before it. What finds the queue
 //! full is lost (drop-tail).
 
-use crate::{Exit, Packet, Row, Stage, StageError, value};
+use crate::{Common, Exit, Limit, Packet, Row, Stage, StageError, Traits, value};
 use longhaul_units::{Bytes, Rate};
 use std::time::Duration;
 
@@ -11,6 +11,15 @@ pub(super) const ROW: Row = Row {
     sample: "1Gbit/s queue 8MB",
     events: None,
     needs: None,
+    traits: Traits {
+        dropped_by: "the line's full queue",
+        limit: Limit::Line,
+        rate: Some(|value| Line::read(value).ok().map(|line| line.rate())),
+        changes_timing: true,
+        has_closed_form: true,
+        common: Some(Common::Rate),
+        ..Traits::NONE
+    },
     build: |value, _seed| Ok(Some(Box::new(Line::read(value)?))),
 };
 
@@ -38,6 +47,10 @@ impl Line {
         let by_default = u128::from(rate.bytes_per_second()) * DEFAULT_QUEUE.as_nanos() / NANOS;
         let queue = queue.map_or(by_default as u64, |queue| queue.0);
         Ok(Line { rate: u128::from(rate.0), queue, backlog: 0, since: Duration::ZERO })
+    }
+
+    fn rate(&self) -> Rate {
+        Rate(u64::try_from(self.rate).unwrap_or(u64::MAX))
     }
 
     /// Lets the line send until `now`.

@@ -3,7 +3,7 @@
 //! come out of order, or of which one comes late. It is at the end of every link that can make fragments, asked for or not.
 
 use crate::packet::Fragment;
-use crate::{Exit, Packet, Row, Stage, StageError, value};
+use crate::{Exit, Packet, Row, Stage, StageError, Traits, value};
 use std::time::Duration;
 
 pub(super) const ROW: Row = Row {
@@ -13,6 +13,7 @@ pub(super) const ROW: Row = Row {
     sample: "in-order within 1ms",
     events: Some("refused"),
     needs: None,
+    traits: Traits { dropped_by: "the link's reassembly", ..Traits::NONE },
     build: |value, _seed| Ok(Some(Box::new(Reassembly::read(value)?))),
 };
 

@@ -2,7 +2,7 @@
 
 use crate::loss::percentage;
 use crate::random::Chance;
-use crate::{Exit, Packet, Row, Stage, StageError, value};
+use crate::{Exit, Packet, Row, Stage, StageError, Traits, value};
 use std::time::Duration;
 
 pub(super) const ROW: Row = Row {
@@ -11,6 +11,7 @@ pub(super) const ROW: Row = Row {
     sample: "0.1% by 5ms",
     events: Some("reordered"),
     needs: None,
+    traits: Traits { changes_timing: true, ..Traits::NONE },
     build: |value, seed| {
         let ((share, by), form) = (split(value)?, StageError::Form(ROW.sample));
         let (share, by) = (percentage(share)?, longhaul_units::duration(by.ok_or(form)?)?);

@@ -1,14 +1,16 @@
 //! What changes while the link runs: lines such as `at 10s down for 20s` or `at 30s loss 1%`. Times count from the link's
 //! start, or from when it is told to begin; the value is any that the key may have as a setting.
 
-use crate::{Place, ROWS, Row, StageError};
+use crate::{ROWS, Row, StageError};
+use std::fmt;
 use std::time::Duration;
 
-/// One line of a schedule.
-#[derive(Clone, Debug)]
-pub(super) struct Change {
-    pub(super) row: &'static Row,
-    pub(super) value: String,
+/// One line of a schedule: a stage that has another value from some moment on, and perhaps until another.
+#[derive(Clone)]
+pub struct Change {
+    line: String,
+    row: &'static Row,
+    value: String,
     from: Duration,
     /// When what was before comes back.
     until: Duration,
@@ -25,9 +27,13 @@ pub(super) struct Schedule {
 }
 
 impl Change {
-    /// Reads `at TIME KEY VALUE`, and `for TIME` behind it if it is to end.
-    pub(super) fn read(line: &str) -> Result<Change, StageError> {
-        let rest = line.trim().strip_prefix("at ").ok_or(FORM)?.trim_start();
+    /// Reads `at TIME KEY VALUE`, and `for TIME` behind it if it is to end: `at 10s down for 20s`, `at 30s loss 1%`.
+    ///
+    /// # Errors
+    /// It has another form, there is no such stage, or the stage refuses the value.
+    pub fn read(line: &str) -> Result<Change, StageError> {
+        let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let rest = line.strip_prefix("at ").ok_or(FORM)?.trim_start();
         let (from, rest) = rest.split_once(' ').ok_or(FORM)?;
         let from = longhaul_units::duration(from)?;
         let (what, time) = match format!(" {rest} ").rsplit_once(" for ") {
@@ -42,18 +48,38 @@ impl Change {
         let value = value.trim().to_string();
         (row.build)(&value, 0)?;
         let until = time.map_or(Duration::MAX, |time| from.saturating_add(time));
-        Ok(Change { row, value, from, until })
+        Ok(Change { line, row, value, from, until })
+    }
+
+    /// The row of the stage that it changes.
+    pub fn row(&self) -> &'static Row {
+        self.row
+    }
+}
+
+impl PartialEq for Change {
+    fn eq(&self, other: &Change) -> bool {
+        self.line == other.line
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.line)
+    }
+}
+
+impl fmt::Debug for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.line)
     }
 }
 
 impl Schedule {
-    /// # Errors
-    /// Which line is wrong, and why.
-    pub(super) fn read(lines: &[&str]) -> Result<Schedule, (Place, StageError)> {
-        let read = |(index, line): (usize, &&str)| Change::read(line).map_err(|err| (Place::Line(index), err));
-        let changes: Vec<Change> = lines.iter().enumerate().map(read).collect::<Result<_, _>>()?;
+    /// The schedule of `changes`, whose times count from zero.
+    pub(super) fn new(changes: &[Change]) -> Schedule {
         let next = changes.iter().map(|change| change.from).min().unwrap_or(Duration::MAX);
-        Ok(Schedule { changes, next, zero: Some(Duration::ZERO) })
+        Schedule { changes: changes.to_vec(), next, zero: Some(Duration::ZERO) }
     }
 
     /// Counts its times from `zero` on; nothing changes while that is `None`.

@@ -1,11 +1,11 @@
 //! Each stage in virtual time: what it does to packets, and that a super-packet is worth its segments.
 
-use crate::tests::{ETHERNET, drain, segments, singles, tcp};
+use crate::tests::{ETHERNET, drain, linked, segments, singles, tcp};
 use crate::*;
 use proptest::prelude::*;
 
 fn link(settings: &[(&str, &str)]) -> Link {
-    Link::new(settings, 7).unwrap()
+    linked(settings, &[], 7).unwrap()
 }
 
 fn counters(link: &Link, key: &str) -> Counters {
@@ -46,13 +46,9 @@ fn a_tunnel_adds_what_its_formats_say() {
 #[test]
 fn a_part_of_a_tunnel_may_be_long_but_not_longer_than_that() {
     for tunnel in ["fixed 4097", "outer 20 header 5000", "fixed 4294967296"] {
-        assert_eq!(
-            Link::new(&[("encap", tunnel)], 1).err(),
-            Some((Place::Setting(0), StageError::Overhead)),
-            "{tunnel}"
-        );
+        assert_eq!(linked(&[("encap", tunnel)], &[], 1).err(), Some(StageError::Overhead), "{tunnel}");
     }
-    assert!(Link::new(&[("encap", "fixed 4096")], 1).is_ok());
+    assert!(linked(&[("encap", "fixed 4096")], &[], 1).is_ok());
 }
 
 #[test]
@@ -127,7 +123,7 @@ fn what_is_too_big_is_dropped_and_the_sender_told_once() {
     assert_eq!(sent, Sent { pieces: 1, segments: 1, too_big: Some(1400) });
     assert_eq!((counters(&link, "mtu").events, counters(&link, "mtu").segments_lost()), (20, 20));
     assert_eq!(link.send(tcp(1, Duration::ZERO, 1348)), Sent { pieces: 1, segments: 1, too_big: None });
-    let mut hole = Link::new(&[("mtu", "1400 black-hole")], 1).unwrap();
+    let mut hole = linked(&[("mtu", "1400 black-hole")], &[], 1).unwrap();
     assert_eq!(hole.send(tcp(1, Duration::ZERO, ETHERNET)), Sent::default());
 }
 
@@ -191,16 +187,16 @@ fn jitter_is_even_and_keeps_the_order() {
         let found = delays[(20_000.0 * share) as usize];
         assert!((found - wanted).abs() < 0.05, "{share}: {found} of {wanted} ms");
     }
-    let mut dense = Link::new(&[("delay", "30ms jitter 30ms")], 1).unwrap();
+    let mut dense = linked(&[("delay", "30ms jitter 30ms")], &[], 1).unwrap();
     let slots =
         load(&mut dense, 5_000, ETHERNET, Duration::from_micros(10)).iter().map(|it| it.slot).collect::<Vec<_>>();
     assert_eq!(slots, (0..5_000).collect::<Vec<_>>());
-    assert_eq!(Link::new(&[("delay", "1ms jitter 2ms")], 1).err(), Some((Place::Setting(0), StageError::Jitter)));
+    assert_eq!(linked(&[("delay", "1ms jitter 2ms")], &[], 1).err(), Some(StageError::Jitter));
 }
 
 #[test]
 fn a_schedule_takes_the_line_down_and_brings_it_back() {
-    let mut link = Link::scheduled(&[("delay", "50ms")], &["at 10s down for 20s"], 1).unwrap();
+    let mut link = linked(&[("delay", "50ms")], &["at 10s down for 20s"], 1).unwrap();
     let arrived = load(&mut link, 40, ETHERNET, Duration::from_secs(1));
     let seconds: Vec<u32> = arrived.iter().map(|packet| packet.slot).collect();
     assert_eq!(seconds, (0..10).chain(30..40).collect::<Vec<_>>());
@@ -209,7 +205,7 @@ fn a_schedule_takes_the_line_down_and_brings_it_back() {
 
 #[test]
 fn a_schedule_that_is_held_counts_from_its_beginning() {
-    let mut link = Link::scheduled(&[], &["at 1s down for 1s"], 1).unwrap();
+    let mut link = linked(&[], &["at 1s down for 1s"], 1).unwrap();
     link.hold();
     let passes =
         |link: &mut Link, millis| link.send(Packet::single(0, Duration::from_millis(millis), ETHERNET)).pieces == 1;
@@ -223,12 +219,12 @@ fn a_schedule_that_is_held_counts_from_its_beginning() {
 #[test]
 fn a_schedule_changes_what_there_is_and_what_there_was_not() {
     let lines = ["at 20s loss 100% for 5s", "at 10s loss 0 for 30s", "at 22s loss 0 for 1s", "at 45s delay 0"];
-    let mut link = Link::scheduled(&[("loss", "100%"), ("delay", "5ms")], &lines, 1).unwrap();
+    let mut link = linked(&[("loss", "100%"), ("delay", "5ms")], &lines, 1).unwrap();
     let arrived = load(&mut link, 50, ETHERNET, Duration::from_secs(1));
     let seconds: Vec<u32> = arrived.iter().map(|packet| packet.slot).collect();
     // Of two lines in force that which began last counts; 40 s on it is as it was.
     assert_eq!(seconds, (10..20).chain([22]).chain(25..40).collect::<Vec<_>>());
-    let mut none = Link::scheduled(&[], &["at 5s reorder 100% by 1ms"], 1).unwrap();
+    let mut none = linked(&[], &["at 5s reorder 100% by 1ms"], 1).unwrap();
     let at: Vec<u128> = load(&mut none, 7, 100, Duration::from_secs(1)).iter().map(|it| it.at.as_millis()).collect();
     assert_eq!(at, [0, 1000, 2000, 3000, 4000, 5001, 6001]);
 }
@@ -237,7 +233,7 @@ fn a_schedule_changes_what_there_is_and_what_there_was_not() {
 fn nothing_overtakes_a_line_that_becomes_faster() {
     for change in ["at 10ms rate 100Mbit/s queue 2MB", "at 10ms delay 1ms", "at 10ms delay 0"] {
         let settings = [("rate", "10Mbit/s queue 1MB"), ("delay", "30ms")];
-        let mut link = Link::scheduled(&settings, &[change], 1).unwrap();
+        let mut link = linked(&settings, &[change], 1).unwrap();
         let arrived = load(&mut link, 100, 9 * ETHERNET, Duration::from_millis(1));
         let slots: Vec<u32> = arrived.iter().map(|packet| packet.slot).collect();
         assert!(slots.is_sorted(), "{change}: {slots:?}");
@@ -252,7 +248,7 @@ fn nothing_overtakes_a_line_that_becomes_faster() {
 
 #[test]
 fn a_wrong_line_is_named() {
-    let refused = |line: &str| Link::scheduled(&[], &["at 1s down", line], 1).err();
+    let refused = |line: &str| linked(&[], &["at 1s down", line], 1).err();
     let form = StageError::Form("at 10s down for 20s, or at 30s loss 1%");
     for (line, why) in [
         ("10s down", form),
@@ -264,7 +260,7 @@ fn a_wrong_line_is_named() {
         ("at 10s down please", StageError::Form("at 10s down for 20s")),
         ("at 10s down for 0s", StageError::NoTime),
     ] {
-        assert_eq!(refused(line), Some((Place::Line(1), why)), "{line}");
+        assert_eq!(refused(line), Some(why), "{line}");
     }
 }
 
@@ -288,7 +284,7 @@ proptest! {
         gaps in prop::collection::vec((0u64..2_000_000, 1u32..65_000, any::<bool>()), 1..60), seed: u64,
     ) {
         for settings in WORTH {
-            let (mut bulk, mut each) = (Link::new(settings, seed).unwrap(), Link::new(settings, seed).unwrap());
+            let (mut bulk, mut each) = (linked(settings, &[], seed).unwrap(), linked(settings, &[], seed).unwrap());
             let mut now = Duration::ZERO;
             for (slot, (gap, payload, dont_fragment)) in gaps.iter().enumerate() {
                 now += Duration::from_nanos(*gap);
@@ -312,7 +308,7 @@ proptest! {
             ("loss", "3%"), ("burst-loss", "p 1% r 50%"), ("delay", "3ms jitter 1ms"), ("reorder", "5% by 1ms"),
             ("reassembly", "in-order within 200us"),
         ];
-        let mut link = Link::new(&settings, seed).unwrap();
+        let mut link = linked(&settings, &[], seed).unwrap();
         let (mut now, mut sent, mut arrived) = (Duration::ZERO, 0, 0);
         for (slot, (gap, payload)) in gaps.iter().enumerate() {
             now += Duration::from_nanos(*gap);
@@ -336,12 +332,12 @@ proptest! {
         let words = words.join(" ");
         for text in [text.as_str(), words.as_str()] {
             for row in ROWS {
-                let mut link = Link::new(&[(row.key, text)], 1).ok();
+                let mut link = linked(&[(row.key, text)], &[], 1).ok();
                 if let Some(link) = &mut link {
                     load(link, 3, 9000, Duration::from_secs(1));
                 }
             }
-            if let Ok(mut link) = Link::scheduled(&[], &[text], 1) {
+            if let Ok(mut link) = linked(&[], &[text], 1) {
                 load(&mut link, 3, 9000, Duration::from_secs(1));
             }
         }

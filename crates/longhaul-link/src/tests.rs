@@ -23,6 +23,14 @@ pub(super) fn tcp(slot: u32, at: Duration, payload: u32) -> Packet {
     }
 }
 
+/// The link of `settings`, pairs of a key and its value, and of the lines of `schedule`.
+pub(super) fn linked(settings: &[(&str, &str)], schedule: &[&str], seed: u64) -> Result<Link, StageError> {
+    let settings: Vec<Setting> =
+        settings.iter().map(|(key, value)| Setting::read(key, value)).collect::<Result<_, _>>()?;
+    let schedule: Vec<Change> = schedule.iter().map(|line| Change::read(line)).collect::<Result<_, _>>()?;
+    Ok(Link::scheduled(&settings, &schedule, seed))
+}
+
 /// The same bytes as one packet a segment.
 pub(super) fn singles(packet: Packet) -> impl Iterator<Item = Packet> {
     (0..packet.segments).filter_map(move |index| packet.after(index)).map(|rest| rest.front(1))
@@ -46,23 +54,16 @@ fn every_row_builds_its_sample_and_refuses_nonsense() {
             assert!((row.build)(wrong, 1).is_err(), "{} {wrong:?}", row.key);
         }
     }
-    assert_eq!(
-        Link::new(&[("delay", "1ms"), ("losss", "1%")], 1).err(),
-        Some((Place::Setting(1), StageError::UnknownStage))
-    );
-    assert_eq!(Link::new(&[("rate", "0bit/s")], 1).err(), Some((Place::Setting(0), StageError::NoRate)));
+    assert_eq!(linked(&[("delay", "1ms"), ("losss", "1%")], &[], 1).err(), Some(StageError::UnknownStage));
+    assert_eq!(linked(&[("rate", "0bit/s")], &[], 1).err(), Some(StageError::NoRate));
     for ambiguous in ["0.1", "101%", "-1%", "NaN%"] {
-        assert_eq!(
-            Link::new(&[("loss", ambiguous)], 1).err(),
-            Some((Place::Setting(0), StageError::NoPercentage)),
-            "{ambiguous}"
-        );
+        assert_eq!(linked(&[("loss", ambiguous)], &[], 1).err(), Some(StageError::NoPercentage), "{ambiguous}");
     }
 }
 
 #[test]
 fn a_link_of_nothing_is_a_wire() {
-    let mut link = Link::new(&[("delay", "0"), ("loss", "0")], 1).unwrap();
+    let mut link = linked(&[("delay", "0"), ("loss", "0")], &[], 1).unwrap();
     assert_eq!(link.send(tcp(1, Duration::from_secs(1), 9000)).pieces, 1);
     assert_eq!(link.receive(Duration::from_millis(999)), None);
     assert_eq!(link.receive(Duration::from_secs(1)), Some(tcp(1, Duration::from_secs(1), 9000)));
@@ -71,7 +72,7 @@ fn a_link_of_nothing_is_a_wire() {
 
 #[test]
 fn a_packet_arrives_after_its_time_on_the_line_and_on_the_way() {
-    let mut link = Link::new(&[("delay", "31.5ms"), ("rate", "1Gbit/s")], 1).unwrap();
+    let mut link = linked(&[("delay", "31.5ms"), ("rate", "1Gbit/s")], &[], 1).unwrap();
     link.send(Packet::single(1, Duration::ZERO, 1500));
     link.send(Packet::single(2, Duration::ZERO, 1500));
     // 1500 bytes are 12 us at 1 Gbit/s.
@@ -81,7 +82,7 @@ fn a_packet_arrives_after_its_time_on_the_line_and_on_the_way() {
 
 #[test]
 fn a_full_queue_drops_the_tail_of_a_super_packet() {
-    let mut link = Link::new(&[("rate", "8Mbit/s queue 15000")], 1).unwrap();
+    let mut link = linked(&[("rate", "8Mbit/s queue 15000")], &[], 1).unwrap();
     assert_eq!(link.send(tcp(1, Duration::ZERO, 20 * ETHERNET)).pieces, 1);
     let arrived = drain(&mut link);
     assert_eq!((arrived[0].segments, arrived[0].at), (10, Duration::from_millis(15)));
@@ -94,7 +95,7 @@ fn a_full_queue_drops_the_tail_of_a_super_packet() {
 
 #[test]
 fn an_idle_line_takes_a_packet_that_no_queue_could_hold() {
-    let mut link = Link::new(&[("rate", "8Mbit/s queue 0")], 1).unwrap();
+    let mut link = linked(&[("rate", "8Mbit/s queue 0")], &[], 1).unwrap();
     assert_eq!(link.send(Packet::single(1, Duration::ZERO, 1500)).pieces, 1);
     assert_eq!(link.send(Packet::single(2, Duration::ZERO, 1500)).pieces, 0);
     assert_eq!(link.send(Packet::single(3, Duration::from_micros(1500), 1500)).pieces, 1);
@@ -102,7 +103,7 @@ fn an_idle_line_takes_a_packet_that_no_queue_could_hold() {
 
 #[test]
 fn everything_is_lost_at_100_percent() {
-    let mut link = Link::new(&[("loss", "100%")], 1).unwrap();
+    let mut link = linked(&[("loss", "100%")], &[], 1).unwrap();
     assert_eq!(link.send(tcp(1, Duration::ZERO, 64_000)).pieces, 0);
     assert_eq!(link.counters().next().unwrap().1.segments_lost(), 45);
 }
@@ -110,7 +111,7 @@ fn everything_is_lost_at_100_percent() {
 #[test]
 fn losses_are_independent_of_each_other() {
     // Of independent losses at 10 %, the segment after a loss is lost in 10 % of cases too.
-    let mut link = Link::new(&[("loss", "10%")], 42).unwrap();
+    let mut link = linked(&[("loss", "10%")], &[], 42).unwrap();
     for slot in 0..40_000 {
         link.send(tcp(slot, Duration::ZERO, 44 * ETHERNET));
     }
@@ -130,7 +131,7 @@ proptest! {
     fn loss_is_what_was_asked_for_within_1_percent(per_mille in 2u32..300, seed: u64, payload in 1u32..65_000) {
         let share = f64::from(per_mille) / 1000.0;
         let text = format!("{}%", share * 100.0);
-        let mut link = Link::new(&[("loss", &text)], seed).unwrap();
+        let mut link = linked(&[("loss", &text)], &[], seed).unwrap();
         // The relative deviation of a count of n rare events is 1/sqrt(n): 1 % is 5.5 of it.
         let wanted = (3e5 / share) as u64;
         let packet = tcp(0, Duration::ZERO, payload);
@@ -154,7 +155,7 @@ proptest! {
         kbit in 100u64..40_000_000, payloads in prop::collection::vec(1u32..65_000, 200),
     ) {
         let text = format!("{kbit}kbit/s queue 1GB");
-        let mut link = Link::new(&[("rate", &text)], 1).unwrap();
+        let mut link = linked(&[("rate", &text)], &[], 1).unwrap();
         let mut bytes = 0;
         for (slot, payload) in payloads.iter().enumerate() {
             let packet = tcp(slot as u32, Duration::ZERO, *payload);
@@ -172,7 +173,7 @@ proptest! {
     ) {
         let delay = Duration::from_micros(delay_us);
         let text = format!("{delay_us}us");
-        let mut link = Link::new(&[("rate", "300Mbit/s queue 1GB"), ("delay", &text)], 1).unwrap();
+        let mut link = linked(&[("rate", "300Mbit/s queue 1GB"), ("delay", &text)], &[], 1).unwrap();
         let mut now = Duration::ZERO;
         let mut sent = Vec::new();
         for (slot, (gap, payload)) in gaps.iter().enumerate() {
@@ -196,7 +197,7 @@ proptest! {
     ) {
         let rate = format!("500Mbit/s queue {queue}");
         let settings = [("rate", rate.as_str()), ("loss", if lossy { "2%" } else { "0" }), ("delay", "7ms")];
-        let (mut bulk, mut each) = (Link::new(&settings, seed).unwrap(), Link::new(&settings, seed).unwrap());
+        let (mut bulk, mut each) = (linked(&settings, &[], seed).unwrap(), linked(&settings, &[], seed).unwrap());
         let mut now = Duration::ZERO;
         for (slot, (gap, payload)) in gaps.iter().enumerate() {
             now += Duration::from_nanos(*gap);
@@ -220,7 +221,7 @@ proptest! {
         payloads in prop::collection::vec(1u32..65_000, 1..100), queue in 0u64..1_000_000, seed: u64,
     ) {
         let rate = format!("1Gbit/s queue {queue}");
-        let mut link = Link::new(&[("rate", &rate), ("loss", "1%")], seed).unwrap();
+        let mut link = linked(&[("rate", &rate), ("loss", "1%")], &[], seed).unwrap();
         let mut pieces = 0;
         for (slot, payload) in payloads.iter().enumerate() {
             pieces += link.send(tcp(slot as u32, Duration::from_micros(slot as u64 * 100), *payload)).pieces;

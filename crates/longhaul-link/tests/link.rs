@@ -2,7 +2,7 @@
 //! so that a change of behaviour is a line in a diff; and the manual's table of stages.
 //! `UPDATE=1 cargo test -p longhaul-link --test link` writes both; read the diff.
 
-use longhaul_link::{Link, Packet, ROWS};
+use longhaul_link::{Change, Link, Packet, ROWS, Setting};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -80,7 +80,10 @@ fn load() -> Vec<Packet> {
 
 /// One line of the table.
 fn measure(name: &str, settings: &[(&str, &str)], schedule: &[&str]) -> String {
-    let mut link = Link::scheduled(settings, schedule, 1).expect("stages");
+    let read = |(key, value): &(&str, &str)| Setting::read(key, value).expect("a setting");
+    let settings: Vec<Setting> = settings.iter().map(read).collect();
+    let schedule: Vec<Change> = schedule.iter().map(|line| Change::read(line).expect("a line")).collect();
+    let mut link = Link::scheduled(&settings, &schedule, 1);
     let (mut sent, mut began) = (0, Vec::new());
     for packet in load() {
         sent += packet.segments;

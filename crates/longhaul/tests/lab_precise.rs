@@ -12,6 +12,7 @@ mod common;
 
 use common::{alone, lab, runs};
 use longhaul_lab::{Direction, Host, LinkSpec, Profile, Wan};
+use longhaul_link::Setting;
 use longhaul_units::{Bytes, Rate};
 use std::net::IpAddr;
 use std::process::{Command, Stdio};
@@ -105,7 +106,7 @@ fn iperf3_sees_the_loss_that_is_counted() {
     // one is within 0.1 %. It spares the first 64 packets, for iperf3 does not repeat the datagram that it begins with.
     // Only one way is lossy: iperf3's control connection crosses the link, too.
     let mut spec = LinkSpec { seed: 29_873_152, ..link(2, "none", 0.0) };
-    spec.set(&[Direction::Out], "loss", "20%".into());
+    spec.set(&[Direction::Out], &Setting::read("loss", "20%").unwrap());
     let Some(wan) = lab(&spec) else { return };
     // A number of datagrams, not a time, so that they are as many on a machine that is late; 6,000 a second. Linux
     // doubles what -w asks for: the receiver may be late by twice as much as without.

@@ -7,8 +7,8 @@
 mod common;
 
 use common::{alone, lab, runs};
-use longhaul_lab::{Host, LinkSpec, Profile, Wan};
-use longhaul_link::Counters;
+use longhaul_lab::{Host, LinkSpec, Wan};
+use longhaul_link::{Change, Counters, Setting};
 use longhaul_units::Rate;
 use std::net::IpAddr;
 use std::process::{Command, Stdio};
@@ -49,7 +49,7 @@ fn counters(wan: &Wan, key: &str) -> Counters {
 }
 
 fn out(mut link: LinkSpec, settings: &[(&str, &str)]) -> LinkSpec {
-    link.out.extend(settings.iter().map(|(key, value)| ((*key).to_string(), (*value).to_string())));
+    link.out.extend(settings.iter().map(|(key, value)| Setting::read(key, value).unwrap()));
     link
 }
 
@@ -195,7 +195,7 @@ fn every_byte_arrives_in_fragments() {
 fn a_line_that_is_down_for_a_time_comes_back() {
     let _alone = alone();
     let mut spec = link(10, "none");
-    spec.out_schedule = vec!["at 2s down for 2s".to_string()];
+    spec.out_schedule = vec![Change::read("at 2s down for 2s").unwrap()];
     let Some(wan) = lab(&spec) else { return };
     let Some(text) = ping(&wan, Host::Near, &format!("-c 30 -i 0.2 -W 1 {}", Host::Far.wan())) else { return };
     assert!(wan.running() > Duration::from_secs(5));
@@ -205,19 +205,4 @@ fn a_line_that_is_down_for_a_time_comes_back() {
     assert!((10..=25).contains(&answered), "{text}");
     // The hosts look for IPv6 routers now and then, which ping does not see.
     assert!((0..=4).contains(&(counters(&wan, "down").segments_lost() as i64 - (30 - answered as i64))), "{text}");
-}
-
-#[test]
-fn what_cannot_be_built_says_where_and_what_to_write() {
-    let _alone = alone();
-    let refused =
-        |link: LinkSpec| Wan::build(&link, [(); 4].map(|()| Profile::plain())).err().map(|why| why.to_string());
-    let setting = refused(out(link(4, "none"), &[("policer", "50Mbit/s burst 64 parsecs")]));
-    let wanted = "policer = \"50Mbit/s burst 64 parsecs\": its unit is missing or unknown; write for example \
-                  100Mbit/s burst 256kB";
-    assert_eq!(setting.as_deref(), Some(wanted));
-    let line = refused(LinkSpec { back_schedule: vec!["at 1s down".into(), "at 5 down".into()], ..link(4, "none") });
-    let wanted = "line 2 of the schedule, \"at 5 down\": its unit is missing or unknown; write for example \
-                  at 30s loss 1% for 5s";
-    assert_eq!(line.as_deref(), Some(wanted));
 }

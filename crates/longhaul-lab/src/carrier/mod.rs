@@ -1,34 +1,15 @@
-//! What carries the traffic between the hosts: a table, one file and one row a carrier.
+//! The ways to carry traffic between the hosts. [`table`] has a row for each, and [`row`] says what a row is.
 //!
 //! A carrier leads connections to port [`PORT`] of host B. Those on relays are the same program on each relay, the near one
 //! leading to the far one; where one relay host joins two cables, the one leads to B.
 
-mod direct;
-mod haproxy;
-mod longhaul;
-mod nginx;
 mod row;
-mod socat;
-mod socket_proxyd;
-mod ssh;
+mod table;
 
-pub(crate) use row::{Carrier, PORT, Running};
-pub(crate) use ssh::SSH_PORT;
+pub(crate) use row::{Carrier, PORT, Role, Running};
+pub(crate) use table::{ROWS, SSH_PORT};
 
-/// Every carrier there is.
-pub(crate) const ROWS: &[Carrier] = &[
-    direct::DIRECT,
-    direct::TUNED,
-    socat::SOCAT,
-    socat::NODELAY,
-    ssh::SSH,
-    haproxy::HAPROXY,
-    nginx::NGINX,
-    socket_proxyd::SOCKET_PROXYD,
-    longhaul::LONGHAUL,
-];
-
-/// The carrier of that name.
+/// Returns the carrier called `name`.
 ///
 /// # Errors
 /// There is none.

@@ -1,9 +1,11 @@
 //! A row of the table: a carrier, how its programs are started, and what they are while they run.
 
 use crate::plan::host::HostSpec;
+use crate::plan::law::Law;
 use crate::plan::link::LinkSpec;
 use crate::plan::place::Host;
 use crate::problem::Problem;
+use crate::world::requirement::Requirement;
 use crate::world::supervisor::{Program, READY_WITHIN};
 use crate::world::user::User;
 use crate::world::wan::Wan;
@@ -18,13 +20,32 @@ pub(crate) struct Carrier {
     pub(crate) name: &'static str,
     /// What it is, in a few words.
     pub(crate) what: &'static str,
-    /// What it changes of the hosts before the lab is built.
+    /// Its part when results are compared.
+    pub(crate) role: Role,
+    /// The programs and files without which it cannot run.
+    pub(crate) needs: &'static [Requirement],
+    /// The law that its own programs set a transfer, if they do.
+    pub(crate) law: Option<Law>,
+    /// Changes the hosts before the lab is built.
     pub(crate) hosts: fn(&mut HostSpec, &LinkSpec),
     /// The congestion control that it chooses by itself on a WAN; nothing where it is the relay hosts'.
     pub(crate) congestion: Option<&'static str>,
     /// Starts it for whoever runs the lab, with socket options as `longhaul relay --set` takes them where it knows such;
     /// nothing to start for a routed path.
     pub(crate) start: fn(&Wan, &User, &[String]) -> Result<Started, Problem>,
+}
+
+/// The part of a carrier when results are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The hosts alone, as the scenario describes them: gains are relative to it.
+    Direct,
+    /// The hosts alone, tuned as their owner could if they could be changed.
+    Tuned,
+    /// Programs on the relay hosts.
+    Relay,
+    /// longhaul's own relays, which take the socket options of the scenario.
+    Longhaul,
 }
 
 /// What a carrier started.
@@ -48,8 +69,34 @@ pub(crate) struct Running {
 }
 
 impl Carrier {
+    /// The base of rows without a relay.
+    pub(crate) const ROUTED: Carrier = Carrier {
+        name: "",
+        what: "",
+        role: Role::Direct,
+        needs: &[],
+        law: None,
+        hosts: |_, _| {},
+        congestion: None,
+        start: |_, _, _| Ok(Started::nothing()),
+    };
+
+    /// The base of rows with programs on the relay hosts.
+    pub(crate) const RELAYED: Carrier = Carrier { role: Role::Relay, ..Carrier::ROUTED };
+
+    /// Whether the hosts send by themselves, without a program on the relays.
+    pub(crate) fn is_routed(&self) -> bool {
+        matches!(self.role, Role::Direct | Role::Tuned)
+    }
+
+    /// Whether it is the transfer that gains are relative to.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.role == Role::Direct
+    }
+
     /// Carries connections to [`PORT`] of host B.
     pub(crate) fn run(&self, wan: &Wan, user: &User, set: &[String]) -> Result<Running, Problem> {
+        self.needs.iter().try_for_each(|needed| needed.find().map(drop))?;
         let Started { entry, programs, shown } = (self.start)(wan, user, set)?;
         Ok(Running { entry: SocketAddr::new(entry.lan(), PORT), programs, shown })
     }
@@ -108,6 +155,12 @@ impl Started {
             started.programs.push(ready(relay, program)?);
         }
         Ok(started)
+    }
+}
+
+impl PartialEq for Carrier {
+    fn eq(&self, other: &Carrier) -> bool {
+        self.name == other.name
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::plan::link::{LinkSpec, read_loss, read_rate, read_rtt};
 use crate::scenario::{Expect, Published, Run};
 use clap::Args;
+use longhaul_link::{Common, Setting};
 use longhaul_units::Rate;
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ impl Changes {
         }
         let link = &mut run.setup.link;
         for stages in [&mut link.out, &mut link.back] {
-            stages.retain(|(key, _)| !self.replaces(key));
+            stages.retain(|stage| !self.replaces(stage));
         }
         link.rtt = self.rtt.unwrap_or(link.rtt);
         link.rate = self.rate.or(link.rate);
@@ -40,7 +41,7 @@ impl Changes {
         run.traffic.time = run.traffic.time.max(self.rtt.unwrap_or_default() * 25);
         run.published = Published::default();
         // Of the laws only that of loss knows of it.
-        let knows = self.loss.is_none() || run.computed.is_some_and(|law| law.name == "loss");
+        let knows = self.loss.is_none() || run.computed.is_some_and(|law| law.row().includes_loss);
         let within = run.expect.within.filter(|_| knows && run.silent_law().is_none());
         // Where nothing need arrive, nothing need arrive over another path either.
         let may_be_nothing = run.expect.speed.as_ref().is_some_and(|speed| speed.contains(&0.0));
@@ -51,19 +52,19 @@ impl Changes {
     }
 
     fn differ(&self, link: &LinkSpec) -> bool {
-        link.out.iter().chain(&link.back).any(|(key, _)| self.replaces(key))
+        link.out.iter().chain(&link.back).any(|stage| self.replaces(stage))
             || self.rtt.is_some_and(|rtt| rtt != link.rtt)
             || self.rate.is_some_and(|rate| Some(rate) != link.rate)
             || self.loss.is_some_and(|loss| loss != link.loss)
     }
 
-    /// Whether it is instead of the stage `key` of one direction, which would count before the link's own value.
-    fn replaces(&self, key: &str) -> bool {
-        match key {
-            "delay" => self.rtt.is_some(),
-            "rate" => self.rate.is_some(),
-            "loss" => self.loss.is_some(),
-            _ => false,
+    /// Whether it replaces `stage` of one direction, which would override the changed value of the link.
+    fn replaces(&self, stage: &Setting) -> bool {
+        match stage.row().traits.common {
+            Some(Common::Rtt) => self.rtt.is_some(),
+            Some(Common::Rate) => self.rate.is_some(),
+            Some(Common::Loss) => self.loss.is_some(),
+            None => false,
         }
     }
 }
@@ -122,7 +123,7 @@ mod tests {
     fn a_stage_of_one_direction_goes_though_the_link_is_as_it_was() {
         let changes = Changes { loss: Some(0.0), ..Changes::default() };
         let run = changed("link = { out = { loss = \"1%\", mtu = \"1400\" } }", &changes);
-        assert_eq!((run.setup.link.out, run.note.is_some()), (vec![("mtu".into(), "1400".into())], true));
+        assert_eq!((run.setup.link.out, run.note.is_some()), (vec![Setting::read("mtu", "1400").unwrap()], true));
     }
 
     #[test]

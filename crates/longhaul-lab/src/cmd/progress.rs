@@ -6,9 +6,7 @@ use crate::engine::{ATTEMPTS, Progress};
 use crate::measure::sampler::Sample;
 use crate::report::run::{RunReport, Verdict};
 use crate::report::table::{shown, verdict};
-use crate::traffic::{
-    Counts, {self},
-};
+use crate::traffic::Counts;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, Write as _};
 use std::time::Duration;
@@ -58,24 +56,19 @@ impl Progress for Bar {
         self.bar.finish_and_clear();
         // All scenarios take a quarter of an hour: who waits sees how it goes.
         let came = match run.measured {
-            Some(_) if counts_figures(&run.traffic) => {
+            Some(_) if run.traffic.counts == Counts::Figures => {
                 let figures = run.figures.iter().map(|(name, value)| format!("{name} {}", shown(*value)));
                 figures.collect::<Vec<_>>().join(", ")
             }
             Some(speed) => format!("{} MB/s", shown(speed)),
             None => run.why.clone(),
         };
-        let mut line = format!("{}, {}: {}: {came}", run.id, run.carrier, verdict(run.verdict));
+        let mut line = format!("{}, {}: {}: {came}", run.id, run.carrier_name(), verdict(run.verdict));
         if run.verdict == Verdict::Unclear {
             line += &format!("; attempt {} of {ATTEMPTS}: {}", run.attempts, run.disturbance.words());
         }
         say(&line);
     }
-}
-
-/// Whether of the traffic called `kind` the speed says nothing.
-fn counts_figures(kind: &str) -> bool {
-    traffic::find(kind).is_ok_and(|kind| kind.counts == Counts::Figures)
 }
 
 fn style() -> ProgressStyle {

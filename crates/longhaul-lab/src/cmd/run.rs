@@ -170,7 +170,7 @@ impl Run {
                 asked.join(" or ")
             ));
         }
-        let is_compared = self.carrier.iter().any(|carrier| carrier.name == "direct");
+        let is_compared = self.carrier.iter().any(|carrier| carrier.is_direct());
         for run in &mut scenario.runs {
             // What is not run is nothing to compare with.
             let Expect { gain, times, .. } = &mut run.expect;

@@ -4,6 +4,7 @@ use crate::carrier::{Carrier, PORT, Running};
 use crate::plan::place::Host;
 use crate::problem::Problem;
 use crate::scenario::Run;
+use crate::traffic::{IPERF3_PROGRAM, ServedBy};
 use crate::world::ssh::Server;
 use crate::world::supervisor::{Program, WORKSHOP};
 use crate::world::user::User;
@@ -40,7 +41,10 @@ impl Stand {
         let carrier =
             carrier.map(|carrier| Ok::<_, Problem>((carrier, carrier.run(&wan, user, &setup.set)?))).transpose()?;
         // What the run sends is what stands at the carrier's end.
-        let (to_ssh, to_iperf3) = if run.traffic.kind.laws.contains(&"openssh") { (PORT, 5201) } else { (2222, PORT) };
+        let (to_ssh, to_iperf3) = match run.traffic.kind.server {
+            ServedBy::Sshd => (PORT, 5201),
+            ServedBy::Own => (2222, PORT),
+        };
         let on_b = |port| SocketAddr::new(Host::B.lan(), port);
         let ssh = installed(Server::start(&wan, Host::B, on_b(to_ssh), user).map(|server| (server, on_b(to_ssh))))?;
         let iperf3 = installed(iperf3(&wan, to_iperf3).map(|program| (program, on_b(to_iperf3))))?;
@@ -166,6 +170,7 @@ fn enter(door: &Program, user: &User) -> String {
 }
 
 fn iperf3(wan: &Wan, port: u16) -> Result<Program, Problem> {
+    IPERF3_PROGRAM.find()?;
     let mut command = Command::new("iperf3");
     command.args(["-s", "-p", &port.to_string(), "--forceflush"]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());

@@ -1,12 +1,11 @@
-//! What to build: the link, and how the four hosts' TCP is set.
+//! The emulated WAN as data: what holds for both directions, and what one direction has of its own.
 
 use crate::plan::place::Direction;
-use crate::problem::Problem;
-use longhaul_link::{Link, Packet, Place, percentage, row};
+use longhaul_link::{Change, Common, Limit, Link, Packet, Setting, percentage};
 use longhaul_units::{Bytes, Rate};
 use std::time::Duration;
 
-/// The emulated WAN: what holds for both directions, and what one has of its own.
+/// The emulated WAN.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkSpec {
     /// The round trip; each direction takes half.
@@ -19,30 +18,39 @@ pub struct LinkSpec {
     pub queue: Option<Bytes>,
     /// Chooses which segments are lost.
     pub seed: u64,
-    /// Stages of the direction from near to far, as pairs of a key of [`longhaul_link::ROWS`] and its value. A key
-    /// that is set above too (`delay`, `rate`, `loss`) has this value instead, in this direction.
-    pub out: Vec<(String, String)>,
+    /// Stages of the direction from near to far. One that stands for a value above (`delay`, `rate`, `loss`) overrides it in
+    /// this direction.
+    pub out: Vec<Setting>,
     /// The same for the direction from far to near.
-    pub back: Vec<(String, String)>,
-    /// What changes from near to far while the link runs: lines such as `at 10s down for 20s`, from the link's start, or from
+    pub back: Vec<Setting>,
+    /// Changes from near to far while the link runs. Their times count from the link's start, or from
     /// [`Wan::begin`](crate::Wan::begin).
-    pub out_schedule: Vec<String>,
+    pub out_schedule: Vec<Change>,
     /// The same for the direction from far to near.
-    pub back_schedule: Vec<String>,
+    pub back_schedule: Vec<Change>,
 }
 
 impl LinkSpec {
     /// A link without loss, with the default queue and nothing else.
     pub fn new(rtt: Duration, rate: Option<Rate>) -> LinkSpec {
-        let (out, back, out_schedule, back_schedule) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        LinkSpec { rtt, rate, loss: 0.0, queue: None, seed: 1, out, back, out_schedule, back_schedule }
+        LinkSpec {
+            rtt,
+            rate,
+            loss: 0.0,
+            queue: None,
+            seed: 1,
+            out: Vec::new(),
+            back: Vec::new(),
+            out_schedule: Vec::new(),
+            back_schedule: Vec::new(),
+        }
     }
 
     /// The same with one more stage in both directions.
     #[must_use]
-    pub fn with(mut self, key: &str, value: &str) -> LinkSpec {
-        self.out.push((key.to_string(), value.to_string()));
-        self.back.push((key.to_string(), value.to_string()));
+    pub fn with(mut self, stage: Setting) -> LinkSpec {
+        self.out.push(stage.clone());
+        self.back.push(stage);
         self
     }
 
@@ -79,45 +87,47 @@ impl LinkSpec {
         segments.map(|segments| segments * 1448.0 / rtt)
     }
 
-    /// Gives a stage of some directions its value.
-    pub fn set(&mut self, directions: &[Direction], key: &str, value: String) {
+    /// Gives some directions this stage, in place of theirs of the same kind.
+    pub fn set(&mut self, directions: &[Direction], stage: &Setting) {
         for direction in directions {
             let stages = match direction {
                 Direction::Out => &mut self.out,
                 Direction::Back => &mut self.back,
             };
-            stages.retain(|(other, _)| other != key);
-            stages.push((key.to_string(), value.clone()));
+            stages.retain(|other| other.row().key != stage.row().key);
+            stages.push(stage.clone());
         }
     }
 
-    /// Says when some directions change.
-    pub fn set_schedule(&mut self, directions: &[Direction], lines: Vec<String>) {
+    /// Gives some directions this schedule.
+    pub fn set_schedule(&mut self, directions: &[Direction], changes: &[Change]) {
         for direction in directions {
             match direction {
-                Direction::Out => self.out_schedule = lines.clone(),
-                Direction::Back => self.back_schedule = lines.clone(),
+                Direction::Out => self.out_schedule = changes.to_vec(),
+                Direction::Back => self.back_schedule = changes.to_vec(),
             }
         }
     }
 
-    /// The settings of one direction, as [`longhaul_link::Link::new`] reads them.
-    pub fn settings(&self, direction: Direction) -> Vec<(String, String)> {
-        let mut common =
-            vec![("delay", format!("{}ns", self.rtt.as_nanos() / 2)), ("loss", format!("{}%", self.loss * 100.0))];
-        if let Some(rate) = self.rate {
-            common.push(("rate", format!("{}bit/s queue {}B", rate.0, self.queue().0)));
-        }
+    /// The stages of one direction, those of both directions first.
+    pub fn settings(&self, direction: Direction) -> Vec<Setting> {
         let own = match direction {
             Direction::Out => &self.out,
             Direction::Back => &self.back,
         };
-        common.retain(|(key, _)| own.iter().all(|(other, _)| other != key));
-        common.into_iter().map(|(key, value)| (key.to_string(), value)).chain(own.iter().cloned()).collect()
+        let queue = self.queue().0;
+        let common = [
+            (Common::Rtt, Some(format!("{}ns", self.rtt.as_nanos() / 2))),
+            (Common::Loss, Some(format!("{}%", self.loss * 100.0))),
+            (Common::Rate, self.rate.map(|rate| format!("{}bit/s queue {queue}B", rate.0))),
+        ];
+        let is_overridden = |common: Common| own.iter().any(|stage| stage.row().traits.common == Some(common));
+        let common = common.into_iter().filter(|(common, _)| !is_overridden(*common));
+        common.filter_map(|(common, value)| Setting::of_common(common, &value?)).chain(own.iter().cloned()).collect()
     }
 
-    /// The schedule of one direction, as [`longhaul_link::Link::scheduled`] reads it.
-    pub fn schedule(&self, direction: Direction) -> &[String] {
+    /// The schedule of one direction.
+    pub fn schedule(&self, direction: Direction) -> &[Change] {
         match direction {
             Direction::Out => &self.out_schedule,
             Direction::Back => &self.back_schedule,
@@ -126,79 +136,52 @@ impl LinkSpec {
 
     /// Whether rate or delay are not the same all the time and both ways as [`LinkSpec::rtt`] and [`LinkSpec::rate`] say.
     pub fn varies(&self) -> bool {
-        let own = self.out.iter().chain(&self.back).map(|(key, _)| key.as_str());
-        let scheduled = self.out_schedule.iter().chain(&self.back_schedule).flat_map(|line| line.split_whitespace());
-        own.chain(scheduled).any(|word| ["rate", "delay", "reorder"].contains(&word))
+        let own = self.out.iter().chain(&self.back).map(Setting::row);
+        let scheduled = self.out_schedule.iter().chain(&self.back_schedule).map(Change::row);
+        own.chain(scheduled).any(|row| row.traits.changes_timing)
     }
 
-    /// One direction of the link.
-    ///
-    /// # Errors
-    /// A stage's value or a line of the schedule is wrong.
-    pub(crate) fn fitted(&self, direction: Direction) -> Result<Link, Problem> {
-        let (settings, schedule) = (self.settings(direction), self.schedule(direction));
-        let pairs: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        let lines: Vec<&str> = schedule.iter().map(String::as_str).collect();
+    /// One direction of the link, ready to carry packets.
+    pub(crate) fn fitted(&self, direction: Direction) -> Link {
         // The directions must not lose the same packets.
         let seed = match direction {
             Direction::Out => self.seed,
             Direction::Back => self.seed ^ 0x5eed,
         };
-        Link::scheduled(&pairs, &lines, seed).map_err(|(place, err)| match place {
-            Place::Setting(index) => {
-                let (key, value) = pairs[index];
-                Problem::Link { what: format!("{key} = {value:?}"), err, sample: row(key).map(|row| row.sample) }
-            }
-            Place::Line(index) => {
-                let what = format!("line {} of the schedule, {:?}", index + 1, lines[index]);
-                Problem::Link { what, err, sample: Some("at 30s loss 1% for 5s") }
-            }
-        })
+        Link::scheduled(&self.settings(direction), self.schedule(direction), seed)
     }
 
     /// The rate at which a direction carries bits of IP in the long run: that of its line, or of a policer below it.
     pub(crate) fn rate_of(&self, direction: Direction) -> Option<Rate> {
-        let settings = self.settings(direction);
-        let limits = settings.iter().filter(|(key, _)| ["rate", "policer"].contains(&key.as_str()));
-        limits.filter_map(|(_, value)| first_rate(value)).min()
+        self.settings(direction).iter().filter_map(Setting::rate).min()
     }
 
-    /// Whether it has nothing but a delay, a rate and an encapsulation: then arithmetic knows what it carries.
+    /// Whether a direction drops what exceeds a rate at once, without a queue.
+    pub(crate) fn is_policed(&self, direction: Direction) -> bool {
+        self.settings(direction).iter().any(|stage| stage.row().traits.limit == Limit::Policer)
+    }
+
+    /// Whether the link changes while it runs.
+    pub(crate) fn is_scheduled(&self) -> bool {
+        !self.out_schedule.is_empty() || !self.back_schedule.is_empty()
+    }
+
+    /// Whether the speed of a transfer can be computed: nothing changes, and every stage has a closed form.
     pub(crate) fn is_plain(&self) -> bool {
-        let known = |(key, value): &(String, String)| {
-            ["delay", "rate", "encap"].contains(&key.as_str()) || (key == "loss" && value == "0%")
-        };
-        let changes = !self.out_schedule.is_empty() || !self.back_schedule.is_empty();
-        !changes && Direction::BOTH.iter().all(|direction| self.settings(*direction).iter().all(known))
+        let is_known = |stage: &Setting| stage.row().traits.has_closed_form || stage.is_idle();
+        !self.is_scheduled() && Direction::BOTH.iter().all(|direction| self.settings(*direction).iter().all(is_known))
     }
 
-    /// What a segment of `payload` bytes and `headers` bytes of headers occupies of the line in one direction: an encapsulation
-    /// adds to it.
+    /// Bytes that a segment of `payload` bytes and `headers` bytes of headers occupies on the line in one direction, with
+    /// what an encapsulation adds.
     pub(crate) fn wire_bytes(&self, direction: Direction, payload: u32, headers: u32) -> u64 {
         let packet = Packet { payload, headers, ..Packet::single(0, Duration::ZERO, 0) };
-        let settings = self.settings(direction);
-        let encap = settings.iter().find(|(key, _)| key == "encap");
-        let passed = encap.and_then(|(key, value)| {
-            let mut link = Link::new(&[(key, value)], 0).ok()?;
-            link.send(packet);
-            link.receive(Duration::MAX)
-        });
-        passed.unwrap_or(packet).wire_bytes()
+        let mut longer = self.settings(direction);
+        longer.retain(|stage| stage.row().traits.adds_bytes);
+        let mut link = Link::new(&longer, 0);
+        link.send(packet);
+        link.receive(Duration::MAX).unwrap_or(packet).wire_bytes()
     }
-
-    /// Whether both directions can be made.
-    ///
-    /// # Errors
-    /// As [`LinkSpec::fitted`].
-    pub(crate) fn check(&self) -> Result<(), Problem> {
-        Direction::BOTH.iter().try_for_each(|direction| self.fitted(*direction).map(drop))
-    }
-}
-
-/// The rate that a line's or a policer's value begins with: `1 Gbit/s queue 8MB`.
-pub(crate) fn first_rate(value: &str) -> Option<Rate> {
-    let rate = ["queue", "burst"].iter().fold(value, |text, word| text.split(word).next().unwrap_or(text));
-    rate.trim().parse().ok()
 }
 
 /// Reads a round trip from the command line.
@@ -249,11 +232,11 @@ mod tests {
 
     #[test]
     fn a_direction_has_its_own_settings_instead_of_the_common_ones() {
-        let mut link = LinkSpec::new(Duration::from_millis(10), Some(Rate(1_000_000))).with("mtu", "1400");
-        link.out.push(("delay".to_string(), "7ms jitter 1ms".to_string()));
-        let settings = |direction| -> Vec<String> {
-            link.settings(direction).into_iter().map(|(key, value)| format!("{key} {value}")).collect()
-        };
+        let mtu = Setting::read("mtu", "1400").unwrap();
+        let mut link = LinkSpec::new(Duration::from_millis(10), Some(Rate(1_000_000))).with(mtu);
+        link.out.push(Setting::read("delay", "7ms jitter 1ms").unwrap());
+        let settings =
+            |direction| -> Vec<String> { link.settings(direction).iter().map(ToString::to_string).collect() };
         let rate = "rate 1000000bit/s queue 262144B";
         assert_eq!(settings(Direction::Out), ["loss 0%", rate, "mtu 1400", "delay 7ms jitter 1ms"]);
         assert_eq!(settings(Direction::Back), ["delay 5000000ns", "loss 0%", rate, "mtu 1400"]);
@@ -263,8 +246,8 @@ mod tests {
     #[test]
     fn the_rate_of_a_direction_is_that_of_its_line_or_policer() {
         let mut link = LinkSpec::new(Duration::from_millis(10), Some(Rate(1_000_000_000)));
-        link.out.push(("policer".to_string(), "100 Mbit/s burst 256kB".to_string()));
-        link.back.push(("rate".to_string(), "2 Gbit/s".to_string()));
+        link.out.push(Setting::read("policer", "100 Mbit/s burst 256kB").unwrap());
+        link.back.push(Setting::read("rate", "2 Gbit/s").unwrap());
         assert_eq!(
             Direction::BOTH.map(|direction| link.rate_of(direction)),
             [Some(Rate(100_000_000)), Some(Rate(2_000_000_000))]

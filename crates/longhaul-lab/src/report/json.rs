@@ -66,7 +66,7 @@ impl Report {
     /// with it. What an attempt before brought is forgotten.
     pub(crate) fn add(
         &mut self,
-        (run, carrier): (&Run, &Carrier),
+        (run, carrier): (&Run, &'static Carrier),
         rounds: Vec<Result<Done, Problem>>,
         (attempt, is_reference): (u32, bool),
     ) -> &RunReport {
@@ -133,7 +133,7 @@ impl Report {
             self.runs.iter().zip(&self.conditions).filter(|(_, conditions)| **conditions == Conditions::of(run));
         let direct: Vec<&RunReport> = over_same
             .map(|(other, _)| other)
-            .filter(|other| other.carrier == "direct" && other.traffic == report.traffic && other.measured.is_some())
+            .filter(|other| other.is_direct() && other.traffic == report.traffic && other.measured.is_some())
             .collect();
         direct.iter().find(|other| other.id == report.id).or(direct.first()).copied()
     }
@@ -141,7 +141,7 @@ impl Report {
 
 /// Times the direct transfer.
 fn gain(report: &RunReport, direct: Option<&RunReport>) -> Option<f64> {
-    if report.carrier == "direct" {
+    if report.is_direct() {
         return Some(1.0);
     }
     let speed = direct?.measured.filter(|speed| *speed > 0.0)?;
@@ -150,9 +150,8 @@ fn gain(report: &RunReport, direct: Option<&RunReport>) -> Option<f64> {
 
 /// Whether one of `runs` is compared with `run` over `carrier`.
 pub(crate) fn is_reference(run: &Run, carrier: &Carrier, runs: &[Run]) -> bool {
-    let same =
-        |other: &Run| Conditions::of(other) == Conditions::of(run) && other.traffic.kind.name == run.traffic.kind.name;
-    let by_gain = |other: &Run| carrier.name == "direct" && other.expect.gain.is_some() && same(other);
+    let same = |other: &Run| Conditions::of(other) == Conditions::of(run) && other.traffic.kind == run.traffic.kind;
+    let by_gain = |other: &Run| carrier.is_direct() && other.expect.gain.is_some() && same(other);
     let by_times = |other: &Run| other.expect.times.as_ref().is_some_and(|(of, _)| *of == run.id);
     runs.iter().any(|other| by_gain(other) || by_times(other))
 }

@@ -3,7 +3,7 @@
 use crate::carrier::Carrier;
 use crate::measure::disturbance::Disturbance;
 use crate::measure::done::Done;
-use crate::plan::law::{OPENSSH_WINDOW, line};
+use crate::plan::law::{Law, OPENSSH_WINDOW, line};
 use crate::report::run::Verdict;
 use crate::report::verdict::Judgement;
 use crate::scenario::Run;
@@ -41,11 +41,7 @@ pub(crate) fn why(
 fn dropped(run: &Run, done: &Done) -> Option<String> {
     let direction = &done.link.as_ref()?[run.traffic.direction.index()];
     let (stage, counters) = direction.stages.iter().max_by_key(|(_, counters)| counters.segments_lost())?;
-    let what = match *stage {
-        "rate" => "the line's full queue".to_string(),
-        "down" => "the outage".to_string(),
-        stage => format!("the link's {stage}"),
-    };
+    let what = longhaul_link::row(stage)?.traits.dropped_by;
     let lost = counters.segments_lost();
     (lost > 0).then(|| format!("{what} dropped {lost} of {} segments", counters.segments_in))
 }
@@ -62,7 +58,7 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
     let per_rtt = |bytes: f64| connections * bytes / rtt.as_secs_f64() / 1e6;
     let window = seen.wan.window.0.min(seen.wan.allowed.0) as f64;
     let whose = if seen.wan.allowed < seen.wan.window { "congestion window" } else { "window" };
-    let is_ssh = carrier.name == "ssh" || run.traffic.kind.laws.contains(&"openssh");
+    let is_ssh = carrier.law.iter().chain(run.traffic.kind.laws).any(|law| *law == Law::Openssh);
     let line = line(&run.setup, run.traffic.direction).map(|line| line / 1e6);
     let law = run.setup.link.loss_law(&seen.wan.congestion, rtt).map(|law| connections * law / 1e6);
     let share = |limit: f64| format!("{:.0} % of it", 100.0 * speed / limit);
@@ -83,7 +79,7 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
         (_, Some(law)) if law < per_rtt(window) && speed < 3.0 * law => {
             format!("loss lets {} reach about {law:.2} MB/s over {} in the long run", seen.wan.congestion, millis(rtt))
         }
-        _ if is_ssh && (carrier.name != "direct" || per_rtt(OPENSSH_WINDOW) < per_rtt(window)) => {
+        _ if is_ssh && (!carrier.is_direct() || per_rtt(OPENSSH_WINDOW) < per_rtt(window)) => {
             let cap = per_rtt(OPENSSH_WINDOW);
             format!(
                 "OpenSSH sends 2 MiB ahead: 2 MiB / {} = {cap:.1} MB/s; it took {:.1} round trips",

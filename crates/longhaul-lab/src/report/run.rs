@@ -1,6 +1,6 @@
 //! One run over one carrier: what was measured, the verdict on it, and the reason. A part of the JSON document.
 
-use crate::carrier::Carrier;
+use crate::carrier::{Carrier, Role};
 use crate::measure::disturbance::Disturbance;
 use crate::measure::done::Done;
 use crate::measure::sampler::Sample;
@@ -9,7 +9,7 @@ use crate::plan::law;
 use crate::plan::setup::Setup;
 use crate::report::topology::Topology;
 use crate::scenario::Run;
-use crate::traffic::Counts;
+use crate::traffic::{Counts, Kind};
 use crate::world::live::Traffic as LinkTraffic;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -19,8 +19,11 @@ use std::collections::BTreeMap;
 pub(crate) struct RunReport {
     pub(crate) id: String,
     pub(crate) what: String,
-    pub(crate) carrier: String,
-    pub(crate) traffic: String,
+    /// `None`, written as `-`, for a run that was skipped.
+    #[serde(serialize_with = "name_or_dash")]
+    pub(crate) carrier: Option<&'static Carrier>,
+    #[serde(serialize_with = "kind_name")]
+    pub(crate) traffic: &'static Kind,
     /// How many at once.
     pub(crate) connections: u32,
     /// What stood between the hosts, and the hosts as this carrier finds them.
@@ -129,6 +132,21 @@ pub(crate) enum Verdict {
 }
 
 impl RunReport {
+    /// Returns the name of its carrier; `-` for a run that was skipped.
+    pub(crate) fn carrier_name(&self) -> &'static str {
+        self.carrier.map_or("-", |carrier| carrier.name)
+    }
+
+    /// Whether its carrier has this role.
+    pub(crate) fn has_role(&self, role: Role) -> bool {
+        self.carrier.is_some_and(|carrier| carrier.role == role)
+    }
+
+    /// Whether the hosts sent by themselves, as the scenario describes them.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.has_role(Role::Direct)
+    }
+
     /// What somebody published: a speed, a gain, or both, each as `range` writes it, the gain with `times` behind it; empty
     /// when nothing is.
     pub(crate) fn published(&self, range: impl Fn(&[f64]) -> String, times: &str) -> String {
@@ -158,7 +176,7 @@ impl RunReport {
         let counts_speed = run.traffic.kind.counts != Counts::Figures;
         self.ceiling = law::ceiling(&run.setup, run.traffic.direction).map(|most| most / 1e6).filter(|_| counts_speed);
         // A host that sends by itself in a fixed window is not faster than a window a round trip.
-        let is_fixed = self.carrier == "direct" && run.setup.host.window.is_some() && seen.wan.window.0 > 0;
+        let is_fixed = self.is_direct() && run.setup.host.window.is_some() && seen.wan.window.0 > 0;
         let by_window = f64::from(self.connections) * seen.wan.window.0 as f64 / rtt.as_secs_f64().max(1e-9) / 1e6;
         let most = self.ceiling.into_iter().chain(is_fixed.then_some(by_window)).fold(f64::INFINITY, f64::min);
         self.fastest = (measured.speed / 1e6 * self.disturbance.slowdown(self.rtt_ms)).min(most);
@@ -195,7 +213,7 @@ impl Point {
 }
 
 /// What is known of a run before it runs.
-pub(crate) fn blank(run: &Run, carrier: Option<&Carrier>) -> RunReport {
+pub(crate) fn blank(run: &Run, carrier: Option<&'static Carrier>) -> RunReport {
     let both = |range: &std::ops::RangeInclusive<f64>| match range.start() == range.end() || range.end().is_infinite() {
         true => vec![*range.start()],
         false => vec![*range.start(), *range.end()],
@@ -204,12 +222,12 @@ pub(crate) fn blank(run: &Run, carrier: Option<&Carrier>) -> RunReport {
     if let Some(carrier) = carrier {
         (carrier.hosts)(&mut setup.host, &setup.link);
     }
-    let computed = run.computed.as_ref().and_then(|law| law.speed(&setup, run.traffic.load()));
+    let computed = run.computed.and_then(|law| law.speed(&setup, run.traffic.load()));
     RunReport {
         id: run.id.clone(),
         what: run.what.clone(),
-        carrier: carrier.map_or("-", |carrier| carrier.name).to_string(),
-        traffic: run.traffic.kind.name.to_string(),
+        carrier,
+        traffic: run.traffic.kind,
         connections: run.traffic.connections,
         topology: Topology::of(&setup),
         tuned: tuned(run),
@@ -217,7 +235,7 @@ pub(crate) fn blank(run: &Run, carrier: Option<&Carrier>) -> RunReport {
         published: run.published.speed.as_ref().map(both),
         published_gain: run.published.gain.as_ref().map(both),
         computed: computed.map(|speed| rounded(speed / 1e6)),
-        formula: run.computed.as_ref().map(|law| law.formula),
+        formula: run.computed.map(|law| law.row().formula),
         ..RunReport::default()
     }
 }
@@ -253,6 +271,14 @@ fn counters(traffic: &LinkTraffic) -> BTreeMap<String, u64> {
 
 fn is_none(count: &usize) -> bool {
     *count == 0
+}
+
+fn name_or_dash<S: serde::Serializer>(carrier: &Option<&'static Carrier>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(carrier.map_or("-", |carrier| carrier.name))
+}
+
+fn kind_name<S: serde::Serializer>(kind: &&'static Kind, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(kind.name)
 }
 
 /// Writes one number as a number, more as a list.

@@ -12,7 +12,7 @@ impl fmt::Display for Figures<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let runs = || self.0.iter().flat_map(|report| &report.runs);
         let width = |text: fn(&RunReport) -> usize, least| runs().map(text).max().unwrap_or(0).max(least);
-        let (figure, carrier) = (width(|run| run.id.len(), 6), width(|run| run.carrier.len(), 7));
+        let (figure, carrier) = (width(|run| run.id.len(), 6), width(|run| run.carrier_name().len(), 7));
         let publication = width(|run| published(run).len(), 9);
         let head = ["published", "computed", "measured", "gain", "verdict"];
         let [published_, computed, measured, gain, verdict_] = head;
@@ -32,11 +32,11 @@ impl fmt::Display for Figures<'_> {
             // A figure's name once: what stands below it belongs together.
             let name = if run.id == before { "" } else { &run.id };
             before = &run.id;
-            let gain = run.gain_over_direct.filter(|_| run.carrier != "direct");
+            let gain = run.gain_over_direct.filter(|_| !run.is_direct());
             writeln!(
                 f,
                 "| {name:<figure$} | {:<carrier$} | {:>publication$} | {:>8} | {:>8} | {:>5} | {:<7} |",
-                run.carrier,
+                run.carrier_name(),
                 published(run),
                 run.computed.map_or("-".into(), shown),
                 run.measured.map_or("-".into(), shown),
@@ -57,11 +57,11 @@ impl fmt::Display for Figures<'_> {
         let mut before = "";
         for run in runs() {
             if run.id != before {
-                let what = if run.what.is_empty() { &run.traffic } else { &run.what };
+                let what = if run.what.is_empty() { run.traffic.name } else { &run.what };
                 writeln!(f, "\n{}", wrapped(&format!("{}: {what}", run.id), 98))?;
             }
             before = &run.id;
-            let over = if run.carrier == "-" { verdict(run.verdict) } else { &run.carrier };
+            let over = run.carrier.map_or(verdict(run.verdict), |carrier| carrier.name);
             writeln!(f, "{}", wrapped(&format!("- {over}: {}", run.why), 98))?;
         }
         if of(Verdict::Unclear) > 0 {

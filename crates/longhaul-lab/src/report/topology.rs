@@ -1,10 +1,10 @@
 //! What stood between the hosts, and how they were set, in phrases: for the report, so that who reads it needs no scenario.
 
 use crate::plan::host::HostSpec;
-use crate::plan::link::{LinkSpec, first_rate};
+use crate::plan::link::LinkSpec;
 use crate::plan::place::Direction;
 use crate::plan::setup::Setup;
-
+use longhaul_link::{Common, Limit, Traits};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -63,19 +63,18 @@ fn host(spec: &HostSpec) -> Vec<String> {
 fn stages(link: &LinkSpec, direction: Direction) -> Vec<String> {
     let plain_delay = format!("{}ns", link.rtt.as_nanos() / 2);
     let mut said = Vec::new();
-    for (key, value) in link.settings(direction) {
-        match (key.as_str(), value.as_str()) {
-            ("delay", delay) if delay == plain_delay => {}
-            ("loss", "0%") => {}
-            ("rate", value) => {
-                said.push(first_rate(value).map_or(value.to_string(), |rate| spaced(&rate.to_string())));
-                said.extend(value.split_once("queue ").map(|(_, queue)| format!("{} queue", size(queue))));
+    for stage in link.settings(direction) {
+        match (&stage.row().traits, stage.rate()) {
+            (Traits { common: Some(Common::Rtt), .. }, _) if stage.value() == plain_delay => {}
+            _ if stage.is_idle() => {}
+            (Traits { limit: Limit::Line, .. }, Some(rate)) => {
+                said.push(spaced(&rate.to_string()));
+                said.extend(stage.value().split_once("queue ").map(|(_, queue)| format!("{} queue", size(queue))));
             }
-            (key, "") => said.push(key.to_string()),
-            (key, value) => said.push(format!("{key} {value}")),
+            _ => said.push(stage.to_string()),
         }
     }
-    said.extend(link.schedule(direction).iter().cloned());
+    said.extend(link.schedule(direction).iter().map(ToString::to_string));
     said
 }
 
@@ -104,13 +103,14 @@ const ETHERNET: u32 = 1500;
 mod tests {
     use super::*;
     use crate::plan::host::HostSpec;
+    use longhaul_link::{Change, Setting};
     use longhaul_units::{Bytes, Rate};
 
     #[test]
     fn phrases_are_those_of_the_scenario() {
         let mut link = LinkSpec::new(Duration::from_millis(63), Some(Rate(1_000_000_000)));
-        link.set(&[Direction::Out], "loss", "0.1%".into());
-        link.set_schedule(&Direction::BOTH, vec!["at 10s down for 20s".into()]);
+        link.set(&[Direction::Out], &Setting::read("loss", "0.1%").unwrap());
+        link.set_schedule(&Direction::BOTH, &[Change::read("at 10s down for 20s").unwrap()]);
         let host = HostSpec { window: Some(Bytes(262_144)), sack: false, mss: Some(1254), ..HostSpec::default() };
         let setup = Setup { one_hop: false, link, host, relay: HostSpec::default(), set: Vec::new() };
         let topology = Topology::of(&setup);

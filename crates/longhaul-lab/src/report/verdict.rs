@@ -85,7 +85,7 @@ fn speeds(run: &Run, report: &RunReport, compared: &Compared<'_>, remarks: &mut 
     }
     remarks.check("MB/s", Some(measured), speed.as_ref(), None);
     // What others are compared with is no gain itself.
-    if report.carrier != "direct" && gain.is_some() {
+    if !report.is_direct() && gain.is_some() {
         let ratio = compared.direct.and_then(|direct| Value::ratio(report, direct));
         remarks.check("times direct", ratio, gain.as_ref(), None);
         compared.direct.into_iter().for_each(|direct| remarks.beside(direct));
@@ -207,7 +207,7 @@ impl Remarks {
             self.disturbances.push(format!(
                 "while {} ran over {}, {}",
                 other.id,
-                other.carrier,
+                other.carrier_name(),
                 other.disturbance.words()
             ));
         }
@@ -258,7 +258,7 @@ mod tests {
         let disturbance = Disturbance { outside_share: outside, disturbed: outside >= 0.05, ..Disturbance::default() };
         RunReport {
             id: "raw".into(),
-            carrier: "longhaul".into(),
+            carrier: crate::carrier::find("longhaul").ok(),
             measured: Some(measured),
             computed: Some(30.0),
             bytes: 1,

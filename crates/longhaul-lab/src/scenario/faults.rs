@@ -1,12 +1,13 @@
 //! What cannot be in a scenario, or would have no effect, though each value alone could: the key, and what to write
 //! instead.
 
-use crate::carrier::Carrier;
+use crate::carrier::{Carrier, Role};
 use crate::plan::host::HostSpec;
+use crate::plan::law;
 use crate::plan::place::Direction;
 use crate::plan::setup::Setup;
 use crate::scenario::model::{Expect, Run};
-use crate::traffic::Traffic;
+use crate::traffic::{Heeds, Traffic};
 use longhaul_config::document::Places;
 use longhaul_config::options::{self, LegOptions};
 use longhaul_sys::sockopt::Value;
@@ -18,7 +19,7 @@ pub(crate) type Fault = (String, String);
 impl Run {
     /// What can be said of the run as far as it was read; `places` are its own.
     pub(crate) fn faults(&self, earlier: &[Run], places: &Places) -> Vec<Fault> {
-        let is_told = self.carriers.iter().any(|carrier| carrier.name == "longhaul");
+        let is_told = self.carriers.iter().any(|carrier| carrier.role == Role::Longhaul);
         let nobody = "these are options of longhaul, which is none of the carriers; leave them out";
         let has = |id: &str| earlier.iter().any(|run| run.id == id);
         let mut faults = those([
@@ -44,8 +45,8 @@ impl Run {
         let most = format!("{} can have {} at most; write fewer", kind.name, kind.most);
         those([
             (connections > kind.most, "traffic.connections", most),
-            (rate.is_some() && !kind.keys.contains(&"rate"), "traffic.rate", none.clone()),
-            (direction == Direction::Back && !kind.keys.contains(&"direction"), "traffic.direction", none),
+            (rate.is_some() && !kind.keys.contains(&Heeds::Rate), "traffic.rate", none.clone()),
+            (direction == Direction::Back && !kind.keys.contains(&Heeds::Direction), "traffic.direction", none),
             (size.is_some_and(|size| size.0 > kind.largest), "traffic.size", largest),
         ])
     }
@@ -57,8 +58,8 @@ impl Run {
         let no_program = "no program runs on the relays then; leave it out, or write another carrier";
         let mut faults = those([
             (within.is_some() && self.computed.is_none(), "expect.within", no_law.into()),
-            (gain.is_some() && self.has_only(&["direct"]), "expect.gain", NO_GAIN.into()),
-            (cpu.is_some() && self.has_only(&["direct", "tuned"]), "expect.cpu", no_program.into()),
+            (gain.is_some() && self.has_only(Carrier::is_direct), "expect.gain", NO_GAIN.into()),
+            (cpu.is_some() && self.has_only(Carrier::is_routed), "expect.cpu", no_program.into()),
         ]);
         let names: Vec<&str> = kind.figures.iter().map(|figure| figure.name).collect();
         let known = if names.is_empty() { "none".into() } else { names.join(", ") };
@@ -83,15 +84,15 @@ impl Run {
             };
             faults.extend(why.map(|why| ("expect.times.of".into(), why)));
         }
-        let is_judged = self.expect.gain.is_some() && self.skip.is_none() && !self.has_only(&["direct"]);
+        let is_judged = self.expect.gain.is_some() && self.skip.is_none() && !self.has_only(Carrier::is_direct);
         // In a run itself the carriers are compared in their order.
-        let here = self.carriers.first().is_some_and(|carrier| carrier.name == "direct");
+        let here = self.carriers.first().is_some_and(|carrier| carrier.is_direct());
         if !is_judged || here {
             return faults;
         }
         let is_direct = |run: &&Run| {
-            let same = run.traffic.kind.name == self.traffic.kind.name && run.skip.is_none();
-            same && run.carriers.iter().any(|carrier| carrier.name == "direct")
+            let same = run.traffic.kind == self.traffic.kind && run.skip.is_none();
+            same && run.carriers.iter().any(|carrier| carrier.is_direct())
         };
         let direct: Vec<&Run> = earlier.iter().filter(is_direct).collect();
         let is_hurried = self.quick.is_some() && direct.iter().all(|run| run.quick.is_none());
@@ -113,24 +114,19 @@ impl Run {
 
     /// Of which carrier its law says nothing, and what that would need; nothing where there is no law, or it says something.
     pub(crate) fn silent_law(&self) -> Option<String> {
-        let law = self.computed.as_ref()?;
+        let law = self.computed?;
         let is_silent = |carrier: &&&Carrier| {
             let mut setup = self.setup.clone();
             (carrier.hosts)(&mut setup.host, &setup.link);
             law.speed(&setup, self.traffic.load()).is_none()
         };
         let carrier = self.carriers.iter().find(is_silent)?.name;
-        let needs = match law.name {
-            "window" => "host.window",
-            "line" => "link.rate",
-            _ => "link.loss, and reno or cubic for host.congestion",
-        };
-        let name = law.name;
+        let law::Row { name, needs, .. } = law.row();
         Some(format!("computed = {name:?} says nothing of {carrier}: it needs {needs}; write that, or another law"))
     }
 
-    fn has_only(&self, names: &[&str]) -> bool {
-        !self.carriers.is_empty() && self.carriers.iter().all(|carrier| names.contains(&carrier.name))
+    fn has_only(&self, is_such: fn(&Carrier) -> bool) -> bool {
+        !self.carriers.is_empty() && self.carriers.iter().all(|carrier| is_such(carrier))
     }
 }
 
@@ -155,9 +151,6 @@ impl Setup {
         };
         let too_large = [accept, dial].iter().filter_map(mss).find_map(|mss| relay.too_large(mss));
         faults.extend(too_large.map(|why| ("set".into(), why)));
-        if let Err(problem) = self.link.check() {
-            faults.push(("link".into(), problem.to_string()));
-        }
         faults
     }
 }

@@ -7,13 +7,12 @@ use crate::plan::law;
 use crate::plan::link::{LinkSpec, rtt_like};
 use crate::plan::place::Direction;
 use crate::plan::setup::Setup;
-use crate::problem::advised;
 use crate::scenario::model::{Expect, Published, Run};
 use crate::traffic::Traffic;
 use crate::{carrier, traffic};
 use longhaul_config::document::{Fault, Key, Written, fault, inner, key, one, several};
 use longhaul_config::options::{self, LegOptions};
-use longhaul_link::{self, percentage};
+use longhaul_link::{Change, Setting, StageError, percentage, row};
 use longhaul_sys::sockopt::Value;
 use longhaul_units::{Bytes, Rate};
 use std::cell::RefCell;
@@ -207,7 +206,7 @@ fn link_of(spec: &mut LinkSpec, given: &Written<'_>) -> Result<(), Vec<Fault>> {
             "queue" => one(value, bytes).map(|queue| spec.queue = Some(queue)),
             "out" => direction(spec, &[Direction::Out], value),
             "back" => direction(spec, &[Direction::Back], value),
-            "schedule" => several(value, change).map(|lines| spec.set_schedule(&Direction::BOTH, lines)),
+            "schedule" => several(value, change).map(|changes| spec.set_schedule(&Direction::BOTH, &changes)),
             _ => stage(spec, (&Direction::BOTH, LINK), name, value),
         };
         faults.extend(wrong.err().into_iter().flatten().map(|fault| below(name, fault)));
@@ -228,7 +227,7 @@ fn direction(spec: &mut LinkSpec, directions: &[Direction], given: &Written<'_>)
     for (name, value) in table {
         let name = name.get_ref().as_ref();
         let wrong = match name {
-            "schedule" => several(value, change).map(|lines| spec.set_schedule(directions, lines)),
+            "schedule" => several(value, change).map(|changes| spec.set_schedule(directions, &changes)),
             _ => stage(spec, (directions, ONE_WAY), name, value),
         };
         faults.extend(wrong.err().into_iter().flatten().map(|fault| below(name, fault)));
@@ -243,7 +242,7 @@ fn stage(
     name: &str,
     given: &Written<'_>,
 ) -> Result<(), Vec<Fault>> {
-    let Some(row) = longhaul_link::ROWS.iter().find(|row| row.key == name) else {
+    let Some(row) = row(name) else {
         let stages = || longhaul_link::ROWS.iter().map(|row| row.key).filter(|key| !beside.contains(key));
         let known = || beside.iter().copied().chain(stages());
         let text = match longhaul_config::suggest::nearest(name, known()) {
@@ -253,18 +252,27 @@ fn stage(
         };
         return Err(fault(given, text));
     };
-    let read = |text: &str| {
-        let built = (row.build)(text, 1);
-        built.map(|_| text.to_string()).map_err(|err| advised(err, &format!("{:?}", row.sample)))
-    };
-    one(given, read).map(|value| spec.set(directions, row.key, value))
+    let read = |text: &str| Setting::read(row.key, text).map_err(|err| advised(err, &format!("{:?}", row.sample)));
+    one(given, read).map(|stage| spec.set(directions, &stage))
 }
 
 /// A line of a schedule.
-fn change(text: &str) -> Result<String, String> {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    longhaul_link::schedule_line(&line).map_err(|err| advised(err, "\"at 30s loss 1% for 5s\""))?;
-    Ok(line)
+fn change(text: &str) -> Result<Change, String> {
+    Change::read(text).map_err(|err| advised(err, "\"at 30s loss 1% for 5s\""))
+}
+
+/// The error, with `sample` as the text to write unless the error has one of its own.
+fn advised(err: StageError, sample: &str) -> String {
+    match err {
+        StageError::Unit(_) | StageError::NoPercentage | StageError::NoRate | StageError::NoTime => {
+            format!("{err}; write for example {sample}")
+        }
+        StageError::UnknownStage
+        | StageError::Jitter
+        | StageError::Length
+        | StageError::Overhead
+        | StageError::Form(_) => err.to_string(),
+    }
 }
 
 fn below(name: &str, fault: Fault) -> Fault {

@@ -33,13 +33,15 @@ fn path(setup: &Setup) -> String {
     }
     let mut text = String::new();
     for (name, direction) in [("out", Direction::Out), ("back", Direction::Back)] {
-        let settings = setup.link.settings(direction);
-        let settings: Vec<String> = settings.iter().map(|(key, value)| format!("{key} {value}")).collect();
-        let _ = write!(text, "  {name} {}", settings.join(", "));
+        let _ = write!(text, "  {name} {}", listed(&setup.link.settings(direction)));
         let schedule = setup.link.schedule(direction);
-        let _ = if schedule.is_empty() { writeln!(text) } else { writeln!(text, "; {}", schedule.join(", ")) };
+        let _ = if schedule.is_empty() { writeln!(text) } else { writeln!(text, "; {}", listed(schedule)) };
     }
     text
+}
+
+fn listed(items: &[impl ToString]) -> String {
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn host(host: &HostSpec) -> String {

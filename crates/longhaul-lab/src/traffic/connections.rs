@@ -6,7 +6,7 @@ use crate::traffic::exchange::{
     Server, micros, quantile, {self},
 };
 use crate::traffic::raw::joined;
-use crate::traffic::row::{Counts, Drive, Effect, Figure, Kind, Measured, THREADED, grows, shrinks, stays};
+use crate::traffic::row::{Counts, Drive, Effect, Figure, Kind, Measured, ServedBy, THREADED, grows, shrinks, stays};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -16,9 +16,12 @@ use std::time::{Duration, Instant};
 pub(crate) const CONNECTIONS: Kind = Kind {
     name: "connections",
     what: "new connections",
+    subject: "this traffic (connections)",
+    needs: &[],
     laws: &[],
     counts: Counts::Figures,
     keys: &[],
+    server: ServedBy::Own,
     largest: 0,
     // A machine that is too busy for 5 s can make a connection fail, but not reset one.
     figures: &[

@@ -6,7 +6,7 @@ use crate::traffic::exchange::{
     Server, {self},
 };
 use crate::traffic::raw::joined;
-use crate::traffic::row::{Counts, Drive, Kind, MANY, Measured, grows, stays};
+use crate::traffic::row::{Counts, Drive, Kind, MANY, Measured, ServedBy, grows, stays};
 use crate::world::processes::Held;
 use longhaul_sys::limits;
 use std::io::{Read, Write};
@@ -18,9 +18,12 @@ use std::time::{Duration, Instant};
 pub(crate) const IDLE: Kind = Kind {
     name: "idle",
     what: "flows that wait",
+    subject: "this traffic (idle)",
+    needs: &[],
     laws: &[],
     counts: Counts::Figures,
     keys: &[],
+    server: ServedBy::Own,
     largest: 0,
     figures: &[stays("count"), grows("opened_s"), stays("user_bytes_per_flow"), stays("descriptors_per_flow")],
     most: MANY,

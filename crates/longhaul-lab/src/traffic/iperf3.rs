@@ -1,9 +1,11 @@
 //! A real iperf3, for whoever wants figures of a program that is not ours. It says how much arrived, not whether the bytes
 //! are right.
 
+use crate::plan::law::Law;
 use crate::plan::place::{Direction, Host};
 use crate::problem::Problem;
-use crate::traffic::row::{Counts, Drive, Kind, Measured, THREADED, varies, warm_up};
+use crate::traffic::row::{Counts, Drive, Heeds, Kind, Measured, ServedBy, THREADED, varies, warm_up};
+use crate::world::requirement::Requirement;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -11,15 +13,21 @@ use std::time::Duration;
 pub(crate) const IPERF3: Kind = Kind {
     name: "iperf3",
     what: "iperf3",
-    laws: &["window"],
+    subject: "this traffic (iperf3)",
+    needs: &[IPERF3_PROGRAM],
+    laws: &[Law::Window],
     counts: Counts::Speed,
-    keys: &["direction"],
+    keys: &[Heeds::Direction],
+    server: ServedBy::Own,
     largest: 0,
     // More after a delay, fewer when less is sent.
     figures: &[varies("retransmits")],
     most: THREADED,
     run,
 };
+
+/// The program.
+pub(crate) const IPERF3_PROGRAM: Requirement = Requirement::program("iperf3", "iperf3", "iperf3");
 
 fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
     let (server, entry, traffic) = (drive.server(), drive.running.entry, drive.traffic);

@@ -1,5 +1,6 @@
 //! Bulk transfers and, beside them, somebody who types: how long a small message waits behind the large ones.
 
+use crate::plan::law::Law;
 use crate::problem::Problem;
 use crate::traffic::exchange::{
     ask, quantile, {self},
@@ -7,7 +8,9 @@ use crate::traffic::exchange::{
 use crate::traffic::raw::{
     Bulk, {self},
 };
-use crate::traffic::row::{Counts, Drive, Kind, LARGEST_MESSAGE, Measured, THREADED, grows, shrinks, varies};
+use crate::traffic::row::{
+    Counts, Drive, Heeds, Kind, LARGEST_MESSAGE, Measured, ServedBy, THREADED, grows, shrinks, varies,
+};
 use std::time::{Duration, Instant};
 
 /// Raw transfers on the scenario's connections, and one more connection with small messages both ways, as many a second as
@@ -15,9 +18,12 @@ use std::time::{Duration, Instant};
 pub(crate) const MIX: Kind = Kind {
     name: "mix",
     what: "bulk and small messages",
-    laws: &["window"],
+    subject: "this traffic (mix)",
+    needs: &[],
+    laws: &[Law::Window],
     counts: Counts::Both,
-    keys: &["rate"],
+    keys: &[Heeds::Rate],
+    server: ServedBy::Own,
     largest: LARGEST_MESSAGE,
     // A disturbance makes an answer late; it also slows the bulk, and then less waits before the answer.
     figures: &[grows("base_ms"), varies("p50_ms"), varies("p99_ms"), shrinks("count")],

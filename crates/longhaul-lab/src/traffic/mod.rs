@@ -15,8 +15,9 @@ mod scp;
 mod sftp;
 
 pub(crate) use copies::make_file;
+pub(crate) use iperf3::IPERF3_PROGRAM;
 pub use raw::{Outcome, transfer};
-pub(crate) use row::{Counts, Drive, Effect, Kind, Measured, Traffic};
+pub(crate) use row::{Counts, Drive, Effect, Heeds, Kind, Measured, ServedBy, Traffic};
 
 /// Every kind there is.
 pub(crate) const ROWS: &[Kind] = &[
@@ -32,7 +33,14 @@ pub(crate) const ROWS: &[Kind] = &[
     resets::RESETS,
 ];
 
-/// The kind of traffic of that name.
+impl Default for &'static Kind {
+    /// The first row of the table.
+    fn default() -> &'static Kind {
+        &ROWS[0]
+    }
+}
+
+/// Returns the kind of traffic called `name`.
 ///
 /// # Errors
 /// There is none.

@@ -3,9 +3,10 @@
 //! The stream is one block of pseudo-random bytes over and over. Its length is a prime, so bytes that are missing,
 //! doubled or out of place do not match whatever the size of the pieces they came in.
 
+use crate::plan::law::Law;
 use crate::plan::place::{Direction, Host};
 use crate::problem::Problem;
-use crate::traffic::row::{Counts, Drive, Kind, LARGEST_STREAM, Measured, THREADED, warm_up};
+use crate::traffic::row::{Counts, Drive, Heeds, Kind, LARGEST_STREAM, Measured, ServedBy, THREADED, warm_up};
 use crate::world::wan::Wan;
 use longhaul_sys::uninterrupted;
 use longhaul_units::Bytes;
@@ -20,9 +21,12 @@ use std::time::{Duration, Instant};
 pub(crate) const RAW: Kind = Kind {
     name: "raw",
     what: "raw TCP",
-    laws: &["window"],
+    subject: "this TCP transfer",
+    needs: &[],
+    laws: &[Law::Window],
     counts: Counts::Speed,
-    keys: &["direction"],
+    keys: &[Heeds::Direction],
+    server: ServedBy::Own,
     largest: LARGEST_STREAM,
     figures: &[],
     most: THREADED,

@@ -7,7 +7,7 @@ use crate::traffic::exchange::{
     Server, ask, micros, quantile, {self},
 };
 use crate::traffic::raw::joined;
-use crate::traffic::row::{Counts, Drive, Kind, LARGEST_MESSAGE, Measured, THREADED, grows, shrinks};
+use crate::traffic::row::{Counts, Drive, Heeds, Kind, LARGEST_MESSAGE, Measured, ServedBy, THREADED, grows, shrinks};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -16,9 +16,12 @@ use std::time::{Duration, Instant};
 pub(crate) const REQUEST: Kind = Kind {
     name: "request",
     what: "requests and answers",
+    subject: "this traffic (request)",
+    needs: &[],
     laws: &[],
     counts: Counts::Figures,
-    keys: &["rate"],
+    keys: &[Heeds::Rate],
+    server: ServedBy::Own,
     largest: LARGEST_MESSAGE,
     figures: &[shrinks("count"), grows("p50_us"), grows("p99_us"), shrinks("per_second")],
     most: THREADED,

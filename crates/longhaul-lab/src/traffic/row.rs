@@ -1,10 +1,13 @@
 //! A row of the table: a kind of traffic, and what goes into it and comes out of it.
 
 use crate::carrier::{PORT, Running};
-use crate::plan::law::{self, Load};
+use crate::plan::law::{
+    Law, Load, Subject, {self},
+};
 use crate::plan::place::{Direction, Host};
 use crate::plan::setup::Setup;
 use crate::problem::Problem;
+use crate::world::requirement::Requirement;
 use crate::world::user::User;
 use crate::world::wan::Wan;
 use longhaul_link::Ledger;
@@ -36,12 +39,18 @@ pub(crate) struct Kind {
     pub(crate) name: &'static str,
     /// What it is, in a few words.
     pub(crate) what: &'static str,
-    /// The laws that limit it besides the line, by name: from them follows how much to send.
-    pub(crate) laws: &'static [&'static str],
-    /// What of it counts.
+    /// A transfer of it as the subject of a sentence, such as "this scp copy".
+    pub(crate) subject: &'static str,
+    /// The programs and files without which it cannot run.
+    pub(crate) needs: &'static [Requirement],
+    /// The laws that limit it besides those of the WAN: from them follows how much to send.
+    pub(crate) laws: &'static [Law],
+    /// Which of its results count.
     pub(crate) counts: Counts,
-    /// Which of the keys `rate` and `direction` it heeds.
-    pub(crate) keys: &'static [&'static str],
+    /// The optional keys of `traffic` that it heeds.
+    pub(crate) keys: &'static [Heeds],
+    /// The server on host B that answers it.
+    pub(crate) server: ServedBy,
     /// The largest `size` that it takes, in bytes; 0 when it has none.
     pub(crate) largest: u64,
     /// Its further figures.
@@ -50,6 +59,24 @@ pub(crate) struct Kind {
     pub(crate) most: u32,
     /// Makes it from its servers and files to its last byte.
     pub(crate) run: fn(&Drive<'_>) -> Result<Measured, Problem>,
+}
+
+/// A key of `traffic` that not every kind heeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heeds {
+    /// `rate`, messages a second.
+    Rate,
+    /// `direction`.
+    Direction,
+}
+
+/// The server on host B that answers a kind of traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ServedBy {
+    /// sshd.
+    Sshd,
+    /// A program of its own, or the lab itself.
+    Own,
 }
 
 /// A further figure of a kind of traffic.
@@ -169,11 +196,11 @@ impl Drive<'_> {
     pub(crate) fn copy_size(&self) -> u64 {
         // A host's window counts where the host itself sends over the WAN.
         let by_itself = self.running.programs.is_empty();
-        let counts = |law: &&&str| by_itself || **law != "window";
-        let laws: Vec<&str> = self.traffic.kind.laws.iter().filter(counts).chain(&["line"]).copied().collect();
+        let counts = |law: &&Law| by_itself || law.row().subject != Subject::Hosts;
+        let laws: Vec<Law> = self.traffic.kind.laws.iter().filter(counts).chain(&[Law::Line]).copied().collect();
         let loss = self.setup.link.loss_law(self.congestion, self.setup.link.rtt).unwrap_or(f64::INFINITY);
         let by_loss = loss * f64::from(self.traffic.connections);
-        let speed = law::least(self.setup, self.traffic.load(), &laws).min(by_loss).min(FASTEST_COPY);
+        let speed = law::slowest(self.setup, self.traffic.load(), &laws).min(by_loss).min(FASTEST_COPY);
         let bytes = speed / f64::from(self.traffic.connections) * self.traffic.time.as_secs_f64();
         self.traffic.size.map_or(bytes as u64, |size| size.0).clamp(1, LARGEST_COPY)
     }
@@ -199,6 +226,12 @@ impl Measured {
     pub(crate) fn at_most(self, link: &Ledger) -> Measured {
         let speed = link.fastest(self.over).map_or(self.speed, |fastest| self.speed.min(fastest));
         Measured { speed, ..self }
+    }
+}
+
+impl PartialEq for Kind {
+    fn eq(&self, other: &Kind) -> bool {
+        self.name == other.name
     }
 }
 

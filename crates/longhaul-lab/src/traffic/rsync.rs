@@ -1,7 +1,9 @@
 //! A real rsync over ssh: whole files, uncompressed, which is how one moves much that is new.
 
+use crate::plan::law::Law;
 use crate::traffic::copies;
-use crate::traffic::row::{Counts, Kind, LARGEST_COPY, THREADED, grows};
+use crate::traffic::row::{Counts, Heeds, Kind, LARGEST_COPY, ServedBy, THREADED, grows};
+use crate::world::requirement::Requirement;
 use crate::world::ssh;
 use std::process::{Command, Stdio};
 
@@ -9,9 +11,12 @@ use std::process::{Command, Stdio};
 pub(crate) const RSYNC: Kind = Kind {
     name: "rsync",
     what: "rsync over ssh",
-    laws: &["window", "openssh"],
+    subject: "this traffic (rsync)",
+    needs: &[Requirement::program("rsync", "rsync", "rsync"), ssh::SSH, ssh::SSHD, ssh::KEYGEN],
+    laws: &[Law::Window, Law::Openssh],
     counts: Counts::Speed,
-    keys: &["direction"],
+    keys: &[Heeds::Direction],
+    server: ServedBy::Sshd,
     largest: LARGEST_COPY,
     figures: &[grows("login_s")],
     most: THREADED,

@@ -1,16 +1,21 @@
 //! A real scp to a real sshd.
 
+use crate::plan::law::Law;
 use crate::traffic::copies;
-use crate::traffic::row::{Counts, Kind, LARGEST_COPY, THREADED, grows};
+use crate::traffic::row::{Counts, Heeds, Kind, LARGEST_COPY, ServedBy, THREADED, grows};
+use crate::world::requirement::Requirement;
 use crate::world::ssh;
 
 /// Copies of one file, at once.
 pub(crate) const SCP: Kind = Kind {
     name: "scp",
     what: "scp",
-    laws: &["window", "openssh"],
+    subject: "this scp copy",
+    needs: &[Requirement::program("scp", "openssh-client", "openssh-clients"), ssh::SSHD, ssh::KEYGEN],
+    laws: &[Law::Window, Law::Openssh],
     counts: Counts::Speed,
-    keys: &["direction"],
+    keys: &[Heeds::Direction],
+    server: ServedBy::Sshd,
     largest: LARGEST_COPY,
     figures: &[grows("login_s")],
     most: THREADED,

@@ -1,17 +1,22 @@
 //! A real sftp, told by a batch file to put (or get) one file.
 
+use crate::plan::law::Law;
 use crate::plan::place::Direction;
 use crate::traffic::copies;
-use crate::traffic::row::{Counts, Kind, LARGEST_COPY, THREADED, grows};
+use crate::traffic::row::{Counts, Heeds, Kind, LARGEST_COPY, ServedBy, THREADED, grows};
+use crate::world::requirement::Requirement;
 use crate::world::ssh;
 
 /// Copies of one file, at once.
 pub(crate) const SFTP: Kind = Kind {
     name: "sftp",
     what: "sftp",
-    laws: &["window", "openssh"],
+    subject: "this sftp copy",
+    needs: &[Requirement::program("sftp", "openssh-client", "openssh-clients"), ssh::SSHD, ssh::KEYGEN],
+    laws: &[Law::Window, Law::Openssh],
     counts: Counts::Speed,
-    keys: &["direction"],
+    keys: &[Heeds::Direction],
+    server: ServedBy::Sshd,
     largest: LARGEST_COPY,
     figures: &[grows("login_s")],
     most: THREADED,

@@ -8,6 +8,7 @@ pub(crate) mod cables;
 pub(crate) mod live;
 mod pool;
 pub(crate) mod processes;
+pub(crate) mod requirement;
 pub(crate) mod ssh;
 pub(crate) mod supervisor;
 mod sysctls;

@@ -2,7 +2,7 @@
 
 use crate::plan::place::Host;
 use crate::problem::Problem;
-use crate::world::supervisor;
+use crate::world::requirement::Requirement;
 use crate::world::supervisor::{Program, WORKSHOP};
 use crate::world::user::User;
 use crate::world::wan::Wan;
@@ -25,7 +25,7 @@ impl Server {
     /// OpenSSH is not installed, or does not start.
     pub(crate) fn start(wan: &Wan, host: Host, listen: SocketAddr, user: &User) -> Result<Server, Problem> {
         // What starts it as the user himself would only say that it failed.
-        supervisor::installed(SSHD)?;
+        let sshd = SSHD.find()?;
         user.can_log_in()?;
         for name in ["host_key", "user_key"] {
             let path = format!("{WORKSHOP}/{name}");
@@ -40,7 +40,7 @@ impl Server {
         );
         // By port too: a host may have one for itself and one for a tunnel.
         let path = wan.write(&format!("sshd_config-{}-{}", host.name(), listen.port()), &config)?;
-        let mut command = user.command(SSHD);
+        let mut command = user.command(&sshd.to_string_lossy());
         command.args(["-D", "-e", "-f", &path]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let program = wan.spawn(host, command)?.wait_for("Server listening")?;
@@ -84,7 +84,13 @@ pub(crate) fn client(program: &str) -> Command {
     command
 }
 
-const SSHD: &str = "/usr/sbin/sshd";
+/// The client.
+pub(crate) const SSH: Requirement = Requirement::program("ssh", "openssh-client", "openssh-clients");
+/// The program that makes keys.
+pub(crate) const KEYGEN: Requirement = Requirement::program("ssh-keygen", "openssh-client", "openssh");
+/// The server, which ordinary users do not have in PATH.
+pub(crate) const SSHD: Requirement =
+    Requirement { name: "sshd", places: &["/usr/sbin/sshd"], debian: "openssh-server", rhel: "openssh-server" };
 const OPTIONS: &[&str] = &[
     "BatchMode=yes",
     "StrictHostKeyChecking=no",

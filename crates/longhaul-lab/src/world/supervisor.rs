@@ -6,6 +6,7 @@
 //! the kernel kills the rest of that namespace, and with the last descriptor go the network namespaces and TUN devices.
 
 use crate::problem::Problem;
+use crate::world::requirement::missing;
 use longhaul_sys::netns::{self, NetNs};
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
@@ -263,11 +264,6 @@ fn shown(command: &Command) -> String {
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// Whether the program at the absolute path `program` is there.
-pub(crate) fn installed(program: &str) -> Result<(), Problem> {
-    std::fs::metadata(program).map(drop).map_err(not_started(program.to_string()))
-}
-
 /// For `map_err`: why `program` did not start.
 pub(crate) fn not_started(program: String) -> impl FnOnce(std::io::Error) -> Problem {
     move |err| match err.kind() {
@@ -276,44 +272,12 @@ pub(crate) fn not_started(program: String) -> impl FnOnce(std::io::Error) -> Pro
     }
 }
 
-/// That `program`, or another file of the table, is not installed.
-pub(crate) fn missing(program: &str) -> Problem {
-    let known = PACKAGES.iter().find(|(name, _)| *name == program);
-    let package = known.map_or("an unknown package", |(_, package)| package);
-    Problem::Missing { package, program: program.to_string() }
-}
-
 fn died() -> Problem {
     Problem::Io { what: "the lab's thread".into(), err: std::io::ErrorKind::BrokenPipe.into() }
 }
 
 /// A directory for the lab's files, in memory, seen by its programs only.
 pub(crate) const WORKSHOP: &str = "/run/longhaul-lab";
-
-/// Programs of the lab and the packages that bring them.
-pub(crate) const PACKAGES: &[(&str, &str)] = &[
-    ("cat", "coreutils"),
-    ("id", "coreutils"),
-    ("sha256sum", "coreutils"),
-    ("ip", "iproute2 (RHEL: iproute)"),
-    ("ss", "iproute2 (RHEL: iproute)"),
-    ("socat", "socat"),
-    ("scp", "openssh-client (RHEL: openssh-clients)"),
-    ("sftp", "openssh-client (RHEL: openssh-clients)"),
-    ("ssh", "openssh-client (RHEL: openssh-clients)"),
-    ("rsync", "rsync"),
-    ("haproxy", "haproxy"),
-    ("nginx", "nginx-light (RHEL: nginx)"),
-    ("ngx_stream_module.so", "libnginx-mod-stream (RHEL: nginx-mod-stream)"),
-    ("systemd-socket-activate", "systemd"),
-    ("/usr/lib/systemd/systemd-socket-proxyd", "systemd"),
-    ("ssh-keygen", "openssh-client (RHEL: openssh)"),
-    ("/usr/sbin/sshd", "openssh-server"),
-    ("unshare", "util-linux"),
-    ("ping", "iputils-ping (RHEL: iputils)"),
-    ("iperf3", "iperf3"),
-    ("nft", "nftables"),
-];
 
 /// How long a program may take to get ready.
 pub(crate) const READY_WITHIN: Duration = Duration::from_secs(20);

@@ -35,9 +35,9 @@ impl Wan {
     /// namespace.
     ///
     /// # Errors
-    /// The link's values are out of range, `ip` is missing, or the kernel refuses a namespace, a device or a setting.
+    /// `ip` is missing, or the kernel refuses a namespace, a device or a setting.
     pub fn build(link: &LinkSpec, profiles: [Profile; 4]) -> Result<Wan, Problem> {
-        let links = [link.fitted(Direction::Out)?, link.fitted(Direction::Back)?];
+        let links = Direction::BOTH.map(|direction| link.fitted(direction));
         let supervisor = Supervisor::start()?;
         let make = || Ok([NetNs::create()?, NetNs::create()?, NetNs::create()?, NetNs::create()?]);
         let hosts = supervisor.run_anywhere(make)?.map(Arc::new);

@@ -209,12 +209,12 @@ fn with_the_shipped_sysctls_a_port_is_free_again_long_before_time_wait_ends() {
 #[test]
 fn auto_is_bbr_on_the_wan_leg_alone_whatever_the_handshake_measured() {
     // The loss ends slow start, and takes CUBIC's window from it.
-    wan_of(&far().with("loss", "1%")).into_iter().for_each(only_the_wan_leg_gets_bbr);
+    wan_of(&LinkSpec { loss: 0.01, ..far() }).into_iter().for_each(only_the_wan_leg_gets_bbr);
 }
 
 #[test]
 fn auto_is_bbr_on_the_wan_leg_alone_also_where_it_is_the_default() {
-    wan_of_bbr(&far().with("loss", "1%")).into_iter().for_each(only_the_wan_leg_gets_bbr);
+    wan_of_bbr(&LinkSpec { loss: 0.01, ..far() }).into_iter().for_each(only_the_wan_leg_gets_bbr);
 }
 
 fn only_the_wan_leg_gets_bbr(wan: Arc<Wan>) {
@@ -299,12 +299,12 @@ fn both_ways(client: &TcpStream, server: &TcpStream, bytes: &[u8], all: &[u8]) {
 #[test]
 fn auto_leaves_messages_alone_for_bbr_would_pace_what_may_go_at_once() {
     // The loss ends slow start, before which nobody gets BBR.
-    wan_of(&far().with("loss", "2%")).into_iter().for_each(no_leg_gets_bbr_for_messages);
+    wan_of(&LinkSpec { loss: 0.02, ..far() }).into_iter().for_each(no_leg_gets_bbr_for_messages);
 }
 
 #[test]
 fn auto_leaves_messages_alone_also_where_bbr_is_the_default() {
-    wan_of_bbr(&far().with("loss", "2%")).into_iter().for_each(no_leg_gets_bbr_for_messages);
+    wan_of_bbr(&LinkSpec { loss: 0.02, ..far() }).into_iter().for_each(no_leg_gets_bbr_for_messages);
 }
 
 fn no_leg_gets_bbr_for_messages(wan: Arc<Wan>) {

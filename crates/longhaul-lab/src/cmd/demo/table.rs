@@ -5,6 +5,7 @@ use crate::plan::setup::Setup;
 use crate::report::json::Report;
 use crate::report::run::RunReport;
 use crate::report::table::wrapped;
+use crate::traffic::Counts;
 use std::fmt;
 
 /// Prints as Markdown.
@@ -37,8 +38,8 @@ impl fmt::Display for Table<'_> {
         for run in runs() {
             let moved = format!("{:.0} MB", run.bytes as f64 / 1e6);
             let text = match run.measured {
-                Some(_) => format!("- {} {}, {moved}: {}", run.carrier, run.id, run.why),
-                None => format!("- left out: {} {}: {}", run.carrier, run.id, run.why),
+                Some(_) => format!("- {} {}, {moved}: {}", run.carrier_name(), run.id, run.why),
+                None => format!("- left out: {} {}: {}", run.carrier_name(), run.id, run.why),
             };
             writeln!(f, "{}", wrapped(&text, 96))?;
         }
@@ -65,7 +66,7 @@ impl Table<'_> {
         let Some(run) = self.find(id, carrier) else { return "-".into() };
         let figure = match (run.measured, run.gain_over_direct, run.figures.get("p50_us")) {
             (Some(_), _, Some(micros)) => format!("{:.1}", micros / 1e3),
-            (Some(speed), Some(gain), None) if carrier != "direct" => format!("{speed:.1} ({gain:.1})"),
+            (Some(speed), Some(gain), None) if !run.is_direct() => format!("{speed:.1} ({gain:.1})"),
             (Some(speed), _, None) => format!("{speed:.1}"),
             (None, ..) => return "-".into(),
         };
@@ -87,12 +88,12 @@ impl Table<'_> {
 
     /// Processor time of both relays together, per GB of the raw transfer.
     fn cpu(&self, carrier: &str) -> String {
-        let run = self.find("raw", carrier).filter(|run| carrier != "direct" && run.bytes > 0);
+        let run = self.find("raw", carrier).filter(|run| !run.is_direct() && run.bytes > 0);
         run.map_or("-".into(), |run| format!("{:.2}", run.relay_cpu_s * 1e9 / run.bytes as f64))
     }
 
     fn find(&self, id: &str, carrier: &str) -> Option<&RunReport> {
-        self.report.runs.iter().find(|run| run.id == id && run.carrier == carrier)
+        self.report.runs.iter().find(|run| run.id == id && run.carrier_name() == carrier)
     }
 
     /// Hosts and link, in words.
@@ -115,7 +116,7 @@ impl Table<'_> {
 
 /// Whether the speed of this traffic is what counts.
 fn has_speed(run: &RunReport) -> bool {
-    run.traffic != "request"
+    run.traffic.counts != Counts::Figures
 }
 
 /// Whether the run could have been more than a twentieth faster if nothing had disturbed it. One at its ceiling, such as a

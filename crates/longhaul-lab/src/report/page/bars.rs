@@ -13,8 +13,9 @@ pub(crate) fn draw(html: &mut Html, group: &Group<'_>, palette: &Palette) {
     html.node("div", &[("class", "bars")], |html| {
         for run in group.all() {
             let is_own = run.id == group.id;
-            let name = if is_own { run.carrier.clone() } else { format!("{} ({})", run.carrier, run.id) };
-            if run.carrier != NO_CARRIER {
+            let carrier = run.carrier_name();
+            let name = if is_own { carrier.to_string() } else { format!("{carrier} ({})", run.id) };
+            if run.carrier.is_some() {
                 html.leaf("div", &[("class", "name")], &name);
             }
             match run.measured {
@@ -40,8 +41,8 @@ fn values(run: &RunReport) -> Vec<f64> {
 fn bar(html: &mut Html, run: &RunReport, share: f64, (palette, is_own): (&Palette, bool)) {
     let measured = run.measured.unwrap_or_default();
     let of = |value: f64| format!("{:.1}", WIDTH * share * value / measured.max(f64::MIN_POSITIVE));
-    let class = palette.class(&run.carrier);
-    let label = format!("{}: {} MB/s", run.carrier, speed(measured));
+    let class = palette.class(run);
+    let label = format!("{}: {} MB/s", run.carrier_name(), speed(measured));
     let view = format!("0 0 {WIDTH} 20");
     let attributes = [
         ("class", "bar"),
@@ -72,7 +73,7 @@ fn bar(html: &mut Html, run: &RunReport, share: f64, (palette, is_own): (&Palett
     html.node("div", &[("class", "value")], |html| {
         html.leaf("b", &[], &speed(measured));
         html.text(" MB/s");
-        if let Some(gain) = run.gain_over_direct.filter(|_| run.carrier != crate::report::page::group::DIRECT) {
+        if let Some(gain) = run.gain_over_direct.filter(|_| !run.is_direct()) {
             html.leaf("span", &[("class", "gain")], &format!(" · {gain:.1}×"));
         }
         let (word, class) = verdict(run);
@@ -122,6 +123,4 @@ fn mark(html: &mut Html, class: &str) {
 
 /// The name of the speed among the figures that have a spread.
 const MEASURED: &str = "measured_MBps";
-/// What stands for the carrier of a run that was never tried.
-const NO_CARRIER: &str = "-";
 const WIDTH: f64 = 1000.0;

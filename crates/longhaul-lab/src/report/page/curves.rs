@@ -17,10 +17,10 @@ pub(crate) fn draw(html: &mut Html, group: &Group<'_>, palette: &Palette) {
         for run in &runs {
             html.node("span", &[("class", "key")], |html| {
                 html.node("svg", &[("class", "mark"), ("viewBox", "0 0 28 12"), ("aria-hidden", "true")], |html| {
-                    let class = format!("curve {}", palette.class(&run.carrier));
+                    let class = format!("curve {}", palette.class(run));
                     html.empty("line", &[("class", &class), ("x1", "0"), ("x2", "28"), ("y1", "6"), ("y2", "6")]);
                 });
-                html.text(&run.carrier);
+                html.text(run.carrier_name());
             });
         }
     });
@@ -51,12 +51,12 @@ fn chart(
         html.node("svg", &[("class", "chart"), ("viewBox", &view), ("role", "img"), ("aria-label", &label)], |html| {
             axes(html, &across, &up);
             for run in runs {
-                let class = format!("curve {}", palette.class(&run.carrier));
+                let class = format!("curve {}", palette.class(run));
                 for stretch in stretches(until_end(&run.series), value) {
                     let dots: Vec<String> =
                         stretch.iter().map(|(x, y)| format!("{:.1},{:.1}", across.place(*x), up.place(*y))).collect();
                     html.node("polyline", &[("class", &class), ("points", &dots.join(" "))], |html| {
-                        html.leaf("title", &[], &run.carrier);
+                        html.leaf("title", &[], run.carrier_name());
                     });
                 }
             }

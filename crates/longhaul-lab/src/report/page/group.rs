@@ -1,5 +1,8 @@
 //! What stands beside each other on the page: one figure, over all its carriers.
 
+use crate::carrier::{
+    Role, {self},
+};
 use crate::report::json::Report;
 use crate::report::run::{RunReport, Verdict};
 
@@ -28,7 +31,7 @@ pub(crate) fn groups(report: &Report) -> Vec<Group<'_>> {
     }
     for group in &mut groups {
         group.reference = reference(report, &group.runs);
-        let mut tuned = report.runs.iter().filter(|run| run.carrier == TUNED && run.measured.is_some());
+        let mut tuned = report.runs.iter().filter(|run| run.has_role(Role::Tuned) && run.measured.is_some());
         let first = group.runs[0];
         let alike = |run: &&RunReport| (&run.traffic, run.connections) == (&first.traffic, first.connections);
         let same_path = |run: &&RunReport| alike(run) && run.topology.wan == first.topology.wan;
@@ -38,9 +41,9 @@ pub(crate) fn groups(report: &Report) -> Vec<Group<'_>> {
 }
 
 impl<'a> Group<'a> {
-    /// The run over `carrier`, if it was measured.
-    pub(crate) fn measured(&self, carrier: &str) -> Option<(&'a RunReport, f64)> {
-        self.all().find(|run| run.carrier == carrier).and_then(|run| Some((run, run.measured?)))
+    /// The run over the carrier of this role and its speed, if it was measured.
+    pub(crate) fn measured(&self, role: Role) -> Option<(&'a RunReport, f64)> {
+        self.all().find(|run| run.has_role(role)).and_then(|run| Some((run, run.measured?)))
     }
 
     /// What to compare with, then its own runs.
@@ -51,35 +54,36 @@ impl<'a> Group<'a> {
 
 /// The direct run that `gain_over_direct` refers to, when it is not in the group itself.
 fn reference<'a>(report: &'a Report, runs: &[&RunReport]) -> Option<&'a RunReport> {
-    let has_own = runs.iter().any(|run| run.carrier == DIRECT && run.measured.is_some());
+    let has_own = runs.iter().any(|run| run.is_direct() && run.measured.is_some());
     let compared = runs.iter().find(|run| run.gain_over_direct.is_some())?;
     let (measured, gain) = (compared.measured?, compared.gain_over_direct?);
     let is_its = |direct: f64| (measured / direct / gain - 1.0).abs() < 1e-3;
-    let mut direct = report.runs.iter().filter(|run| run.carrier == DIRECT && run.measured.is_some());
+    let mut direct = report.runs.iter().filter(|run| run.is_direct() && run.measured.is_some());
     direct.find(|other| !has_own && other.traffic == compared.traffic && other.measured.is_some_and(is_its))
 }
 
 /// Which colour and dashes each carrier has, on the whole page.
 pub(crate) struct Palette {
-    carriers: Vec<String>,
+    carriers: Vec<&'static str>,
 }
 
 impl Palette {
     /// One for each carrier of `reports`.
     pub(crate) fn of(reports: &[Report]) -> Palette {
         // The two that every reader looks for have the same colours on every page.
-        let mut carriers = vec![LONGHAUL.to_string(), DIRECT.to_string()];
+        let of_role = |role| carrier::ROWS.iter().filter(move |row| row.role == role).map(|row| row.name);
+        let mut carriers: Vec<&str> = of_role(Role::Longhaul).chain(of_role(Role::Direct)).collect();
         for run in reports.iter().flat_map(|report| &report.runs) {
-            if !carriers.contains(&run.carrier) {
-                carriers.push(run.carrier.clone());
+            if !carriers.contains(&run.carrier_name()) {
+                carriers.push(run.carrier_name());
             }
         }
         Palette { carriers }
     }
 
-    /// The class of a carrier in the style sheet.
-    pub(crate) fn class(&self, carrier: &str) -> String {
-        let place = self.carriers.iter().position(|other| other == carrier).unwrap_or_default();
+    /// The class of a run's carrier in the style sheet.
+    pub(crate) fn class(&self, run: &RunReport) -> String {
+        let place = self.carriers.iter().position(|other| *other == run.carrier_name()).unwrap_or_default();
         format!("c{}", if place < COLOURS { place } else { 2 + (place - 2) % (COLOURS - 2) })
     }
 }
@@ -95,8 +99,5 @@ pub(crate) fn verdict(run: &RunReport) -> (&'static str, &'static str) {
     }
 }
 
-pub(crate) const DIRECT: &str = "direct";
-pub(crate) const LONGHAUL: &str = "longhaul";
-pub(crate) const TUNED: &str = "tuned";
 /// How many the style sheet has.
 const COLOURS: usize = 8;

@@ -2,6 +2,7 @@
 //!
 //! Boxes in a row, which a narrow screen stacks; an SVG would have to shrink its letters.
 
+use crate::carrier::Role;
 use crate::report::json::Report;
 use crate::report::page::html::Html;
 use crate::report::run::{RunReport, SenderReport};
@@ -39,13 +40,13 @@ pub(crate) fn draw(html: &mut Html, report: &Report) {
 fn path(html: &mut Html, report: &Report, topology: &Topology) {
     let same = || report.runs.iter().filter(|run| run.topology == *topology);
     let host = same().find_map(|run| run.host_sender.as_ref());
-    let relay = same().filter(|run| run.carrier != "direct").filter_map(|run| Some((run, run.wan_sender.as_ref()?)));
+    let relay = same().filter(|run| !run.is_direct()).filter_map(|run| Some((run, run.wan_sender.as_ref()?)));
     // Of several carriers, ours.
-    let relay = relay.max_by_key(|(run, _)| run.carrier == crate::report::page::group::LONGHAUL);
+    let relay = relay.max_by_key(|(run, _)| run.has_role(Role::Longhaul));
     html.node("div", &[("class", if topology.one_hop { "path short" } else { "path" })], |html| {
         place(html, "host", "Host A", &topology.hosts, host.map(in_force));
         cable(html);
-        let relay = relay.map(|(run, sender)| format!("{} with {}", in_force(sender), run.carrier));
+        let relay = relay.map(|(run, sender)| format!("{} with {}", in_force(sender), run.carrier_name()));
         if topology.one_hop {
             place(html, "relay", "Relay", &topology.relays, relay);
         } else {
@@ -99,7 +100,7 @@ fn name(report: &Report, run: &RunReport) -> String {
     let first = report.runs.iter().find(|other| other.id == run.id);
     match first.is_some_and(|first| first.topology == run.topology) {
         true => run.id.clone(),
-        false => format!("{} over {}", run.id, run.carrier),
+        false => format!("{} over {}", run.id, run.carrier_name()),
     }
 }
 

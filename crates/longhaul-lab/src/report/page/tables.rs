@@ -1,10 +1,9 @@
 //! The tables: the overview of several scenarios, every figure, the carriers' commands, the link's counters.
 
+use crate::carrier::Role;
 use crate::measure::disturbance::Disturbance;
 use crate::report::json::Report;
-use crate::report::page::group::{
-    DIRECT, LONGHAUL, {self},
-};
+use crate::report::page::group;
 use crate::report::page::html::Html;
 use crate::report::page::{range, speed, words};
 use crate::report::run::{RunReport, Verdict};
@@ -19,7 +18,7 @@ pub(crate) fn overview(html: &mut Html, reports: &[Report]) {
             let best = groups.iter().filter(|group| words::headline(group).is_some());
             // The figure that longhaul changes most.
             let gain = |group: &&group::Group<'_>| {
-                group.measured(LONGHAUL).and_then(|(run, _)| run.gain_over_direct).unwrap_or_default()
+                group.measured(Role::Longhaul).and_then(|(run, _)| run.gain_over_direct).unwrap_or_default()
             };
             let best = best.max_by(|one, other| gain(one).total_cmp(&gain(other))).and_then(words::headline);
             let said = best.unwrap_or_else(|| words::without_relay(report));
@@ -70,10 +69,10 @@ pub(crate) fn figures(html: &mut Html, report: &Report) {
             let measured = run.measured.is_some();
             let digits = if run.rtt_ms < 10.0 { 2 } else { 1 };
             let millis = if measured { format!("{:.digits$} ms", run.rtt_ms) } else { String::new() };
-            let gain = run.gain_over_direct.filter(|_| run.carrier != DIRECT);
+            let gain = run.gain_over_direct.filter(|_| !run.is_direct());
             html.node("tr", &[], |html| {
                 html.node("td", &[("data-name", columns[0])], |html| html.leaf("code", &[], &run.id));
-                cell(html, columns[1], "", if run.carrier == "-" { "" } else { &run.carrier });
+                cell(html, columns[1], "", run.carrier.map_or("", |carrier| carrier.name));
                 cell(html, columns[2], "number", &run.published(range, "×"));
                 cell(html, columns[3], "number", &run.computed.map(speed).unwrap_or_default());
                 cell(html, columns[4], "number strong", &run.measured.map(speed).unwrap_or_default());
@@ -112,8 +111,8 @@ fn why(run: &RunReport) -> String {
 pub(crate) fn commands(html: &mut Html, report: &Report) {
     let mut all: Vec<(&str, &[String])> = Vec::new();
     for run in report.runs.iter().filter(|run| run.measured.is_some()) {
-        if !all.contains(&(run.carrier.as_str(), &run.shown)) {
-            all.push((&run.carrier, &run.shown));
+        if !all.contains(&(run.carrier_name(), &run.shown)) {
+            all.push((run.carrier_name(), &run.shown));
         }
     }
     if all.is_empty() {
@@ -136,7 +135,7 @@ pub(crate) fn counters(html: &mut Html, report: &Report) {
     }
     for run in runs() {
         html.node("details", &[], |html| {
-            html.leaf("summary", &[], &format!("{} over {}{}", run.id, run.carrier, losses(run)));
+            html.leaf("summary", &[], &format!("{} over {}{}", run.id, run.carrier_name(), losses(run)));
             let columns = ["direction", "stage", "segments in", "segments out", "MB in", "MB out"];
             table(html, "counters", &columns, |html| {
                 // "out" before "back": as a connection begins.

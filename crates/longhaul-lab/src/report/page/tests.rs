@@ -33,8 +33,8 @@ fn run(id: &str, carrier: &str, verdict: Verdict) -> RunReport {
     RunReport {
         id: id.into(),
         what: "one copy & no more".into(),
-        carrier: carrier.into(),
-        traffic: "scp".into(),
+        carrier: crate::carrier::find(carrier).ok(),
+        traffic: crate::traffic::find("scp").unwrap(),
         connections: 1,
         topology,
         rtt_ms: 63.1,

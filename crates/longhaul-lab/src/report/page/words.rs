@@ -1,7 +1,8 @@
 //! The verdict in words: what a relay gives here, what tuning the hosts would give, and what then limits.
 
+use crate::carrier::Role;
 use crate::report::json::Report;
-use crate::report::page::group::{DIRECT, Group, LONGHAUL, TUNED};
+use crate::report::page::group::Group;
 use crate::report::page::html::Html;
 use crate::report::page::{count, speed};
 use crate::report::run::{RunReport, Verdict};
@@ -33,9 +34,9 @@ pub(crate) fn verdict(html: &mut Html, report: &Report, groups: &[Group<'_>]) {
 
 /// What longhaul gives for this figure; nothing where it was not measured.
 pub(crate) fn headline(group: &Group<'_>) -> Option<String> {
-    let (run, with) = group.measured(LONGHAUL)?;
+    let (run, with) = group.measured(Role::Longhaul)?;
     let what = traffic(run);
-    let direct = group.measured(DIRECT).map(|(_, direct)| direct);
+    let direct = group.measured(Role::Direct).map(|(_, direct)| direct);
     if group.runs.iter().any(|run| run.verdict == Verdict::Unclear) {
         let instead = direct.map_or_else(String::new, |direct| format!(" instead of {}", speed(direct)));
         let measured = format!("{}{instead} MB/s", speed(with));
@@ -57,15 +58,15 @@ pub(crate) fn headline(group: &Group<'_>) -> Option<String> {
 /// What the others give, what tuning the hosts would, and what limits longhaul.
 fn details(group: &Group<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
-    let is_other = |run: &&&RunReport| ![LONGHAUL, DIRECT, TUNED].contains(&run.carrier.as_str());
+    let is_other = |run: &&&RunReport| run.has_role(Role::Relay);
     let others = group.runs.iter().filter(is_other).filter_map(|run| Some((run, run.measured?)));
     let others: Vec<String> =
-        others.map(|(run, measured)| format!("{} reaches {} MB/s", run.carrier, speed(measured))).collect();
+        others.map(|(run, measured)| format!("{} reaches {} MB/s", run.carrier_name(), speed(measured))).collect();
     if !others.is_empty() {
         sentences.push(sentence(&others.join(", ")));
     }
     sentences.extend(tuned(group));
-    if let Some((run, _)) = group.measured(LONGHAUL).filter(|(run, _)| run.verdict == Verdict::Pass) {
+    if let Some((run, _)) = group.measured(Role::Longhaul).filter(|(run, _)| run.verdict == Verdict::Pass) {
         if !run.why.is_empty() {
             sentences.push(sentence(&format!("What limits longhaul here: {}", run.why)));
         }
@@ -92,7 +93,7 @@ pub(crate) fn without_relay(report: &Report) -> String {
     let Some((run, measured)) = report.runs.iter().find_map(|run| Some((run, run.measured?))) else {
         return "Nothing was measured: every run failed or was left out.".into();
     };
-    let over = if run.carrier == DIRECT { "Without a relay".into() } else { format!("Over {}", run.carrier) };
+    let over = if run.is_direct() { "Without a relay".into() } else { format!("Over {}", run.carrier_name()) };
     let mut text = format!("{over} {} reaches {} MB/s", traffic(run), speed(measured));
     if let Some(computed) = run.computed {
         text += &format!(", where arithmetic says {}", speed(computed));
@@ -122,7 +123,7 @@ fn tally(html: &mut Html, report: &Report) {
             for run in of(verdict) {
                 html.node("li", &[], |html| {
                     html.leaf("code", &[], &run.id);
-                    html.text(&format!(" over {}: {}", run.carrier, run.why));
+                    html.text(&format!(" over {}: {}", run.carrier_name(), run.why));
                 });
             }
         });
@@ -131,13 +132,9 @@ fn tally(html: &mut Html, report: &Report) {
 
 /// What is sent, as a subject.
 fn traffic(run: &RunReport) -> String {
-    let what = match run.traffic.as_str() {
-        "raw" => "this TCP transfer".to_string(),
-        "scp" | "sftp" => format!("this {} copy", run.traffic),
-        other => format!("this traffic ({other})"),
-    };
+    let what = run.traffic.subject;
     match run.connections {
-        0 | 1 => what,
+        0 | 1 => what.to_string(),
         several => format!("{what}, {several} at once,"),
     }
 }

@@ -4,7 +4,7 @@ use crate::plan::place::Host;
 use crate::problem::Problem;
 use crate::traffic::exchange::Server;
 use crate::traffic::raw::{BLOCK, block, joined, matches};
-use crate::traffic::row::{Counts, Drive, Kind, Measured, THREADED, grows, shrinks, stays};
+use crate::traffic::row::{Counts, Drive, Kind, Measured, ServedBy, THREADED, grows, shrinks, stays};
 use longhaul_sys::uninterrupted;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -18,9 +18,12 @@ use std::time::{Duration, Instant};
 pub(crate) const RESETS: Kind = Kind {
     name: "resets",
     what: "random flows with resets",
+    subject: "this traffic (resets)",
+    needs: &[],
     laws: &[],
     counts: Counts::Figures,
     keys: &[],
+    server: ServedBy::Own,
     largest: 0,
     figures: &[shrinks("flows"), shrinks("resets"), grows("latest_s"), grows("over_15s"), stays("wrong")],
     most: THREADED,

@@ -1,0 +1,210 @@
+//! The carriers: one row each, with the programs that it needs. Adding a carrier is adding a row here.
+
+use crate::carrier::row::{Carrier, PORT, Role, Started};
+use crate::plan::law::Law;
+use crate::plan::place::Host;
+use crate::problem::Problem;
+use crate::world::requirement::Requirement;
+use crate::world::ssh;
+use crate::world::supervisor::WORKSHOP;
+use crate::world::user::User;
+use crate::world::wan::Wan;
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+
+/// Every carrier there is.
+pub(crate) const ROWS: &[Carrier] = &[
+    Carrier { name: "direct", what: "no relay", role: Role::Direct, ..Carrier::ROUTED },
+    Carrier {
+        name: "tuned",
+        what: "no relay, the hosts tuned",
+        role: Role::Tuned,
+        hosts: |host, link| *host = host.tuned(link),
+        ..Carrier::ROUTED
+    },
+    Carrier {
+        name: "socat",
+        what: "the recipe on two relays",
+        needs: &[SOCAT],
+        start: |wan, _, _| socat(wan, ""),
+        ..Carrier::RELAYED
+    },
+    Carrier {
+        name: "socat-nodelay",
+        what: "the recipe with nodelay",
+        needs: &[SOCAT],
+        start: |wan, _, _| socat(wan, ",nodelay"),
+        ..Carrier::RELAYED
+    },
+    Carrier {
+        name: "ssh",
+        what: "a port forward",
+        needs: &[ssh::SSH, ssh::SSHD, ssh::KEYGEN],
+        law: Some(Law::Openssh),
+        start: |wan, user, _| port_forward(wan, user),
+        ..Carrier::RELAYED
+    },
+    Carrier {
+        name: "haproxy",
+        what: "mode tcp, splicing",
+        needs: &[Requirement::program("haproxy", "haproxy", "haproxy")],
+        start: |wan, _, _| haproxy(wan),
+        ..Carrier::RELAYED
+    },
+    Carrier {
+        name: "nginx",
+        what: "stream, proxy_pass",
+        needs: &[Requirement::program("nginx", "nginx-light", "nginx"), NGINX_STREAM],
+        start: |wan, user, _| nginx(wan, user),
+        ..Carrier::RELAYED
+    },
+    Carrier {
+        name: "socket-proxyd",
+        what: "systemd's",
+        needs: &[Requirement::program("systemd-socket-activate", "systemd", "systemd"), SOCKET_PROXYD],
+        start: |wan, _, _| socket_proxyd(wan),
+        ..Carrier::RELAYED
+    },
+    Carrier {
+        name: "longhaul",
+        what: "on two relays",
+        role: Role::Longhaul,
+        congestion: Some("bbr"),
+        start: |wan, _, set| longhaul(wan, set),
+        ..Carrier::RELAYED
+    },
+];
+
+const SOCAT: Requirement = Requirement::program("socat", "socat", "socat");
+
+/// The hand-made recipe: the same line of socat on both relays.
+fn socat(wan: &Wan, options: &str) -> Result<Started, Problem> {
+    Started::on_relays(wan, "listening", |_, next| {
+        let mut command = Command::new("socat");
+        // -d -d: it says when it listens.
+        command.args(["-d", "-d"]);
+        command.arg(format!("TCP4-LISTEN:{PORT},fork,reuseaddr{options}")).arg(format!("TCP4:{next}:{PORT}{options}"));
+        Ok((command, String::new()))
+    })
+}
+
+/// A port forward of ssh from the near relay to the far one, or to B itself where there is one relay only; no compression.
+fn port_forward(wan: &Wan, user: &User) -> Result<Started, Problem> {
+    let far = if wan.has_link() { Host::Far } else { Host::B };
+    let server = ssh::Server::start(wan, far, SocketAddr::new(far.wan(), SSH_PORT), user)?;
+    let mut command = Command::new(ssh::SSH.name);
+    command.arg("-N").args(["-L", &format!("{}:{PORT}:{}:{PORT}", Host::Near.lan(), Host::B.lan())]);
+    command.args(ssh::client_options()).args(["-o", "ExitOnForwardFailure=yes", "-o", "LogLevel=DEBUG1"]);
+    command.arg(server.login(far.wan()));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let client = wan.spawn(Host::Near, command)?;
+    let shown = vec![format!("{}: {}", Host::Near.name(), client.name()), server.shown];
+    // It says so when it has logged in and listens.
+    let client = client.wait_for("Entering interactive session")?;
+    Ok(Started { entry: Host::Near, programs: vec![client, server.program], shown })
+}
+
+/// Port of the port forward's sshd.
+pub(crate) const SSH_PORT: u16 = 22;
+
+/// HAProxy in TCP mode, told to splice, with time for long transfers and room for many flows.
+fn haproxy(wan: &Wan) -> Result<Started, Problem> {
+    Started::when_they_listen(wan, |relay, next| {
+        let config = HAPROXY_CONFIG.replace("PORT", &PORT.to_string()).replace("NEXT", &next.to_string());
+        let path = wan.write(&format!("haproxy-{}.cfg", relay.name()), &config)?;
+        let mut command = Command::new("haproxy");
+        // -db: it stays in the foreground.
+        command.args(["-db", "-f", &path]);
+        Ok((command, config))
+    })
+}
+
+const HAPROXY_CONFIG: &str = "\
+global
+    nbthread 2
+    maxconn 6000
+defaults
+    mode tcp
+    option splice-request
+    option splice-response
+    timeout connect 10s
+    timeout client 1h
+    timeout server 1h
+listen relay
+    bind :PORT
+    server next NEXT:PORT
+";
+
+/// nginx with its stream module, at its defaults, with room for many flows.
+fn nginx(wan: &Wan, user: &User) -> Result<Started, Problem> {
+    let module = NGINX_STREAM.find()?;
+    Started::on_relays(wan, "start worker process", |relay, next| {
+        let config = NGINX_CONFIG
+            .replace("MODULE", &module.display().to_string())
+            .replace("WORKSHOP", WORKSHOP)
+            .replace("RELAY", relay.name())
+            .replace("PORT", &PORT.to_string())
+            .replace("NEXT", &next.to_string());
+        let path = wan.write(&format!("nginx-{}.conf", relay.name()), &config)?;
+        // As the user himself: where he only seems to be root, it could not change to another.
+        let mut command = user.command("nginx");
+        command.args(["-c", &path, "-e", "stderr"]);
+        Ok((command, config))
+    })
+}
+
+const NGINX_STREAM: Requirement = Requirement {
+    name: "ngx_stream_module.so",
+    // Debian's place and RHEL's.
+    places: &["/usr/lib/nginx/modules/ngx_stream_module.so", "/usr/lib64/nginx/modules/ngx_stream_module.so"],
+    debian: "libnginx-mod-stream",
+    rhel: "nginx-mod-stream",
+};
+
+const NGINX_CONFIG: &str = "\
+load_module MODULE;
+daemon off;
+user root;
+worker_processes 2;
+worker_rlimit_nofile 20000;
+pid WORKSHOP/nginx-RELAY.pid;
+error_log stderr notice;
+events { worker_connections 10000; }
+stream {
+    server {
+        listen PORT;
+        proxy_pass NEXT:PORT;
+    }
+}
+";
+
+/// systemd-socket-proxyd, which takes a listening socket from whoever starts it: here systemd-socket-activate, so that no
+/// systemd need run. At its defaults, except that the maximum of connections is not 256.
+fn socket_proxyd(wan: &Wan) -> Result<Started, Problem> {
+    let program = SOCKET_PROXYD.find()?;
+    Started::on_relays(wan, "Listening on", |_, next| {
+        let mut command = Command::new("systemd-socket-activate");
+        command.arg("-l").arg(PORT.to_string()).arg(&program);
+        command.arg("--connections-max=6000").arg(format!("{next}:{PORT}"));
+        command.env("SYSTEMD_LOG_TARGET", "console");
+        Ok((command, String::new()))
+    })
+}
+
+const SOCKET_PROXYD: Requirement = Requirement {
+    name: "systemd-socket-proxyd",
+    // Where systemd keeps programs that nobody types.
+    places: &["/lib/systemd/systemd-socket-proxyd", "/usr/lib/systemd/systemd-socket-proxyd"],
+    debian: "systemd",
+    rhel: "systemd",
+};
+
+/// This program's own relay, at its defaults and with the socket options `set`.
+fn longhaul(wan: &Wan, set: &[String]) -> Result<Started, Problem> {
+    Started::on_relays(wan, "listening", |_, next| {
+        let mut command = Command::new(std::env::current_exe().map_err(Problem::io("finding this program"))?);
+        command.args(["relay", "--listen", &PORT.to_string(), "--to", &format!("{next}:{PORT}")]);
+        command.args(set.iter().flat_map(|setting| ["--set", setting]));
+        Ok((command, String::new()))
+    })
+}

@@ -1,0 +1,68 @@
+//! A program or file that the lab may lack, and the packages that bring it.
+
+use crate::problem::Problem;
+use std::path::{Path, PathBuf};
+
+/// A program or file that has to be installed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Requirement {
+    /// Its name, as the report of a missing one has it; a program is looked up by it in PATH.
+    pub(crate) name: &'static str,
+    /// Files of which one must exist; empty for a program in PATH.
+    pub(crate) places: &'static [&'static str],
+    /// The package that brings it on Debian and Ubuntu.
+    pub(crate) debian: &'static str,
+    /// The package that brings it on RHEL and Fedora.
+    pub(crate) rhel: &'static str,
+}
+
+impl Requirement {
+    /// A program in PATH.
+    pub(crate) const fn program(name: &'static str, debian: &'static str, rhel: &'static str) -> Requirement {
+        Requirement { name, places: &[], debian, rhel }
+    }
+
+    /// Returns the path of the program or file.
+    ///
+    /// # Errors
+    /// [`Problem::Missing`]: it is not installed.
+    pub(crate) fn find(&self) -> Result<PathBuf, Problem> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let in_path = std::env::split_paths(&path).map(|folder| folder.join(self.name));
+        let found = match self.places {
+            [] => in_path.into_iter().find(|file| file.is_file()),
+            places => places.iter().map(PathBuf::from).find(|file| file.is_file()),
+        };
+        found.ok_or_else(|| self.missing())
+    }
+
+    /// The error that it is not installed.
+    pub(crate) fn missing(&self) -> Problem {
+        let package = match (self.debian, self.rhel) {
+            (debian, rhel) if debian == rhel => debian.to_string(),
+            (debian, rhel) => format!("{debian} (RHEL: {rhel})"),
+        };
+        Problem::Missing { program: self.name.to_string(), package }
+    }
+}
+
+/// Returns why `program`, a name in PATH or a path, could not be started: with its package, if the lab itself needs it.
+pub(crate) fn missing(program: &str) -> Problem {
+    let name = Path::new(program).file_name().unwrap_or_default();
+    match OWN.iter().find(|own| name == own.name) {
+        Some(own) => own.missing(),
+        None => Problem::Missing { program: program.to_string(), package: "an unknown package".to_string() },
+    }
+}
+
+/// The programs that every lab needs, and those that its tests call. Those of a carrier or a kind of traffic are in its row.
+const OWN: &[Requirement] = &[
+    Requirement::program("cat", "coreutils", "coreutils"),
+    Requirement::program("id", "coreutils", "coreutils"),
+    Requirement::program("sha256sum", "coreutils", "coreutils"),
+    Requirement::program("ip", "iproute2", "iproute"),
+    Requirement::program("ss", "iproute2", "iproute"),
+    Requirement::program("unshare", "util-linux", "util-linux"),
+    Requirement::program("nft", "nftables", "nftables"),
+    Requirement::program("ping", "iputils-ping", "iputils"),
+];
