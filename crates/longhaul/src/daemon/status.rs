@@ -2,7 +2,7 @@
 //!
 //! systemd is told only when the line has changed. A busy relay sends it a message every few seconds, an idle one sends none.
 
-use super::tell;
+use super::notify::tell;
 use crate::relay::Counters;
 use sd_notify::NotifyState;
 use std::fmt;
@@ -10,28 +10,34 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// The status line that was sent to systemd last, and the texts of the next one.
 #[derive(Debug, Default)]
-pub(super) struct Status {
+pub(super) struct StatusLine {
     told: String,
-    /// Why the last reload was refused; empty after one that went well.
-    refusal: String,
+    /// Why the last reload was refused; `None` after one that went well.
+    refusal: Option<String>,
 }
 
-impl Status {
+impl StatusLine {
     /// Keeps why a reload was refused, until `reloaded`.
     pub(super) fn refused(&mut self, why: &dyn fmt::Display) {
-        self.refusal = format!("reload refused: {why}");
+        self.refusal = Some(why.to_string());
+    }
+
+    /// Returns why the last reload was refused; `None` after one that went well.
+    pub(super) fn refusal(&self) -> Option<String> {
+        self.refusal.clone()
     }
 
     /// Forgets the last refusal.
     pub(super) fn reloaded(&mut self) {
-        self.refusal.clear();
+        self.refusal = None;
     }
 
     /// Returns the line for `tunnels` tunnels: one line, for each line of a notification is a message of its own (sd_notify(3)).
     pub(super) fn line(&mut self, tunnels: usize, counters: &Counters) -> &str {
-        let refusal = self.refusal.chars().filter(|c| !c.is_control()).take(REFUSAL_CHARS);
-        self.told = refusal.collect();
-        if !self.told.is_empty() {
+        self.told.clear();
+        if let Some(why) = &self.refusal {
+            self.told.push_str("reload refused: ");
+            self.told.extend(why.chars().filter(|c| !c.is_control()).take(REFUSAL_CHARS));
             self.told.push_str("; ");
         }
         self.told.push_str(&numbers(tunnels, counters));
@@ -81,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_line_has_tunnels_flows_and_what_is_refused() {
-        let (mut status, counters) = (Status::default(), Counters::default());
+        let (mut status, counters) = (StatusLine::default(), Counters::default());
         assert_eq!(status.line(1, &counters), "1 tunnel, 0 flows");
         counters.flows_now.store(37, Relaxed);
         counters.refused.store(1, Relaxed);

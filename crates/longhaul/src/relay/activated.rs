@@ -4,7 +4,7 @@
 //!
 //! Not shutdown(2), which would refuse: systemd takes its socket unit for failed when it finds the socket shut down.
 
-use super::Relay;
+use super::shared::Relay;
 use longhaul_sys::activation::accept;
 use socket2::{SockRef, Socket};
 use std::io;
@@ -102,7 +102,7 @@ async fn reset_all(socket: AsyncFd<Socket>, listen: SocketAddr, relay: Arc<Relay
                 let _ = SockRef::from(&connection).set_linger(Some(Duration::ZERO));
                 drop(connection);
                 relay.counters.refused.fetch_add(1, Relaxed);
-                if let Some(more) = relay.refused_log.pass(&name, Instant::now()) {
+                if let Some(more) = relay.lines.refused.pass(&name, Instant::now()) {
                     warn!(%listen, %peer, more, "refused: no tunnel listens here");
                 }
             }

@@ -7,155 +7,126 @@
 //!                   └──> deliver: wait until the other leg's peer has it all ──> RST on both legs
 //! ```
 
-use super::Relay;
 use super::closing::{self, Closing, Fins};
 use super::direction::Direction;
-use super::end::Broken;
-use super::silence::Member;
+use super::how::Broken;
+use super::legs::Legs;
 use super::stream::Stream;
-use longhaul_config::Tunnel;
+use super::tally::Tally;
 use longhaul_sys::sockopt::Leg;
 use longhaul_sys::tcp_info::{State, TcpInfo, unacknowledged};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::AsFd;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-/// The bytes that a flow carried, each counted when the sink's socket took it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// From the accept leg to the dial leg.
-    pub up: u64,
-    /// From the dial leg to the accept leg.
-    pub down: u64,
-}
-
-/// What a flow is carried with.
-pub(super) struct Carry<'a> {
-    pub(super) relay: &'a Relay,
-    pub(super) tunnel: &'a Tunnel,
-    pub(super) accept: &'a Arc<Stream>,
-    pub(super) dial: &'a Arc<Stream>,
-    pub(super) member: Member<'a>,
-}
-
-impl<'a> Carry<'a> {
-    /// Carries every byte both ways until both directions have ended well, and adds what it carried to `tally` also
-    /// when it is dropped before.
-    ///
-    /// # Errors
-    /// The leg that broke first, and how. Both legs are then to be reset: what the broken leg had sent was delivered by then,
-    /// unless the other leg took nothing for [`PATIENCE`].
-    ///
-    /// Not an async fn, whose arguments would be part of every idle flow twice.
-    pub(super) fn run(&'a self, tally: &'a mut Tally) -> impl Future<Output = Result<(), Broken>> {
-        let mut flow = Both {
-            carry: self,
-            up: Direction::new(self, Leg::Accept, tally.up),
-            down: Direction::new(self, Leg::Dial, tally.down),
-            broken: None,
-            closing: Closings::default(),
-            tally,
-        };
-        let (mut stall, mut errors) = (StallTimer(None), [None, None]);
-        async move {
-            poll_fn(|cx| {
-                while let Some(broken) = flow.first_break(cx, &mut errors, |socket| socket.failed()) {
-                    if flow.breaks(broken).is_err() {
-                        return Poll::Ready(());
-                    }
-                }
-                match flow.has_ended() || stall.poll(cx, flow.limit(), flow.moved(), || flow.carry.left()).is_ready() {
-                    true => Poll::Ready(()),
-                    false => Poll::Pending,
-                }
-            })
-            .await;
-            drop(errors);
-            let (broken, has_ended, sent) = (flow.broken, flow.has_ended(), flow.sent());
-            let (carry, closing) = (flow.carry, std::mem::take(&mut flow.closing));
-            drop(flow);
-            let ended = match broken {
-                None if !has_ended => return Err(Broken { leg: Leg::Accept, errno: Broken::HALF_OPEN }),
-                Some(broken) if !has_ended => return Err(broken),
-                Some(broken) => Err(broken),
-                None if carry.is_settled(sent) => Ok(()),
-                None => Box::pin(carry.settle(closing)).await,
-            };
-            if let Err(broken) = ended {
-                // Boxed, as above: they would otherwise be part of every idle flow.
-                Box::pin(carry.deliver(broken.leg.other())).await;
-            }
-            ended
-        }
-    }
-
-    fn is_settled(&self, sent: Tally) -> bool {
-        closing::is_settled(self.accept, sent.down) && closing::is_settled(self.dial, sent.up)
-    }
-
-    /// Waits until the peers' kernels have acknowledged every byte. Until then a leg may still break.
-    async fn settle(&self, mut closing: Closings) -> Result<(), Broken> {
+/// Carries every byte both ways until both directions have ended well, and adds what it carried to `tally` also
+/// when it is dropped before.
+///
+/// # Errors
+/// The leg that broke first, and how. Both legs are then to be reset: what the broken leg had sent was delivered by then,
+/// unless the other leg took nothing for [`PATIENCE`].
+///
+/// Not an async fn, whose arguments would be part of every idle flow twice.
+pub(super) fn run<'a>(legs: &'a Legs<'a>, tally: &'a mut Tally) -> impl Future<Output = Result<(), Broken>> {
+    let mut flow = Both {
+        legs,
+        up: Direction::new(legs, Leg::Accept, tally.up),
+        down: Direction::new(legs, Leg::Dial, tally.down),
+        broken: None,
+        closing: Closings::default(),
+        tally,
+    };
+    let (mut stall, mut errors) = (StallTimer(None), [None, None]);
+    async move {
         poll_fn(|cx| {
-            let mut is_settled = true;
-            for leg in Leg::ALL {
-                match closing.begin(self, leg).poll(cx, self.leg(leg), Fins::Both) {
-                    Poll::Ready(settled) => settled.map_err(|err| Broken::of(leg, &err))?,
-                    Poll::Pending => is_settled = false,
+            while let Some(broken) = flow.first_break(cx, &mut errors, |socket| socket.failed()) {
+                if flow.breaks(broken).is_err() {
+                    return Poll::Ready(());
                 }
             }
-            if is_settled { Poll::Ready(Ok(())) } else { Poll::Pending }
+            match flow.has_ended() || stall.poll(cx, flow.limit(), flow.moved(), || left(flow.legs)).is_ready() {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
         })
-        .await
-    }
-
-    /// Waits until the peer of `leg` has acknowledged every byte, as long as it goes on doing so: a RST makes the kernel
-    /// throw away what is not.
-    async fn deliver(&self, leg: Leg) {
-        let (mut left, mut since) = (u32::MAX, Instant::now());
-        let mut pause = Duration::from_millis(1);
-        let socket = self.leg(leg);
-        loop {
-            if let Ok(info) = TcpInfo::of(socket.as_fd()) {
-                // A connection that was reset keeps its queue, which nobody will acknowledge. Of an mptcp leg this is one
-                // subflow, and another one may go on.
-                if info.state == State::Closed && !self.tunnel.mptcp(leg) {
-                    return;
-                }
-                closing::let_go(socket, &info);
-            }
-            match unacknowledged(socket.as_fd()) {
-                Ok(0) | Err(_) => return,
-                Ok(now) if now < left => (left, since) = (now, Instant::now()),
-                Ok(_) if since.elapsed() >= PATIENCE => return,
-                Ok(_) => {}
-            }
-            sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_secs(1));
+        .await;
+        drop(errors);
+        let (broken, has_ended, sent) = (flow.broken, flow.has_ended(), flow.sent());
+        let (legs, closing) = (flow.legs, std::mem::take(&mut flow.closing));
+        drop(flow);
+        let ended = match broken {
+            None if !has_ended => return Err(Broken { leg: Leg::Accept, errno: Broken::HALF_OPEN }),
+            Some(broken) if !has_ended => return Err(broken),
+            Some(broken) => Err(broken),
+            None if is_settled(legs, sent) => Ok(()),
+            None => Box::pin(settle(legs, closing)).await,
+        };
+        if let Err(broken) = ended {
+            // Boxed, as above: they would otherwise be part of every idle flow.
+            Box::pin(deliver(legs, broken.leg.other())).await;
         }
+        ended
     }
+}
 
-    pub(super) fn leg(&self, leg: Leg) -> &'a Arc<Stream> {
-        match leg {
-            Leg::Accept => self.accept,
-            Leg::Dial => self.dial,
+fn is_settled(legs: &Legs<'_>, sent: Tally) -> bool {
+    closing::is_settled(legs.accept, sent.down) && closing::is_settled(legs.dial, sent.up)
+}
+
+/// Waits until the peers' kernels have acknowledged every byte. Until then a leg may still break.
+async fn settle(legs: &Legs<'_>, mut closing: Closings) -> Result<(), Broken> {
+    poll_fn(|cx| {
+        let mut is_settled = true;
+        for leg in Leg::ALL {
+            match closing.begin(legs, leg).poll(cx, legs.of(leg), Fins::Both) {
+                Poll::Ready(settled) => settled.map_err(|err| Broken::of(leg, &err))?,
+                Poll::Pending => is_settled = false,
+            }
         }
-    }
+        if is_settled { Poll::Ready(Ok(())) } else { Poll::Pending }
+    })
+    .await
+}
 
-    /// Bytes that the legs' peers have not acknowledged yet, of both.
-    fn left(&self) -> u32 {
-        let left = |leg: &Stream| unacknowledged(leg.as_fd()).unwrap_or(0);
-        left(self.accept).saturating_add(left(self.dial))
+/// Waits until the peer of `leg` has acknowledged every byte, as long as it goes on doing so: a RST makes the kernel
+/// throw away what is not.
+async fn deliver(legs: &Legs<'_>, leg: Leg) {
+    let (mut left, mut since) = (u32::MAX, Instant::now());
+    let mut pause = Duration::from_millis(1);
+    let socket = legs.of(leg);
+    loop {
+        if let Ok(info) = TcpInfo::of(socket.as_fd()) {
+            // A connection that was reset keeps its queue, which nobody will acknowledge. Of an mptcp leg this is one
+            // subflow, and another one may go on.
+            if info.state == State::Closed && !legs.tunnel.mptcp(leg) {
+                return;
+            }
+            closing::let_go(socket, &info);
+        }
+        match unacknowledged(socket.as_fd()) {
+            Ok(0) | Err(_) => return,
+            Ok(now) if now < left => (left, since) = (now, Instant::now()),
+            Ok(_) if since.elapsed() >= PATIENCE => return,
+            Ok(_) => {}
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_secs(1));
     }
+}
+
+/// Bytes that the legs' peers have not acknowledged yet, of both.
+fn left(legs: &Legs<'_>) -> u32 {
+    let left = |leg: &Stream| unacknowledged(leg.as_fd()).unwrap_or(0);
+    left(legs.accept).saturating_add(left(legs.dial))
 }
 
 /// Both directions, and where their counts go even when the flow's task is dropped.
 struct Both<'a> {
-    carry: &'a Carry<'a>,
+    legs: &'a Legs<'a>,
     up: Direction<'a>,
     down: Direction<'a>,
     /// The leg that broke first. The direction out of it goes on until all that it had sent is delivered.
@@ -187,7 +158,7 @@ impl<'a> Both<'a> {
                 if self.is_broken(leg) {
                     continue;
                 }
-                let socket = self.carry.leg(leg);
+                let socket = self.legs.of(leg);
                 let error = error.get_or_insert_with(|| Box::pin(failed(socket)));
                 if error.as_mut().poll(cx).is_ready() {
                     return Some(Broken::of(leg, &pending_error(socket)));
@@ -203,7 +174,7 @@ impl<'a> Both<'a> {
         if self.is_broken(leg) || !self.out_of(leg.other()).has_sent_fin() || !self.out_of(leg).is_blocked() {
             return None;
         }
-        match self.closing.begin(self.carry, leg).poll(cx, self.carry.leg(leg), Fins::Ours) {
+        match self.closing.begin(self.legs, leg).poll(cx, self.legs.of(leg), Fins::Ours) {
             Poll::Ready(Err(err)) => Some(Broken::of(leg, &err)),
             _ => None,
         }
@@ -251,7 +222,7 @@ impl<'a> Both<'a> {
 
     /// How long the flow may be without a byte: `linger-half-open` of the leg that has sent its FIN.
     fn limit(&self) -> Option<Duration> {
-        let tunnel = self.carry.tunnel;
+        let tunnel = self.legs.tunnel;
         match (self.up.has_ended(), self.down.has_ended()) {
             _ if self.broken.is_some() => Some(PATIENCE),
             (true, _) => tunnel.accept.linger_half_open(),
@@ -287,8 +258,8 @@ impl Closings {
         }
     }
 
-    fn begin(&mut self, carry: &Carry<'_>, leg: Leg) -> &mut Closing {
-        self.of(leg).get_or_insert_with(|| Box::new(Closing::new(&carry.relay.hangups, carry.leg(leg))))
+    fn begin(&mut self, legs: &Legs<'_>, leg: Leg) -> &mut Closing {
+        self.of(leg).get_or_insert_with(|| Box::new(Closing::new(&legs.relay.hangups, legs.of(leg))))
     }
 }
 

@@ -1,11 +1,10 @@
 //! Dialling: the next hops in the policy's order, the addresses of each in the resolver's order, until one answers.
 
-use super::Relay;
 use super::fast_open::{self, FirstBytes};
 use super::leg::{self, failed};
+use super::shared::Relay;
 use super::stream::Stream;
 use longhaul_config::{NextHop, Tunnel};
-use longhaul_sys::limits;
 use longhaul_sys::sockopt::Leg;
 use socket2::{SockAddr, SockRef, Socket};
 use std::fmt::Write;
@@ -13,7 +12,6 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
@@ -151,29 +149,6 @@ fn begin(socket: &Socket, address: &SockAddr, first_bytes: &[u8]) -> io::Result<
     }
 }
 
-/// The range from which the kernel takes a port for a socket that names none, as it was when the configuration was last
-/// applied. Only a dial to such a port can meet [itself](is_itself).
-#[derive(Debug)]
-pub(super) struct LocalPorts(AtomicU32);
-
-impl LocalPorts {
-    /// Every port, until the range is read.
-    pub(super) fn unknown() -> LocalPorts {
-        LocalPorts(AtomicU32::new(u32::from(u16::MAX)))
-    }
-
-    /// Reads the range.
-    pub(super) fn read(&self) {
-        let ports = limits::local_ports();
-        self.0.store(u32::from(*ports.start()) << 16 | u32::from(*ports.end()), Relaxed);
-    }
-
-    fn contain(&self, port: u16) -> bool {
-        let ports = self.0.load(Relaxed);
-        (ports >> 16..=ports & 0xffff).contains(&port.into())
-    }
-}
-
 /// Whether a connection has both its ends in one socket. A dial to a free port of this host from the range that the
 /// kernel takes ports of its own from can meet itself: TCP's simultaneous open (RFC 9293 3.5). Nobody listens there.
 fn is_itself(stream: &Stream) -> bool {
@@ -201,13 +176,10 @@ fn note(said: &mut String, what: &str, why: &str) {
     let _ = write!(said, "{comma}{what}: {why}");
 }
 
-/// How many names a tunnel looks up at once: 320 a second with a resolver that takes 50 ms. One that does not answer keeps
-/// these threads and no more, so the other tunnels' lookups find theirs.
-pub const LOOKUPS: usize = 16;
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::relay::local_ports::LocalPorts;
     use socket2::{Domain, Type};
     use std::net::Ipv4Addr;
 

@@ -6,11 +6,11 @@
 //! Nothing is locked or logged per chunk. While the sink takes what comes, nothing is allocated but [`Bulk`], once, when a flow
 //! first brings bulk. A pump that cannot go on has registered its task with the socket that it waits for, and holds bytes only when that is the sink.
 
-use super::Relay;
 use super::buffer::{Buffer, SCRATCH, with_scratch};
-use super::carry::Carry;
 use super::leg::{self, Choice};
+use super::legs::Legs;
 use super::low_water::LowWater;
+use super::shared::Relay;
 use super::stream::Stream;
 use longhaul_core::pump::{Pump, Step};
 use longhaul_sys::sockopt::Leg;
@@ -29,7 +29,7 @@ use tracing::warn;
 
 /// One pump with its sockets.
 pub(super) struct Direction<'a> {
-    carry: &'a Carry<'a>,
+    legs: &'a Legs<'a>,
     pub(super) pump: Pump,
     /// The `held` bytes of the pump.
     buffer: Buffer,
@@ -90,31 +90,31 @@ impl End {
 
 impl<'a> Direction<'a> {
     /// The pump from the leg `source` to the other one, which has `early` bytes already.
-    pub(super) fn new(carry: &'a Carry<'a>, source: Leg, early: u64) -> Direction<'a> {
+    pub(super) fn new(legs: &'a Legs<'a>, source: Leg, early: u64) -> Direction<'a> {
         let sink = source.other();
         Direction {
-            carry,
+            legs,
             source,
             pump: Pump::new(),
             buffer: Buffer::Empty,
-            splice: carry.tunnel.splice,
+            splice: legs.tunnel.splice,
             spliced: false,
             is_bulk: false,
             bulk: None,
             parked: 0,
-            may_choose: Choice::of(carry.tunnel, sink, carry.leg(sink)) == Choice::Open,
+            may_choose: Choice::of(legs.tunnel, sink, legs.of(sink)) == Choice::Open,
             early,
-            source_is_broken: carry.leg(source).was_reset(),
+            source_is_broken: legs.of(source).was_reset(),
             is_stopped: false,
         }
     }
 
     fn source(&self) -> &'a Arc<Stream> {
-        self.carry.leg(self.source)
+        self.legs.of(self.source)
     }
 
     fn sink(&self) -> &'a Stream {
-        self.carry.leg(self.source.other())
+        self.legs.of(self.source.other())
     }
 
     /// The source broke. What it had sent by then is still delivered.
@@ -126,7 +126,7 @@ impl<'a> Direction<'a> {
     pub(super) fn stop(&mut self) {
         self.is_stopped = true;
         self.hold(0);
-        std::mem::replace(&mut self.buffer, Buffer::Empty).discard(&self.carry.relay.pool);
+        std::mem::replace(&mut self.buffer, Buffer::Empty).discard(&self.legs.relay.pool);
     }
 
     /// Whether its next step is to read from its source.
@@ -171,7 +171,7 @@ impl<'a> Direction<'a> {
                     if filled == 0 && self.source_is_broken && !self.has_fin() {
                         return Poll::Ready(Err((End::Source, io::Error::from_raw_os_error(libc::ECONNRESET))));
                     }
-                    self.carry.member.moved();
+                    self.legs.member.moved();
                     self.pump.filled(filled);
                 }
                 Step::Drain => {
@@ -206,7 +206,7 @@ impl<'a> Direction<'a> {
                 self.rest();
                 return Poll::Pending;
             };
-            let max = self.carry.relay.budget.fill();
+            let max = self.legs.relay.budget.fill();
             let filled = match self.is_bulk && self.take_pipe() {
                 true => self.fill_pipe(max),
                 false => self.fill_scratch(scratch, max),
@@ -236,7 +236,7 @@ impl<'a> Direction<'a> {
                 return Ok(Some(Filled { bytes, all: false }));
             }
             // A socket, a kernel or a seccomp filter that refuses splice says so before the first byte.
-            Err(err) if self.spliced || !refuses_splice(self.carry.relay, &err) => return Err(err),
+            Err(err) if self.spliced || !refuses_splice(self.legs.relay, &err) => return Err(err),
             // Or there is urgent data, and then more of it is likely: from here on this pump copies.
             Ok(None) | Err(_) => {}
         }
@@ -253,7 +253,7 @@ impl<'a> Direction<'a> {
         self.buffer = Buffer::fill_scratch(scratch, self.source(), max, urgent)?;
         let Buffer::Scratch { to, .. } = self.buffer else { return Ok(None) };
         if self.is_bulk {
-            self.carry.relay.counters.copied.fetch_add(1, Relaxed);
+            self.legs.relay.counters.copied.fetch_add(1, Relaxed);
         }
         // recv(2) stops at an urgent byte. Without one, less than was asked for is all there was; what comes from now on is an
         // event of its own (epoll(7), Q&A 9), and of an end that is there already the runtime keeps the readiness.
@@ -269,9 +269,9 @@ impl<'a> Direction<'a> {
             let splices = matches!(self.buffer, Buffer::Pipe(_));
             match self.buffer.drain(scratch, sink, held) {
                 Err(err) if err.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
-                Err(err) if splices && !self.spliced && refuses_splice(self.carry.relay, &err) => {
+                Err(err) if splices && !self.spliced && refuses_splice(self.legs.relay, &err) => {
                     self.splice = false;
-                    self.buffer.unsplice(held, &self.carry.relay.pool)?;
+                    self.buffer.unsplice(held, &self.legs.relay.pool)?;
                 }
                 Ok(drained) => {
                     self.spliced |= splices;
@@ -300,7 +300,7 @@ impl<'a> Direction<'a> {
         while stall.timer.as_mut().poll(cx).is_ready() {
             if stall.moved == moved {
                 self.bulk().stall = None;
-                return self.buffer.unsplice(held, &self.carry.relay.pool);
+                return self.buffer.unsplice(held, &self.legs.relay.pool);
             }
             stall.timer.as_mut().reset(Instant::now() + STALLED);
             stall.moved = moved;
@@ -313,7 +313,7 @@ impl<'a> Direction<'a> {
     fn look_into_full_sink(&mut self) {
         let (sink, leg) = (self.sink(), self.source.other());
         // TCP_INFO of an mptcp leg is that of one subflow.
-        let counts = !self.carry.tunnel.mptcp(leg);
+        let counts = !self.legs.tunnel.mptcp(leg);
         let bulk = self.bulk();
         bulk.parks = bulk.parks.wrapping_add(1);
         // The warning needs no more than a sample.
@@ -331,7 +331,7 @@ impl<'a> Direction<'a> {
     fn drained(&mut self) {
         self.hold(0);
         match &mut self.buffer {
-            Buffer::Pipe(pipe) if self.is_bulk => self.carry.relay.pool.grow(pipe),
+            Buffer::Pipe(pipe) if self.is_bulk => self.legs.relay.pool.grow(pipe),
             Buffer::Pipe(_) => {}
             Buffer::Scratch { .. } | Buffer::Heap { .. } | Buffer::Empty => self.buffer = Buffer::Empty,
         }
@@ -340,7 +340,7 @@ impl<'a> Direction<'a> {
     /// Nothing is coming: an idle pump holds nothing.
     fn rest(&mut self) {
         if let Buffer::Pipe(_) = self.buffer {
-            let (source, marks) = (self.source(), &self.carry.relay.marks);
+            let (source, marks) = (self.source(), &self.legs.relay.marks);
             self.bulk().low_water.wait(source, marks, std::time::Instant::now);
             self.give_back();
         }
@@ -363,18 +363,18 @@ impl<'a> Direction<'a> {
     /// Whether this pump, which is empty, has a pipe for its next bytes.
     fn take_pipe(&mut self) -> bool {
         if let (true, Buffer::Empty) = (self.splice, &self.buffer) {
-            self.buffer = self.carry.relay.pool.take().map_or(Buffer::Empty, Buffer::Pipe);
+            self.buffer = self.legs.relay.pool.take().map_or(Buffer::Empty, Buffer::Pipe);
         }
         matches!(self.buffer, Buffer::Pipe(_))
     }
 
     /// Gives the pipe back, which is empty.
     fn give_back(&mut self) {
-        std::mem::replace(&mut self.buffer, Buffer::Empty).give(&self.carry.relay.pool);
+        std::mem::replace(&mut self.buffer, Buffer::Empty).give(&self.legs.relay.pool);
     }
 
     fn hold(&mut self, bytes: usize) {
-        self.carry.relay.budget.hold(self.parked as usize, bytes);
+        self.legs.relay.budget.hold(self.parked as usize, bytes);
         self.parked = bytes as u32;
     }
 }
@@ -382,7 +382,7 @@ impl<'a> Direction<'a> {
 impl Drop for Direction<'_> {
     fn drop(&mut self) {
         self.hold(0);
-        std::mem::replace(&mut self.buffer, Buffer::Empty).discard(&self.carry.relay.pool);
+        std::mem::replace(&mut self.buffer, Buffer::Empty).discard(&self.legs.relay.pool);
     }
 }
 

@@ -1,10 +1,14 @@
 //! One flow, from the accepted connection to its end.
 
-use super::carry::{Carry, Tally};
+use super::carry;
 use super::dial::{Dialled, NotDialled};
-use super::end::{Broken, FlowEnd, How, LegEnd};
+use super::end::{FlowEnd, LegEnd};
+use super::how::{Broken, How};
+use super::legs::Legs;
+use super::shared::Relay;
 use super::stream::Stream;
-use super::{Relay, dial, fast_open};
+use super::tally::Tally;
+use super::{dial, fast_open};
 use longhaul_config::Tunnel;
 use longhaul_sys::sockopt::Leg;
 use std::future::Future;
@@ -50,7 +54,7 @@ pub(super) fn run(
             end.how = carry(&relay, &end.tunnel, (&accept, dial), &mut end.tally).await;
         }
         relay.counters.ended(end.how, &end.tally);
-        let legs = Legs::conclude(&end, &accept, dial.as_deref());
+        let legs = Ends::conclude(&end, &accept, dial.as_deref());
         // At once, for what closing them does was decided by what the kernel said just now. And before the permit, which is
         // for their descriptors.
         drop((accept, dial));
@@ -81,7 +85,7 @@ async fn reach(relay: &Relay, lookups: &Arc<Semaphore>, accept: &Stream, end: &m
         Err(NotDialled::Accept(err)) => Err(Broken::of(Leg::Accept, &err).into()),
         Err(NotDialled::NoAnswer(why)) => {
             // The flow's own line comes for each: this one has the reason, which is the same for most of them.
-            if let Some(more) = relay.dial_log.pass(&tunnel.name, Instant::now()) {
+            if let Some(more) = relay.lines.dial.pass(&tunnel.name, Instant::now()) {
                 warn!(flow = end.flow, tunnel = %tunnel.name, peer = %end.peer, %why, more, "dial failed");
             }
             Err(How::DialFailed)
@@ -96,28 +100,28 @@ fn carry<'a>(
     (accept, dial): (&'a Arc<Stream>, &'a Arc<Stream>),
     tally: &'a mut Tally,
 ) -> impl Future<Output = How> {
-    let carry = Carry { relay, tunnel, accept, dial, member: relay.sweep.join(tunnel, accept, dial) };
+    let legs = Legs { relay, tunnel, accept, dial, member: relay.sweep.join(tunnel, accept, dial) };
     async move {
         // Dropping the carrying future keeps its tally; dropping the other arm loses nothing.
         tokio::select! {
             biased;
-            carried = carry.run(tally) => carried.map_or_else(How::from, |()| How::Finished),
+            carried = carry::run(&legs, tally) => carried.map_or_else(How::from, |()| How::Finished),
             () = relay.cut.given() => How::Cut,
         }
     }
 }
 
 /// Both legs at the end of a flow, as the kernel describes them.
-struct Legs {
+struct Ends {
     accept: LegEnd,
     dial: Option<LegEnd>,
 }
 
-impl Legs {
+impl Ends {
     /// Sees to it that closing the sockets, which comes next, tells the peers what is true.
-    fn conclude(end: &FlowEnd, accept: &Stream, dial: Option<&Stream>) -> Legs {
+    fn conclude(end: &FlowEnd, accept: &Stream, dial: Option<&Stream>) -> Ends {
         let dial = dial.map(|dial| LegEnd::conclude(dial, Leg::Dial, end));
-        Legs { accept: LegEnd::conclude(accept, Leg::Accept, end), dial }
+        Ends { accept: LegEnd::conclude(accept, Leg::Accept, end), dial }
     }
 
     fn log(&self, relay: &Relay, end: &FlowEnd) {

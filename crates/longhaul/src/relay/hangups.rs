@@ -4,7 +4,7 @@
 //! last bytes are still to be acknowledged, and the moment when they are passes unseen. So the few legs for which that
 //! moment matters are in an epoll set of their own, which is one descriptor for the process.
 
-use super::lock;
+use super::lock::lock;
 use super::stream::Stream;
 use longhaul_sys::hangups::HangupSet;
 use std::collections::HashMap;

@@ -1,10 +1,12 @@
 //! A tunnel's listener: permit, accept, allow-list, flow. It never dies: what accept(2) says is counted, waited out and
 //! tried again.
 
+use super::activated::Activated;
+use super::flow;
 use super::leg::{self, failed};
 use super::permits::{Gate, Permit};
+use super::shared::Relay;
 use super::stream::Stream;
-use super::{Activated, Relay, flow};
 use longhaul_config::Tunnel;
 use longhaul_config::options::{self, LegOptions};
 use longhaul_sys::SysError;
@@ -200,7 +202,7 @@ impl Listener {
             Ok(permit) => permit,
             // Nobody is told to wait who is not there: readiness is that of the last connection.
             Err(_) if matches!(waiting.try_io(|socket| connection_waits(socket.get_ref())), Err(_nobody)) => return,
-            Err(_) => gate.enter(relay, &tunnel.name).await,
+            Err(_) => gate.enter(&relay.counters, &relay.lines, &tunnel.name).await,
         };
         match waiting.try_io(|socket| accept(socket.get_ref().as_fd())) {
             Ok(Ok((accept, peer))) => {
@@ -355,7 +357,7 @@ fn is_allowed(relay: &Relay, tunnel: &Tunnel, peer: SocketAddr) -> bool {
         return true;
     }
     relay.counters.refused.fetch_add(1, Relaxed);
-    if let Some(more) = relay.refused_log.pass(&tunnel.name, Instant::now()) {
+    if let Some(more) = relay.lines.refused.pass(&tunnel.name, Instant::now()) {
         warn!(tunnel = %tunnel.name, %peer, more, "refused: not in `allow`");
     }
     false
@@ -368,7 +370,7 @@ fn is_echo_too_many(relay: &Relay, tunnel: &Tunnel, peer: SocketAddr, permit: &m
         return false;
     }
     relay.counters.refused.fetch_add(1, Relaxed);
-    if let Some(more) = relay.refused_log.pass(&tunnel.name, Instant::now()) {
+    if let Some(more) = relay.lines.refused.pass(&tunnel.name, Instant::now()) {
         warn!(tunnel = %tunnel.name, %peer, more, "refused: too many flows from this tunnel's own next hop; \
             do two relays point at each other?");
     }
@@ -377,14 +379,14 @@ fn is_echo_too_many(relay: &Relay, tunnel: &Tunnel, peer: SocketAddr, permit: &m
 
 fn catch_up(relay: &Relay, tunnel: &Tunnel, accept: &Socket, peer: SocketAddr) {
     let Err(err) = leg::catch_up(accept, &tunnel.accept, tunnel.mptcp(Leg::Accept)) else { return };
-    if let Some(more) = relay.early_log.pass(&tunnel.name, Instant::now()) {
+    if let Some(more) = relay.lines.early.pass(&tunnel.name, Instant::now()) {
         warn!(tunnel = %tunnel.name, %peer, %err, more, "socket option not applied to a connection accepted before startup");
     }
 }
 
 fn cannot_accept(relay: &Relay, tunnel: &str, err: &SysError) {
     relay.counters.accept_errors.fetch_add(1, Relaxed);
-    if let Some(more) = relay.accept_log.pass(tunnel, Instant::now()) {
+    if let Some(more) = relay.lines.accept.pass(tunnel, Instant::now()) {
         warn!(tunnel, %err, more, "cannot accept, trying again; EMFILE: raise RLIMIT_NOFILE, ENFILE: fs.file-max");
     }
 }

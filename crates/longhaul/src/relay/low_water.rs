@@ -8,7 +8,7 @@
 //! The guard is a thread of its own, and it sleeps while no flow has a mark. A timer of the runtime in its place took
 //! back all that the mark had won.
 
-use super::lock;
+use super::lock::lock;
 use super::stream::Stream;
 use longhaul_sys::sockopt::set_receive_low_water;
 use std::os::fd::AsFd;

@@ -1,8 +1,9 @@
 //! A permit for each flow that descriptors allow, taken before accept(2), so that accept never fails for want of one.
 //! The arithmetic is [`longhaul_core::permits`]'s; here tunnels wait for it.
 
-use super::lock;
-use super::{LOOKUPS, Relay};
+use super::counters::Counters;
+use super::lock::lock;
+use super::throttle::Lines;
 use longhaul_core::permits::{Full, Permits as Book, TunnelId};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -93,7 +94,7 @@ impl Gate {
     }
 
     /// Waits for a permit for another flow of the tunnel `name`; the log says that it waits. It is safe to drop the wait.
-    pub(super) async fn enter(self: &Arc<Gate>, relay: &Relay, name: &str) -> Permit {
+    pub(super) async fn enter(self: &Arc<Gate>, counters: &Counters, lines: &Lines, name: &str) -> Permit {
         let mut said = None;
         loop {
             // Before the look: a bell of notify_waiters is heard by every Notified that was there. So all who wait look
@@ -104,7 +105,7 @@ impl Gate {
                 Err(full) => full,
             };
             if said != Some(full) {
-                self.say(relay, name, full);
+                self.say(counters, lines, name, full);
                 said = Some(full);
             }
             match full {
@@ -115,20 +116,20 @@ impl Gate {
     }
 
     /// Says that connections wait, and why, at most once a second for each tunnel.
-    fn say(&self, relay: &Relay, name: &str, full: Full) {
+    fn say(&self, counters: &Counters, lines: &Lines, name: &str, full: Full) {
         let (flows, all, permits) = {
             let book = self.permits.book();
             (book.flows(self.tunnel), book.used(), book.all())
         };
         match full {
             Full::MaxFlows => {
-                if relay.full_log.pass(name, Instant::now()).is_some() {
+                if lines.full.pass(name, Instant::now()).is_some() {
                     info!(tunnel = %name, flows, "tunnel is full: connections wait in the listen queue");
                 }
             }
             Full::Permits => {
-                relay.counters.without_permit.fetch_add(1, Relaxed);
-                if let Some(more) = relay.permit_log.pass(name, Instant::now()) {
+                counters.without_permit.fetch_add(1, Relaxed);
+                if let Some(more) = lines.permit.pass(name, Instant::now()) {
                     warn!(
                         tunnel = %name, flows, flows_of_all = all, most_flows = permits, more,
                         remedy = "raise RLIMIT_NOFILE (LimitNOFILE=), or give max_flows to the tunnel that has most of them",
@@ -188,9 +189,14 @@ impl Drop for Permit {
     }
 }
 
+/// How many names a tunnel looks up at once: 320 a second with a resolver that takes 50 ms. One that does not answer keeps
+/// these threads and no more, so the other tunnels' lookups find theirs.
+pub const LOOKUPS: usize = 16;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::relay::Relay;
     use std::time::Duration;
     use tokio::time::timeout;
 
@@ -211,7 +217,7 @@ mod tests {
         assert_eq!(of_two.len(), 2, "max_flows");
         let waiting = {
             let (relay, two) = (relay.clone(), two.clone());
-            tokio::spawn(async move { two.enter(&relay, "two").await })
+            tokio::spawn(async move { two.enter(&relay.counters, &relay.lines, "two").await })
         };
         tokio::task::yield_now().await;
         of_one.pop();
@@ -222,7 +228,7 @@ mod tests {
         let waiting = {
             let (relay, one) = (relay.clone(), one.clone());
             of_one.extend(flood(&one));
-            tokio::spawn(async move { one.enter(&relay, "one").await })
+            tokio::spawn(async move { one.enter(&relay.counters, &relay.lines, "one").await })
         };
         tokio::task::yield_now().await;
         assert_eq!(relay.counters.without_permit.load(Relaxed), 1);

@@ -10,7 +10,7 @@
 //! - a flow that falls silent is looked at in the kernel (TCP_INFO), some seconds later;
 //! - an idle flow is in no list, and its next byte lists it again.
 
-use super::lock;
+use super::lock::lock;
 use super::stream::Stream;
 use longhaul_config::Tunnel;
 use longhaul_config::options::LegOptions;

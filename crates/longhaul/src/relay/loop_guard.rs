@@ -4,7 +4,7 @@
 //! A file's addresses are looked at when it is read; here it is what a name has become, and which addresses this host has.
 //! The tunnels further on are followed by their addresses, and by what their names were when last dialled.
 
-use super::lock;
+use super::lock::lock;
 use longhaul_config::{NextHop, Tunnel};
 use longhaul_sys::Result;
 use longhaul_sys::route::RouteSocket;

@@ -1,0 +1,131 @@
+//! The end: no new connections, and then every flow to its own end, or cut.
+
+use super::control::{Command, Commands, NotReloaded, Phase, Status};
+use super::error::DaemonError;
+use super::notify::{not_reloaded, tell, tell_reloading};
+use super::status;
+use super::tunnels::Tunnels;
+use crate::relay::Relay;
+use longhaul_units::show_duration;
+use sd_notify::NotifyState;
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tokio::time::{Instant, interval, sleep_until, timeout};
+use tracing::{error, info, warn};
+
+/// When the flows that are left are cut, besides on command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Limit {
+    /// At once.
+    Now,
+    /// After this time; `None` is never.
+    After(Option<Duration>),
+}
+
+/// How the wait for the flows came to its end.
+enum Waited {
+    /// No flow is left.
+    Ended,
+    /// The flows that are left are to be cut.
+    Cut,
+}
+
+/// Stops listening and waits for the flows to end; a command or the limit cuts them.
+///
+/// # Errors
+/// A listener has panicked.
+pub(super) async fn drain(tunnels: &mut Tunnels, commands: &mut Commands, limit: Limit) -> Result<(), DaemonError> {
+    tunnels.stop();
+    tell(&[NotifyState::Stopping, NotifyState::Status(&status_line(&tunnels.relay))]);
+    let waited = match limit {
+        Limit::Now => Waited::Cut,
+        Limit::After(limit) => wait(tunnels, commands, limit).await?,
+    };
+    match waited {
+        Waited::Ended => Ok(()),
+        Waited::Cut => cut(tunnels).await,
+    }
+}
+
+async fn wait(tunnels: &mut Tunnels, commands: &mut Commands, limit: Option<Duration>) -> Result<Waited, DaemonError> {
+    let relay = tunnels.relay.clone();
+    info!(flows = flows(&relay), drain_timeout = %limit.map_or("none".into(), show_duration),
+        "draining: no new connections; a second signal cuts the flows");
+    let deadline = limit.map(|limit| Instant::now() + limit);
+    let mut tick = interval(STILL_DRAINING);
+    tick.tick().await;
+    loop {
+        // Every arm may be dropped: `ended` forgets only listeners that have ended, the others keep what they have not given.
+        tokio::select! {
+            ended = tunnels.ended() => return ended.map(|()| Waited::Ended),
+            _ = tick.tick() => {
+                tell(&[NotifyState::Status(&status_line(&relay))]);
+                info!(flows = flows(&relay), "still draining");
+            }
+            Some(command) = commands.recv() => {
+                if obey(command, &relay).is_break() {
+                    return Ok(Waited::Cut);
+                }
+            }
+            () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => return Ok(Waited::Cut),
+        }
+    }
+}
+
+/// Breaks when the flows that are left are to be cut.
+fn obey(command: Command, relay: &Relay) -> ControlFlow<()> {
+    // A reply fails for a client that does not wait for it.
+    match command {
+        Command::Status(reply) => {
+            let status = Status { phase: Phase::Draining, tunnels: Vec::new(), flows: flows(relay), refusal: None };
+            let _ = reply.send(status);
+        }
+        Command::Report(reply) => {
+            relay.counters.log();
+            let _ = reply.send(());
+        }
+        Command::Reload(reply) => {
+            tell_reloading();
+            not_reloaded();
+            tell(&[NotifyState::Stopping]);
+            let _ = reply.send(Err(NotReloaded::Draining));
+        }
+        Command::Drain(reply) => drop(reply.send(flows(relay))),
+        Command::Cut(reply) => {
+            let _ = reply.send(flows(relay));
+            return ControlFlow::Break(());
+        }
+    }
+    ControlFlow::Continue(())
+}
+
+/// Cuts the flows that are left, and gives them a moment to end.
+async fn cut(tunnels: &mut Tunnels) -> Result<(), DaemonError> {
+    let relay = tunnels.relay.clone();
+    // A command that comes with the end of the last flow cuts nothing.
+    if flows(&relay) > 0 {
+        warn!(flows = flows(&relay), "cutting the flows that are left with RST");
+    }
+    relay.cut();
+    match timeout(CUT_WITHIN, tunnels.ended()).await {
+        Ok(ended) => ended,
+        Err(_) => {
+            error!(flows = flows(&relay), "flows did not end; exiting resets them");
+            Ok(())
+        }
+    }
+}
+
+fn flows(relay: &Relay) -> u64 {
+    relay.counters.flows_now.load(Relaxed)
+}
+
+fn status_line(relay: &Relay) -> String {
+    format!("draining, {} left", status::flows(&relay.counters))
+}
+
+/// How often a drain says how many flows are left.
+const STILL_DRAINING: Duration = Duration::from_secs(10);
+/// How long flows that were cut have for closing their sockets.
+const CUT_WITHIN: Duration = Duration::from_secs(5);

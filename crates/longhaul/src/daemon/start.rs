@@ -1,0 +1,48 @@
+//! The start: descriptors, threads, signals, tunnels.
+
+use super::control::Control;
+use super::descriptors::Descriptors;
+use super::error::DaemonError;
+use super::serve::Daemon;
+use super::signals::Signals;
+use crate::relay::{Activated, LOOKUPS, Relay};
+use longhaul_config::Config;
+use longhaul_sys::{activation, limits};
+use std::path::PathBuf;
+use tracing::info;
+
+/// Carries the tunnels of `config` until SIGTERM or SIGINT has drained them. SIGHUP reads `file` again.
+///
+/// # Errors
+/// Nothing was started; or a listener has panicked, and the flows that are left end with the process, by RST.
+pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError> {
+    // First of all, while no other descriptor can have one of their numbers.
+    let passed = activation::sockets();
+    let nofile = limits::raise_nofile().map_err(|err| DaemonError::process("descriptors")(&err))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("longhaul")
+        .max_blocking_threads(STUCK_TUNNELS * LOOKUPS)
+        .build()
+        .map_err(|err| DaemonError::process("cannot start threads")(&err))?;
+    let descriptors = Descriptors::count(nofile, passed.len())?;
+    let relay = Relay::new(descriptors.left(config.tunnels.len())?);
+    info!(nofile, most_flows = relay.most_flows(), most_pipes = relay.most_pipes(), "limits");
+    let done = runtime.block_on(async {
+        let activated = passed.into_iter().filter_map(Activated::new).collect();
+        let mut daemon = Daemon::new(relay, activated, file, descriptors.open);
+        // Before the first tunnel listens: from then on a signal means what docs/operations.md says.
+        let signals = Signals::new().map_err(|err| DaemonError::process("signals")(&err))?;
+        daemon.apply(config).map_err(DaemonError::Bind)?;
+        let (control, commands) = Control::new();
+        tokio::spawn(signals.forward(control));
+        daemon.serve(commands).await
+    });
+    // Not by dropping it, which waits for names that are still being resolved.
+    runtime.shutdown_background();
+    done
+}
+
+/// How many tunnels may wait for a resolver that does not answer before one of the others has to. A thread begins when a name
+/// is looked up and ends when it was idle for 10 s.
+const STUCK_TUNNELS: usize = 256;

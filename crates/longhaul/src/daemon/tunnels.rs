@@ -1,0 +1,228 @@
+//! The tunnels that are served, and how they become others.
+//!
+//! Everything new is built before anything old is touched. So a port that is in use refuses the change as a whole, and live
+//! flows are not touched in either case.
+
+use super::error::DaemonError;
+use crate::relay::{Activated, BindError, Gate, Handle, Listener, Relay, Route, Serving};
+use longhaul_config::Tunnel;
+use longhaul_sys::sockopt::Leg;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tracing::info;
+
+/// The tunnels that are served.
+pub(super) struct Tunnels {
+    /// What they share.
+    pub(super) relay: Arc<Relay>,
+    /// Every socket that systemd has passed, whether or not a tunnel listens on it.
+    activated: Vec<Activated>,
+    running: BTreeMap<String, Running>,
+    replaced: Vec<Replaced>,
+    /// What serves them, and what has been replaced and serves for a moment more.
+    listeners: JoinSet<()>,
+}
+
+/// A tunnel that is served. Dropping it ends the serving, not the flows.
+struct Running {
+    tunnel: Arc<Tunnel>,
+    gate: Arc<Gate>,
+    serving: watch::Sender<Serving>,
+    handle: Handle,
+}
+
+/// A listener whose addresses others have now, and which serves for a moment more.
+struct Replaced {
+    listen: SocketAddr,
+    serving: watch::Sender<Serving>,
+}
+
+/// The change of one tunnel that is planned.
+struct Change {
+    tunnel: Tunnel,
+    gate: Arc<Gate>,
+    /// Its new listener; without one the old listener stays, and the next connection sees the new settings.
+    listener: Option<(Listener, Handle)>,
+}
+
+impl Tunnels {
+    /// None so far, and `activated`, the sockets from systemd.
+    pub(super) fn new(relay: Arc<Relay>, activated: Vec<Activated>) -> Tunnels {
+        let (running, replaced, listeners) = (BTreeMap::new(), Vec::new(), JoinSet::new());
+        Tunnels { relay, activated, running, replaced, listeners }
+    }
+
+    /// Returns how many are served.
+    pub(super) fn count(&self) -> usize {
+        self.running.len()
+    }
+
+    /// Returns those that are served, by their names.
+    pub(super) fn list(&self) -> Vec<Arc<Tunnel>> {
+        self.running.values().map(|running| running.tunnel.clone()).collect()
+    }
+
+    /// Serves `tunnels` from now on, and no others. All or nothing.
+    ///
+    /// # Errors
+    /// A tunnel cannot listen, or the kernel refused one of its options. Everything is as it was.
+    pub(super) fn apply(&mut self, tunnels: Vec<Tunnel>) -> Result<(), BindError> {
+        // Before the first listener is made, whose connections begin with what it has.
+        let is_auto = |tunnel: &Tunnel| Leg::ALL.into_iter().any(|leg| tunnel.options(leg).is_auto());
+        Relay::look_for_bbr(tunnels.iter().any(is_auto));
+        let changes = self.plan_all(tunnels).inspect_err(|_| {
+            self.running.values().for_each(|running| running.handle.stay());
+        })?;
+        // Before the first of them listens: a flow that it accepts may dial at once.
+        self.relay.serves(changes.iter().map(|change| change.tunnel.clone()));
+        self.relay.permit(changes.iter().map(|change| (&change.gate, change.tunnel.max_flows)));
+        let mut before = std::mem::take(&mut self.running);
+        for Change { tunnel, gate, listener } in changes {
+            let name = tunnel.name.clone();
+            let running = match listener {
+                Some((listener, handle)) => self.start(tunnel, gate, listener, handle),
+                None => match before.remove(&name) {
+                    Some(running) => running.update(tunnel),
+                    None => continue, // `plan` keeps only what runs
+                },
+            };
+            self.running.insert(name, running);
+        }
+        for name in before.keys().filter(|name| !self.running.contains_key(*name)) {
+            info!(tunnel = %name, "tunnel removed; its flows go on");
+        }
+        // Its listener sees that it is gone before it looks at the next connection, so it takes none that is to be reset.
+        self.replace(before.into_values());
+        for socket in &mut self.activated {
+            match self.running.values().any(|running| running.tunnel.listen == socket.address()) {
+                true => socket.serve(),
+                false => socket.refuse(&self.relay),
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets those of `old` whose address others have now serve for a moment more, ends the rest, and tells every listener
+    /// that was replaced which tunnels have its addresses: of this reload or of one before.
+    fn replace(&mut self, old: impl Iterator<Item = Running>) {
+        for old in old {
+            let taken_over = self.running.values().any(|new| new.covers_same(&old.tunnel));
+            // systemd's socket is the same for the new listener.
+            if taken_over && self.activated(&old.tunnel).is_none() {
+                self.replaced.push(Replaced { listen: old.tunnel.listen, serving: old.serving });
+            }
+        }
+        self.replaced.retain(|old| !old.serving.is_closed());
+        for old in &self.replaced {
+            let heirs = self.running.values().filter(|new| longhaul_config::covers_same(new.tunnel.listen, old.listen));
+            let routes = heirs.map(|new| Route { tunnel: new.tunnel.clone(), gate: new.gate.clone() }).collect();
+            old.serving.send_replace(Serving { routes, replaced: true });
+        }
+    }
+
+    /// What to do with each tunnel. What can be refused comes before what touches the old listeners: first every option,
+    /// then the addresses that are new, then those that are taken over, and last the sockets of systemd's, which get their
+    /// new options at once.
+    fn plan_all(&self, mut tunnels: Vec<Tunnel>) -> Result<Vec<Change>, BindError> {
+        tunnels.iter().try_for_each(Listener::rehearse)?;
+        tunnels.sort_by_key(|tunnel| (self.activated(tunnel).is_some(), self.in_the_way(tunnel).next().is_some()));
+        tunnels.into_iter().map(|tunnel| self.plan(tunnel)).collect()
+    }
+
+    /// The listeners that `tunnel` would be refused beside.
+    fn in_the_way(&self, tunnel: &Tunnel) -> impl Iterator<Item = &Handle> {
+        self.running.values().filter(|old| old.covers_same(tunnel)).map(|old| &old.handle)
+    }
+
+    /// The socket of systemd's that `tunnel` listens on.
+    fn activated(&self, tunnel: &Tunnel) -> Option<&Activated> {
+        self.activated.iter().find(|socket| socket.address() == tunnel.listen)
+    }
+
+    fn plan(&self, tunnel: Tunnel) -> Result<Change, BindError> {
+        let before = self.running.get(&tunnel.name);
+        let gate = before.map_or_else(|| self.relay.gate(), |old| old.gate.clone());
+        if before.is_some_and(|old| old.listens_alike(&tunnel)) {
+            return Ok(Change { tunnel, gate, listener: None });
+        }
+        let here: Vec<&Handle> = self.in_the_way(&tunnel).collect();
+        let leaving = self.replaced.iter().any(|old| longhaul_config::covers_same(old.listen, tunnel.listen));
+        let listener = match self.activated(&tunnel) {
+            Some(socket) => Listener::adopt(&tunnel, socket)?,
+            None if leaving || !here.is_empty() => Listener::replace(&tunnel, &here)?,
+            None => Listener::bind(&tunnel)?,
+        };
+        let handle = listener.handle(&tunnel)?;
+        Ok(Change { tunnel, gate, listener: Some((listener, handle)) })
+    }
+
+    fn start(&mut self, tunnel: Tunnel, gate: Arc<Gate>, listener: Listener, handle: Handle) -> Running {
+        let to: Vec<String> = tunnel.to.iter().map(ToString::to_string).collect();
+        info!(tunnel = %tunnel.name, listen = %tunnel.listen, to = %to.join(","), "listening");
+        let tunnel = Arc::new(tunnel);
+        let (serving, receiver) = watch::channel(Serving::one(tunnel.clone(), gate.clone()));
+        self.listeners.spawn(listener.serve(self.relay.clone(), receiver));
+        Running { tunnel, gate, serving, handle }
+    }
+
+    /// Serves none any more. Each listener first starts a flow for each connection that waits and may have one.
+    pub(super) fn stop(&mut self) {
+        self.running.clear();
+        self.replaced.clear();
+    }
+
+    /// Waits until a listener has ended; `None` when there is none. It is safe to drop the wait.
+    ///
+    /// # Errors
+    /// It has panicked.
+    pub(super) async fn listener_ended(&mut self) -> Option<Result<(), DaemonError>> {
+        let ended = self.listeners.join_next().await?;
+        Some(ended.map_err(DaemonError::panicked))
+    }
+
+    /// Waits until every listener has ended, and then until no flow is left. It is safe to drop the wait.
+    ///
+    /// # Errors
+    /// A listener has panicked.
+    pub(super) async fn ended(&mut self) -> Result<(), DaemonError> {
+        while let Some(ended) = self.listener_ended().await {
+            ended?;
+        }
+        self.relay.ended().await;
+        Ok(())
+    }
+}
+
+impl Running {
+    /// Whether the listener that is there can serve `tunnel`. A socket of Multipath TCP cannot be told everything.
+    fn listens_alike(&self, tunnel: &Tunnel) -> bool {
+        let old = &self.tunnel;
+        let live = || !tunnel.mptcp(Leg::Accept) && tunnel.accept.follow_live(&old.accept);
+        old.listen == tunnel.listen && (old.accept == tunnel.accept || live())
+    }
+
+    fn covers_same(&self, tunnel: &Tunnel) -> bool {
+        longhaul_config::covers_same(self.tunnel.listen, tunnel.listen)
+    }
+
+    fn update(mut self, tunnel: Tunnel) -> Running {
+        if *self.tunnel != tunnel {
+            info!(tunnel = %tunnel.name, "tunnel changed; its flows keep what they began with");
+            self.handle.tell(&self.tunnel.accept, &tunnel);
+            self.tunnel = Arc::new(tunnel);
+            self.serving.send_replace(Serving::one(self.tunnel.clone(), self.gate.clone()));
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+impl Tunnels {
+    /// Runs `listener` as the task of a listener.
+    pub(super) fn listen_by(&mut self, listener: impl Future<Output = ()> + Send + 'static) {
+        self.listeners.spawn(listener);
+    }
+}

@@ -1,0 +1,75 @@
+//! Why a flow ended.
+
+use longhaul_sys::errno_text;
+use longhaul_sys::sockopt::Leg;
+use std::fmt;
+use std::io;
+
+/// The leg that a flow broke on, and the errno.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Broken {
+    pub(super) leg: Leg,
+    pub(super) errno: i32,
+}
+
+impl Broken {
+    /// Not an errno: `linger-half-open` ran out.
+    pub(super) const HALF_OPEN: i32 = -1;
+
+    /// `leg` broke with `err`.
+    pub(super) fn of(leg: Leg, err: &io::Error) -> Broken {
+        Broken { leg, errno: err.raw_os_error().unwrap_or(libc::EIO) }
+    }
+}
+
+/// Why a flow ended. Everything but [`Finished`](How::Finished) is RST on both legs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// Both directions ended with FIN, and the peers acknowledged every byte.
+    Finished,
+    /// The leg was reset by its peer, so the other was reset too.
+    Reset(Leg),
+    /// The leg's peer did not answer any more: keepalive, user-timeout or retransmission gave up.
+    TimedOut(Leg),
+    /// The leg failed with another errno.
+    Failed(Leg, i32),
+    /// No next hop answered.
+    DialFailed,
+    /// `linger-half-open` ran out.
+    HalfOpenTooLong,
+    /// longhaul ended it: drain timeout, second SIGTERM, or exit.
+    Cut,
+}
+
+impl From<Broken> for How {
+    fn from(broken: Broken) -> How {
+        match broken.errno {
+            Broken::HALF_OPEN => How::HalfOpenTooLong,
+            // EPIPE: the reset came before our write, so write(2) tells it this way (tcp(7)).
+            libc::ECONNRESET | libc::EPIPE | libc::ENOTCONN => How::Reset(broken.leg),
+            libc::ETIMEDOUT => How::TimedOut(broken.leg),
+            errno => How::Failed(broken.leg, errno),
+        }
+    }
+}
+
+impl How {
+    /// Whether it was not `leg` that broke.
+    pub(super) fn is_of_other(self, leg: Leg) -> bool {
+        !matches!(self, How::Reset(of) | How::TimedOut(of) | How::Failed(of, _) if of == leg)
+    }
+}
+
+impl fmt::Display for How {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            How::Finished => f.write_str("finished"),
+            How::Reset(leg) => write!(f, "reset by the {leg} leg"),
+            How::TimedOut(leg) => write!(f, "{leg} leg timed out"),
+            How::Failed(leg, errno) => write!(f, "{leg} leg failed: {}", errno_text(*errno)),
+            How::DialFailed => f.write_str("dial failed"),
+            How::HalfOpenTooLong => f.write_str("half-open too long"),
+            How::Cut => f.write_str("cut by drain or exit"),
+        }
+    }
+}
