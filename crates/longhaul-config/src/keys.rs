@@ -2,10 +2,9 @@
 //! docs/configuration.md, which a test asks for).
 
 use crate::document::{Fault, Key, Written, fault, key, kind, one, scalar, several};
-use crate::options::LegOptions;
+use crate::options::{self, Leg, LegOptions};
 use crate::suggest;
 use crate::{Config, Tunnel, value};
-use longhaul_sys::sockopt::{self, Leg};
 use toml::de::DeValue;
 
 /// What an `[admin]` table says. This version reads and checks it, and does not serve it yet.
@@ -82,7 +81,7 @@ pub(super) fn elsewhere(name: &str) -> Option<String> {
     if TUNNEL.iter().any(|key| key.name == name) {
         return Some("it is of one tunnel; write it below its [[tunnel]]".into());
     }
-    let legs = Leg::ALL.into_iter().filter(|leg| sockopt::row(*leg, name).is_some());
+    let legs = Leg::ALL.into_iter().filter(|leg| options::row(*leg, name).is_some());
     let written: Vec<String> = legs.map(|leg| format!("{leg} = {{ {name} = .. }}")).collect();
     match written.is_empty() {
         true => suggest::advice(name).map(|advice| format!("there is no such key; {advice}")),

@@ -17,8 +17,7 @@ pub mod value;
 
 use ipnet::IpNet;
 use longhaul_core::next_hop::{POLICIES, Policy};
-use longhaul_sys::sockopt::{Leg, Value};
-use options::LegOptions;
+use options::{Leg, LegOptions, Value};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! What can be said of a tunnel as a whole: values that are right each by itself and wrong together, and values that are
 //! allowed but seldom meant.
 
+use crate::options::{Leg, Setting, Value};
 use crate::{NextHop, Severity, Tunnel};
-use longhaul_sys::sockopt::{Leg, Setting, Value};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 

@@ -5,10 +5,10 @@
 //! the text that it read.
 
 use crate::NextHop;
+use crate::options::Leg;
 use crate::suggest;
 use ipnet::{IpNet, Ipv4Net};
 use longhaul_core::next_hop::{POLICIES, Policy};
-use longhaul_sys::sockopt::Leg;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 

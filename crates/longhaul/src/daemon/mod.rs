@@ -7,8 +7,8 @@
 mod status;
 
 use crate::relay::{Activated, BindError, Gate, Handle, LOOKUPS, Listener, Relay, Route, Serving};
+use longhaul_config::options::Leg;
 use longhaul_config::{Config, Loaded, Message, Refused, Severity, Tunnel};
-use longhaul_sys::sockopt::Leg;
 use longhaul_sys::{activation, limits};
 use sd_notify::NotifyState;
 use status::Status;

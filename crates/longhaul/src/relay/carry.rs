@@ -14,7 +14,7 @@ use super::end::Broken;
 use super::silence::Member;
 use super::stream::Stream;
 use longhaul_config::Tunnel;
-use longhaul_sys::sockopt::Leg;
+use longhaul_config::options::Leg;
 use longhaul_sys::tcp_info::{State, TcpInfo, unacknowledged};
 use std::future::{Future, poll_fn};
 use std::io;

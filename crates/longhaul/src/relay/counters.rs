@@ -175,7 +175,7 @@ pub(super) const PERIOD: Duration = Duration::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_sys::sockopt::Leg;
+    use longhaul_config::options::Leg;
     use std::future::Future;
     use std::task::{Context, Waker};
 

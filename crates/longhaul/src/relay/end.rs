@@ -6,8 +6,9 @@ use super::leg;
 use super::stream::Stream;
 use super::{Relay, Tally};
 use longhaul_config::Tunnel;
-use longhaul_sys::sockopt::Leg;
-use longhaul_sys::tcp_info::{self, State, TcpInfo};
+use longhaul_config::options::Leg;
+use longhaul_sys::sockopt;
+use longhaul_sys::tcp_info::{State, TcpInfo};
 use longhaul_sys::{errno_text, limits};
 use std::fmt;
 use std::io;
@@ -169,7 +170,7 @@ impl LegEnd {
         };
         // A short flow ends before any control matters, and asking costs as much as sending its bytes.
         let is_worth_it = end.tally.up + end.tally.down > leg::ENOUGH;
-        let congestion = is_worth_it.then(|| tcp_info::congestion(socket.as_fd()).ok()).flatten();
+        let congestion = is_worth_it.then(|| sockopt::congestion(socket.as_fd()).ok()).flatten();
         let was_full_under_way = socket.was_full_under_way();
         LegEnd { info, sent, lasted: end.began.elapsed(), congestion, is_untold, was_full_under_way }
     }

@@ -6,7 +6,7 @@ use super::end::{Broken, FlowEnd, How, LegEnd};
 use super::stream::Stream;
 use super::{Relay, dial, fast_open};
 use longhaul_config::Tunnel;
-use longhaul_sys::sockopt::Leg;
+use longhaul_config::options::Leg;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
