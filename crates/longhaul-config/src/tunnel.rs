@@ -3,9 +3,9 @@
 //! A key of the file is a field here, a row in `keys/tunnel.rs` and the place in the relay that uses it.
 
 use crate::options::LegOptions;
+use crate::options::{Leg, Value};
 use ipnet::IpNet;
 use longhaul_core::next_hop::{POLICIES, Policy};
-use longhaul_sys::sockopt::{Leg, Value};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

@@ -4,11 +4,11 @@
 //! Every function gives the value, or one clause that says what is wrong and what to write instead, without repeating
 //! the text that it read.
 
+use crate::options::Leg;
 use crate::suggest;
 use crate::tunnel::NextHop;
 use ipnet::{IpNet, Ipv4Net};
 use longhaul_core::next_hop::{POLICIES, Policy};
-use longhaul_sys::sockopt::Leg;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 

@@ -1,8 +1,7 @@
 //! Every row of the option table against the kernel: its sample is set, read back and compared, on IPv4 and on IPv6, on a
 //! listener and on what it accepts, and on a socket that dials.
 
-use longhaul_config::options;
-use longhaul_sys::sockopt::{Kernel, Leg, Preset, ROWS, Row, Setting, Value, When};
+use longhaul_config::options::{self, Leg, Preset, ROWS, Row, Setting, Value, When};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
@@ -22,8 +21,7 @@ fn listening(socket: &Socket, address: SocketAddr) -> SockAddr {
 
 /// The rows that are told to the kernel on `leg` before it listens or connects.
 fn rows(leg: Leg) -> impl Iterator<Item = &'static Row> {
-    ROWS.iter()
-        .filter(move |row| row.when == When::Start && row.legs.covers(leg) && !matches!(row.kernel, Kernel::Nothing))
+    ROWS.iter().filter(move |row| row.when() == When::Start && row.legs.covers(leg))
 }
 
 /// The row's sample, set on `socket`; it must read back as asked. `None` where only root may.
@@ -143,10 +141,11 @@ fn the_table_is_complete() {
             let same = |other: &&Row| other.key == row.key && other.legs.covers(leg);
             assert_eq!(ROWS.iter().filter(same).count(), 1, "{} twice on one leg", row.key);
         }
-        for text in [row.key, row.help, row.source, row.sample] {
+        for text in [row.key, row.short, row.source, row.sample] {
             assert!(!text.is_empty(), "{} lacks something", row.key);
         }
-        assert!(row.help.ends_with('.') && !row.caution.ends_with('.'), "{}", row.key);
+        let ends = |text: &str| text.ends_with('.');
+        assert!(!ends(row.short) && !ends(row.caution) && (row.help.is_empty() || ends(row.help)), "{}", row.key);
         if let Preset::Ours(_) = row.preset {
             assert!(Leg::ALL.into_iter().all(|leg| row.legs.covers(leg)), "{}: presets hold for both legs", row.key);
         }

@@ -159,16 +159,6 @@ pub fn unacknowledged(socket: BorrowedFd<'_>) -> Result<u32> {
     if ret == 0 { Ok(bytes.max(0) as u32) } else { Err(SysError::last("ioctl(SIOCOUTQ)")) }
 }
 
-/// The name of the congestion control that `socket` uses.
-///
-/// # Errors
-/// ENOPROTOOPT: not a TCP socket.
-pub fn congestion(socket: BorrowedFd<'_>) -> Result<String> {
-    rustix::net::sockopt::tcp_congestion(socket)
-        .map(|name| name.to_string())
-        .map_err(|errno| SysError::new("getsockopt(TCP_CONGESTION)", errno))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,6 +195,5 @@ mod tests {
         assert!(info.rtt > Duration::ZERO && info.snd_wnd > 1000, "{info:?}");
         assert!(info.is_app_limited, "a message is all that there was: {info:?}");
         assert_eq!(unacknowledged(near.as_fd()), Ok(0));
-        assert!(!congestion(near.as_fd()).unwrap().is_empty());
     }
 }

@@ -3,8 +3,8 @@
 use crate::document::{Fault, Severity, Spellings, Written, fault, kind, scalar, twice};
 use crate::keys::remark::Remark;
 use crate::options::{self, LegOptions};
+use crate::options::{Leg, Setting, Value};
 use crate::tunnel::Tunnel;
-use longhaul_sys::sockopt::{Leg, Setting, Value};
 use toml::de::DeValue;
 
 /// Reads the options of `leg` into `options`.

@@ -9,8 +9,8 @@ mod remark;
 mod row;
 mod tunnel;
 
+use crate::options::{self, Leg};
 use crate::suggest;
-use longhaul_sys::sockopt::{self, Leg};
 
 pub(crate) use admin::{ADMIN, Admin};
 pub use daemon::DAEMON;
@@ -35,7 +35,7 @@ pub(crate) fn elsewhere(name: &str) -> Option<String> {
         return Some("it is a key of one tunnel; write it below its [[tunnel]]".into());
     }
     let option = name.replace('_', "-");
-    let legs = Leg::ALL.into_iter().filter(|leg| sockopt::row(*leg, &option).is_some());
+    let legs = Leg::ALL.into_iter().filter(|leg| options::row(*leg, &option).is_some());
     let written: Vec<String> = legs.map(|leg| format!("{leg} = {{ {option} = .. }}")).collect();
     match written.is_empty() {
         true => suggest::advice(name).map(|advice| format!("there is no such key; {advice}")),

@@ -3,8 +3,8 @@
 use crate::document::{Fault, Field, Written, fault, one, several};
 use crate::keys::leg;
 use crate::keys::remark::{Remark, Syntax};
+use crate::options::Leg;
 use crate::options::LegOptions;
-use longhaul_sys::sockopt::Leg;
 
 /// One key of a table whose values are stored in an `M`.
 pub struct Row<M: 'static> {

@@ -3,9 +3,9 @@
 use crate::keys::leg;
 use crate::keys::remark::{Remark, Syntax, no_remarks};
 use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row, no_line};
+use crate::options::Leg;
 use crate::tunnel::Tunnel;
 use crate::{loops, value};
-use longhaul_sys::sockopt::Leg;
 use longhaul_units::show_duration;
 use std::net::IpAddr;
 

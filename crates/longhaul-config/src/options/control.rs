@@ -1,8 +1,10 @@
 //! What to do about a congestion control that the kernel does not have: load a module, or write another name.
 
+use super::row::Value;
+use super::setting::Setting;
 use crate::suggest;
 use longhaul_sys::SysError;
-use longhaul_sys::sockopt::{Setting, Value, congestion_controls};
+use longhaul_sys::sockopt::congestion_controls;
 
 /// Returns the remedy for a control `name` that is not among those that the kernel offers: `did you mean bbr?`.
 pub fn instead(name: &str, offered: &str) -> String {

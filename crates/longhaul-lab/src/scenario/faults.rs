@@ -9,8 +9,7 @@ use crate::plan::setup::Setup;
 use crate::scenario::model::{Expect, Run};
 use crate::traffic::{Heeds, Traffic};
 use longhaul_config::document::Places;
-use longhaul_config::options::{self, LegOptions};
-use longhaul_sys::sockopt::Value;
+use longhaul_config::options::{self, LegOptions, Value};
 use longhaul_units::Bytes;
 
 /// A key, and what is wrong with it and what to write instead.

@@ -1,284 +1,273 @@
-//! Socket options as one table. A row is the whole feature: config key, `--set`, help, documentation, setting, reading
-//! back and the test all come from it, so adding an option is adding a row to [`ROWS`] in `sockopt/table.rs`.
-//!
-//! This file is what a row is made of and how a row is told to the kernel; `raw.rs` is the two system calls.
+//! Socket options as calls: [`Opt`] sets and reads any int option, and an option with a call sequence of its own has a pair of
+//! functions here. Keys, units, presets and help are the option table's (`longhaul-config/src/options/table.rs`).
 
-mod raw;
-mod table;
+mod opt;
 
-use crate::{Result, SysError};
-use std::borrow::Cow;
-use std::fmt;
+use crate::Result;
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
-pub use raw::{Opt, congestion_controls, receive_low_water, set_bind_address_no_port, set_receive_low_water};
-pub use table::ROWS;
+pub use opt::Opt;
 
-/// What an option's value is measured in; decides how it is read from a config file and how it is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// `true` or `false`.
-    Switch,
-    /// A number of bytes.
-    Bytes,
-    /// A time, kept in milliseconds.
-    Millis,
-    /// A time, kept in whole seconds.
-    Seconds,
-    /// A bare number.
-    Count,
-    /// A rate, kept in bits per second.
-    BitsPerSecond,
-    /// A word.
-    Name,
+/// Returns the congestion controls that the kernel offers (`available`) or that an ordinary user may set (`allowed`), as the
+/// kernel lists them: names with a space between. Modules that are not loaded are in neither. `None`: /proc cannot be read.
+pub fn congestion_controls(list: &str) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/tcp_{list}_congestion_control")).ok()?;
+    Some(text.trim().to_string())
 }
 
-/// The value of an option, in the unit of its row.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// For [`Unit::Switch`].
-    Switch(bool),
-    /// For every unit that is counted.
-    Number(u64),
-    /// For [`Unit::Name`].
-    Name(String),
+/// Sets the congestion control (tcp(7) TCP_CONGESTION).
+///
+/// # Errors
+/// ENOENT: the kernel has no such control; EPERM: only CAP_NET_ADMIN may set it. The hint lists those that there are.
+pub fn set_congestion(fd: BorrowedFd<'_>, name: &str) -> Result<()> {
+    CONGESTION.set_word(fd, name).map_err(|err| match err.errno {
+        libc::ENOENT => {
+            let offered = congestion_controls("available").unwrap_or_default();
+            err.hint(format!("the kernel offers {offered}; for another one: modprobe tcp_{name}"))
+        }
+        libc::EPERM => {
+            let allowed = congestion_controls("allowed").unwrap_or_default();
+            err.hint(format!(
+                "without CAP_NET_ADMIN only {allowed} may be chosen: \
+                 sysctl -w net.ipv4.tcp_allowed_congestion_control='{allowed} {name}'"
+            ))
+        }
+        _ => err,
+    })
 }
 
-/// When an option takes effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
-    /// It chooses the protocol, so it is an argument of socket(2).
-    Socket,
-    /// Before listen(2) or connect(2). An accepted socket inherits it from its listener.
-    Start,
-    /// Never told to the kernel: the relay itself obeys it.
-    Flow,
+/// Returns the name of the congestion control that the socket uses.
+///
+/// # Errors
+/// ENOPROTOOPT: not a TCP socket.
+pub fn congestion(fd: BorrowedFd<'_>) -> Result<String> {
+    CONGESTION.word(fd)
 }
 
-/// One of a flow's two TCP connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leg {
-    /// Toward whoever connected to us; its options are set on the listener.
-    Accept,
-    /// Toward the next hop.
-    Dial,
+/// Sets the send buffer in bytes (socket(7) SO_SNDBUF): beyond net.core.wmem_max with CAP_NET_ADMIN. Without it the kernel takes
+/// the limit instead and reports no error; [`send_buffer`] shows it.
+///
+/// # Errors
+/// `bytes` has more than 32 bits: EINVAL.
+pub fn set_send_buffer(fd: BorrowedFd<'_>, bytes: u64) -> Result<()> {
+    set_buffer(fd, SNDBUFFORCE, SNDBUF, bytes)
 }
 
-/// The legs on which an option makes sense.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Legs {
-    /// Either leg.
-    Both,
-    /// Only the accept leg, that is, its listener.
-    Accept,
-    /// Only the dial leg.
-    Dial,
+/// Returns the send buffer in bytes, as it was asked for.
+///
+/// # Errors
+/// The descriptor is no socket.
+pub fn send_buffer(fd: BorrowedFd<'_>) -> Result<u64> {
+    buffer(fd, SNDBUF)
 }
 
-/// What holds when an option is not configured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Preset {
-    /// longhaul sets this value, written as in a config file.
-    Ours(&'static str),
-    /// longhaul leaves it alone; in words, what that means.
-    Kernel(&'static str),
+/// Sets the receive buffer in bytes (socket(7) SO_RCVBUF): like [`set_send_buffer`], with net.core.rmem_max.
+///
+/// # Errors
+/// `bytes` has more than 32 bits: EINVAL.
+pub fn set_receive_buffer(fd: BorrowedFd<'_>, bytes: u64) -> Result<()> {
+    set_buffer(fd, RCVBUFFORCE, RCVBUF, bytes)
 }
 
-/// How the kernel is told, and asked.
-#[derive(Clone, Copy, Debug)]
-pub enum Kernel {
-    /// An option whose value is one int, the same when read back.
-    Int(Opt),
-    /// An option with a call sequence of its own.
-    Calls {
-        /// Tells the kernel.
-        set: fn(BorrowedFd<'_>, &Value) -> Result<()>,
-        /// Asks the kernel.
-        get: fn(BorrowedFd<'_>) -> Result<Value>,
-    },
-    /// The kernel knows nothing of it: the relay obeys it.
-    Nothing,
+/// Returns the receive buffer in bytes, as it was asked for.
+///
+/// # Errors
+/// The descriptor is no socket.
+pub fn receive_buffer(fd: BorrowedFd<'_>) -> Result<u64> {
+    buffer(fd, RCVBUF)
 }
 
-/// One option: everything that longhaul knows of it.
-#[derive(Debug)]
-pub struct Row {
-    /// Its name in a config file, after `--set accept.` and in documentation. Unique on each leg.
-    pub key: &'static str,
-    /// What its value is measured in.
-    pub unit: Unit,
-    /// The smallest and largest number allowed, both included; for [`Unit::Name`] and [`Unit::Switch`] unused.
-    pub range: (u64, u64),
-    /// Words that stand for a number, such as `off` or `ef`; allowed whatever the range.
-    pub words: &'static [(&'static str, u64)],
-    /// When it takes effect.
-    pub when: When,
-    /// Where it makes sense.
-    pub legs: Legs,
-    /// What holds when it is not configured.
-    pub preset: Preset,
-    /// What it is for: the first sentence is a line in a table, all of it the manual.
-    pub help: &'static str,
-    /// What can go wrong for who sets it; empty when nothing is known. `longhaul check` prints it.
-    pub caution: &'static str,
-    /// The man page or RFC.
-    pub source: &'static str,
-    /// A value to show in documentation and to set in the test.
-    pub sample: &'static str,
-    /// How the kernel is told.
-    pub kernel: Kernel,
-    /// Whether what the kernel says agrees with what it was told: `agrees(asked, got)`. TCP_DEFER_ACCEPT, for one, rounds.
-    pub agrees: fn(&Value, &Value) -> bool,
-    /// What to do when they do not; empty when nothing is known.
-    pub clamped: &'static str,
-    /// Whether the kernel refuses it on a socket of Multipath TCP (tried on Linux 6.18).
-    pub mptcp_refuses: bool,
-    /// Whether a socket that listens already takes this value, whatever it had, and hands it to what it accepts from then on.
-    pub live: fn(&Value) -> bool,
-    /// What to do about an errno.
-    pub remedies: &'static [(i32, &'static str)],
+/// Turns keepalive on with a first probe after `idle` of silence, in whole seconds, or off (socket(7) SO_KEEPALIVE, tcp(7)
+/// TCP_KEEPIDLE).
+///
+/// # Errors
+/// The kernel takes 1 to 32767 s: EINVAL.
+pub fn set_keepalive(fd: BorrowedFd<'_>, idle: Option<Duration>) -> Result<()> {
+    KEEPALIVE.set_switch(fd, idle.is_some())?;
+    idle.map_or(Ok(()), |idle| KEEPIDLE.set(fd, idle.as_secs()))
 }
 
-/// An option that somebody asked for.
-#[derive(Clone, Debug)]
-pub struct Setting {
-    /// Which.
-    pub row: &'static Row,
-    /// What it shall be.
-    pub value: Value,
-}
-
-/// An option that did not take effect as asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mismatch {
-    /// The option's key.
-    pub key: &'static str,
-    /// What was asked for.
-    pub asked: Value,
-    /// What the kernel has instead, in the same unit.
-    pub got: Value,
-    /// What to do about it; empty when nothing is known.
-    pub remedy: &'static str,
-}
-
-/// The row of `key` on `leg`, or nothing when that leg has no such option.
-pub fn row(leg: Leg, key: &str) -> Option<&'static Row> {
-    ROWS.iter().find(|row| row.key == key && row.legs.covers(leg))
-}
-
-impl Legs {
-    /// Whether the option makes sense on `leg`.
-    pub fn covers(self, leg: Leg) -> bool {
-        matches!((self, leg), (Legs::Both, _) | (Legs::Accept, Leg::Accept) | (Legs::Dial, Leg::Dial))
+/// Returns the silence before the first keepalive probe; `None` when keepalive is off.
+///
+/// # Errors
+/// The descriptor is no TCP socket.
+pub fn keepalive(fd: BorrowedFd<'_>) -> Result<Option<Duration>> {
+    match KEEPALIVE.get(fd)? {
+        0 => Ok(None),
+        _ => KEEPIDLE.get(fd).map(|seconds| Some(Duration::from_secs(seconds.into()))),
     }
 }
 
-impl Leg {
-    /// Both, in the order in which a flow gets them.
-    pub const ALL: [Leg; 2] = [Leg::Accept, Leg::Dial];
+/// Limits the socket to so many bytes per second, headers included (socket(7) SO_MAX_PACING_RATE).
+///
+/// # Errors
+/// ENOPROTOOPT, EOPNOTSUPP: a socket of Multipath TCP.
+pub fn set_pacing(fd: BorrowedFd<'_>, bytes_per_second: u64) -> Result<()> {
+    MAX_PACING_RATE.set_u64(fd, bytes_per_second)
+}
 
-    /// `accept` or `dial`, as in a config file.
-    pub fn name(self) -> &'static str {
-        match self {
-            Leg::Accept => "accept",
-            Leg::Dial => "dial",
+/// Returns the limit of [`set_pacing`] in bytes per second; all ones without a limit.
+///
+/// # Errors
+/// The descriptor is no socket.
+pub fn pacing(fd: BorrowedFd<'_>) -> Result<u64> {
+    MAX_PACING_RATE.u64(fd)
+}
+
+/// Sets the DSCP of the socket's packets, 0 to 63 (ip(7) IP_TOS, ipv6(7) IPV6_TCLASS).
+///
+/// # Errors
+/// A greater number: EINVAL.
+pub fn set_dscp(fd: BorrowedFd<'_>, dscp: u64) -> Result<()> {
+    if dscp > DSCP_MAX {
+        return Err(TOS.refused(dscp, libc::EINVAL));
+    }
+    // RFC 2474: the DSCP is the upper six bits of the octet. The lower two are ECN's, and TCP keeps its own.
+    let octet = dscp << 2;
+    if is_ipv6(fd)? {
+        TCLASS.set(fd, octet)?;
+    }
+    // An AF_INET6 socket may carry IPv4 (::ffff:a.b.c.d), whose header takes the class from here.
+    TOS.set(fd, octet)
+}
+
+/// Returns the DSCP of the socket's packets, 0 to 63.
+///
+/// # Errors
+/// The descriptor is no socket of IPv4 or IPv6.
+pub fn dscp(fd: BorrowedFd<'_>) -> Result<u64> {
+    let octet = if is_ipv6(fd)? { TCLASS } else { TOS }.get(fd)?;
+    Ok(u64::from(octet) >> 2 & DSCP_MAX)
+}
+
+/// Binds the socket to the interface or VRF `device` (socket(7) SO_BINDTODEVICE).
+///
+/// # Errors
+/// ENODEV: there is no such interface; EPERM: it needs CAP_NET_RAW, before Linux 5.7 or when the socket is bound already.
+pub fn set_device(fd: BorrowedFd<'_>, device: &str) -> Result<()> {
+    BINDTODEVICE.set_word(fd, device)
+}
+
+/// Returns the interface that the socket is bound to; an empty text without one.
+///
+/// # Errors
+/// The descriptor is no socket.
+pub fn device(fd: BorrowedFd<'_>) -> Result<String> {
+    BINDTODEVICE.word(fd)
+}
+
+/// Whether the socket was made for Multipath TCP (socket(7) SO_PROTOCOL).
+///
+/// # Errors
+/// The descriptor is no socket.
+pub fn is_mptcp(fd: BorrowedFd<'_>) -> Result<bool> {
+    PROTOCOL.get(fd).map(|protocol| protocol == libc::IPPROTO_MPTCP as u32)
+}
+
+/// Lets bind(2) to an address leave the port to connect(2), which may then use one port for many peers
+/// (ip(7) IP_BIND_ADDRESS_NO_PORT).
+///
+/// # Errors
+/// ENOPROTOOPT before kernel 4.2.
+pub fn set_bind_address_no_port(fd: BorrowedFd<'_>) -> Result<()> {
+    BIND_ADDRESS_NO_PORT.set_switch(fd, true)
+}
+
+/// Lets poll(2) and epoll(7) report a socket readable only when `bytes` are there (socket(7) SO_RCVLOWAT); its end and its
+/// errors at once.
+///
+/// # Errors
+/// The descriptor is no socket.
+pub fn set_receive_low_water(fd: BorrowedFd<'_>, bytes: u32) -> Result<()> {
+    RCVLOWAT.set(fd, bytes.into())
+}
+
+/// Returns the number of bytes from which on the kernel reports the socket readable.
+///
+/// # Errors
+/// The descriptor is no socket.
+pub fn receive_low_water(fd: BorrowedFd<'_>) -> Result<u32> {
+    RCVLOWAT.get(fd)
+}
+
+/// Sets a buffer beyond the sysctl's limit where the process may, and within it where it may not.
+fn set_buffer(fd: BorrowedFd<'_>, force: Opt, plain: Opt, bytes: u64) -> Result<()> {
+    match force.set(fd, bytes) {
+        Err(err) if err.errno == libc::EPERM => plain.set(fd, bytes),
+        done => done,
+    }
+}
+
+/// socket(7) SO_SNDBUF: "The kernel doubles this value", for its own bookkeeping: half of it was asked for.
+fn buffer(fd: BorrowedFd<'_>, opt: Opt) -> Result<u64> {
+    opt.get(fd).map(|doubled| u64::from(doubled / 2))
+}
+
+fn is_ipv6(fd: BorrowedFd<'_>) -> Result<bool> {
+    DOMAIN.get(fd).map(|domain| domain == libc::AF_INET6 as u32)
+}
+
+const DSCP_MAX: u64 = 63;
+
+const CONGESTION: Opt = Opt::tcp(libc::TCP_CONGESTION, "TCP_CONGESTION");
+const KEEPIDLE: Opt = Opt::tcp(libc::TCP_KEEPIDLE, "TCP_KEEPIDLE");
+const KEEPALIVE: Opt = Opt::socket(libc::SO_KEEPALIVE, "SO_KEEPALIVE");
+const SNDBUF: Opt = Opt::socket(libc::SO_SNDBUF, "SO_SNDBUF");
+const RCVBUF: Opt = Opt::socket(libc::SO_RCVBUF, "SO_RCVBUF");
+const SNDBUFFORCE: Opt = Opt::socket(libc::SO_SNDBUFFORCE, "SO_SNDBUFFORCE");
+const RCVBUFFORCE: Opt = Opt::socket(libc::SO_RCVBUFFORCE, "SO_RCVBUFFORCE");
+const RCVLOWAT: Opt = Opt::socket(libc::SO_RCVLOWAT, "SO_RCVLOWAT");
+const MAX_PACING_RATE: Opt = Opt::socket(libc::SO_MAX_PACING_RATE, "SO_MAX_PACING_RATE");
+const BINDTODEVICE: Opt = Opt::socket(libc::SO_BINDTODEVICE, "SO_BINDTODEVICE");
+const DOMAIN: Opt = Opt::socket(libc::SO_DOMAIN, "SO_DOMAIN");
+const PROTOCOL: Opt = Opt::socket(libc::SO_PROTOCOL, "SO_PROTOCOL");
+const TOS: Opt = Opt { level: libc::IPPROTO_IP, number: libc::IP_TOS, name: "IP_TOS" };
+const TCLASS: Opt = Opt { level: libc::IPPROTO_IPV6, number: libc::IPV6_TCLASS, name: "IPV6_TCLASS" };
+const BIND_ADDRESS_NO_PORT: Opt =
+    Opt { level: libc::IPPROTO_IP, number: libc::IP_BIND_ADDRESS_NO_PORT, name: "IP_BIND_ADDRESS_NO_PORT" };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use socket2::{Domain, Protocol, Socket, Type};
+    use std::os::fd::AsFd;
+
+    fn socket(domain: Domain) -> Socket {
+        Socket::new(domain, Type::STREAM, Some(Protocol::TCP)).unwrap()
+    }
+
+    #[test]
+    fn each_pair_reads_what_it_set() {
+        for domain in [Domain::IPV4, Domain::IPV6] {
+            let socket = socket(domain);
+            let fd = socket.as_fd();
+            let nodelay = Opt::tcp(libc::TCP_NODELAY, "TCP_NODELAY");
+            assert_eq!((nodelay.set_switch(fd, true), nodelay.get(fd)), (Ok(()), Ok(1)));
+            assert_eq!((set_congestion(fd, "reno"), congestion(fd)), (Ok(()), Ok("reno".into())));
+            assert_eq!((set_send_buffer(fd, 65_536), send_buffer(fd)), (Ok(()), Ok(65_536)));
+            assert_eq!((set_receive_buffer(fd, 65_536), receive_buffer(fd)), (Ok(()), Ok(65_536)));
+            let idle = Some(Duration::from_secs(90));
+            assert_eq!((set_keepalive(fd, idle), keepalive(fd)), (Ok(()), Ok(idle)));
+            assert_eq!((set_keepalive(fd, None), keepalive(fd)), (Ok(()), Ok(None)));
+            assert_eq!((set_pacing(fd, 1_000_000), pacing(fd)), (Ok(()), Ok(1_000_000)));
+            assert_eq!((set_dscp(fd, 46), dscp(fd)), (Ok(()), Ok(46)));
+            assert_eq!((set_receive_low_water(fd, 4096), receive_low_water(fd)), (Ok(()), Ok(4096)));
+            assert_eq!((device(fd), is_mptcp(fd)), (Ok(String::new()), Ok(false)));
         }
     }
 
-    /// The flow's other leg.
-    pub fn other(self) -> Leg {
-        match self {
-            Leg::Accept => Leg::Dial,
-            Leg::Dial => Leg::Accept,
-        }
-    }
-}
-
-impl fmt::Display for Leg {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl Setting {
-    /// Sets the option on `socket` and reads it back: `Ok(None)` when the kernel has what was asked for.
-    ///
-    /// # Errors
-    /// The kernel refused to set or to tell it; the hint says what would help.
-    pub fn apply(&self, socket: BorrowedFd<'_>) -> Result<Option<Mismatch>> {
-        self.tell(socket)?;
-        let got = match self.row.read(socket)? {
-            Some(got) if !(self.row.agrees)(&self.value, &got) => got,
-            _ => return Ok(None),
-        };
-        Ok(Some(Mismatch { key: self.row.key, asked: self.value.clone(), got, remedy: self.row.clamped }))
-    }
-
-    /// Sets the option on `socket` without reading it back: for every connection after the first of its kind.
-    ///
-    /// # Errors
-    /// The kernel refused; the hint says what would help.
-    pub fn tell(&self, socket: BorrowedFd<'_>) -> Result<()> {
-        let told = match self.row.kernel {
-            Kernel::Int(opt) => raw::set(socket, opt, &self.value),
-            Kernel::Calls { set, .. } => set(socket, &self.value),
-            Kernel::Nothing => Ok(()),
-        };
-        told.map_err(|err| self.remedied(err))
-    }
-
-    /// `err` with what to do about it, unless it says so already.
-    fn remedied(&self, err: SysError) -> SysError {
-        if !err.hint.is_empty() {
-            return err;
-        }
-        let (least, most) = self.row.range;
-        match self.row.remedies.iter().find(|(errno, _)| *errno == err.errno) {
-            Some((_, remedy)) => err.hint(*remedy),
-            None if err.errno == libc::EINVAL && most > 0 => {
-                let hint = format!("{} takes {least} to {most}", self.row.key);
-                err.hint(Cow::Owned(hint))
-            }
-            None => err,
-        }
-    }
-}
-
-impl Row {
-    /// What the kernel says now; `None` for an option that it does not know.
-    ///
-    /// # Errors
-    /// getsockopt(2) failed.
-    pub fn read(&self, socket: BorrowedFd<'_>) -> Result<Option<Value>> {
-        match self.kernel {
-            Kernel::Int(opt) => raw::get(socket, opt).map(|number| match self.unit {
-                Unit::Switch => Some(Value::Switch(number != 0)),
-                _ => Some(Value::Number(number.into())),
-            }),
-            Kernel::Calls { get, .. } => get(socket).map(Some),
-            Kernel::Nothing => Ok(None),
-        }
-    }
-}
-
-impl PartialEq for Setting {
-    fn eq(&self, other: &Setting) -> bool {
-        std::ptr::eq(self.row, other.row) && self.value == other.value
-    }
-}
-
-impl fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: asked {}, got {}", self.key, self.asked, self.got)
-    }
-}
-
-impl fmt::Display for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Value::Switch(on) => write!(f, "{on}"),
-            Value::Number(number) => write!(f, "{number}"),
-            Value::Name(name) => f.write_str(name),
-        }
+    #[test]
+    fn a_refusal_names_call_and_value() {
+        let socket = socket(Domain::IPV4);
+        let fd = socket.as_fd();
+        let call = |refused: Result<()>| refused.map_err(|err| (err.call, err.errno));
+        let refusal = |call: &str, errno| Err((call.to_string(), errno));
+        let mss = Opt::tcp(libc::TCP_MAXSEG, "TCP_MAXSEG");
+        assert_eq!(call(mss.set(fd, 20)), refusal("setsockopt(TCP_MAXSEG, 20)", libc::EINVAL));
+        assert_eq!(call(mss.set(fd, 1 << 32)), refusal("setsockopt(TCP_MAXSEG, 4294967296)", libc::EINVAL));
+        assert_eq!(call(set_dscp(fd, 64)), refusal("setsockopt(IP_TOS, 64)", libc::EINVAL));
+        assert_eq!(call(set_device(fd, "nosuch0")), refusal("setsockopt(SO_BINDTODEVICE, \"nosuch0\")", libc::ENODEV));
+        assert_eq!(call(set_congestion(fd, "nosuch")), refusal("setsockopt(TCP_CONGESTION, \"nosuch\")", libc::ENOENT));
     }
 }

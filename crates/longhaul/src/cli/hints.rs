@@ -3,9 +3,9 @@
 use clap::Command;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use longhaul_config::options::{Legs, ROWS, Row};
 use longhaul_config::suggest;
 use longhaul_config::value;
-use longhaul_sys::sockopt::{Legs, ROWS, Row};
 use std::env;
 
 /// Returns clap's message for a wrong command line of `cli`, with what to write instead where that is known.

@@ -3,12 +3,12 @@
 //! check` warns of it; it may be run on another host than the daemon, so nothing here is an error.
 
 use super::rights::Rights;
-use longhaul_config::options::{LegOptions, control_instead, show};
+use longhaul_config::options::{Leg, LegOptions, Setting, Value, control_instead, show};
 use longhaul_config::{Config, Message, Severity, Tunnel};
 use longhaul_sys::limits::Capability::{NetAdmin, NetBindService};
 use longhaul_sys::limits::{local_ports, sysctl};
 use longhaul_sys::route::RouteSocket;
-use longhaul_sys::sockopt::{Leg, Setting, Value, congestion_controls};
+use longhaul_sys::sockopt::congestion_controls;
 use longhaul_units::show_duration;
 use std::collections::BTreeSet;
 use std::io::ErrorKind;

@@ -1,9 +1,8 @@
 //! `longhaul options`: the table of socket options, for a terminal or as docs/options.md.
 
 use clap::Args;
-use longhaul_config::options::expected;
+use longhaul_config::options::{Legs, Preset, ROWS, Row, Unit, When, expected};
 use longhaul_config::suggest;
-use longhaul_sys::sockopt::{Legs, Preset, ROWS, Row, Unit, When};
 
 #[derive(Args)]
 pub(super) struct Flags {
@@ -51,9 +50,7 @@ fn line(row: &Row) -> String {
         Unit::Name => "word",
     };
     let default = if let Preset::Ours(value) = row.preset { value } else { "-" };
-    // The first sentence of the help is the short one.
-    let help = row.help.split(". ").next().unwrap_or_default().trim_end_matches('.');
-    format!("{:<19} {legs:<6} {value:<6} {default:<6} {help}\n", row.key)
+    format!("{:<19} {legs:<6} {value:<6} {default:<6} {}\n", row.key, row.short)
 }
 
 fn plain(row: &Row) -> String {
@@ -63,7 +60,7 @@ fn plain(row: &Row) -> String {
             text += &format!("    {:<10} {line}\n", if nth == 0 { name } else { "" });
         }
     };
-    add("", row.help);
+    add("", &manual(row));
     add("value", &expected(row));
     add("default", &default(row));
     add("caution", row.caution);
@@ -78,13 +75,18 @@ fn markdown(row: &Row) -> String {
          - example: `{key} = {sample}`\n- source: {source}\n",
         key = row.key,
         leg = leg(row),
-        help = row.help,
+        help = manual(row),
         value = expected(row),
         default = default(row),
         when = when(row),
         sample = sample(row),
         source = row.source,
     )
+}
+
+/// The short text as a sentence, and the rest of the manual.
+fn manual(row: &Row) -> String {
+    format!("{}. {}", row.short, row.help).trim_end().to_string()
 }
 
 fn default(row: &Row) -> String {
@@ -104,7 +106,7 @@ fn leg(row: &Row) -> &'static str {
 }
 
 fn when(row: &Row) -> &'static str {
-    match row.when {
+    match row.when() {
         When::Socket => "when the socket is made",
         When::Start => "before listen(2) or connect(2); an accepted connection inherits it",
         When::Flow => "in the relay, for flows that begin from then on",

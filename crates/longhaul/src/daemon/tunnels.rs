@@ -6,7 +6,7 @@
 use super::error::DaemonError;
 use crate::relay::{Activated, BindError, Gate, Handle, Listener, Relay, Route, Serving};
 use longhaul_config::Tunnel;
-use longhaul_sys::sockopt::Leg;
+use longhaul_config::options::Leg;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use super::how::Broken;
 use super::legs::Legs;
 use super::stream::Stream;
 use super::tally::Tally;
-use longhaul_sys::sockopt::Leg;
+use longhaul_config::options::Leg;
 use longhaul_sys::tcp_info::{State, TcpInfo, unacknowledged};
 use std::future::{Future, poll_fn};
 use std::io;

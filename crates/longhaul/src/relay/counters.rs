@@ -91,7 +91,7 @@ impl Counters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_sys::sockopt::Leg;
+    use longhaul_config::options::Leg;
 
     #[test]
     fn each_reset_has_one_reason() {

@@ -8,8 +8,8 @@ use super::shared::Relay;
 use super::stream::Stream;
 use super::tally::Tally;
 use longhaul_config::Tunnel;
+use longhaul_config::options::Leg;
 use longhaul_sys::limits;
-use longhaul_sys::sockopt::Leg;
 use longhaul_sys::tcp_info::{self, State, TcpInfo};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -100,7 +100,7 @@ impl LegEnd {
         };
         // A short flow ends before any control matters, and asking costs as much as sending its bytes.
         let is_worth_it = end.tally.up + end.tally.down > leg::ENOUGH;
-        let congestion = is_worth_it.then(|| tcp_info::congestion(socket.as_fd()).ok()).flatten();
+        let congestion = is_worth_it.then(|| longhaul_sys::sockopt::congestion(socket.as_fd()).ok()).flatten();
         let was_full_under_way = socket.was_full_under_way();
         LegEnd { info, sent, lasted: end.began.elapsed(), congestion, is_untold, was_full_under_way }
     }

@@ -104,7 +104,7 @@ const MAX_PEEKED_BYTES: usize = 16 * 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_sys::sockopt::Leg;
+    use longhaul_config::options::Leg;
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
 

@@ -10,7 +10,7 @@ use super::stream::Stream;
 use super::tally::Tally;
 use super::{dial, fast_open};
 use longhaul_config::Tunnel;
-use longhaul_sys::sockopt::Leg;
+use longhaul_config::options::Leg;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 
 use super::stream::Stream;
 use super::{Relay, flow};
+use longhaul_config::options::Leg;
 use longhaul_config::{NextHop, Tunnel};
-use longhaul_sys::sockopt::Leg;
 use socket2::SockRef;
 use std::net::Shutdown;
 use std::sync::Arc;

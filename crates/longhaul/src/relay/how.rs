@@ -1,7 +1,7 @@
 //! Why a flow ended.
 
+use longhaul_config::options::Leg;
 use longhaul_sys::errno_text;
-use longhaul_sys::sockopt::Leg;
 use std::fmt;
 use std::io;
 

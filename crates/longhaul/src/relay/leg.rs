@@ -3,9 +3,9 @@
 
 use super::stream::Stream;
 use longhaul_config::Tunnel;
-use longhaul_config::options::{LegOptions, remedied};
-use longhaul_sys::sockopt::{Leg, Mismatch, Setting, When};
-use longhaul_sys::tcp_info::{self, TcpInfo};
+use longhaul_config::options::{Leg, LegOptions, Mismatch, Setting, When, remedied};
+use longhaul_sys::sockopt;
+use longhaul_sys::tcp_info::TcpInfo;
 use longhaul_sys::{Result, SysError};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io;
@@ -236,7 +236,7 @@ fn begin_unpaced(socket: &Socket, options: &LegOptions) {
 }
 
 fn has_bbr(socket: &Socket) -> bool {
-    tcp_info::congestion(socket.as_fd()).is_ok_and(|name| name == BBR)
+    sockopt::congestion(socket.as_fd()).is_ok_and(|name| name == BBR)
 }
 
 /// `err` as what `call` said.
@@ -273,7 +273,7 @@ mod tests {
             let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
             socket.set_tcp_congestion(BBR.as_bytes()).unwrap();
             let socket = dress(socket.into(), &options, false).unwrap();
-            tcp_info::congestion(socket.as_fd()).unwrap()
+            sockopt::congestion(socket.as_fd()).unwrap()
         };
         assert!(["cubic", "reno"].contains(&dressed(None).as_str()), "{}", dressed(None));
         assert_eq!(dressed(Some("bbr")), "bbr");

@@ -4,7 +4,7 @@ use super::shared::Relay;
 use super::silence::Member;
 use super::stream::Stream;
 use longhaul_config::Tunnel;
-use longhaul_sys::sockopt::Leg;
+use longhaul_config::options::Leg;
 use std::sync::Arc;
 
 /// The legs of a carried flow, with the relay that carries it.

@@ -13,8 +13,7 @@
 use super::lock::lock;
 use super::stream::Stream;
 use longhaul_config::Tunnel;
-use longhaul_config::options::LegOptions;
-use longhaul_sys::sockopt::{Leg, Setting, Value};
+use longhaul_config::options::{Leg, LegOptions, Setting, Value};
 use longhaul_sys::tcp_info::TcpInfo;
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -281,7 +280,7 @@ const SPARE: usize = 256;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_sys::sockopt::row;
+    use longhaul_config::options::row;
     use std::net::{TcpListener, TcpStream};
 
     #[test]

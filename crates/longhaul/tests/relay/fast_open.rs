@@ -3,8 +3,7 @@
 //! Each test has a network namespace of its own, with nothing in it but loopback, so it needs root.
 
 use crate::harness::*;
-use longhaul_config::options;
-use longhaul_sys::sockopt::{Leg, Setting, row};
+use longhaul_config::options::{self, Leg, Setting, row};
 use longhaul_sys::tcp_info::{State, TcpInfo};
 use rustix::event::PollFlags;
 use socket2::{Domain, SockRef, Socket, Type};

@@ -2,7 +2,7 @@
 //! says why: an old kernel that lacks an option is never a hang.
 
 use crate::harness::*;
-use longhaul_sys::sockopt::{Leg, ROWS};
+use longhaul_config::options::{Leg, ROWS};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;

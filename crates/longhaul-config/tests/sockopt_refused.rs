@@ -1,13 +1,14 @@
 //! What an option's error says when the kernel refuses: the call, the errno and the remedy.
 
+use longhaul_config::options::{Leg, Mismatch, Setting, Value, row};
 use longhaul_sys::limits::sysctl;
-use longhaul_sys::sockopt::{self, Leg, Setting, Value, congestion_controls, row};
+use longhaul_sys::sockopt::congestion_controls;
 use longhaul_sys::{Result, SysError};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::os::fd::AsFd;
 
-fn apply(key: &str, value: Value) -> Result<Option<sockopt::Mismatch>> {
+fn apply(key: &str, value: Value) -> Result<Option<Mismatch>> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).expect("a socket");
     let row = row(Leg::Dial, key).expect("a key of the table");
     Setting { row, value }.apply(socket.as_fd())

@@ -1,0 +1,211 @@
+//! The socket options of one leg: presets of the table, and in their place what somebody asked for.
+
+use super::row::{Leg, Preset, Row, Value, When};
+use super::setting::Setting;
+use super::table::{self, ROWS};
+use super::text::parse;
+use crate::suggest;
+use std::time::Duration;
+
+/// What holds for one leg: what was asked for, and the presets of what was not; at most one setting for each key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LegOptions {
+    settings: Vec<Setting>,
+    /// The keys that somebody wrote, in the order written.
+    asked: Vec<&'static str>,
+}
+
+impl Default for LegOptions {
+    /// The presets of the table, and nothing else.
+    fn default() -> LegOptions {
+        let settings = ROWS.iter().filter_map(preset).collect();
+        LegOptions { settings, asked: Vec::new() }
+    }
+}
+
+impl LegOptions {
+    /// The settings that take effect at `when`, presets among them.
+    pub fn at(&self, when: When) -> impl Iterator<Item = &Setting> {
+        self.settings.iter().filter(move |setting| setting.row.when() == when)
+    }
+
+    /// The setting of `key`, asked for or preset, where there is one.
+    pub fn find(&self, key: &str) -> Option<&Setting> {
+        self.settings.iter().find(|setting| setting.row.key == key)
+    }
+
+    /// The settings for the kernel that are not those of `before`.
+    pub fn changed<'a>(&'a self, before: &'a LegOptions) -> impl Iterator<Item = &'a Setting> {
+        let for_kernel = self.settings.iter().filter(|setting| setting.row.when() != When::Flow);
+        for_kernel.filter(|setting| before.find(setting.row.key) != Some(setting))
+    }
+
+    /// Whether a listener with the options of `before` has these once it is told what [`changed`](LegOptions::changed).
+    /// An option that is gone cannot be told: the table does not know what the kernel had in its place.
+    pub fn follow_live(&self, before: &LegOptions) -> bool {
+        let gone = before.settings.iter().any(|old| old.row.when() != When::Flow && self.find(old.row.key).is_none());
+        let live = |new: &Setting| new.row.when() == When::Start && (new.row.live)(&new.value);
+        !gone && self.changed(before).all(live)
+    }
+
+    /// The settings that somebody asked for, in the order written.
+    pub fn asked(&self) -> impl Iterator<Item = &Setting> {
+        self.asked.iter().filter_map(|key| self.find(key))
+    }
+
+    /// Whether the relay chooses the congestion control (`congestion = "auto"`).
+    pub fn is_auto(&self) -> bool {
+        self.find("congestion").is_some_and(|setting| setting.value == Value::Name("auto".into()))
+    }
+
+    /// Whether the relay dials with the client's first bytes in the SYN (`dial.fastopen`).
+    pub fn fast_open(&self) -> bool {
+        self.find("fastopen").is_some_and(|setting| setting.value == Value::Switch(true))
+    }
+
+    /// Whether the relay moves the leg's keepalive while the flow lives: nobody has set a part of it, nor `user-timeout`, which
+    /// takes the place of `keepalive-count` (tcp(7)).
+    pub fn keepalive_is_ours(&self) -> bool {
+        !self.asked.iter().any(|key| is_keepalive(key) || *key == "user-timeout")
+    }
+
+    /// The settings for a socket before it dials. Keepalive is not among them where it [is ours](Self::keepalive_is_ours).
+    pub fn before_dial(&self) -> impl Iterator<Item = &Setting> {
+        let later = self.keepalive_is_ours();
+        self.at(When::Start).filter(move |setting| !(later && is_keepalive(setting.row.key)))
+    }
+
+    /// How long the relay lets a half-open flow be silent; `None` is without limit (`linger-half-open`).
+    pub fn linger_half_open(&self) -> Option<Duration> {
+        match self.find("linger-half-open")?.value {
+            Value::Number(millis) => Some(Duration::from_millis(millis)),
+            _ => None,
+        }
+    }
+
+    /// Asks for `key` on `leg` to be what `text` says.
+    ///
+    /// # Errors
+    /// What is wrong with key or text and what to write instead, as one clause without key and text.
+    pub fn set(&mut self, leg: Leg, key: &str, text: &str) -> Result<(), String> {
+        let row = table::row(leg, key).ok_or_else(|| unknown(leg, key))?;
+        if self.asked.contains(&row.key) {
+            return Err(format!("{key} is already set for this leg; write it once"));
+        }
+        let setting = Setting { row, value: parse(row, text)? };
+        match self.settings.iter_mut().find(|known| known.row.key == key) {
+            Some(preset) => *preset = setting,
+            None => self.settings.push(setting),
+        }
+        self.asked.push(row.key);
+        Ok(())
+    }
+}
+
+/// Reads `LEG.KEY=VALUE`, the argument of `--set`, into one of the two legs.
+///
+/// # Errors
+/// What is wrong and what to write instead.
+pub fn set(accept: &mut LegOptions, dial: &mut LegOptions, text: &str) -> Result<(), String> {
+    const FORM: &str = "write accept.KEY=VALUE or dial.KEY=VALUE, such as dial.mss=1254B";
+    let (path, value) = text.split_once('=').ok_or_else(|| format!("there is no `=` in it; {FORM}"))?;
+    let (leg, key) = path.trim().split_once('.').ok_or_else(|| format!("it names no leg; {FORM}"))?;
+    let another = |word: &str| word.trim().starts_with("accept.") || word.trim().starts_with("dial.");
+    if value.split(',').skip(1).any(another) {
+        return Err("it holds several options; write one for each --set".into());
+    }
+    match leg {
+        "accept" => accept.set(Leg::Accept, key, value.trim()),
+        "dial" => dial.set(Leg::Dial, key, value.trim()),
+        other => Err(format!("`{other}` is no leg; {FORM}")),
+    }
+}
+
+fn preset(row: &'static Row) -> Option<Setting> {
+    match row.preset {
+        // A test holds that every preset can be read.
+        Preset::Ours(text) => parse(row, text).ok().map(|value| Setting { row, value }),
+        Preset::Kernel(_) => None,
+    }
+}
+
+fn is_keepalive(key: &str) -> bool {
+    key.starts_with("keepalive-")
+}
+
+fn unknown(leg: Leg, key: &str) -> String {
+    if ROWS.iter().any(|row| row.key == key) {
+        let other = leg.other();
+        return format!("{key} makes sense only on the {other} leg; write {other}.{key}");
+    }
+    if let Some(advice) = suggest::advice(key) {
+        return format!("there is no such option; {advice}");
+    }
+    let keys = ROWS.iter().filter(|row| row.legs.covers(leg)).map(|row| row.key);
+    match suggest::nearest(key, keys) {
+        Some(near) => format!("there is no such option; did you mean {near}?"),
+        None => "there is no such option; `longhaul options` lists them all".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn presets_hold_until_somebody_asks() {
+        let mut dial = LegOptions::default();
+        assert_eq!(dial.find("nodelay").unwrap().value, Value::Switch(true));
+        assert_eq!(dial.asked().count(), 0);
+        dial.set(Leg::Dial, "nodelay", "false").unwrap();
+        assert_eq!(dial.find("nodelay").unwrap().value, Value::Switch(false));
+        assert_eq!(dial.asked().count(), 1);
+        assert_eq!(dial.at(When::Start).filter(|setting| setting.row.key == "nodelay").count(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_set_says_what_to_write() {
+        let refused = |text: &str| {
+            set(&mut LegOptions::default(), &mut LegOptions::default(), text).expect_err("this must be refused")
+        };
+        assert!(refused("dial.mss").starts_with("there is no `=` in it"));
+        assert!(refused("mss=1254").starts_with("it names no leg"));
+        assert!(refused("near.mss=1254").starts_with("`near` is no leg"));
+        assert_eq!(refused("dial.mms=1254"), "there is no such option; did you mean mss?");
+        assert_eq!(refused("dial.keepidle=10"), "there is no such option; did you mean keepalive-idle?");
+        assert!(refused("dial.tos=184").ends_with("tos=184 is dscp=46 (ef)"));
+        assert!(refused("dial.linger=5").starts_with("there is no such option; not needed: "));
+        assert!(refused("dial.bind=10.0.0.1").contains("--source ADDR"));
+        assert_eq!(
+            refused("dial.defer-accept=3s"),
+            "defer-accept makes sense only on the accept leg; write accept.defer-accept"
+        );
+        assert_eq!(refused("dial.mss=10"), "it is too small; write a size from 88B to 32767B, such as \"1254B\"");
+        assert_eq!(
+            refused("dial.keepalive-idle=1.5s"),
+            "it is not a whole number of seconds; write a time from 1s to 32767s, such as \"90s\", or \"off\""
+        );
+        assert_eq!(refused("dial.nodelay=on"), "write true or false");
+        assert!(refused("dial.bind-device=a-name-of-16-chars").starts_with("write one word"));
+        assert!(refused("dial.dscp=gold").contains("or one of cs0"));
+        assert_eq!(
+            refused("dial.mss=1254.5"),
+            "it is not a whole number of bytes; write a size from 88B to 32767B, such as \"1254B\""
+        );
+    }
+
+    #[test]
+    fn the_same_key_twice_is_refused() {
+        let mut dial = LegOptions::default();
+        dial.set(Leg::Dial, "mss", "1254").unwrap();
+        assert!(dial.set(Leg::Dial, "mss", "1400").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "\\PC*") {
+            let _ = set(&mut LegOptions::default(), &mut LegOptions::default(), &text);
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! The rows. Adding an option touches this file and no other: a row says everything that longhaul knows of it.
+//!
+//! Most are one int, and `Kind::Int` is all they need. One with a call sequence of its own has its functions in
+//! `longhaul_sys::sockopt`; one that the relay obeys is `Kind::Relay`.
+
+use super::row::{Kind, Leg, Legs, Preset, Row, Unit, Value};
+use longhaul_sys::Result;
+use longhaul_sys::sockopt::{self, Opt};
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+/// Every option, in the order of docs/options.md.
+pub static ROWS: &[Row] = &[
+    Row {
+        key: "congestion",
+        unit: Unit::Name,
+        preset: Preset::Ours("auto"),
+        short: "The congestion control",
+        help: "`auto` switches a leg to BBR during the flow, because BBR keeps its rate through the random loss of \
+               a WAN. It switches when the RTT is 5 ms or more, slow start is over, and the congestion window \
+               limits the sender: at once after a retransmission, otherwise after five round trips in a row. It \
+               does not switch a leg with a shorter RTT, with only short messages or with 4 Gbit/s or more, nor \
+               where the kernel does not offer BBR or refuses it. Such a leg keeps the kernel's default; where that \
+               is BBR, it has CUBIC, or Reno if CUBIC is not allowed. Any other word names a control for the whole \
+               flow, such as cubic, bbr or reno.",
+        source: "tcp(7) TCP_CONGESTION",
+        sample: "reno",
+        kind: Kind::Word { set: set_congestion, get: sockopt::congestion },
+        agrees: |asked, got| asked == got || is_auto(asked),
+        // `auto` is told by saying nothing, so it does not take back another word.
+        live: |new| !is_auto(new),
+        ..ROW
+    },
+    Row {
+        key: "nodelay",
+        unit: Unit::Switch,
+        preset: Preset::Ours("true"),
+        short: "Send small messages at once (no Nagle)",
+        help: "Without it small messages wait a WAN round trip: scp at 63 ms went from 14 to 25 MB/s with it.",
+        source: "tcp(7) TCP_NODELAY",
+        sample: "true",
+        kind: Kind::Int(Opt::tcp(libc::TCP_NODELAY, "TCP_NODELAY")),
+        ..ROW
+    },
+    Row {
+        key: "mss",
+        unit: Unit::Bytes,
+        range: (88, 32767),
+        preset: Preset::Kernel("from the route's MTU"),
+        short: "The largest segment, without headers",
+        help: "Set it where a tunnel on the way has a smaller MTU and the ICMP message that should say so is \
+               dropped: flows open and then hang at their first full segment.",
+        source: "tcp(7) TCP_MAXSEG",
+        sample: "1254B",
+        kind: Kind::Int(Opt::tcp(libc::TCP_MAXSEG, "TCP_MAXSEG")),
+        ..ROW
+    },
+    Row {
+        key: "sndbuf",
+        unit: Unit::Bytes,
+        range: BUFFER_RANGE,
+        preset: Preset::Kernel("grown as needed up to net.ipv4.tcp_wmem[2]"),
+        short: "A fixed send buffer",
+        help: "Above net.core.wmem_max it needs CAP_NET_ADMIN. The kernel doubles what it is given, for its own \
+               bookkeeping.",
+        caution: "it turns off the kernel's autotuning of the send buffer; raise net.ipv4.tcp_wmem instead, unless this \
+                  leg must have a fixed buffer",
+        source: "socket(7) SO_SNDBUF, SO_SNDBUFFORCE",
+        sample: "256KiB",
+        kind: Kind::Number { set: sockopt::set_send_buffer, get: sockopt::send_buffer },
+        agrees: at_least,
+        clamped: "raise net.core.wmem_max, or grant CAP_NET_ADMIN by the drop-in /usr/share/longhaul/net-admin.conf",
+        ..ROW
+    },
+    Row {
+        key: "rcvbuf",
+        unit: Unit::Bytes,
+        range: BUFFER_RANGE,
+        preset: Preset::Kernel("grown as needed up to net.ipv4.tcp_rmem[2]"),
+        short: "A fixed receive buffer",
+        help: "It is also the largest window that this leg offers. Above net.core.rmem_max it needs CAP_NET_ADMIN. \
+               The kernel doubles what it is given, for its own bookkeeping.",
+        caution: "it turns off the kernel's autotuning of the receive window; raise net.ipv4.tcp_rmem instead, unless \
+                  this leg must have a fixed window",
+        source: "socket(7) SO_RCVBUF, SO_RCVBUFFORCE",
+        sample: "256KiB",
+        kind: Kind::Number { set: sockopt::set_receive_buffer, get: sockopt::receive_buffer },
+        agrees: at_least,
+        clamped: "raise net.core.rmem_max, or grant CAP_NET_ADMIN by the drop-in /usr/share/longhaul/net-admin.conf",
+        ..ROW
+    },
+    Row {
+        key: "window-clamp",
+        unit: Unit::Bytes,
+        range: (4096, 1 << 30),
+        preset: Preset::Kernel("no clamp"),
+        short: "The largest window offered at the start",
+        help: "Its lasting effect is on the window scale of the leg, which the handshake fixes: a small clamp gives \
+               a small scale, and the window can then never exceed 65535 times two to the power of the scale.",
+        caution: "only the window scale stays: the kernel's autotuning lifts the clamp itself as a fast flow goes on (64 KiB \
+                  became 1.8 MB within a second on Linux 6.18); a window that must stay small needs rcvbuf",
+        source: "tcp(7) TCP_WINDOW_CLAMP",
+        sample: "64KiB",
+        kind: Kind::Int(Opt::tcp(libc::TCP_WINDOW_CLAMP, "TCP_WINDOW_CLAMP")),
+        mptcp_refuses: true,
+        ..ROW
+    },
+    Row {
+        key: "notsent-lowat",
+        unit: Unit::Bytes,
+        range: (4096, 1 << 30),
+        preset: Preset::Kernel("net.ipv4.tcp_notsent_lowat, no limit on most systems"),
+        short: "How many unsent bytes may wait",
+        help: "With more in the send buffer the leg takes no further byte. It bounds the bytes that are parked in \
+               the relay on a slow path, and with them memory and the lag of an interactive flow.",
+        source: "tcp(7) TCP_NOTSENT_LOWAT",
+        sample: "128KiB",
+        kind: Kind::Int(Opt::tcp(libc::TCP_NOTSENT_LOWAT, "TCP_NOTSENT_LOWAT")),
+        ..ROW
+    },
+    Row {
+        key: "keepalive-idle",
+        unit: Unit::Seconds,
+        range: (1, 32767),
+        words: OFF,
+        preset: Preset::Ours("60s"),
+        short: "Silence before the kernel asks the peer",
+        help: "A question is one empty segment. No answer to several of them resets the flow; `off` never asks. Set \
+               it, another `keepalive-*` or `user-timeout`, and the leg keeps what is set, and the presets of the \
+               others, from its start to its end. On a leg without any of them the relay changes keepalive while \
+               the flow lives, from its fourth second on. A leg that carried bytes and fell silent then asks after \
+               5 s, and every 5 s until it gets an answer. An idle leg asks after 60 s. In both cases a peer that \
+               does not answer is given up after 2 minutes of silence: 5 s + 23 x 5 s, 60 s + 4 x 15 s. Firewalls \
+               forget silent connections after 4 minutes or more; they see a packet each minute.",
+        source: "socket(7) SO_KEEPALIVE, tcp(7) TCP_KEEPIDLE",
+        sample: "90s",
+        // 0 is `off`. The other keepalive rows only say how, this one whether.
+        kind: Kind::Number {
+            set: |fd, idle| sockopt::set_keepalive(fd, (idle > 0).then(|| Duration::from_secs(idle))),
+            get: |fd| sockopt::keepalive(fd).map(|idle| idle.map_or(0, |idle| idle.as_secs())),
+        },
+        ..ROW
+    },
+    Row {
+        key: "keepalive-interval",
+        unit: Unit::Seconds,
+        range: (1, 32767),
+        preset: Preset::Ours("15s"),
+        short: "Time between two such questions",
+        help: "It is for the second and later ones, when the first was not answered.",
+        source: "tcp(7) TCP_KEEPINTVL",
+        sample: "20s",
+        kind: Kind::Int(Opt::tcp(libc::TCP_KEEPINTVL, "TCP_KEEPINTVL")),
+        ..ROW
+    },
+    Row {
+        key: "keepalive-count",
+        unit: Unit::Count,
+        range: (1, 127),
+        preset: Preset::Ours("4"),
+        short: "Unanswered questions before a reset",
+        source: "tcp(7) TCP_KEEPCNT",
+        sample: "5",
+        kind: Kind::Int(Opt::tcp(libc::TCP_KEEPCNT, "TCP_KEEPCNT")),
+        ..ROW
+    },
+    Row {
+        key: "user-timeout",
+        unit: Unit::Millis,
+        range: (1, 24 * 86_400_000),
+        words: OFF,
+        preset: Preset::Kernel("off; net.ipv4.tcp_retries2 gives up after 15 minutes or more"),
+        short: "How long bytes may be unacknowledged",
+        help: "Then the flow is reset. Not set by default: the kernel counts a full receiver as unacknowledged too, \
+               and a tape change or a paused client is no dead peer. It also takes the place of `keepalive-count`, \
+               so the relay does not change the keepalive of a leg that has it.",
+        caution: "it also resets a flow whose receiver, alive and answering, takes no bytes for this long",
+        source: "tcp(7) TCP_USER_TIMEOUT, RFC 5482",
+        sample: "5min",
+        kind: Kind::Int(Opt::tcp(libc::TCP_USER_TIMEOUT, "TCP_USER_TIMEOUT")),
+        mptcp_refuses: true,
+        ..ROW
+    },
+    Row {
+        key: "max-pacing-rate",
+        unit: Unit::BitsPerSecond,
+        range: (8_000, 1_000_000_000_000),
+        preset: Preset::Kernel("no cap"),
+        short: "The fastest that the leg may send",
+        help: "The bits are those of whole packets, with IP and TCP headers.",
+        source: "socket(7) SO_MAX_PACING_RATE",
+        sample: "500Mbit/s",
+        // The kernel counts in bytes per second.
+        kind: Kind::Number {
+            set: |fd, bits| sockopt::set_pacing(fd, bits / 8),
+            get: |fd| sockopt::pacing(fd).map(|bytes| bytes.saturating_mul(8)),
+        },
+        agrees: |asked, got| matches!((asked, got), (Value::Number(a), Value::Number(g)) if a / 8 == g / 8),
+        mptcp_refuses: true,
+        ..ROW
+    },
+    Row {
+        key: "dscp",
+        unit: Unit::Count,
+        range: (0, 63),
+        words: DSCP,
+        preset: Preset::Kernel("cs0, best effort"),
+        short: "The class of the leg's packets",
+        help: "Routers may treat them by it: a number or a name such as ef, af41, cs1.",
+        source: "RFC 2474, RFC 4594; ip(7) IP_TOS, ipv6(7) IPV6_TCLASS",
+        sample: "af11",
+        kind: Kind::Number { set: sockopt::set_dscp, get: sockopt::dscp },
+        ..ROW
+    },
+    Row {
+        key: "mark",
+        unit: Unit::Count,
+        range: (0, u32::MAX as u64),
+        preset: Preset::Kernel("0"),
+        short: "A firewall mark on the leg's packets",
+        help: "For `ip rule fwmark` and nftables; decimal or 0x hexadecimal.",
+        source: "socket(7) SO_MARK",
+        sample: "0x10",
+        kind: Kind::Int(Opt::socket(libc::SO_MARK, "SO_MARK")),
+        remedies: &[(
+            libc::EPERM,
+            "a mark needs CAP_NET_ADMIN: run as root, or give it to the unit by the drop-in /usr/share/longhaul/net-admin.conf",
+        )],
+        ..ROW
+    },
+    Row {
+        key: "bind-device",
+        unit: Unit::Name,
+        preset: Preset::Kernel("any interface"),
+        short: "An interface or VRF for the leg",
+        help: "It takes precedence over the routing table.",
+        source: "socket(7) SO_BINDTODEVICE",
+        sample: "lo",
+        kind: Kind::Word { set: sockopt::set_device, get: sockopt::device },
+        // Without CAP_NET_RAW a socket is bound to a device once (net/core/sock.c, sock_bindtoindex_locked: EPERM).
+        live: |_| false,
+        remedies: &[
+            (
+                libc::EPERM,
+                "before Linux 5.7 this needs CAP_NET_RAW: run as root, or add it to CapabilityBoundingSet= and \
+                 AmbientCapabilities= of the unit",
+            ),
+            (libc::ENODEV, "there is no such interface: `ip link` lists them"),
+        ],
+        ..ROW
+    },
+    Row {
+        key: "defer-accept",
+        unit: Unit::Seconds,
+        range: (1, 3600),
+        legs: Legs::Accept,
+        preset: Preset::Kernel("off"),
+        short: "Wait for the first byte before the dial",
+        help: "The kernel holds a new connection back for up to this long: port scans and health checks then cost \
+               no dial. The kernel rounds it up to 1, 3, 7, 15, 31 .. seconds.",
+        caution: "where the server speaks first (SMTP, FTP, MySQL) every flow starts this much later",
+        source: "tcp(7) TCP_DEFER_ACCEPT",
+        sample: "3s",
+        kind: Kind::Int(Opt::tcp(libc::TCP_DEFER_ACCEPT, "TCP_DEFER_ACCEPT")),
+        agrees: at_least,
+        ..ROW
+    },
+    Row {
+        key: "fastopen",
+        unit: Unit::Count,
+        range: (1, 65535),
+        legs: Legs::Accept,
+        preset: Preset::Kernel("off"),
+        short: "Accept data in a client's SYN",
+        help: "It saves a round trip for clients that connected before. The number is how many such connections may \
+               wait for their handshake to end. It needs bit 2 of net.ipv4.tcp_fastopen.",
+        caution: "a SYN that is repeated by the network can deliver its data twice",
+        source: "tcp(7) TCP_FASTOPEN, RFC 7413",
+        sample: "64",
+        kind: Kind::Int(Opt::tcp(libc::TCP_FASTOPEN, "TCP_FASTOPEN")),
+        ..ROW
+    },
+    Row {
+        key: "fastopen",
+        unit: Unit::Switch,
+        legs: Legs::Dial,
+        preset: Preset::Kernel("false"),
+        short: "Send the client's first bytes in the SYN",
+        help: "It saves one WAN round trip per flow to a next hop that was dialled before. The dial waits up to 20 \
+               ms for the first byte. Without one, or without bit 1 of net.ipv4.tcp_fastopen, the SYN carries no \
+               data.",
+        caution: "a server can get the first bytes twice, and a second next hop can get them when the first one dies: use it \
+                  only where a repeated request does no harm; where the server speaks first (SMTP, FTP, MySQL) every flow \
+                  starts 20 ms later",
+        source: "send(2) MSG_FASTOPEN, RFC 7413",
+        sample: "true",
+        kind: Kind::Relay,
+        ..ROW
+    },
+    Row {
+        key: "mptcp",
+        unit: Unit::Switch,
+        preset: Preset::Kernel("false"),
+        short: "Multipath TCP where the peer speaks it",
+        help: "Plain TCP otherwise. The relay then copies instead of splicing where the kernel cannot splice such a \
+               socket.",
+        caution: "the kernel refuses window-clamp, user-timeout, max-pacing-rate and syn-retries with it (Linux 6.18), and \
+                  over long paths it is often slower than TCP: measure before use",
+        source: "mptcp(7), RFC 8684",
+        sample: "true",
+        kind: Kind::Protocol { get: sockopt::is_mptcp },
+        ..ROW
+    },
+    Row {
+        key: "syn-retries",
+        unit: Unit::Count,
+        range: (1, 127),
+        preset: Preset::Kernel("net.ipv4.tcp_syn_retries, 6; accept: net.ipv4.tcp_synack_retries, 5"),
+        short: "How often an unanswered SYN is resent",
+        help: "On the accept leg the SYN-ACK. For dials `connect_timeout` is the plainer limit.",
+        source: "tcp(7) TCP_SYNCNT",
+        sample: "3",
+        kind: Kind::Int(Opt::tcp(libc::TCP_SYNCNT, "TCP_SYNCNT")),
+        mptcp_refuses: true,
+        ..ROW
+    },
+    Row {
+        key: "linger-half-open",
+        unit: Unit::Millis,
+        range: (1_000, 365 * 86_400_000),
+        preset: Preset::Kernel("no limit"),
+        short: "Silence that ends a half-open flow",
+        help: "One direction has ended and the other is silent for this long: reset. What counts is the value of \
+               the leg whose peer has ended; set both to bound both. The timer runs only while the flow is half \
+               open, and every byte that moves, or that the receiver acknowledges, starts it again.",
+        caution: "a reply that takes longer than this to start is lost, loudly (RST)",
+        source: "ARCHITECTURE.md, promise 2",
+        sample: "1h",
+        kind: Kind::Relay,
+        ..ROW
+    },
+];
+
+/// Returns the row of `key` on `leg`, or `None` when that leg has no such option.
+pub fn row(leg: Leg, key: &str) -> Option<&'static Row> {
+    ROWS.iter().find(|row| row.key == key && row.legs.covers(leg))
+}
+
+/// The columns that most rows have in common. A row without a `kind` of its own fails the test that sets its sample.
+const ROW: Row = Row {
+    key: "",
+    unit: Unit::Count,
+    range: (0, 0),
+    words: &[],
+    legs: Legs::Both,
+    preset: Preset::Kernel(""),
+    short: "",
+    help: "",
+    caution: "",
+    source: "",
+    sample: "",
+    kind: Kind::Int(Opt::tcp(0, "")),
+    agrees: |asked, got| asked == got,
+    clamped: "",
+    mptcp_refuses: false,
+    live: |_| true,
+    remedies: &[],
+};
+
+/// Sets the congestion control, or leaves it to the relay when it is `auto`.
+fn set_congestion(fd: BorrowedFd<'_>, name: &str) -> Result<()> {
+    if name == AUTO { Ok(()) } else { sockopt::set_congestion(fd, name) }
+}
+
+fn is_auto(value: &Value) -> bool {
+    matches!(value, Value::Name(name) if name == AUTO)
+}
+
+/// For a value that the kernel rounds up, or raises because it is too small: that is no mismatch.
+fn at_least(asked: &Value, got: &Value) -> bool {
+    matches!((asked, got), (Value::Number(asked), Value::Number(got)) if got >= asked)
+}
+
+/// The congestion control that the relay chooses itself.
+const AUTO: &str = "auto";
+
+/// The kernel raises less than 4,608 bytes, and doubles what it takes: 1 GiB is also the largest window (RFC 7323 2.3).
+const BUFFER_RANGE: (u64, u64) = (4096, 512 << 20);
+
+const OFF: &[(&str, u64)] = &[("off", 0)];
+
+/// RFC 2474 (cs), RFC 2597 (af), RFC 3246 (ef), RFC 5865 (va), RFC 8622 (le).
+const DSCP: &[(&str, u64)] = &[
+    ("cs0", 0),
+    ("le", 1),
+    ("cs1", 8),
+    ("af11", 10),
+    ("af12", 12),
+    ("af13", 14),
+    ("cs2", 16),
+    ("af21", 18),
+    ("af22", 20),
+    ("af23", 22),
+    ("cs3", 24),
+    ("af31", 26),
+    ("af32", 28),
+    ("af33", 30),
+    ("cs4", 32),
+    ("af41", 34),
+    ("af42", 36),
+    ("af43", 38),
+    ("cs5", 40),
+    ("va", 44),
+    ("ef", 46),
+    ("cs6", 48),
+    ("cs7", 56),
+];

@@ -1,0 +1,130 @@
+//! A value of an option as a person writes it: read, shown, and described for who wrote it wrong.
+
+use super::row::{Row, Unit, Value};
+use longhaul_units::{Bytes, Rate};
+use std::time::Duration;
+
+/// Reads a value of `row` as a person writes it.
+///
+/// # Errors
+/// What is wrong with it and what to write instead.
+pub fn parse(row: &Row, text: &str) -> Result<Value, String> {
+    let text = text.trim();
+    if let Some((_, number)) = row.words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text)) {
+        return Ok(Value::Number(*number));
+    }
+    let read = match row.unit {
+        Unit::Switch => return switch(text).ok_or_else(|| format!("write {}", expected(row))),
+        Unit::Name => return name(text).ok_or_else(|| format!("write {}", expected(row))),
+        Unit::Bytes => text.parse().map(|Bytes(bytes)| bytes).map_err(|err| err.to_string()),
+        Unit::BitsPerSecond => text.parse().map(|Rate(bits)| bits).map_err(|err| err.to_string()),
+        Unit::Millis => whole(text, Duration::from_millis(1), "milliseconds"),
+        Unit::Seconds => whole(text, Duration::from_secs(1), "seconds"),
+        Unit::Count => count(text),
+    };
+    let number = read.map_err(|why| format!("{why}; write {}", expected(row)))?;
+    match row.range {
+        (least, _) if number < least => Err(format!("it is too small; write {}", expected(row))),
+        (_, most) if number > most => Err(format!("it is too large; write {}", expected(row))),
+        _ => Ok(Value::Number(number)),
+    }
+}
+
+/// `value` as a person would write it in a config file, with its unit.
+pub fn show(row: &Row, value: &Value) -> String {
+    let Value::Number(number) = *value else { return value.to_string() };
+    if let Some((word, _)) = row.words.iter().find(|(_, known)| *known == number) {
+        return word.to_string();
+    }
+    match row.unit {
+        Unit::Bytes => Bytes(number).to_string(),
+        Unit::BitsPerSecond => Rate(number).to_string(),
+        Unit::Millis => longhaul_units::show_duration(Duration::from_millis(number)),
+        Unit::Seconds => longhaul_units::show_duration(Duration::from_secs(number)),
+        Unit::Switch | Unit::Count | Unit::Name => number.to_string(),
+    }
+}
+
+/// What a value of `row` looks like: `a size from 88B to 32767B, such as "1254B"`.
+pub fn expected(row: &Row) -> String {
+    let (least, most) = (show(row, &Value::Number(row.range.0)), show(row, &Value::Number(row.range.1)));
+    let kind = match row.unit {
+        Unit::Switch => return "true or false".into(),
+        Unit::Name => return format!("one word of up to {NAME_MAX} characters, such as \"{}\"", row.sample),
+        Unit::Bytes => "a size",
+        Unit::BitsPerSecond => "a rate",
+        Unit::Millis | Unit::Seconds => "a time",
+        Unit::Count if row.words.is_empty() => return format!("a number from {} to {}", row.range.0, row.range.1),
+        Unit::Count => {
+            let words: Vec<&str> = row.words.iter().map(|(word, _)| *word).collect();
+            return format!("a number from {} to {}, or one of {}", row.range.0, row.range.1, words.join(" "));
+        }
+    };
+    let word = if row.words.is_empty() { "" } else { ", or \"off\"" };
+    format!("{kind} from {least} to {most}, such as \"{}\"{word}", row.sample)
+}
+
+fn switch(text: &str) -> Option<Value> {
+    text.parse().ok().map(Value::Switch)
+}
+
+/// A congestion control's or interface's name: the kernel has room for 15 bytes of both.
+fn name(text: &str) -> Option<Value> {
+    let fits = !text.is_empty() && text.len() <= NAME_MAX;
+    let plain = text.chars().all(|c| c.is_ascii_graphic() && c != '/');
+    (fits && plain).then(|| Value::Name(text.into()))
+}
+
+fn count(text: &str) -> Result<u64, String> {
+    let read = match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => text.replace('_', "").parse(),
+    };
+    read.map_err(|_| "it is no number".into())
+}
+
+fn whole(text: &str, step: Duration, name: &str) -> Result<u64, String> {
+    let nanos = longhaul_units::duration(text).map_err(|err| err.to_string())?.as_nanos();
+    let count = nanos / step.as_nanos();
+    if count * step.as_nanos() != nanos {
+        return Err(format!("it is not a whole number of {name}"));
+    }
+    u64::try_from(count).map_err(|_| "it is too large".into())
+}
+
+const NAME_MAX: usize = 15;
+
+#[cfg(test)]
+mod tests {
+    use super::super::row::{Leg, Preset};
+    use super::super::table::{self, ROWS};
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_row_reads_its_sample_and_preset_and_shows_what_it_reads() {
+        for row in ROWS {
+            let ours = if let Preset::Ours(text) = row.preset { Some(text) } else { None };
+            for text in ours.into_iter().chain([row.sample]) {
+                let value = parse(row, text).unwrap_or_else(|err| panic!("{} = {text}: {err}", row.key));
+                assert_eq!(parse(row, &show(row, &value)), Ok(value), "{}", row.key);
+            }
+        }
+    }
+
+    #[test]
+    fn words_are_read_in_either_case() {
+        let dscp = table::row(Leg::Dial, "dscp").unwrap();
+        assert_eq!(parse(dscp, "EF"), parse(dscp, "ef"));
+        assert_eq!(parse(dscp, "Ef"), Ok(Value::Number(46)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "\\PC*") {
+            for row in ROWS {
+                let _ = parse(row, &text);
+            }
+        }
+    }
+}
