@@ -10,7 +10,7 @@ use super::tally::Tally;
 use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;
 use longhaul_sys::limits;
-use longhaul_sys::tcp_info::{self, State, TcpInfo};
+use longhaul_sys::tcp_info::{State, TcpInfo};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
