@@ -3,15 +3,16 @@
 //! Everything new is built before anything old is touched. So a port that is in use refuses the change as a whole, and live
 //! flows are not touched in either case.
 
+use super::control::Reply;
 use super::error::DaemonError;
-use crate::relay::{Activated, BindError, Gate, Handle, Listener, Relay, Route, Serving};
+use crate::relay::{Activated, BindError, FlowView, Gate, Handle, Listener, Relay, Route, Serving};
 use longhaul_config::Tunnel;
 use longhaul_sys::sockopt::Leg;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn_blocking};
 use tracing::info;
 
 /// The tunnels that are served.
@@ -166,6 +167,13 @@ impl Tunnels {
         let (serving, receiver) = watch::channel(Serving::one(tunnel.clone(), gate.clone()));
         self.listeners.spawn(listener.serve(self.relay.clone(), receiver));
         Running { tunnel, gate, serving, handle }
+    }
+
+    /// Sends the live flows to `reply`, from a thread of its own: thousands of them take milliseconds.
+    pub(super) fn list_flows(&self, reply: Reply<Vec<FlowView>>) {
+        let relay = self.relay.clone();
+        // It fails for a client that does not wait for it.
+        spawn_blocking(move || drop(reply.send(relay.flows())));
     }
 
     /// Serves none any more. Each listener first starts a flow for each connection that waits and may have one.

@@ -97,12 +97,12 @@ impl<'a> Direction<'a> {
             source,
             pump: Pump::new(),
             buffer: Buffer::Empty,
-            splice: legs.tunnel.splice,
+            splice: legs.tunnel().splice,
             spliced: false,
             is_bulk: false,
             bulk: None,
             parked: 0,
-            may_choose: Choice::of(legs.tunnel, sink, legs.of(sink)) == Choice::Open,
+            may_choose: Choice::of(legs.tunnel(), sink, legs.of(sink)) == Choice::Open,
             early,
             source_is_broken: legs.of(source).was_reset(),
             is_stopped: false,
@@ -127,6 +127,11 @@ impl<'a> Direction<'a> {
         self.is_stopped = true;
         self.hold(0);
         std::mem::replace(&mut self.buffer, Buffer::Empty).discard(&self.legs.relay.pool);
+    }
+
+    /// Returns the bytes that the sink has taken, those that it had before with them.
+    pub(super) fn sent(&self) -> u64 {
+        self.early + self.pump.moved()
     }
 
     /// Whether its next step is to read from its source.
@@ -155,6 +160,7 @@ impl<'a> Direction<'a> {
             let polled = self.poll_with(cx, scratch);
             // However it ended: the next pump on this worker overwrites the scratch buffer.
             self.buffer.keep(scratch);
+            self.legs.flow.carried(self.source, self.sent());
             polled
         })
     }
@@ -171,7 +177,9 @@ impl<'a> Direction<'a> {
                     if filled == 0 && self.source_is_broken && !self.has_fin() {
                         return Poll::Ready(Err((End::Source, io::Error::from_raw_os_error(libc::ECONNRESET))));
                     }
-                    self.legs.member.moved();
+                    if self.legs.flow.pulse.beat() {
+                        self.legs.relay.registry.wake(self.legs.flow);
+                    }
                     self.pump.filled(filled);
                 }
                 Step::Drain => {
@@ -194,6 +202,7 @@ impl<'a> Direction<'a> {
                     self.rest();
                     shutdown(self.sink()).map_err(|err| (End::Sink, err))?;
                     self.pump.finned();
+                    self.legs.flow.passed_fin(self.source);
                 }
                 Step::Done => return Poll::Ready(Ok(())),
             }
@@ -313,7 +322,7 @@ impl<'a> Direction<'a> {
     fn look_into_full_sink(&mut self) {
         let (sink, leg) = (self.sink(), self.source.other());
         // TCP_INFO of an mptcp leg is that of one subflow.
-        let counts = !self.legs.tunnel.mptcp(leg);
+        let counts = !self.legs.tunnel().mptcp(leg);
         let bulk = self.bulk();
         bulk.parks = bulk.parks.wrapping_add(1);
         // The warning needs no more than a sample.
@@ -357,7 +366,7 @@ impl<'a> Direction<'a> {
     /// Whether the source, all of which is read, has sent FIN. Asked only after its error was taken, for from then on the
     /// kernel says "end of stream" either way: a FIN counts as a byte received, and no read returns it.
     fn has_fin(&self) -> bool {
-        TcpInfo::of(self.source().as_fd()).is_ok_and(|info| info.bytes_received > self.early + self.pump.moved())
+        TcpInfo::of(self.source().as_fd()).is_ok_and(|info| info.bytes_received > self.sent())
     }
 
     /// Whether this pump, which is empty, has a pipe for its next bytes.

@@ -39,6 +39,8 @@ pub enum How {
     HalfOpenTooLong,
     /// longhaul ended it: drain timeout, second SIGTERM, or exit.
     Cut,
+    /// longhaul ended this flow, as it was told to.
+    Killed,
 }
 
 impl From<Broken> for How {
@@ -70,6 +72,7 @@ impl fmt::Display for How {
             How::DialFailed => f.write_str("dial failed"),
             How::HalfOpenTooLong => f.write_str("half-open too long"),
             How::Cut => f.write_str("cut by drain or exit"),
+            How::Killed => f.write_str("cut by command"),
         }
     }
 }

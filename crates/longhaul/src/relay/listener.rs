@@ -242,7 +242,7 @@ impl Listener {
         match Stream::new(accept) {
             Ok(accept) => {
                 let (relay, lookups) = (relay.clone(), gate.lookups.clone());
-                tokio::spawn(flow::run(relay, tunnel, lookups, (accept, peer), permit));
+                tokio::spawn(flow::run(relay, tunnel, lookups, accept, peer, permit));
             }
             // For want of kernel memory or of watches: the connection is reset.
             Err(err) => {
