@@ -12,9 +12,10 @@ use longhaul_config::Tunnel;
 use longhaul_sys::limits;
 use longhaul_sys::sockopt::Leg;
 use longhaul_sys::tcp_info::{self, State, TcpInfo};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
-use tracing::{info, warn};
+use tracing::{Level, enabled, info, warn};
 
 /// A flow that is over.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +40,7 @@ impl FlowEnd<'_> {
             peer = %flow.peer,
             next_hop = next_hop.map(|(hop, _)| display(hop)),
             next_hop_address = next_hop.map(|(_, address)| display(address)),
+            dial_local = dial.and_then(|dial| dial.local).map(display),
             up_bytes = tally.up,
             down_bytes = tally.down,
             seconds = flow.began.elapsed().as_millis() as f64 / 1e3,
@@ -61,6 +63,8 @@ impl FlowEnd<'_> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct LegEnd {
     info: TcpInfo,
+    /// Our address on it, where the log wants it.
+    local: Option<SocketAddr>,
     /// Payload bytes that the flow sent on it.
     sent: u64,
     /// How long the flow lasted.
@@ -93,7 +97,9 @@ impl LegEnd {
         let is_worth_it = end.tally.up + end.tally.down > leg::ENOUGH;
         let congestion = is_worth_it.then(|| tcp_info::congestion(socket.as_fd()).ok()).flatten();
         let was_full_under_way = socket.was_full_under_way();
-        LegEnd { info, sent, lasted: end.flow.began.elapsed(), congestion, is_untold, was_full_under_way }
+        // The accept leg's is that of the listener.
+        let local = if leg == Leg::Dial && enabled!(Level::INFO) { socket.local() } else { None };
+        LegEnd { info, local, sent, lasted: end.flow.began.elapsed(), congestion, is_untold, was_full_under_way }
     }
 
     /// Says which sysctl held a long path back, when one did: the measured form of comparing buffers with the BDP. At most

@@ -97,8 +97,16 @@ async fn reach(live: &Live, lookups: &Arc<Semaphore>, accept: &Stream) -> Result
             let dial = Arc::new(stream);
             flow.connected(hop, address, &dial);
             flow.carried(Leg::Accept, early as u64);
-            let next_hop = &tunnel.to[hop];
-            debug!(flow = flow.number, tunnel = %tunnel.name, peer = %flow.peer, %next_hop, next_hop_address = %address, "flow connected");
+            debug!(
+                flow = flow.number,
+                tunnel = %tunnel.name,
+                peer = %flow.peer,
+                next_hop = %tunnel.to[hop],
+                next_hop_address = %address,
+                dial_local = dial.local().map(tracing::field::display),
+                dial_ms = flow.began.elapsed().as_micros() as f64 / 1e3,
+                "flow connected"
+            );
             fast_open::consume(accept, early).map_err(|err| Broken::of(Leg::Accept, &err))?;
             Ok(dial)
         }

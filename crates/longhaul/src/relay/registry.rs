@@ -12,7 +12,6 @@ use super::stream::Stream;
 use super::tally::Tally;
 use longhaul_config::{NextHop, Tunnel};
 use longhaul_sys::sockopt::Leg;
-use socket2::SockRef;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -196,7 +195,7 @@ impl Flow {
     }
 
     fn view(&self) -> FlowView {
-        let local = |leg| self.stream(leg).and_then(|stream| SockRef::from(&*stream).local_addr().ok()?.as_socket());
+        let local = |leg| self.stream(leg).and_then(|stream| stream.local());
         let next_hop = self.next_hop();
         FlowView {
             number: self.number,
