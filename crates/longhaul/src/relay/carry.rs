@@ -9,7 +9,7 @@
 
 use super::closing::{self, Closing, Fins};
 use super::direction::Direction;
-use super::how::Broken;
+use super::how::{Broken, How};
 use super::legs::Legs;
 use super::stream::Stream;
 use super::tally::Tally;
@@ -23,15 +23,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-/// Carries every byte both ways until both directions have ended well, and notes in the flow what it has carried. The sink of
-/// the direction up has had `early` bytes.
+/// Carries every byte both ways until both directions have ended, and notes in the flow what it has carried. The sink of the
+/// direction up has had `early` bytes.
 ///
-/// # Errors
-/// The leg that broke first, and how. Both legs are then to be reset: what the broken leg had sent was delivered by then,
-/// unless the other leg took nothing for [`PATIENCE`].
+/// Returns why it ended. Unless both directions ended well, that names the leg that broke first, and both legs are to be reset:
+/// what the broken leg had sent was delivered by then, unless the other leg took nothing for [`PATIENCE`].
 ///
 /// Not an async fn, whose arguments would be part of every idle flow twice.
-pub(super) fn run<'a>(legs: &'a Legs<'a>, early: u64) -> impl Future<Output = Result<(), Broken>> {
+pub(super) fn run<'a>(legs: &'a Legs<'a>, early: u64) -> impl Future<Output = How> {
     let mut flow = Both {
         legs,
         up: Direction::new(legs, Leg::Accept, early),
@@ -58,17 +57,16 @@ pub(super) fn run<'a>(legs: &'a Legs<'a>, early: u64) -> impl Future<Output = Re
         let (legs, closing) = (flow.legs, std::mem::take(&mut flow.closing));
         drop(flow);
         let ended = match broken {
-            None if !has_ended => return Err(Broken { leg: Leg::Accept, errno: Broken::HALF_OPEN }),
-            Some(broken) if !has_ended => return Err(broken),
+            None if !has_ended => return How::HalfOpenTooLong,
+            Some(broken) if !has_ended => return broken.into(),
             Some(broken) => Err(broken),
             None if is_settled(legs, sent) => Ok(()),
             None => Box::pin(settle(legs, closing)).await,
         };
-        if let Err(broken) = ended {
-            // Boxed, as above: they would otherwise be part of every idle flow.
-            Box::pin(deliver(legs, broken.leg.other())).await;
-        }
-        ended
+        let Err(broken) = ended else { return How::Finished };
+        // Boxed, as above: they would otherwise be part of every idle flow.
+        Box::pin(deliver(legs, broken.leg.other())).await;
+        broken.into()
     }
 }
 

@@ -130,7 +130,7 @@ fn carry<'a>(live: &'a Live, accept: &'a Arc<Stream>, dial: &'a Arc<Stream>) -> 
         // Dropping the carrying future loses no count, which is in the flow; dropping the other arm loses nothing.
         tokio::select! {
             biased;
-            carried = carry::run(&legs, legs.flow.tally().up) => carried.map_or_else(How::from, |()| How::Finished),
+            how = carry::run(&legs, legs.flow.tally().up) => how,
             how = legs.flow.cut.given() => how,
         }
     }

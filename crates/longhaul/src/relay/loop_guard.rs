@@ -42,7 +42,7 @@ impl Served {
         known.tunnels = tunnels;
     }
 
-    /// What `host` is now, told before [`leads_back`](Served::leads_back) is asked: so whichever flow closes a circle finds
+    /// What `host` is now, told before [`leads_back`](Served::leads_back) is asked: so whichever flow closes a loop finds
     /// all of its names, and no flow goes round twice.
     pub(super) fn resolved(&self, host: &str, addresses: &[SocketAddr]) {
         if let Some(last) = self.known().hosts.get_mut(host) {
@@ -214,7 +214,7 @@ mod tests {
         let back =
             |tunnel: &Tunnel, to: u16| served.leads_back(tunnel, SocketAddr::from(([127, 0, 0, 1], to))).unwrap();
         assert!(back(&one, 2) && back(&one, 3) && !back(&one, 4));
-        // Into the circle, which is not its own: those in it will say so.
+        // Into the loop, which is not its own: those in it will say so.
         assert!(!back(&out, 1) && !back(&out, 5) && back(&out, 4));
     }
 
