@@ -13,7 +13,7 @@ pub struct Control(mpsc::Sender<Command>);
 /// The daemon's end of the channel.
 pub(super) type Commands = mpsc::Receiver<Command>;
 
-/// Where the answer to a command goes. A client that does not wait for it has dropped the other end.
+/// Takes the answer to a command. A client that does not wait for it has dropped the other end.
 pub(super) type Reply<T> = oneshot::Sender<T>;
 
 /// A command. Each has its answer's type.

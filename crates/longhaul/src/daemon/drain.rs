@@ -128,7 +128,7 @@ fn status_line(relay: &Relay) -> String {
     format!("draining, {} left", status::flows(&relay.counters))
 }
 
-/// How often a drain says how many flows are left.
+/// Interval at which a drain says how many flows are left.
 const STILL_DRAINING: Duration = Duration::from_secs(10);
-/// How long flows that were cut have for closing their sockets.
+/// Time that flows which were cut have for closing their sockets.
 const CUT_WITHIN: Duration = Duration::from_secs(5);

@@ -17,13 +17,13 @@ use tracing::info;
 
 /// The tunnels that are served.
 pub(super) struct Tunnels {
-    /// What they share.
+    /// The state that they share.
     pub(super) relay: Arc<Relay>,
     /// Every socket that systemd has passed, whether or not a tunnel listens on it.
     activated: Vec<Activated>,
     running: BTreeMap<String, Running>,
     replaced: Vec<Replaced>,
-    /// What serves them, and what has been replaced and serves for a moment more.
+    /// The tasks of their listeners, and of those that were replaced and serve for a moment more.
     listeners: JoinSet<()>,
 }
 
@@ -124,11 +124,11 @@ impl Tunnels {
         }
     }
 
-    /// What to do with each tunnel. What can be refused comes before what touches the old listeners: first every option,
-    /// then the addresses that are new, then those that are taken over, and last the sockets of systemd's, which get their
-    /// new options at once.
+    /// Plans the change of each tunnel. Steps that can be refused come before those that touch the old listeners: first every
+    /// option, then the addresses that are new, then those that are taken over, and last systemd's sockets, which get their new
+    /// options at once.
     fn plan_all(&self, mut tunnels: Vec<Tunnel>) -> Result<Vec<Change>, BindError> {
-        tunnels.iter().try_for_each(Listener::rehearse)?;
+        tunnels.iter().try_for_each(Listener::dry_run)?;
         tunnels.sort_by_key(|tunnel| (self.activated(tunnel).is_some(), self.in_the_way(tunnel).next().is_some()));
         tunnels.into_iter().map(|tunnel| self.plan(tunnel)).collect()
     }

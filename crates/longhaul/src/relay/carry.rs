@@ -216,7 +216,7 @@ impl<'a> Both<'a> {
         self.up.pump.moved() + self.down.pump.moved()
     }
 
-    /// How long the flow may be without a byte: `linger-half-open` of the leg that has sent its FIN.
+    /// Returns the time that the flow may be without a byte: `linger-half-open` of the leg that has sent its FIN.
     fn limit(&self) -> Option<Duration> {
         let tunnel = self.legs.tunnel();
         match (self.up.has_ended(), self.down.has_ended()) {
@@ -227,7 +227,7 @@ impl<'a> Both<'a> {
         }
     }
 
-    /// What both legs have taken so far.
+    /// Returns the bytes that both legs have taken so far.
     fn sent(&self) -> Tally {
         Tally { up: self.up.sent(), down: self.down.sent() }
     }
@@ -301,7 +301,7 @@ fn pending_error(socket: &Stream) -> io::Error {
     }
 }
 
-/// How long the last bytes of a broken leg may wait for a peer that takes nothing, before the reset overtakes them.
+/// Time that the last bytes of a broken leg may wait for a peer that takes nothing, before the reset overtakes them.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the process has done so far, as numbers that only grow (but for those that say "now").
+//! Counters of the process. They only grow, except those that say "now".
 
 use super::how::How;
 use super::tally::Tally;

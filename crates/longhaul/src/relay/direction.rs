@@ -41,7 +41,7 @@ pub(super) struct Direction<'a> {
     is_bulk: bool,
     /// Kept from the first bulk on, so that a flow of messages has none of it.
     bulk: Option<Box<Bulk>>,
-    /// How many of the held bytes the relay's budget counts.
+    /// Number of the held bytes that the relay's budget counts.
     parked: u32,
     /// Whether the sink's congestion control may still be chosen, as of its handshake.
     may_choose: bool,
@@ -79,7 +79,7 @@ pub(super) enum End {
 }
 
 impl End {
-    /// The leg, for the pump whose source is `source`.
+    /// Returns the leg of the pump whose source is `source`.
     pub(super) fn of(self, source: Leg) -> Leg {
         match self {
             End::Source => source,
@@ -363,7 +363,7 @@ impl<'a> Direction<'a> {
         self.bulk.get_or_insert_with(|| Box::new(Bulk { low_water: LowWater::new(), choice, parks: 0, stall: None }))
     }
 
-    /// Whether the source, all of which is read, has sent FIN. Asked only after its error was taken, for from then on the
+    /// Whether the source, all of which is read, has sent FIN. Asked only after its error was taken: from then on the
     /// kernel says "end of stream" either way: a FIN counts as a byte received, and no read returns it.
     fn has_fin(&self) -> bool {
         TcpInfo::of(self.source().as_fd()).is_ok_and(|info| info.bytes_received > self.sent())
@@ -407,7 +407,7 @@ fn shutdown(socket: &Stream) -> io::Result<()> {
 }
 
 /// Whether `err` says "not by splice" and not "this connection is broken": EINVAL (splice(2)), ENOSYS, and what a security
-/// module, a seccomp filter or a protocol without it answers. Said once in the log, for the flows only get slower.
+/// module, a seccomp filter or a protocol without it answers. Said once in the log: the flows only get slower.
 fn refuses_splice(relay: &Relay, err: &io::Error) -> bool {
     const REFUSALS: [i32; 5] = [libc::EINVAL, libc::ENOSYS, libc::EPERM, libc::EACCES, libc::EOPNOTSUPP];
     let refuses = err.raw_os_error().is_some_and(|errno| REFUSALS.contains(&errno));
@@ -418,8 +418,8 @@ fn refuses_splice(relay: &Relay, err: &io::Error) -> bool {
     refuses
 }
 
-/// How many times a pump may fill and drain before others go first: four times where that is [`TURN_BYTES`] or more, which is
-/// 4 MiB at the most and a millisecond at 40 Gbit/s; more often with small fills, for going first costs a wake-up.
+/// Number of times that a pump may fill and drain before others go first: four where that is [`TURN_BYTES`] or more, which is
+/// 4 MiB at the most and a millisecond at 40 Gbit/s; more with small fills, because a change costs a wake-up.
 const TURNS: u32 = 4;
 const MAX_TURNS: u32 = 16;
 const TURN_BYTES: u64 = 1 << 20;
@@ -431,5 +431,5 @@ const MESSAGE: usize = 16 * 1024;
 /// with each wake-up.
 const FEW: usize = 4 * 1024;
 
-/// How long a sink takes nothing until what waits for it leaves its pipe.
+/// Time after which the bytes for a sink that takes nothing leave their pipe.
 const STALLED: Duration = Duration::from_secs(1);

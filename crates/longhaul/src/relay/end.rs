@@ -22,7 +22,7 @@ use tracing::{Level, enabled, info, warn};
 pub(super) struct FlowEnd<'a> {
     /// The flow.
     pub(super) flow: &'a Flow,
-    /// What it carried.
+    /// The bytes that it carried.
     pub(super) tally: Tally,
     /// Why it ended.
     pub(super) how: How,
@@ -59,7 +59,7 @@ impl FlowEnd<'_> {
     }
 }
 
-/// What the kernel says of a leg at its end.
+/// A leg at its end, as the kernel describes it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LegEnd {
     info: TcpInfo,
@@ -67,7 +67,7 @@ pub(super) struct LegEnd {
     local: Option<SocketAddr>,
     /// Payload bytes that the flow sent on it.
     sent: u64,
-    /// How long the flow lasted.
+    /// Time that the flow lasted.
     lasted: Duration,
     /// Its congestion control, of a flow that was worth asking.
     congestion: Option<String>,

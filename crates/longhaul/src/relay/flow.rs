@@ -50,8 +50,8 @@ pub(super) fn run(
         let end = FlowEnd { flow: &live.flow, tally: live.flow.tally(), how };
         live.relay.counters.ended(how, &end.tally);
         let ends = Ends::conclude(&end, &accept, dial.as_deref());
-        // At once, for what closing them does was decided by what the kernel said just now. And before the permit, which is
-        // for their descriptors.
+        // At once: what closing them does was decided by what the kernel said just now. And before the permit, which stands for
+        // their descriptors.
         drop((accept, dial));
         ends.log(&live.relay, &end);
         drop(live);
@@ -154,7 +154,7 @@ impl Ends {
             end.log(&self.accept, self.dial.as_ref());
         }
         if end.tally.up + end.tally.down > WORTH_A_DIAGNOSIS {
-            // The dial leg first, for only one of them is logged in a second.
+            // The dial leg first: only one of them is logged in a second.
             for (leg, of) in [(self.dial.as_ref(), Leg::Dial), (Some(&self.accept), Leg::Accept)] {
                 leg.into_iter().for_each(|leg| leg.warn_if_buffers_limit(relay, &end.flow.tunnel, of));
             }

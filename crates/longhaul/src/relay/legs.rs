@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// The legs of a carried flow, with the relay that carries it.
 pub(super) struct Legs<'a> {
-    /// What all tunnels share.
+    /// The state that all tunnels share.
     pub(super) relay: &'a Relay,
     /// The flow, where the pumps write what they carry.
     pub(super) flow: &'a Arc<Flow>,

@@ -72,13 +72,13 @@ pub struct FlowView {
     pub next_hop_address: Option<SocketAddr>,
     /// When it was accepted.
     pub began: Instant,
-    /// How far it has come.
+    /// Its state.
     pub state: State,
     /// Bytes that it has carried so far.
     pub tally: Tally,
 }
 
-/// How far a flow has come.
+/// State of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// No next hop has answered yet.

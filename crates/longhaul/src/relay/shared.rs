@@ -1,4 +1,4 @@
-//! What all tunnels of the process share: counters, permits, pipes, and the order to end.
+//! State that all tunnels of the process share: counters, permits, pipes, the live flows.
 
 use super::budget::Budget;
 use super::counters::Counters;
@@ -18,12 +18,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tracing::warn;
 
-/// What all tunnels of the process share.
+/// State that all tunnels of the process share.
 ///
 /// Flows outlive their tunnels: one that was removed or changed by a reload goes on with what it began with.
 #[derive(Debug)]
 pub struct Relay {
-    /// What happened so far.
+    /// The counters of the process.
     pub counters: Counters,
     pub(super) pool: Pool,
     pub(super) budget: Budget,
@@ -95,14 +95,14 @@ impl Relay {
         self.served.set(tunnels.into_iter().collect());
     }
 
-    /// How many flows there may be at once, for want of descriptors.
-    pub fn most_flows(&self) -> usize {
+    /// Returns the number of flows that there may be at once, by the descriptors.
+    pub fn max_flows(&self) -> usize {
         self.permits.all()
     }
 
-    /// How many pipes there may be at once, for want of descriptors or of the user's pipe pages.
-    pub fn most_pipes(&self) -> usize {
-        self.pool.most()
+    /// Returns the number of pipes that there may be at once, by the descriptors and the user's pipe pages.
+    pub fn max_pipes(&self) -> usize {
+        self.pool.max()
     }
 
     /// Waits until no flow is left. Whoever wants none to begin waits for the listeners first.
@@ -136,7 +136,7 @@ impl Relay {
     }
 }
 
-/// How many flows `descriptors` are for, beside the pipes.
+/// Returns the number of flows that `descriptors` allow, beside the pipes.
 fn flows(descriptors: usize) -> usize {
     ((descriptors - 2 * Pool::share(descriptors)) / 2).clamp(1, u32::MAX as usize)
 }

@@ -141,7 +141,7 @@ fn our_stream(flow: &Flow, leg: Leg) -> Option<Arc<Stream>> {
 
 /// Asks the kernel about a leg whose flow moved no byte for [`SETTLED`], with [`ACTIVE`] in force.
 fn judge(socket: &Stream) -> Option<Duration> {
-    // Where the kernel does not tell (MPTCP before Linux 5.16), the time has to do.
+    // MPTCP before Linux 5.16 has no TCP_INFO: then the time decides.
     TcpInfo::of(socket.as_fd()).ok().and_then(|info| look_again(&info))
 }
 
@@ -182,7 +182,7 @@ impl Keepalive {
     }
 }
 
-/// The table's presets, in the order in which the kernel is told: `keepalive-idle` last, for it sets the timer anew.
+/// The table's presets, in the order in which the kernel is told: `keepalive-idle` last, because it sets the timer anew.
 fn presets() -> impl Iterator<Item = Setting> {
     let presets = LegOptions::default();
     ["keepalive-interval", "keepalive-count", "keepalive-idle"]
