@@ -1,6 +1,7 @@
 //! Commands to the daemon: one channel for every client, and one reply to each command. Nothing else reaches into the relay
 //! from outside.
 
+use crate::relay::FlowView;
 use longhaul_config::Tunnel;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
@@ -12,7 +13,7 @@ pub struct Control(mpsc::Sender<Command>);
 /// The daemon's end of the channel.
 pub(super) type Commands = mpsc::Receiver<Command>;
 
-/// Where the answer to a command goes. A client that does not wait for it has dropped the other end.
+/// Takes the answer to a command. A client that does not wait for it has dropped the other end.
 pub(super) type Reply<T> = oneshot::Sender<T>;
 
 /// A command. Each has its answer's type.
@@ -20,6 +21,10 @@ pub(super) type Reply<T> = oneshot::Sender<T>;
 pub(super) enum Command {
     /// Says what the daemon does.
     Status(Reply<Status>),
+    /// Lists the live flows, the oldest first.
+    Flows(Reply<Vec<FlowView>>),
+    /// Cuts the flow with this number. The answer is whether there is such a flow.
+    Kill(u64, Reply<bool>),
     /// Writes the counters to the log.
     Report(Reply<()>),
     /// Reads the configuration file again.
@@ -76,6 +81,16 @@ impl Control {
     /// Returns the state of the daemon.
     pub async fn status(&self) -> Option<Status> {
         self.ask(Command::Status).await
+    }
+
+    /// Returns the live flows, the oldest first.
+    pub async fn flows(&self) -> Option<Vec<FlowView>> {
+        self.ask(Command::Flows).await
+    }
+
+    /// Cuts flow `number` with RST on both legs. Returns whether there is such a flow; it has ended a moment later.
+    pub async fn kill(&self, number: u64) -> Option<bool> {
+        self.ask(|reply| Command::Kill(number, reply)).await
     }
 
     /// Writes the counters to the log.

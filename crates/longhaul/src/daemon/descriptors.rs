@@ -1,4 +1,4 @@
-//! How many descriptors flows and pipes may have.
+//! The descriptors that flows and pipes may have.
 
 use super::error::DaemonError;
 use crate::relay::Relay;
@@ -45,11 +45,11 @@ impl Descriptors {
 
 /// Shares the descriptors out anew: there may be other tunnels, and another limit (prlimit(1)). `open` as in [`Descriptors`].
 pub(super) fn share_out(relay: &Relay, open: usize, tunnels: usize) {
-    let before = (relay.most_flows(), relay.most_pipes());
+    let before = (relay.max_flows(), relay.max_pipes());
     match limits::raise_nofile() {
         Ok(nofile) => {
             relay.share_out(left_for_flows(nofile, open, tunnels));
-            let now = (relay.most_flows(), relay.most_pipes());
+            let now = (relay.max_flows(), relay.max_pipes());
             if now != before {
                 info!(nofile, most_flows = now.0, most_pipes = now.1, "limits");
             }

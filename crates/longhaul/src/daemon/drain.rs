@@ -64,7 +64,7 @@ async fn wait(tunnels: &mut Tunnels, commands: &mut Commands, limit: Option<Dura
                 info!(flows = flows(&relay), "still draining");
             }
             Some(command) = commands.recv() => {
-                if obey(command, &relay).is_break() {
+                if obey(command, tunnels).is_break() {
                     return Ok(Waited::Cut);
                 }
             }
@@ -74,13 +74,16 @@ async fn wait(tunnels: &mut Tunnels, commands: &mut Commands, limit: Option<Dura
 }
 
 /// Breaks when the flows that are left are to be cut.
-fn obey(command: Command, relay: &Relay) -> ControlFlow<()> {
+fn obey(command: Command, tunnels: &Tunnels) -> ControlFlow<()> {
+    let relay = &tunnels.relay;
     // A reply fails for a client that does not wait for it.
     match command {
         Command::Status(reply) => {
             let status = Status { phase: Phase::Draining, tunnels: Vec::new(), flows: flows(relay), refusal: None };
             let _ = reply.send(status);
         }
+        Command::Flows(reply) => tunnels.list_flows(reply),
+        Command::Kill(number, reply) => drop(reply.send(relay.kill(number))),
         Command::Report(reply) => {
             relay.counters.log();
             let _ = reply.send(());
@@ -125,7 +128,7 @@ fn status_line(relay: &Relay) -> String {
     format!("draining, {} left", status::flows(&relay.counters))
 }
 
-/// How often a drain says how many flows are left.
+/// Interval at which a drain says how many flows are left.
 const STILL_DRAINING: Duration = Duration::from_secs(10);
-/// How long flows that were cut have for closing their sockets.
+/// Time that flows which were cut have for closing their sockets.
 const CUT_WITHIN: Duration = Duration::from_secs(5);

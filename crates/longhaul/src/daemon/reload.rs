@@ -82,5 +82,5 @@ impl Reload {
     }
 }
 
-/// How many threads may be kept by a configuration file that does not answer.
+/// Number of threads that a configuration file which does not answer may keep.
 const READERS: usize = 4;

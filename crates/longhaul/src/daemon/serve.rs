@@ -94,6 +94,8 @@ impl Daemon {
         // A reply fails for a client that does not wait for it.
         match command {
             Command::Status(reply) => drop(reply.send(self.state())),
+            Command::Flows(reply) => self.tunnels.list_flows(reply),
+            Command::Kill(number, reply) => drop(reply.send(self.tunnels.relay.kill(number))),
             Command::Report(reply) => {
                 self.tunnels.relay.counters.log();
                 let _ = reply.send(());
@@ -206,6 +208,8 @@ mod tests {
         let status = control.status().await.unwrap();
         assert_eq!((status.phase, status.flows, status.refusal), (Phase::Serving, 0, None));
         assert_eq!(status.tunnels[0].name, "one");
+        assert!(control.flows().await.unwrap().is_empty());
+        assert_eq!(control.kill(1).await, Some(false));
         assert_eq!(control.report().await, Some(()));
         assert_eq!(control.reload().await, Some(Err(NotReloaded::NoFile)));
         assert_eq!(control.drain().await, Some(0));

@@ -27,7 +27,7 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError> {
         .map_err(|err| DaemonError::process("cannot start threads")(&err))?;
     let descriptors = Descriptors::count(nofile, passed.len())?;
     let relay = Relay::new(descriptors.left(config.tunnels.len())?);
-    info!(nofile, most_flows = relay.most_flows(), most_pipes = relay.most_pipes(), "limits");
+    info!(nofile, most_flows = relay.max_flows(), most_pipes = relay.max_pipes(), "limits");
     let done = runtime.block_on(async {
         let activated = passed.into_iter().filter_map(Activated::new).collect();
         let mut daemon = Daemon::new(relay, activated, file, descriptors.open);
@@ -43,6 +43,6 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError> {
     done
 }
 
-/// How many tunnels may wait for a resolver that does not answer before one of the others has to. A thread begins when a name
+/// Number of tunnels that may wait for a resolver that does not answer before one of the others has to. A thread begins when a name
 /// is looked up and ends when it was idle for 10 s.
 const STUCK_TUNNELS: usize = 256;

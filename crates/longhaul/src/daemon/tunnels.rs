@@ -3,26 +3,27 @@
 //! Everything new is built before anything old is touched. So a port that is in use refuses the change as a whole, and live
 //! flows are not touched in either case.
 
+use super::control::Reply;
 use super::error::DaemonError;
-use crate::relay::{Activated, BindError, Gate, Handle, Listener, Relay, Route, Serving};
+use crate::relay::{Activated, BindError, FlowView, Gate, Handle, Listener, Relay, Route, Serving};
 use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn_blocking};
 use tracing::info;
 
 /// The tunnels that are served.
 pub(super) struct Tunnels {
-    /// What they share.
+    /// The state that they share.
     pub(super) relay: Arc<Relay>,
     /// Every socket that systemd has passed, whether or not a tunnel listens on it.
     activated: Vec<Activated>,
     running: BTreeMap<String, Running>,
     replaced: Vec<Replaced>,
-    /// What serves them, and what has been replaced and serves for a moment more.
+    /// The tasks of their listeners, and of those that were replaced and serve for a moment more.
     listeners: JoinSet<()>,
 }
 
@@ -123,11 +124,11 @@ impl Tunnels {
         }
     }
 
-    /// What to do with each tunnel. What can be refused comes before what touches the old listeners: first every option,
-    /// then the addresses that are new, then those that are taken over, and last the sockets of systemd's, which get their
-    /// new options at once.
+    /// Plans the change of each tunnel. Steps that can be refused come before those that touch the old listeners: first every
+    /// option, then the addresses that are new, then those that are taken over, and last systemd's sockets, which get their new
+    /// options at once.
     fn plan_all(&self, mut tunnels: Vec<Tunnel>) -> Result<Vec<Change>, BindError> {
-        tunnels.iter().try_for_each(Listener::rehearse)?;
+        tunnels.iter().try_for_each(Listener::dry_run)?;
         tunnels.sort_by_key(|tunnel| (self.activated(tunnel).is_some(), self.in_the_way(tunnel).next().is_some()));
         tunnels.into_iter().map(|tunnel| self.plan(tunnel)).collect()
     }
@@ -166,6 +167,13 @@ impl Tunnels {
         let (serving, receiver) = watch::channel(Serving::one(tunnel.clone(), gate.clone()));
         self.listeners.spawn(listener.serve(self.relay.clone(), receiver));
         Running { tunnel, gate, serving, handle }
+    }
+
+    /// Sends the live flows to `reply`, from a thread of its own: thousands of them take milliseconds.
+    pub(super) fn list_flows(&self, reply: Reply<Vec<FlowView>>) {
+        let relay = self.relay.clone();
+        // It fails for a client that does not wait for it.
+        spawn_blocking(move || drop(reply.send(relay.flows())));
     }
 
     /// Serves none any more. Each listener first starts a flow for each connection that waits and may have one.

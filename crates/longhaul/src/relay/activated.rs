@@ -1,6 +1,6 @@
 //! The sockets that systemd opened for us (socket activation). systemd holds them too, so closing ours does not make the
-//! kernel refuse anybody: whoever connected would wait for ever. So they are kept for the life of the process, and while
-//! no tunnel listens on one, whoever connects to it is reset.
+//! kernel refuse connections: a client would wait for ever. So they are kept for the life of the process, and while no tunnel
+//! listens on one, its connections are reset.
 //!
 //! Not shutdown(2), which would refuse: systemd takes its socket unit for failed when it finds the socket shut down.
 
@@ -43,7 +43,7 @@ impl Activated {
         }
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -56,14 +56,14 @@ impl Activated {
         self.socket.try_clone().map(OwnedFd::from)
     }
 
-    /// A tunnel listens on it: nobody is reset any more.
+    /// Stops to reset connections, because a tunnel listens on it now.
     pub fn serve(&mut self) {
         if let Some(task) = self.refusing.take() {
             task.abort();
         }
     }
 
-    /// No tunnel listens on it: from now on whoever connects is reset, and the log says so.
+    /// Resets each connection from now on, because no tunnel listens on it, and says so in the log.
     pub fn refuse(&mut self, relay: &Arc<Relay>) {
         if self.refusing.is_some() {
             return;
@@ -98,7 +98,7 @@ async fn reset_all(socket: AsyncFd<Socket>, listen: SocketAddr, relay: Arc<Relay
         let Ok(mut waiting) = socket.readable().await else { return };
         match waiting.try_io(|socket| accept(socket.get_ref().as_fd())) {
             Ok(Ok((connection, peer))) => {
-                // RST (socket(7) SO_LINGER). Not inherited from the listener: what came before we were there has it not.
+                // RST (socket(7) SO_LINGER). A connection that came before longhaul has not inherited it from the listener.
                 let _ = SockRef::from(&connection).set_linger(Some(Duration::ZERO));
                 drop(connection);
                 relay.counters.refused.fetch_add(1, Relaxed);
@@ -113,5 +113,5 @@ async fn reset_all(socket: AsyncFd<Socket>, listen: SocketAddr, relay: Arc<Relay
     }
 }
 
-/// accept(2) failed: how long until the next try.
+/// Pause after accept(2) has failed.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! How many bytes pumps may hold that wait for their sinks, in pipes and on the heap together.
+//! The number of bytes that pumps may hold while they wait for their sinks, in pipes and on the heap together.
 //!
 //! Bytes that were read can go nowhere but to the sink. So the bound is on what is read: the more bytes wait, the less is
 //! read at once. Ten thousand readers that stand still hold [`MAX_HELD`] and [`MIN_FILL`] for each, and no more.
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 pub(super) struct Budget(AtomicUsize);
 
 impl Budget {
-    /// How many bytes a pump may read at once.
+    /// Returns the number of bytes that a pump may read at once.
     pub(super) fn fill(&self) -> usize {
         (MAX_HELD.saturating_sub(self.0.load(Relaxed)) / PARTS).clamp(MIN_FILL, BULK)
     }

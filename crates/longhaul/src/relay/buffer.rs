@@ -1,4 +1,4 @@
-//! Where a pump's bytes are between its two sockets: in the worker's scratch buffer, in a pipe, or, while the sink takes no
+//! The bytes of a pump between its two sockets. They are in the worker's scratch buffer, in a pipe, or, while the sink takes no
 //! more, in a small buffer of the pump's own. An idle pump has none of them.
 //!
 //! ```text
@@ -79,7 +79,7 @@ impl Buffer {
         Ok(sent)
     }
 
-    /// Moves what is in `scratch` to the heap, for the next pump that runs on this worker overwrites it.
+    /// Moves what is in `scratch` to the heap, because the next pump on this worker overwrites it.
     pub(super) fn keep(&mut self, scratch: &[u8]) {
         if let Buffer::Scratch { from, to, urgent } = *self {
             *self = Buffer::Heap { bytes: scratch[from as usize..to as usize].into(), from: 0, urgent };

@@ -9,7 +9,7 @@
 
 use super::closing::{self, Closing, Fins};
 use super::direction::Direction;
-use super::how::Broken;
+use super::how::{Broken, How};
 use super::legs::Legs;
 use super::stream::Stream;
 use super::tally::Tally;
@@ -23,22 +23,20 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-/// Carries every byte both ways until both directions have ended well, and adds what it carried to `tally` also
-/// when it is dropped before.
+/// Carries every byte both ways until both directions have ended, and notes in the flow what it has carried. The sink of the
+/// direction up has had `early` bytes.
 ///
-/// # Errors
-/// The leg that broke first, and how. Both legs are then to be reset: what the broken leg had sent was delivered by then,
-/// unless the other leg took nothing for [`PATIENCE`].
+/// Returns why it ended. Unless both directions ended well, that names the leg that broke first, and both legs are to be reset:
+/// what the broken leg had sent was delivered by then, unless the other leg took nothing for [`PATIENCE`].
 ///
 /// Not an async fn, whose arguments would be part of every idle flow twice.
-pub(super) fn run<'a>(legs: &'a Legs<'a>, tally: &'a mut Tally) -> impl Future<Output = Result<(), Broken>> {
+pub(super) fn run<'a>(legs: &'a Legs<'a>, early: u64) -> impl Future<Output = How> {
     let mut flow = Both {
         legs,
-        up: Direction::new(legs, Leg::Accept, tally.up),
-        down: Direction::new(legs, Leg::Dial, tally.down),
+        up: Direction::new(legs, Leg::Accept, early),
+        down: Direction::new(legs, Leg::Dial, 0),
         broken: None,
         closing: Closings::default(),
-        tally,
     };
     let (mut stall, mut errors) = (StallTimer(None), [None, None]);
     async move {
@@ -59,17 +57,16 @@ pub(super) fn run<'a>(legs: &'a Legs<'a>, tally: &'a mut Tally) -> impl Future<O
         let (legs, closing) = (flow.legs, std::mem::take(&mut flow.closing));
         drop(flow);
         let ended = match broken {
-            None if !has_ended => return Err(Broken { leg: Leg::Accept, errno: Broken::HALF_OPEN }),
-            Some(broken) if !has_ended => return Err(broken),
+            None if !has_ended => return How::HalfOpenTooLong,
+            Some(broken) if !has_ended => return broken.into(),
             Some(broken) => Err(broken),
             None if is_settled(legs, sent) => Ok(()),
             None => Box::pin(settle(legs, closing)).await,
         };
-        if let Err(broken) = ended {
-            // Boxed, as above: they would otherwise be part of every idle flow.
-            Box::pin(deliver(legs, broken.leg.other())).await;
-        }
-        ended
+        let Err(broken) = ended else { return How::Finished };
+        // Boxed, as above: they would otherwise be part of every idle flow.
+        Box::pin(deliver(legs, broken.leg.other())).await;
+        broken.into()
     }
 }
 
@@ -102,7 +99,7 @@ async fn deliver(legs: &Legs<'_>, leg: Leg) {
         if let Ok(info) = TcpInfo::of(socket.as_fd()) {
             // A connection that was reset keeps its queue, which nobody will acknowledge. Of an mptcp leg this is one
             // subflow, and another one may go on.
-            if info.state == State::Closed && !legs.tunnel.mptcp(leg) {
+            if info.state == State::Closed && !legs.tunnel().mptcp(leg) {
                 return;
             }
             closing::let_go(socket, &info);
@@ -124,7 +121,7 @@ fn left(legs: &Legs<'_>) -> u32 {
     left(legs.accept).saturating_add(left(legs.dial))
 }
 
-/// Both directions, and where their counts go even when the flow's task is dropped.
+/// Both directions of a flow.
 struct Both<'a> {
     legs: &'a Legs<'a>,
     up: Direction<'a>,
@@ -132,7 +129,6 @@ struct Both<'a> {
     /// The leg that broke first. The direction out of it goes on until all that it had sent is delivered.
     broken: Option<Broken>,
     closing: Closings,
-    tally: &'a mut Tally,
 }
 
 impl<'a> Both<'a> {
@@ -220,9 +216,9 @@ impl<'a> Both<'a> {
         self.up.pump.moved() + self.down.pump.moved()
     }
 
-    /// How long the flow may be without a byte: `linger-half-open` of the leg that has sent its FIN.
+    /// Returns the time that the flow may be without a byte: `linger-half-open` of the leg that has sent its FIN.
     fn limit(&self) -> Option<Duration> {
-        let tunnel = self.legs.tunnel;
+        let tunnel = self.legs.tunnel();
         match (self.up.has_ended(), self.down.has_ended()) {
             _ if self.broken.is_some() => Some(PATIENCE),
             (true, _) => tunnel.accept.linger_half_open(),
@@ -231,15 +227,9 @@ impl<'a> Both<'a> {
         }
     }
 
-    /// What both legs have taken so far.
+    /// Returns the bytes that both legs have taken so far.
     fn sent(&self) -> Tally {
-        Tally { up: self.tally.up + self.up.pump.moved(), down: self.tally.down + self.down.pump.moved() }
-    }
-}
-
-impl Drop for Both<'_> {
-    fn drop(&mut self) {
-        *self.tally = self.sent();
+        Tally { up: self.up.sent(), down: self.down.sent() }
     }
 }
 
@@ -311,7 +301,7 @@ fn pending_error(socket: &Stream) -> io::Error {
     }
 }
 
-/// How long the last bytes of a broken leg may wait for a peer that takes nothing, before the reset overtakes them.
+/// Time that the last bytes of a broken leg may wait for a peer that takes nothing, before the reset overtakes them.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Sleep, sleep};
 
-/// How far the end of a leg has come.
+/// Progress of the end of a leg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     /// Not both FINs have passed: closing it is a RST.
@@ -70,7 +70,7 @@ impl Closing {
     }
 
     /// Turns SO_LINGER off when it is time. Ready once every byte is acknowledged. `fins` says which FINs the flow has passed
-    /// on, for a leg of whose state the kernel does not tell.
+    /// on, and is needed where the kernel does not tell the state of the leg.
     ///
     /// # Errors
     /// The leg's error, when it broke before that.
@@ -104,7 +104,7 @@ impl Closing {
         }
     }
 
-    /// How long until the next look, when so many bytes are `unsent`. Short while they become fewer: the leg must not stand
+    /// Returns the time until the next look, when so many bytes are `unsent`. Short while they become fewer: the leg must not stand
     /// for long with everything sent and SO_LINGER 0. Else twice as long each time: an outage that lasts is looked at seldom,
     /// by however many flows.
     fn next_pause(&mut self, unsent: u32) -> Duration {
@@ -178,7 +178,7 @@ impl Progress {
     }
 }
 
-/// How long until the next look at a leg with unsent bytes: at first, while they become fewer, and at most.
+/// Time until the next look at a leg with unsent bytes: at first, while they become fewer, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const MOVING_PAUSE: Duration = Duration::from_millis(10);
 const LAST_PAUSE: Duration = Duration::from_secs(1);

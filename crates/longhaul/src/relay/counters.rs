@@ -1,4 +1,4 @@
-//! What the process has done so far, as numbers that only grow (but for those that say "now").
+//! Counters of the process. They only grow, except those that say "now".
 
 use super::how::How;
 use super::tally::Tally;
@@ -33,7 +33,7 @@ pub struct Counters {
     pub leg_failed: AtomicU64,
     /// Flows that `linger-half-open` ended.
     pub half_open_too_long: AtomicU64,
-    /// Flows that longhaul cut: drain timeout, second signal.
+    /// Flows that longhaul cut: drain timeout, second signal, command.
     pub cut: AtomicU64,
     /// Bytes that ended flows carried from accept leg to dial leg.
     pub bytes_up: AtomicU64,
@@ -53,7 +53,7 @@ impl Counters {
             How::Failed(..) => Some(&self.leg_failed),
             How::DialFailed => Some(&self.dials_failed),
             How::HalfOpenTooLong => Some(&self.half_open_too_long),
-            How::Cut => Some(&self.cut),
+            How::Cut | How::Killed => Some(&self.cut),
         };
         match why {
             None => self.finished.fetch_add(1, Relaxed),
@@ -103,6 +103,7 @@ mod tests {
             How::DialFailed,
             How::HalfOpenTooLong,
             How::Cut,
+            How::Killed,
         ];
         let tally = Tally { up: 3, down: 5 };
         [How::Finished].into_iter().chain(resets).for_each(|how| counters.ended(how, &tally));
@@ -114,8 +115,8 @@ mod tests {
             &counters.half_open_too_long,
             &counters.cut,
         ];
-        assert_eq!(reasons.map(|reason| reason.load(Relaxed)), [1; 6]);
+        assert_eq!(reasons.map(|reason| reason.load(Relaxed)), [1, 1, 1, 1, 1, 2]);
         let all = [&counters.finished, &counters.reset, &counters.bytes_up, &counters.bytes_down];
-        assert_eq!(all.map(|counter| counter.load(Relaxed)), [1, 6, 21, 35]);
+        assert_eq!(all.map(|counter| counter.load(Relaxed)), [1, 7, 24, 40]);
     }
 }

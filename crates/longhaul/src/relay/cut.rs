@@ -1,49 +1,97 @@
-//! The order to cut every flow that is still open: given once, and heard by each flow whenever it begins to listen.
+//! The order to cut a flow with RST on both legs.
 //!
-//! A flag and a bell, for every idle flow waits for it: a watch channel's wait is 90 bytes larger.
+//! A flag, and the waker of the flow's task: every idle flow waits for it. A wait by `tokio::sync::Notify` is 90 bytes larger,
+//! and takes a lock at each wake-up of the flow.
 
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use tokio::sync::Notify;
+use super::how::How;
+use std::future::poll_fn;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering::SeqCst, fence};
+use std::task::{Context, Poll, Waker};
 
-/// The order.
+/// The order of one flow.
 #[derive(Debug, Default)]
 pub(super) struct Cut {
-    is_given: AtomicBool,
-    bell: Notify,
+    /// One of [`NONE`], [`ALL`] and [`ONE`].
+    order: AtomicU8,
+    waker: OnceLock<Waker>,
+}
+
+/// The flows that an order is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    /// Every flow: the process ends.
+    All,
+    /// This one.
+    One,
 }
 
 impl Cut {
-    /// Gives the order.
-    pub(super) fn give(&self) {
-        self.is_given.store(true, SeqCst);
-        self.bell.notify_waiters();
+    /// Gives the order. The first one stays.
+    pub(super) fn give(&self, of: Of) {
+        let order = match of {
+            Of::All => ALL,
+            Of::One => ONE,
+        };
+        if self.order.compare_exchange(NONE, order, SeqCst, SeqCst).is_ok() {
+            fence(SeqCst);
+            self.waker.get().into_iter().for_each(Waker::wake_by_ref);
+        }
     }
 
-    /// Waits until the order is given. It is safe to drop the wait.
-    pub(super) async fn given(&self) {
-        // Before the look: the bell is heard by whoever has this, waiting or not yet.
-        let bell = self.bell.notified();
-        if !self.is_given.load(SeqCst) {
-            bell.await;
+    /// Waits until the order is given. Returns the ending that it brings. It is safe to drop the wait. Only the flow's own task may
+    /// wait: the waker is that of its first wait.
+    pub(super) async fn given(&self) -> How {
+        poll_fn(|cx| self.poll_given(cx)).await
+    }
+
+    fn poll_given(&self, cx: &mut Context<'_>) -> Poll<How> {
+        if self.waker.get().is_none() {
+            let _ = self.waker.set(cx.waker().clone());
+            // Either the look below sees the order, or who gives it sees the waker.
+            fence(SeqCst);
+        }
+        match self.order.load(SeqCst) {
+            ALL => Poll::Ready(How::Cut),
+            ONE => Poll::Ready(How::Killed),
+            _ => Poll::Pending,
         }
     }
 }
+
+const NONE: u8 = 0;
+const ALL: u8 = 1;
+const ONE: u8 = 2;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::future::Future;
     use std::pin::pin;
-    use std::task::{Context, Waker};
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Bell(AtomicUsize);
+
+    impl Wake for Bell {
+        fn wake(self: Arc<Bell>) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
 
     #[test]
     fn the_order_is_heard_before_and_after_it_is_given() {
-        let cut = Cut::default();
-        let mut cx = Context::from_waker(Waker::noop());
+        let (cut, bell) = (Cut::default(), Arc::<Bell>::default());
+        let waker = Waker::from(bell.clone());
+        let mut cx = Context::from_waker(&waker);
         let mut early = pin!(cut.given());
         assert!(early.as_mut().poll(&mut cx).is_pending());
-        cut.give();
-        assert!(early.poll(&mut cx).is_ready());
-        assert!(pin!(cut.given()).poll(&mut cx).is_ready());
+        cut.give(Of::One);
+        cut.give(Of::All);
+        assert_eq!(bell.0.load(SeqCst), 1);
+        assert_eq!(early.poll(&mut cx), Poll::Ready(How::Killed), "the first order stays");
+        assert_eq!(pin!(cut.given()).poll(&mut cx), Poll::Ready(How::Killed));
     }
 }

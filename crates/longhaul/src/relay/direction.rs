@@ -41,7 +41,7 @@ pub(super) struct Direction<'a> {
     is_bulk: bool,
     /// Kept from the first bulk on, so that a flow of messages has none of it.
     bulk: Option<Box<Bulk>>,
-    /// How many of the held bytes the relay's budget counts.
+    /// Number of the held bytes that the relay's budget counts.
     parked: u32,
     /// Whether the sink's congestion control may still be chosen, as of its handshake.
     may_choose: bool,
@@ -79,7 +79,7 @@ pub(super) enum End {
 }
 
 impl End {
-    /// The leg, for the pump whose source is `source`.
+    /// Returns the leg of the pump whose source is `source`.
     pub(super) fn of(self, source: Leg) -> Leg {
         match self {
             End::Source => source,
@@ -97,12 +97,12 @@ impl<'a> Direction<'a> {
             source,
             pump: Pump::new(),
             buffer: Buffer::Empty,
-            splice: legs.tunnel.splice,
+            splice: legs.tunnel().splice,
             spliced: false,
             is_bulk: false,
             bulk: None,
             parked: 0,
-            may_choose: Choice::of(legs.tunnel, sink, legs.of(sink)) == Choice::Open,
+            may_choose: Choice::of(legs.tunnel(), sink, legs.of(sink)) == Choice::Open,
             early,
             source_is_broken: legs.of(source).was_reset(),
             is_stopped: false,
@@ -127,6 +127,11 @@ impl<'a> Direction<'a> {
         self.is_stopped = true;
         self.hold(0);
         std::mem::replace(&mut self.buffer, Buffer::Empty).discard(&self.legs.relay.pool);
+    }
+
+    /// Returns the bytes that the sink has taken, those that it had before with them.
+    pub(super) fn sent(&self) -> u64 {
+        self.early + self.pump.moved()
     }
 
     /// Whether its next step is to read from its source.
@@ -155,6 +160,7 @@ impl<'a> Direction<'a> {
             let polled = self.poll_with(cx, scratch);
             // However it ended: the next pump on this worker overwrites the scratch buffer.
             self.buffer.keep(scratch);
+            self.legs.flow.carried(self.source, self.sent());
             polled
         })
     }
@@ -171,7 +177,9 @@ impl<'a> Direction<'a> {
                     if filled == 0 && self.source_is_broken && !self.has_fin() {
                         return Poll::Ready(Err((End::Source, io::Error::from_raw_os_error(libc::ECONNRESET))));
                     }
-                    self.legs.member.moved();
+                    if self.legs.flow.pulse.beat() {
+                        self.legs.relay.registry.wake(self.legs.flow);
+                    }
                     self.pump.filled(filled);
                 }
                 Step::Drain => {
@@ -194,6 +202,7 @@ impl<'a> Direction<'a> {
                     self.rest();
                     shutdown(self.sink()).map_err(|err| (End::Sink, err))?;
                     self.pump.finned();
+                    self.legs.flow.passed_fin(self.source);
                 }
                 Step::Done => return Poll::Ready(Ok(())),
             }
@@ -313,7 +322,7 @@ impl<'a> Direction<'a> {
     fn look_into_full_sink(&mut self) {
         let (sink, leg) = (self.sink(), self.source.other());
         // TCP_INFO of an mptcp leg is that of one subflow.
-        let counts = !self.legs.tunnel.mptcp(leg);
+        let counts = !self.legs.tunnel().mptcp(leg);
         let bulk = self.bulk();
         bulk.parks = bulk.parks.wrapping_add(1);
         // The warning needs no more than a sample.
@@ -354,10 +363,10 @@ impl<'a> Direction<'a> {
         self.bulk.get_or_insert_with(|| Box::new(Bulk { low_water: LowWater::new(), choice, parks: 0, stall: None }))
     }
 
-    /// Whether the source, all of which is read, has sent FIN. Asked only after its error was taken, for from then on the
+    /// Whether the source, all of which is read, has sent FIN. Asked only after its error was taken: from then on the
     /// kernel says "end of stream" either way: a FIN counts as a byte received, and no read returns it.
     fn has_fin(&self) -> bool {
-        TcpInfo::of(self.source().as_fd()).is_ok_and(|info| info.bytes_received > self.early + self.pump.moved())
+        TcpInfo::of(self.source().as_fd()).is_ok_and(|info| info.bytes_received > self.sent())
     }
 
     /// Whether this pump, which is empty, has a pipe for its next bytes.
@@ -398,7 +407,7 @@ fn shutdown(socket: &Stream) -> io::Result<()> {
 }
 
 /// Whether `err` says "not by splice" and not "this connection is broken": EINVAL (splice(2)), ENOSYS, and what a security
-/// module, a seccomp filter or a protocol without it answers. Said once in the log, for the flows only get slower.
+/// module, a seccomp filter or a protocol without it answers. Said once in the log: the flows only get slower.
 fn refuses_splice(relay: &Relay, err: &io::Error) -> bool {
     const REFUSALS: [i32; 5] = [libc::EINVAL, libc::ENOSYS, libc::EPERM, libc::EACCES, libc::EOPNOTSUPP];
     let refuses = err.raw_os_error().is_some_and(|errno| REFUSALS.contains(&errno));
@@ -409,8 +418,8 @@ fn refuses_splice(relay: &Relay, err: &io::Error) -> bool {
     refuses
 }
 
-/// How many times a pump may fill and drain before others go first: four times where that is [`TURN_BYTES`] or more, which is
-/// 4 MiB at the most and a millisecond at 40 Gbit/s; more often with small fills, for going first costs a wake-up.
+/// Number of times that a pump may fill and drain before others go first: four where that is [`TURN_BYTES`] or more, which is
+/// 4 MiB at the most and a millisecond at 40 Gbit/s; more with small fills, because a change costs a wake-up.
 const TURNS: u32 = 4;
 const MAX_TURNS: u32 = 16;
 const TURN_BYTES: u64 = 1 << 20;
@@ -422,5 +431,5 @@ const MESSAGE: usize = 16 * 1024;
 /// with each wake-up.
 const FEW: usize = 4 * 1024;
 
-/// How long a sink takes nothing until what waits for it leaves its pipe.
+/// Time after which the bytes for a sink that takes nothing leave their pipe.
 const STALLED: Duration = Duration::from_secs(1);

@@ -4,6 +4,7 @@
 use super::closing;
 use super::how::How;
 use super::leg;
+use super::registry::Flow;
 use super::shared::Relay;
 use super::stream::Stream;
 use super::tally::Tally;
@@ -13,45 +14,37 @@ use longhaul_sys::limits;
 use longhaul_sys::tcp_info::{State, TcpInfo};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tracing::field::display;
-use tracing::{info, warn};
+use tracing::{Level, enabled, info, warn};
 
 /// A flow that is over.
-#[derive(Clone, Debug)]
-pub struct FlowEnd {
-    /// The flow's number in this process.
-    pub flow: u64,
-    /// Its tunnel, as it was when the flow began.
-    pub tunnel: Arc<Tunnel>,
-    /// Who connected to us.
-    pub peer: SocketAddr,
-    /// Where we dialled: which of the tunnel's next hops, and the address that answered.
-    pub dialled: Option<(usize, SocketAddr)>,
-    /// What it carried.
-    pub tally: Tally,
-    /// When it was accepted.
-    pub began: Instant,
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FlowEnd<'a> {
+    /// The flow.
+    pub(super) flow: &'a Flow,
+    /// The bytes that it carried.
+    pub(super) tally: Tally,
     /// Why it ended.
-    pub how: How,
+    pub(super) how: How,
 }
 
-impl FlowEnd {
+impl FlowEnd<'_> {
     /// Writes the flow's one line, with what the kernel knows of the legs. A field that is not known is left out, as those of a
     /// `dial` leg that never was.
     pub(super) fn log(&self, accept: &LegEnd, dial: Option<&LegEnd>) {
-        let next_hop = self.dialled.map(|(hop, _)| display(&self.tunnel.to[hop]));
+        let FlowEnd { flow, tally, how } = *self;
+        let next_hop = flow.next_hop();
         info!(
-            flow = self.flow,
-            tunnel = %self.tunnel.name,
-            peer = %self.peer,
-            next_hop,
-            next_hop_address = self.dialled.map(|(_, address)| display(address)),
-            up_bytes = self.tally.up,
-            down_bytes = self.tally.down,
-            seconds = self.began.elapsed().as_millis() as f64 / 1e3,
-            how = %self.how,
+            flow = flow.number,
+            tunnel = %flow.tunnel.name,
+            peer = %flow.peer,
+            next_hop = next_hop.map(|(hop, _)| display(hop)),
+            next_hop_address = next_hop.map(|(_, address)| display(address)),
+            dial_local = dial.and_then(|dial| dial.local).map(display),
+            up_bytes = tally.up,
+            down_bytes = tally.down,
+            seconds = flow.began.elapsed().as_millis() as f64 / 1e3,
+            how = %how,
             untold = untold(accept, dial),
             accept_rtt_ms = accept.rtt_ms(),
             accept_retrans_bytes = accept.info.bytes_retrans,
@@ -66,13 +59,15 @@ impl FlowEnd {
     }
 }
 
-/// What the kernel says of a leg at its end.
+/// A leg at its end, as the kernel describes it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LegEnd {
     info: TcpInfo,
+    /// Our address on it, where the log wants it.
+    local: Option<SocketAddr>,
     /// Payload bytes that the flow sent on it.
     sent: u64,
-    /// How long the flow lasted.
+    /// Time that the flow lasted.
     lasted: Duration,
     /// Its congestion control, of a flow that was worth asking.
     congestion: Option<String>,
@@ -85,7 +80,7 @@ pub(super) struct LegEnd {
 impl LegEnd {
     /// Sets what closing `socket`, the leg `leg` of the flow that ended as `end` says, tells its peer: RST, unless the flow
     /// finished or the kernel has no RST for it any more. Returns what the kernel knows of it until then.
-    pub(super) fn conclude(socket: &Stream, leg: Leg, end: &FlowEnd) -> LegEnd {
+    pub(super) fn conclude(socket: &Stream, leg: Leg, end: &FlowEnd<'_>) -> LegEnd {
         let info = TcpInfo::of(socket.as_fd()).unwrap_or_default();
         let sent = if leg == Leg::Accept { end.tally.down } else { end.tally.up };
         let is_untold = match end.how {
@@ -102,7 +97,9 @@ impl LegEnd {
         let is_worth_it = end.tally.up + end.tally.down > leg::ENOUGH;
         let congestion = is_worth_it.then(|| longhaul_sys::sockopt::congestion(socket.as_fd()).ok()).flatten();
         let was_full_under_way = socket.was_full_under_way();
-        LegEnd { info, sent, lasted: end.began.elapsed(), congestion, is_untold, was_full_under_way }
+        // The accept leg's is that of the listener.
+        let local = if leg == Leg::Dial && enabled!(Level::INFO) { socket.local() } else { None };
+        LegEnd { info, local, sent, lasted: end.flow.began.elapsed(), congestion, is_untold, was_full_under_way }
     }
 
     /// Says which sysctl held a long path back, when one did: the measured form of comparing buffers with the BDP. At most

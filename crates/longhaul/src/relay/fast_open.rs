@@ -95,7 +95,7 @@ pub(super) fn consume(accept: &Stream, mut count: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// How long a dial waits for the client's first byte: longer than a LAN's round trip, and no more than a person notices.
+/// Time that a dial waits for the client's first byte: longer than a LAN's round trip, and no more than a person notices.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// More than a SYN carries with jumbo frames (an MTU of 9,000).

@@ -5,9 +5,9 @@ use super::dial::{Dialled, NotDialled};
 use super::end::{FlowEnd, LegEnd};
 use super::how::{Broken, How};
 use super::legs::Legs;
+use super::registry::Flow;
 use super::shared::Relay;
 use super::stream::Stream;
-use super::tally::Tally;
 use super::{dial, fast_open};
 use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;
@@ -30,63 +30,91 @@ pub(super) fn run(
     relay: Arc<Relay>,
     tunnel: Arc<Tunnel>,
     lookups: Arc<Semaphore>,
-    (accept, peer): (Stream, SocketAddr),
+    accept: Stream,
+    peer: SocketAddr,
     permit: impl Send,
 ) -> impl Future<Output = ()> + Send {
-    relay.counters.accepted.fetch_add(1, Relaxed);
-    relay.counters.flows_now.fetch_add(1, Relaxed);
-    let mut end = FlowEnd {
-        flow: relay.next_flow.fetch_add(1, Relaxed),
-        tunnel,
-        peer,
-        dialled: None,
-        tally: Tally::default(),
-        began: Instant::now(),
-        how: How::Cut,
-    };
-    debug!(flow = end.flow, tunnel = %end.tunnel.name, %peer, "flow began");
     let accept = Arc::new(accept);
+    let live = Live::begin(relay, tunnel, peer, &accept);
     async move {
         // Boxed: the dial's many small states would otherwise be part of every idle flow.
-        let dial = Box::pin(reach(&relay, &lookups, &accept, &mut end)).await;
-        let dial = dial.map(Arc::new).map_err(|how| end.how = how).ok();
-        if let Some(dial) = &dial {
-            end.how = carry(&relay, &end.tunnel, (&accept, dial), &mut end.tally).await;
-        }
-        relay.counters.ended(end.how, &end.tally);
-        let legs = Ends::conclude(&end, &accept, dial.as_deref());
-        // At once, for what closing them does was decided by what the kernel said just now. And before the permit, which is
-        // for their descriptors.
+        let reached = Box::pin(reach(&live, &lookups, &accept)).await;
+        let (dial, how) = match reached {
+            Ok(dial) => {
+                let how = carry(&live, &accept, &dial).await;
+                (Some(dial), how)
+            }
+            Err(how) => (None, how),
+        };
+        live.flow.ended(how);
+        let end = FlowEnd { flow: &live.flow, tally: live.flow.tally(), how };
+        live.relay.counters.ended(how, &end.tally);
+        let ends = Ends::conclude(&end, &accept, dial.as_deref());
+        // At once: what closing them does was decided by what the kernel said just now. And before the permit, which stands for
+        // their descriptors.
         drop((accept, dial));
-        legs.log(&relay, &end);
-        relay.counters.flows_now.fetch_sub(1, Relaxed);
+        ends.log(&live.relay, &end);
+        drop(live);
         drop(permit);
     }
 }
 
+/// A flow of the registry, and the relay that carries it. Dropping it removes the flow.
+struct Live {
+    relay: Arc<Relay>,
+    flow: Arc<Flow>,
+}
+
+impl Live {
+    fn begin(relay: Arc<Relay>, tunnel: Arc<Tunnel>, peer: SocketAddr, accept: &Arc<Stream>) -> Live {
+        relay.counters.accepted.fetch_add(1, Relaxed);
+        relay.counters.flows_now.fetch_add(1, Relaxed);
+        let flow = relay.registry.add(tunnel, peer, accept);
+        debug!(flow = flow.number, tunnel = %flow.tunnel.name, %peer, "flow began");
+        Live { relay, flow }
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.relay.registry.remove(&self.flow);
+        self.relay.counters.flows_now.fetch_sub(1, Relaxed);
+    }
+}
+
 /// Dials, unless the client gives up or the flow is cut before a next hop answers.
-async fn reach(relay: &Relay, lookups: &Arc<Semaphore>, accept: &Stream, end: &mut FlowEnd) -> Result<Stream, How> {
-    let tunnel = end.tunnel.clone();
+async fn reach(live: &Live, lookups: &Arc<Semaphore>, accept: &Stream) -> Result<Arc<Stream>, How> {
+    let Live { relay, flow } = live;
+    let tunnel = &flow.tunnel;
     // Every arm may be dropped at any await: a dial that is not wanted any more is closed by being dropped.
     let dialled = tokio::select! {
-        dialled = dial::dial(relay, &tunnel, lookups, accept) => dialled,
+        dialled = dial::dial(relay, tunnel, lookups, accept) => dialled,
         () = accept.failed() => return Err(How::Reset(Leg::Accept)),
-        () = relay.cut.given() => return Err(How::Cut),
+        how = flow.cut.given() => return Err(how),
     };
     match dialled {
         Ok(Dialled { stream, hop, address, early }) => {
-            end.dialled = Some((hop, address));
-            let next_hop = &tunnel.to[hop];
-            debug!(flow = end.flow, tunnel = %tunnel.name, peer = %end.peer, %next_hop, next_hop_address = %address, "flow connected");
-            end.tally.up = early as u64;
+            let dial = Arc::new(stream);
+            flow.connected(hop, address, &dial);
+            flow.carried(Leg::Accept, early as u64);
+            debug!(
+                flow = flow.number,
+                tunnel = %tunnel.name,
+                peer = %flow.peer,
+                next_hop = %tunnel.to[hop],
+                next_hop_address = %address,
+                dial_local = dial.local().map(tracing::field::display),
+                dial_ms = flow.began.elapsed().as_micros() as f64 / 1e3,
+                "flow connected"
+            );
             fast_open::consume(accept, early).map_err(|err| Broken::of(Leg::Accept, &err))?;
-            Ok(stream)
+            Ok(dial)
         }
         Err(NotDialled::Accept(err)) => Err(Broken::of(Leg::Accept, &err).into()),
         Err(NotDialled::NoAnswer(why)) => {
             // The flow's own line comes for each: this one has the reason, which is the same for most of them.
             if let Some(more) = relay.lines.dial.pass(&tunnel.name, Instant::now()) {
-                warn!(flow = end.flow, tunnel = %tunnel.name, peer = %end.peer, %why, more, "dial failed");
+                warn!(flow = flow.number, tunnel = %tunnel.name, peer = %flow.peer, %why, more, "dial failed");
             }
             Err(How::DialFailed)
         }
@@ -94,19 +122,16 @@ async fn reach(relay: &Relay, lookups: &Arc<Semaphore>, accept: &Stream, end: &m
 }
 
 /// Carries the flow until it ends or is cut. Not an async fn, as [`run`].
-fn carry<'a>(
-    relay: &'a Relay,
-    tunnel: &'a Tunnel,
-    (accept, dial): (&'a Arc<Stream>, &'a Arc<Stream>),
-    tally: &'a mut Tally,
-) -> impl Future<Output = How> {
-    let legs = Legs { relay, tunnel, accept, dial, member: relay.sweep.join(tunnel, accept, dial) };
+fn carry<'a>(live: &'a Live, accept: &'a Arc<Stream>, dial: &'a Arc<Stream>) -> impl Future<Output = How> {
+    let Live { relay, flow } = live;
+    relay.sweep.begin(flow);
+    let legs = Legs { relay, flow, accept, dial };
     async move {
-        // Dropping the carrying future keeps its tally; dropping the other arm loses nothing.
+        // Dropping the carrying future loses no count, which is in the flow; dropping the other arm loses nothing.
         tokio::select! {
             biased;
-            carried = carry::run(&legs, tally) => carried.map_or_else(How::from, |()| How::Finished),
-            () = relay.cut.given() => How::Cut,
+            how = carry::run(&legs, legs.flow.tally().up) => how,
+            how = legs.flow.cut.given() => how,
         }
     }
 }
@@ -119,19 +144,19 @@ struct Ends {
 
 impl Ends {
     /// Sees to it that closing the sockets, which comes next, tells the peers what is true.
-    fn conclude(end: &FlowEnd, accept: &Stream, dial: Option<&Stream>) -> Ends {
+    fn conclude(end: &FlowEnd<'_>, accept: &Stream, dial: Option<&Stream>) -> Ends {
         let dial = dial.map(|dial| LegEnd::conclude(dial, Leg::Dial, end));
         Ends { accept: LegEnd::conclude(accept, Leg::Accept, end), dial }
     }
 
-    fn log(&self, relay: &Relay, end: &FlowEnd) {
+    fn log(&self, relay: &Relay, end: &FlowEnd<'_>) {
         if enabled!(Level::INFO) {
             end.log(&self.accept, self.dial.as_ref());
         }
         if end.tally.up + end.tally.down > WORTH_A_DIAGNOSIS {
-            // The dial leg first, for only one of them is logged in a second.
+            // The dial leg first: only one of them is logged in a second.
             for (leg, of) in [(self.dial.as_ref(), Leg::Dial), (Some(&self.accept), Leg::Accept)] {
-                leg.into_iter().for_each(|leg| leg.warn_if_buffers_limit(relay, &end.tunnel, of));
+                leg.into_iter().for_each(|leg| leg.warn_if_buffers_limit(relay, &end.flow.tunnel, of));
             }
         }
     }
@@ -140,6 +165,8 @@ impl Ends {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::relay::registry::State;
+    use crate::relay::tally::Tally;
     use longhaul_config::NextHop;
     use socket2::SockRef;
     use std::io::{ErrorKind, Read, Write};
@@ -157,18 +184,19 @@ mod tests {
         assert_eq!(read.unwrap(), 7);
     }
 
-    fn size_of_future<A, B, C, D, E, F>(_: impl Fn(A, B, C, D, E) -> F) -> usize {
-        size_of::<F>()
+    fn size_of_future<A, B, C, D, E, F, R>(_: impl Fn(A, B, C, D, E, F) -> R) -> usize {
+        size_of::<R>()
     }
 
-    /// 4,000 idle flows have 1,970 bytes of user memory each; the task is the largest part of it. The runtime adds some 100
+    /// 4,000 idle flows have 1,750 bytes of user memory each; the task is the largest part of it. The runtime adds some 100
     /// bytes to the future, and takes them in pieces of 128.
     #[test]
     fn an_idle_flow_is_small() {
-        let size = size_of_future(|relay, tunnel, lookups, accepted, permit: u64| {
-            run(relay, tunnel, lookups, accepted, permit)
+        let task = size_of_future(|relay, tunnel, lookups, accept, peer, permit: u64| {
+            run(relay, tunnel, lookups, accept, peer, permit)
         });
-        assert!(size <= 640, "the future of a flow has grown to {size} bytes");
+        let flow = size_of::<Flow>();
+        assert!(task <= 440 && flow <= 192, "a flow has grown to {task} bytes of future and {flow} in the registry");
     }
 
     /// The bytes before a reset arrive, also where both are there before the runtime has looked at the handshake.
@@ -187,7 +215,7 @@ mod tests {
         // As our own listener has it.
         SockRef::from(&accept).set_linger(Some(Duration::ZERO)).unwrap();
         let relay = Relay::new(100);
-        tokio::spawn(run(relay.clone(), Arc::new(tunnel), Arc::new(Semaphore::new(1)), (accept, peer), ()));
+        tokio::spawn(run(relay.clone(), Arc::new(tunnel), Arc::new(Semaphore::new(1)), accept, peer, ()));
         // The flow dials in its first turn, and has no other before the next await here.
         tokio::task::yield_now().await;
         let mut answers = server.accept().unwrap().0;
@@ -198,6 +226,46 @@ mod tests {
         let read = tokio::task::spawn_blocking(move || (client.read_to_end(&mut got).unwrap_err().kind(), got)).await;
         assert_eq!(read.unwrap(), (ErrorKind::ConnectionReset, b"answer".to_vec()));
         assert_eq!((relay.counters.reset_by_peer.load(Relaxed), relay.counters.bytes_down.load(Relaxed)), (1, 6));
+    }
+
+    /// Views see a flow from its beginning, and its bytes as they move; a kill is RST on both legs.
+    #[tokio::test]
+    async fn a_live_flow_is_seen_and_killed() {
+        let listener = async || TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (ours, server) = (listener().await, listener().await);
+        let to = server.local_addr().unwrap();
+        let hop = NextHop { host: to.ip().to_string(), port: to.port() };
+        let tunnel = Tunnel::new("seen", ours.local_addr().unwrap(), vec![hop.clone()]);
+        let client = TcpStream::connect(tunnel.listen).await.unwrap();
+        let (accept, peer) = ours.accept().await.unwrap();
+        let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
+        SockRef::from(&accept).set_linger(Some(Duration::ZERO)).unwrap(); // as our own listener has it
+        let relay = Relay::new(100);
+        let view = || relay.flows().pop().unwrap();
+        let task = run(relay.clone(), Arc::new(tunnel), Arc::new(Semaphore::new(1)), accept, peer, ());
+        assert_eq!((view().state, view().next_hop, view().dial_local), (State::Dialling, None, None));
+        let flow = tokio::spawn(task);
+        let (far, dial_local) = server.accept().await.unwrap();
+        pass(&client, &far).await;
+        pass(&far, &client).await;
+        // The pump counts after it has written.
+        while view().tally != (Tally { up: 7, down: 7 }) {
+            tokio::task::yield_now().await;
+        }
+        let seen = view();
+        assert_eq!((seen.number, seen.state), (1, State::Open));
+        assert_eq!((seen.peer, seen.accept_local), (client.local_addr().unwrap(), client.peer_addr().ok()));
+        assert_eq!((seen.next_hop, seen.next_hop_address), (Some(hop), Some(to)));
+        assert_eq!(seen.dial_local, Some(dial_local));
+
+        assert!(!relay.kill(2) && relay.kill(1));
+        flow.await.unwrap();
+        assert!(relay.flows().is_empty() && !relay.kill(1));
+        assert_eq!((relay.counters.cut.load(Relaxed), relay.counters.flows_now.load(Relaxed)), (1, 0));
+        for end in [client, far] {
+            let read = end.async_io(Interest::READABLE, || end.try_read(&mut [0; 8])).await;
+            assert_eq!(read.unwrap_err().kind(), ErrorKind::ConnectionReset);
+        }
     }
 
     /// In virtual time: a flow that is not half-open is silent for longer than `linger-half-open`, and for a year.
@@ -215,7 +283,7 @@ mod tests {
         let (accept, peer) = ours.accept().await.unwrap();
         let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
         let relay = Relay::new(100);
-        let flow = tokio::spawn(run(relay.clone(), Arc::new(tunnel), Arc::new(Semaphore::new(1)), (accept, peer), ()));
+        let flow = tokio::spawn(run(relay.clone(), Arc::new(tunnel), Arc::new(Semaphore::new(1)), accept, peer, ()));
         let (far, _) = server.accept().await.unwrap();
         pass(&client, &far).await;
 

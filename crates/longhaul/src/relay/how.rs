@@ -9,13 +9,10 @@ use std::io;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Broken {
     pub(super) leg: Leg,
-    pub(super) errno: i32,
+    errno: i32,
 }
 
 impl Broken {
-    /// Not an errno: `linger-half-open` ran out.
-    pub(super) const HALF_OPEN: i32 = -1;
-
     /// `leg` broke with `err`.
     pub(super) fn of(leg: Leg, err: &io::Error) -> Broken {
         Broken { leg, errno: err.raw_os_error().unwrap_or(libc::EIO) }
@@ -39,12 +36,13 @@ pub enum How {
     HalfOpenTooLong,
     /// longhaul ended it: drain timeout, second SIGTERM, or exit.
     Cut,
+    /// longhaul ended this flow, as it was told to.
+    Killed,
 }
 
 impl From<Broken> for How {
     fn from(broken: Broken) -> How {
         match broken.errno {
-            Broken::HALF_OPEN => How::HalfOpenTooLong,
             // EPIPE: the reset came before our write, so write(2) tells it this way (tcp(7)).
             libc::ECONNRESET | libc::EPIPE | libc::ENOTCONN => How::Reset(broken.leg),
             libc::ETIMEDOUT => How::TimedOut(broken.leg),
@@ -70,6 +68,7 @@ impl fmt::Display for How {
             How::DialFailed => f.write_str("dial failed"),
             How::HalfOpenTooLong => f.write_str("half-open too long"),
             How::Cut => f.write_str("cut by drain or exit"),
+            How::Killed => f.write_str("cut by command"),
         }
     }
 }

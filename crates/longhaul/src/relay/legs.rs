@@ -1,7 +1,7 @@
 //! The two legs of a flow that is carried, and what its two pumps share.
 
+use super::registry::Flow;
 use super::shared::Relay;
-use super::silence::Member;
 use super::stream::Stream;
 use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;
@@ -9,19 +9,22 @@ use std::sync::Arc;
 
 /// The legs of a carried flow, with the relay that carries it.
 pub(super) struct Legs<'a> {
-    /// What all tunnels share.
+    /// The state that all tunnels share.
     pub(super) relay: &'a Relay,
-    /// The flow's tunnel, as it was when the flow began.
-    pub(super) tunnel: &'a Tunnel,
+    /// The flow, where the pumps write what they carry.
+    pub(super) flow: &'a Arc<Flow>,
     /// The connection that came to us.
     pub(super) accept: &'a Arc<Stream>,
     /// The connection that was made for it.
     pub(super) dial: &'a Arc<Stream>,
-    /// The flow's membership in the sweep.
-    pub(super) member: Member<'a>,
 }
 
 impl<'a> Legs<'a> {
+    /// Returns the flow's tunnel, as it was when the flow began.
+    pub(super) fn tunnel(&self) -> &'a Tunnel {
+        &self.flow.tunnel
+    }
+
     /// Returns the connection of `leg`.
     pub(super) fn of(&self, leg: Leg) -> &'a Arc<Stream> {
         match leg {

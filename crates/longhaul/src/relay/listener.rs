@@ -47,7 +47,7 @@ pub struct Serving {
 /// A tunnel, and its permits.
 #[derive(Clone, Debug)]
 pub struct Route {
-    /// What holds for the next connection.
+    /// Its settings for the next connection.
     pub tunnel: Arc<Tunnel>,
     /// Its permits.
     pub gate: Arc<Gate>,
@@ -58,14 +58,14 @@ pub struct Route {
 pub struct BindError {
     /// The tunnel.
     pub tunnel: String,
-    /// What was tried: the listener's address, or a leg's options.
+    /// The thing that was tried: the listener's address, or a leg's options.
     pub what: String,
-    /// What the kernel said, with what to do about it.
+    /// The kernel's answer, with the remedy.
     pub err: SysError,
 }
 
 impl Listener {
-    /// Listens for `tunnel`, whose options were [rehearsed](Listener::rehearse).
+    /// Listens for `tunnel`, whose options were [tried](Listener::dry_run).
     ///
     /// # Errors
     /// The address cannot be listened on, or the kernel refused an option.
@@ -77,7 +77,7 @@ impl Listener {
     ///
     /// # Errors
     /// The kernel refused an option.
-    pub fn rehearse(tunnel: &Tunnel) -> Result<(), BindError> {
+    pub fn dry_run(tunnel: &Tunnel) -> Result<(), BindError> {
         // The dial leg on the family that is dialled, as far as that is known before a name is resolved.
         let literal = tunnel.to.iter().find_map(|hop| hop.host.parse().ok());
         let dialled = literal.or(tunnel.source).map_or(address_here(tunnel), |ip| SocketAddr::new(ip, 0));
@@ -138,7 +138,7 @@ impl Listener {
         Ok(new)
     }
 
-    /// What its owner keeps while it serves.
+    /// Returns the part that its owner keeps while it serves.
     ///
     /// # Errors
     /// EMFILE.
@@ -199,7 +199,7 @@ impl Listener {
         // tunnel that nobody uses keeps no permit from the others.
         let permit = match gate.try_enter() {
             Ok(permit) => permit,
-            // Nobody is told to wait who is not there: readiness is that of the last connection.
+            // No log line of waiting where no connection waits: readiness is that of the last connection.
             Err(_) if matches!(waiting.try_io(|socket| connection_waits(socket.get_ref())), Err(_nobody)) => return,
             Err(_) => gate.enter(&relay.counters, &relay.lines, &tunnel.name).await,
         };
@@ -241,7 +241,7 @@ impl Listener {
         match Stream::new(accept) {
             Ok(accept) => {
                 let (relay, lookups) = (relay.clone(), gate.lookups.clone());
-                tokio::spawn(flow::run(relay, tunnel, lookups, (accept, peer), permit));
+                tokio::spawn(flow::run(relay, tunnel, lookups, accept, peer, permit));
             }
             // For want of kernel memory or of watches: the connection is reset.
             Err(err) => {
@@ -282,7 +282,7 @@ fn admit(serving: &Serving, accept: &Socket, permit: Permit) -> Option<(Route, P
     }
 }
 
-/// What the owner of a serving [`Listener`] keeps: enough to replace it.
+/// The part of a serving [`Listener`] that its owner keeps: enough to replace it.
 #[derive(Debug)]
 pub struct Handle {
     socket: Socket,
@@ -306,10 +306,10 @@ impl Handle {
     }
 }
 
-/// What to do with a socket before bind(2).
+/// Prepares a socket before bind(2).
 type Prepare = fn(&Socket) -> io::Result<()>;
 
-/// Where `tunnel` listens on this host: on one without IPv6, "every address" is every IPv4 address.
+/// Returns the address on which `tunnel` listens on this host. Without IPv6, "every address" is every IPv4 address.
 fn address_here(tunnel: &Tunnel) -> SocketAddr {
     let any = tunnel.listen;
     let no_ipv6 = || {
@@ -394,7 +394,7 @@ fn cannot_accept(relay: &Relay, tunnel: &str, err: &SysError) {
 fn connection_waits(listener: &Socket) -> io::Result<()> {
     match has_connection(listener.as_fd()) {
         Ok(false) => Err(io::ErrorKind::WouldBlock.into()),
-        // Where that cannot be known, one may.
+        // Where the kernel does not say, one may wait.
         Ok(true) | Err(_) => Ok(()),
     }
 }
@@ -433,9 +433,9 @@ impl std::error::Error for BindError {}
 
 /// The kernel cuts it to net.core.somaxconn.
 const BACKLOG: i32 = 4096;
-/// How long a listener that was replaced goes on: several round trips of any LAN, and one of most WANs.
+/// Time that a listener which was replaced goes on: several round trips of any LAN, and one of most WANs.
 const HANDOVER: Duration = Duration::from_secs(1);
-/// accept(2) failed: how long until the next try, at first and at most.
+/// Pause after accept(2) has failed, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
 

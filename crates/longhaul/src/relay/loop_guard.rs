@@ -23,12 +23,12 @@ pub(super) struct Served {
 #[derive(Debug, Default)]
 struct Known {
     tunnels: Arc<[Tunnel]>,
-    /// What each host of their next hops was when it was last dialled; nothing for a name that was not yet.
+    /// The addresses of each host of their next hops when it was last dialled; none of a name that was not dialled yet.
     hosts: HashMap<String, Vec<IpAddr>>,
 }
 
 impl Served {
-    /// From now on it is these.
+    /// Serves `tunnels` from now on.
     pub(super) fn set(&self, tunnels: Arc<[Tunnel]>) {
         let mut known = self.known();
         let before = std::mem::take(&mut known.hosts);
@@ -42,8 +42,8 @@ impl Served {
         known.tunnels = tunnels;
     }
 
-    /// What `host` is now, told before [`leads_back`](Served::leads_back) is asked: so whichever flow closes a circle finds
-    /// all of its names, and no flow goes round twice.
+    /// Takes the addresses of `host` as they are now. Call it before [`leads_back`](Served::leads_back): then the flow that closes
+    /// a loop finds all of its names, and no flow goes round twice.
     pub(super) fn resolved(&self, host: &str, addresses: &[SocketAddr]) {
         if let Some(last) = self.known().hosts.get_mut(host) {
             last.clear();
@@ -101,7 +101,7 @@ impl Served {
     }
 }
 
-/// Whether a dial to `address`, an address of this host if `here` says so, is a connection to who listens at `listen`.
+/// Whether a dial to `address`, an address of this host if `here` says so, reaches the listener at `listen`.
 fn reaches(address: SocketAddr, listen: SocketAddr, here: impl FnOnce() -> Result<bool>) -> Result<bool> {
     match longhaul_config::covers_same(listen, address) {
         true if listen.ip().is_unspecified() => here(),
@@ -117,7 +117,7 @@ struct Here {
     ipv6: Asked,
 }
 
-/// What the kernel said of the address that it was asked about last, and when.
+/// The kernel's last answer, with its address and time.
 #[derive(Debug, Default)]
 struct Asked {
     /// Locked while the kernel is asked.
@@ -162,7 +162,7 @@ impl Asked {
     }
 }
 
-/// How long an answer holds. A question is three system calls, and a flood of dials would ask it for each flow. An address
+/// Time that an answer holds. A question is three system calls, and a flood of dials would ask it for each flow. An address
 /// that comes to this host meanwhile lets a loop go round for so long, and the next answer ends it.
 const FRESH: Duration = Duration::from_millis(10);
 
@@ -214,7 +214,7 @@ mod tests {
         let back =
             |tunnel: &Tunnel, to: u16| served.leads_back(tunnel, SocketAddr::from(([127, 0, 0, 1], to))).unwrap();
         assert!(back(&one, 2) && back(&one, 3) && !back(&one, 4));
-        // Into the circle, which is not its own: those in it will say so.
+        // Into the loop, which is not its own: those in it will say so.
         assert!(!back(&out, 1) && !back(&out, 5) && back(&out, 4));
     }
 

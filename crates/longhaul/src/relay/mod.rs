@@ -20,7 +20,9 @@
 //!     pool   empty pipes that wait for bytes
 //!     closing    a leg from its last FIN to its last acknowledgement
 //!       hangups  wakes a flow when a peer sends FIN or a leg is closed
-//! cut        the order that ends every flow
+//! registry   the live flows, for whoever looks at them or cuts one
+//!   cut      the order that ends a flow
+//!   pulse    whether it moves bytes, for keepalive
 //! permits    how many flows there may be
 //! how        why a flow ended
 //! tally      how many bytes it carried
@@ -56,6 +58,8 @@ mod loop_guard;
 mod low_water;
 mod permits;
 mod pool;
+mod pulse;
+mod registry;
 mod shared;
 mod silence;
 mod stream;
@@ -64,9 +68,9 @@ mod throttle;
 
 pub use activated::Activated;
 pub use counters::Counters;
-pub use end::FlowEnd;
 pub use how::How;
 pub use listener::{BindError, Handle, Listener, Route, Serving};
 pub use permits::{Gate, LOOKUPS};
+pub use registry::{FlowView, State};
 pub use shared::Relay;
 pub use tally::Tally;

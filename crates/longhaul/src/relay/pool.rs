@@ -10,13 +10,13 @@ use longhaul_sys::splice::Pipe;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use tracing::warn;
 
-/// The most pipes of a process, whatever its descriptors: more pumps than this in motion at once copy.
-const MOST_PIPES: usize = 8192;
+/// The maximum number of pipes of a process, whatever its descriptors. Pumps beyond it copy.
+const MAX_PIPES: usize = 8192;
 
-/// The most pipes that wait. A pump that finds none makes one, which is two system calls, and two more to close it.
-const MOST_WAITING: usize = 512;
+/// The maximum number of pipes that wait. A pump that finds none makes one, which is two system calls, and two more to close it.
+const MAX_WAITING: usize = 512;
 
-/// The most bytes of one fill: docs/design/data-path.md has the figures for other sizes.
+/// The maximum number of bytes of one fill: docs/design/data-path.md has the figures for other sizes.
 pub(super) const BULK: usize = 1 << 20;
 
 /// Slots of a pipe for bulk: a wake-up's worth of segments at 10 Gbit/s. A slot holds one piece of a segment, 1,448 bytes from a
@@ -31,11 +31,11 @@ const MAX_GROWN_SLOTS: usize = 128 * BULK_SLOTS as usize;
 #[derive(Debug)]
 pub(super) struct Pool {
     empty: ArrayQueue<Pipe>,
-    /// How many pipes the descriptors allow.
+    /// Number of pipes that the descriptors allow.
     share: AtomicUsize,
     made: AtomicUsize,
     /// Slots of all pipes that may be in use, `None` for no bound. The kernel counts each as a page of the user's.
-    most_slots: Option<usize>,
+    max_slots: Option<usize>,
     slots: AtomicUsize,
     /// Slots that one pipe may have.
     bulk_slots: u32,
@@ -43,14 +43,14 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// A pool of at most as many pipes as `descriptors` allow, which together have at most `most_pages` slots.
-    pub(super) fn new(descriptors: usize, most_pages: Option<u64>) -> Pool {
-        let most_pages = most_pages.map(|pages| usize::try_from(pages).unwrap_or(usize::MAX));
+    /// A pool of at most as many pipes as `descriptors` allow, which together have at most `max_pages` slots.
+    pub(super) fn new(descriptors: usize, max_pages: Option<u64>) -> Pool {
+        let max_pages = max_pages.map(|pages| usize::try_from(pages).unwrap_or(usize::MAX));
         let pool = Pool {
-            empty: ArrayQueue::new(MOST_WAITING),
+            empty: ArrayQueue::new(MAX_WAITING),
             share: AtomicUsize::new(0),
             made: AtomicUsize::new(0),
-            most_slots: most_pages,
+            max_slots: max_pages,
             slots: AtomicUsize::new(0),
             bulk_slots: limits::pipe_max_slots().map_or(BULK_SLOTS, |max| max.min(BULK_SLOTS)),
             said: AtomicBool::new(false),
@@ -62,33 +62,33 @@ impl Pool {
     /// From now on there are at most as many pipes as `descriptors` allow; those above are closed when they are given back.
     pub(super) fn share_out(&self, descriptors: usize) {
         self.share.store(Pool::share(descriptors), Relaxed);
-        while self.made.load(Relaxed) > self.most() {
+        while self.made.load(Relaxed) > self.max() {
             let Some(pipe) = self.empty.pop() else { break };
             self.discard(pipe);
         }
     }
 
-    /// How many pipes `descriptors` allow: a quarter of them, for a pipe has two.
+    /// Returns the number of pipes that `descriptors` allow. They take a quarter of them, two for each.
     pub(super) fn share(descriptors: usize) -> usize {
-        (descriptors / 8).min(MOST_PIPES)
+        (descriptors / 8).min(MAX_PIPES)
     }
 
-    /// How many pipes there may be.
-    pub(super) fn most(&self) -> usize {
+    /// Returns the number of pipes that there may be.
+    pub(super) fn max(&self) -> usize {
         self.bound().0
     }
 
-    /// How many pipes there may be, and what would let there be more.
+    /// Returns the number of pipes that there may be, and the remedy for a larger one.
     fn bound(&self) -> (usize, &'static str) {
         let bounds = [
-            (MOST_PIPES, "there are never more than 8,192"),
+            (MAX_PIPES, "there are never more than 8,192"),
             (
                 self.share.load(Relaxed),
                 "raise RLIMIT_NOFILE (LimitNOFILE=), of which a quarter is for pipes, two for each",
             ),
-            (self.most_slots.map_or(usize::MAX, |slots| slots / DEFAULT_SLOTS as usize), MORE_PAGES),
+            (self.max_slots.map_or(usize::MAX, |slots| slots / DEFAULT_SLOTS as usize), MORE_PAGES),
         ];
-        bounds.into_iter().min_by_key(|(most, _)| *most).unwrap_or_default()
+        bounds.into_iter().min_by_key(|(max, _)| *max).unwrap_or_default()
     }
 
     /// An empty pipe, or `None` when there can be no more: then the pump copies.
@@ -98,7 +98,7 @@ impl Pool {
 
     /// Takes an empty pipe back, to keep or to close.
     pub(super) fn give(&self, pipe: Pipe) {
-        let spare = if self.made.load(Relaxed) > self.most() { Err(pipe) } else { self.empty.push(pipe) };
+        let spare = if self.made.load(Relaxed) > self.max() { Err(pipe) } else { self.empty.push(pipe) };
         if let Err(pipe) = spare {
             self.discard(pipe);
         }
@@ -119,17 +119,17 @@ impl Pool {
             return;
         }
         // Half of the user's slots stay for new pipes: a small pipe for every flow beats a large one for a few.
-        let most = self.most_slots.map_or(MAX_GROWN_SLOTS, |most| MAX_GROWN_SLOTS.min(most / 2));
+        let max = self.max_slots.map_or(MAX_GROWN_SLOTS, |max| MAX_GROWN_SLOTS.min(max / 2));
         // A failure leaves the pipe as it was, which is slower and not wrong.
-        if self.slots.load(Relaxed) + more <= most && pipe.resize(self.bulk_slots).is_ok() {
+        if self.slots.load(Relaxed) + more <= max && pipe.resize(self.bulk_slots).is_ok() {
             self.slots.fetch_add((pipe.slots() - before) as usize, Relaxed);
         }
     }
 
     fn make(&self) -> Option<Pipe> {
-        let bound = self.made.fetch_update(Relaxed, Relaxed, |made| (made < self.most()).then_some(made + 1));
+        let bound = self.made.fetch_update(Relaxed, Relaxed, |made| (made < self.max()).then_some(made + 1));
         if bound.is_err() {
-            self.say_once(format_args!("all {} pipes are in use", self.most()), self.bound().1);
+            self.say_once(format_args!("all {} pipes are in use", self.max()), self.bound().1);
             return None;
         }
         match Pipe::new() {
@@ -152,7 +152,7 @@ impl Pool {
     }
 }
 
-/// What to do about the user's pipe pages (pipe(7)).
+/// The remedy for too few pipe pages of the user (pipe(7)).
 const MORE_PAGES: &str = "raise fs.pipe-user-pages-soft, or grant CAP_SYS_RESOURCE";
 
 /// Slots of a new pipe (pipe(7): 16 pages).
@@ -191,12 +191,12 @@ mod tests {
 
     #[test]
     fn what_nobody_waits_for_is_closed() {
-        let pool = Pool::new(pipes(MOST_WAITING + 5), None);
+        let pool = Pool::new(pipes(MAX_WAITING + 5), None);
         longhaul_sys::limits::raise_nofile().unwrap();
         let taken: Vec<Pipe> = std::iter::from_fn(|| pool.take()).collect();
-        assert_eq!(taken.len(), MOST_WAITING + 5);
+        assert_eq!(taken.len(), MAX_WAITING + 5);
         taken.into_iter().for_each(|pipe| pool.give(pipe));
-        assert_eq!((pool.made.load(Relaxed), pool.empty.len()), (MOST_WAITING, MOST_WAITING));
+        assert_eq!((pool.made.load(Relaxed), pool.empty.len()), (MAX_WAITING, MAX_WAITING));
     }
 
     #[test]
@@ -217,6 +217,6 @@ mod tests {
         pipes.iter_mut().for_each(|pipe| pool.grow(pipe));
         let slots: Vec<u32> = pipes.iter().map(Pipe::slots).collect();
         assert_eq!(slots, [pool.bulk_slots, DEFAULT_SLOTS, DEFAULT_SLOTS]);
-        assert_eq!(pool.most(), 64);
+        assert_eq!(pool.max(), 64);
     }
 }

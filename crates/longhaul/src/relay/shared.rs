@@ -1,8 +1,7 @@
-//! What all tunnels of the process share: counters, permits, pipes, and the order to end.
+//! State that all tunnels of the process share: counters, permits, pipes, the live flows.
 
 use super::budget::Budget;
 use super::counters::Counters;
-use super::cut::Cut;
 use super::hangups::Hangups;
 use super::leg;
 use super::local_ports::LocalPorts;
@@ -10,30 +9,30 @@ use super::loop_guard::Served;
 use super::low_water::Marks;
 use super::permits::{Gate, Permits};
 use super::pool::Pool;
+use super::registry::{FlowView, Registry};
 use super::silence::Sweep;
 use super::throttle::Lines;
 use longhaul_config::Tunnel;
 use longhaul_sys::limits;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 use tracing::warn;
 
-/// What all tunnels of the process share.
+/// State that all tunnels of the process share.
 ///
 /// Flows outlive their tunnels: one that was removed or changed by a reload goes on with what it began with.
 #[derive(Debug)]
 pub struct Relay {
-    /// What happened so far.
+    /// The counters of the process.
     pub counters: Counters,
     pub(super) pool: Pool,
     pub(super) budget: Budget,
     pub(super) marks: Arc<Marks>,
     pub(super) hangups: Arc<Hangups>,
-    pub(super) sweep: Arc<Sweep>,
+    /// The live flows.
+    pub(super) registry: Arc<Registry>,
+    pub(super) sweep: Sweep,
     permits: Arc<Permits>,
-    /// The order to end every flow with RST.
-    pub(super) cut: Cut,
-    pub(super) next_flow: AtomicU64,
     pub(super) served: Served,
     pub(super) local_ports: LocalPorts,
     /// Whether the log has said that splice is refused.
@@ -46,17 +45,16 @@ impl Relay {
     /// A relay that shares out `descriptors` among flows and pipes. Pass what RLIMIT_NOFILE leaves after everything else
     /// that the process opens.
     pub fn new(descriptors: usize) -> Arc<Relay> {
-        let flows = flows(descriptors);
+        let (flows, registry) = (flows(descriptors), Arc::default());
         Arc::new(Relay {
             counters: Counters::default(),
             pool: Pool::new(descriptors, limits::pipe_pages_soft()),
             budget: Budget::default(),
             marks: Arc::default(),
             hangups: Arc::default(),
-            sweep: Arc::default(),
+            sweep: Sweep::new(&registry),
+            registry,
             permits: Permits::new(flows),
-            cut: Cut::default(),
-            next_flow: AtomicU64::new(1),
             served: Served::default(),
             local_ports: LocalPorts::unknown(),
             splice_refused: AtomicBool::new(false),
@@ -97,14 +95,14 @@ impl Relay {
         self.served.set(tunnels.into_iter().collect());
     }
 
-    /// How many flows there may be at once, for want of descriptors.
-    pub fn most_flows(&self) -> usize {
+    /// Returns the number of flows that there may be at once, by the descriptors.
+    pub fn max_flows(&self) -> usize {
         self.permits.all()
     }
 
-    /// How many pipes there may be at once, for want of descriptors or of the user's pipe pages.
-    pub fn most_pipes(&self) -> usize {
-        self.pool.most()
+    /// Returns the number of pipes that there may be at once, by the descriptors and the user's pipe pages.
+    pub fn max_pipes(&self) -> usize {
+        self.pool.max()
     }
 
     /// Waits until no flow is left. Whoever wants none to begin waits for the listeners first.
@@ -124,11 +122,21 @@ impl Relay {
 
     /// Cuts every flow that is still open, with RST on both legs.
     pub fn cut(&self) {
-        self.cut.give();
+        self.registry.cut_all();
+    }
+
+    /// Returns every live flow as it is now, the oldest first. Asks the kernel for each address of ours.
+    pub fn flows(&self) -> Vec<FlowView> {
+        self.registry.snapshot()
+    }
+
+    /// Cuts flow `number` with RST on both legs. Returns whether there is such a flow.
+    pub fn kill(&self, number: u64) -> bool {
+        self.registry.kill(number)
     }
 }
 
-/// How many flows `descriptors` are for, beside the pipes.
+/// Returns the number of flows that `descriptors` allow, beside the pipes.
 fn flows(descriptors: usize) -> usize {
     ((descriptors - 2 * Pool::share(descriptors)) / 2).clamp(1, u32::MAX as usize)
 }

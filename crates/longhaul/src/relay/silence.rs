@@ -5,60 +5,31 @@
 //! idle, and asks once a minute. A peer that never answers is given up after 120 s in both cases (see [`ACTIVE`]).
 //!
 //! One thread looks once a second, and waits on a condition while there is nothing to look at:
-//! - a flow younger than [`YOUNG`] is an entry in a map: it makes no system call for keepalive;
+//! - a flow younger than [`YOUNG`] is only in the registry: it makes no system call for keepalive;
 //! - an older flow that carries bytes costs an atomic swap a second;
 //! - a flow that falls silent is looked at in the kernel (TCP_INFO), some seconds later;
-//! - an idle flow is in no list, and its next byte lists it again.
+//! - an idle flow is not looked at, and its next byte lists it again.
 
-use super::lock::lock;
+use super::registry::{Flow, Registry};
 use super::stream::Stream;
-use longhaul_config::Tunnel;
 use longhaul_config::options::{Leg, LegOptions, Setting, Value};
 use longhaul_sys::tcp_info::TcpInfo;
-use std::collections::BTreeMap;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicU8, Ordering::AcqRel, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-/// A live flow, as far as keepalive is concerned.
+/// Starts the sweep of the live flows, once it is needed.
 #[derive(Debug)]
-struct Pulse {
-    /// By [`Leg::ALL`]; without a socket where a user has set the leg's keepalive.
-    legs: [Weak<Stream>; 2],
-    /// [`MOVED`], [`STILL`] or [`IDLE`].
-    state: AtomicU8,
-    /// Its key among the young flows.
-    number: u64,
-}
-
-/// A flow's membership, held by its task. Dropping it ends the membership.
-#[derive(Debug)]
-pub(super) struct Member<'a> {
-    sweep: &'a Sweep,
-    pulse: Arc<Pulse>,
-}
-
-/// The flows whose keepalive may have to change, shared by the flows' tasks and the sweeping thread.
-#[derive(Debug, Default)]
 pub(super) struct Sweep {
-    lists: Mutex<Lists>,
-    added: Condvar,
+    registry: Arc<Registry>,
     thread: OnceLock<bool>,
-}
-
-#[derive(Debug, Default)]
-struct Lists {
-    /// Flows that have no keepalive from us yet, with their start; the oldest first.
-    young: BTreeMap<u64, (Instant, Weak<Pulse>)>,
-    /// Idle flows that have moved bytes again.
-    woken: Vec<Weak<Pulse>>,
-    next_number: u64,
 }
 
 /// The sweeping thread's own part.
 struct Sweeper {
-    sweep: Arc<Sweep>,
+    registry: Arc<Registry>,
+    /// The lowest number of a flow that it has not taken yet.
+    from: u64,
     watched: Vec<Watched>,
     /// Returns `None` when a leg's peer was asked and has answered, else when to look again.
     judge: fn(&Stream) -> Option<Duration>,
@@ -66,91 +37,54 @@ struct Sweeper {
 
 /// A flow that is not idle.
 struct Watched {
-    pulse: Weak<Pulse>,
+    flow: Weak<Flow>,
     /// When to look at the kernel, unless bytes move before.
     due: Instant,
     /// By leg, whether its keepalive is [`ACTIVE`].
     active: [bool; 2],
 }
 
-impl Member<'_> {
-    /// Notes that the flow moved bytes. For each fill of a pump: mostly one relaxed load.
-    pub(super) fn moved(&self) {
-        let state = &self.pulse.state;
-        if state.load(Relaxed) != MOVED && state.swap(MOVED, AcqRel) == IDLE {
-            self.sweep.wake(&self.pulse);
-        }
-    }
-}
-
-impl Drop for Member<'_> {
-    fn drop(&mut self) {
-        lock(&self.sweep.lists).young.remove(&self.pulse.number);
-    }
-}
-
 impl Sweep {
-    /// Adds a flow that begins now. Legs whose keepalive or user-timeout a user has set stay as they are.
-    pub(super) fn join(self: &Arc<Sweep>, tunnel: &Tunnel, accept: &Arc<Stream>, dial: &Arc<Stream>) -> Member<'_> {
-        let leg = |leg, socket| match tunnel.options(leg).keepalive_is_ours() {
-            true => Arc::downgrade(socket),
-            false => Weak::new(),
-        };
-        let legs = [leg(Leg::Accept, accept), leg(Leg::Dial, dial)];
-        let is_ours = legs.iter().any(|leg| leg.strong_count() > 0);
-        if is_ours && !self.is_swept() {
-            legs.iter().for_each(|leg| tell(leg, &QUIET));
-        }
-        let mut lists = lock(&self.lists);
-        let number = lists.next_number;
-        lists.next_number += 1;
-        let pulse = Arc::new(Pulse { legs, state: AtomicU8::new(MOVED), number });
-        if is_ours && self.is_swept() {
-            lists.young.insert(number, (Instant::now(), Arc::downgrade(&pulse)));
-            self.added.notify_one();
-        }
-        drop(lists);
-        Member { sweep: self, pulse }
+    /// Of the flows in `registry`.
+    pub(super) fn new(registry: &Arc<Registry>) -> Sweep {
+        Sweep { registry: registry.clone(), thread: OnceLock::new() }
     }
 
-    fn wake(&self, pulse: &Arc<Pulse>) {
-        lock(&self.lists).woken.push(Arc::downgrade(pulse));
-        self.added.notify_one();
+    /// Looks after the legs of `flow`, both of which are connected. Those whose keepalive or user-timeout a user has set stay as
+    /// they are.
+    pub(super) fn begin(&self, flow: &Flow) {
+        if is_ours(flow) && !self.is_swept() {
+            Leg::ALL.into_iter().for_each(|leg| tell(flow, leg, &QUIET));
+        }
     }
 
     /// Starts the thread at the first call; false when it could not be started.
-    fn is_swept(self: &Arc<Sweep>) -> bool {
+    fn is_swept(&self) -> bool {
         *self.thread.get_or_init(|| {
-            let sweeper = Sweeper::new(self.clone(), judge);
+            let sweeper = Sweeper::new(self.registry.clone(), judge);
             std::thread::Builder::new().name("longhaul-sweep".into()).spawn(move || sweeper.run()).is_ok()
         })
     }
 }
 
 impl Sweeper {
-    fn new(sweep: Arc<Sweep>, judge: fn(&Stream) -> Option<Duration>) -> Sweeper {
-        Sweeper { sweep, watched: Vec::new(), judge }
+    fn new(registry: Arc<Registry>, judge: fn(&Stream) -> Option<Duration>) -> Sweeper {
+        Sweeper { registry, from: 1, watched: Vec::new(), judge }
     }
 
     fn run(mut self) -> ! {
         loop {
-            self.wait();
+            if self.watched.is_empty() {
+                self.registry.wait(self.from);
+            }
             std::thread::sleep(PERIOD);
             self.sweep(Instant::now());
         }
     }
 
-    /// Waits until there is a flow to look at.
-    fn wait(&self) {
-        let mut lists = lock(&self.sweep.lists);
-        while self.watched.is_empty() && lists.young.is_empty() && lists.woken.is_empty() {
-            lists = self.sweep.added.wait(lists).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
     fn sweep(&mut self, now: Instant) {
-        for pulse in self.sweep.take(now) {
-            self.watched.push(Watched { pulse, due: now, active: [false; 2] });
+        for flow in self.registry.take(&mut self.from, |flow| now.saturating_duration_since(flow.began) >= YOUNG) {
+            self.watched.push(Watched { flow, due: now, active: [false; 2] });
         }
         self.watched.retain_mut(|watched| watched.look(now, self.judge));
         if self.watched.capacity() > 2 * self.watched.len() + SPARE {
@@ -159,26 +93,18 @@ impl Sweeper {
     }
 }
 
-impl Sweep {
-    /// The flows that are old enough, and the idle ones that have moved bytes again.
-    fn take(&self, now: Instant) -> Vec<Weak<Pulse>> {
-        let mut lists = lock(&self.lists);
-        let mut taken = std::mem::take(&mut lists.woken);
-        while let Some(oldest) = lists.young.first_entry().filter(|oldest| now - oldest.get().0 >= YOUNG) {
-            taken.push(oldest.remove().1);
-        }
-        taken
-    }
-}
-
 impl Watched {
-    /// Sets the keepalive of the legs as the flow needs it now; false when the flow is idle or has ended.
+    /// Sets the keepalive of the legs as the flow needs it now. Returns false when the flow is idle or has ended, or when no leg's
+    /// keepalive is ours.
     fn look(&mut self, now: Instant, judge: fn(&Stream) -> Option<Duration>) -> bool {
-        let Some(pulse) = self.pulse.upgrade() else { return false };
-        if pulse.state.compare_exchange(MOVED, STILL, AcqRel, Relaxed).is_ok() {
-            for (leg, active) in pulse.legs.iter().zip(&mut self.active) {
+        let Some(flow) = self.flow.upgrade().filter(|flow| is_ours(flow)) else { return false };
+        if !flow.is_connected() {
+            return true;
+        }
+        if flow.pulse.take_beat() {
+            for (leg, active) in Leg::ALL.into_iter().zip(&mut self.active) {
                 if !std::mem::replace(active, true) {
-                    tell(leg, &SOON);
+                    tell(&flow, leg, &SOON);
                 }
             }
             self.due = now + SETTLED;
@@ -187,24 +113,34 @@ impl Watched {
         if now < self.due {
             return true;
         }
-        for (leg, active) in pulse.legs.iter().zip(&mut self.active) {
-            let Some(socket) = leg.upgrade().filter(|_| *active) else { continue };
+        for (leg, active) in Leg::ALL.into_iter().zip(&mut self.active) {
+            let Some(socket) = our_stream(&flow, leg).filter(|_| *active) else { continue };
             match judge(&socket) {
                 Some(pause) => self.due = now + pause,
                 None => {
-                    tell(leg, &QUIET);
+                    tell(&flow, leg, &QUIET);
                     *active = false;
                 }
             }
         }
         // The pump may have moved bytes meanwhile: then the flow stays here, and the next look makes its legs active.
-        self.due > now || pulse.state.compare_exchange(STILL, IDLE, AcqRel, Relaxed).is_err()
+        self.due > now || !flow.pulse.rest()
     }
+}
+
+/// Whether the keepalive of a leg of `flow` is ours.
+fn is_ours(flow: &Flow) -> bool {
+    Leg::ALL.into_iter().any(|leg| flow.tunnel.options(leg).keepalive_is_ours())
+}
+
+/// Returns the connection of `leg`, if its keepalive is ours and it is not closed.
+fn our_stream(flow: &Flow, leg: Leg) -> Option<Arc<Stream>> {
+    flow.stream(leg).filter(|_| flow.tunnel.options(leg).keepalive_is_ours())
 }
 
 /// Asks the kernel about a leg whose flow moved no byte for [`SETTLED`], with [`ACTIVE`] in force.
 fn judge(socket: &Stream) -> Option<Duration> {
-    // Where the kernel does not tell (MPTCP before Linux 5.16), the time has to do.
+    // MPTCP before Linux 5.16 has no TCP_INFO: then the time decides.
     TcpInfo::of(socket.as_fd()).ok().and_then(|info| look_again(&info))
 }
 
@@ -221,9 +157,9 @@ fn look_again(info: &TcpInfo) -> Option<Duration> {
     }
 }
 
-/// Sets the keepalive of `leg`, unless its socket is gone.
-fn tell(leg: &Weak<Stream>, settings: &[Setting]) {
-    let Some(socket) = leg.upgrade() else { return };
+/// Sets the keepalive of `leg`, if it is ours and not closed.
+fn tell(flow: &Flow, leg: Leg, settings: &[Setting]) {
+    let Some(socket) = our_stream(flow, leg) else { return };
     for setting in settings {
         // The tunnel's start has tried every one of them; here it fails only on a connection that is broken.
         let _ = setting.tell(socket.as_fd());
@@ -245,7 +181,7 @@ impl Keepalive {
     }
 }
 
-/// The table's presets, in the order in which the kernel is told: `keepalive-idle` last, for it sets the timer anew.
+/// The table's presets, in the order in which the kernel is told: `keepalive-idle` last, because it sets the timer anew.
 fn presets() -> impl Iterator<Item = Setting> {
     let presets = LegOptions::default();
     ["keepalive-interval", "keepalive-count", "keepalive-idle"]
@@ -260,13 +196,6 @@ static SOON: LazyLock<Vec<Setting>> = LazyLock::new(|| ACTIVE.settings());
 /// For an idle leg: the presets of the table.
 static QUIET: LazyLock<Vec<Setting>> = LazyLock::new(|| presets().collect());
 
-/// Bytes moved since the last look.
-const MOVED: u8 = 0;
-/// No byte since the last look.
-const STILL: u8 = 1;
-/// In no list.
-const IDLE: u8 = 2;
-
 const PERIOD: Duration = Duration::from_secs(1);
 /// A flow that ends sooner never has keepalive from us.
 const YOUNG: Duration = Duration::from_secs(3);
@@ -280,6 +209,7 @@ const SPARE: usize = 256;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longhaul_config::Tunnel;
     use longhaul_config::options::row;
     use std::net::{TcpListener, TcpStream};
 
@@ -333,16 +263,31 @@ mod tests {
     }
 
     /// A sweep whose thread is this test: the clock is an argument, and `judge` says when a peer has answered.
-    fn swept_here(judge: fn(&Stream) -> Option<Duration>) -> (Arc<Sweep>, Sweeper) {
-        let sweep = Arc::new(Sweep { thread: OnceLock::from(true), ..Sweep::default() });
-        (sweep.clone(), Sweeper::new(sweep, judge))
+    fn swept_here(judge: fn(&Stream) -> Option<Duration>) -> (Sweep, Sweeper) {
+        let registry = Arc::<Registry>::default();
+        (Sweep { registry: registry.clone(), thread: OnceLock::from(true) }, Sweeper::new(registry, judge))
+    }
+
+    /// A flow of `tunnel` that is connected now.
+    fn flow(sweep: &Sweep, tunnel: &Tunnel, accept: &Arc<Stream>, dial: &Arc<Stream>) -> Arc<Flow> {
+        let flow = sweep.registry.add(Arc::new(tunnel.clone()), tunnel.listen, accept);
+        flow.connected(0, tunnel.listen, dial);
+        sweep.begin(&flow);
+        flow
+    }
+
+    /// As a pump does for each fill.
+    fn moved(sweep: &Sweep, flow: &Arc<Flow>) {
+        if flow.pulse.beat() {
+            sweep.registry.wake(flow);
+        }
     }
 
     #[tokio::test]
     async fn keepalive_follows_the_flow() {
         let (sweep, mut sweeper) = swept_here(|_| None);
         let ((accept, _client), (dial, _server)) = (leg(), leg());
-        let member = sweep.join(&tunnel(), &accept, &dial);
+        let flow = flow(&sweep, &tunnel(), &accept, &dial);
         let start = Instant::now();
         let mut at = |seconds| {
             sweeper.sweep(start + Duration::from_secs(seconds));
@@ -352,15 +297,16 @@ mod tests {
         assert_eq!(at(2), (Value::Number(0), 0), "young");
         assert_eq!(at(4), (Value::Number(5), 1), "active");
         assert_eq!(at(11), (Value::Number(5), 1), "still in doubt");
-        member.moved();
+        moved(&sweep, &flow);
         assert_eq!(at(12), (Value::Number(5), 1), "active again");
         assert_eq!(at(19), (Value::Number(5), 1), "counted from the last byte");
         assert_eq!(at(20), (Value::Number(60), 0), "idle");
         assert_eq!(at(10_000), (Value::Number(60), 0));
-        member.moved();
-        member.moved();
+        moved(&sweep, &flow);
+        moved(&sweep, &flow);
         assert_eq!(at(10_001), (Value::Number(5), 1), "a byte wakes it, once");
-        drop(member);
+        sweep.registry.remove(&flow);
+        drop(flow);
         assert_eq!(at(10_002), (Value::Number(5), 0), "ended");
     }
 
@@ -368,7 +314,7 @@ mod tests {
     async fn a_leg_in_doubt_is_looked_at_again_and_a_byte_meanwhile_is_seen() {
         let (sweep, mut sweeper) = swept_here(|_| Some(ACTIVE.idle));
         let ((accept, _client), (dial, _server)) = (leg(), leg());
-        let member = sweep.join(&tunnel(), &accept, &dial);
+        let flow = flow(&sweep, &tunnel(), &accept, &dial);
         let start = Instant::now();
         for seconds in [4, 12, 17, 60, 3600] {
             sweeper.sweep(start + Duration::from_secs(seconds));
@@ -380,12 +326,13 @@ mod tests {
         let later = start + Duration::from_secs(7200);
         watched.look(later, |_| None);
         assert_eq!(idle_s(&dial), Value::Number(60));
-        member.moved();
-        assert_eq!(lock(&sweep.lists).woken.len(), 1, "it was idle");
+        moved(&sweep, &flow);
+        let mut none_else = u64::MAX;
+        assert_eq!(sweep.registry.take(&mut none_else, |_| true).len(), 1, "it was idle");
     }
 
     #[tokio::test]
-    async fn what_a_user_has_set_and_what_has_ended_is_never_listed() {
+    async fn what_a_user_has_set_and_what_has_ended_is_never_looked_at() {
         let (sweep, mut sweeper) = swept_here(|_| None);
         let ((accept, _client), (dial, _server)) = (leg(), leg());
         let later = Instant::now() + Duration::from_secs(60);
@@ -393,30 +340,44 @@ mod tests {
             let mut tunnel = tunnel();
             let (key, value) = option.split_once('=').unwrap();
             tunnel.dial.set(Leg::Dial, key, value).unwrap();
-            let member = sweep.join(&tunnel, &accept, &dial);
+            let one = flow(&sweep, &tunnel, &accept, &dial);
             sweeper.sweep(later);
             assert_eq!((idle_s(&accept), idle_s(&dial)), (Value::Number(5), Value::Number(0)), "{option}");
+            sweep.registry.remove(&one);
+            drop(one);
             tunnel.accept.set(Leg::Accept, key, value).unwrap();
-            let other = sweep.join(&tunnel, &accept, &dial);
-            assert!(lock(&sweep.lists).young.is_empty(), "no leg of it is ours");
-            drop((member, other));
+            let _other = flow(&sweep, &tunnel, &accept, &dial);
+            sweeper.sweep(later);
+            assert!(sweeper.watched.is_empty(), "no leg of it is ours");
         }
-        drop(sweep.join(&tunnel(), &accept, &dial));
-        assert!(lock(&sweep.lists).young.is_empty(), "ended before it was old");
+        sweep.registry.remove(&flow(&sweep, &tunnel(), &accept, &dial));
+        sweeper.sweep(later);
+        assert!(sweeper.watched.is_empty(), "ended before it was old");
+    }
+
+    #[tokio::test]
+    async fn a_flow_whose_dial_takes_long_has_keepalive_once_it_is_connected() {
+        let (sweep, mut sweeper) = swept_here(|_| None);
+        let ((accept, _client), (dial, _server)) = (leg(), leg());
+        let (tunnel, later) = (Arc::new(tunnel()), Instant::now() + Duration::from_secs(60));
+        let flow = sweep.registry.add(tunnel.clone(), tunnel.listen, &accept);
+        sweeper.sweep(later);
+        assert_eq!((idle_s(&accept), sweeper.watched.len()), (Value::Number(0), 1));
+        flow.connected(0, tunnel.listen, &dial);
+        sweeper.sweep(later);
+        assert_eq!((idle_s(&accept), idle_s(&dial)), (Value::Number(5), Value::Number(5)));
     }
 
     #[tokio::test]
     async fn where_no_thread_can_sweep_the_presets_hold_from_the_beginning() {
-        let sweep = Arc::new(Sweep { thread: OnceLock::from(false), ..Sweep::default() });
+        let sweep = Sweep { registry: Arc::default(), thread: OnceLock::from(false) };
         let ((accept, _client), (dial, _server)) = (leg(), leg());
         let mut tunnel = tunnel();
         tunnel.dial.set(Leg::Dial, "keepalive-idle", "77s").unwrap();
-        let member = sweep.join(&tunnel, &accept, &dial);
+        flow(&sweep, &tunnel, &accept, &dial);
         for preset in presets() {
             assert_eq!(preset.row.read(accept.as_fd()).unwrap(), Some(preset.value), "{}", preset.row.key);
         }
         assert_eq!(idle_s(&dial), Value::Number(0), "a user has set that leg's");
-        assert!(lock(&sweep.lists).young.is_empty(), "nobody would look");
-        drop(member);
     }
 }

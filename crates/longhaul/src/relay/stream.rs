@@ -6,6 +6,7 @@
 use socket2::Socket;
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -109,6 +110,11 @@ impl Stream {
     /// ends as it does after a FIN.
     pub(super) fn was_reset(&self) -> bool {
         self.was_reset.load(Relaxed)
+    }
+
+    /// Returns our address (getsockname(2)); `None` when the kernel does not say.
+    pub(super) fn local(&self) -> Option<SocketAddr> {
+        self.socket.get_ref().local_addr().ok()?.as_socket()
     }
 
     /// The socket's pending error, which is then gone (socket(7) SO_ERROR).

@@ -128,7 +128,10 @@ fn the_line_of_a_flow_has_no_field_without_a_meaning() {
     reset_by(path.entry());
     let end = path.relays[0].wait_log("flow ended");
     assert_eq!(end["how"], "dial failed");
-    assert!(absent(&end, &["next_hop", "next_hop_address", "dial_rtt_ms", "dial_retrans_bytes"]), "{end}");
+    assert!(
+        absent(&end, &["next_hop", "next_hop_address", "dial_local", "dial_rtt_ms", "dial_retrans_bytes"]),
+        "{end}"
+    );
 }
 
 /// Without a line that follows, too: of a burst of failures the log tells the whole number.
@@ -165,6 +168,23 @@ fn debug_tells_when_a_flow_begins_and_is_connected() {
     assert_eq!((&connected["peer"], &connected["tunnel"]), (&peer.into(), &began["tunnel"]));
     let to = server.local_addr().unwrap().to_string();
     assert_eq!((&connected["next_hop"], &connected["next_hop_address"]), (&to.clone().into(), &to.into()));
+    assert_eq!(connected["dial_local"], server.peer_addr().unwrap().to_string());
+    assert!(connected["dial_ms"].as_f64() > Some(0.0), "{connected}");
+}
+
+/// Also where the kernel has closed the legs already, because their peers have reset them.
+#[test]
+fn the_near_line_and_the_far_line_of_a_flow_are_found_by_one_address() {
+    let path = Path::new(2, &[]);
+    let ends: [fn(TcpStream, TcpStream); 3] =
+        [|client, server| drop((client, server)), |client, _server| reset(client), |_client, server| reset(server)];
+    for end in ends {
+        let (client, server) = path.connect();
+        talk(&client, &server);
+        end(client, server);
+        let [near, far] = [0, 1].map(|relay: usize| path.relays[relay].wait_log("flow ended"));
+        assert!(near["dial_local"].is_string() && near["dial_local"] == far["peer"], "{near} {far}");
+    }
 }
 
 #[test]

@@ -1,0 +1,36 @@
+//! Whether a flow moves bytes, as far as keepalive is concerned: written by its pumps, read by the sweep.
+
+use std::sync::atomic::{AtomicU8, Ordering::AcqRel, Ordering::Relaxed};
+
+/// One of [`MOVED`], [`STILL`] and [`IDLE`].
+#[derive(Debug)]
+pub(super) struct Pulse(AtomicU8);
+
+impl Pulse {
+    /// Of a flow that begins.
+    pub(super) fn new() -> Pulse {
+        Pulse(AtomicU8::new(MOVED))
+    }
+
+    /// Notes that bytes moved. Returns whether the flow was idle until then. For each fill of a pump: mostly one relaxed load.
+    pub(super) fn beat(&self) -> bool {
+        self.0.load(Relaxed) != MOVED && self.0.swap(MOVED, AcqRel) == IDLE
+    }
+
+    /// Returns whether bytes moved since the last call.
+    pub(super) fn take_beat(&self) -> bool {
+        self.0.compare_exchange(MOVED, STILL, AcqRel, Relaxed).is_ok()
+    }
+
+    /// Makes a flow idle. Returns false when bytes moved since the last [`take_beat`](Pulse::take_beat).
+    pub(super) fn rest(&self) -> bool {
+        self.0.compare_exchange(STILL, IDLE, AcqRel, Relaxed).is_ok()
+    }
+}
+
+/// Bytes moved since the last look.
+const MOVED: u8 = 0;
+/// No byte since the last look.
+const STILL: u8 = 1;
+/// The sweep does not look at the flow.
+const IDLE: u8 = 2;

@@ -1,0 +1,385 @@
+//! The live flows: what anybody may know of one while it lives, and the order to cut it.
+//!
+//! A flow is one allocation, made when its connection is accepted, and one entry in a map. Its task writes the flow by plain
+//! atomics, so whoever reads never stops it. The map is locked when a flow begins and when it ends, and while a view takes
+//! [`CHUNK`] flows from it.
+
+use super::cut::{Cut, Of};
+use super::how::How;
+use super::lock::lock;
+use super::pulse::Pulse;
+use super::stream::Stream;
+use super::tally::Tally;
+use longhaul_config::options::Leg;
+use longhaul_config::{NextHop, Tunnel};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Instant;
+
+/// A live flow. Its task writes it, anybody reads it.
+#[derive(Debug)]
+pub(super) struct Flow {
+    /// Its number in this process, from 1. A later flow has a higher one.
+    pub(super) number: u64,
+    /// Its tunnel, as it was when the flow began.
+    pub(super) tunnel: Arc<Tunnel>,
+    /// Who connected to us.
+    pub(super) peer: SocketAddr,
+    /// When it was accepted.
+    pub(super) began: Instant,
+    /// The order to end it.
+    pub(super) cut: Cut,
+    /// Whether it moves bytes.
+    pub(super) pulse: Pulse,
+    /// Weak, because the sockets are closed by the flow's task, whoever else looks at the flow.
+    accept: Weak<Stream>,
+    dialled: OnceLock<Dialled>,
+    /// Bytes that the sinks have taken, by direction.
+    up: AtomicU64,
+    down: AtomicU64,
+    /// The legs whose FIN was passed on: 1 is the accept leg's, 2 the dial leg's.
+    fins: AtomicU8,
+    how: OnceLock<How>,
+}
+
+/// The dial leg of a flow.
+#[derive(Debug)]
+struct Dialled {
+    stream: Weak<Stream>,
+    /// The next hop, by its place in the tunnel's `to`.
+    hop: u32,
+    address: SocketAddr,
+}
+
+/// A live flow as it was at one moment.
+#[derive(Clone, Debug)]
+pub struct FlowView {
+    /// Its number in this process, from 1.
+    pub number: u64,
+    /// Its tunnel, as it was when the flow began.
+    pub tunnel: Arc<Tunnel>,
+    /// Who connected to us: the far end of the accept leg.
+    pub peer: SocketAddr,
+    /// Our end of the accept leg; `None` when the flow has ended meanwhile.
+    pub accept_local: Option<SocketAddr>,
+    /// Our end of the dial leg; `None` as long as no next hop has answered, and when the flow has ended meanwhile.
+    pub dial_local: Option<SocketAddr>,
+    /// The next hop that answered, as it is configured.
+    pub next_hop: Option<NextHop>,
+    /// The address that answered: the far end of the dial leg.
+    pub next_hop_address: Option<SocketAddr>,
+    /// When it was accepted.
+    pub began: Instant,
+    /// Its state.
+    pub state: State,
+    /// Bytes that it has carried so far.
+    pub tally: Tally,
+}
+
+/// State of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// No next hop has answered yet.
+    Dialling,
+    /// Both directions are open.
+    Open,
+    /// The leg's peer has sent FIN, and it was passed on. The other direction is open.
+    HalfOpen(Leg),
+    /// Both FINs were passed on, and the last bytes are not yet acknowledged.
+    Closing,
+    /// It has ended.
+    Ended(How),
+}
+
+/// The live flows of the process.
+#[derive(Debug, Default)]
+pub(super) struct Registry {
+    lists: Mutex<Lists>,
+    /// Rung for the sweep.
+    added: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Lists {
+    /// By their numbers, so the oldest is first.
+    flows: BTreeMap<u64, Arc<Flow>>,
+    /// The number of the newest flow.
+    last: u64,
+    /// Idle flows that have moved bytes again.
+    woken: Vec<Weak<Flow>>,
+    is_sweep_waiting: bool,
+    /// Whether every flow is to be cut, those that begin from now on too.
+    is_cut: bool,
+}
+
+impl Flow {
+    fn new(tunnel: Arc<Tunnel>, peer: SocketAddr, accept: &Arc<Stream>) -> Flow {
+        Flow {
+            number: 0,
+            tunnel,
+            peer,
+            began: Instant::now(),
+            cut: Cut::default(),
+            pulse: Pulse::new(),
+            accept: Arc::downgrade(accept),
+            dialled: OnceLock::new(),
+            up: AtomicU64::new(0),
+            down: AtomicU64::new(0),
+            fins: AtomicU8::new(0),
+            how: OnceLock::new(),
+        }
+    }
+
+    /// Notes that next hop `hop` of the tunnel has answered by `address`. Only the first call counts.
+    pub(super) fn connected(&self, hop: usize, address: SocketAddr, dial: &Arc<Stream>) {
+        // A tunnel has no more next hops than fit.
+        let hop = u32::try_from(hop).unwrap_or(u32::MAX);
+        let _ = self.dialled.set(Dialled { stream: Arc::downgrade(dial), hop, address });
+    }
+
+    /// Notes that the sink of the direction out of `source` has taken `bytes` so far.
+    pub(super) fn carried(&self, source: Leg, bytes: u64) {
+        match source {
+            Leg::Accept => self.up.store(bytes, Relaxed),
+            Leg::Dial => self.down.store(bytes, Relaxed),
+        }
+    }
+
+    /// Notes that the FIN of `source` was passed on.
+    pub(super) fn passed_fin(&self, source: Leg) {
+        self.fins.fetch_or(fin_of(source), Relaxed);
+    }
+
+    /// Notes why it ended. Only the first call counts.
+    pub(super) fn ended(&self, how: How) {
+        let _ = self.how.set(how);
+    }
+
+    /// Returns the bytes that it has carried so far.
+    pub(super) fn tally(&self) -> Tally {
+        Tally { up: self.up.load(Relaxed), down: self.down.load(Relaxed) }
+    }
+
+    /// Returns the next hop that answered, and its address.
+    pub(super) fn next_hop(&self) -> Option<(&NextHop, SocketAddr)> {
+        let Dialled { hop, address, .. } = self.dialled.get()?;
+        Some((self.tunnel.to.get(*hop as usize)?, *address))
+    }
+
+    /// Whether a next hop has answered.
+    pub(super) fn is_connected(&self) -> bool {
+        self.dialled.get().is_some()
+    }
+
+    /// Returns the connection of `leg`, unless it is closed or not made yet.
+    pub(super) fn stream(&self, leg: Leg) -> Option<Arc<Stream>> {
+        match leg {
+            Leg::Accept => self.accept.upgrade(),
+            Leg::Dial => self.dialled.get()?.stream.upgrade(),
+        }
+    }
+
+    fn state(&self) -> State {
+        if let Some(how) = self.how.get() {
+            return State::Ended(*how);
+        }
+        match self.fins.load(Relaxed) {
+            _ if !self.is_connected() => State::Dialling,
+            0 => State::Open,
+            ACCEPT_FIN => State::HalfOpen(Leg::Accept),
+            DIAL_FIN => State::HalfOpen(Leg::Dial),
+            _ => State::Closing,
+        }
+    }
+
+    fn view(&self) -> FlowView {
+        let local = |leg| self.stream(leg).and_then(|stream| stream.local());
+        let next_hop = self.next_hop();
+        FlowView {
+            number: self.number,
+            tunnel: self.tunnel.clone(),
+            peer: self.peer,
+            accept_local: local(Leg::Accept),
+            dial_local: local(Leg::Dial),
+            next_hop: next_hop.map(|(hop, _)| hop.clone()),
+            next_hop_address: next_hop.map(|(_, address)| address),
+            began: self.began,
+            state: self.state(),
+            tally: self.tally(),
+        }
+    }
+}
+
+impl Registry {
+    /// Adds a flow that begins now.
+    pub(super) fn add(&self, tunnel: Arc<Tunnel>, peer: SocketAddr, accept: &Arc<Stream>) -> Arc<Flow> {
+        let mut flow = Flow::new(tunnel, peer, accept);
+        let mut lists = lock(&self.lists);
+        // Numbered under the lock: the sweep goes by the numbers and misses none.
+        lists.last += 1;
+        flow.number = lists.last;
+        if lists.is_cut {
+            flow.cut.give(Of::All);
+        }
+        let flow = Arc::new(flow);
+        lists.flows.insert(flow.number, flow.clone());
+        // A system call, so only where the sweep waits for it.
+        if std::mem::take(&mut lists.is_sweep_waiting) {
+            self.added.notify_one();
+        }
+        flow
+    }
+
+    /// Removes a flow that has ended.
+    pub(super) fn remove(&self, flow: &Flow) {
+        let removed = lock(&self.lists).flows.remove(&flow.number);
+        drop(removed); // after the lock
+    }
+
+    /// Returns every live flow as it is now. Flows that begin or end meanwhile may be there or not.
+    pub(super) fn snapshot(&self) -> Vec<FlowView> {
+        let (mut views, mut from) = (Vec::new(), 0);
+        loop {
+            let chunk = self.chunk(from);
+            let Some(last) = chunk.last() else { return views };
+            from = last.number + 1;
+            views.extend(chunk.iter().map(|flow| flow.view()));
+        }
+    }
+
+    /// Cuts one flow. Returns whether there is such a flow.
+    pub(super) fn kill(&self, number: u64) -> bool {
+        let flow = lock(&self.lists).flows.get(&number).cloned();
+        flow.inspect(|flow| flow.cut.give(Of::One)).is_some()
+    }
+
+    /// Cuts every flow, those that begin from now on too.
+    pub(super) fn cut_all(&self) {
+        lock(&self.lists).is_cut = true;
+        let mut from = 0;
+        loop {
+            let chunk = self.chunk(from);
+            let Some(last) = chunk.last() else { return };
+            from = last.number + 1;
+            chunk.iter().for_each(|flow| flow.cut.give(Of::All));
+        }
+    }
+
+    /// The oldest flows from number `from` on.
+    fn chunk(&self, from: u64) -> Vec<Arc<Flow>> {
+        lock(&self.lists).flows.range(from..).take(CHUNK).map(|(_, flow)| flow.clone()).collect()
+    }
+
+    /// Tells the sweep that an idle flow moves bytes again.
+    pub(super) fn wake(&self, flow: &Arc<Flow>) {
+        let mut lists = lock(&self.lists);
+        lists.woken.push(Arc::downgrade(flow));
+        if std::mem::take(&mut lists.is_sweep_waiting) {
+            self.added.notify_one();
+        }
+    }
+
+    /// Waits until there is a flow whose number is `from` or more, or one that was [woken](Registry::wake).
+    pub(super) fn wait(&self, from: u64) {
+        let mut lists = lock(&self.lists);
+        while lists.last < from && lists.woken.is_empty() {
+            lists.is_sweep_waiting = true;
+            lists = self.added.wait(lists).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Takes the flows that were [woken](Registry::wake), and those whose numbers are `from` or more and of which `is_old` is
+    /// true, up to the first of which it is not. Raises `from` above them.
+    pub(super) fn take(&self, from: &mut u64, is_old: impl Fn(&Flow) -> bool) -> Vec<Weak<Flow>> {
+        let mut lists = lock(&self.lists);
+        let mut taken = std::mem::take(&mut lists.woken);
+        let first_young = lists.flows.range(*from..).find(|(_, flow)| !is_old(flow)).map(|(number, _)| *number);
+        let end = first_young.unwrap_or(lists.last + 1).max(*from);
+        taken.extend(lists.flows.range(*from..end).map(|(_, flow)| Arc::downgrade(flow)));
+        *from = end;
+        taken
+    }
+}
+
+/// The bit of a leg's FIN in [`Flow::fins`].
+fn fin_of(leg: Leg) -> u8 {
+    match leg {
+        Leg::Accept => ACCEPT_FIN,
+        Leg::Dial => DIAL_FIN,
+    }
+}
+
+const ACCEPT_FIN: u8 = 1;
+const DIAL_FIN: u8 = 2;
+
+/// Flows that a view takes from the map under one lock: some microseconds.
+const CHUNK: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    /// A connection; nobody reads it.
+    fn stream() -> Arc<Stream> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        Arc::new(Stream::new(stream.into()).unwrap())
+    }
+
+    fn tunnel() -> Arc<Tunnel> {
+        Arc::new(Tunnel::new("one", "127.0.0.1:1".parse().unwrap(), Vec::new()))
+    }
+
+    #[tokio::test]
+    async fn a_flow_tells_how_far_it_has_come() {
+        let (registry, tunnel, leg) = (Registry::default(), tunnel(), stream());
+        let flow = registry.add(tunnel.clone(), tunnel.listen, &leg);
+        flow.passed_fin(Leg::Dial);
+        assert_eq!(flow.state(), State::Dialling);
+        flow.connected(0, tunnel.listen, &leg);
+        assert_eq!(flow.state(), State::HalfOpen(Leg::Dial));
+        flow.passed_fin(Leg::Accept);
+        assert_eq!(flow.state(), State::Closing);
+        flow.ended(How::Finished);
+        assert_eq!(flow.state(), State::Ended(How::Finished));
+        drop(leg);
+        assert_eq!((flow.view().accept_local, flow.view().dial_local), (None, None), "the sockets are closed");
+    }
+
+    #[tokio::test]
+    async fn a_snapshot_has_each_flow_once_and_a_cut_reaches_each() {
+        const FLOWS: u64 = 2 * CHUNK as u64 + 10;
+        let (registry, tunnel, leg) = (Registry::default(), tunnel(), stream());
+        let flows: Vec<Arc<Flow>> = (0..FLOWS).map(|_| registry.add(tunnel.clone(), tunnel.listen, &leg)).collect();
+        registry.remove(&flows[0]);
+        let numbers: Vec<u64> = registry.snapshot().iter().map(|view| view.number).collect();
+        assert_eq!(numbers, (2..=FLOWS).collect::<Vec<u64>>());
+        assert!(!registry.kill(1) && registry.kill(2));
+        registry.cut_all();
+        assert_eq!(flows[1].cut.given().await, How::Killed);
+        for flow in &flows[2..] {
+            assert_eq!(flow.cut.given().await, How::Cut);
+        }
+        let later = registry.add(tunnel.clone(), tunnel.listen, &leg);
+        assert_eq!(later.cut.given().await, How::Cut, "it began after the order");
+    }
+
+    #[tokio::test]
+    async fn the_sweep_takes_each_flow_once() {
+        let (registry, tunnel, leg) = (Registry::default(), tunnel(), stream());
+        let add = || registry.add(tunnel.clone(), tunnel.listen, &leg);
+        let flows = [add(), add(), add()];
+        let mut from = 1;
+        assert_eq!(registry.take(&mut from, |flow| flow.number < 3).len(), 2);
+        assert_eq!((registry.take(&mut from, |flow| flow.number < 3).len(), from), (0, 3));
+        registry.wake(&flows[0]);
+        registry.wait(from);
+        assert_eq!((registry.take(&mut from, |_| true).len(), from), (2, 4));
+        registry.remove(&flows[2]);
+        assert_eq!((registry.take(&mut from, |_| true).len(), from), (0, 4));
+    }
+}
