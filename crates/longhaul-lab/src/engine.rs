@@ -92,7 +92,9 @@ fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) 
     let (began, beginning) = mpsc::channel();
     let (ended, ending) = mpsc::channel::<()>();
     let (measured, seen) = std::thread::scope(|scope| {
-        let (wan, running, setup) = (&wan, &running, &setup);
+        let wan = &wan;
+        let running = &running;
+        let setup = &setup;
         let traffic = scope.spawn(move || {
             // Dropped when the traffic is over, which is what ends the watch.
             let _ended = ended;

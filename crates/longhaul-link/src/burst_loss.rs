@@ -46,7 +46,8 @@ impl BurstLoss {
             return Err(form);
         };
         let state = |leave: &str, share: &str, seed| -> Result<State, StageError> {
-            let (leave, share) = (percentage(leave)?, percentage(share)?);
+            let leave = percentage(leave)?;
+            let share = percentage(share)?;
             Ok(State { leave, share, loss: Chance::new(share, seed) })
         };
         let good = state(p, good.unwrap_or("0"), seed.wrapping_add(1))?;

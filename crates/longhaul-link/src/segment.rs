@@ -124,8 +124,13 @@ impl Shape {
     /// The whole packet as the link's stages see it, kept in the caller's buffer `slot`, arriving `at`.
     pub fn packet(&self, slot: u32, at: Duration) -> Packet {
         let segments = self.segments();
-        let (headers, size, payload) = (self.headers as u32, self.size as u32, self.payload as u32);
-        let (first, overhead, dont_fragment, fragment) = (0, 0, self.dont_fragment, None);
+        let headers = self.headers as u32;
+        let size = self.size as u32;
+        let payload = self.payload as u32;
+        let first = 0;
+        let overhead = 0;
+        let dont_fragment = self.dont_fragment;
+        let fragment = None;
         Packet { slot, at, first, segments, headers, size, payload, overhead, dont_fragment, fragment }
     }
 }
@@ -297,7 +302,8 @@ mod tests {
     }
 
     fn check_headers(head: &[u8], payload: usize, frame: &[u8], whole: &Shape, first: u32) {
-        let (packet, tcp) = (&head[VNET..], &head[VNET + whole.transport..]);
+        let packet = &head[VNET..];
+        let tcp = &head[VNET + whole.transport..];
         let original = &frame[VNET + whole.transport..];
         let sequence = |tcp: &[u8]| u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]);
         assert_eq!(sequence(tcp), sequence(original).wrapping_add(first * whole.size as u32));

@@ -101,7 +101,8 @@ impl Spaces {
         let own = std::process::id().to_string();
         let mut found = Vec::new();
         for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let (path, name) = (process.path(), process.file_name().to_string_lossy().into_owned());
+            let path = process.path();
+            let name = process.file_name().to_string_lossy().into_owned();
             if self.0.is_empty() || name == own || !name.bytes().all(|byte| byte.is_ascii_digit()) {
                 continue;
             }

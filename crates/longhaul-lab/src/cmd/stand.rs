@@ -77,7 +77,8 @@ impl Stand {
         }
         match &self.carrier {
             Some((carrier, running)) if !running.programs.is_empty() => {
-                let (entry, end) = (running.entry, SocketAddr::new(Host::B.lan(), PORT));
+                let entry = running.entry;
+                let end = SocketAddr::new(Host::B.lan(), PORT);
                 let _ = writeln!(text, "\n{}: what A sends to {entry} arrives at {end} on B:", carrier.name);
                 for line in &running.shown {
                     let _ = writeln!(text, "  {line}");
@@ -93,7 +94,8 @@ impl Stand {
 
     fn examples(&self, user: &User) -> String {
         let Some((_, _, door)) = self.doors.first() else { return String::new() };
-        let (on_a, mut text) = (enter(door, user), String::new());
+        let on_a = enter(door, user);
+        let mut text = String::new();
         let _ = writeln!(text, "  {on_a} ping -c 5 {}", Host::B.lan());
         match &self.iperf3 {
             Ok((_, at)) => {

@@ -121,7 +121,8 @@ impl Up {
 fn on_signal(claim: &Claim) -> Result<(Arc<AtomicBool>, Receiver<()>), String> {
     let stands = Arc::new(AtomicBool::new(false));
     let (end, ending) = mpsc::channel();
-    let (is_standing, remove) = (Arc::clone(&stands), claim.removing());
+    let is_standing = Arc::clone(&stands);
+    let remove = claim.removing();
     let tidy = move || {
         if is_standing.load(Ordering::Acquire) && end.send(()).is_ok() {
             // What somebody does on a host may keep it up. The kernel takes down what is left then.

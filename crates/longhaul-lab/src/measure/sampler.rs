@@ -64,10 +64,13 @@ pub(crate) fn watch(
     let every = if is_slow { EVERY } else { SELDOM };
     let sampler = Sampler::open(wan, running, direction)?;
     let mut cpu = Cpu::of(&running.programs);
-    let (start, before) = (Instant::now(), Ticks::now());
-    let (mut last, mut bytes) = (start, sampler.arrived()?);
+    let start = Instant::now();
+    let before = Ticks::now();
+    let mut last = start;
+    let mut bytes = sampler.arrived()?;
     while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(every.saturating_sub(last.elapsed())) {
-        let (now, arrived) = (Instant::now(), sampler.arrived()?);
+        let now = Instant::now();
+        let arrived = sampler.arrived()?;
         let since = now.duration_since(last).as_secs_f64().max(1e-9);
         let mut sample = Sample { at: now - start, speed: (arrived - bytes) as f64 / since / 1e6, ..Sample::default() };
         (last, bytes) = (now, arrived);

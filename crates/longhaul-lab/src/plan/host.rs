@@ -66,7 +66,8 @@ impl HostSpec {
 
     /// What is wrong with segments of `mss` bytes, if they do not fit its MTU.
     pub(crate) fn too_large(&self, mss: u32) -> Option<String> {
-        let (most, mtu) = (self.mtu.saturating_sub(IP_AND_TCP), self.mtu);
+        let most = self.mtu.saturating_sub(IP_AND_TCP);
+        let mtu = self.mtu;
         let text = format!("an MSS of {mss} does not fit an MTU of {mtu}; write {most} or less, or a larger mtu");
         (mss > most).then_some(text)
     }

@@ -28,7 +28,8 @@ pub(crate) struct Topology {
 impl Topology {
     /// What `setup` describes.
     pub(crate) fn of(setup: &Setup) -> Topology {
-        let (hosts, relays) = (host(&setup.host), host(&setup.relay_spec()));
+        let hosts = host(&setup.host);
+        let relays = host(&setup.relay_spec());
         let mut topology = Topology { one_hop: setup.one_hop, hosts, relays, ..Topology::default() };
         topology.relays.extend(setup.set.iter().map(|option| format!("longhaul --set {option}")));
         if setup.one_hop {

@@ -44,7 +44,8 @@ fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>, (name, file): (&str, &
     let faults = head.setup.faults();
     note(findings, &faults, &places, &(0..0));
     // Whether all before a run was read: else what it lacks there may be what is wrong there.
-    let (mut runs, mut all) = (Vec::new(), findings.errors() == 0);
+    let mut runs = Vec::new();
+    let mut all = findings.errors() == 0;
     match root.get("run").map(|given| (given.get_ref(), given.span())) {
         Some((DeValue::Array(list), _)) if !list.is_empty() => {
             for given in list {

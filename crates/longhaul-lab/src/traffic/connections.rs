@@ -36,7 +36,9 @@ pub(crate) const CONNECTIONS: Kind = Kind {
 };
 
 fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
-    let (count, time, entry) = (drive.traffic.connections, drive.traffic.time, drive.running.entry);
+    let count = drive.traffic.connections;
+    let time = drive.traffic.time;
+    let entry = drive.running.entry;
     // Relays with the shipped sysctls have what their administrators get.
     let relays = [Host::Near, Host::Far].into_iter().filter(|_| !drive.setup.relay.shipped);
     [Host::A].into_iter().chain(relays).try_for_each(|host| let_ports_go(drive, host))?;

@@ -33,7 +33,8 @@ impl Server {
         let mut server = Server { listener: joined(drive.wan.on(Host::B, bind))?, threads: Vec::new() };
         let serve = Arc::new(serve);
         for _ in 0..threads {
-            let (serve, listener) = (Arc::clone(&serve), server.listener.try_clone());
+            let serve = Arc::clone(&serve);
+            let listener = server.listener.try_clone();
             let listener = listener.map_err(Problem::io("sharing a socket"))?;
             let body = move || {
                 while let Ok((peer, _)) = listener.accept() {
@@ -83,7 +84,8 @@ pub(crate) fn open(entry: SocketAddr, size: usize) -> Result<TcpStream, Problem>
 
 /// One message of `size` bytes there and back.
 pub(crate) fn once(peer: &mut TcpStream, size: usize) -> io::Result<()> {
-    let (message, mut answer) = (vec![b'x'; size], vec![0; size]);
+    let message = vec![b'x'; size];
+    let mut answer = vec![0; size];
     peer.write_all(&message)?;
     peer.read_exact(&mut answer)?;
     if message == answer { Ok(()) } else { Err(differs()) }
@@ -103,7 +105,8 @@ pub(crate) fn ask(
     // Each message begins a byte further on than the one before.
     let stream: Vec<u8> = crate::traffic::raw::block().into_iter().cycle().take(size + 251).collect();
     let mut answer = vec![0; size];
-    let (mut times, mut next) = (Vec::new(), Instant::now());
+    let mut times = Vec::new();
+    let mut next = Instant::now();
     loop {
         // A long pause must not outlast the end.
         while go_on() && Instant::now() < next {

@@ -30,8 +30,11 @@ pub(crate) const IPERF3: Kind = Kind {
 pub(crate) const IPERF3_PROGRAM: Requirement = Requirement::program("iperf3", "iperf3", "iperf3");
 
 fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
-    let (server, entry, traffic) = (drive.server(), drive.running.entry, drive.traffic);
-    let (port, streams) = (server.port().to_string(), traffic.connections.to_string());
+    let server = drive.server();
+    let entry = drive.running.entry;
+    let traffic = drive.traffic;
+    let port = server.port().to_string();
+    let streams = traffic.connections.to_string();
     let mut command = Command::new("iperf3");
     command.args(["-s", "-1", "--forceflush", "-B", &server.ip().to_string(), "-p", &port]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -39,7 +42,9 @@ fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
     // Whole seconds are all it takes.
     let start = warm_up(drive.setup, traffic.time).as_secs_f64().ceil();
     let time = (traffic.time.as_secs_f64() - start).round().max(1.0);
-    let (start, time, entry) = (start.to_string(), time.to_string(), entry.ip().to_string());
+    let start = start.to_string();
+    let time = time.to_string();
+    let entry = entry.ip().to_string();
     let mut arguments = vec!["-c", &entry, "-p", &port, "-P", &streams, "-O", &start, "-t", &time, "-J"];
     if traffic.direction == Direction::Back {
         arguments.push("-R");

@@ -53,7 +53,8 @@ fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
         let talk = scope.spawn(move || ask(&mut client, size, every, || Instant::now() < end));
         let measured = bulk.send_for(drive);
         let times = talk.join().unwrap_or_else(|_| Ok(Vec::new()));
-        let (mut measured, mut times) = (measured?, times.map_err(exchange::failed)?);
+        let mut measured = measured?;
+        let mut times = times.map_err(exchange::failed)?;
         base.sort_unstable();
         times.sort_unstable();
         let millis = |time: Duration| time.as_secs_f64() * 1e3;

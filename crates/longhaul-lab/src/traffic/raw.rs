@@ -92,9 +92,11 @@ impl Bulk {
         let start = Instant::now();
         let flows = self.start(Until::Time(time), &arrived)?;
         std::thread::sleep(warm_up(drive.setup, time));
-        let (from, before) = (Instant::now(), arrived.load(Ordering::Relaxed));
+        let from = Instant::now();
+        let before = arrived.load(Ordering::Relaxed);
         std::thread::sleep((start + time).saturating_duration_since(from));
-        let (to, after) = (Instant::now(), arrived.load(Ordering::Relaxed));
+        let to = Instant::now();
+        let after = arrived.load(Ordering::Relaxed);
         let patience = if after == 0 { SILENCE } else { time.max(DRAIN) };
         let ends = flows.into_iter().map(|flow| flow.end(to + patience)).collect::<Result<Vec<End>, _>>()?;
         let bytes = ends.iter().map(|end| end.bytes).sum();
@@ -105,7 +107,8 @@ impl Bulk {
     /// Sends exactly `size` on each, and gives the speed from the first byte to the last.
     fn send_bytes(self, size: Bytes) -> Result<Measured, Problem> {
         let start = Instant::now();
-        let (mut bytes, mut last) = (0, start);
+        let mut bytes = 0;
+        let mut last = start;
         for flow in self.start(Until::Bytes(size.0), &Arc::default())? {
             let end = flow.end(start + LONGEST)?;
             if end.bytes != size.0 {

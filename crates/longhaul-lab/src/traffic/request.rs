@@ -29,7 +29,8 @@ pub(crate) const REQUEST: Kind = Kind {
 };
 
 fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
-    let (count, time) = (drive.traffic.connections, drive.traffic.time);
+    let count = drive.traffic.connections;
+    let time = drive.traffic.time;
     let size = drive.traffic.size.map_or(1, |size| size.0 as usize);
     let every = drive.traffic.rate.map_or(Duration::ZERO, |rate| interval(f64::from(count) / rate));
     let _server = Server::start(drive, count, move |mut peer| exchange::answer(&mut peer, size))?;

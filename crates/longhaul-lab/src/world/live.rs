@@ -94,7 +94,8 @@ impl Live {
     /// Lets the times of the schedules count from now on, and begins the lateness and the ledger anew.
     pub(crate) fn begin(&self) {
         for direction in &self.directions {
-            let (mut state, now) = (direction.lock(), self.start.elapsed());
+            let mut state = direction.lock();
+            let now = self.start.elapsed();
             state.link.begin(now);
             state.traffic.lateness = Lateness::default();
             state.traffic.ledger = Ledger::from(now);

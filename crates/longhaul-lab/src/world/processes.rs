@@ -82,7 +82,8 @@ struct Process {
 /// A process that has ended is counted by its parent, so that nothing is lost between two looks.
 pub(crate) fn family_ticks() -> u64 {
     let own = fs::read_link("/proc/self").ok().and_then(|name| name.to_str()?.parse().ok());
-    let (all, mut family) = (all(), HashSet::from([own.unwrap_or_else(std::process::id)]));
+    let all = all();
+    let mut family = HashSet::from([own.unwrap_or_else(std::process::id)]);
     extend(&mut family, &all, |_| false);
     all.iter().filter(|one| family.contains(&one.id)).map(|one| one.ticks + one.reaped).sum()
 }

@@ -31,7 +31,9 @@ pub(crate) const RESETS: Kind = Kind {
 };
 
 fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
-    let (count, time, entry) = (drive.traffic.connections, drive.traffic.time, drive.running.entry);
+    let count = drive.traffic.connections;
+    let time = drive.traffic.time;
+    let entry = drive.running.entry;
     let endings = Arc::new(Endings::new(PATIENCE));
     let servers = Arc::clone(&endings);
     // An end that waits in silence keeps its thread, and the others need theirs.
