@@ -2,12 +2,10 @@
 
 use crate::carrier::Carrier;
 use crate::measure::done::Done;
-use crate::measure::sampler::{
-    Sample, {self},
-};
-use crate::plan::setup::Setup;
+use crate::measure::sampler::{Sample, Watch};
+use crate::plan::setup::{Layout, Setup};
 use crate::problem::Problem;
-use crate::report::json::{Report, is_reference};
+use crate::report::json::{Attempt, Report, is_reference};
 use crate::report::run::{RunReport, Verdict};
 use crate::scenario::{Run, Scenario};
 use crate::traffic::{Counts, Drive, Traffic};
@@ -25,10 +23,17 @@ pub(crate) struct Options {
     pub(crate) carriers: Vec<&'static Carrier>,
 }
 
-/// What is under way, for whoever shows it.
+/// The number of a run over a carrier, from 1, and the number of all of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Number {
+    pub(crate) number: usize,
+    pub(crate) total: usize,
+}
+
+/// Receiver of what is under way, to show it.
 pub(crate) trait Progress {
-    /// Run `number` of `total` begins: its name, its carrier, and about how long its traffic takes.
-    fn begin(&mut self, place: (usize, usize), id: &str, carrier: &str, time: Duration);
+    /// A run begins: its number, its name, its carrier, and about how long its traffic takes.
+    fn begin(&mut self, number: Number, id: &str, carrier: &str, time: Duration);
     /// Its traffic goes on.
     fn sample(&mut self, sample: &Sample);
     /// It has ended.
@@ -58,21 +63,22 @@ pub(crate) fn run(scenario: &Scenario, options: &Options, user: &User, progress:
                 if round == 0 {
                     number += 1;
                 }
-                progress.begin((number, total), &run.id, carrier.name, run.traffic.time);
+                progress.begin(Number { number, total }, &run.id, carrier.name, run.traffic.time);
                 done.push(once(run, carrier, user, progress));
             }
         }
         for (index, (carrier, mut done)) in carriers.iter().copied().zip(rounds).enumerate() {
             let is_reference = is_reference(run, carrier, &runs);
             for attempt in 1..=ATTEMPTS {
-                let came = report.add((run, carrier), std::mem::take(&mut done), (attempt, is_reference));
+                let came =
+                    report.add(run, carrier, std::mem::take(&mut done), Attempt { number: attempt, is_reference });
                 progress.end(came);
                 if came.verdict != Verdict::Unclear || attempt == ATTEMPTS {
                     break;
                 }
-                let place = (number + 1 + index - carriers.len(), total);
+                let again = Number { number: number + 1 + index - carriers.len(), total };
                 for _ in 0..scenario.rounds {
-                    progress.begin(place, &run.id, carrier.name, run.traffic.time);
+                    progress.begin(again, &run.id, carrier.name, run.traffic.time);
                     done.push(once(run, carrier, user, progress));
                 }
             }
@@ -108,11 +114,11 @@ fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) 
             (run.traffic.kind.run)(&drive)
         });
         let direction = run.traffic.direction;
-        let seen =
-            sampler::watch((wan, setup), running, direction, (&beginning, &ending), |sample| progress.sample(sample));
+        let watch = Watch { wan, setup, running, direction, began: &beginning, ended: &ending };
+        let seen = watch.sample(|sample| progress.sample(sample));
         (traffic.join().unwrap_or_else(|_| Err(Problem::Bytes("the traffic's thread ended early".into()))), seen)
     });
-    let link = (!setup.one_hop).then(|| wan.traffic());
+    let link = setup.has_wan().then(|| wan.traffic());
     let measured = match &link {
         Some(ways) if run.traffic.kind.counts != Counts::Figures => {
             measured?.at_most(&ways[run.traffic.direction.index()].ledger)
@@ -127,7 +133,10 @@ pub(crate) fn build(setup: &Setup) -> Result<Wan, Problem> {
     let host = setup.host.profile();
     let relay = setup.relay_spec().profile();
     let profiles = [host.clone(), relay.clone(), relay, host];
-    if setup.one_hop { Wan::build_one_hop(profiles) } else { Wan::build(&setup.link, profiles) }
+    match setup.layout {
+        Layout::Wan => Wan::build(&setup.link, profiles),
+        Layout::OneHop => Wan::build_one_hop(profiles),
+    }
 }
 
 /// Maximum number of attempts at a run whose verdict is unclear, which is when other programs disturbed it.

@@ -26,7 +26,7 @@ mod world;
 pub use cmd::Lab;
 pub use plan::link::LinkSpec;
 pub use plan::place::{Direction, Host};
-pub use plan::profile::Profile;
+pub use plan::profile::{Profile, Sysctl};
 pub use problem::Problem;
 pub use scenario::judge;
 pub use traffic::{Outcome, transfer};

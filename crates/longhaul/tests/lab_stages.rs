@@ -178,7 +178,7 @@ fn every_byte_arrives_in_fragments() {
     for host in [Host::lan as fn(Host) -> IpAddr, Host::lan6] {
         let sink = std::net::SocketAddr::new(host(Host::B), 7000);
         let before = events();
-        let outcome = longhaul_lab::transfer(&wan, (Host::A, sink), (Host::B, sink), 20_000_000, &Default::default());
+        let outcome = longhaul_lab::transfer(&wan, Host::A, sink, Host::B, sink, 20_000_000, &Default::default());
         let outcome = outcome.unwrap_or_else(|why| panic!("{why}"));
         let [fragments, duplicates] = [0, 1].map(|stage| events()[stage] - before[stage]);
         println!(

@@ -2,6 +2,7 @@
 
 use crate::carrier::{Carrier, PORT, Running};
 use crate::plan::place::Host;
+use crate::plan::setup::Layout;
 use crate::problem::Problem;
 use crate::scenario::Run;
 use crate::traffic::{IPERF3_PROGRAM, ServedBy};
@@ -22,7 +23,7 @@ pub(crate) struct Stand {
     /// Where B's servers listen, or why there is none.
     ssh: Result<(Server, SocketAddr), Problem>,
     iperf3: Result<(Program, SocketAddr), Problem>,
-    one_hop: bool,
+    layout: Layout,
     // Last, so that the programs go before what they stand on.
     _wan: Wan,
 }
@@ -53,9 +54,9 @@ impl Stand {
             server.configure(&wan, carried.map_or(on_b(to_ssh), |(_, running)| running.entry))?;
             traffic::make_file(&wan, "sample", SAMPLE)?;
         }
-        let doors = names(setup.one_hop).iter().map(|(host, name)| Ok((*host, *name, door(&wan, *host, name)?)));
+        let doors = names(setup.layout).iter().map(|(host, name)| Ok((*host, *name, door(&wan, *host, name)?)));
         let doors = doors.collect::<Result<_, Problem>>()?;
-        Ok(Stand { doors, carrier, ssh, iperf3, one_hop: setup.one_hop, _wan: wan })
+        Ok(Stand { doors, carrier, ssh, iperf3, layout: setup.layout, _wan: wan })
     }
 
     /// A process on each of its hosts.
@@ -139,19 +140,19 @@ impl Stand {
 
     fn addresses(&self, host: Host) -> String {
         let lan = format!("{} {}", host.lan(), host.lan6());
-        match (host, self.one_hop) {
-            (Host::Near | Host::Far, true) => format!("{lan}; to B {} {}", Host::Far.lan(), Host::Far.lan6()),
-            (Host::Near | Host::Far, false) => format!("{lan}; on the WAN {} {}", host.wan(), host.wan6()),
+        match (host, self.layout) {
+            (Host::Near | Host::Far, Layout::OneHop) => format!("{lan}; to B {} {}", Host::Far.lan(), Host::Far.lan6()),
+            (Host::Near | Host::Far, Layout::Wan) => format!("{lan}; on the WAN {} {}", host.wan(), host.wan6()),
             (Host::A | Host::B, _) => lan,
         }
     }
 }
 
 /// The hosts and what they are called.
-fn names(one_hop: bool) -> &'static [(Host, &'static str)] {
-    match one_hop {
-        true => &[(Host::A, "A"), (Host::Near, "relay"), (Host::B, "B")],
-        false => &[(Host::A, "A"), (Host::Near, "near"), (Host::Far, "far"), (Host::B, "B")],
+fn names(layout: Layout) -> &'static [(Host, &'static str)] {
+    match layout {
+        Layout::OneHop => &[(Host::A, "A"), (Host::Near, "relay"), (Host::B, "B")],
+        Layout::Wan => &[(Host::A, "A"), (Host::Near, "near"), (Host::Far, "far"), (Host::B, "B")],
     }
 }
 
@@ -190,7 +191,7 @@ fn installed<T>(started: Result<T, Problem>) -> Result<Result<T, Problem>, Probl
 /// The path in a few words.
 fn path(run: &Run) -> String {
     let link = &run.setup.link;
-    if run.setup.one_hop {
+    if !run.setup.has_wan() {
         return "one relay host between two cables".into();
     }
     let mut text = format!("{} ms round trip", link.rtt.as_secs_f64() * 1e3);

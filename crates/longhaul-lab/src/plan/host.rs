@@ -1,7 +1,7 @@
 //! How a scenario sets the TCP of a host, and the [`Profile`] that does it.
 
 use crate::plan::link::LinkSpec;
-use crate::plan::profile::Profile;
+use crate::plan::profile::{Profile, Sysctl};
 use longhaul_units::Bytes;
 
 /// TCP of one host, as a scenario describes it.
@@ -97,10 +97,10 @@ impl HostSpec {
         };
         profile.congestion = Some(self.congestion.clone());
         if !self.sack {
-            profile.sysctls.extend([("tcp_sack", "0".to_string()), ("tcp_recovery", "0".to_string())]);
+            profile.sysctls.extend([Sysctl::new("tcp_sack", "0"), Sysctl::new("tcp_recovery", "0")]);
         }
         if !self.scaling {
-            profile.sysctls.push(("tcp_window_scaling", "0".to_string()));
+            profile.sysctls.push(Sysctl::new("tcp_window_scaling", "0"));
         }
         if let Some(mss) = self.mss {
             profile.add_route(&format!("advmss {mss}"));
@@ -124,7 +124,7 @@ impl HostSpec {
         let route = format!("window {}", (65_536u64 << scale) - 1);
         let is_between = (65_535u64 << scale) as f64 > window.0 as f64 * SLACK;
         let window_field = is_between.then(|| (window.0 >> scale).max(1) as u16);
-        let sysctls = vec![("tcp_wmem", format!("4096 {room} {room}")), ("tcp_rmem", format!("4096 {room} {room}"))];
+        let sysctls = ["tcp_wmem", "tcp_rmem"].map(|name| Sysctl::new(name, format!("4096 {room} {room}"))).to_vec();
         Profile { sysctls, route, window_field, ..Profile::plain() }
     }
 }

@@ -15,7 +15,8 @@ pub(crate) fn why(
     run: &Run,
     carrier: &Carrier,
     done: &Done,
-    (judgement, disturbance): (&Judgement, &Disturbance),
+    judgement: &Judgement,
+    disturbance: &Disturbance,
 ) -> String {
     let mut sentences: Vec<String> = judgement.reasons.clone();
     let counts = run.traffic.kind.counts;
@@ -67,7 +68,7 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
         count => format!("; {count} segments sent again"),
     };
     let sentence = match (line, law) {
-        _ if run.setup.one_hop => "no WAN: what the machine itself carries".to_string(),
+        _ if !run.setup.has_wan() => "no WAN: what the machine itself carries".to_string(),
         _ if window == 0.0 => "over before TCP_INFO could be read: a longer transfer tells what limits it".to_string(),
         (Some(line), _) if speed > 0.85 * line => {
             format!(

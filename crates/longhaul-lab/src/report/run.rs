@@ -245,7 +245,7 @@ fn tuned(run: &Run) -> Option<Tuned> {
     let host = run.setup.host.tuned(&run.setup.link);
     let setup = Setup { host, ..run.setup.clone() };
     let (speed, formula) = law::tightest(&setup, run.traffic.load(), run.traffic.kind.laws)?;
-    (!setup.one_hop && setup.link.is_plain()).then(|| Tuned { computed: rounded(speed / 1e6), formula })
+    (setup.has_wan() && setup.link.is_plain()).then(|| Tuned { computed: rounded(speed / 1e6), formula })
 }
 
 fn counters(traffic: &LinkTraffic) -> BTreeMap<String, u64> {

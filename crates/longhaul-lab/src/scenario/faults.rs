@@ -28,7 +28,7 @@ impl Run {
         ]);
         faults.extend(self.sent());
         faults.extend(self.expected());
-        if self.setup.one_hop {
+        if !self.setup.has_wan() {
             faults.extend(without_wan(places));
         }
         faults
@@ -134,7 +134,7 @@ impl Setup {
     /// All of it.
     pub(crate) fn faults(&self) -> Vec<Fault> {
         // One relay host between two cables has the hosts' MTU.
-        let mtu = if self.one_hop { self.host.mtu } else { self.relay.mtu };
+        let mtu = if self.has_wan() { self.relay.mtu } else { self.host.mtu };
         let relay = HostSpec { mtu, ..self.relay.clone() };
         let mut faults = Vec::new();
         for (title, host) in [("host", &self.host), ("relay", &relay)] {

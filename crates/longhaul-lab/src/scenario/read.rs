@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 /// # Errors
 /// Every error of the file, a line each.
 pub(crate) fn read(name: &str, file: &str, text: &str) -> Result<Scenario, Vec<String>> {
-    let (scenario, problems) = document::read(text, |findings, root| whole(findings, root, (name, file)));
+    let (scenario, problems) = document::read(text, |findings, root| whole(findings, root, name, file));
     scenario.ok_or_else(|| problems.iter().map(|problem| problem.message(file).to_string()).collect())
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn load(path: &Path) -> Result<Scenario, Vec<String>> {
     read(&name, &file, &text)
 }
 
-fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>, (name, file): (&str, &str)) -> Scenario {
+fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>, name: &str, file: &str) -> Scenario {
     let mut head = keys::Head::default();
     let shape = Shape { prefix: "", keys: keys::HEAD, tables: &[("run", "[[run]]")] };
     let places = document::fields(findings, &shape, root, &mut head);
@@ -54,11 +54,12 @@ fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>, (name, file): (&str, &
                     all = false;
                     continue;
                 };
-                let read = run(findings, table, given.span(), &head, (file, &runs, all));
+                let before = Before { file, head: &head, runs: &runs, is_whole: all };
+                let read = run(findings, table, given.span(), &before);
                 all &= read.is_some();
                 runs.extend(read);
             }
-            if all && runs.iter().all(|run| run.setup.one_hop) {
+            if all && runs.iter().all(|run| !run.setup.has_wan()) {
                 note(findings, &faults::without_wan(&places), &places, &(0..0));
             }
         }
@@ -69,15 +70,18 @@ fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>, (name, file): (&str, &
     Scenario { name: name.into(), about, source, rounds, runs }
 }
 
-fn run(
-    findings: &mut Findings<'_>,
-    table: &DeTable<'_>,
-    span: Range<usize>,
-    head: &keys::Head,
-    (file, earlier, all): (&str, &[Run], bool),
-) -> Option<Run> {
-    let mut run = keys::blank(head);
-    run.at = format!("{file}:{}", findings.line(span.start));
+/// What was read of a file before a run.
+struct Before<'a> {
+    file: &'a str,
+    head: &'a keys::Head,
+    runs: &'a [Run],
+    /// Whether nothing before the run was wrong.
+    is_whole: bool,
+}
+
+fn run(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>, before: &Before<'_>) -> Option<Run> {
+    let mut run = keys::blank(before.head);
+    run.at = format!("{}:{}", before.file, findings.line(span.start));
     let errors = findings.errors();
     let places = document::fields(findings, &Shape { prefix: "", keys: keys::RUN, tables: &[] }, table, &mut run);
     document::required(findings, keys::RUN, ("[[run]]", table, span.clone()));
@@ -85,15 +89,15 @@ fn run(
         findings
             .error(span.clone(), "this [[run]] has no carriers; write carriers = [\"direct\", \"longhaul\"]".into());
     }
-    note(findings, &run.faults(earlier, &places), &places, &span);
-    if all {
-        note(findings, &run.compared(earlier), &places, &span);
+    note(findings, &run.faults(before.runs, &places), &places, &span);
+    if before.is_whole {
+        note(findings, &run.compared(before.runs), &places, &span);
     }
     // What is wrong before the first run is said there, once.
-    let inherited = head.setup.faults();
+    let inherited = before.head.setup.faults();
     let faults: Vec<_> = run.setup.faults().into_iter().filter(|fault| !inherited.contains(fault)).collect();
     note(findings, &faults, &places, &span);
-    if all && findings.errors() == errors {
+    if before.is_whole && findings.errors() == errors {
         note(findings, &run.uncomputed(), &places, &span);
     }
     (findings.errors() == errors).then_some(run)

@@ -212,8 +212,10 @@ pub(crate) fn open(drive: &Drive<'_>, listener: &TcpListener) -> Result<(TcpStre
 /// A connection failed, nothing moved for a minute, or what arrived is not what was sent.
 pub fn transfer(
     wan: &Wan,
-    (from, entry): (Host, SocketAddr),
-    (to, sink): (Host, SocketAddr),
+    from: Host,
+    entry: SocketAddr,
+    to: Host,
+    sink: SocketAddr,
     bytes: u64,
     arrived: &Arc<AtomicU64>,
 ) -> Result<Outcome, Problem> {

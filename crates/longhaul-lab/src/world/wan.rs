@@ -3,9 +3,10 @@
 use crate::plan::link::LinkSpec;
 use crate::plan::place::{Direction, Host};
 use crate::plan::profile::Profile;
+use crate::plan::setup::Layout;
 use crate::problem::Problem;
 use crate::world::cables::{
-    Place, WAN_DEVICE, {self},
+    Site, WAN_DEVICE, {self},
 };
 use crate::world::live::{Live, Traffic};
 use crate::world::supervisor::{Program, Supervisor, WORKSHOP};
@@ -164,7 +165,7 @@ impl Wan {
             if let Some(refused) = self.set_congestion(*host, &profile)? {
                 profile.add_route(&format!("congctl {refused}"));
             }
-            let commands = cables::furnish(*host, &profile, &nets, self.place());
+            let commands = cables::furnish(*host, &profile, &nets, self.site());
             ip(&self.supervisor, &self.hosts[host.index()], &commands)?;
             if let Some(most) = profile.window_field {
                 let rules = cables::window_rules(most);
@@ -187,11 +188,12 @@ impl Wan {
         })
     }
 
-    fn place(&self) -> Place {
-        let one_hop = Arc::ptr_eq(&self.hosts[Host::Near.index()], &self.hosts[Host::Far.index()]);
+    fn site(&self) -> Site {
+        let is_one = Arc::ptr_eq(&self.hosts[Host::Near.index()], &self.hosts[Host::Far.index()]);
+        let layout = if is_one { Layout::OneHop } else { Layout::Wan };
         // RFC 8200 5: IPv6 needs 1280 bytes, and the kernel takes it from a device that has fewer.
         let room = self.profiles.iter().all(|profile| profile.mtu >= 1280);
-        Place { one_hop, ipv6: has_ipv6() && room }
+        Site { layout, ipv6: has_ipv6() && room }
     }
 
     /// Packets that the two TUN devices dropped because the link did not read them in time.
@@ -220,7 +222,7 @@ fn tune(supervisor: &Supervisor, hosts: &[Arc<NetNs>; 4], host: Host, profile: P
     supervisor.run(&hosts[host.index()], move || {
         // What one run learns of a path must not help the next.
         set_ipv4("tcp_no_metrics_save", "1")?;
-        profile.sysctls.iter().try_for_each(|(name, value)| set_ipv4(name, value))?;
+        profile.sysctls.iter().try_for_each(|sysctl| set_ipv4(sysctl.name, &sysctl.value))?;
         if profile.shipped {
             sysctls::set_shipped()?;
         }

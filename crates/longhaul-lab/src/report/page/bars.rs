@@ -19,7 +19,7 @@ pub(crate) fn draw(html: &mut Html, group: &Group<'_>, palette: &Palette) {
                 html.leaf("div", &[("class", "name")], &name);
             }
             match run.measured {
-                Some(measured) => bar(html, run, measured / scale.max(f64::MIN_POSITIVE), (palette, is_own)),
+                Some(measured) => bar(html, run, measured / scale.max(f64::MIN_POSITIVE), palette, is_own),
                 None => {
                     let (word, class) = verdict(run);
                     let text = format!("{word}: {}", run.why);
@@ -38,7 +38,7 @@ fn values(run: &RunReport) -> Vec<f64> {
     run.measured.into_iter().chain(run.computed).chain(spread).chain(published).filter(|v| v.is_finite()).collect()
 }
 
-fn bar(html: &mut Html, run: &RunReport, share: f64, (palette, is_own): (&Palette, bool)) {
+fn bar(html: &mut Html, run: &RunReport, share: f64, palette: &Palette, is_own: bool) {
     let measured = run.measured.unwrap_or_default();
     let of = |value: f64| format!("{:.1}", WIDTH * share * value / measured.max(f64::MIN_POSITIVE));
     let class = palette.class(run);
