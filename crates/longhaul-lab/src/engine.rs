@@ -1,10 +1,10 @@
 //! Runs a scenario: for each run and each of its carriers a lab of its own, the carrier, the traffic, and eyes on it all.
 
 use crate::carrier::Carrier;
+use crate::error::LabError;
 use crate::measure::done::Done;
 use crate::measure::sampler::{Sample, Watch};
 use crate::plan::setup::{Layout, Setup};
-use crate::problem::Problem;
 use crate::report::json::{Attempt, Report, is_reference};
 use crate::report::run::{RunReport, Verdict};
 use crate::scenario::{Run, Scenario};
@@ -57,7 +57,7 @@ pub(crate) fn run(scenario: &Scenario, options: &Options, user: &User, progress:
             continue;
         }
         let carriers: Vec<&'static Carrier> = run.carriers.iter().copied().filter(|carrier| wanted(carrier)).collect();
-        let mut rounds: Vec<Vec<Result<Done, Problem>>> = carriers.iter().map(|_| Vec::new()).collect();
+        let mut rounds: Vec<Vec<Result<Done, LabError>>> = carriers.iter().map(|_| Vec::new()).collect();
         for round in 0..scenario.rounds {
             for (carrier, done) in carriers.iter().zip(&mut rounds) {
                 if round == 0 {
@@ -88,7 +88,7 @@ pub(crate) fn run(scenario: &Scenario, options: &Options, user: &User, progress:
 }
 
 /// Runs `run` once over `carrier`, in a lab that is gone afterwards.
-fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) -> Result<Done, Problem> {
+fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) -> Result<Done, LabError> {
     run.traffic.kind.needs.iter().try_for_each(|needed| needed.find().map(drop))?;
     let mut setup = run.setup.clone();
     (carrier.hosts)(&mut setup.host, &setup.link);
@@ -116,9 +116,9 @@ fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) 
         let direction = run.traffic.direction;
         let watch = Watch { wan, setup, running, direction, began: &beginning, ended: &ending };
         let seen = watch.sample(|sample| progress.sample(sample));
-        (traffic.join().unwrap_or_else(|_| Err(Problem::Bytes("the traffic's thread ended early".into()))), seen)
+        (traffic.join().unwrap_or_else(|_| Err(LabError::Bytes("the traffic's thread ended early".into()))), seen)
     });
-    let link = setup.has_wan().then(|| wan.traffic());
+    let link = setup.has_wan().then(|| wan.counters());
     let measured = match &link {
         Some(ways) if run.traffic.kind.counts != Counts::Figures => {
             measured?.at_most(&ways[run.traffic.direction.index()].ledger)
@@ -129,7 +129,7 @@ fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) 
 }
 
 /// Builds what stands between the hosts, and the hosts.
-pub(crate) fn build(setup: &Setup) -> Result<Wan, Problem> {
+pub(crate) fn build(setup: &Setup) -> Result<Wan, LabError> {
     let host = setup.host.profile();
     let relay = setup.relay_spec().profile();
     let profiles = [host.clone(), relay.clone(), relay, host];

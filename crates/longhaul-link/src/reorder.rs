@@ -34,7 +34,7 @@ fn split(text: &str) -> Result<(&str, Option<&str>), StageError> {
 
 impl Stage for Reorder {
     fn pass(&mut self, packet: Packet, exit: &mut Exit) {
-        self.chance.judge(packet, |piece, is_hit| {
+        self.chance.split_hits(packet, |piece, is_hit| {
             let later = if is_hit { self.by } else { Duration::ZERO };
             exit.push(Packet { at: piece.at.saturating_add(later), ..piece });
             exit.happened(u64::from(is_hit));

@@ -136,15 +136,14 @@ impl Shape {
 }
 
 /// The shape of a TCP super-packet whose IP header has at least `least` bytes.
-fn tcp_shape(frame: &[u8], packet: &[u8], least: usize) -> Result<Shape, Malformed> {
+fn tcp_shape(frame: &[u8], packet: &[u8], min: usize) -> Result<Shape, Malformed> {
     let transport = usize::from(native(frame, CSUM_START));
     let size = usize::from(native(frame, GSO_SIZE));
     let offset = packet.get(transport + TCP_OFFSET).ok_or(Malformed::Short)?;
     let headers = transport + usize::from(offset >> 4) * 4;
-    let ip_header = if least == IPV4_HEADER { usize::from(packet[0] & 15) * 4 } else { least };
+    let ip_header = if min == IPV4_HEADER { usize::from(packet[0] & 15) * 4 } else { min };
     let checksum_is_tcps = frame[0] & NEEDS_CSUM != 0 && usize::from(native(frame, CSUM_OFFSET)) == TCP_CHECKSUM.start;
-    if size == 0 || ip_header < least || transport < ip_header || headers < transport + TCP_HEADER || !checksum_is_tcps
-    {
+    if size == 0 || ip_header < min || transport < ip_header || headers < transport + TCP_HEADER || !checksum_is_tcps {
         return Err(Malformed::Headers);
     }
     if VNET + headers > HEAD_MAX || packet.len() <= headers {

@@ -44,14 +44,14 @@ fn no_packet_is_early() {
 fn a_line_carries_no_more_than_its_rate_and_knows_how_late_it_was() {
     let _alone = alone();
     let Some(wan) = lab(&link(20, "100Mbit/s", 0.0)) else { return };
-    let left = |wan: &Wan| wan.traffic().map(|way| way.frames_out + way.refused)[0];
+    let left = |wan: &Wan| wan.counters().map(|way| way.frames_out + way.refused)[0];
     let before = left(&wan);
     wan.begin();
     let begun = left(&wan);
     let sink = SocketAddr::new(Host::B.lan(), 7000);
     let outcome = transfer(&wan, Host::A, sink, Host::B, sink, 20_000_000, &Arc::default());
     outcome.unwrap_or_else(|why| panic!("{why}"));
-    let out = &wan.traffic()[0];
+    let out = &wan.counters()[0];
     assert!(out.ledger.bytes() >= 20_000_000, "{} bytes passed", out.ledger.bytes());
     // By the moments at which packets were due: no matter how busy the machine is, never more than the payload of the rate.
     let allowed = 100e6 / 8.0 * 1448.0 / 1500.0;
@@ -81,15 +81,15 @@ fn every_byte_arrives_through_cut_super_packets() {
         let Some(wan) = lab(&link(4, "2Gbit/s", loss)) else { return };
         let hosts: [fn(Host) -> IpAddr; 2] = [Host::lan, Host::lan6];
         for address in hosts {
-            let before = wan.traffic()[0].cut;
+            let before = wan.counters()[0].cut;
             let sink = SocketAddr::new(address(Host::B), 7000);
             let outcome = transfer(&wan, Host::A, sink, Host::B, sink, 40_000_000, &Arc::default());
             let outcome = outcome.unwrap_or_else(|why| panic!("{why}"));
-            let cut = wan.traffic()[0].cut - before;
+            let cut = wan.counters()[0].cut - before;
             println!("{loss}: {} bytes to {sink} in {:?}, {cut} super-packets cut", outcome.bytes, outcome.took);
             assert!(cut > 5, "super-packets were hit and went on: {cut}");
         }
-        let refused = wan.traffic().map(|traffic| traffic.refused);
+        let refused = wan.counters().map(|traffic| traffic.refused);
         assert_eq!(refused, [0, 0], "the kernel takes every piece");
     }
 }

@@ -1,5 +1,5 @@
 //! The subcommands of `longhaul lab`. [`changes`] is what the command line makes of a scenario, [`progress`] is shown while a
-//! run is under way, [`stand`] is a lab that `up` leaves behind and [`note`] what `down` finds it by; [`signals`] end it all.
+//! run is under way, [`standing`] is a lab that `up` leaves behind and [`note`] what `down` finds it by; [`signals`] end it all.
 
 mod changes;
 mod demo;
@@ -9,7 +9,7 @@ mod note;
 mod progress;
 mod run;
 mod signals;
-mod stand;
+mod standing;
 mod up;
 
 use clap::{Args, Subcommand};
@@ -25,7 +25,7 @@ pub struct Lab {
 #[derive(Subcommand, Debug)]
 enum Command {
     List(list::List),
-    Run(Box<run::Run>),
+    Run(Box<run::RunArgs>),
     Up(Box<up::Up>),
     Down(down::Down),
     Demo(demo::Demo),

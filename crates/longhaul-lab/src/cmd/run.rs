@@ -33,7 +33,7 @@ use std::process::ExitCode;
 /// for a wrong file or value, with 3 when nothing failed but runs stayed unclear, with 128 and the signal's number when a signal
 /// ended it.
 #[derive(Args, Debug, Clone)]
-pub(crate) struct Run {
+pub(crate) struct RunArgs {
     /// A scenario of `longhaul lab list`, a file, or `all`
     #[arg(value_name = "NAME|FILE|all", required = true)]
     names: Vec<String>,
@@ -56,7 +56,7 @@ pub(crate) struct Run {
     html: Option<PathBuf>,
 }
 
-impl Run {
+impl RunArgs {
     /// Runs them.
     pub(crate) fn run(self) -> ExitCode {
         let scenarios = match self.scenarios() {

@@ -1,13 +1,13 @@
 //! Looks at a run while it goes: bytes that arrive, TCP_INFO of the senders, CPU of the relays.
 
 use crate::carrier::{PORT, Running, SSH_PORT};
+use crate::error::LabError;
 use crate::measure::disturbance::{Shares, Ticks};
 use crate::measure::sockets::{
     Sender, {self},
 };
 use crate::plan::place::{Direction, Host};
 use crate::plan::setup::Setup;
-use crate::problem::Problem;
 use crate::world::cables::LAN_DEVICE;
 use crate::world::processes::Cpu;
 use crate::world::wan::Wan;
@@ -65,7 +65,7 @@ impl Watch<'_> {
     ///
     /// # Errors
     /// ss(8) or /proc cannot be read.
-    pub(crate) fn sample(&self, mut progress: impl FnMut(&Sample)) -> Result<Seen, Problem> {
+    pub(crate) fn sample(&self, mut progress: impl FnMut(&Sample)) -> Result<Seen, LabError> {
         let mut seen = Seen::default();
         // A run that fails before it begins says so itself.
         if self.began.recv().is_err() {
@@ -121,11 +121,11 @@ struct Sampler {
 }
 
 impl Sampler {
-    fn open(wan: &Wan, running: &Running, direction: Direction) -> Result<Sampler, Problem> {
+    fn open(wan: &Wan, running: &Running, direction: Direction) -> Result<Sampler, LabError> {
         let [host, receiver] = direction.ends();
-        let what = Problem::io("opening /proc/net/dev");
+        let what = LabError::io("opening /proc/net/dev");
         let opening = wan.on(receiver, || File::open("/proc/thread-self/net/dev").map_err(what));
-        let devices = opening.join().unwrap_or_else(|_| Err(Problem::Bytes("a thread ended early".into())))?;
+        let devices = opening.join().unwrap_or_else(|_| Err(LabError::Bytes("a thread ended early".into())))?;
         let direct = running.programs.is_empty();
         let relay = match (direct, direction) {
             (true, _) => None,
@@ -143,9 +143,9 @@ impl Sampler {
     }
 
     /// Bytes that the receiving host's cable has brought it.
-    fn arrived(&self) -> Result<u64, Problem> {
+    fn arrived(&self) -> Result<u64, LabError> {
         let mut text = vec![0; 4096];
-        let length = self.devices.read_at(&mut text, 0).map_err(Problem::io("reading /proc/net/dev"))?;
+        let length = self.devices.read_at(&mut text, 0).map_err(LabError::io("reading /proc/net/dev"))?;
         let text = String::from_utf8_lossy(&text[..length]);
         let fields = text.lines().find_map(|line| line.trim().strip_prefix(LAN_DEVICE)?.strip_prefix(':'));
         Ok(fields.and_then(|fields| fields.split_whitespace().next()?.parse().ok()).unwrap_or(0))

@@ -1,5 +1,6 @@
 //! How a scenario sets the TCP of a host, and the [`Profile`] that does it.
 
+use crate::plan::conflict::Conflict;
 use crate::plan::link::LinkSpec;
 use crate::plan::profile::{Profile, Sysctl};
 use longhaul_units::Bytes;
@@ -66,33 +67,33 @@ impl HostSpec {
 
     /// What is wrong with segments of `mss` bytes, if they do not fit its MTU.
     pub(crate) fn too_large(&self, mss: u32) -> Option<String> {
-        let most = self.mtu.saturating_sub(IP_AND_TCP);
+        let max = self.mtu.saturating_sub(IP_AND_TCP);
         let mtu = self.mtu;
-        let text = format!("an MSS of {mss} does not fit an MTU of {mtu}; write {most} or less, or a larger mtu");
-        (mss > most).then_some(text)
+        let text = format!("an MSS of {mss} does not fit an MTU of {mtu}; write {max} or less, or a larger mtu");
+        (mss > max).then_some(text)
     }
 
-    /// What cannot be, though each value alone could: the key, and what to write instead.
-    pub(crate) fn faults(&self) -> Vec<(&'static str, String)> {
-        let mut faults = Vec::new();
-        faults.extend(self.mss.and_then(|mss| self.too_large(mss)).map(|text| ("mss", text)));
+    /// Returns the values that do not go together, each with the text to write instead.
+    pub(crate) fn conflicts(&self) -> Vec<Conflict> {
+        let mut conflicts = Vec::new();
+        conflicts.extend(self.mss.and_then(|mss| self.too_large(mss)).map(|text| Conflict::new("mss", text)));
         if self.window.is_some() && self.buffers.is_some() {
             let text = "a host with a window has the buffers that fit it; leave one of the two out";
-            faults.push(("buffers", text.into()));
+            conflicts.push(Conflict::new("buffers", text));
         }
         if self.window.is_some_and(|window| window.0 > UNSCALED) && !self.scaling {
             let text =
                 format!("without window scaling a window has {UNSCALED} bytes at most; write that, or scaling = true");
-            faults.push(("window", text));
+            conflicts.push(Conflict::new("window", text));
         }
-        faults
+        conflicts
     }
 
     /// What the lab sets for it.
     pub(crate) fn profile(&self) -> Profile {
         let mut profile = match (self.window, self.buffers) {
             (Some(window), _) => self.windowed(window),
-            (None, Some(most)) => Profile::buffers(most),
+            (None, Some(max)) => Profile::buffers(max),
             (None, None) => Profile::plain(),
         };
         profile.congestion = Some(self.congestion.clone());
@@ -179,15 +180,16 @@ mod tests {
 
     #[test]
     fn what_does_not_go_together_is_said() {
-        let faults =
-            |host: HostSpec| host.faults().into_iter().map(|(key, why)| format!("{key}: {why}")).collect::<String>();
-        assert_eq!(faults(HostSpec::default()), "");
+        let conflicts = |host: HostSpec| {
+            host.conflicts().into_iter().map(|Conflict { key, why }| format!("{key}: {why}")).collect::<String>()
+        };
+        assert_eq!(conflicts(HostSpec::default()), "");
         let host = HostSpec { mtu: 1200, mss: Some(1460), ..HostSpec::default() };
-        assert!(faults(host).starts_with("mss: an MSS of 1460 does not fit"));
+        assert!(conflicts(host).starts_with("mss: an MSS of 1460 does not fit"));
         let host = HostSpec { window: Some(Bytes(65_536)), scaling: false, ..HostSpec::default() };
-        assert!(faults(host.clone()).starts_with("window: without window scaling"));
-        assert_eq!(faults(HostSpec { window: Some(Bytes(65_535)), ..host.clone() }), "");
-        assert!(faults(HostSpec { buffers: Some(Bytes(65_536)), ..host }).starts_with("buffers: "));
+        assert!(conflicts(host.clone()).starts_with("window: without window scaling"));
+        assert_eq!(conflicts(HostSpec { window: Some(Bytes(65_535)), ..host.clone() }), "");
+        assert!(conflicts(HostSpec { buffers: Some(Bytes(65_536)), ..host }).starts_with("buffers: "));
         assert_eq!(HostSpec { mtu: 576, ..HostSpec::default() }.payload(), 524);
     }
 }

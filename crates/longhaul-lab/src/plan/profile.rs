@@ -52,8 +52,8 @@ impl Profile {
     }
 
     /// A Linux host of today whose buffers may grow to `most`.
-    pub fn buffers(most: Bytes) -> Profile {
-        let sysctl = |name, first: u64| Sysctl::new(name, format!("4096 {} {}", first.min(most.0), most.0));
+    pub fn buffers(max: Bytes) -> Profile {
+        let sysctl = |name, first: u64| Sysctl::new(name, format!("4096 {} {}", first.min(max.0), max.0));
         let sysctls = vec![sysctl("tcp_rmem", 131_072), sysctl("tcp_wmem", 65_536)];
         Profile { sysctls, ..Profile::plain() }
     }

@@ -1,12 +1,12 @@
 //! What came of a scenario: the JSON document, from which the tables and the page are made. Each run's part: run_report.rs.
 
 use crate::carrier::Carrier;
+use crate::error::LabError;
 use crate::measure::done::Done;
 use crate::plan::host::HostSpec;
 use crate::plan::law::Load;
 use crate::plan::link::LinkSpec;
 use crate::plan::setup::{Layout, Setup};
-use crate::problem::Problem;
 use crate::report::run::{RunReport, Verdict, blank, rounded};
 use crate::report::verdict::{
     Compared, {self},
@@ -76,7 +76,7 @@ impl Report {
         &mut self,
         run: &Run,
         carrier: &'static Carrier,
-        rounds: Vec<Result<Done, Problem>>,
+        rounds: Vec<Result<Done, LabError>>,
         attempt: Attempt,
     ) -> &RunReport {
         if attempt.number > 1 {
@@ -94,9 +94,9 @@ impl Report {
         }
         match wrong {
             Some(problem) => {
-                let missing = matches!(problem, Problem::Missing { .. } | Problem::Lacking(_));
+                let missing = matches!(problem, LabError::Missing { .. } | LabError::Lacking(_));
                 report.verdict = if missing { Verdict::Skip } else { Verdict::Fail };
-                report.bytes_ok = matches!(problem, Problem::Bytes(_)).then_some(false);
+                report.bytes_ok = matches!(problem, LabError::Bytes(_)).then_some(false);
                 report.why = if missing { format!("{}: {problem}", run.at) } else { problem.to_string() };
             }
             None => {
@@ -110,9 +110,9 @@ impl Report {
                     let direct = self.direct(run, &report);
                     report.gain_over_direct = gain(&report, direct);
                     let compared = Compared { earlier: &self.runs, direct, is_reference: attempt.is_reference };
-                    let judgement = verdict::judge(run, &report, &compared);
-                    report.why = reason::why(run, carrier, &median, &judgement, &report.disturbance);
-                    report.verdict = judgement.verdict;
+                    let assessment = verdict::assess(run, &report, &compared);
+                    report.why = reason::why(run, carrier, &median, &assessment, &report.disturbance);
+                    report.verdict = assessment.verdict;
                 }
             }
         }
@@ -189,8 +189,8 @@ fn spread(rounds: &[Done]) -> BTreeMap<String, [f64; 2]> {
     for done in rounds.iter().filter(|_| rounds.len() > 1) {
         let figures = done.measured.figures.iter().map(|(name, value)| (*name, *value));
         for (name, value) in figures.chain([("measured_MBps", done.measured.speed / 1e6)]) {
-            let [least, most] = spread.entry(name.to_string()).or_insert([value, value]);
-            (*least, *most) = (rounded(least.min(value)), rounded(most.max(value)));
+            let [min, max] = spread.entry(name.to_string()).or_insert([value, value]);
+            (*min, *max) = (rounded(min.min(value)), rounded(max.max(value)));
         }
     }
     spread

@@ -5,7 +5,7 @@ use crate::measure::disturbance::Disturbance;
 use crate::measure::done::Done;
 use crate::plan::law::{Law, OPENSSH_WINDOW, line};
 use crate::report::run::Verdict;
-use crate::report::verdict::Judgement;
+use crate::report::verdict::Assessment;
 use crate::scenario::Run;
 use crate::traffic::{Counts, Measured};
 use std::time::Duration;
@@ -15,10 +15,10 @@ pub(crate) fn why(
     run: &Run,
     carrier: &Carrier,
     done: &Done,
-    judgement: &Judgement,
+    assessment: &Assessment,
     disturbance: &Disturbance,
 ) -> String {
-    let mut sentences: Vec<String> = judgement.reasons.clone();
+    let mut sentences: Vec<String> = assessment.reasons.clone();
     let counts = run.traffic.kind.counts;
     if counts != Counts::Figures {
         sentences.extend(limit(run, carrier, done));
@@ -31,7 +31,7 @@ pub(crate) fn why(
         let share = 100.0 * done.seen.relay_cpu.as_secs_f64() / last.at.as_secs_f64().max(1e-9);
         sentences.push(format!("the relays together used {share:.0} % of one CPU"));
     }
-    if disturbance.disturbed && judgement.verdict != Verdict::Unclear {
+    if disturbance.disturbed && assessment.verdict != Verdict::Unclear {
         sentences.push(disturbance.words());
     }
     sentences.extend(run.note.clone());

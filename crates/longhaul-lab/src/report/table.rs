@@ -11,7 +11,7 @@ pub(crate) struct Figures<'a>(pub(crate) &'a [Report]);
 impl fmt::Display for Figures<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let runs = || self.0.iter().flat_map(|report| &report.runs);
-        let width = |text: fn(&RunReport) -> usize, least| runs().map(text).max().unwrap_or(0).max(least);
+        let width = |text: fn(&RunReport) -> usize, min| runs().map(text).max().unwrap_or(0).max(min);
         let figure = width(|run| run.id.len(), 6);
         let carrier = width(|run| run.carrier_name().len(), 7);
         let publication = width(|run| published(run).len(), 9);

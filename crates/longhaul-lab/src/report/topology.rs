@@ -47,7 +47,7 @@ impl Topology {
 fn host(spec: &HostSpec) -> Vec<String> {
     let mut said = vec![match (spec.window, spec.buffers) {
         (Some(window), _) => format!("{} window", spaced(&window.to_string())),
-        (None, Some(most)) => format!("autotuned window, buffers up to {}", spaced(&most.to_string())),
+        (None, Some(max)) => format!("autotuned window, buffers up to {}", spaced(&max.to_string())),
         (None, None) => "autotuned window".to_string(),
     }];
     said.push(format!("congestion control {}", spec.congestion));

@@ -113,7 +113,7 @@ pub(crate) const HOST: &[Key<HostSpec>] = &[
         one(given, |text| size(text, Bytes(1)..=LARGEST_WINDOW)).map(|window| host.window = Some(window))
     }),
     key("buffers", |host, given| {
-        one(given, |text| size(text, SMALLEST_BUFFER..=LARGEST_BUFFER)).map(|most| host.buffers = Some(most))
+        one(given, |text| size(text, SMALLEST_BUFFER..=LARGEST_BUFFER)).map(|max| host.buffers = Some(max))
     }),
     key("congestion", |host, given| one(given, congestion).map(|name| host.congestion = name)),
     key("sack", |host, given| one(given, yes).map(|on| host.sack = on)),
@@ -285,8 +285,8 @@ fn span(given: &Written<'_>) -> Result<RangeInclusive<f64>, Vec<Fault>> {
     let is_list = matches!(given.get_ref(), toml::de::DeValue::Array(_));
     match several(given, number)?[..] {
         [exact] if !is_list => Ok(exact..=exact),
-        [least] => Ok(least..=f64::INFINITY),
-        [least, most] if least <= most => Ok(least..=most),
+        [min] => Ok(min..=f64::INFINITY),
+        [min, max] if min <= max => Ok(min..=max),
         _ => Err(fault(given, "write one number, [least] or [least, most]")),
     }
 }
@@ -381,9 +381,9 @@ fn share(text: &str) -> Result<f64, String> {
     percentage(text).map_err(|_| "write a percentage such as \"15%\"".into())
 }
 
-fn count(text: &str, least: u32, most: u32) -> Result<u32, String> {
-    let within = text.parse().ok().filter(|count| (least..=most).contains(count));
-    within.ok_or_else(|| format!("write a whole number from {least} to {most}"))
+fn count(text: &str, min: u32, max: u32) -> Result<u32, String> {
+    let within = text.parse().ok().filter(|count| (min..=max).contains(count));
+    within.ok_or_else(|| format!("write a whole number from {min} to {max}"))
 }
 
 fn bytes(text: &str) -> Result<Bytes, String> {
@@ -478,7 +478,7 @@ mod tests {
         let told = |name: &str| {
             let run = "[[run]]\nid = \"a\"\ncarriers = \"longhaul\"";
             let set = format!("set = [\"dial.mss=1254\", \"accept.congestion={name}\"]");
-            crate::judge("a", &format!("about = \"x\"\nsource = \"y\"\n{run}\n{set}"))
+            crate::parse("a", &format!("about = \"x\"\nsource = \"y\"\n{run}\n{set}"))
         };
         assert!(told("reno").is_ok() && told("auto").is_ok());
         let why = told("swift").unwrap_err().join("\n");

@@ -1,6 +1,7 @@
 //! Reads a scenario from TOML, and says what is wrong in it.
 
-use crate::scenario::faults::{self, Fault};
+use crate::plan::conflict::Conflict;
+use crate::scenario::conflicts;
 use crate::scenario::model::{Run, Scenario};
 use crate::scenario::{keys, summary};
 use longhaul_config::document::{self, Findings, Places, Shape};
@@ -21,7 +22,7 @@ pub(crate) fn read(name: &str, file: &str, text: &str) -> Result<Scenario, Vec<S
 ///
 /// # Errors
 /// Every error of the file, a line each. There is no text for which it panics.
-pub fn judge(file: &str, text: &str) -> Result<String, Vec<String>> {
+pub fn parse(file: &str, text: &str) -> Result<String, Vec<String>> {
     read(file, file, text).map(|scenario| summary::summary(&scenario))
 }
 
@@ -41,8 +42,8 @@ fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>, name: &str, file: &str
     let shape = Shape { prefix: "", keys: keys::HEAD, tables: &[("run", "[[run]]")] };
     let places = document::fields(findings, &shape, root, &mut head);
     document::required(findings, keys::HEAD, ("scenario", root, 0..0));
-    let faults = head.setup.faults();
-    note(findings, &faults, &places, &(0..0));
+    let conflicts = head.setup.conflicts();
+    note(findings, &conflicts, &places, &(0..0));
     // Whether all before a run was read: else what it lacks there may be what is wrong there.
     let mut runs = Vec::new();
     let mut all = findings.errors() == 0;
@@ -60,7 +61,7 @@ fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>, name: &str, file: &str
                 runs.extend(read);
             }
             if all && runs.iter().all(|run| !run.setup.has_wan()) {
-                note(findings, &faults::without_wan(&places), &places, &(0..0));
+                note(findings, &conflicts::without_wan(&places), &places, &(0..0));
             }
         }
         Some((_, span)) => findings.error(span, "runs are tables; write [[run]], with two brackets".into()),
@@ -89,14 +90,15 @@ fn run(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>, bef
         findings
             .error(span.clone(), "this [[run]] has no carriers; write carriers = [\"direct\", \"longhaul\"]".into());
     }
-    note(findings, &run.faults(before.runs, &places), &places, &span);
+    note(findings, &run.conflicts(before.runs, &places), &places, &span);
     if before.is_whole {
         note(findings, &run.compared(before.runs), &places, &span);
     }
     // What is wrong before the first run is said there, once.
-    let inherited = before.head.setup.faults();
-    let faults: Vec<_> = run.setup.faults().into_iter().filter(|fault| !inherited.contains(fault)).collect();
-    note(findings, &faults, &places, &span);
+    let inherited = before.head.setup.conflicts();
+    let conflicts: Vec<_> =
+        run.setup.conflicts().into_iter().filter(|conflict| !inherited.contains(conflict)).collect();
+    note(findings, &conflicts, &places, &span);
     if before.is_whole && findings.errors() == errors {
         note(findings, &run.uncomputed(), &places, &span);
     }
@@ -104,8 +106,8 @@ fn run(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>, bef
 }
 
 /// Notes what cannot be at the place of its key, or of the table that the key is in, or else at `span`.
-fn note(findings: &mut Findings<'_>, faults: &[Fault], places: &Places, span: &Range<usize>) {
-    for (key, why) in faults {
+fn note(findings: &mut Findings<'_>, conflicts: &[Conflict], places: &Places, span: &Range<usize>) {
+    for Conflict { key, why } in conflicts {
         let mut keys = std::iter::successors(Some(key.as_str()), |key| Some(key.rsplit_once('.')?.0));
         let at = keys.find_map(|key| places.find(key)).unwrap_or(span.clone());
         findings.error(at, format!("{key}: {why}"));

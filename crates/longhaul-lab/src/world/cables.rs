@@ -53,10 +53,10 @@ pub(crate) fn routes(host: Host, attributes: &str, site: Site) -> String {
 
 /// Rules of nft(8) that cut down to `most` the window field of every segment that the host sends, but for SYNs, whose
 /// window is never scaled (RFC 7323 2.2).
-pub(crate) fn window_rules(most: u16) -> String {
+pub(crate) fn window_rules(max: u16) -> String {
     format!(
         "add table inet lab; add chain inet lab out {{ type filter hook output priority mangle; }}; \
-         add rule inet lab out tcp flags & syn == 0 tcp window > {most} tcp window set {most}"
+         add rule inet lab out tcp flags & syn == 0 tcp window > {max} tcp window set {max}"
     )
 }
 

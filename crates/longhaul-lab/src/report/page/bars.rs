@@ -33,7 +33,7 @@ pub(crate) fn draw(html: &mut Html, group: &Group<'_>, palette: &Palette) {
 
 /// Everything that must fit.
 fn values(run: &RunReport) -> Vec<f64> {
-    let spread = run.spread.get(MEASURED).map(|[_, most]| *most);
+    let spread = run.spread.get(MEASURED).map(|[_, max]| *max);
     let published = run.published.iter().flatten().copied();
     run.measured.into_iter().chain(run.computed).chain(spread).chain(published).filter(|v| v.is_finite()).collect()
 }
@@ -56,10 +56,10 @@ fn bar(html: &mut Html, run: &RunReport, share: f64, palette: &Palette, is_own: 
         // A speed of nothing is still a measured one.
         let width = format!("{:.1}", (WIDTH * share).max(2.0));
         html.empty("rect", &[("class", &class), ("x", "0"), ("y", "2"), ("width", &width), ("height", "16")]);
-        if let Some([least, most]) = run.spread.get(MEASURED) {
+        if let Some([min, max]) = run.spread.get(MEASURED) {
             html.empty(
                 "line",
-                &[("class", "spread"), ("x1", &of(*least)), ("x2", &of(*most)), ("y1", "10"), ("y2", "10")],
+                &[("class", "spread"), ("x1", &of(*min)), ("x2", &of(*max)), ("y1", "10"), ("y2", "10")],
             );
         }
         let published = run.published.iter().flatten().map(|value| ("published", *value));

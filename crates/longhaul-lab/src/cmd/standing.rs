@@ -1,9 +1,9 @@
 //! A lab that stands: what a run builds, with servers on host B, and on each host a process through which one enters it.
 
 use crate::carrier::{Carrier, PORT, Running};
+use crate::error::LabError;
 use crate::plan::place::Host;
 use crate::plan::setup::Layout;
-use crate::problem::Problem;
 use crate::scenario::Run;
 use crate::traffic::{IPERF3_PROGRAM, ServedBy};
 use crate::world::ssh::Server;
@@ -16,31 +16,31 @@ use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
 /// The lab and everything in it; gone when dropped, or when the process ends in whatever way.
-pub(crate) struct Stand {
+pub(crate) struct Standing {
     /// Each host's name, and the process to enter it by.
-    doors: Vec<(Host, &'static str, Program)>,
+    anchors: Vec<(Host, &'static str, Program)>,
     carrier: Option<(&'static Carrier, Running)>,
     /// Where B's servers listen, or why there is none.
-    ssh: Result<(Server, SocketAddr), Problem>,
-    iperf3: Result<(Program, SocketAddr), Problem>,
+    ssh: Result<(Server, SocketAddr), LabError>,
+    iperf3: Result<(Program, SocketAddr), LabError>,
     layout: Layout,
     // Last, so that the programs go before what they stand on.
     _wan: Wan,
 }
 
-impl Stand {
+impl Standing {
     /// Builds the lab of `run` with `carrier` at work.
     ///
     /// # Errors
     /// The lab cannot be built, or the carrier does not start. A server that is not installed is no error.
-    pub(crate) fn build(run: &Run, carrier: Option<&'static Carrier>, user: &User) -> Result<Stand, Problem> {
+    pub(crate) fn build(run: &Run, carrier: Option<&'static Carrier>, user: &User) -> Result<Standing, LabError> {
         let mut setup = run.setup.clone();
         if let Some(carrier) = carrier {
             (carrier.hosts)(&mut setup.host, &setup.link);
         }
         let wan = engine::build(&setup)?;
         let carrier =
-            carrier.map(|carrier| Ok::<_, Problem>((carrier, carrier.run(&wan, user, &setup.set)?))).transpose()?;
+            carrier.map(|carrier| Ok::<_, LabError>((carrier, carrier.run(&wan, user, &setup.set)?))).transpose()?;
         // What the run sends is what stands at the carrier's end.
         let (to_ssh, to_iperf3) = match run.traffic.kind.server {
             ServedBy::Sshd => (PORT, 5201),
@@ -54,14 +54,14 @@ impl Stand {
             server.configure(&wan, carried.map_or(on_b(to_ssh), |(_, running)| running.entry))?;
             traffic::make_file(&wan, "sample", SAMPLE)?;
         }
-        let doors = names(setup.layout).iter().map(|(host, name)| Ok((*host, *name, door(&wan, *host, name)?)));
-        let doors = doors.collect::<Result<_, Problem>>()?;
-        Ok(Stand { doors, carrier, ssh, iperf3, layout: setup.layout, _wan: wan })
+        let anchors = names(setup.layout).iter().map(|(host, name)| Ok((*host, *name, anchor(&wan, *host, name)?)));
+        let anchors = anchors.collect::<Result<_, LabError>>()?;
+        Ok(Standing { anchors, carrier, ssh, iperf3, layout: setup.layout, _wan: wan })
     }
 
     /// A process on each of its hosts.
-    pub(crate) fn doors(&self) -> Vec<u32> {
-        self.doors.iter().map(|(_, _, door)| door.id()).collect()
+    pub(crate) fn anchors(&self) -> Vec<u32> {
+        self.anchors.iter().map(|(_, _, anchor)| anchor.id()).collect()
     }
 
     /// How to enter its hosts, their addresses, and what to try.
@@ -69,11 +69,11 @@ impl Stand {
         let mut text = format!("The lab of {scenario}, run {}, stands: {}.\n", run.id, path(run));
         text +=
             "Take it down with: longhaul lab down\n\nEnter a host (what is left running there ends with the lab):\n";
-        for (_, name, door) in &self.doors {
-            let _ = writeln!(text, "  {name:<6} {}", enter(door, user));
+        for (_, name, anchor) in &self.anchors {
+            let _ = writeln!(text, "  {name:<6} {}", enter(anchor, user));
         }
         text += "\nAddresses:\n";
-        for (host, name, _) in &self.doors {
+        for (host, name, _) in &self.anchors {
             let _ = writeln!(text, "  {name:<6} {}", self.addresses(*host));
         }
         match &self.carrier {
@@ -94,8 +94,8 @@ impl Stand {
     }
 
     fn examples(&self, user: &User) -> String {
-        let Some((_, _, door)) = self.doors.first() else { return String::new() };
-        let on_a = enter(door, user);
+        let Some((_, _, anchor)) = self.anchors.first() else { return String::new() };
+        let on_a = enter(anchor, user);
         let mut text = String::new();
         let _ = writeln!(text, "  {on_a} ping -c 5 {}", Host::B.lan());
         match &self.iperf3 {
@@ -157,7 +157,7 @@ fn names(layout: Layout) -> &'static [(Host, &'static str)] {
 }
 
 /// A process on `host` that does nothing, under the host's name where that can be set.
-fn door(wan: &Wan, host: Host, name: &str) -> Result<Program, Problem> {
+fn anchor(wan: &Wan, host: Host, name: &str) -> Result<Program, LabError> {
     let script = format!("hostname {name} 2>/dev/null; echo here >&2; exec sleep infinity");
     let mut command = Command::new("unshare");
     command.args(["--uts", "sh", "-c", &script]);
@@ -165,14 +165,14 @@ fn door(wan: &Wan, host: Host, name: &str) -> Result<Program, Problem> {
     wan.spawn(host, command)?.wait_for("here")
 }
 
-/// The command that enters the host behind `door`: its network, its name, and the lab's files and processes.
-fn enter(door: &Program, user: &User) -> String {
+/// The command that enters the host behind `anchor`: its network, its name, and the lab's files and processes.
+fn enter(anchor: &Program, user: &User) -> String {
     // An ordinary user is root in the lab's user namespace only, and has no other groups there to give up.
     let as_root = if user.mapped.is_some() { " -U --preserve-credentials" } else { "" };
-    format!("nsenter -t {}{as_root} -m -u -n -p", door.id())
+    format!("nsenter -t {}{as_root} -m -u -n -p", anchor.id())
 }
 
-fn iperf3(wan: &Wan, port: u16) -> Result<Program, Problem> {
+fn iperf3(wan: &Wan, port: u16) -> Result<Program, LabError> {
     IPERF3_PROGRAM.find()?;
     let mut command = Command::new("iperf3");
     command.args(["-s", "-p", &port.to_string(), "--forceflush"]);
@@ -181,9 +181,9 @@ fn iperf3(wan: &Wan, port: u16) -> Result<Program, Problem> {
 }
 
 /// What is not installed is left out, and anything else an error.
-fn installed<T>(started: Result<T, Problem>) -> Result<Result<T, Problem>, Problem> {
+fn installed<T>(started: Result<T, LabError>) -> Result<Result<T, LabError>, LabError> {
     match started {
-        Err(why @ (Problem::Missing { .. } | Problem::Lacking(_))) => Ok(Err(why)),
+        Err(why @ (LabError::Missing { .. } | LabError::Lacking(_))) => Ok(Err(why)),
         other => other.map(Ok),
     }
 }
