@@ -9,6 +9,7 @@ use crate::report::json::{Attempt, Report, is_reference};
 use crate::report::run::{RunReport, Verdict};
 use crate::scenario::{Run, Scenario};
 use crate::traffic::{Counts, Drive, Traffic};
+use crate::world::requirement::Requirement;
 use crate::world::user::User;
 use crate::world::wan::Wan;
 use std::sync::mpsc;
@@ -128,6 +129,21 @@ fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) 
     Ok(Done { measured, seen: seen?, link, shown: running.shown })
 }
 
+/// Returns about how long the whole of `scenario` takes on a machine that does nothing else.
+pub(crate) fn duration(scenario: &Scenario) -> Duration {
+    let of_run = |run: &Run| match run.skip {
+        Some(_) => Duration::ZERO,
+        None => (run.traffic.time + BUILDING) * run.carriers.len() as u32,
+    };
+    scenario.runs.iter().map(of_run).sum::<Duration>() * scenario.rounds
+}
+
+/// Returns the programs that the runs of `scenario` need, some of them more than once.
+pub(crate) fn needs(scenario: &Scenario) -> impl Iterator<Item = &'static Requirement> {
+    let runs = scenario.runs.iter().filter(|run| run.skip.is_none());
+    runs.flat_map(|run| run.carriers.iter().flat_map(|carrier| carrier.needs).chain(run.traffic.kind.needs))
+}
+
 /// Builds what stands between the hosts, and the hosts.
 pub(crate) fn build(setup: &Setup) -> Result<Wan, LabError> {
     let host = setup.host.profile();
@@ -138,6 +154,9 @@ pub(crate) fn build(setup: &Setup) -> Result<Wan, LabError> {
         Layout::OneHop => Wan::build_one_hop(profiles),
     }
 }
+
+/// Time that a run takes besides its traffic: to build its lab, start its programs, log in, and end.
+const BUILDING: Duration = Duration::from_secs(2);
 
 /// Maximum number of attempts at a run whose verdict is unclear, which is when other programs disturbed it.
 pub(crate) const ATTEMPTS: u32 = 3;

@@ -4,10 +4,12 @@
 mod changes;
 mod demo;
 mod down;
+mod init;
 mod list;
 mod note;
 mod progress;
 mod run;
+mod show;
 mod signals;
 mod standing;
 mod up;
@@ -25,6 +27,8 @@ pub struct Lab {
 #[derive(Subcommand, Debug)]
 enum Command {
     List(list::List),
+    Show(show::Show),
+    Init(init::Init),
     Run(Box<run::RunArgs>),
     Up(Box<up::Up>),
     Down(down::Down),
@@ -37,6 +41,8 @@ impl Lab {
     pub fn run(self) -> ExitCode {
         match self.command {
             Command::List(list) => list.run(),
+            Command::Show(show) => show.run(),
+            Command::Init(init) => init.run(),
             Command::Run(run) => run.run(),
             Command::Up(up) => up.run(),
             Command::Down(down) => down.run(),

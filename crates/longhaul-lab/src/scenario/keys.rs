@@ -109,9 +109,7 @@ pub(crate) const RUN: &[Key<Run>] = &[
 
 /// The keys of `host` and `relay`.
 pub(crate) const HOST: &[Key<HostSpec>] = &[
-    key("window", |host, given| {
-        one(given, |text| size(text, Bytes(1)..=LARGEST_WINDOW)).map(|window| host.window = Some(window))
-    }),
+    key("window", |host, given| one(given, read_window).map(|window| host.window = Some(window))),
     key("buffers", |host, given| {
         one(given, |text| size(text, SMALLEST_BUFFER..=LARGEST_BUFFER)).map(|max| host.buffers = Some(max))
     }),
@@ -397,6 +395,14 @@ fn size(text: &str, range: RangeInclusive<Bytes>) -> Result<Bytes, String> {
         size if size > *range.end() => Err(format!("write {} or less", range.end())),
         size => Ok(size),
     }
+}
+
+/// Reads the window of a host.
+///
+/// # Errors
+/// It is no size, or larger than a buffer of the lab can hold.
+pub(crate) fn read_window(text: &str) -> Result<Bytes, String> {
+    size(text, Bytes(1)..=LARGEST_WINDOW)
 }
 
 /// A congestion control that this kernel has. Where it does not say, the lab finds out.

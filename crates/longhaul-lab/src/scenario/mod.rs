@@ -14,6 +14,7 @@ mod model;
 mod read;
 mod summary;
 
+pub(crate) use keys::read_window;
 pub(crate) use model::{Expect, Published, Run, Scenario};
 pub use read::parse;
 pub(crate) use read::{load, read};
