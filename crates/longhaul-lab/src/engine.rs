@@ -1,16 +1,15 @@
 //! Runs a scenario: for each run and each of its carriers a lab of its own, the carrier, the traffic, and eyes on it all.
 
 use crate::carrier::Carrier;
+use crate::error::LabError;
 use crate::measure::done::Done;
-use crate::measure::sampler::{
-    Sample, {self},
-};
-use crate::plan::setup::Setup;
-use crate::problem::Problem;
-use crate::report::json::{Report, is_reference};
+use crate::measure::sampler::{Sample, Watch};
+use crate::plan::setup::{Layout, Setup};
+use crate::report::json::{Attempt, Report, is_reference};
 use crate::report::run::{RunReport, Verdict};
 use crate::scenario::{Run, Scenario};
 use crate::traffic::{Counts, Drive, Traffic};
+use crate::world::requirement::Requirement;
 use crate::world::user::User;
 use crate::world::wan::Wan;
 use std::sync::mpsc;
@@ -25,10 +24,17 @@ pub(crate) struct Options {
     pub(crate) carriers: Vec<&'static Carrier>,
 }
 
-/// What is under way, for whoever shows it.
+/// The number of a run over a carrier, from 1, and the number of all of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Number {
+    pub(crate) number: usize,
+    pub(crate) total: usize,
+}
+
+/// Receiver of what is under way, to show it.
 pub(crate) trait Progress {
-    /// Run `number` of `total` begins: its name, its carrier, and about how long its traffic takes.
-    fn begin(&mut self, place: (usize, usize), id: &str, carrier: &str, time: Duration);
+    /// A run begins: its number, its name, its carrier, and about how long its traffic takes.
+    fn begin(&mut self, number: Number, id: &str, carrier: &str, time: Duration);
     /// Its traffic goes on.
     fn sample(&mut self, sample: &Sample);
     /// It has ended.
@@ -52,27 +58,28 @@ pub(crate) fn run(scenario: &Scenario, options: &Options, user: &User, progress:
             continue;
         }
         let carriers: Vec<&'static Carrier> = run.carriers.iter().copied().filter(|carrier| wanted(carrier)).collect();
-        let mut rounds: Vec<Vec<Result<Done, Problem>>> = carriers.iter().map(|_| Vec::new()).collect();
+        let mut rounds: Vec<Vec<Result<Done, LabError>>> = carriers.iter().map(|_| Vec::new()).collect();
         for round in 0..scenario.rounds {
             for (carrier, done) in carriers.iter().zip(&mut rounds) {
                 if round == 0 {
                     number += 1;
                 }
-                progress.begin((number, total), &run.id, carrier.name, run.traffic.time);
+                progress.begin(Number { number, total }, &run.id, carrier.name, run.traffic.time);
                 done.push(once(run, carrier, user, progress));
             }
         }
         for (index, (carrier, mut done)) in carriers.iter().copied().zip(rounds).enumerate() {
             let is_reference = is_reference(run, carrier, &runs);
             for attempt in 1..=ATTEMPTS {
-                let came = report.add((run, carrier), std::mem::take(&mut done), (attempt, is_reference));
+                let came =
+                    report.add(run, carrier, std::mem::take(&mut done), Attempt { number: attempt, is_reference });
                 progress.end(came);
                 if came.verdict != Verdict::Unclear || attempt == ATTEMPTS {
                     break;
                 }
-                let place = (number + 1 + index - carriers.len(), total);
+                let again = Number { number: number + 1 + index - carriers.len(), total };
                 for _ in 0..scenario.rounds {
-                    progress.begin(place, &run.id, carrier.name, run.traffic.time);
+                    progress.begin(again, &run.id, carrier.name, run.traffic.time);
                     done.push(once(run, carrier, user, progress));
                 }
             }
@@ -82,7 +89,7 @@ pub(crate) fn run(scenario: &Scenario, options: &Options, user: &User, progress:
 }
 
 /// Runs `run` once over `carrier`, in a lab that is gone afterwards.
-fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) -> Result<Done, Problem> {
+fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) -> Result<Done, LabError> {
     run.traffic.kind.needs.iter().try_for_each(|needed| needed.find().map(drop))?;
     let mut setup = run.setup.clone();
     (carrier.hosts)(&mut setup.host, &setup.link);
@@ -92,7 +99,9 @@ fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) 
     let (began, beginning) = mpsc::channel();
     let (ended, ending) = mpsc::channel::<()>();
     let (measured, seen) = std::thread::scope(|scope| {
-        let (wan, running, setup) = (&wan, &running, &setup);
+        let wan = &wan;
+        let running = &running;
+        let setup = &setup;
         let traffic = scope.spawn(move || {
             // Dropped when the traffic is over, which is what ends the watch.
             let _ended = ended;
@@ -106,11 +115,11 @@ fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) 
             (run.traffic.kind.run)(&drive)
         });
         let direction = run.traffic.direction;
-        let seen =
-            sampler::watch((wan, setup), running, direction, (&beginning, &ending), |sample| progress.sample(sample));
-        (traffic.join().unwrap_or_else(|_| Err(Problem::Bytes("the traffic's thread ended early".into()))), seen)
+        let watch = Watch { wan, setup, running, direction, began: &beginning, ended: &ending };
+        let seen = watch.sample(|sample| progress.sample(sample));
+        (traffic.join().unwrap_or_else(|_| Err(LabError::Bytes("the traffic's thread ended early".into()))), seen)
     });
-    let link = (!setup.one_hop).then(|| wan.traffic());
+    let link = setup.has_wan().then(|| wan.counters());
     let measured = match &link {
         Some(ways) if run.traffic.kind.counts != Counts::Figures => {
             measured?.at_most(&ways[run.traffic.direction.index()].ledger)
@@ -120,13 +129,34 @@ fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) 
     Ok(Done { measured, seen: seen?, link, shown: running.shown })
 }
 
+/// Returns about how long the whole of `scenario` takes on a machine that does nothing else.
+pub(crate) fn duration(scenario: &Scenario) -> Duration {
+    let of_run = |run: &Run| match run.skip {
+        Some(_) => Duration::ZERO,
+        None => (run.traffic.time + BUILDING) * run.carriers.len() as u32,
+    };
+    scenario.runs.iter().map(of_run).sum::<Duration>() * scenario.rounds
+}
+
+/// Returns the programs that the runs of `scenario` need, some of them more than once.
+pub(crate) fn needs(scenario: &Scenario) -> impl Iterator<Item = &'static Requirement> {
+    let runs = scenario.runs.iter().filter(|run| run.skip.is_none());
+    runs.flat_map(|run| run.carriers.iter().flat_map(|carrier| carrier.needs).chain(run.traffic.kind.needs))
+}
+
 /// Builds what stands between the hosts, and the hosts.
-pub(crate) fn build(setup: &Setup) -> Result<Wan, Problem> {
+pub(crate) fn build(setup: &Setup) -> Result<Wan, LabError> {
     let host = setup.host.profile();
     let relay = setup.relay_spec().profile();
     let profiles = [host.clone(), relay.clone(), relay, host];
-    if setup.one_hop { Wan::build_one_hop(profiles) } else { Wan::build(&setup.link, profiles) }
+    match setup.layout {
+        Layout::Wan => Wan::build(&setup.link, profiles),
+        Layout::OneHop => Wan::build_one_hop(profiles),
+    }
 }
+
+/// Time that a run takes besides its traffic: to build its lab, start its programs, log in, and end.
+const BUILDING: Duration = Duration::from_secs(2);
 
 /// Maximum number of attempts at a run whose verdict is unclear, which is when other programs disturbed it.
 pub(crate) const ATTEMPTS: u32 = 3;

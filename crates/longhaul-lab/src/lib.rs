@@ -15,21 +15,21 @@
 mod carrier;
 mod cmd;
 mod engine;
+mod error;
 mod measure;
 mod plan;
-mod problem;
 mod report;
 mod scenario;
 mod traffic;
 mod world;
 
 pub use cmd::Lab;
+pub use error::LabError;
 pub use plan::link::LinkSpec;
 pub use plan::place::{Direction, Host};
-pub use plan::profile::Profile;
-pub use problem::Problem;
-pub use scenario::judge;
+pub use plan::profile::{Profile, Sysctl};
+pub use scenario::parse;
 pub use traffic::{Outcome, transfer};
-pub use world::live::Traffic;
+pub use world::live::LinkCounters;
 pub use world::supervisor::Program;
 pub use world::wan::Wan;

@@ -46,7 +46,8 @@ impl BurstLoss {
             return Err(form);
         };
         let state = |leave: &str, share: &str, seed| -> Result<State, StageError> {
-            let (leave, share) = (percentage(leave)?, percentage(share)?);
+            let leave = percentage(leave)?;
+            let share = percentage(share)?;
             Ok(State { leave, share, loss: Chance::new(share, seed) })
         };
         let good = state(p, good.unwrap_or("0"), seed.wrapping_add(1))?;
@@ -81,7 +82,7 @@ impl Stage for BurstLoss {
             let run = packet.front(u32::try_from(self.left).unwrap_or(u32::MAX));
             self.left -= u64::from(run.segments);
             left = packet.after(run.segments);
-            self.states[usize::from(self.is_bad)].loss.judge(run, |piece, is_hit| {
+            self.states[usize::from(self.is_bad)].loss.split_hits(run, |piece, is_hit| {
                 if !is_hit {
                     exit.push(piece);
                 }

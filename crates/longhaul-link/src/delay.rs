@@ -17,13 +17,13 @@ pub(super) const ROW: Row = Row {
     traits: Traits { changes_timing: true, has_closed_form: true, common: Some(Common::Rtt), ..Traits::NONE },
     build: |value, seed| {
         let delay = Delay::read(value, seed)?;
-        Ok((!delay.least.is_zero() || !delay.range.is_zero()).then(|| Box::new(delay) as Box<dyn Stage>))
+        Ok((!delay.min.is_zero() || !delay.range.is_zero()).then(|| Box::new(delay) as Box<dyn Stage>))
     },
 };
 
 struct Delay {
     /// The shortest delay, and how much longer the longest is.
-    least: Duration,
+    min: Duration,
     range: Duration,
     random: Random,
     /// When the last packet arrives.
@@ -35,14 +35,14 @@ impl Delay {
         let (delay, [jitter]) = value::parts(text, ["jitter"]).ok_or(StageError::Form(ROW.sample))?;
         let (delay, jitter) =
             (longhaul_units::duration(delay)?, jitter.map_or(Ok(Duration::ZERO), longhaul_units::duration)?);
-        let least = delay.checked_sub(jitter).ok_or(StageError::Jitter)?;
-        Ok(Delay { least, range: jitter.saturating_mul(2), random: Random::new(seed), last: Duration::ZERO })
+        let min = delay.checked_sub(jitter).ok_or(StageError::Jitter)?;
+        Ok(Delay { min, range: jitter.saturating_mul(2), random: Random::new(seed), last: Duration::ZERO })
     }
 }
 
 impl Stage for Delay {
     fn pass(&mut self, packet: Packet, exit: &mut Exit) {
-        let mut at = packet.at.saturating_add(self.least);
+        let mut at = packet.at.saturating_add(self.min);
         if !self.range.is_zero() {
             at = at.saturating_add(self.range.mul_f64(self.random.unit()));
         }

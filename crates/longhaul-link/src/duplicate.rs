@@ -21,7 +21,7 @@ struct Duplicate(Chance);
 
 impl Stage for Duplicate {
     fn pass(&mut self, packet: Packet, exit: &mut Exit) {
-        self.0.judge(packet, |piece, is_hit| {
+        self.0.split_hits(packet, |piece, is_hit| {
             exit.push(piece);
             if is_hit {
                 exit.push(piece);

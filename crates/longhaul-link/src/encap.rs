@@ -51,7 +51,7 @@ impl Tunnel {
         let mut numbers = [0; 7];
         for (number, text) in numbers.iter_mut().zip(found) {
             let bytes: u64 = text.map_or(Ok(0), str::parse).map_err(|_| form)?;
-            *number = u32::try_from(bytes).ok().filter(|bytes| *bytes <= MOST).ok_or(StageError::Overhead)?;
+            *number = u32::try_from(bytes).ok().filter(|bytes| *bytes <= MAX_PART).ok_or(StageError::Overhead)?;
         }
         let [outer, header, iv, trailer, align, icv, fixed] = numbers;
         if found.iter().all(Option::is_none) || found[6].is_some() && found[..6].iter().any(Option::is_some) {
@@ -92,4 +92,4 @@ const NAMED: &[(&str, Tunnel)] = &[
 ];
 
 /// No part of a tunnel is longer than this.
-pub(super) const MOST: u32 = 4096;
+pub(super) const MAX_PART: u32 = 4096;

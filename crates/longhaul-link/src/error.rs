@@ -42,7 +42,7 @@ impl fmt::Display for StageError {
             }
             StageError::Length => f.write_str("packets may be 68 to 65535 bytes long; write for example 1400"),
             StageError::Overhead => {
-                write!(f, "no part of a tunnel has more than {} bytes; write for example fixed 50", encap::MOST)
+                write!(f, "no part of a tunnel has more than {} bytes; write for example fixed 50", encap::MAX_PART)
             }
             StageError::NoTime => f.write_str("what holds for 0s never happens"),
             StageError::Form(sample) => write!(f, "it is written otherwise; write for example {sample}"),

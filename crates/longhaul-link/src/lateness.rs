@@ -66,7 +66,8 @@ fn upper(index: usize) -> u64 {
     if index < STEPS {
         return index + 1;
     }
-    let (power, step) = ((index - STEPS) / STEPS, (index - STEPS) % STEPS);
+    let power = (index - STEPS) / STEPS;
+    let step = (index - STEPS) % STEPS;
     (STEPS + step + 1) << power
 }
 

@@ -103,7 +103,7 @@ pub struct Exit {
 
 /// What went into a stage and what came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Counters {
+pub struct StageCounters {
     /// Segments that reached the stage. One that travels in fragments counts where its first fragment is.
     pub segments_in: u64,
     /// Segments that left it.
@@ -148,7 +148,7 @@ struct Fitted {
     stage: Option<Box<dyn Stage>>,
     /// Nothing overtakes what the last stage that was here has let pass.
     not_before: Duration,
-    counters: Counters,
+    counters: StageCounters,
 }
 
 /// The row of the stage `key`.
@@ -238,7 +238,7 @@ impl Link {
     }
 
     /// The counters of each stage, in the order in which packets pass them.
-    pub fn counters(&self) -> impl Iterator<Item = (&'static str, Counters)> {
+    pub fn counters(&self) -> impl Iterator<Item = (&'static str, StageCounters)> {
         self.stages.iter().map(|fitted| (fitted.row.key, fitted.counters))
     }
 
@@ -259,7 +259,14 @@ impl Fitted {
     fn new(row: &'static Row, value: Option<&str>, seed: u64) -> Fitted {
         let value = value.map(str::to_string);
         let stage = built(row, value.as_deref(), seed);
-        Fitted { row, asked: value.clone(), value, stage, not_before: Duration::ZERO, counters: Counters::default() }
+        Fitted {
+            row,
+            asked: value.clone(),
+            value,
+            stage,
+            not_before: Duration::ZERO,
+            counters: StageCounters::default(),
+        }
     }
 
     /// Passes what is in `entering` and empties it.
@@ -314,7 +321,7 @@ impl Exit {
     }
 }
 
-impl Counters {
+impl StageCounters {
     /// Segments that were lost in the stage.
     pub fn segments_lost(&self) -> u64 {
         self.segments_in.saturating_sub(self.segments_out)

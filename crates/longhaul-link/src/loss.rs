@@ -34,7 +34,7 @@ struct Loss(Chance);
 
 impl Stage for Loss {
     fn pass(&mut self, packet: Packet, exit: &mut Exit) {
-        self.0.judge(packet, |piece, is_hit| {
+        self.0.split_hits(packet, |piece, is_hit| {
             if !is_hit {
                 exit.push(piece);
             }

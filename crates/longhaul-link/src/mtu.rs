@@ -21,7 +21,8 @@ pub(super) const ROW: Row = Row {
         if black_hole.is_some_and(|rest| !rest.is_empty()) || bytes.contains(' ') {
             return Err(form);
         }
-        let (limit, is_black_hole) = (fragment::limit(bytes)?, black_hole.is_some());
+        let limit = fragment::limit(bytes)?;
+        let is_black_hole = black_hole.is_some();
         Ok(limit.map(|limit| Box::new(Mtu { limit, is_black_hole }) as Box<dyn Stage>))
     },
 };

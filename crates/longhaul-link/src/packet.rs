@@ -43,8 +43,14 @@ pub struct Fragment {
 impl Packet {
     /// A packet of `bytes` bytes that is its own only segment and may not be fragmented, as Linux sends them.
     pub fn single(slot: u32, at: Duration, bytes: u32) -> Packet {
-        let (dont_fragment, fragment) = (true, None);
-        let (first, segments, headers, size, payload, overhead) = (0, 1, bytes, 0, 0, 0);
+        let dont_fragment = true;
+        let fragment = None;
+        let first = 0;
+        let segments = 1;
+        let headers = bytes;
+        let size = 0;
+        let payload = 0;
+        let overhead = 0;
         Packet { slot, at, first, segments, headers, size, payload, overhead, dont_fragment, fragment }
     }
 

@@ -35,7 +35,8 @@ impl Policer {
     fn read(text: &str) -> Result<Policer, StageError> {
         let form = StageError::Form(ROW.sample);
         let (rate, [burst]) = value::parts(text, ["burst"]).ok_or(form)?;
-        let (rate, burst) = (rate.parse::<Rate>()?, burst.ok_or(form)?.parse::<Bytes>()?);
+        let rate = rate.parse::<Rate>()?;
+        let burst = burst.ok_or(form)?.parse::<Bytes>()?;
         if rate.0 == 0 {
             return Err(StageError::NoRate);
         }

@@ -50,7 +50,7 @@ impl Chance {
 
     /// Gives `each` the packet in the order of its segments: runs that are spared, and with `true` single segments that
     /// are hit.
-    pub(super) fn judge(&mut self, packet: Packet, mut each: impl FnMut(Packet, bool)) {
+    pub(super) fn split_hits(&mut self, packet: Packet, mut each: impl FnMut(Packet, bool)) {
         let mut left = Some(packet);
         while let Some(packet) = left {
             if self.gap >= u64::from(packet.segments) {

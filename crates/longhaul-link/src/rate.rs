@@ -40,7 +40,8 @@ struct Line {
 impl Line {
     fn read(text: &str) -> Result<Line, StageError> {
         let (rate, [queue]) = value::parts(text, ["queue"]).ok_or(StageError::Form(ROW.sample))?;
-        let (rate, queue) = (rate.parse::<Rate>()?, queue.map(str::parse::<Bytes>).transpose()?);
+        let rate = rate.parse::<Rate>()?;
+        let queue = queue.map(str::parse::<Bytes>).transpose()?;
         if rate.0 == 0 {
             return Err(StageError::NoRate);
         }

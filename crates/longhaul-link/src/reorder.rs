@@ -14,7 +14,8 @@ pub(super) const ROW: Row = Row {
     traits: Traits { changes_timing: true, ..Traits::NONE },
     build: |value, seed| {
         let ((share, by), form) = (split(value)?, StageError::Form(ROW.sample));
-        let (share, by) = (percentage(share)?, longhaul_units::duration(by.ok_or(form)?)?);
+        let share = percentage(share)?;
+        let by = longhaul_units::duration(by.ok_or(form)?)?;
         let chance = Chance::new(share, seed);
         Ok((share > 0.0 && !by.is_zero()).then(|| Box::new(Reorder { chance, by }) as Box<dyn Stage>))
     },
@@ -33,7 +34,7 @@ fn split(text: &str) -> Result<(&str, Option<&str>), StageError> {
 
 impl Stage for Reorder {
     fn pass(&mut self, packet: Packet, exit: &mut Exit) {
-        self.chance.judge(packet, |piece, is_hit| {
+        self.chance.split_hits(packet, |piece, is_hit| {
             let later = if is_hit { self.by } else { Duration::ZERO };
             exit.push(Packet { at: piece.at.saturating_add(later), ..piece });
             exit.happened(u64::from(is_hit));

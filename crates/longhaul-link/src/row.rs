@@ -13,7 +13,7 @@ pub struct Row {
     pub help: &'static str,
     /// A value to show in documentation and to build in the test.
     pub sample: &'static str,
-    /// Name of its [`Counters::events`](crate::Counters::events), if it has any.
+    /// Name of its [`StageCounters::events`](crate::StageCounters::events), if it has any.
     pub events: Option<&'static str>,
     /// The key of a stage that must be there too; it is added with an empty value if it is not.
     pub needs: Option<&'static str>,

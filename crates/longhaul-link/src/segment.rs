@@ -124,22 +124,26 @@ impl Shape {
     /// The whole packet as the link's stages see it, kept in the caller's buffer `slot`, arriving `at`.
     pub fn packet(&self, slot: u32, at: Duration) -> Packet {
         let segments = self.segments();
-        let (headers, size, payload) = (self.headers as u32, self.size as u32, self.payload as u32);
-        let (first, overhead, dont_fragment, fragment) = (0, 0, self.dont_fragment, None);
+        let headers = self.headers as u32;
+        let size = self.size as u32;
+        let payload = self.payload as u32;
+        let first = 0;
+        let overhead = 0;
+        let dont_fragment = self.dont_fragment;
+        let fragment = None;
         Packet { slot, at, first, segments, headers, size, payload, overhead, dont_fragment, fragment }
     }
 }
 
 /// The shape of a TCP super-packet whose IP header has at least `least` bytes.
-fn tcp_shape(frame: &[u8], packet: &[u8], least: usize) -> Result<Shape, Malformed> {
+fn tcp_shape(frame: &[u8], packet: &[u8], min: usize) -> Result<Shape, Malformed> {
     let transport = usize::from(native(frame, CSUM_START));
     let size = usize::from(native(frame, GSO_SIZE));
     let offset = packet.get(transport + TCP_OFFSET).ok_or(Malformed::Short)?;
     let headers = transport + usize::from(offset >> 4) * 4;
-    let ip_header = if least == IPV4_HEADER { usize::from(packet[0] & 15) * 4 } else { least };
+    let ip_header = if min == IPV4_HEADER { usize::from(packet[0] & 15) * 4 } else { min };
     let checksum_is_tcps = frame[0] & NEEDS_CSUM != 0 && usize::from(native(frame, CSUM_OFFSET)) == TCP_CHECKSUM.start;
-    if size == 0 || ip_header < least || transport < ip_header || headers < transport + TCP_HEADER || !checksum_is_tcps
-    {
+    if size == 0 || ip_header < min || transport < ip_header || headers < transport + TCP_HEADER || !checksum_is_tcps {
         return Err(Malformed::Headers);
     }
     if VNET + headers > HEAD_MAX || packet.len() <= headers {
@@ -297,7 +301,8 @@ mod tests {
     }
 
     fn check_headers(head: &[u8], payload: usize, frame: &[u8], whole: &Shape, first: u32) {
-        let (packet, tcp) = (&head[VNET..], &head[VNET + whole.transport..]);
+        let packet = &head[VNET..];
+        let tcp = &head[VNET + whole.transport..];
         let original = &frame[VNET + whole.transport..];
         let sequence = |tcp: &[u8]| u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]);
         assert_eq!(sequence(tcp), sequence(original).wrapping_add(first * whole.size as u32));

@@ -8,7 +8,7 @@ fn link(settings: &[(&str, &str)]) -> Link {
     linked(settings, &[], 7).unwrap()
 }
 
-fn counters(link: &Link, key: &str) -> Counters {
+fn counters(link: &Link, key: &str) -> StageCounters {
     link.counters().find(|(found, _)| *found == key).map(|(_, counters)| counters).unwrap()
 }
 

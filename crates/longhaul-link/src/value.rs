@@ -3,8 +3,10 @@
 /// Splits `1Gbit/s queue 8MB` into what stands before the first of `words` and what follows each of them, in the order of
 /// `words` whatever their order in the text; without the spaces around. Nothing when a word stands there twice.
 pub(super) fn parts<'a, const N: usize>(text: &'a str, words: [&str; N]) -> Option<(&'a str, [Option<&'a str>; N])> {
-    let (mut head, mut found) = ("", [None; N]);
-    let (mut place, mut start) = (None, 0);
+    let mut head = "";
+    let mut found = [None; N];
+    let mut place = None;
+    let mut start = 0;
     let mut end_of = |place: Option<usize>, part: &'a str| match place {
         None => head = part.trim(),
         Some(place) => found[place] = Some(part.trim()),

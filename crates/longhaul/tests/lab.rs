@@ -9,7 +9,7 @@
 mod common;
 
 use common::{alone, lab, runs};
-use longhaul_lab::{Host, LinkSpec, Profile, Wan, transfer};
+use longhaul_lab::{Host, LinkSpec, Profile, Sysctl, Wan, transfer};
 use longhaul_units::{Bytes, Rate};
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -44,14 +44,14 @@ fn no_packet_is_early() {
 fn a_line_carries_no_more_than_its_rate_and_knows_how_late_it_was() {
     let _alone = alone();
     let Some(wan) = lab(&link(20, "100Mbit/s", 0.0)) else { return };
-    let left = |wan: &Wan| wan.traffic().map(|way| way.frames_out + way.refused)[0];
+    let left = |wan: &Wan| wan.counters().map(|way| way.frames_out + way.refused)[0];
     let before = left(&wan);
     wan.begin();
     let begun = left(&wan);
     let sink = SocketAddr::new(Host::B.lan(), 7000);
-    let outcome = transfer(&wan, (Host::A, sink), (Host::B, sink), 20_000_000, &Arc::default());
+    let outcome = transfer(&wan, Host::A, sink, Host::B, sink, 20_000_000, &Arc::default());
     outcome.unwrap_or_else(|why| panic!("{why}"));
-    let out = &wan.traffic()[0];
+    let out = &wan.counters()[0];
     assert!(out.ledger.bytes() >= 20_000_000, "{} bytes passed", out.ledger.bytes());
     // By the moments at which packets were due: no matter how busy the machine is, never more than the payload of the rate.
     let allowed = 100e6 / 8.0 * 1448.0 / 1500.0;
@@ -81,15 +81,15 @@ fn every_byte_arrives_through_cut_super_packets() {
         let Some(wan) = lab(&link(4, "2Gbit/s", loss)) else { return };
         let hosts: [fn(Host) -> IpAddr; 2] = [Host::lan, Host::lan6];
         for address in hosts {
-            let before = wan.traffic()[0].cut;
+            let before = wan.counters()[0].cut;
             let sink = SocketAddr::new(address(Host::B), 7000);
-            let outcome = transfer(&wan, (Host::A, sink), (Host::B, sink), 40_000_000, &Arc::default());
+            let outcome = transfer(&wan, Host::A, sink, Host::B, sink, 40_000_000, &Arc::default());
             let outcome = outcome.unwrap_or_else(|why| panic!("{why}"));
-            let cut = wan.traffic()[0].cut - before;
+            let cut = wan.counters()[0].cut - before;
             println!("{loss}: {} bytes to {sink} in {:?}, {cut} super-packets cut", outcome.bytes, outcome.took);
             assert!(cut > 5, "super-packets were hit and went on: {cut}");
         }
-        let refused = wan.traffic().map(|traffic| traffic.refused);
+        let refused = wan.counters().map(|traffic| traffic.refused);
         assert_eq!(refused, [0, 0], "the kernel takes every piece");
     }
 }
@@ -101,7 +101,7 @@ fn hosts_like_aix_have_the_window_they_are_said_to_have() {
     let (host, relay) = (Profile::aix_like(Bytes(262_144)), Profile::relay(&link));
     let Some(wan) = runs(Wan::build(&link, [host.clone(), relay.clone(), relay, host])) else { return };
     let sink = SocketAddr::new(Host::B.lan(), 7000);
-    let outcome = transfer(&wan, (Host::A, sink), (Host::B, sink), 20_000_000, &Arc::default());
+    let outcome = transfer(&wan, Host::A, sink, Host::B, sink, 20_000_000, &Arc::default());
     let outcome = outcome.unwrap_or_else(|why| panic!("{why}"));
     let speed = outcome.bytes as f64 / outcome.took.as_secs_f64();
     let allowed = 262_140.0 / 0.030;
@@ -114,7 +114,7 @@ fn hosts_like_aix_have_the_window_they_are_said_to_have() {
 fn every_host_is_as_its_profile_says() {
     let _alone = alone();
     let odd = Profile {
-        sysctls: vec![("tcp_sack", "0".into()), ("tcp_window_scaling", "0".into())],
+        sysctls: ["tcp_sack", "tcp_window_scaling"].map(|name| Sysctl::new(name, "0")).to_vec(),
         route: "advmss 1300".into(),
         congestion: Some("reno".into()),
         mtu: 1400,

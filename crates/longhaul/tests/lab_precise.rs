@@ -113,7 +113,7 @@ fn iperf3_sees_the_loss_that_is_counted() {
     let Some(json) = iperf3(&wan, &["-u", "-b", "4800k", "-l", "100", "-k", "72000", "-w", "200K"]) else { return };
     let sum = &json["end"]["sum"];
     let (lost, sent) = (sum["lost_packets"].as_u64().unwrap(), sum["packets"].as_u64().unwrap());
-    let traffic = &wan.traffic()[0];
+    let traffic = &wan.counters()[0];
     let (_, counters) = *traffic.stages.iter().find(|(key, _)| *key == "loss").unwrap();
     let (cut, offered) = (counters.segments_lost(), counters.segments_in);
     // What else a busy machine loses is counted as well: an iperf3 that does not read in time, a link that does not.

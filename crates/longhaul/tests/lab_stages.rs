@@ -8,7 +8,7 @@ mod common;
 
 use common::{alone, lab, runs};
 use longhaul_lab::{Host, LinkSpec, Wan};
-use longhaul_link::{Change, Counters, Setting};
+use longhaul_link::{Change, Setting, StageCounters};
 use longhaul_units::Rate;
 use std::net::IpAddr;
 use std::process::{Command, Stdio};
@@ -43,8 +43,8 @@ fn iperf3(wan: &Wan, to: IpAddr, arguments: &[&str]) -> Option<serde_json::Value
 }
 
 /// The counters of a stage, from near to far.
-fn counters(wan: &Wan, key: &str) -> Counters {
-    let [out, _] = wan.traffic();
+fn counters(wan: &Wan, key: &str) -> StageCounters {
+    let [out, _] = wan.counters();
     out.stages.iter().find(|(found, _)| *found == key).map(|(_, counters)| *counters).unwrap()
 }
 
@@ -128,8 +128,8 @@ fn ping_and_tcp_learn_the_mtu() {
         assert_eq!(pmtu, Some(1400), "{to}");
         assert!(json["end"]["sum_received"]["bytes"].as_u64().unwrap() > 0);
     }
-    assert!(wan.traffic()[0].told >= 4, "{:?}", wan.traffic()[0]);
-    assert_eq!(wan.traffic()[0].refused, 0);
+    assert!(wan.counters()[0].told >= 4, "{:?}", wan.counters()[0]);
+    assert_eq!(wan.counters()[0].refused, 0);
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn nobody_is_told_of_a_black_hole() {
         return;
     };
     assert!(text.contains(" 100% packet loss") && !text.contains("Frag needed"), "{text}");
-    let traffic = &wan.traffic()[0];
+    let traffic = &wan.counters()[0];
     assert_eq!((traffic.told, counters(&wan, "mtu").events), (0, 2));
 }
 
@@ -166,7 +166,7 @@ fn one_byte_of_mss_is_a_cliff_where_fragments_must_be_in_order() {
     assert!(whole.0 < 100 && pieces.0 > 2000 + whole.0, "{whole:?}, {pieces:?}");
     // One packet in 200 is late: 16 of the fragmented ones.
     assert!(whole.1 < pieces.1, "{whole:?}, {pieces:?}");
-    assert_eq!(wan.traffic()[0].refused, 0);
+    assert_eq!(wan.counters()[0].refused, 0);
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn every_byte_arrives_in_fragments() {
     for host in [Host::lan as fn(Host) -> IpAddr, Host::lan6] {
         let sink = std::net::SocketAddr::new(host(Host::B), 7000);
         let before = events();
-        let outcome = longhaul_lab::transfer(&wan, (Host::A, sink), (Host::B, sink), 20_000_000, &Default::default());
+        let outcome = longhaul_lab::transfer(&wan, Host::A, sink, Host::B, sink, 20_000_000, &Default::default());
         let outcome = outcome.unwrap_or_else(|why| panic!("{why}"));
         let [fragments, duplicates] = [0, 1].map(|stage| events()[stage] - before[stage]);
         println!(
@@ -188,7 +188,7 @@ fn every_byte_arrives_in_fragments() {
         // Some 14,000 segments, of which one in a thousand is doubled.
         assert!(fragments > 1000 && duplicates > 0, "{sink}: {fragments}, {duplicates}");
     }
-    assert_eq!(wan.traffic().map(|traffic| traffic.refused), [0, 0], "the kernel takes every piece");
+    assert_eq!(wan.counters().map(|traffic| traffic.refused), [0, 0], "the kernel takes every piece");
 }
 
 #[test]

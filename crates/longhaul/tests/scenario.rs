@@ -18,7 +18,7 @@ fn corpus(folder: &str) -> Vec<PathBuf> {
 
 fn judged(path: &Path) -> Result<String, Vec<String>> {
     let name = path.file_name().expect("a file").to_string_lossy();
-    lab::judge(&name, &fs::read_to_string(path).expect("a readable file"))
+    lab::parse(&name, &fs::read_to_string(path).expect("a readable file"))
 }
 
 /// Compares `said` with the text beside `path`, or writes it there.
@@ -177,7 +177,7 @@ fn a_program_that_is_not_installed_is_named_and_its_run_skipped() {
 proptest! {
     #[test]
     fn no_text_panics(text in "\\PC*") {
-        let _ = lab::judge("a", &text);
+        let _ = lab::parse("a", &text);
     }
 
     #[test]
@@ -185,7 +185,7 @@ proptest! {
         let all = [corpus("good"), corpus("bad")].concat();
         let text = fs::read_to_string(&all[file % all.len()]).expect("a readable file");
         let at = text.char_indices().map(|(at, _)| at).nth(cut).unwrap_or(text.len());
-        let _ = lab::judge("a", &text[..at]);
-        let _ = lab::judge("a", &format!("{}{put}{}", &text[..at], &text[at..]));
+        let _ = lab::parse("a", &text[..at]);
+        let _ = lab::parse("a", &format!("{}{put}{}", &text[..at], &text[at..]));
     }
 }

@@ -1,10 +1,10 @@
 //! A row of the table: a carrier, how its programs are started, and what they are while they run.
 
+use crate::error::LabError;
 use crate::plan::host::HostSpec;
 use crate::plan::law::Law;
 use crate::plan::link::LinkSpec;
 use crate::plan::place::Host;
-use crate::problem::Problem;
 use crate::world::requirement::Requirement;
 use crate::world::supervisor::{Program, READY_WITHIN};
 use crate::world::user::User;
@@ -32,7 +32,7 @@ pub(crate) struct Carrier {
     pub(crate) congestion: Option<&'static str>,
     /// Starts it for whoever runs the lab, with socket options as `longhaul relay --set` takes them where it knows such;
     /// nothing to start for a routed path.
-    pub(crate) start: fn(&Wan, &User, &[String]) -> Result<Started, Problem>,
+    pub(crate) start: fn(&Wan, &User, &[String]) -> Result<Started, LabError>,
 }
 
 /// The part of a carrier when results are compared.
@@ -95,7 +95,7 @@ impl Carrier {
     }
 
     /// Carries connections to [`PORT`] of host B.
-    pub(crate) fn run(&self, wan: &Wan, user: &User, set: &[String]) -> Result<Running, Problem> {
+    pub(crate) fn run(&self, wan: &Wan, user: &User, set: &[String]) -> Result<Running, LabError> {
         self.needs.iter().try_for_each(|needed| needed.find().map(drop))?;
         let Started { entry, programs, shown } = (self.start)(wan, user, set)?;
         Ok(Running { entry: SocketAddr::new(entry.lan(), PORT), programs, shown })
@@ -113,16 +113,16 @@ impl Started {
     pub(crate) fn on_relays(
         wan: &Wan,
         ready: &'static str,
-        command: impl Fn(Host, IpAddr) -> Result<(Command, String), Problem>,
-    ) -> Result<Started, Problem> {
+        command: impl Fn(Host, IpAddr) -> Result<(Command, String), LabError>,
+    ) -> Result<Started, LabError> {
         Started::each(wan, command, |_, program| program.wait_for(ready))
     }
 
     /// As [`Started::on_relays`], for programs that do not say when they are ready.
     pub(crate) fn when_they_listen(
         wan: &Wan,
-        command: impl Fn(Host, IpAddr) -> Result<(Command, String), Problem>,
-    ) -> Result<Started, Problem> {
+        command: impl Fn(Host, IpAddr) -> Result<(Command, String), LabError>,
+    ) -> Result<Started, LabError> {
         Started::each(wan, command, |relay, mut program| {
             // Whatever it says: nobody waits for a line of it.
             drop(program.overhear(""));
@@ -143,9 +143,9 @@ impl Started {
 
     fn each(
         wan: &Wan,
-        command: impl Fn(Host, IpAddr) -> Result<(Command, String), Problem>,
-        ready: impl Fn(Host, Program) -> Result<Program, Problem>,
-    ) -> Result<Started, Problem> {
+        command: impl Fn(Host, IpAddr) -> Result<(Command, String), LabError>,
+        ready: impl Fn(Host, Program) -> Result<Program, LabError>,
+    ) -> Result<Started, LabError> {
         let mut started = Started { entry: Host::Near, ..Started::nothing() };
         for (relay, next) in wan.relays() {
             let (mut command, config) = command(relay, next)?;

@@ -1,9 +1,9 @@
 //! The carriers: one row each, with the programs that it needs. Adding a carrier is adding a row here.
 
 use crate::carrier::row::{Carrier, PORT, Role, Started};
+use crate::error::LabError;
 use crate::plan::law::Law;
 use crate::plan::place::Host;
-use crate::problem::Problem;
 use crate::world::requirement::Requirement;
 use crate::world::ssh;
 use crate::world::supervisor::WORKSHOP;
@@ -78,7 +78,7 @@ pub(crate) const ROWS: &[Carrier] = &[
 const SOCAT: Requirement = Requirement::program("socat", "socat", "socat");
 
 /// The hand-made recipe: the same line of socat on both relays.
-fn socat(wan: &Wan, options: &str) -> Result<Started, Problem> {
+fn socat(wan: &Wan, options: &str) -> Result<Started, LabError> {
     Started::on_relays(wan, "listening", |_, next| {
         let mut command = Command::new("socat");
         // -d -d: it says when it listens.
@@ -89,7 +89,7 @@ fn socat(wan: &Wan, options: &str) -> Result<Started, Problem> {
 }
 
 /// A port forward of ssh from the near relay to the far one, or to B itself where there is one relay only; no compression.
-fn port_forward(wan: &Wan, user: &User) -> Result<Started, Problem> {
+fn port_forward(wan: &Wan, user: &User) -> Result<Started, LabError> {
     let far = if wan.has_link() { Host::Far } else { Host::B };
     let server = ssh::Server::start(wan, far, SocketAddr::new(far.wan(), SSH_PORT), user)?;
     let mut command = Command::new(ssh::SSH.name);
@@ -108,7 +108,7 @@ fn port_forward(wan: &Wan, user: &User) -> Result<Started, Problem> {
 pub(crate) const SSH_PORT: u16 = 22;
 
 /// HAProxy in TCP mode, told to splice, with time for long transfers and room for many flows.
-fn haproxy(wan: &Wan) -> Result<Started, Problem> {
+fn haproxy(wan: &Wan) -> Result<Started, LabError> {
     Started::when_they_listen(wan, |relay, next| {
         let config = HAPROXY_CONFIG.replace("PORT", &PORT.to_string()).replace("NEXT", &next.to_string());
         let path = wan.write(&format!("haproxy-{}.cfg", relay.name()), &config)?;
@@ -136,7 +136,7 @@ listen relay
 ";
 
 /// nginx with its stream module, at its defaults, with room for many flows.
-fn nginx(wan: &Wan, user: &User) -> Result<Started, Problem> {
+fn nginx(wan: &Wan, user: &User) -> Result<Started, LabError> {
     let module = NGINX_STREAM.find()?;
     Started::on_relays(wan, "start worker process", |relay, next| {
         let config = NGINX_CONFIG
@@ -180,7 +180,7 @@ stream {
 
 /// systemd-socket-proxyd, which takes a listening socket from whoever starts it: here systemd-socket-activate, so that no
 /// systemd need run. At its defaults, except that the maximum of connections is not 256.
-fn socket_proxyd(wan: &Wan) -> Result<Started, Problem> {
+fn socket_proxyd(wan: &Wan) -> Result<Started, LabError> {
     let program = SOCKET_PROXYD.find()?;
     Started::on_relays(wan, "Listening on", |_, next| {
         let mut command = Command::new("systemd-socket-activate");
@@ -200,9 +200,9 @@ const SOCKET_PROXYD: Requirement = Requirement {
 };
 
 /// This program's own relay, at its defaults and with the socket options `set`.
-fn longhaul(wan: &Wan, set: &[String]) -> Result<Started, Problem> {
+fn longhaul(wan: &Wan, set: &[String]) -> Result<Started, LabError> {
     Started::on_relays(wan, "listening", |_, next| {
-        let mut command = Command::new(std::env::current_exe().map_err(Problem::io("finding this program"))?);
+        let mut command = Command::new(std::env::current_exe().map_err(LabError::io("finding this program"))?);
         command.args(["relay", "--listen", &PORT.to_string(), "--to", &format!("{next}:{PORT}")]);
         command.args(set.iter().flat_map(|setting| ["--set", setting]));
         Ok((command, String::new()))

@@ -27,7 +27,7 @@ impl Changes {
     /// Changes the link of `run`. What is computed follows; what somebody published is of another path then, and is
     /// neither shown nor judged, which the run's note says.
     pub(crate) fn apply(&self, run: &mut Run) {
-        if run.setup.one_hop || !self.differ(&run.setup.link) {
+        if !run.setup.has_wan() || !self.differ(&run.setup.link) {
             return;
         }
         let link = &mut run.setup.link;

@@ -2,7 +2,7 @@
 
 use crate::cmd::note::{Claim, Claimed, Note};
 use crate::cmd::progress::say;
-use crate::problem::Problem;
+use crate::error::LabError;
 use clap::Args;
 use longhaul_sys::process;
 use std::fs::File;
@@ -34,7 +34,7 @@ impl Down {
     }
 }
 
-fn down() -> Result<String, Problem> {
+fn down() -> Result<String, LabError> {
     let mut note = match Claim::take()? {
         Claimed::Taken(note) => note,
         Claimed::Ours(_claim, None) => return Ok("no lab stands".into()),
@@ -58,7 +58,7 @@ fn down() -> Result<String, Problem> {
         match Claim::take()? {
             Claimed::Ours(claim, _) => break claim,
             Claimed::Taken(_) if start.elapsed() > PATIENCE * 2 => {
-                return Err(Problem::Bytes(format!("process {} does not end", note.process)));
+                return Err(LabError::Bytes(format!("process {} does not end", note.process)));
             }
             Claimed::Taken(other) if note.process == 0 => note = other,
             Claimed::Taken(_) => {}
@@ -73,12 +73,13 @@ struct Spaces(Vec<(PathBuf, File)>);
 
 impl Spaces {
     fn of(note: &Note) -> Spaces {
-        let paths = note.doors.iter().flat_map(|door| ["net", "pid"].map(|kind| format!("/proc/{door}/ns/{kind}")));
+        let paths =
+            note.anchors.iter().flat_map(|anchor| ["net", "pid"].map(|kind| format!("/proc/{anchor}/ns/{kind}")));
         Spaces(paths.filter_map(|path| Some((std::fs::read_link(&path).ok()?, File::open(&path).ok()?))).collect())
     }
 
     /// Waits until no other process is in them or holds them open.
-    fn wait_until_empty(self) -> Result<(), Problem> {
+    fn wait_until_empty(self) -> Result<(), LabError> {
         let start = Instant::now();
         loop {
             let left = self.holders();
@@ -87,7 +88,7 @@ impl Spaces {
             }
             if start.elapsed() > PATIENCE {
                 let who = left.join(", ");
-                return Err(Problem::Bytes(format!("the lab's hosts are still held by {who}; end what holds them")));
+                return Err(LabError::Bytes(format!("the lab's hosts are still held by {who}; end what holds them")));
             }
             std::thread::sleep(EVERY);
         }
@@ -101,7 +102,8 @@ impl Spaces {
         let own = std::process::id().to_string();
         let mut found = Vec::new();
         for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let (path, name) = (process.path(), process.file_name().to_string_lossy().into_owned());
+            let path = process.path();
+            let name = process.file_name().to_string_lossy().into_owned();
             if self.0.is_empty() || name == own || !name.bytes().all(|byte| byte.is_ascii_digit()) {
                 continue;
             }

@@ -1,15 +1,17 @@
 //! The subcommands of `longhaul lab`. [`changes`] is what the command line makes of a scenario, [`progress`] is shown while a
-//! run is under way, [`stand`] is a lab that `up` leaves behind and [`note`] what `down` finds it by; [`signals`] end it all.
+//! run is under way, [`standing`] is a lab that `up` leaves behind and [`note`] what `down` finds it by; [`signals`] end it all.
 
 mod changes;
 mod demo;
 mod down;
+mod init;
 mod list;
 mod note;
 mod progress;
 mod run;
+mod show;
 mod signals;
-mod stand;
+mod standing;
 mod up;
 
 use clap::{Args, Subcommand};
@@ -25,7 +27,9 @@ pub struct Lab {
 #[derive(Subcommand, Debug)]
 enum Command {
     List(list::List),
-    Run(Box<run::Run>),
+    Show(show::Show),
+    Init(init::Init),
+    Run(Box<run::RunArgs>),
     Up(Box<up::Up>),
     Down(down::Down),
     Demo(demo::Demo),
@@ -37,6 +41,8 @@ impl Lab {
     pub fn run(self) -> ExitCode {
         match self.command {
             Command::List(list) => list.run(),
+            Command::Show(show) => show.run(),
+            Command::Init(init) => init.run(),
             Command::Run(run) => run.run(),
             Command::Up(up) => up.run(),
             Command::Down(down) => down.run(),

@@ -1,7 +1,7 @@
 //! The note of the lab that stands: a file that its process keeps locked. The lock goes with the process, however that ends,
 //! so a note without a lock is that of a lab which was killed, whoever has its process number now.
 
-use crate::problem::Problem;
+use crate::error::LabError;
 use longhaul_sys::process::try_lock;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -19,7 +19,7 @@ pub(crate) struct Note {
     /// Its run.
     pub(crate) run: String,
     /// A process on each host; none while it is being built.
-    pub(crate) doors: Vec<u32>,
+    pub(crate) anchors: Vec<u32>,
     /// How to enter the hosts, and what to try.
     pub(crate) manual: String,
 }
@@ -45,12 +45,12 @@ impl Claim {
     ///
     /// # Errors
     /// There is no directory for the note, or it cannot be written.
-    pub(crate) fn take() -> Result<Claimed, Problem> {
+    pub(crate) fn take() -> Result<Claimed, LabError> {
         Claim::take_in(|| Ok(directory()?.join(FILE)))
     }
 
     /// `place` makes the directory of the note's path.
-    fn take_in(mut place: impl FnMut() -> Result<PathBuf, Problem>) -> Result<Claimed, Problem> {
+    fn take_in(mut place: impl FnMut() -> Result<PathBuf, LabError>) -> Result<Claimed, LabError> {
         let mut tries = 0;
         loop {
             let path = &place()?;
@@ -60,7 +60,7 @@ impl Claim {
             let mut file = match open {
                 // Who had it may have removed the directory too.
                 Err(err) if err.kind() == ErrorKind::NotFound && tries < TRIES => continue,
-                open => open.map_err(Problem::io(what()))?,
+                open => open.map_err(LabError::io(what()))?,
             };
             let is_ours = try_lock(&file)?;
             let note = read(&mut file);
@@ -68,7 +68,7 @@ impl Claim {
                 return Ok(Claimed::Taken(note.unwrap_or_default()));
             }
             // Who had it may have removed the file between our opening and our locking it.
-            let number = file.metadata().map_err(Problem::io(what()))?.ino();
+            let number = file.metadata().map_err(LabError::io(what()))?.ino();
             if fs::metadata(path).is_ok_and(|now| now.ino() == number) {
                 return Ok(Claimed::Ours(Claim { file, path: path.to_path_buf() }, note));
             }
@@ -79,11 +79,11 @@ impl Claim {
     ///
     /// # Errors
     /// There is no room for it.
-    pub(crate) fn write(&mut self, note: &Note) -> Result<(), Problem> {
+    pub(crate) fn write(&mut self, note: &Note) -> Result<(), LabError> {
         let text = serde_json::to_string_pretty(note).unwrap_or_default();
         let written = self.file.rewind().and_then(|()| self.file.set_len(0));
         let written = written.and_then(|()| self.file.write_all(text.as_bytes()));
-        written.map_err(Problem::io(format!("writing {}", self.path.display())))
+        written.map_err(LabError::io(format!("writing {}", self.path.display())))
     }
 
     /// What removes the note, for whoever ends the process without dropping this.
@@ -113,14 +113,14 @@ fn remove(path: &Path) {
 
 /// The directory for the note: in /run for root, in XDG_RUNTIME_DIR for others, and where that is not set in the directory
 /// for temporary files.
-fn directory() -> Result<PathBuf, Problem> {
-    let user = fs::metadata("/proc/self").map_err(Problem::io("reading /proc/self"))?.uid();
+fn directory() -> Result<PathBuf, LabError> {
+    let user = fs::metadata("/proc/self").map_err(LabError::io("reading /proc/self"))?.uid();
     let of_user = match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute()) {
         Some(path) => path.join(NAME),
         None => std::env::temp_dir().join(format!("{NAME}-{user}")),
     };
     let of_root = (user == 0).then(|| Path::new("/run").join(NAME));
-    let mut wrong = Problem::Bytes(String::new());
+    let mut wrong = LabError::Bytes(String::new());
     for path in of_root.into_iter().chain([of_user]) {
         match own(&path, user) {
             Ok(()) => return Ok(path),
@@ -131,17 +131,17 @@ fn directory() -> Result<PathBuf, Problem> {
 }
 
 /// Makes the directory at `path`, or sees that it is this user's alone: others may write where it stands.
-fn own(path: &Path, user: u32) -> Result<(), Problem> {
+fn own(path: &Path, user: u32) -> Result<(), LabError> {
     let what = || format!("making {} for the lab's note", path.display());
     match DirBuilder::new().mode(0o700).create(path) {
         Err(err) if err.kind() == ErrorKind::AlreadyExists => {}
-        made => return made.map_err(Problem::io(what())),
+        made => return made.map_err(LabError::io(what())),
     }
-    let found = fs::symlink_metadata(path).map_err(Problem::io(what()))?;
+    let found = fs::symlink_metadata(path).map_err(LabError::io(what()))?;
     match found.is_dir() && found.uid() == user {
         true => Ok(()),
         false => {
-            Err(Problem::Bytes(format!("{} is somebody else's; remove it, or set XDG_RUNTIME_DIR", path.display())))
+            Err(LabError::Bytes(format!("{} is somebody else's; remove it, or set XDG_RUNTIME_DIR", path.display())))
         }
     }
 }
@@ -215,10 +215,10 @@ mod tests {
         });
         assert!(matches!(taken, Ok(Claimed::Ours(_, None))) && looks == 2);
         drop(taken);
-        let Err(Problem::Io { .. }) = Claim::take_in(|| Ok(path.clone())) else { panic!("nobody makes it") };
+        let Err(LabError::Io { .. }) = Claim::take_in(|| Ok(path.clone())) else { panic!("nobody makes it") };
     }
 
-    fn take_at(path: &Path) -> Result<Claimed, Problem> {
+    fn take_at(path: &Path) -> Result<Claimed, LabError> {
         Claim::take_in(|| Ok(path.into()))
     }
 

@@ -2,7 +2,7 @@
 //! then what came of it.
 //! Nothing of it goes to stdout, and a stderr that is gone stops nothing.
 
-use crate::engine::{ATTEMPTS, Progress};
+use crate::engine::{ATTEMPTS, Number, Progress};
 use crate::measure::sampler::Sample;
 use crate::report::run::{RunReport, Verdict};
 use crate::report::table::{shown, verdict};
@@ -34,8 +34,8 @@ impl Bar {
 }
 
 impl Progress for Bar {
-    fn begin(&mut self, (number, total): (usize, usize), id: &str, carrier: &str, time: Duration) {
-        let name = format!("{number}/{total} {id}, {carrier}");
+    fn begin(&mut self, number: Number, id: &str, carrier: &str, time: Duration) {
+        let name = format!("{}/{} {id}, {carrier}", number.number, number.total);
         if !self.is_terminal {
             return say(&name);
         }

@@ -33,7 +33,7 @@ use std::process::ExitCode;
 /// for a wrong file or value, with 3 when nothing failed but runs stayed unclear, with 128 and the signal's number when a signal
 /// ended it.
 #[derive(Args, Debug, Clone)]
-pub(crate) struct Run {
+pub(crate) struct RunArgs {
     /// A scenario of `longhaul lab list`, a file, or `all`
     #[arg(value_name = "NAME|FILE|all", required = true)]
     names: Vec<String>,
@@ -56,7 +56,7 @@ pub(crate) struct Run {
     html: Option<PathBuf>,
 }
 
-impl Run {
+impl RunArgs {
     /// Runs them.
     pub(crate) fn run(self) -> ExitCode {
         let scenarios = match self.scenarios() {
@@ -115,7 +115,9 @@ impl Run {
 
     /// The scenarios asked for, with what the command line changes of them.
     fn scenarios(&self) -> Result<Vec<Scenario>, Vec<String>> {
-        let (mut scenarios, mut wrong, mut without) = (Vec::new(), Vec::new(), Vec::new());
+        let mut scenarios = Vec::new();
+        let mut wrong = Vec::new();
+        let mut without = Vec::new();
         for name in &self.names {
             let is_all = name == "all";
             let names =
@@ -159,7 +161,9 @@ impl Run {
             scenario.runs.iter().filter(|run| !run.carriers.is_empty()).map(|run| run.id.clone()).collect();
         if left.is_empty() {
             let asked: Vec<&str> = self.carrier.iter().map(|carrier| carrier.name).collect();
-            let (name, asked, all) = (&scenario.name, asked.join(" or "), all.join(", "));
+            let name = &scenario.name;
+            let asked = asked.join(" or ");
+            let all = all.join(", ");
             return Err(format!("error: no run of {name} has the carrier {asked}; they have {all}"));
         }
         if self.quick && scenario.runs.iter().all(|run| run.quick.is_none() || run.carriers.is_empty()) {

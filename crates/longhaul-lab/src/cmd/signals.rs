@@ -1,7 +1,7 @@
 //! SIGINT, SIGTERM and SIGHUP: the lab ends at once, with a clean terminal. Its programs, namespaces and devices go with the
 //! process, however that ends (see `supervisor`), so nothing has to be taken down here.
 
-use crate::problem::Problem;
+use crate::error::LabError;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// From here on a signal ends the process: `tidy` is called, and the exit code is 128 and the signal's number, as shells
@@ -9,14 +9,14 @@ use tokio::signal::unix::{SignalKind, signal};
 ///
 /// # Errors
 /// There is no thread left, or no descriptor.
-pub(crate) fn end_with(tidy: impl FnOnce() + Send + 'static) -> Result<(), Problem> {
+pub(crate) fn end_with(tidy: impl FnOnce() + Send + 'static) -> Result<(), LabError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
-    let runtime = runtime.map_err(Problem::io("preparing for signals"))?;
+    let runtime = runtime.map_err(LabError::io("preparing for signals"))?;
     let ignored = ignored();
     let [mut interrupt, mut terminate, mut hang_up] = {
         let _inside = runtime.enter();
         let open = |kind| match ignored & (1 << (SignalKind::as_raw_value(&kind) - 1)) {
-            0 => signal(kind).map(Some).map_err(Problem::io("preparing for signals")),
+            0 => signal(kind).map(Some).map_err(LabError::io("preparing for signals")),
             _ => Ok(None),
         };
         [open(SignalKind::interrupt())?, open(SignalKind::terminate())?, open(SignalKind::hangup())?]
@@ -36,7 +36,7 @@ pub(crate) fn end_with(tidy: impl FnOnce() + Send + 'static) -> Result<(), Probl
         std::process::exit(128 + which.as_raw_value());
     };
     let spawned = std::thread::Builder::new().name("lab-signals".into()).spawn(body);
-    spawned.map(drop).map_err(Problem::io("starting the thread for signals"))
+    spawned.map(drop).map_err(LabError::io("starting the thread for signals"))
 }
 
 async fn next(signal: &mut Option<tokio::signal::unix::Signal>) -> Option<()> {

@@ -10,7 +10,7 @@ use crate::cmd::changes::Changes;
 use crate::cmd::note::{Claim, Claimed, Note};
 use crate::cmd::progress::say;
 use crate::cmd::signals;
-use crate::cmd::stand::Stand;
+use crate::cmd::standing::Standing;
 use crate::scenario::{Run, library};
 use crate::world::user::User;
 use clap::Args;
@@ -97,9 +97,10 @@ impl Up {
         let mut note =
             Note { process: std::process::id(), scenario: scenario.clone(), run: run.id.clone(), ..Note::default() };
         claim.write(&note).map_err(|why| why.to_string())?;
-        let stand = Stand::build(run, self.carrier, &user).map_err(|why| format!("the lab cannot be built: {why}"))?;
-        note.doors = stand.doors();
-        note.manual = stand.manual(scenario, run, &user);
+        let standing =
+            Standing::build(run, self.carrier, &user).map_err(|why| format!("the lab cannot be built: {why}"))?;
+        note.anchors = standing.anchors();
+        note.manual = standing.manual(scenario, run, &user);
         claim.write(&note).map_err(|why| why.to_string())?;
         let end = if self.detached { "\0" } else { "\nIt stands until Ctrl-C.\n" };
         let told = write!(std::io::stdout(), "{}{end}", note.manual).and_then(|()| std::io::stdout().flush());
@@ -110,7 +111,7 @@ impl Up {
         let _ = std::env::set_current_dir("/");
         stands.store(true, Ordering::Release);
         let _ = ending.recv();
-        drop(stand);
+        drop(standing);
         drop(claim);
         Ok(ExitCode::SUCCESS)
     }
@@ -121,7 +122,8 @@ impl Up {
 fn on_signal(claim: &Claim) -> Result<(Arc<AtomicBool>, Receiver<()>), String> {
     let stands = Arc::new(AtomicBool::new(false));
     let (end, ending) = mpsc::channel();
-    let (is_standing, remove) = (Arc::clone(&stands), claim.removing());
+    let is_standing = Arc::clone(&stands);
+    let remove = claim.removing();
     let tidy = move || {
         if is_standing.load(Ordering::Acquire) && end.send(()).is_ok() {
             // What somebody does on a host may keep it up. The kernel takes down what is left then.

@@ -6,7 +6,7 @@
 //! program they are in that program's own time too. So the share of the others is rather too small than too large. Steal is
 //! time that the machine's own host took, and counts as the others'.
 
-use crate::world::live::Traffic;
+use crate::world::live::LinkCounters;
 use crate::world::processes::family_ticks;
 use serde::Serialize;
 use std::time::Duration;
@@ -77,9 +77,9 @@ impl Ticks {
 
 impl Disturbance {
     /// Of a run over a path of `rtt`, whose link did `traffic`.
-    pub(crate) fn of(rtt: Duration, traffic: Option<&[Traffic; 2]>, shares: Shares) -> Disturbance {
+    pub(crate) fn of(rtt: Duration, traffic: Option<&[LinkCounters; 2]>, shares: Shares) -> Disturbance {
         let millis = |time: Duration| (time.as_secs_f64() * 1e6).round() / 1e3;
-        let worst = |value: fn(&Traffic) -> Duration| Some(traffic?.iter().map(value).max().unwrap_or_default());
+        let worst = |value: fn(&LinkCounters) -> Duration| Some(traffic?.iter().map(value).max().unwrap_or_default());
         let late_p99 = worst(|way| way.lateness.quantile(99));
         let late_max = worst(|way| way.lateness.max());
         let stood_still = late_max.is_some_and(|late| late > LATE_MAX.max(rtt / 5));
@@ -114,11 +114,11 @@ impl Disturbance {
 
     /// The same at most, whatever TCP made of it: a run that missed its expectation by more was not slow for this reason. Lost or
     /// late segments cost more than their share of the time, a single standstill much more.
-    pub(crate) fn slowdown_at_most(&self, rtt_ms: f64) -> f64 {
+    pub(crate) fn max_slowdown(&self, rtt_ms: f64) -> f64 {
         if !self.disturbed {
             return 1.0;
         }
-        self.slowdown(rtt_ms).powi(2).max(LEAST_EXCUSE) * if self.stood_still { STANDSTILL } else { 1.0 }
+        self.slowdown(rtt_ms).powi(2).max(MIN_EXCUSE) * if self.stood_still { STANDSTILL } else { 1.0 }
     }
 
     /// In words: `packets left the link up to 14 ms late: other programs took 38 % of the processor`.
@@ -158,7 +158,7 @@ const LATE_SHARE: f64 = 0.02;
 /// The lab's own share below which late packets are not its doing.
 const BUSY_LAB: f64 = 0.6;
 /// The smallest factor by which a disturbed run is excused, and the factor for a standstill, by which that is multiplied.
-const LEAST_EXCUSE: f64 = 1.5;
+const MIN_EXCUSE: f64 = 1.5;
 const STANDSTILL: f64 = 3.0;
 /// Packets may be late by this or by a fiftieth of the round trip, whichever is larger; on an idle machine they are much less late.
 const LATE_P99: Duration = Duration::from_millis(1);
@@ -173,11 +173,11 @@ mod tests {
     const RTT: Duration = Duration::from_millis(63);
 
     /// A link one of whose thousand packets left `late`, the others at once.
-    fn link(late: Duration) -> [Traffic; 2] {
+    fn link(late: Duration) -> [LinkCounters; 2] {
         let mut lateness = Lateness::default();
         (0..999).for_each(|_| lateness.note(Duration::from_micros(20)));
         lateness.note(late);
-        [Traffic { lateness, ..Traffic::default() }, Traffic::default()]
+        [LinkCounters { lateness, ..LinkCounters::default() }, LinkCounters::default()]
     }
 
     fn of(late_ms: u64, outside: f64, steal: f64, lab: f64) -> Disturbance {

@@ -2,7 +2,7 @@
 
 use crate::measure::sampler::Seen;
 use crate::traffic::Measured;
-use crate::world::live::Traffic as LinkTraffic;
+use crate::world::live::LinkCounters;
 
 /// One run over one carrier, as it went.
 #[derive(Debug, Default)]
@@ -11,8 +11,8 @@ pub(crate) struct Done {
     pub(crate) measured: Measured,
     /// Samples taken while it ran.
     pub(crate) seen: Seen,
-    /// Counters of the link's two directions; `None` without a link.
-    pub(crate) link: Option<[LinkTraffic; 2]>,
+    /// StageCounters of the link's two directions; `None` without a link.
+    pub(crate) link: Option<[LinkCounters; 2]>,
     /// The carrier's commands and files.
     pub(crate) shown: Vec<String>,
 }

@@ -1,13 +1,13 @@
 //! Looks at a run while it goes: bytes that arrive, TCP_INFO of the senders, CPU of the relays.
 
 use crate::carrier::{PORT, Running, SSH_PORT};
+use crate::error::LabError;
 use crate::measure::disturbance::{Shares, Ticks};
 use crate::measure::sockets::{
     Sender, {self},
 };
 use crate::plan::place::{Direction, Host};
 use crate::plan::setup::Setup;
-use crate::problem::Problem;
 use crate::world::cables::LAN_DEVICE;
 use crate::world::processes::Cpu;
 use crate::world::wan::Wan;
@@ -47,50 +47,66 @@ pub(crate) struct Seen {
     pub(crate) shares: Shares,
 }
 
-/// Samples until `ended` closes, from the moment at which `began` is told.
-pub(crate) fn watch(
-    (wan, setup): (&Wan, &Setup),
-    running: &Running,
-    direction: Direction,
-    (began, ended): (&Receiver<()>, &Receiver<()>),
-    mut progress: impl FnMut(&Sample),
-) -> Result<Seen, Problem> {
-    let mut seen = Seen::default();
-    // A run that fails before it begins says so itself.
-    if began.recv().is_err() {
-        return Ok(seen);
-    }
-    let is_slow = !setup.one_hop && setup.link.rate.is_some_and(|rate| rate <= SLOW);
-    let every = if is_slow { EVERY } else { SELDOM };
-    let sampler = Sampler::open(wan, running, direction)?;
-    let mut cpu = Cpu::of(&running.programs);
-    let (start, before) = (Instant::now(), Ticks::now());
-    let (mut last, mut bytes) = (start, sampler.arrived()?);
-    while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(every.saturating_sub(last.elapsed())) {
-        let (now, arrived) = (Instant::now(), sampler.arrived()?);
-        let since = now.duration_since(last).as_secs_f64().max(1e-9);
-        let mut sample = Sample { at: now - start, speed: (arrived - bytes) as f64 / since / 1e6, ..Sample::default() };
-        (last, bytes) = (now, arrived);
-        let hosts = sockets::sample(wan, sampler.host, &sampler.host_filter)?;
-        let wans = match sampler.relay {
-            Some((relay, ref filter)) => sockets::sample(wan, relay, filter)?,
-            None => hosts.clone(),
-        };
-        for sender in &wans {
-            sample.cwnd += sender.cwnd;
-            sample.rtt = sample.rtt.max(sender.srtt);
-            sample.retransmitted += sender.retransmitted;
+/// A run to look at.
+pub(crate) struct Watch<'a> {
+    pub(crate) wan: &'a Wan,
+    pub(crate) setup: &'a Setup,
+    pub(crate) running: &'a Running,
+    /// The direction of the bytes.
+    pub(crate) direction: Direction,
+    /// Receives one message when the traffic begins.
+    pub(crate) began: &'a Receiver<()>,
+    /// Closes when the traffic is over.
+    pub(crate) ended: &'a Receiver<()>,
+}
+
+impl Watch<'_> {
+    /// Samples from the beginning of the traffic to its end, and calls `progress` with each sample.
+    ///
+    /// # Errors
+    /// ss(8) or /proc cannot be read.
+    pub(crate) fn sample(&self, mut progress: impl FnMut(&Sample)) -> Result<Seen, LabError> {
+        let mut seen = Seen::default();
+        // A run that fails before it begins says so itself.
+        if self.began.recv().is_err() {
+            return Ok(seen);
         }
-        seen.host = seen.host.with(sockets::together(&hosts));
-        seen.wan = seen.wan.with(sockets::together(&wans));
+        let is_slow = self.setup.has_wan() && self.setup.link.rate.is_some_and(|rate| rate <= SLOW);
+        let every = if is_slow { EVERY } else { SELDOM };
+        let sampler = Sampler::open(self.wan, self.running, self.direction)?;
+        let mut cpu = Cpu::of(&self.running.programs);
+        let start = Instant::now();
+        let before = Ticks::now();
+        let mut last = start;
+        let mut bytes = sampler.arrived()?;
+        while let Err(RecvTimeoutError::Timeout) = self.ended.recv_timeout(every.saturating_sub(last.elapsed())) {
+            let now = Instant::now();
+            let arrived = sampler.arrived()?;
+            let since = now.duration_since(last).as_secs_f64().max(1e-9);
+            let mut sample =
+                Sample { at: now - start, speed: (arrived - bytes) as f64 / since / 1e6, ..Sample::default() };
+            (last, bytes) = (now, arrived);
+            let hosts = sockets::sample(self.wan, sampler.host, &sampler.host_filter)?;
+            let wans = match sampler.relay {
+                Some((relay, ref filter)) => sockets::sample(self.wan, relay, filter)?,
+                None => hosts.clone(),
+            };
+            for sender in &wans {
+                sample.cwnd += sender.cwnd;
+                sample.rtt = sample.rtt.max(sender.srtt);
+                sample.retransmitted += sender.retransmitted;
+            }
+            seen.host = seen.host.with(sockets::together(&hosts));
+            seen.wan = seen.wan.with(sockets::together(&wans));
+            cpu.look();
+            progress(&sample);
+            seen.series.push(sample);
+        }
         cpu.look();
-        progress(&sample);
-        seen.series.push(sample);
+        seen.relay_cpu = cpu.used();
+        seen.shares = Ticks::now().since(before);
+        Ok(seen)
     }
-    cpu.look();
-    seen.relay_cpu = cpu.used();
-    seen.shares = Ticks::now().since(before);
-    Ok(seen)
 }
 
 /// Where to look.
@@ -105,11 +121,11 @@ struct Sampler {
 }
 
 impl Sampler {
-    fn open(wan: &Wan, running: &Running, direction: Direction) -> Result<Sampler, Problem> {
+    fn open(wan: &Wan, running: &Running, direction: Direction) -> Result<Sampler, LabError> {
         let [host, receiver] = direction.ends();
-        let what = Problem::io("opening /proc/net/dev");
+        let what = LabError::io("opening /proc/net/dev");
         let opening = wan.on(receiver, || File::open("/proc/thread-self/net/dev").map_err(what));
-        let devices = opening.join().unwrap_or_else(|_| Err(Problem::Bytes("a thread ended early".into())))?;
+        let devices = opening.join().unwrap_or_else(|_| Err(LabError::Bytes("a thread ended early".into())))?;
         let direct = running.programs.is_empty();
         let relay = match (direct, direction) {
             (true, _) => None,
@@ -127,9 +143,9 @@ impl Sampler {
     }
 
     /// Bytes that the receiving host's cable has brought it.
-    fn arrived(&self) -> Result<u64, Problem> {
+    fn arrived(&self) -> Result<u64, LabError> {
         let mut text = vec![0; 4096];
-        let length = self.devices.read_at(&mut text, 0).map_err(Problem::io("reading /proc/net/dev"))?;
+        let length = self.devices.read_at(&mut text, 0).map_err(LabError::io("reading /proc/net/dev"))?;
         let text = String::from_utf8_lossy(&text[..length]);
         let fields = text.lines().find_map(|line| line.trim().strip_prefix(LAN_DEVICE)?.strip_prefix(':'));
         Ok(fields.and_then(|fields| fields.split_whitespace().next()?.parse().ok()).unwrap_or(0))

@@ -1,7 +1,7 @@
 //! What the kernel knows of a host's connections: TCP_INFO, as ss(8) prints it.
 
+use crate::error::LabError;
 use crate::plan::place::Host;
-use crate::problem::Problem;
 use crate::world::wan::Wan;
 use longhaul_config::options::CONTROLS;
 use longhaul_units::Bytes;
@@ -26,7 +26,7 @@ pub(crate) struct Sender {
 }
 
 /// The connections of `host` that match `filter`, as ss(8) takes it.
-pub(crate) fn sample(wan: &Wan, host: Host, filter: &str) -> Result<Vec<Sender>, Problem> {
+pub(crate) fn sample(wan: &Wan, host: Host, filter: &str) -> Result<Vec<Sender>, LabError> {
     let text = wan.output(host, "ss", &["-tinHO", "state", "established", filter])?;
     Ok(text.lines().map(read).collect())
 }

@@ -1,7 +1,8 @@
 //! How a scenario sets the TCP of a host, and the [`Profile`] that does it.
 
+use crate::plan::conflict::Conflict;
 use crate::plan::link::LinkSpec;
-use crate::plan::profile::Profile;
+use crate::plan::profile::{Profile, Sysctl};
 use longhaul_units::Bytes;
 
 /// TCP of one host, as a scenario describes it.
@@ -66,40 +67,41 @@ impl HostSpec {
 
     /// What is wrong with segments of `mss` bytes, if they do not fit its MTU.
     pub(crate) fn too_large(&self, mss: u32) -> Option<String> {
-        let (most, mtu) = (self.mtu.saturating_sub(IP_AND_TCP), self.mtu);
-        let text = format!("an MSS of {mss} does not fit an MTU of {mtu}; write {most} or less, or a larger mtu");
-        (mss > most).then_some(text)
+        let max = self.mtu.saturating_sub(IP_AND_TCP);
+        let mtu = self.mtu;
+        let text = format!("an MSS of {mss} does not fit an MTU of {mtu}; write {max} or less, or a larger mtu");
+        (mss > max).then_some(text)
     }
 
-    /// What cannot be, though each value alone could: the key, and what to write instead.
-    pub(crate) fn faults(&self) -> Vec<(&'static str, String)> {
-        let mut faults = Vec::new();
-        faults.extend(self.mss.and_then(|mss| self.too_large(mss)).map(|text| ("mss", text)));
+    /// Returns the values that do not go together, each with the text to write instead.
+    pub(crate) fn conflicts(&self) -> Vec<Conflict> {
+        let mut conflicts = Vec::new();
+        conflicts.extend(self.mss.and_then(|mss| self.too_large(mss)).map(|text| Conflict::new("mss", text)));
         if self.window.is_some() && self.buffers.is_some() {
             let text = "a host with a window has the buffers that fit it; leave one of the two out";
-            faults.push(("buffers", text.into()));
+            conflicts.push(Conflict::new("buffers", text));
         }
         if self.window.is_some_and(|window| window.0 > UNSCALED) && !self.scaling {
             let text =
                 format!("without window scaling a window has {UNSCALED} bytes at most; write that, or scaling = true");
-            faults.push(("window", text));
+            conflicts.push(Conflict::new("window", text));
         }
-        faults
+        conflicts
     }
 
     /// What the lab sets for it.
     pub(crate) fn profile(&self) -> Profile {
         let mut profile = match (self.window, self.buffers) {
             (Some(window), _) => self.windowed(window),
-            (None, Some(most)) => Profile::buffers(most),
+            (None, Some(max)) => Profile::buffers(max),
             (None, None) => Profile::plain(),
         };
         profile.congestion = Some(self.congestion.clone());
         if !self.sack {
-            profile.sysctls.extend([("tcp_sack", "0".to_string()), ("tcp_recovery", "0".to_string())]);
+            profile.sysctls.extend([Sysctl::new("tcp_sack", "0"), Sysctl::new("tcp_recovery", "0")]);
         }
         if !self.scaling {
-            profile.sysctls.push(("tcp_window_scaling", "0".to_string()));
+            profile.sysctls.push(Sysctl::new("tcp_window_scaling", "0"));
         }
         if let Some(mss) = self.mss {
             profile.add_route(&format!("advmss {mss}"));
@@ -123,7 +125,7 @@ impl HostSpec {
         let route = format!("window {}", (65_536u64 << scale) - 1);
         let is_between = (65_535u64 << scale) as f64 > window.0 as f64 * SLACK;
         let window_field = is_between.then(|| (window.0 >> scale).max(1) as u16);
-        let sysctls = vec![("tcp_wmem", format!("4096 {room} {room}")), ("tcp_rmem", format!("4096 {room} {room}"))];
+        let sysctls = ["tcp_wmem", "tcp_rmem"].map(|name| Sysctl::new(name, format!("4096 {room} {room}"))).to_vec();
         Profile { sysctls, route, window_field, ..Profile::plain() }
     }
 }
@@ -178,15 +180,16 @@ mod tests {
 
     #[test]
     fn what_does_not_go_together_is_said() {
-        let faults =
-            |host: HostSpec| host.faults().into_iter().map(|(key, why)| format!("{key}: {why}")).collect::<String>();
-        assert_eq!(faults(HostSpec::default()), "");
+        let conflicts = |host: HostSpec| {
+            host.conflicts().into_iter().map(|Conflict { key, why }| format!("{key}: {why}")).collect::<String>()
+        };
+        assert_eq!(conflicts(HostSpec::default()), "");
         let host = HostSpec { mtu: 1200, mss: Some(1460), ..HostSpec::default() };
-        assert!(faults(host).starts_with("mss: an MSS of 1460 does not fit"));
+        assert!(conflicts(host).starts_with("mss: an MSS of 1460 does not fit"));
         let host = HostSpec { window: Some(Bytes(65_536)), scaling: false, ..HostSpec::default() };
-        assert!(faults(host.clone()).starts_with("window: without window scaling"));
-        assert_eq!(faults(HostSpec { window: Some(Bytes(65_535)), ..host.clone() }), "");
-        assert!(faults(HostSpec { buffers: Some(Bytes(65_536)), ..host }).starts_with("buffers: "));
+        assert!(conflicts(host.clone()).starts_with("window: without window scaling"));
+        assert_eq!(conflicts(HostSpec { window: Some(Bytes(65_535)), ..host.clone() }), "");
+        assert!(conflicts(HostSpec { buffers: Some(Bytes(65_536)), ..host }).starts_with("buffers: "));
         assert_eq!(HostSpec { mtu: 576, ..HostSpec::default() }.payload(), 524);
     }
 }

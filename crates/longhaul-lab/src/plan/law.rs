@@ -147,7 +147,7 @@ pub(crate) fn line(setup: &Setup, direction: Direction) -> Option<f64> {
 /// segments without timestamps. `None` where the rate is not one number: without a line, with a policer, with a schedule.
 pub(crate) fn ceiling(setup: &Setup, direction: Direction) -> Option<f64> {
     let is_scheduled = !setup.link.schedule(direction).is_empty();
-    if setup.one_hop || is_scheduled || setup.link.is_policed(direction) {
+    if !setup.has_wan() || is_scheduled || setup.link.is_policed(direction) {
         return None;
     }
     let payload = setup.host.mtu.max(setup.relay_spec().mtu).checked_sub(HEADERS_ALONE)?;

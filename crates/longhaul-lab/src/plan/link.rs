@@ -24,7 +24,7 @@ pub struct LinkSpec {
     /// The same for the direction from far to near.
     pub back: Vec<Setting>,
     /// Changes from near to far while the link runs. Their times count from the link's start, or from
-    /// [`Wan::begin`](crate::Wan::begin).
+    /// `Wan::begin`.
     pub out_schedule: Vec<Change>,
     /// The same for the direction from far to near.
     pub back_schedule: Vec<Change>,

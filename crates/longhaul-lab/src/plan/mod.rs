@@ -2,6 +2,7 @@
 //! scenario describes it, [`profile`] the same as the kernel takes it, and [`setup`] all of that for one run. [`law`] is the
 //! speed that follows from it.
 
+pub(crate) mod conflict;
 pub(crate) mod host;
 pub(crate) mod law;
 pub(crate) mod link;

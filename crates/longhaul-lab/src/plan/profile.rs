@@ -2,11 +2,20 @@
 
 use longhaul_units::Bytes;
 
+/// A kernel parameter and its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sysctl {
+    /// Its name below /proc/sys/net/ipv4.
+    pub name: &'static str,
+    /// Its value, as one writes it to that file.
+    pub value: String,
+}
+
 /// How a host's TCP is set.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    /// Names below /proc/sys/net/ipv4 and their values.
-    pub sysctls: Vec<(&'static str, String)>,
+    /// Kernel parameters of IPv4 and TCP.
+    pub sysctls: Vec<Sysctl>,
     /// Its kernel's congestion control; `None` leaves it what this machine has.
     pub congestion: Option<String>,
     /// Attributes of the host's routes, as ip-route(8) takes them: `window 262144 advmss 1460`.
@@ -19,6 +28,13 @@ pub struct Profile {
     pub offload: bool,
     /// Whether it has the sysctls of packaging/90-longhaul.conf, which come after the others.
     pub shipped: bool,
+}
+
+impl Sysctl {
+    /// The parameter `name` with `value`.
+    pub fn new(name: &'static str, value: impl Into<String>) -> Sysctl {
+        Sysctl { name, value: value.into() }
+    }
 }
 
 impl Profile {
@@ -36,8 +52,8 @@ impl Profile {
     }
 
     /// A Linux host of today whose buffers may grow to `most`.
-    pub fn buffers(most: Bytes) -> Profile {
-        let sysctl = |name, first: u64| (name, format!("4096 {} {}", first.min(most.0), most.0));
+    pub fn buffers(max: Bytes) -> Profile {
+        let sysctl = |name, first: u64| Sysctl::new(name, format!("4096 {} {}", first.min(max.0), max.0));
         let sysctls = vec![sysctl("tcp_rmem", 131_072), sysctl("tcp_wmem", 65_536)];
         Profile { sysctls, ..Profile::plain() }
     }

@@ -4,12 +4,21 @@ use crate::plan::host::HostSpec;
 use crate::plan::link::LinkSpec;
 use crate::plan::profile::Profile;
 
+/// The order of hosts and cables between A and B.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// Two relay hosts and the emulated WAN between them.
+    Wan,
+    /// One relay host between two cables, without a WAN.
+    OneHop,
+}
+
 /// What stands between the hosts.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
-    /// Whether one relay host joins two cables, without an emulated WAN.
-    pub(crate) one_hop: bool,
-    /// The emulated WAN.
+    /// Relay hosts and WAN.
+    pub(crate) layout: Layout,
+    /// The emulated WAN; unused with one hop.
     pub(crate) link: LinkSpec,
     /// Hosts A and B.
     pub(crate) host: HostSpec,
@@ -20,9 +29,14 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
+    /// Whether there is an emulated WAN.
+    pub(crate) fn has_wan(&self) -> bool {
+        self.layout == Layout::Wan
+    }
+
     /// The relay hosts, whose buffers cover the path unless the scenario says otherwise.
     pub(crate) fn relay_spec(&self) -> HostSpec {
-        let buffers = self.relay.buffers.or((!self.one_hop).then(|| Profile::relay_buffer(&self.link)));
+        let buffers = self.relay.buffers.or(self.has_wan().then(|| Profile::relay_buffer(&self.link)));
         HostSpec { buffers, ..self.relay.clone() }
     }
 }

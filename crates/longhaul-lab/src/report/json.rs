@@ -1,12 +1,12 @@
 //! What came of a scenario: the JSON document, from which the tables and the page are made. Each run's part: run_report.rs.
 
 use crate::carrier::Carrier;
+use crate::error::LabError;
 use crate::measure::done::Done;
 use crate::plan::host::HostSpec;
 use crate::plan::law::Load;
 use crate::plan::link::LinkSpec;
-use crate::plan::setup::Setup;
-use crate::problem::Problem;
+use crate::plan::setup::{Layout, Setup};
 use crate::report::run::{RunReport, Verdict, blank, rounded};
 use crate::report::verdict::{
     Compared, {self},
@@ -38,6 +38,15 @@ pub(crate) struct Report {
     pub(crate) conditions: Vec<Conditions>,
 }
 
+/// One attempt at a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attempt {
+    /// From 1.
+    pub(crate) number: u32,
+    /// Whether later runs are compared with this one.
+    pub(crate) is_reference: bool,
+}
+
 impl Report {
     /// A report without runs yet.
     pub(crate) fn new(scenario: &Scenario) -> Report {
@@ -62,19 +71,19 @@ impl Report {
         self.push(run, RunReport { why, ..blank(run, None) });
     }
 
-    /// Judges what the rounds of `run` over `carrier` brought, the `attempt`th time; `is_reference` if later runs are compared
-    /// with it. What an attempt before brought is forgotten.
+    /// Adds the result of the rounds of `run` over `carrier`, with its verdict, in place of the attempt before.
     pub(crate) fn add(
         &mut self,
-        (run, carrier): (&Run, &'static Carrier),
-        rounds: Vec<Result<Done, Problem>>,
-        (attempt, is_reference): (u32, bool),
+        run: &Run,
+        carrier: &'static Carrier,
+        rounds: Vec<Result<Done, LabError>>,
+        attempt: Attempt,
     ) -> &RunReport {
-        if attempt > 1 {
+        if attempt.number > 1 {
             self.runs.pop();
             self.conditions.pop();
         }
-        let mut report = RunReport { attempts: attempt, ..blank(run, Some(carrier)) };
+        let mut report = RunReport { attempts: attempt.number, ..blank(run, Some(carrier)) };
         let mut good = Vec::new();
         let mut wrong = None;
         for round in rounds {
@@ -85,9 +94,9 @@ impl Report {
         }
         match wrong {
             Some(problem) => {
-                let missing = matches!(problem, Problem::Missing { .. } | Problem::Lacking(_));
+                let missing = matches!(problem, LabError::Missing { .. } | LabError::Lacking(_));
                 report.verdict = if missing { Verdict::Skip } else { Verdict::Fail };
-                report.bytes_ok = matches!(problem, Problem::Bytes(_)).then_some(false);
+                report.bytes_ok = matches!(problem, LabError::Bytes(_)).then_some(false);
                 report.why = if missing { format!("{}: {problem}", run.at) } else { problem.to_string() };
             }
             None => {
@@ -100,10 +109,10 @@ impl Report {
                     report.fill(run, &median);
                     let direct = self.direct(run, &report);
                     report.gain_over_direct = gain(&report, direct);
-                    let compared = Compared { earlier: &self.runs, direct, is_reference };
-                    let judgement = verdict::judge(run, &report, &compared);
-                    report.why = reason::why(run, carrier, &median, (&judgement, &report.disturbance));
-                    report.verdict = judgement.verdict;
+                    let compared = Compared { earlier: &self.runs, direct, is_reference: attempt.is_reference };
+                    let assessment = verdict::assess(run, &report, &compared);
+                    report.why = reason::why(run, carrier, &median, &assessment, &report.disturbance);
+                    report.verdict = assessment.verdict;
                 }
             }
         }
@@ -159,7 +168,7 @@ pub(crate) fn is_reference(run: &Run, carrier: &Carrier, runs: &[Run]) -> bool {
 /// The hosts of a run, what stands between them, and how it is used: what two runs must share to be compared.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Conditions {
-    one_hop: bool,
+    layout: Layout,
     link: LinkSpec,
     host: HostSpec,
     load: Load,
@@ -170,8 +179,8 @@ pub(crate) struct Conditions {
 impl Conditions {
     fn of(run: &Run) -> Conditions {
         let Traffic { size, rate, .. } = run.traffic;
-        let Setup { one_hop, link, host, .. } = run.setup.clone();
-        Conditions { one_hop, link, host, load: run.traffic.load(), size, rate }
+        let Setup { layout, link, host, .. } = run.setup.clone();
+        Conditions { layout, link, host, load: run.traffic.load(), size, rate }
     }
 }
 
@@ -180,8 +189,8 @@ fn spread(rounds: &[Done]) -> BTreeMap<String, [f64; 2]> {
     for done in rounds.iter().filter(|_| rounds.len() > 1) {
         let figures = done.measured.figures.iter().map(|(name, value)| (*name, *value));
         for (name, value) in figures.chain([("measured_MBps", done.measured.speed / 1e6)]) {
-            let [least, most] = spread.entry(name.to_string()).or_insert([value, value]);
-            (*least, *most) = (rounded(least.min(value)), rounded(most.max(value)));
+            let [min, max] = spread.entry(name.to_string()).or_insert([value, value]);
+            (*min, *max) = (rounded(min.min(value)), rounded(max.max(value)));
         }
     }
     spread
@@ -204,7 +213,9 @@ mod tests {
             let measured = Measured { bytes: 1, checked: true, speed: speed * 1e6, cut, ..Measured::default() };
             Ok(Done { measured, ..Done::default() })
         };
-        let added = |rounds| Report::new(&scenario).add((run, run.carriers[0]), rounds, (1, false)).clone();
+        let added = |rounds| {
+            Report::new(&scenario).add(run, run.carriers[0], rounds, Attempt { number: 1, is_reference: false }).clone()
+        };
         let good = added(vec![round(9.0, 0), round(10.0, 0), round(11.0, 0)]);
         assert_eq!((good.verdict, good.cut, good.bytes_ok, good.measured), (Verdict::Pass, 0, Some(true), Some(10.0)));
         let bad = added(vec![round(9.0, 2), round(10.0, 0), round(11.0, 1)]);

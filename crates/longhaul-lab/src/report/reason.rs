@@ -5,7 +5,7 @@ use crate::measure::disturbance::Disturbance;
 use crate::measure::done::Done;
 use crate::plan::law::{Law, OPENSSH_WINDOW, line};
 use crate::report::run::Verdict;
-use crate::report::verdict::Judgement;
+use crate::report::verdict::Assessment;
 use crate::scenario::Run;
 use crate::traffic::{Counts, Measured};
 use std::time::Duration;
@@ -15,9 +15,10 @@ pub(crate) fn why(
     run: &Run,
     carrier: &Carrier,
     done: &Done,
-    (judgement, disturbance): (&Judgement, &Disturbance),
+    assessment: &Assessment,
+    disturbance: &Disturbance,
 ) -> String {
-    let mut sentences: Vec<String> = judgement.reasons.clone();
+    let mut sentences: Vec<String> = assessment.reasons.clone();
     let counts = run.traffic.kind.counts;
     if counts != Counts::Figures {
         sentences.extend(limit(run, carrier, done));
@@ -30,7 +31,7 @@ pub(crate) fn why(
         let share = 100.0 * done.seen.relay_cpu.as_secs_f64() / last.at.as_secs_f64().max(1e-9);
         sentences.push(format!("the relays together used {share:.0} % of one CPU"));
     }
-    if disturbance.disturbed && judgement.verdict != Verdict::Unclear {
+    if disturbance.disturbed && assessment.verdict != Verdict::Unclear {
         sentences.push(disturbance.words());
     }
     sentences.extend(run.note.clone());
@@ -67,7 +68,7 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
         count => format!("; {count} segments sent again"),
     };
     let sentence = match (line, law) {
-        _ if run.setup.one_hop => "no WAN: what the machine itself carries".to_string(),
+        _ if !run.setup.has_wan() => "no WAN: what the machine itself carries".to_string(),
         _ if window == 0.0 => "over before TCP_INFO could be read: a longer transfer tells what limits it".to_string(),
         (Some(line), _) if speed > 0.85 * line => {
             format!(

@@ -10,7 +10,7 @@ use crate::plan::setup::Setup;
 use crate::report::topology::Topology;
 use crate::scenario::Run;
 use crate::traffic::{Counts, Kind};
-use crate::world::live::Traffic as LinkTraffic;
+use crate::world::live::LinkCounters;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -174,12 +174,12 @@ impl RunReport {
         self.shown = shown.clone();
         self.disturbance = Disturbance::of(rtt, link.as_ref(), seen.shares);
         let counts_speed = run.traffic.kind.counts != Counts::Figures;
-        self.ceiling = law::ceiling(&run.setup, run.traffic.direction).map(|most| most / 1e6).filter(|_| counts_speed);
+        self.ceiling = law::ceiling(&run.setup, run.traffic.direction).map(|max| max / 1e6).filter(|_| counts_speed);
         // A host that sends by itself in a fixed window is not faster than a window a round trip.
         let is_fixed = self.is_direct() && run.setup.host.window.is_some() && seen.wan.window.0 > 0;
         let by_window = f64::from(self.connections) * seen.wan.window.0 as f64 / rtt.as_secs_f64().max(1e-9) / 1e6;
-        let most = self.ceiling.into_iter().chain(is_fixed.then_some(by_window)).fold(f64::INFINITY, f64::min);
-        self.fastest = (measured.speed / 1e6 * self.disturbance.slowdown(self.rtt_ms)).min(most);
+        let max = self.ceiling.into_iter().chain(is_fixed.then_some(by_window)).fold(f64::INFINITY, f64::min);
+        self.fastest = (measured.speed / 1e6 * self.disturbance.slowdown(self.rtt_ms)).min(max);
         self.host_sender = SenderReport::of(&seen.host);
         self.wan_sender = SenderReport::of(&seen.wan);
         if let Some([out, back]) = link {
@@ -245,10 +245,10 @@ fn tuned(run: &Run) -> Option<Tuned> {
     let host = run.setup.host.tuned(&run.setup.link);
     let setup = Setup { host, ..run.setup.clone() };
     let (speed, formula) = law::tightest(&setup, run.traffic.load(), run.traffic.kind.laws)?;
-    (!setup.one_hop && setup.link.is_plain()).then(|| Tuned { computed: rounded(speed / 1e6), formula })
+    (setup.has_wan() && setup.link.is_plain()).then(|| Tuned { computed: rounded(speed / 1e6), formula })
 }
 
-fn counters(traffic: &LinkTraffic) -> BTreeMap<String, u64> {
+fn counters(traffic: &LinkCounters) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::from([
         ("frames_in".to_string(), traffic.frames_in),
         ("frames_out".to_string(), traffic.frames_out),

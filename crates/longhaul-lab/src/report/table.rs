@@ -11,8 +11,9 @@ pub(crate) struct Figures<'a>(pub(crate) &'a [Report]);
 impl fmt::Display for Figures<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let runs = || self.0.iter().flat_map(|report| &report.runs);
-        let width = |text: fn(&RunReport) -> usize, least| runs().map(text).max().unwrap_or(0).max(least);
-        let (figure, carrier) = (width(|run| run.id.len(), 6), width(|run| run.carrier_name().len(), 7));
+        let width = |text: fn(&RunReport) -> usize, min| runs().map(text).max().unwrap_or(0).max(min);
+        let figure = width(|run| run.id.len(), 6);
+        let carrier = width(|run| run.carrier_name().len(), 7);
         let publication = width(|run| published(run).len(), 9);
         let head = ["published", "computed", "measured", "gain", "verdict"];
         let [published_, computed, measured, gain, verdict_] = head;

@@ -28,10 +28,11 @@ pub(crate) struct Topology {
 impl Topology {
     /// What `setup` describes.
     pub(crate) fn of(setup: &Setup) -> Topology {
-        let (hosts, relays) = (host(&setup.host), host(&setup.relay_spec()));
-        let mut topology = Topology { one_hop: setup.one_hop, hosts, relays, ..Topology::default() };
+        let hosts = host(&setup.host);
+        let relays = host(&setup.relay_spec());
+        let mut topology = Topology { one_hop: !setup.has_wan(), hosts, relays, ..Topology::default() };
         topology.relays.extend(setup.set.iter().map(|option| format!("longhaul --set {option}")));
-        if setup.one_hop {
+        if !setup.has_wan() {
             return topology;
         }
         let [out, back] = Direction::BOTH.map(|direction| stages(&setup.link, direction));
@@ -46,7 +47,7 @@ impl Topology {
 fn host(spec: &HostSpec) -> Vec<String> {
     let mut said = vec![match (spec.window, spec.buffers) {
         (Some(window), _) => format!("{} window", spaced(&window.to_string())),
-        (None, Some(most)) => format!("autotuned window, buffers up to {}", spaced(&most.to_string())),
+        (None, Some(max)) => format!("autotuned window, buffers up to {}", spaced(&max.to_string())),
         (None, None) => "autotuned window".to_string(),
     }];
     said.push(format!("congestion control {}", spec.congestion));
@@ -103,6 +104,7 @@ const ETHERNET: u32 = 1500;
 mod tests {
     use super::*;
     use crate::plan::host::HostSpec;
+    use crate::plan::setup::Layout;
     use longhaul_link::{Change, Setting};
     use longhaul_units::{Bytes, Rate};
 
@@ -112,13 +114,13 @@ mod tests {
         link.set(&[Direction::Out], &Setting::read("loss", "0.1%").unwrap());
         link.set_schedule(&Direction::BOTH, &[Change::read("at 10s down for 20s").unwrap()]);
         let host = HostSpec { window: Some(Bytes(262_144)), sack: false, mss: Some(1254), ..HostSpec::default() };
-        let setup = Setup { one_hop: false, link, host, relay: HostSpec::default(), set: Vec::new() };
+        let setup = Setup { layout: Layout::Wan, link, host, relay: HostSpec::default(), set: Vec::new() };
         let topology = Topology::of(&setup);
         let cubic = "congestion control cubic";
         assert_eq!(topology.hosts, ["256 KiB window", cubic, "no SACK", "MSS 1254"]);
         assert_eq!(topology.relays, ["autotuned window, buffers up to 32 MiB", cubic]);
         assert_eq!(topology.wan, ["63 ms round trip", "1 Gbit/s", "7.9 MB queue", "at 10s down for 20s"]);
         assert_eq!((topology.wan_out, topology.wan_back), (vec!["loss 0.1%".to_string()], Vec::new()));
-        assert_eq!(Topology::of(&Setup { one_hop: true, ..setup }).wan, Vec::<String>::new());
+        assert_eq!(Topology::of(&Setup { layout: Layout::OneHop, ..setup }).wan, Vec::<String>::new());
     }
 }

@@ -17,7 +17,7 @@ use std::ops::RangeInclusive;
 
 /// The verdict of a run and the reasons for it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Judgement {
+pub(crate) struct Assessment {
     pub(crate) verdict: Verdict,
     /// Clauses: the misses, or why a pass is no pass.
     pub(crate) reasons: Vec<String>,
@@ -34,7 +34,7 @@ pub(crate) struct Compared<'a> {
 }
 
 /// Judges a run that brought `report`.
-pub(crate) fn judge(run: &Run, report: &RunReport, compared: &Compared<'_>) -> Judgement {
+pub(crate) fn assess(run: &Run, report: &RunReport, compared: &Compared<'_>) -> Assessment {
     let mut remarks = Remarks::default();
     sound(run, report, &mut remarks);
     speeds(run, report, compared, &mut remarks);
@@ -45,13 +45,13 @@ pub(crate) fn judge(run: &Run, report: &RunReport, compared: &Compared<'_>) -> J
             speed.likely.1
         ));
     }
-    remarks.judgement(report)
+    remarks.assessment(report)
 }
 
 /// What is wrong whatever the speed, or makes the speed worth nothing.
 fn sound(run: &Run, report: &RunReport, remarks: &mut Remarks) {
     let may_stand_still = run.expect.speed.as_ref().is_some_and(|speed| speed.contains(&0.0));
-    let mut wrong = |text: String| remarks.faults.push(Fault { text, is_explained: false });
+    let mut wrong = |text: String| remarks.misses.push(Miss { text, is_explained: false });
     if report.bytes == 0 && !may_stand_still {
         wrong("nothing arrived, and expect.MBps does not allow that".into());
     }
@@ -96,10 +96,10 @@ fn speeds(run: &Run, report: &RunReport, compared: &Compared<'_>, remarks: &mut 
         let ratio = other.and_then(|other| Value::ratio(report, other));
         remarks.check(&format!("times {of}"), ratio, Some(by), None);
     }
-    if let Some(most) = cpu {
+    if let Some(max) = cpu {
         let share = report.series.last().filter(|point| point.t_s > 0.0).map(|point| report.relay_cpu_s / point.t_s);
         let share = share.map(|share| Value::figure(report, Effect::Varies, share));
-        remarks.check("of a CPU", share, Some(&(0.0..=*most)), None);
+        remarks.check("of a CPU", share, Some(&(0.0..=*max)), None);
     }
     for (name, range) in figures {
         let value = report.figures.get(name).map(|value| Value::figure(report, run.traffic.kind.effect(name), *value));
@@ -127,8 +127,8 @@ impl Value {
     /// The speed of a run.
     fn speed(report: &RunReport) -> Value {
         let measured = report.measured.unwrap_or_default();
-        let most = measured * report.disturbance.slowdown_at_most(report.rtt_ms);
-        Value { measured, likely: (measured, report.fastest.max(measured)), possible: (measured, most) }
+        let max = measured * report.disturbance.max_slowdown(report.rtt_ms);
+        Value { measured, likely: (measured, report.fastest.max(measured)), possible: (measured, max) }
     }
 
     /// The speed of a run as a multiple of another's.
@@ -162,7 +162,7 @@ impl Value {
 
 /// A miss.
 #[derive(Debug)]
-struct Fault {
+struct Miss {
     text: String,
     /// Whether a disturbance could be the reason.
     is_explained: bool,
@@ -170,7 +170,7 @@ struct Fault {
 
 #[derive(Debug, Default)]
 struct Remarks {
-    faults: Vec<Fault>,
+    misses: Vec<Miss>,
     /// Why what passed could have failed undisturbed.
     doubts: Vec<String>,
     /// What disturbed the runs that this one is compared with.
@@ -183,18 +183,18 @@ impl Remarks {
     fn check(&mut self, what: &str, value: Option<Value>, range: Option<&RangeInclusive<f64>>, text: Option<String>) {
         let Some(range) = range else { return };
         let wanted = match (range.start(), range.end()) {
-            (least, most) if most.is_infinite() => format!("at least {least:.2}"),
-            (least, most) if *least == 0.0 => format!("at most {most:.2}"),
-            (least, most) => format!("{least:.2} to {most:.2}"),
+            (min, max) if max.is_infinite() => format!("at least {min:.2}"),
+            (min, max) if *min == 0.0 => format!("at most {max:.2}"),
+            (min, max) => format!("{min:.2} to {max:.2}"),
         };
         let Some(Value { measured, likely, possible }) = value else {
             let text = format!("{what}: there is nothing to compare with, expected {wanted}");
-            return self.faults.push(Fault { text, is_explained: false });
+            return self.misses.push(Miss { text, is_explained: false });
         };
         let reaches = |(from, to): (f64, f64)| from <= *range.end() && to >= *range.start();
         if !range.contains(&measured) {
             let text = text.unwrap_or_else(|| format!("{measured:.2} {what}, expected {wanted}"));
-            self.faults.push(Fault { text, is_explained: reaches(possible) });
+            self.misses.push(Miss { text, is_explained: reaches(possible) });
         } else if likely.0 < *range.start() || likely.1 > *range.end() {
             let (from, to) = likely;
             self.doubts.push(format!("{measured:.2} {what}, undisturbed {from:.2} to {to:.2}, expected {wanted}"));
@@ -213,18 +213,18 @@ impl Remarks {
         }
     }
 
-    fn judgement(mut self, report: &RunReport) -> Judgement {
-        let faults = self.faults.iter().map(|fault| fault.text.clone());
-        if self.faults.iter().any(|fault| !fault.is_explained) {
-            return Judgement { verdict: Verdict::Fail, reasons: faults.collect() };
+    fn assessment(mut self, report: &RunReport) -> Assessment {
+        let misses = self.misses.iter().map(|miss| miss.text.clone());
+        if self.misses.iter().any(|miss| !miss.is_explained) {
+            return Assessment { verdict: Verdict::Fail, reasons: misses.collect() };
         }
-        if self.faults.is_empty() && self.doubts.is_empty() {
-            return Judgement { verdict: Verdict::Pass, reasons: Vec::new() };
+        if self.misses.is_empty() && self.doubts.is_empty() {
+            return Assessment { verdict: Verdict::Pass, reasons: Vec::new() };
         }
-        let mut reasons: Vec<String> = if self.faults.is_empty() { self.doubts } else { faults.collect() };
+        let mut reasons: Vec<String> = if self.misses.is_empty() { self.doubts } else { misses.collect() };
         reasons.extend(report.disturbance.disturbed.then(|| report.disturbance.words()));
         reasons.append(&mut self.disturbances);
-        Judgement { verdict: Verdict::Unclear, reasons }
+        Assessment { verdict: Verdict::Unclear, reasons }
     }
 }
 
@@ -274,7 +274,7 @@ mod tests {
         let earlier: Vec<RunReport> =
             direct.map(|direct| RunReport { id: "direct".into(), ..direct.clone() }).into_iter().collect();
         let compared = Compared { earlier: &earlier, direct: earlier.first(), is_reference: false };
-        let Judgement { verdict, reasons } = judge(&run(expect), report, &compared);
+        let Assessment { verdict, reasons } = assess(&run(expect), report, &compared);
         (verdict, reasons.join("; "))
     }
 
@@ -353,7 +353,7 @@ mod tests {
     #[test]
     fn a_run_that_others_are_compared_with_must_be_undisturbed_or_limited_otherwise() {
         let as_reference = |report: &RunReport| {
-            judge(&run("MBps = [1]"), report, &Compared { earlier: &[], direct: None, is_reference: true }).verdict
+            assess(&run("MBps = [1]"), report, &Compared { earlier: &[], direct: None, is_reference: true }).verdict
         };
         assert_eq!(as_reference(&report(4.0, QUIET)), Verdict::Pass);
         assert_eq!(as_reference(&report(4.0, BUSY)), Verdict::Unclear);
@@ -375,7 +375,7 @@ mod tests {
         run.traffic.kind = traffic::find(kind).unwrap();
         run.expect.figures = vec![(name.into(), range)];
         let report = RunReport { figures: [(name.to_string(), value)].into(), ..report(30.0, outside) };
-        judge(&run, &report, &Compared { earlier: &[], direct: None, is_reference: false }).verdict
+        assess(&run, &report, &Compared { earlier: &[], direct: None, is_reference: false }).verdict
     }
 
     #[test]
@@ -416,7 +416,7 @@ mod tests {
             run.expect.figures = vec![("failed".into(), 0.0..=0.0)];
             let figures = [("failed".to_string(), 3.0), ("refused".to_string(), refused)].into();
             let report = RunReport { figures, ..report(30.0, BUSY) };
-            judge(&run, &report, &Compared { earlier: &[], direct: None, is_reference: false }).verdict
+            assess(&run, &report, &Compared { earlier: &[], direct: None, is_reference: false }).verdict
         };
         assert_eq!((failed(0.0), failed(1.0)), (Verdict::Unclear, Verdict::Fail));
     }
@@ -433,7 +433,7 @@ mod tests {
         let mut run = run("MBps = [1]");
         run.expect.figures = vec![("p99_us".into(), 0.0..=1.0)];
         let compared = Compared { earlier: &[], direct: None, is_reference: false };
-        assert_eq!(judge(&run, &report(30.0, BUSY), &compared).verdict, Verdict::Fail);
+        assert_eq!(assess(&run, &report(30.0, BUSY), &compared).verdict, Verdict::Fail);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::plan::host::HostSpec;
 use crate::plan::law;
 use crate::plan::link::{LinkSpec, rtt_like};
 use crate::plan::place::Direction;
-use crate::plan::setup::Setup;
+use crate::plan::setup::{Layout, Setup};
 use crate::scenario::model::{Expect, Published, Run};
 use crate::traffic::Traffic;
 use crate::{carrier, traffic};
@@ -32,7 +32,7 @@ impl Default for Head {
     fn default() -> Head {
         let link = LinkSpec::new(Duration::from_millis(63), Some(Rate(1_000_000_000)));
         let setup =
-            Setup { one_hop: false, link, host: HostSpec::default(), relay: HostSpec::default(), set: Vec::new() };
+            Setup { layout: Layout::Wan, link, host: HostSpec::default(), relay: HostSpec::default(), set: Vec::new() };
         Head { about: String::new(), source: String::new(), rounds: 1, setup }
     }
 }
@@ -75,7 +75,7 @@ pub(crate) const HEAD: &[Key<Head>] = &[
         read: |head, given| one(given, sentence).map(|text| head.source = text),
     },
     key("rounds", |head, given| one(given, |text| count(text, 1, 100)).map(|rounds| head.rounds = rounds)),
-    key("topology", |head, given| one(given, topology).map(|one_hop| head.setup.one_hop = one_hop)),
+    key("topology", |head, given| one(given, topology).map(|layout| head.setup.layout = layout)),
     key("link", |head, given| link_of(&mut head.setup.link, given)),
     key("host", |head, given| inner(HOST, given, &mut head.setup.host)),
     key("relay", |head, given| inner(HOST, given, &mut head.setup.relay)),
@@ -94,7 +94,7 @@ pub(crate) const RUN: &[Key<Run>] = &[
         toml::de::DeValue::Table(_) => inner(TRAFFIC, given, &mut run.traffic),
         _ => one(given, traffic::find).map(|kind| run.traffic.kind = kind),
     }),
-    key("topology", |run, given| one(given, topology).map(|one_hop| run.setup.one_hop = one_hop)),
+    key("topology", |run, given| one(given, topology).map(|layout| run.setup.layout = layout)),
     key("link", |run, given| link_of(&mut run.setup.link, given)),
     key("host", |run, given| inner(HOST, given, &mut run.setup.host)),
     key("relay", |run, given| inner(HOST, given, &mut run.setup.relay)),
@@ -109,11 +109,9 @@ pub(crate) const RUN: &[Key<Run>] = &[
 
 /// The keys of `host` and `relay`.
 pub(crate) const HOST: &[Key<HostSpec>] = &[
-    key("window", |host, given| {
-        one(given, |text| size(text, Bytes(1)..=LARGEST_WINDOW)).map(|window| host.window = Some(window))
-    }),
+    key("window", |host, given| one(given, read_window).map(|window| host.window = Some(window))),
     key("buffers", |host, given| {
-        one(given, |text| size(text, SMALLEST_BUFFER..=LARGEST_BUFFER)).map(|most| host.buffers = Some(most))
+        one(given, |text| size(text, SMALLEST_BUFFER..=LARGEST_BUFFER)).map(|max| host.buffers = Some(max))
     }),
     key("congestion", |host, given| one(given, congestion).map(|name| host.congestion = name)),
     key("sack", |host, given| one(given, yes).map(|on| host.sack = on)),
@@ -207,7 +205,7 @@ fn link_of(spec: &mut LinkSpec, given: &Written<'_>) -> Result<(), Vec<Fault>> {
             "out" => direction(spec, &[Direction::Out], value),
             "back" => direction(spec, &[Direction::Back], value),
             "schedule" => several(value, change).map(|changes| spec.set_schedule(&Direction::BOTH, &changes)),
-            _ => stage(spec, (&Direction::BOTH, LINK), name, value),
+            _ => stage(spec, &Direction::BOTH, LINK, name, value),
         };
         faults.extend(wrong.err().into_iter().flatten().map(|fault| below(name, fault)));
     }
@@ -228,7 +226,7 @@ fn direction(spec: &mut LinkSpec, directions: &[Direction], given: &Written<'_>)
         let name = name.get_ref().as_ref();
         let wrong = match name {
             "schedule" => several(value, change).map(|changes| spec.set_schedule(directions, &changes)),
-            _ => stage(spec, (directions, ONE_WAY), name, value),
+            _ => stage(spec, directions, ONE_WAY, name, value),
         };
         faults.extend(wrong.err().into_iter().flatten().map(|fault| below(name, fault)));
     }
@@ -238,7 +236,8 @@ fn direction(spec: &mut LinkSpec, directions: &[Direction], given: &Written<'_>)
 /// A stage of the emulated WAN and its value; `beside` are the keys of its place that are no stages.
 fn stage(
     spec: &mut LinkSpec,
-    (directions, beside): (&[Direction], &[&str]),
+    directions: &[Direction],
+    beside: &[&str],
     name: &str,
     given: &Written<'_>,
 ) -> Result<(), Vec<Fault>> {
@@ -284,8 +283,8 @@ fn span(given: &Written<'_>) -> Result<RangeInclusive<f64>, Vec<Fault>> {
     let is_list = matches!(given.get_ref(), toml::de::DeValue::Array(_));
     match several(given, number)?[..] {
         [exact] if !is_list => Ok(exact..=exact),
-        [least] => Ok(least..=f64::INFINITY),
-        [least, most] if least <= most => Ok(least..=most),
+        [min] => Ok(min..=f64::INFINITY),
+        [min, max] if min <= max => Ok(min..=max),
         _ => Err(fault(given, "write one number, [least] or [least, most]")),
     }
 }
@@ -380,9 +379,9 @@ fn share(text: &str) -> Result<f64, String> {
     percentage(text).map_err(|_| "write a percentage such as \"15%\"".into())
 }
 
-fn count(text: &str, least: u32, most: u32) -> Result<u32, String> {
-    let within = text.parse().ok().filter(|count| (least..=most).contains(count));
-    within.ok_or_else(|| format!("write a whole number from {least} to {most}"))
+fn count(text: &str, min: u32, max: u32) -> Result<u32, String> {
+    let within = text.parse().ok().filter(|count| (min..=max).contains(count));
+    within.ok_or_else(|| format!("write a whole number from {min} to {max}"))
 }
 
 fn bytes(text: &str) -> Result<Bytes, String> {
@@ -396,6 +395,14 @@ fn size(text: &str, range: RangeInclusive<Bytes>) -> Result<Bytes, String> {
         size if size > *range.end() => Err(format!("write {} or less", range.end())),
         size => Ok(size),
     }
+}
+
+/// Reads the window of a host.
+///
+/// # Errors
+/// It is no size, or larger than a buffer of the lab can hold.
+pub(crate) fn read_window(text: &str) -> Result<Bytes, String> {
+    size(text, Bytes(1)..=LARGEST_WINDOW)
 }
 
 /// A congestion control that this kernel has. Where it does not say, the lab finds out.
@@ -428,10 +435,10 @@ fn rate(text: &str) -> Result<Option<Rate>, String> {
     if rate.0 > 0 { Ok(Some(rate)) } else { Err("a rate of 0 carries nothing; write \"none\" for no limit".into()) }
 }
 
-fn topology(text: &str) -> Result<bool, String> {
+fn topology(text: &str) -> Result<Layout, String> {
     match text {
-        "wan" => Ok(false),
-        "one-hop" => Ok(true),
+        "wan" => Ok(Layout::Wan),
+        "one-hop" => Ok(Layout::OneHop),
         _ => {
             Err("write \"wan\", two relays and an emulated WAN between them, or \"one-hop\", one relay and no WAN"
                 .into())
@@ -477,7 +484,7 @@ mod tests {
         let told = |name: &str| {
             let run = "[[run]]\nid = \"a\"\ncarriers = \"longhaul\"";
             let set = format!("set = [\"dial.mss=1254\", \"accept.congestion={name}\"]");
-            crate::judge("a", &format!("about = \"x\"\nsource = \"y\"\n{run}\n{set}"))
+            crate::parse("a", &format!("about = \"x\"\nsource = \"y\"\n{run}\n{set}"))
         };
         assert!(told("reno").is_ok() && told("auto").is_ok());
         let why = told("swift").unwrap_err().join("\n");

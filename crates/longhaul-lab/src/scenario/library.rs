@@ -40,13 +40,25 @@ pub(crate) fn find(name: &str) -> Result<Scenario, Vec<String>> {
     if name.contains(['/', '.']) {
         return scenario::load(Path::new(name));
     }
+    Err(vec![unknown(name)])
+}
+
+/// Returns the file of a scenario that is built in.
+///
+/// # Errors
+/// There is none of that name.
+pub(crate) fn text(name: &str) -> Result<&'static str, String> {
+    FILES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text).ok_or_else(|| unknown(name))
+}
+
+fn unknown(name: &str) -> String {
     let near = longhaul_config::suggest::nearest(name, FILES.iter().map(|(name, _)| *name));
     let meant = match near {
         Some(near) => format!("did you mean {near}?"),
         None if Path::new(name).is_file() => format!("for the file of that name write ./{name}"),
         None => "`longhaul lab list` shows them".to_string(),
     };
-    Err(vec![format!("error: there is no scenario {name:?}; {meant}")])
+    format!("error: there is no scenario {name:?}; {meant}")
 }
 
 #[cfg(test)]

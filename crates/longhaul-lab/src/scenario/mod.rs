@@ -7,13 +7,14 @@
 //! [`model`] is the scenario as data, [`read`](mod@read) reads it by the tables of [`keys`], [`faults`] finds what does not go together,
 //! and [`summary`] says what was understood. [`library`] holds the scenarios that are built in.
 
-mod faults;
+mod conflicts;
 mod keys;
 pub(crate) mod library;
 mod model;
 mod read;
 mod summary;
 
+pub(crate) use keys::read_window;
 pub(crate) use model::{Expect, Published, Run, Scenario};
-pub use read::judge;
+pub use read::parse;
 pub(crate) use read::{load, read};

@@ -1,6 +1,7 @@
 //! Reads a scenario from TOML, and says what is wrong in it.
 
-use crate::scenario::faults::{self, Fault};
+use crate::plan::conflict::Conflict;
+use crate::scenario::conflicts;
 use crate::scenario::model::{Run, Scenario};
 use crate::scenario::{keys, summary};
 use longhaul_config::document::{self, Findings, Places, Shape};
@@ -13,7 +14,7 @@ use toml::de::{DeTable, DeValue};
 /// # Errors
 /// Every error of the file, a line each.
 pub(crate) fn read(name: &str, file: &str, text: &str) -> Result<Scenario, Vec<String>> {
-    let (scenario, problems) = document::read(text, |findings, root| whole(findings, root, (name, file)));
+    let (scenario, problems) = document::read(text, |findings, root| whole(findings, root, name, file));
     scenario.ok_or_else(|| problems.iter().map(|problem| problem.message(file).to_string()).collect())
 }
 
@@ -21,7 +22,7 @@ pub(crate) fn read(name: &str, file: &str, text: &str) -> Result<Scenario, Vec<S
 ///
 /// # Errors
 /// Every error of the file, a line each. There is no text for which it panics.
-pub fn judge(file: &str, text: &str) -> Result<String, Vec<String>> {
+pub fn parse(file: &str, text: &str) -> Result<String, Vec<String>> {
     read(file, file, text).map(|scenario| summary::summary(&scenario))
 }
 
@@ -36,15 +37,16 @@ pub(crate) fn load(path: &Path) -> Result<Scenario, Vec<String>> {
     read(&name, &file, &text)
 }
 
-fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>, (name, file): (&str, &str)) -> Scenario {
+fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>, name: &str, file: &str) -> Scenario {
     let mut head = keys::Head::default();
     let shape = Shape { prefix: "", keys: keys::HEAD, tables: &[("run", "[[run]]")] };
     let places = document::fields(findings, &shape, root, &mut head);
     document::required(findings, keys::HEAD, "scenario", root, 0..0);
-    let faults = head.setup.faults();
-    note(findings, &faults, &places, &(0..0));
+    let conflicts = head.setup.conflicts();
+    note(findings, &conflicts, &places, &(0..0));
     // Whether all before a run was read: else what it lacks there may be what is wrong there.
-    let (mut runs, mut all) = (Vec::new(), findings.errors() == 0);
+    let mut runs = Vec::new();
+    let mut all = findings.errors() == 0;
     match root.get("run").map(|given| (given.get_ref(), given.span())) {
         Some((DeValue::Array(list), _)) if !list.is_empty() => {
             for given in list {
@@ -53,12 +55,13 @@ fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>, (name, file): (&str, &
                     all = false;
                     continue;
                 };
-                let read = run(findings, table, given.span(), &head, (file, &runs, all));
+                let before = Before { file, head: &head, runs: &runs, is_whole: all };
+                let read = run(findings, table, given.span(), &before);
                 all &= read.is_some();
                 runs.extend(read);
             }
-            if all && runs.iter().all(|run| run.setup.one_hop) {
-                note(findings, &faults::without_wan(&places), &places, &(0..0));
+            if all && runs.iter().all(|run| !run.setup.has_wan()) {
+                note(findings, &conflicts::without_wan(&places), &places, &(0..0));
             }
         }
         Some((_, span)) => findings.error(span, "runs are tables; write [[run]], with two brackets".into()),
@@ -68,15 +71,18 @@ fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>, (name, file): (&str, &
     Scenario { name: name.into(), about, source, rounds, runs }
 }
 
-fn run(
-    findings: &mut Findings<'_>,
-    table: &DeTable<'_>,
-    span: Range<usize>,
-    head: &keys::Head,
-    (file, earlier, all): (&str, &[Run], bool),
-) -> Option<Run> {
-    let mut run = keys::blank(head);
-    run.at = format!("{file}:{}", findings.line(span.start));
+/// What was read of a file before a run.
+struct Before<'a> {
+    file: &'a str,
+    head: &'a keys::Head,
+    runs: &'a [Run],
+    /// Whether nothing before the run was wrong.
+    is_whole: bool,
+}
+
+fn run(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>, before: &Before<'_>) -> Option<Run> {
+    let mut run = keys::blank(before.head);
+    run.at = format!("{}:{}", before.file, findings.line(span.start));
     let errors = findings.errors();
     let places = document::fields(findings, &Shape { prefix: "", keys: keys::RUN, tables: &[] }, table, &mut run);
     document::required(findings, keys::RUN, "[[run]]", table, span.clone());
@@ -84,23 +90,24 @@ fn run(
         findings
             .error(span.clone(), "this [[run]] has no carriers; write carriers = [\"direct\", \"longhaul\"]".into());
     }
-    note(findings, &run.faults(earlier, &places), &places, &span);
-    if all {
-        note(findings, &run.compared(earlier), &places, &span);
+    note(findings, &run.conflicts(before.runs, &places), &places, &span);
+    if before.is_whole {
+        note(findings, &run.compared(before.runs), &places, &span);
     }
     // What is wrong before the first run is said there, once.
-    let inherited = head.setup.faults();
-    let faults: Vec<_> = run.setup.faults().into_iter().filter(|fault| !inherited.contains(fault)).collect();
-    note(findings, &faults, &places, &span);
-    if all && findings.errors() == errors {
+    let inherited = before.head.setup.conflicts();
+    let conflicts: Vec<_> =
+        run.setup.conflicts().into_iter().filter(|conflict| !inherited.contains(conflict)).collect();
+    note(findings, &conflicts, &places, &span);
+    if before.is_whole && findings.errors() == errors {
         note(findings, &run.uncomputed(), &places, &span);
     }
     (findings.errors() == errors).then_some(run)
 }
 
 /// Notes what cannot be at the place of its key, or of the table that the key is in, or else at `span`.
-fn note(findings: &mut Findings<'_>, faults: &[Fault], places: &Places, span: &Range<usize>) {
-    for (key, why) in faults {
+fn note(findings: &mut Findings<'_>, conflicts: &[Conflict], places: &Places, span: &Range<usize>) {
+    for Conflict { key, why } in conflicts {
         let mut keys = std::iter::successors(Some(key.as_str()), |key| Some(key.rsplit_once('.')?.0));
         let at = keys.find_map(|key| places.find(key)).unwrap_or(span.clone());
         findings.error(at, format!("{key}: {why}"));

@@ -28,7 +28,7 @@ pub(crate) fn summary(scenario: &Scenario) -> String {
 }
 
 fn path(setup: &Setup) -> String {
-    if setup.one_hop {
+    if !setup.has_wan() {
         return "  one hop\n".into();
     }
     let mut text = String::new();

@@ -1,7 +1,7 @@
 //! New connections: how many a second, and how long each takes.
 
+use crate::error::LabError;
 use crate::plan::place::Host;
-use crate::problem::Problem;
 use crate::traffic::exchange::{
     Server, micros, quantile, {self},
 };
@@ -22,7 +22,7 @@ pub(crate) const CONNECTIONS: Kind = Kind {
     counts: Counts::Figures,
     keys: &[],
     server: ServedBy::Own,
-    largest: 0,
+    max_size: 0,
     // A machine that is too busy for 5 s can make a connection fail, but not reset one.
     figures: &[
         shrinks("per_second"),
@@ -31,12 +31,14 @@ pub(crate) const CONNECTIONS: Kind = Kind {
         Figure { name: "failed", effect: Effect::GrowsFrom("refused") },
         stays("refused"),
     ],
-    most: THREADED,
+    max_connections: THREADED,
     run,
 };
 
-fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
-    let (count, time, entry) = (drive.traffic.connections, drive.traffic.time, drive.running.entry);
+fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
+    let count = drive.traffic.connections;
+    let time = drive.traffic.time;
+    let entry = drive.running.entry;
     // Relays with the shipped sysctls have what their administrators get.
     let relays = [Host::Near, Host::Far].into_iter().filter(|_| !drive.setup.relay.shipped);
     [Host::A].into_iter().chain(relays).try_for_each(|host| let_ports_go(drive, host))?;
@@ -72,7 +74,7 @@ struct Worked {
 }
 
 impl Worked {
-    fn and(mut self, more: Result<Worked, Problem>) -> Result<Worked, Problem> {
+    fn and(mut self, more: Result<Worked, LabError>) -> Result<Worked, LabError> {
         let Worked { times, late, refused } = more?;
         self.times.extend(times);
         Ok(Worked { times: self.times, late: self.late + late, refused: self.refused + refused })
@@ -83,7 +85,7 @@ impl Worked {
 ///
 /// # Errors
 /// A wrong byte came back.
-fn work(entry: SocketAddr, end: Instant) -> Result<Worked, Problem> {
+fn work(entry: SocketAddr, end: Instant) -> Result<Worked, LabError> {
     let mut worked = Worked::default();
     while Instant::now() < end {
         let began = Instant::now();
@@ -107,11 +109,11 @@ fn connect(entry: SocketAddr) -> std::io::Result<TcpStream> {
 }
 
 /// So that `host` does not run out of ports before the relay runs out of speed (ip-sysctl).
-fn let_ports_go(drive: &Drive<'_>, host: Host) -> Result<(), Problem> {
+fn let_ports_go(drive: &Drive<'_>, host: Host) -> Result<(), LabError> {
     joined(drive.wan.on(host, || {
         [("ip_local_port_range", "1024 65535"), ("tcp_tw_reuse", "1")].into_iter().try_for_each(|(name, value)| {
             let path = format!("/proc/sys/net/ipv4/{name}");
-            std::fs::write(&path, value).map_err(Problem::io(format!("setting {path}")))
+            std::fs::write(&path, value).map_err(LabError::io(format!("setting {path}")))
         })
     }))
 }

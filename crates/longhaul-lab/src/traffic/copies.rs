@@ -1,8 +1,8 @@
 //! Copies of one file between the hosts, at once, by a program that logs in with ssh: how fast, and whether they are the
 //! file. What the programs have in common; each has a row and a file of its own.
 
+use crate::error::LabError;
 use crate::plan::place::{Direction, Host};
-use crate::problem::Problem;
 use crate::traffic::row::{Drive, Measured};
 use crate::world::ssh;
 use crate::world::supervisor::WORKSHOP;
@@ -30,10 +30,10 @@ pub(crate) struct Copy<'a> {
 }
 
 /// The program, ready to run on host A, that makes one copy.
-pub(crate) type Tool = fn(&Copy<'_>) -> Result<Command, Problem>;
+pub(crate) type Tool = fn(&Copy<'_>) -> Result<Command, LabError>;
 
 /// Makes the scenario's copies with `tool` and compares each with the file.
-pub(crate) fn run(drive: &Drive<'_>, tool: Tool) -> Result<Measured, Problem> {
+pub(crate) fn run(drive: &Drive<'_>, tool: Tool) -> Result<Measured, LabError> {
     let Drive { wan, running, traffic, .. } = drive;
     let server = ssh::Server::start(wan, Host::B, drive.server(), drive.user)?;
     let copies = |from: &str| -> Vec<Copy<'_>> {
@@ -66,12 +66,12 @@ pub(crate) fn run(drive: &Drive<'_>, tool: Tool) -> Result<Measured, Problem> {
 }
 
 /// Makes all copies at once; how long the last one took, which must not be `longest`.
-fn at_once(copies: &[Copy<'_>], tool: Tool, longest: Duration) -> Result<Duration, Problem> {
+fn at_once(copies: &[Copy<'_>], tool: Tool, longest: Duration) -> Result<Duration, LabError> {
     let latest = Instant::now() + longest;
     std::thread::scope(|scope| {
         let running: Vec<_> = copies.iter().map(|copy| scope.spawn(move || copy.make(tool, latest))).collect();
         let ended = running.into_iter().map(|copy| copy.join().unwrap_or_else(|_| Err(lost())));
-        let took = ended.collect::<Result<Vec<Duration>, Problem>>()?;
+        let took = ended.collect::<Result<Vec<Duration>, LabError>>()?;
         Ok(took.into_iter().max().unwrap_or_default())
     })
 }
@@ -87,7 +87,7 @@ impl Copy<'_> {
     }
 
     /// Makes it; how long that took.
-    fn make(&self, tool: Tool, latest: Instant) -> Result<Duration, Problem> {
+    fn make(&self, tool: Tool, latest: Instant) -> Result<Duration, LabError> {
         let command = tool(self)?;
         let start = Instant::now();
         self.wan.spawn(Host::A, command)?.finish_by(latest)?;
@@ -95,18 +95,18 @@ impl Copy<'_> {
     }
 
     /// Compares the file and its copy by the SHA-256 that each host computes, and removes the copy.
-    fn check(&self) -> Result<(), Problem> {
+    fn check(&self) -> Result<(), LabError> {
         let hash = |host, path: &str| {
             let text = self.wan.output(host, "sha256sum", &[path])?;
-            Ok::<_, Problem>(text.split_whitespace().next().unwrap_or_default().to_string())
+            Ok::<_, LabError>(text.split_whitespace().next().unwrap_or_default().to_string())
         };
         let [sender, receiver] = self.direction.ends();
         let (sent, arrived) = (hash(sender, &self.from)?, hash(receiver, &self.to)?);
         let removed = std::fs::remove_file(self.wan.path(&self.to));
-        removed.map_err(Problem::io(format!("removing the lab's {}", self.to)))?;
+        removed.map_err(LabError::io(format!("removing the lab's {}", self.to)))?;
         match sent == arrived {
             true => Ok(()),
-            false => Err(Problem::Bytes(format!("the copy differs: SHA-256 {arrived}, sent {sent}"))),
+            false => Err(LabError::Bytes(format!("the copy differs: SHA-256 {arrived}, sent {sent}"))),
         }
     }
 }
@@ -116,20 +116,20 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// So many times as long as it was meant to take, a copy does not show what it was meant to.
 const MUCH_LONGER: u32 = 20;
 
-fn lost() -> Problem {
-    Problem::Bytes("a thread of the copy ended early".into())
+fn lost() -> LabError {
+    LabError::Bytes("a thread of the copy ended early".into())
 }
 
 /// Makes a file of `bytes` bytes that do not compress.
-pub(crate) fn make_file(wan: &Wan, name: &str, bytes: u64) -> Result<(), Problem> {
+pub(crate) fn make_file(wan: &Wan, name: &str, bytes: u64) -> Result<(), LabError> {
     let fail = || format!("writing {bytes} bytes to the lab's {name}");
-    let mut file = BufWriter::new(File::create(wan.path(&format!("{WORKSHOP}/{name}"))).map_err(Problem::io(fail()))?);
+    let mut file = BufWriter::new(File::create(wan.path(&format!("{WORKSHOP}/{name}"))).map_err(LabError::io(fail()))?);
     let block = crate::traffic::raw::block();
     let mut left = bytes;
     while left > 0 {
         let length = (block.len() as u64).min(left);
-        file.write_all(&block[..length as usize]).map_err(Problem::io(fail()))?;
+        file.write_all(&block[..length as usize]).map_err(LabError::io(fail()))?;
         left -= length;
     }
-    file.flush().map_err(Problem::io(fail()))
+    file.flush().map_err(LabError::io(fail()))
 }

@@ -2,8 +2,8 @@
 //!
 //! Blocking sockets and a few threads, so that it is the same small, known cost beside whatever it is pointed at.
 
+use crate::error::LabError;
 use crate::plan::place::Host;
-use crate::problem::Problem;
 use crate::traffic::raw::joined;
 use crate::traffic::row::Drive;
 use std::io::{self, Read, Write};
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// must have closed before.
 pub(crate) struct Server {
     listener: TcpListener,
-    threads: Vec<JoinHandle<Result<(), Problem>>>,
+    threads: Vec<JoinHandle<Result<(), LabError>>>,
 }
 
 impl Server {
@@ -26,15 +26,16 @@ impl Server {
         drive: &Drive<'_>,
         threads: u32,
         serve: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'static,
-    ) -> Result<Server, Problem> {
+    ) -> Result<Server, LabError> {
         let address = drive.server();
         let what = format!("listening on {address}");
-        let bind = move || TcpListener::bind(address).map_err(Problem::io(what));
+        let bind = move || TcpListener::bind(address).map_err(LabError::io(what));
         let mut server = Server { listener: joined(drive.wan.on(Host::B, bind))?, threads: Vec::new() };
         let serve = Arc::new(serve);
         for _ in 0..threads {
-            let (serve, listener) = (Arc::clone(&serve), server.listener.try_clone());
-            let listener = listener.map_err(Problem::io("sharing a socket"))?;
+            let serve = Arc::clone(&serve);
+            let listener = server.listener.try_clone();
+            let listener = listener.map_err(LabError::io("sharing a socket"))?;
             let body = move || {
                 while let Ok((peer, _)) = listener.accept() {
                     // A connection that was reset is its client's affair; the next one counts.
@@ -75,15 +76,16 @@ pub(crate) fn connect(entry: SocketAddr) -> io::Result<TcpStream> {
 }
 
 /// A connection to `entry` over which one message has gone there and back: its way is open from end to end.
-pub(crate) fn open(entry: SocketAddr, size: usize) -> Result<TcpStream, Problem> {
-    let mut peer = connect(entry).map_err(Problem::io(format!("connecting to {entry}")))?;
+pub(crate) fn open(entry: SocketAddr, size: usize) -> Result<TcpStream, LabError> {
+    let mut peer = connect(entry).map_err(LabError::io(format!("connecting to {entry}")))?;
     once(&mut peer, size).map_err(failed)?;
     Ok(peer)
 }
 
 /// One message of `size` bytes there and back.
 pub(crate) fn once(peer: &mut TcpStream, size: usize) -> io::Result<()> {
-    let (message, mut answer) = (vec![b'x'; size], vec![0; size]);
+    let message = vec![b'x'; size];
+    let mut answer = vec![0; size];
     peer.write_all(&message)?;
     peer.read_exact(&mut answer)?;
     if message == answer { Ok(()) } else { Err(differs()) }
@@ -103,7 +105,8 @@ pub(crate) fn ask(
     // Each message begins a byte further on than the one before.
     let stream: Vec<u8> = crate::traffic::raw::block().into_iter().cycle().take(size + 251).collect();
     let mut answer = vec![0; size];
-    let (mut times, mut next) = (Vec::new(), Instant::now());
+    let mut times = Vec::new();
+    let mut next = Instant::now();
     loop {
         // A long pause must not outlast the end.
         while go_on() && Instant::now() < next {
@@ -125,10 +128,10 @@ pub(crate) fn ask(
 }
 
 /// For `map_err`: why messages did not go there and back.
-pub(crate) fn failed(err: io::Error) -> Problem {
+pub(crate) fn failed(err: io::Error) -> LabError {
     match err.kind() {
-        io::ErrorKind::InvalidData => Problem::Bytes("an answer differs from its message".into()),
-        _ => Problem::io("sending messages")(err),
+        io::ErrorKind::InvalidData => LabError::Bytes("an answer differs from its message".into()),
+        _ => LabError::io("sending messages")(err),
     }
 }
 

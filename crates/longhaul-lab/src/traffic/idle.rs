@@ -1,7 +1,7 @@
 //! Flows that wait: what each costs the first relay's program.
 
+use crate::error::LabError;
 use crate::plan::place::Host;
-use crate::problem::Problem;
 use crate::traffic::exchange::{
     Server, {self},
 };
@@ -24,18 +24,18 @@ pub(crate) const IDLE: Kind = Kind {
     counts: Counts::Figures,
     keys: &[],
     server: ServedBy::Own,
-    largest: 0,
+    max_size: 0,
     figures: &[stays("count"), grows("opened_s"), stays("user_bytes_per_flow"), stays("descriptors_per_flow")],
-    most: MANY,
+    max_connections: MANY,
     run,
 };
 
-fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
+fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
     let count = drive.traffic.connections;
-    let most = limits::raise_nofile()?;
-    if most < u64::from(count) * 2 + SPARE {
-        let err = std::io::Error::other(format!("only {most} are allowed; raise them with ulimit -Hn, or hold fewer"));
-        return Err(Problem::io(format!("descriptors for both ends of {count} flows"))(err));
+    let max = limits::raise_nofile()?;
+    if max < u64::from(count) * 2 + SPARE {
+        let err = std::io::Error::other(format!("only {max} are allowed; raise them with ulimit -Hn, or hold fewer"));
+        return Err(LabError::io(format!("descriptors for both ends of {count} flows"))(err));
     }
     let held = Arc::new(Mutex::new(Vec::new()));
     let keep = Arc::clone(&held);
@@ -68,14 +68,14 @@ fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
 }
 
 /// That many flows from host A, by several workers: over a long path each takes some round trips.
-fn open(drive: &Drive<'_>, count: u32) -> Result<Vec<TcpStream>, Problem> {
+fn open(drive: &Drive<'_>, count: u32) -> Result<Vec<TcpStream>, LabError> {
     let entry = drive.running.entry;
     let workers = WORKERS.min(count);
     let share = move |worker| count / workers + u32::from(worker < count % workers);
     let working: Vec<_> = (0..workers)
         .map(|worker| {
             drive.wan.on(Host::A, move || {
-                (0..share(worker)).map(|_| exchange::open(entry, 1)).collect::<Result<Vec<TcpStream>, Problem>>()
+                (0..share(worker)).map(|_| exchange::open(entry, 1)).collect::<Result<Vec<TcpStream>, LabError>>()
             })
         })
         .collect();

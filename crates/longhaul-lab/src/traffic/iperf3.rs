@@ -1,9 +1,9 @@
 //! A real iperf3, for whoever wants figures of a program that is not ours. It says how much arrived, not whether the bytes
 //! are right.
 
+use crate::error::LabError;
 use crate::plan::law::Law;
 use crate::plan::place::{Direction, Host};
-use crate::problem::Problem;
 use crate::traffic::row::{Counts, Drive, Heeds, Kind, Measured, ServedBy, THREADED, varies, warm_up};
 use crate::world::requirement::Requirement;
 use std::process::{Command, Stdio};
@@ -19,19 +19,22 @@ pub(crate) const IPERF3: Kind = Kind {
     counts: Counts::Speed,
     keys: &[Heeds::Direction],
     server: ServedBy::Own,
-    largest: 0,
+    max_size: 0,
     // More after a delay, fewer when less is sent.
     figures: &[varies("retransmits")],
-    most: THREADED,
+    max_connections: THREADED,
     run,
 };
 
 /// The program.
 pub(crate) const IPERF3_PROGRAM: Requirement = Requirement::program("iperf3", "iperf3", "iperf3");
 
-fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
-    let (server, entry, traffic) = (drive.server(), drive.running.entry, drive.traffic);
-    let (port, streams) = (server.port().to_string(), traffic.connections.to_string());
+fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
+    let server = drive.server();
+    let entry = drive.running.entry;
+    let traffic = drive.traffic;
+    let port = server.port().to_string();
+    let streams = traffic.connections.to_string();
     let mut command = Command::new("iperf3");
     command.args(["-s", "-1", "--forceflush", "-B", &server.ip().to_string(), "-p", &port]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -39,7 +42,9 @@ fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
     // Whole seconds are all it takes.
     let start = warm_up(drive.setup, traffic.time).as_secs_f64().ceil();
     let time = (traffic.time.as_secs_f64() - start).round().max(1.0);
-    let (start, time, entry) = (start.to_string(), time.to_string(), entry.ip().to_string());
+    let start = start.to_string();
+    let time = time.to_string();
+    let entry = entry.ip().to_string();
     let mut arguments = vec!["-c", &entry, "-p", &port, "-P", &streams, "-O", &start, "-t", &time, "-J"];
     if traffic.direction == Direction::Back {
         arguments.push("-R");
@@ -48,7 +53,7 @@ fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
     let text = drive.wan.output(Host::A, "iperf3", &arguments)?;
     read(&text).ok_or_else(|| {
         let err = std::io::Error::new(std::io::ErrorKind::InvalidData, "it has no end.sum_received");
-        Problem::io("reading the JSON of iperf3")(err)
+        LabError::io("reading the JSON of iperf3")(err)
     })
 }
 

@@ -1,7 +1,7 @@
 //! Bulk transfers and, beside them, somebody who types: how long a small message waits behind the large ones.
 
+use crate::error::LabError;
 use crate::plan::law::Law;
-use crate::problem::Problem;
 use crate::traffic::exchange::{
     ask, quantile, {self},
 };
@@ -24,20 +24,20 @@ pub(crate) const MIX: Kind = Kind {
     counts: Counts::Both,
     keys: &[Heeds::Rate],
     server: ServedBy::Own,
-    largest: LARGEST_MESSAGE,
+    max_size: LARGEST_MESSAGE,
     // A disturbance makes an answer late; it also slows the bulk, and then less waits before the answer.
     figures: &[grows("base_ms"), varies("p50_ms"), varies("p99_ms"), shrinks("count")],
-    most: THREADED,
+    max_connections: THREADED,
     run,
 };
 
-fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
+fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
     let size = drive.traffic.size.map_or(MESSAGE, |size| size.0 as usize);
     let every = Duration::try_from_secs_f64(1.0 / drive.traffic.rate.unwrap_or(RATE)).unwrap_or(Duration::from_secs(1));
     let listener = raw::listener(drive)?;
     let (mut client, mut served) = raw::open(drive, &listener)?;
     for end in [&client, &served] {
-        end.set_nodelay(true).map_err(Problem::io("setting TCP_NODELAY"))?;
+        end.set_nodelay(true).map_err(LabError::io("setting TCP_NODELAY"))?;
     }
     std::thread::scope(|scope| {
         scope.spawn(move || {
@@ -53,7 +53,8 @@ fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
         let talk = scope.spawn(move || ask(&mut client, size, every, || Instant::now() < end));
         let measured = bulk.send_for(drive);
         let times = talk.join().unwrap_or_else(|_| Ok(Vec::new()));
-        let (mut measured, mut times) = (measured?, times.map_err(exchange::failed)?);
+        let mut measured = measured?;
+        let mut times = times.map_err(exchange::failed)?;
         base.sort_unstable();
         times.sort_unstable();
         let millis = |time: Duration| time.as_secs_f64() * 1e3;

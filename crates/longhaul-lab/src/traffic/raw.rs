@@ -3,9 +3,9 @@
 //! The stream is one block of pseudo-random bytes over and over. Its length is a prime, so bytes that are missing,
 //! doubled or out of place do not match whatever the size of the pieces they came in.
 
+use crate::error::LabError;
 use crate::plan::law::Law;
 use crate::plan::place::{Direction, Host};
-use crate::problem::Problem;
 use crate::traffic::row::{Counts, Drive, Heeds, Kind, LARGEST_STREAM, Measured, ServedBy, THREADED, warm_up};
 use crate::world::wan::Wan;
 use longhaul_sys::uninterrupted;
@@ -27,9 +27,9 @@ pub(crate) const RAW: Kind = Kind {
     counts: Counts::Speed,
     keys: &[Heeds::Direction],
     server: ServedBy::Own,
-    largest: LARGEST_STREAM,
+    max_size: LARGEST_STREAM,
     figures: &[],
-    most: THREADED,
+    max_connections: THREADED,
     run,
 };
 
@@ -50,14 +50,14 @@ enum Until {
 }
 
 /// Sends for the scenario's time, or as much as it says, up or down.
-fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
+fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
     let bulk = Bulk::open(drive, &listener(drive)?)?;
     (drive.began)();
     bulk.run(drive)
 }
 
 /// What accepts connections on host B for both [`Bulk`] and whoever stands beside it.
-pub(crate) fn listener(drive: &Drive<'_>) -> Result<TcpListener, Problem> {
+pub(crate) fn listener(drive: &Drive<'_>) -> Result<TcpListener, LabError> {
     let server = drive.server();
     joined(drive.wan.on(Host::B, move || listen(server)))
 }
@@ -69,13 +69,13 @@ pub(crate) struct Bulk {
 
 impl Bulk {
     /// Makes them.
-    pub(crate) fn open(drive: &Drive<'_>, listener: &TcpListener) -> Result<Bulk, Problem> {
+    pub(crate) fn open(drive: &Drive<'_>, listener: &TcpListener) -> Result<Bulk, LabError> {
         let pairs = (0..drive.traffic.connections).map(|_| Pair::open(drive, listener)).collect::<Result<_, _>>()?;
         Ok(Bulk { pairs })
     }
 
     /// Sends on all of them.
-    pub(crate) fn run(self, drive: &Drive<'_>) -> Result<Measured, Problem> {
+    pub(crate) fn run(self, drive: &Drive<'_>) -> Result<Measured, LabError> {
         match drive.traffic.size {
             Some(size) => self.send_bytes(size),
             None => self.send_for(drive),
@@ -86,15 +86,17 @@ impl Bulk {
     ///
     /// What is still under way when the time is over may take as long again; then it is cut off. A path that carries
     /// nothing is a result, not a failure: its speed is 0.
-    pub(crate) fn send_for(self, drive: &Drive<'_>) -> Result<Measured, Problem> {
+    pub(crate) fn send_for(self, drive: &Drive<'_>) -> Result<Measured, LabError> {
         let time = drive.traffic.time;
         let arrived = Arc::new(AtomicU64::new(0));
         let start = Instant::now();
         let flows = self.start(Until::Time(time), &arrived)?;
         std::thread::sleep(warm_up(drive.setup, time));
-        let (from, before) = (Instant::now(), arrived.load(Ordering::Relaxed));
+        let from = Instant::now();
+        let before = arrived.load(Ordering::Relaxed);
         std::thread::sleep((start + time).saturating_duration_since(from));
-        let (to, after) = (Instant::now(), arrived.load(Ordering::Relaxed));
+        let to = Instant::now();
+        let after = arrived.load(Ordering::Relaxed);
         let patience = if after == 0 { SILENCE } else { time.max(DRAIN) };
         let ends = flows.into_iter().map(|flow| flow.end(to + patience)).collect::<Result<Vec<End>, _>>()?;
         let bytes = ends.iter().map(|end| end.bytes).sum();
@@ -103,20 +105,21 @@ impl Bulk {
     }
 
     /// Sends exactly `size` on each, and gives the speed from the first byte to the last.
-    fn send_bytes(self, size: Bytes) -> Result<Measured, Problem> {
+    fn send_bytes(self, size: Bytes) -> Result<Measured, LabError> {
         let start = Instant::now();
-        let (mut bytes, mut last) = (0, start);
+        let mut bytes = 0;
+        let mut last = start;
         for flow in self.start(Until::Bytes(size.0), &Arc::default())? {
             let end = flow.end(start + LONGEST)?;
             if end.bytes != size.0 {
-                return Err(Problem::Bytes(format!("{} of {} bytes arrived in {LONGEST:?}", end.bytes, size.0)));
+                return Err(LabError::Bytes(format!("{} of {} bytes arrived in {LONGEST:?}", end.bytes, size.0)));
             }
             (bytes, last) = (bytes + end.bytes, last.max(end.last));
         }
         Ok(Measured { checked: true, ..Measured::between(bytes, start, last) })
     }
 
-    fn start(self, until: Until, arrived: &Arc<AtomicU64>) -> Result<Vec<Flow>, Problem> {
+    fn start(self, until: Until, arrived: &Arc<AtomicU64>) -> Result<Vec<Flow>, LabError> {
         self.pairs.into_iter().map(|pair| pair.start(until, Arc::clone(arrived))).collect()
     }
 }
@@ -132,8 +135,8 @@ struct Flow {
     /// To cut it off with, and whether it was.
     socket: TcpStream,
     is_cut: Arc<AtomicBool>,
-    sender: JoinHandle<Result<u64, Problem>>,
-    receiver: JoinHandle<Result<(u64, Instant), Problem>>,
+    sender: JoinHandle<Result<u64, LabError>>,
+    receiver: JoinHandle<Result<(u64, Instant), LabError>>,
 }
 
 /// How a connection ended.
@@ -148,7 +151,7 @@ struct End {
 
 impl Pair {
     /// Connects. One after the other: the connection that is accepted is then the one that was made.
-    fn open(drive: &Drive<'_>, listener: &TcpListener) -> Result<Pair, Problem> {
+    fn open(drive: &Drive<'_>, listener: &TcpListener) -> Result<Pair, LabError> {
         let (client, accepted) = open(drive, listener)?;
         let (sender, receiver) = match drive.traffic.direction {
             Direction::Out => (client, accepted),
@@ -156,13 +159,13 @@ impl Pair {
         };
         // What has not been sent when the time is over would have to be waited for.
         let kept = socket2::SockRef::from(&sender).set_tcp_notsent_lowat(UNSENT);
-        kept.map_err(Problem::io("setting TCP_NOTSENT_LOWAT"))?;
+        kept.map_err(LabError::io("setting TCP_NOTSENT_LOWAT"))?;
         Ok(Pair { sender, receiver })
     }
 
-    fn start(self, until: Until, arrived: Arc<AtomicU64>) -> Result<Flow, Problem> {
+    fn start(self, until: Until, arrived: Arc<AtomicU64>) -> Result<Flow, LabError> {
         let Pair { sender, receiver } = self;
-        let socket = receiver.try_clone().map_err(Problem::io("keeping a socket"))?;
+        let socket = receiver.try_clone().map_err(LabError::io("keeping a socket"))?;
         let sender = std::thread::spawn(move || send(sender, until));
         let is_cut = Arc::new(AtomicBool::new(false));
         let cut = Arc::clone(&is_cut);
@@ -173,7 +176,7 @@ impl Pair {
 
 impl Flow {
     /// Waits for its end; what has not arrived by `latest` is cut off.
-    fn end(self, latest: Instant) -> Result<End, Problem> {
+    fn end(self, latest: Instant) -> Result<End, LabError> {
         let is_over = || self.sender.is_finished() && self.receiver.is_finished();
         while !is_over() && Instant::now() < latest {
             std::thread::sleep(Duration::from_millis(1));
@@ -191,13 +194,13 @@ impl Flow {
         }
         match joined(self.sender)? {
             sent if sent == got => Ok(end),
-            sent => Err(Problem::Bytes(format!("the stream ended after {got} of {sent} bytes"))),
+            sent => Err(LabError::Bytes(format!("the stream ended after {got} of {sent} bytes"))),
         }
     }
 }
 
 /// Both ends of a new connection: A's and B's.
-pub(crate) fn open(drive: &Drive<'_>, listener: &TcpListener) -> Result<(TcpStream, TcpStream), Problem> {
+pub(crate) fn open(drive: &Drive<'_>, listener: &TcpListener) -> Result<(TcpStream, TcpStream), LabError> {
     let entry = drive.running.entry;
     meet(listener, drive.wan.on(Host::A, move || connect(entry)))
 }
@@ -209,11 +212,13 @@ pub(crate) fn open(drive: &Drive<'_>, listener: &TcpListener) -> Result<(TcpStre
 /// A connection failed, nothing moved for a minute, or what arrived is not what was sent.
 pub fn transfer(
     wan: &Wan,
-    (from, entry): (Host, SocketAddr),
-    (to, sink): (Host, SocketAddr),
+    from: Host,
+    entry: SocketAddr,
+    to: Host,
+    sink: SocketAddr,
     bytes: u64,
     arrived: &Arc<AtomicU64>,
-) -> Result<Outcome, Problem> {
+) -> Result<Outcome, LabError> {
     let listener = joined(wan.on(to, move || listen(sink)))?;
     let start = Instant::now();
     let (client, accepted) = meet(&listener, wan.on(from, move || connect(entry)))?;
@@ -222,34 +227,34 @@ pub fn transfer(
     let sent = send(client, Until::Bytes(bytes));
     match (sent, joined(receiver)) {
         (Ok(sent), Ok((got, end))) if sent == got => Ok(Outcome { bytes, took: end.duration_since(start) }),
-        (Ok(sent), Ok((got, _))) => Err(Problem::Bytes(format!("the stream ended after {got} of {sent} bytes"))),
+        (Ok(sent), Ok((got, _))) => Err(LabError::Bytes(format!("the stream ended after {got} of {sent} bytes"))),
         // Wrong bytes say more than a connection that was closed because of them.
-        (Err(_), Err(why @ Problem::Bytes(_))) | (Err(why), _) | (Ok(_), Err(why)) => Err(why),
+        (Err(_), Err(why @ LabError::Bytes(_))) | (Err(why), _) | (Ok(_), Err(why)) => Err(why),
     }
 }
 
-fn listen(sink: SocketAddr) -> Result<TcpListener, Problem> {
+fn listen(sink: SocketAddr) -> Result<TcpListener, LabError> {
     let what = format!("listening on {sink}");
-    let listener = TcpListener::bind(sink).map_err(Problem::io(what.clone()))?;
-    listener.set_nonblocking(true).map_err(Problem::io(what))?;
+    let listener = TcpListener::bind(sink).map_err(LabError::io(what.clone()))?;
+    listener.set_nonblocking(true).map_err(LabError::io(what))?;
     Ok(listener)
 }
 
-fn connect(entry: SocketAddr) -> Result<TcpStream, Problem> {
-    let socket = TcpStream::connect(entry).map_err(Problem::io(format!("connecting to {entry}")))?;
-    socket.set_write_timeout(Some(PATIENCE)).map_err(Problem::io("connecting"))?;
-    socket.set_read_timeout(Some(PATIENCE)).map_err(Problem::io("connecting"))?;
+fn connect(entry: SocketAddr) -> Result<TcpStream, LabError> {
+    let socket = TcpStream::connect(entry).map_err(LabError::io(format!("connecting to {entry}")))?;
+    socket.set_write_timeout(Some(PATIENCE)).map_err(LabError::io("connecting"))?;
+    socket.set_read_timeout(Some(PATIENCE)).map_err(LabError::io("connecting"))?;
     Ok(socket)
 }
 
 /// Both ends of the connection that `client` makes.
 fn meet(
     listener: &TcpListener,
-    client: JoinHandle<Result<TcpStream, Problem>>,
-) -> Result<(TcpStream, TcpStream), Problem> {
+    client: JoinHandle<Result<TcpStream, LabError>>,
+) -> Result<(TcpStream, TcpStream), LabError> {
     let accepted = accept(listener, &client);
     if let (Err(why), false) = (&accepted, client.is_finished()) {
-        return Err(Problem::Bytes(format!("{why}, and the connection has not been made either")));
+        return Err(LabError::Bytes(format!("{why}, and the connection has not been made either")));
     }
     // Why a connection could not be made says more than that none came.
     let client = joined(client)?;
@@ -257,12 +262,12 @@ fn meet(
 }
 
 /// The connection that `client` makes; an error when it has been made, or not, and nobody comes.
-fn accept(listener: &TcpListener, client: &JoinHandle<Result<TcpStream, Problem>>) -> Result<TcpStream, Problem> {
+fn accept(listener: &TcpListener, client: &JoinHandle<Result<TcpStream, LabError>>) -> Result<TcpStream, LabError> {
     let start = Instant::now();
     loop {
         match listener.accept() {
             Ok((socket, _)) => {
-                let what = Problem::io("accepting");
+                let what = LabError::io("accepting");
                 return socket
                     .set_nonblocking(false)
                     .and_then(|()| socket.set_read_timeout(Some(PATIENCE)))
@@ -273,17 +278,17 @@ fn accept(listener: &TcpListener, client: &JoinHandle<Result<TcpStream, Problem>
             Err(err) if err.kind() == ErrorKind::WouldBlock && start.elapsed() < PATIENCE => {
                 // A relay may have accepted for us and failed to dial: whoever waits for it, waits in vain.
                 if client.is_finished() && start.elapsed() > GRACE {
-                    return Err(Problem::Bytes("the connection was made, and nobody came at the far end".into()));
+                    return Err(LabError::Bytes("the connection was made, and nobody came at the far end".into()));
                 }
                 std::thread::sleep(Duration::from_millis(1));
             }
-            Err(err) => return Err(Problem::io("accepting")(err)),
+            Err(err) => return Err(LabError::io("accepting")(err)),
         }
     }
 }
 
 /// Sends the stream; how many bytes it took. Waits until the other end has them all and closes.
-fn send(mut socket: TcpStream, until: Until) -> Result<u64, Problem> {
+fn send(mut socket: TcpStream, until: Until) -> Result<u64, LabError> {
     let what = "sending";
     let block = block();
     let start = Instant::now();
@@ -301,20 +306,20 @@ fn send(mut socket: TcpStream, until: Until) -> Result<u64, Problem> {
         let length = (rest.len() as u64).min(left).min(PIECE) as usize;
         match uninterrupted(|| socket.write(&rest[..length])) {
             Ok(written) => sent += written as u64,
-            Err(err) => return Err(Problem::io(what)(err)),
+            Err(err) => return Err(LabError::io(what)(err)),
         }
     }
-    socket.shutdown(Shutdown::Write).map_err(Problem::io(what))?;
+    socket.shutdown(Shutdown::Write).map_err(LabError::io(what))?;
     // The sink closes when it has everything; a reset before that is a broken path.
     match uninterrupted(|| socket.read(&mut [0])) {
         Ok(0) => Ok(sent),
-        Ok(_) => Err(Problem::Bytes("the sink sent something, which it never does".into())),
-        Err(err) => Err(Problem::io("waiting for the far end to have everything")(err)),
+        Ok(_) => Err(LabError::Bytes("the sink sent something, which it never does".into())),
+        Err(err) => Err(LabError::io("waiting for the far end to have everything")(err)),
     }
 }
 
 /// Compares what comes with the stream until it ends, or is cut: how many bytes, and when the last one was there.
-fn receive(mut socket: TcpStream, arrived: &AtomicU64, is_cut: &AtomicBool) -> Result<(u64, Instant), Problem> {
+fn receive(mut socket: TcpStream, arrived: &AtomicU64, is_cut: &AtomicBool) -> Result<(u64, Instant), LabError> {
     let block = block();
     let mut buffer = vec![0; 1 << 18];
     let mut got = 0u64;
@@ -329,10 +334,10 @@ fn receive(mut socket: TcpStream, arrived: &AtomicU64, is_cut: &AtomicBool) -> R
             Ok(length) => length,
             // RFC 1122 4.2.2.13: what comes after the cut is answered with a reset, and ends the connection here too.
             Err(_) if is_cut.load(Ordering::Relaxed) => return Ok((got, Instant::now())),
-            Err(err) => return Err(Problem::io(format!("receiving after {got} bytes"))(err)),
+            Err(err) => return Err(LabError::io(format!("receiving after {got} bytes"))(err)),
         };
         if !matches(&block, got, &buffer[..length]) {
-            return Err(Problem::Bytes(format!("wrong bytes arrived between {got} and {}", got + length as u64)));
+            return Err(LabError::Bytes(format!("wrong bytes arrived between {got} and {}", got + length as u64)));
         }
         got += length as u64;
         arrived.fetch_add(length as u64, Ordering::Relaxed);
@@ -365,8 +370,8 @@ pub(crate) fn block() -> Vec<u8> {
     std::iter::repeat_with(&mut next).take(BLOCK).collect()
 }
 
-pub(crate) fn joined<T>(thread: JoinHandle<Result<T, Problem>>) -> Result<T, Problem> {
-    thread.join().unwrap_or_else(|_| Err(Problem::Bytes("a thread of the transfer ended early".into())))
+pub(crate) fn joined<T>(thread: JoinHandle<Result<T, LabError>>) -> Result<T, LabError> {
+    thread.join().unwrap_or_else(|_| Err(LabError::Bytes("a thread of the transfer ended early".into())))
 }
 
 /// The largest prime below 2^20.

@@ -1,8 +1,8 @@
 //! Requests and answers of one size, one at a time on each connection: with one connection, one byte and no rate, the
 //! round trip of a small message.
 
+use crate::error::LabError;
 use crate::plan::place::Host;
-use crate::problem::Problem;
 use crate::traffic::exchange::{
     Server, ask, micros, quantile, {self},
 };
@@ -22,20 +22,21 @@ pub(crate) const REQUEST: Kind = Kind {
     counts: Counts::Figures,
     keys: &[Heeds::Rate],
     server: ServedBy::Own,
-    largest: LARGEST_MESSAGE,
+    max_size: LARGEST_MESSAGE,
     figures: &[shrinks("count"), grows("p50_us"), grows("p99_us"), shrinks("per_second")],
-    most: THREADED,
+    max_connections: THREADED,
     run,
 };
 
-fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
-    let (count, time) = (drive.traffic.connections, drive.traffic.time);
+fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
+    let count = drive.traffic.connections;
+    let time = drive.traffic.time;
     let size = drive.traffic.size.map_or(1, |size| size.0 as usize);
     let every = drive.traffic.rate.map_or(Duration::ZERO, |rate| interval(f64::from(count) / rate));
     let _server = Server::start(drive, count, move |mut peer| exchange::answer(&mut peer, size))?;
     let entry = drive.running.entry;
     let open = |_| joined(drive.wan.on(Host::A, move || exchange::open(entry, size)));
-    let clients = (0..count).map(open).collect::<Result<Vec<TcpStream>, Problem>>()?;
+    let clients = (0..count).map(open).collect::<Result<Vec<TcpStream>, LabError>>()?;
     (drive.began)();
     let start = Instant::now();
     let times = std::thread::scope(|scope| {

@@ -1,12 +1,12 @@
 //! A row of the table: a kind of traffic, and what goes into it and comes out of it.
 
 use crate::carrier::{PORT, Running};
+use crate::error::LabError;
 use crate::plan::law::{
     Law, Load, Subject, {self},
 };
 use crate::plan::place::{Direction, Host};
 use crate::plan::setup::Setup;
-use crate::problem::Problem;
 use crate::world::requirement::Requirement;
 use crate::world::user::User;
 use crate::world::wan::Wan;
@@ -52,13 +52,13 @@ pub(crate) struct Kind {
     /// The server on host B that answers it.
     pub(crate) server: ServedBy,
     /// The largest `size` that it takes, in bytes; 0 when it has none.
-    pub(crate) largest: u64,
+    pub(crate) max_size: u64,
     /// Its further figures.
     pub(crate) figures: &'static [Figure],
     /// How many connections it can have at once.
-    pub(crate) most: u32,
+    pub(crate) max_connections: u32,
     /// Makes it from its servers and files to its last byte.
-    pub(crate) run: fn(&Drive<'_>) -> Result<Measured, Problem>,
+    pub(crate) run: fn(&Drive<'_>) -> Result<Measured, LabError>,
 }
 
 /// A key of `traffic` that not every kind heeds.
@@ -139,7 +139,7 @@ pub(crate) struct Measured {
     pub(crate) bytes: u64,
     /// Connections that had not ended long after their time and were cut off.
     pub(crate) cut: usize,
-    /// Whether every byte was compared with what was sent. A difference is a [`Problem`], or is in `wrong`.
+    /// Whether every byte was compared with what was sent. A difference is a [`LabError`], or is in `wrong`.
     pub(crate) checked: bool,
     /// Flows whose bytes or endings were wrong, each with what its ends saw.
     pub(crate) wrong: Vec<String>,

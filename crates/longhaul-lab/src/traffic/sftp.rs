@@ -17,9 +17,9 @@ pub(crate) const SFTP: Kind = Kind {
     counts: Counts::Speed,
     keys: &[Heeds::Direction],
     server: ServedBy::Sshd,
-    largest: LARGEST_COPY,
+    max_size: LARGEST_COPY,
     figures: &[grows("login_s")],
-    most: THREADED,
+    max_connections: THREADED,
     run: |drive| {
         copies::run(drive, |copy| {
             let order = match copy.direction {

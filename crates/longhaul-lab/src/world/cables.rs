@@ -2,38 +2,39 @@
 
 use crate::plan::place::Host;
 use crate::plan::profile::Profile;
+use crate::plan::setup::Layout;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-/// Where the hosts stand.
+/// The surroundings of a host.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    /// One relay host joins both cables, and there is no WAN.
-    pub(crate) one_hop: bool,
-    /// The kernel has IPv6.
+pub(crate) struct Site {
+    /// Relay hosts and WAN.
+    pub(crate) layout: Layout,
+    /// Whether the hosts have IPv6.
     pub(crate) ipv6: bool,
 }
 
 /// Everything that `host` gets. `relays` are the paths of the network namespaces of the near and the far relay host.
-pub(crate) fn furnish(host: Host, profile: &Profile, relays: &[String; 2], place: Place) -> String {
-    let mut commands = format!("link set lo up\n{}", devices(host, profile, relays, place));
-    if place.ipv6 {
-        commands += &addresses(host, [Host::lan6, Host::wan6], 64, place);
+pub(crate) fn furnish(host: Host, profile: &Profile, relays: &[String; 2], site: Site) -> String {
+    let mut commands = format!("link set lo up\n{}", devices(host, profile, relays, site));
+    if site.ipv6 {
+        commands += &addresses(host, [Host::lan6, Host::wan6], 64, site);
     }
-    commands += &addresses(host, [Host::lan, Host::wan], 24, place);
-    commands + &routes(host, &profile.route, place)
+    commands += &addresses(host, [Host::lan, Host::wan], 24, site);
+    commands + &routes(host, &profile.route, site)
 }
 
 /// The routes of `host` with `attributes`: to its LAN, and to everything else over its relay or the other relay.
-pub(crate) fn routes(host: Host, attributes: &str, place: Place) -> String {
+pub(crate) fn routes(host: Host, attributes: &str, site: Site) -> String {
     let mut text = String::new();
     let ipv4 = (["10.10.10.0/24", "10.20.20.0/24", "10.99.0.0/24"], Host::lan as Address, Host::wan as Address);
     let v6 = (["fd00:10::/64", "fd00:20::/64", "fd00:99::/64"], Host::lan6 as Address, Host::wan6 as Address);
-    for ([site_a, site_b, wan_net], lan, wan) in [ipv4, v6].into_iter().take(if place.ipv6 { 2 } else { 1 }) {
+    for ([site_a, site_b, wan_net], lan, wan) in [ipv4, v6].into_iter().take(if site.ipv6 { 2 } else { 1 }) {
         let (own, next, device) = match host {
             Host::A => (site_a, lan(Host::Near), LAN_DEVICE),
             Host::B => (site_b, lan(Host::Far), LAN_DEVICE),
-            Host::Near | Host::Far if place.one_hop => {
+            Host::Near | Host::Far if site.layout == Layout::OneHop => {
                 let _ = writeln!(text, "route replace {site_a} dev {LAN_DEVICE} {attributes}");
                 let _ = writeln!(text, "route replace {site_b} dev {OTHER_LAN_DEVICE} {attributes}");
                 continue;
@@ -52,15 +53,15 @@ pub(crate) fn routes(host: Host, attributes: &str, place: Place) -> String {
 
 /// Rules of nft(8) that cut down to `most` the window field of every segment that the host sends, but for SYNs, whose
 /// window is never scaled (RFC 7323 2.2).
-pub(crate) fn window_rules(most: u16) -> String {
+pub(crate) fn window_rules(max: u16) -> String {
     format!(
         "add table inet lab; add chain inet lab out {{ type filter hook output priority mangle; }}; \
-         add rule inet lab out tcp flags & syn == 0 tcp window > {most} tcp window set {most}"
+         add rule inet lab out tcp flags & syn == 0 tcp window > {max} tcp window set {max}"
     )
 }
 
 /// Each host's cable to its relay, which the host plugs in at both ends; each relay's device to the link.
-fn devices(host: Host, profile: &Profile, relays: &[String; 2], place: Place) -> String {
+fn devices(host: Host, profile: &Profile, relays: &[String; 2], site: Site) -> String {
     let mtu = profile.mtu;
     // A device that cuts nothing is given nothing to cut.
     let up = if profile.offload { "up" } else { "gso_max_segs 1 up" };
@@ -72,8 +73,14 @@ fn devices(host: Host, profile: &Profile, relays: &[String; 2], place: Place) ->
     };
     match host {
         Host::A => cable(&relays[0], LAN_DEVICE),
-        Host::B => cable(&relays[1], if place.one_hop { OTHER_LAN_DEVICE } else { LAN_DEVICE }),
-        Host::Near | Host::Far if place.one_hop => {
+        Host::B => cable(
+            &relays[1],
+            match site.layout {
+                Layout::OneHop => OTHER_LAN_DEVICE,
+                Layout::Wan => LAN_DEVICE,
+            },
+        ),
+        Host::Near | Host::Far if site.layout == Layout::OneHop => {
             format!("link set {LAN_DEVICE} {up}\nlink set {OTHER_LAN_DEVICE} {up}\n")
         }
         // The link's thread shares its core with senders: the device must hold what they send until it runs again.
@@ -83,7 +90,7 @@ fn devices(host: Host, profile: &Profile, relays: &[String; 2], place: Place) ->
     }
 }
 
-fn addresses(host: Host, [lan, wan]: [Address; 2], prefix: u8, place: Place) -> String {
+fn addresses(host: Host, [lan, wan]: [Address; 2], prefix: u8, site: Site) -> String {
     let mut text = String::new();
     let mut add = |address: IpAddr, device: &str| {
         let nodad = if address.is_ipv6() { " nodad" } else { "" };
@@ -92,7 +99,7 @@ fn addresses(host: Host, [lan, wan]: [Address; 2], prefix: u8, place: Place) -> 
     add(lan(host), LAN_DEVICE);
     match host {
         Host::A | Host::B => {}
-        Host::Near | Host::Far if place.one_hop => add(lan(Host::Far), OTHER_LAN_DEVICE),
+        Host::Near | Host::Far if site.layout == Layout::OneHop => add(lan(Host::Far), OTHER_LAN_DEVICE),
         Host::Near | Host::Far => add(wan(host), WAN_DEVICE),
     }
     text

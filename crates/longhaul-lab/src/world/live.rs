@@ -5,10 +5,10 @@
 //! A frame is written as it was read unless a stage took some of its segments; then the runs that are left are written
 //! with new headers, straight from the same buffer.
 
-use crate::problem::Problem;
-use crate::world::pool::Pool;
+use crate::error::LabError;
+use crate::world::frames::Frames;
 use longhaul_link::segment::Shape;
-use longhaul_link::{Counters, Lateness, Ledger, Link, Packet, icmp, segment};
+use longhaul_link::{Lateness, Ledger, Link, Packet, StageCounters, icmp, segment};
 use longhaul_sys::SysError;
 use longhaul_sys::tun::{self, Tun, Woken};
 use std::io::IoSlice;
@@ -27,9 +27,9 @@ pub(crate) struct Live {
 
 /// What one direction of the link has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
+pub struct LinkCounters {
     /// The stages in the order in which packets pass them.
-    pub stages: Vec<(&'static str, Counters)>,
+    pub stages: Vec<(&'static str, StageCounters)>,
     /// Frames read from the one device.
     pub frames_in: u64,
     /// Frames written to the other.
@@ -59,8 +59,8 @@ struct OneWay {
 /// What a direction's thread works with; the thread lets go of it while it sleeps.
 struct State {
     link: Link,
-    pool: Pool,
-    traffic: Traffic,
+    frames: Frames,
+    traffic: LinkCounters,
     start: Instant,
     /// How late a packet may be when many are under way.
     lateness: Duration,
@@ -74,11 +74,12 @@ impl Live {
         links: [Link; 2],
         memory: usize,
         lateness: Duration,
-    ) -> Result<Live, Problem> {
+    ) -> Result<Live, LabError> {
         let [near, far] = devices.map(Arc::new);
         let [out, back] = links;
         let start = Instant::now();
-        let state = |link| State { link, pool: Pool::new(memory), traffic: Traffic::default(), start, lateness };
+        let state =
+            |link| State { link, frames: Frames::new(memory), traffic: LinkCounters::default(), start, lateness };
         let directions = [
             OneWay::start("lab-link-out", Arc::clone(&near), Arc::clone(&far), state(out))?,
             OneWay::start("lab-link-back", far, near, state(back))?,
@@ -94,7 +95,8 @@ impl Live {
     /// Lets the times of the schedules count from now on, and begins the lateness and the ledger anew.
     pub(crate) fn begin(&self) {
         for direction in &self.directions {
-            let (mut state, now) = (direction.lock(), self.start.elapsed());
+            let mut state = direction.lock();
+            let now = self.start.elapsed();
             state.link.begin(now);
             state.traffic.lateness = Lateness::default();
             state.traffic.ledger = Ledger::from(now);
@@ -107,10 +109,10 @@ impl Live {
     }
 
     /// What both directions have done: from near to far, and back.
-    pub(crate) fn traffic(&self) -> [Traffic; 2] {
+    pub(crate) fn counters(&self) -> [LinkCounters; 2] {
         [0, 1].map(|index| {
             let state = self.directions[index].lock();
-            Traffic { stages: state.link.counters().collect(), ..state.traffic.clone() }
+            LinkCounters { stages: state.link.counters().collect(), ..state.traffic.clone() }
         })
     }
 }
@@ -120,8 +122,8 @@ impl OneWay {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(name: &str, from: Arc<Tun>, to: Arc<Tun>, state: State) -> Result<OneWay, Problem> {
-        let (stop, stopped) = UnixStream::pair().map_err(Problem::io("socketpair"))?;
+    fn start(name: &str, from: Arc<Tun>, to: Arc<Tun>, state: State) -> Result<OneWay, LabError> {
+        let (stop, stopped) = UnixStream::pair().map_err(LabError::io("socketpair"))?;
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
         let body = move || {
@@ -131,7 +133,7 @@ impl OneWay {
             let _ = tun::precise_timeouts().and_then(|()| carry(&from, &to, &stopped, &shared));
         };
         let spawned = std::thread::Builder::new().name(name.into()).spawn(body);
-        let thread = Some(spawned.map_err(Problem::io("starting the link's thread"))?);
+        let thread = Some(spawned.map_err(LabError::io("starting the link's thread"))?);
         Ok(OneWay { stop: Some(stop), thread, state })
     }
 }
@@ -177,13 +179,13 @@ impl State {
     fn deliver(&mut self, to: &Tun) {
         let now = self.start.elapsed();
         while let Some(packet) = self.link.receive(now) {
-            let frame = self.pool.frame(packet.slot);
+            let frame = self.frames.frame(packet.slot);
             match send(to, frame, &packet) {
                 Ok(()) => self.traffic.frames_out += 1,
                 Err(_) => self.traffic.refused += 1,
             }
             self.traffic.ledger.note(packet.at, segment::tcp_payload(frame, &packet));
-            self.pool.release(packet.slot);
+            self.frames.release(packet.slot);
             self.traffic.lateness.note(self.start.elapsed().saturating_sub(packet.at));
         }
     }
@@ -191,14 +193,14 @@ impl State {
     /// Reads a batch of frames and puts them on the link; whether those were all.
     fn accept(&mut self, from: &Tun) -> Result<bool, SysError> {
         for _ in 0..BATCH {
-            let Some(length) = from.read(self.pool.incoming())? else { return Ok(true) };
+            let Some(length) = from.read(self.frames.incoming())? else { return Ok(true) };
             let at = self.start.elapsed();
             self.traffic.frames_in += 1;
-            let Ok(shape) = segment::shape(self.pool.arrived(length)) else {
+            let Ok(shape) = segment::shape(self.frames.arrived(length)) else {
                 self.traffic.refused += 1;
                 continue;
             };
-            let Some(slot) = self.pool.keep(length) else {
+            let Some(slot) = self.frames.keep(length) else {
                 self.traffic.overflowed += 1;
                 continue;
             };
@@ -207,9 +209,9 @@ impl State {
             let is_whole = sent.pieces == 1 && sent.segments == u64::from(packet.segments);
             self.traffic.cut += u64::from(sent.pieces > 0 && !is_whole && packet.segments > 1);
             if let Some(mtu) = sent.too_big {
-                self.traffic.told += u64::from(tell(from, self.pool.frame(slot), &shape, mtu));
+                self.traffic.told += u64::from(tell(from, self.frames.frame(slot), &shape, mtu));
             }
-            self.pool.expect(slot, sent.pieces);
+            self.frames.expect(slot, sent.pieces);
         }
         Ok(false)
     }

@@ -1,6 +1,6 @@
 //! What the carrier's programs use: they, and what they start, such as socat's and sshd's process for each connection.
 
-use crate::problem::Problem;
+use crate::error::LabError;
 use crate::world::supervisor::Program;
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -53,14 +53,14 @@ impl Held {
     ///
     /// # Errors
     /// The kernel does not let us look.
-    pub(crate) fn by(program: u32) -> Result<Held, Problem> {
+    pub(crate) fn by(program: u32) -> Result<Held, LabError> {
         let mut held = Held::default();
         for process in members(&mut vec![program]) {
             let path = format!("/proc/{}/smaps_rollup", process.id);
-            let text = fs::read_to_string(&path).map_err(Problem::io(format!("reading {path}")))?;
+            let text = fs::read_to_string(&path).map_err(LabError::io(format!("reading {path}")))?;
             held.private += text.lines().filter_map(private_bytes).sum::<u64>();
             let path = format!("/proc/{}/fd", process.id);
-            held.descriptors += fs::read_dir(&path).map_err(Problem::io(format!("reading {path}")))?.count() as u64;
+            held.descriptors += fs::read_dir(&path).map_err(LabError::io(format!("reading {path}")))?.count() as u64;
         }
         Ok(held)
     }
@@ -82,7 +82,8 @@ struct Process {
 /// A process that has ended is counted by its parent, so that nothing is lost between two looks.
 pub(crate) fn family_ticks() -> u64 {
     let own = fs::read_link("/proc/self").ok().and_then(|name| name.to_str()?.parse().ok());
-    let (all, mut family) = (all(), HashSet::from([own.unwrap_or_else(std::process::id)]));
+    let all = all();
+    let mut family = HashSet::from([own.unwrap_or_else(std::process::id)]);
     extend(&mut family, &all, |_| false);
     all.iter().filter(|one| family.contains(&one.id)).map(|one| one.ticks + one.reaped).sum()
 }

@@ -1,6 +1,6 @@
 //! A program or file that the lab may lack, and the packages that bring it.
 
-use crate::problem::Problem;
+use crate::error::LabError;
 use std::path::{Path, PathBuf};
 
 /// A program or file that has to be installed.
@@ -25,8 +25,8 @@ impl Requirement {
     /// Returns the path of the program or file.
     ///
     /// # Errors
-    /// [`Problem::Missing`]: it is not installed.
-    pub(crate) fn find(&self) -> Result<PathBuf, Problem> {
+    /// [`LabError::Missing`]: it is not installed.
+    pub(crate) fn find(&self) -> Result<PathBuf, LabError> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let in_path = std::env::split_paths(&path).map(|folder| folder.join(self.name));
         let found = match self.places {
@@ -37,21 +37,21 @@ impl Requirement {
     }
 
     /// The error that it is not installed.
-    pub(crate) fn missing(&self) -> Problem {
+    pub(crate) fn missing(&self) -> LabError {
         let package = match (self.debian, self.rhel) {
             (debian, rhel) if debian == rhel => debian.to_string(),
             (debian, rhel) => format!("{debian} (RHEL: {rhel})"),
         };
-        Problem::Missing { program: self.name.to_string(), package }
+        LabError::Missing { program: self.name.to_string(), package }
     }
 }
 
 /// Returns why `program`, a name in PATH or a path, could not be started: with its package, if the lab itself needs it.
-pub(crate) fn missing(program: &str) -> Problem {
+pub(crate) fn missing(program: &str) -> LabError {
     let name = Path::new(program).file_name().unwrap_or_default();
     match OWN.iter().find(|own| name == own.name) {
         Some(own) => own.missing(),
-        None => Problem::Missing { program: program.to_string(), package: "an unknown package".to_string() },
+        None => LabError::Missing { program: program.to_string(), package: "an unknown package".to_string() },
     }
 }
 

@@ -1,7 +1,7 @@
 //! OpenSSH with keys and configuration of the lab's own: for copies between the hosts, and for a tunnel between the relays.
 
+use crate::error::LabError;
 use crate::plan::place::Host;
-use crate::problem::Problem;
 use crate::world::requirement::Requirement;
 use crate::world::supervisor::{Program, WORKSHOP};
 use crate::world::user::User;
@@ -23,7 +23,7 @@ impl Server {
     ///
     /// # Errors
     /// OpenSSH is not installed, or does not start.
-    pub(crate) fn start(wan: &Wan, host: Host, listen: SocketAddr, user: &User) -> Result<Server, Problem> {
+    pub(crate) fn start(wan: &Wan, host: Host, listen: SocketAddr, user: &User) -> Result<Server, LabError> {
         // What starts it as the user himself would only say that it failed.
         let sshd = SSHD.find()?;
         user.can_log_in()?;
@@ -52,7 +52,7 @@ impl Server {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(crate) fn configure(&self, wan: &Wan, entry: SocketAddr) -> Result<(), Problem> {
+    pub(crate) fn configure(&self, wan: &Wan, entry: SocketAddr) -> Result<(), LabError> {
         let mut config = format!(
             "Host b\n  HostName {}\n  Port {}\n  User {}\n  IdentityFile {WORKSHOP}/user_key\n  LogLevel ERROR\n",
             entry.ip(),

@@ -5,7 +5,7 @@
 //! process namespace whose init is `cat` reading a pipe from us. However this process ends, the pipe closes, `cat` ends,
 //! the kernel kills the rest of that namespace, and with the last descriptor go the network namespaces and TUN devices.
 
-use crate::problem::Problem;
+use crate::error::LabError;
 use crate::world::requirement::missing;
 use longhaul_sys::netns::{self, NetNs};
 use std::collections::VecDeque;
@@ -42,7 +42,7 @@ type Job = Box<dyn FnOnce() + Send>;
 
 impl Supervisor {
     /// Makes the namespaces.
-    pub(crate) fn start() -> Result<Supervisor, Problem> {
+    pub(crate) fn start() -> Result<Supervisor, LabError> {
         let (jobs, orders) = mpsc::channel::<Job>();
         let (ready, started) = mpsc::channel();
         let body = move || {
@@ -59,7 +59,7 @@ impl Supervisor {
             let _ = init.wait();
         };
         let spawned = std::thread::Builder::new().name("lab-supervisor".into()).spawn(body);
-        let thread = Some(spawned.map_err(Problem::io("starting the lab's thread"))?);
+        let thread = Some(spawned.map_err(LabError::io("starting the lab's thread"))?);
         let init = started.recv().unwrap_or_else(|_| Err(died()))?;
         Ok(Supervisor { jobs: Some(jobs), thread, init })
     }
@@ -68,17 +68,17 @@ impl Supervisor {
     pub(crate) fn run<T: Send + 'static>(
         &self,
         net: &Arc<NetNs>,
-        job: impl FnOnce() -> Result<T, Problem> + Send + 'static,
-    ) -> Result<T, Problem> {
+        job: impl FnOnce() -> Result<T, LabError> + Send + 'static,
+    ) -> Result<T, LabError> {
         let net = Arc::clone(net);
-        self.run_anywhere(move || net.enter().map_err(Problem::from).and_then(|()| job()))
+        self.run_anywhere(move || net.enter().map_err(LabError::from).and_then(|()| job()))
     }
 
     /// Runs `job` on the supervisor's thread, in whatever network namespace that is, and waits for it.
     pub(crate) fn run_anywhere<T: Send + 'static>(
         &self,
-        job: impl FnOnce() -> Result<T, Problem> + Send + 'static,
-    ) -> Result<T, Problem> {
+        job: impl FnOnce() -> Result<T, LabError> + Send + 'static,
+    ) -> Result<T, LabError> {
         let (done, result) = mpsc::channel();
         let job = Box::new(move || drop(done.send(job())));
         let sent = self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
@@ -86,7 +86,7 @@ impl Supervisor {
     }
 
     /// Starts `command` inside `net`.
-    pub(crate) fn spawn(&self, net: &Arc<NetNs>, mut command: Command) -> Result<Program, Problem> {
+    pub(crate) fn spawn(&self, net: &Arc<NetNs>, mut command: Command) -> Result<Program, LabError> {
         let name = shown(&command);
         let program = command.get_program().to_string_lossy().into_owned();
         // A terminal's Ctrl-C is for the lab alone: its end is theirs.
@@ -116,7 +116,7 @@ impl Program {
     ///
     /// # Errors
     /// It ended, or 20 seconds have passed.
-    pub fn wait_for(mut self, ready: &'static str) -> Result<Program, Problem> {
+    pub fn wait_for(mut self, ready: &'static str) -> Result<Program, LabError> {
         let Some(seen) = self.overhear(ready) else { return Ok(self) };
         let answer = seen.recv_timeout(READY_WITHIN);
         match answer {
@@ -150,7 +150,7 @@ impl Program {
     ///
     /// # Errors
     /// It did not succeed.
-    pub fn finish(mut self) -> Result<(), Problem> {
+    pub fn finish(mut self) -> Result<(), LabError> {
         match self.child.wait() {
             Ok(status) if status.success() => Ok(()),
             _ => Err(self.failure()),
@@ -161,10 +161,10 @@ impl Program {
     ///
     /// # Errors
     /// It did not succeed, or not in time.
-    pub fn finish_by(mut self, latest: Instant) -> Result<(), Problem> {
+    pub fn finish_by(mut self, latest: Instant) -> Result<(), LabError> {
         while self.ended().is_none() {
             if Instant::now() >= latest {
-                return Err(Problem::Late(self.name.clone()));
+                return Err(LabError::Late(self.name.clone()));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -175,11 +175,11 @@ impl Program {
     ///
     /// # Errors
     /// It did not succeed.
-    pub fn output(mut self) -> Result<String, Problem> {
+    pub fn output(mut self) -> Result<String, LabError> {
         let mut text = String::new();
         if let Some(mut stdout) = self.child.stdout.take() {
             let read = stdout.read_to_string(&mut text);
-            read.map_err(Problem::io(format!("reading from `{}`", self.name)))?;
+            read.map_err(LabError::io(format!("reading from `{}`", self.name)))?;
         }
         self.finish().map_err(|problem| problem.or_said(&text)).map(|()| text)
     }
@@ -200,8 +200,8 @@ impl Program {
     }
 
     /// That it has not got ready in time.
-    pub(crate) fn not_ready(&mut self) -> Problem {
-        Problem::NotReady { program: self.name.clone(), said: self.said() }
+    pub(crate) fn not_ready(&mut self) -> LabError {
+        LabError::NotReady { program: self.name.clone(), said: self.said() }
     }
 
     /// The end of what it wrote to stderr.
@@ -215,9 +215,9 @@ impl Program {
     }
 
     /// Waits for its end, and says how it ended.
-    pub(crate) fn failure(&mut self) -> Problem {
+    pub(crate) fn failure(&mut self) -> LabError {
         let status = self.child.wait().map_or_else(|err| err.to_string(), |status| status.to_string());
-        Problem::Failed { program: self.name.clone(), status, said: self.said() }
+        LabError::Failed { program: self.name.clone(), status, said: self.said() }
     }
 }
 
@@ -244,11 +244,11 @@ impl Said {
 }
 
 /// Isolates the calling thread and starts the init of its process namespace.
-fn isolate() -> Result<(Child, Option<ChildStdin>), Problem> {
+fn isolate() -> Result<(Child, Option<ChildStdin>), LabError> {
     netns::own_mounts()?;
     netns::mount_tmpfs("/run", "mode=755")?;
     for directory in ["/run/sshd", WORKSHOP] {
-        std::fs::create_dir(directory).map_err(Problem::io(format!("making {directory}")))?;
+        std::fs::create_dir(directory).map_err(LabError::io(format!("making {directory}")))?;
     }
     netns::own_processes()?;
     let mut init = Command::new("cat");
@@ -265,15 +265,15 @@ fn shown(command: &Command) -> String {
 }
 
 /// For `map_err`: why `program` did not start.
-pub(crate) fn not_started(program: String) -> impl FnOnce(std::io::Error) -> Problem {
+pub(crate) fn not_started(program: String) -> impl FnOnce(std::io::Error) -> LabError {
     move |err| match err.kind() {
         std::io::ErrorKind::NotFound => missing(&program),
-        _ => Problem::Io { what: format!("starting {program}"), err },
+        _ => LabError::Io { what: format!("starting {program}"), err },
     }
 }
 
-fn died() -> Problem {
-    Problem::Io { what: "the lab's thread".into(), err: std::io::ErrorKind::BrokenPipe.into() }
+fn died() -> LabError {
+    LabError::Io { what: "the lab's thread".into(), err: std::io::ErrorKind::BrokenPipe.into() }
 }
 
 /// A directory for the lab's files, in memory, seen by its programs only.

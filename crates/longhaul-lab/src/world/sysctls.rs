@@ -1,6 +1,6 @@
 //! The sysctls that longhaul ships for relays, packaging/90-longhaul.conf, for a host of the lab.
 
-use crate::problem::Problem;
+use crate::error::LabError;
 use std::{fs, io};
 
 /// The file as it is installed.
@@ -10,14 +10,14 @@ const SHIPPED: &str = include_str!("../../../../packaging/90-longhaul.conf");
 ///
 /// # Errors
 /// The kernel refused a line without a dash before it.
-pub(crate) fn set_shipped() -> Result<(), Problem> {
+pub(crate) fn set_shipped() -> Result<(), LabError> {
     for Line { path, value, may_fail } in lines(SHIPPED) {
         match fs::write(&path, value) {
             // sysctl.d(5): a dash before the name: no error where the kernel does not have it.
             Err(_) if may_fail => {}
             // A name that the kernel has for its first namespace alone.
             Err(err) if err.kind() == io::ErrorKind::NotFound => {}
-            written => written.map_err(Problem::io(format!("setting {path} to {value:?}")))?,
+            written => written.map_err(LabError::io(format!("setting {path} to {value:?}")))?,
         }
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! Who runs the lab, and how he becomes root in it.
 
-use crate::problem::Problem;
+use crate::error::LabError;
 use crate::world::supervisor::not_started;
 use longhaul_sys::netns;
 use std::os::unix::fs::MetadataExt;
@@ -20,13 +20,13 @@ impl User {
     ///
     /// # Errors
     /// The kernel lets this user have no user namespace.
-    pub(crate) fn become_root() -> Result<User, Problem> {
+    pub(crate) fn become_root() -> Result<User, LabError> {
         let output = Command::new("id").arg("-un").output().map_err(not_started("id".to_string()))?;
         let name = String::from_utf8_lossy(&output.stdout).trim().to_string();
         if netns::is_root() {
             return Ok(User { name, mapped: None });
         }
-        let owner = std::fs::metadata("/proc/self").map_err(Problem::io("reading /proc/self"))?;
+        let owner = std::fs::metadata("/proc/self").map_err(LabError::io("reading /proc/self"))?;
         let mapped = Some((owner.uid(), owner.gid()));
         netns::become_root_of_own_user_namespace()?;
         Ok(User { name, mapped })
@@ -36,12 +36,12 @@ impl User {
     ///
     /// # Errors
     /// It would not.
-    pub(crate) fn can_log_in(&self) -> Result<(), Problem> {
+    pub(crate) fn can_log_in(&self) -> Result<(), LabError> {
         // passwd(5): the shell is the last of seven fields. Who is in no such list has some other service to name him.
         let entry = Command::new("getent").args(["passwd", &self.name]).output().map(|output| output.stdout);
         let entry = String::from_utf8_lossy(&entry.unwrap_or_default()).trim().to_string();
         match entry.split(':').nth(6) {
-            Some(shell) if shell.ends_with("/nologin") || shell.ends_with("/false") => Err(Problem::Lacking(format!(
+            Some(shell) if shell.ends_with("/nologin") || shell.ends_with("/false") => Err(LabError::Lacking(format!(
                 "sshd lets nobody in as {}, whose shell is {shell}; run the lab as root, or as a user who may log in",
                 self.name
             ))),

@@ -1,13 +1,14 @@
 //! Builds the lab: namespaces, cables, addresses, routes, TCP settings, and the link between the relays.
 
+use crate::error::LabError;
 use crate::plan::link::LinkSpec;
 use crate::plan::place::{Direction, Host};
 use crate::plan::profile::Profile;
-use crate::problem::Problem;
+use crate::plan::setup::Layout;
 use crate::world::cables::{
-    Place, WAN_DEVICE, {self},
+    Site, WAN_DEVICE, {self},
 };
-use crate::world::live::{Live, Traffic};
+use crate::world::live::{LinkCounters, Live};
 use crate::world::supervisor::{Program, Supervisor, WORKSHOP};
 use crate::world::sysctls;
 use longhaul_sys::netns::NetNs;
@@ -36,7 +37,7 @@ impl Wan {
     ///
     /// # Errors
     /// `ip` is missing, or the kernel refuses a namespace, a device or a setting.
-    pub fn build(link: &LinkSpec, profiles: [Profile; 4]) -> Result<Wan, Problem> {
+    pub fn build(link: &LinkSpec, profiles: [Profile; 4]) -> Result<Wan, LabError> {
         let links = Direction::BOTH.map(|direction| link.fitted(direction));
         let supervisor = Supervisor::start()?;
         let make = || Ok([NetNs::create()?, NetNs::create()?, NetNs::create()?, NetNs::create()?]);
@@ -53,10 +54,10 @@ impl Wan {
     ///
     /// # Errors
     /// What is missing, and what to do about it.
-    pub(crate) fn is_possible() -> Result<(), Problem> {
+    pub(crate) fn is_possible() -> Result<(), LabError> {
         let supervisor = Supervisor::start()?;
         let net = Arc::new(supervisor.run_anywhere(|| Ok(NetNs::create()?))?);
-        supervisor.run(&net, || Tun::create(WAN_DEVICE).map(drop).map_err(Problem::from))?;
+        supervisor.run(&net, || Tun::create(WAN_DEVICE).map(drop).map_err(LabError::from))?;
         output(&supervisor, &net, "ip", &["-V"]).map(drop)
     }
 
@@ -65,7 +66,7 @@ impl Wan {
     ///
     /// # Errors
     /// As [`Wan::build`].
-    pub fn build_one_hop(profiles: [Profile; 4]) -> Result<Wan, Problem> {
+    pub fn build_one_hop(profiles: [Profile; 4]) -> Result<Wan, LabError> {
         let supervisor = Supervisor::start()?;
         let make = || Ok([NetNs::create()?, NetNs::create()?, NetNs::create()?]);
         let [a, relay, b] = supervisor.run_anywhere(make)?.map(Arc::new);
@@ -92,7 +93,7 @@ impl Wan {
     ///
     /// # Errors
     /// The program is not installed or cannot be run.
-    pub fn spawn(&self, host: Host, command: Command) -> Result<Program, Problem> {
+    pub fn spawn(&self, host: Host, command: Command) -> Result<Program, LabError> {
         self.supervisor.spawn(&self.hosts[host.index()], command)
     }
 
@@ -100,7 +101,7 @@ impl Wan {
     ///
     /// # Errors
     /// It is not installed, or did not succeed; what it wrote to stderr is in the error.
-    pub fn output(&self, host: Host, program: &str, arguments: &[&str]) -> Result<String, Problem> {
+    pub fn output(&self, host: Host, program: &str, arguments: &[&str]) -> Result<String, LabError> {
         output(&self.supervisor, &self.hosts[host.index()], program, arguments)
     }
 
@@ -108,15 +109,15 @@ impl Wan {
     pub fn on<T: Send + 'static>(
         &self,
         host: Host,
-        job: impl FnOnce() -> Result<T, Problem> + Send + 'static,
-    ) -> std::thread::JoinHandle<Result<T, Problem>> {
+        job: impl FnOnce() -> Result<T, LabError> + Send + 'static,
+    ) -> std::thread::JoinHandle<Result<T, LabError>> {
         let net = Arc::clone(&self.hosts[host.index()]);
-        std::thread::spawn(move || net.enter().map_err(Problem::from).and_then(|()| job()))
+        std::thread::spawn(move || net.enter().map_err(LabError::from).and_then(|()| job()))
     }
 
     /// What the link has done so far: from near to far, and back.
-    pub fn traffic(&self) -> [Traffic; 2] {
-        self.live.as_ref().map(Live::traffic).unwrap_or_default()
+    pub fn counters(&self) -> [LinkCounters; 2] {
+        self.live.as_ref().map(Live::counters).unwrap_or_default()
     }
 
     /// Puts off what the link's schedule changes, until [`Wan::begin`].
@@ -145,14 +146,14 @@ impl Wan {
     }
 
     /// Writes the file `name` for the lab's programs; its path as they see it.
-    pub(crate) fn write(&self, name: &str, text: &str) -> Result<String, Problem> {
+    pub(crate) fn write(&self, name: &str, text: &str) -> Result<String, LabError> {
         let path = format!("{WORKSHOP}/{name}");
-        std::fs::write(self.path(&path), text).map_err(Problem::io(format!("writing the lab's {name}")))?;
+        std::fs::write(self.path(&path), text).map_err(LabError::io(format!("writing the lab's {name}")))?;
         Ok(path)
     }
 
     /// Sets the kernels of `hosts`, then gives them their cables, addresses and routes.
-    fn furnish(&self, hosts: &[Host]) -> Result<(), Problem> {
+    fn furnish(&self, hosts: &[Host]) -> Result<(), LabError> {
         for host in hosts {
             tune(&self.supervisor, &self.hosts, *host, self.profiles[host.index()].clone())?;
         }
@@ -164,10 +165,10 @@ impl Wan {
             if let Some(refused) = self.set_congestion(*host, &profile)? {
                 profile.add_route(&format!("congctl {refused}"));
             }
-            let commands = cables::furnish(*host, &profile, &nets, self.place());
+            let commands = cables::furnish(*host, &profile, &nets, self.site());
             ip(&self.supervisor, &self.hosts[host.index()], &commands)?;
-            if let Some(most) = profile.window_field {
-                let rules = cables::window_rules(most);
+            if let Some(max) = profile.window_field {
+                let rules = cables::window_rules(max);
                 output(&self.supervisor, &self.hosts[host.index()], "nft", &[&rules])?;
             }
         }
@@ -176,33 +177,34 @@ impl Wan {
 
     /// Sets the default congestion control of `host`: by sysctl, as an administrator does. `Some` when the kernel lets none but
     /// its first network namespace have that one (tcp(7), tcp_allowed_congestion_control); then a route may.
-    fn set_congestion(&self, host: Host, profile: &Profile) -> Result<Option<String>, Problem> {
+    fn set_congestion(&self, host: Host, profile: &Profile) -> Result<Option<String>, LabError> {
         let Some(wanted) = profile.congestion.clone() else { return Ok(None) };
         self.supervisor.run(&self.hosts[host.index()], move || {
             let path = "/proc/sys/net/ipv4/tcp_congestion_control";
             match std::fs::write(path, &wanted) {
                 Err(err) if err.kind() == std::io::ErrorKind::PermissionDenied => Ok(Some(wanted)),
-                written => written.map(|()| None).map_err(Problem::io(format!("setting {path} to {wanted:?}"))),
+                written => written.map(|()| None).map_err(LabError::io(format!("setting {path} to {wanted:?}"))),
             }
         })
     }
 
-    fn place(&self) -> Place {
-        let one_hop = Arc::ptr_eq(&self.hosts[Host::Near.index()], &self.hosts[Host::Far.index()]);
+    fn site(&self) -> Site {
+        let is_one = Arc::ptr_eq(&self.hosts[Host::Near.index()], &self.hosts[Host::Far.index()]);
+        let layout = if is_one { Layout::OneHop } else { Layout::Wan };
         // RFC 8200 5: IPv6 needs 1280 bytes, and the kernel takes it from a device that has fewer.
         let room = self.profiles.iter().all(|profile| profile.mtu >= 1280);
-        Place { one_hop, ipv6: has_ipv6() && room }
+        Site { layout, ipv6: has_ipv6() && room }
     }
 
     /// Packets that the two TUN devices dropped because the link did not read them in time.
     ///
     /// # Errors
     /// `ip` fails.
-    pub fn device_drops(&self) -> Result<u64, Problem> {
+    pub fn device_drops(&self) -> Result<u64, LabError> {
         let mut drops = 0;
         for host in [Host::Near, Host::Far] {
             let text = self.on(host, || {
-                std::fs::read_to_string("/proc/thread-self/net/dev").map_err(Problem::io("reading /proc/net/dev"))
+                std::fs::read_to_string("/proc/thread-self/net/dev").map_err(LabError::io("reading /proc/net/dev"))
             });
             let text = text.join().unwrap_or_else(|_| Ok(String::new()))?;
             drops += text.lines().filter_map(transmit_drops).sum::<u64>();
@@ -211,16 +213,16 @@ impl Wan {
     }
 }
 
-fn make_device(supervisor: &Supervisor, hosts: &[Arc<NetNs>; 4], host: Host) -> Result<Tun, Problem> {
+fn make_device(supervisor: &Supervisor, hosts: &[Arc<NetNs>; 4], host: Host) -> Result<Tun, LabError> {
     supervisor.run(&hosts[host.index()], || Ok(Tun::create(WAN_DEVICE)?))
 }
 
 /// Sets `host`'s kernel, before it has a device.
-fn tune(supervisor: &Supervisor, hosts: &[Arc<NetNs>; 4], host: Host, profile: Profile) -> Result<(), Problem> {
+fn tune(supervisor: &Supervisor, hosts: &[Arc<NetNs>; 4], host: Host, profile: Profile) -> Result<(), LabError> {
     supervisor.run(&hosts[host.index()], move || {
         // What one run learns of a path must not help the next.
         set_ipv4("tcp_no_metrics_save", "1")?;
-        profile.sysctls.iter().try_for_each(|(name, value)| set_ipv4(name, value))?;
+        profile.sysctls.iter().try_for_each(|sysctl| set_ipv4(sysctl.name, &sysctl.value))?;
         if profile.shipped {
             sysctls::set_shipped()?;
         }
@@ -238,13 +240,13 @@ fn tune(supervisor: &Supervisor, hosts: &[Arc<NetNs>; 4], host: Host, profile: P
 }
 
 /// Runs commands of ip(8), one a line, inside `net`.
-fn ip(supervisor: &Supervisor, net: &Arc<NetNs>, commands: &str) -> Result<(), Problem> {
+fn ip(supervisor: &Supervisor, net: &Arc<NetNs>, commands: &str) -> Result<(), LabError> {
     let name = format!("{WORKSHOP}/ip");
-    std::fs::write(supervisor.path(&name), commands).map_err(Problem::io(format!("writing {name}")))?;
+    std::fs::write(supervisor.path(&name), commands).map_err(LabError::io(format!("writing {name}")))?;
     output(supervisor, net, "ip", &["-batch", &name]).map(drop)
 }
 
-fn output(supervisor: &Supervisor, net: &Arc<NetNs>, program: &str, arguments: &[&str]) -> Result<String, Problem> {
+fn output(supervisor: &Supervisor, net: &Arc<NetNs>, program: &str, arguments: &[&str]) -> Result<String, LabError> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     supervisor.spawn(net, command)?.output()
@@ -266,12 +268,12 @@ fn lateness(link: &LinkSpec) -> Duration {
     (link.rtt / 600).min(Duration::from_micros(100))
 }
 
-fn set_ipv4(name: &str, value: &str) -> Result<(), Problem> {
+fn set_ipv4(name: &str, value: &str) -> Result<(), LabError> {
     set(&format!("/proc/sys/net/ipv4/{name}"), value)
 }
 
-fn set(path: &str, value: &str) -> Result<(), Problem> {
-    std::fs::write(path, value).map_err(Problem::io(format!("setting {path} to {value:?}")))
+fn set(path: &str, value: &str) -> Result<(), LabError> {
+    std::fs::write(path, value).map_err(LabError::io(format!("setting {path} to {value:?}")))
 }
 
 fn has_ipv6() -> bool {

@@ -1,6 +1,6 @@
 //! Labs for the tests that build one in their own process.
 
-use longhaul_lab::{LinkSpec, Problem, Profile, Wan};
+use longhaul_lab::{LabError, LinkSpec, Profile, Wan};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// One lab at a time: two cores are few for several.
@@ -18,14 +18,14 @@ pub(crate) fn lab(link: &LinkSpec) -> Option<Wan> {
 }
 
 /// Returns what came out; `None` when this machine lacks something for it, which is printed.
-pub(crate) fn runs<T>(result: Result<T, Problem>) -> Option<T> {
+pub(crate) fn runs<T>(result: Result<T, LabError>) -> Option<T> {
     let why = match result {
         Ok(done) => return Some(done),
         Err(why) => why,
     };
     let lacking = match &why {
-        Problem::Missing { .. } => true,
-        Problem::Sys(err) => err.errno == EPERM || err.call.contains("/dev/net/tun"),
+        LabError::Missing { .. } => true,
+        LabError::Sys(err) => err.errno == EPERM || err.call.contains("/dev/net/tun"),
         _ => false,
     };
     assert!(lacking, "{why}");

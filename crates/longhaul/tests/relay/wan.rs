@@ -4,7 +4,7 @@
 
 use crate::endings::CELLS;
 use crate::harness::*;
-use longhaul_lab::{Host, LinkSpec, Problem, Profile, Wan};
+use longhaul_lab::{Host, LabError, LinkSpec, Profile, Wan};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ fn wan_of_bbr(link: &LinkSpec) -> Option<Arc<Wan>> {
 fn wan_between(link: &LinkSpec, relay: Profile) -> Option<Arc<Wan>> {
     match Wan::build(link, [Profile::plain(), relay.clone(), relay, Profile::plain()]) {
         Ok(wan) => Some(Arc::new(wan)),
-        Err(why @ (Problem::Missing { .. } | Problem::Sys(_))) => {
+        Err(why @ (LabError::Missing { .. } | LabError::Sys(_))) => {
             skip(&why.to_string());
             None
         }

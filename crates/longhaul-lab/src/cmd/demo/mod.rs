@@ -10,7 +10,7 @@ use crate::engine::{
 use crate::plan::host::HostSpec;
 use crate::plan::link::{LinkSpec, read_loss, read_rate, read_rtt};
 use crate::plan::place::Direction;
-use crate::plan::setup::Setup;
+use crate::plan::setup::{Layout, Setup};
 use crate::report::json::Report;
 use crate::scenario::{Expect, Published, Run, Scenario};
 use crate::traffic::Traffic;
@@ -106,7 +106,7 @@ impl Demo {
             id: id.into(),
             at: "lab demo".into(),
             what: what.into(),
-            setup: Setup { one_hop: false, link, host, relay: HostSpec::default(), set: Vec::new() },
+            setup: Setup { layout: Layout::Wan, link, host, relay: HostSpec::default(), set: Vec::new() },
             carriers: CARRIERS.iter().filter_map(|name| carrier::find(name).ok()).collect(),
             traffic: Traffic { kind, connections: 1, time: TIME, size, rate: None, direction: Direction::Out },
             published: Published::default(),

@@ -77,11 +77,11 @@ impl Table<'_> {
     fn doubt(&self) -> Option<String> {
         let doubtful = || self.report.runs.iter().filter(|run| is_doubtful(run));
         let taken = |run: &RunReport| run.disturbance.outside_share + run.disturbance.steal_share;
-        let most = doubtful().map(taken).fold(0.0, f64::max);
+        let max = doubtful().map(taken).fold(0.0, f64::max);
         let text = format!(
             "DISTURBED: other programs, or the host of this virtual machine, took up to {:.0} % of the processor, or held up \
              packets. A speed with ? may be too low, a time with ? too long. Run it again on a quiet machine.",
-            most * 100.0
+            max * 100.0
         );
         doubtful().next().map(|_| wrapped(&text, 98))
     }

@@ -19,7 +19,7 @@ pub(crate) fn draw(html: &mut Html, group: &Group<'_>, palette: &Palette) {
                 html.leaf("div", &[("class", "name")], &name);
             }
             match run.measured {
-                Some(measured) => bar(html, run, measured / scale.max(f64::MIN_POSITIVE), (palette, is_own)),
+                Some(measured) => bar(html, run, measured / scale.max(f64::MIN_POSITIVE), palette, is_own),
                 None => {
                     let (word, class) = verdict(run);
                     let text = format!("{word}: {}", run.why);
@@ -33,12 +33,12 @@ pub(crate) fn draw(html: &mut Html, group: &Group<'_>, palette: &Palette) {
 
 /// Everything that must fit.
 fn values(run: &RunReport) -> Vec<f64> {
-    let spread = run.spread.get(MEASURED).map(|[_, most]| *most);
+    let spread = run.spread.get(MEASURED).map(|[_, max]| *max);
     let published = run.published.iter().flatten().copied();
     run.measured.into_iter().chain(run.computed).chain(spread).chain(published).filter(|v| v.is_finite()).collect()
 }
 
-fn bar(html: &mut Html, run: &RunReport, share: f64, (palette, is_own): (&Palette, bool)) {
+fn bar(html: &mut Html, run: &RunReport, share: f64, palette: &Palette, is_own: bool) {
     let measured = run.measured.unwrap_or_default();
     let of = |value: f64| format!("{:.1}", WIDTH * share * value / measured.max(f64::MIN_POSITIVE));
     let class = palette.class(run);
@@ -56,10 +56,10 @@ fn bar(html: &mut Html, run: &RunReport, share: f64, (palette, is_own): (&Palett
         // A speed of nothing is still a measured one.
         let width = format!("{:.1}", (WIDTH * share).max(2.0));
         html.empty("rect", &[("class", &class), ("x", "0"), ("y", "2"), ("width", &width), ("height", "16")]);
-        if let Some([least, most]) = run.spread.get(MEASURED) {
+        if let Some([min, max]) = run.spread.get(MEASURED) {
             html.empty(
                 "line",
-                &[("class", "spread"), ("x1", &of(*least)), ("x2", &of(*most)), ("y1", "10"), ("y2", "10")],
+                &[("class", "spread"), ("x1", &of(*min)), ("x2", &of(*max)), ("y1", "10"), ("y2", "10")],
             );
         }
         let published = run.published.iter().flatten().map(|value| ("published", *value));

@@ -66,8 +66,8 @@ fn chart(
 
 /// The points until nothing arrives any more: after that programs only say goodbye.
 fn until_end(series: &[Point]) -> &[Point] {
-    let most = series.iter().map(|point| point.speed).fold(0.0, f64::max);
-    let last = series.iter().rposition(|point| point.speed > most / 1000.0).unwrap_or_default();
+    let max = series.iter().map(|point| point.speed).fold(0.0, f64::max);
+    let last = series.iter().rposition(|point| point.speed > max / 1000.0).unwrap_or_default();
     &series[..series.len().min(last + 2)]
 }
 
@@ -100,7 +100,7 @@ fn axes(html: &mut Html, across: &Axis, up: &Axis) {
 
 /// An axis from nothing to a little more than the largest value, and where it lies on the drawing.
 struct Axis {
-    most: f64,
+    max: f64,
     step: f64,
     from: f64,
     to: f64,
@@ -113,24 +113,24 @@ impl Axis {
         let power = 10f64.powf(rough.log10().floor());
         let step = [1.0, 2.0, 5.0, 10.0].iter().map(|nice| nice * power).find(|step| *step >= rough * 0.999);
         let step = step.unwrap_or(10.0 * power);
-        Axis { most: largest, step, from, to }.rounded()
+        Axis { max: largest, step, from, to }.rounded()
     }
 
     /// Ends at a tick when that is near, so that the top line has its number.
     fn rounded(self) -> Axis {
-        let whole = (self.most / self.step).ceil() * self.step;
+        let whole = (self.max / self.step).ceil() * self.step;
         // Time goes on to its end and no further.
-        let most = if self.from < self.to { self.most } else { whole };
-        Axis { most, ..self }
+        let max = if self.from < self.to { self.max } else { whole };
+        Axis { max, ..self }
     }
 
     fn place(&self, value: f64) -> f64 {
-        self.from + (self.to - self.from) * value / self.most
+        self.from + (self.to - self.from) * value / self.max
     }
 
     fn ticks(&self) -> Vec<(f64, String)> {
         let digits = (-self.step.log10().floor()).clamp(0.0, 6.0) as usize;
-        let count = (self.most / self.step + 0.001).floor() as u32;
+        let count = (self.max / self.step + 0.001).floor() as u32;
         let value = |index: u32| f64::from(index) * self.step;
         (0..=count).map(|index| (value(index), format!("{:.digits$}", value(index)))).collect()
     }

@@ -56,7 +56,8 @@ impl<'a> Group<'a> {
 fn reference<'a>(report: &'a Report, runs: &[&RunReport]) -> Option<&'a RunReport> {
     let has_own = runs.iter().any(|run| run.is_direct() && run.measured.is_some());
     let compared = runs.iter().find(|run| run.gain_over_direct.is_some())?;
-    let (measured, gain) = (compared.measured?, compared.gain_over_direct?);
+    let measured = compared.measured?;
+    let gain = compared.gain_over_direct?;
     let is_its = |direct: f64| (measured / direct / gain - 1.0).abs() < 1e-3;
     let mut direct = report.runs.iter().filter(|run| run.is_direct() && run.measured.is_some());
     direct.find(|other| !has_own && other.traffic == compared.traffic && other.measured.is_some_and(is_its))

@@ -1,7 +1,7 @@
 //! Random flows, some of which one end resets: every byte, every ending, and how long the other end waits for the reset.
 
+use crate::error::LabError;
 use crate::plan::place::Host;
-use crate::problem::Problem;
 use crate::traffic::exchange::Server;
 use crate::traffic::raw::{BLOCK, block, joined, matches};
 use crate::traffic::row::{Counts, Drive, Kind, Measured, ServedBy, THREADED, grows, shrinks, stays};
@@ -24,14 +24,16 @@ pub(crate) const RESETS: Kind = Kind {
     counts: Counts::Figures,
     keys: &[],
     server: ServedBy::Own,
-    largest: 0,
+    max_size: 0,
     figures: &[shrinks("flows"), shrinks("resets"), grows("latest_s"), grows("over_15s"), stays("wrong")],
-    most: THREADED,
+    max_connections: THREADED,
     run,
 };
 
-fn run(drive: &Drive<'_>) -> Result<Measured, Problem> {
-    let (count, time, entry) = (drive.traffic.connections, drive.traffic.time, drive.running.entry);
+fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
+    let count = drive.traffic.connections;
+    let time = drive.traffic.time;
+    let entry = drive.running.entry;
     let endings = Arc::new(Endings::new(PATIENCE));
     let servers = Arc::clone(&endings);
     // An end that waits in silence keeps its thread, and the others need theirs.
@@ -199,13 +201,13 @@ impl Endings {
     }
 
     /// One flow, as its client.
-    fn request(&self, entry: SocketAddr, seed: u64) -> Result<(), Problem> {
-        let connecting = Problem::io(format!("connecting to {entry}"));
+    fn request(&self, entry: SocketAddr, seed: u64) -> Result<(), LabError> {
+        let connecting = LabError::io(format!("connecting to {entry}"));
         let mut socket = TcpStream::connect_timeout(&entry, PATIENCE).map_err(connecting)?;
         // The server has the plan before a reset may overtake it.
         let greeted = waits(&socket, PATIENCE).and_then(|()| socket.write_all(&seed.to_ne_bytes()));
-        greeted.and_then(|()| socket.read_exact(&mut [0; 8])).map_err(Problem::io("greeting host B"))?;
-        waits(&socket, self.patience).map_err(Problem::io("greeting host B"))?;
+        greeted.and_then(|()| socket.read_exact(&mut [0; 8])).map_err(LabError::io("greeting host B"))?;
+        waits(&socket, self.patience).map_err(LabError::io("greeting host B"))?;
         self.note(End::new(socket, &Plan::of(seed), Side::Client, &self.block));
         Ok(())
     }

@@ -7,7 +7,7 @@ use longhaul_sys::tun::FRAME_MAX;
 
 /// Frames under way, each with how many pieces of it have yet to arrive.
 #[derive(Debug)]
-pub(crate) struct Pool {
+pub(crate) struct Frames {
     slots: Vec<Slot>,
     /// Slots that hold nothing, of each size.
     free: [Vec<u32>; SIZES.len()],
@@ -26,11 +26,11 @@ struct Slot {
     size: usize,
 }
 
-impl Pool {
+impl Frames {
     /// A pool that holds at most `limit` bytes.
-    pub(crate) fn new(limit: usize) -> Pool {
+    pub(crate) fn new(limit: usize) -> Frames {
         let incoming = vec![0; FRAME_MAX].into_boxed_slice();
-        Pool { slots: Vec::new(), free: Default::default(), allocated: 0, limit, incoming }
+        Frames { slots: Vec::new(), free: Default::default(), allocated: 0, limit, incoming }
     }
 
     /// Where to read the next frame.
@@ -97,34 +97,34 @@ const SIZES: [usize; 2] = [2048, FRAME_MAX];
 mod tests {
     use super::*;
 
-    fn keep(pool: &mut Pool, byte: u8, length: usize) -> Option<u32> {
-        pool.incoming()[..length].fill(byte);
-        pool.keep(length)
+    fn keep(frames: &mut Frames, byte: u8, length: usize) -> Option<u32> {
+        frames.incoming()[..length].fill(byte);
+        frames.keep(length)
     }
 
     #[test]
     fn a_frame_stays_until_its_last_piece_has_arrived() {
-        let mut pool = Pool::new(1 << 20);
+        let mut frames = Frames::new(1 << 20);
         for length in [60, 60_000] {
-            let slot = keep(&mut pool, 7, length).unwrap();
-            pool.expect(slot, 2);
-            pool.release(slot);
-            let other = keep(&mut pool, 8, length).unwrap();
-            pool.expect(other, 1);
+            let slot = keep(&mut frames, 7, length).unwrap();
+            frames.expect(slot, 2);
+            frames.release(slot);
+            let other = keep(&mut frames, 8, length).unwrap();
+            frames.expect(other, 1);
             assert_ne!(slot, other);
-            assert_eq!(pool.frame(slot), vec![7; length]);
-            assert_eq!(pool.frame(other), vec![8; length]);
-            pool.release(slot);
-            assert_eq!(keep(&mut pool, 9, length), Some(slot), "reused, not allocated");
+            assert_eq!(frames.frame(slot), vec![7; length]);
+            assert_eq!(frames.frame(other), vec![8; length]);
+            frames.release(slot);
+            assert_eq!(keep(&mut frames, 9, length), Some(slot), "reused, not allocated");
         }
     }
 
     #[test]
     fn a_full_pool_says_so_and_recovers() {
-        let mut pool = Pool::new(FRAME_MAX);
-        let slot = keep(&mut pool, 1, 60_000).unwrap();
-        assert_eq!(keep(&mut pool, 2, 60_000), None);
-        pool.expect(slot, 0);
-        assert!(keep(&mut pool, 3, 60_000).is_some());
+        let mut frames = Frames::new(FRAME_MAX);
+        let slot = keep(&mut frames, 1, 60_000).unwrap();
+        assert_eq!(keep(&mut frames, 2, 60_000), None);
+        frames.expect(slot, 0);
+        assert!(keep(&mut frames, 3, 60_000).is_some());
     }
 }

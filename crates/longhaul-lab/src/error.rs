@@ -5,7 +5,7 @@ use std::fmt;
 
 /// What went wrong in the lab.
 #[derive(Debug)]
-pub enum Problem {
+pub enum LabError {
     /// The kernel refused something.
     Sys(SysError),
     /// The kernel refused something that the standard library asked for.
@@ -46,45 +46,47 @@ pub enum Problem {
     Late(String),
 }
 
-impl Problem {
+impl LabError {
     /// The same, with the end of `text` for what the program said where it said nothing.
-    pub(crate) fn or_said(self, text: &str) -> Problem {
+    pub(crate) fn or_said(self, text: &str) -> LabError {
         match self {
-            Problem::Failed { program, status, said } if said.trim().is_empty() => {
+            LabError::Failed { program, status, said } if said.trim().is_empty() => {
                 let lines: Vec<&str> = text.lines().collect();
                 let said = lines[lines.len().saturating_sub(LINES_SAID)..].join("\n");
-                Problem::Failed { program, status, said }
+                LabError::Failed { program, status, said }
             }
             other => other,
         }
     }
 
     /// For `map_err`: an I/O error met while doing `what`.
-    pub fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Problem {
+    pub fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> LabError {
         let what = what.into();
-        move |err| Problem::Io { what, err }
+        move |err| LabError::Io { what, err }
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for LabError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Problem::Sys(err) => err.fmt(f),
-            Problem::Io { what, err } => write!(f, "{what}: {err}"),
-            Problem::Missing { program, package } => write!(f, "{program} is not installed; it comes with {package}"),
-            Problem::Failed { program, status, said } => write!(f, "`{program}` ended with {status}: {}", said.trim()),
-            Problem::NotReady { program, said } => write!(f, "`{program}` did not get ready in time: {}", said.trim()),
-            Problem::Late(program) => write!(f, "`{program}` took too long and was ended; send less with traffic.size"),
-            Problem::Bytes(what) | Problem::Lacking(what) => f.write_str(what),
+            LabError::Sys(err) => err.fmt(f),
+            LabError::Io { what, err } => write!(f, "{what}: {err}"),
+            LabError::Missing { program, package } => write!(f, "{program} is not installed; it comes with {package}"),
+            LabError::Failed { program, status, said } => write!(f, "`{program}` ended with {status}: {}", said.trim()),
+            LabError::NotReady { program, said } => write!(f, "`{program}` did not get ready in time: {}", said.trim()),
+            LabError::Late(program) => {
+                write!(f, "`{program}` took too long and was ended; send less with traffic.size")
+            }
+            LabError::Bytes(what) | LabError::Lacking(what) => f.write_str(what),
         }
     }
 }
 
-impl std::error::Error for Problem {}
+impl std::error::Error for LabError {}
 
-impl From<SysError> for Problem {
-    fn from(err: SysError) -> Problem {
-        Problem::Sys(err)
+impl From<SysError> for LabError {
+    fn from(err: SysError) -> LabError {
+        LabError::Sys(err)
     }
 }
 

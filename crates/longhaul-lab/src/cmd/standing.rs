@@ -1,8 +1,9 @@
 //! A lab that stands: what a run builds, with servers on host B, and on each host a process through which one enters it.
 
 use crate::carrier::{Carrier, PORT, Running};
+use crate::error::LabError;
 use crate::plan::place::Host;
-use crate::problem::Problem;
+use crate::plan::setup::Layout;
 use crate::scenario::Run;
 use crate::traffic::{IPERF3_PROGRAM, ServedBy};
 use crate::world::ssh::Server;
@@ -15,31 +16,31 @@ use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
 /// The lab and everything in it; gone when dropped, or when the process ends in whatever way.
-pub(crate) struct Stand {
+pub(crate) struct Standing {
     /// Each host's name, and the process to enter it by.
-    doors: Vec<(Host, &'static str, Program)>,
+    anchors: Vec<(Host, &'static str, Program)>,
     carrier: Option<(&'static Carrier, Running)>,
     /// Where B's servers listen, or why there is none.
-    ssh: Result<(Server, SocketAddr), Problem>,
-    iperf3: Result<(Program, SocketAddr), Problem>,
-    one_hop: bool,
+    ssh: Result<(Server, SocketAddr), LabError>,
+    iperf3: Result<(Program, SocketAddr), LabError>,
+    layout: Layout,
     // Last, so that the programs go before what they stand on.
     _wan: Wan,
 }
 
-impl Stand {
+impl Standing {
     /// Builds the lab of `run` with `carrier` at work.
     ///
     /// # Errors
     /// The lab cannot be built, or the carrier does not start. A server that is not installed is no error.
-    pub(crate) fn build(run: &Run, carrier: Option<&'static Carrier>, user: &User) -> Result<Stand, Problem> {
+    pub(crate) fn build(run: &Run, carrier: Option<&'static Carrier>, user: &User) -> Result<Standing, LabError> {
         let mut setup = run.setup.clone();
         if let Some(carrier) = carrier {
             (carrier.hosts)(&mut setup.host, &setup.link);
         }
         let wan = engine::build(&setup)?;
         let carrier =
-            carrier.map(|carrier| Ok::<_, Problem>((carrier, carrier.run(&wan, user, &setup.set)?))).transpose()?;
+            carrier.map(|carrier| Ok::<_, LabError>((carrier, carrier.run(&wan, user, &setup.set)?))).transpose()?;
         // What the run sends is what stands at the carrier's end.
         let (to_ssh, to_iperf3) = match run.traffic.kind.server {
             ServedBy::Sshd => (PORT, 5201),
@@ -53,14 +54,14 @@ impl Stand {
             server.configure(&wan, carried.map_or(on_b(to_ssh), |(_, running)| running.entry))?;
             traffic::make_file(&wan, "sample", SAMPLE)?;
         }
-        let doors = names(setup.one_hop).iter().map(|(host, name)| Ok((*host, *name, door(&wan, *host, name)?)));
-        let doors = doors.collect::<Result<_, Problem>>()?;
-        Ok(Stand { doors, carrier, ssh, iperf3, one_hop: setup.one_hop, _wan: wan })
+        let anchors = names(setup.layout).iter().map(|(host, name)| Ok((*host, *name, anchor(&wan, *host, name)?)));
+        let anchors = anchors.collect::<Result<_, LabError>>()?;
+        Ok(Standing { anchors, carrier, ssh, iperf3, layout: setup.layout, _wan: wan })
     }
 
     /// A process on each of its hosts.
-    pub(crate) fn doors(&self) -> Vec<u32> {
-        self.doors.iter().map(|(_, _, door)| door.id()).collect()
+    pub(crate) fn anchors(&self) -> Vec<u32> {
+        self.anchors.iter().map(|(_, _, anchor)| anchor.id()).collect()
     }
 
     /// How to enter its hosts, their addresses, and what to try.
@@ -68,16 +69,17 @@ impl Stand {
         let mut text = format!("The lab of {scenario}, run {}, stands: {}.\n", run.id, path(run));
         text +=
             "Take it down with: longhaul lab down\n\nEnter a host (what is left running there ends with the lab):\n";
-        for (_, name, door) in &self.doors {
-            let _ = writeln!(text, "  {name:<6} {}", enter(door, user));
+        for (_, name, anchor) in &self.anchors {
+            let _ = writeln!(text, "  {name:<6} {}", enter(anchor, user));
         }
         text += "\nAddresses:\n";
-        for (host, name, _) in &self.doors {
+        for (host, name, _) in &self.anchors {
             let _ = writeln!(text, "  {name:<6} {}", self.addresses(*host));
         }
         match &self.carrier {
             Some((carrier, running)) if !running.programs.is_empty() => {
-                let (entry, end) = (running.entry, SocketAddr::new(Host::B.lan(), PORT));
+                let entry = running.entry;
+                let end = SocketAddr::new(Host::B.lan(), PORT);
                 let _ = writeln!(text, "\n{}: what A sends to {entry} arrives at {end} on B:", carrier.name);
                 for line in &running.shown {
                     let _ = writeln!(text, "  {line}");
@@ -92,8 +94,9 @@ impl Stand {
     }
 
     fn examples(&self, user: &User) -> String {
-        let Some((_, _, door)) = self.doors.first() else { return String::new() };
-        let (on_a, mut text) = (enter(door, user), String::new());
+        let Some((_, _, anchor)) = self.anchors.first() else { return String::new() };
+        let on_a = enter(anchor, user);
+        let mut text = String::new();
         let _ = writeln!(text, "  {on_a} ping -c 5 {}", Host::B.lan());
         match &self.iperf3 {
             Ok((_, at)) => {
@@ -137,24 +140,24 @@ impl Stand {
 
     fn addresses(&self, host: Host) -> String {
         let lan = format!("{} {}", host.lan(), host.lan6());
-        match (host, self.one_hop) {
-            (Host::Near | Host::Far, true) => format!("{lan}; to B {} {}", Host::Far.lan(), Host::Far.lan6()),
-            (Host::Near | Host::Far, false) => format!("{lan}; on the WAN {} {}", host.wan(), host.wan6()),
+        match (host, self.layout) {
+            (Host::Near | Host::Far, Layout::OneHop) => format!("{lan}; to B {} {}", Host::Far.lan(), Host::Far.lan6()),
+            (Host::Near | Host::Far, Layout::Wan) => format!("{lan}; on the WAN {} {}", host.wan(), host.wan6()),
             (Host::A | Host::B, _) => lan,
         }
     }
 }
 
 /// The hosts and what they are called.
-fn names(one_hop: bool) -> &'static [(Host, &'static str)] {
-    match one_hop {
-        true => &[(Host::A, "A"), (Host::Near, "relay"), (Host::B, "B")],
-        false => &[(Host::A, "A"), (Host::Near, "near"), (Host::Far, "far"), (Host::B, "B")],
+fn names(layout: Layout) -> &'static [(Host, &'static str)] {
+    match layout {
+        Layout::OneHop => &[(Host::A, "A"), (Host::Near, "relay"), (Host::B, "B")],
+        Layout::Wan => &[(Host::A, "A"), (Host::Near, "near"), (Host::Far, "far"), (Host::B, "B")],
     }
 }
 
 /// A process on `host` that does nothing, under the host's name where that can be set.
-fn door(wan: &Wan, host: Host, name: &str) -> Result<Program, Problem> {
+fn anchor(wan: &Wan, host: Host, name: &str) -> Result<Program, LabError> {
     let script = format!("hostname {name} 2>/dev/null; echo here >&2; exec sleep infinity");
     let mut command = Command::new("unshare");
     command.args(["--uts", "sh", "-c", &script]);
@@ -162,14 +165,14 @@ fn door(wan: &Wan, host: Host, name: &str) -> Result<Program, Problem> {
     wan.spawn(host, command)?.wait_for("here")
 }
 
-/// The command that enters the host behind `door`: its network, its name, and the lab's files and processes.
-fn enter(door: &Program, user: &User) -> String {
+/// The command that enters the host behind `anchor`: its network, its name, and the lab's files and processes.
+fn enter(anchor: &Program, user: &User) -> String {
     // An ordinary user is root in the lab's user namespace only, and has no other groups there to give up.
     let as_root = if user.mapped.is_some() { " -U --preserve-credentials" } else { "" };
-    format!("nsenter -t {}{as_root} -m -u -n -p", door.id())
+    format!("nsenter -t {}{as_root} -m -u -n -p", anchor.id())
 }
 
-fn iperf3(wan: &Wan, port: u16) -> Result<Program, Problem> {
+fn iperf3(wan: &Wan, port: u16) -> Result<Program, LabError> {
     IPERF3_PROGRAM.find()?;
     let mut command = Command::new("iperf3");
     command.args(["-s", "-p", &port.to_string(), "--forceflush"]);
@@ -178,9 +181,9 @@ fn iperf3(wan: &Wan, port: u16) -> Result<Program, Problem> {
 }
 
 /// What is not installed is left out, and anything else an error.
-fn installed<T>(started: Result<T, Problem>) -> Result<Result<T, Problem>, Problem> {
+fn installed<T>(started: Result<T, LabError>) -> Result<Result<T, LabError>, LabError> {
     match started {
-        Err(why @ (Problem::Missing { .. } | Problem::Lacking(_))) => Ok(Err(why)),
+        Err(why @ (LabError::Missing { .. } | LabError::Lacking(_))) => Ok(Err(why)),
         other => other.map(Ok),
     }
 }
@@ -188,7 +191,7 @@ fn installed<T>(started: Result<T, Problem>) -> Result<Result<T, Problem>, Probl
 /// The path in a few words.
 fn path(run: &Run) -> String {
     let link = &run.setup.link;
-    if run.setup.one_hop {
+    if !run.setup.has_wan() {
         return "one relay host between two cables".into();
     }
     let mut text = format!("{} ms round trip", link.rtt.as_secs_f64() * 1e3);

@@ -2,6 +2,7 @@
 //! instead.
 
 use crate::carrier::{Carrier, Role};
+use crate::plan::conflict::Conflict;
 use crate::plan::host::HostSpec;
 use crate::plan::law;
 use crate::plan::place::Direction;
@@ -12,50 +13,47 @@ use longhaul_config::document::Places;
 use longhaul_config::options::{self, LegOptions, Value};
 use longhaul_units::Bytes;
 
-/// A key, and what is wrong with it and what to write instead.
-pub(crate) type Fault = (String, String);
-
 impl Run {
     /// What can be said of the run as far as it was read; `places` are its own.
-    pub(crate) fn faults(&self, earlier: &[Run], places: &Places) -> Vec<Fault> {
+    pub(crate) fn conflicts(&self, earlier: &[Run], places: &Places) -> Vec<Conflict> {
         let is_told = self.carriers.iter().any(|carrier| carrier.role == Role::Longhaul);
         let nobody = "these are options of longhaul, which is none of the carriers; leave them out";
         let has = |id: &str| earlier.iter().any(|run| run.id == id);
-        let mut faults = those([
+        let mut conflicts = those([
             (has(&self.id), "id", format!("another run is called {:?} too; write a name of its own", self.id)),
             (!self.setup.set.is_empty() && !is_told, "set", nobody.into()),
         ]);
-        faults.extend(self.sent());
-        faults.extend(self.expected());
-        if self.setup.one_hop {
-            faults.extend(without_wan(places));
+        conflicts.extend(self.sent());
+        conflicts.extend(self.expected());
+        if !self.setup.has_wan() {
+            conflicts.extend(without_wan(places));
         }
-        faults
+        conflicts
     }
 
     /// What is wrong with the traffic.
-    fn sent(&self) -> Vec<Fault> {
+    fn sent(&self) -> Vec<Conflict> {
         let Traffic { kind, connections, size, rate, direction, .. } = self.traffic;
         let none = format!("{} has none; leave it out", kind.name);
-        let largest = match kind.largest {
+        let largest = match kind.max_size {
             0 => none.clone(),
-            most => format!("{} takes {} at most", kind.name, Bytes(most)),
+            max => format!("{} takes {} at most", kind.name, Bytes(max)),
         };
-        let most = format!("{} can have {} at most; write fewer", kind.name, kind.most);
+        let max = format!("{} can have {} at most; write fewer", kind.name, kind.max_connections);
         those([
-            (connections > kind.most, "traffic.connections", most),
+            (connections > kind.max_connections, "traffic.connections", max),
             (rate.is_some() && !kind.keys.contains(&Heeds::Rate), "traffic.rate", none.clone()),
             (direction == Direction::Back && !kind.keys.contains(&Heeds::Direction), "traffic.direction", none),
-            (size.is_some_and(|size| size.0 > kind.largest), "traffic.size", largest),
+            (size.is_some_and(|size| size.0 > kind.max_size), "traffic.size", largest),
         ])
     }
 
     /// What is expected and nobody could judge.
-    fn expected(&self) -> Vec<Fault> {
+    fn expected(&self) -> Vec<Conflict> {
         let (Expect { within, gain, cpu, figures, .. }, kind) = (&self.expect, self.traffic.kind);
         let no_law = "there is nothing to compare with; write computed = \"window\", or another law";
         let no_program = "no program runs on the relays then; leave it out, or write another carrier";
-        let mut faults = those([
+        let mut conflicts = those([
             (within.is_some() && self.computed.is_none(), "expect.within", no_law.into()),
             (gain.is_some() && self.has_only(Carrier::is_direct), "expect.gain", NO_GAIN.into()),
             (cpu.is_some() && self.has_only(Carrier::is_routed), "expect.cpu", no_program.into()),
@@ -64,14 +62,14 @@ impl Run {
         let known = if names.is_empty() { "none".into() } else { names.join(", ") };
         for (name, _) in figures.iter().filter(|(name, _)| !names.contains(&name.as_str())) {
             let why = format!("{} has no such figure; it has {known}", kind.name);
-            faults.push((format!("expect.figures.{name}"), why));
+            conflicts.push(Conflict::new(format!("expect.figures.{name}"), why));
         }
-        faults
+        conflicts
     }
 
     /// What is to be compared with a run that is not there; `earlier` has all before this one.
-    pub(crate) fn compared(&self, earlier: &[Run]) -> Vec<Fault> {
-        let mut faults = Vec::new();
+    pub(crate) fn compared(&self, earlier: &[Run]) -> Vec<Conflict> {
+        let mut conflicts = Vec::new();
         if let Some((of, _)) = &self.expect.times {
             let why = match earlier.iter().find(|run| run.id == *of) {
                 None => Some(format!("no run before this one is called {of:?}")),
@@ -81,13 +79,13 @@ impl Run {
                 }
                 Some(_) => None,
             };
-            faults.extend(why.map(|why| ("expect.times.of".into(), why)));
+            conflicts.extend(why.map(|why| Conflict::new("expect.times.of", why)));
         }
         let is_judged = self.expect.gain.is_some() && self.skip.is_none() && !self.has_only(Carrier::is_direct);
         // In a run itself the carriers are compared in their order.
         let here = self.carriers.first().is_some_and(|carrier| carrier.is_direct());
         if !is_judged || here {
-            return faults;
+            return conflicts;
         }
         let is_direct = |run: &&Run| {
             let same = run.traffic.kind == self.traffic.kind && run.skip.is_none();
@@ -98,17 +96,17 @@ impl Run {
         let none =
             "no direct transfer of this traffic is before it; write \"direct\" as the first carrier, or leave this out";
         let left_out = "--quick leaves the direct transfer out; write quick = true in its run too";
-        faults.extend(those([
+        conflicts.extend(those([
             (direct.is_empty(), "expect.gain", none.into()),
             (is_hurried && !direct.is_empty(), "expect.gain", left_out.into()),
         ]));
-        faults
+        conflicts
     }
 
     /// What is to be near a speed that nobody can compute. The whole run was read.
-    pub(crate) fn uncomputed(&self) -> Vec<Fault> {
+    pub(crate) fn uncomputed(&self) -> Vec<Conflict> {
         let why = self.expect.within.and_then(|_| self.silent_law());
-        why.map(|why| ("expect.within".into(), why)).into_iter().collect()
+        why.map(|why| Conflict::new("expect.within", why)).into_iter().collect()
     }
 
     /// Of which carrier its law says nothing, and what that would need; nothing where there is no law, or it says something.
@@ -131,13 +129,13 @@ impl Run {
 
 impl Setup {
     /// All of it.
-    pub(crate) fn faults(&self) -> Vec<Fault> {
+    pub(crate) fn conflicts(&self) -> Vec<Conflict> {
         // One relay host between two cables has the hosts' MTU.
-        let mtu = if self.one_hop { self.host.mtu } else { self.relay.mtu };
+        let mtu = if self.has_wan() { self.relay.mtu } else { self.host.mtu };
         let relay = HostSpec { mtu, ..self.relay.clone() };
-        let mut faults = Vec::new();
+        let mut conflicts = Vec::new();
         for (title, host) in [("host", &self.host), ("relay", &relay)] {
-            faults.extend(host.faults().into_iter().map(|(key, why)| (format!("{title}.{key}"), why)));
+            conflicts.extend(host.conflicts().into_iter().map(|conflict| conflict.below(title)));
         }
         let (mut accept, mut dial) = (LegOptions::default(), LegOptions::default());
         for text in &self.set {
@@ -149,13 +147,13 @@ impl Setup {
             _ => None,
         };
         let too_large = [accept, dial].iter().filter_map(mss).find_map(|mss| relay.too_large(mss));
-        faults.extend(too_large.map(|why| ("set".into(), why)));
-        faults
+        conflicts.extend(too_large.map(|why| Conflict::new("set", why)));
+        conflicts
     }
 }
 
 /// What is written and is for a WAN, where there is none.
-pub(crate) fn without_wan(places: &Places) -> Vec<Fault> {
+pub(crate) fn without_wan(places: &Places) -> Vec<Conflict> {
     let no_wan = "with one hop there is no WAN; leave it out, or topology";
     let cables = "with one hop the hosts' cables are all there is; write host.mtu instead";
     those([
@@ -165,9 +163,9 @@ pub(crate) fn without_wan(places: &Places) -> Vec<Fault> {
 }
 
 /// Those that are wrong.
-fn those<const N: usize>(checks: [(bool, &str, String); N]) -> Vec<Fault> {
+fn those<const N: usize>(checks: [(bool, &str, String); N]) -> Vec<Conflict> {
     let wrong = checks.into_iter().filter(|(is_wrong, ..)| *is_wrong);
-    wrong.map(|(_, key, why)| (key.to_string(), why)).collect()
+    wrong.map(|(_, key, why)| Conflict::new(key, why)).collect()
 }
 
 const NO_GAIN: &str = "the direct transfer is what others are compared with; leave it out, or write another carrier";

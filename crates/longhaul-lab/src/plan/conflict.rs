@@ -1,0 +1,22 @@
+//! Values of a scenario that do not go together, though each alone could be.
+
+/// A key of a scenario whose value conflicts with another, or has no effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Conflict {
+    /// The key, such as `host.mss`.
+    pub(crate) key: String,
+    /// The reason, and the text to write instead.
+    pub(crate) why: String,
+}
+
+impl Conflict {
+    /// A conflict of `key`.
+    pub(crate) fn new(key: impl Into<String>, why: impl Into<String>) -> Conflict {
+        Conflict { key: key.into(), why: why.into() }
+    }
+
+    /// The same below the table `title`.
+    pub(crate) fn below(self, title: &str) -> Conflict {
+        Conflict { key: format!("{title}.{}", self.key), ..self }
+    }
+}
