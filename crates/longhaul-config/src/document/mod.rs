@@ -3,6 +3,7 @@
 
 mod fields;
 mod problem;
+mod syntax;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -19,25 +20,12 @@ pub use problem::{Findings, Message, Place, Problem, Severity};
 /// it in the order of the file. It never panics, whatever the text.
 pub fn read<T>(text: &str, whole: impl FnOnce(&mut Findings<'_>, &DeTable<'_>) -> T) -> (Option<T>, Vec<Problem>) {
     let mut findings = Findings::new(text);
-    let (root, syntax) = DeTable::parse_recoverable(text);
-    let mut last = None;
-    for err in syntax.iter().take(SYNTAX_MAX) {
-        // One mistake is often found again at every place that follows from it.
-        let said = Some((err.span().map(|span| findings.line(span.start)), err.message().to_string()));
-        if std::mem::replace(&mut last, said.clone()) == said {
-            continue;
-        }
-        let text = match err.message() {
-            "duplicate key" => {
-                let key = err.span().map(|span| findings.written(&span)).unwrap_or_default();
-                format!("{key}: this key stands here a second time; write it once")
-            }
-            why => format!("this is not TOML ({why}); write KEY = VALUE, and a VALUE of text in double quotes"),
-        };
-        findings.add(Severity::Error, err.span(), text);
+    let (root, errors) = DeTable::parse_recoverable(text);
+    for mistake in syntax::mistakes(text, &errors) {
+        findings.error(mistake.at..mistake.at, mistake.text);
     }
     // What a parser makes of a broken file is guesswork: errors found in that would be its, not the writer's.
-    let read = if syntax.is_empty() { Some(whole(&mut findings, root.get_ref())) } else { None };
+    let read = if errors.is_empty() { Some(whole(&mut findings, root.get_ref())) } else { None };
     (read.filter(|_| findings.errors() == 0), findings.in_order())
 }
 
@@ -63,6 +51,3 @@ pub fn text(path: &Path, hint: &str) -> Result<String, String> {
 
 /// Some 10,000 tunnels. What is larger is another file, or a device that never ends.
 const SIZE_MAX: u64 = 1 << 20;
-
-/// More than anybody reads; what follows from a first mistake is without end.
-const SYNTAX_MAX: usize = 20;
