@@ -1,6 +1,7 @@
 //! A file that somebody wrote in TOML, read by hand, table by table, so that every message names line, column, key and
 //! value, and so that one reading reports every error of the file. The configuration and the lab's scenarios are such.
 
+mod access;
 mod fields;
 mod problem;
 mod syntax;
@@ -16,8 +17,8 @@ pub use fields::{
 };
 pub use problem::{Findings, Message, Place, Problem, Severity};
 
-/// Reads a file's text with `whole`: what it says, or nothing when there is an error, and everything there is to say about
-/// it in the order of the file. It never panics, whatever the text.
+/// Reads a file's text with `whole`. Returns its result, or `None` when there is an error, and every error, warning and note in
+/// the order of the file. It never panics, whatever the text.
 pub fn read<T>(text: &str, whole: impl FnOnce(&mut Findings<'_>, &DeTable<'_>) -> T) -> (Option<T>, Vec<Problem>) {
     let mut findings = Findings::new(text);
     let (root, errors) = DeTable::parse_recoverable(text);
@@ -29,13 +30,26 @@ pub fn read<T>(text: &str, whole: impl FnOnce(&mut Findings<'_>, &DeTable<'_>) -
     (read.filter(|_| findings.errors() == 0), findings.in_order())
 }
 
-/// The text of the file at `path`; `hint` says what to do when there is none.
+/// Returns the text of the file at `path`; `hint` says what to do when there is none.
+///
+/// # Errors
+/// Why it cannot be read, and what to do.
 pub fn text(path: &Path, hint: &str) -> Result<String, String> {
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(SIZE_MAX + 1).read_to_end(&mut bytes));
-    read.map_err(|err| match err.kind() {
+    let file = File::open(path).map_err(|err| match err.kind() {
         io::ErrorKind::NotFound => format!("{err}; {hint}"),
-        io::ErrorKind::PermissionDenied => format!("{err}; read it as root, or make it readable with chmod"),
+        io::ErrorKind::PermissionDenied => format!("{err}: {}", access::refused(path)),
+        _ => err.to_string(),
+    })?;
+    text_from(file)
+}
+
+/// Returns the text of `source`, which has at most 1 MiB.
+///
+/// # Errors
+/// Why it cannot be read, and what to do.
+pub fn text_from(source: impl Read) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    source.take(SIZE_MAX + 1).read_to_end(&mut bytes).map_err(|err| match err.kind() {
         io::ErrorKind::IsADirectory => format!("{err}; name the file in it, not the directory"),
         _ => err.to_string(),
     })?;

@@ -2,7 +2,10 @@
 
 use super::log_queue::Queue;
 use clap::{Args, ValueEnum};
-use std::io::{self, IsTerminal};
+use longhaul::daemon;
+use longhaul_config::Message;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
 use std::time::Duration;
 use tracing::{Dispatch, dispatcher, warn};
 use tracing_subscriber::filter::LevelFilter;
@@ -52,6 +55,34 @@ impl Flags {
         // A log is started once; a second start keeps the first.
         let _ = self.dispatch(move || queue.clone()).try_init();
         Ok(log)
+    }
+
+    /// Writes `messages` to stderr, whatever the level: a line each, or with `--log-format json` one JSON object each, in the
+    /// form of the log.
+    pub(super) fn tell(self, messages: &[Message]) {
+        match self.log_format {
+            // Nobody is left to tell when stderr is closed.
+            Format::Text => messages.iter().for_each(|message| drop(writeln!(io::stderr(), "{message}"))),
+            Format::Json => self.as_json(|| messages.iter().for_each(daemon::log)),
+        }
+    }
+
+    /// Writes `text`, the result of a command: to stdout, or with `--log-format json` to stderr, where `log` logs it as one JSON
+    /// object.
+    pub(super) fn result(self, text: &str, log: impl FnOnce()) -> ExitCode {
+        match self.log_format {
+            Format::Text => super::print(text),
+            Format::Json => {
+                self.as_json(log);
+                ExitCode::SUCCESS
+            }
+        }
+    }
+
+    /// Writes what `log` logs to stderr, and waits until it is written.
+    fn as_json(self, log: impl FnOnce()) {
+        let log_level = self.log_level.max(LevelFilter::INFO);
+        dispatcher::with_default(&Flags { log_level, ..self }.dispatch(io::stderr), log);
     }
 
     fn dispatch(self, writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static) -> Dispatch {
