@@ -1,4 +1,4 @@
-//! Where the log goes and how it looks: the flags of every command that runs.
+//! The log and its flags, which every command has.
 
 use super::log_queue::Queue;
 use clap::{Args, ValueEnum};
@@ -12,7 +12,7 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// How a log line looks.
+/// Form of a log line.
 #[derive(Clone, Copy, ValueEnum)]
 enum Format {
     /// For people
@@ -24,11 +24,11 @@ enum Format {
 #[derive(Clone, Copy, Args)]
 #[command(next_help_heading = "Logging, on stderr")]
 pub(super) struct Flags {
-    /// How log lines look
+    /// Form of log lines
     #[arg(long, global = true, value_enum, default_value = "text", value_name = "FORMAT", hide_possible_values = true)]
     #[arg(help = "text or json")]
     log_format: Format,
-    /// The least that is logged
+    /// Lowest level that is logged
     #[arg(
         long,
         global = true,
@@ -46,7 +46,7 @@ impl Flags {
     /// # Errors
     /// There is no thread to write it.
     pub(super) fn start(self) -> io::Result<Log> {
-        // Lost lines are worth a line at every level: an error may have been among them.
+        // An error may have been among the lines that were lost, so they are told at every level.
         let direct = Flags { log_level: self.log_level.max(LevelFilter::WARN), ..self }.dispatch(io::stderr);
         let queue = Queue::start(io::stderr(), move |lines| {
             dispatcher::with_default(&direct, || warn!(lines, "log lines were lost: stderr was full or not writable"));

@@ -2,13 +2,13 @@
 
 use super::value::{self, Below, SHOWN_MAX};
 
-/// What is wrong in a line.
+/// A mistake in a line.
 pub(super) struct Said {
     /// The byte of the line where it is.
     pub(super) offset: usize,
-    /// What is wrong and what to write.
+    /// Names the mistake and what to write.
     pub(super) text: String,
-    /// What it does to the lines below.
+    /// Whether the lines below can be read.
     pub(super) below: Below,
 }
 

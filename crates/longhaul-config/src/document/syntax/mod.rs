@@ -15,9 +15,9 @@ use value::{Below, SHOWN_MAX};
 pub(super) struct Mistake {
     /// The byte where it is.
     pub(super) at: usize,
-    /// What is wrong and what to write.
+    /// Names the mistake and what to write.
     pub(super) text: String,
-    /// What it does to the lines below.
+    /// Whether the lines below can be read.
     below: Below,
 }
 

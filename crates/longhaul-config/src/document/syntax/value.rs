@@ -1,4 +1,4 @@
-//! What follows the = of a line, and is not a value of TOML.
+//! Explains the text after the = of a line that is not a value of TOML.
 
 /// The lines below a mistake.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -9,11 +9,11 @@ pub(super) enum Below {
     Swallowed,
 }
 
-/// What is wrong with a value.
+/// A mistake in a value.
 pub(super) struct Wrong {
-    /// What is wrong and what to write.
+    /// Names the mistake and what to write.
     pub(super) text: String,
-    /// What it does to the lines below.
+    /// Whether the lines below can be read.
     pub(super) below: Below,
 }
 
