@@ -4,6 +4,7 @@ use crate::config::Config;
 use crate::document::{self, Message, Severity};
 use crate::read::read;
 use std::fmt;
+use std::io::Read;
 use std::path::Path;
 
 /// The file that the daemon reads unless another is named.
@@ -33,6 +34,15 @@ pub fn load(path: &Path) -> Result<Loaded, Refused> {
     let name = path.display().to_string();
     let text = document::text(path, HINT).map_err(|why| unreadable(&name, why))?;
     parse(&name, &text)
+}
+
+/// Reads `source` to its end; `name` stands in the messages.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_from(name: &str, source: impl Read) -> Result<Loaded, Refused> {
+    let text = document::text_from(source).map_err(|why| unreadable(name, why))?;
+    parse(name, &text)
 }
 
 /// Reads a file's `text`; `name` stands in the messages.

@@ -21,7 +21,7 @@ pub mod value;
 
 pub use config::Config;
 pub use document::{Message, Place, Problem, Severity};
-pub use file::{DEFAULT_PATH, Loaded, Refused, load, parse};
+pub use file::{DEFAULT_PATH, Loaded, Refused, load, load_from, parse};
 pub use keys::{Remark, Syntax, remarks};
 pub use loops::covers_same;
 pub use read::read;

@@ -31,7 +31,7 @@ pub(crate) fn leads_back(listen: SocketAddr, hop: &NextHop, is_here: &dyn Fn(IpA
 pub struct Loop {
     /// Index of the tunnel.
     pub tunnel: usize,
-    /// What leads back, and what to write instead.
+    /// Names the address that leads back, and what to write instead.
     pub text: String,
 }
 

@@ -45,7 +45,10 @@ fn admin(findings: &mut Findings<'_>, given: &Written<'_>) {
 
 fn tunnels(findings: &mut Findings<'_>, given: &Written<'_>, config: &mut Config) {
     let DeValue::Array(list) = given.get_ref() else {
-        let text = format!("tunnel is {}; write [[tunnel]], with two brackets", kind(given.get_ref()));
+        let text = match given.get_ref() {
+            DeValue::Table(_) => "[tunnel] has one bracket on each side; write [[tunnel]], with two".into(),
+            other => format!("tunnel is {}; write [[tunnel]], and the keys of the tunnel below it", kind(other)),
+        };
         return findings.error(given.span(), text);
     };
     if list.is_empty() {

@@ -1,7 +1,7 @@
-//! The word that somebody probably meant.
+//! Guesses the word that was probably meant.
 
-/// The word of `known` that was probably meant by `word`: what other programs call by it, the one nearest in letters, or the
-/// first of which `word` is a part.
+/// Returns the word of `known` that `word` probably means: the one that other programs call so, the one nearest in letters, or
+/// the first that has `word` as a part.
 pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     // Nobody mistypes a word into one this long, and the distance costs the product of both lengths.
     if word.len() > 40 {
@@ -12,53 +12,53 @@ pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&
     called(&plain, &known).or_else(|| mistyped(&plain, &known)).or_else(|| shortened(&plain, &known))
 }
 
-/// Returns a sentence for a word of socat that has no single equal here: why it is not needed, or how to write it.
+/// Returns a sentence for a word of socat without a counterpart here: why it is not needed, or what to write.
 pub fn advice(word: &str) -> Option<&'static str> {
     let plain = plain(word);
     ADVICE.iter().find(|(foreign, _)| *foreign == bare(&plain)).map(|(_, advice)| *advice)
 }
 
-/// Returns the word of `known` that `word` names for certain: itself, or what other programs call by it.
+/// Returns the word of `known` that is `word`, or that other programs call `word`.
 pub fn named<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     called(&plain(word), &known.collect::<Vec<_>>())
 }
 
-/// The word of `known` that `word` is, or is called by other programs; also with the prefix of its system constant.
+/// Like [`named`]; also with the prefix of the system constant.
 fn called<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let bare = bare(word);
     let same = || known.iter().find(|known| plain(known) == bare).copied();
     translated(word, known).or_else(same).or_else(|| translated(bare, known))
 }
 
-/// `so-sndbuf` and `tcp-nodelay`, as socat and the kernel's headers have them, without their prefix.
+/// Returns `so-sndbuf` and `tcp-nodelay`, as socat and the kernel's headers have them, without their prefix.
 fn bare(word: &str) -> &str {
     word.strip_prefix("tcp-").or_else(|| word.strip_prefix("so-")).unwrap_or(word)
 }
 
-/// The word of `known` for what other programs call `word`.
+/// Returns the word of `known` that other programs call `word`.
 fn translated<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let here = |meant: &str| known.iter().find(|known| plain(known) == meant).copied();
     FOREIGN.iter().filter(|(foreign, _)| *foreign == word).find_map(|(_, meant)| here(meant))
 }
 
-/// The word of `known` with a letter wrong, missing, added or swapped for every three.
+/// Returns the word of `known` that differs from `word` in at most one letter of three: wrong, missing, added or swapped.
 fn mistyped<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let distances = known.iter().map(|known| (strsim::damerau_levenshtein(word, &plain(known)), *known));
     let near = distances.filter(|(distance, known)| *distance <= known.len().div_ceil(3));
     near.min_by_key(|(distance, _)| *distance).map(|(_, known)| known)
 }
 
-/// The first word of `known` with `word` between its dashes.
+/// Returns the first word of `known` with `word` between its dashes.
 fn shortened<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     known.iter().find(|known| plain(known).split('-').any(|part| part == word)).copied()
 }
 
-/// A word without what people write differently.
+/// Returns a word in small letters, with dashes.
 fn plain(word: &str) -> String {
     word.to_lowercase().replace('_', "-")
 }
 
-/// Words of socat, HAProxy, nginx and others, and ours with dashes; the first that is known where somebody writes it.
+/// Words of socat, HAProxy, nginx and others, and the words here; the first that is known in its place counts.
 const FOREIGN: &[(&str, &str)] = &[
     ("acl", "allow"),
     ("allowlist", "allow"),
@@ -90,7 +90,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("whitelist", "allow"),
 ];
 
-/// Words of socat that have no single equal, without the prefix of a system constant: docs/from-socat.md.
+/// Words of socat without one counterpart, without the prefix of a system constant: docs/from-socat.md.
 const ADVICE: &[(&str, &str)] = &[
     ("backlog", "the listen queue always has room for 4096 connections; leave it out"),
     (
@@ -98,14 +98,14 @@ const ADVICE: &[(&str, &str)] = &[
         "the address to listen on is part of `--listen ADDR:PORT`, the address to dial from is `--source ADDR` (in a file: \
          `listen`, `source`)",
     ),
-    ("fork", "not needed: every connection is served; `--max-flows` limits how many at once (in a file: `max_flows`)"),
-    ("keepalive", "keepalive is always on; keepalive-idle, keepalive-interval and keepalive-count change its times"),
     (
-        "linger",
-        "not needed: a live flow has SO_LINGER 0 on both legs, so that nobody takes a cut stream for a whole one",
+        "fork",
+        "not needed: connections are served at the same time; `--max-flows` limits their number (in a file: `max_flows`)",
     ),
+    ("keepalive", "keepalive is always on; keepalive-idle, keepalive-interval and keepalive-count change its times"),
+    ("linger", "not needed: SO_LINGER is 0 on both legs, so that a stream that was cut ends in a reset"),
     ("reuseaddr", "not needed: a listener always has SO_REUSEADDR"),
-    ("sourceport", "with one fixed source port there could be one flow; leave it out"),
+    ("sourceport", "with one fixed source port, only one flow could exist; leave it out"),
     ("tos", "`tos=T` is dscp, T divided by 4: tos=184 is dscp=46 (ef)"),
 ];
 

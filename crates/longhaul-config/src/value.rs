@@ -1,8 +1,7 @@
-//! The values of a tunnel as a person writes them. The config file and the command line read them with the same
-//! functions, so both accept and refuse the same.
+//! Parses the values of a tunnel as a person writes them. The config file and the command line use the same functions, so both
+//! accept and refuse the same.
 //!
-//! Every function gives the value, or one clause that says what is wrong and what to write instead, without repeating
-//! the text that it read.
+//! Every function returns the value, or one clause that says what is wrong and what to write instead, without the text itself.
 
 use crate::options::Leg;
 use crate::suggest;
@@ -12,7 +11,7 @@ use longhaul_core::next_hop::{POLICIES, Policy};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-/// Where a tunnel listens: `PORT` for every address of the host, `ADDR:PORT` or `[IPV6]:PORT`.
+/// Parses the address of a listener: `PORT` for every address of the host, `ADDR:PORT` or `[IPV6]:PORT`.
 ///
 /// # Errors
 /// It is not one of these, or the port is not 1 to 65535.
@@ -22,7 +21,7 @@ pub fn listen(text: &str) -> Result<SocketAddr, String> {
         return Ok(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port(text)?)));
     }
     if let Some(listen) = socat_listener(text) {
-        return Err(format!("it is socat's way to write it; write \"{listen}\"{}", left_out(untold(text, &["bind"]))));
+        return Err(format!("this is an address of socat; write \"{listen}\"{}", left_out(untold(text, &["bind"]))));
     }
     let apart = split(text).ok_or_else(|| bare_v6(text).unwrap_or(format!("it is not an address and a port; {FORM}")));
     let (host, port_text) = apart?;
@@ -48,7 +47,7 @@ pub fn listen(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// A next hop: `HOST:PORT` or `[IPV6]:PORT`; the host may be a name.
+/// Parses a next hop: `HOST:PORT` or `[IPV6]:PORT`; the host may be a name.
 ///
 /// # Errors
 /// It is not of this form, the port is not 1 to 65535, or the address cannot be dialled.
@@ -59,7 +58,7 @@ pub fn next_hop(text: &str) -> Result<NextHop, String> {
     }
     if let Some(address) = socat_address(text) {
         let left_out = left_out(untold(text, &[]));
-        return Err(format!("socat's prefix says what is so anyway; write \"{address}\"{left_out}"));
+        return Err(format!("the prefix is socat's and not needed; write \"{address}\"{left_out}"));
     }
     if text.contains(',') {
         return Err("several next hops are a list: write to = [\"a:6000\", \"b:6000\"]".into());
@@ -82,7 +81,7 @@ pub fn next_hop(text: &str) -> Result<NextHop, String> {
     }
 }
 
-/// Who may connect: a network such as `10.0.0.0/8`, or one address.
+/// Parses an entry of an allow-list: a network such as `10.0.0.0/8`, or one address.
 ///
 /// # Errors
 /// It is neither, or an address with bits right of its prefix.
@@ -107,7 +106,7 @@ pub fn network(text: &str) -> Result<IpNet, String> {
     }
     match text.parse::<IpNet>() {
         Ok(net) if net.trunc() != net => Err(format!(
-            "it has bits right of its prefix; write \"{}\", or \"{}\" for one host",
+            "the address has bits beyond its prefix length; write \"{}\", or \"{}\" for one host",
             net.trunc(),
             net.addr()
         )),
@@ -116,13 +115,13 @@ pub fn network(text: &str) -> Result<IpNet, String> {
             Err("write [\"0.0.0.0/0\", \"::/0\"], or leave `allow` out, to let everybody in".into())
         }
         Err(_) if is_host_name(text) && !text.starts_with(|c: char| c.is_ascii_digit()) => {
-            Err(format!("names are not looked up here; {FORM}"))
+            Err(format!("`allow` takes no host names; {FORM}"))
         }
         Err(_) => Err(format!("it is not an address; {FORM}")),
     }
 }
 
-/// What logs and metrics call a tunnel: 1 to 64 letters, digits, `.`, `_` and `-`.
+/// Parses the name of a tunnel: 1 to 64 letters, digits, `.`, `_` and `-`.
 ///
 /// # Errors
 /// It has another character or another length.
@@ -134,7 +133,7 @@ pub fn name(text: &str) -> Result<String, String> {
     }
 }
 
-/// A policy by its name.
+/// Returns the policy of this name.
 ///
 /// # Errors
 /// There is none of this name.
@@ -146,19 +145,19 @@ pub fn policy(text: &str) -> Result<&'static Policy, String> {
     })
 }
 
-/// How many flows at once, 1 or more.
+/// Parses a maximum number of flows, 1 or more.
 ///
 /// # Errors
 /// It is no number, or 0.
 pub fn max_flows(text: &str) -> Result<usize, String> {
     match text.replace('_', "").parse() {
-        Ok(0) => Err("a tunnel without flows carries nothing; write 1 or more, or leave it out for no limit".into()),
+        Ok(0) => Err("with 0 flows the tunnel carries nothing; write 1 or more, or leave it out for no limit".into()),
         Ok(count) => Ok(count),
         Err(_) => Err("write a number of flows, such as 1000".into()),
     }
 }
 
-/// How long one address may take to answer a dial.
+/// Parses the time that one address has to answer a dial.
 ///
 /// # Errors
 /// It is not a time from 100 ms to 10 min.
@@ -169,7 +168,7 @@ pub fn connect_timeout(text: &str) -> Result<Duration, String> {
     if range.contains(&time) { Ok(time) } else { Err(format!("it is out of range; {FORM}")) }
 }
 
-/// How long a drain waits; `0` does not wait at all.
+/// Parses the time that a drain waits; `0` does not wait.
 ///
 /// # Errors
 /// It is not a time.
@@ -177,7 +176,7 @@ pub fn drain_timeout(text: &str) -> Result<Duration, String> {
     longhaul_units::duration(text).map_err(|err| format!("{err}; write a time such as \"30s\" or \"1h\""))
 }
 
-/// The address to dial from.
+/// Parses the address to dial from.
 ///
 /// # Errors
 /// It is not an address that this host could have.
@@ -193,7 +192,7 @@ pub fn source(text: &str) -> Result<IpAddr, String> {
     }
 }
 
-/// `true` or `false`.
+/// Parses `true` or `false`.
 ///
 /// # Errors
 /// It is neither.
@@ -287,7 +286,7 @@ fn socat_address(text: &str) -> Option<&str> {
     is_socat.then(|| rest.split(',').next()).flatten()
 }
 
-/// Host without brackets, and port; `None` unless there is one colon, or brackets around the others.
+/// Returns host without brackets, and port; `None` unless there is one colon, or brackets around the others.
 fn split(text: &str) -> Option<(&str, &str)> {
     let (host, port) = text.rsplit_once(':')?;
     match host.strip_prefix('[') {
@@ -297,7 +296,7 @@ fn split(text: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// What to write in place of an IPv6 address that lacks its brackets or its port.
+/// Returns what to write for an IPv6 address that lacks its brackets or its port.
 fn bare_v6(text: &str) -> Option<String> {
     if text.parse::<Ipv6Addr>().is_ok() {
         // `::1:6000` is an address and may be meant as address and port.
@@ -322,7 +321,7 @@ fn zone(host: &str, leg: Leg) -> Option<String> {
 
 fn port(text: &str) -> Result<u16, String> {
     match text.parse::<u16>() {
-        Ok(0) => Err("port 0 means any free port, which nobody could find; write a port from 1 to 65535".into()),
+        Ok(0) => Err("port 0 means any free port, which no client could know; write a port from 1 to 65535".into()),
         Ok(port) if text.bytes().all(|byte| byte.is_ascii_digit()) => Ok(port),
         _ => Err(format!("`{text}` is not a port; write a number from 1 to 65535")),
     }
@@ -401,7 +400,7 @@ mod tests {
             ("TCP6-LISTEN:6000,bind=::1", "\"[::1]:6000\""),
         ] {
             assert!(
-                listen(text).unwrap_err().starts_with(&format!("it is socat's way to write it; write {meant}")),
+                listen(text).unwrap_err().starts_with(&format!("this is an address of socat; write {meant}")),
                 "{text}"
             );
         }

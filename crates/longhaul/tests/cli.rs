@@ -2,8 +2,11 @@
 //! `TRYCMD=overwrite cargo test -p longhaul --test cli` writes what is said now; read the diff.
 
 use std::fs;
+use std::io::Write;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -163,6 +166,103 @@ fn check_judges_by_the_rights_of_the_unit_and_strict_makes_warnings_errors() {
         said.contains("dial.congestion = bbrr: the kernel offers") && said.contains("; did you mean bbr?"),
         "{said}"
     );
+}
+
+/// Returns what `check` says of `text` on its standard input.
+fn check_stdin(args: &[&str], text: &str) -> Output {
+    let mut command = longhaul();
+    let pipes = command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = pipes.spawn().expect("longhaul starts");
+    child.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("room in the pipe");
+    child.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn check_takes_a_file_a_flag_or_standard_input() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("longhaul.toml").to_string_lossy().into_owned();
+    let text = "[[tunnel]]\nname = \"a\"\nlisten = \"127.0.0.1:6000\"\nto = \"192.0.2.1:1\"\n";
+    fs::write(&file, text).expect("a file");
+    let by_flag = stdout(&["check", "-c", &file]);
+    assert!(by_flag.starts_with(&format!("{file}: good, 1 tunnel\n")), "{by_flag}");
+    assert_eq!(stdout(&["check", &file]), by_flag);
+    for args in [["check", "-"].as_slice(), &["check", "-c", "-"], &["check", "--config=-"]] {
+        let output = check_stdin(args, text);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), by_flag.replace(&file, "stdin"), "{args:?}");
+    }
+    let refused = check_stdin(&["check", "-"], "[[tunnel]]\nname = a\n");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        String::from_utf8_lossy(&refused.stderr).starts_with("stdin:2:8: error: a text needs quotes: "),
+        "{refused:?}"
+    );
+    let run = run(&["run", "-"]);
+    assert_eq!(run.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&run.stderr).contains("does not read stdin; name a file"), "{run:?}");
+}
+
+#[test]
+fn check_in_json_is_one_object_a_message() {
+    let said = |args: &[&str], text: &str| {
+        let output = check_stdin(&[args, &["--log-format", "json", "--log-level", "error"]].concat(), text);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "", "all of it is on stderr");
+        let text = String::from_utf8(output.stderr).expect("UTF-8");
+        let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|err| panic!("{line}: {err}"));
+        (output.status.code(), text.lines().map(parse).collect::<Vec<serde_json::Value>>())
+    };
+    let good =
+        "[[tunnel]]\nname = \"a\"\nlisten = \"127.0.0.1:6000\"\nto = \"192.0.2.1:1\"\ndial = { nodelay = false }\n";
+    let (code, lines) = said(&["check", "-"], good);
+    let (first, last) = (&lines[0], &lines[lines.len() - 1]);
+    assert_eq!((code, &first["level"]), (Some(0), &"WARN".into()), "{lines:?}");
+    let warning = "stdin:5:20: dial.nodelay = false: small messages will wait for a round trip; leave it out";
+    assert_eq!(first["fields"]["message"], warning);
+    assert_eq!((&last["fields"]["message"], &last["fields"]["tunnels"]), (&"good".into(), &1.into()), "{last}");
+    assert!(
+        last["fields"]["summary"].as_str().is_some_and(|text| text.contains("listens on 127.0.0.1:6000")),
+        "{last}"
+    );
+    let (code, lines) = said(&["check", "--strict", "-"], good);
+    assert_eq!((code, &lines[0]["level"]), (Some(2), &"ERROR".into()), "{lines:?}");
+    let (code, lines) = said(&["check", "-"], "[[tunnel]]\nname = a\n[[tunnel]]\nlisten: 6000\n");
+    assert_eq!((code, lines.len()), (Some(2), 2), "{lines:?}");
+    let (code, lines) = said(&["run", "/nonexistent.toml"], "");
+    assert_eq!((code, &lines[0]["level"]), (Some(2), &"ERROR".into()), "{lines:?}");
+}
+
+#[test]
+fn a_file_that_may_not_be_read_names_user_mode_and_remedy() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let root = fs::metadata(dir.path()).expect("its owner").uid() == 0;
+    let file = dir.path().join("longhaul.toml");
+    fs::write(&file, "").expect("a file");
+    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
+    // Root reads everything, so it asks as a user whom systemd might have made.
+    let said = || {
+        let mut command = longhaul();
+        if root {
+            command.uid(61234).gid(61234).env("USER", "longhaul");
+        }
+        let output = command.arg("check").arg(&file).output().expect("longhaul starts");
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).expect("UTF-8")
+    };
+    let (class, who) = match root {
+        true => ('o', "user longhaul (uid 61234, a dynamic user of systemd)"),
+        false => ('u', "may not read it"),
+    };
+    mode(dir.path(), 0o755);
+    mode(&file, 0o000);
+    let text = said();
+    let shown = file.display();
+    assert!(text.contains(who) && text.contains(&format!("{shown} belongs to ")), "{text}");
+    assert!(text.trim_end().ends_with(&format!(" with mode 0000; as root: chmod {class}+r {shown}")), "{text}");
+    mode(&file, 0o644);
+    mode(dir.path(), 0o600);
+    let text = said();
+    let shown = dir.path().display();
+    assert!(text.trim_end().ends_with(&format!(" with mode 0600; as root: chmod {class}+x {shown}")), "{text}");
+    mode(dir.path(), 0o700);
 }
 
 #[test]

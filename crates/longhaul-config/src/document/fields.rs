@@ -12,19 +12,19 @@ use toml::de::{DeTable, DeValue};
 /// A value of the file, with its place.
 pub type Written<'t> = Spanned<DeValue<'t>>;
 
-/// What is wrong with one value: its key, its place, what to write instead.
+/// A mistake in one value.
 pub struct Fault {
     /// The part of the key below the row's own, such as `.mss`; empty when it is the row's own.
     pub below: String,
-    /// Where the value stands.
+    /// Bytes of the value.
     pub span: Range<usize>,
-    /// What is wrong and what to write.
+    /// Names the mistake and what to write instead.
     pub text: String,
 }
 
 /// One key that may stand in a table whose values are stored in a `Model`.
 pub trait Field {
-    /// What the values are stored in.
+    /// The type that the values are stored in.
     type Model;
 
     /// Returns the key's name.
@@ -44,7 +44,7 @@ pub trait Field {
 pub struct Key<T: 'static> {
     /// Its name.
     pub name: &'static str,
-    /// What to write when it is missing, for keys that must be there.
+    /// The line to write when it is missing; `None` for a key that may be left out.
     pub required: Option<&'static str>,
     /// Reads its value into the model.
     pub read: fn(&mut T, &Written<'_>) -> Result<(), Vec<Fault>>,
@@ -76,7 +76,7 @@ impl Places {
     }
 }
 
-/// What may stand in a table.
+/// The keys and tables that may stand in a table.
 pub struct Shape<K: 'static> {
     /// Text before its keys in messages.
     pub prefix: &'static str,
@@ -184,7 +184,7 @@ fn unknown<K: Field>(shape: &Shape<K>, name: &str) -> String {
     format!("{}{shown}: {}", shape.prefix, no_such_key(name, &known, written))
 }
 
-/// That `name` is none of the keys `known`, and which one was probably meant; `written` shows a key as one writes it.
+/// Says that `name` is none of the keys `known`, and which of them was probably meant; `written` shows a key as it is written.
 fn no_such_key<'k>(name: &str, known: &[&'k str], written: impl Fn(&'k str) -> &'k str) -> String {
     let meant = match suggest::nearest(name, known.iter().copied()) {
         Some(near) => format!("did you mean {}?", written(near)),
@@ -210,6 +210,9 @@ pub fn required<K: Field>(
 }
 
 /// Reads the keys of a table that stands as a value, such as `{ rtt = "63ms" }`, into `model`.
+///
+/// # Errors
+/// Everything that is wrong in it.
 pub fn inner<K: Field>(keys: &[K], given: &Written<'_>, model: &mut K::Model) -> Result<(), Vec<Fault>> {
     let DeValue::Table(table) = given.get_ref() else {
         let example = keys.first().map_or("KEY", Field::name);
@@ -236,12 +239,15 @@ pub fn inner<K: Field>(keys: &[K], given: &Written<'_>, model: &mut K::Model) ->
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }
 
-/// A key that may be left out.
+/// Returns a key that may be left out.
 pub const fn key<T>(name: &'static str, read: fn(&mut T, &Written<'_>) -> Result<(), Vec<Fault>>) -> Key<T> {
     Key { name, required: None, read }
 }
 
-/// A single value, read by `parse` whatever its TOML type: `listen = 6000` and `listen = "6000"` mean the same.
+/// Parses a single value whatever its TOML type: `listen = 6000` and `listen = "6000"` mean the same.
+///
+/// # Errors
+/// It is a list or a table, or `parse` refuses it.
 pub fn one<T>(given: &Written<'_>, mut parse: impl FnMut(&str) -> Result<T, String>) -> Result<T, Vec<Fault>> {
     match scalar(given.get_ref()) {
         Some(text) => parse(&text).map_err(|text| fault(given, text)),
@@ -249,7 +255,10 @@ pub fn one<T>(given: &Written<'_>, mut parse: impl FnMut(&str) -> Result<T, Stri
     }
 }
 
-/// One value, or a list of them.
+/// Parses one value or a list.
+///
+/// # Errors
+/// Everything that is wrong in the list.
 pub fn several<T>(given: &Written<'_>, mut parse: impl FnMut(&str) -> Result<T, String>) -> Result<Vec<T>, Vec<Fault>> {
     let DeValue::Array(list) = given.get_ref() else { return one(given, parse).map(|value| vec![value]) };
     let mut values = Vec::new();
@@ -263,7 +272,7 @@ pub fn several<T>(given: &Written<'_>, mut parse: impl FnMut(&str) -> Result<T, 
     if faults.is_empty() { Ok(values) } else { Err(faults) }
 }
 
-/// The text of a value that is neither list nor table.
+/// Returns the text of a value that is neither list nor table.
 pub fn scalar(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),
@@ -275,7 +284,7 @@ pub fn scalar(value: &DeValue<'_>) -> Option<String> {
     }
 }
 
-/// What TOML calls it, with its article.
+/// Returns what TOML calls `value`, with its article.
 pub fn kind(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::Array(_) => "a list",
@@ -284,7 +293,7 @@ pub fn kind(value: &DeValue<'_>) -> &'static str {
     }
 }
 
-/// What is wrong with the whole of a value.
+/// Returns one fault about the whole of a value.
 pub fn fault(given: &Written<'_>, text: impl Into<String>) -> Vec<Fault> {
     vec![Fault { below: String::new(), span: given.span(), text: text.into() }]
 }

@@ -1,8 +1,10 @@
 //! A file that somebody wrote in TOML, read by hand, table by table, so that every message names line, column, key and
 //! value, and so that one reading reports every error of the file. The configuration and the lab's scenarios are such.
 
+mod access;
 mod fields;
 mod problem;
+mod syntax;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,39 +17,39 @@ pub use fields::{
 };
 pub use problem::{Findings, Message, Place, Problem, Severity};
 
-/// Reads a file's text with `whole`: what it says, or nothing when there is an error, and everything there is to say about
-/// it in the order of the file. It never panics, whatever the text.
+/// Reads a file's text with `whole`. Returns its result, or `None` when there is an error, and every error, warning and note in
+/// the order of the file. It never panics, whatever the text.
 pub fn read<T>(text: &str, whole: impl FnOnce(&mut Findings<'_>, &DeTable<'_>) -> T) -> (Option<T>, Vec<Problem>) {
     let mut findings = Findings::new(text);
-    let (root, syntax) = DeTable::parse_recoverable(text);
-    let mut last = None;
-    for err in syntax.iter().take(SYNTAX_MAX) {
-        // One mistake is often found again at every place that follows from it.
-        let said = Some((err.span().map(|span| findings.line(span.start)), err.message().to_string()));
-        if std::mem::replace(&mut last, said.clone()) == said {
-            continue;
-        }
-        let text = match err.message() {
-            "duplicate key" => {
-                let key = err.span().map(|span| findings.written(&span)).unwrap_or_default();
-                format!("{key}: this key stands here a second time; write it once")
-            }
-            why => format!("this is not TOML ({why}); write KEY = VALUE, and a VALUE of text in double quotes"),
-        };
-        findings.add(Severity::Error, err.span(), text);
+    let (root, errors) = DeTable::parse_recoverable(text);
+    for mistake in syntax::mistakes(text, &errors) {
+        findings.error(mistake.at..mistake.at, mistake.text);
     }
     // What a parser makes of a broken file is guesswork: errors found in that would be its, not the writer's.
-    let read = if syntax.is_empty() { Some(whole(&mut findings, root.get_ref())) } else { None };
+    let read = if errors.is_empty() { Some(whole(&mut findings, root.get_ref())) } else { None };
     (read.filter(|_| findings.errors() == 0), findings.in_order())
 }
 
-/// The text of the file at `path`; `hint` says what to do when there is none.
+/// Returns the text of the file at `path`; `hint` says what to do when there is none.
+///
+/// # Errors
+/// Why it cannot be read, and what to do.
 pub fn text(path: &Path, hint: &str) -> Result<String, String> {
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(SIZE_MAX + 1).read_to_end(&mut bytes));
-    read.map_err(|err| match err.kind() {
+    let file = File::open(path).map_err(|err| match err.kind() {
         io::ErrorKind::NotFound => format!("{err}; {hint}"),
-        io::ErrorKind::PermissionDenied => format!("{err}; read it as root, or make it readable with chmod"),
+        io::ErrorKind::PermissionDenied => format!("{err}: {}", access::refused(path)),
+        _ => err.to_string(),
+    })?;
+    text_from(file)
+}
+
+/// Returns the text of `source`, which has at most 1 MiB.
+///
+/// # Errors
+/// Why it cannot be read, and what to do.
+pub fn text_from(source: impl Read) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    source.take(SIZE_MAX + 1).read_to_end(&mut bytes).map_err(|err| match err.kind() {
         io::ErrorKind::IsADirectory => format!("{err}; name the file in it, not the directory"),
         _ => err.to_string(),
     })?;
@@ -63,6 +65,3 @@ pub fn text(path: &Path, hint: &str) -> Result<String, String> {
 
 /// Some 10,000 tunnels. What is larger is another file, or a device that never ends.
 const SIZE_MAX: u64 = 1 << 20;
-
-/// More than anybody reads; what follows from a first mistake is without end.
-const SYNTAX_MAX: usize = 20;

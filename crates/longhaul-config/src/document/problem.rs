@@ -1,23 +1,23 @@
-//! What is wrong in a file that somebody wrote, and where.
+//! The errors, warnings and notes about a file, with their places.
 
 use std::fmt;
 use std::ops::Range;
 
-/// Whether the file can be used all the same.
+/// Severity of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The whole file is refused.
     Error,
-    /// The file is used; whoever wrote it may have meant something else.
+    /// The file is used; a value is probably a mistake, or will not work.
     Warning,
-    /// The file is used and does what it says: a known trade-off of an option.
+    /// The file is used, and the value works: a known trade-off of an option.
     Note,
 }
 
-/// One thing to say about a file.
+/// An error, warning or note about a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Whether the file can be used.
+    /// Its severity.
     pub severity: Severity,
     /// Where it is; `None` when it is about the file as a whole.
     pub at: Option<Place>,
@@ -34,20 +34,20 @@ pub struct Place {
     pub column: usize,
 }
 
-/// A problem and where it is, for people. [`Display`](fmt::Display) is one line with its severity in words,
+/// A problem with the name of its file. [`Display`](fmt::Display) writes one line with the severity in words,
 /// `longhaul.toml:3:10: error: listen = "x": ..`; the log has a level in place of the word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Whether what was asked for can be used.
+    /// Its severity.
     pub severity: Severity,
     /// The file with line and column, or the flag.
     pub place: String,
-    /// What is wrong and what to write instead.
+    /// Names the mistake and what to write instead.
     pub text: String,
 }
 
 impl Problem {
-    /// What to tell who wrote `file`.
+    /// Returns the message about the file called `file`.
     pub fn message(&self, file: &str) -> Message {
         let place = match self.at {
             Some(Place { line, column }) => format!("{file}:{line}:{column}"),
@@ -73,7 +73,7 @@ impl fmt::Display for Severity {
     }
 }
 
-/// A file's text, and what was found wrong in it.
+/// A file's text and its problems.
 pub struct Findings<'t> {
     text: &'t str,
     /// Where each line starts.
@@ -82,7 +82,7 @@ pub struct Findings<'t> {
 }
 
 impl<'t> Findings<'t> {
-    /// Findings in `text`, none so far.
+    /// Returns no findings in `text`.
     pub fn new(text: &'t str) -> Findings<'t> {
         let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
         Findings { text, lines, found: Vec::new() }
@@ -102,7 +102,7 @@ impl<'t> Findings<'t> {
         self.add(Severity::Error, Some(span), text);
     }
 
-    /// What somebody wrote at `span`, on one line and no longer than a line.
+    /// Returns the text at `span` in one line of at most 60 characters.
     pub fn written(&self, span: &Range<usize>) -> String {
         let raw = self.text.get(span.clone()).unwrap_or_default();
         let mut shown: String =
@@ -111,7 +111,7 @@ impl<'t> Findings<'t> {
         if raw.chars().count() > WRITTEN_MAX { shown + ".." } else { shown }
     }
 
-    /// The line of a byte, from 1.
+    /// Returns the line of a byte, from 1.
     pub fn line(&self, byte: usize) -> usize {
         self.place(byte).line
     }
@@ -123,12 +123,12 @@ impl<'t> Findings<'t> {
         Place { line, column: self.text.get(start..byte).unwrap_or_default().chars().count() + 1 }
     }
 
-    /// How many errors so far.
+    /// Returns the number of errors so far.
     pub fn errors(&self) -> usize {
         self.found.iter().filter(|(_, problem)| problem.severity == Severity::Error).count()
     }
 
-    /// All of it in the order of the file.
+    /// Returns all of them in the order of the file.
     pub fn in_order(mut self) -> Vec<Problem> {
         self.found.sort_by_key(|(start, _)| *start);
         self.found.into_iter().map(|(_, problem)| problem).collect()

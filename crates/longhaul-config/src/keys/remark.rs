@@ -2,7 +2,7 @@
 
 use crate::document::Severity;
 
-/// How a tunnel is written, and so how its better form is written.
+/// The form in which a tunnel is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syntax {
     /// As keys of a file.
@@ -14,11 +14,11 @@ pub enum Syntax {
 /// An error, a warning or a note about a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
-    /// Whether the tunnel can be used.
+    /// With an error, the tunnel cannot be used.
     pub severity: Severity,
     /// The key, such as `to` or `dial.mss`.
     pub key: String,
-    /// What is wrong, and what to write instead.
+    /// Names the mistake and what to write instead.
     pub text: String,
 }
 

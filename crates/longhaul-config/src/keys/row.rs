@@ -10,7 +10,7 @@ use crate::options::LegOptions;
 pub struct Row<M: 'static> {
     /// Name in the file, with underscores.
     pub name: &'static str,
-    /// What holds without the key.
+    /// The value without the key.
     pub default: KeyDefault,
     /// A value as written in a file, with its quotes.
     pub example: &'static str,
@@ -26,7 +26,7 @@ pub struct Row<M: 'static> {
     pub doc: &'static str,
 }
 
-/// What holds when a key is not written.
+/// The value of a key that is not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyDefault {
     /// The key must be written.
@@ -41,7 +41,7 @@ pub enum KeyDefault {
 pub struct Flag {
     /// Name without dashes in front.
     pub name: &'static str,
-    /// What follows the flag.
+    /// The argument after it.
     pub argument: Argument,
     /// Default on the command line, where it is not the key's own.
     pub default: Option<&'static str>,
@@ -51,16 +51,16 @@ pub struct Flag {
     pub long: &'static str,
 }
 
-/// What follows a flag.
+/// The argument of a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Argument {
-    /// A value, which the help calls so: `COUNT`.
+    /// A value; the text stands for it in the help: `COUNT`.
     Named(&'static str),
-    /// Nothing: the flag means this value of the key.
+    /// None: the flag sets the key to this value.
     Means(&'static str),
 }
 
-/// How a value is parsed and stored. Each function returns one clause for a bad value: what is wrong, and what to write.
+/// Parser of a value. For a bad value, each function returns one clause: the mistake, and what to write.
 pub enum KeyValue<M: 'static> {
     /// One value.
     One(fn(&mut M, &str) -> Result<(), String>),
@@ -68,7 +68,7 @@ pub enum KeyValue<M: 'static> {
     Several {
         /// Adds one element.
         add: fn(&mut M, &str) -> Result<(), String>,
-        /// What to say about an empty list.
+        /// Error for an empty list.
         empty: &'static str,
     },
     /// A table of socket options.

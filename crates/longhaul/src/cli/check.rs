@@ -1,43 +1,65 @@
 //! `longhaul check`: whether a file is good, and what `longhaul run` would do with it.
 
-use super::{File, machine};
+use super::file::{File, STDIN};
+use super::machine::{self, Here};
+use super::{WRONG, logs};
 use clap::Args;
-use longhaul_config::{Loaded, Message, Refused, Severity};
+use longhaul_config::{Config, Loaded, Message, Refused, Severity};
+use std::io;
+use std::path::Path;
 use std::process::ExitCode;
+use tracing::info;
 
+/// The flags of `longhaul check`.
 #[derive(Args)]
 pub(super) struct Flags {
     #[command(flatten)]
     file: File,
-    /// Warnings are errors
+    /// Treat warnings as errors
     ///
-    /// For scripts that must not put a doubtful file in force: exits with 2 where there is a warning. A note, about a known
-    /// trade-off of an option, stays a note.
+    /// Exits with 2 when there is a warning, so that a script can keep a doubtful file from being used. A note is about a
+    /// known trade-off of an option and stays a note.
     #[arg(long)]
     strict: bool,
 }
 
-/// Says on stderr what is wrong or doubtful in the file, and on stdout what would run.
-pub(super) fn check(flags: &Flags) -> ExitCode {
-    let path = &flags.file.config;
-    let Loaded { config, warnings: mut said } = match longhaul_config::load(path) {
+/// Writes every error, warning and note to stderr, and what would run to stdout.
+pub(super) fn check(flags: &Flags, logs: logs::Flags) -> ExitCode {
+    let path = flags.file.path();
+    let (name, loaded) = match path == Path::new(STDIN) {
+        true => ("stdin".to_string(), longhaul_config::load_from("stdin", io::stdin().lock())),
+        false => (path.display().to_string(), longhaul_config::load(path)),
+    };
+    let Loaded { config, warnings: mut messages } = match loaded {
         Ok(loaded) => loaded,
-        Err(Refused { messages }) => return super::complain(&messages),
+        Err(Refused { messages }) => {
+            logs.tell(&messages);
+            return ExitCode::from(WRONG);
+        }
     };
     let here = machine::look(&config, path);
-    said.extend(here.warnings);
-    if flags.strict && said.iter().any(|message| message.severity == Severity::Warning) {
-        said.iter_mut().filter(|message| message.severity == Severity::Warning).for_each(make_error);
-        return super::complain(&said);
+    messages.extend_from_slice(&here.warnings);
+    let has_warning = messages.iter().any(|message| message.severity == Severity::Warning);
+    if flags.strict && has_warning {
+        messages.iter_mut().filter(|message| message.severity == Severity::Warning).for_each(make_error);
+        logs.tell(&messages);
+        return ExitCode::from(WRONG);
     }
-    super::complain(&said);
-    let mut text = format!("{}: {}", path.display(), longhaul_config::summary(&config));
-    if here.will_not_start > 0 {
-        let count = here.will_not_start;
+    logs.tell(&messages);
+    let summary = summary(&name, &config, &here);
+    logs.result(&summary, || {
+        info!(file = name, tunnels = config.tunnels.len(), will_not_start = here.will_not_start, summary, "good");
+    })
+}
+
+fn summary(name: &str, config: &Config, here: &Here) -> String {
+    let mut text = format!("{name}: {}", longhaul_config::summary(config));
+    let count = here.will_not_start;
+    if count > 0 {
         let plural = if count == 1 { "" } else { "s" };
-        text += &format!("{}: good, but {count} tunnel{plural} will not start on this machine\n", path.display());
+        text += &format!("{name}: good, but {count} tunnel{plural} will not start on this machine\n");
     }
-    super::print(&text)
+    text
 }
 
 fn make_error(message: &mut Message) {

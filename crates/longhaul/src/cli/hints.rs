@@ -47,7 +47,6 @@ pub(super) fn meant(mut err: clap::Error, mut cli: Command) -> clap::Error {
 fn tip(command: &str, given: &str, args: &[String]) -> Option<String> {
     let is_flag = given.starts_with('-');
     match command {
-        "check" | "run" if !is_flag => Some(format!("write -c {given}")),
         "relay" if is_flag => option(word(given)).or_else(|| suggest::advice(word(given)).map(Into::into)),
         "relay" => socat(args, ""),
         _ => None,

@@ -1,8 +1,8 @@
-//! The way of a log line to stderr: a bounded queue, and one thread that writes.
+//! Writes log lines to stderr: a bounded queue, and one thread that writes.
 //!
-//! A journal that is slow, a disk that is full, a pipe whose reader is gone: none of it may hold up a flow or end a
-//! listener. So whoever logs never waits and never fails; only the thread does. What finds the queue full, or cannot be
-//! written, is lost and counted, and the log says how many lines were lost once it can be written again.
+//! A slow journal, a full disk or a closed pipe must not delay a flow or end a listener. So logging never waits and never
+//! fails. A line that finds the queue full, or cannot be written, is lost and counted. Once stderr can be written again, the log
+//! says how many lines were lost.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) struct Queue {
 
 enum Entry {
     Line(Box<[u8]>),
-    /// All that was queued before is written; this is told so.
+    /// Asks for an answer once every earlier entry is written.
     Flush(Sender<()>),
 }
 
@@ -42,7 +42,7 @@ impl Queue {
     pub(super) fn flush(&self, at_most: Duration) {
         let (done, written) = channel();
         let entries = self.entries.clone();
-        // A thread of its own, for a full queue makes the sender wait, and std has no `send` with a time limit.
+        // A thread of its own: a full queue makes the sender wait, and std has no `send` with a time limit.
         let waits = thread::Builder::new().spawn(move || entries.send(Entry::Flush(done)));
         if waits.is_ok() {
             // Late or not at all: the lines are lost either way.
@@ -121,11 +121,11 @@ impl<S: Write, N: Fn(u64)> Batch<'_, S, N> {
 /// Bytes of one call: what programs that share a pipe can write without mixing their lines (pipe(7), PIPE_BUF).
 const BATCH: usize = 4096;
 
-/// How long the thread does not look for lines after the last: whoever logs meanwhile need not wake it, which at 10,000 flows
-/// a second is a tenth of the relay's work, and their lines are written together.
+/// Time that the thread sleeps after a batch. A log line in that time need not wake the thread, which at 10,000 flows a second
+/// saves a tenth of the relay's work.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// How many lines wait for a slow stderr: a burst of a few thousand flows that end at once, in some 2 MB.
+/// Lines that wait for a slow stderr: a burst of a few thousand flows that end together, in about 2 MB.
 const LINES: usize = 4096;
 
 #[cfg(test)]

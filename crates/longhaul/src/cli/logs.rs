@@ -1,15 +1,18 @@
-//! Where the log goes and how it looks: the flags of every command that runs.
+//! The log and its flags, which every command has.
 
 use super::log_queue::Queue;
 use clap::{Args, ValueEnum};
-use std::io::{self, IsTerminal};
+use longhaul::daemon;
+use longhaul_config::Message;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
 use std::time::Duration;
 use tracing::{Dispatch, dispatcher, warn};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// How a log line looks.
+/// Form of a log line.
 #[derive(Clone, Copy, ValueEnum)]
 enum Format {
     /// For people
@@ -21,11 +24,11 @@ enum Format {
 #[derive(Clone, Copy, Args)]
 #[command(next_help_heading = "Logging, on stderr")]
 pub(super) struct Flags {
-    /// How log lines look
+    /// Form of log lines
     #[arg(long, global = true, value_enum, default_value = "text", value_name = "FORMAT", hide_possible_values = true)]
     #[arg(help = "text or json")]
     log_format: Format,
-    /// The least that is logged
+    /// Lowest level that is logged
     #[arg(
         long,
         global = true,
@@ -43,7 +46,7 @@ impl Flags {
     /// # Errors
     /// There is no thread to write it.
     pub(super) fn start(self) -> io::Result<Log> {
-        // Lost lines are worth a line at every level: an error may have been among them.
+        // An error may have been among the lines that were lost, so they are told at every level.
         let direct = Flags { log_level: self.log_level.max(LevelFilter::WARN), ..self }.dispatch(io::stderr);
         let queue = Queue::start(io::stderr(), move |lines| {
             dispatcher::with_default(&direct, || warn!(lines, "log lines were lost: stderr was full or not writable"));
@@ -52,6 +55,34 @@ impl Flags {
         // A log is started once; a second start keeps the first.
         let _ = self.dispatch(move || queue.clone()).try_init();
         Ok(log)
+    }
+
+    /// Writes `messages` to stderr, whatever the level: a line each, or with `--log-format json` one JSON object each, in the
+    /// form of the log.
+    pub(super) fn tell(self, messages: &[Message]) {
+        match self.log_format {
+            // Nobody is left to tell when stderr is closed.
+            Format::Text => messages.iter().for_each(|message| drop(writeln!(io::stderr(), "{message}"))),
+            Format::Json => self.as_json(|| messages.iter().for_each(daemon::log)),
+        }
+    }
+
+    /// Writes `text`, the result of a command: to stdout, or with `--log-format json` to stderr, where `log` logs it as one JSON
+    /// object.
+    pub(super) fn result(self, text: &str, log: impl FnOnce()) -> ExitCode {
+        match self.log_format {
+            Format::Text => super::print(text),
+            Format::Json => {
+                self.as_json(log);
+                ExitCode::SUCCESS
+            }
+        }
+    }
+
+    /// Writes what `log` logs to stderr, and waits until it is written.
+    fn as_json(self, log: impl FnOnce()) {
+        let log_level = self.log_level.max(LevelFilter::INFO);
+        dispatcher::with_default(&Flags { log_level, ..self }.dispatch(io::stderr), log);
     }
 
     fn dispatch(self, writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static) -> Dispatch {

@@ -26,19 +26,28 @@ pub(super) struct Here {
     pub(super) will_not_start: usize,
 }
 
-/// One thing that will not work, and whether it keeps its tunnel from starting.
+/// Something that will not work.
 struct Finding {
     text: String,
-    stops_start: bool,
+    effect: Effect,
 }
 
-/// Looks for everything that will not work here with `config`, the file at `path`.
+/// The effect of a finding on its tunnel.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    /// The tunnel does not start.
+    NoStart,
+    /// It starts, and works otherwise than asked for.
+    Degraded,
+}
+
+/// Returns everything of `config`, the file at `path`, that will not work here.
 pub(super) fn look(config: &Config, path: &Path) -> Here {
     let rights = Rights::of_the_daemon();
     let (mut found, mut will_not_start) = (Vec::new(), 0);
     for tunnel in &config.tunnels {
         let findings = of_tunnel(tunnel, &rights);
-        let stops = findings.iter().any(|finding| finding.stops_start) || mixes_mptcp(tunnel);
+        let stops = findings.iter().any(|finding| finding.effect == Effect::NoStart) || mixes_mptcp(tunnel);
         will_not_start += usize::from(stops);
         found.extend(findings.into_iter().map(|finding| format!("tunnel {}: {}", tunnel.name, finding.text)));
     }
@@ -58,9 +67,9 @@ pub(super) fn look(config: &Config, path: &Path) -> Here {
 fn of_tunnel(tunnel: &Tunnel, rights: &Rights) -> Vec<Finding> {
     let stopping = [foreign("listen", tunnel.listen.ip()), privileged(tunnel, rights)];
     let doubtful = [tunnel.source.and_then(|source| foreign("source", source)), in_local_range(tunnel.listen.port())];
-    let finding = |stops_start| move |text| Finding { text, stops_start };
-    let mut found: Vec<Finding> = stopping.into_iter().flatten().map(finding(true)).collect();
-    found.extend(doubtful.into_iter().flatten().map(finding(false)));
+    let finding = |effect| move |text| Finding { text, effect };
+    let mut found: Vec<Finding> = stopping.into_iter().flatten().map(finding(Effect::NoStart)).collect();
+    found.extend(doubtful.into_iter().flatten().map(finding(Effect::Degraded)));
     for (leg, options) in [(Leg::Accept, &tunnel.accept), (Leg::Dial, &tunnel.dial)] {
         found.extend(of_leg(leg, options, rights));
     }
@@ -79,18 +88,19 @@ fn of_leg(leg: Leg, options: &LegOptions, rights: &Rights) -> Vec<Finding> {
     };
     let named = |setting: &Setting| {
         let text = format!("{}.{} = {}: {}", leg.name(), setting.row.key, setting.value, warning(setting)?);
-        Some(Finding { text, stops_start: ["congestion", "bind-device", "mark"].contains(&setting.row.key) })
+        let stops = ["congestion", "bind-device", "mark"].contains(&setting.row.key);
+        Some(Finding { text, effect: if stops { Effect::NoStart } else { Effect::Degraded } })
     };
     options.asked().filter_map(named).collect()
 }
 
-/// Whether a leg with `mptcp` has an option that the kernel then refuses; the file's own warnings name it.
+/// Returns whether a leg with `mptcp` has an option that the kernel then refuses; the file's own warnings name it.
 fn mixes_mptcp(tunnel: &Tunnel) -> bool {
     let refused = |leg| tunnel.mptcp(leg) && tunnel.options(leg).asked().any(|setting| setting.row.mptcp_refuses);
     Leg::ALL.into_iter().any(refused)
 }
 
-/// Whether the kernel delivers to this host what is for `ip`. The source for an address of this host is that address.
+/// Returns whether the kernel delivers packets for `ip` to this host. The source for an address of this host is that address.
 fn has_address(ip: IpAddr) -> bool {
     let source = RouteSocket::new(ip).and_then(|socket| socket.source(SocketAddr::new(ip, 9)));
     source.ok().flatten().is_some_and(|source| source == ip || source.is_loopback())
@@ -149,14 +159,14 @@ fn congestion(name: &str, rights: &Rights) -> Option<String> {
     }
 }
 
-/// `auto` is the default of every leg, so this is said once.
+/// Returns one warning for all legs: `auto` is the default of each.
 fn no_bbr(config: &Config, rights: &Rights) -> Option<String> {
     let wanted = config.tunnels.iter().any(|tunnel| tunnel.accept.is_auto() || tunnel.dial.is_auto());
     let why = congestion("bbr", rights).filter(|_| wanted)?;
     Some(format!("congestion = auto: WAN legs will not get BBR: {why}"))
 }
 
-/// A drain that systemd would cut short.
+/// Returns the warning for a drain that systemd would cut short.
 fn too_long(config: &Config, rights: &Rights) -> Option<String> {
     let (drain, stop) = (config.drain_timeout?, rights.stop_timeout()?);
     (drain >= stop).then(|| {
@@ -168,7 +178,7 @@ fn too_long(config: &Config, rights: &Rights) -> Option<String> {
     })
 }
 
-/// Next hops whose names getaddrinfo(3) cannot resolve now.
+/// Returns a warning for each next hop whose name getaddrinfo(3) cannot resolve now.
 fn unresolved(config: &Config) -> Vec<String> {
     let hosts = config.tunnels.iter().flat_map(|tunnel| &tunnel.to).map(|hop| hop.host.clone());
     let mut names: BTreeSet<String> = hosts.filter(|host| host.parse::<IpAddr>().is_err()).collect();
@@ -211,7 +221,7 @@ fn no_fastopen(leg: Leg) -> Option<String> {
     (bits & bit == 0).then(|| format!("it is off in the kernel; sysctl -w net.ipv4.tcp_fastopen={}", bits | bit))
 }
 
-/// How many names are asked for at once.
+/// Names that are resolved at the same time.
 const RESOLVERS: usize = 16;
-/// How long all names together may take.
+/// Time for resolving all names.
 const RESOLVER_PATIENCE: Duration = Duration::from_secs(5);

@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 what was asked for failed, 2 wrong usage or configuration.
 
 mod check;
+mod file;
 mod hints;
 mod log_queue;
 mod logs;
@@ -13,12 +14,12 @@ mod relay;
 mod rights;
 
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use longhaul::daemon::{self, DaemonError};
 use longhaul_config::Loaded;
 use std::fmt::Display;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tracing::error;
 
@@ -37,37 +38,34 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Carry one tunnel, told on the command line
+    /// Run one tunnel given by flags
     ///
-    /// Listens, and dials a next hop for every connection that comes in. It runs until SIGTERM, then lets flows end.
+    /// Listens on a port. For each connection that it accepts, it dials the next hop and carries the bytes between the two. It
+    /// runs until SIGTERM, and then lets the connections end. A configuration file is not read.
     Relay(Box<relay::Flags>),
-    /// Carry every tunnel of a configuration file
+    /// Run every tunnel of a configuration file
     ///
-    /// The daemon. SIGHUP reads the file again: live flows are not touched, and a bad file is refused whole. SIGTERM
-    /// stops listening and lets flows end; a second SIGTERM cuts them.
-    Run(File),
-    /// Say whether a configuration file is good
+    /// This is the daemon that longhaul.service starts. SIGHUP reads the file again: connections that are open stay as they
+    /// are, and a file with an error changes nothing. SIGTERM stops listening and lets connections end; a second SIGTERM resets
+    /// those that are left.
+    Run(file::File),
+    /// Check a configuration file
     ///
-    /// Exits with 0 when it is, and with 2 when it is not: then every error is named with file, line, column, key, the
-    /// value and what to write instead. Warnings, also of what this machine and the rights of longhaul.service lack, leave
-    /// the exit code at 0 unless --strict is given.
+    /// Reads FILE, or standard input for `-`, and starts nothing. Prints every error with its line and column and what to write
+    /// instead, then exits with 2. When there is no error, it prints what each tunnel does and exits with 0.
+    ///
+    /// Warnings are about values that are probably mistakes, and about what this machine or the rights of longhaul.service
+    /// do not allow. With `--log-format json`, each message and the summary are one JSON object on stderr.
     Check(check::Flags),
     /// Emulate a WAN on this machine
     #[cfg(feature = "lab")]
     Lab(longhaul_lab::Lab),
-    /// List the socket options of a leg
+    /// List the socket options
     Options(options::Flags),
     /// Write a shell's completion script to stdout
     Completions(pages::Shell),
     /// Write manual pages
     Man(pages::Man),
-}
-
-#[derive(Args)]
-struct File {
-    /// The file
-    #[arg(short, long, value_name = "FILE", default_value = longhaul_config::DEFAULT_PATH)]
-    config: PathBuf,
 }
 
 /// Reads the command line, runs the command and gives its exit code.
@@ -79,16 +77,29 @@ pub(crate) fn main() -> ExitCode {
             Ok(loaded) => serve(loaded, None, logs),
             Err(why) => wrong_usage("relay", &why),
         },
-        Command::Run(file) => match longhaul_config::load(&file.config) {
-            Ok(loaded) => serve(loaded, Some(file.config), logs),
-            Err(refused) => complain(&refused.messages),
-        },
-        Command::Check(flags) => check::check(&flags),
+        Command::Run(file) => run(file.path(), logs),
+        Command::Check(flags) => check::check(&flags, logs),
         #[cfg(feature = "lab")]
         Command::Lab(lab) => lab.run(),
         Command::Options(flags) => say(options::text(&flags)),
         Command::Completions(shell) => shell.run(Cli::command()),
         Command::Man(man) => man.run(Cli::command()),
+    }
+}
+
+/// Carries the tunnels of the file at `path` until it is told to end.
+fn run(path: &Path, logs: logs::Flags) -> ExitCode {
+    if path == Path::new(file::STDIN) {
+        return complain(&[
+            "error: `longhaul run` reads its file again at SIGHUP, so it does not read stdin; name a file",
+        ]);
+    }
+    match longhaul_config::load(path) {
+        Ok(loaded) => serve(loaded, Some(path.into()), logs),
+        Err(refused) => {
+            logs.tell(&refused.messages);
+            ExitCode::from(WRONG)
+        }
     }
 }
 
@@ -130,7 +141,7 @@ fn say(text: Result<String, String>) -> ExitCode {
 fn complain(lines: &[impl Display]) -> ExitCode {
     // Nobody is left to tell when stderr is closed.
     lines.iter().for_each(|line| drop(writeln!(io::stderr(), "{line}")));
-    ExitCode::from(2)
+    ExitCode::from(WRONG)
 }
 
 /// Writes `text` to stdout. A reader who has seen enough, such as `head`, is no failure.
@@ -144,6 +155,9 @@ fn print(text: &str) -> ExitCode {
         _ => ExitCode::SUCCESS,
     }
 }
+
+/// Exit code of wrong usage or configuration.
+const WRONG: u8 = 2;
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 what was asked for failed; 2 wrong usage or configuration.

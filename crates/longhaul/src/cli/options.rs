@@ -6,15 +6,15 @@ use longhaul_config::suggest;
 
 #[derive(Args)]
 pub(super) struct Flags {
-    /// One option in full [default: all, a line each]
+    /// Option to describe in full [default: list all]
     #[arg(value_name = "KEY")]
     key: Option<String>,
-    /// All of them in full, as docs/options.md
+    /// Describe all options in Markdown, as docs/options.md
     #[arg(long, conflicts_with = "key")]
     markdown: bool,
 }
 
-/// The whole text that the command prints.
+/// Returns the text that the command prints.
 ///
 /// # Errors
 /// There is no such option.
@@ -34,7 +34,7 @@ fn join<'r>(rows: impl Iterator<Item = &'r Row>, show: fn(&Row) -> String) -> St
     rows.map(show).collect::<Vec<_>>().join("\n")
 }
 
-/// The row as one line of at most 80 columns.
+/// Returns the row as one line of at most 80 columns.
 fn line(row: &Row) -> String {
     let legs = match row.legs {
         Legs::Both => "both",
@@ -96,7 +96,7 @@ fn default(row: &Row) -> String {
     }
 }
 
-/// Which leg, where it is not both.
+/// Returns the only leg that has the option, if it is not both.
 fn leg(row: &Row) -> &'static str {
     match row.legs {
         Legs::Both => "",
@@ -113,14 +113,14 @@ fn when(row: &Row) -> &'static str {
     }
 }
 
-/// The sample as TOML: numbers and switches bare, everything else in quotes.
+/// Returns the sample as TOML: numbers and switches bare, everything else in quotes.
 fn sample(row: &Row) -> String {
     let bare =
         row.unit == Unit::Switch || row.unit == Unit::Count && row.sample.starts_with(|c: char| c.is_ascii_digit());
     if bare { row.sample.into() } else { format!("\"{}\"", row.sample) }
 }
 
-/// `text` in lines of up to `width` characters; no line at all for an empty text.
+/// Returns `text` in lines of up to `width` characters; no line for an empty text.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

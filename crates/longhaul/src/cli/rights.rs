@@ -1,5 +1,5 @@
-//! The rights and the time that the daemon will have: those that longhaul.service gives it, as it is installed here or else as
-//! it is shipped. The user who runs `longhaul check` is another one: root has every right, and most others have none.
+//! The rights and the time that longhaul.service gives the daemon: as the unit is installed here, or else as it is shipped. The
+//! rights of the user who runs `longhaul check` say nothing: root has all of them, and most users have none.
 
 use longhaul_sys::limits::{Capability, has_capability};
 use std::fs;
@@ -21,7 +21,7 @@ pub(super) struct Rights {
 }
 
 impl Rights {
-    /// Of the unit of this machine.
+    /// Returns the rights that the unit on this machine gives.
     pub(super) fn of_the_daemon() -> Rights {
         let read = |folder: &&str| fs::read_to_string(Path::new(folder).join(UNIT)).ok();
         let mut text = FOLDERS.iter().find_map(read).unwrap_or_else(|| SHIPPED.into());
@@ -34,7 +34,7 @@ impl Rights {
 
     /// Returns the warning for when the daemon will not have `capability`.
     pub(super) fn lack(&self, capability: Capability) -> Option<String> {
-        // A process of the unit itself, as `systemctl reload` starts one, knows best; root knows nothing.
+        // A process of the unit itself, as `systemctl reload` starts one, has the daemon's rights; root has others.
         let has = self.has(capability) || !has_capability(Capability::SysAdmin) && has_capability(capability);
         let name = name(capability);
         (!has).then(|| match capability {

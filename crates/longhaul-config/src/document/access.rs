@@ -1,0 +1,111 @@
+//! A file that may not be read: who was refused, by which file or directory, and what to do.
+
+use std::fs::{self, Metadata};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Returns one clause about a file at `path` that this process may not read.
+pub(super) fn refused(path: &Path) -> String {
+    let user = fs::metadata("/proc/self").map(|own| own.uid());
+    let who = user.as_ref().map_or("this user".into(), |uid| person(*uid));
+    let Some(Closed { path, found, right }) = closed(path) else {
+        return format!("{who} may not read it; read it as root");
+    };
+    let (shown, mode) = (path.display(), found.permissions().mode() & 0o7777);
+    let owner = format!("{}:{}", name(PASSWD, found.uid()), name(GROUP, found.gid()));
+    let is_owner = user.is_ok_and(|uid| uid == found.uid());
+    let (class, shift) = if is_owner { ('u', 6) } else { ('o', 0) };
+    let said = format!("{who} may not read it; {shown} belongs to {owner} with mode {mode:04o}");
+    match mode >> shift & right.bit() {
+        0 => format!("{said}; as root: chmod {class}+{} {shown}", right.letter()),
+        // chmod would change nothing.
+        _ => format!("{said}, which allows it: look for an ACL (getfacl {shown}), SELinux or AppArmor"),
+    }
+}
+
+/// A file or directory that keeps a file from being read.
+struct Closed {
+    path: PathBuf,
+    found: Metadata,
+    right: Right,
+}
+
+/// A right that is missing.
+#[derive(Clone, Copy)]
+enum Right {
+    /// To read a file.
+    Read,
+    /// To reach what is in a directory.
+    Enter,
+}
+
+impl Right {
+    fn letter(self) -> char {
+        match self {
+            Right::Read => 'r',
+            Right::Enter => 'x',
+        }
+    }
+
+    /// Returns its bit among the three of a class.
+    fn bit(self) -> u32 {
+        match self {
+            Right::Read => 4,
+            Right::Enter => 1,
+        }
+    }
+}
+
+/// Returns the file itself, or the directory above it whose content this process cannot reach.
+fn closed(path: &Path) -> Option<Closed> {
+    // path_resolution(7): metadata needs no right of the file, but x of every directory above it.
+    let path = std::path::absolute(path).ok()?;
+    let (nth, found) = path.ancestors().enumerate().find_map(|(nth, path)| Some((nth, fs::metadata(path).ok()?)))?;
+    let right = if nth == 0 { Right::Read } else { Right::Enter };
+    Some(Closed { path: path.ancestors().nth(nth)?.into(), found, right })
+}
+
+/// Returns how to call the user `uid`: `user longhaul (uid 61234, a dynamic user of systemd)`.
+fn person(uid: u32) -> String {
+    let listed = lookup(PASSWD, uid);
+    // systemd.exec(5): a dynamic user is in no file, and USER has its name.
+    let name = listed.or_else(|| std::env::var("USER").ok().filter(|name| !name.is_empty()));
+    let dynamic = if DYNAMIC.contains(&uid) { ", a dynamic user of systemd" } else { "" };
+    match name {
+        Some(name) => format!("user {name} (uid {uid}{dynamic})"),
+        None => format!("uid {uid}{dynamic}"),
+    }
+}
+
+/// Returns the name of `id` in `file`, or the number.
+fn name(file: &str, id: u32) -> String {
+    lookup(file, id).unwrap_or_else(|| id.to_string())
+}
+
+/// Returns the name of `id` in `file`: passwd(5) and group(5) both have name, password and number as their first fields.
+fn lookup(file: &str, id: u32) -> Option<String> {
+    let text = fs::read_to_string(file).ok()?;
+    text.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(id)).then(|| name.into())
+    })
+}
+
+const PASSWD: &str = "/etc/passwd";
+const GROUP: &str = "/etc/group";
+/// The user numbers that systemd gives to dynamic users (its docs/UIDS-GIDS.md).
+const DYNAMIC: std::ops::RangeInclusive<u32> = 61184..=65519;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_is_named_and_a_dynamic_one_is_said_to_be_so() {
+        assert_eq!(person(0), "user root (uid 0)");
+        assert!(person(61234).ends_with("(uid 61234, a dynamic user of systemd)") || person(61234).starts_with("uid"));
+        assert_eq!(name(GROUP, 0), "root");
+        assert_eq!(name(PASSWD, u32::MAX - 7), (u32::MAX - 7).to_string());
+    }
+}

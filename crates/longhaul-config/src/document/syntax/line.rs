@@ -1,0 +1,106 @@
+//! A line that is not TOML: a header, or KEY = VALUE.
+
+use super::value::{self, Below, SHOWN_MAX};
+
+/// A mistake in a line.
+pub(super) struct Said {
+    /// The byte of the line where it is.
+    pub(super) offset: usize,
+    /// Names the mistake and what to write.
+    pub(super) text: String,
+    /// Whether the lines below can be read.
+    pub(super) below: Below,
+}
+
+/// Returns what is wrong in `line`.
+pub(super) fn explain(line: &str) -> Said {
+    let trimmed = line.trim();
+    let offset = line.len() - line.trim_start().len();
+    let said = |text: String| Said { offset, text, below: Below::Readable };
+    if trimmed.starts_with("//") || trimmed.starts_with(';') || trimmed.starts_with("--") {
+        return said("a comment begins with #".into());
+    }
+    if trimmed.starts_with('[') {
+        return said(header(trimmed));
+    }
+    let Some((key, rest)) = trimmed.split_once('=') else { return said(without_equals(trimmed)) };
+    let given = rest.trim();
+    let key = key.trim();
+    match key_as_meant(key) {
+        Meant::Good => {}
+        Meant::Missing => return said("there is no key before the =; write KEY = VALUE".into()),
+        Meant::Other(meant) => {
+            let why = if key.ends_with(':') { value::EQUALS } else { "a key has no blanks in it" };
+            return said(format!("{why}: write {meant} = {}", value::as_meant(given)));
+        }
+        Meant::Unknown => return said("a key has letters, digits, - and _; write KEY = VALUE".into()),
+    }
+    let wrong = value::explain(key, given);
+    let offset = line.find('=').map_or(0, |equals| equals + 1);
+    let blanks = line[offset..].len() - line[offset..].trim_start().len();
+    Said { offset: offset + blanks, text: wrong.text, below: wrong.below }
+}
+
+/// Returns whether `line` begins with KEY =.
+pub(super) fn is_assignment(line: &str) -> bool {
+    line.split_once('=').is_some_and(|(key, _)| matches!(key_as_meant(key.trim()), Meant::Good))
+}
+
+/// A key as it was meant.
+enum Meant {
+    /// As it was written.
+    Good,
+    /// Otherwise.
+    Other(String),
+    /// Not at all: nothing stands before the =.
+    Missing,
+    /// Nobody can say.
+    Unknown,
+}
+
+fn key_as_meant(key: &str) -> Meant {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let is_quoted = key.len() > 2 && ['"', '\''].iter().any(|quote| key.starts_with(*quote) && key.ends_with(*quote));
+    if key.is_empty() {
+        return Meant::Missing;
+    }
+    if key.chars().all(is_plain) || is_quoted {
+        return Meant::Good;
+    }
+    let meant = key.trim_end_matches(':').split_whitespace().collect::<Vec<_>>().join("_");
+    if !meant.is_empty() && meant.chars().all(is_plain) { Meant::Other(meant) } else { Meant::Unknown }
+}
+
+/// A line such as `[[tunnel]` or `[tunnel ssh]`.
+fn header(line: &str) -> String {
+    let inside = line.trim_start_matches(['[', ' ']);
+    let end = inside.find([' ', ']', '{', '"', '\'']).unwrap_or(inside.len());
+    let name: String = inside[..end].chars().take(SHOWN_MAX).collect();
+    let name = if name.is_empty() { "NAME".into() } else { name };
+    let count = |bracket| line.chars().filter(|c| *c == bracket).count();
+    // Who writes [tunnel ssh] means one of several.
+    let has_name = inside[end..].trim_start().starts_with(|c: char| c.is_alphanumeric() || c == '"');
+    let header = match count('[') > 1 || count(']') > 1 || has_name {
+        true => format!("[[{name}]]"),
+        false => format!("[{name}]"),
+    };
+    format!("a table begins with its name in brackets; write {header} alone on the line")
+}
+
+/// A line that has no =.
+fn without_equals(line: &str) -> String {
+    let line = line.strip_prefix("- ").unwrap_or(line);
+    let end = line.find(|c: char| c == ':' || c == '{' || c.is_whitespace()).unwrap_or(line.len());
+    let (word, rest) = (line[..end].trim_matches('"'), line[end..].trim());
+    let is_key = !word.is_empty() && matches!(key_as_meant(word), Meant::Good);
+    let given = rest.strip_prefix(':').unwrap_or(rest).trim();
+    if !is_key || given.split_whitespace().count() > 1 && !given.starts_with(['"', '\'', '[', '{']) {
+        return "this is neither KEY = VALUE nor [[TABLE]]; a comment begins with #".into();
+    }
+    match rest.chars().next() {
+        Some('{') => format!("a table begins with its name in brackets; write [[{word}]], and no braces"),
+        Some(':') if !given.is_empty() => format!("{}: write {word} = {}", value::EQUALS, value::as_meant(given)),
+        Some(':') | None => format!("{word} has no value; write {word} = VALUE"),
+        Some(_) => format!("the = is missing: write {word} = {}", value::as_meant(given)),
+    }
+}

@@ -1,0 +1,125 @@
+//! A file that is not TOML, explained to an administrator: the mistake, and the line as it should be.
+//!
+//! The parser says where a file stops being TOML. Its words are about its grammar, so the mistake is looked for again here, in
+//! the line: `line.rs` reads the line, `value.rs` what follows its `=`, and `brackets.rs` finds the bracket that a line is in.
+
+mod brackets;
+mod line;
+mod value;
+
+use brackets::{Bracket, Open};
+use std::ops::Range;
+use value::{Below, SHOWN_MAX};
+
+/// One mistake in a text.
+pub(super) struct Mistake {
+    /// The byte where it is.
+    pub(super) at: usize,
+    /// Names the mistake and what to write.
+    pub(super) text: String,
+    /// Whether the lines below can be read.
+    below: Below,
+}
+
+/// Returns the mistakes of `text`, of which the parser found `errors`: the first of each line, in the order of the file.
+pub(super) fn mistakes(text: &str, errors: &[toml::de::Error]) -> Vec<Mistake> {
+    let mut spans: Vec<(Range<usize>, &str)> =
+        errors.iter().map(|err| (err.span().unwrap_or_default(), err.message())).collect();
+    spans.sort_by_key(|(span, _)| span.start);
+    let mut found: Vec<Mistake> = Vec::new();
+    let (mut last_line, mut repeated_table) = (None, false);
+    for (span, message) in spans {
+        let line = Line::around(text, span.start);
+        if last_line.replace(line.start) == Some(line.start) {
+            continue;
+        }
+        let mistake = match message {
+            // The keys of a repeated table are repeated with it.
+            DUPLICATE if repeated_table => continue,
+            DUPLICATE => {
+                repeated_table = line.text.trim_start().starts_with('[');
+                duplicate(text, &line, &span)
+            }
+            _ => explain(text, &line, message),
+        };
+        let is_last = mistake.below == Below::Swallowed || found.len() + 1 == MISTAKES_MAX;
+        found.push(mistake);
+        if is_last {
+            break;
+        }
+    }
+    found
+}
+
+/// One line of the text.
+struct Line<'t> {
+    /// Its first byte.
+    start: usize,
+    text: &'t str,
+}
+
+impl<'t> Line<'t> {
+    /// Returns the line that has the byte `at`.
+    fn around(text: &'t str, at: usize) -> Line<'t> {
+        let mut at = at.min(text.len());
+        while !text.is_char_boundary(at) {
+            at -= 1;
+        }
+        let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+        let line = text[start..].split('\n').next().unwrap_or_default();
+        Line { start, text: line.strip_suffix('\r').unwrap_or(line) }
+    }
+}
+
+fn duplicate(text: &str, line: &Line<'_>, span: &Range<usize>) -> Mistake {
+    let key: String = text.get(span.clone()).unwrap_or_default().chars().take(SHOWN_MAX).collect();
+    let text = match line.text.trim_start().starts_with('[') {
+        true => format!("the table {key} stands here a second time; where there are several, write each as [[{key}]]"),
+        false => format!("{key}: this key stands here a second time; write it once"),
+    };
+    Mistake { at: span.start, text, below: Below::Readable }
+}
+
+fn explain(text: &str, line: &Line<'_>, message: &str) -> Mistake {
+    if message.contains("recurs") {
+        let text = "brackets are nested too deep here; write one list or one table".into();
+        return Mistake { at: line.start, text, below: Below::Swallowed };
+    }
+    if let Some(at) = brackets::open_text(text, line.start) {
+        let text = "the text that begins here with three quotes is not closed; write three quotes at its end".into();
+        return Mistake { at, text, below: Below::Swallowed };
+    }
+    match brackets::around(text, line.start) {
+        Some(open) => in_brackets(text, line, &open),
+        None => {
+            let said = line::explain(line.text);
+            Mistake { at: line.start + said.offset, text: said.text, below: said.below }
+        }
+    }
+}
+
+/// Explains a line inside a bracket that was opened on a line above.
+fn in_brackets(text: &str, line: &Line<'_>, open: &Open) -> Mistake {
+    let trimmed = line.text.trim_start();
+    let at = line.start + (line.text.len() - trimmed.len());
+    let readable = |text: String| Mistake { at, text, below: Below::Readable };
+    let is_new = trimmed.starts_with("[[") || trimmed.is_empty() || line::is_assignment(trimmed);
+    let closing = open.bracket.closing();
+    if !is_new {
+        return readable(match value::bare_element(trimmed) {
+            Some(element) => format!("{}: write {}", value::NEEDS_QUOTES, value::quoted(element)),
+            None => format!("write one comma after each value, and {closing} after the last"),
+        });
+    }
+    if open.bracket == Bracket::Brace && !trimmed.starts_with("[[") && brackets::is_closed_below(text, line.start) {
+        return readable("a comma is missing at the end of the line above; write a comma between two values".into());
+    }
+    let name = open.bracket.name();
+    let text = format!("the {name} that begins here is not closed; write {closing} at its end");
+    Mistake { at: open.at, text, below: Below::Swallowed }
+}
+
+/// The parser's word for a key that stands in a table twice.
+const DUPLICATE: &str = "duplicate key";
+/// More mistakes than anybody reads; the bracket around each is looked for from the start of the text.
+const MISTAKES_MAX: usize = 20;

@@ -1,0 +1,236 @@
+//! Explains the text after the = of a line that is not a value of TOML.
+
+/// The lines below a mistake.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Below {
+    /// They can be read.
+    Readable,
+    /// They belong to a bracket that is not closed, so that errors in them mean nothing.
+    Swallowed,
+}
+
+/// A mistake in a value.
+pub(super) struct Wrong {
+    /// Names the mistake and what to write.
+    pub(super) text: String,
+    /// Whether the lines below can be read.
+    pub(super) below: Below,
+}
+
+/// The commonest mistake of all.
+pub(super) const NEEDS_QUOTES: &str = "a text needs quotes";
+/// For another sign than =.
+pub(super) const EQUALS: &str = "between key and value stands one =";
+
+/// Returns what is wrong with `given`, the value of `key`.
+pub(super) fn explain(key: &str, given: &str) -> Wrong {
+    let wrong = |text: String| Wrong { text, below: Below::Readable };
+    let write = |why: &str, meant: &str| wrong(format!("{why}: write {key} = {}", shown(meant)));
+    let Some(first) = given.chars().next() else { return wrong(format!("{key} has no value; write {key} = VALUE")) };
+    if given.starts_with('#') {
+        return wrong(format!("{key} has no value before the #; write {key} = VALUE"));
+    }
+    if TYPOGRAPHIC.contains(&first) {
+        return write("TOML has only straight quotes", &given.replace(TYPOGRAPHIC, "\""));
+    }
+    match first {
+        '=' | '>' => write(EQUALS, &as_meant(given.trim_start_matches(['=', '>']).trim())),
+        '"' | '\'' => in_quotes(key, given, first),
+        '[' if is_address(given) => write(NEEDS_QUOTES, &quoted(without_comment(given))),
+        '[' => list(key, given),
+        '{' => table(key, given),
+        _ => bare(key, given),
+    }
+}
+
+/// Returns how somebody meant to write `given`: bare text gets quotes, and nothing else changes.
+pub(super) fn as_meant(given: &str) -> String {
+    let given = given.replace(TYPOGRAPHIC, "\"");
+    let given = given.trim_end_matches([',', ';']);
+    match given.chars().next() {
+        None => "VALUE".into(),
+        Some('"' | '\'' | '{') => shown(given),
+        Some('[') if !is_address(given) => shown(given),
+        Some(_) if is_plain_value(given) => given.into(),
+        Some(_) => shown(&quoted(without_comment(given))),
+    }
+}
+
+/// Returns `text` in quotes: in single ones where it has a backslash, which double ones would take for an escape.
+pub(super) fn quoted(text: &str) -> String {
+    let quote = if text.contains(['\\', '"']) { '\'' } else { '"' };
+    format!("{quote}{text}{quote}")
+}
+
+/// Returns the bare text at the start of `element`, a line of a list.
+pub(super) fn bare_element(element: &str) -> Option<&str> {
+    let text = element.split([',', '#', ']']).next().unwrap_or_default().trim();
+    let is_bare = !text.is_empty() && !text.starts_with(['"', '\'', '[', '{', '}']) && !is_plain_value(text);
+    is_bare.then_some(text)
+}
+
+/// A value that begins with a quote.
+fn in_quotes(key: &str, given: &str, quote: char) -> Wrong {
+    let wrong = |text: String| Wrong { text, below: Below::Readable };
+    let write = |why: &str, meant: &str| wrong(format!("{why}: write {key} = {}", shown(meant)));
+    let triple: String = [quote; 3].iter().collect();
+    if given.starts_with(&triple) {
+        let text = format!("the text that begins here is not closed; write {triple} at its end");
+        return Wrong { text, below: Below::Swallowed };
+    }
+    let inside = &given[1..];
+    if quote == '"' && inside.contains('\\') {
+        let text = inside.trim_end_matches(['"', ' ']);
+        return write("in double quotes a backslash begins an escape; use single quotes", &format!("'{text}'"));
+    }
+    let Some(end) = inside.find(quote) else {
+        let text = without_comment(inside).trim_end_matches(['"', '\'', ',', ';']).trim_end();
+        return write("the closing quote is missing", &format!("{quote}{text}{quote}"));
+    };
+    let (text, rest) = (&given[..end + 2], inside[end + 1..].trim());
+    match rest.trim_end_matches(['"', '\'', ',', ';', '.']) {
+        "" if rest.starts_with(['"', '\'']) => write("there is one quote too many", text),
+        "" => write(&format!("`{rest}` does not belong at the end of a line"), text),
+        _ if rest.starts_with("//") || rest.starts_with(';') => wrong("a comment begins with #".into()),
+        more if more.contains('=') => wrong("write each KEY = VALUE on a line of its own".into()),
+        _ if rest.starts_with(',') => write("several values are a list", &format!("[{}]", without_comment(given))),
+        _ if rest.ends_with(['"', '\'']) => {
+            let text = given[1..].trim_end_matches(quote).replace(quote, "");
+            write("a quote inside a text ends it; leave the inner quotes out", &format!("{quote}{text}{quote}"))
+        }
+        _ => wrong(format!("`{}` does not belong behind the closing quote; a comment begins with #", shown(rest))),
+    }
+}
+
+/// A value that begins with `[`.
+fn list(key: &str, given: &str) -> Wrong {
+    let wrong = |text: String| Wrong { text, below: Below::Readable };
+    let inside = given[1..].split(']').next().unwrap_or_default();
+    let is_closed = given.contains(']');
+    let elements: Vec<&str> = inside.split(',').map(str::trim).collect();
+    if elements.iter().any(|element| bare_element(element).is_some()) {
+        let meant: Vec<String> = elements.iter().map(|element| as_meant(element.trim_end_matches(';'))).collect();
+        let end = if is_closed { "]" } else { ", .." };
+        return wrong(format!("{NEEDS_QUOTES}: write {key} = {}", shown(&format!("[{}{end}", meant.join(", ")))));
+    }
+    let two_texts = |element: &str| element.matches('"').count() > 2;
+    if let Some(element) = elements.iter().copied().find(|element| two_texts(element)) {
+        let meant = element.split('"').map(str::trim).filter(|text| !text.is_empty()).map(quoted).collect::<Vec<_>>();
+        return wrong(format!("a comma is missing: write {key} = [.. {} ..]", shown(&meant.join(", "))));
+    }
+    if elements.iter().rev().skip(1).any(|element| element.is_empty()) {
+        return wrong(format!("there is one comma too many in the list; write {key} = [VALUE, VALUE]"));
+    }
+    match is_closed {
+        true => wrong(format!("this is not a list; write {key} = [VALUE, VALUE], and nothing behind it")),
+        false => Wrong {
+            text: "the list that begins here is not closed; write ] at its end".into(),
+            below: Below::Swallowed,
+        },
+    }
+}
+
+/// A value that begins with `{`.
+fn table(key: &str, given: &str) -> Wrong {
+    let wrong = |text: String| Wrong { text, below: Below::Readable };
+    let inside = given[1..].split('}').next().unwrap_or_default();
+    let mut pairs: Vec<String> = Vec::new();
+    for pair in inside.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+        let Some((name, value)) = pair.split_once('=').or_else(|| pair.split_once(':')) else {
+            return wrong(format!("{} has no value; write {key} = {{ KEY = VALUE }}", shown(pair)));
+        };
+        if value.matches('=').count() > 0 && !value.trim().starts_with(['{', '[']) {
+            return wrong(format!(
+                "a comma is missing behind {}; write a comma between two values",
+                shown(name.trim())
+            ));
+        }
+        pairs.push(format!("{} = {}", name.trim().trim_matches('"'), as_meant(value.trim())));
+    }
+    let meant = format!("{{ {} }}", pairs.join(", "));
+    if given.trim_end().ends_with('}') && meant.split_whitespace().ne(given.split_whitespace()) {
+        let has_colon = inside.split(',').any(|pair| !pair.contains('=') && pair.contains(':'));
+        let why = if has_colon { EQUALS } else { NEEDS_QUOTES };
+        return wrong(format!("{why}: write {key} = {}", shown(&meant)));
+    }
+    match given.contains('}') {
+        true => wrong(format!("this is not a table; write {key} = {{ KEY = VALUE }}, and nothing behind it")),
+        false => Wrong {
+            text: "the table that begins here is not closed; write } at its end".into(),
+            below: Below::Swallowed,
+        },
+    }
+}
+
+/// A value without quotes and brackets.
+fn bare(key: &str, given: &str) -> Wrong {
+    let write = |why: &str, meant: &str| Wrong {
+        text: format!("{why}: write {key} = {}", shown(meant)),
+        below: Below::Readable,
+    };
+    let text = without_comment(given).trim_end_matches([',', ';']).trim_end();
+    let text = text.trim_matches(['(', ')', '<', '>', '"', '\'']);
+    let digits: String = text.chars().filter(|c| !matches!(c, ',' | ' ' | '_' | '\'')).collect();
+    if given.contains(" //") || given.contains(" ;") {
+        return write("a comment begins with #", &as_meant(text.split(" ;").next().unwrap_or_default()));
+    }
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" => return write("a switch is true or false, in small letters", "true"),
+        "false" | "no" | "off" => return write("a switch is true or false, in small letters", "false"),
+        _ => {}
+    }
+    if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        let number = digits.trim_start_matches('0');
+        let number = if number.is_empty() { "0" } else { number };
+        return match digits == text {
+            true => write("a number does not begin with 0", number),
+            false => write("a number has digits alone", number),
+        };
+    }
+    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+    match parts.as_slice() {
+        [_, second, ..] if second.contains('=') => Wrong {
+            text: "write each KEY = VALUE on a line of its own, and a text in quotes".into(),
+            below: Below::Readable,
+        },
+        [_, _, ..] => {
+            let list: Vec<String> = parts.iter().map(|part| as_meant(part)).collect();
+            write("several texts are a list, each in quotes", &format!("[{}]", list.join(", ")))
+        }
+        _ => write(NEEDS_QUOTES, &quoted(text)),
+    }
+}
+
+/// Returns whether `text` is a number or a switch as TOML has them.
+fn is_plain_value(text: &str) -> bool {
+    let digits = text.trim_start_matches(['-', '+']);
+    matches!(text, "true" | "false")
+        || !digits.is_empty()
+            && digits.bytes().all(|byte| byte.is_ascii_digit())
+            && (digits == "0" || !digits.starts_with('0'))
+}
+
+/// `[::]:6000`, an address and not a list.
+fn is_address(text: &str) -> bool {
+    let inside = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    inside.is_some_and(|(host, rest)| host.contains(':') && !host.contains(['"', ',']) && rest.starts_with(':'))
+}
+
+/// Returns `text` without a comment behind it.
+fn without_comment(text: &str) -> &str {
+    let end = [" #", "\t#", " //"].iter().filter_map(|mark| text.find(mark)).min();
+    text[..end.unwrap_or(text.len())].trim()
+}
+
+/// Returns `text` as far as a message repeats it.
+fn shown(text: &str) -> String {
+    match text.chars().count() > SHOWN_MAX {
+        true => text.chars().take(SHOWN_MAX).collect::<String>() + "..",
+        false => text.into(),
+    }
+}
+
+/// Characters of a key or value that a message repeats.
+pub(super) const SHOWN_MAX: usize = 60;
+/// Quotes that word processors write in place of straight ones, and those of shells and Markdown.
+const TYPOGRAPHIC: [char; 9] = ['“', '”', '„', '‟', '‘', '’', '«', '»', '`'];
