@@ -2,10 +2,11 @@
 //! every decision is tested in virtual time.
 //!
 //! In the order of a byte's way: [`permits`] says whether a tunnel may have another flow, [`next_hop`] which address is
-//! dialled first, [`pump`] what one direction of a flow does next.
+//! dialled first, [`pump`] what one direction of a flow does next, and [`path`] what a leg's path needs.
 
 #![forbid(unsafe_code)]
 
 pub mod next_hop;
+pub mod path;
 pub mod permits;
 pub mod pump;

@@ -3,14 +3,14 @@
 
 use super::closing;
 use super::how::How;
-use super::leg;
 use super::shared::Relay;
 use super::stream::Stream;
 use super::tally::Tally;
 use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;
-use longhaul_sys::limits;
+use longhaul_core::path::{MIN_ACKED_BYTES, WAN_RTT};
 use longhaul_sys::tcp_info::{State, TcpInfo};
+use longhaul_sys::{limits, sockopt};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -99,8 +99,8 @@ impl LegEnd {
             how => closing::let_go(socket, &info) || how.is_of_other(leg) && closing::is_over(&info, sent),
         };
         // A short flow ends before any control matters, and asking costs as much as sending its bytes.
-        let is_worth_it = end.tally.up + end.tally.down > leg::ENOUGH;
-        let congestion = is_worth_it.then(|| longhaul_sys::sockopt::congestion(socket.as_fd()).ok()).flatten();
+        let is_worth_it = end.tally.up + end.tally.down > MIN_ACKED_BYTES;
+        let congestion = is_worth_it.then(|| sockopt::congestion(socket.as_fd()).ok()).flatten();
         let was_full_under_way = socket.was_full_under_way();
         LegEnd { info, sent, lasted: end.began.elapsed(), congestion, is_untold, was_full_under_way }
     }
@@ -140,7 +140,7 @@ impl LegEnd {
     fn delivery(&self) -> Option<f64> {
         let info = &self.info;
         let was_busy = info.busy_time.saturating_sub(info.rwnd_limited) * 2 >= self.lasted;
-        let is_of_path = self.sent > leg::ENOUGH && was_busy && !info.is_app_limited && info.delivery_rate > 0;
+        let is_of_path = self.sent > MIN_ACKED_BYTES && was_busy && !info.is_app_limited && info.delivery_rate > 0;
         is_of_path.then(|| (info.delivery_rate / 1000) as f64 / 1e3)
     }
 }
@@ -174,7 +174,7 @@ fn small_buffer(info: &TcpInfo, was_full_under_way: bool) -> Option<Buffer> {
     let window = f64::from(info.snd_wnd);
     let was_used = (window / 2.0..=window * 2.0).contains(&carried);
     match info.rtt {
-        rtt if rtt < leg::WAN_RTT => None,
+        rtt if rtt < WAN_RTT => None,
         _ if was_full_under_way || limits(info.sndbuf_limited) => Some(Buffer::Ours),
         _ if limits(info.rwnd_limited) && was_used => Some(Buffer::Peers),
         _ => None,
@@ -189,14 +189,14 @@ mod tests {
     fn a_rate_that_the_path_did_not_set_is_left_out() {
         let second = Duration::from_secs(1);
         let info = TcpInfo { delivery_rate: 12_345_678, busy_time: second, ..TcpInfo::default() };
-        let bulk = LegEnd { info, sent: leg::ENOUGH + 1, lasted: 2 * second, ..LegEnd::default() };
+        let bulk = LegEnd { info, sent: MIN_ACKED_BYTES + 1, lasted: 2 * second, ..LegEnd::default() };
         assert_eq!((bulk.delivery(), bulk.rtt_ms()), (Some(12.345), None));
         let nothing = [
             LegEnd { info: TcpInfo { is_app_limited: true, ..info }, ..bulk.clone() },
             LegEnd { info: TcpInfo { delivery_rate: 0, ..info }, ..bulk.clone() },
             LegEnd { lasted: 3 * second, ..bulk.clone() },
             LegEnd { info: TcpInfo { rwnd_limited: second / 2, ..info }, ..bulk.clone() },
-            LegEnd { sent: leg::ENOUGH, ..bulk },
+            LegEnd { sent: MIN_ACKED_BYTES, ..bulk },
         ];
         assert!(nothing.iter().all(|leg| leg.delivery().is_none()));
     }

@@ -56,6 +56,7 @@ mod loop_guard;
 mod low_water;
 mod permits;
 mod pool;
+mod sample;
 mod shared;
 mod silence;
 mod stream;
