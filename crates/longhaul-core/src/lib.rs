@@ -2,7 +2,8 @@
 //! every decision is tested in virtual time.
 //!
 //! In the order of a byte's way: [`permits`] says whether a tunnel may have another flow, [`next_hop`] which address is
-//! dialled first, [`pump`] what one direction of a flow does next, and [`path`] what a leg's path needs.
+//! dialled first, [`pump`] what one direction of a flow does next, and [`path`] what a
+//! leg's path needs and what limited it.
 
 #![forbid(unsafe_code)]
 
