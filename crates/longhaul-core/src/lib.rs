@@ -2,11 +2,12 @@
 //! every decision is tested in virtual time.
 //!
 //! In the order of a byte's way: [`permits`] says whether a tunnel may have another flow, [`next_hop`] which address is
-//! dialled first, [`pump`] what one direction of a flow does next, and [`path`] what a
+//! dialled first, [`pump`] what one direction of a flow does next, [`low_water`] how many bytes it waits for, and [`path`] what a
 //! leg's path needs and what limited it.
 
 #![forbid(unsafe_code)]
 
+pub mod low_water;
 pub mod next_hop;
 pub mod path;
 pub mod permits;
