@@ -29,6 +29,8 @@ pub struct TunnelId(u64);
 #[derive(Clone, Copy, Debug, Default)]
 struct Tunnel {
     flows: usize,
+    /// Flows whose clients are next hops of the tunnel.
+    from_next_hops: usize,
     max_flows: Option<usize>,
     /// Whether it has a reserve: a tunnel that was removed has none.
     served: bool,
@@ -149,6 +151,26 @@ impl Permits {
         self.owed += usize::from(tunnel.flows < tunnel.reserve(self.reserve));
     }
 
+    /// Counts a flow of `tunnel`, which has its permit, as one whose client is a next hop of the tunnel: it may be a flow that the
+    /// tunnel made itself. Returns false, and does not count it, when so many flows have such
+    /// clients already as a quarter of the permits, or 1,024.
+    pub fn take_from_next_hop(&mut self, tunnel: TunnelId) -> bool {
+        let max = (self.all / 4).clamp(1, MAX_FROM_NEXT_HOPS);
+        let Some(tunnel) = self.tunnels.get_mut(&tunnel).filter(|tunnel| tunnel.from_next_hops < max) else {
+            return false;
+        };
+        tunnel.from_next_hops += 1;
+        true
+    }
+
+    /// Gives back the permit of a flow of `tunnel` that was [counted](Permits::take_from_next_hop) as one from a next hop.
+    pub fn give_back_from_next_hop(&mut self, tunnel: TunnelId) {
+        if let Some(tunnel) = self.tunnels.get_mut(&tunnel) {
+            tunnel.from_next_hops = tunnel.from_next_hops.saturating_sub(1);
+        }
+        self.give_back(tunnel);
+    }
+
     /// Computes the reserves anew.
     fn settle(&mut self) {
         self.reserve = reserve(self.all, self.tunnels.values().filter(|tunnel| tunnel.served).count());
@@ -158,6 +180,10 @@ impl Permits {
 
 /// Flows that a tunnel can have whatever the others do, where permits are enough for it.
 const RESERVE: usize = 16;
+
+/// Flows of a tunnel that may have a next hop of its own as their client. Two relays that point at each other make flows until no
+/// descriptor is left. A host that is a client of its own service, or a gateway that stands for both, seldom has so many.
+const MAX_FROM_NEXT_HOPS: usize = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -243,6 +269,21 @@ mod tests {
         assert_eq!(flood(&mut permits, ids[0]), 1);
         permits.set(4);
         assert_eq!(flood(&mut permits, ids[0]), 2);
+    }
+
+    #[test]
+    fn a_quarter_of_the_permits_or_1024_are_for_clients_that_are_next_hops() {
+        for (all, max) in [(0, 1), (3, 1), (375, 93), (7500, MAX_FROM_NEXT_HOPS)] {
+            let (mut permits, ids) = permits(all, 2);
+            flood(&mut permits, ids[0]);
+            for round in 0..3 {
+                let noted = (0..max + 2).filter(|_| permits.take_from_next_hop(ids[0])).count();
+                assert_eq!(noted, max, "{all} permits, round {round}");
+                assert!(permits.take_from_next_hop(ids[1]), "each tunnel for itself");
+                permits.give_back_from_next_hop(ids[1]);
+                (0..max).for_each(|_| permits.give_back_from_next_hop(ids[0]));
+            }
+        }
     }
 
     #[derive(Clone, Debug)]

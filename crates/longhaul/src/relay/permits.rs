@@ -5,7 +5,7 @@ use super::counters::Counters;
 use super::lock::lock;
 use super::throttle::Lines;
 use longhaul_core::permits::{Full, Permits as Book, TunnelId};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 use tokio::sync::{Notify, Semaphore};
@@ -68,21 +68,13 @@ pub struct Gate {
     /// A bell for when the tunnel has a flow less, or may have more.
     left: Notify,
     pub(super) lookups: Arc<Semaphore>,
-    /// Flows whose clients are next hops of the tunnel.
-    from_next_hops: AtomicUsize,
 }
 
 impl Gate {
     pub(super) fn new(permits: &Arc<Permits>) -> Arc<Gate> {
         let tunnel = permits.book().open();
         let lookups = Arc::new(Semaphore::new(LOOKUPS));
-        Arc::new(Gate {
-            permits: permits.clone(),
-            tunnel,
-            left: Notify::new(),
-            lookups,
-            from_next_hops: AtomicUsize::new(0),
-        })
+        Arc::new(Gate { permits: permits.clone(), tunnel, left: Notify::new(), lookups })
     }
 
     /// A permit for another flow, where the tunnel may have one now.
@@ -161,29 +153,20 @@ impl Permit {
         Arc::ptr_eq(&self.gate, gate)
     }
 
-    /// Notes that the flow's client is a next hop of its tunnel. Returns false when a quarter of the flows that there may be, or
-    /// [`ECHOES`], have such clients already.
+    /// Notes that the flow's client is a next hop of its tunnel. Returns false when too many flows have such clients already.
     pub(super) fn note_next_hop(&mut self) -> bool {
-        let most = (self.gate.permits.all() / 4).clamp(1, ECHOES);
-        self.is_from_next_hop = self.gate.from_next_hops.fetch_add(1, Relaxed) < most;
-        if !self.is_from_next_hop {
-            self.gate.from_next_hops.fetch_sub(1, Relaxed);
-        }
+        self.is_from_next_hop = self.gate.permits.book().take_from_next_hop(self.gate.tunnel);
         self.is_from_next_hop
     }
 }
 
-/// How many flows of a tunnel may have a next hop of its own as their client. Two relays that point at each other make flows
-/// until no descriptor is left. A host that is a client of its own service, or a gateway that stands for both, seldom has so many.
-const ECHOES: usize = 1024;
-
 impl Drop for Permit {
     fn drop(&mut self) {
-        let Gate { permits, tunnel, left, from_next_hops, .. } = &*self.gate;
-        if self.is_from_next_hop {
-            from_next_hops.fetch_sub(1, Relaxed);
+        let Gate { permits, tunnel, left, .. } = &*self.gate;
+        match self.is_from_next_hop {
+            true => permits.book().give_back_from_next_hop(*tunnel),
+            false => permits.book().give_back(*tunnel),
         }
-        permits.book().give_back(*tunnel);
         left.notify_waiters();
         permits.returned.notify_waiters();
     }
@@ -240,15 +223,13 @@ mod tests {
 
     #[test]
     fn the_place_of_a_next_hop_among_the_clients_comes_back() {
-        for (descriptors, most) in [(1000, 93), (20_000, ECHOES)] {
-            let relay = Relay::new(descriptors);
-            let gate = relay.gate();
-            relay.permit([(&gate, None)]);
-            for round in 0..3 {
-                let mut permits: Vec<Permit> = (0..most + 2).map(|_| gate.try_enter().unwrap()).collect();
-                let noted = permits.iter_mut().map(Permit::note_next_hop).filter(|noted| *noted).count();
-                assert_eq!(noted, most, "{descriptors} descriptors, round {round}");
-            }
+        let relay = Relay::new(1000);
+        let gate = relay.gate();
+        relay.permit([(&gate, None)]);
+        for round in 0..3 {
+            let mut permits: Vec<Permit> = (0..100).map(|_| gate.try_enter().unwrap()).collect();
+            let noted = permits.iter_mut().map(Permit::note_next_hop).filter(|noted| *noted).count();
+            assert_eq!(noted, 93, "a quarter, round {round}");
         }
     }
 }
