@@ -1,7 +1,7 @@
-//! What longhaul decides, and nothing else: no I/O, no clock, no async. `now` and randomness come in as arguments, so
-//! every decision is tested in virtual time.
+//! The decisions of longhaul, and nothing else: no I/O, no clock, no async. `now` and randomness come in as arguments, so every
+//! decision is tested in virtual time.
 //!
-//! In the order of a byte's way: [`permits`] says whether a tunnel may have another flow, [`next_hop`] which address is
+//! In the order of a byte's way: [`permits`] decides whether a tunnel may have another flow, [`next_hop`] which address is
 //! dialled first, [`pump`] what one direction of a flow does next, [`low_water`] how many bytes it waits for, and [`path`] what a
 //! leg's path needs and what limited it.
 

@@ -1,4 +1,4 @@
-//! How many bytes a bulk flow waits for before it wakes up (SO_RCVLOWAT), from the rate that was measured.
+//! Low-water marks: the bytes that a bulk flow waits for before it wakes up (SO_RCVLOWAT), from the rate that was measured.
 //!
 //! A source that brings 2 Gbit/s and more wakes its pump for half a millisecond's worth of bytes. A source below that rate wakes it
 //! for every byte.

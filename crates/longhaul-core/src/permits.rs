@@ -1,8 +1,8 @@
-//! How many flows each tunnel may have, when descriptors are for so many in all.
+//! Permits for flows: descriptors suffice for so many in all, and tunnels share them.
 //!
 //! A next hop that answers nothing keeps each flow of its tunnel until `connect_timeout`. So each tunnel has a reserve:
-//! the others leave it as many permits as it still lacks of that. A tunnel below its reserve always gets a permit;
-//! above it, only what nobody's reserve needs.
+//! the others leave it as many permits as it still lacks of that. A tunnel below its reserve always gets a permit. A tunnel above
+//! it gets only permits that no other tunnel's reserve needs.
 //!
 //! A reload may make permits fewer than there are flows. No flow is touched then: until enough have ended, nobody gets
 //! another.
@@ -37,8 +37,8 @@ struct Tunnel {
 }
 
 impl Tunnel {
-    /// Number of flows that it can have whatever the others do, where that is `reserve` for most: never more than its
-    /// `max_flows`, for nobody else could use the rest.
+    /// Returns the number of flows that it can have whatever the others do: `reserve`, and never more than its `max_flows`, because
+    /// no other tunnel could use the rest.
     fn reserve(&self, reserve: usize) -> usize {
         if self.served { self.max_flows.map_or(reserve, |max| reserve.min(max)) } else { 0 }
     }
@@ -71,27 +71,27 @@ fn may_take(own: usize, reserve: usize, free: usize, owed: usize) -> bool {
 }
 
 impl Permits {
-    /// As many as `all`, and no tunnel.
+    /// Returns a book of `all` permits without tunnels.
     pub fn new(all: usize) -> Permits {
         Permits { all, used: 0, reserve: 0, owed: 0, next: 0, tunnels: BTreeMap::new() }
     }
 
-    /// Number of permits.
+    /// Returns the number of permits.
     pub fn all(&self) -> usize {
         self.all
     }
 
-    /// Number of flows.
+    /// Returns the number of flows.
     pub fn used(&self) -> usize {
         self.used
     }
 
-    /// Number of flows of `tunnel`.
+    /// Returns the number of flows of `tunnel`.
     pub fn flows(&self, tunnel: TunnelId) -> usize {
         self.tunnels.get(&tunnel).map_or(0, |tunnel| tunnel.flows)
     }
 
-    /// A new tunnel, without a reserve until it is [served](Permits::serve).
+    /// Adds a tunnel, without a reserve until it is [served](Permits::serve).
     pub fn open(&mut self) -> TunnelId {
         self.next += 1;
         let id = TunnelId(self.next);
@@ -106,7 +106,7 @@ impl Permits {
         }
     }
 
-    /// From now on these tunnels are served, each with its `max_flows`, and have a reserve; no other has.
+    /// Serves these tunnels from now on, each with its `max_flows`. They have a reserve; no other tunnel has one.
     pub fn serve(&mut self, served: impl IntoIterator<Item = (TunnelId, Option<usize>)>) {
         self.tunnels.values_mut().for_each(|tunnel| tunnel.served = false);
         for (id, max_flows) in served {
@@ -117,7 +117,7 @@ impl Permits {
         self.settle();
     }
 
-    /// From now on as many as `all` exist.
+    /// Changes the number of permits to `all`. Flows that exist keep theirs.
     pub fn set(&mut self, all: usize) {
         self.all = all;
         self.settle();
@@ -198,7 +198,7 @@ mod tests {
         (permits, ids)
     }
 
-    /// How many flows a tunnel gets that wants as many as it can have.
+    /// Takes permits for `tunnel` until it gets no more, and returns their number.
     fn flood(permits: &mut Permits, tunnel: TunnelId) -> usize {
         std::iter::repeat_with(|| permits.take(tunnel)).take_while(Result::is_ok).count()
     }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AutoCongestion(State);
 
-/// How BBR is to be given to a leg.
+/// The way in which a leg gets BBR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// The leg has the control that it began with.
@@ -100,7 +100,7 @@ impl State {
             }
             State::Started { .. } | State::Settled => (self, None),
             _ if sample.acked_bytes < MIN_ACKED_BYTES => (State::Open, None),
-            // The smallest, for an acknowledgement that was held back is a larger one.
+            // The smallest RTT, because an acknowledgement that was held back adds to it.
             _ if sample.min_rtt < WAN_RTT => (State::Settled, None),
             _ if sample.unsent_bytes == 0 || sample.is_in_slow_start() || sample.delivery_rate >= FAST => {
                 (State::Open, None)

@@ -1,4 +1,4 @@
-//! What limited a leg: a buffer, or the path itself.
+//! Findings about a finished leg: whether a buffer limited it, and which rate its path has set.
 
 use super::sample::{MIN_ACKED_BYTES, Sample, WAN_RTT};
 use std::time::Duration;

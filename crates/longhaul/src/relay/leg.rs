@@ -1,5 +1,5 @@
-//! A leg's socket: made with its options before it listens or connects, tuned once its path is known, and ended so that
-//! nobody mistakes a broken stream for a whole one.
+//! A leg's socket: made with its options before it listens or connects, given BBR where core says so, and made to end in RST, so
+//! that nobody mistakes a broken stream for a whole one.
 
 use super::sample::sample;
 use super::stream::Stream;
@@ -24,15 +24,15 @@ static MAY_HAVE_BBR: AtomicBool = AtomicBool::new(false);
 /// The remedy where there is no socket of Multipath TCP: EPROTONOSUPPORT, as in Debian 11's kernel, or ENOPROTOOPT.
 const NO_MPTCP: &str = "this kernel has no Multipath TCP, or net.mptcp.enabled is 0; leave mptcp out";
 
-/// A socket that fits `address`, with every option that holds from the start.
+/// Makes a socket that fits `address`, with every option that takes effect from the start.
 ///
 /// # Errors
 /// socket(2) failed, or the kernel refused an option.
 pub(super) fn open(address: &SocketAddr, options: &LegOptions, mptcp: bool) -> Result<Socket> {
-    dress(fresh(address, mptcp)?, options, mptcp)
+    apply_options(fresh(address, mptcp)?, options, mptcp)
 }
 
-/// A socket that fits `address`, with every option that a dial needs: keepalive comes once the flow is some seconds old.
+/// Makes a socket that fits `address`, with every option that a dial needs: keepalive comes once the flow is some seconds old.
 ///
 /// # Errors
 /// socket(2) failed, or the kernel refused an option.
@@ -48,11 +48,11 @@ fn fresh(address: &SocketAddr, mptcp: bool) -> Result<OwnedFd> {
     Ok(socket.into())
 }
 
-/// Gives `socket`, which is O_NONBLOCK, every option that holds from the start.
+/// Sets every option that takes effect from the start on `socket`, which is O_NONBLOCK.
 ///
 /// # Errors
 /// The kernel refused an option.
-pub(super) fn dress(socket: OwnedFd, options: &LegOptions, mptcp: bool) -> Result<Socket> {
+pub(super) fn apply_options(socket: OwnedFd, options: &LegOptions, mptcp: bool) -> Result<Socket> {
     prepare(socket, options, options.at(When::Start), mptcp)
 }
 
@@ -71,8 +71,8 @@ fn prepare<'a>(
     Ok(socket)
 }
 
-/// Gives an accepted connection what its listener had not yet when it came: systemd's socket takes connections before we
-/// are there. Every option is tried, though a few take only before the handshake.
+/// Sets the options on a connection that systemd's socket accepted before longhaul had set them on the listener. Every option is
+/// tried, though a few take effect only before the handshake.
 ///
 /// # Errors
 /// The first option that the kernel refused.
@@ -86,12 +86,12 @@ pub(super) fn catch_up(accepted: &Socket, options: &LegOptions, mptcp: bool) -> 
     told.fold(keep_loud(accepted, mptcp), Result::and)
 }
 
-/// Tries every option of `leg` on a socket that is thrown away, and says what the kernel made of it: so that a tunnel
-/// that cannot work is refused at start, and later legs need no reading back.
+/// Tries every option of `leg` on a socket that is thrown away, and returns those of which the kernel has another value. So a
+/// tunnel that cannot work is refused at start, and later legs need no reading back.
 ///
 /// # Errors
 /// The kernel refused an option.
-pub(super) fn rehearse(tunnel: &Tunnel, leg: Leg, address: &SocketAddr) -> Result<Vec<Mismatch>> {
+pub(super) fn dry_run(tunnel: &Tunnel, leg: Leg, address: &SocketAddr) -> Result<Vec<Mismatch>> {
     let options = tunnel.options(leg);
     let socket = open(address, options, tunnel.mptcp(leg)).map_err(|err| remedied(err, options.asked()))?;
     let settings = options.at(When::Start);
@@ -120,8 +120,8 @@ pub(super) fn follow_path(auto: &mut AutoCongestion, socket: &Stream, info: &Tcp
     }
 }
 
-/// Gives `socket` BBR; true when that has to be watched. It is not where a route's congctl has given it BBR at the handshake,
-/// for that runs, nor where BBR is no longer allowed: the first time the socket then keeps what it has.
+/// Gives `socket` BBR. Returns false when that needs no watching: a route's congctl has given it BBR at the handshake, which runs
+/// already, or BBR is no longer allowed. In the second case a socket without BBR keeps what it has.
 fn start_bbr(socket: &Socket, start: Start) -> bool {
     match start {
         Start::First if has_bbr(socket) => return false,
@@ -132,7 +132,7 @@ fn start_bbr(socket: &Socket, start: Start) -> bool {
     socket.set_tcp_congestion(BBR.as_bytes()).is_ok()
 }
 
-/// Tries whether this process may have BBR, for all legs from now on: as root this also loads its module.
+/// Tries whether this process may set BBR, and keeps the answer for all legs from now on. As root this also loads its module.
 ///
 /// # Errors
 /// ENOENT: there is no such module; EPERM: it is not in tcp_allowed_congestion_control.
@@ -145,11 +145,11 @@ pub(super) fn try_bbr() -> Result<()> {
     tried.map_err(|err| failed("setsockopt(TCP_CONGESTION, \"bbr\")", &err))
 }
 
-/// A leg whose control we choose begins without BBR, also where that is the kernel's default: BBR paces from the first byte,
-/// by a timer for each 64 KiB, and a LAN needs none of that (docs/design/data-path.md). Before the handshake, for a
-/// connection that was paced once goes on being paced whatever its control (net/ipv4/tcp_bbr.c, sk_pacing_status).
+/// Takes BBR from a leg with `congestion = "auto"` where it is the kernel's default: BBR paces from the first byte, by a timer for
+/// each 64 KiB, and a LAN needs none of that (docs/design/data-path.md). It does so before the handshake, because a connection
+/// that was paced once stays paced whatever its control (net/ipv4/tcp_bbr.c, sk_pacing_status).
 ///
-/// Not where BBR is the default and yet not allowed, for then the leg could not have it back.
+/// Where BBR is the default and not allowed, the leg keeps it, because it could not have it back.
 fn begin_unpaced(socket: &Socket, options: &LegOptions) {
     if options.is_auto() && MAY_HAVE_BBR.load(Relaxed) && has_bbr(socket) {
         let _ = socket.set_tcp_congestion(b"cubic").or_else(|_| socket.set_tcp_congestion(b"reno"));
@@ -160,7 +160,7 @@ fn has_bbr(socket: &Socket) -> bool {
     sockopt::congestion(socket.as_fd()).is_ok_and(|name| name == BBR)
 }
 
-/// `err` as what `call` said.
+/// Returns `err` as the error of `call`.
 pub(super) fn failed(call: impl Into<String>, err: &io::Error) -> SysError {
     SysError { call: call.into(), errno: err.raw_os_error().unwrap_or_default(), hint: "".into() }
 }
@@ -188,17 +188,17 @@ mod tests {
         if !may_have_bbr() {
             return;
         }
-        let dressed = |asked: Option<&str>| {
+        let begins_with = |asked: Option<&str>| {
             let mut options = LegOptions::default();
             asked.map_or(Ok(()), |name| options.set(Leg::Dial, "congestion", name)).unwrap();
             let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
             socket.set_tcp_congestion(BBR.as_bytes()).unwrap();
-            let socket = dress(socket.into(), &options, false).unwrap();
+            let socket = apply_options(socket.into(), &options, false).unwrap();
             sockopt::congestion(socket.as_fd()).unwrap()
         };
-        assert!(["cubic", "reno"].contains(&dressed(None).as_str()), "{}", dressed(None));
-        assert_eq!(dressed(Some("bbr")), "bbr");
-        assert_eq!(dressed(Some("reno")), "reno");
+        assert!(["cubic", "reno"].contains(&begins_with(None).as_str()), "{}", begins_with(None));
+        assert_eq!(begins_with(Some("bbr")), "bbr");
+        assert_eq!(begins_with(Some("reno")), "reno");
     }
 
     #[test]

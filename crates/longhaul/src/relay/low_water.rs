@@ -38,7 +38,7 @@ struct Mark {
 /// A mark as it is now.
 #[derive(Debug)]
 struct Now {
-    /// What the kernel has; 1 is its default.
+    /// The kernel's value in bytes; 1 is its default.
     bytes: u32,
     /// Whether the guard looks after it. It still does for a while when the mark is down to 1, and must not have it twice: one
     /// look would then take `seen` from the other, which would find the source quiet and take the mark away.
@@ -58,7 +58,7 @@ impl LowWater {
         LowWater { mark: None, meter: Meter::new() }
     }
 
-    /// The source gave `bytes`.
+    /// Counts `bytes` that the source gave.
     pub(super) fn filled(&mut self, bytes: usize) {
         self.meter.filled(bytes);
         if let Some(mark) = &self.mark {
@@ -66,7 +66,7 @@ impl LowWater {
         }
     }
 
-    /// Sets for how many bytes the pump of an empty source waits, once in an epoch. `clock` is read only where bytes came since
+    /// Sets the number of bytes that the pump of an empty source waits for, once in an epoch. `clock` is read only where bytes came since
     /// the last wait.
     pub(super) fn wait(&mut self, source: &Arc<Stream>, marks: &Arc<Marks>, clock: impl FnOnce() -> Instant) {
         if let Some(wanted) = self.meter.wait(clock) {
@@ -82,7 +82,7 @@ impl LowWater {
         let now = || Mutex::new(Now { bytes: 1, watched: false });
         let new = || Arc::new(Mark { socket: socket(), now: now(), seen: AtomicBool::new(true) });
         let mark = self.mark.get_or_insert_with(new);
-        // Only after the mark's lock is given back, for the guard holds the list's lock when it takes the mark's.
+        // Only after the mark's lock is given back, because the guard holds the list's lock when it takes the mark's.
         if mark.set(source, wanted, marks) {
             marks.watch(mark);
         }

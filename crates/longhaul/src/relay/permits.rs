@@ -24,18 +24,18 @@ impl Permits {
         Arc::new(Permits { book: Mutex::new(Book::new(all)), returned: Notify::new() })
     }
 
-    /// How many flows there may be.
+    /// Returns the number of flows that there may be.
     pub(super) fn all(&self) -> usize {
         self.book().all()
     }
 
-    /// From now on there are `all`, but for the flows that are there.
+    /// Changes the number of permits to `all`. Flows that exist keep theirs.
     pub(super) fn set(&self, all: usize) {
         self.book().set(all);
         self.returned.notify_waiters();
     }
 
-    /// From now on the tunnels of these gates are served, each with its `max_flows`; only they have a reserve.
+    /// Serves the tunnels of these gates from now on, each with its `max_flows`; only they have a reserve.
     pub(super) fn serve<'a>(&self, served: impl IntoIterator<Item = (&'a Arc<Gate>, Option<usize>)>) {
         let served: Vec<_> = served.into_iter().collect();
         self.book().serve(served.iter().map(|(gate, max_flows)| (gate.tunnel, *max_flows)));
@@ -77,10 +77,10 @@ impl Gate {
         Arc::new(Gate { permits: permits.clone(), tunnel, left: Notify::new(), lookups })
     }
 
-    /// A permit for another flow, where the tunnel may have one now.
+    /// Takes a permit for another flow, if the tunnel may have one now.
     ///
     /// # Errors
-    /// Why it may not.
+    /// It may not; says why.
     pub(super) fn try_enter(self: &Arc<Gate>) -> Result<Permit, Full> {
         self.permits.book().take(self.tunnel).map(|()| Permit { gate: self.clone(), is_from_next_hop: false })
     }
@@ -172,7 +172,7 @@ impl Drop for Permit {
     }
 }
 
-/// How many names a tunnel looks up at once: 320 a second with a resolver that takes 50 ms. One that does not answer keeps
+/// Number of names that a tunnel looks up at once: 320 a second with a resolver that takes 50 ms. One that does not answer keeps
 /// these threads and no more, so the other tunnels' lookups find theirs.
 pub const LOOKUPS: usize = 16;
 
@@ -185,7 +185,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// As many permits as `gate` gives now.
+    /// Takes permits until `gate` gives no more.
     fn flood(gate: &Arc<Gate>) -> Vec<Permit> {
         std::iter::from_fn(|| gate.try_enter().ok()).collect()
     }
