@@ -1,8 +1,8 @@
-//! How many flows each tunnel may have, when descriptors are for so many in all.
+//! Permits for flows: descriptors suffice for so many in all, and tunnels share them.
 //!
 //! A next hop that answers nothing keeps each flow of its tunnel until `connect_timeout`. So each tunnel has a reserve:
-//! the others leave it as many permits as it still lacks of that. A tunnel below its reserve always gets a permit;
-//! above it, only what nobody's reserve needs.
+//! the others leave it as many permits as it still lacks of that. A tunnel below its reserve always gets a permit. A tunnel above
+//! it gets only permits that no other tunnel's reserve needs.
 //!
 //! A reload may make permits fewer than there are flows. No flow is touched then: until enough have ended, nobody gets
 //! another.
@@ -29,14 +29,16 @@ pub struct TunnelId(u64);
 #[derive(Clone, Copy, Debug, Default)]
 struct Tunnel {
     flows: usize,
+    /// Flows whose clients are next hops of the tunnel.
+    from_next_hops: usize,
     max_flows: Option<usize>,
     /// Whether it has a reserve: a tunnel that was removed has none.
     served: bool,
 }
 
 impl Tunnel {
-    /// Number of flows that it can have whatever the others do, where that is `reserve` for most: never more than its
-    /// `max_flows`, for nobody else could use the rest.
+    /// Returns the number of flows that it can have whatever the others do: `reserve`, and never more than its `max_flows`, because
+    /// no other tunnel could use the rest.
     fn reserve(&self, reserve: usize) -> usize {
         if self.served { self.max_flows.map_or(reserve, |max| reserve.min(max)) } else { 0 }
     }
@@ -69,27 +71,27 @@ fn may_take(own: usize, reserve: usize, free: usize, owed: usize) -> bool {
 }
 
 impl Permits {
-    /// As many as `all`, and no tunnel.
+    /// Returns a book of `all` permits without tunnels.
     pub fn new(all: usize) -> Permits {
         Permits { all, used: 0, reserve: 0, owed: 0, next: 0, tunnels: BTreeMap::new() }
     }
 
-    /// Number of permits.
+    /// Returns the number of permits.
     pub fn all(&self) -> usize {
         self.all
     }
 
-    /// Number of flows.
+    /// Returns the number of flows.
     pub fn used(&self) -> usize {
         self.used
     }
 
-    /// Number of flows of `tunnel`.
+    /// Returns the number of flows of `tunnel`.
     pub fn flows(&self, tunnel: TunnelId) -> usize {
         self.tunnels.get(&tunnel).map_or(0, |tunnel| tunnel.flows)
     }
 
-    /// A new tunnel, without a reserve until it is [served](Permits::serve).
+    /// Adds a tunnel, without a reserve until it is [served](Permits::serve).
     pub fn open(&mut self) -> TunnelId {
         self.next += 1;
         let id = TunnelId(self.next);
@@ -104,7 +106,7 @@ impl Permits {
         }
     }
 
-    /// From now on these tunnels are served, each with its `max_flows`, and have a reserve; no other has.
+    /// Serves these tunnels from now on, each with its `max_flows`. They have a reserve; no other tunnel has one.
     pub fn serve(&mut self, served: impl IntoIterator<Item = (TunnelId, Option<usize>)>) {
         self.tunnels.values_mut().for_each(|tunnel| tunnel.served = false);
         for (id, max_flows) in served {
@@ -115,7 +117,7 @@ impl Permits {
         self.settle();
     }
 
-    /// From now on as many as `all` exist.
+    /// Changes the number of permits to `all`. Flows that exist keep theirs.
     pub fn set(&mut self, all: usize) {
         self.all = all;
         self.settle();
@@ -149,6 +151,26 @@ impl Permits {
         self.owed += usize::from(tunnel.flows < tunnel.reserve(self.reserve));
     }
 
+    /// Counts a flow of `tunnel`, which has its permit, as one whose client is a next hop of the tunnel: it may be a flow that the
+    /// tunnel made itself. Returns false, and does not count it, when so many flows have such
+    /// clients already as a quarter of the permits, or 1,024.
+    pub fn take_from_next_hop(&mut self, tunnel: TunnelId) -> bool {
+        let max = (self.all / 4).clamp(1, MAX_FROM_NEXT_HOPS);
+        let Some(tunnel) = self.tunnels.get_mut(&tunnel).filter(|tunnel| tunnel.from_next_hops < max) else {
+            return false;
+        };
+        tunnel.from_next_hops += 1;
+        true
+    }
+
+    /// Gives back the permit of a flow of `tunnel` that was [counted](Permits::take_from_next_hop) as one from a next hop.
+    pub fn give_back_from_next_hop(&mut self, tunnel: TunnelId) {
+        if let Some(tunnel) = self.tunnels.get_mut(&tunnel) {
+            tunnel.from_next_hops = tunnel.from_next_hops.saturating_sub(1);
+        }
+        self.give_back(tunnel);
+    }
+
     /// Computes the reserves anew.
     fn settle(&mut self) {
         self.reserve = reserve(self.all, self.tunnels.values().filter(|tunnel| tunnel.served).count());
@@ -158,6 +180,10 @@ impl Permits {
 
 /// Flows that a tunnel can have whatever the others do, where permits are enough for it.
 const RESERVE: usize = 16;
+
+/// Flows of a tunnel that may have a next hop of its own as their client. Two relays that point at each other make flows until no
+/// descriptor is left. A host that is a client of its own service, or a gateway that stands for both, seldom has so many.
+const MAX_FROM_NEXT_HOPS: usize = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -172,7 +198,7 @@ mod tests {
         (permits, ids)
     }
 
-    /// How many flows a tunnel gets that wants as many as it can have.
+    /// Takes permits for `tunnel` until it gets no more, and returns their number.
     fn flood(permits: &mut Permits, tunnel: TunnelId) -> usize {
         std::iter::repeat_with(|| permits.take(tunnel)).take_while(Result::is_ok).count()
     }
@@ -243,6 +269,21 @@ mod tests {
         assert_eq!(flood(&mut permits, ids[0]), 1);
         permits.set(4);
         assert_eq!(flood(&mut permits, ids[0]), 2);
+    }
+
+    #[test]
+    fn a_quarter_of_the_permits_or_1024_are_for_clients_that_are_next_hops() {
+        for (all, max) in [(0, 1), (3, 1), (375, 93), (7500, MAX_FROM_NEXT_HOPS)] {
+            let (mut permits, ids) = permits(all, 2);
+            flood(&mut permits, ids[0]);
+            for round in 0..3 {
+                let noted = (0..max + 2).filter(|_| permits.take_from_next_hop(ids[0])).count();
+                assert_eq!(noted, max, "{all} permits, round {round}");
+                assert!(permits.take_from_next_hop(ids[1]), "each tunnel for itself");
+                permits.give_back_from_next_hop(ids[1]);
+                (0..max).for_each(|_| permits.give_back_from_next_hop(ids[0]));
+            }
+        }
     }
 
     #[derive(Clone, Debug)]

@@ -12,7 +12,7 @@
 //! buffer is empty, so that `EAGAIN` from splice(2) can only mean "the socket is empty": the two meanings of `EAGAIN` are what
 //! other relays lost wake-ups to. Fin happens only when the buffer is empty, so no tail is left in it.
 
-/// What a pump does next.
+/// The next step of a pump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Move bytes from the source socket into the empty buffer.
@@ -34,22 +34,22 @@ pub struct Pump {
 }
 
 impl Pump {
-    /// A pump whose buffer is empty and whose source has not ended.
+    /// Returns a pump whose buffer is empty and whose source has not ended.
     pub const fn new() -> Pump {
         Pump { step: Step::Fill, held: 0, moved: 0 }
     }
 
-    /// What to do next.
+    /// Returns the next step.
     pub const fn step(&self) -> Step {
         self.step
     }
 
-    /// Bytes now in the buffer: read from the source, not yet written to the sink.
+    /// Returns the bytes now in the buffer: read from the source, not yet written to the sink.
     pub const fn held(&self) -> usize {
         self.held
     }
 
-    /// Bytes that the sink socket took, in all.
+    /// Returns the bytes that the sink socket took, in all.
     pub const fn moved(&self) -> u64 {
         self.moved
     }

@@ -1,5 +1,4 @@
-//! Where connections come from: sockets that systemd has opened for us (sd_listen_fds(3), socket activation), and
-//! accept4(2).
+//! Listening sockets that systemd has opened for us (sd_listen_fds(3), socket activation), and accept4(2).
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::SocketFlags;
@@ -8,7 +7,7 @@ use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The sockets that were passed to this process, from descriptor 3 on; none at the second call, or when LISTEN_PID names
+/// Returns the sockets that were passed to this process, from descriptor 3 on; none at the second call, or when LISTEN_PID names
 /// another process.
 pub fn sockets() -> Vec<OwnedFd> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -16,11 +15,11 @@ pub fn sockets() -> Vec<OwnedFd> {
     if number("LISTEN_PID") != Some(std::process::id()) || TAKEN.swap(true, Relaxed) {
         return Vec::new();
     }
-    let count = number("LISTEN_FDS").unwrap_or(0).min(MOST) as RawFd;
+    let count = number("LISTEN_FDS").unwrap_or(0).min(MAX_SOCKETS) as RawFd;
     (FIRST..FIRST + count).filter_map(adopt).collect()
 }
 
-/// The next connection in `listener`'s queue, O_NONBLOCK and O_CLOEXEC, and who it is from.
+/// Returns the next connection in `listener`'s queue, O_NONBLOCK and O_CLOEXEC, and the address of its client.
 ///
 /// # Errors
 /// `WouldBlock`: the queue is empty. EMFILE, ENFILE, ENOBUFS, ENOMEM: nothing left for it; it stays in the queue.
@@ -53,4 +52,4 @@ fn adopt(fd: RawFd) -> Option<OwnedFd> {
 /// SD_LISTEN_FDS_START (sd_listen_fds(3)).
 const FIRST: RawFd = 3;
 /// More than any unit passes.
-const MOST: u32 = 1024;
+const MAX_SOCKETS: u32 = 1024;

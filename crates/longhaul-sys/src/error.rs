@@ -4,14 +4,14 @@
 use std::borrow::Cow;
 use std::{fmt, io};
 
-/// What a system call said when it failed.
+/// The error of a system call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SysError {
-    /// The call as in its man page, with its arguments: `setsockopt(TCP_CONGESTION, "bbr")`.
+    /// The call with its arguments, as in its man page: `setsockopt(TCP_CONGESTION, "bbr")`.
     pub call: String,
     /// The errno.
     pub errno: i32,
-    /// What to do about it; empty when we know nothing.
+    /// Remedy; empty when none is known.
     pub hint: Cow<'static, str>,
 }
 
@@ -19,24 +19,24 @@ pub struct SysError {
 pub type Result<T> = std::result::Result<T, SysError>;
 
 impl SysError {
-    /// The error of `call`, without a hint.
+    /// Returns the error of `call`, without a hint.
     pub fn new(call: impl Into<String>, errno: rustix::io::Errno) -> SysError {
         SysError { call: call.into(), errno: errno.raw_os_error(), hint: Cow::Borrowed("") }
     }
 
-    /// The error that the last libc call of this thread left in `errno`.
+    /// Returns the error of `call` that the last libc call of this thread left in `errno`, without a hint.
     pub fn last(call: impl Into<String>) -> SysError {
         let errno = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
         SysError { call: call.into(), errno, hint: Cow::Borrowed("") }
     }
 
-    /// The same error with what to do about it.
+    /// Returns the same error with a remedy.
     pub fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> SysError {
         self.hint = hint.into();
         self
     }
 
-    /// The error as the standard library knows it, without call and hint.
+    /// Returns the error as the standard library knows it, without call and hint.
     pub fn to_io(&self) -> io::Error {
         io::Error::from_raw_os_error(self.errno)
     }
@@ -57,7 +57,7 @@ impl From<SysError> for io::Error {
     }
 }
 
-/// `EADDRINUSE: Address already in use`: the name for who greps, the words for who reads.
+/// Returns name and text of an errno: `EADDRINUSE: Address already in use`.
 pub fn errno_text(errno: i32) -> String {
     let words = io::Error::from_raw_os_error(errno).to_string();
     let words = words.split(" (os error").next().unwrap_or_default().to_string();

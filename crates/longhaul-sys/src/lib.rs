@@ -1,10 +1,10 @@
-//! Where longhaul touches the kernel, and the only crate with `unsafe`. Every function is one system call or a few that
-//! belong together; none decides anything.
+//! The system calls of longhaul, and the only crate with `unsafe`. Every function is one system call or a few that belong
+//! together; none decides anything.
 //!
-//! [`splice`] moves bytes, [`sockopt`] sets and reads socket options, [`tcp_info`] reads what the kernel knows of a
-//! connection, [`hangups`] reports FIN and close, [`route`] asks the routing tables, [`limits`] reads what a process may have,
+//! [`splice`] moves bytes, [`sockopt`] sets and reads socket options, [`tcp_info`] reads the kernel's state of a
+//! connection, [`hangups`] reports FIN and close, [`route`] asks the routing tables, [`limits`] reads the limits of the process,
 //! [`activation`] takes the sockets that systemd opened. For the lab, [`netns`] makes namespaces and [`tun`] network devices
-//! that vanish with the process, and [`process`] is what one that stays in the background needs. Every failure is a
+//! that vanish with the process, and [`process`] has the calls of a process that stays in the background. Every failure is a
 //! [`SysError`]: the call, its argument, the errno and a hint.
 
 pub mod activation;

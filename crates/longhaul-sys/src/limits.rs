@@ -1,10 +1,10 @@
-//! What this process may have: descriptors, pipe pages, buffer maxima. Read at start, respected and reported.
+//! Limits of this process: descriptors, pipe pages, buffer maxima. Read at start, respected and reported.
 
 use crate::{Result, SysError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::ops::RangeInclusive;
 
-/// Raises the soft limit of descriptors to the hard one and gives what holds then. A daemon that asks for it needs no
+/// Raises the soft limit of descriptors to the hard one and returns the new limit. A daemon that asks for it needs no
 /// `ulimit -n` before it.
 ///
 /// # Errors
@@ -78,7 +78,7 @@ pub fn has_capability(capability: Capability) -> bool {
         .is_none_or(|set| set >> capability as u32 & 1 == 1)
 }
 
-/// What a sysctl says, by its path below /proc/sys: `net/core/wmem_max`. `None` where there is no such file.
+/// Returns the value of a sysctl, by its path below /proc/sys: `net/core/wmem_max`. `None` where there is no such file.
 pub fn sysctl(name: &str) -> Option<String> {
     std::fs::read_to_string(format!("/proc/sys/{name}")).ok().map(|text| text.trim().to_string())
 }
@@ -90,9 +90,9 @@ pub enum Capability {
     NetBindService = 10,
     /// Marks, buffers beyond the sysctls, any congestion control.
     NetAdmin = 12,
-    /// As root: limits do not bind.
+    /// CAP_SYS_ADMIN: limits do not bind.
     SysAdmin = 21,
-    /// Limits do not bind.
+    /// CAP_SYS_RESOURCE: limits do not bind.
     SysResource = 24,
 }
 

@@ -44,7 +44,7 @@ impl NetNs {
         if done < 0 { Err(SysError::last("setns(CLONE_NEWNET)").hint(NEEDS_ADMIN)) } else { Ok(()) }
     }
 
-    /// Where programs such as ip(8) find it while this process lives.
+    /// Returns the path by which programs such as ip(8) find it while this process lives.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.fd.as_raw_fd())
     }

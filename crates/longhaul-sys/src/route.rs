@@ -1,5 +1,4 @@
-//! Which source address the kernel chooses for a destination: the answer of its routing tables, by a UDP socket that
-//! sends nothing.
+//! The source address that the kernel's routing tables choose for a destination, asked by a UDP socket that sends nothing.
 
 use crate::{Result, SysError};
 use rustix::io::Errno;

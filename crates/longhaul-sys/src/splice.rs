@@ -1,6 +1,6 @@
 //! Pipes, and moving bytes between a socket and a pipe without copying them: splice(2).
 //!
-//! What surprised us, and is handled here or by who calls:
+//! Surprises, handled here or by the caller:
 //! - `EAGAIN` means "the socket is empty" or "the pipe is full". The caller fills only an empty pipe, so it is the first.
 //! - A pipe's capacity counts slots of one page each, not bytes: 16 slots hold 16 segments of 1,448 bytes, or 16 chunks
 //!   of 32 KiB from a local sender. Never take F_GETPIPE_SZ for a bound on the bytes.
@@ -58,13 +58,13 @@ impl Pipe {
         Ok(())
     }
 
-    /// Moves what `socket` has, and no more than `most` bytes, into this pipe, which must be empty. `Ok(0)` is the end
+    /// Moves up to `max` bytes from `socket` into this pipe, which must be empty. `Ok(0)` is the end
     /// of the stream, or urgent data before it: ask [`has_ended`].
     ///
     /// # Errors
     /// `WouldBlock`: the socket is empty. EINVAL: the socket cannot splice. Else the socket's error (ECONNRESET, ...).
-    pub fn fill_from(&self, socket: impl AsFd, most: usize) -> io::Result<usize> {
-        splice(socket.as_fd(), self.writer.as_fd(), most)
+    pub fn fill_from(&self, socket: impl AsFd, max: usize) -> io::Result<usize> {
+        splice(socket.as_fd(), self.writer.as_fd(), max)
     }
 
     /// Copies as many bytes out of this pipe as `bytes` is long.
@@ -95,7 +95,7 @@ impl Pipe {
 /// splice never passes an urgent byte: without this a Telnet "abort output" or an FTP ABOR stalls the flow for ever.
 ///
 /// # Errors
-/// What ioctl(SIOCATMARK) or recv(2) said; `WouldBlock` when there is nothing to read at the mark yet.
+/// The error of ioctl(SIOCATMARK) or recv(2); `WouldBlock` when there is nothing to read at the mark yet.
 pub fn urgent_byte(socket: BorrowedFd<'_>) -> io::Result<Option<u8>> {
     if !is_at_urgent_byte(socket) {
         return Ok(None);

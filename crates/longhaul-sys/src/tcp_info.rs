@@ -1,4 +1,4 @@
-//! What the kernel knows of a connection: TCP_INFO (tcp(7), linux/tcp.h `struct tcp_info`).
+//! State of a connection in the kernel: TCP_INFO (tcp(7), linux/tcp.h `struct tcp_info`).
 //!
 //! The struct has grown with every kernel. It is read by offset from what this kernel filled in, so a field that an old
 //! kernel does not have is 0 and nothing depends on the size of a C struct.
@@ -10,11 +10,11 @@ use std::time::Duration;
 /// A moment in the life of a connection, as the kernel tells it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
-    /// Where the connection is in the diagram of RFC 9293 3.3.2.
+    /// State of the connection (RFC 9293 3.3.2).
     pub state: State,
-    /// What the congestion control does about losses, as `enum tcp_ca_state` of `linux/tcp.h`: 0 is nothing, 3 is recovery.
+    /// State of the congestion control, `enum tcp_ca_state` of `linux/tcp.h`: 0 without losses, 3 in recovery.
     pub ca_state: u8,
-    /// Questions to the peer, keepalive's or those for its window, since it last acknowledged anything.
+    /// Probes (keepalive or window) sent since the peer last acknowledged anything.
     pub probes: u8,
     /// Segments sent and not yet acknowledged.
     pub unacked_segments: u32,
@@ -26,7 +26,7 @@ pub struct TcpInfo {
     pub rtt: Duration,
     /// The smallest round-trip time seen (kernel 4.6).
     pub min_rtt: Duration,
-    /// Where slow start ends, in segments; without an end yet, 2^31 - 1.
+    /// Congestion window at which slow start ends, in segments; 2^31 - 1 before the first loss.
     pub snd_ssthresh: u32,
     /// Congestion window, in segments.
     pub snd_cwnd: u32,

@@ -1,4 +1,4 @@
-//! What to do about a congestion control that the kernel does not have: load a module, or write another name.
+//! Remedies for a congestion control that the kernel does not have: load a module, or write another name.
 
 use super::row::Value;
 use super::setting::Setting;
@@ -15,7 +15,8 @@ pub fn instead(name: &str, offered: &str) -> String {
     }
 }
 
-/// Returns `err`, with which the kernel refused one of `settings`, with the better name of a control that it does not have.
+/// Returns `err`, with which the kernel refused one of `settings`. Where it refused an unknown congestion control, the hint
+/// names the one that was probably meant.
 pub fn remedied<'s>(err: SysError, mut settings: impl Iterator<Item = &'s Setting>) -> SysError {
     let Some(Value::Name(name)) =
         settings.find(|setting| setting.row.key == "congestion").map(|setting| &setting.value)

@@ -7,7 +7,7 @@ use super::text::parse;
 use crate::suggest;
 use std::time::Duration;
 
-/// What holds for one leg: what was asked for, and the presets of what was not; at most one setting for each key.
+/// The options of one leg: those that somebody asked for, and presets for the others; at most one setting for each key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LegOptions {
     settings: Vec<Setting>,
@@ -24,31 +24,31 @@ impl Default for LegOptions {
 }
 
 impl LegOptions {
-    /// The settings that take effect at `when`, presets among them.
+    /// Returns the settings that take effect at `when`, presets among them.
     pub fn at(&self, when: When) -> impl Iterator<Item = &Setting> {
         self.settings.iter().filter(move |setting| setting.row.when() == when)
     }
 
-    /// The setting of `key`, asked for or preset, where there is one.
+    /// Returns the setting of `key`, asked for or preset, where there is one.
     pub fn find(&self, key: &str) -> Option<&Setting> {
         self.settings.iter().find(|setting| setting.row.key == key)
     }
 
-    /// The settings for the kernel that are not those of `before`.
+    /// Returns the settings for the kernel that are not those of `before`.
     pub fn changed<'a>(&'a self, before: &'a LegOptions) -> impl Iterator<Item = &'a Setting> {
         let for_kernel = self.settings.iter().filter(|setting| setting.row.when() != When::Flow);
         for_kernel.filter(|setting| before.find(setting.row.key) != Some(setting))
     }
 
-    /// Whether a listener with the options of `before` has these once it is told what [`changed`](LegOptions::changed).
-    /// An option that is gone cannot be told: the table does not know what the kernel had in its place.
+    /// Whether a listener with the options of `before` has these once it is told those that [changed](LegOptions::changed). An
+    /// option that is gone cannot be told, because the table does not know the kernel's own value.
     pub fn follow_live(&self, before: &LegOptions) -> bool {
         let gone = before.settings.iter().any(|old| old.row.when() != When::Flow && self.find(old.row.key).is_none());
         let live = |new: &Setting| new.row.when() == When::Start && (new.row.live)(&new.value);
         !gone && self.changed(before).all(live)
     }
 
-    /// The settings that somebody asked for, in the order written.
+    /// Returns the settings that somebody asked for, in the order written.
     pub fn asked(&self) -> impl Iterator<Item = &Setting> {
         self.asked.iter().filter_map(|key| self.find(key))
     }
@@ -69,13 +69,13 @@ impl LegOptions {
         !self.asked.iter().any(|key| is_keepalive(key) || *key == "user-timeout")
     }
 
-    /// The settings for a socket before it dials. Keepalive is not among them where it [is ours](Self::keepalive_is_ours).
+    /// Returns the settings for a socket before it dials. Keepalive is not among them where it [is ours](Self::keepalive_is_ours).
     pub fn before_dial(&self) -> impl Iterator<Item = &Setting> {
         let later = self.keepalive_is_ours();
         self.at(When::Start).filter(move |setting| !(later && is_keepalive(setting.row.key)))
     }
 
-    /// How long the relay lets a half-open flow be silent; `None` is without limit (`linger-half-open`).
+    /// Returns the time for which the relay lets a half-open flow be silent; `None` is without limit (`linger-half-open`).
     pub fn linger_half_open(&self) -> Option<Duration> {
         match self.find("linger-half-open")?.value {
             Value::Number(millis) => Some(Duration::from_millis(millis)),
@@ -83,10 +83,10 @@ impl LegOptions {
         }
     }
 
-    /// Asks for `key` on `leg` to be what `text` says.
+    /// Sets `key` on `leg` to the value that `text` says.
     ///
     /// # Errors
-    /// What is wrong with key or text and what to write instead, as one clause without key and text.
+    /// The fault in key or text and what to write instead, as one clause without key and text.
     pub fn set(&mut self, leg: Leg, key: &str, text: &str) -> Result<(), String> {
         let row = table::row(leg, key).ok_or_else(|| unknown(leg, key))?;
         if self.asked.contains(&row.key) {
@@ -105,7 +105,7 @@ impl LegOptions {
 /// Reads `LEG.KEY=VALUE`, the argument of `--set`, into one of the two legs.
 ///
 /// # Errors
-/// What is wrong and what to write instead.
+/// The fault and what to write instead.
 pub fn set(accept: &mut LegOptions, dial: &mut LegOptions, text: &str) -> Result<(), String> {
     const FORM: &str = "write accept.KEY=VALUE or dial.KEY=VALUE, such as dial.mss=1254B";
     let (path, value) = text.split_once('=').ok_or_else(|| format!("there is no `=` in it; {FORM}"))?;

@@ -24,13 +24,13 @@ pub struct Row {
     pub short: &'static str,
     /// The rest of the manual, in whole sentences; may be empty.
     pub help: &'static str,
-    /// What can go wrong for who sets it; empty when nothing is known. `longhaul check` prints it.
+    /// Harm that it can do when it is set; empty when none is known. `longhaul check` prints it.
     pub caution: &'static str,
     /// The man page or RFC.
     pub source: &'static str,
     /// A value to show in documentation and to set in the test.
     pub sample: &'static str,
-    /// Who obeys it, and by which calls.
+    /// Kernel or relay: which of them obeys it, and by which calls.
     pub kind: Kind,
     /// Whether the value read back agrees with the value that was set: `agrees(asked, got)`. TCP_DEFER_ACCEPT, for one, rounds.
     pub agrees: fn(&Value, &Value) -> bool,
@@ -44,7 +44,7 @@ pub struct Row {
     pub remedies: &'static [(i32, &'static str)],
 }
 
-/// Who obeys an option, and by which calls it is set and read back.
+/// Kernel or relay: which of them obeys an option, and the calls that set it and read it back.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// A kernel option whose value is one int, the same when read back.
@@ -94,11 +94,11 @@ pub enum Unit {
 /// The value of an option, in the unit of its row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// For [`Unit::Switch`].
+    /// Value of [`Unit::Switch`].
     Switch(bool),
-    /// For every unit that is counted.
+    /// Value of every unit that is counted.
     Number(u64),
-    /// For [`Unit::Name`].
+    /// Value of [`Unit::Name`].
     Name(String),
 }
 
@@ -133,7 +133,7 @@ pub enum Legs {
     Dial,
 }
 
-/// The value of an option that is not configured.
+/// Value of an option that is not configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
     /// longhaul sets this value, written as in a config file.

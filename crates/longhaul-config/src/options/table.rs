@@ -376,7 +376,7 @@ fn is_auto(value: &Value) -> bool {
     matches!(value, Value::Name(name) if name == AUTO)
 }
 
-/// For a value that the kernel rounds up, or raises because it is too small: that is no mismatch.
+/// Whether the kernel has the value that was asked for or a larger one: it rounds some up, and raises those that are too small.
 fn at_least(asked: &Value, got: &Value) -> bool {
     matches!((asked, got), (Value::Number(asked), Value::Number(got)) if got >= asked)
 }

@@ -1,4 +1,4 @@
-//! A value of an option as a person writes it: read, shown, and described for who wrote it wrong.
+//! Values of options as a person writes them: read, shown, and described in errors.
 
 use super::row::{Row, Unit, Value};
 use longhaul_units::{Bytes, Rate};
@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Reads a value of `row` as a person writes it.
 ///
 /// # Errors
-/// What is wrong with it and what to write instead.
+/// The fault in it and what to write instead.
 pub fn parse(row: &Row, text: &str) -> Result<Value, String> {
     let text = text.trim();
     if let Some((_, number)) = row.words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text)) {
@@ -24,13 +24,13 @@ pub fn parse(row: &Row, text: &str) -> Result<Value, String> {
     };
     let number = read.map_err(|why| format!("{why}; write {}", expected(row)))?;
     match row.range {
-        (least, _) if number < least => Err(format!("it is too small; write {}", expected(row))),
-        (_, most) if number > most => Err(format!("it is too large; write {}", expected(row))),
+        (min, _) if number < min => Err(format!("it is too small; write {}", expected(row))),
+        (_, max) if number > max => Err(format!("it is too large; write {}", expected(row))),
         _ => Ok(Value::Number(number)),
     }
 }
 
-/// `value` as a person would write it in a config file, with its unit.
+/// Returns `value` as a person would write it in a config file, with its unit.
 pub fn show(row: &Row, value: &Value) -> String {
     let Value::Number(number) = *value else { return value.to_string() };
     if let Some((word, _)) = row.words.iter().find(|(_, known)| *known == number) {
@@ -45,9 +45,9 @@ pub fn show(row: &Row, value: &Value) -> String {
     }
 }
 
-/// What a value of `row` looks like: `a size from 88B to 32767B, such as "1254B"`.
+/// Describes the values of `row`: `a size from 88B to 32767B, such as "1254B"`.
 pub fn expected(row: &Row) -> String {
-    let (least, most) = (show(row, &Value::Number(row.range.0)), show(row, &Value::Number(row.range.1)));
+    let (min, max) = (show(row, &Value::Number(row.range.0)), show(row, &Value::Number(row.range.1)));
     let kind = match row.unit {
         Unit::Switch => return "true or false".into(),
         Unit::Name => return format!("one word of up to {NAME_MAX} characters, such as \"{}\"", row.sample),
@@ -61,7 +61,7 @@ pub fn expected(row: &Row) -> String {
         }
     };
     let word = if row.words.is_empty() { "" } else { ", or \"off\"" };
-    format!("{kind} from {least} to {most}, such as \"{}\"{word}", row.sample)
+    format!("{kind} from {min} to {max}, such as \"{}\"{word}", row.sample)
 }
 
 fn switch(text: &str) -> Option<Value> {

@@ -1,4 +1,4 @@
-//! Which of a tunnel's next hops is dialled first.
+//! Policies that choose which of a tunnel's next hops is dialled first.
 //!
 //! A policy is one file here and one row of [`POLICIES`]. It orders the next hops; the relay dials them in that order
 //! until one answers.

@@ -7,12 +7,13 @@
 //! first brings bulk. A pump that cannot go on has registered its task with the socket that it waits for, and holds bytes only when that is the sink.
 
 use super::buffer::{Buffer, SCRATCH, with_scratch};
-use super::leg::{self, Choice};
+use super::leg;
 use super::legs::Legs;
 use super::low_water::LowWater;
 use super::shared::Relay;
 use super::stream::Stream;
 use longhaul_config::options::Leg;
+use longhaul_core::path::{AutoCongestion, MIN_ACKED_BYTES};
 use longhaul_core::pump::{Pump, Step};
 use longhaul_sys::tcp_info::TcpInfo;
 use std::future::Future;
@@ -58,7 +59,7 @@ pub(super) struct Direction<'a> {
 struct Bulk {
     low_water: LowWater,
     /// The sink's congestion control.
-    choice: Choice,
+    choice: AutoCongestion,
     /// Number of times that the pump had to wait for its sink.
     parks: u32,
     /// Runs while a pipe waits for the sink.
@@ -102,7 +103,7 @@ impl<'a> Direction<'a> {
             is_bulk: false,
             bulk: None,
             parked: 0,
-            may_choose: Choice::of(legs.tunnel(), sink, legs.of(sink)) == Choice::Open,
+            may_choose: !leg::auto_congestion(legs.tunnel(), sink, legs.of(sink)).is_settled(),
             early,
             source_is_broken: legs.of(source).was_reset(),
             is_stopped: false,
@@ -299,7 +300,7 @@ impl<'a> Direction<'a> {
     fn park(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         self.hold(self.pump.held());
         let (held, moved) = (self.pump.held(), self.pump.moved());
-        if moved >= leg::ENOUGH {
+        if moved >= MIN_ACKED_BYTES {
             self.look_into_full_sink();
         }
         if !matches!(self.buffer, Buffer::Pipe(_)) {
@@ -326,11 +327,11 @@ impl<'a> Direction<'a> {
         let bulk = self.bulk();
         bulk.parks = bulk.parks.wrapping_add(1);
         // The warning needs no more than a sample.
-        if bulk.choice == Choice::Made && bulk.parks % 8 != 0 {
+        if bulk.choice.is_settled() && bulk.parks % 8 != 0 {
             return;
         }
         let Ok(info) = TcpInfo::of(sink.as_fd()) else { return };
-        bulk.choice.full(sink, &info);
+        leg::follow_path(&mut bulk.choice, sink, &info);
         if counts {
             sink.note_full(info.notsent_bytes == 0);
         }
@@ -359,7 +360,7 @@ impl<'a> Direction<'a> {
     }
 
     fn bulk(&mut self) -> &mut Bulk {
-        let choice = if self.may_choose { Choice::Open } else { Choice::Made };
+        let choice = if self.may_choose { AutoCongestion::open() } else { AutoCongestion::settled() };
         self.bulk.get_or_insert_with(|| Box::new(Bulk { low_water: LowWater::new(), choice, parks: 0, stall: None }))
     }
 

@@ -3,15 +3,17 @@
 
 use super::closing;
 use super::how::How;
-use super::leg;
 use super::registry::Flow;
+use super::sample::sample;
 use super::shared::Relay;
 use super::stream::Stream;
 use super::tally::Tally;
 use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;
-use longhaul_sys::limits;
+use longhaul_core::path::MIN_ACKED_BYTES;
+use longhaul_core::path::findings::{self, Buffer, limiting_buffer, max_rate};
 use longhaul_sys::tcp_info::{State, TcpInfo};
+use longhaul_sys::{limits, sockopt};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -94,8 +96,8 @@ impl LegEnd {
             how => closing::let_go(socket, &info) || how.is_of_other(leg) && closing::is_over(&info, sent),
         };
         // A short flow ends before any control matters, and asking costs as much as sending its bytes.
-        let is_worth_it = end.tally.up + end.tally.down > leg::ENOUGH;
-        let congestion = is_worth_it.then(|| longhaul_sys::sockopt::congestion(socket.as_fd()).ok()).flatten();
+        let is_worth_it = end.tally.up + end.tally.down > MIN_ACKED_BYTES;
+        let congestion = is_worth_it.then(|| sockopt::congestion(socket.as_fd()).ok()).flatten();
         let was_full_under_way = socket.was_full_under_way();
         // The accept leg's is that of the listener.
         let local = if leg == Leg::Dial && enabled!(Level::INFO) { socket.local() } else { None };
@@ -105,12 +107,12 @@ impl LegEnd {
     /// Says which sysctl held a long path back, when one did: the measured form of comparing buffers with the BDP. At most
     /// once a second for each tunnel.
     pub(super) fn warn_if_buffers_limit(&self, relay: &Relay, tunnel: &Tunnel, leg: Leg) {
-        let Some(small) = small_buffer(&self.info, self.was_full_under_way) else { return };
+        let Some(small) = limiting_buffer(&sample(&self.info), self.was_full_under_way) else { return };
         if relay.lines.limit.pass(&tunnel.name, Instant::now()).is_none() {
             return;
         }
         let (sndbuf, tunnel) = (tunnel.options(leg).find("sndbuf"), &tunnel.name);
-        let reach = |bytes: u64| format!("{:.1} MB/s", bytes as f64 / self.info.rtt.as_secs_f64() / 1e6);
+        let reach = |bytes: u64| format!("{:.1} MB/s", max_rate(bytes, self.info.rtt) / 1e6);
         if let (Buffer::Ours, Some(sndbuf)) = (small, sndbuf) {
             warn!(tunnel, %leg, rtt_ms = self.rtt_ms(), sndbuf = %sndbuf.value,
                 "our send buffer limits this path: take sndbuf out, so that the kernel finds its size, or make it larger");
@@ -130,15 +132,9 @@ impl LegEnd {
         (!self.info.rtt.is_zero()).then(|| self.info.rtt.as_micros() as f64 / 1e3)
     }
 
-    /// Returns the latest delivery rate in MB/s (10^6 bytes), if the path has set it: the kernel's last measurement may be of a
-    /// few packets, and on a leg that had nothing more to send, or little at all, it says nothing. The kernel's own flag is not
-    /// enough: it keeps a rate from slow start until a better one comes, on loopback 1,300 MB/s of a sender of 12 MB/s, and a
-    /// reader that stands still leaves the rate of its last sip.
+    /// Returns the latest delivery rate in MB/s (10^6 bytes), if the path has set it.
     fn delivery(&self) -> Option<f64> {
-        let info = &self.info;
-        let was_busy = info.busy_time.saturating_sub(info.rwnd_limited) * 2 >= self.lasted;
-        let is_of_path = self.sent > leg::ENOUGH && was_busy && !info.is_app_limited && info.delivery_rate > 0;
-        is_of_path.then(|| (info.delivery_rate / 1000) as f64 / 1e3)
+        findings::path_rate(&sample(&self.info), self.sent, self.lasted).map(|rate| (rate / 1000) as f64 / 1e3)
     }
 }
 
@@ -152,77 +148,17 @@ fn untold(accept: &LegEnd, dial: Option<&LegEnd>) -> Option<&'static str> {
     }
 }
 
-/// One of the two buffers that bound what a leg sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Buffer {
-    /// Our send buffer.
-    Ours,
-    /// The peer's receive buffer, which is the window that it offers.
-    Peers,
-}
-
-/// Which buffer was too small for the leg's long path, when one was. `was_full_under_way`: see [`Stream::was_full_under_way`].
-fn small_buffer(info: &TcpInfo, was_full_under_way: bool) -> Option<Buffer> {
-    // NDT's threshold for "limited by" (RFC 4898 counters): 15 % of the busy time.
-    let limits = |part: Duration| part.as_secs_f64() >= 0.15 * info.busy_time.as_secs_f64().max(1.0);
-    // A program that reads slowly closes its window too, and no larger buffer helps there. So the window has to be about
-    // what each round trip carried: much more means that there was room, much less that the reader has left it full.
-    let carried = info.bytes_acked as f64 * info.rtt.as_secs_f64() / info.busy_time.as_secs_f64();
-    let window = f64::from(info.snd_wnd);
-    let was_used = (window / 2.0..=window * 2.0).contains(&carried);
-    match info.rtt {
-        rtt if rtt < leg::WAN_RTT => None,
-        _ if was_full_under_way || limits(info.sndbuf_limited) => Some(Buffer::Ours),
-        _ if limits(info.rwnd_limited) && was_used => Some(Buffer::Peers),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_that_the_path_did_not_set_is_left_out() {
+    fn a_leg_s_figures_are_in_ms_and_mb_per_s() {
         let second = Duration::from_secs(1);
         let info = TcpInfo { delivery_rate: 12_345_678, busy_time: second, ..TcpInfo::default() };
-        let bulk = LegEnd { info, sent: leg::ENOUGH + 1, lasted: 2 * second, ..LegEnd::default() };
+        let bulk = LegEnd { info, sent: MIN_ACKED_BYTES + 1, lasted: 2 * second, ..LegEnd::default() };
         assert_eq!((bulk.delivery(), bulk.rtt_ms()), (Some(12.345), None));
-        let nothing = [
-            LegEnd { info: TcpInfo { is_app_limited: true, ..info }, ..bulk.clone() },
-            LegEnd { info: TcpInfo { delivery_rate: 0, ..info }, ..bulk.clone() },
-            LegEnd { lasted: 3 * second, ..bulk.clone() },
-            LegEnd { info: TcpInfo { rwnd_limited: second / 2, ..info }, ..bulk.clone() },
-            LegEnd { sent: leg::ENOUGH, ..bulk },
-        ];
-        assert!(nothing.iter().all(|leg| leg.delivery().is_none()));
-    }
-
-    #[test]
-    fn a_slow_reader_is_no_small_window() {
-        // 10 s over 100 ms, half of them held back by the peer's window of 1 MB.
-        let second = Duration::from_secs(1);
-        let full = TcpInfo {
-            rtt: second / 10,
-            busy_time: 10 * second,
-            rwnd_limited: 5 * second,
-            snd_wnd: 1_000_000,
-            bytes_acked: 100_000_000,
-            ..TcpInfo::default()
-        };
-        let cases = [
-            ("a window in each round trip", full, Some(Buffer::Peers)),
-            ("half of one: it grew on the way", TcpInfo { bytes_acked: 50_000_000, ..full }, Some(Buffer::Peers)),
-            ("a slow reader who caught up at the end", TcpInfo { bytes_acked: 49_000_000, ..full }, None),
-            ("a slow reader who has not", TcpInfo { snd_wnd: 1_000, ..full }, None),
-            ("seldom held back", TcpInfo { rwnd_limited: second, ..full }, None),
-            ("a LAN", TcpInfo { rtt: second / 1000, ..full }, None),
-            ("our own buffer", TcpInfo { sndbuf_limited: 2 * second, ..full }, Some(Buffer::Ours)),
-            ("nothing was sent", TcpInfo { rtt: second, ..TcpInfo::default() }, None),
-        ];
-        for (what, info, small) in cases {
-            assert_eq!(small_buffer(&info, false), small, "{what}");
-        }
-        assert_eq!(small_buffer(&full, true), Some(Buffer::Ours));
+        let measured = LegEnd { info: TcpInfo { rtt: second / 16, ..info }, lasted: 3 * second, ..bulk };
+        assert_eq!((measured.delivery(), measured.rtt_ms()), (None, Some(62.5)));
     }
 }

@@ -82,7 +82,7 @@ impl Listener {
         let literal = tunnel.to.iter().find_map(|hop| hop.host.parse().ok());
         let dialled = literal.or(tunnel.source).map_or(address_here(tunnel), |ip| SocketAddr::new(ip, 0));
         for (leg, address) in [(Leg::Accept, address_here(tunnel)), (Leg::Dial, dialled)] {
-            let mismatches = leg::rehearse(tunnel, leg, &address)
+            let mismatches = leg::dry_run(tunnel, leg, &address)
                 .map_err(|err| BindError::new(tunnel, format!("set the options of the {leg} leg"), err))?;
             mismatches.iter().for_each(|mismatch| say(tunnel, leg, mismatch));
         }
@@ -103,9 +103,9 @@ impl Listener {
         let socket = socket.share();
         let socket = socket.map_err(|err| BindError::new(tunnel, "share its socket".into(), failed("dup", &err)))?;
         let unblocked = SockRef::from(&socket).set_nonblocking(true).map_err(|err| failed("fcntl(O_NONBLOCK)", &err));
-        let dressed = unblocked.and_then(|()| leg::dress(socket, &tunnel.accept, tunnel.mptcp(Leg::Accept)));
+        let adopted = unblocked.and_then(|()| leg::apply_options(socket, &tunnel.accept, tunnel.mptcp(Leg::Accept)));
         let what = format!("use the socket from systemd for {}", tunnel.listen);
-        Ok(Listener { adopted: true, ..Listener::new(tunnel, dressed, what)? })
+        Ok(Listener { adopted: true, ..Listener::new(tunnel, adopted, what)? })
     }
 
     #[allow(deprecated, reason = "sound for a socket that owns its descriptor; what replaces it is unsafe")]

@@ -1,4 +1,4 @@
-//! How many bytes a bulk flow waits for before it wakes up: SO_RCVLOWAT, set from the rate that was measured.
+//! SO_RCVLOWAT of bulk flows: the mark that [`longhaul_core::low_water`] computes is told to the kernel, and taken away again.
 //!
 //! Going to sleep and waking up took a fifth of the relay's time at 40 Gbit/s (docs/design/data-path.md). So a
 //! source that brings 2 Gbit/s and more wakes us for half a millisecond's worth of bytes. Three things keep that from
@@ -10,6 +10,7 @@
 
 use super::lock::lock;
 use super::stream::Stream;
+use longhaul_core::low_water::Meter;
 use longhaul_sys::sockopt::set_receive_low_water;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -21,11 +22,7 @@ use std::time::{Duration, Instant};
 pub(super) struct LowWater {
     /// Made when a flow first shows bulk, and kept.
     mark: Option<Arc<Mark>>,
-    /// Since when `bytes` are counted.
-    since: Option<Instant>,
-    bytes: u64,
-    /// Whether bytes came since the last wait.
-    fresh: bool,
+    meter: Meter,
 }
 
 /// A source's mark, which its pump sets and the guard takes away.
@@ -41,7 +38,7 @@ struct Mark {
 /// A mark as it is now.
 #[derive(Debug)]
 struct Now {
-    /// What the kernel has; 1 is its default.
+    /// The kernel's value in bytes; 1 is its default.
     bytes: u32,
     /// Whether the guard looks after it. It still does for a while when the mark is down to 1, and must not have it twice: one
     /// look would then take `seen` from the other, which would find the source quiet and take the mark away.
@@ -58,31 +55,23 @@ pub(super) struct Marks {
 
 impl LowWater {
     pub(super) const fn new() -> LowWater {
-        LowWater { mark: None, since: None, bytes: 0, fresh: false }
+        LowWater { mark: None, meter: Meter::new() }
     }
 
-    /// The source gave `bytes`.
+    /// Counts `bytes` that the source gave.
     pub(super) fn filled(&mut self, bytes: usize) {
-        self.bytes += bytes as u64;
-        self.fresh = true;
+        self.meter.filled(bytes);
         if let Some(mark) = &self.mark {
             mark.seen.store(true, Relaxed);
         }
     }
 
-    /// Sets for how many bytes the pump of an empty source waits, once in an epoch. `clock` is read only where bytes came since
+    /// Sets the number of bytes that the pump of an empty source waits for, once in an epoch. `clock` is read only where bytes came since
     /// the last wait.
     pub(super) fn wait(&mut self, source: &Arc<Stream>, marks: &Arc<Marks>, clock: impl FnOnce() -> Instant) {
-        if !std::mem::take(&mut self.fresh) {
-            return;
+        if let Some(wanted) = self.meter.wait(clock) {
+            self.set(source, marks, wanted);
         }
-        let now = clock();
-        match self.since.map(|since| now - since) {
-            Some(took) if took < EPOCH => return,
-            Some(took) => self.set(source, marks, mark_for(self.bytes, took)),
-            None => {}
-        }
-        (self.since, self.bytes) = (Some(now), 0);
     }
 
     fn set(&mut self, source: &Arc<Stream>, marks: &Arc<Marks>, wanted: u32) {
@@ -93,7 +82,7 @@ impl LowWater {
         let now = || Mutex::new(Now { bytes: 1, watched: false });
         let new = || Arc::new(Mark { socket: socket(), now: now(), seen: AtomicBool::new(true) });
         let mark = self.mark.get_or_insert_with(new);
-        // Only after the mark's lock is given back, for the guard holds the list's lock when it takes the mark's.
+        // Only after the mark's lock is given back, because the guard holds the list's lock when it takes the mark's.
         if mark.set(source, wanted, marks) {
             marks.watch(mark);
         }
@@ -155,25 +144,6 @@ impl Marks {
     }
 }
 
-/// What a source that brought `bytes` in `took` is worth waiting for: half a millisecond, as a power of two, so that a
-/// rate that wavers does not set it anew each time.
-fn mark_for(bytes: u64, took: Duration) -> u32 {
-    let per_second = (bytes as f64 / took.as_secs_f64()) as u64;
-    if per_second < BULK_RATE {
-        return 1;
-    }
-    let wanted = (per_second / WAKE_UPS).clamp(1, MOST);
-    1 << wanted.ilog2()
-}
-
-/// Bytes per second from which on waking up less often pays: 2 Gbit/s.
-const BULK_RATE: u64 = 250_000_000;
-/// How often a second a bulk flow may wake up, about.
-const WAKE_UPS: u64 = 2000;
-/// The highest mark: a pipe's worth of bytes.
-const MOST: u64 = 1 << 20;
-/// How long a rate is measured.
-const EPOCH: Duration = Duration::from_millis(1);
 /// Interval at which the guard looks. It takes a mark away at the first look that finds no byte since the look before.
 const PERIOD: Duration = Duration::from_millis(1);
 
@@ -181,16 +151,6 @@ const PERIOD: Duration = Duration::from_millis(1);
 mod tests {
     use super::*;
     use longhaul_sys::sockopt::receive_low_water;
-
-    #[test]
-    fn only_bulk_has_a_mark_and_it_is_half_a_millisecond() {
-        let second = Duration::from_secs(1);
-        assert_eq!(mark_for(0, second), 1);
-        assert_eq!(mark_for(125_000_000, second), 1, "1 Gbit/s");
-        assert_eq!(mark_for(1_250_000_000, second), 524_288, "10 Gbit/s: 625,000 bytes and down to a power of two");
-        assert_eq!(mark_for(50_000_000_000, second), 1 << 20, "no more than the most");
-        assert_eq!(mark_for(u64::MAX, Duration::from_nanos(1)), 1 << 20);
-    }
 
     fn source() -> Arc<Stream> {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -212,11 +172,9 @@ mod tests {
             receive_low_water(source.as_fd()).unwrap()
         };
         assert_eq!(at(0, 1_000_000), 1, "an epoch begins");
-        assert_eq!(at(999, 1_000_000), 1, "it lasts a millisecond");
-        assert_eq!(at(1_000, 250_000), 524_288, "1,250,000 bytes in it: 10 Gbit/s");
-        assert_eq!(at(1_500, 1), 524_288);
-        assert_eq!(at(5_000, 0), 524_288, "a wait without a byte since the last one counts for nothing");
-        assert_eq!(at(3_000, 1_250_000 - 1), 262_144, "the same bytes in 2 ms: 5 Gbit/s");
+        assert_eq!(at(1_000, 1_250_000), 524_288, "10 Gbit/s");
+        assert_eq!(at(1_500, 1), 524_288, "an epoch lasts a millisecond");
+        assert_eq!(at(3_000, 1_250_000 - 1), 262_144, "5 Gbit/s");
         assert_eq!(lock(&marks.set).len(), 1, "the guard has to look after it");
         assert_eq!(at(4_000, 100_000), 1, "800 Mbit/s");
     }

@@ -6,6 +6,7 @@
 //! flow       one accepted connection to its end  (one task a flow)
 //!   stream   a connection as the runtime sees it
 //!   leg      a connection's socket options, and what they came to
+//!     sample TCP_INFO as longhaul-core takes it
 //!   dial     resolve, connect, next address
 //!     fast_open  the client's first bytes in the SYN
 //!     loop_guard  whether a dial would come back
@@ -60,6 +61,7 @@ mod permits;
 mod pool;
 mod pulse;
 mod registry;
+mod sample;
 mod shared;
 mod silence;
 mod stream;

@@ -3,6 +3,7 @@
 //! Not tokio's TcpStream, because that is not told of urgent data (EPOLLPRI), and asking for it each time that a socket is
 //! empty was a fifth of the system calls of a ping-pong.
 
+use longhaul_core::path::findings;
 use socket2::Socket;
 use std::future::Future;
 use std::io;
@@ -132,12 +133,9 @@ impl Stream {
         self.full_under_way.fetch_add(is_under_way.into(), Relaxed);
     }
 
-    /// Whether the send buffer, mostly when it was full, held only bytes that were under way: a larger one would have sent
-    /// more. The kernel's own measure (TCP_INFO, tcpi_sndbuf_limited) sees that only in a call that sends something and leaves
-    /// no room (net/ipv4/tcp_output.c, tcp_cwnd_validate), which a sender without pacing that never waits seldom makes.
+    /// Whether a larger send buffer would have sent more, as far as [`note_full`](Self::note_full) has seen.
     pub(super) fn was_full_under_way(&self) -> bool {
-        let full = self.full.load(Relaxed);
-        full >= 8 && self.full_under_way.load(Relaxed) >= full / 2
+        findings::is_full_under_way(self.full.load(Relaxed), self.full_under_way.load(Relaxed))
     }
 }
 

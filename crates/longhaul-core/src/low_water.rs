@@ -1,0 +1,105 @@
+//! Low-water marks: the bytes that a bulk flow waits for before it wakes up (SO_RCVLOWAT), from the rate that was measured.
+//!
+//! A source that brings 2 Gbit/s and more wakes its pump for half a millisecond's worth of bytes. A source below that rate wakes it
+//! for every byte.
+
+use std::time::{Duration, Instant};
+
+/// Measures the rate of one source between the waits of its pump.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Meter {
+    /// Begin of the epoch in which `bytes` are counted.
+    since: Option<Instant>,
+    bytes: u64,
+    /// Whether bytes came since the last wait.
+    fresh: bool,
+}
+
+impl Meter {
+    /// Returns a meter that has seen nothing.
+    pub const fn new() -> Meter {
+        Meter { since: None, bytes: 0, fresh: false }
+    }
+
+    /// Counts `bytes` that the source gave.
+    pub fn filled(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_add(bytes as u64);
+        self.fresh = true;
+    }
+
+    /// Notes that the pump waits for its empty source. Returns the low-water mark, 1 byte to [`MAX_MARK`], once in an epoch of a
+    /// millisecond or more, else `None`. `clock` is read only where bytes came since the last wait.
+    pub fn wait(&mut self, clock: impl FnOnce() -> Instant) -> Option<u32> {
+        if !std::mem::take(&mut self.fresh) {
+            return None;
+        }
+        let now = clock();
+        let mark = match self.since.map(|since| now - since) {
+            Some(took) if took < EPOCH => return None,
+            Some(took) => Some(mark_for(self.bytes, took)),
+            None => None,
+        };
+        (self.since, self.bytes) = (Some(now), 0);
+        mark
+    }
+}
+
+/// Returns the mark for a source that brought `bytes` in `took`: half a millisecond's worth, as a power of two, so that a rate
+/// that wavers does not set it anew each time.
+fn mark_for(bytes: u64, took: Duration) -> u32 {
+    let per_second = (bytes as f64 / took.as_secs_f64()) as u64;
+    if per_second < BULK_RATE {
+        return 1;
+    }
+    let wanted = (per_second / WAKE_UPS).clamp(1, MAX_MARK.into());
+    1 << wanted.ilog2()
+}
+
+/// The highest mark in bytes: a pipe's worth.
+pub const MAX_MARK: u32 = 1 << 20;
+/// Bytes per second from which on waking up less often pays: 2 Gbit/s.
+const BULK_RATE: u64 = 250_000_000;
+/// Wake-ups a second of a bulk flow, about.
+const WAKE_UPS: u64 = 2000;
+/// Time over which a rate is measured, at least.
+const EPOCH: Duration = Duration::from_millis(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_bulk_has_a_mark_and_it_is_half_a_millisecond() {
+        let second = Duration::from_secs(1);
+        assert_eq!(mark_for(0, second), 1);
+        assert_eq!(mark_for(125_000_000, second), 1, "1 Gbit/s");
+        assert_eq!(mark_for(1_250_000_000, second), 524_288, "10 Gbit/s: 625,000 bytes and down to a power of two");
+        assert_eq!(mark_for(50_000_000_000, second), 1 << 20, "no more than the most");
+        assert_eq!(mark_for(u64::MAX, Duration::from_nanos(1)), 1 << 20);
+        assert_eq!(mark_for(u64::MAX, Duration::ZERO), 1 << 20);
+    }
+
+    #[test]
+    fn the_mark_follows_the_rate_between_two_waits() {
+        let (mut meter, start) = (Meter::new(), Instant::now());
+        let mut at = |micros: u64, bytes: usize| {
+            if bytes > 0 {
+                meter.filled(bytes);
+            }
+            meter.wait(|| start + Duration::from_micros(micros))
+        };
+        assert_eq!(at(0, 1_000_000), None, "an epoch begins");
+        assert_eq!(at(999, 1_000_000), None, "it lasts a millisecond");
+        assert_eq!(at(1_000, 250_000), Some(524_288), "1,250,000 bytes in it: 10 Gbit/s");
+        assert_eq!(at(1_500, 1), None);
+        assert_eq!(at(5_000, 0), None, "a wait without a byte since the last one counts for nothing");
+        assert_eq!(at(3_000, 1_250_000 - 1), Some(262_144), "the same bytes in 2 ms: 5 Gbit/s");
+        assert_eq!(at(4_000, 100_000), Some(1), "800 Mbit/s");
+    }
+
+    #[test]
+    fn the_clock_is_not_read_without_a_byte() {
+        let mut meter = Meter::new();
+        assert_eq!(meter.wait(|| unreachable!("no byte came")), None);
+    }
+}

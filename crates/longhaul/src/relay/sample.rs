@@ -1,0 +1,27 @@
+//! TCP_INFO as longhaul-core takes it.
+
+use longhaul_core::path::Sample;
+use longhaul_sys::tcp_info::TcpInfo;
+
+/// Returns the fields of `info` that decisions need, in their units.
+pub(super) fn sample(info: &TcpInfo) -> Sample {
+    Sample {
+        rtt: info.rtt,
+        min_rtt: info.min_rtt,
+        cwnd_segments: info.snd_cwnd,
+        ssthresh_segments: info.snd_ssthresh,
+        is_recovering: info.ca_state != CA_OPEN,
+        acked_bytes: info.bytes_acked,
+        retransmitted_bytes: info.bytes_retrans,
+        unsent_bytes: info.notsent_bytes.into(),
+        peer_window: info.snd_wnd.into(),
+        delivery_rate: info.delivery_rate,
+        is_app_limited: info.is_app_limited,
+        busy: info.busy_time,
+        limited_by_peer: info.rwnd_limited,
+        limited_by_send_buffer: info.sndbuf_limited,
+    }
+}
+
+/// `TCP_CA_Open` of `linux/tcp.h`: nothing is lost, reordered or marked.
+const CA_OPEN: u8 = 0;
