@@ -34,8 +34,13 @@ impl Daemon {
     /// A daemon without tunnels. `activated` are the sockets from systemd, `file` is read at each reload, `open` as in
     /// [`Descriptors`](super::descriptors::Descriptors).
     pub(super) fn new(relay: Arc<Relay>, activated: Vec<Activated>, file: Option<PathBuf>, open: usize) -> Daemon {
-        let (tunnels, reload) = (Tunnels::new(relay, activated), Reload::new(file));
-        Daemon { tunnels, open, drain_timeout: None, reload, status: StatusLine::default() }
+        Daemon {
+            tunnels: Tunnels::new(relay, activated),
+            open,
+            drain_timeout: None,
+            reload: Reload::new(file),
+            status: StatusLine::default(),
+        }
     }
 
     /// Makes what runs what `config` says. All or nothing.
@@ -114,8 +119,12 @@ impl Daemon {
     }
 
     fn state(&self) -> Status {
-        let (tunnels, flows) = (self.tunnels.list(), self.flows());
-        Status { phase: Phase::Serving, tunnels, flows, refusal: self.status.refusal() }
+        Status {
+            phase: Phase::Serving,
+            tunnels: self.tunnels.list(),
+            flows: self.flows(),
+            refusal: self.status.refusal(),
+        }
     }
 
     fn flows(&self) -> u64 {

@@ -52,8 +52,7 @@ struct Change {
 impl Tunnels {
     /// None so far, and `activated`, the sockets from systemd.
     pub(super) fn new(relay: Arc<Relay>, activated: Vec<Activated>) -> Tunnels {
-        let (running, replaced, listeners) = (BTreeMap::new(), Vec::new(), JoinSet::new());
-        Tunnels { relay, activated, running, replaced, listeners }
+        Tunnels { relay, activated, running: BTreeMap::new(), replaced: Vec::new(), listeners: JoinSet::new() }
     }
 
     /// Returns how many are served.

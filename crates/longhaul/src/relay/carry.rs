@@ -38,7 +38,8 @@ pub(super) fn run<'a>(legs: &'a Legs<'a>, early: u64) -> impl Future<Output = Ho
         broken: None,
         closing: Closings::default(),
     };
-    let (mut stall, mut errors) = (StallTimer(None), [None, None]);
+    let mut stall = StallTimer(None);
+    let mut errors = [None, None];
     async move {
         poll_fn(|cx| {
             while let Some(broken) = flow.first_break(cx, &mut errors, |socket| socket.failed()) {
@@ -53,8 +54,11 @@ pub(super) fn run<'a>(legs: &'a Legs<'a>, early: u64) -> impl Future<Output = Ho
         })
         .await;
         drop(errors);
-        let (broken, has_ended, sent) = (flow.broken, flow.has_ended(), flow.sent());
-        let (legs, closing) = (flow.legs, std::mem::take(&mut flow.closing));
+        let legs = flow.legs;
+        let broken = flow.broken;
+        let has_ended = flow.has_ended();
+        let sent = flow.sent();
+        let closing = std::mem::take(&mut flow.closing);
         drop(flow);
         let ended = match broken {
             None if !has_ended => return How::HalfOpenTooLong,

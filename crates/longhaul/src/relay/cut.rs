@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst, fence};
 use std::task::{Context, Poll, Waker};
 
-/// The order of one flow.
+/// Whether a flow is to be cut.
 #[derive(Debug, Default)]
 pub(super) struct Cut {
     /// One of [`NONE`], [`ALL`] and [`ONE`].
@@ -17,9 +17,9 @@ pub(super) struct Cut {
     waker: OnceLock<Waker>,
 }
 
-/// The flows that an order is for.
+/// An order: the flows that it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Of {
+pub(super) enum Order {
     /// Every flow: the process ends.
     All,
     /// This one.
@@ -28,10 +28,10 @@ pub(super) enum Of {
 
 impl Cut {
     /// Gives the order. The first one stays.
-    pub(super) fn give(&self, of: Of) {
-        let order = match of {
-            Of::All => ALL,
-            Of::One => ONE,
+    pub(super) fn give(&self, order: Order) {
+        let order = match order {
+            Order::All => ALL,
+            Order::One => ONE,
         };
         if self.order.compare_exchange(NONE, order, SeqCst, SeqCst).is_ok() {
             fence(SeqCst);
@@ -88,8 +88,8 @@ mod tests {
         let mut cx = Context::from_waker(&waker);
         let mut early = pin!(cut.given());
         assert!(early.as_mut().poll(&mut cx).is_pending());
-        cut.give(Of::One);
-        cut.give(Of::All);
+        cut.give(Order::One);
+        cut.give(Order::All);
         assert_eq!(bell.0.load(SeqCst), 1);
         assert_eq!(early.poll(&mut cx), Poll::Ready(How::Killed), "the first order stays");
         assert_eq!(pin!(cut.given()).poll(&mut cx), Poll::Ready(How::Killed));

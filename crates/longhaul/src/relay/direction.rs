@@ -178,9 +178,7 @@ impl<'a> Direction<'a> {
                     if filled == 0 && self.source_is_broken && !self.has_fin() {
                         return Poll::Ready(Err((End::Source, io::Error::from_raw_os_error(libc::ECONNRESET))));
                     }
-                    if self.legs.flow.pulse.beat() {
-                        self.legs.relay.registry.wake(self.legs.flow);
-                    }
+                    self.beat();
                     self.pump.filled(filled);
                 }
                 Step::Drain => {
@@ -207,6 +205,13 @@ impl<'a> Direction<'a> {
                 }
                 Step::Done => return Poll::Ready(Ok(())),
             }
+        }
+    }
+
+    /// Notes that the flow moves bytes, for its keepalive.
+    fn beat(&self) {
+        if self.legs.flow.pulse.beat() {
+            self.legs.relay.registry.wake(self.legs.flow);
         }
     }
 

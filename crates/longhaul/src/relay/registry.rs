@@ -4,7 +4,7 @@
 //! atomics, so whoever reads never stops it. The map is locked when a flow begins and when it ends, and while a view takes
 //! [`CHUNK`] flows from it.
 
-use super::cut::{Cut, Of};
+use super::cut::{Cut, Order};
 use super::how::How;
 use super::lock::lock;
 use super::pulse::Pulse;
@@ -221,7 +221,7 @@ impl Registry {
         lists.last += 1;
         flow.number = lists.last;
         if lists.is_cut {
-            flow.cut.give(Of::All);
+            flow.cut.give(Order::All);
         }
         let flow = Arc::new(flow);
         lists.flows.insert(flow.number, flow.clone());
@@ -240,7 +240,8 @@ impl Registry {
 
     /// Returns every live flow as it is now. Flows that begin or end meanwhile may be there or not.
     pub(super) fn snapshot(&self) -> Vec<FlowView> {
-        let (mut views, mut from) = (Vec::new(), 0);
+        let mut views = Vec::new();
+        let mut from = 0;
         loop {
             let chunk = self.chunk(from);
             let Some(last) = chunk.last() else { return views };
@@ -252,7 +253,7 @@ impl Registry {
     /// Cuts one flow. Returns whether there is such a flow.
     pub(super) fn kill(&self, number: u64) -> bool {
         let flow = lock(&self.lists).flows.get(&number).cloned();
-        flow.inspect(|flow| flow.cut.give(Of::One)).is_some()
+        flow.inspect(|flow| flow.cut.give(Order::One)).is_some()
     }
 
     /// Cuts every flow, those that begin from now on too.
@@ -263,7 +264,7 @@ impl Registry {
             let chunk = self.chunk(from);
             let Some(last) = chunk.last() else { return };
             from = last.number + 1;
-            chunk.iter().for_each(|flow| flow.cut.give(Of::All));
+            chunk.iter().for_each(|flow| flow.cut.give(Order::All));
         }
     }
 

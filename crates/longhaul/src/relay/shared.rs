@@ -45,7 +45,7 @@ impl Relay {
     /// A relay that shares out `descriptors` among flows and pipes. Pass what RLIMIT_NOFILE leaves after everything else
     /// that the process opens.
     pub fn new(descriptors: usize) -> Arc<Relay> {
-        let (flows, registry) = (flows(descriptors), Arc::default());
+        let registry = Arc::default();
         Arc::new(Relay {
             counters: Counters::default(),
             pool: Pool::new(descriptors, limits::pipe_pages_soft()),
@@ -54,7 +54,7 @@ impl Relay {
             hangups: Arc::default(),
             sweep: Sweep::new(&registry),
             registry,
-            permits: Permits::new(flows),
+            permits: Permits::new(flows(descriptors)),
             served: Served::default(),
             local_ports: LocalPorts::unknown(),
             splice_refused: AtomicBool::new(false),
