@@ -10,9 +10,9 @@ use crate::engine::{
     Options, {self},
 };
 use crate::report::json::Report;
-use crate::report::page;
 use crate::report::table::Figures;
-use crate::scenario::{Expect, Scenario, library};
+use crate::report::{page, repeat};
+use crate::scenario::{Scenario, library};
 use crate::world::user::User;
 use crate::world::wan::Wan;
 use clap::Args;
@@ -42,6 +42,11 @@ pub(crate) struct RunArgs {
     carrier: Vec<&'static Carrier>,
     #[command(flatten)]
     changes: Changes,
+    /// Leave out every run before this one, to continue
+    ///
+    /// An interrupted `lab run` prints the command that continues it. Comparisons with runs that are left out are not judged.
+    #[arg(long, value_name = "RUN")]
+    start_at: Option<String>,
     /// Only the runs that matter most, and those shorter
     #[arg(long)]
     quick: bool,
@@ -79,7 +84,7 @@ impl RunArgs {
             }
         };
         let mut bar = Bar::new();
-        if let Err(problem) = signals::end_with(bar.clearing()) {
+        if let Err(problem) = signals::end_with(self.interrupted(&bar)) {
             say(&format!("longhaul: {problem}"));
             return ExitCode::FAILURE;
         }
@@ -96,6 +101,19 @@ impl RunArgs {
             Err(why) => {
                 say(&format!("longhaul: {why}"));
                 ExitCode::FAILURE
+            }
+        }
+    }
+
+    /// Clears the bar and says how to continue, for the end by a signal.
+    fn interrupted(&self, bar: &Bar) -> impl FnOnce() + Send + 'static {
+        let clear = bar.clearing();
+        let current = bar.current();
+        let arguments = std::env::args().collect::<Vec<_>>();
+        move || {
+            clear();
+            if let Some(id) = current() {
+                say(&format!("interrupted; to continue: {}", repeat::continued(&arguments, &id)));
             }
         }
     }
@@ -135,6 +153,9 @@ impl RunArgs {
         if scenarios.is_empty() {
             wrong.extend(without);
         }
+        if let (Some(id), true) = (&self.start_at, wrong.is_empty()) {
+            wrong.extend(start_at(&mut scenarios, id).err());
+        }
         if wrong.is_empty() { Ok(scenarios) } else { Err(wrong) }
     }
 
@@ -157,35 +178,45 @@ impl RunArgs {
         all.dedup();
         let wanted = |known: &&'static Carrier| self.carrier.iter().any(|wanted| wanted.name == known.name);
         scenario.runs.iter_mut().for_each(|run| run.carriers.retain(wanted));
-        let left: Vec<String> =
-            scenario.runs.iter().filter(|run| !run.carriers.is_empty()).map(|run| run.id.clone()).collect();
-        if left.is_empty() {
-            let asked: Vec<&str> = self.carrier.iter().map(|carrier| carrier.name).collect();
-            let name = &scenario.name;
-            let asked = asked.join(" or ");
+        scenario.runs.retain(|run| run.skip.is_some() || !run.carriers.is_empty());
+        let asked: Vec<&str> = self.carrier.iter().map(|carrier| carrier.name).collect();
+        let asked = asked.join(" or ");
+        let name = &scenario.name;
+        if scenario.runs.iter().all(|run| run.carriers.is_empty()) {
             let all = all.join(", ");
             return Err(format!("error: no run of {name} has the carrier {asked}; they have {all}"));
         }
         if self.quick && scenario.runs.iter().all(|run| run.quick.is_none() || run.carriers.is_empty()) {
-            let asked: Vec<&str> = self.carrier.iter().map(|carrier| carrier.name).collect();
-            return Err(format!(
-                "error: --quick: no quick run of {} has the carrier {}",
-                scenario.name,
-                asked.join(" or ")
-            ));
+            return Err(format!("error: --quick: no quick run of {name} has the carrier {asked}"));
         }
-        let is_compared = self.carrier.iter().any(|carrier| carrier.is_direct());
-        for run in &mut scenario.runs {
-            // What is not run is nothing to compare with.
-            let Expect { gain, times, .. } = &mut run.expect;
-            let were = (gain.is_some(), times.is_some());
-            *gain = gain.take().filter(|_| is_compared);
-            *times = times.take().filter(|(of, _)| left.contains(of));
-            if were != (gain.is_some(), times.is_some()) {
-                run.add_note("what it is compared with was not run, so the gain is not judged");
-            }
-        }
+        drop_comparisons(&mut scenario);
         Ok(scenario)
+    }
+}
+
+/// Leaves out every run before the one called `id`.
+fn start_at(scenarios: &mut Vec<Scenario>, id: &str) -> Result<(), String> {
+    let place = |scenario: &Scenario| scenario.runs.iter().position(|run| run.id == id);
+    let Some(first) = scenarios.iter().position(|scenario| place(scenario).is_some()) else {
+        let names = scenarios.iter().flat_map(|scenario| &scenario.runs).map(|run| run.id.as_str());
+        let near = longhaul_config::suggest::nearest(id, names);
+        let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        return Err(format!("error: --start-at: there is no run {id:?}{near}"));
+    };
+    scenarios.drain(..first);
+    if let Some(scenario) = scenarios.first_mut() {
+        let left_out = place(scenario).unwrap_or_default();
+        scenario.runs.drain(..left_out);
+        drop_comparisons(scenario);
+    }
+    Ok(())
+}
+
+/// Leaves out the comparisons with runs that the scenario does not have any more.
+fn drop_comparisons(scenario: &mut Scenario) {
+    for index in 0..scenario.runs.len() {
+        let (earlier, rest) = scenario.runs.split_at_mut(index);
+        rest.iter_mut().take(1).for_each(|run| run.drop_comparisons(earlier));
     }
 }
 

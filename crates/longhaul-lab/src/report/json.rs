@@ -205,8 +205,7 @@ mod tests {
     /// The median of the rounds is what counts for the speed; a defect counts in every round.
     #[test]
     fn a_connection_that_was_cut_off_in_any_round_fails_the_run() {
-        let text =
-            "about = \"a\"\nsource = \"b\"\n[[run]]\nid = \"one\"\ncarriers = [\"direct\"]\nexpect = { MBps = [1] }\n";
+        let text = "about = \"a\"\nsource = \"b\"\n[[run]]\nid = \"one\"\ncarriers = [\"direct\"]\nexpect = { megabytes_per_s = [1] }\n";
         let scenario = scenario::read("small", "small.toml", text).unwrap();
         let run = &scenario.runs[0];
         let round = |speed: f64, cut| {

@@ -5,7 +5,7 @@
 pub(crate) mod json;
 pub(crate) mod page;
 pub(crate) mod reason;
-mod repeat;
+pub(crate) mod repeat;
 pub(crate) mod run;
 pub(crate) mod table;
 pub(crate) mod topology;

@@ -13,6 +13,19 @@ pub(crate) fn command(arguments: impl IntoIterator<Item = String>) -> String {
     words.join(" ")
 }
 
+/// Returns the command line that continues that of `arguments` at the run `id`.
+pub(crate) fn continued(arguments: &[String], id: &str) -> String {
+    let is_old = |index: usize| {
+        let is_option = |index: usize| arguments.get(index).is_some_and(|word| word == START_AT);
+        let has_value = arguments[index].starts_with(&format!("{START_AT}="));
+        is_option(index) || has_value || index.checked_sub(1).is_some_and(is_option)
+    };
+    let rest = (0..arguments.len()).filter(|index| !is_old(*index)).map(|index| arguments[index].clone());
+    command(rest.chain([START_AT.to_string(), id.to_string()]))
+}
+
+const START_AT: &str = "--start-at";
+
 /// `time` as `2026-11-21 15:10 UTC`.
 pub(crate) fn date(time: SystemTime) -> String {
     let minutes = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / 60);
@@ -59,6 +72,14 @@ mod tests {
         let words = ["/usr/bin/longhaul", "lab", "run", "my file.toml", "--loss", "0.1%", "it's"];
         let said = command(words.map(String::from));
         assert_eq!(said, r"longhaul lab run 'my file.toml' --loss 0.1% 'it'\''s'");
+    }
+
+    #[test]
+    fn a_command_is_continued_at_another_run() {
+        let said = |line: &str| continued(&line.split(' ').map(String::from).collect::<Vec<_>>(), "b");
+        assert_eq!(said("longhaul lab run all --quick"), "longhaul lab run all --quick --start-at b");
+        assert_eq!(said("longhaul lab run --start-at a x --json"), "longhaul lab run x --json --start-at b");
+        assert_eq!(said("longhaul lab run --start-at=a x"), "longhaul lab run x --start-at b");
     }
 
     #[test]

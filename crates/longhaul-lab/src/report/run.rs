@@ -8,7 +8,7 @@ use crate::measure::sockets::Sender;
 use crate::plan::law;
 use crate::plan::setup::Setup;
 use crate::report::topology::Topology;
-use crate::scenario::Run;
+use crate::scenario::{Expect, Run};
 use crate::traffic::{Counts, Kind};
 use crate::world::live::LinkCounters;
 use serde::Serialize;
@@ -47,6 +47,9 @@ pub(crate) struct RunReport {
     pub(crate) tuned: Option<Tuned>,
     pub(crate) gain_over_direct: Option<f64>,
     pub(crate) verdict: Verdict,
+    /// Whether the scenario expects something of it. Without that `pass` says only that every byte arrived.
+    #[serde(skip)]
+    pub(crate) has_expectation: bool,
     pub(crate) why: String,
     /// What other programs took meanwhile, and how late the link was.
     pub(crate) disturbance: Disturbance,
@@ -135,6 +138,11 @@ impl RunReport {
     /// Returns the name of its carrier; `-` for a run that was skipped.
     pub(crate) fn carrier_name(&self) -> &'static str {
         self.carrier.map_or("-", |carrier| carrier.name)
+    }
+
+    /// Whether it passed, and nothing was expected of it but its bytes.
+    pub(crate) fn is_plain_pass(&self) -> bool {
+        self.verdict == Verdict::Pass && !self.has_expectation
     }
 
     /// Whether its carrier has this role.
@@ -229,6 +237,7 @@ pub(crate) fn blank(run: &Run, carrier: Option<&'static Carrier>) -> RunReport {
         carrier,
         traffic: run.traffic.kind,
         connections: run.traffic.connections,
+        has_expectation: run.expect != Expect::default(),
         topology: Topology::of(&setup),
         tuned: tuned(run),
         rtt_ms: rounded(run.setup.link.rtt.as_secs_f64() * 1e3),

@@ -42,18 +42,22 @@ impl fmt::Display for Figures<'_> {
                 run.computed.map_or("-".into(), shown),
                 run.measured.map_or("-".into(), shown),
                 digits(gain, 1),
-                verdict(run.verdict)
+                verdict(run)
             )?;
         }
-        let of = |verdict| runs().filter(|run| run.verdict == verdict).count();
+        let of = |verdict| runs().filter(|run| run.verdict == verdict && !run.is_plain_pass()).count();
         let (pass, fail, skip) = (of(Verdict::Pass), of(Verdict::Fail), of(Verdict::Skip));
         let unclear = match of(Verdict::Unclear) {
             0 => String::new(),
             count => format!(" {count} unclear,"),
         };
+        let plain = match runs().filter(|run| run.is_plain_pass()).count() {
+            0 => String::new(),
+            count => format!(" {count} without an expectation,"),
+        };
         writeln!(
             f,
-            "\n{pass} as expected, {fail} not,{unclear} {skip} left out. MB/s are 10^6 bytes; gain is times direct. Why:"
+            "\n{pass} as expected, {fail} not,{plain}{unclear} {skip} left out. MB/s are 10^6 bytes; gain is times direct. Why:"
         )?;
         let mut before = "";
         for run in runs() {
@@ -62,7 +66,7 @@ impl fmt::Display for Figures<'_> {
                 writeln!(f, "\n{}", wrapped(&format!("{}: {what}", run.id), 98))?;
             }
             before = &run.id;
-            let over = run.carrier.map_or(verdict(run.verdict), |carrier| carrier.name);
+            let over = run.carrier.map_or(verdict(run), |carrier| carrier.name);
             writeln!(f, "{}", wrapped(&format!("- {over}: {}", run.why), 98))?;
         }
         if of(Verdict::Unclear) > 0 {
@@ -78,9 +82,10 @@ fn published(run: &RunReport) -> String {
     Some(run.published(range, " x")).filter(|text| !text.is_empty()).unwrap_or("-".into())
 }
 
-/// The word for a verdict.
-pub(crate) fn verdict(verdict: Verdict) -> &'static str {
-    match verdict {
+/// Returns the word for the verdict of a run; a dash where nothing was expected and nothing was wrong.
+pub(crate) fn verdict(run: &RunReport) -> &'static str {
+    match run.verdict {
+        Verdict::Pass if !run.has_expectation => "-",
         Verdict::Pass => "pass",
         Verdict::Fail => "FAIL",
         Verdict::Unclear => "unclear",

@@ -67,8 +67,30 @@ impl Run {
         conflicts
     }
 
-    /// What is to be compared with a run that is not there; `earlier` has all before this one.
+    /// Returns the comparisons with a run that is not there; `earlier` has all before this one.
     pub(crate) fn compared(&self, earlier: &[Run]) -> Vec<Conflict> {
+        let mut conflicts = self.times_conflicts(earlier);
+        conflicts.extend(self.gain_conflicts(earlier));
+        conflicts
+    }
+
+    /// Leaves out the comparisons with runs that are not among `earlier`, and says so in its note.
+    pub(crate) fn drop_comparisons(&mut self, earlier: &[Run]) {
+        let mut is_changed = false;
+        if !self.times_conflicts(earlier).is_empty() {
+            self.expect.times = None;
+            is_changed = true;
+        }
+        if !self.gain_conflicts(earlier).is_empty() {
+            self.expect.gain = None;
+            is_changed = true;
+        }
+        if is_changed {
+            self.add_note("the run that it is compared with was left out, so this is not judged");
+        }
+    }
+
+    fn times_conflicts(&self, earlier: &[Run]) -> Vec<Conflict> {
         let mut conflicts = Vec::new();
         if let Some((of, _)) = &self.expect.times {
             let why = match earlier.iter().find(|run| run.id == *of) {
@@ -81,11 +103,15 @@ impl Run {
             };
             conflicts.extend(why.map(|why| Conflict::new("expect.times.of", why)));
         }
+        conflicts
+    }
+
+    fn gain_conflicts(&self, earlier: &[Run]) -> Vec<Conflict> {
         let is_judged = self.expect.gain.is_some() && self.skip.is_none() && !self.has_only(Carrier::is_direct);
         // In a run itself the carriers are compared in their order.
         let here = self.carriers.first().is_some_and(|carrier| carrier.is_direct());
         if !is_judged || here {
-            return conflicts;
+            return Vec::new();
         }
         let is_direct = |run: &&Run| {
             let same = run.traffic.kind == self.traffic.kind && run.skip.is_none();
@@ -96,11 +122,10 @@ impl Run {
         let none =
             "no direct transfer of this traffic is before it; write \"direct\" as the first carrier, or leave this out";
         let left_out = "--quick leaves the direct transfer out; write quick = true in its run too";
-        conflicts.extend(those([
+        those([
             (direct.is_empty(), "expect.gain", none.into()),
             (is_hurried && !direct.is_empty(), "expect.gain", left_out.into()),
-        ]));
-        conflicts
+        ])
     }
 
     /// What is to be near a speed that nobody can compute. The whole run was read.

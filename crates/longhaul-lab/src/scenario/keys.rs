@@ -99,9 +99,9 @@ pub(crate) const RUN: &[Key<Run>] = &[
     key("host", |run, given| inner(HOST, given, &mut run.setup.host)),
     key("relay", |run, given| inner(HOST, given, &mut run.setup.relay)),
     key("set", |run, given| options_of(given).map(|set| run.setup.set = set)),
-    key("published", |run, given| inner(PUBLISHED, given, &mut run.published)),
+    key("published", |run, given| renamed(given).and_then(|()| inner(PUBLISHED, given, &mut run.published))),
     key("computed", |run, given| one(given, law::find).map(|law| run.computed = Some(law))),
-    key("expect", |run, given| inner(EXPECT, given, &mut run.expect)),
+    key("expect", |run, given| renamed(given).and_then(|()| inner(EXPECT, given, &mut run.expect))),
     key("quick", |run, given| one(given, quick).map(|quick| run.quick = quick)),
     key("skip", |run, given| one(given, sentence).map(|why| run.skip = Some(why))),
     key("note", |run, given| one(given, sentence).map(|why| run.note = Some(why))),
@@ -149,8 +149,8 @@ pub(crate) const TRAFFIC: &[Key<Traffic>] = &[
 
 /// The keys of `published`.
 pub(crate) const PUBLISHED: &[Key<Published>] = &[
-    key("MBps", |published, given| span(given).and_then(|speed| say_speed(published, speed, given))),
-    key("Mbps", |published, given| {
+    key("megabytes_per_s", |published, given| span(given).and_then(|speed| say_speed(published, speed, given))),
+    key("megabits_per_s", |published, given| {
         span(given).and_then(|speed| say_speed(published, speed.start() / 8.0..=speed.end() / 8.0, given))
     }),
     key("gain", |published, given| span(given).map(|gain| published.gain = Some(gain))),
@@ -159,7 +159,7 @@ pub(crate) const PUBLISHED: &[Key<Published>] = &[
 /// The keys of `expect`.
 pub(crate) const EXPECT: &[Key<Expect>] = &[
     key("within", |expect, given| one(given, share).map(|within| expect.within = Some(within))),
-    key("MBps", |expect, given| span(given).map(|speed| expect.speed = Some(speed))),
+    key("megabytes_per_s", |expect, given| span(given).map(|speed| expect.speed = Some(speed))),
     key("gain", |expect, given| span(given).map(|gain| expect.gain = Some(gain))),
     key("times", |expect, given| {
         let mut times = (String::new(), 0.0..=f64::INFINITY);
@@ -285,7 +285,7 @@ fn span(given: &Written<'_>) -> Result<RangeInclusive<f64>, Vec<Fault>> {
         [exact] if !is_list => Ok(exact..=exact),
         [min] => Ok(min..=f64::INFINITY),
         [min, max] if min <= max => Ok(min..=max),
-        _ => Err(fault(given, "write one number, [least] or [least, most]")),
+        _ => Err(fault(given, "write one number, [min] or [min, max]")),
     }
 }
 
@@ -322,9 +322,24 @@ fn options_of(given: &Written<'_>) -> Result<Vec<String>, Vec<Fault>> {
     })
 }
 
+/// Refuses the names that speeds had before: they differed only by case.
+fn renamed(given: &Written<'_>) -> Result<(), Vec<Fault>> {
+    let toml::de::DeValue::Table(table) = given.get_ref() else { return Ok(()) };
+    let renamed = [("MBps", "megabytes_per_s"), ("Mbps", "megabits_per_s")].into_iter().filter_map(|(old, new)| {
+        let value = table.get(old)?;
+        Some(Fault {
+            below: format!(".{old}"),
+            span: value.span(),
+            text: format!("this key has a new name; write {new}"),
+        })
+    });
+    let faults: Vec<Fault> = renamed.collect();
+    if faults.is_empty() { Ok(()) } else { Err(faults) }
+}
+
 fn say_speed(published: &mut Published, speed: RangeInclusive<f64>, given: &Written<'_>) -> Result<(), Vec<Fault>> {
     match published.speed.replace(speed) {
-        Some(_) => Err(fault(given, "MBps and Mbps say the same twice; write one of them")),
+        Some(_) => Err(fault(given, "megabytes_per_s and megabits_per_s say the same twice; write one of them")),
         None => Ok(()),
     }
 }

@@ -92,6 +92,7 @@ impl Palette {
 /// The word, and the class in the style sheet, of a run's verdict.
 pub(crate) fn verdict(run: &RunReport) -> (&'static str, &'static str) {
     match run.verdict {
+        Verdict::Pass if !run.has_expectation => ("· nothing expected", "skip"),
         Verdict::Pass => ("✓ as expected", "pass"),
         Verdict::Fail if run.measured.is_none() => ("✗ failed", "fail"),
         Verdict::Fail => ("✗ not as expected", "fail"),

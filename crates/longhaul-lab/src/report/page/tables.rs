@@ -34,7 +34,7 @@ pub(crate) fn overview(html: &mut Html, reports: &[Report]) {
                     (Verdict::Skip, "skip"),
                 ];
                 for (column, (verdict, class)) in columns[2..].iter().zip(verdicts) {
-                    let count = report.runs.iter().filter(|run| run.verdict == verdict).count();
+                    let count = report.runs.iter().filter(|run| run.verdict == verdict && !run.is_plain_pass()).count();
                     let class = if count == 0 { "number".to_string() } else { format!("number {class}") };
                     cell(html, column, &class, &count.to_string());
                 }

@@ -39,6 +39,7 @@ fn run(id: &str, carrier: &str, verdict: Verdict) -> RunReport {
         topology,
         rtt_ms: 63.1,
         verdict,
+        has_expectation: true,
         ..RunReport::default()
     }
 }

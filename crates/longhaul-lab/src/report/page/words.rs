@@ -106,10 +106,11 @@ pub(crate) fn without_relay(report: &Report) -> String {
 
 /// How many runs came out as expected, and which did not.
 fn tally(html: &mut Html, report: &Report) {
-    let of = |verdict| report.runs.iter().filter(move |run| run.verdict == verdict);
+    let of = |verdict| report.runs.iter().filter(move |run| run.verdict == verdict && !run.is_plain_pass());
     let parts = [
         (of(Verdict::Pass).count(), "came out as expected"),
         (of(Verdict::Fail).count(), "did not"),
+        (report.runs.iter().filter(|run| run.is_plain_pass()).count(), "without an expectation"),
         (of(Verdict::Unclear).count(), "unclear"),
         (of(Verdict::Skip).count(), "left out"),
     ];
