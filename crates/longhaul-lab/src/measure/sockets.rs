@@ -1,4 +1,7 @@
-//! What the kernel knows of a host's connections: TCP_INFO, as ss(8) prints it.
+//! TCP_INFO of a host's connections, as ss(8) prints it.
+//!
+//! Not sock_diag(7) by netlink: requests, filters and the layout of TCP_INFO by kernel version would be more code than the one
+//! line that is parsed here, and ss(8) comes with ip(8), which the lab needs anyway.
 
 use crate::error::LabError;
 use crate::plan::place::Host;

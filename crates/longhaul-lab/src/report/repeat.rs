@@ -1,7 +1,8 @@
 //! What it takes to do a run again: the command, as one types it, and when it was.
 
+use jiff::Timestamp;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 /// The command line `arguments` as one would type it into a shell.
 pub(crate) fn command(arguments: impl IntoIterator<Item = String>) -> String {
@@ -26,52 +27,27 @@ pub(crate) fn continued(arguments: &[String], id: &str) -> String {
 
 const START_AT: &str = "--start-at";
 
-/// `time` as `2026-11-21 15:10 UTC`.
+/// `time` as `2026-11-21 15:10 UTC`; empty for a time that no calendar has.
 pub(crate) fn date(time: SystemTime) -> String {
-    let minutes = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / 60);
-    let (day, minute) = (minutes / (24 * 60), minutes % (24 * 60));
-    let (year, month, day) = civil(day);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", minute / 60, minute % 60)
+    Timestamp::try_from(time).map(|time| time.strftime("%Y-%m-%d %H:%M UTC").to_string()).unwrap_or_default()
 }
 
 /// A word that a shell reads as it is; any other in quotes.
 fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_string()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
-/// Year, month and day of the Gregorian calendar, `days` after 1970-01-01.
-fn civil(mut days: u64) -> (u64, u64, u64) {
-    let is_leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let mut year = 1970;
-    while days >= 365 + u64::from(is_leap(year)) {
-        days -= 365 + u64::from(is_leap(year));
-        year += 1;
-    }
-    let february = 28 + u64::from(is_leap(year));
-    for (month, length) in (1..).zip([31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30]) {
-        if days < length {
-            return (year, month, days + 1);
-        }
-        days -= length;
-    }
-    (year, 12, days + 1)
+    // A word with a NUL byte cannot have been an argument.
+    shlex::try_quote(word).unwrap_or_default().into_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+    use std::time::{Duration, UNIX_EPOCH};
 
     #[test]
     fn words_with_blanks_are_quoted() {
         let words = ["/usr/bin/longhaul", "lab", "run", "my file.toml", "--loss", "0.1%", "it's"];
         let said = command(words.map(String::from));
-        assert_eq!(said, r"longhaul lab run 'my file.toml' --loss 0.1% 'it'\''s'");
+        assert_eq!(said, r#"longhaul lab run 'my file.toml' --loss '0.1%' "it's""#);
     }
 
     #[test]

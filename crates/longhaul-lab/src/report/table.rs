@@ -1,8 +1,11 @@
 //! The table of a scenario, for people.
+//!
+//! Not comfy-table: its Markdown has no marks for alignment, which put numbers to the right when the table is rendered.
 
 use crate::report::json::Report;
 use crate::report::run::{RunReport, Verdict};
 use std::fmt;
+use textwrap::{Options, WordSplitter};
 
 /// The table of scenarios that were run: figure, published, computed, measured, carrier by carrier, verdict; below it the
 /// reason for each. No line is longer than 100 columns as long as names are of usual length.
@@ -109,18 +112,6 @@ pub(crate) fn shown(value: f64) -> String {
 /// `text` in lines of at most `width` characters, those after the first indented when it is an item of a list.
 pub(crate) fn wrapped(text: &str, width: usize) -> String {
     let indent = if text.starts_with("- ") { "  " } else { "" };
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let line = &lines[lines.len() - 1];
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
-            lines.push(indent.to_string());
-        }
-        let end = lines.len() - 1;
-        let line = &mut lines[end];
-        if !line.trim().is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    lines.join("\n")
+    let options = Options::new(width).subsequent_indent(indent).word_splitter(WordSplitter::NoHyphenation);
+    textwrap::fill(text, options.break_words(false))
 }
