@@ -15,7 +15,7 @@ use crate::world::wan::Wan;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// How to run.
+/// Options of a run of scenarios.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     /// Only the runs of the quick form, and those shorter.

@@ -3,16 +3,16 @@
 use longhaul_sys::SysError;
 use std::fmt;
 
-/// What went wrong in the lab.
+/// An error of the lab.
 #[derive(Debug)]
 pub enum LabError {
     /// The kernel refused something.
     Sys(SysError),
     /// The kernel refused something that the standard library asked for.
     Io {
-        /// What was being done, as a phrase.
+        /// The action that failed, as a phrase.
         what: String,
-        /// What came of it.
+        /// The error of the operating system.
         err: std::io::Error,
     },
     /// A program that the lab needs is not installed.
@@ -28,7 +28,7 @@ pub enum LabError {
     Failed {
         /// The program and its arguments.
         program: String,
-        /// How it ended.
+        /// Its exit status.
         status: String,
         /// The end of what it said.
         said: String,

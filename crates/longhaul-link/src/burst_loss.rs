@@ -28,7 +28,7 @@ struct BurstLoss {
     /// The good state, where it begins, and the bad one.
     states: [State; 2],
     is_bad: bool,
-    /// How many segments pass before the state changes.
+    /// Number of segments that pass before the state changes.
     left: u64,
 }
 

@@ -32,7 +32,7 @@ struct Tunnel {
     header: u32,
     iv: u32,
     trailer: u32,
-    /// What inner packet and trailer are padded to a multiple of; 0 and 1 pad nothing.
+    /// Inner packet and trailer are padded to a multiple of this; 0 and 1 pad nothing.
     align: u32,
     icv: u32,
 }
@@ -60,7 +60,7 @@ impl Tunnel {
         Ok(Tunnel { outer: outer + fixed, header, iv, trailer, align, icv })
     }
 
-    /// What it adds to a packet of `inner` bytes.
+    /// Returns the bytes that it adds to a packet of `inner` bytes.
     fn adds(&self, inner: u32) -> u32 {
         let padded = (inner + self.trailer).next_multiple_of(self.align.max(1));
         self.outer + self.header + self.iv + (padded - inner) + self.icv

@@ -4,7 +4,7 @@ use crate::{ROWS, encap};
 use longhaul_units::UnitError;
 use std::fmt;
 
-/// What is wrong with a value.
+/// The reason why a value is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StageError {
     /// There is no stage of that name.
@@ -21,7 +21,7 @@ pub enum StageError {
     Length,
     /// No part of a tunnel is that long.
     Overhead,
-    /// What holds for no time never happens.
+    /// A change for no time has no effect.
     NoTime,
     /// It is not written as it must be; such as this.
     Form(&'static str),

@@ -101,7 +101,7 @@ pub struct Exit {
     mtu: Option<u32>,
 }
 
-/// What went into a stage and what came out.
+/// Segments and bytes that entered a stage and left it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct StageCounters {
     /// Segments that reached the stage. One that travels in fragments counts where its first fragment is.
@@ -116,12 +116,12 @@ pub struct StageCounters {
     pub events: u64,
 }
 
-/// What becomes of a packet that was put on a link.
+/// The result of putting a packet on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Sent {
     /// In how many pieces it will arrive: 0 when it is lost, more than 1 when something happened to a part of it.
     pub pieces: usize,
-    /// How many segments these are together.
+    /// Number of segments in all pieces.
     pub segments: u64,
     /// The path's MTU in bytes when the packet was too big for it and the sender is to be told.
     pub too_big: Option<u32>,
@@ -232,7 +232,7 @@ impl Link {
         self.due().filter(|due| *due <= now).and_then(|_| self.under_way.pop_front())
     }
 
-    /// How many packets are under way.
+    /// Returns the number of packets under way.
     pub fn under_way(&self) -> usize {
         self.under_way.len()
     }
@@ -310,7 +310,7 @@ impl Exit {
         self.packets.push(packet);
     }
 
-    /// What [`Row::events`] names happened, so many times.
+    /// Counts `times` events of the kind named by [`Row::events`].
     pub fn happened(&mut self, times: u64) {
         self.events += times;
     }

@@ -25,7 +25,7 @@ pub(super) const ROW: Row = Row {
 struct Policer {
     /// Bits per second, at least 1.
     rate: u128,
-    /// What the bucket holds when it is full, and now: nanoseconds times bits per second, so that nothing is rounded.
+    /// Content of the bucket when it is full, and now: nanoseconds times bits per second, so that nothing is rounded.
     burst: u128,
     tokens: u128,
     since: Duration,
@@ -54,7 +54,7 @@ impl Policer {
         self.since = self.since.max(now);
     }
 
-    /// How many of the packet's first segments find tokens.
+    /// Returns the number of the packet's first segments that find tokens.
     fn room_for(&self, packet: &Packet) -> u32 {
         if tokens(packet.wire_bytes()) <= self.tokens {
             return packet.segments;
@@ -84,7 +84,7 @@ impl Stage for Policer {
     }
 }
 
-/// What `bytes` cost.
+/// Returns the tokens for `bytes`.
 fn tokens(bytes: u64) -> u128 {
     u128::from(bytes) * 8 * 1_000_000_000
 }

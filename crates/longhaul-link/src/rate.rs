@@ -32,7 +32,7 @@ struct Line {
     rate: u128,
     /// Bytes that may wait or be on their way out.
     queue: u64,
-    /// What waited at `since`, in nanobits: nanoseconds times bits per second, so that nothing is ever rounded.
+    /// Bytes that waited at `since`, in nanobits: nanoseconds times bits per second, so that nothing is ever rounded.
     backlog: u128,
     since: Duration,
 }
@@ -61,8 +61,8 @@ impl Line {
         self.since = self.since.max(now);
     }
 
-    /// How many of the packet's first segments find room. An idle line takes one whatever the queue: it goes straight
-    /// onto the wire.
+    /// Returns the number of the packet's first segments that find room. An idle line takes one whatever the queue: it goes
+    /// straight onto the wire.
     fn room_for(&self, packet: &Packet) -> u32 {
         let waiting = u64::try_from(self.backlog.div_ceil(8 * NANOS)).unwrap_or(u64::MAX);
         let room = self.queue.saturating_sub(waiting);

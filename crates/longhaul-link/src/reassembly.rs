@@ -20,7 +20,7 @@ pub(super) const ROW: Row = Row {
 struct Reassembly {
     in_order: bool,
     within: Duration,
-    /// What one packet has become from its first fragment on; all of it has passed when the packet ends.
+    /// The pieces of one packet from its first fragment on; all of them have passed when the packet ends.
     waiting: Vec<Packet>,
 }
 

@@ -1,4 +1,4 @@
-//! What changes while the link runs: lines such as `at 10s down for 20s` or `at 30s loss 1%`. Times count from the link's
+//! Changes while the link runs: lines such as `at 10s down for 20s` or `at 30s loss 1%`. Times count from the link's
 //! start, or from when it is told to begin; the value is any that the key may have as a setting.
 
 use crate::{ROWS, Row, StageError};
@@ -22,7 +22,7 @@ pub(super) struct Schedule {
     changes: Vec<Change>,
     /// When the next change begins or ends.
     next: Duration,
-    /// What the times count from; nothing while it is held.
+    /// Zero of the times; `None` while the schedule is held.
     zero: Option<Duration>,
 }
 

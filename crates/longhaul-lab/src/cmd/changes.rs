@@ -1,4 +1,4 @@
-//! What the command line changes of a scenario's link, and what then can still be judged.
+//! Changes of a scenario's link by the command line, and of the expectations that depend on it.
 
 use crate::plan::link::{LinkSpec, read_loss, read_rate, read_rtt};
 use crate::scenario::{Expect, Published, Run};

@@ -121,6 +121,6 @@ impl Spaces {
     }
 }
 
-/// How long the process may take before it is killed, and what it held before somebody is told.
+/// Time after which the process is killed, and after which processes that hold its namespaces are reported.
 const PATIENCE: Duration = Duration::from_secs(5);
 const EVERY: Duration = Duration::from_millis(10);

@@ -36,7 +36,7 @@ impl Bar {
         move || current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What takes the bar off the terminal, for whoever ends the process.
+    /// Returns a function that takes the bar off the terminal, for the code that ends the process.
     pub(crate) fn clearing(&self) -> impl FnOnce() + Send + 'static {
         let bar = self.bar.clone();
         move || {

@@ -64,7 +64,7 @@ impl Standing {
         self.anchors.iter().map(|(_, _, anchor)| anchor.id()).collect()
     }
 
-    /// How to enter its hosts, their addresses, and what to try.
+    /// Returns the commands that enter its hosts, their addresses, and commands to try.
     pub(crate) fn manual(&self, scenario: &str, run: &Run, user: &User) -> String {
         let mut text = format!("The lab of {scenario}, run {}, stands: {}.\n", run.id, path(run));
         text +=
@@ -180,7 +180,7 @@ fn iperf3(wan: &Wan, port: u16) -> Result<Program, LabError> {
     wan.spawn(Host::B, command)?.wait_for("Server listening")
 }
 
-/// What is not installed is left out, and anything else an error.
+/// Turns the error of a program that is not installed into a result, for it is left out.
 fn installed<T>(started: Result<T, LabError>) -> Result<Result<T, LabError>, LabError> {
     match started {
         Err(why @ (LabError::Missing { .. } | LabError::Lacking(_))) => Ok(Err(why)),

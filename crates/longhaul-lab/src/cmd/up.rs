@@ -117,7 +117,7 @@ impl Up {
     }
 }
 
-/// What a signal does: while the lab is being built, it ends the process; when it stands, which is to be said with the flag,
+/// Handles signals: while the lab is being built, one ends the process; when it stands, which the caller says with the flag,
 /// it ends the wait for the receiver, whose thread takes it down.
 fn on_signal(claim: &Claim) -> Result<(Arc<AtomicBool>, Receiver<()>), String> {
     let stands = Arc::new(AtomicBool::new(false));
@@ -164,7 +164,7 @@ fn launch() -> Result<ExitCode, String> {
     }
 }
 
-/// How long taking down may take.
+/// Maximum time for taking down.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 fn taken(note: &Note) -> String {

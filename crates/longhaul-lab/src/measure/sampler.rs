@@ -17,7 +17,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// What was seen at one moment.
+/// A sample of the run at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Sample {
     /// Since the traffic began.
@@ -32,7 +32,7 @@ pub(crate) struct Sample {
     pub(crate) retransmitted: u64,
 }
 
-/// What was seen of a whole run.
+/// All samples of a run, and their summary.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     /// In the order of time.

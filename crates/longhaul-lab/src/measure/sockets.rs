@@ -35,7 +35,7 @@ pub(crate) fn sample(wan: &Wan, host: Host, filter: &str) -> Result<Vec<Sender>,
 }
 
 impl Sender {
-    /// What is known of the transfer after another sample.
+    /// Returns the summary after another sample.
     pub(crate) fn with(self, later: Sender) -> Sender {
         let known = |rtt: Duration| if rtt.is_zero() { Duration::MAX } else { rtt };
         Sender {

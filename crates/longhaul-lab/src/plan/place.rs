@@ -28,7 +28,7 @@ impl Host {
     /// All four, in the order of the path.
     pub const ALL: [Host; 4] = [Host::A, Host::Near, Host::Far, Host::B];
 
-    /// What it is called.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         ["A", "near", "far", "B"][self.index()]
     }

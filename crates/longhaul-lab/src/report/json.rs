@@ -1,4 +1,4 @@
-//! What came of a scenario: the JSON document, from which the tables and the page are made. Each run's part: run_report.rs.
+//! The report of a scenario: the JSON document, from which the tables and the page are made. The part of each run is in run.rs.
 
 use crate::carrier::Carrier;
 use crate::error::LabError;
@@ -26,7 +26,7 @@ pub(crate) struct Report {
     pub(crate) source: String,
     pub(crate) kernel: String,
     pub(crate) cpus: usize,
-    /// How often each run was repeated; the median counts.
+    /// Number of times that each run was repeated; the median counts.
     pub(crate) rounds: u32,
     /// The command that repeats it, as one types it.
     pub(crate) command: String,

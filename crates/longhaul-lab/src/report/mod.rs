@@ -1,4 +1,4 @@
-//! What came of a scenario: [`run`] is one run over one carrier, with its [`verdict`] and the [`reason`] for it, and
+//! The results of a scenario: [`run`] is one run over one carrier, with its [`verdict`] and the [`reason`] for it, and
 //! [`json`] is the whole. [`table`] prints it, [`page`] makes a page of it; [`topology`] and [`repeat`] say in it what was
 //! built and how to do it again.
 

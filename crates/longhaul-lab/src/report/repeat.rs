@@ -1,4 +1,4 @@
-//! What it takes to do a run again: the command, as one types it, and when it was.
+//! The command that repeats a run, and the date of the run.
 
 use jiff::Timestamp;
 use std::path::Path;

@@ -24,9 +24,9 @@ pub(crate) struct RunReport {
     pub(crate) carrier: Option<&'static Carrier>,
     #[serde(serialize_with = "kind_name")]
     pub(crate) traffic: &'static Kind,
-    /// How many at once.
+    /// Number of connections at once.
     pub(crate) connections: u32,
-    /// What stood between the hosts, and the hosts as this carrier finds them.
+    /// The path between the hosts, and the hosts as this carrier finds them.
     pub(crate) topology: Topology,
     /// The smallest round trip that TCP saw on the WAN, or the link's where none was seen.
     pub(crate) rtt_ms: f64,
@@ -41,9 +41,9 @@ pub(crate) struct RunReport {
     pub(crate) published_gain: Option<Vec<f64>>,
     #[serde(rename = "computed_MBps")]
     pub(crate) computed: Option<f64>,
-    /// How it was computed.
+    /// The formula by which it was computed.
     pub(crate) formula: Option<&'static str>,
-    /// What the hosts alone, tuned as the advice would, could reach at most without a relay.
+    /// The computed maximum of tuned hosts without a relay.
     pub(crate) tuned: Option<Tuned>,
     pub(crate) gain_over_direct: Option<f64>,
     pub(crate) verdict: Verdict,
@@ -51,9 +51,9 @@ pub(crate) struct RunReport {
     #[serde(skip)]
     pub(crate) has_expectation: bool,
     pub(crate) why: String,
-    /// What other programs took meanwhile, and how late the link was.
+    /// The processor time of other programs meanwhile, and the lateness of the link.
     pub(crate) disturbance: Disturbance,
-    /// How often it was run: more than once if it was unclear.
+    /// Number of attempts: more than one if it was unclear.
     pub(crate) attempts: u32,
     /// MB/s that it could have reached undisturbed.
     #[serde(skip)]
@@ -87,12 +87,12 @@ pub(crate) struct RunReport {
     pub(crate) wan_sender: Option<SenderReport>,
 }
 
-/// What arithmetic lets tuned hosts reach.
+/// The computed maximum of tuned hosts.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Tuned {
     #[serde(rename = "computed_MBps")]
     pub(crate) computed: f64,
-    /// What limits them then.
+    /// The formula of the law that then limits them.
     pub(crate) formula: &'static str,
 }
 
@@ -108,7 +108,7 @@ pub(crate) struct SenderReport {
     pub(crate) retransmitted: u64,
 }
 
-/// What is seen at one moment.
+/// A sample of a run.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Point {
     pub(crate) t_s: f64,
@@ -155,7 +155,7 @@ impl RunReport {
         self.has_role(Role::Direct)
     }
 
-    /// What somebody published: a speed, a gain, or both, each as `range` writes it, the gain with `times` behind it; empty
+    /// Returns the published speed, gain, or both, each as `range` writes it, the gain with `times` behind it; empty
     /// when nothing is.
     pub(crate) fn published(&self, range: impl Fn(&[f64]) -> String, times: &str) -> String {
         let speed = self.published.as_deref().map(&range);
@@ -220,7 +220,7 @@ impl Point {
     }
 }
 
-/// What is known of a run before it runs.
+/// Returns the report of a run before it runs.
 pub(crate) fn blank(run: &Run, carrier: Option<&'static Carrier>) -> RunReport {
     let both = |range: &std::ops::RangeInclusive<f64>| match range.start() == range.end() || range.end().is_infinite() {
         true => vec![*range.start()],
@@ -249,7 +249,7 @@ pub(crate) fn blank(run: &Run, carrier: Option<&'static Carrier>) -> RunReport {
     }
 }
 
-/// What the tuned hosts of `run` could reach without a relay, where arithmetic knows.
+/// Returns the computed maximum of the tuned hosts of `run` without a relay; `None` without a closed form.
 fn tuned(run: &Run) -> Option<Tuned> {
     let host = run.setup.host.tuned(&run.setup.link);
     let setup = Setup { host, ..run.setup.clone() };

@@ -13,8 +13,7 @@ pub(crate) struct Figures<'a>(pub(crate) &'a [Report]);
 
 impl fmt::Display for Figures<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let runs = || self.0.iter().flat_map(|report| &report.runs);
-        let width = |text: fn(&RunReport) -> usize, min| runs().map(text).max().unwrap_or(0).max(min);
+        let width = |text: fn(&RunReport) -> usize, min| self.runs().map(text).max().unwrap_or(0).max(min);
         let figure = width(|run| run.id.len(), 6);
         let carrier = width(|run| run.carrier_name().len(), 7);
         let publication = width(|run| published(run).len(), 9);
@@ -32,7 +31,7 @@ impl fmt::Display for Figures<'_> {
             dashes = publication - 1
         )?;
         let mut before = "";
-        for run in runs() {
+        for run in self.runs() {
             // A figure's name once: what stands below it belongs together.
             let name = if run.id == before { "" } else { &run.id };
             before = &run.id;
@@ -48,22 +47,37 @@ impl fmt::Display for Figures<'_> {
                 verdict(run)
             )?;
         }
-        let of = |verdict| runs().filter(|run| run.verdict == verdict && !run.is_plain_pass()).count();
+        writeln!(f, "\n{}", self.tally())?;
+        self.reasons(f)
+    }
+}
+
+impl Figures<'_> {
+    fn runs(&self) -> impl Iterator<Item = &RunReport> {
+        self.0.iter().flat_map(|report| &report.runs)
+    }
+
+    /// Returns the number of runs with each verdict, and the units of the table.
+    fn tally(&self) -> String {
+        let of = |verdict| self.runs().filter(|run| run.verdict == verdict && !run.is_plain_pass()).count();
         let (pass, fail, skip) = (of(Verdict::Pass), of(Verdict::Fail), of(Verdict::Skip));
         let unclear = match of(Verdict::Unclear) {
             0 => String::new(),
             count => format!(" {count} unclear,"),
         };
-        let plain = match runs().filter(|run| run.is_plain_pass()).count() {
+        let plain = match self.runs().filter(|run| run.is_plain_pass()).count() {
             0 => String::new(),
             count => format!(" {count} without an expectation,"),
         };
-        writeln!(
-            f,
-            "\n{pass} as expected, {fail} not,{plain}{unclear} {skip} left out. MB/s are 10^6 bytes; gain is times direct. Why:"
-        )?;
+        format!(
+            "{pass} as expected, {fail} not,{plain}{unclear} {skip} left out. MB/s are 10^6 bytes; gain is times direct. Why:"
+        )
+    }
+
+    /// Writes the reason for each run.
+    fn reasons(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut before = "";
-        for run in runs() {
+        for run in self.runs() {
             if run.id != before {
                 let what = if run.what.is_empty() { run.traffic.name } else { &run.what };
                 writeln!(f, "\n{}", wrapped(&format!("{}: {what}", run.id), 98))?;
@@ -72,14 +86,14 @@ impl fmt::Display for Figures<'_> {
             let over = run.carrier.map_or(verdict(run), |carrier| carrier.name);
             writeln!(f, "{}", wrapped(&format!("- {over}: {}", run.why), 98))?;
         }
-        if of(Verdict::Unclear) > 0 {
+        if self.runs().any(|run| run.verdict == Verdict::Unclear) {
             writeln!(f, "\nOther programs disturbed what is unclear: run it again when the machine is quieter.")?;
         }
         Ok(())
     }
 }
 
-/// What somebody published, as it stands in a table.
+/// Returns the published figures as a cell of a table.
 fn published(run: &RunReport) -> String {
     let range = |values: &[f64]| values.iter().map(|value| shown(*value)).collect::<Vec<_>>().join("-");
     Some(run.published(range, " x")).filter(|text| !text.is_empty()).unwrap_or("-".into())

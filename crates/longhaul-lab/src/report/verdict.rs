@@ -48,7 +48,7 @@ pub(crate) fn assess(run: &Run, report: &RunReport, compared: &Compared<'_>) -> 
     remarks.assessment(report)
 }
 
-/// What is wrong whatever the speed, or makes the speed worth nothing.
+/// Notes defects that fail a run at any speed.
 fn sound(run: &Run, report: &RunReport, remarks: &mut Remarks) {
     let may_stand_still = run.expect.speed.as_ref().is_some_and(|speed| speed.contains(&0.0));
     let mut wrong = |text: String| remarks.misses.push(Miss { text, is_explained: false });
@@ -173,7 +173,7 @@ struct Remarks {
     misses: Vec<Miss>,
     /// Why what passed could have failed undisturbed.
     doubts: Vec<String>,
-    /// What disturbed the runs that this one is compared with.
+    /// Disturbances of the runs that this one is compared with.
     disturbances: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What cannot be in a scenario, or would have no effect, though each value alone could: the key, and what to write
+//! Finds values of a scenario that conflict or have no effect, though each alone is valid: the key, and the text to write
 //! instead.
 
 use crate::carrier::{Carrier, Role};
@@ -14,7 +14,7 @@ use longhaul_config::options::{self, LegOptions, Value};
 use longhaul_units::Bytes;
 
 impl Run {
-    /// What can be said of the run as far as it was read; `places` are its own.
+    /// Returns the conflicts of the run as far as it was read; `places` are its own.
     pub(crate) fn conflicts(&self, earlier: &[Run], places: &Places) -> Vec<Conflict> {
         let is_told = self.carriers.iter().any(|carrier| carrier.role == Role::Longhaul);
         let nobody = "these are options of longhaul, which is none of the carriers; leave them out";
@@ -31,7 +31,7 @@ impl Run {
         conflicts
     }
 
-    /// What is wrong with the traffic.
+    /// Returns the conflicts of the traffic.
     fn sent(&self) -> Vec<Conflict> {
         let Traffic { kind, connections, size, rate, direction, .. } = self.traffic;
         let none = format!("{} has none; leave it out", kind.name);
@@ -48,7 +48,7 @@ impl Run {
         ])
     }
 
-    /// What is expected and nobody could judge.
+    /// Returns the expectations that cannot be judged.
     fn expected(&self) -> Vec<Conflict> {
         let (Expect { within, gain, cpu, figures, .. }, kind) = (&self.expect, self.traffic.kind);
         let no_law = "there is nothing to compare with; write computed = \"window\", or another law";
@@ -128,7 +128,7 @@ impl Run {
         ])
     }
 
-    /// What is to be near a speed that nobody can compute. The whole run was read.
+    /// Returns the conflict of an expectation whose speed cannot be computed. The whole run must have been read.
     pub(crate) fn uncomputed(&self) -> Vec<Conflict> {
         let why = self.expect.within.and_then(|_| self.silent_law());
         why.map(|why| Conflict::new("expect.within", why)).into_iter().collect()
@@ -177,7 +177,7 @@ impl Setup {
     }
 }
 
-/// What is written and is for a WAN, where there is none.
+/// Returns the keys that need a WAN, where there is none.
 pub(crate) fn without_wan(places: &Places) -> Vec<Conflict> {
     let no_wan = "with one hop there is no WAN; leave it out, or topology";
     let cables = "with one hop the hosts' cables are all there is; write host.mtu instead";

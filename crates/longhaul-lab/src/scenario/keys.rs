@@ -20,7 +20,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What stands before the first `[[run]]`.
+/// The part of a file before the first `[[run]]`.
 pub(crate) struct Head {
     pub(crate) about: String,
     pub(crate) source: String,
@@ -306,7 +306,7 @@ fn carriers(given: &Written<'_>) -> Result<Vec<&'static Carrier>, Vec<Fault>> {
     Ok(carriers)
 }
 
-/// What `longhaul relay` takes with --set, as it would take it: each option once.
+/// Reads options of `longhaul relay --set`, each once.
 fn options_of(given: &Written<'_>) -> Result<Vec<String>, Vec<Fault>> {
     let legs = RefCell::new((LegOptions::default(), LegOptions::default()));
     several(given, |text| {
@@ -431,7 +431,7 @@ fn congestion(text: &str) -> Result<String, String> {
     }
 }
 
-/// How long traffic may take.
+/// Reads the time of traffic, from 500 ms to 1 h.
 fn lasting(text: &str) -> Result<Duration, String> {
     let range = Duration::from_millis(500)..=Duration::from_secs(3600);
     let time = time(text)?;
@@ -463,9 +463,9 @@ fn topology(text: &str) -> Result<Layout, String> {
 
 /// Four times as much is the largest buffer, for the kernel counts its overhead in it.
 const LARGEST_WINDOW: Bytes = Bytes(256 << 20);
-/// What the kernel leaves a buffer at least (tcp(7), tcp_rmem).
+/// The minimum of a buffer in the kernel (tcp(7), tcp_rmem).
 const SMALLEST_BUFFER: Bytes = Bytes(4096);
-/// What tcp_wmem takes, an int, as a round number.
+/// The maximum of tcp_wmem, an int, as a round number.
 const LARGEST_BUFFER: Bytes = Bytes(1 << 30);
 /// About as long as it takes to see the speed of a path of some 60 ms.
 const QUICK: Duration = Duration::from_millis(2500);

@@ -21,9 +21,9 @@ pub(crate) struct Copy<'a> {
     pub(crate) entry: SocketAddr,
     /// Who logs in there: `user@address`.
     pub(crate) login: String,
-    /// What is read.
+    /// Path of the file that is read.
     pub(crate) from: String,
-    /// What is written.
+    /// Path of the file that is written.
     pub(crate) to: String,
     /// The way that the file goes.
     pub(crate) direction: Direction,

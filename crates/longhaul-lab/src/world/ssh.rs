@@ -69,7 +69,8 @@ impl Server {
     }
 }
 
-/// What a client needs to log in with the lab's key, and nothing of the user's own: configuration, agents, known hosts.
+/// Returns the options with which a client logs in with the lab's key, without the user's own configuration, agents and
+/// known hosts.
 pub(crate) fn client_options() -> Vec<String> {
     let mut words = ["-F", "none", "-i", &format!("{WORKSHOP}/user_key")].map(str::to_string).to_vec();
     words.extend(OPTIONS.iter().flat_map(|option| ["-o".to_string(), (*option).to_string()]));

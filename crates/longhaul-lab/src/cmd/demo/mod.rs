@@ -125,7 +125,7 @@ fn read_size(text: &str) -> Result<Bytes, String> {
     if allowed.contains(&size) { Ok(size) } else { Err("a size is from 1B to 100GiB; write for example 100MB".into()) }
 }
 
-/// What AIX gives a connection by default on 10 GbE and virtual Ethernet.
+/// The default window of AIX on 10 GbE and virtual Ethernet.
 const WINDOW: Bytes = Bytes(262_144);
 /// Long enough that CUBIC's start over a long path does not decide.
 const TIME: Duration = Duration::from_secs(6);

@@ -83,7 +83,7 @@ fn bar(html: &mut Html, run: &RunReport, share: f64, palette: &Palette, is_own: 
     });
 }
 
-/// What the marks on the bars mean, and the figures they stand for.
+/// Writes the legend of the marks on the bars, with the figures that they stand for.
 fn marks(html: &mut Html, group: &Group<'_>) {
     let mut legend = Vec::new();
     let runs = || group.runs.iter().filter(|run| run.measured.is_some());

@@ -58,7 +58,7 @@ impl Html {
         }
     }
 
-    /// What was written.
+    /// Returns the text written so far.
     pub(crate) fn into_text(self) -> String {
         self.text
     }

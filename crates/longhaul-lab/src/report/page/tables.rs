@@ -88,7 +88,7 @@ pub(crate) fn figures(html: &mut Html, report: &Report) {
     html.leaf("p", &[("class", "source")], COLUMNS);
 }
 
-/// How late packets left the link, and the share of the processor that programs outside the lab took.
+/// Describes the lateness of packets and the share of the processor that programs outside the lab took.
 fn disturbance(run: &RunReport) -> String {
     let Disturbance { late_p99_ms, late_max_ms, outside_share, steal_share, .. } = run.disturbance;
     let late = late_p99_ms
@@ -107,7 +107,7 @@ fn why(run: &RunReport) -> String {
     said.into_iter().chain(figures).chain(cpu).chain(disturbance).collect::<Vec<_>>().join("; ")
 }
 
-/// What was started for each carrier, each set of commands once.
+/// Writes the commands of each carrier, each set of commands once.
 pub(crate) fn commands(html: &mut Html, report: &Report) {
     let mut all: Vec<(&str, &[String])> = Vec::new();
     for run in report.runs.iter().filter(|run| run.measured.is_some()) {
@@ -127,7 +127,7 @@ pub(crate) fn commands(html: &mut Html, report: &Report) {
     }
 }
 
-/// What each stage of the link counted, run by run.
+/// Writes the counters of each stage of the link, run by run.
 pub(crate) fn counters(html: &mut Html, report: &Report) {
     let runs = || report.runs.iter().filter(|run| !run.link.is_empty());
     if runs().next().is_none() {
@@ -164,7 +164,7 @@ pub(crate) fn counters(html: &mut Html, report: &Report) {
     }
 }
 
-/// How much of what the link was given it did not deliver, for the line that is always seen.
+/// Describes the segments that the link did not deliver, for the line that is always seen.
 fn losses(run: &RunReport) -> String {
     let mut lost = 0;
     for (_, of) in run.link.values().flat_map(stages) {

@@ -1,4 +1,5 @@
-//! The page of a fixed report, checked in. `UPDATE=1 cargo test -p longhaul-lab --lib report::page` writes it anew; read the diff.
+//! The page of a fixed report, checked in. `UPDATE=1 cargo test -p longhaul-lab --lib report::page` writes it anew; read the
+//! diff.
 
 use super::*;
 use crate::measure::disturbance::Disturbance;
