@@ -1,6 +1,7 @@
 //! Why the text of a setting or of a schedule is refused.
 
-use crate::{ROWS, encap};
+use crate::ROWS;
+use crate::stage::entry;
 use longhaul_units::UnitError;
 use std::fmt;
 
@@ -42,7 +43,7 @@ impl fmt::Display for StageError {
             }
             StageError::Length => f.write_str("packets may be 68 to 65535 bytes long; write for example 1400"),
             StageError::Overhead => {
-                write!(f, "no part of a tunnel has more than {} bytes; write for example fixed 50", encap::MAX_PART)
+                write!(f, "no part of a tunnel has more than {} bytes; write for example fixed 50", entry::MAX_PART)
             }
             StageError::NoTime => f.write_str("what holds for 0s never happens"),
             StageError::Form(sample) => write!(f, "it is written otherwise; write for example {sample}"),

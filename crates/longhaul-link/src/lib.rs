@@ -14,31 +14,20 @@
 //! timestamps then moves 1448 / 1500 of it, 965 Mbit/s. (A 1 Gbit/s Ethernet *port* also spends 38 bytes a frame on
 //! framing and carries 975 Mbit/s of IP: write that rate to emulate one.)
 //!
-//! Adding a stage: a file with its type and its `ROW`, and the row's name in [`ROWS`].
+//! Adding a stage: its type and its row in one file of `stage/`, by the part of the path that it belongs to.
 
 #![forbid(unsafe_code)]
 
-mod burst_loss;
-mod delay;
-mod down;
-mod duplicate;
-mod encap;
 mod error;
-mod fragment;
 pub mod icmp;
 mod lateness;
 mod ledger;
-mod loss;
-mod mtu;
 mod packet;
-mod policer;
 mod random;
-mod rate;
-mod reassembly;
-mod reorder;
 mod row;
 mod schedule;
 pub mod segment;
+mod stage;
 #[cfg(test)]
 mod stage_tests;
 #[cfg(test)]
@@ -52,28 +41,11 @@ use std::time::Duration;
 pub use error::StageError;
 pub use lateness::Lateness;
 pub use ledger::{Ledger, STEP};
-pub use loss::percentage;
 pub use packet::{Fragment, Packet};
 pub use row::{Built, Common, Limit, Row, Setting, Traits};
 pub use schedule::Change;
-
-/// Every stage there is, in the order in which a packet passes them: the way in (is there a line, does the packet fit,
-/// what does the tunnel make of it, is it within what was bought), the line (it queues for it and is lost on it), the way
-/// (it travels, and may be overtaken), and the way out.
-pub const ROWS: &[Row] = &[
-    down::ROW,
-    mtu::ROW,
-    encap::ROW,
-    fragment::ROW,
-    policer::ROW,
-    rate::ROW,
-    loss::ROW,
-    burst_loss::ROW,
-    duplicate::ROW,
-    delay::ROW,
-    reorder::ROW,
-    reassembly::ROW,
-];
+pub use stage::ROWS;
+pub use stage::line::percentage;
 
 /// One impairment of the emulated WAN.
 pub trait Stage: Send {
@@ -153,7 +125,7 @@ struct Fitted {
 
 /// The row of the stage `key`.
 pub fn row(key: &str) -> Option<&'static Row> {
-    ROWS.iter().find(|row| row.key == key)
+    ROWS.iter().find(|row| row.key == key).copied()
 }
 
 impl Link {
