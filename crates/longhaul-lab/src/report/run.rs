@@ -6,6 +6,7 @@ use crate::measure::done::Done;
 use crate::measure::sampler::Sample;
 use crate::measure::sockets::Sender;
 use crate::plan::law;
+use crate::plan::place::Direction;
 use crate::plan::setup::Setup;
 use crate::report::topology::Topology;
 use crate::scenario::{Expect, Run};
@@ -62,7 +63,7 @@ pub(crate) struct RunReport {
     #[serde(skip)]
     pub(crate) ceiling: Option<f64>,
     /// Each direction's stages and their counters; empty without a WAN.
-    pub(crate) link: BTreeMap<&'static str, BTreeMap<String, u64>>,
+    pub(crate) link: BTreeMap<Direction, BTreeMap<String, u64>>,
     pub(crate) series: Vec<Point>,
     pub(crate) relay_cpu_s: f64,
     pub(crate) bytes: u64,
@@ -191,7 +192,7 @@ impl RunReport {
         self.host_sender = SenderReport::of(&seen.host);
         self.wan_sender = SenderReport::of(&seen.wan);
         if let Some([out, back]) = link {
-            self.link = BTreeMap::from([("out", counters(out)), ("back", counters(back))]);
+            self.link = BTreeMap::from([(Direction::Out, counters(out)), (Direction::Back, counters(back))]);
         }
     }
 }

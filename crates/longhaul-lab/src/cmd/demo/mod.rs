@@ -82,12 +82,14 @@ impl Demo {
 
     /// Every kind of traffic over each carrier.
     fn scenario(&self) -> Scenario {
-        let mut runs =
-            vec![self.run_of("scp", "scp", "scp", self.loss), self.run_of("raw", "raw TCP", "raw", self.loss)];
+        let mut runs = vec![
+            self.run_of("scp", "scp", "scp", self.loss, self.size),
+            self.run_of("raw", "raw TCP", "raw", self.loss, self.size),
+        ];
         if self.loss == 0.0 {
-            runs.push(self.run_of("raw-loss", "raw TCP at 0.1 % loss", "raw", LOSS));
+            runs.push(self.run_of("raw-loss", "raw TCP at 0.1 % loss", "raw", LOSS, self.size));
         }
-        runs.push(self.run_of("answer", "request and answer of 10 kB", "request", self.loss));
+        runs.push(self.run_of("answer", "request and answer of 10 kB", "request", self.loss, Some(ANSWER)));
         Scenario {
             name: "demo".into(),
             about: "Two hosts like AIX over a long path, and what a relay gives".into(),
@@ -97,11 +99,11 @@ impl Demo {
         }
     }
 
-    fn run_of(&self, id: &str, what: &str, kind: &str, loss: f64) -> Option<Run> {
+    /// Returns a run of the traffic `kind`, over each carrier, of `size` bytes or six seconds.
+    fn run_of(&self, id: &str, what: &str, kind: &str, loss: f64, size: Option<Bytes>) -> Option<Run> {
         let kind = traffic::find(kind).ok()?;
         let link = LinkSpec { loss, ..LinkSpec::new(self.rtt, Some(self.rate)) };
         let host = HostSpec { window: Some(WINDOW), congestion: "reno".into(), sack: false, ..HostSpec::default() };
-        let size = if id == "answer" { Some(ANSWER) } else { self.size };
         Some(Run {
             id: id.into(),
             at: "lab demo".into(),

@@ -138,12 +138,11 @@ pub(crate) fn counters(html: &mut Html, report: &Report) {
             html.leaf("summary", &[], &format!("{} over {}{}", run.id, run.carrier_name(), losses(run)));
             let columns = ["direction", "stage", "segments in", "segments out", "MB in", "MB out"];
             table(html, "counters", &columns, |html| {
-                // "out" before "back": as a connection begins.
-                for (way, counters) in run.link.iter().rev() {
+                for (way, counters) in &run.link {
                     for (stage, of) in stages(counters) {
                         let value = |name| of.get(name).copied().unwrap_or_default();
                         html.node("tr", &[], |html| {
-                            cell(html, columns[0], "", if *way == "out" { "A → B" } else { "B → A" });
+                            cell(html, columns[0], "", way.arrow());
                             cell(html, columns[1], "", stage);
                             cell(html, columns[2], "number", &grouped(value("segments_in")));
                             cell(html, columns[3], "number", &grouped(value("segments_out")));
@@ -153,11 +152,11 @@ pub(crate) fn counters(html: &mut Html, report: &Report) {
                     }
                 }
             });
-            for (way, counters) in run.link.iter().rev() {
+            for (way, counters) in &run.link {
                 let others = counters.iter().filter(|(name, _)| split(name).is_none());
                 let others: Vec<String> =
                     others.map(|(name, count)| format!("{} {}", name.replace('_', " "), grouped(*count))).collect();
-                let way = if *way == "out" { "A → B" } else { "B → A" };
+                let way = way.arrow();
                 html.leaf("p", &[("class", "source")], &format!("{way}: {}", others.join(", ")));
             }
         });
