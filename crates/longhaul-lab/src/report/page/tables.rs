@@ -2,6 +2,7 @@
 
 use crate::carrier::Role;
 use crate::measure::disturbance::Disturbance;
+use crate::plan::place::Direction;
 use crate::report::json::Report;
 use crate::report::page::group;
 use crate::report::page::html::Html;
@@ -134,34 +135,40 @@ pub(crate) fn counters(html: &mut Html, report: &Report) {
         return html.leaf("p", &[], "No run went over an emulated WAN.");
     }
     for run in runs() {
-        html.node("details", &[], |html| {
-            html.leaf("summary", &[], &format!("{} over {}{}", run.id, run.carrier_name(), losses(run)));
-            let columns = ["direction", "stage", "segments in", "segments out", "MB in", "MB out"];
-            table(html, "counters", &columns, |html| {
-                for (way, counters) in &run.link {
-                    for (stage, of) in stages(counters) {
-                        let value = |name| of.get(name).copied().unwrap_or_default();
-                        html.node("tr", &[], |html| {
-                            cell(html, columns[0], "", way.arrow());
-                            cell(html, columns[1], "", stage);
-                            cell(html, columns[2], "number", &grouped(value("segments_in")));
-                            cell(html, columns[3], "number", &grouped(value("segments_out")));
-                            cell(html, columns[4], "number", &format!("{:.2}", value("bytes_in") as f64 / 1e6));
-                            cell(html, columns[5], "number", &format!("{:.2}", value("bytes_out") as f64 / 1e6));
-                        });
-                    }
-                }
-            });
-            for (way, counters) in &run.link {
-                let others = counters.iter().filter(|(name, _)| split(name).is_none());
-                let others: Vec<String> =
-                    others.map(|(name, count)| format!("{} {}", name.replace('_', " "), grouped(*count))).collect();
-                let way = way.arrow();
-                html.leaf("p", &[("class", "source")], &format!("{way}: {}", others.join(", ")));
-            }
-        });
+        html.node("details", &[], |html| counters_of(html, run));
     }
 }
+
+/// Writes the counters of one run: a table of the stages, and below it those of each direction as a whole.
+fn counters_of(html: &mut Html, run: &RunReport) {
+    html.leaf("summary", &[], &format!("{} over {}{}", run.id, run.carrier_name(), losses(run)));
+    table(html, "counters", &STAGE_COLUMNS, |html| {
+        for (way, counters) in &run.link {
+            stages(counters).iter().for_each(|(stage, of)| stage_row(html, *way, stage, of));
+        }
+    });
+    for (way, counters) in &run.link {
+        let others = counters.iter().filter(|(name, _)| split(name).is_none());
+        let others: Vec<String> =
+            others.map(|(name, count)| format!("{} {}", name.replace('_', " "), grouped(*count))).collect();
+        html.leaf("p", &[("class", "source")], &format!("{}: {}", way.arrow(), others.join(", ")));
+    }
+}
+
+fn stage_row(html: &mut Html, way: Direction, stage: &str, of: &BTreeMap<&str, u64>) {
+    let value = |name| of.get(name).copied().unwrap_or_default();
+    let [direction, name, segments_in, segments_out, bytes_in, bytes_out] = STAGE_COLUMNS;
+    html.node("tr", &[], |html| {
+        cell(html, direction, "", way.arrow());
+        cell(html, name, "", stage);
+        cell(html, segments_in, "number", &grouped(value("segments_in")));
+        cell(html, segments_out, "number", &grouped(value("segments_out")));
+        cell(html, bytes_in, "number", &format!("{:.2}", value("bytes_in") as f64 / 1e6));
+        cell(html, bytes_out, "number", &format!("{:.2}", value("bytes_out") as f64 / 1e6));
+    });
+}
+
+const STAGE_COLUMNS: [&str; 6] = ["direction", "stage", "segments in", "segments out", "MB in", "MB out"];
 
 /// Describes the segments that the link did not deliver, for the line that is always seen.
 fn losses(run: &RunReport) -> String {
