@@ -36,13 +36,13 @@ pub(crate) struct Number {
 pub(crate) trait Progress {
     /// A run begins: its number, its name, its carrier, and about how long its traffic takes.
     fn begin(&mut self, number: Number, id: &str, carrier: &str, time: Duration);
-    /// Its traffic goes on.
+    /// The traffic goes on.
     fn sample(&mut self, sample: &Sample);
-    /// It has ended.
+    /// A run has ended.
     fn end(&mut self, run: &RunReport);
 }
 
-/// Runs `scenario` and judges what came out. What fails is a verdict of its run; the others go on.
+/// Runs `scenario` and returns its report. A run that fails has that as its verdict; the others go on.
 pub(crate) fn run(scenario: &Scenario, options: &Options, user: &User, progress: &mut dyn Progress) -> Report {
     let runs: Vec<Run> = scenario
         .runs

@@ -22,7 +22,7 @@ pub enum LabError {
         /// The package that brings it, on Debian and on RHEL.
         package: String,
     },
-    /// Something else that it needs is not there, in a sentence that says what to do.
+    /// Something else that it needs is missing, in a sentence that says what to do.
     Lacking(String),
     /// A program failed.
     Failed {
@@ -30,24 +30,24 @@ pub enum LabError {
         program: String,
         /// Its exit status.
         status: String,
-        /// The end of what it said.
+        /// The end of its output.
         said: String,
     },
     /// A program did not say in time that it is ready.
     NotReady {
         /// The program and its arguments.
         program: String,
-        /// The end of what it said.
+        /// The end of its output.
         said: String,
     },
-    /// Bytes arrived that were not sent, or not all.
+    /// The bytes that arrived are not those that were sent.
     Bytes(String),
     /// A program took so long that it was ended.
     Late(String),
 }
 
 impl LabError {
-    /// The same, with the end of `text` for what the program said where it said nothing.
+    /// Returns the same error, with the end of `text` as the program's output if it wrote nothing to stderr.
     pub(crate) fn or_said(self, text: &str) -> LabError {
         match self {
             LabError::Failed { program, status, said } if said.trim().is_empty() => {

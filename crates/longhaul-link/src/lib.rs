@@ -56,16 +56,16 @@ pub trait Stage: Send {
     /// Called once per sent packet, after every piece of it has passed this stage.
     fn end(&mut self, _exit: &mut Exit) {}
 
-    /// When the last packet leaves that it has passed, for a stage that keeps their order.
+    /// Returns the time at which the last packet leaves that it has passed, for a stage that keeps their order.
     fn last(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// It takes the place of a stage of its kind whose last packet leaves at `last`.
+    /// Takes the place of a stage of its kind whose last packet leaves at `last`.
     fn follow(&mut self, _last: Duration) {}
 }
 
-/// Where a stage puts what survives it, and says what happened.
+/// The output of a stage: the packets that survive it, and its events.
 #[derive(Debug, Default)]
 pub struct Exit {
     packets: Vec<Packet>,
@@ -105,7 +105,7 @@ pub struct Link {
     schedule: Schedule,
     seed: u64,
     under_way: VecDeque<Packet>,
-    /// Where the pieces of one packet wait between two stages; kept to be allocated once.
+    /// Buffer for the pieces of one packet between two stages; kept to be allocated once.
     entering: Vec<Packet>,
     exit: Exit,
 }
@@ -194,7 +194,7 @@ impl Link {
         sent
     }
 
-    /// When the next packet arrives, or nothing while none is under way.
+    /// Returns the time at which the next packet arrives; `None` while none is under way.
     pub fn due(&self) -> Option<Duration> {
         self.under_way.front().map(|packet| packet.at)
     }
@@ -277,7 +277,7 @@ impl Fitted {
 }
 
 impl Exit {
-    /// `packet` goes on.
+    /// Passes `packet` on.
     pub fn push(&mut self, packet: Packet) {
         self.packets.push(packet);
     }

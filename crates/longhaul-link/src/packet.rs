@@ -8,7 +8,7 @@ use std::time::Duration;
 pub struct Packet {
     /// The caller's name for the buffer.
     pub slot: u32,
-    /// When the packet reaches the stage it is given to, or leaves the stage that gave it, since the link's start.
+    /// The time, since the link's start, at which the packet reaches the stage it is given to, or leaves the stage that gave it.
     pub at: Duration,
     /// The first of these segments, counted from the start of the buffer.
     pub first: u32,
@@ -36,7 +36,7 @@ pub struct Fragment {
     /// Where it begins and ends in the segment, which is a range from 0 to `u32::MAX` whatever its length: fragments
     /// that are cut again still add up to it.
     pub start: u32,
-    /// Where the next begins.
+    /// End of its range, where the next begins.
     pub end: u32,
 }
 

@@ -12,7 +12,7 @@ pub struct Change {
     row: &'static Row,
     value: String,
     from: Duration,
-    /// When what was before comes back.
+    /// The time at which the earlier value comes back.
     until: Duration,
 }
 
@@ -20,7 +20,7 @@ pub struct Change {
 #[derive(Clone, Debug)]
 pub(super) struct Schedule {
     changes: Vec<Change>,
-    /// When the next change begins or ends.
+    /// The time at which the next change begins or ends.
     next: Duration,
     /// Zero of the times; `None` while the schedule is held.
     zero: Option<Duration>,

@@ -36,7 +36,7 @@ pub struct Shape {
     pub payload: usize,
     /// Whether a router must drop it rather than fragment it: IPv4's DF, and always with IPv6.
     pub dont_fragment: bool,
-    /// Where the TCP header begins in the packet; 0 for a frame that offload will not cut.
+    /// Offset of the TCP header in the packet; 0 for a frame that offload will not cut.
     transport: usize,
 }
 
@@ -56,7 +56,7 @@ pub enum Malformed {
 pub struct Cut {
     /// Number of bytes of the head in use.
     pub head: usize,
-    /// Where the payload lies in the frame that was cut.
+    /// Range of the payload in the frame that was cut.
     pub payload: Range<usize>,
 }
 

@@ -60,7 +60,7 @@ pub(crate) struct Started {
 
 /// A carrier at work until dropped.
 pub(crate) struct Running {
-    /// Where host A connects.
+    /// The address to which host A connects.
     pub(crate) entry: SocketAddr,
     /// The relays' programs, near first.
     pub(crate) programs: Vec<Program>,

@@ -30,7 +30,9 @@ pub(crate) struct Init {
     /// Share of segments lost at random, up to 50%
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = read_loss)]
     loss: f64,
-    /// TCP window of the hosts, such as 256KiB [default: autotuned]
+    /// TCP window of the hosts [default: autotuned]
+    ///
+    /// Such as 256KiB. Without it the window is autotuned, as on Linux of today.
     #[arg(long, value_name = "SIZE", value_parser = read_window)]
     window: Option<Bytes>,
 }

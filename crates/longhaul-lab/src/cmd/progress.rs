@@ -21,7 +21,7 @@ pub(crate) struct Bar {
 }
 
 impl Bar {
-    /// Nothing is shown before the first run begins.
+    /// Returns a bar that shows nothing before the first run begins.
     pub(crate) fn new() -> Bar {
         Bar {
             bar: ProgressBar::hidden().with_style(style()),
@@ -91,7 +91,7 @@ fn style() -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// A line on stderr; nobody is left to tell when that is closed.
+/// Writes a line to stderr; ignores a stderr that is closed.
 pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -20,24 +20,24 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Run a scenario and judge what came out
+/// Run a scenario and judge the results
 ///
-/// Builds the hosts, the relays and the WAN of the scenario inside this machine, and for each run and carrier sends the
-/// traffic, checks every byte where the tool allows it, and judges what came out. Prints a table and the reason for each
-/// number, beside what is published and computed. Runs as root, or as anybody where the system allows user namespaces;
-/// nothing is left behind, however it ends.
+/// For each run and carrier of the scenario: builds the hosts, the relays and the WAN inside this machine, sends the
+/// traffic, checks every byte where the tool allows it, and compares the result with the expectation. Prints a table with
+/// the reason for each number, beside the published and computed figures.
 ///
-/// A run that missed its expectation while other programs disturbed it is unclear; it is run again, up to twice.
+/// Runs as root, or as any user where the system allows user namespaces. Leaves nothing behind, however it ends.
 ///
-/// Exits with 0 when everything that was expected came out, with 1 when something did not or nothing could be run, with 2
-/// for a wrong file or value, with 3 when nothing failed but runs stayed unclear, with 128 and the signal's number when a signal
-/// ended it.
+/// A run that missed its expectation while other programs disturbed it is unclear. It is repeated up to twice.
+///
+/// Exit status: 0 every expectation was met; 1 an expectation was missed, or nothing could be run; 2 a file or value is wrong;
+/// 3 nothing failed, but runs stayed unclear; 128 plus the signal's number after a signal.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct RunArgs {
     /// A scenario of `longhaul lab list`, a file, or `all`
     #[arg(value_name = "NAME|FILE|all", required = true)]
     names: Vec<String>,
-    /// Only this carrier; may be given more than once
+    /// Run only this carrier; may be given more than once
     #[arg(long, value_name = "NAME", value_parser = carrier::find)]
     carrier: Vec<&'static Carrier>,
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub(crate) struct RunArgs {
     /// An interrupted `lab run` prints the command that continues it. Comparisons with runs that are left out are not judged.
     #[arg(long, value_name = "RUN")]
     start_at: Option<String>,
-    /// Only the runs that matter most, and those shorter
+    /// Run only the most important runs, and those shorter
     #[arg(long)]
     quick: bool,
     /// Print one JSON document and nothing else on stdout
@@ -55,14 +55,14 @@ pub(crate) struct RunArgs {
     json: bool,
     /// Also write a page to this file
     ///
-    /// It shows the verdict in words, what was built, a bar for each carrier, throughput and round trip over time, and every
-    /// figure. It is one file that any browser shows and prints, and that loads nothing from elsewhere.
+    /// The page has the verdict in words, the hosts and the link, a bar for each carrier, throughput and round trip over time,
+    /// and every figure. It is one file that any browser shows and prints. It loads nothing from elsewhere.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
 
 impl RunArgs {
-    /// Runs them.
+    /// Runs the scenarios: 0, 1, 2 or 3, as the help says.
     pub(crate) fn run(self) -> ExitCode {
         let scenarios = match self.scenarios() {
             Ok(scenarios) => scenarios,
@@ -131,7 +131,7 @@ impl RunArgs {
         std::fs::write(path, page::page(reports)).map_err(|err| format!("writing the page {}: {err}", path.display()))
     }
 
-    /// The scenarios asked for, with what the command line changes of them.
+    /// Returns the scenarios asked for, with the changes of the command line.
     fn scenarios(&self) -> Result<Vec<Scenario>, Vec<String>> {
         let mut scenarios = Vec::new();
         let mut wrong = Vec::new();
@@ -159,7 +159,7 @@ impl RunArgs {
         if wrong.is_empty() { Ok(scenarios) } else { Err(wrong) }
     }
 
-    /// The scenario with what the command line changes of it.
+    /// Returns the scenario with the changes of the command line.
     fn changed(&self, mut scenario: Scenario) -> Result<Scenario, String> {
         for run in &mut scenario.runs {
             self.changes.apply(run);

@@ -20,7 +20,7 @@ pub(crate) struct Standing {
     /// Each host's name, and the process to enter it by.
     anchors: Vec<(Host, &'static str, Program)>,
     carrier: Option<(&'static Carrier, Running)>,
-    /// Where B's servers listen, or why there is none.
+    /// B's servers with their addresses, or the reason why there is none.
     ssh: Result<(Server, SocketAddr), LabError>,
     iperf3: Result<(Program, SocketAddr), LabError>,
     layout: Layout,
@@ -132,7 +132,7 @@ impl Standing {
         }
     }
 
-    /// Where A connects to reach the server at `at`: the carrier's entry when that is where it leads.
+    /// Returns the address to which A connects to reach the server at `at`: the carrier's entry if it leads there.
     fn entry(&self, at: SocketAddr) -> SocketAddr {
         let carried = self.carrier.as_ref().filter(|_| at.port() == PORT);
         carried.map_or(at, |(_, running)| running.entry)

@@ -135,7 +135,7 @@ impl Disturbance {
         }
     }
 
-    /// Who else took 1 % of the processor or more, in words.
+    /// Names the others that took 1 % of the processor or more.
     fn takers(&self) -> Option<String> {
         let took = |share: f64| (share >= SHOWN).then(|| format!("{:.0} %", share * 100.0));
         match (took(self.outside_share), took(self.steal_share)) {

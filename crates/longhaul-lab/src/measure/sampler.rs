@@ -43,7 +43,7 @@ pub(crate) struct Seen {
     pub(crate) wan: Sender,
     /// CPU time of the relays' programs.
     pub(crate) relay_cpu: Duration,
-    /// Who took the machine's processor time.
+    /// Shares of the machine's processor time.
     pub(crate) shares: Shares,
 }
 
@@ -109,9 +109,9 @@ impl Watch<'_> {
     }
 }
 
-/// Where to look.
+/// The hosts and files from which samples are taken.
 struct Sampler {
-    /// Who sends, and which of its connections.
+    /// The host that sends, and the filter for its connections.
     host: Host,
     host_filter: String,
     /// The relay that sends over the WAN.

@@ -16,13 +16,13 @@ pub enum Direction {
 /// One of the four hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Host {
-    /// Where connections begin.
+    /// The host that connects.
     A,
     /// The relay beside it.
     Near,
     /// The relay at the other end of the WAN.
     Far,
-    /// Where connections end.
+    /// The host that accepts connections.
     B,
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Report {
     pub(crate) rounds: u32,
     /// The command that repeats it, as one types it.
     pub(crate) command: String,
-    /// When it began: `2026-11-21 15:10 UTC`.
+    /// The time at which it began: `2026-11-21 15:10 UTC`.
     pub(crate) date: String,
     pub(crate) runs: Vec<RunReport>,
     /// Those of each run, to find the direct transfer over the same.

@@ -114,7 +114,7 @@ fn digits(value: Option<f64>, digits: usize) -> String {
     value.map_or("-".into(), |value| format!("{value:.digits$}"))
 }
 
-/// As many digits as somebody would write.
+/// Writes `value` with three significant digits.
 pub(crate) fn shown(value: f64) -> String {
     match value {
         value if value < 10.0 => format!("{value:.2}").trim_end_matches(".00").to_string(),

@@ -14,7 +14,7 @@ pub(crate) struct Scenario {
     pub(crate) name: String,
     /// A sentence about its subject.
     pub(crate) about: String,
-    /// Where its figures come from, in a sentence.
+    /// The source of its figures, in a sentence.
     pub(crate) source: String,
     /// Number of times that every run is repeated, all carriers of it in turn; the median counts.
     pub(crate) rounds: u32,
@@ -27,7 +27,7 @@ pub(crate) struct Scenario {
 pub(crate) struct Run {
     /// Its name, unique in the scenario; that of a published figure where there is one.
     pub(crate) id: String,
-    /// Where it stands: the file and the line, as `lab/mitre.toml:21`.
+    /// Its file and line, as `lab/mitre.toml:21`.
     pub(crate) at: String,
     /// Its description, in a few words.
     pub(crate) what: String,

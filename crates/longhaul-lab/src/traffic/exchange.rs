@@ -127,7 +127,7 @@ pub(crate) fn ask(
     }
 }
 
-/// For `map_err`: why messages did not go there and back.
+/// For `map_err`: turns an I/O error of messages into an error of the lab.
 pub(crate) fn failed(err: io::Error) -> LabError {
     match err.kind() {
         io::ErrorKind::InvalidData => LabError::Bytes("an answer differs from its message".into()),

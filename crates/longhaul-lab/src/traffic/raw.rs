@@ -143,7 +143,7 @@ struct Flow {
 struct End {
     /// Bytes that arrived, all of them compared.
     bytes: u64,
-    /// When the last did.
+    /// The time at which the last one arrived.
     last: Instant,
     /// Whether it was cut off.
     is_cut: bool,

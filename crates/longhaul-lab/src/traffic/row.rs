@@ -126,7 +126,7 @@ pub(crate) struct Drive<'a> {
     pub(crate) setup: &'a Setup,
     /// The congestion control of who sends over the WAN.
     pub(crate) congestion: &'a str,
-    /// Who runs the lab, for sshd.
+    /// The user who runs the lab, for sshd.
     pub(crate) user: &'a User,
     /// To be called when the traffic begins and its connections exist: from there on the engine samples.
     pub(crate) began: &'a dyn Fn(),
@@ -187,7 +187,7 @@ pub(crate) const fn stays(name: &'static str) -> Figure {
 }
 
 impl Drive<'_> {
-    /// Where B's server listens.
+    /// Returns the address of B's server.
     pub(crate) fn server(&self) -> SocketAddr {
         SocketAddr::new(Host::B.lan(), PORT)
     }
@@ -206,7 +206,7 @@ impl Drive<'_> {
     }
 }
 
-/// When a transfer is under way: its start is slow start's, and not what is asked for.
+/// Returns the time after which the speed of a transfer is measured: before it, slow start sets the speed.
 pub(crate) fn warm_up(setup: &Setup, time: Duration) -> Duration {
     // Twelve doublings fill any path of the library; half of a short run is all there is.
     (setup.link.rtt * 12).max(time / 4).min(time / 2)

@@ -63,7 +63,7 @@ impl Server {
         wan.write("ssh_config", &config).map(drop)
     }
 
-    /// Who logs in at `address`, as ssh(1) and scp(1) take it.
+    /// Returns the login at `address`, as ssh(1) and scp(1) take it.
     pub(crate) fn login(&self, address: IpAddr) -> String {
         format!("{}@{address}", self.user)
     }

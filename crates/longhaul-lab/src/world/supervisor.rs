@@ -95,7 +95,7 @@ impl Supervisor {
         Ok(Program { name, child, said: None })
     }
 
-    /// Where this process finds the path `inside` of the supervisor's own mounts.
+    /// Returns the path by which this process finds the path `inside` of the supervisor's own mounts.
     pub(crate) fn path(&self, inside: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{inside}", self.init))
     }

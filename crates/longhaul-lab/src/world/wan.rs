@@ -140,7 +140,7 @@ impl Wan {
         &self.link
     }
 
-    /// Where this process finds the file `path` of the lab's programs, who have a /run of their own.
+    /// Returns the path by which this process finds the file `path` of the lab's programs, which have their own /run.
     pub fn path(&self, path: &str) -> PathBuf {
         self.supervisor.path(path)
     }

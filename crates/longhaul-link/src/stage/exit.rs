@@ -31,7 +31,7 @@ struct Reassembly {
 /// One segment, as its fragments come in.
 #[derive(Default)]
 struct Heap {
-    /// When its first fragment came.
+    /// The time at which its first fragment came.
     since: Option<Duration>,
     parts: Vec<Fragment>,
     covered: u32,

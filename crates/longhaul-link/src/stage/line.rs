@@ -85,7 +85,7 @@ impl Line {
         exit.push(Packet { at: self.idle_from(), ..packet });
     }
 
-    /// When everything that was taken is on the wire.
+    /// Returns the time at which everything that was taken is on the wire.
     fn idle_from(&self) -> Duration {
         let wait = u64::try_from(self.backlog.div_ceil(self.rate)).unwrap_or(u64::MAX);
         self.since.saturating_add(Duration::from_nanos(wait))

@@ -59,7 +59,7 @@ struct Delay {
     min: Duration,
     range: Duration,
     random: Random,
-    /// When the last packet arrives.
+    /// The time at which the last packet arrives.
     last: Duration,
 }
 

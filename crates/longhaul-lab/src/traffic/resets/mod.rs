@@ -62,7 +62,7 @@ struct Plan {
     seed: u64,
     up: u64,
     down: u64,
-    /// Who resets, after how many bytes that it has sent and received.
+    /// The side that resets, and the bytes that it has sent and received before.
     reset: Option<(Side, u64)>,
 }
 
