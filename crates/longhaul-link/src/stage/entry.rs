@@ -12,7 +12,7 @@ pub(super) const ROWS: &[Row] = &[DOWN, MTU, ENCAP, FRAGMENT, POLICER];
 /// is already under way still arrives.
 const DOWN: Row = Row {
     key: "down",
-    help: "drops everything that enters; it has no value, and belongs into a schedule: `at 10s down for 20s`",
+    help: "drops every packet; it has no value and stands in a schedule: `at 10s down for 20s`",
     sample: "",
     events: None,
     needs: None,
@@ -37,8 +37,8 @@ impl Stage for Down {
 /// them are too long, for which one message is enough, or none.
 const MTU: Row = Row {
     key: "mtu",
-    help: "the longest IP packet in bytes; what is longer is dropped and its sender told by ICMP, or not told if \
-           `black-hole` is added; IPv4 without DF is fragmented",
+    help: "maximum length of an IP packet in bytes; a longer packet is dropped and its sender told by ICMP, or \
+           not told with `black-hole`; IPv4 without DF is fragmented",
     sample: "1400 black-hole",
     events: Some("too-big"),
     needs: Some("reassembly"),
@@ -93,8 +93,9 @@ impl Stage for Mtu {
 /// | icv | the integrity check value |
 const ENCAP: Row = Row {
     key: "encap",
-    help: "what a tunnel adds to each segment: `esp-gcm`, `esp-cbc` (with SHA1-96), `gre`, `vxlan`, `fixed 50`, or all of \
-           it: `outer 20 header 8 iv 8 trailer 2 align 4 icv 16` (what is left out is 0)",
+    help: "bytes that a tunnel adds to each segment: `esp-gcm`, `esp-cbc` (with SHA1-96), `gre`, `vxlan`, \
+           `fixed 50`, or all parts: `outer 20 header 8 iv 8 trailer 2 align 4 icv 16` (a part that \
+           is left out is 0)",
     sample: "esp-gcm",
     events: None,
     needs: None,
@@ -180,7 +181,8 @@ pub(crate) const MAX_PART: u32 = 4096;
 /// reordering hit them one by one, until `reassembly` puts them together.
 const FRAGMENT: Row = Row {
     key: "fragment",
-    help: "the longest packet in bytes, encapsulation included, that a box on the path does not cut into fragments",
+    help: "maximum length of a packet in bytes, encapsulation included, that a box on the path does not cut \
+           into fragments",
     sample: "1350",
     events: Some("fragmented"),
     needs: Some("reassembly"),
@@ -249,7 +251,8 @@ const IP_HEADER: u32 = 20;
 /// Flach and others: An Internet-wide analysis of traffic policing, 2016.
 const POLICER: Row = Row {
     key: "policer",
-    help: "drops what exceeds a rate in IP bits (token bucket, without a queue), and how many bytes may come at once",
+    help: "drops packets above a rate in IP bits (token bucket without a queue); with the bytes that may come \
+           at once",
     sample: "100Mbit/s burst 256kB",
     events: None,
     needs: None,

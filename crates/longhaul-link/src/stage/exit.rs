@@ -12,8 +12,9 @@ pub(super) const ROWS: &[Row] = &[REASSEMBLY];
 /// come out of order, or of which one comes late. It is at the end of every link that can make fragments, asked for or not.
 const REASSEMBLY: Row = Row {
     key: "reassembly",
-    help: "how fragments are put together: an empty value waits for all of them, `in-order` drops a packet whose fragments arrive \
-           out of order, `within TIME` one of which a fragment comes later than that after its first",
+    help: "how fragments are put together: an empty value waits for all of them, `in-order` drops a packet \
+           whose fragments arrive out of order, `within TIME` drops a packet of which a fragment \
+           arrives later than that after the first",
     sample: "in-order within 1ms",
     events: Some("refused"),
     needs: None,

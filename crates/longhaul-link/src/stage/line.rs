@@ -12,7 +12,7 @@ pub(super) const ROWS: &[Row] = &[RATE, LOSS, BURST_LOSS];
 /// full is lost (drop-tail).
 const RATE: Row = Row {
     key: "rate",
-    help: "the line's rate in IP bits, and how many bytes its queue holds (100 ms at that rate if left out)",
+    help: "rate of the line in IP bits, with the bytes that its queue holds (100 ms at that rate if left out)",
     sample: "1Gbit/s queue 8MB",
     events: None,
     needs: None,
@@ -122,7 +122,7 @@ const NANOS: u128 = 1_000_000_000;
 /// hit goes on as the segments before and the segments after.
 const LOSS: Row = Row {
     key: "loss",
-    help: "the share of segments that is lost at random: a percentage",
+    help: "share of segments lost at random, a percentage",
     sample: "0.1%",
     events: None,
     needs: None,
@@ -166,8 +166,9 @@ impl Stage for Loss {
 /// gemodel.
 const BURST_LOSS: Row = Row {
     key: "burst-loss",
-    help: "loss in bursts (Gilbert-Elliott): a segment makes a good line bad with probability p and a bad one good with \
-           probability r; what is lost meanwhile, if it is not 0% and 100%, is added as `good 0.01% bad 50%`",
+    help: "loss in bursts (Gilbert-Elliott): each segment turns a good line bad with probability p, and a bad \
+           line good with probability r; a good line loses nothing and a bad one everything, unless \
+           `good 0.01% bad 50%` is added",
     sample: "p 0.1% r 30%",
     events: Some("bursts"),
     needs: None,

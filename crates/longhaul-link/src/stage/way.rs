@@ -11,7 +11,7 @@ pub(super) const ROWS: &[Row] = &[DUPLICATE, DELAY, REORDER];
 /// Duplication: a share of segments arrives twice, the copy right behind the original.
 const DUPLICATE: Row = Row {
     key: "duplicate",
-    help: "the share of segments that goes on twice: a percentage",
+    help: "share of segments that arrive twice, a percentage",
     sample: "0.1%",
     events: Some("duplicated"),
     needs: None,
@@ -42,7 +42,7 @@ impl Stage for Duplicate {
 /// A super-packet is one packet here, as it is one when it is written.
 const DELAY: Row = Row {
     key: "delay",
-    help: "how long a packet travels in this direction, half of the round trip, and by how much that varies up and down \
+    help: "time that a packet travels in this direction, half of the round trip, and its variation up and down \
            (no jitter if left out); packets never overtake each other",
     sample: "31.5ms jitter 2ms",
     events: None,
@@ -95,7 +95,7 @@ impl Stage for Delay {
 /// Reordering: a share of segments takes longer than the others, and what was sent within that time overtakes them.
 const REORDER: Row = Row {
     key: "reorder",
-    help: "the share of segments that arrives later than the others, and by how much",
+    help: "share of segments that arrive later than the others, and by how much",
     sample: "0.1% by 5ms",
     events: Some("reordered"),
     needs: None,

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// answer of random length, and for two flows of three a reset by one end at a random byte.
 pub(crate) const RESETS: Kind = Kind {
     name: "resets",
-    what: "random flows with resets",
+    what: "random connections with resets from either end",
     subject: "this traffic (resets)",
     needs: &[],
     laws: &[],
