@@ -161,7 +161,7 @@ fn gain(report: &RunReport, direct: Option<&RunReport>) -> Option<f64> {
 pub(crate) fn is_reference(run: &Run, carrier: &Carrier, runs: &[Run]) -> bool {
     let same = |other: &Run| Conditions::of(other) == Conditions::of(run) && other.traffic.kind == run.traffic.kind;
     let by_gain = |other: &Run| carrier.is_direct() && other.expect.gain.is_some() && same(other);
-    let by_times = |other: &Run| other.expect.times.as_ref().is_some_and(|(of, _)| *of == run.id);
+    let by_times = |other: &Run| other.expect.times.as_ref().is_some_and(|times| times.of == run.id);
     runs.iter().any(|other| by_gain(other) || by_times(other))
 }
 

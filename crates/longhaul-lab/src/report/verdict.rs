@@ -11,7 +11,7 @@
 //!    is too short, a rate that is too high, more than the line carries.
 
 use crate::report::run::{RunReport, Verdict};
-use crate::scenario::{Expect, Run};
+use crate::scenario::{Expect, Run, Times};
 use crate::traffic::Effect;
 use std::ops::RangeInclusive;
 
@@ -90,7 +90,7 @@ fn speeds(run: &Run, report: &RunReport, compared: &Compared<'_>, remarks: &mut 
         remarks.check("times direct", ratio, gain.as_ref(), None);
         compared.direct.into_iter().for_each(|direct| remarks.beside(direct));
     }
-    if let Some((of, by)) = times {
+    if let Some(Times { of, by }) = times {
         let other = reference(report, of, compared.earlier);
         other.into_iter().for_each(|other| remarks.beside(other));
         let ratio = other.and_then(|other| Value::ratio(report, other));

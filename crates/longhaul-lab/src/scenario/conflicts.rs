@@ -7,7 +7,7 @@ use crate::plan::host::HostSpec;
 use crate::plan::law;
 use crate::plan::place::Direction;
 use crate::plan::setup::Setup;
-use crate::scenario::model::{Expect, Run};
+use crate::scenario::model::{Expect, Run, Times};
 use crate::traffic::{Heeds, Traffic};
 use longhaul_config::document::Places;
 use longhaul_config::options::{self, LegOptions, Value};
@@ -92,7 +92,7 @@ impl Run {
 
     fn times_conflicts(&self, earlier: &[Run]) -> Vec<Conflict> {
         let mut conflicts = Vec::new();
-        if let Some((of, _)) = &self.expect.times {
+        if let Some(Times { of, .. }) = &self.expect.times {
             let why = match earlier.iter().find(|run| run.id == *of) {
                 None => Some(format!("no run before this one is called {of:?}")),
                 Some(other) if other.skip.is_some() => Some(format!("{of:?} is skipped; name a run that is not")),

@@ -7,7 +7,7 @@ use crate::plan::law;
 use crate::plan::link::{LinkSpec, rtt_like};
 use crate::plan::place::Direction;
 use crate::plan::setup::{Layout, Setup};
-use crate::scenario::model::{Expect, Published, Run};
+use crate::scenario::model::{Expect, Published, Run, Times};
 use crate::traffic::Traffic;
 use crate::{carrier, traffic};
 use longhaul_config::document::{Fault, Key, Written, fault, inner, key, one, several};
@@ -162,7 +162,7 @@ pub(crate) const EXPECT: &[Key<Expect>] = &[
     key("megabytes_per_s", |expect, given| span(given).map(|speed| expect.speed = Some(speed))),
     key("gain", |expect, given| span(given).map(|gain| expect.gain = Some(gain))),
     key("times", |expect, given| {
-        let mut times = (String::new(), 0.0..=f64::INFINITY);
+        let mut times = Times { of: String::new(), by: 0.0..=f64::INFINITY };
         inner(TIMES, given, &mut times)?;
         let has = |key: &Key<_>| given.get_ref().get(key.name).is_some();
         if let Some(key) = TIMES.iter().find(|key| !has(key)) {
@@ -176,9 +176,9 @@ pub(crate) const EXPECT: &[Key<Expect>] = &[
 ];
 
 /// The keys of `expect.times`.
-const TIMES: &[Key<(String, RangeInclusive<f64>)>] = &[
-    key("of", |times, given| one(given, word).map(|of| times.0 = of)),
-    key("by", |times, given| span(given).map(|by| times.1 = by)),
+const TIMES: &[Key<Times>] = &[
+    key("of", |times, given| one(given, word).map(|of| times.of = of)),
+    key("by", |times, given| span(given).map(|by| times.by = by)),
 ];
 
 /// The keys of `link` that are not the stages of the emulated WAN.

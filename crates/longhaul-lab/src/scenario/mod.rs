@@ -15,6 +15,6 @@ mod read;
 mod summary;
 
 pub(crate) use keys::read_window;
-pub(crate) use model::{Expect, Published, Run, Scenario};
+pub(crate) use model::{Expect, Published, Run, Scenario, Times};
 pub use read::parse;
 pub(crate) use read::{load, read};

@@ -70,11 +70,20 @@ pub(crate) struct Expect {
     /// Times the direct transfer: lowest and highest.
     pub(crate) gain: Option<RangeInclusive<f64>>,
     /// Times the run of that name, with the same carrier or its only one: lowest and highest.
-    pub(crate) times: Option<(String, RangeInclusive<f64>)>,
+    pub(crate) times: Option<Times>,
     /// The most that the relays' programs may use of one CPU, as a share: 0.1.
     pub(crate) cpu: Option<f64>,
     /// Further figures of the traffic, by name: lowest and highest.
     pub(crate) figures: Vec<(String, RangeInclusive<f64>)>,
+}
+
+/// A ratio to another run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Times {
+    /// The name of the other run.
+    pub(crate) of: String,
+    /// Lowest and highest ratio.
+    pub(crate) by: RangeInclusive<f64>,
 }
 
 impl Run {
