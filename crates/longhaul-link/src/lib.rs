@@ -27,6 +27,7 @@ mod random;
 mod row;
 mod schedule;
 pub mod segment;
+mod setting;
 mod stage;
 #[cfg(test)]
 mod stage_tests;
@@ -42,36 +43,11 @@ pub use error::StageError;
 pub use lateness::Lateness;
 pub use ledger::{Ledger, STEP};
 pub use packet::{Fragment, Packet};
-pub use row::{Built, Common, Limit, Row, Setting, Traits};
+pub use row::{Built, Common, Exit, Limit, Row, Stage, Traits};
 pub use schedule::Change;
-pub use stage::ROWS;
+pub use setting::Setting;
 pub use stage::line::percentage;
-
-/// One impairment of the emulated WAN.
-pub trait Stage: Send {
-    /// Passes `packet`, which reaches the stage at `packet.at`: what survives is pushed to `exit` with the time at which
-    /// it leaves, in the order of its segments. What is not pushed is lost.
-    fn pass(&mut self, packet: Packet, exit: &mut Exit);
-
-    /// Called once per sent packet, after every piece of it has passed this stage.
-    fn end(&mut self, _exit: &mut Exit) {}
-
-    /// Returns the time at which the last packet leaves that it has passed, for a stage that keeps their order.
-    fn last(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    /// Takes the place of a stage of its kind whose last packet leaves at `last`.
-    fn follow(&mut self, _last: Duration) {}
-}
-
-/// The output of a stage: the packets that survive it, and its events.
-#[derive(Debug, Default)]
-pub struct Exit {
-    packets: Vec<Packet>,
-    events: u64,
-    mtu: Option<u32>,
-}
+pub use stage::{ROWS, row};
 
 /// Segments and bytes that entered a stage and left it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -121,11 +97,6 @@ struct Fitted {
     /// Nothing overtakes what the last stage that was here has let pass.
     not_before: Duration,
     counters: StageCounters,
-}
-
-/// The row of the stage `key`.
-pub fn row(key: &str) -> Option<&'static Row> {
-    ROWS.iter().find(|row| row.key == key).copied()
 }
 
 impl Link {
@@ -273,23 +244,6 @@ impl Fitted {
             stage.follow(last);
         }
         (self.value, self.not_before) = (value, last);
-    }
-}
-
-impl Exit {
-    /// Passes `packet` on.
-    pub fn push(&mut self, packet: Packet) {
-        self.packets.push(packet);
-    }
-
-    /// Counts `times` events of the kind named by [`Row::events`].
-    pub fn happened(&mut self, times: u64) {
-        self.events += times;
-    }
-
-    /// The packet was too big for an MTU of so many bytes, and its sender is to be told.
-    pub fn too_big(&mut self, mtu: u32) {
-        self.mtu = Some(mtu);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Seeded randomness: a link must treat the same packets the same way in every run of a test, on every machine.
 
-use crate::Packet;
+use crate::packet::Packet;
 
 /// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
 #[derive(Clone, Debug)]

@@ -14,7 +14,7 @@
 //!
 //! and an IP packet follows. These are bytes from outside: whatever they are, reading and cutting them never panics.
 
-use crate::Packet;
+use crate::packet::Packet;
 use std::ops::Range;
 use std::time::Duration;
 

@@ -266,10 +266,10 @@ fn advised(err: StageError, sample: &str) -> String {
         StageError::Unit(_) | StageError::NoPercentage | StageError::NoRate | StageError::NoTime => {
             format!("{err}; write for example {sample}")
         }
-        StageError::UnknownStage
+        StageError::UnknownStage { .. }
         | StageError::Jitter
         | StageError::Length
-        | StageError::Overhead
+        | StageError::Overhead { .. }
         | StageError::Form(_) => err.to_string(),
     }
 }

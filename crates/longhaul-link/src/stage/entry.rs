@@ -1,7 +1,10 @@
 //! The way into the link: whether there is a line, whether a packet fits, what a tunnel adds, and what was bought.
 
+use crate::error::StageError;
 use crate::packet::Fragment;
-use crate::{Exit, Limit, Packet, Row, Stage, StageError, Traits, value};
+use crate::packet::Packet;
+use crate::row::{Exit, Limit, Row, Stage, Traits};
+use crate::value;
 use longhaul_units::{Bytes, Rate};
 use std::time::Duration;
 
@@ -132,7 +135,10 @@ impl Tunnel {
         let mut numbers = [0; 7];
         for (number, text) in numbers.iter_mut().zip(found) {
             let bytes: u64 = text.map_or(Ok(0), str::parse).map_err(|_| form)?;
-            *number = u32::try_from(bytes).ok().filter(|bytes| *bytes <= MAX_PART).ok_or(StageError::Overhead)?;
+            *number = u32::try_from(bytes)
+                .ok()
+                .filter(|bytes| *bytes <= MAX_PART)
+                .ok_or(StageError::Overhead { max: MAX_PART })?;
         }
         let [outer, header, iv, trailer, align, icv, fixed] = numbers;
         if found.iter().all(Option::is_none) || found[6].is_some() && found[..6].iter().any(Option::is_some) {
@@ -173,7 +179,7 @@ const NAMED: &[(&str, Tunnel)] = &[
 ];
 
 /// No part of a tunnel is longer than this.
-pub(crate) const MAX_PART: u32 = 4096;
+const MAX_PART: u32 = 4096;
 
 /// Fragments: a box on the path whose next line takes shorter packets, and which cuts what is longer into IPv4 fragments
 /// (RFC 791, 3.2) whatever the sender asked for, as boxes do that carry a tunnel's outer packets without DF. From here on

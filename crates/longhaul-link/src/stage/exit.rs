@@ -1,7 +1,10 @@
 //! The way out: fragments are put together.
 
+use crate::error::StageError;
 use crate::packet::Fragment;
-use crate::{Exit, Packet, Row, Stage, StageError, Traits, value};
+use crate::packet::Packet;
+use crate::row::{Exit, Row, Stage, Traits};
+use crate::value;
 use std::time::Duration;
 
 /// Its stages, in the order in which a packet passes them.

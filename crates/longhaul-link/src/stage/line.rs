@@ -1,7 +1,10 @@
 //! The line: a packet queues for it and may be lost on it.
 
+use crate::error::StageError;
+use crate::packet::Packet;
 use crate::random::{Chance, Random};
-use crate::{Common, Exit, Limit, Packet, Row, Stage, StageError, Traits, value};
+use crate::row::{Common, Exit, Limit, Row, Stage, Traits};
+use crate::value;
 use longhaul_units::{Bytes, Rate};
 use std::time::Duration;
 

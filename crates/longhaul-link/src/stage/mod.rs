@@ -6,10 +6,18 @@ mod exit;
 pub(crate) mod line;
 mod way;
 
-use crate::Row;
+use crate::row::Row;
 
 /// Every stage there is, in the order in which a packet passes them.
 pub const ROWS: &[&Row] = &in_order([entry::ROWS, line::ROWS, way::ROWS, exit::ROWS]);
+
+/// The keys of all stages, in the same order.
+pub(crate) const KEYS: &[&str] = &keys();
+
+/// Returns the row of the stage `key`.
+pub fn row(key: &str) -> Option<&'static Row> {
+    ROWS.iter().find(|row| row.key == key).copied()
+}
 
 const COUNT: usize = entry::ROWS.len() + line::ROWS.len() + way::ROWS.len() + exit::ROWS.len();
 
@@ -28,4 +36,14 @@ const fn in_order(parts: [&'static [Row]; 4]) -> [&'static Row; COUNT] {
         part += 1;
     }
     rows
+}
+
+const fn keys() -> [&'static str; COUNT] {
+    let mut keys = [""; COUNT];
+    let mut index = 0;
+    while index < COUNT {
+        keys[index] = ROWS[index].key;
+        index += 1;
+    }
+    keys
 }

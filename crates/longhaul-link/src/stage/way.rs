@@ -1,8 +1,11 @@
 //! The way: a packet travels, may be doubled, and may be overtaken.
 
+use crate::error::StageError;
+use crate::packet::Packet;
 use crate::random::{Chance, Random};
+use crate::row::{Common, Exit, Row, Stage, Traits};
 use crate::stage::line::percentage;
-use crate::{Common, Exit, Packet, Row, Stage, StageError, Traits, value};
+use crate::value;
 use std::time::Duration;
 
 /// Its stages, in the order in which a packet passes them.
