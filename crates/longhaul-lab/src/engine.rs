@@ -1,4 +1,5 @@
-//! Runs a scenario: for each run and each of its carriers a lab of its own, the carrier, the traffic, and eyes on it all.
+//! Runs a scenario: for each run and each of its carriers it builds a lab, starts the carrier, sends the traffic and takes
+//! samples.
 
 use crate::carrier::Carrier;
 use crate::error::LabError;
@@ -15,7 +16,7 @@ use crate::world::wan::Wan;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// How to run.
+/// Options of a run of scenarios.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     /// Only the runs of the quick form, and those shorter.
@@ -35,13 +36,13 @@ pub(crate) struct Number {
 pub(crate) trait Progress {
     /// A run begins: its number, its name, its carrier, and about how long its traffic takes.
     fn begin(&mut self, number: Number, id: &str, carrier: &str, time: Duration);
-    /// Its traffic goes on.
+    /// The traffic goes on.
     fn sample(&mut self, sample: &Sample);
-    /// It has ended.
+    /// A run has ended.
     fn end(&mut self, run: &RunReport);
 }
 
-/// Runs `scenario` and judges what came out. What fails is a verdict of its run; the others go on.
+/// Runs `scenario` and returns its report. A run that fails has that as its verdict; the others go on.
 pub(crate) fn run(scenario: &Scenario, options: &Options, user: &User, progress: &mut dyn Progress) -> Report {
     let runs: Vec<Run> = scenario
         .runs
@@ -51,41 +52,74 @@ pub(crate) fn run(scenario: &Scenario, options: &Options, user: &User, progress:
     let wanted = |carrier: &Carrier| options.carriers.is_empty() || options.carriers.contains(&carrier);
     let total = runs.iter().map(|run| run.carriers.iter().filter(|carrier| wanted(carrier)).count()).sum();
     let mut report = Report::new(scenario);
-    let mut number = 0;
+    let mut engine = Engine { rounds: scenario.rounds, user, progress, number: 0, total };
     for run in &runs {
         if run.skip.is_some() {
             report.skip(run);
             continue;
         }
         let carriers: Vec<&'static Carrier> = run.carriers.iter().copied().filter(|carrier| wanted(carrier)).collect();
-        let mut rounds: Vec<Vec<Result<Done, LabError>>> = carriers.iter().map(|_| Vec::new()).collect();
-        for round in 0..scenario.rounds {
-            for (carrier, done) in carriers.iter().zip(&mut rounds) {
-                if round == 0 {
-                    number += 1;
-                }
-                progress.begin(Number { number, total }, &run.id, carrier.name, run.traffic.time);
-                done.push(once(run, carrier, user, progress));
-            }
-        }
-        for (index, (carrier, mut done)) in carriers.iter().copied().zip(rounds).enumerate() {
+        let first = engine.number + 1;
+        let rounds = engine.run_rounds(run, &carriers);
+        for (index, (carrier, done)) in carriers.into_iter().zip(rounds).enumerate() {
             let is_reference = is_reference(run, carrier, &runs);
-            for attempt in 1..=ATTEMPTS {
-                let came =
-                    report.add(run, carrier, std::mem::take(&mut done), Attempt { number: attempt, is_reference });
-                progress.end(came);
-                if came.verdict != Verdict::Unclear || attempt == ATTEMPTS {
-                    break;
-                }
-                let again = Number { number: number + 1 + index - carriers.len(), total };
-                for _ in 0..scenario.rounds {
-                    progress.begin(again, &run.id, carrier.name, run.traffic.time);
-                    done.push(once(run, carrier, user, progress));
-                }
-            }
+            engine.settle(Turn { run, carrier, number: first + index, is_reference }, done, &mut report);
         }
     }
     report
+}
+
+/// The state of a scenario that runs.
+struct Engine<'a> {
+    rounds: u32,
+    user: &'a User,
+    progress: &'a mut dyn Progress,
+    /// Number of runs over a carrier so far.
+    number: usize,
+    /// Number of runs over a carrier in the whole scenario.
+    total: usize,
+}
+
+/// One run over one carrier.
+struct Turn<'a> {
+    run: &'a Run,
+    carrier: &'static Carrier,
+    number: usize,
+    /// Whether later runs are compared with it.
+    is_reference: bool,
+}
+
+impl Engine<'_> {
+    /// Runs every round of `run`, in each of which its carriers take turns. Returns the rounds of each carrier.
+    fn run_rounds(&mut self, run: &Run, carriers: &[&'static Carrier]) -> Vec<Vec<Result<Done, LabError>>> {
+        let first = self.number + 1;
+        self.number += carriers.len();
+        let mut rounds: Vec<Vec<Result<Done, LabError>>> = carriers.iter().map(|_| Vec::new()).collect();
+        for _ in 0..self.rounds {
+            for (index, carrier) in carriers.iter().enumerate() {
+                rounds[index].push(self.run_once(run, carrier, first + index));
+            }
+        }
+        rounds
+    }
+
+    /// Adds the result of the rounds `done` to `report`, and runs them again while the verdict is unclear.
+    fn settle(&mut self, turn: Turn<'_>, mut done: Vec<Result<Done, LabError>>, report: &mut Report) {
+        let Turn { run, carrier, number, is_reference } = turn;
+        for attempt in 1..=ATTEMPTS {
+            let result = report.add(run, carrier, done, Attempt { number: attempt, is_reference });
+            self.progress.end(result);
+            if result.verdict != Verdict::Unclear || attempt == ATTEMPTS {
+                return;
+            }
+            done = (0..self.rounds).map(|_| self.run_once(run, carrier, number)).collect();
+        }
+    }
+
+    fn run_once(&mut self, run: &Run, carrier: &Carrier, number: usize) -> Result<Done, LabError> {
+        self.progress.begin(Number { number, total: self.total }, &run.id, carrier.name, run.traffic.time);
+        once(run, carrier, self.user, self.progress)
+    }
 }
 
 /// Runs `run` once over `carrier`, in a lab that is gone afterwards.

@@ -3,16 +3,16 @@
 use longhaul_sys::SysError;
 use std::fmt;
 
-/// What went wrong in the lab.
+/// An error of the lab.
 #[derive(Debug)]
 pub enum LabError {
     /// The kernel refused something.
     Sys(SysError),
     /// The kernel refused something that the standard library asked for.
     Io {
-        /// What was being done, as a phrase.
+        /// The action that failed, as a phrase.
         what: String,
-        /// What came of it.
+        /// The error of the operating system.
         err: std::io::Error,
     },
     /// A program that the lab needs is not installed.
@@ -22,32 +22,32 @@ pub enum LabError {
         /// The package that brings it, on Debian and on RHEL.
         package: String,
     },
-    /// Something else that it needs is not there, in a sentence that says what to do.
+    /// Something else that it needs is missing, in a sentence that says what to do.
     Lacking(String),
     /// A program failed.
     Failed {
         /// The program and its arguments.
         program: String,
-        /// How it ended.
+        /// Its exit status.
         status: String,
-        /// The end of what it said.
+        /// The end of its output.
         said: String,
     },
     /// A program did not say in time that it is ready.
     NotReady {
         /// The program and its arguments.
         program: String,
-        /// The end of what it said.
+        /// The end of its output.
         said: String,
     },
-    /// Bytes arrived that were not sent, or not all.
+    /// The bytes that arrived are not those that were sent.
     Bytes(String),
     /// A program took so long that it was ended.
     Late(String),
 }
 
 impl LabError {
-    /// The same, with the end of `text` for what the program said where it said nothing.
+    /// Returns the same error, with the end of `text` as the program's output if it wrote nothing to stderr.
     pub(crate) fn or_said(self, text: &str) -> LabError {
         match self {
             LabError::Failed { program, status, said } if said.trim().is_empty() => {

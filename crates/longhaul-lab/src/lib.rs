@@ -6,9 +6,16 @@
 //!
 //! Four network namespaces, and between the two in the middle the emulated WAN of [`longhaul_link`], live.
 //!
-//! Every room uses only those before it. `plan` says what to build, and `world` builds it. A `carrier` takes the `traffic`
-//! across. A `scenario` is a file that names plans, carriers and traffic, and what to expect of them. The `engine` runs it:
-//! `measure` looks on, and `report` holds what came of it. `cmd` is the subcommand.
+//! Every folder uses only those before it in this list:
+//!
+//! - `plan`: the lab to build, as data;
+//! - `world`: builds it;
+//! - `carrier` and `traffic`: ways across the WAN, and kinds of traffic;
+//! - `scenario`: a file that names plans, carriers, traffic and expectations;
+//! - `measure`: samples and disturbances of a run;
+//! - `report`: verdicts, table, JSON document and page;
+//! - `engine`: runs a scenario;
+//! - `cmd`: the subcommand.
 
 #![forbid(unsafe_code)]
 

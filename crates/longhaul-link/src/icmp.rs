@@ -1,4 +1,4 @@
-//! What a router says to the sender of a packet that is too big for its next line, as a frame of a TUN device.
+//! The message of a router to the sender of a packet that is too big for its next line, as a frame of a TUN device.
 //!
 //! ICMP "fragmentation needed and DF set" (RFC 792, RFC 1191 section 4) behind an IPv4 header of 20 bytes:
 //!

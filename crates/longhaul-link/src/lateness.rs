@@ -1,4 +1,4 @@
-//! How late packets leave the link: a histogram that costs a shift and an increment for each packet.
+//! Lateness of packets that leave the link: a histogram that costs a shift and an increment for each packet.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How much payload a link has delivered by when: the most that any receiver behind it can have got in a given time.
+//! Payload that a link has delivered, by time: the maximum that any receiver behind it can have got in a given time.
 //!
 //! A receiver's own count may exceed that for a while: bytes that waited behind a lost segment, or in a relay, arrive at once
 //! when the wait is over.

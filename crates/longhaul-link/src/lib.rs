@@ -14,31 +14,21 @@
 //! timestamps then moves 1448 / 1500 of it, 965 Mbit/s. (A 1 Gbit/s Ethernet *port* also spends 38 bytes a frame on
 //! framing and carries 975 Mbit/s of IP: write that rate to emulate one.)
 //!
-//! Adding a stage: a file with its type and its `ROW`, and the row's name in [`ROWS`].
+//! Adding a stage: its type and its row in one file of `stage/`, by the part of the path that it belongs to.
 
 #![forbid(unsafe_code)]
 
-mod burst_loss;
-mod delay;
-mod down;
-mod duplicate;
-mod encap;
 mod error;
-mod fragment;
 pub mod icmp;
 mod lateness;
 mod ledger;
-mod loss;
-mod mtu;
 mod packet;
-mod policer;
 mod random;
-mod rate;
-mod reassembly;
-mod reorder;
 mod row;
 mod schedule;
 pub mod segment;
+mod setting;
+mod stage;
 #[cfg(test)]
 mod stage_tests;
 #[cfg(test)]
@@ -52,56 +42,14 @@ use std::time::Duration;
 pub use error::StageError;
 pub use lateness::Lateness;
 pub use ledger::{Ledger, STEP};
-pub use loss::percentage;
 pub use packet::{Fragment, Packet};
-pub use row::{Built, Common, Limit, Row, Setting, Traits};
+pub use row::{Built, Common, Exit, Limit, Row, Stage, Traits};
 pub use schedule::Change;
+pub use setting::Setting;
+pub use stage::line::percentage;
+pub use stage::{ROWS, row};
 
-/// Every stage there is, in the order in which a packet passes them: the way in (is there a line, does the packet fit,
-/// what does the tunnel make of it, is it within what was bought), the line (it queues for it and is lost on it), the way
-/// (it travels, and may be overtaken), and the way out.
-pub const ROWS: &[Row] = &[
-    down::ROW,
-    mtu::ROW,
-    encap::ROW,
-    fragment::ROW,
-    policer::ROW,
-    rate::ROW,
-    loss::ROW,
-    burst_loss::ROW,
-    duplicate::ROW,
-    delay::ROW,
-    reorder::ROW,
-    reassembly::ROW,
-];
-
-/// One impairment of the emulated WAN.
-pub trait Stage: Send {
-    /// Passes `packet`, which reaches the stage at `packet.at`: what survives is pushed to `exit` with the time at which
-    /// it leaves, in the order of its segments. What is not pushed is lost.
-    fn pass(&mut self, packet: Packet, exit: &mut Exit);
-
-    /// Called once per sent packet, after every piece of it has passed this stage.
-    fn end(&mut self, _exit: &mut Exit) {}
-
-    /// When the last packet leaves that it has passed, for a stage that keeps their order.
-    fn last(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    /// It takes the place of a stage of its kind whose last packet leaves at `last`.
-    fn follow(&mut self, _last: Duration) {}
-}
-
-/// Where a stage puts what survives it, and says what happened.
-#[derive(Debug, Default)]
-pub struct Exit {
-    packets: Vec<Packet>,
-    events: u64,
-    mtu: Option<u32>,
-}
-
-/// What went into a stage and what came out.
+/// Segments and bytes that entered a stage and left it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct StageCounters {
     /// Segments that reached the stage. One that travels in fragments counts where its first fragment is.
@@ -116,12 +64,12 @@ pub struct StageCounters {
     pub events: u64,
 }
 
-/// What becomes of a packet that was put on a link.
+/// The result of putting a packet on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Sent {
     /// In how many pieces it will arrive: 0 when it is lost, more than 1 when something happened to a part of it.
     pub pieces: usize,
-    /// How many segments these are together.
+    /// Number of segments in all pieces.
     pub segments: u64,
     /// The path's MTU in bytes when the packet was too big for it and the sender is to be told.
     pub too_big: Option<u32>,
@@ -133,7 +81,7 @@ pub struct Link {
     schedule: Schedule,
     seed: u64,
     under_way: VecDeque<Packet>,
-    /// Where the pieces of one packet wait between two stages; kept to be allocated once.
+    /// Buffer for the pieces of one packet between two stages; kept to be allocated once.
     entering: Vec<Packet>,
     exit: Exit,
 }
@@ -149,11 +97,6 @@ struct Fitted {
     /// Nothing overtakes what the last stage that was here has let pass.
     not_before: Duration,
     counters: StageCounters,
-}
-
-/// The row of the stage `key`.
-pub fn row(key: &str) -> Option<&'static Row> {
-    ROWS.iter().find(|row| row.key == key)
 }
 
 impl Link {
@@ -222,7 +165,7 @@ impl Link {
         sent
     }
 
-    /// When the next packet arrives, or nothing while none is under way.
+    /// Returns the time at which the next packet arrives; `None` while none is under way.
     pub fn due(&self) -> Option<Duration> {
         self.under_way.front().map(|packet| packet.at)
     }
@@ -232,7 +175,7 @@ impl Link {
         self.due().filter(|due| *due <= now).and_then(|_| self.under_way.pop_front())
     }
 
-    /// How many packets are under way.
+    /// Returns the number of packets under way.
     pub fn under_way(&self) -> usize {
         self.under_way.len()
     }
@@ -301,23 +244,6 @@ impl Fitted {
             stage.follow(last);
         }
         (self.value, self.not_before) = (value, last);
-    }
-}
-
-impl Exit {
-    /// `packet` goes on.
-    pub fn push(&mut self, packet: Packet) {
-        self.packets.push(packet);
-    }
-
-    /// What [`Row::events`] names happened, so many times.
-    pub fn happened(&mut self, times: u64) {
-        self.events += times;
-    }
-
-    /// The packet was too big for an MTU of so many bytes, and its sender is to be told.
-    pub fn too_big(&mut self, mtu: u32) {
-        self.mtu = Some(mtu);
     }
 }
 

@@ -8,11 +8,11 @@ use std::time::Duration;
 pub struct Packet {
     /// The caller's name for the buffer.
     pub slot: u32,
-    /// When the packet reaches the stage it is given to, or leaves the stage that gave it, since the link's start.
+    /// The time, since the link's start, at which the packet reaches the stage it is given to, or leaves the stage that gave it.
     pub at: Duration,
     /// The first of these segments, counted from the start of the buffer.
     pub first: u32,
-    /// How many segments; at least 1.
+    /// Number of segments; at least 1.
     pub segments: u32,
     /// IP and transport headers in bytes, repeated in each segment. For a packet that offload will not cut: all of it.
     pub headers: u32,
@@ -20,7 +20,7 @@ pub struct Packet {
     pub size: u32,
     /// Payload bytes of all these segments together.
     pub payload: u32,
-    /// What each segment occupies on the wire beyond its IP bytes: 0 unless the path encapsulates.
+    /// Bytes of each segment on the wire beyond its IP bytes: 0 unless the path encapsulates.
     pub overhead: u32,
     /// Whether a router must drop it rather than fragment it: IPv4's DF, and always with IPv6.
     pub dont_fragment: bool,
@@ -36,7 +36,7 @@ pub struct Fragment {
     /// Where it begins and ends in the segment, which is a range from 0 to `u32::MAX` whatever its length: fragments
     /// that are cut again still add up to it.
     pub start: u32,
-    /// Where the next begins.
+    /// End of its range, where the next begins.
     pub end: u32,
 }
 
@@ -54,7 +54,7 @@ impl Packet {
         Packet { slot, at, first, segments, headers, size, payload, overhead, dont_fragment, fragment }
     }
 
-    /// What these segments occupy on the wire, in bytes.
+    /// Returns the bytes of these segments on the wire.
     pub fn wire_bytes(&self) -> u64 {
         match self.fragment {
             Some(fragment) => u64::from(fragment.bytes),
@@ -62,7 +62,7 @@ impl Packet {
         }
     }
 
-    /// How many segments are counted for it: those that begin in it, so that the fragments of one count 1 together.
+    /// Returns the number of segments counted for it: those that begin in it, so that the fragments of one count 1 together.
     pub fn counted(&self) -> u64 {
         match self.fragment {
             Some(fragment) if fragment.start > 0 => 0,
@@ -78,14 +78,14 @@ impl Packet {
         }
     }
 
-    /// What is left after the first `segments`; nothing when there are no more.
+    /// Returns the rest after the first `segments`; `None` when there are no more.
     pub fn after(&self, segments: u32) -> Option<Packet> {
         let left = self.segments.checked_sub(segments).filter(|left| *left > 0)?;
         let payload = self.payload - segments * self.size;
         Some(Packet { first: self.first + segments, segments: left, payload, ..*self })
     }
 
-    /// What the first segment occupies on the wire, in bytes; none of the others is longer.
+    /// Returns the bytes of the first segment on the wire; none of the others is longer.
     pub fn segment_bytes(&self) -> u32 {
         match self.fragment {
             Some(fragment) => fragment.bytes,

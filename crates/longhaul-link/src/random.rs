@@ -1,6 +1,6 @@
 //! Seeded randomness: a link must treat the same packets the same way in every run of a test, on every machine.
 
-use crate::Packet;
+use crate::packet::Packet;
 
 /// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
 #[derive(Clone, Debug)]
@@ -21,8 +21,8 @@ impl Random {
         ((z >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 
-    /// How many independent trials fail before the next that succeeds, each with probability `share`: geometric, so
-    /// one draw stands for all of them. For a share of 0 there is no next.
+    /// Returns the number of independent trials that fail before the next that succeeds, each with probability `share`:
+    /// geometric, so one draw stands for all of them. For a share of 0 there is no next.
     pub(super) fn failures(&mut self, share: f64) -> u64 {
         if share <= 0.0 {
             return u64::MAX;
@@ -36,7 +36,7 @@ impl Random {
 pub(super) struct Chance {
     share: f64,
     random: Random,
-    /// How many segments are spared before the next is hit.
+    /// Number of segments that are spared before the next is hit.
     gap: u64,
 }
 

@@ -1,8 +1,9 @@
-//! One kind of stage as a [`Row`] of the table, and a [`Setting`]: a row with a value.
+//! One kind of stage: the [`Row`] of the table, and the [`Stage`] that it builds.
 
-use crate::{ROWS, Stage, StageError, row};
+use crate::error::StageError;
+use crate::packet::Packet;
 use longhaul_units::Rate;
-use std::fmt;
+use std::time::Duration;
 
 /// One kind of stage: everything that longhaul knows of it.
 #[derive(Debug)]
@@ -68,15 +69,6 @@ pub enum Common {
     Loss,
 }
 
-/// A stage of one direction of a link: its row, and its value as a person wrote it.
-///
-/// The value is valid: [`Setting::read`] has built the stage from it once.
-#[derive(Clone)]
-pub struct Setting {
-    row: &'static Row,
-    value: String,
-}
-
 impl Traits {
     /// A stage that drops nothing, limits nothing, and about which nothing can be computed.
     pub(crate) const NONE: Traits = Traits {
@@ -90,59 +82,45 @@ impl Traits {
     };
 }
 
-impl Setting {
-    /// Reads the value of the stage `key`.
-    ///
-    /// # Errors
-    /// There is no such stage, or it refuses the value.
-    pub fn read(key: &str, value: &str) -> Result<Setting, StageError> {
-        let row = row(key).ok_or(StageError::UnknownStage)?;
-        (row.build)(value, 0)?;
-        Ok(Setting { row, value: value.to_string() })
+/// One impairment of the emulated WAN.
+pub trait Stage: Send {
+    /// Passes `packet`, which reaches the stage at `packet.at`: what survives is pushed to `exit` with the time at which
+    /// it leaves, in the order of its segments. What is not pushed is lost.
+    fn pass(&mut self, packet: Packet, exit: &mut Exit);
+
+    /// Called once per sent packet, after every piece of it has passed this stage.
+    fn end(&mut self, _exit: &mut Exit) {}
+
+    /// Returns the time at which the last packet leaves that it has passed, for a stage that keeps their order.
+    fn last(&self) -> Duration {
+        Duration::ZERO
     }
 
-    /// The stage that overrides `common`, with `value`; `None` if it refuses the value.
-    pub fn of_common(common: Common, value: &str) -> Option<Setting> {
-        let row = ROWS.iter().find(|row| row.traits.common == Some(common))?;
-        Setting::read(row.key, value).ok()
-    }
-
-    /// Its row of the table.
-    pub fn row(&self) -> &'static Row {
-        self.row
-    }
-
-    /// Its value.
-    pub fn value(&self) -> &str {
-        &self.value
-    }
-
-    /// Whether its value asks for nothing, such as a loss of 0%.
-    pub fn is_idle(&self) -> bool {
-        matches!((self.row.build)(&self.value, 0), Ok(None))
-    }
-
-    /// The rate that it imposes in the long run, in IP bits a second; `None` if it imposes none.
-    pub fn rate(&self) -> Option<Rate> {
-        self.row.traits.rate.and_then(|rate| rate(&self.value))
-    }
+    /// Takes the place of a stage of its kind whose last packet leaves at `last`.
+    fn follow(&mut self, _last: Duration) {}
 }
 
-impl PartialEq for Setting {
-    fn eq(&self, other: &Setting) -> bool {
-        self.row.key == other.row.key && self.value == other.value
-    }
+/// The output of a stage: the packets that survive it, and its events.
+#[derive(Debug, Default)]
+pub struct Exit {
+    pub(crate) packets: Vec<Packet>,
+    pub(crate) events: u64,
+    pub(crate) mtu: Option<u32>,
 }
 
-impl fmt::Display for Setting {
-    /// `loss 0.1%`, as a line of a schedule has it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(format!("{} {}", self.row.key, self.value).trim_end())
+impl Exit {
+    /// Passes `packet` on.
+    pub fn push(&mut self, packet: Packet) {
+        self.packets.push(packet);
     }
-}
 
-impl fmt::Debug for Setting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
+    /// Counts `times` events of the kind named by [`Row::events`].
+    pub fn happened(&mut self, times: u64) {
+        self.events += times;
+    }
+
+    /// The packet was too big for an MTU of so many bytes, and its sender is to be told.
+    pub fn too_big(&mut self, mtu: u32) {
+        self.mtu = Some(mtu);
     }
 }

@@ -1,7 +1,9 @@
-//! What changes while the link runs: lines such as `at 10s down for 20s` or `at 30s loss 1%`. Times count from the link's
+//! Changes while the link runs: lines such as `at 10s down for 20s` or `at 30s loss 1%`. Times count from the link's
 //! start, or from when it is told to begin; the value is any that the key may have as a setting.
 
-use crate::{ROWS, Row, StageError};
+use crate::error::StageError;
+use crate::row::Row;
+use crate::stage::{KEYS, ROWS};
 use std::fmt;
 use std::time::Duration;
 
@@ -12,7 +14,7 @@ pub struct Change {
     row: &'static Row,
     value: String,
     from: Duration,
-    /// When what was before comes back.
+    /// The time at which the earlier value comes back.
     until: Duration,
 }
 
@@ -20,9 +22,9 @@ pub struct Change {
 #[derive(Clone, Debug)]
 pub(super) struct Schedule {
     changes: Vec<Change>,
-    /// When the next change begins or ends.
+    /// The time at which the next change begins or ends.
     next: Duration,
-    /// What the times count from; nothing while it is held.
+    /// Zero of the times; `None` while the schedule is held.
     zero: Option<Duration>,
 }
 
@@ -44,7 +46,7 @@ impl Change {
         if time.is_some_and(|time| time.is_zero()) {
             return Err(StageError::NoTime);
         }
-        let row = ROWS.iter().find(|row| row.key == key).ok_or(StageError::UnknownStage)?;
+        let row = ROWS.iter().find(|row| row.key == key).ok_or(StageError::UnknownStage { known: KEYS })?;
         let value = value.trim().to_string();
         (row.build)(&value, 0)?;
         let until = time.map_or(Duration::MAX, |time| from.saturating_add(time));

@@ -14,7 +14,7 @@
 //!
 //! and an IP packet follows. These are bytes from outside: whatever they are, reading and cutting them never panics.
 
-use crate::Packet;
+use crate::packet::Packet;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub const VNET: usize = 10;
 /// the longest TCP header.
 pub const HEAD_MAX: usize = 256;
 
-/// What is in a frame, as far as the link needs to know.
+/// Layout of a frame, as far as the link needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// IP and transport headers in bytes; for a frame that offload will not cut, the whole packet.
@@ -36,7 +36,7 @@ pub struct Shape {
     pub payload: usize,
     /// Whether a router must drop it rather than fragment it: IPv4's DF, and always with IPv6.
     pub dont_fragment: bool,
-    /// Where the TCP header begins in the packet; 0 for a frame that offload will not cut.
+    /// Offset of the TCP header in the packet; 0 for a frame that offload will not cut.
     transport: usize,
 }
 
@@ -54,9 +54,9 @@ pub enum Malformed {
 /// A run of segments cut out of a frame: the frame to send is the head followed by the payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// How many bytes of the head are used.
+    /// Number of bytes of the head in use.
     pub head: usize,
-    /// Where the payload lies in the frame that was cut.
+    /// Range of the payload in the frame that was cut.
     pub payload: Range<usize>,
 }
 
@@ -116,7 +116,7 @@ pub fn cut(frame: &[u8], shape: &Shape, first: u32, segments: u32, head: &mut [u
 }
 
 impl Shape {
-    /// How many segments the packet will be.
+    /// Returns the number of segments that the packet will be.
     pub fn segments(&self) -> u32 {
         if self.size == 0 { 1 } else { self.payload.div_ceil(self.size).max(1) as u32 }
     }
@@ -281,7 +281,7 @@ mod tests {
         fold(u32::from(sum(addresses)) + 6 + u32::from(length))
     }
 
-    /// What arrives when `frame` is cut at `segments` a piece, put together again; checks each piece's headers.
+    /// Returns `frame` cut at `segments` a piece and put together again; checks each piece's headers.
     fn reassemble(frame: &[u8], pieces: &[u32]) -> Vec<u8> {
         let shape = shape(frame).unwrap();
         let mut bytes = Vec::new();

@@ -46,7 +46,7 @@ fn a_tunnel_adds_what_its_formats_say() {
 #[test]
 fn a_part_of_a_tunnel_may_be_long_but_not_longer_than_that() {
     for tunnel in ["fixed 4097", "outer 20 header 5000", "fixed 4294967296"] {
-        assert_eq!(linked(&[("encap", tunnel)], &[], 1).err(), Some(StageError::Overhead), "{tunnel}");
+        assert_eq!(linked(&[("encap", tunnel)], &[], 1).err(), Some(StageError::Overhead { max: 4096 }), "{tunnel}");
     }
     assert!(linked(&[("encap", "fixed 4096")], &[], 1).is_ok());
 }
@@ -254,7 +254,7 @@ fn a_wrong_line_is_named() {
         ("10s down", form),
         ("at 10s", form),
         ("at 10 down", StageError::Unit(longhaul_units::UnitError::UnknownUnit)),
-        ("at 10s dwn", StageError::UnknownStage),
+        ("at 10s dwn", StageError::UnknownStage { known: crate::stage::KEYS }),
         ("at 10s loss 1", StageError::NoPercentage),
         ("at 10s down for ever", StageError::Unit(longhaul_units::UnitError::NoNumber)),
         ("at 10s down please", StageError::Form("at 10s down for 20s")),

@@ -54,7 +54,10 @@ fn every_row_builds_its_sample_and_refuses_nonsense() {
             assert!((row.build)(wrong, 1).is_err(), "{} {wrong:?}", row.key);
         }
     }
-    assert_eq!(linked(&[("delay", "1ms"), ("losss", "1%")], &[], 1).err(), Some(StageError::UnknownStage));
+    assert_eq!(
+        linked(&[("delay", "1ms"), ("losss", "1%")], &[], 1).err(),
+        Some(StageError::UnknownStage { known: crate::stage::KEYS })
+    );
     assert_eq!(linked(&[("rate", "0bit/s")], &[], 1).err(), Some(StageError::NoRate));
     for ambiguous in ["0.1", "101%", "-1%", "NaN%"] {
         assert_eq!(linked(&[("loss", ambiguous)], &[], 1).err(), Some(StageError::NoPercentage), "{ambiguous}");

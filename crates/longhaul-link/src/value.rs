@@ -1,4 +1,4 @@
-//! How the value of a stage is taken apart.
+//! Splits the value of a stage into its parts.
 
 /// Splits `1Gbit/s queue 8MB` into what stands before the first of `words` and what follows each of them, in the order of
 /// `words` whatever their order in the text; without the spaces around. Nothing when a word stands there twice.

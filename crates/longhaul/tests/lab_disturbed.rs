@@ -64,7 +64,7 @@ fn a_miss_beside_busy_programs_is_unclear_and_tried_three_times() {
 id = "missed"
 carriers = ["longhaul"]
 traffic = { kind = "raw", time = "1s" }
-expect = { MBps = [26] }
+expect = { megabytes_per_s = [26] }
 [[run]]
 id = "nothing-expected"
 carriers = ["longhaul"]
@@ -82,7 +82,7 @@ traffic = { kind = "raw", time = "1s" }
         assert!((0.05..=1.0).contains(&number("outside_share")), "{}", run["disturbance"]);
         assert!(number("late_p50_ms") <= number("late_p99_ms") && number("late_p99_ms") <= number("late_max_ms"));
     }
-    assert!(page.contains("? unclear") && page.contains("2 runs: 1 came out as expected, 1 unclear."), "{page}");
+    assert!(page.contains("? unclear") && page.contains("2 runs: 1 without an expectation, 1 unclear."), "{page}");
 }
 
 #[test]
@@ -95,7 +95,7 @@ id = "slow"
 carriers = ["longhaul"]
 set = ["dial.max-pacing-rate=20Mbit/s"]
 traffic = { kind = "raw", time = "2s" }
-expect = { MBps = [10] }
+expect = { megabytes_per_s = [10] }
 "#;
     let Some((code, runs, _)) = run(slow) else { return };
     let slow = &runs[0];

@@ -146,7 +146,7 @@ id = "slow"
 carriers = ["longhaul"]
 set = ["dial.max-pacing-rate=20Mbit/s"]
 traffic = { kind = "raw", time = "2s" }
-expect = { MBps = [10] }
+expect = { megabytes_per_s = [10] }
 "#;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("slow.toml");

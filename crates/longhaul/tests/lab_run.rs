@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
 
 use serde_json::Value;
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
@@ -14,15 +15,20 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 /// Runs a scenario of these `runs` with `lab run --json`; the reports of those that could run here.
 fn run(runs: &str) -> Vec<Value> {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("small.toml");
     // Where no run has a WAN a link is refused.
     let has_wan = runs.split("[[run]]").skip(1).any(|run| !run.contains("one-hop"));
     let link = if has_wan { "link = { rtt = \"5ms\", rate = \"200Mbit/s\" }\n" } else { "" };
     std::fs::write(&file, format!("about = \"small\"\nsource = \"the tests\"\n{link}{runs}")).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_longhaul")).args(["lab", "run", "--json"]).arg(&file).output();
-    let output = output.unwrap();
+    run_file(&file, &[])
+}
+
+/// Runs the scenario in `file` with `lab run --json` and `options`; the reports of the runs that could run here.
+fn run_file(file: &Path, options: &[&str]) -> Vec<Value> {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    let output = command.args(["lab", "run", "--json"]).arg(file).args(options).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     let Ok(mut report) = serde_json::from_slice::<Value>(&output.stdout) else {
         lacking(&stderr, &stderr);
@@ -192,5 +198,17 @@ traffic = { kind = "idle", time = "500ms", connections = 100 }
             assert!((2.0..2.2).contains(&descriptors), "{descriptors} descriptors");
             assert!(figure(&run, "user_bytes_per_flow") < 20_000.0, "{run:#}");
         }
+    }
+}
+
+#[test]
+fn what_init_writes_can_be_run_and_continued() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.toml");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    let init = command.args(["lab", "init", "--rtt", "10ms", "--rate", "100Mbit/s", "--window", "64KiB"]).output();
+    std::fs::write(&file, init.unwrap().stdout).unwrap();
+    for run in run_file(&file, &["--quick", "--carrier", "direct", "--start-at", "today"]) {
+        assert_eq!((&run["id"], &run["carrier"], &run["bytes_ok"]), (&"today".into(), &"direct".into(), &true.into()));
     }
 }

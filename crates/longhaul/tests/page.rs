@@ -73,7 +73,7 @@ fn a_browser_shows_the_page() {
         "<title>longhaul lab: small</title>",
         "a page &lt;script&gt;document.title = 'bad'&lt;/script&gt; in a browser",
         "With longhaul this TCP transfer is",
-        "3 runs: 2 came out as expected, 1 left out.",
+        "3 runs: 2 without an expectation, 1 left out.",
         "64 KiB window",
         "10 ms round trip",
         "– left out: it cannot be emulated",

@@ -104,12 +104,21 @@ fn what_cannot_be_run_is_refused_before_anything_is_built() {
         (&["run", &good, "--carrier", "sokat"], "did you mean socat?"),
         (&["up", &good, "--run", "row"], "error: short: there is no run \"row\"; did you mean raw?"),
         (&["up", &good, "--rtt", "63"], "write for example 63ms"),
+        (&["run", &good, "--start-at", "row"], "error: --start-at: there is no run \"row\"; did you mean raw?"),
+        (&["show", "mitra"], "error: there is no scenario \"mitra\"; did you mean mitre?"),
+        (&["init", "--window", "0"], "nothing fits into 0 bytes"),
     ] {
         let output = longhaul(arguments);
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
         assert!(stderr.contains(said), "{arguments:?}: {stderr}");
     }
+}
+
+#[test]
+fn show_prints_the_file_of_a_built_in_scenario() {
+    let file = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/ornl.toml")).expect("the file");
+    assert_eq!(longhaul(&["show", "ornl"]).stdout, file);
 }
 
 /// Runs `script` in mounts of its own, with `longhaul` as its first argument and a scenario as its second; `None` where

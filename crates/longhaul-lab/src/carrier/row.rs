@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Carrier {
     /// Its name in scenarios and results.
     pub(crate) name: &'static str,
-    /// What it is, in a few words.
+    /// Its description, in a few words.
     pub(crate) what: &'static str,
     /// Its part when results are compared.
     pub(crate) role: Role,
@@ -48,7 +48,7 @@ pub(crate) enum Role {
     Longhaul,
 }
 
-/// What a carrier started.
+/// The programs that a carrier started.
 pub(crate) struct Started {
     /// Which host A connects to, at [`PORT`]; B where nothing stands between.
     pub(crate) entry: Host,
@@ -60,7 +60,7 @@ pub(crate) struct Started {
 
 /// A carrier at work until dropped.
 pub(crate) struct Running {
-    /// Where host A connects.
+    /// The address to which host A connects.
     pub(crate) entry: SocketAddr,
     /// The relays' programs, near first.
     pub(crate) programs: Vec<Program>,

@@ -24,21 +24,21 @@ pub(crate) const ROWS: &[Carrier] = &[
     },
     Carrier {
         name: "socat",
-        what: "the recipe on two relays",
+        what: "socat on both relays",
         needs: &[SOCAT],
         start: |wan, _, _| socat(wan, ""),
         ..Carrier::RELAYED
     },
     Carrier {
         name: "socat-nodelay",
-        what: "the recipe with nodelay",
+        what: "socat with nodelay on both relays",
         needs: &[SOCAT],
         start: |wan, _, _| socat(wan, ",nodelay"),
         ..Carrier::RELAYED
     },
     Carrier {
         name: "ssh",
-        what: "a port forward",
+        what: "a port forward of ssh between the relays",
         needs: &[ssh::SSH, ssh::SSHD, ssh::KEYGEN],
         law: Some(Law::Openssh),
         start: |wan, user, _| port_forward(wan, user),
@@ -46,28 +46,28 @@ pub(crate) const ROWS: &[Carrier] = &[
     },
     Carrier {
         name: "haproxy",
-        what: "mode tcp, splicing",
+        what: "HAProxy in TCP mode with splicing, on both relays",
         needs: &[Requirement::program("haproxy", "haproxy", "haproxy")],
         start: |wan, _, _| haproxy(wan),
         ..Carrier::RELAYED
     },
     Carrier {
         name: "nginx",
-        what: "stream, proxy_pass",
+        what: "nginx with its stream module, on both relays",
         needs: &[Requirement::program("nginx", "nginx-light", "nginx"), NGINX_STREAM],
         start: |wan, user, _| nginx(wan, user),
         ..Carrier::RELAYED
     },
     Carrier {
         name: "socket-proxyd",
-        what: "systemd's",
+        what: "systemd-socket-proxyd on both relays",
         needs: &[Requirement::program("systemd-socket-activate", "systemd", "systemd"), SOCKET_PROXYD],
         start: |wan, _, _| socket_proxyd(wan),
         ..Carrier::RELAYED
     },
     Carrier {
         name: "longhaul",
-        what: "on two relays",
+        what: "longhaul on both relays",
         role: Role::Longhaul,
         congestion: Some("bbr"),
         start: |wan, _, set| longhaul(wan, set),

@@ -1,4 +1,4 @@
-//! What the command line changes of a scenario's link, and what then can still be judged.
+//! Changes of a scenario's link by the command line, and of the expectations that depend on it.
 
 use crate::plan::link::{LinkSpec, read_loss, read_rate, read_rtt};
 use crate::scenario::{Expect, Published, Run};
@@ -12,7 +12,7 @@ use std::time::Duration;
 pub(crate) struct Changes {
     /// Another round trip for every run, from 1ms to 10s
     ///
-    /// It replaces the `delay` of either direction too, jitter included. The traffic lasts 25 such round trips at least.
+    /// It also replaces the `delay` of either direction, jitter included. The traffic lasts at least 25 round trips.
     #[arg(long, value_name = "TIME", value_parser = read_rtt)]
     rtt: Option<Duration>,
     /// Another rate for every run, from 1Mbit/s to 100Gbit/s
@@ -24,8 +24,8 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Changes the link of `run`. What is computed follows; what somebody published is of another path then, and is
-    /// neither shown nor judged, which the run's note says.
+    /// Changes the link of `run`. Computed figures follow. Published figures are of another path then: they are neither shown
+    /// nor judged, and the run's note says so.
     pub(crate) fn apply(&self, run: &mut Run) {
         if !run.setup.has_wan() || !self.differ(&run.setup.link) {
             return;

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 /// Take down the lab that `longhaul lab up` left standing
 ///
-/// Ends it, with everything that still runs on its hosts, and says who holds on to it if something is left: namespaces,
-/// and with them devices, stay as long as a process is in them. When none stands it says so, and exits with 0.
+/// Ends the lab and every program that still runs on its hosts. Names the processes that keep a part of it alive: network
+/// namespaces and devices stay as long as a process is in them. Without a lab it says so, and exits with 0.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct Down {}
 
@@ -121,6 +121,6 @@ impl Spaces {
     }
 }
 
-/// How long the process may take before it is killed, and what it held before somebody is told.
+/// Time after which the process is killed, and after which processes that hold its namespaces are reported.
 const PATIENCE: Duration = Duration::from_secs(5);
 const EVERY: Duration = Duration::from_millis(10);

@@ -9,7 +9,7 @@ use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// What the note says.
+/// The content of the note.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Note {
     /// The process that keeps the lab.
@@ -20,7 +20,7 @@ pub(crate) struct Note {
     pub(crate) run: String,
     /// A process on each host; none while it is being built.
     pub(crate) anchors: Vec<u32>,
-    /// How to enter the hosts, and what to try.
+    /// The commands that enter the hosts, and commands to try.
     pub(crate) manual: String,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Claim {
     path: PathBuf,
 }
 
-/// What came of claiming the right.
+/// The result of claiming the right.
 #[derive(Debug)]
 pub(crate) enum Claimed {
     /// It is ours. A note that lay there is that of a lab which was killed.
@@ -86,7 +86,7 @@ impl Claim {
         written.map_err(LabError::io(format!("writing {}", self.path.display())))
     }
 
-    /// What removes the note, for whoever ends the process without dropping this.
+    /// Returns a function that removes the note, for code that ends the process without dropping this.
     pub(crate) fn removing(&self) -> impl FnOnce() + Send + 'static {
         let path = self.path.clone();
         move || remove(&path)
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    /// What another process finds at `path`: this program again, which runs the test below and nothing else.
+    /// Returns the result of another process at `path`: this program again, which runs the test below and nothing else.
     fn found_by_another(path: &Path) -> String {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "cmd::note::tests::another_process", "--nocapture"]).env(NOTE, path);

@@ -9,21 +9,34 @@ use crate::report::table::{shown, verdict};
 use crate::traffic::Counts;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, Write as _};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The bar of the run that is under way.
 pub(crate) struct Bar {
     bar: ProgressBar,
     is_terminal: bool,
+    /// The run that is under way.
+    current: Arc<Mutex<Option<String>>>,
 }
 
 impl Bar {
-    /// Nothing is shown before the first run begins.
+    /// Returns a bar that shows nothing before the first run begins.
     pub(crate) fn new() -> Bar {
-        Bar { bar: ProgressBar::hidden().with_style(style()), is_terminal: std::io::stderr().is_terminal() }
+        Bar {
+            bar: ProgressBar::hidden().with_style(style()),
+            is_terminal: std::io::stderr().is_terminal(),
+            current: Arc::default(),
+        }
     }
 
-    /// What takes the bar off the terminal, for whoever ends the process.
+    /// Returns a function that tells the run that is under way, `None` before the first.
+    pub(crate) fn current(&self) -> impl Fn() -> Option<String> + Send + 'static {
+        let current = Arc::clone(&self.current);
+        move || current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns a function that takes the bar off the terminal, for the code that ends the process.
     pub(crate) fn clearing(&self) -> impl FnOnce() + Send + 'static {
         let bar = self.bar.clone();
         move || {
@@ -35,6 +48,7 @@ impl Bar {
 
 impl Progress for Bar {
     fn begin(&mut self, number: Number, id: &str, carrier: &str, time: Duration) {
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(id.to_string());
         let name = format!("{}/{} {id}, {carrier}", number.number, number.total);
         if !self.is_terminal {
             return say(&name);
@@ -63,7 +77,8 @@ impl Progress for Bar {
             Some(speed) => format!("{} MB/s", shown(speed)),
             None => run.why.clone(),
         };
-        let mut line = format!("{}, {}: {}: {came}", run.id, run.carrier_name(), verdict(run.verdict));
+        let verdict = if run.is_plain_pass() { String::new() } else { format!("{}: ", verdict(run)) };
+        let mut line = format!("{}, {}: {verdict}{came}", run.id, run.carrier_name());
         if run.verdict == Verdict::Unclear {
             line += &format!("; attempt {} of {ATTEMPTS}: {}", run.attempts, run.disturbance.words());
         }
@@ -76,7 +91,7 @@ fn style() -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// A line on stderr; nobody is left to tell when that is closed.
+/// Writes a line to stderr; ignores a stderr that is closed.
 pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

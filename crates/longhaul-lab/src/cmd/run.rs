@@ -10,9 +10,9 @@ use crate::engine::{
     Options, {self},
 };
 use crate::report::json::Report;
-use crate::report::page;
 use crate::report::table::Figures;
-use crate::scenario::{Expect, Scenario, library};
+use crate::report::{page, repeat};
+use crate::scenario::{Scenario, library};
 use crate::world::user::User;
 use crate::world::wan::Wan;
 use clap::Args;
@@ -20,29 +20,34 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Run a scenario and judge what came out
+/// Run a scenario and judge the results
 ///
-/// Builds the hosts, the relays and the WAN of the scenario inside this machine, and for each run and carrier sends the
-/// traffic, checks every byte where the tool allows it, and judges what came out. Prints a table and the reason for each
-/// number, beside what is published and computed. Runs as root, or as anybody where the system allows user namespaces;
-/// nothing is left behind, however it ends.
+/// For each run and carrier of the scenario: builds the hosts, the relays and the WAN inside this machine, sends the
+/// traffic, checks every byte where the tool allows it, and compares the result with the expectation. Prints a table with
+/// the reason for each number, beside the published and computed figures.
 ///
-/// A run that missed its expectation while other programs disturbed it is unclear; it is run again, up to twice.
+/// Runs as root, or as any user where the system allows user namespaces. Leaves nothing behind, however it ends.
 ///
-/// Exits with 0 when everything that was expected came out, with 1 when something did not or nothing could be run, with 2
-/// for a wrong file or value, with 3 when nothing failed but runs stayed unclear, with 128 and the signal's number when a signal
-/// ended it.
+/// A run that missed its expectation while other programs disturbed it is unclear. It is repeated up to twice.
+///
+/// Exit status: 0 every expectation was met; 1 an expectation was missed, or nothing could be run; 2 a file or value is wrong;
+/// 3 nothing failed, but runs stayed unclear; 128 plus the signal's number after a signal.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct RunArgs {
     /// A scenario of `longhaul lab list`, a file, or `all`
     #[arg(value_name = "NAME|FILE|all", required = true)]
     names: Vec<String>,
-    /// Only this carrier; may be given more than once
+    /// Run only this carrier; may be given more than once
     #[arg(long, value_name = "NAME", value_parser = carrier::find)]
     carrier: Vec<&'static Carrier>,
     #[command(flatten)]
     changes: Changes,
-    /// Only the runs that matter most, and those shorter
+    /// Leave out every run before this one, to continue
+    ///
+    /// An interrupted `lab run` prints the command that continues it. Comparisons with runs that are left out are not judged.
+    #[arg(long, value_name = "RUN")]
+    start_at: Option<String>,
+    /// Run only the most important runs, and those shorter
     #[arg(long)]
     quick: bool,
     /// Print one JSON document and nothing else on stdout
@@ -50,14 +55,14 @@ pub(crate) struct RunArgs {
     json: bool,
     /// Also write a page to this file
     ///
-    /// It shows the verdict in words, what was built, a bar for each carrier, throughput and round trip over time, and every
-    /// figure. It is one file that any browser shows and prints, and that loads nothing from elsewhere.
+    /// The page has the verdict in words, the hosts and the link, a bar for each carrier, throughput and round trip over time,
+    /// and every figure. It is one file that any browser shows and prints. It loads nothing from elsewhere.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
 
 impl RunArgs {
-    /// Runs them.
+    /// Runs the scenarios: 0, 1, 2 or 3, as the help says.
     pub(crate) fn run(self) -> ExitCode {
         let scenarios = match self.scenarios() {
             Ok(scenarios) => scenarios,
@@ -79,7 +84,7 @@ impl RunArgs {
             }
         };
         let mut bar = Bar::new();
-        if let Err(problem) = signals::end_with(bar.clearing()) {
+        if let Err(problem) = signals::end_with(self.interrupted(&bar)) {
             say(&format!("longhaul: {problem}"));
             return ExitCode::FAILURE;
         }
@@ -100,6 +105,19 @@ impl RunArgs {
         }
     }
 
+    /// Clears the bar and says how to continue, for the end by a signal.
+    fn interrupted(&self, bar: &Bar) -> impl FnOnce() + Send + 'static {
+        let clear = bar.clearing();
+        let current = bar.current();
+        let arguments = std::env::args().collect::<Vec<_>>();
+        move || {
+            clear();
+            if let Some(id) = current() {
+                say(&format!("interrupted; to continue: {}", repeat::continued(&arguments, &id)));
+            }
+        }
+    }
+
     fn show(&self, reports: &[Report]) -> Result<(), String> {
         let text = match (self.json, reports) {
             (false, _) => Figures(reports).to_string(),
@@ -113,7 +131,7 @@ impl RunArgs {
         std::fs::write(path, page::page(reports)).map_err(|err| format!("writing the page {}: {err}", path.display()))
     }
 
-    /// The scenarios asked for, with what the command line changes of them.
+    /// Returns the scenarios asked for, with the changes of the command line.
     fn scenarios(&self) -> Result<Vec<Scenario>, Vec<String>> {
         let mut scenarios = Vec::new();
         let mut wrong = Vec::new();
@@ -135,10 +153,13 @@ impl RunArgs {
         if scenarios.is_empty() {
             wrong.extend(without);
         }
+        if let (Some(id), true) = (&self.start_at, wrong.is_empty()) {
+            wrong.extend(start_at(&mut scenarios, id).err());
+        }
         if wrong.is_empty() { Ok(scenarios) } else { Err(wrong) }
     }
 
-    /// The scenario with what the command line changes of it.
+    /// Returns the scenario with the changes of the command line.
     fn changed(&self, mut scenario: Scenario) -> Result<Scenario, String> {
         for run in &mut scenario.runs {
             self.changes.apply(run);
@@ -157,35 +178,45 @@ impl RunArgs {
         all.dedup();
         let wanted = |known: &&'static Carrier| self.carrier.iter().any(|wanted| wanted.name == known.name);
         scenario.runs.iter_mut().for_each(|run| run.carriers.retain(wanted));
-        let left: Vec<String> =
-            scenario.runs.iter().filter(|run| !run.carriers.is_empty()).map(|run| run.id.clone()).collect();
-        if left.is_empty() {
-            let asked: Vec<&str> = self.carrier.iter().map(|carrier| carrier.name).collect();
-            let name = &scenario.name;
-            let asked = asked.join(" or ");
+        scenario.runs.retain(|run| run.skip.is_some() || !run.carriers.is_empty());
+        let asked: Vec<&str> = self.carrier.iter().map(|carrier| carrier.name).collect();
+        let asked = asked.join(" or ");
+        let name = &scenario.name;
+        if scenario.runs.iter().all(|run| run.carriers.is_empty()) {
             let all = all.join(", ");
             return Err(format!("error: no run of {name} has the carrier {asked}; they have {all}"));
         }
         if self.quick && scenario.runs.iter().all(|run| run.quick.is_none() || run.carriers.is_empty()) {
-            let asked: Vec<&str> = self.carrier.iter().map(|carrier| carrier.name).collect();
-            return Err(format!(
-                "error: --quick: no quick run of {} has the carrier {}",
-                scenario.name,
-                asked.join(" or ")
-            ));
+            return Err(format!("error: --quick: no quick run of {name} has the carrier {asked}"));
         }
-        let is_compared = self.carrier.iter().any(|carrier| carrier.is_direct());
-        for run in &mut scenario.runs {
-            // What is not run is nothing to compare with.
-            let Expect { gain, times, .. } = &mut run.expect;
-            let were = (gain.is_some(), times.is_some());
-            *gain = gain.take().filter(|_| is_compared);
-            *times = times.take().filter(|(of, _)| left.contains(of));
-            if were != (gain.is_some(), times.is_some()) {
-                run.add_note("what it is compared with was not run, so the gain is not judged");
-            }
-        }
+        drop_comparisons(&mut scenario);
         Ok(scenario)
+    }
+}
+
+/// Leaves out every run before the one called `id`.
+fn start_at(scenarios: &mut Vec<Scenario>, id: &str) -> Result<(), String> {
+    let place = |scenario: &Scenario| scenario.runs.iter().position(|run| run.id == id);
+    let Some(first) = scenarios.iter().position(|scenario| place(scenario).is_some()) else {
+        let names = scenarios.iter().flat_map(|scenario| &scenario.runs).map(|run| run.id.as_str());
+        let near = longhaul_config::suggest::nearest(id, names);
+        let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        return Err(format!("error: --start-at: there is no run {id:?}{near}"));
+    };
+    scenarios.drain(..first);
+    if let Some(scenario) = scenarios.first_mut() {
+        let left_out = place(scenario).unwrap_or_default();
+        scenario.runs.drain(..left_out);
+        drop_comparisons(scenario);
+    }
+    Ok(())
+}
+
+/// Leaves out the comparisons with runs that the scenario does not have any more.
+fn drop_comparisons(scenario: &mut Scenario) {
+    for index in 0..scenario.runs.len() {
+        let (earlier, rest) = scenario.runs.split_at_mut(index);
+        rest.iter_mut().take(1).for_each(|run| run.drop_comparisons(earlier));
     }
 }
 

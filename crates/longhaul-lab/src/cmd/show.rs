@@ -10,8 +10,9 @@ use std::process::ExitCode;
 ///
 /// Every built-in scenario is a commented file that may be copied and changed:
 ///
-///   longhaul lab show mitre > mine.toml
-///   longhaul lab run mine.toml
+/// longhaul lab show mitre > mine.toml
+///
+/// longhaul lab run mine.toml
 #[derive(Args, Debug, Clone)]
 pub(crate) struct Show {
     /// A scenario of `longhaul lab list`

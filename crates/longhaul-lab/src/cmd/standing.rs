@@ -17,10 +17,10 @@ use std::process::{Command, Stdio};
 
 /// The lab and everything in it; gone when dropped, or when the process ends in whatever way.
 pub(crate) struct Standing {
-    /// Each host's name, and the process to enter it by.
-    anchors: Vec<(Host, &'static str, Program)>,
+    /// The processes by which one enters the hosts.
+    anchors: Vec<Anchor>,
     carrier: Option<(&'static Carrier, Running)>,
-    /// Where B's servers listen, or why there is none.
+    /// B's servers with their addresses, or the reason why there is none.
     ssh: Result<(Server, SocketAddr), LabError>,
     iperf3: Result<(Program, SocketAddr), LabError>,
     layout: Layout,
@@ -54,27 +54,27 @@ impl Standing {
             server.configure(&wan, carried.map_or(on_b(to_ssh), |(_, running)| running.entry))?;
             traffic::make_file(&wan, "sample", SAMPLE)?;
         }
-        let anchors = names(setup.layout).iter().map(|(host, name)| Ok((*host, *name, anchor(&wan, *host, name)?)));
+        let anchors = names(setup.layout).iter().map(|(host, name)| Anchor::start(&wan, *host, name));
         let anchors = anchors.collect::<Result<_, LabError>>()?;
         Ok(Standing { anchors, carrier, ssh, iperf3, layout: setup.layout, _wan: wan })
     }
 
     /// A process on each of its hosts.
     pub(crate) fn anchors(&self) -> Vec<u32> {
-        self.anchors.iter().map(|(_, _, anchor)| anchor.id()).collect()
+        self.anchors.iter().map(|anchor| anchor.process.id()).collect()
     }
 
-    /// How to enter its hosts, their addresses, and what to try.
+    /// Returns the commands that enter its hosts, their addresses, and commands to try.
     pub(crate) fn manual(&self, scenario: &str, run: &Run, user: &User) -> String {
         let mut text = format!("The lab of {scenario}, run {}, stands: {}.\n", run.id, path(run));
         text +=
             "Take it down with: longhaul lab down\n\nEnter a host (what is left running there ends with the lab):\n";
-        for (_, name, anchor) in &self.anchors {
-            let _ = writeln!(text, "  {name:<6} {}", enter(anchor, user));
+        for anchor in &self.anchors {
+            let _ = writeln!(text, "  {:<6} {}", anchor.name, anchor.enter(user));
         }
         text += "\nAddresses:\n";
-        for (host, name, _) in &self.anchors {
-            let _ = writeln!(text, "  {name:<6} {}", self.addresses(*host));
+        for anchor in &self.anchors {
+            let _ = writeln!(text, "  {:<6} {}", anchor.name, self.addresses(anchor.host));
         }
         match &self.carrier {
             Some((carrier, running)) if !running.programs.is_empty() => {
@@ -94,8 +94,8 @@ impl Standing {
     }
 
     fn examples(&self, user: &User) -> String {
-        let Some((_, _, anchor)) = self.anchors.first() else { return String::new() };
-        let on_a = enter(anchor, user);
+        let Some(anchor) = self.anchors.first() else { return String::new() };
+        let on_a = anchor.enter(user);
         let mut text = String::new();
         let _ = writeln!(text, "  {on_a} ping -c 5 {}", Host::B.lan());
         match &self.iperf3 {
@@ -132,7 +132,7 @@ impl Standing {
         }
     }
 
-    /// Where A connects to reach the server at `at`: the carrier's entry when that is where it leads.
+    /// Returns the address to which A connects to reach the server at `at`: the carrier's entry if it leads there.
     fn entry(&self, at: SocketAddr) -> SocketAddr {
         let carried = self.carrier.as_ref().filter(|_| at.port() == PORT);
         carried.map_or(at, |(_, running)| running.entry)
@@ -156,20 +156,30 @@ fn names(layout: Layout) -> &'static [(Host, &'static str)] {
     }
 }
 
-/// A process on `host` that does nothing, under the host's name where that can be set.
-fn anchor(wan: &Wan, host: Host, name: &str) -> Result<Program, LabError> {
-    let script = format!("hostname {name} 2>/dev/null; echo here >&2; exec sleep infinity");
-    let mut command = Command::new("unshare");
-    command.args(["--uts", "sh", "-c", &script]);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    wan.spawn(host, command)?.wait_for("here")
+/// A process on a host that does nothing, and by which one enters the host.
+struct Anchor {
+    host: Host,
+    name: &'static str,
+    process: Program,
 }
 
-/// The command that enters the host behind `anchor`: its network, its name, and the lab's files and processes.
-fn enter(anchor: &Program, user: &User) -> String {
-    // An ordinary user is root in the lab's user namespace only, and has no other groups there to give up.
-    let as_root = if user.mapped.is_some() { " -U --preserve-credentials" } else { "" };
-    format!("nsenter -t {}{as_root} -m -u -n -p", anchor.id())
+impl Anchor {
+    /// Starts it under the host's `name` where that can be set.
+    fn start(wan: &Wan, host: Host, name: &'static str) -> Result<Anchor, LabError> {
+        let script = format!("hostname {name} 2>/dev/null; echo here >&2; exec sleep infinity");
+        let mut command = Command::new("unshare");
+        command.args(["--uts", "sh", "-c", &script]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let process = wan.spawn(host, command)?.wait_for("here")?;
+        Ok(Anchor { host, name, process })
+    }
+
+    /// Returns the command that enters the host: its network, its name, and the lab's files and processes.
+    fn enter(&self, user: &User) -> String {
+        // An ordinary user is root in the lab's user namespace only, and has no other groups there to give up.
+        let as_root = if user.mapped.is_some() { " -U --preserve-credentials" } else { "" };
+        format!("nsenter -t {}{as_root} -m -u -n -p", self.process.id())
+    }
 }
 
 fn iperf3(wan: &Wan, port: u16) -> Result<Program, LabError> {
@@ -180,7 +190,7 @@ fn iperf3(wan: &Wan, port: u16) -> Result<Program, LabError> {
     wan.spawn(Host::B, command)?.wait_for("Server listening")
 }
 
-/// What is not installed is left out, and anything else an error.
+/// Turns the error of a program that is not installed into a result, for it is left out.
 fn installed<T>(started: Result<T, LabError>) -> Result<Result<T, LabError>, LabError> {
     match started {
         Err(why @ (LabError::Missing { .. } | LabError::Lacking(_))) => Ok(Err(why)),

@@ -23,9 +23,10 @@ use std::time::Duration;
 
 /// Build the lab of a scenario and leave it standing
 ///
-/// To try things in it by hand: builds the hosts, the relays and the WAN of the scenario's first run, starts servers on host B and, with --carrier,
-/// what carries connections to them; prints how to enter each host, its addresses, and what to try. It stands until
-/// `longhaul lab down`. Runs as root, or as anybody where the system allows user namespaces.
+/// For trying programs by hand: builds the hosts, the relays and the WAN of the scenario's first run, and starts servers on
+/// host B. Prints how to enter each host, its addresses, and commands to try. The lab stands until `longhaul lab down`.
+///
+/// Runs as root, or as any user where the system allows user namespaces.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct Up {
     /// A scenario of `longhaul lab list`, or a file
@@ -36,7 +37,7 @@ pub(crate) struct Up {
     run: Option<String>,
     /// Start this carrier on the relays [default: none]
     ///
-    /// Without one the relay hosts route.
+    /// Without a carrier the relay hosts only route.
     #[arg(long, value_name = "NAME", value_parser = carrier::find)]
     carrier: Option<&'static Carrier>,
     #[command(flatten)]
@@ -44,7 +45,7 @@ pub(crate) struct Up {
     /// Stay in the foreground until Ctrl-C
     #[arg(long)]
     foreground: bool,
-    /// What the command starts itself again with
+    /// Marks the process that the command starts in the background
     #[arg(long, hide = true, conflicts_with = "foreground")]
     detached: bool,
 }
@@ -117,7 +118,7 @@ impl Up {
     }
 }
 
-/// What a signal does: while the lab is being built, it ends the process; when it stands, which is to be said with the flag,
+/// Handles signals: while the lab is being built, one ends the process; when it stands, which the caller says with the flag,
 /// it ends the wait for the receiver, whose thread takes it down.
 fn on_signal(claim: &Claim) -> Result<(Arc<AtomicBool>, Receiver<()>), String> {
     let stands = Arc::new(AtomicBool::new(false));
@@ -164,7 +165,7 @@ fn launch() -> Result<ExitCode, String> {
     }
 }
 
-/// How long taking down may take.
+/// Maximum time for taking down.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 fn taken(note: &Note) -> String {

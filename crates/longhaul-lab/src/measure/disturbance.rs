@@ -11,10 +11,10 @@ use crate::world::processes::family_ticks;
 use serde::Serialize;
 use std::time::Duration;
 
-/// What disturbed a run, and how much. The names of the fields are fixed: programs read them.
+/// Disturbance of a run by other programs. The names of the fields are fixed: programs read them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Disturbance {
-    /// How late packets left the link, in milliseconds: the median, the 99th percentile and the latest, each the larger one of the
+    /// Lateness of packets in milliseconds: the median, the 99th percentile and the maximum, each the larger one of the
     /// two directions. Nothing without a WAN.
     pub(crate) late_p50_ms: Option<f64>,
     pub(crate) late_p99_ms: Option<f64>,
@@ -135,7 +135,7 @@ impl Disturbance {
         }
     }
 
-    /// Who else took 1 % of the processor or more, in words.
+    /// Names the others that took 1 % of the processor or more.
     fn takers(&self) -> Option<String> {
         let took = |share: f64| (share >= SHOWN).then(|| format!("{:.0} %", share * 100.0));
         match (took(self.outside_share), took(self.steal_share)) {
@@ -160,7 +160,8 @@ const BUSY_LAB: f64 = 0.6;
 /// The smallest factor by which a disturbed run is excused, and the factor for a standstill, by which that is multiplied.
 const MIN_EXCUSE: f64 = 1.5;
 const STANDSTILL: f64 = 3.0;
-/// Packets may be late by this or by a fiftieth of the round trip, whichever is larger; on an idle machine they are much less late.
+/// Packets may be late by this or by a fiftieth of the round trip, whichever is larger; on an idle machine they are much
+/// less late.
 const LATE_P99: Duration = Duration::from_millis(1);
 /// One packet may be late by this or by a fifth of the round trip, whichever is larger.
 const LATE_MAX: Duration = Duration::from_millis(10);

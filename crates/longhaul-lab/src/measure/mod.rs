@@ -1,5 +1,5 @@
-//! What is seen while traffic flows: [`sampler`] looks on with [`sockets`], [`disturbance`] is what other programs took of
-//! the processor, and a run that is [`done`] has all of it.
+//! Measurements while traffic flows: [`sampler`] takes samples with [`sockets`], [`disturbance`] is the time that other
+//! programs took of the processor, and a run that is [`done`] has all of it.
 
 pub(crate) mod disturbance;
 pub(crate) mod done;

@@ -17,7 +17,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// What was seen at one moment.
+/// A sample of the run at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Sample {
     /// Since the traffic began.
@@ -32,7 +32,7 @@ pub(crate) struct Sample {
     pub(crate) retransmitted: u64,
 }
 
-/// What was seen of a whole run.
+/// All samples of a run, and their summary.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     /// In the order of time.
@@ -43,7 +43,7 @@ pub(crate) struct Seen {
     pub(crate) wan: Sender,
     /// CPU time of the relays' programs.
     pub(crate) relay_cpu: Duration,
-    /// Who took the machine's processor time.
+    /// Shares of the machine's processor time.
     pub(crate) shares: Shares,
 }
 
@@ -109,9 +109,9 @@ impl Watch<'_> {
     }
 }
 
-/// Where to look.
+/// The hosts and files from which samples are taken.
 struct Sampler {
-    /// Who sends, and which of its connections.
+    /// The host that sends, and the filter for its connections.
     host: Host,
     host_filter: String,
     /// The relay that sends over the WAN.

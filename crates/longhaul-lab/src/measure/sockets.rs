@@ -1,4 +1,7 @@
-//! What the kernel knows of a host's connections: TCP_INFO, as ss(8) prints it.
+//! TCP_INFO of a host's connections, as ss(8) prints it.
+//!
+//! Not sock_diag(7) by netlink: requests, filters and the layout of TCP_INFO by kernel version would be more code than the one
+//! line that is parsed here, and ss(8) comes with ip(8), which the lab needs anyway.
 
 use crate::error::LabError;
 use crate::plan::place::Host;
@@ -32,7 +35,7 @@ pub(crate) fn sample(wan: &Wan, host: Host, filter: &str) -> Result<Vec<Sender>,
 }
 
 impl Sender {
-    /// What is known of the transfer after another sample.
+    /// Returns the summary after another sample.
     pub(crate) fn with(self, later: Sender) -> Sender {
         let known = |rtt: Duration| if rtt.is_zero() { Duration::MAX } else { rtt };
         Sender {

@@ -1,4 +1,4 @@
-//! How a scenario sets the TCP of a host, and the [`Profile`] that does it.
+//! TCP of a host as a scenario sets it, and the [`Profile`] that does it.
 
 use crate::plan::conflict::Conflict;
 use crate::plan::link::LinkSpec;
@@ -65,7 +65,7 @@ impl HostSpec {
         self.mss.unwrap_or(self.mtu.saturating_sub(IP_AND_TCP)).saturating_sub(TIMESTAMPS)
     }
 
-    /// What is wrong with segments of `mss` bytes, if they do not fit its MTU.
+    /// Returns the error of segments of `mss` bytes, if they do not fit its MTU.
     pub(crate) fn too_large(&self, mss: u32) -> Option<String> {
         let max = self.mtu.saturating_sub(IP_AND_TCP);
         let mtu = self.mtu;
@@ -89,7 +89,7 @@ impl HostSpec {
         conflicts
     }
 
-    /// What the lab sets for it.
+    /// Returns the settings of the lab for it.
     pub(crate) fn profile(&self) -> Profile {
         let mut profile = match (self.window, self.buffers) {
             (Some(window), _) => self.windowed(window),
@@ -114,7 +114,7 @@ impl HostSpec {
 
     /// A host that offers `window` bytes and has no more under way.
     ///
-    /// What holds the window is the route: a clamp just below a power of two makes the kernel choose a window scale with
+    /// The route limits the window: a clamp just below a power of two makes the kernel choose a window scale with
     /// which it cannot offer more (65,535 times 4 is 262,140). The clamp itself is not kept by Linux 6.6 and later, which
     /// set it anew as they learn how much of a buffer is payload. The buffers have room for the kernel's overhead, so
     /// that the window is what limits. A window between two powers, or below the 65,535 that need no scale, is cut down on
@@ -136,7 +136,7 @@ const IP_AND_TCP: u32 = 40;
 const UNSCALED: u64 = 65_535;
 /// RFC 7323 timestamps, with their padding.
 const TIMESTAMPS: u32 = 12;
-/// How much more than its window a host may offer.
+/// The factor by which a host may offer more than its window.
 const SLACK: f64 = 1.02;
 
 impl Profile {

@@ -1,9 +1,9 @@
-//! What arithmetic says: the speed that a transfer should have, and the reason for the one it had.
+//! Laws: the speed that a transfer should have, computed from its path and hosts.
 
 use crate::plan::place::Direction;
 use crate::plan::setup::Setup;
 
-/// What the laws need to know of the traffic.
+/// The facts about the traffic that the laws need.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Load {
     /// Number of connections at once.
@@ -136,7 +136,7 @@ fn openssh(setup: &Setup) -> f64 {
     OPENSSH_WINDOW / setup.link.rtt.as_secs_f64()
 }
 
-/// What the line carries of TCP payload one way, in bytes a second, in full segments with timestamps.
+/// Returns the TCP payload that the line carries one way, in bytes a second, in full segments with timestamps.
 pub(crate) fn line(setup: &Setup, direction: Direction) -> Option<f64> {
     let payload = setup.host.payload();
     let wire = setup.link.wire_bytes(direction, payload, HEADERS);
@@ -159,7 +159,7 @@ fn loss(setup: &Setup) -> Option<f64> {
     setup.link.loss_law(&setup.host.congestion, setup.link.rtt)
 }
 
-/// How far OpenSSH sends ahead.
+/// Bytes that OpenSSH sends ahead.
 pub(crate) const OPENSSH_WINDOW: f64 = 2_097_152.0;
 /// IPv4 and TCP headers with timestamps.
 const HEADERS: u32 = 52;

@@ -14,7 +14,7 @@ pub struct LinkSpec {
     pub rate: Option<Rate>,
     /// The share of segments lost at random, in each direction, from 0 to 1.
     pub loss: f64,
-    /// What may wait before the line; nothing means [`LinkSpec::default_queue`].
+    /// Bytes that may wait before the line; `None` means [`LinkSpec::default_queue`].
     pub queue: Option<Bytes>,
     /// Chooses which segments are lost.
     pub seed: u64,
@@ -54,7 +54,7 @@ impl LinkSpec {
         self
     }
 
-    /// What one round trip at the link's rate holds; 0 without a rate.
+    /// Returns the bytes of one round trip at the link's rate; 0 without a rate.
     pub fn bandwidth_delay(&self) -> Bytes {
         Bytes(self.rate.map_or(0, |rate| (rate.0 as f64 / 8.0 * self.rtt.as_secs_f64()) as u64))
     }
@@ -70,8 +70,9 @@ impl LinkSpec {
         self.queue.unwrap_or_else(|| self.default_queue())
     }
 
-    /// What random loss lets a connection reach, in bytes a second, over a round trip of `rtt` with segments of 1448 bytes;
-    /// nothing when nothing is lost, or for a congestion control that takes no loss for a full queue.
+    /// Returns the speed to which random loss limits a connection, in bytes a second, over a round trip of `rtt` with
+    /// segments of 1448 bytes; nothing when nothing is lost, or for a congestion control that takes no loss for a full
+    /// queue.
     pub fn loss_law(&self, congestion: &str, rtt: Duration) -> Option<f64> {
         let rtt = rtt.as_secs_f64();
         // Mathis, Semke, Mahdavi, Ott: The macroscopic behavior of the TCP congestion avoidance algorithm, 1997.

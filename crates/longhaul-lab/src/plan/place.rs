@@ -1,9 +1,11 @@
 //! The places on the path: four hosts, and the two directions of the WAN between the relays.
 
+use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// One way over the WAN.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// From the near relay to the far one.
     Out,
@@ -14,13 +16,13 @@ pub enum Direction {
 /// One of the four hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Host {
-    /// Where connections begin.
+    /// The host that connects.
     A,
     /// The relay beside it.
     Near,
     /// The relay at the other end of the WAN.
     Far,
-    /// Where connections end.
+    /// The host that accepts connections.
     B,
 }
 
@@ -28,7 +30,7 @@ impl Host {
     /// All four, in the order of the path.
     pub const ALL: [Host; 4] = [Host::A, Host::Near, Host::Far, Host::B];
 
-    /// What it is called.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         ["A", "near", "far", "B"][self.index()]
     }
@@ -77,6 +79,14 @@ impl Host {
 impl Direction {
     /// Both, from near to far first.
     pub const BOTH: [Direction; 2] = [Direction::Out, Direction::Back];
+
+    /// The hosts at its two ends, for reports.
+    pub(crate) fn arrow(self) -> &'static str {
+        match self {
+            Direction::Out => "A → B",
+            Direction::Back => "B → A",
+        }
+    }
 
     /// Its place in [`Direction::BOTH`].
     pub(crate) fn index(self) -> usize {

@@ -1,4 +1,4 @@
-//! How a host's TCP is set, as the kernel takes it.
+//! TCP settings of a host, as the kernel takes them.
 
 use longhaul_units::Bytes;
 
@@ -11,7 +11,7 @@ pub struct Sysctl {
     pub value: String,
 }
 
-/// How a host's TCP is set.
+/// TCP settings of a host.
 #[derive(Clone, Debug)]
 pub struct Profile {
     /// Kernel parameters of IPv4 and TCP.

@@ -1,4 +1,4 @@
-//! What stands between the hosts of a run: the link, and how hosts and relays are set.
+//! The set-up of a run: the link, and the settings of hosts and relays.
 
 use crate::plan::host::HostSpec;
 use crate::plan::link::LinkSpec;
@@ -13,7 +13,7 @@ pub(crate) enum Layout {
     OneHop,
 }
 
-/// What stands between the hosts.
+/// The link, and the settings of hosts and relays.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     /// Relay hosts and WAN.

@@ -1,4 +1,4 @@
-//! What came of a scenario: the JSON document, from which the tables and the page are made. Each run's part: run_report.rs.
+//! The report of a scenario: the JSON document, from which the tables and the page are made. The part of each run is in run.rs.
 
 use crate::carrier::Carrier;
 use crate::error::LabError;
@@ -26,11 +26,11 @@ pub(crate) struct Report {
     pub(crate) source: String,
     pub(crate) kernel: String,
     pub(crate) cpus: usize,
-    /// How often each run was repeated; the median counts.
+    /// Number of times that each run was repeated; the median counts.
     pub(crate) rounds: u32,
     /// The command that repeats it, as one types it.
     pub(crate) command: String,
-    /// When it began: `2026-11-21 15:10 UTC`.
+    /// The time at which it began: `2026-11-21 15:10 UTC`.
     pub(crate) date: String,
     pub(crate) runs: Vec<RunReport>,
     /// Those of each run, to find the direct transfer over the same.
@@ -161,7 +161,7 @@ fn gain(report: &RunReport, direct: Option<&RunReport>) -> Option<f64> {
 pub(crate) fn is_reference(run: &Run, carrier: &Carrier, runs: &[Run]) -> bool {
     let same = |other: &Run| Conditions::of(other) == Conditions::of(run) && other.traffic.kind == run.traffic.kind;
     let by_gain = |other: &Run| carrier.is_direct() && other.expect.gain.is_some() && same(other);
-    let by_times = |other: &Run| other.expect.times.as_ref().is_some_and(|(of, _)| *of == run.id);
+    let by_times = |other: &Run| other.expect.times.as_ref().is_some_and(|times| times.of == run.id);
     runs.iter().any(|other| by_gain(other) || by_times(other))
 }
 
@@ -205,8 +205,7 @@ mod tests {
     /// The median of the rounds is what counts for the speed; a defect counts in every round.
     #[test]
     fn a_connection_that_was_cut_off_in_any_round_fails_the_run() {
-        let text =
-            "about = \"a\"\nsource = \"b\"\n[[run]]\nid = \"one\"\ncarriers = [\"direct\"]\nexpect = { MBps = [1] }\n";
+        let text = "about = \"a\"\nsource = \"b\"\n[[run]]\nid = \"one\"\ncarriers = [\"direct\"]\nexpect = { megabytes_per_s = [1] }\n";
         let scenario = scenario::read("small", "small.toml", text).unwrap();
         let run = &scenario.runs[0];
         let round = |speed: f64, cut| {

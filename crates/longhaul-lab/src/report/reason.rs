@@ -10,7 +10,8 @@ use crate::scenario::Run;
 use crate::traffic::{Counts, Measured};
 use std::time::Duration;
 
-/// What missed its expectation, if anything; then what limited the speed; then what disturbed a run that passed all the same.
+/// Returns the reasons of a result: missed expectations, the limit of the speed, and the disturbance of a run that passed
+/// all the same.
 pub(crate) fn why(
     run: &Run,
     carrier: &Carrier,
@@ -47,7 +48,7 @@ fn dropped(run: &Run, done: &Done) -> Option<String> {
     (lost > 0).then(|| format!("{what} dropped {lost} of {} segments", counters.segments_in))
 }
 
-/// What limited the speed: the smallest of what could.
+/// Returns the limit of the speed: the smallest of the possible ones.
 fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
     let Done { measured, seen, .. } = done;
     let speed = measured.speed / 1e6;

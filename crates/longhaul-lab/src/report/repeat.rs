@@ -1,7 +1,8 @@
-//! What it takes to do a run again: the command, as one types it, and when it was.
+//! The command that repeats a run, and the date of the run.
 
+use jiff::Timestamp;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 /// The command line `arguments` as one would type it into a shell.
 pub(crate) fn command(arguments: impl IntoIterator<Item = String>) -> String {
@@ -13,52 +14,48 @@ pub(crate) fn command(arguments: impl IntoIterator<Item = String>) -> String {
     words.join(" ")
 }
 
-/// `time` as `2026-11-21 15:10 UTC`.
+/// Returns the command line that continues that of `arguments` at the run `id`.
+pub(crate) fn continued(arguments: &[String], id: &str) -> String {
+    let is_old = |index: usize| {
+        let is_option = |index: usize| arguments.get(index).is_some_and(|word| word == START_AT);
+        let has_value = arguments[index].starts_with(&format!("{START_AT}="));
+        is_option(index) || has_value || index.checked_sub(1).is_some_and(is_option)
+    };
+    let rest = (0..arguments.len()).filter(|index| !is_old(*index)).map(|index| arguments[index].clone());
+    command(rest.chain([START_AT.to_string(), id.to_string()]))
+}
+
+const START_AT: &str = "--start-at";
+
+/// `time` as `2026-11-21 15:10 UTC`; empty for a time that no calendar has.
 pub(crate) fn date(time: SystemTime) -> String {
-    let minutes = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / 60);
-    let (day, minute) = (minutes / (24 * 60), minutes % (24 * 60));
-    let (year, month, day) = civil(day);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", minute / 60, minute % 60)
+    Timestamp::try_from(time).map(|time| time.strftime("%Y-%m-%d %H:%M UTC").to_string()).unwrap_or_default()
 }
 
 /// A word that a shell reads as it is; any other in quotes.
 fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_string()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
-/// Year, month and day of the Gregorian calendar, `days` after 1970-01-01.
-fn civil(mut days: u64) -> (u64, u64, u64) {
-    let is_leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let mut year = 1970;
-    while days >= 365 + u64::from(is_leap(year)) {
-        days -= 365 + u64::from(is_leap(year));
-        year += 1;
-    }
-    let february = 28 + u64::from(is_leap(year));
-    for (month, length) in (1..).zip([31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30]) {
-        if days < length {
-            return (year, month, days + 1);
-        }
-        days -= length;
-    }
-    (year, 12, days + 1)
+    // A word with a NUL byte cannot have been an argument.
+    shlex::try_quote(word).unwrap_or_default().into_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+    use std::time::{Duration, UNIX_EPOCH};
 
     #[test]
     fn words_with_blanks_are_quoted() {
         let words = ["/usr/bin/longhaul", "lab", "run", "my file.toml", "--loss", "0.1%", "it's"];
         let said = command(words.map(String::from));
-        assert_eq!(said, r"longhaul lab run 'my file.toml' --loss 0.1% 'it'\''s'");
+        assert_eq!(said, r#"longhaul lab run 'my file.toml' --loss '0.1%' "it's""#);
+    }
+
+    #[test]
+    fn a_command_is_continued_at_another_run() {
+        let said = |line: &str| continued(&line.split(' ').map(String::from).collect::<Vec<_>>(), "b");
+        assert_eq!(said("longhaul lab run all --quick"), "longhaul lab run all --quick --start-at b");
+        assert_eq!(said("longhaul lab run --start-at a x --json"), "longhaul lab run x --json --start-at b");
+        assert_eq!(said("longhaul lab run --start-at=a x"), "longhaul lab run x --start-at b");
     }
 
     #[test]

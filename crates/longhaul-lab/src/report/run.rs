@@ -6,9 +6,10 @@ use crate::measure::done::Done;
 use crate::measure::sampler::Sample;
 use crate::measure::sockets::Sender;
 use crate::plan::law;
+use crate::plan::place::Direction;
 use crate::plan::setup::Setup;
 use crate::report::topology::Topology;
-use crate::scenario::Run;
+use crate::scenario::{Expect, Run};
 use crate::traffic::{Counts, Kind};
 use crate::world::live::LinkCounters;
 use serde::Serialize;
@@ -24,9 +25,9 @@ pub(crate) struct RunReport {
     pub(crate) carrier: Option<&'static Carrier>,
     #[serde(serialize_with = "kind_name")]
     pub(crate) traffic: &'static Kind,
-    /// How many at once.
+    /// Number of connections at once.
     pub(crate) connections: u32,
-    /// What stood between the hosts, and the hosts as this carrier finds them.
+    /// The path between the hosts, and the hosts as this carrier finds them.
     pub(crate) topology: Topology,
     /// The smallest round trip that TCP saw on the WAN, or the link's where none was seen.
     pub(crate) rtt_ms: f64,
@@ -41,16 +42,19 @@ pub(crate) struct RunReport {
     pub(crate) published_gain: Option<Vec<f64>>,
     #[serde(rename = "computed_MBps")]
     pub(crate) computed: Option<f64>,
-    /// How it was computed.
+    /// The formula by which it was computed.
     pub(crate) formula: Option<&'static str>,
-    /// What the hosts alone, tuned as the advice would, could reach at most without a relay.
+    /// The computed maximum of tuned hosts without a relay.
     pub(crate) tuned: Option<Tuned>,
     pub(crate) gain_over_direct: Option<f64>,
     pub(crate) verdict: Verdict,
+    /// Whether the scenario expects something of it. Without that `pass` says only that every byte arrived.
+    #[serde(skip)]
+    pub(crate) has_expectation: bool,
     pub(crate) why: String,
-    /// What other programs took meanwhile, and how late the link was.
+    /// The processor time of other programs meanwhile, and the lateness of the link.
     pub(crate) disturbance: Disturbance,
-    /// How often it was run: more than once if it was unclear.
+    /// Number of attempts: more than one if it was unclear.
     pub(crate) attempts: u32,
     /// MB/s that it could have reached undisturbed.
     #[serde(skip)]
@@ -59,7 +63,7 @@ pub(crate) struct RunReport {
     #[serde(skip)]
     pub(crate) ceiling: Option<f64>,
     /// Each direction's stages and their counters; empty without a WAN.
-    pub(crate) link: BTreeMap<&'static str, BTreeMap<String, u64>>,
+    pub(crate) link: BTreeMap<Direction, BTreeMap<String, u64>>,
     pub(crate) series: Vec<Point>,
     pub(crate) relay_cpu_s: f64,
     pub(crate) bytes: u64,
@@ -84,12 +88,12 @@ pub(crate) struct RunReport {
     pub(crate) wan_sender: Option<SenderReport>,
 }
 
-/// What arithmetic lets tuned hosts reach.
+/// The computed maximum of tuned hosts.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Tuned {
     #[serde(rename = "computed_MBps")]
     pub(crate) computed: f64,
-    /// What limits them then.
+    /// The formula of the law that then limits them.
     pub(crate) formula: &'static str,
 }
 
@@ -105,7 +109,7 @@ pub(crate) struct SenderReport {
     pub(crate) retransmitted: u64,
 }
 
-/// What is seen at one moment.
+/// A sample of a run.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Point {
     pub(crate) t_s: f64,
@@ -137,6 +141,11 @@ impl RunReport {
         self.carrier.map_or("-", |carrier| carrier.name)
     }
 
+    /// Whether it passed, and nothing was expected of it but its bytes.
+    pub(crate) fn is_plain_pass(&self) -> bool {
+        self.verdict == Verdict::Pass && !self.has_expectation
+    }
+
     /// Whether its carrier has this role.
     pub(crate) fn has_role(&self, role: Role) -> bool {
         self.carrier.is_some_and(|carrier| carrier.role == role)
@@ -147,7 +156,7 @@ impl RunReport {
         self.has_role(Role::Direct)
     }
 
-    /// What somebody published: a speed, a gain, or both, each as `range` writes it, the gain with `times` behind it; empty
+    /// Returns the published speed, gain, or both, each as `range` writes it, the gain with `times` behind it; empty
     /// when nothing is.
     pub(crate) fn published(&self, range: impl Fn(&[f64]) -> String, times: &str) -> String {
         let speed = self.published.as_deref().map(&range);
@@ -183,7 +192,7 @@ impl RunReport {
         self.host_sender = SenderReport::of(&seen.host);
         self.wan_sender = SenderReport::of(&seen.wan);
         if let Some([out, back]) = link {
-            self.link = BTreeMap::from([("out", counters(out)), ("back", counters(back))]);
+            self.link = BTreeMap::from([(Direction::Out, counters(out)), (Direction::Back, counters(back))]);
         }
     }
 }
@@ -212,7 +221,7 @@ impl Point {
     }
 }
 
-/// What is known of a run before it runs.
+/// Returns the report of a run before it runs.
 pub(crate) fn blank(run: &Run, carrier: Option<&'static Carrier>) -> RunReport {
     let both = |range: &std::ops::RangeInclusive<f64>| match range.start() == range.end() || range.end().is_infinite() {
         true => vec![*range.start()],
@@ -229,6 +238,7 @@ pub(crate) fn blank(run: &Run, carrier: Option<&'static Carrier>) -> RunReport {
         carrier,
         traffic: run.traffic.kind,
         connections: run.traffic.connections,
+        has_expectation: run.expect != Expect::default(),
         topology: Topology::of(&setup),
         tuned: tuned(run),
         rtt_ms: rounded(run.setup.link.rtt.as_secs_f64() * 1e3),
@@ -240,7 +250,7 @@ pub(crate) fn blank(run: &Run, carrier: Option<&'static Carrier>) -> RunReport {
     }
 }
 
-/// What the tuned hosts of `run` could reach without a relay, where arithmetic knows.
+/// Returns the computed maximum of the tuned hosts of `run` without a relay; `None` without a closed form.
 fn tuned(run: &Run) -> Option<Tuned> {
     let host = run.setup.host.tuned(&run.setup.link);
     let setup = Setup { host, ..run.setup.clone() };

@@ -1,8 +1,11 @@
 //! The table of a scenario, for people.
+//!
+//! Not comfy-table: its Markdown has no marks for alignment, which put numbers to the right when the table is rendered.
 
 use crate::report::json::Report;
 use crate::report::run::{RunReport, Verdict};
 use std::fmt;
+use textwrap::{Options, WordSplitter};
 
 /// The table of scenarios that were run: figure, published, computed, measured, carrier by carrier, verdict; below it the
 /// reason for each. No line is longer than 100 columns as long as names are of usual length.
@@ -10,8 +13,7 @@ pub(crate) struct Figures<'a>(pub(crate) &'a [Report]);
 
 impl fmt::Display for Figures<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let runs = || self.0.iter().flat_map(|report| &report.runs);
-        let width = |text: fn(&RunReport) -> usize, min| runs().map(text).max().unwrap_or(0).max(min);
+        let width = |text: fn(&RunReport) -> usize, min| self.runs().map(text).max().unwrap_or(0).max(min);
         let figure = width(|run| run.id.len(), 6);
         let carrier = width(|run| run.carrier_name().len(), 7);
         let publication = width(|run| published(run).len(), 9);
@@ -29,7 +31,7 @@ impl fmt::Display for Figures<'_> {
             dashes = publication - 1
         )?;
         let mut before = "";
-        for run in runs() {
+        for run in self.runs() {
             // A figure's name once: what stands below it belongs together.
             let name = if run.id == before { "" } else { &run.id };
             before = &run.id;
@@ -42,45 +44,65 @@ impl fmt::Display for Figures<'_> {
                 run.computed.map_or("-".into(), shown),
                 run.measured.map_or("-".into(), shown),
                 digits(gain, 1),
-                verdict(run.verdict)
+                verdict(run)
             )?;
         }
-        let of = |verdict| runs().filter(|run| run.verdict == verdict).count();
+        writeln!(f, "\n{}", self.tally())?;
+        self.reasons(f)
+    }
+}
+
+impl Figures<'_> {
+    fn runs(&self) -> impl Iterator<Item = &RunReport> {
+        self.0.iter().flat_map(|report| &report.runs)
+    }
+
+    /// Returns the number of runs with each verdict, and the units of the table.
+    fn tally(&self) -> String {
+        let of = |verdict| self.runs().filter(|run| run.verdict == verdict && !run.is_plain_pass()).count();
         let (pass, fail, skip) = (of(Verdict::Pass), of(Verdict::Fail), of(Verdict::Skip));
         let unclear = match of(Verdict::Unclear) {
             0 => String::new(),
             count => format!(" {count} unclear,"),
         };
-        writeln!(
-            f,
-            "\n{pass} as expected, {fail} not,{unclear} {skip} left out. MB/s are 10^6 bytes; gain is times direct. Why:"
-        )?;
+        let plain = match self.runs().filter(|run| run.is_plain_pass()).count() {
+            0 => String::new(),
+            count => format!(" {count} without an expectation,"),
+        };
+        format!(
+            "{pass} as expected, {fail} not,{plain}{unclear} {skip} left out. MB/s are 10^6 bytes; gain is times direct. Why:"
+        )
+    }
+
+    /// Writes the reason for each run.
+    fn reasons(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut before = "";
-        for run in runs() {
+        for run in self.runs() {
             if run.id != before {
                 let what = if run.what.is_empty() { run.traffic.name } else { &run.what };
                 writeln!(f, "\n{}", wrapped(&format!("{}: {what}", run.id), 98))?;
             }
             before = &run.id;
-            let over = run.carrier.map_or(verdict(run.verdict), |carrier| carrier.name);
+            let over = run.carrier.map_or(verdict(run), |carrier| carrier.name);
             writeln!(f, "{}", wrapped(&format!("- {over}: {}", run.why), 98))?;
         }
-        if of(Verdict::Unclear) > 0 {
+        if self.runs().any(|run| run.verdict == Verdict::Unclear) {
             writeln!(f, "\nOther programs disturbed what is unclear: run it again when the machine is quieter.")?;
         }
         Ok(())
     }
 }
 
-/// What somebody published, as it stands in a table.
+/// Returns the published figures as a cell of a table.
 fn published(run: &RunReport) -> String {
     let range = |values: &[f64]| values.iter().map(|value| shown(*value)).collect::<Vec<_>>().join("-");
     Some(run.published(range, " x")).filter(|text| !text.is_empty()).unwrap_or("-".into())
 }
 
-/// The word for a verdict.
-pub(crate) fn verdict(verdict: Verdict) -> &'static str {
-    match verdict {
+/// Returns the word for the verdict of a run; a dash where nothing was expected and nothing was wrong.
+pub(crate) fn verdict(run: &RunReport) -> &'static str {
+    match run.verdict {
+        Verdict::Pass if !run.has_expectation => "-",
         Verdict::Pass => "pass",
         Verdict::Fail => "FAIL",
         Verdict::Unclear => "unclear",
@@ -92,7 +114,7 @@ fn digits(value: Option<f64>, digits: usize) -> String {
     value.map_or("-".into(), |value| format!("{value:.digits$}"))
 }
 
-/// As many digits as somebody would write.
+/// Writes `value` with three significant digits.
 pub(crate) fn shown(value: f64) -> String {
     match value {
         value if value < 10.0 => format!("{value:.2}").trim_end_matches(".00").to_string(),
@@ -104,18 +126,6 @@ pub(crate) fn shown(value: f64) -> String {
 /// `text` in lines of at most `width` characters, those after the first indented when it is an item of a list.
 pub(crate) fn wrapped(text: &str, width: usize) -> String {
     let indent = if text.starts_with("- ") { "  " } else { "" };
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let line = &lines[lines.len() - 1];
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
-            lines.push(indent.to_string());
-        }
-        let end = lines.len() - 1;
-        let line = &mut lines[end];
-        if !line.trim().is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    lines.join("\n")
+    let options = Options::new(width).subsequent_indent(indent).word_splitter(WordSplitter::NoHyphenation);
+    textwrap::fill(text, options.break_words(false))
 }

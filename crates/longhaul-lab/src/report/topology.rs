@@ -1,4 +1,4 @@
-//! What stood between the hosts, and how they were set, in phrases: for the report, so that who reads it needs no scenario.
+//! Hosts, relays and link of a run in phrases, so that the reader of a report needs no scenario.
 
 use crate::plan::host::HostSpec;
 use crate::plan::link::LinkSpec;
@@ -13,9 +13,9 @@ use std::time::Duration;
 pub(crate) struct Topology {
     /// Whether one relay host joins two cables, without a WAN.
     pub(crate) one_hop: bool,
-    /// What is set on hosts A and B.
+    /// The settings of hosts A and B.
     pub(crate) hosts: Vec<String>,
-    /// What is set on the relay hosts.
+    /// The settings of the relay hosts.
     pub(crate) relays: Vec<String>,
     /// The WAN: its round trip, and the stages of both directions.
     pub(crate) wan: Vec<String>,
@@ -26,7 +26,7 @@ pub(crate) struct Topology {
 }
 
 impl Topology {
-    /// What `setup` describes.
+    /// Describes `setup`.
     pub(crate) fn of(setup: &Setup) -> Topology {
         let hosts = host(&setup.host);
         let relays = host(&setup.relay_spec());

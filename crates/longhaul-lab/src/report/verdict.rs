@@ -11,7 +11,7 @@
 //!    is too short, a rate that is too high, more than the line carries.
 
 use crate::report::run::{RunReport, Verdict};
-use crate::scenario::{Expect, Run};
+use crate::scenario::{Expect, Run, Times};
 use crate::traffic::Effect;
 use std::ops::RangeInclusive;
 
@@ -48,12 +48,12 @@ pub(crate) fn assess(run: &Run, report: &RunReport, compared: &Compared<'_>) -> 
     remarks.assessment(report)
 }
 
-/// What is wrong whatever the speed, or makes the speed worth nothing.
+/// Notes defects that fail a run at any speed.
 fn sound(run: &Run, report: &RunReport, remarks: &mut Remarks) {
     let may_stand_still = run.expect.speed.as_ref().is_some_and(|speed| speed.contains(&0.0));
     let mut wrong = |text: String| remarks.misses.push(Miss { text, is_explained: false });
     if report.bytes == 0 && !may_stand_still {
-        wrong("nothing arrived, and expect.MBps does not allow that".into());
+        wrong("nothing arrived, and expect.megabytes_per_s does not allow that".into());
     }
     if report.cut > 0 && !may_stand_still {
         wrong(format!("{} connections did not end long after their time and were cut off", report.cut));
@@ -90,7 +90,7 @@ fn speeds(run: &Run, report: &RunReport, compared: &Compared<'_>, remarks: &mut 
         remarks.check("times direct", ratio, gain.as_ref(), None);
         compared.direct.into_iter().for_each(|direct| remarks.beside(direct));
     }
-    if let Some((of, by)) = times {
+    if let Some(Times { of, by }) = times {
         let other = reference(report, of, compared.earlier);
         other.into_iter().for_each(|other| remarks.beside(other));
         let ratio = other.and_then(|other| Value::ratio(report, other));
@@ -173,7 +173,7 @@ struct Remarks {
     misses: Vec<Miss>,
     /// Why what passed could have failed undisturbed.
     doubts: Vec<String>,
-    /// What disturbed the runs that this one is compared with.
+    /// Disturbances of the runs that this one is compared with.
     disturbances: Vec<String>,
 }
 
@@ -281,8 +281,8 @@ mod tests {
     #[test]
     fn a_slow_run_is_a_failure_on_a_quiet_machine_and_unclear_on_a_busy_one() {
         for expect in [
-            "MBps = [26]",
-            "MBps = [26, 40]",
+            "megabytes_per_s = [26]",
+            "megabytes_per_s = [26, 40]",
             "within = \"15%\"",
             "gain = [6]",
             "times = { of = \"direct\", by = [6] }",
@@ -294,8 +294,8 @@ mod tests {
             assert!(came(BUSY).1.ends_with("; other programs took 38 % of the processor"), "{}", came(BUSY).1);
         }
         // 2.6 times as fast, at most.
-        assert_eq!(judged("MBps = [26]", &report(9.0, BUSY), None).0, Verdict::Fail);
-        let (_, said) = judged("MBps = [26]", &report(12.0, QUIET), None);
+        assert_eq!(judged("megabytes_per_s = [26]", &report(9.0, BUSY), None).0, Verdict::Fail);
+        let (_, said) = judged("megabytes_per_s = [26]", &report(12.0, QUIET), None);
         assert_eq!(said, "12.00 MB/s, expected at least 26.00");
         let (_, said) = judged("within = \"15%\"", &report(12.0, QUIET), None);
         assert_eq!(said, "12.00 MB/s is -60 % of the computed 30.00");
@@ -303,22 +303,22 @@ mod tests {
 
     #[test]
     fn a_disturbance_excuses_no_run_that_is_too_fast() {
-        assert_eq!(judged("MBps = [1, 12]", &report(13.0, BUSY), None).0, Verdict::Fail);
+        assert_eq!(judged("megabytes_per_s = [1, 12]", &report(13.0, BUSY), None).0, Verdict::Fail);
         assert_eq!(judged("within = \"15%\"", &report(40.0, BUSY), None).0, Verdict::Fail);
     }
 
     #[test]
     fn what_has_nothing_to_do_with_speed_is_a_failure_beside_a_busy_core_too() {
         let silent = RunReport { bytes: 0, measured: Some(0.0), fastest: 0.0, ..report(0.0, BUSY) };
-        assert_eq!(judged("MBps = [1]", &silent, None).0, Verdict::Fail);
-        assert_eq!(judged("MBps = [0, 1]", &silent, None).0, Verdict::Pass);
+        assert_eq!(judged("megabytes_per_s = [1]", &silent, None).0, Verdict::Fail);
+        assert_eq!(judged("megabytes_per_s = [0, 1]", &silent, None).0, Verdict::Pass);
         let cut = RunReport { cut: 2, ..report(30.0, BUSY) };
-        let said = judged("MBps = [1]", &cut, None);
+        let said = judged("megabytes_per_s = [1]", &cut, None);
         assert_eq!(said.0, Verdict::Fail);
         assert!(said.1.contains("2 connections did not end"), "{}", said.1);
         assert_eq!(judged("gain = [2]", &report(30.0, BUSY), None).0, Verdict::Fail, "nothing to compare with");
         let wrong = (1..=5).map(|flow| format!("flow {flow}: client got FIN")).collect();
-        let (verdict, said) = judged("MBps = [1]", &RunReport { wrong, ..report(30.0, BUSY) }, None);
+        let (verdict, said) = judged("megabytes_per_s = [1]", &RunReport { wrong, ..report(30.0, BUSY) }, None);
         assert_eq!(verdict, Verdict::Fail);
         assert!(said.ends_with("; flow 3: client got FIN; 2 more flows were wrong"), "{said}");
     }
@@ -326,13 +326,13 @@ mod tests {
     #[test]
     fn a_pass_that_the_disturbance_may_have_made_is_unclear() {
         // 8 MB/s could have been 12.9.
-        assert_eq!(judged("MBps = [1, 12]", &report(8.0, QUIET), None).0, Verdict::Pass);
-        assert_eq!(judged("MBps = [1, 12]", &report(8.0, BUSY), None).0, Verdict::Unclear);
-        assert_eq!(judged("MBps = [1, 14]", &report(8.0, BUSY), None).0, Verdict::Pass);
-        assert_eq!(judged("MBps = [1]", &report(8.0, BUSY), None).0, Verdict::Pass);
+        assert_eq!(judged("megabytes_per_s = [1, 12]", &report(8.0, QUIET), None).0, Verdict::Pass);
+        assert_eq!(judged("megabytes_per_s = [1, 12]", &report(8.0, BUSY), None).0, Verdict::Unclear);
+        assert_eq!(judged("megabytes_per_s = [1, 14]", &report(8.0, BUSY), None).0, Verdict::Pass);
+        assert_eq!(judged("megabytes_per_s = [1]", &report(8.0, BUSY), None).0, Verdict::Pass);
         // A window that is the limit is one beside a busy core too.
         let limited = RunReport { fastest: 8.1, ..report(8.0, BUSY) };
-        assert_eq!(judged("MBps = [1, 12]", &limited, None).0, Verdict::Pass);
+        assert_eq!(judged("megabytes_per_s = [1, 12]", &limited, None).0, Verdict::Pass);
     }
 
     #[test]
@@ -353,7 +353,8 @@ mod tests {
     #[test]
     fn a_run_that_others_are_compared_with_must_be_undisturbed_or_limited_otherwise() {
         let as_reference = |report: &RunReport| {
-            assess(&run("MBps = [1]"), report, &Compared { earlier: &[], direct: None, is_reference: true }).verdict
+            assess(&run("megabytes_per_s = [1]"), report, &Compared { earlier: &[], direct: None, is_reference: true })
+                .verdict
         };
         assert_eq!(as_reference(&report(4.0, QUIET)), Verdict::Pass);
         assert_eq!(as_reference(&report(4.0, BUSY)), Verdict::Unclear);
@@ -362,7 +363,7 @@ mod tests {
 
     #[test]
     fn more_than_the_line_carries_is_a_defect_of_the_lab_whatever_was_expected() {
-        let fast = |measured| judged("MBps = [1]", &report(measured, BUSY), None);
+        let fast = |measured| judged("megabytes_per_s = [1]", &report(measured, BUSY), None);
         assert_eq!(fast(121.0).0, Verdict::Pass);
         let (verdict, why) = fast(121.3);
         assert_eq!(verdict, Verdict::Fail);
@@ -371,7 +372,7 @@ mod tests {
 
     /// The verdict of a run of `kind` whose figure `name` was `value` where `range` was expected.
     fn of_figure(kind: &str, (name, value): (&str, f64), range: RangeInclusive<f64>, outside: f64) -> Verdict {
-        let mut run = run("MBps = [1]");
+        let mut run = run("megabytes_per_s = [1]");
         run.traffic.kind = traffic::find(kind).unwrap();
         run.expect.figures = vec![(name.into(), range)];
         let report = RunReport { figures: [(name.to_string(), value)].into(), ..report(30.0, outside) };
@@ -411,7 +412,7 @@ mod tests {
     #[test]
     fn a_connection_may_time_out_beside_a_busy_core_but_is_not_reset_by_it() {
         let failed = |refused: f64| {
-            let mut run = run("MBps = [1]");
+            let mut run = run("megabytes_per_s = [1]");
             run.traffic.kind = traffic::find("connections").unwrap();
             run.expect.figures = vec![("failed".into(), 0.0..=0.0)];
             let figures = [("failed".to_string(), 3.0), ("refused".to_string(), refused)].into();
@@ -430,7 +431,7 @@ mod tests {
 
     #[test]
     fn a_figure_that_is_not_there_is_a_failure() {
-        let mut run = run("MBps = [1]");
+        let mut run = run("megabytes_per_s = [1]");
         run.expect.figures = vec![("p99_us".into(), 0.0..=1.0)];
         let compared = Compared { earlier: &[], direct: None, is_reference: false };
         assert_eq!(assess(&run, &report(30.0, BUSY), &compared).verdict, Verdict::Fail);
@@ -441,7 +442,9 @@ mod tests {
         // A relay that is slow by itself, such as with max-pacing-rate.
         let quiet = |measured| RunReport { disturbance: Disturbance::default(), ..report(measured, 0.0) };
         let (slow, direct) = (quiet(2.5), quiet(4.0));
-        for expect in ["MBps = [10]", "within = \"15%\"", "gain = [6]", "times = { of = \"direct\", by = [6] }"] {
+        for expect in
+            ["megabytes_per_s = [10]", "within = \"15%\"", "gain = [6]", "times = { of = \"direct\", by = [6] }"]
+        {
             assert_eq!(judged(expect, &slow, Some(&direct)).0, Verdict::Fail, "{expect}");
         }
         for kind in traffic::ROWS {

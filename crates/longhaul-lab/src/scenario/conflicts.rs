@@ -1,4 +1,4 @@
-//! What cannot be in a scenario, or would have no effect, though each value alone could: the key, and what to write
+//! Finds values of a scenario that conflict or have no effect, though each alone is valid: the key, and the text to write
 //! instead.
 
 use crate::carrier::{Carrier, Role};
@@ -7,14 +7,14 @@ use crate::plan::host::HostSpec;
 use crate::plan::law;
 use crate::plan::place::Direction;
 use crate::plan::setup::Setup;
-use crate::scenario::model::{Expect, Run};
+use crate::scenario::model::{Expect, Run, Times};
 use crate::traffic::{Heeds, Traffic};
 use longhaul_config::document::Places;
 use longhaul_config::options::{self, LegOptions, Value};
 use longhaul_units::Bytes;
 
 impl Run {
-    /// What can be said of the run as far as it was read; `places` are its own.
+    /// Returns the conflicts of the run as far as it was read; `places` are its own.
     pub(crate) fn conflicts(&self, earlier: &[Run], places: &Places) -> Vec<Conflict> {
         let is_told = self.carriers.iter().any(|carrier| carrier.role == Role::Longhaul);
         let nobody = "these are options of longhaul, which is none of the carriers; leave them out";
@@ -31,7 +31,7 @@ impl Run {
         conflicts
     }
 
-    /// What is wrong with the traffic.
+    /// Returns the conflicts of the traffic.
     fn sent(&self) -> Vec<Conflict> {
         let Traffic { kind, connections, size, rate, direction, .. } = self.traffic;
         let none = format!("{} has none; leave it out", kind.name);
@@ -48,7 +48,7 @@ impl Run {
         ])
     }
 
-    /// What is expected and nobody could judge.
+    /// Returns the expectations that cannot be judged.
     fn expected(&self) -> Vec<Conflict> {
         let (Expect { within, gain, cpu, figures, .. }, kind) = (&self.expect, self.traffic.kind);
         let no_law = "there is nothing to compare with; write computed = \"window\", or another law";
@@ -67,10 +67,32 @@ impl Run {
         conflicts
     }
 
-    /// What is to be compared with a run that is not there; `earlier` has all before this one.
+    /// Returns the comparisons with a run that is not there; `earlier` has all before this one.
     pub(crate) fn compared(&self, earlier: &[Run]) -> Vec<Conflict> {
+        let mut conflicts = self.times_conflicts(earlier);
+        conflicts.extend(self.gain_conflicts(earlier));
+        conflicts
+    }
+
+    /// Leaves out the comparisons with runs that are not among `earlier`, and says so in its note.
+    pub(crate) fn drop_comparisons(&mut self, earlier: &[Run]) {
+        let mut is_changed = false;
+        if !self.times_conflicts(earlier).is_empty() {
+            self.expect.times = None;
+            is_changed = true;
+        }
+        if !self.gain_conflicts(earlier).is_empty() {
+            self.expect.gain = None;
+            is_changed = true;
+        }
+        if is_changed {
+            self.add_note("the run that it is compared with was left out, so this is not judged");
+        }
+    }
+
+    fn times_conflicts(&self, earlier: &[Run]) -> Vec<Conflict> {
         let mut conflicts = Vec::new();
-        if let Some((of, _)) = &self.expect.times {
+        if let Some(Times { of, .. }) = &self.expect.times {
             let why = match earlier.iter().find(|run| run.id == *of) {
                 None => Some(format!("no run before this one is called {of:?}")),
                 Some(other) if other.skip.is_some() => Some(format!("{of:?} is skipped; name a run that is not")),
@@ -81,11 +103,15 @@ impl Run {
             };
             conflicts.extend(why.map(|why| Conflict::new("expect.times.of", why)));
         }
+        conflicts
+    }
+
+    fn gain_conflicts(&self, earlier: &[Run]) -> Vec<Conflict> {
         let is_judged = self.expect.gain.is_some() && self.skip.is_none() && !self.has_only(Carrier::is_direct);
         // In a run itself the carriers are compared in their order.
         let here = self.carriers.first().is_some_and(|carrier| carrier.is_direct());
         if !is_judged || here {
-            return conflicts;
+            return Vec::new();
         }
         let is_direct = |run: &&Run| {
             let same = run.traffic.kind == self.traffic.kind && run.skip.is_none();
@@ -96,14 +122,13 @@ impl Run {
         let none =
             "no direct transfer of this traffic is before it; write \"direct\" as the first carrier, or leave this out";
         let left_out = "--quick leaves the direct transfer out; write quick = true in its run too";
-        conflicts.extend(those([
+        those([
             (direct.is_empty(), "expect.gain", none.into()),
             (is_hurried && !direct.is_empty(), "expect.gain", left_out.into()),
-        ]));
-        conflicts
+        ])
     }
 
-    /// What is to be near a speed that nobody can compute. The whole run was read.
+    /// Returns the conflict of an expectation whose speed cannot be computed. The whole run must have been read.
     pub(crate) fn uncomputed(&self) -> Vec<Conflict> {
         let why = self.expect.within.and_then(|_| self.silent_law());
         why.map(|why| Conflict::new("expect.within", why)).into_iter().collect()
@@ -152,7 +177,7 @@ impl Setup {
     }
 }
 
-/// What is written and is for a WAN, where there is none.
+/// Returns the keys that need a WAN, where there is none.
 pub(crate) fn without_wan(places: &Places) -> Vec<Conflict> {
     let no_wan = "with one hop there is no WAN; leave it out, or topology";
     let cables = "with one hop the hosts' cables are all there is; write host.mtu instead";

@@ -7,7 +7,7 @@ use crate::plan::law;
 use crate::plan::link::{LinkSpec, rtt_like};
 use crate::plan::place::Direction;
 use crate::plan::setup::{Layout, Setup};
-use crate::scenario::model::{Expect, Published, Run};
+use crate::scenario::model::{Expect, Published, Run, Times};
 use crate::traffic::Traffic;
 use crate::{carrier, traffic};
 use longhaul_config::document::{Fault, Key, Written, fault, inner, key, one, several};
@@ -20,7 +20,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What stands before the first `[[run]]`.
+/// The part of a file before the first `[[run]]`.
 pub(crate) struct Head {
     pub(crate) about: String,
     pub(crate) source: String,
@@ -99,9 +99,9 @@ pub(crate) const RUN: &[Key<Run>] = &[
     key("host", |run, given| inner(HOST, given, &mut run.setup.host)),
     key("relay", |run, given| inner(HOST, given, &mut run.setup.relay)),
     key("set", |run, given| options_of(given).map(|set| run.setup.set = set)),
-    key("published", |run, given| inner(PUBLISHED, given, &mut run.published)),
+    key("published", |run, given| renamed(given).and_then(|()| inner(PUBLISHED, given, &mut run.published))),
     key("computed", |run, given| one(given, law::find).map(|law| run.computed = Some(law))),
-    key("expect", |run, given| inner(EXPECT, given, &mut run.expect)),
+    key("expect", |run, given| renamed(given).and_then(|()| inner(EXPECT, given, &mut run.expect))),
     key("quick", |run, given| one(given, quick).map(|quick| run.quick = quick)),
     key("skip", |run, given| one(given, sentence).map(|why| run.skip = Some(why))),
     key("note", |run, given| one(given, sentence).map(|why| run.note = Some(why))),
@@ -149,8 +149,8 @@ pub(crate) const TRAFFIC: &[Key<Traffic>] = &[
 
 /// The keys of `published`.
 pub(crate) const PUBLISHED: &[Key<Published>] = &[
-    key("MBps", |published, given| span(given).and_then(|speed| say_speed(published, speed, given))),
-    key("Mbps", |published, given| {
+    key("megabytes_per_s", |published, given| span(given).and_then(|speed| say_speed(published, speed, given))),
+    key("megabits_per_s", |published, given| {
         span(given).and_then(|speed| say_speed(published, speed.start() / 8.0..=speed.end() / 8.0, given))
     }),
     key("gain", |published, given| span(given).map(|gain| published.gain = Some(gain))),
@@ -159,10 +159,10 @@ pub(crate) const PUBLISHED: &[Key<Published>] = &[
 /// The keys of `expect`.
 pub(crate) const EXPECT: &[Key<Expect>] = &[
     key("within", |expect, given| one(given, share).map(|within| expect.within = Some(within))),
-    key("MBps", |expect, given| span(given).map(|speed| expect.speed = Some(speed))),
+    key("megabytes_per_s", |expect, given| span(given).map(|speed| expect.speed = Some(speed))),
     key("gain", |expect, given| span(given).map(|gain| expect.gain = Some(gain))),
     key("times", |expect, given| {
-        let mut times = (String::new(), 0.0..=f64::INFINITY);
+        let mut times = Times { of: String::new(), by: 0.0..=f64::INFINITY };
         inner(TIMES, given, &mut times)?;
         let has = |key: &Key<_>| given.get_ref().get(key.name).is_some();
         if let Some(key) = TIMES.iter().find(|key| !has(key)) {
@@ -176,9 +176,9 @@ pub(crate) const EXPECT: &[Key<Expect>] = &[
 ];
 
 /// The keys of `expect.times`.
-const TIMES: &[Key<(String, RangeInclusive<f64>)>] = &[
-    key("of", |times, given| one(given, word).map(|of| times.0 = of)),
-    key("by", |times, given| span(given).map(|by| times.1 = by)),
+const TIMES: &[Key<Times>] = &[
+    key("of", |times, given| one(given, word).map(|of| times.of = of)),
+    key("by", |times, given| span(given).map(|by| times.by = by)),
 ];
 
 /// The keys of `link` that are not the stages of the emulated WAN.
@@ -266,10 +266,10 @@ fn advised(err: StageError, sample: &str) -> String {
         StageError::Unit(_) | StageError::NoPercentage | StageError::NoRate | StageError::NoTime => {
             format!("{err}; write for example {sample}")
         }
-        StageError::UnknownStage
+        StageError::UnknownStage { .. }
         | StageError::Jitter
         | StageError::Length
-        | StageError::Overhead
+        | StageError::Overhead { .. }
         | StageError::Form(_) => err.to_string(),
     }
 }
@@ -285,7 +285,7 @@ fn span(given: &Written<'_>) -> Result<RangeInclusive<f64>, Vec<Fault>> {
         [exact] if !is_list => Ok(exact..=exact),
         [min] => Ok(min..=f64::INFINITY),
         [min, max] if min <= max => Ok(min..=max),
-        _ => Err(fault(given, "write one number, [least] or [least, most]")),
+        _ => Err(fault(given, "write one number, [min] or [min, max]")),
     }
 }
 
@@ -306,7 +306,7 @@ fn carriers(given: &Written<'_>) -> Result<Vec<&'static Carrier>, Vec<Fault>> {
     Ok(carriers)
 }
 
-/// What `longhaul relay` takes with --set, as it would take it: each option once.
+/// Reads options of `longhaul relay --set`, each once.
 fn options_of(given: &Written<'_>) -> Result<Vec<String>, Vec<Fault>> {
     let legs = RefCell::new((LegOptions::default(), LegOptions::default()));
     several(given, |text| {
@@ -322,9 +322,24 @@ fn options_of(given: &Written<'_>) -> Result<Vec<String>, Vec<Fault>> {
     })
 }
 
+/// Refuses the names that speeds had before: they differed only by case.
+fn renamed(given: &Written<'_>) -> Result<(), Vec<Fault>> {
+    let toml::de::DeValue::Table(table) = given.get_ref() else { return Ok(()) };
+    let renamed = [("MBps", "megabytes_per_s"), ("Mbps", "megabits_per_s")].into_iter().filter_map(|(old, new)| {
+        let value = table.get(old)?;
+        Some(Fault {
+            below: format!(".{old}"),
+            span: value.span(),
+            text: format!("this key has a new name; write {new}"),
+        })
+    });
+    let faults: Vec<Fault> = renamed.collect();
+    if faults.is_empty() { Ok(()) } else { Err(faults) }
+}
+
 fn say_speed(published: &mut Published, speed: RangeInclusive<f64>, given: &Written<'_>) -> Result<(), Vec<Fault>> {
     match published.speed.replace(speed) {
-        Some(_) => Err(fault(given, "MBps and Mbps say the same twice; write one of them")),
+        Some(_) => Err(fault(given, "megabytes_per_s and megabits_per_s say the same twice; write one of them")),
         None => Ok(()),
     }
 }
@@ -416,7 +431,7 @@ fn congestion(text: &str) -> Result<String, String> {
     }
 }
 
-/// How long traffic may take.
+/// Reads the time of traffic, from 500 ms to 1 h.
 fn lasting(text: &str) -> Result<Duration, String> {
     let range = Duration::from_millis(500)..=Duration::from_secs(3600);
     let time = time(text)?;
@@ -448,9 +463,9 @@ fn topology(text: &str) -> Result<Layout, String> {
 
 /// Four times as much is the largest buffer, for the kernel counts its overhead in it.
 const LARGEST_WINDOW: Bytes = Bytes(256 << 20);
-/// What the kernel leaves a buffer at least (tcp(7), tcp_rmem).
+/// The minimum of a buffer in the kernel (tcp(7), tcp_rmem).
 const SMALLEST_BUFFER: Bytes = Bytes(4096);
-/// What tcp_wmem takes, an int, as a round number.
+/// The maximum of tcp_wmem, an int, as a round number.
 const LARGEST_BUFFER: Bytes = Bytes(1 << 30);
 /// About as long as it takes to see the speed of a path of some 60 ms.
 const QUICK: Duration = Duration::from_millis(2500);

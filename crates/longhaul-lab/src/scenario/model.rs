@@ -10,13 +10,13 @@ use std::time::Duration;
 /// A scenario that was read.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
-    /// What it is called: the file's name without its ending.
+    /// Its name: the file's name without its ending.
     pub(crate) name: String,
-    /// What it shows, in a sentence.
+    /// A sentence about its subject.
     pub(crate) about: String,
-    /// Where its figures come from, in a sentence.
+    /// The source of its figures, in a sentence.
     pub(crate) source: String,
-    /// How often every run is repeated, all carriers of it in turn; the median counts.
+    /// Number of times that every run is repeated, all carriers of it in turn; the median counts.
     pub(crate) rounds: u32,
     /// Its experiments.
     pub(crate) runs: Vec<Run>,
@@ -27,23 +27,23 @@ pub(crate) struct Scenario {
 pub(crate) struct Run {
     /// Its name, unique in the scenario; that of a published figure where there is one.
     pub(crate) id: String,
-    /// Where it stands: the file and the line, as `lab/mitre.toml:21`.
+    /// Its file and line, as `lab/mitre.toml:21`.
     pub(crate) at: String,
-    /// What it is, in a few words.
+    /// Its description, in a few words.
     pub(crate) what: String,
-    /// What stands between the hosts.
+    /// The link, and the settings of hosts and relays.
     pub(crate) setup: Setup,
-    /// What carries the traffic, each in a lab of its own.
+    /// The carriers to compare, each in a lab of its own.
     pub(crate) carriers: Vec<&'static Carrier>,
-    /// What is sent.
+    /// The traffic.
     pub(crate) traffic: Traffic,
-    /// What somebody published.
+    /// Published figures.
     pub(crate) published: Published,
-    /// What arithmetic says.
+    /// The law of the computed speed.
     pub(crate) computed: Option<Law>,
-    /// What must come out.
+    /// The expectations.
     pub(crate) expect: Expect,
-    /// How long it takes in the quick form of the scenario; `None` leaves it out of that.
+    /// The time of its traffic with `--quick`; `None` leaves it out of that.
     pub(crate) quick: Option<Duration>,
     /// Why it cannot be emulated, and what comes nearest, when it cannot.
     pub(crate) skip: Option<String>,
@@ -51,7 +51,7 @@ pub(crate) struct Run {
     pub(crate) note: Option<String>,
 }
 
-/// What somebody published, in the units of the reports.
+/// Published figures, in the units of the reports.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Published {
     /// MB/s, 10^6 bytes: lowest and highest.
@@ -60,7 +60,7 @@ pub(crate) struct Published {
     pub(crate) gain: Option<RangeInclusive<f64>>,
 }
 
-/// What must come out for the verdict `pass`.
+/// Expectations that must be met for the verdict `pass`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Expect {
     /// The share by which the speed may differ from the computed one: 0.15.
@@ -70,11 +70,20 @@ pub(crate) struct Expect {
     /// Times the direct transfer: lowest and highest.
     pub(crate) gain: Option<RangeInclusive<f64>>,
     /// Times the run of that name, with the same carrier or its only one: lowest and highest.
-    pub(crate) times: Option<(String, RangeInclusive<f64>)>,
+    pub(crate) times: Option<Times>,
     /// The most that the relays' programs may use of one CPU, as a share: 0.1.
     pub(crate) cpu: Option<f64>,
     /// Further figures of the traffic, by name: lowest and highest.
     pub(crate) figures: Vec<(String, RangeInclusive<f64>)>,
+}
+
+/// A ratio to another run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Times {
+    /// The name of the other run.
+    pub(crate) of: String,
+    /// Lowest and highest ratio.
+    pub(crate) by: RangeInclusive<f64>,
 }
 
 impl Run {

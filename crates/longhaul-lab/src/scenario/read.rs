@@ -71,7 +71,7 @@ fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>, name: &str, file: &str
     Scenario { name: name.into(), about, source, rounds, runs }
 }
 
-/// What was read of a file before a run.
+/// The part of a file before a run.
 struct Before<'a> {
     file: &'a str,
     head: &'a keys::Head,

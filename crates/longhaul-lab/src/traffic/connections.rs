@@ -65,11 +65,11 @@ fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
 /// The connections of a worker, or of several.
 #[derive(Default)]
 struct Worked {
-    /// How long each good one took.
+    /// Duration of each good one.
     times: Vec<Duration>,
-    /// How many had no answer within [`PATIENCE`].
+    /// Number of connections without an answer within [`PATIENCE`].
     late: u32,
-    /// How many were refused, reset, or ended without an answer.
+    /// Number of connections that were refused, reset, or ended without an answer.
     refused: u32,
 }
 

@@ -17,13 +17,13 @@ use std::time::{Duration, Instant};
 pub(crate) struct Copy<'a> {
     /// The lab.
     pub(crate) wan: &'a Wan,
-    /// Where host A connects to.
+    /// The address to which host A connects.
     pub(crate) entry: SocketAddr,
-    /// Who logs in there: `user@address`.
+    /// The login there: `user@address`.
     pub(crate) login: String,
-    /// What is read.
+    /// Path of the file that is read.
     pub(crate) from: String,
-    /// What is written.
+    /// Path of the file that is written.
     pub(crate) to: String,
     /// The way that the file goes.
     pub(crate) direction: Direction,
@@ -77,7 +77,7 @@ fn at_once(copies: &[Copy<'_>], tool: Tool, longest: Duration) -> Result<Duratio
 }
 
 impl Copy<'_> {
-    /// Where the file is read and where it is written, as scp(1) and rsync(1) take it.
+    /// Returns the source and the target of the copy, as scp(1) and rsync(1) take them.
     pub(crate) fn places(&self) -> [String; 2] {
         let there = |path: &str| format!("{}:{path}", self.login);
         match self.direction {

@@ -127,7 +127,7 @@ pub(crate) fn ask(
     }
 }
 
-/// For `map_err`: why messages did not go there and back.
+/// For `map_err`: turns an I/O error of messages into an error of the lab.
 pub(crate) fn failed(err: io::Error) -> LabError {
     match err.kind() {
         io::ErrorKind::InvalidData => LabError::Bytes("an answer differs from its message".into()),
@@ -160,7 +160,7 @@ pub(crate) fn micros(time: Duration) -> f64 {
 /// Longer than any answer takes, and than the pause before any message.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How soon a pause sees that it is over.
+/// Maximum time until a pause sees that it is over.
 const PAUSE: Duration = Duration::from_millis(20);
 
 #[cfg(test)]

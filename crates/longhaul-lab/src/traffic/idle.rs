@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// As many flows as the scenario has connections, each of which has carried a byte there and back.
 pub(crate) const IDLE: Kind = Kind {
     name: "idle",
-    what: "flows that wait",
+    what: "connections that wait",
     subject: "this traffic (idle)",
     needs: &[],
     laws: &[],

@@ -57,7 +57,7 @@ fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
     })
 }
 
-/// What arrived, from what `iperf3 -J` prints.
+/// Reads the output of `iperf3 -J`.
 fn read(text: &str) -> Option<Measured> {
     let json: serde_json::Value = serde_json::from_str(text).ok()?;
     let received = &json["end"]["sum_received"];

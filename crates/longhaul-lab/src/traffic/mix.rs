@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// the scenario's rate. The speed is that of the bulk; `size` is that of a message.
 pub(crate) const MIX: Kind = Kind {
     name: "mix",
-    what: "bulk and small messages",
+    what: "bulk transfers, and small messages beside them",
     subject: "this traffic (mix)",
     needs: &[],
     laws: &[Law::Window],

@@ -1,4 +1,4 @@
-//! What is sent between the hosts: a table, one file and one row a kind of traffic.
+//! The kinds of traffic between the hosts: a table, one file and one row for each.
 
 mod connections;
 mod copies;

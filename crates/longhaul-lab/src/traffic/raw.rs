@@ -42,7 +42,7 @@ pub struct Outcome {
     pub took: Duration,
 }
 
-/// How long a sender sends.
+/// The end of a sender's stream.
 #[derive(Clone, Copy, Debug)]
 enum Until {
     Bytes(u64),
@@ -56,7 +56,7 @@ fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
     bulk.run(drive)
 }
 
-/// What accepts connections on host B for both [`Bulk`] and whoever stands beside it.
+/// Returns the listener on host B for both [`Bulk`] and the messages beside it.
 pub(crate) fn listener(drive: &Drive<'_>) -> Result<TcpListener, LabError> {
     let server = drive.server();
     joined(drive.wan.on(Host::B, move || listen(server)))
@@ -84,7 +84,7 @@ impl Bulk {
 
     /// Sends for the scenario's time and gives the speed after the start.
     ///
-    /// What is still under way when the time is over may take as long again; then it is cut off. A path that carries
+    /// Bytes that are under way when the time is over may take as long again; then the connection is cut off. A path that carries
     /// nothing is a result, not a failure: its speed is 0.
     pub(crate) fn send_for(self, drive: &Drive<'_>) -> Result<Measured, LabError> {
         let time = drive.traffic.time;
@@ -139,11 +139,11 @@ struct Flow {
     receiver: JoinHandle<Result<(u64, Instant), LabError>>,
 }
 
-/// How a connection ended.
+/// The end of a connection.
 struct End {
     /// Bytes that arrived, all of them compared.
     bytes: u64,
-    /// When the last did.
+    /// The time at which the last one arrived.
     last: Instant,
     /// Whether it was cut off.
     is_cut: bool,
@@ -377,13 +377,13 @@ pub(crate) fn joined<T>(thread: JoinHandle<Result<T, LabError>>) -> Result<T, La
 /// The largest prime below 2^20.
 pub(crate) const BLOCK: usize = 1_048_573;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a transfer of so many bytes may take.
+/// Maximum time of a transfer of so many bytes.
 const LONGEST: Duration = Duration::from_secs(600);
-/// How long after a connection was made it may take to reach the far end.
+/// Maximum time from making a connection to its arrival at the far end.
 const GRACE: Duration = Duration::from_secs(15);
-/// How long what is under way may take at least when the time is over.
+/// Minimum time for bytes that are under way when the time is over.
 const DRAIN: Duration = Duration::from_secs(15);
-/// How long the first byte may take when the time is over: a busy machine may not have begun.
+/// Maximum time until the first byte when the time is over: a busy machine may not have begun.
 const SILENCE: Duration = Duration::from_secs(3);
 /// Bytes that a sender may have unsent: twice what a super-packet needs, and soon gone.
 const UNSENT: u32 = 1 << 20;

@@ -16,14 +16,14 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// What is sent.
+/// The traffic.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Traffic {
     /// The program or generator.
     pub(crate) kind: &'static Kind,
-    /// How many connections, or copies, at once.
+    /// Number of connections, or copies, at once.
     pub(crate) connections: u32,
-    /// How long it takes, about: a copy is as large as the expected speed makes of this.
+    /// Approximate duration: a copy is as large as the expected speed makes of this.
     pub(crate) time: Duration,
     /// The size of a copy, or of a message.
     pub(crate) size: Option<Bytes>,
@@ -37,7 +37,7 @@ pub(crate) struct Traffic {
 pub(crate) struct Kind {
     /// Its name in scenarios and results.
     pub(crate) name: &'static str,
-    /// What it is, in a few words.
+    /// Its description, in a few words.
     pub(crate) what: &'static str,
     /// A transfer of it as the subject of a sentence, such as "this scp copy".
     pub(crate) subject: &'static str,
@@ -55,7 +55,7 @@ pub(crate) struct Kind {
     pub(crate) max_size: u64,
     /// Its further figures.
     pub(crate) figures: &'static [Figure],
-    /// How many connections it can have at once.
+    /// Maximum number of connections at once.
     pub(crate) max_connections: u32,
     /// Makes it from its servers and files to its last byte.
     pub(crate) run: fn(&Drive<'_>) -> Result<Measured, LabError>,
@@ -84,11 +84,11 @@ pub(crate) enum ServedBy {
 pub(crate) struct Figure {
     /// Its name in scenarios and results.
     pub(crate) name: &'static str,
-    /// How a disturbance changes it.
+    /// The effect of a disturbance on it.
     pub(crate) effect: Effect,
 }
 
-/// How a figure changes when other programs disturb the run.
+/// The effect on a figure when other programs disturb the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// It grows: a time, or a count of events that took too long.
@@ -103,7 +103,7 @@ pub(crate) enum Effect {
     Stays,
 }
 
-/// What the report gives reasons for.
+/// The results that the report explains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counts {
     /// The speed.
@@ -120,19 +120,19 @@ pub(crate) struct Drive<'a> {
     pub(crate) wan: &'a Wan,
     /// The carrier at work.
     pub(crate) running: &'a Running,
-    /// What the scenario asks for.
+    /// The traffic that the scenario asks for.
     pub(crate) traffic: Traffic,
-    /// What stands between the hosts.
+    /// The link, and the settings of hosts and relays.
     pub(crate) setup: &'a Setup,
     /// The congestion control of who sends over the WAN.
     pub(crate) congestion: &'a str,
-    /// Who runs the lab, for sshd.
+    /// The user who runs the lab, for sshd.
     pub(crate) user: &'a User,
     /// To be called when the traffic begins and its connections exist: from there on the engine samples.
     pub(crate) began: &'a dyn Fn(),
 }
 
-/// What came of it.
+/// The error of the operating system.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Measured {
     /// Bytes that arrived.
@@ -152,7 +152,7 @@ pub(crate) struct Measured {
 }
 
 impl Traffic {
-    /// What the laws need to know of it.
+    /// Returns the facts about it that the laws need.
     pub(crate) fn load(&self) -> Load {
         Load { connections: self.connections, direction: self.direction }
     }
@@ -187,12 +187,12 @@ pub(crate) const fn stays(name: &'static str) -> Figure {
 }
 
 impl Drive<'_> {
-    /// Where B's server listens.
+    /// Returns the address of B's server.
     pub(crate) fn server(&self) -> SocketAddr {
         SocketAddr::new(Host::B.lan(), PORT)
     }
 
-    /// How many bytes to copy so that it takes about the time that the scenario asks for.
+    /// Returns the bytes to copy so that it takes about the time that the scenario asks for.
     pub(crate) fn copy_size(&self) -> u64 {
         // A host's window counts where the host itself sends over the WAN.
         let by_itself = self.running.programs.is_empty();
@@ -206,7 +206,7 @@ impl Drive<'_> {
     }
 }
 
-/// When a transfer is under way: its start is slow start's, and not what is asked for.
+/// Returns the time after which the speed of a transfer is measured: before it, slow start sets the speed.
 pub(crate) fn warm_up(setup: &Setup, time: Duration) -> Duration {
     // Twelve doublings fill any path of the library; half of a short run is all there is.
     (setup.link.rtt * 12).max(time / 4).min(time / 2)

@@ -1,4 +1,4 @@
-//! What gives a host its cables, addresses and routes, as commands of ip(8), one a line.
+//! Cables, addresses and routes of a host, as commands of ip(8), one a line.
 
 use crate::plan::place::Host;
 use crate::plan::profile::Profile;

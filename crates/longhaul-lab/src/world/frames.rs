@@ -33,7 +33,7 @@ impl Frames {
         Frames { slots: Vec::new(), free: Default::default(), allocated: 0, limit, incoming }
     }
 
-    /// Where to read the next frame.
+    /// Returns the buffer for the next frame.
     pub(crate) fn incoming(&mut self) -> &mut [u8] {
         &mut self.incoming
     }

@@ -25,7 +25,7 @@ pub(crate) struct Live {
     start: Instant,
 }
 
-/// What one direction of the link has done.
+/// Counters of one direction of the link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounters {
     /// The stages in the order in which packets pass them.
@@ -42,7 +42,7 @@ pub struct LinkCounters {
     pub refused: u64,
     /// Senders told by ICMP that a packet was too big.
     pub told: u64,
-    /// How late each packet left since the traffic began: from the moment it was due to the moment it was written.
+    /// Lateness of each packet since the traffic began: the time from the moment it was due to the moment it was written.
     pub lateness: Lateness,
     /// TCP payload by the moment at which it was due, since the traffic began.
     pub ledger: Ledger,
@@ -56,13 +56,13 @@ struct OneWay {
     state: Arc<Mutex<State>>,
 }
 
-/// What a direction's thread works with; the thread lets go of it while it sleeps.
+/// State of a direction's thread, which unlocks it while it sleeps.
 struct State {
     link: Link,
     frames: Frames,
     traffic: LinkCounters,
     start: Instant,
-    /// How late a packet may be when many are under way.
+    /// Lateness that is allowed when many packets are under way.
     lateness: Duration,
 }
 
@@ -103,12 +103,12 @@ impl Live {
         }
     }
 
-    /// How long the link has been running.
+    /// Returns the time since the link was started.
     pub(crate) fn running(&self) -> Duration {
         self.start.elapsed()
     }
 
-    /// What both directions have done: from near to far, and back.
+    /// Returns the counters of both directions: from near to far, and back.
     pub(crate) fn counters(&self) -> [LinkCounters; 2] {
         [0, 1].map(|index| {
             let state = self.directions[index].lock();
@@ -166,7 +166,7 @@ fn carry(from: &Tun, to: &Tun, stop: &UnixStream, state: &Mutex<State>) -> Resul
     }
 }
 
-/// How a direction's thread sleeps.
+/// The way in which a direction's thread sleeps.
 enum Rest {
     /// Until the next packet is due, or a frame comes.
     Wait(Option<Duration>),

@@ -1,4 +1,4 @@
-//! What is built: four network namespaces, the cables between them, and the emulated WAN, live.
+//! Builds the lab: four network namespaces, the cables between them, and the emulated WAN, live.
 //!
 //! In the order in which a packet meets them: [`wan`] builds the whole from a plan with the [`cables`], [`supervisor`] makes what
 //! must vanish with us and starts programs in it, [`live`] runs the link with the buffers of [`frames`]. [`sysctls`] sets the

@@ -1,4 +1,5 @@
-//! What the carrier's programs use: they, and what they start, such as socat's and sshd's process for each connection.
+//! Processor time and memory of the carrier's programs and of the processes that they start, such as socat's and sshd's for
+//! each connection.
 
 use crate::error::LabError;
 use crate::world::supervisor::Program;
@@ -15,7 +16,7 @@ pub(crate) struct Cpu {
     before: u64,
 }
 
-/// What one program and its children hold at one moment.
+/// Memory and descriptors of one program and its children at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Held {
     /// Bytes of memory that nobody else uses.
@@ -41,7 +42,7 @@ impl Cpu {
         }
     }
 
-    /// What they have used since.
+    /// Returns the processor time that they have used since.
     pub(crate) fn used(&self) -> Duration {
         let ticks = self.ticks.values().sum::<u64>().saturating_sub(self.before);
         Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND)

@@ -63,13 +63,14 @@ impl Server {
         wan.write("ssh_config", &config).map(drop)
     }
 
-    /// Who logs in at `address`, as ssh(1) and scp(1) take it.
+    /// Returns the login at `address`, as ssh(1) and scp(1) take it.
     pub(crate) fn login(&self, address: IpAddr) -> String {
         format!("{}@{address}", self.user)
     }
 }
 
-/// What a client needs to log in with the lab's key, and nothing of the user's own: configuration, agents, known hosts.
+/// Returns the options with which a client logs in with the lab's key, without the user's own configuration, agents and
+/// known hosts.
 pub(crate) fn client_options() -> Vec<String> {
     let mut words = ["-F", "none", "-i", &format!("{WORKSHOP}/user_key")].map(str::to_string).to_vec();
     words.extend(OPTIONS.iter().flat_map(|option| ["-o".to_string(), (*option).to_string()]));

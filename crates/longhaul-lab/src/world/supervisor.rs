@@ -95,7 +95,7 @@ impl Supervisor {
         Ok(Program { name, child, said: None })
     }
 
-    /// Where this process finds the path `inside` of the supervisor's own mounts.
+    /// Returns the path by which this process finds the path `inside` of the supervisor's own mounts.
     pub(crate) fn path(&self, inside: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{inside}", self.init))
     }
@@ -184,7 +184,7 @@ impl Program {
         self.finish().map_err(|problem| problem.or_said(&text)).map(|()| text)
     }
 
-    /// How it ended, when it has.
+    /// Returns its exit status, once it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
@@ -279,6 +279,6 @@ fn died() -> LabError {
 /// A directory for the lab's files, in memory, seen by its programs only.
 pub(crate) const WORKSHOP: &str = "/run/longhaul-lab";
 
-/// How long a program may take to get ready.
+/// Maximum time that a program may take to get ready.
 pub(crate) const READY_WITHIN: Duration = Duration::from_secs(20);
 const LINES_KEPT: usize = 20;

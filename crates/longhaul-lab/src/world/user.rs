@@ -6,7 +6,7 @@ use longhaul_sys::netns;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
-/// Who runs the lab.
+/// The user who runs the lab.
 #[derive(Clone, Debug)]
 pub(crate) struct User {
     /// The name under which sshd knows him.
@@ -32,10 +32,10 @@ impl User {
         Ok(User { name, mapped })
     }
 
-    /// Whether sshd would let him in: it asks for a shell, which the accounts of services do not have.
+    /// Checks that sshd would let the user in: it asks for a shell, which the accounts of services do not have.
     ///
     /// # Errors
-    /// It would not.
+    /// It would not let the user in.
     pub(crate) fn can_log_in(&self) -> Result<(), LabError> {
         // passwd(5): the shell is the last of seven fields. Who is in no such list has some other service to name him.
         let entry = Command::new("getent").args(["passwd", &self.name]).output().map(|output| output.stdout);

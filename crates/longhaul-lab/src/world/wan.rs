@@ -53,7 +53,7 @@ impl Wan {
     /// Whether a lab can be built here at all: namespaces and TUN devices can be made.
     ///
     /// # Errors
-    /// What is missing, and what to do about it.
+    /// Something is missing; the error says what to do about it.
     pub(crate) fn is_possible() -> Result<(), LabError> {
         let supervisor = Supervisor::start()?;
         let net = Arc::new(supervisor.run_anywhere(|| Ok(NetNs::create()?))?);
@@ -115,7 +115,7 @@ impl Wan {
         std::thread::spawn(move || net.enter().map_err(LabError::from).and_then(|()| job()))
     }
 
-    /// What the link has done so far: from near to far, and back.
+    /// Returns the link's counters so far: from near to far, and back.
     pub fn counters(&self) -> [LinkCounters; 2] {
         self.live.as_ref().map(Live::counters).unwrap_or_default()
     }
@@ -130,7 +130,7 @@ impl Wan {
         self.live.iter().for_each(Live::begin);
     }
 
-    /// How long the link has been running.
+    /// Returns the time since the link was started.
     pub fn running(&self) -> Duration {
         self.live.as_ref().map(Live::running).unwrap_or_default()
     }
@@ -140,7 +140,7 @@ impl Wan {
         &self.link
     }
 
-    /// Where this process finds the file `path` of the lab's programs, who have a /run of their own.
+    /// Returns the path by which this process finds the file `path` of the lab's programs, which have their own /run.
     pub fn path(&self, path: &str) -> PathBuf {
         self.supervisor.path(path)
     }
@@ -252,8 +252,8 @@ fn output(supervisor: &Supervisor, net: &Arc<NetNs>, program: &str, arguments: &
     supervisor.spawn(net, command)?.output()
 }
 
-/// How many bytes of packets a direction may hold: its queue and what is under way, with room for buffers that are not
-/// full; what TCP's largest windows hold without a rate, or when rate or delay are not one number.
+/// Returns the bytes of packets that a direction may hold: its queue and the packets under way, with room for buffers that
+/// are not full; what TCP's largest windows hold without a rate, or when rate or delay are not one number.
 fn memory(link: &LinkSpec) -> usize {
     match link.rate {
         Some(_) if !link.varies() => {
@@ -263,7 +263,8 @@ fn memory(link: &LinkSpec) -> usize {
     }
 }
 
-/// How late the busy link may be: a three-hundredth of the way, too little to be seen, and no more than saves wake-ups.
+/// Returns the lateness that a busy link may have: a three-hundredth of the way, too little to be seen, and enough to save
+/// wake-ups.
 fn lateness(link: &LinkSpec) -> Duration {
     (link.rtt / 600).min(Duration::from_micros(100))
 }

@@ -27,12 +27,12 @@ use table::{CARRIERS, Table};
 /// Compare no relay, socat and longhaul on an emulated WAN
 ///
 /// Builds two hosts with small windows, a relay host beside each, and a WAN between the relays, all inside this machine.
-/// From host to host it copies a file with scp, sends raw TCP, sends raw TCP with a loss of 0.1%, and sends requests of 10 kB
-/// that are answered with 10 kB: directly, through the socat recipe on both relay hosts, and through longhaul on them. It checks every byte and
-/// prints a table with the reason for each figure. It takes about two minutes.
+/// Sends four kinds of traffic from host to host: scp, raw TCP, raw TCP at 0.1% loss, and requests of 10 kB with answers of
+/// 10 kB. Each goes directly, through socat on both relay hosts, and through longhaul on both. Checks every byte and prints a
+/// table with the reason for each figure. Takes about two minutes.
 ///
-/// Runs as root, or as anybody where the system allows user namespaces. Nothing is left behind, however it ends. What is
-/// not installed (scp and sshd, socat) is left out, and named with the package that brings it.
+/// Runs as root, or as any user where the system allows user namespaces. Leaves nothing behind, however it ends. Traffic whose
+/// program (scp, sshd, socat) is not installed is left out, and the program is named with its package.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct Demo {
     /// Round trip of the WAN, from 1ms to 10s
@@ -51,8 +51,8 @@ pub(crate) struct Demo {
     loss: f64,
     /// Bytes of each transfer [default: six seconds' worth]
     ///
-    /// By default each carrier gets what takes it about six seconds at the speed to be expected: a slow one would take
-    /// minutes for what a fast one needs to show its speed.
+    /// By default each carrier gets the bytes that take it about six seconds at its expected speed: with one size for all, a
+    /// slow carrier would take minutes.
     #[arg(long, value_parser = read_size)]
     size: Option<Bytes>,
 }
@@ -82,12 +82,14 @@ impl Demo {
 
     /// Every kind of traffic over each carrier.
     fn scenario(&self) -> Scenario {
-        let mut runs =
-            vec![self.run_of("scp", "scp", "scp", self.loss), self.run_of("raw", "raw TCP", "raw", self.loss)];
+        let mut runs = vec![
+            self.run_of("scp", "scp", "scp", self.loss, self.size),
+            self.run_of("raw", "raw TCP", "raw", self.loss, self.size),
+        ];
         if self.loss == 0.0 {
-            runs.push(self.run_of("raw-loss", "raw TCP at 0.1 % loss", "raw", LOSS));
+            runs.push(self.run_of("raw-loss", "raw TCP at 0.1 % loss", "raw", LOSS, self.size));
         }
-        runs.push(self.run_of("answer", "request and answer of 10 kB", "request", self.loss));
+        runs.push(self.run_of("answer", "request and answer of 10 kB", "request", self.loss, Some(ANSWER)));
         Scenario {
             name: "demo".into(),
             about: "Two hosts like AIX over a long path, and what a relay gives".into(),
@@ -97,11 +99,11 @@ impl Demo {
         }
     }
 
-    fn run_of(&self, id: &str, what: &str, kind: &str, loss: f64) -> Option<Run> {
+    /// Returns a run of the traffic `kind`, over each carrier, of `size` bytes or six seconds.
+    fn run_of(&self, id: &str, what: &str, kind: &str, loss: f64, size: Option<Bytes>) -> Option<Run> {
         let kind = traffic::find(kind).ok()?;
         let link = LinkSpec { loss, ..LinkSpec::new(self.rtt, Some(self.rate)) };
         let host = HostSpec { window: Some(WINDOW), congestion: "reno".into(), sack: false, ..HostSpec::default() };
-        let size = if id == "answer" { Some(ANSWER) } else { self.size };
         Some(Run {
             id: id.into(),
             at: "lab demo".into(),
@@ -125,7 +127,7 @@ fn read_size(text: &str) -> Result<Bytes, String> {
     if allowed.contains(&size) { Ok(size) } else { Err("a size is from 1B to 100GiB; write for example 100MB".into()) }
 }
 
-/// What AIX gives a connection by default on 10 GbE and virtual Ethernet.
+/// The default window of AIX on 10 GbE and virtual Ethernet.
 const WINDOW: Bytes = Bytes(262_144);
 /// Long enough that CUBIC's start over a long path does not decide.
 const TIME: Duration = Duration::from_secs(6);

@@ -114,7 +114,7 @@ impl Table<'_> {
     }
 }
 
-/// Whether the speed of this traffic is what counts.
+/// Whether the speed of this traffic counts.
 fn has_speed(run: &RunReport) -> bool {
     run.traffic.counts != Counts::Figures
 }

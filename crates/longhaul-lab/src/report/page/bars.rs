@@ -83,30 +83,30 @@ fn bar(html: &mut Html, run: &RunReport, share: f64, palette: &Palette, is_own: 
     });
 }
 
-/// What the marks on the bars mean, and the figures they stand for.
+/// Writes the legend of the marks on the bars, with the figures that they stand for.
 fn marks(html: &mut Html, group: &Group<'_>) {
     let mut legend = Vec::new();
     let runs = || group.runs.iter().filter(|run| run.measured.is_some());
     if let Some(computed) = runs().find_map(|run| run.formula.filter(|_| run.computed.is_some())) {
-        legend.push(("computed", format!("computed: {computed}")));
+        legend.push(("computed", UPRIGHT, format!("computed: {computed}")));
     }
     if runs().any(|run| run.published.is_some()) {
-        legend.push(("published", "published".to_string()));
+        legend.push(("published", UPRIGHT, "published".to_string()));
     }
     if let Some(gain) = runs().find_map(|run| run.published_gain.as_ref()) {
-        legend.push(("", format!("published gain: {}×", range(gain))));
+        legend.push(("", UPRIGHT, format!("published gain: {}×", range(gain))));
     }
     if runs().any(|run| run.spread.contains_key(MEASURED)) {
-        legend.push(("spread", "lowest to highest round; the bar is the median".to_string()));
+        legend.push(("spread", ACROSS, "lowest to highest round; the bar is the median".to_string()));
     }
     if legend.is_empty() {
         return;
     }
     html.node("p", &[("class", "legend")], |html| {
-        for (class, text) in legend {
+        for (class, ends, text) in legend {
             html.node("span", &[("class", "key")], |html| {
                 if !class.is_empty() {
-                    mark(html, class);
+                    mark(html, class, ends);
                 }
                 html.text(&text);
             });
@@ -114,13 +114,17 @@ fn marks(html: &mut Html, group: &Group<'_>) {
     });
 }
 
-fn mark(html: &mut Html, class: &str) {
+fn mark(html: &mut Html, class: &str, ends: Ends) {
     html.node("svg", &[("class", "mark"), ("viewBox", "0 0 20 12"), ("aria-hidden", "true")], |html| {
-        let [x1, x2, y1, y2] = if class == "spread" { ["0", "20", "6", "6"] } else { ["10", "10", "0", "12"] };
+        let [x1, x2, y1, y2] = ends;
         html.empty("line", &[("class", class), ("x1", x1), ("x2", x2), ("y1", y1), ("y2", y2)]);
     });
 }
 
+/// The ends of a line in the legend: x1, x2, y1, y2.
+type Ends = [&'static str; 4];
+const ACROSS: Ends = ["0", "20", "6", "6"];
+const UPRIGHT: Ends = ["10", "10", "0", "12"];
 /// The name of the speed among the figures that have a spread.
 const MEASURED: &str = "measured_MBps";
 const WIDTH: f64 = 1000.0;

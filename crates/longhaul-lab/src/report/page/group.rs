@@ -1,4 +1,4 @@
-//! What stands beside each other on the page: one figure, over all its carriers.
+//! The runs that the page shows side by side: one figure, over all its carriers.
 
 use crate::carrier::{
     Role, {self},
@@ -12,7 +12,7 @@ pub(crate) struct Group<'a> {
     pub(crate) id: &'a str,
     /// What it is.
     pub(crate) what: &'a str,
-    /// What to compare with when no run of its own is direct: the first direct one of the same traffic and hosts.
+    /// The run to compare with when no run of its own is direct: the first direct one of the same traffic and hosts.
     pub(crate) reference: Option<&'a RunReport>,
     /// The hosts alone, tuned, with the same traffic: a run of its own or of another figure.
     pub(crate) tuned: Option<&'a RunReport>,
@@ -46,7 +46,7 @@ impl<'a> Group<'a> {
         self.all().find(|run| run.has_role(role)).and_then(|run| Some((run, run.measured?)))
     }
 
-    /// What to compare with, then its own runs.
+    /// Returns the run to compare with, then its own runs.
     pub(crate) fn all(&self) -> impl Iterator<Item = &'a RunReport> {
         self.reference.into_iter().chain(self.runs.iter().copied())
     }
@@ -92,6 +92,7 @@ impl Palette {
 /// The word, and the class in the style sheet, of a run's verdict.
 pub(crate) fn verdict(run: &RunReport) -> (&'static str, &'static str) {
     match run.verdict {
+        Verdict::Pass if !run.has_expectation => ("· nothing expected", "skip"),
         Verdict::Pass => ("✓ as expected", "pass"),
         Verdict::Fail if run.measured.is_none() => ("✗ failed", "fail"),
         Verdict::Fail => ("✗ not as expected", "fail"),
@@ -100,5 +101,5 @@ pub(crate) fn verdict(run: &RunReport) -> (&'static str, &'static str) {
     }
 }
 
-/// How many the style sheet has.
+/// Number of colours in the style sheet.
 const COLOURS: usize = 8;

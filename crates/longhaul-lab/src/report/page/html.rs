@@ -1,4 +1,7 @@
 //! Writes HTML that is also well-formed XML: text and attributes are escaped, and what is opened is closed.
+//!
+//! Not maud or askama: neither closes `meta` as XML needs it nor replaces control characters, and the test reads the page as
+//! XML to know that every tag is closed.
 
 /// A piece of a page.
 #[derive(Debug, Default)]
@@ -55,7 +58,7 @@ impl Html {
         }
     }
 
-    /// What was written.
+    /// Returns the text written so far.
     pub(crate) fn into_text(self) -> String {
         self.text
     }

@@ -89,7 +89,7 @@ fn wan(html: &mut Html, topology: &Topology) {
     });
 }
 
-/// What TCP_INFO says of a sender.
+/// Describes a sender by its TCP_INFO.
 fn in_force(sender: &SenderReport) -> String {
     let window = crate::report::page::tables::grouped(sender.window_bytes.min(sender.allowed_bytes));
     format!("measured: {window} bytes in force, {}", sender.congestion)
@@ -104,7 +104,7 @@ fn name(report: &Report, run: &RunReport) -> String {
     }
 }
 
-/// What `other` has and `first` has not.
+/// Returns the settings that `other` has and `first` has not.
 fn differences(first: &Topology, other: &Topology) -> Vec<String> {
     let mut what = Vec::new();
     if first.one_hop != other.one_hop {

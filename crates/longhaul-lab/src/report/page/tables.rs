@@ -2,6 +2,7 @@
 
 use crate::carrier::Role;
 use crate::measure::disturbance::Disturbance;
+use crate::plan::place::Direction;
 use crate::report::json::Report;
 use crate::report::page::group;
 use crate::report::page::html::Html;
@@ -34,7 +35,7 @@ pub(crate) fn overview(html: &mut Html, reports: &[Report]) {
                     (Verdict::Skip, "skip"),
                 ];
                 for (column, (verdict, class)) in columns[2..].iter().zip(verdicts) {
-                    let count = report.runs.iter().filter(|run| run.verdict == verdict).count();
+                    let count = report.runs.iter().filter(|run| run.verdict == verdict && !run.is_plain_pass()).count();
                     let class = if count == 0 { "number".to_string() } else { format!("number {class}") };
                     cell(html, column, &class, &count.to_string());
                 }
@@ -88,7 +89,7 @@ pub(crate) fn figures(html: &mut Html, report: &Report) {
     html.leaf("p", &[("class", "source")], COLUMNS);
 }
 
-/// How late packets left the link, and the share of the processor that programs outside the lab took.
+/// Describes the lateness of packets and the share of the processor that programs outside the lab took.
 fn disturbance(run: &RunReport) -> String {
     let Disturbance { late_p99_ms, late_max_ms, outside_share, steal_share, .. } = run.disturbance;
     let late = late_p99_ms
@@ -107,7 +108,7 @@ fn why(run: &RunReport) -> String {
     said.into_iter().chain(figures).chain(cpu).chain(disturbance).collect::<Vec<_>>().join("; ")
 }
 
-/// What was started for each carrier, each set of commands once.
+/// Writes the commands of each carrier, each set of commands once.
 pub(crate) fn commands(html: &mut Html, report: &Report) {
     let mut all: Vec<(&str, &[String])> = Vec::new();
     for run in report.runs.iter().filter(|run| run.measured.is_some()) {
@@ -127,44 +128,49 @@ pub(crate) fn commands(html: &mut Html, report: &Report) {
     }
 }
 
-/// What each stage of the link counted, run by run.
+/// Writes the counters of each stage of the link, run by run.
 pub(crate) fn counters(html: &mut Html, report: &Report) {
     let runs = || report.runs.iter().filter(|run| !run.link.is_empty());
     if runs().next().is_none() {
         return html.leaf("p", &[], "No run went over an emulated WAN.");
     }
     for run in runs() {
-        html.node("details", &[], |html| {
-            html.leaf("summary", &[], &format!("{} over {}{}", run.id, run.carrier_name(), losses(run)));
-            let columns = ["direction", "stage", "segments in", "segments out", "MB in", "MB out"];
-            table(html, "counters", &columns, |html| {
-                // "out" before "back": as a connection begins.
-                for (way, counters) in run.link.iter().rev() {
-                    for (stage, of) in stages(counters) {
-                        let value = |name| of.get(name).copied().unwrap_or_default();
-                        html.node("tr", &[], |html| {
-                            cell(html, columns[0], "", if *way == "out" { "A → B" } else { "B → A" });
-                            cell(html, columns[1], "", stage);
-                            cell(html, columns[2], "number", &grouped(value("segments_in")));
-                            cell(html, columns[3], "number", &grouped(value("segments_out")));
-                            cell(html, columns[4], "number", &format!("{:.2}", value("bytes_in") as f64 / 1e6));
-                            cell(html, columns[5], "number", &format!("{:.2}", value("bytes_out") as f64 / 1e6));
-                        });
-                    }
-                }
-            });
-            for (way, counters) in run.link.iter().rev() {
-                let others = counters.iter().filter(|(name, _)| split(name).is_none());
-                let others: Vec<String> =
-                    others.map(|(name, count)| format!("{} {}", name.replace('_', " "), grouped(*count))).collect();
-                let way = if *way == "out" { "A → B" } else { "B → A" };
-                html.leaf("p", &[("class", "source")], &format!("{way}: {}", others.join(", ")));
-            }
-        });
+        html.node("details", &[], |html| counters_of(html, run));
     }
 }
 
-/// How much of what the link was given it did not deliver, for the line that is always seen.
+/// Writes the counters of one run: a table of the stages, and below it those of each direction as a whole.
+fn counters_of(html: &mut Html, run: &RunReport) {
+    html.leaf("summary", &[], &format!("{} over {}{}", run.id, run.carrier_name(), losses(run)));
+    table(html, "counters", &STAGE_COLUMNS, |html| {
+        for (way, counters) in &run.link {
+            stages(counters).iter().for_each(|(stage, of)| stage_row(html, *way, stage, of));
+        }
+    });
+    for (way, counters) in &run.link {
+        let others = counters.iter().filter(|(name, _)| split(name).is_none());
+        let others: Vec<String> =
+            others.map(|(name, count)| format!("{} {}", name.replace('_', " "), grouped(*count))).collect();
+        html.leaf("p", &[("class", "source")], &format!("{}: {}", way.arrow(), others.join(", ")));
+    }
+}
+
+fn stage_row(html: &mut Html, way: Direction, stage: &str, of: &BTreeMap<&str, u64>) {
+    let value = |name| of.get(name).copied().unwrap_or_default();
+    let [direction, name, segments_in, segments_out, bytes_in, bytes_out] = STAGE_COLUMNS;
+    html.node("tr", &[], |html| {
+        cell(html, direction, "", way.arrow());
+        cell(html, name, "", stage);
+        cell(html, segments_in, "number", &grouped(value("segments_in")));
+        cell(html, segments_out, "number", &grouped(value("segments_out")));
+        cell(html, bytes_in, "number", &format!("{:.2}", value("bytes_in") as f64 / 1e6));
+        cell(html, bytes_out, "number", &format!("{:.2}", value("bytes_out") as f64 / 1e6));
+    });
+}
+
+const STAGE_COLUMNS: [&str; 6] = ["direction", "stage", "segments in", "segments out", "MB in", "MB out"];
+
+/// Describes the segments that the link did not deliver, for the line that is always seen.
 fn losses(run: &RunReport) -> String {
     let mut lost = 0;
     for (_, of) in run.link.values().flat_map(stages) {

@@ -1,7 +1,9 @@
-//! The page of a fixed report, checked in. `UPDATE=1 cargo test -p longhaul-lab --lib report::page` writes it anew; read the diff.
+//! The page of a fixed report, checked in. `UPDATE=1 cargo test -p longhaul-lab --lib report::page` writes it anew; read the
+//! diff.
 
 use super::*;
 use crate::measure::disturbance::Disturbance;
+use crate::plan::place::Direction;
 use crate::report::run::{Point, RunReport, SenderReport, Tuned, Verdict};
 use crate::report::topology::Topology;
 use std::collections::BTreeMap;
@@ -39,13 +41,15 @@ fn run(id: &str, carrier: &str, verdict: Verdict) -> RunReport {
         topology,
         rtt_ms: 63.1,
         verdict,
+        has_expectation: true,
         ..RunReport::default()
     }
 }
 
 fn runs() -> Vec<RunReport> {
     let point = |t_s, speed| Point { t_s, speed, cwnd: 10, rtt_ms: 63.0 + speed, retrans: 0 };
-    let counters = BTreeMap::from([("frames_in", 9), ("loss_segments_in", 1000), ("loss_segments_out", 990)]);
+    let counters = [("frames_in", 9), ("loss_segments_in", 1000), ("loss_segments_out", 990)];
+    let counters = counters.map(|(name, count)| (name.to_string(), count)).into();
     let sender = SenderReport {
         congestion: "reno".into(),
         window_bytes: 262_140,
@@ -61,7 +65,7 @@ fn runs() -> Vec<RunReport> {
         window_bytes: Some(262_140),
         bytes_ok: Some(true),
         why: "the window".into(),
-        link: BTreeMap::from([("out", counters.into_iter().map(|(name, count)| (name.into(), count)).collect())]),
+        link: BTreeMap::from([(Direction::Out, counters)]),
         series: vec![point(0.25, 1.0), point(0.5, 4.0), point(0.75, 4.1)],
         host_sender: Some(sender.clone()),
         wan_sender: Some(sender),

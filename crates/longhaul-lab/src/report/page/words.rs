@@ -32,7 +32,7 @@ pub(crate) fn verdict(html: &mut Html, report: &Report, groups: &[Group<'_>]) {
     tally(html, report);
 }
 
-/// What longhaul gives for this figure; nothing where it was not measured.
+/// Returns a sentence about longhaul's speed for this figure; `None` where it was not measured.
 pub(crate) fn headline(group: &Group<'_>) -> Option<String> {
     let (run, with) = group.measured(Role::Longhaul)?;
     let what = traffic(run);
@@ -55,7 +55,7 @@ pub(crate) fn headline(group: &Group<'_>) -> Option<String> {
     })
 }
 
-/// What the others give, what tuning the hosts would, and what limits longhaul.
+/// Returns sentences about the other carriers, tuned hosts, and the limit of longhaul.
 fn details(group: &Group<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
     let is_other = |run: &&&RunReport| run.has_role(Role::Relay);
@@ -74,7 +74,7 @@ fn details(group: &Group<'_>) -> Vec<String> {
     sentences
 }
 
-/// What the hosts alone could have: measured, or else computed.
+/// Returns a sentence about tuned hosts without a relay: measured, or else computed.
 fn tuned(group: &Group<'_>) -> Option<String> {
     if let Some((run, measured)) = group.tuned.and_then(|run| Some((run, run.measured?))) {
         let text = format!("Tuning the hosts alone gives {} MB/s; the limit then is: {}", speed(measured), run.why);
@@ -88,7 +88,7 @@ fn tuned(group: &Group<'_>) -> Option<String> {
     ))
 }
 
-/// What there is to say where no relay was measured.
+/// Returns the sentence for a report without a measured relay.
 pub(crate) fn without_relay(report: &Report) -> String {
     let Some((run, measured)) = report.runs.iter().find_map(|run| Some((run, run.measured?))) else {
         return "Nothing was measured: every run failed or was left out.".into();
@@ -104,12 +104,13 @@ pub(crate) fn without_relay(report: &Report) -> String {
     text + "."
 }
 
-/// How many runs came out as expected, and which did not.
+/// Writes the number of runs that came out as expected, and the runs that did not.
 fn tally(html: &mut Html, report: &Report) {
-    let of = |verdict| report.runs.iter().filter(move |run| run.verdict == verdict);
+    let of = |verdict| report.runs.iter().filter(move |run| run.verdict == verdict && !run.is_plain_pass());
     let parts = [
         (of(Verdict::Pass).count(), "came out as expected"),
         (of(Verdict::Fail).count(), "did not"),
+        (report.runs.iter().filter(|run| run.is_plain_pass()).count(), "without an expectation"),
         (of(Verdict::Unclear).count(), "unclear"),
         (of(Verdict::Skip).count(), "left out"),
     ];
@@ -130,7 +131,7 @@ fn tally(html: &mut Html, report: &Report) {
     }
 }
 
-/// What is sent, as a subject.
+/// Returns the traffic as the subject of a sentence.
 fn traffic(run: &RunReport) -> String {
     let what = run.traffic.subject;
     match run.connections {

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// answer of random length, and for two flows of three a reset by one end at a random byte.
 pub(crate) const RESETS: Kind = Kind {
     name: "resets",
-    what: "random flows with resets",
+    what: "random connections with resets from either end",
     subject: "this traffic (resets)",
     needs: &[],
     laws: &[],
@@ -57,12 +57,12 @@ fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
     Ok(endings.measured(start.elapsed()))
 }
 
-/// What a flow does, known to both of its ends.
+/// The plan of a flow, known to both of its ends.
 struct Plan {
     seed: u64,
     up: u64,
     down: u64,
-    /// Who resets, after how many bytes that it has sent and received.
+    /// The side that resets, and the bytes that it has sent and received before.
     reset: Option<(Side, u64)>,
 }
 
@@ -72,7 +72,7 @@ enum Side {
     Server,
 }
 
-/// How a flow ended for one of its ends.
+/// The ending of a flow for one of its ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Ending {
     /// Both sent FIN, and every byte came.
@@ -102,7 +102,7 @@ struct End<'a> {
 /// All flows, with what each end has seen and when.
 struct Endings {
     block: Vec<u8>,
-    /// How long an end waits for the other.
+    /// Maximum time that an end waits for the other.
     patience: Duration,
     ends: Mutex<HashMap<(u64, Side), Seen>>,
 }
@@ -305,7 +305,7 @@ impl<'a> End<'a> {
         }
     }
 
-    /// How many bytes it may still move before its own reset.
+    /// Returns the bytes that it may still move before its own reset.
     fn left(&self) -> Option<u64> {
         let (_, after) = self.plan.reset.filter(|(side, _)| *side == self.side)?;
         Some(after.saturating_sub(self.moved))
@@ -362,7 +362,7 @@ fn invalid(what: String) -> io::Error {
 
 /// Longer than any relay at its defaults leaves a host in silence.
 const PATIENCE: Duration = Duration::from_secs(130);
-/// How soon the other end must know.
+/// Maximum time until the other end must know.
 const LATE: Duration = Duration::from_secs(15);
 /// Threads on host B for each client.
 const WAITING: u32 = 4;

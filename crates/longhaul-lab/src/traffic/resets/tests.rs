@@ -19,7 +19,7 @@ enum Fault {
     Silent,
 }
 
-/// What the plan and the fault together make of a flow.
+/// The endings of a flow with this plan and fault.
 #[derive(Debug, PartialEq)]
 enum Effect {
     Right,
@@ -136,7 +136,7 @@ fn run_through(fault: Fault, flows: u64, patience: Duration) -> Endings {
     endings
 }
 
-/// What is wrong with each flow.
+/// The defects of each flow.
 fn judged(endings: &Endings) -> Vec<(Plan, Option<String>)> {
     let ends = endings.ends.lock().unwrap();
     let seeds: BTreeSet<u64> = ends.keys().map(|(seed, _)| *seed).collect();

@@ -1,15 +1,23 @@
-//! Reassembly: the end of the path puts fragments together, and a packet of which a fragment is missing is lost. It waits
-//! for them whatever their order (RFC 791, 3.2), or is one of those boxes that do not: that drop a packet whose fragments
-//! come out of order, or of which one comes late. It is at the end of every link that can make fragments, asked for or not.
+//! The way out: fragments are put together.
 
+use crate::error::StageError;
 use crate::packet::Fragment;
-use crate::{Exit, Packet, Row, Stage, StageError, Traits, value};
+use crate::packet::Packet;
+use crate::row::{Exit, Row, Stage, Traits};
+use crate::value;
 use std::time::Duration;
 
-pub(super) const ROW: Row = Row {
+/// Its stages, in the order in which a packet passes them.
+pub(super) const ROWS: &[Row] = &[REASSEMBLY];
+
+/// Reassembly: the end of the path puts fragments together, and a packet of which a fragment is missing is lost. It waits
+/// for them whatever their order (RFC 791, 3.2), or is one of those boxes that do not: that drop a packet whose fragments
+/// come out of order, or of which one comes late. It is at the end of every link that can make fragments, asked for or not.
+const REASSEMBLY: Row = Row {
     key: "reassembly",
-    help: "how fragments are put together: an empty value waits for all of them, `in-order` drops a packet whose fragments arrive \
-           out of order, `within TIME` one of which a fragment comes later than that after its first",
+    help: "how fragments are put together: an empty value waits for all of them, `in-order` drops a packet \
+           whose fragments arrive out of order, `within TIME` drops a packet of which a fragment \
+           arrives later than that after the first",
     sample: "in-order within 1ms",
     events: Some("refused"),
     needs: None,
@@ -20,14 +28,14 @@ pub(super) const ROW: Row = Row {
 struct Reassembly {
     in_order: bool,
     within: Duration,
-    /// What one packet has become from its first fragment on; all of it has passed when the packet ends.
+    /// The pieces of one packet from its first fragment on; all of them have passed when the packet ends.
     waiting: Vec<Packet>,
 }
 
 /// One segment, as its fragments come in.
 #[derive(Default)]
 struct Heap {
-    /// When its first fragment came.
+    /// The time at which its first fragment came.
     since: Option<Duration>,
     parts: Vec<Fragment>,
     covered: u32,
@@ -37,7 +45,7 @@ struct Heap {
 
 impl Reassembly {
     fn read(text: &str) -> Result<Reassembly, StageError> {
-        let form = StageError::Form(ROW.sample);
+        let form = StageError::Form(REASSEMBLY.sample);
         let ("", [in_order, within]) = value::parts(text, ["in-order", "within"]).ok_or(form)? else {
             return Err(form);
         };
