@@ -51,7 +51,7 @@ fn beside_mptcp(tunnel: &Tunnel, leg: Leg, setting: &Setting) -> Option<Remark> 
     let refused = tunnel.mptcp(leg) && setting.row.mptcp_refuses;
     refused.then(|| {
         let text = format!(
-            "beside {leg}.mptcp the kernel refuses it (Linux 6.18), and the tunnel does not start; leave one of them out"
+            "the kernel refuses it together with {leg}.mptcp (Linux 6.18), and the tunnel does not start; leave one of them out"
         );
         Remark::warning(&format!("{leg}.{}", setting.row.key), text)
     })
