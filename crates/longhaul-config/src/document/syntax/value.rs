@@ -90,6 +90,7 @@ fn in_quotes(key: &str, given: &str, quote: char) -> Wrong {
     let (text, rest) = (&given[..end + 2], inside[end + 1..].trim());
     match rest.trim_end_matches(['"', '\'', ',', ';', '.']) {
         "" if rest.starts_with(['"', '\'']) => write("there is one quote too many", text),
+        "" if rest.is_empty() => wrong(format!("this is not TOML; write {key} = VALUE")),
         "" => write(&format!("`{rest}` does not belong at the end of a line"), text),
         _ if rest.starts_with("//") || rest.starts_with(';') => wrong("a comment begins with #".into()),
         more if more.contains('=') => wrong("write each KEY = VALUE on a line of its own".into()),
