@@ -116,8 +116,7 @@ fn loops(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places]) {
         if let (Some(span), Some(way)) = (place.find("to"), way) {
             let names: Vec<_> = way.iter().map(|index| format!("\"{}\"", tunnels[*index].name)).collect();
             let text = format!(
-                "to = {}: this leads back here through tunnel {}: every flow would go round without end; write the next \
-                 hop's address",
+                "to = {}: this leads back here through tunnel {}, so that every flow would loop; write the next hop's address",
                 findings.written(&span),
                 names.join(", ")
             );

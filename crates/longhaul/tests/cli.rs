@@ -256,12 +256,12 @@ fn a_file_that_may_not_be_read_names_user_mode_and_remedy() {
     let text = said();
     let shown = file.display();
     assert!(text.contains(who) && text.contains(&format!("{shown} belongs to ")), "{text}");
-    assert!(text.trim_end().ends_with(&format!(" with mode 0000; as root: chmod {class}+r {shown}")), "{text}");
+    assert!(text.trim_end().ends_with(&format!(" with mode 0000; run as root: chmod {class}+r {shown}")), "{text}");
     mode(&file, 0o644);
     mode(dir.path(), 0o600);
     let text = said();
     let shown = dir.path().display();
-    assert!(text.trim_end().ends_with(&format!(" with mode 0600; as root: chmod {class}+x {shown}")), "{text}");
+    assert!(text.trim_end().ends_with(&format!(" with mode 0600; run as root: chmod {class}+x {shown}")), "{text}");
     mode(dir.path(), 0o700);
 }
 

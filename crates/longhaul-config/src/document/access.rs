@@ -17,7 +17,7 @@ pub(super) fn refused(path: &Path) -> String {
     let (class, shift) = if is_owner { ('u', 6) } else { ('o', 0) };
     let said = format!("{who} may not read it; {shown} belongs to {owner} with mode {mode:04o}");
     match mode >> shift & right.bit() {
-        0 => format!("{said}; as root: chmod {class}+{} {shown}", right.letter()),
+        0 => format!("{said}; run as root: chmod {class}+{} {shown}", right.letter()),
         // chmod would change nothing.
         _ => format!("{said}, which allows it: look for an ACL (getfacl {shown}), SELinux or AppArmor"),
     }

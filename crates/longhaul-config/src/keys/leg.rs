@@ -21,7 +21,7 @@ pub(super) fn read(options: &mut LegOptions, leg: Leg, given: &Written<'_>) -> R
         let name = key.get_ref();
         let set = match (spellings.earlier(name, key.span().start), scalar(value.get_ref())) {
             (Some(first), _) => Err(twice(name, first)),
-            (None, Some(text)) => options.set(leg, &name.replace('_', "-"), &text),
+            (None, Some(text)) => options.set(leg, name, &text),
             (None, None) => Err(format!("it is {}; write one value", kind(value.get_ref()))),
         };
         faults.extend(set.err().map(|text| Fault { below: format!(".{name}"), span: value.span(), text }));
@@ -51,7 +51,7 @@ fn beside_mptcp(tunnel: &Tunnel, leg: Leg, setting: &Setting) -> Option<Remark> 
     let refused = tunnel.mptcp(leg) && setting.row.mptcp_refuses;
     refused.then(|| {
         let text = format!(
-            "beside {leg}.mptcp the kernel refuses it (Linux 6.18), and the tunnel does not start; leave one of them out"
+            "the kernel refuses it together with {leg}.mptcp (Linux 6.18), and the tunnel does not start; leave one of them out"
         );
         Remark::warning(&format!("{leg}.{}", setting.row.key), text)
     })

@@ -11,10 +11,10 @@ fn docs_configuration_md_is_what_the_rows_say() {
     let policies: String = POLICIES.iter().map(|policy| format!("| `{}` | {} |\n", policy.name, policy.help)).collect();
     let mut document = DOCUMENT.to_string();
     for (heading, head, rows) in [
-        ("## Of the whole daemon", KEYS, DAEMON.iter().map(line).collect()),
-        ("## `[[tunnel]]`", KEYS, TUNNEL.iter().map(line).collect()),
+        ("## Keys of the daemon", KEYS, DAEMON.iter().map(line).collect()),
+        ("## Keys of a tunnel", KEYS, TUNNEL.iter().map(line).collect()),
         ("### Policies", "| policy | next hop that is dialled first |\n| --- | --- |\n", policies),
-        ("## `[admin]`", KEYS, ADMIN.iter().map(line).collect::<String>()),
+        ("## Keys of `[admin]`", KEYS, ADMIN.iter().map(line).collect::<String>()),
     ] {
         document = with_table(&document, heading, &format!("{head}{rows}"));
     }
@@ -28,7 +28,7 @@ fn docs_configuration_md_is_what_the_rows_say() {
     );
 }
 
-const KEYS: &str = "| key | default | meaning |\n| --- | --- | --- |\n";
+const KEYS: &str = "| key | default | meaning | flag of `longhaul relay` |\n| --- | --- | --- | --- |\n";
 
 fn line<M>(row: &Row<M>) -> String {
     let default = match row.default {
@@ -36,7 +36,13 @@ fn line<M>(row: &Row<M>) -> String {
         KeyDefault::Value(value) => format!("`{value}`"),
         KeyDefault::Words(words) => words.to_string(),
     };
-    format!("| `{}` | {default} | {} Example: `{}` |\n", row.name, row.doc, row.example)
+    let flag = match (&row.flag, &row.value) {
+        (Some(Flag { name, argument: Argument::Named(value), .. }), _) => format!("`--{name} {value}`"),
+        (Some(Flag { name, argument: Argument::Means(_), .. }), _) => format!("`--{name}`"),
+        (None, KeyValue::Options { leg, .. }) => format!("`--set {leg}.KEY=VALUE`"),
+        (None, _) => "none".into(),
+    };
+    format!("| `{}` | {default} | {} Example: `{}` | {flag} |\n", row.name, row.doc, row.example)
 }
 
 /// Returns `document` with `table` in place of the first table below `heading`.

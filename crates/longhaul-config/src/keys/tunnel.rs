@@ -122,8 +122,8 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         value: KeyValue::One(|tunnel, text| value::max_flows(text).map(|count| tunnel.max_flows = Some(count))),
         show: |tunnel| tunnel.max_flows.map(|count| format!("carries up to {count} flows at once")),
         check: no_remarks,
-        doc: "Maximum number of flows at a time. A flow is an accepted connection together with the connection that is dialled \
-              for it. Further connections wait in the listen queue. Without this key, the limit on open files decides.",
+        doc: "Maximum number of flows. Further connections wait in the listen queue. Without this key, the limit on open files \
+              decides.",
     },
     Row {
         name: "connect_timeout",

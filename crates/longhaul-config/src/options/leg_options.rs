@@ -88,12 +88,13 @@ impl LegOptions {
     /// # Errors
     /// The fault in key or text and what to write instead, as one clause without key and text.
     pub fn set(&mut self, leg: Leg, key: &str, text: &str) -> Result<(), String> {
-        let row = table::row(leg, key).ok_or_else(|| unknown(leg, key))?;
+        // As for every key of a file, `_` is read as `-`.
+        let row = table::row(leg, &key.replace('_', "-")).ok_or_else(|| unknown(leg, key))?;
         if self.asked.contains(&row.key) {
             return Err(format!("{key} is already set for this leg; write it once"));
         }
         let setting = Setting { row, value: parse(row, text)? };
-        match self.settings.iter_mut().find(|known| known.row.key == key) {
+        match self.settings.iter_mut().find(|known| known.row.key == row.key) {
             Some(preset) => *preset = setting,
             None => self.settings.push(setting),
         }

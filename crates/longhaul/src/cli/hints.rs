@@ -1,4 +1,4 @@
-//! Hints for a wrong command line: the flag that was probably meant, where another program names it otherwise.
+//! Hints for a wrong command line: the flag that was probably meant, also by its name in another program.
 
 use clap::Command;
 use clap::builder::StyledStr;
@@ -53,13 +53,13 @@ fn tip(command: &str, given: &str, args: &[String]) -> Option<String> {
     }
 }
 
-/// Returns a sentence for a line of socat among `args`: its flags here after `command`, or why it has no equal.
+/// Returns a sentence for a line of socat among `args`: its flags here after `command`, or why it has no counterpart.
 fn socat(args: &[String], command: &str) -> Option<String> {
     let args = || args.iter().map(String::as_str);
     match args().find_map(foreign) {
-        Some(kind) => {
-            Some(format!("longhaul carries TCP alone, from a TCP port to a TCP port; socat's `{kind}` has no equal"))
-        }
+        Some(kind) => Some(format!(
+            "longhaul carries only TCP, from a TCP port to a TCP port; socat's `{kind}` has no counterpart"
+        )),
         None => value::socat_line(args()).map(|flags| format!("write: {command}{flags}")),
     }
 }

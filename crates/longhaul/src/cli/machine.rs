@@ -120,8 +120,8 @@ fn in_local_range(port: u16) -> Option<String> {
     let all = if reserved.is_empty() { port.to_string() } else { format!("{reserved},{port}") };
     let (first, last) = range.into_inner();
     Some(format!(
-        "port {port} is in net.ipv4.ip_local_port_range, {first} to {last}: a dial may have it when the relay starts, which \
-         then fails with EADDRINUSE; sysctl -w net.ipv4.ip_local_reserved_ports={all} and the same line in /etc/sysctl.d"
+        "port {port} is in net.ipv4.ip_local_port_range, {first} to {last}: when another connection has it, longhaul does not \
+         start (EADDRINUSE); run sysctl -w net.ipv4.ip_local_reserved_ports={all} and write that setting in /etc/sysctl.d"
     ))
 }
 
@@ -153,9 +153,9 @@ fn congestion(name: &str, rights: &Rights) -> Option<String> {
         "auto" => None,
         _ if !has(&offered) => Some(format!("the kernel offers {offered}; {}", control_instead(name, &offered))),
         _ if has(&allowed) => None,
-        _ => rights
-            .lack(NetAdmin)
-            .map(|why| format!("net.ipv4.tcp_allowed_congestion_control allows {allowed}, and of the others: {why}")),
+        _ => rights.lack(NetAdmin).map(|why| {
+            format!("net.ipv4.tcp_allowed_congestion_control allows {allowed}; another needs CAP_NET_ADMIN: {why}")
+        }),
     }
 }
 
@@ -163,7 +163,7 @@ fn congestion(name: &str, rights: &Rights) -> Option<String> {
 fn no_bbr(config: &Config, rights: &Rights) -> Option<String> {
     let wanted = config.tunnels.iter().any(|tunnel| tunnel.accept.is_auto() || tunnel.dial.is_auto());
     let why = congestion("bbr", rights).filter(|_| wanted)?;
-    Some(format!("congestion = auto: WAN legs will not get BBR: {why}"))
+    Some(format!("congestion = auto: legs over the WAN cannot use BBR: {why}"))
 }
 
 /// Returns the warning for a drain that systemd would cut short.
@@ -172,8 +172,8 @@ fn too_long(config: &Config, rights: &Rights) -> Option<String> {
     (drain >= stop).then(|| {
         let (drain, stop) = (show_duration(drain), show_duration(stop));
         format!(
-            "drain_timeout = {drain}: longhaul.service has TimeoutStopSec={stop}, after which systemd kills it and resets the \
-             flows that are left; give the unit a longer one (systemctl edit longhaul)"
+            "drain_timeout = {drain}: after TimeoutStopSec={stop} of longhaul.service, systemd kills longhaul, which resets \
+             the flows that are left; write a longer TimeoutStopSec (systemctl edit longhaul)"
         )
     })
 }
@@ -218,7 +218,7 @@ fn no_device(device: &str) -> Option<String> {
 fn no_fastopen(leg: Leg) -> Option<String> {
     let bit: u32 = if leg == Leg::Dial { 1 } else { 2 };
     let bits: u32 = sysctl("net/ipv4/tcp_fastopen")?.parse().ok()?;
-    (bits & bit == 0).then(|| format!("it is off in the kernel; sysctl -w net.ipv4.tcp_fastopen={}", bits | bit))
+    (bits & bit == 0).then(|| format!("it is off in the kernel; run sysctl -w net.ipv4.tcp_fastopen={}", bits | bit))
 }
 
 /// Names that are resolved at the same time.

@@ -61,10 +61,16 @@ enum Command {
     #[cfg(feature = "lab")]
     Lab(longhaul_lab::Lab),
     /// List the socket options
+    ///
+    /// A flow has two TCP connections, its legs: the accept leg comes from the client, the dial leg goes to the next hop. Each
+    /// leg has socket options of its own. Set them with --set accept.KEY=VALUE and --set dial.KEY=VALUE, or in a configuration
+    /// file with accept = { KEY = VALUE } and dial = { KEY = VALUE }.
     Options(options::Flags),
     /// Write a shell's completion script to stdout
     Completions(pages::Shell),
     /// Write manual pages
+    ///
+    /// Without --out, one page is printed. To read it: `longhaul man relay | man -l -`.
     Man(pages::Man),
 }
 

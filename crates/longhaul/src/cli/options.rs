@@ -19,11 +19,12 @@ pub(super) struct Flags {
 /// # Errors
 /// There is no such option.
 pub(super) fn text(flags: &Flags) -> Result<String, String> {
-    match &flags.key {
+    // As in a file, `_` is read as `-`.
+    match flags.key.as_ref().map(|key| key.replace('_', "-")) {
         _ if flags.markdown => Ok(MARKDOWN_HEAD.to_string() + &join(ROWS.iter(), markdown)),
         None => Ok(TABLE_HEAD.to_string() + &ROWS.iter().map(line).collect::<String>() + TABLE_FOOT),
         Some(key) if ROWS.iter().any(|row| row.key == key) => Ok(join(ROWS.iter().filter(|row| row.key == key), plain)),
-        Some(key) => Err(match suggest::nearest(key, ROWS.iter().map(|row| row.key)) {
+        Some(key) => Err(match suggest::nearest(&key, ROWS.iter().map(|row| row.key)) {
             Some(near) => format!("error: there is no option {key}; did you mean {near}?"),
             None => format!("error: there is no option {key}; `longhaul options` lists them all"),
         }),
@@ -50,7 +51,7 @@ fn line(row: &Row) -> String {
         Unit::Name => "word",
     };
     let default = if let Preset::Ours(value) = row.preset { value } else { "-" };
-    format!("{:<19} {legs:<6} {value:<6} {default:<6} {}\n", row.key, row.short)
+    format!("{:<19} {legs:<6} {value:<6} {default:<7} {}\n", row.key, row.short)
 }
 
 fn plain(row: &Row) -> String {
@@ -132,9 +133,9 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-const TABLE_HEAD: &str = "OPTION              LEG    VALUE  PRESET WHAT\n";
+const TABLE_HEAD: &str = "OPTION              LEG    VALUE  DEFAULT MEANING\n";
 
-const TABLE_FOOT: &str = "\nWithout a preset (-) the kernel decides. `longhaul options KEY` says more.\n";
+const TABLE_FOOT: &str = "\nWhere the default is -, the kernel decides. `longhaul options KEY` says more.\n";
 
 const MARKDOWN_HEAD: &str = "\
 # Socket options

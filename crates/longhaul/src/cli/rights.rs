@@ -72,7 +72,7 @@ impl Rights {
             None => return None,
         };
         let closed = closed.display();
-        Some(format!("{UNIT} runs as a user of its own, which cannot read {closed}; chmod {remedy} {closed}"))
+        Some(format!("{UNIT} runs as a dynamic user, which cannot read {closed}; run chmod {remedy} {closed}"))
     }
 
     fn is_root(&self) -> bool {
@@ -167,7 +167,7 @@ mod tests {
         // Every system has both.
         assert_eq!(unit.cannot_read(Path::new("/etc/passwd")), None);
         let said = unit.cannot_read(Path::new("/etc/shadow")).unwrap();
-        assert!(said.ends_with("which cannot read /etc/shadow; chmod o+r /etc/shadow"), "{said}");
+        assert!(said.ends_with("which cannot read /etc/shadow; run chmod o+r /etc/shadow"), "{said}");
         let of_somebody = Rights { text: format!("{SHIPPED}\nUser=longhaul") };
         assert_eq!(of_somebody.cannot_read(Path::new("/etc/shadow")), None, "whose it may be");
         assert_eq!(Rights { text: "[Service]".into() }.cannot_read(Path::new("/etc/shadow")), None, "root can");

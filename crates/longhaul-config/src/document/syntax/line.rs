@@ -17,6 +17,13 @@ pub(super) fn explain(line: &str) -> Said {
     let trimmed = line.trim();
     let offset = line.len() - line.trim_start().len();
     let said = |text: String| Said { offset, text, below: Below::Readable };
+    if let Some((offset, c)) = invisible(line) {
+        let text = format!(
+            "an invisible character, U+{:04X}, is in this line; delete it, or write a plain blank",
+            u32::from(c)
+        );
+        return Said { offset, text, below: Below::Readable };
+    }
     if trimmed.starts_with("//") || trimmed.starts_with(';') || trimmed.starts_with("--") {
         return said("a comment begins with #".into());
     }
@@ -39,6 +46,22 @@ pub(super) fn explain(line: &str) -> Said {
     let offset = line.find('=').map_or(0, |equals| equals + 1);
     let blanks = line[offset..].len() - line[offset..].trim_start().len();
     Said { offset: offset + blanks, text: wrong.text, below: wrong.below }
+}
+
+/// Returns the first character that TOML does not take for a blank and nobody sees: a control character anywhere, or one of the
+/// blanks that web pages have, outside quotes.
+fn invisible(line: &str) -> Option<(usize, char)> {
+    let mut quote = None;
+    line.char_indices().find(|(_, c)| {
+        match quote {
+            Some(end) if end == *c => quote = None,
+            None if matches!(c, '"' | '\'') => quote = Some(*c),
+            _ => {}
+        }
+        let is_blank =
+            c.is_whitespace() && !matches!(c, ' ' | '\t') || matches!(c, '\u{200b}'..='\u{200f}' | '\u{feff}');
+        c.is_control() && *c != '\t' || is_blank && quote.is_none()
+    })
 }
 
 /// Returns whether `line` begins with KEY =.

@@ -56,8 +56,10 @@ pub(super) fn as_meant(given: &str) -> String {
     }
 }
 
-/// Returns `text` in quotes: in single ones where it has a backslash, which double ones would take for an escape.
+/// Returns `text` in quotes, in place of one that it may have at one end: in single ones where it has a backslash, which double
+/// ones would take for an escape.
 pub(super) fn quoted(text: &str) -> String {
+    let text = text.trim_matches(['"', '\'']);
     let quote = if text.contains(['\\', '"']) { '\'' } else { '"' };
     format!("{quote}{text}{quote}")
 }
@@ -90,10 +92,13 @@ fn in_quotes(key: &str, given: &str, quote: char) -> Wrong {
     let (text, rest) = (&given[..end + 2], inside[end + 1..].trim());
     match rest.trim_end_matches(['"', '\'', ',', ';', '.']) {
         "" if rest.starts_with(['"', '\'']) => write("there is one quote too many", text),
+        "" if rest.is_empty() => wrong(format!("this is not TOML; write {key} = VALUE")),
         "" => write(&format!("`{rest}` does not belong at the end of a line"), text),
         _ if rest.starts_with("//") || rest.starts_with(';') => wrong("a comment begins with #".into()),
         more if more.contains('=') => wrong("write each KEY = VALUE on a line of its own".into()),
-        _ if rest.starts_with(',') => write("several values are a list", &format!("[{}]", without_comment(given))),
+        _ if rest.starts_with(',') => {
+            write("several values are a list", &format!("[{}]", without_comment(given).trim_end_matches(']')))
+        }
         _ if rest.ends_with(['"', '\'']) => {
             let text = given[1..].trim_end_matches(quote).replace(quote, "");
             write("a quote inside a text ends it; leave the inner quotes out", &format!("{quote}{text}{quote}"))
@@ -168,7 +173,8 @@ fn bare(key: &str, given: &str) -> Wrong {
         text: format!("{why}: write {key} = {}", shown(meant)),
         below: Below::Readable,
     };
-    let text = without_comment(given).trim_end_matches([',', ';']).trim_end();
+    let whole = without_comment(given);
+    let text = whole.trim_end_matches([',', ';', ']']).trim_end();
     let text = text.trim_matches(['(', ')', '<', '>', '"', '\'']);
     let digits: String = text.chars().filter(|c| !matches!(c, ',' | ' ' | '_' | '\'')).collect();
     if given.contains(" //") || given.contains(" ;") {
@@ -183,6 +189,7 @@ fn bare(key: &str, given: &str) -> Wrong {
         let number = digits.trim_start_matches('0');
         let number = if number.is_empty() { "0" } else { number };
         return match digits == text {
+            true if digits == number => write("nothing belongs behind a number", number),
             true => write("a number does not begin with 0", number),
             false => write("a number has digits alone", number),
         };
@@ -194,7 +201,7 @@ fn bare(key: &str, given: &str) -> Wrong {
             below: Below::Readable,
         },
         [_, _, ..] => {
-            let list: Vec<String> = parts.iter().map(|part| as_meant(part)).collect();
+            let list: Vec<String> = parts.iter().map(|part| quoted(part)).collect();
             write("several texts are a list, each in quotes", &format!("[{}]", list.join(", ")))
         }
         _ => write(NEEDS_QUOTES, &quoted(text)),
