@@ -37,6 +37,12 @@ pub fn set_congestion(fd: BorrowedFd<'_>, name: &str) -> Result<()> {
     })
 }
 
+/// Sets the congestion control like [`set_congestion`]. Returns false when the kernel refuses it, and does not ask why: a flow
+/// may try it.
+pub fn try_congestion(fd: BorrowedFd<'_>, name: &str) -> bool {
+    CONGESTION.set_word(fd, name).is_ok()
+}
+
 /// Returns the name of the congestion control that the socket uses.
 ///
 /// # Errors
@@ -174,6 +180,55 @@ pub fn set_bind_address_no_port(fd: BorrowedFd<'_>) -> Result<()> {
     BIND_ADDRESS_NO_PORT.set_switch(fd, true)
 }
 
+/// Makes closing the socket's last descriptor send RST, also when the process is killed (socket(7) SO_LINGER with a linger time
+/// of 0). A socket accepted from this one inherits it.
+///
+/// # Errors
+/// The descriptor is no socket.
+pub fn set_reset_on_close(fd: BorrowedFd<'_>) -> Result<()> {
+    LINGER.set_bytes(fd, &linger(1), &"on, 0 s")
+}
+
+/// Makes closing the socket send FIN after its last byte, as it does by default (socket(7) SO_LINGER).
+///
+/// # Errors
+/// The descriptor is no socket.
+pub fn set_fin_on_close(fd: BorrowedFd<'_>) -> Result<()> {
+    LINGER.set_bytes(fd, &linger(0), &"off")
+}
+
+/// Leaves urgent data in the stream (socket(7) SO_OOBINLINE). A socket accepted from this one inherits it.
+///
+/// # Errors
+/// EOPNOTSUPP: a socket of Multipath TCP.
+pub fn set_urgent_inline(fd: BorrowedFd<'_>) -> Result<()> {
+    OOBINLINE.set_switch(fd, true)
+}
+
+/// Lets bind(2) take a port that only connections in TIME_WAIT have (socket(7) SO_REUSEADDR).
+///
+/// # Errors
+/// The descriptor is no socket.
+pub fn set_reuse_address(fd: BorrowedFd<'_>) -> Result<()> {
+    REUSEADDR.set_switch(fd, true)
+}
+
+/// Lets several sockets listen on one port, or stops that for later binds (socket(7) SO_REUSEPORT).
+///
+/// # Errors
+/// The descriptor is no socket.
+pub fn set_reuse_port(fd: BorrowedFd<'_>, on: bool) -> Result<()> {
+    REUSEPORT.set_switch(fd, on)
+}
+
+/// Keeps an IPv6 listener from IPv4 connections, or lets it have both, whatever net.ipv6.bindv6only says (ipv6(7) IPV6_V6ONLY).
+///
+/// # Errors
+/// EINVAL: the socket is bound already.
+pub fn set_ipv6_only(fd: BorrowedFd<'_>, on: bool) -> Result<()> {
+    V6ONLY.set_switch(fd, on)
+}
+
 /// Lets poll(2) and epoll(7) report a socket readable only when `bytes` are there (socket(7) SO_RCVLOWAT); its end and its
 /// errors at once.
 ///
@@ -204,6 +259,12 @@ fn buffer(fd: BorrowedFd<'_>, opt: Opt) -> Result<u64> {
     opt.get(fd).map(|doubled| u64::from(doubled / 2))
 }
 
+/// Returns `struct linger` of socket(7) with a linger time of 0 s.
+fn linger(on: i32) -> [u8; 8] {
+    let [a, b, c, d] = on.to_ne_bytes();
+    [a, b, c, d, 0, 0, 0, 0]
+}
+
 fn is_ipv6(fd: BorrowedFd<'_>) -> Result<bool> {
     DOMAIN.get(fd).map(|domain| domain == libc::AF_INET6 as u32)
 }
@@ -218,12 +279,17 @@ const RCVBUF: Opt = Opt::socket(libc::SO_RCVBUF, "SO_RCVBUF");
 const SNDBUFFORCE: Opt = Opt::socket(libc::SO_SNDBUFFORCE, "SO_SNDBUFFORCE");
 const RCVBUFFORCE: Opt = Opt::socket(libc::SO_RCVBUFFORCE, "SO_RCVBUFFORCE");
 const RCVLOWAT: Opt = Opt::socket(libc::SO_RCVLOWAT, "SO_RCVLOWAT");
+const LINGER: Opt = Opt::socket(libc::SO_LINGER, "SO_LINGER");
+const OOBINLINE: Opt = Opt::socket(libc::SO_OOBINLINE, "SO_OOBINLINE");
+const REUSEADDR: Opt = Opt::socket(libc::SO_REUSEADDR, "SO_REUSEADDR");
+const REUSEPORT: Opt = Opt::socket(libc::SO_REUSEPORT, "SO_REUSEPORT");
 const MAX_PACING_RATE: Opt = Opt::socket(libc::SO_MAX_PACING_RATE, "SO_MAX_PACING_RATE");
 const BINDTODEVICE: Opt = Opt::socket(libc::SO_BINDTODEVICE, "SO_BINDTODEVICE");
 const DOMAIN: Opt = Opt::socket(libc::SO_DOMAIN, "SO_DOMAIN");
 const PROTOCOL: Opt = Opt::socket(libc::SO_PROTOCOL, "SO_PROTOCOL");
 const TOS: Opt = Opt { level: libc::IPPROTO_IP, number: libc::IP_TOS, name: "IP_TOS" };
 const TCLASS: Opt = Opt { level: libc::IPPROTO_IPV6, number: libc::IPV6_TCLASS, name: "IPV6_TCLASS" };
+const V6ONLY: Opt = Opt { level: libc::IPPROTO_IPV6, number: libc::IPV6_V6ONLY, name: "IPV6_V6ONLY" };
 const BIND_ADDRESS_NO_PORT: Opt =
     Opt { level: libc::IPPROTO_IP, number: libc::IP_BIND_ADDRESS_NO_PORT, name: "IP_BIND_ADDRESS_NO_PORT" };
 
@@ -254,6 +320,16 @@ mod tests {
             assert_eq!((set_dscp(fd, 46), dscp(fd)), (Ok(()), Ok(46)));
             assert_eq!((set_receive_low_water(fd, 4096), receive_low_water(fd)), (Ok(()), Ok(4096)));
             assert_eq!((device(fd), is_mptcp(fd)), (Ok(String::new()), Ok(false)));
+            assert_eq!((set_reset_on_close(fd), socket.linger().unwrap()), (Ok(()), Some(Duration::ZERO)));
+            assert_eq!((set_fin_on_close(fd), socket.linger().unwrap()), (Ok(()), None));
+            assert_eq!((set_urgent_inline(fd), socket.out_of_band_inline().unwrap()), (Ok(()), true));
+            assert_eq!((set_reuse_address(fd), socket.reuse_address().unwrap()), (Ok(()), true));
+            for on in [true, false] {
+                assert_eq!((set_reuse_port(fd, on), socket.reuse_port().unwrap()), (Ok(()), on));
+                let is_ipv6 = domain == Domain::IPV6;
+                assert_eq!(set_ipv6_only(fd, on).is_ok(), is_ipv6);
+                assert!(!is_ipv6 || socket.only_v6().unwrap() == on);
+            }
         }
     }
 

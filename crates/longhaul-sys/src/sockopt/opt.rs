@@ -86,7 +86,8 @@ impl Opt {
         SysError { call: format!("setsockopt({}, {value})", self.name), errno, hint: "".into() }
     }
 
-    fn set_bytes(self, fd: BorrowedFd<'_>, bytes: &[u8], shown: &dyn fmt::Display) -> Result<()> {
+    /// Sets an option whose value is `bytes`. An error shows the value as `shown`.
+    pub(super) fn set_bytes(self, fd: BorrowedFd<'_>, bytes: &[u8], shown: &dyn fmt::Display) -> Result<()> {
         let len = bytes.len() as libc::socklen_t;
         // SAFETY: `fd` is open while it is borrowed, and `bytes` is readable for `len` bytes, which is its own length.
         let done = unsafe { libc::setsockopt(fd.as_raw_fd(), self.level, self.number, bytes.as_ptr().cast(), len) };

@@ -6,7 +6,8 @@
 
 use super::shared::Relay;
 use longhaul_sys::activation::accept;
-use socket2::{SockRef, Socket};
+use longhaul_sys::sockopt;
+use socket2::Socket;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -99,7 +100,7 @@ async fn reset_all(socket: AsyncFd<Socket>, listen: SocketAddr, relay: Arc<Relay
         match waiting.try_io(|socket| accept(socket.get_ref().as_fd())) {
             Ok(Ok((connection, peer))) => {
                 // RST (socket(7) SO_LINGER). A connection that came before longhaul has not inherited it from the listener.
-                let _ = SockRef::from(&connection).set_linger(Some(Duration::ZERO));
+                let _ = sockopt::set_reset_on_close(connection.as_fd());
                 drop(connection);
                 relay.counters.refused.fetch_add(1, Relaxed);
                 if let Some(more) = relay.lines.refused.pass(&name, Instant::now()) {

@@ -8,8 +8,8 @@
 
 use super::hangups::{Hangups, Watch};
 use super::stream::Stream;
+use longhaul_sys::sockopt;
 use longhaul_sys::tcp_info::{State, TcpInfo, unacknowledged};
-use socket2::SockRef;
 use std::future::Future;
 use std::io;
 use std::os::fd::AsFd;
@@ -150,7 +150,7 @@ pub(super) fn let_go(leg: &Stream, info: &TcpInfo) -> bool {
 /// Turns SO_LINGER off: closing `leg` is no RST any more.
 pub(super) fn linger_off(leg: &Stream) {
     // It fails only on a socket that is gone.
-    let _ = SockRef::from(leg).set_linger(None);
+    let _ = sockopt::set_fin_on_close(leg.as_fd());
 }
 
 impl Progress {

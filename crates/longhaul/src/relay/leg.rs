@@ -9,14 +9,16 @@ use longhaul_core::path::{AutoCongestion, Start};
 use longhaul_sys::sockopt;
 use longhaul_sys::tcp_info::TcpInfo;
 use longhaul_sys::{Result, SysError};
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const BBR: &str = "bbr";
+const CUBIC: &str = "cubic";
+const RENO: &str = "reno";
 
 /// Whether this process may have BBR, as [`try_bbr`] last found.
 static MAY_HAVE_BBR: AtomicBool = AtomicBool::new(false);
@@ -115,21 +117,21 @@ pub(super) fn auto_congestion(tunnel: &Tunnel, leg: Leg, socket: &Stream) -> Aut
 /// Gives `socket` BBR when `auto` asks for it. `info` of the socket, which takes no more bytes for now, was just asked for.
 pub(super) fn follow_path(auto: &mut AutoCongestion, socket: &Stream, info: &TcpInfo) {
     let start = auto.look(&sample(info), Instant::now());
-    if start.is_some_and(|start| !start_bbr(&SockRef::from(socket), start)) {
+    if start.is_some_and(|start| !start_bbr(socket.as_fd(), start)) {
         auto.settle();
     }
 }
 
 /// Gives `socket` BBR. Returns false when that needs no watching: a route's congctl has given it BBR at the handshake, which runs
 /// already, or BBR is no longer allowed. In the second case a socket without BBR keeps what it has.
-fn start_bbr(socket: &Socket, start: Start) -> bool {
+fn start_bbr(socket: BorrowedFd<'_>, start: Start) -> bool {
     match start {
         Start::First if has_bbr(socket) => return false,
         Start::First => {}
         // BBR that it has already would go on where it is. Every kernel has Reno and allows it to everybody.
-        Start::Again => drop(socket.set_tcp_congestion(b"reno")),
+        Start::Again => drop(sockopt::try_congestion(socket, RENO)),
     }
-    socket.set_tcp_congestion(BBR.as_bytes()).is_ok()
+    sockopt::try_congestion(socket, BBR)
 }
 
 /// Tries whether this process may set BBR, and keeps the answer for all legs from now on. As root this also loads its module.
@@ -139,10 +141,10 @@ fn start_bbr(socket: &Socket, start: Start) -> bool {
 pub(super) fn try_bbr() -> Result<()> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).map_err(|err| failed("socket(IPPROTO_TCP)", &err))?;
     // Where BBR is the default a new socket has it, and setting what it has is never refused.
-    let _ = socket.set_tcp_congestion(b"reno");
-    let tried = socket.set_tcp_congestion(BBR.as_bytes());
+    let _ = sockopt::try_congestion(socket.as_fd(), RENO);
+    let tried = sockopt::set_congestion(socket.as_fd(), BBR);
     MAY_HAVE_BBR.store(tried.is_ok(), Relaxed);
-    tried.map_err(|err| failed("setsockopt(TCP_CONGESTION, \"bbr\")", &err))
+    tried
 }
 
 /// Takes BBR from a leg with `congestion = "auto"` where it is the kernel's default: BBR paces from the first byte, by a timer for
@@ -151,13 +153,14 @@ pub(super) fn try_bbr() -> Result<()> {
 ///
 /// Where BBR is the default and not allowed, the leg keeps it, because it could not have it back.
 fn begin_unpaced(socket: &Socket, options: &LegOptions) {
+    let socket = socket.as_fd();
     if options.is_auto() && MAY_HAVE_BBR.load(Relaxed) && has_bbr(socket) {
-        let _ = socket.set_tcp_congestion(b"cubic").or_else(|_| socket.set_tcp_congestion(b"reno"));
+        let _ = sockopt::try_congestion(socket, CUBIC) || sockopt::try_congestion(socket, RENO);
     }
 }
 
-fn has_bbr(socket: &Socket) -> bool {
-    sockopt::congestion(socket.as_fd()).is_ok_and(|name| name == BBR)
+fn has_bbr(socket: BorrowedFd<'_>) -> bool {
+    sockopt::congestion(socket).is_ok_and(|name| name == BBR)
 }
 
 /// Returns `err` as the error of `call`.
@@ -170,12 +173,9 @@ pub(super) fn failed(call: impl Into<String>, err: &io::Error) -> SysError {
 /// accepted socket inherits it from its listener, as it does SO_OOBINLINE, which urgent data needs to pass
 /// (`longhaul_sys::splice`).
 fn keep_loud(socket: &Socket, mptcp: bool) -> Result<()> {
-    socket.set_linger(Some(Duration::ZERO)).map_err(|err| failed("setsockopt(SO_LINGER, 0)", &err))?;
+    sockopt::set_reset_on_close(socket.as_fd())?;
     // MPTCP has neither the option nor urgent data (mptcp_setsockopt: EOPNOTSUPP).
-    if mptcp {
-        return Ok(());
-    }
-    socket.set_out_of_band_inline(true).map_err(|err| failed("setsockopt(SO_OOBINLINE)", &err))
+    if mptcp { Ok(()) } else { sockopt::set_urgent_inline(socket.as_fd()) }
 }
 
 #[cfg(test)]
@@ -211,10 +211,10 @@ mod tests {
             socket.set_tcp_congestion(name).unwrap();
             socket
         };
-        assert!(!start_bbr(&with(b"bbr"), Start::First), "the route's");
+        assert!(!start_bbr(with(b"bbr").as_fd(), Start::First), "the route's");
         for (name, start) in [(b"reno".as_slice(), Start::First), (b"bbr", Start::Again)] {
             let socket = with(name);
-            assert!(start_bbr(&socket, start) && has_bbr(&socket));
+            assert!(start_bbr(socket.as_fd(), start) && has_bbr(socket.as_fd()));
         }
     }
 

@@ -9,14 +9,14 @@ use super::shared::Relay;
 use super::stream::Stream;
 use longhaul_config::Tunnel;
 use longhaul_config::options::{self, Leg, LegOptions, Mismatch, row};
-use longhaul_sys::SysError;
 use longhaul_sys::activation::{accept, has_connection};
+use longhaul_sys::{SysError, sockopt};
 use socket2::{Domain, SockRef, Socket, Type};
 use std::fmt;
 use std::future::pending;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -129,12 +129,12 @@ impl Listener {
         for old in old {
             // Set after bind, on a listening socket: from then on the kernel lets one of ours listen beside it (tried on
             // 6.18). Without it the new one is refused, and the reload with it.
-            let _ = old.socket.set_reuse_port(true);
+            let _ = sockopt::set_reuse_port(old.socket.as_fd(), true);
         }
-        let new = Listener::bind_with(tunnel, |socket| socket.set_reuse_port(true))?;
+        let new = Listener::bind_with(tunnel, |socket| sockopt::set_reuse_port(socket, true))?;
         // From here on it would share its handshakes with the old ones (tried on 6.18: half each). It fails only on
         // a socket that is gone.
-        let _ = new.socket.get_ref().set_reuse_port(false);
+        let _ = sockopt::set_reuse_port(new.socket.as_fd(), false);
         Ok(new)
     }
 
@@ -292,7 +292,7 @@ impl Handle {
     /// Takes back what [`Listener::replace`] did to it: nothing replaces it after all.
     pub fn stay(&self) {
         // It fails only on a socket that is gone.
-        let _ = self.socket.set_reuse_port(false);
+        let _ = sockopt::set_reuse_port(self.socket.as_fd(), false);
     }
 
     /// Tells the listening socket which options of `tunnel` are not those of `before`: what it accepts from then on has
@@ -307,7 +307,7 @@ impl Handle {
 }
 
 /// Prepares a socket before bind(2).
-type Prepare = fn(&Socket) -> io::Result<()>;
+type Prepare = fn(BorrowedFd<'_>) -> Result<(), SysError>;
 
 /// Returns the address on which `tunnel` listens on this host. Without IPv6, "every address" is every IPv4 address.
 fn address_here(tunnel: &Tunnel) -> SocketAddr {
@@ -325,12 +325,12 @@ fn listen(tunnel: &Tunnel, address: &SocketAddr, prepare: Prepare) -> Result<Soc
     let socket = leg::open(address, &tunnel.accept, tunnel.mptcp(Leg::Accept))?;
     // A restart must not wait for TIME_WAIT (socket(7) SO_REUSEADDR). SO_REUSEPORT only to replace a listener of our own:
     // it would let a second longhaul steal half of the connections.
-    socket.set_reuse_address(true).map_err(|err| failed("setsockopt(SO_REUSEADDR)", &err))?;
-    prepare(&socket).map_err(|err| failed("setsockopt(SO_REUSEPORT)", &err))?;
+    sockopt::set_reuse_address(socket.as_fd())?;
+    prepare(socket.as_fd())?;
     if address.is_ipv6() {
         // `[::]` is every address, IPv4 too, whatever net.ipv6.bindv6only says.
         let only = !address.ip().is_unspecified();
-        socket.set_only_v6(only).map_err(|err| failed("setsockopt(IPV6_V6ONLY)", &err))?;
+        sockopt::set_ipv6_only(socket.as_fd(), only)?;
     }
     socket.bind(&(*address).into()).map_err(|err| with_remedy(failed(format!("bind({address})"), &err), address))?;
     socket.listen(BACKLOG).map_err(|err| with_remedy(failed(format!("listen({address})"), &err), address))?;
