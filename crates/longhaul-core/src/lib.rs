@@ -1,9 +1,9 @@
-//! The decisions of longhaul, and nothing else: no I/O, no clock, no async. `now` and randomness come in as arguments, so every
-//! decision is tested in virtual time.
+//! The decisions of longhaul: no I/O, no clock, no async. `now` and randomness are arguments, so every decision is
+//! tested in virtual time.
 //!
-//! In the order of a byte's way: [`permits`] decides whether a tunnel may have another flow, [`next_hop`] which address is
-//! dialled first, [`pump`] what one direction of a flow does next, [`low_water`] how many bytes it waits for, and [`path`] what a
-//! leg's path needs and what limited it.
+//! In the order in which a byte passes them: [`permits`] decides whether a tunnel may have another flow. [`next_hop`]
+//! decides which address is dialled first. [`pump`] decides what one direction of a flow does next, and [`low_water`]
+//! how many bytes it waits for. [`path`] decides what a leg's path needs, and finds what limited it.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,7 @@
-//! Low-water marks: the bytes that a bulk flow waits for before it wakes up (SO_RCVLOWAT), from the rate that was measured.
+//! Low-water marks (SO_RCVLOWAT): the number of bytes that a bulk flow waits for before it wakes up, by the measured
+//! rate.
 //!
-//! A source that brings 2 Gbit/s and more wakes its pump for half a millisecond's worth of bytes. A source below that rate wakes it
+//! A source with 2 Gbit/s or more wakes its pump once per half a millisecond's worth of bytes. A slower source wakes it
 //! for every byte.
 
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 /// Measures the rate of one source between the waits of its pump.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Meter {
-    /// Begin of the epoch in which `bytes` are counted.
+    /// Start of the epoch in which `bytes` are counted.
     since: Option<Instant>,
     bytes: u64,
     /// Whether bytes came since the last wait.
@@ -27,8 +28,8 @@ impl Meter {
         self.fresh = true;
     }
 
-    /// Notes that the pump waits for its empty source. Returns the low-water mark, 1 byte to [`MAX_MARK`], once in an epoch of a
-    /// millisecond or more, else `None`. `clock` is read only where bytes came since the last wait.
+    /// Records that the pump waits for its empty source. Returns the low-water mark, 1 byte to [`MAX_MARK`], once per
+    /// epoch of at least a millisecond, otherwise `None`. `clock` is read only if bytes came since the last wait.
     pub fn wait(&mut self, clock: impl FnOnce() -> Instant) -> Option<u32> {
         if !std::mem::take(&mut self.fresh) {
             return None;
@@ -44,8 +45,8 @@ impl Meter {
     }
 }
 
-/// Returns the mark for a source that brought `bytes` in `took`: half a millisecond's worth, as a power of two, so that a rate
-/// that wavers does not set it anew each time.
+/// Returns the mark for a source that brought `bytes` in `took`: half a millisecond's worth, rounded down to a power of
+/// two, so that a small change of the rate does not change the mark.
 fn mark_for(bytes: u64, took: Duration) -> u32 {
     let per_second = (bytes as f64 / took.as_secs_f64()) as u64;
     if per_second < BULK_RATE {
@@ -57,11 +58,11 @@ fn mark_for(bytes: u64, took: Duration) -> u32 {
 
 /// The highest mark in bytes: a pipe's worth.
 pub const MAX_MARK: u32 = 1 << 20;
-/// Bytes per second from which on waking up less often pays: 2 Gbit/s.
+/// Rate in bytes per second from which on fewer wake-ups pay off: 2 Gbit/s.
 const BULK_RATE: u64 = 250_000_000;
-/// Wake-ups a second of a bulk flow, about.
+/// Approximate number of wake-ups per second of a bulk flow.
 const WAKE_UPS: u64 = 2000;
-/// Time over which a rate is measured, at least.
+/// Minimum time over which a rate is measured.
 const EPOCH: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
@@ -74,7 +75,7 @@ mod tests {
         assert_eq!(mark_for(0, second), 1);
         assert_eq!(mark_for(125_000_000, second), 1, "1 Gbit/s");
         assert_eq!(mark_for(1_250_000_000, second), 524_288, "10 Gbit/s: 625,000 bytes and down to a power of two");
-        assert_eq!(mark_for(50_000_000_000, second), 1 << 20, "no more than the most");
+        assert_eq!(mark_for(50_000_000_000, second), 1 << 20, "no more than the maximum");
         assert_eq!(mark_for(u64::MAX, Duration::from_nanos(1)), 1 << 20);
         assert_eq!(mark_for(u64::MAX, Duration::ZERO), 1 << 20);
     }

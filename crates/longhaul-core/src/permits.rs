@@ -1,11 +1,11 @@
-//! Permits for flows: descriptors suffice for so many in all, and tunnels share them.
+//! Permits for flows. Their number is limited by the descriptors, and all tunnels share them.
 //!
-//! A next hop that answers nothing keeps each flow of its tunnel until `connect_timeout`. So each tunnel has a reserve:
-//! the others leave it as many permits as it still lacks of that. A tunnel below its reserve always gets a permit. A tunnel above
-//! it gets only permits that no other tunnel's reserve needs.
+//! A next hop that never answers keeps each flow of its tunnel until `connect_timeout`. So each tunnel has a reserve:
+//! the other tunnels leave it as many permits as it still lacks of its reserve. A tunnel below its reserve always gets
+//! a permit. A tunnel above it gets only permits that no other tunnel's reserve needs.
 //!
-//! A reload may make permits fewer than there are flows. No flow is touched then: until enough have ended, nobody gets
-//! another.
+//! A reload may leave fewer permits than there are flows. No flow is touched then. No tunnel gets another permit until
+//! enough flows have ended.
 
 use std::collections::BTreeMap;
 
@@ -14,36 +14,36 @@ use std::collections::BTreeMap;
 pub struct Permits {
     all: usize,
     used: usize,
-    /// Flows that a served tunnel without `max_flows` can have whatever the others do.
+    /// Number of flows that each served tunnel without `max_flows` can always have.
     reserve: usize,
-    /// Permits that served tunnels lack of their reserve, in sum.
+    /// Number of permits that served tunnels lack of their reserve, in sum.
     owed: usize,
     next: u64,
     tunnels: BTreeMap<TunnelId, Tunnel>,
 }
 
-/// A tunnel that shares the permits.
+/// Identifies a tunnel that shares the permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TunnelId(u64);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Tunnel {
     flows: usize,
-    /// Flows whose clients are next hops of the tunnel.
+    /// Number of flows whose clients are next hops of the tunnel.
     from_next_hops: usize,
     max_flows: Option<usize>,
-    /// Whether it has a reserve: a tunnel that was removed has none.
+    /// Whether it has a reserve. A removed tunnel has none.
     served: bool,
 }
 
 impl Tunnel {
-    /// Returns the number of flows that it can have whatever the others do: `reserve`, and never more than its `max_flows`, because
-    /// no other tunnel could use the rest.
+    /// Returns the number of flows that it can always have: `reserve`, but at most its `max_flows`, because no other
+    /// tunnel could use the rest.
     fn reserve(&self, reserve: usize) -> usize {
         if self.served { self.max_flows.map_or(reserve, |max| reserve.min(max)) } else { 0 }
     }
 
-    /// Permits that it lacks of its reserve.
+    /// Returns the number of permits that it lacks of its reserve.
     fn owed(&self, reserve: usize) -> usize {
         self.reserve(reserve).saturating_sub(self.flows)
     }
@@ -52,26 +52,26 @@ impl Tunnel {
 /// Why a tunnel cannot have another flow now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// It has its own `max_flows`.
+    /// The tunnel has `max_flows` flows.
     MaxFlows,
-    /// No permit is left, or none but those that are kept for other tunnels.
+    /// No permit is left, or only those that are reserved for other tunnels.
     Permits,
 }
 
-/// Number of flows that each of `tunnels` can have whatever the others do, where `all` permits exist: 16, or its equal
-/// share of half the permits.
+/// Returns the number of flows that each of `tunnels` tunnels can always have when there are `all` permits: 16, or an
+/// equal share of half the permits.
 fn reserve(all: usize, tunnels: usize) -> usize {
     (all / 2 / tunnels.max(1)).min(RESERVE)
 }
 
-/// Whether a tunnel with `own` flows may have another while `free` permits are left and other tunnels lack `owed` permits
-/// of their reserve.
+/// Whether a tunnel with `own` flows may have another one. `free` permits are left, and all tunnels together lack
+/// `owed` permits of their reserves.
 fn may_take(own: usize, reserve: usize, free: usize, owed: usize) -> bool {
     free > 0 && (own < reserve || free > owed)
 }
 
 impl Permits {
-    /// Returns a book of `all` permits without tunnels.
+    /// Returns `all` permits without tunnels.
     pub fn new(all: usize) -> Permits {
         Permits { all, used: 0, reserve: 0, owed: 0, next: 0, tunnels: BTreeMap::new() }
     }
@@ -99,14 +99,14 @@ impl Permits {
         id
     }
 
-    /// Forgets `tunnel`, which has no flow left.
+    /// Removes `tunnel`, which must have no flow left.
     pub fn close(&mut self, tunnel: TunnelId) {
         if self.tunnels.remove(&tunnel).is_some_and(|tunnel| tunnel.served) {
             self.settle();
         }
     }
 
-    /// Serves these tunnels from now on, each with its `max_flows`. They have a reserve; no other tunnel has one.
+    /// Serves these tunnels from now on, each with its `max_flows`. Only these have a reserve.
     pub fn serve(&mut self, served: impl IntoIterator<Item = (TunnelId, Option<usize>)>) {
         self.tunnels.values_mut().for_each(|tunnel| tunnel.served = false);
         for (id, max_flows) in served {
@@ -117,7 +117,7 @@ impl Permits {
         self.settle();
     }
 
-    /// Changes the number of permits to `all`. Flows that exist keep theirs.
+    /// Changes the number of permits to `all`. Existing flows keep theirs.
     pub fn set(&mut self, all: usize) {
         self.all = all;
         self.settle();
@@ -151,9 +151,9 @@ impl Permits {
         self.owed += usize::from(tunnel.flows < tunnel.reserve(self.reserve));
     }
 
-    /// Counts a flow of `tunnel`, which has its permit, as one whose client is a next hop of the tunnel: it may be a flow that the
-    /// tunnel made itself. Returns false, and does not count it, when so many flows have such
-    /// clients already as a quarter of the permits, or 1,024.
+    /// Counts a flow of `tunnel`, which has its permit, as one whose client is a next hop of the tunnel. The tunnel
+    /// itself may have caused such a flow. Returns false, and does not count it, when the tunnel has a quarter of the
+    /// permits, or 1,024, in such flows already.
     pub fn take_from_next_hop(&mut self, tunnel: TunnelId) -> bool {
         let max = (self.all / 4).clamp(1, MAX_FROM_NEXT_HOPS);
         let Some(tunnel) = self.tunnels.get_mut(&tunnel).filter(|tunnel| tunnel.from_next_hops < max) else {
@@ -163,7 +163,8 @@ impl Permits {
         true
     }
 
-    /// Gives back the permit of a flow of `tunnel` that was [counted](Permits::take_from_next_hop) as one from a next hop.
+    /// Gives back the permit of a flow of `tunnel` that was [counted](Permits::take_from_next_hop) as one from a next
+    /// hop.
     pub fn give_back_from_next_hop(&mut self, tunnel: TunnelId) {
         if let Some(tunnel) = self.tunnels.get_mut(&tunnel) {
             tunnel.from_next_hops = tunnel.from_next_hops.saturating_sub(1);
@@ -171,18 +172,19 @@ impl Permits {
         self.give_back(tunnel);
     }
 
-    /// Computes the reserves anew.
+    /// Recomputes the reserves.
     fn settle(&mut self) {
         self.reserve = reserve(self.all, self.tunnels.values().filter(|tunnel| tunnel.served).count());
         self.owed = self.tunnels.values().map(|tunnel| tunnel.owed(self.reserve)).sum();
     }
 }
 
-/// Flows that a tunnel can have whatever the others do, where permits are enough for it.
+/// Number of flows that a tunnel can always have, if there are enough permits.
 const RESERVE: usize = 16;
 
-/// Flows of a tunnel that may have a next hop of its own as their client. Two relays that point at each other make flows until no
-/// descriptor is left. A host that is a client of its own service, or a gateway that stands for both, seldom has so many.
+/// Maximum number of a tunnel's flows whose client is a next hop of the tunnel. Two relays that point at each other
+/// create flows until no descriptor is left. A host that is a client of its own service, or a gateway that stands for
+/// both, seldom has so many.
 const MAX_FROM_NEXT_HOPS: usize = 1024;
 
 #[cfg(test)]
@@ -190,7 +192,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// `all` permits, and `tunnels` that are served.
+    /// Returns `all` permits, and `tunnels` tunnels that are served.
     fn permits(all: usize, tunnels: usize) -> (Permits, Vec<TunnelId>) {
         let mut permits = Permits::new(all);
         let ids: Vec<TunnelId> = (0..tunnels).map(|_| permits.open()).collect();
@@ -217,11 +219,11 @@ mod tests {
         let (mut some, ids) = permits(66, 3);
         assert_eq!([ids[0], ids[1], ids[2]].map(|id| flood(&mut some, id)), [44, 11, 11]);
         assert_eq!(ids.iter().map(|id| some.take(*id)).collect::<Vec<_>>(), [Err(Full::Permits); 3]);
-        // A permit that comes back is kept for the one that lacks it.
+        // A returned permit is kept for the tunnel that lacks it.
         some.give_back(ids[1]);
         assert_eq!([ids[0], ids[2], ids[1]].map(|id| flood(&mut some, id)), [0, 0, 1]);
         some.give_back(ids[0]);
-        assert_eq!(some.take(ids[2]), Ok(()), "above its reserve, whoever asks");
+        assert_eq!(some.take(ids[2]), Ok(()), "above the reserve, any tunnel may take it");
         let (mut alone, ids) = permits(66, 1);
         assert_eq!(flood(&mut alone, ids[0]), 66);
     }
@@ -291,7 +293,7 @@ mod tests {
         Take(usize),
         GiveBack(usize),
         Set(usize),
-        /// By tunnel: nothing where it is not served, else its `max_flows`.
+        /// For each tunnel, `None` if it is not served, otherwise its `max_flows`.
         Serve(Vec<Option<Option<usize>>>),
     }
 
@@ -314,7 +316,7 @@ mod tests {
             for step in steps {
                 match step {
                     Step::Take(index) => {
-                        // The rule in words: a tunnel takes what it lacks of its reserve, or what no other lacks.
+                        // The rule: a tunnel takes what it lacks of its reserve, or what no other tunnel lacks.
                         let lacks = |index: usize| {
                             let has = permits.flows(ids[index]);
                             let reserve = |max: Option<usize>| permits.reserve.min(max.unwrap_or(usize::MAX));

@@ -1,5 +1,5 @@
-//! A pump is one direction of one flow. It promises that a byte read is a byte written: the end of the stream is passed
-//! on only after the last byte, and only in this direction.
+//! A pump is one direction of one flow. It guarantees that every byte it reads is written. It passes on the end of the
+//! stream only after the last byte, and only in this direction.
 //!
 //! ```text
 //!            filled(n > 0)              drained, n left
@@ -8,9 +8,9 @@
 //!     |  +---- drained, empty --+
 //!     +-- filled(0): end of stream --> Fin -- finned --> Done
 //! ```
-//! Bytes that were read and not yet written are held in a buffer of the caller's: a pipe, or memory. Fill happens only when the
-//! buffer is empty, so that `EAGAIN` from splice(2) can only mean "the socket is empty": the two meanings of `EAGAIN` are what
-//! other relays lost wake-ups to. Fin happens only when the buffer is empty, so no tail is left in it.
+//! The caller's buffer, a pipe or memory, holds the bytes that were read and not yet written. Fill happens only when
+//! the buffer is empty, so that `EAGAIN` from splice(2) can only mean "the socket is empty". Other relays lost wake-ups
+//! because `EAGAIN` has two meanings. Fin happens only when the buffer is empty, so no tail is left in it.
 
 /// The next step of a pump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,13 +19,13 @@ pub enum Step {
     Fill,
     /// Move bytes from the buffer into the sink socket.
     Drain,
-    /// Send FIN on the sink socket; the source has ended and the buffer is empty.
+    /// Send FIN on the sink socket. The source has ended and the buffer is empty.
     Fin,
-    /// Nothing more: FIN was sent.
+    /// Nothing is left to do: FIN was sent.
     Done,
 }
 
-/// The state of one direction: what is next, how many bytes are in the buffer, how many went through.
+/// State of one direction: the next step, the bytes in the buffer, and the bytes that went through.
 #[derive(Clone, Copy, Debug)]
 pub struct Pump {
     step: Step,
@@ -44,24 +44,26 @@ impl Pump {
         self.step
     }
 
-    /// Returns the bytes now in the buffer: read from the source, not yet written to the sink.
+    /// Returns the number of bytes in the buffer: read from the source, not yet written to the sink.
     pub const fn held(&self) -> usize {
         self.held
     }
 
-    /// Returns the bytes that the sink socket took, in all.
+    /// Returns the total number of bytes that the sink socket took.
     pub const fn moved(&self) -> u64 {
         self.moved
     }
 
-    /// The source gave `bytes` into the buffer; 0 is the end of its stream. Only after [`Step::Fill`].
+    /// Records that the source gave `bytes` into the buffer; 0 is the end of its stream. Call it only after
+    /// [`Step::Fill`].
     pub fn filled(&mut self, bytes: usize) {
         debug_assert_eq!(self.step, Step::Fill);
         self.held = bytes;
         self.step = if bytes == 0 { Step::Fin } else { Step::Drain };
     }
 
-    /// The sink took `bytes` out of the pipe. Only after [`Step::Drain`], and never more than [`held`](Pump::held).
+    /// Records that the sink took `bytes` out of the buffer, at most [`held`](Pump::held). Call it only after
+    /// [`Step::Drain`].
     pub fn drained(&mut self, bytes: usize) {
         debug_assert!(self.step == Step::Drain && bytes <= self.held);
         self.held -= bytes;
@@ -71,7 +73,7 @@ impl Pump {
         }
     }
 
-    /// FIN was sent on the sink. Only after [`Step::Fin`].
+    /// Records that FIN was sent on the sink. Call it only after [`Step::Fin`].
     pub fn finned(&mut self) {
         debug_assert_eq!(self.step, Step::Fin);
         self.step = Step::Done;
@@ -90,8 +92,8 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
-    /// A source that gives its bytes in pieces and a sink that takes them in pieces, with a pipe between: what the kernel
-    /// does, without the kernel. `pieces` says how many bytes each call may move; 0 stands for EAGAIN.
+    /// Simulates the kernel: a source that gives its bytes in pieces, a sink that takes them in pieces, and a pipe
+    /// between them. `pieces` are the numbers of bytes that successive calls may move; 0 stands for EAGAIN.
     fn run(stream: &[u8], pieces: &[usize]) -> (Vec<u8>, bool, Pump) {
         let (mut pump, mut source, mut pipe) = (Pump::new(), stream, VecDeque::<u8>::new());
         let (mut sink, mut fin) = (Vec::new(), false);

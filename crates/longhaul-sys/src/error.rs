@@ -1,4 +1,4 @@
-//! The one error of this crate. It names the call, its argument, the errno and, where we know one, the remedy:
+//! The error type of this crate. It names the call, its argument, the errno and, if known, the remedy:
 //! `setsockopt(TCP_CONGESTION, "bbr"): ENOENT: No such file or directory (module tcp_bbr not loaded?)`.
 
 use std::borrow::Cow;
@@ -11,11 +11,11 @@ pub struct SysError {
     pub call: String,
     /// The errno.
     pub errno: i32,
-    /// Remedy; empty when none is known.
+    /// The remedy. Empty when none is known.
     pub hint: Cow<'static, str>,
 }
 
-/// The result of everything here that can fail.
+/// The result of every function here that can fail.
 pub type Result<T> = std::result::Result<T, SysError>;
 
 impl SysError {
@@ -24,7 +24,7 @@ impl SysError {
         SysError { call: call.into(), errno: errno.raw_os_error(), hint: Cow::Borrowed("") }
     }
 
-    /// Returns the error of `call` that the last libc call of this thread left in `errno`, without a hint.
+    /// Returns the error of `call` with the `errno` of the last libc call of this thread, without a hint.
     pub fn last(call: impl Into<String>) -> SysError {
         let errno = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
         SysError { call: call.into(), errno, hint: Cow::Borrowed("") }
@@ -36,7 +36,7 @@ impl SysError {
         self
     }
 
-    /// Returns the error as the standard library knows it, without call and hint.
+    /// Returns the errno as an error of the standard library, without call and hint.
     pub fn to_io(&self) -> io::Error {
         io::Error::from_raw_os_error(self.errno)
     }
@@ -57,7 +57,7 @@ impl From<SysError> for io::Error {
     }
 }
 
-/// Returns name and text of an errno: `EADDRINUSE: Address already in use`.
+/// Returns the name and text of an errno: `EADDRINUSE: Address already in use`.
 pub fn errno_text(errno: i32) -> String {
     let words = io::Error::from_raw_os_error(errno).to_string();
     let words = words.split(" (os error").next().unwrap_or_default().to_string();
@@ -67,7 +67,7 @@ pub fn errno_text(errno: i32) -> String {
     }
 }
 
-/// The errnos that sockets, pipes and namespaces give (errno(3)).
+/// Names of the errnos that sockets, pipes and namespaces return (errno(3)).
 const NAMES: &[(i32, &str)] = &[
     (libc::EACCES, "EACCES"),
     (libc::EADDRINUSE, "EADDRINUSE"),

@@ -1,5 +1,4 @@
-//! Changes of state of connections: an epoll set that reports when a peer sends FIN and when a connection is closed, and
-//! nothing else (epoll(7)).
+//! An epoll set that reports only when a peer sends FIN and when a connection is closed (epoll(7)).
 
 use crate::{Result, SysError};
 use rustix::buffer::spare_capacity;
@@ -8,7 +7,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-/// The set. It is readable when a connection in it has changed.
+/// The set. Its descriptor is readable when a connection in it has changed.
 #[derive(Debug)]
 pub struct HangupSet(OwnedFd);
 
@@ -22,31 +21,31 @@ impl HangupSet {
         Ok(HangupSet(set))
     }
 
-    /// Adds `socket`, whose changes are reported as `key` until it is closed. Its present state is reported first.
+    /// Adds `socket`. Its changes are reported as `key` until it is closed. Its current state is reported first.
     ///
     /// # Errors
-    /// EEXIST: it is in the set. ENOSPC: fs.epoll.max_user_watches. ENOMEM.
+    /// EEXIST: it is in the set already. ENOSPC: fs.epoll.max_user_watches. ENOMEM.
     pub fn add(&self, socket: BorrowedFd<'_>, key: u64) -> Result<()> {
-        // Edge-triggered: a socket with both FINs says EPOLLHUP for as long as it is there.
+        // Edge-triggered, because a socket with both FINs reports EPOLLHUP as long as it is open.
         let events = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ET;
         epoll::add(&self.0, socket, EventData::new_u64(key), events)
             .map_err(|errno| SysError::new("epoll_ctl(EPOLL_CTL_ADD)", errno))
     }
 
-    /// Appends the keys of the connections that changed since the last call to `keys`. Does not wait. Returns whether there
-    /// may be more.
+    /// Appends the keys of the connections that changed since the last call to `keys`. Does not wait. Returns whether
+    /// there may be more.
     ///
     /// # Errors
-    /// None that is known for a set that exists.
+    /// None is known for an open set.
     pub fn take(&self, keys: &mut Vec<u64>) -> Result<bool> {
-        let mut events: Vec<Event> = Vec::with_capacity(AT_ONCE);
+        let mut events: Vec<Event> = Vec::with_capacity(EVENTS_PER_WAIT);
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         match epoll::wait(&self.0, spare_capacity(&mut events), Some(&now)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(SysError::new("epoll_wait", errno)),
         }
         keys.extend(events.iter().map(|event| event.data.u64()));
-        Ok(events.len() == AT_ONCE)
+        Ok(events.len() == EVENTS_PER_WAIT)
     }
 }
 
@@ -62,8 +61,8 @@ impl AsRawFd for HangupSet {
     }
 }
 
-/// Events for each call of epoll_wait(2).
-const AT_ONCE: usize = 64;
+/// Number of events per call of epoll_wait(2).
+const EVENTS_PER_WAIT: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -93,7 +92,7 @@ mod tests {
         };
         assert_eq!(take(), []);
         peer.write_all(b"bytes").unwrap();
-        ours.peek(&mut [0; 5]).unwrap(); // they are there
+        ours.peek(&mut [0; 5]).unwrap(); // they have arrived
         assert_eq!(take(), []);
         peer.shutdown(Shutdown::Write).unwrap();
         wait("the FIN");

@@ -1,11 +1,11 @@
-//! The system calls of longhaul, and the only crate with `unsafe`. Every function is one system call or a few that belong
-//! together; none decides anything.
+//! The system calls of longhaul, and the only crate with `unsafe`. Every function is one system call, or a few that
+//! belong together. None decides anything.
 //!
 //! [`splice`] moves bytes, [`sockopt`] sets and reads socket options, [`tcp_info`] reads the kernel's state of a
-//! connection, [`hangups`] reports FIN and close, [`route`] asks the routing tables, [`limits`] reads the limits of the process,
-//! [`activation`] takes the sockets that systemd opened. For the lab, [`netns`] makes namespaces and [`tun`] network devices
-//! that vanish with the process, and [`process`] has the calls of a process that stays in the background. Every failure is a
-//! [`SysError`]: the call, its argument, the errno and a hint.
+//! connection, [`hangups`] reports FIN and close, [`route`] queries the routing tables, [`limits`] reads the limits of
+//! the process, [`activation`] takes the sockets that systemd opened. For the lab, [`netns`] creates namespaces,
+//! [`tun`] creates network devices that vanish with the process, and [`process`] has the calls of a background process.
+//! Every failure is a [`SysError`]: the call, its argument, the errno and a hint.
 
 pub mod activation;
 mod error;
@@ -21,8 +21,8 @@ pub mod tun;
 
 pub use error::{Result, SysError, errno_text};
 
-/// Calls `call` again while it fails with EINTR. The kernel does not restart a blocking call on a socket that has a timeout
-/// (SO_RCVTIMEO, SO_SNDTIMEO) after the process was stopped, frozen or traced for a moment, even without a signal handler:
+/// Repeats `call` while it fails with EINTR. Once a process was stopped, frozen or briefly traced, the kernel does not
+/// restart a blocking call on a socket with a timeout (SO_RCVTIMEO, SO_SNDTIMEO), even without a signal handler:
 /// signal(7), "Interruption of system calls and library functions by stop signals".
 ///
 /// # Errors

@@ -1,14 +1,14 @@
-//! Limits of this process: descriptors, pipe pages, buffer maxima. Read at start, respected and reported.
+//! Limits of this process: descriptors, pipe pages, buffer maxima.
 
 use crate::{Result, SysError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::ops::RangeInclusive;
 
-/// Raises the soft limit of descriptors to the hard one and returns the new limit. A daemon that asks for it needs no
-/// `ulimit -n` before it.
+/// Raises the soft limit of descriptors to the hard one and returns the new limit. A daemon that calls this needs no
+/// `ulimit -n` before its start.
 ///
 /// # Errors
-/// EPERM where a security module forbids it.
+/// EPERM if a security module forbids it.
 pub fn raise_nofile() -> Result<u64> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
@@ -16,7 +16,7 @@ pub fn raise_nofile() -> Result<u64> {
     Ok(limit.maximum.unwrap_or(u64::MAX))
 }
 
-/// Descriptors open now.
+/// Returns the number of open descriptors.
 ///
 /// # Errors
 /// /proc is not mounted.
@@ -26,11 +26,11 @@ pub fn open_descriptors() -> Result<usize> {
         errno: err.raw_os_error().unwrap_or(libc::EIO),
         hint: "mount /proc".into(),
     })?;
-    Ok(entries.count().saturating_sub(1)) // the directory's own
+    Ok(entries.count().saturating_sub(1)) // without the one that reads the directory
 }
 
-/// Pages that all pipes of an ordinary user may have before new ones shrink to two (pipe(7)
-/// `/proc/sys/fs/pipe-user-pages-soft`); `None` where nothing limits this process: it has CAP_SYS_RESOURCE or
+/// Returns the number of pages that all pipes of an ordinary user may have before new pipes shrink to two (pipe(7)
+/// `/proc/sys/fs/pipe-user-pages-soft`). Returns `None` if this process has no such limit: it has CAP_SYS_RESOURCE or
 /// CAP_SYS_ADMIN, or the limit is off.
 pub fn pipe_pages_soft() -> Option<u64> {
     let limit: u64 = sysctl("fs/pipe-user-pages-soft")?.parse().ok()?;
@@ -38,27 +38,27 @@ pub fn pipe_pages_soft() -> Option<u64> {
     (limit != 0 && !exempt).then_some(limit)
 }
 
-/// Slots that a pipe of this process may have: `None` with CAP_SYS_RESOURCE, else the pages of `fs.pipe-max-size` (pipe(7)),
-/// of which there are 256 of 4 KiB and 16 of 64 KiB by default.
+/// Returns the maximum number of slots of a pipe of this process: the pages of `fs.pipe-max-size` (pipe(7)), by default
+/// 256 of 4 KiB or 16 of 64 KiB. Returns `None` with CAP_SYS_RESOURCE.
 pub fn pipe_max_slots() -> Option<u32> {
     let bytes: usize = sysctl("fs/pipe-max-size")?.parse().ok()?;
     (!has_capability(Capability::SysResource)).then(|| u32::try_from(bytes / page_size()).unwrap_or(u32::MAX))
 }
 
-/// Bytes of a page: what one slot of a pipe counts for (F_SETPIPE_SZ).
+/// Returns the size of a page in bytes. One slot of a pipe counts as a page (F_SETPIPE_SZ).
 pub fn page_size() -> usize {
     rustix::param::page_size()
 }
 
-/// The largest buffers that autotuning may give a TCP socket, in bytes: `(tcp_rmem[2], tcp_wmem[2])` (tcp(7)).
-/// `None` where /proc/sys does not show them.
+/// Returns the largest buffers in bytes that autotuning may give a TCP socket: `(tcp_rmem[2], tcp_wmem[2])` (tcp(7)).
+/// Returns `None` if /proc/sys does not show them.
 pub fn tcp_buffer_maxima() -> Option<(u64, u64)> {
     let third = |name| sysctl(name)?.split_whitespace().nth(2)?.parse().ok();
     Some((third("net/ipv4/tcp_rmem")?, third("net/ipv4/tcp_wmem")?))
 }
 
-/// The ports from which the kernel chooses when nobody names one (ip(7) ip_local_port_range), in the network namespace of
-/// the calling thread; every port where /proc/sys does not show them.
+/// Returns the ports from which the kernel chooses when the program names none (ip(7) ip_local_port_range), in the
+/// network namespace of the calling thread. Returns every port if /proc/sys does not show them.
 pub fn local_ports() -> RangeInclusive<u16> {
     let read = || {
         let text = sysctl("net/ipv4/ip_local_port_range")?;
@@ -68,7 +68,8 @@ pub fn local_ports() -> RangeInclusive<u16> {
     read().unwrap_or(0..=u16::MAX)
 }
 
-/// Whether this process has the capability, in its effective set. Where that cannot be read, nobody can say no: true.
+/// Whether this process has the capability in its effective set. True if that cannot be read, because then the answer
+/// is unknown.
 pub fn has_capability(capability: Capability) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     // proc(5) status: CapEff, hexadecimal.
@@ -78,21 +79,22 @@ pub fn has_capability(capability: Capability) -> bool {
         .is_none_or(|set| set >> capability as u32 & 1 == 1)
 }
 
-/// Returns the value of a sysctl, by its path below /proc/sys: `net/core/wmem_max`. `None` where there is no such file.
+/// Returns the value of a sysctl, named by its path below /proc/sys, such as `net/core/wmem_max`. Returns `None` if
+/// there is no such file.
 pub fn sysctl(name: &str) -> Option<String> {
     std::fs::read_to_string(format!("/proc/sys/{name}")).ok().map(|text| text.trim().to_string())
 }
 
-/// The capabilities that longhaul asks about (capabilities(7)), by their numbers in linux/capability.h.
+/// The capabilities that longhaul checks (capabilities(7)), by their numbers in linux/capability.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capability {
-    /// `listen` below port 1024.
+    /// CAP_NET_BIND_SERVICE: `listen` below port 1024.
     NetBindService = 10,
-    /// Marks, buffers beyond the sysctls, any congestion control.
+    /// CAP_NET_ADMIN: marks, buffers beyond the sysctls, any congestion control.
     NetAdmin = 12,
-    /// CAP_SYS_ADMIN: limits do not bind.
+    /// CAP_SYS_ADMIN: exempt from limits.
     SysAdmin = 21,
-    /// CAP_SYS_RESOURCE: limits do not bind.
+    /// CAP_SYS_RESOURCE: exempt from limits.
     SysResource = 24,
 }
 
@@ -104,7 +106,7 @@ mod tests {
     fn limits_are_what_the_kernel_says() {
         let before = open_descriptors().unwrap();
         let pipe = crate::splice::Pipe::new().unwrap();
-        // Other tests of this process open descriptors too, so only a lower bound holds.
+        // Other tests of this process open descriptors too, so only a lower bound is certain.
         assert!(before >= 3 && pipe.slots() >= 2);
         assert!(raise_nofile().unwrap() >= before as u64);
         let (rmem, wmem) = tcp_buffer_maxima().unwrap();

@@ -1,5 +1,5 @@
-//! Namespaces of the calling thread, and nothing that outlives the process: a namespace made here has no name and lives
-//! as long as a descriptor of it is open or a process is in it.
+//! Namespaces of the calling thread. Nothing here outlives the process: a namespace has no name, and lives as long as a
+//! descriptor of it is open or a process is in it.
 
 use crate::{Result, SysError};
 use rustix::fs::{Mode, OFlags};
@@ -15,16 +15,17 @@ pub struct NetNs {
 }
 
 impl NetNs {
-    /// Makes a network namespace, empty but for a loopback interface that is down, and moves the calling thread there.
+    /// Creates a network namespace with nothing but a loopback interface that is down, and moves the calling thread
+    /// into it.
     ///
     /// # Errors
-    /// EPERM without CAP_SYS_ADMIN, ENOSPC when user.max_net_namespaces are there already.
+    /// EPERM without CAP_SYS_ADMIN. ENOSPC when there are user.max_net_namespaces already.
     pub fn create() -> Result<NetNs> {
         unshare(libc::CLONE_NEWNET, "CLONE_NEWNET")?;
         NetNs::current()
     }
 
-    /// The network namespace of the calling thread.
+    /// Returns the network namespace of the calling thread.
     ///
     /// # Errors
     /// /proc is not mounted.
@@ -34,7 +35,7 @@ impl NetNs {
         opened.map(|fd| NetNs { fd }).map_err(|errno| SysError::new(format!("open({path})"), errno))
     }
 
-    /// Moves the calling thread, and no other, into this namespace. What it spawns is born there.
+    /// Moves the calling thread, and no other, into this namespace. Threads and processes that it starts are in it too.
     ///
     /// # Errors
     /// EPERM without CAP_SYS_ADMIN.
@@ -44,17 +45,17 @@ impl NetNs {
         if done < 0 { Err(SysError::last("setns(CLONE_NEWNET)").hint(NEEDS_ADMIN)) } else { Ok(()) }
     }
 
-    /// Returns the path by which programs such as ip(8) find it while this process lives.
+    /// Returns the path by which programs such as ip(8) find the namespace while this process lives.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.fd.as_raw_fd())
     }
 }
 
-/// Moves the process, which must have a single thread, into a user namespace of its own where the user is root. What
-/// root may do there with namespaces made later is what the lab needs; outside nothing changes.
+/// Moves the process into a user namespace of its own, in which the user is root. The process must have a single
+/// thread. In namespaces created later, this root may do what the lab needs. Outside nothing changes.
 ///
 /// # Errors
-/// EPERM, ENOSPC or EUSERS when the system does not let ordinary users do that; EINVAL when there are other threads.
+/// EPERM, ENOSPC or EUSERS when the system forbids this to ordinary users. EINVAL when there are other threads.
 pub fn become_root_of_own_user_namespace() -> Result<()> {
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     unshare(libc::CLONE_NEWUSER, "CLONE_NEWUSER").map_err(|err| err.hint(USER_NAMESPACES))?;
@@ -64,35 +65,35 @@ pub fn become_root_of_own_user_namespace() -> Result<()> {
     write("/proc/self/gid_map", &format!("0 {group} 1"))
 }
 
-/// Gives the calling thread mounts of its own: what it mounts from here on, no other thread and nobody else sees, except
-/// what it spawns. They go with the last of these.
+/// Gives the calling thread mounts of its own. Only the thread and what it starts see later mounts. They vanish with
+/// the last of these.
 ///
 /// # Errors
 /// EPERM without CAP_SYS_ADMIN.
 pub fn own_mounts() -> Result<()> {
     unshare(libc::CLONE_NEWNS, "CLONE_NEWNS")?;
-    // mount_namespaces(7): a new namespace shares its mounts with its parent's until told not to.
+    // mount_namespaces(7): a new namespace shares its mounts with its parent's until it is told not to.
     mount(None, "/", libc::MS_REC | libc::MS_PRIVATE, "")
 }
 
-/// Mounts an empty file system in memory on the directory `path`; `options` as in tmpfs(5), such as `size=1g`.
+/// Mounts an empty file system in memory on the directory `path`. `options` as in tmpfs(5), such as `size=1g`.
 ///
 /// # Errors
-/// ENOENT when there is no such directory, EPERM without CAP_SYS_ADMIN.
+/// ENOENT when there is no such directory. EPERM without CAP_SYS_ADMIN.
 pub fn mount_tmpfs(path: &str, options: &str) -> Result<()> {
     mount(Some("tmpfs"), path, libc::MS_NOSUID | libc::MS_NODEV, options)
 }
 
-/// Makes a process namespace for what the calling thread spawns from here on. Its first child is the init of it: when
-/// that one ends, however it ends, the kernel kills all others (pid_namespaces(7)).
+/// Creates a process namespace for the processes that the calling thread starts from now on. The first of them is its
+/// init: when the init ends in any way, the kernel kills all others (pid_namespaces(7)).
 ///
 /// # Errors
-/// EPERM without CAP_SYS_ADMIN, ENOSPC when user.max_pid_namespaces are there already.
+/// EPERM without CAP_SYS_ADMIN. ENOSPC when there are user.max_pid_namespaces already.
 pub fn own_processes() -> Result<()> {
     unshare(libc::CLONE_NEWPID, "CLONE_NEWPID")
 }
 
-/// Whether the process runs as root, of the system or of a user namespace.
+/// Whether the process runs as root of the system or of a user namespace.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
@@ -107,8 +108,8 @@ fn mount(kind: Option<&str>, path: &str, flags: libc::c_ulong, options: &str) ->
     let call = || format!("mount({}, {path:?})", kind.unwrap_or("none"));
     let c_string = |text: &str| CString::new(text).map_err(|_| SysError::new(call(), Errno::INVAL));
     let (source, target, data) = (c_string(kind.unwrap_or("none"))?, c_string(path)?, c_string(options)?);
-    // SAFETY: the four pointers are strings that end in 0 and outlive the call; `data` is a string for tmpfs and ignored
-    // for a change of propagation.
+    // SAFETY: the four pointers are strings that end in 0 and outlive the call. `data` is a string for tmpfs and
+    // ignored for a change of propagation.
     let done = unsafe { libc::mount(source.as_ptr(), target.as_ptr(), source.as_ptr(), flags, data.as_ptr().cast()) };
     if done < 0 { Err(SysError::last(call()).hint(NEEDS_ADMIN)) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! Processes: what a program that stays in the background needs.
+//! System calls of a background process.
 
 use crate::{Result, SysError};
 use rustix::fs::FlockOperation;
@@ -6,8 +6,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use std::os::fd::AsFd;
 
-/// Makes the calling process the leader of a session of its own, without a terminal: no Ctrl-C and no hang-up of the
-/// terminal that it was started from reaches it.
+/// Makes the calling process the leader of a new session without a terminal. Neither Ctrl-C nor a hang-up of the
+/// terminal that it was started from reaches it then.
 ///
 /// # Errors
 /// EPERM when it leads a process group already.
@@ -15,29 +15,29 @@ pub fn own_session() -> Result<()> {
     rustix::process::setsid().map(drop).map_err(|errno| SysError::new("setsid()", errno))
 }
 
-/// Locks an open file for this process, until it closes it or ends in whatever way; `false` when another process holds it.
-/// The file must be open for writing.
+/// Locks an open file for this process, until the process closes the file or ends in any way. Returns `false` when
+/// another process holds the lock. The file must be open for writing.
 ///
-/// The lock is one of fcntl(2), F_SETLK, because those belong to the process: a child that another thread is just starting
-/// does not inherit it. The locks of flock(2) and F_OFD_SETLK belong to the open file, and a child holds them until its
-/// execve(2), O_CLOEXEC or not. The other side of this: the lock is gone as soon as this process closes *any* descriptor of
-/// the file, and a process never finds a lock of its own.
+/// The lock is that of fcntl(2), F_SETLK, because such a lock belongs to the process: a child that another thread is
+/// just starting does not inherit it. The locks of flock(2) and F_OFD_SETLK belong to the open file, and a child holds
+/// them until its execve(2), with or without O_CLOEXEC. The disadvantage: the lock is gone as soon as this process
+/// closes *any* descriptor of the file, and a process never finds a lock of its own.
 ///
 /// # Errors
-/// The file system has no locks, or EBADF when the file is not open for writing.
+/// The file system has no locks. EBADF when the file is not open for writing.
 pub fn try_lock(file: impl AsFd) -> Result<bool> {
     match rustix::fs::fcntl_lock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
-        // fcntl(2): which of the two is up to the system.
+        // fcntl(2): the system chooses which of the two it returns.
         Err(Errno::AGAIN | Errno::ACCESS) => Ok(false),
         Err(errno) => Err(SysError::new("fcntl(F_SETLK, F_WRLCK)", errno)),
     }
 }
 
-/// Asks the process `id` to end: SIGTERM, or SIGKILL with `now`. A process that is gone already is no error.
+/// Asks the process `id` to end: by SIGTERM, or by SIGKILL with `now`. A process that is gone already is not an error.
 ///
 /// # Errors
-/// EPERM when it is somebody else's, EINVAL for 0.
+/// EPERM when it belongs to another user. EINVAL for 0.
 pub fn end(id: u32, now: bool) -> Result<()> {
     let (signal, name) = if now { (Signal::KILL, "SIGKILL") } else { (Signal::TERM, "SIGTERM") };
     let call = || format!("kill({id}, {name})");
@@ -64,7 +64,7 @@ mod tests {
         File::options().create(true).truncate(false).write(true).open(path).unwrap()
     }
 
-    /// A child process of this one that runs `job` before its execve(2), where only async-signal-safe calls are allowed.
+    /// Returns a child process that runs `job` before its execve(2), where only async-signal-safe calls are allowed.
     fn child(job: impl FnMut() -> io::Result<()> + Send + Sync + 'static) -> Command {
         let mut command = Command::new("true");
         // SAFETY: every `job` of these tests makes plain system calls only.
@@ -72,7 +72,8 @@ mod tests {
         command
     }
 
-    /// Whether another process could lock the file at `path` now. It is opened there: closing it here would unlock it.
+    /// Whether another process could lock the file at `path` now. The file is opened there, because closing it here
+    /// would unlock it.
     fn is_free(path: &Path) -> bool {
         let path = CString::new(path.as_os_str().as_bytes()).unwrap();
         let locking = child(move || {
@@ -104,7 +105,7 @@ mod tests {
         assert_eq!(try_lock(&one), Ok(true));
         let (is_forked, forked) = rustix::pipe::pipe().unwrap();
         let (may_go_on, go_on) = rustix::pipe::pipe().unwrap();
-        // The child has a copy of every descriptor, that of the lock included, until its execve.
+        // Until its execve, the child has a copy of every descriptor, including that of the lock.
         let mut between = child(move || {
             rustix::io::write(&forked, b"1")?;
             rustix::io::read(&may_go_on, &mut [0; 1])?;

@@ -1,4 +1,5 @@
-//! The source address that the kernel's routing tables choose for a destination, asked by a UDP socket that sends nothing.
+//! Queries the source address that the kernel's routing tables choose for a destination, by a UDP socket that sends
+//! nothing.
 
 use crate::{Result, SysError};
 use rustix::io::Errno;
@@ -6,29 +7,30 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
-/// A socket that asks, again and again. It takes one descriptor.
+/// A socket for any number of queries. It takes one descriptor.
 #[derive(Debug)]
 pub struct RouteSocket(OwnedFd);
 
 impl RouteSocket {
-    /// A socket for destinations of the IP version of `ip`.
+    /// Opens a socket for destinations of the IP version of `ip`.
     ///
     /// # Errors
-    /// EMFILE, ENFILE, ENOBUFS, ENOMEM; EAFNOSUPPORT on a host without this IP version.
+    /// EMFILE, ENFILE, ENOBUFS, ENOMEM. EAFNOSUPPORT on a host without this IP version.
     pub fn new(ip: IpAddr) -> Result<RouteSocket> {
         let family = if ip.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let made = rustix::net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
         made.map(RouteSocket).map_err(|errno| SysError::new("socket(SOCK_DGRAM)", errno))
     }
 
-    /// Returns the source address of packets from this host to `to`; `None` where no route leads there.
+    /// Returns the source address of packets from this host to `to`, or `None` if there is no route.
     ///
     /// # Errors
     /// The kernel did not answer: EPERM by a BPF program or a firewall, EAGAIN without a free UDP port.
     pub fn source(&self, to: SocketAddr) -> Result<Option<IpAddr>> {
-        // A socket that stays connected keeps the source that it has (net/ipv4/datagram.c, __ip4_datagram_connect).
+        // Disconnected first, because a connected socket keeps its source (net/ipv4/datagram.c,
+        // __ip4_datagram_connect).
         rustix::net::connect_unspec(&self.0).map_err(|errno| SysError::new("connect(AF_UNSPEC)", errno))?;
-        // udp(7): connect(2) sends nothing, it only looks up the route.
+        // udp(7): connect(2) sends nothing and only looks up the route.
         match rustix::net::connect(&self.0, &to) {
             Ok(()) => {}
             Err(errno) if NO_ROUTE.contains(&errno) => return Ok(None),
@@ -39,7 +41,7 @@ impl RouteSocket {
     }
 }
 
-/// No route; routes of the types unreachable, prohibit and blackhole (ip-route(8)).
+/// Errnos for a missing route, and for routes of the types unreachable, prohibit and blackhole (ip-route(8)).
 const NO_ROUTE: [Errno; 4] = [Errno::NETUNREACH, Errno::HOSTUNREACH, Errno::ACCESS, Errno::INVAL];
 
 #[cfg(test)]
@@ -50,7 +52,8 @@ mod tests {
     fn each_destination_has_its_own_source() {
         let loopback: SocketAddr = "127.0.0.1:9".parse().unwrap();
         let socket = RouteSocket::new(loopback.ip()).unwrap();
-        // Whatever route this machine has to documentation's addresses (RFC 5737), its source is no loopback address.
+        // This machine may have any route to documentation's addresses (RFC 5737), but its source is no loopback
+        // address.
         let elsewhere = || socket.source("192.0.2.77:9".parse().unwrap()).unwrap();
         for _ in 0..2 {
             assert_eq!(socket.source(loopback).unwrap(), Some(loopback.ip()));

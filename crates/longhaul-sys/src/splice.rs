@@ -1,15 +1,17 @@
 //! Pipes, and moving bytes between a socket and a pipe without copying them: splice(2).
 //!
 //! Surprises, handled here or by the caller:
-//! - `EAGAIN` means "the socket is empty" or "the pipe is full". The caller fills only an empty pipe, so it is the first.
+//! - `EAGAIN` means "the socket is empty" or "the pipe is full". The caller fills only an empty pipe, so it means the
+//!   first.
 //! - A pipe's capacity counts slots of one page each, not bytes: 16 slots hold 16 segments of 1,448 bytes, or 16 chunks
-//!   of 32 KiB from a local sender. Never take F_GETPIPE_SZ for a bound on the bytes.
-//! - `SPLICE_F_MORE` on the last bytes corks the socket and costs 200 ms: it is never set. Within one call the kernel
-//!   sets MSG_MORE itself on all but the last piece (fs/splice.c, splice_to_socket).
-//! - `SPLICE_F_NONBLOCK` is about the pipe only: a socket that shall not block has to be O_NONBLOCK itself.
-//! - A length near `usize::MAX` is refused by newer kernels, so the caller says how much it wants.
-//! - Urgent data stops splice for good (net/ipv4/tcp.c, tcp_read_sock breaks at `urg_data`) with `EAGAIN`, and with 0 once
-//!   FIN has come, whatever is still to be read: [`has_ended`] tells, and [`urgent_byte`] steps over.
+//!   of 32 KiB from a local sender. Never take F_GETPIPE_SZ for a limit of the bytes.
+//! - `SPLICE_F_MORE` on the last bytes corks the socket and costs 200 ms, so it is never set. Within one call the
+//!   kernel sets MSG_MORE itself on all but the last piece (fs/splice.c, splice_to_socket).
+//! - `SPLICE_F_NONBLOCK` applies to the pipe only. The socket must be O_NONBLOCK itself.
+//! - Newer kernels refuse a length near `usize::MAX`, so the caller passes the length that it wants.
+//! - Urgent data stops splice for good (net/ipv4/tcp.c, tcp_read_sock breaks at `urg_data`): splice returns `EAGAIN`,
+//!   or 0 once FIN has come, even if bytes are left to read. [`has_ended`] tells whether they are, and [`urgent_byte`]
+//!   steps over the urgent byte.
 
 use crate::limits::page_size;
 use crate::{Result, SysError};
@@ -19,7 +21,7 @@ use rustix::pipe::{PipeFlags, SpliceFlags};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// A pipe, both ends. Empty when it is made; who uses it keeps count of the bytes in it.
+/// A pipe, both ends. A new pipe is empty. The user of the pipe counts the bytes in it.
 #[derive(Debug)]
 pub struct Pipe {
     reader: OwnedFd,
@@ -28,7 +30,7 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// A new pipe of the kernel's default capacity: 16 slots, or 2 for an ordinary user who is above
+    /// Creates a pipe of the kernel's default capacity: 16 slots, or 2 for an ordinary user who is above
     /// `fs.pipe-user-pages-soft` (pipe(7)).
     ///
     /// # Errors
@@ -41,12 +43,12 @@ impl Pipe {
         Ok(Pipe { reader, writer, slots: slots(bytes) })
     }
 
-    /// Number of slots, each for one piece of a segment. F_GETPIPE_SZ says it as bytes: slots times the page size.
+    /// Returns the number of slots. Each holds one piece of a segment. F_GETPIPE_SZ reports slots times the page size.
     pub fn slots(&self) -> u32 {
         self.slots
     }
 
-    /// Asks for `slots`, a power of two.
+    /// Changes the number of slots to `slots`, a power of two.
     ///
     /// # Errors
     /// EPERM: above `fs.pipe-max-size`, or above the user's `fs.pipe-user-pages-soft`. The pipe stays as it was.
@@ -58,16 +60,17 @@ impl Pipe {
         Ok(())
     }
 
-    /// Moves up to `max` bytes from `socket` into this pipe, which must be empty. `Ok(0)` is the end
-    /// of the stream, or urgent data before it: ask [`has_ended`].
+    /// Moves up to `max` bytes from `socket` into this pipe, which must be empty. `Ok(0)` is the end of the stream, or
+    /// urgent data before it; [`has_ended`] tells which.
     ///
     /// # Errors
-    /// `WouldBlock`: the socket is empty. EINVAL: the socket cannot splice. Else the socket's error (ECONNRESET, ...).
+    /// `WouldBlock`: the socket is empty. EINVAL: the socket cannot splice. Otherwise the socket's error (ECONNRESET,
+    /// ...).
     pub fn fill_from(&self, socket: impl AsFd, max: usize) -> io::Result<usize> {
         splice(socket.as_fd(), self.writer.as_fd(), max)
     }
 
-    /// Copies as many bytes out of this pipe as `bytes` is long.
+    /// Copies as many bytes out of this pipe as fit into `bytes`.
     ///
     /// # Errors
     /// read(2) failed, or the pipe holds fewer (`UnexpectedEof`).
@@ -82,20 +85,21 @@ impl Pipe {
         Ok(())
     }
 
-    /// Moves up to `bytes` from this pipe into `socket`; what it did not take stays in the pipe.
+    /// Moves up to `bytes` from this pipe into `socket`. Bytes that the socket does not take stay in the pipe.
     ///
     /// # Errors
-    /// `WouldBlock`: the socket's send buffer is full. Else the socket's error (EPIPE, ECONNRESET, ETIMEDOUT, ...).
+    /// `WouldBlock`: the socket's send buffer is full. Otherwise the socket's error (EPIPE, ECONNRESET, ETIMEDOUT,
+    /// ...).
     pub fn drain_into(&self, socket: impl AsFd, bytes: usize) -> io::Result<usize> {
         splice(self.reader.as_fd(), socket.as_fd(), bytes)
     }
 }
 
-/// Takes the one urgent byte that `socket` has come to, when it has come to one. The socket must have SO_OOBINLINE.
-/// splice never passes an urgent byte: without this a Telnet "abort output" or an FTP ABOR stalls the flow for ever.
+/// Reads the urgent byte, if it is the next byte on `socket`. The socket must have SO_OOBINLINE. splice never passes an
+/// urgent byte: without this call a Telnet "abort output" or an FTP ABOR would stall the flow forever.
 ///
 /// # Errors
-/// The error of ioctl(SIOCATMARK) or recv(2); `WouldBlock` when there is nothing to read at the mark yet.
+/// The error of ioctl(SIOCATMARK) or recv(2). `WouldBlock` when there is nothing to read at the mark yet.
 pub fn urgent_byte(socket: BorrowedFd<'_>) -> io::Result<Option<u8>> {
     if !is_at_urgent_byte(socket) {
         return Ok(None);
@@ -104,8 +108,8 @@ pub fn urgent_byte(socket: BorrowedFd<'_>) -> io::Result<Option<u8>> {
     Ok((receive(socket, &mut byte)? == 1).then_some(byte[0]))
 }
 
-/// Whether the next byte to read from `socket` is an urgent one. A socket without urgent data, of Multipath TCP, never
-/// comes to one.
+/// Whether the next byte to read from `socket` is urgent. Always false for a socket without urgent data, such as one of
+/// Multipath TCP.
 pub fn is_at_urgent_byte(socket: BorrowedFd<'_>) -> bool {
     let mut at_mark: libc::c_int = 0;
     // SAFETY: the descriptor is borrowed, so open; SIOCATMARK writes one int to the pointer (tcp(7)).
@@ -124,26 +128,28 @@ pub fn has_ended(socket: impl AsFd) -> io::Result<bool> {
     }
 }
 
-/// Copies into `bytes` what `socket` has, and leaves it there to be read. `Ok(0)` is the end of the stream.
+/// Copies the bytes that `socket` has into `bytes`, without removing them. Returns their number. `Ok(0)` is the end of
+/// the stream.
 ///
 /// # Errors
-/// `WouldBlock`: the socket is empty. Else the socket's error.
+/// `WouldBlock`: the socket is empty. Otherwise the socket's error.
 pub fn peek(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<usize> {
     recv(socket, bytes, RecvFlags::DONTWAIT | RecvFlags::PEEK)
 }
 
-/// Reads into `bytes` what `socket` has, by copying. `Ok(0)` is the end of the stream.
+/// Reads the bytes that `socket` has into `bytes`, by copying. Returns their number. `Ok(0)` is the end of the stream.
 ///
 /// # Errors
-/// `WouldBlock`: the socket is empty. Else the socket's error.
+/// `WouldBlock`: the socket is empty. Otherwise the socket's error.
 pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<usize> {
     recv(socket, bytes, RecvFlags::DONTWAIT)
 }
 
-/// Writes of `bytes` what `socket` takes, by copying; the byte of an urgent message goes out as `urgent` (tcp(7)).
+/// Writes as many of `bytes` as `socket` takes, by copying, and returns their number. With `urgent`, the last byte is
+/// sent as urgent data (tcp(7)).
 ///
 /// # Errors
-/// `WouldBlock`: the send buffer is full. Else the socket's error; EPIPE comes without SIGPIPE.
+/// `WouldBlock`: the send buffer is full. Otherwise the socket's error. EPIPE comes without SIGPIPE.
 pub fn send(socket: impl AsFd, bytes: &[u8], urgent: bool) -> io::Result<usize> {
     let urgent = if urgent { SendFlags::OOB } else { SendFlags::empty() };
     loop {
@@ -176,7 +182,7 @@ fn splice(from: BorrowedFd<'_>, to: BorrowedFd<'_>, bytes: usize) -> io::Result<
     }
 }
 
-/// asm-generic/sockios.h; the same on x86-64, arm64 and ppc64.
+/// SIOCATMARK of asm-generic/sockios.h, the same on x86-64, arm64 and ppc64.
 const SIOCATMARK: libc::Ioctl = 0x8905;
 
 #[cfg(test)]
@@ -193,12 +199,12 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let two = listener.accept().unwrap().0;
-        two.set_nonblocking(true).unwrap(); // SPLICE_F_NONBLOCK is about the pipe; the socket wants O_NONBLOCK
+        two.set_nonblocking(true).unwrap(); // SPLICE_F_NONBLOCK applies to the pipe; the socket needs O_NONBLOCK
         (one, two)
     }
 
-    /// Waits until `bytes` are there to read on `socket`: a busy machine delivers later than send(2) returns. Urgent bytes
-    /// count too, since the socket has SO_OOBINLINE (net/ipv4/tcp.c, tcp_inq).
+    /// Waits until `bytes` can be read on `socket`, because a busy machine may deliver them after send(2) has returned.
+    /// Urgent bytes count too, because the socket has SO_OOBINLINE (net/ipv4/tcp.c, tcp_inq).
     fn wait_for_bytes(socket: &TcpStream, bytes: u64) {
         let start = Instant::now();
         while rustix::io::ioctl_fionread(socket).unwrap() < bytes {
@@ -207,7 +213,7 @@ mod tests {
         }
     }
 
-    /// Waits until the peer's FIN is there.
+    /// Waits until the peer's FIN has arrived.
     fn wait_for_fin(socket: &TcpStream) {
         let timeout = Timespec { tv_sec: LONG.as_secs() as i64, tv_nsec: 0 };
         let polled = poll(&mut [PollFd::new(socket, PollFlags::RDHUP)], Some(&timeout));
@@ -218,7 +224,7 @@ mod tests {
     fn bytes_go_through_and_the_end_is_zero() {
         let (mut sender, source) = connected();
         let (mut receiver, sink) = connected();
-        source.set_nonblocking(false).unwrap(); // so that it waits for what a busy machine delivers later
+        source.set_nonblocking(false).unwrap(); // so that splice waits for bytes that a busy machine delivers late
         sender.write_all(b"hello").unwrap();
         let pipe = Pipe::new().unwrap();
         assert_eq!(pipe.fill_from(&source, 1 << 16).unwrap(), 5);

@@ -1,13 +1,13 @@
 //! State of a connection in the kernel: TCP_INFO (tcp(7), linux/tcp.h `struct tcp_info`).
 //!
-//! The struct has grown with every kernel. It is read by offset from what this kernel filled in, so a field that an old
-//! kernel does not have is 0 and nothing depends on the size of a C struct.
+//! The struct has grown with every kernel. It is read by offset from the bytes that this kernel has filled in. So a
+//! field that an old kernel does not have is 0, and nothing depends on the size of a C struct.
 
 use crate::{Result, SysError};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// A moment in the life of a connection, as the kernel tells it.
+/// State of a connection at one moment, as the kernel reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// State of the connection (RFC 9293 3.3.2).
@@ -20,7 +20,7 @@ pub struct TcpInfo {
     pub unacked_segments: u32,
     /// Time since payload was last sent.
     pub last_data_sent: Duration,
-    /// Time since payload last came.
+    /// Time since payload was last received.
     pub last_data_received: Duration,
     /// Smoothed round-trip time; zero when it was never measured.
     pub rtt: Duration,
@@ -40,14 +40,14 @@ pub struct TcpInfo {
     pub notsent_bytes: u32,
     /// The latest delivery rate, in bytes per second (4.9).
     pub delivery_rate: u64,
-    /// Whether the sender had less to send than the path could take while `delivery_rate` was measured, so that the rate says
-    /// nothing of the path (4.9). True before the first measurement.
+    /// Whether the sender had less to send than the path could take while `delivery_rate` was measured. The rate then
+    /// says nothing about the path (4.9). True before the first measurement.
     pub is_app_limited: bool,
-    /// Time with data in flight, which includes the two below (4.10).
+    /// Time with data in flight. Includes the next two (4.10).
     pub busy_time: Duration,
-    /// Time held back by the peer's receive window (4.10).
+    /// Time during which the peer's receive window limited the sender (4.10).
     pub rwnd_limited: Duration,
-    /// Time held back by our own send buffer (4.10).
+    /// Time during which our send buffer limited the sender (4.10).
     pub sndbuf_limited: Duration,
     /// The peer's advertised window, scaled, in bytes (5.4).
     pub snd_wnd: u32,
@@ -58,19 +58,19 @@ pub struct TcpInfo {
 pub enum State {
     /// Neither side has sent FIN.
     Established,
-    /// Our FIN is not acknowledged, the peer has sent none.
+    /// Our FIN is not acknowledged. The peer has sent none.
     FinWait1,
-    /// Our FIN is acknowledged, the peer has sent none.
+    /// Our FIN is acknowledged. The peer has sent none.
     FinWait2,
-    /// The peer has sent FIN, we have not.
+    /// The peer has sent FIN. We have not.
     CloseWait,
-    /// The peer has sent FIN, then we have, and ours is not acknowledged.
+    /// The peer has sent FIN, then we have. Ours is not acknowledged.
     LastAck,
-    /// We have sent FIN, then the peer has, and ours is not acknowledged.
+    /// We have sent FIN, then the peer has. Ours is not acknowledged.
     Closing,
-    /// Nothing is left of it: both FINs are acknowledged, or it was reset or given up.
+    /// The connection is gone: both FINs are acknowledged, or it was reset or given up.
     Closed,
-    /// A state without data: before the handshake has ended, or a listening socket.
+    /// A state without data: the handshake has not ended, or the socket listens.
     #[default]
     Other,
 }
@@ -84,7 +84,7 @@ impl State {
             8 => State::CloseWait,
             9 => State::LastAck,
             11 => State::Closing,
-            // TIME_WAIT, which the kernel keeps elsewhere: no socket is ever seen in it.
+            // 6 is TIME_WAIT. The kernel keeps it elsewhere, so no socket is ever seen in it.
             6 | 7 => State::Closed,
             _ => State::Other,
         }
@@ -92,7 +92,7 @@ impl State {
 }
 
 impl TcpInfo {
-    /// Asks the kernel about `socket`.
+    /// Reads TCP_INFO of `socket`.
     ///
     /// # Errors
     /// ENOPROTOOPT, EOPNOTSUPP: not a TCP socket.
@@ -106,7 +106,7 @@ impl TcpInfo {
         if ret == 0 { Ok(TcpInfo::parse(&raw)) } else { Err(SysError::last("getsockopt(TCP_INFO)")) }
     }
 
-    /// Offsets as in `linux/tcp.h`; the kernel only ever appends.
+    /// Returns the fields of `raw`, by their offsets in `linux/tcp.h`. The kernel only ever appends fields.
     fn parse(raw: &[u8; 256]) -> TcpInfo {
         let u32_at = |at: usize| u32::from_ne_bytes([raw[at], raw[at + 1], raw[at + 2], raw[at + 3]]);
         let u64_at = |at: usize| {
@@ -116,7 +116,7 @@ impl TcpInfo {
         };
         let micros = |number: u64| Duration::from_micros(number);
         let millis = |number: u32| Duration::from_millis(number.into());
-        // "never measured" is all ones (net/ipv4/tcp.c, minmax of tcp_min_rtt).
+        // A value that was never measured is all ones (net/ipv4/tcp.c, minmax of tcp_min_rtt).
         let min_rtt = if u32_at(148) == u32::MAX { 0 } else { u32_at(148) };
         TcpInfo {
             state: State::of(raw[0]),
@@ -143,12 +143,12 @@ impl TcpInfo {
     }
 }
 
-/// `tcpi_delivery_rate_app_limited`, the first bit field of its byte: the lowest bit, or the highest where the highest byte of a
-/// number comes first.
+/// Bit of `tcpi_delivery_rate_app_limited`, the first bit field of its byte: the lowest bit on a little-endian machine,
+/// the highest bit on a big-endian one.
 const APP_LIMITED: u8 = if cfg!(target_endian = "little") { 1 } else { 1 << 7 };
 
-/// Bytes written to `socket` and not yet acknowledged by the peer; a FIN that was sent counts as one byte
-/// (tcp(7) SIOCOUTQ).
+/// Returns the number of bytes written to `socket` and not yet acknowledged by the peer. A FIN that was sent counts as
+/// one byte (tcp(7) SIOCOUTQ).
 ///
 /// # Errors
 /// EINVAL: a listening socket.
@@ -171,7 +171,7 @@ mod tests {
         let mut near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let mut far = listener.accept().unwrap().0;
         near.set_nonblocking(true).unwrap();
-        // Nobody reads: more is written than the path takes. Then so much is read that the kernel measures a rate.
+        // Nobody reads, so more is written than the path takes. Then enough is read for the kernel to measure a rate.
         while near.write(&[7; 1 << 16]).is_ok() {}
         for _ in 0..64 {
             far.read_exact(&mut [0; 1 << 14]).unwrap();

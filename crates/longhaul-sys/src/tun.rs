@@ -1,8 +1,8 @@
-//! TUN devices: a network interface on one side, a descriptor that gives and takes its packets on the other.
+//! TUN devices: a network interface on one side, a descriptor that reads and writes its packets on the other.
 //!
 //! The device speaks IFF_VNET_HDR with TCP segmentation and checksum offload, so that a read or a write moves a
-//! super-packet of up to 64 KiB. Each frame is a virtio-net header of [`VNET`] bytes and an IP packet. The device goes
-//! when its descriptor is closed, also by the death of the process.
+//! super-packet of up to 64 KiB. Each frame is a virtio-net header of [`VNET`] bytes and an IP packet. The device
+//! vanishes when its descriptor is closed, even if the process is killed.
 
 use crate::{Result, SysError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -12,13 +12,13 @@ use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// Length of the virtio-net header before each packet: the legacy one, without a count of merged buffers.
+/// Length in bytes of the virtio-net header before each packet: the legacy header, without a count of merged buffers.
 pub const VNET: usize = 10;
 
-/// The longest frame that a device gives: header and an IP packet of 64 KiB.
+/// Maximum length in bytes of a frame: the header and an IP packet of 64 KiB.
 pub const FRAME_MAX: usize = VNET + 65_536;
 
-/// A TUN device that lives as long as this.
+/// A TUN device. It exists until this is dropped.
 #[derive(Debug)]
 pub struct Tun {
     fd: OwnedFd,
@@ -36,8 +36,8 @@ pub enum Woken {
 }
 
 impl Tun {
-    /// Makes the device `name`, at most 15 bytes, in the network namespace of the calling thread. It is down and has no
-    /// address yet.
+    /// Creates the device `name`, of at most 15 bytes, in the network namespace of the calling thread. It is down and
+    /// has no address yet.
     ///
     /// # Errors
     /// /dev/net/tun is missing or may not be opened, the name is taken, or the kernel lacks an offload.
@@ -59,14 +59,15 @@ impl Tun {
         Ok(tun)
     }
 
-    /// Reads the next frame; `None` when there is none now. A frame longer than `frame` is cut off: give [`FRAME_MAX`].
+    /// Reads the next frame. Returns `None` when there is none now. A frame longer than `frame` is truncated, so pass
+    /// [`FRAME_MAX`] bytes.
     ///
     /// # Errors
     /// The device is gone.
     pub fn read(&self, frame: &mut [u8]) -> Result<Option<usize>> {
         match rustix::io::read(&self.fd, frame) {
             Ok(length) => Ok(Some(length)),
-            // EINTR only delays: the caller asks again.
+            // EINTR is only a delay, because the caller tries again.
             Err(Errno::AGAIN | Errno::INTR) => Ok(None),
             Err(errno) => Err(SysError::new("read(tun)", errno)),
         }
@@ -75,25 +76,25 @@ impl Tun {
     /// Sends one frame, given in parts, into the network.
     ///
     /// # Errors
-    /// The kernel does not take it: EINVAL when its headers contradict each other, EIO when the interface is down.
+    /// The kernel does not take it. EINVAL: its headers contradict each other. EIO: the interface is down.
     pub fn write(&self, parts: &[IoSlice<'_>]) -> Result<()> {
         rustix::io::writev(&self.fd, parts).map(drop).map_err(|errno| SysError::new("writev(tun)", errno))
     }
 
-    /// Sleeps until a frame can be read, `stop` is readable, or the time is up; without a time for as long as it takes.
+    /// Sleeps until a frame can be read, `stop` is readable, or the time is up. Without `time` there is no limit.
     ///
     /// # Errors
-    /// ppoll(2) failed otherwise than by a signal.
+    /// ppoll(2) failed for another reason than a signal.
     pub fn wait(&self, stop: BorrowedFd<'_>, time: Option<Duration>) -> Result<Woken> {
         let mut fds = [PollFd::from_borrowed_fd(stop, PollFlags::IN), PollFd::new(&self.fd, PollFlags::IN)];
         wait_for(&mut fds, time)
     }
 
-    /// TUNSETIFF: gives the descriptor its interface.
+    /// Attaches the descriptor to the interface `name` (TUNSETIFF).
     fn set_interface(&self, name: &str) -> Result<()> {
         // SAFETY: ifreq is made of integers and unions of them, for which all zeroes is a value.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        // The last byte stays 0, it ends the name.
+        // The last byte stays 0, because it ends the name.
         let room = request.ifr_name.len() - 1;
         for (to, from) in request.ifr_name[..room].iter_mut().zip(name.bytes()) {
             *to = from as libc::c_char;
@@ -112,16 +113,16 @@ impl AsFd for Tun {
     }
 }
 
-/// Sleeps until `stop` is readable or the time is up, whatever the devices do.
+/// Sleeps until `stop` is readable or the time is up. Devices do not wake it.
 ///
 /// # Errors
-/// ppoll(2) failed otherwise than by a signal.
+/// ppoll(2) failed for another reason than a signal.
 pub fn pause(stop: BorrowedFd<'_>, time: Duration) -> Result<Woken> {
     wait_for(&mut [PollFd::from_borrowed_fd(stop, PollFlags::IN)], Some(time))
 }
 
-/// Lets the calling thread's timeouts end when they are due: the kernel may otherwise be 50 microseconds late to save
-/// wake-ups (prctl(2), PR_SET_TIMERSLACK).
+/// Makes the calling thread's timeouts end when they are due. Otherwise the kernel may end them 50 microseconds late to
+/// save wake-ups (prctl(2), PR_SET_TIMERSLACK).
 ///
 /// # Errors
 /// prctl(2) failed.
@@ -132,14 +133,14 @@ pub fn precise_timeouts() -> Result<()> {
     checked(done, "prctl(PR_SET_TIMERSLACK, 1)")
 }
 
-/// Lets the calling thread run before others of the machine, as far as it may: a line does not wait for a processor.
-/// Returns whether it was allowed (CAP_SYS_NICE).
+/// Raises the priority of the calling thread, so that an emulated line does not wait for a processor. Returns whether
+/// that was allowed (CAP_SYS_NICE).
 pub fn run_before_others() -> bool {
-    // setpriority(2): on Linux the calling thread's alone.
+    // setpriority(2): on Linux it affects only the calling thread.
     rustix::process::setpriority_process(None, LINE_PRIORITY).is_ok()
 }
 
-/// ppoll(2) on what stops, first, and a device.
+/// Calls ppoll(2) on `stop`, the first of `fds`, and a device.
 fn wait_for(fds: &mut [PollFd<'_>], time: Option<Duration>) -> Result<Woken> {
     let timeout = time.map(|time| Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() });
     match poll(fds, timeout.as_ref()) {
@@ -167,5 +168,5 @@ fn checked(done: libc::c_int, call: &str) -> Result<()> {
     if done < 0 { Err(SysError::last(call)) } else { Ok(()) }
 }
 
-/// Three quarters of the way to the most urgent.
+/// Nice value, three quarters of the way to the most urgent.
 const LINE_PRIORITY: i32 = -15;

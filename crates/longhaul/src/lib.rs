@@ -1,7 +1,7 @@
-//! longhaul, the program: sockets, tasks, files, screens. What decides is in longhaul-core, what touches the kernel in
-//! longhaul-sys; this crate joins the two under tokio.
+//! longhaul, the program: sockets, tasks, files and screens. It joins longhaul-core, which decides, and longhaul-sys,
+//! which calls the kernel, under tokio.
 //!
-//! It is a library so that tests, benches and fuzz targets can reach it; nothing else depends on it.
+//! It is a library so that tests, benches and fuzz targets can use it. Nothing else depends on it.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The first next hop that answers, in the order of the config file: what an administrator expects of a list.
+//! Tries the next hops in the order of the config file, as an administrator expects of a list.
 
 use super::Policy;
 

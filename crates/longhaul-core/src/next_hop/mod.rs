@@ -1,7 +1,7 @@
-//! Policies that choose which of a tunnel's next hops is dialled first.
+//! Policies that decide which of a tunnel's next hops is dialled first.
 //!
-//! A policy is one file here and one row of [`POLICIES`]. It orders the next hops; the relay dials them in that order
-//! until one answers.
+//! A policy is one file here and one row of [`POLICIES`]. It orders the next hops, and the relay dials them in that
+//! order until one answers.
 
 mod in_order;
 
@@ -12,7 +12,7 @@ pub struct Policy {
     pub name: &'static str,
     /// One line of help.
     pub help: &'static str,
-    /// The order in which to try `count` next hops, as indices `0..count`, each once.
+    /// Returns the order in which to try `count` next hops: each of the indices `0..count` once.
     pub order: fn(count: usize) -> Vec<usize>,
 }
 

@@ -1,41 +1,41 @@
-//! `congestion = "auto"`: a leg gets BBR when the congestion control that it began with holds back bulk on a WAN path.
+//! `congestion = "auto"`: a leg gets BBR when its first congestion control limits bulk on a WAN path.
 //!
 //! ```text
 //!  Open <--> Slow          bulk waits for the congestion window, out of slow start
 //!     \       |
 //!      +---> Started --+   the leg has BBR
-//!      |      ^  |     |   BBR has not found the path: it begins anew
+//!      |      ^  |     |   BBR has not filled the path: it starts again
 //!      |      +--|-----+
 //!      v         v
-//!      Settled             a LAN, or BBR has found the path
+//!      Settled             a LAN, or BBR has filled the path
 //! ```
 
 use super::sample::{MIN_ACKED_BYTES, Sample, WAN_RTT};
 use std::time::{Duration, Instant};
 
-/// The choice of one leg's congestion control, followed from sample to sample.
+/// The choice of one leg's congestion control, updated by each sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AutoCongestion(State);
 
-/// The way in which a leg gets BBR.
+/// How to give BBR to a leg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// The leg has the control that it began with.
+    /// The leg has its first control, so set BBR.
     First,
-    /// The leg has BBR already, which has to begin anew.
+    /// The leg has BBR already, so restart it.
     Again,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The leg keeps what it has.
+    /// The leg keeps its control.
     Settled,
-    /// Nothing speaks for BBR so far.
+    /// Nothing calls for BBR so far.
     Open,
-    /// Since then the congestion window has held bytes back, out of slow start and at less than [`FAST`].
+    /// The congestion window has held bytes back since then, out of slow start and at less than [`MAX_BBR_RATE`].
     Slow {
         since: Instant,
-        /// [`Sample::limited_by_path`] at that time.
+        /// Value of [`Sample::limited_by_path`] at that time.
         limited: Duration,
     },
     /// The leg has had BBR since then.
@@ -43,7 +43,7 @@ enum State {
         since: Instant,
         /// Delivery rate without BBR, in kilobytes per second.
         rate: u32,
-        /// Number of times that BBR may still begin anew.
+        /// Number of restarts of BBR that are left.
         restarts: u8,
     },
 }
@@ -54,25 +54,25 @@ impl AutoCongestion {
         AutoCongestion(State::Open)
     }
 
-    /// Returns a choice that is made: the leg keeps what it has.
+    /// Returns a choice that is made: the leg keeps its control.
     pub const fn settled() -> AutoCongestion {
         AutoCongestion(State::Settled)
     }
 
-    /// Whether no further sample changes anything.
+    /// Whether the choice is made, so that further samples change nothing.
     pub fn is_settled(&self) -> bool {
         self.0 == State::Settled
     }
 
-    /// Takes a sample of a leg that has had [`MIN_ACKED_BYTES`] and takes no more for now; the sample says why. Returns how the
-    /// leg is to have BBR, when it is to have it now. Call [`settle`](AutoCongestion::settle) when it cannot.
+    /// Takes a sample of a leg that has taken [`MIN_ACKED_BYTES`] and currently takes no more. Returns how to give the
+    /// leg BBR if it should have it now. If the leg cannot have it, call [`settle`](AutoCongestion::settle).
     pub fn look(&mut self, sample: &Sample, now: Instant) -> Option<Start> {
         let (state, start) = self.0.next(sample, now);
         self.0 = state;
         start
     }
 
-    /// Ends the choice: the leg keeps what it has.
+    /// Ends the choice: the leg keeps its control.
     pub fn settle(&mut self) {
         self.0 = State::Settled;
     }
@@ -86,8 +86,8 @@ impl State {
         let first = (start(rate, MAX_RESTARTS), Some(Start::First));
         let has_queue = sample.rtt.saturating_mul(4) >= sample.min_rtt.saturating_mul(5);
         match self {
-            // A queue, or several times the rate: BBR has found the path. Where it starts among losses it may take the first
-            // rounds for all there is, and then needs seconds for each doubling.
+            // A queue, or several times the old rate, shows that BBR has filled the path. BBR that starts among losses
+            // may take the rate of its first rounds for the path's, and then needs seconds for each doubling.
             State::Started { rate: before, restarts, .. }
                 if restarts == 0 || has_queue || rate / STARTUP_GROWTH >= before =>
             {
@@ -100,12 +100,12 @@ impl State {
             }
             State::Started { .. } | State::Settled => (self, None),
             _ if sample.acked_bytes < MIN_ACKED_BYTES => (State::Open, None),
-            // The smallest RTT, because an acknowledgement that was held back adds to it.
+            // The smallest RTT, because delayed acknowledgements add to the RTT.
             _ if sample.min_rtt < WAN_RTT => (State::Settled, None),
-            _ if sample.unsent_bytes == 0 || sample.is_in_slow_start() || sample.delivery_rate >= FAST => {
+            _ if sample.unsent_bytes == 0 || sample.is_in_slow_start() || sample.delivery_rate >= MAX_BBR_RATE => {
                 (State::Open, None)
             }
-            // Not while it recovers: BBR would take the little that goes then for the path.
+            // Not during recovery, because BBR would take the low rate of that time for the path's.
             _ if sample.retransmitted_bytes > 0 && !sample.is_recovering => first,
             State::Slow { since, limited: before }
                 if now - since <= limited.saturating_sub(before).saturating_add(sample.min_rtt) =>
@@ -113,28 +113,29 @@ impl State {
                 let is_enough = limited.saturating_sub(before) >= sample.min_rtt.saturating_mul(MIN_LIMITED_RTTS);
                 if is_enough { first } else { (self, None) }
             }
-            // The first time; or something else has held bytes back meanwhile, or there were none.
+            // Begins to count. Or begins again, because something else held bytes back meanwhile or there were none to
+            // send.
             _ => (State::Slow { since: now, limited }, None),
         }
     }
 }
 
-/// Round trips in a row during which the congestion window has to hold bytes back where none were lost: what ended slow start
-/// then was a round trip that grew, and perhaps by chance.
+/// Number of successive round trips during which the congestion window has to hold bytes back if no bytes were lost.
+/// Without a loss, slow start ended because the round-trip time grew, which may have been chance.
 const MIN_LIMITED_RTTS: u32 = 5;
 
-/// Round trips that BBR has to fill the path, before it begins anew.
+/// Number of round trips that BBR has to fill the path before it is restarted.
 const BBR_STARTUP_RTTS: u32 = 10;
 
-/// Number of times that BBR begins anew when it has not filled the path.
+/// Maximum number of times that BBR is restarted.
 const MAX_RESTARTS: u8 = 5;
 
-/// BBR has filled the path when the rate is so many times the rate before.
+/// Factor by which the rate has to grow to show that BBR has filled the path.
 const STARTUP_GROWTH: u32 = 8;
 
-/// The bytes per second from which on a leg keeps what it has: BBR paces by a timer for each 64 KiB, which took the two relays
-/// 0.4 s of processor time more a GB (docs/design/data-path.md).
-const FAST: u64 = 500_000_000;
+/// Rate in bytes per second from which on a leg keeps its control. BBR paces by a timer for each 64 KiB, which cost the
+/// two relays 0.4 s more processor time per GB (docs/design/data-path.md).
+const MAX_BBR_RATE: u64 = 500_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -143,7 +144,7 @@ mod tests {
 
     const WAN: Duration = Duration::from_millis(60);
 
-    /// A leg out of slow start with bytes that wait for the congestion window.
+    /// Returns a sample of a leg out of slow start whose bytes wait for the congestion window.
     fn slow() -> Sample {
         Sample {
             unsent_bytes: 100_000,
@@ -157,7 +158,7 @@ mod tests {
         }
     }
 
-    /// The same after so many round trips more, all of them busy.
+    /// Returns the sample of [`slow`] after `rtts` more round trips, all of them busy.
     fn after(rtts: u32) -> Sample {
         Sample { busy: WAN * (1 + rtts), ..slow() }
     }
@@ -180,9 +181,9 @@ mod tests {
         assert_eq!(State::Open.next(&recovering, start), (began, None), "but not in recovery");
 
         let well = [
-            ("the window lets all of it go", Sample { unsent_bytes: 0, ..after(5) }),
+            ("nothing waits for the window", Sample { unsent_bytes: 0, ..after(5) }),
             ("slow start", Sample { ssthresh_segments: 21, ..after(5) }),
-            ("fast", Sample { delivery_rate: FAST, ..after(5) }),
+            ("fast", Sample { delivery_rate: MAX_BBR_RATE, ..after(5) }),
             ("not known yet", Sample { acked_bytes: MIN_ACKED_BYTES - 1, ..after(5) }),
         ];
         for (what, sample) in well {

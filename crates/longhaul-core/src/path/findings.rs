@@ -1,24 +1,25 @@
-//! Findings about a finished leg: whether a buffer limited it, and which rate its path has set.
+//! Findings about a finished leg: whether a buffer limited it, and the rate that its path has set.
 
 use super::sample::{MIN_ACKED_BYTES, Sample, WAN_RTT};
 use std::time::Duration;
 
-/// One of the two buffers that bound what a leg sends.
+/// One of the two buffers that limit a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffer {
     /// Our send buffer.
     Ours,
-    /// The peer's receive buffer, which is the window that it offers.
+    /// The peer's receive buffer, which sets the window that it offers.
     Peers,
 }
 
-/// Returns the buffer that was too small for the long path of a leg, if one was. `was_full_under_way` is what
-/// [`is_full_under_way`] says of the leg.
+/// Returns the buffer that was too small for a leg's long path, if one was. `was_full_under_way` is the result of
+/// [`is_full_under_way`] for the leg.
 pub fn limiting_buffer(sample: &Sample, was_full_under_way: bool) -> Option<Buffer> {
     // NDT's threshold for "limited by" (RFC 4898 counters): 15 % of the busy time.
     let limits = |part: Duration| part.as_secs_f64() >= 0.15 * sample.busy.as_secs_f64().max(1.0);
-    // A program that reads slowly closes its window too, and no larger buffer helps there. So the window has to be about
-    // what each round trip carried: much more means that there was room, much less that the reader has left it full.
+    // A program that reads slowly closes its window too, and a larger buffer would not help it. So the window must be
+    // about the number of bytes carried per round trip. A much larger window had room left. A much smaller one was left
+    // full by the reader.
     let carried = sample.acked_bytes as f64 * sample.rtt.as_secs_f64() / sample.busy.as_secs_f64();
     let window = sample.peer_window as f64;
     let was_used = (window / 2.0..=window * 2.0).contains(&carried);
@@ -30,32 +31,33 @@ pub fn limiting_buffer(sample: &Sample, was_full_under_way: bool) -> Option<Buff
     }
 }
 
-/// Whether a send buffer that was seen full `full` times, `under_way` of them with every byte under way to the peer, would have
-/// sent more if it were larger. The kernel's own measure (tcpi_sndbuf_limited) sees that only in a call that sends something and
-/// leaves no room (net/ipv4/tcp_output.c, tcp_cwnd_validate), which a sender without pacing that never waits seldom makes.
+/// Whether a larger send buffer would have sent more. The buffer was seen full `full` times, and `under_way` times
+/// every byte in it was in flight. The kernel's own measure (tcpi_sndbuf_limited) counts only calls that send something
+/// and leave no room (net/ipv4/tcp_output.c, tcp_cwnd_validate). A sender without pacing that never waits seldom makes
+/// such a call.
 pub fn is_full_under_way(full: u32, under_way: u32) -> bool {
     full >= MIN_FULL && under_way >= full / 2
 }
 
-/// Returns the most bytes per second that a window of `bytes` carries over a path with this round-trip time; infinite when the
-/// time is zero.
+/// Returns the maximum rate in bytes per second that a window of `bytes` allows over a path with this round-trip time.
+/// Infinite when the time is zero.
 pub fn max_rate(bytes: u64, rtt: Duration) -> f64 {
     bytes as f64 / rtt.as_secs_f64()
 }
 
-/// Returns the latest delivery rate in bytes per second, if the path has set it, of a leg that carried `sent` bytes of payload in
+/// Returns the latest delivery rate in bytes per second, if the path set it. The leg carried `sent` bytes of payload in
 /// a flow that lasted `lasted`.
 ///
-/// The kernel's last measurement may be of a few packets, and on a leg that had nothing more to send, or little at all, it says
-/// nothing. The kernel's own flag is not enough: it keeps a rate from slow start until a better one comes, on loopback
-/// 1,300 MB/s of a sender of 12 MB/s, and a reader that stands still leaves the rate of its last sip.
+/// The kernel's last measurement may cover a few packets. On a leg that sent little, or had nothing more to send, it
+/// says nothing about the path. The kernel's own flag is not enough. It keeps a rate from slow start until a better one
+/// comes: on loopback, 1,300 MB/s for a sender of 12 MB/s. A reader that stalls leaves the rate of its last small read.
 pub fn path_rate(sample: &Sample, sent: u64, lasted: Duration) -> Option<u64> {
     let was_busy = sample.busy.saturating_sub(sample.limited_by_peer).saturating_mul(2) >= lasted;
     let is_of_path = sent > MIN_ACKED_BYTES && was_busy && !sample.is_app_limited && sample.delivery_rate > 0;
     is_of_path.then_some(sample.delivery_rate)
 }
 
-/// Looks at a full send buffer that are sample enough.
+/// Minimum number of looks at a full send buffer for a finding.
 const MIN_FULL: u32 = 8;
 
 #[cfg(test)]

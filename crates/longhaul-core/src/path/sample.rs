@@ -1,8 +1,8 @@
-//! One look at a TCP connection: the fields of TCP_INFO that decisions need, in units.
+//! One look at a TCP connection: the fields of TCP_INFO that decisions need, with units.
 
 use std::time::Duration;
 
-/// State of a connection at one moment. A field that the kernel does not know is zero.
+/// State of a connection at one moment. A field that the kernel does not report is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     /// Smoothed round-trip time; zero when it was never measured.
@@ -27,7 +27,7 @@ pub struct Sample {
     pub delivery_rate: u64,
     /// Whether the sender had less to send than the path could take while `delivery_rate` was measured.
     pub is_app_limited: bool,
-    /// Time with bytes in flight, which includes the two below.
+    /// Time with bytes in flight. Includes the next two.
     pub busy: Duration,
     /// Time during which the peer's receive window limited the sender.
     pub limited_by_peer: Duration,
@@ -41,16 +41,17 @@ impl Sample {
         self.cwnd_segments < self.ssthresh_segments
     }
 
-    /// Returns the time with bytes in flight during which neither the peer's window nor the send buffer limited the sender. A
-    /// slow reader adds nothing to it.
+    /// Returns the time with bytes in flight during which neither the peer's window nor the send buffer limited the
+    /// sender. A slow reader adds nothing to it.
     pub fn limited_by_path(&self) -> Duration {
         self.busy.saturating_sub(self.limited_by_peer.saturating_add(self.limited_by_send_buffer))
     }
 }
 
-/// Round-trip time from which on a leg counts as WAN: no LAN has it, every WAN does.
+/// Round-trip time from which on a leg counts as WAN. No LAN reaches it, every WAN does.
 pub const WAN_RTT: Duration = Duration::from_millis(5);
 
-/// Acknowledged bytes that are enough to know a path's RTT: some were acknowledged at once. The handshake is not enough: with
-/// TCP_DEFER_ACCEPT its sample includes the client's silence, and with fast open there may be none.
+/// Number of acknowledged bytes from which on the path's RTT is known, because some were acknowledged at once. The
+/// handshake is not enough: with TCP_DEFER_ACCEPT its sample includes the client's silence, and with fast open there
+/// may be no sample.
 pub const MIN_ACKED_BYTES: u64 = 64 * 1024;

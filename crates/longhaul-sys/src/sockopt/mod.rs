@@ -1,5 +1,5 @@
-//! Socket options as calls: [`Opt`] sets and reads any int option, and an option with a call sequence of its own has a pair of
-//! functions here. Keys, units, presets and help are the option table's (`longhaul-config/src/options/table.rs`).
+//! Socket options. [`Opt`] sets and reads any int option. An option that needs more than one call has a pair of
+//! functions here. Keys, units, presets and help are in the option table (`longhaul-config/src/options/table.rs`).
 
 mod opt;
 
@@ -9,8 +9,9 @@ use std::time::Duration;
 
 pub use opt::Opt;
 
-/// Returns the congestion controls that the kernel offers (`available`) or that an ordinary user may set (`allowed`), as the
-/// kernel lists them: names with a space between. Modules that are not loaded are in neither. `None`: /proc cannot be read.
+/// Returns the congestion controls that the kernel offers (`list` is `available`) or that an ordinary user may set
+/// (`allowed`): their names, separated by spaces. Neither list has modules that are not loaded. Returns `None` if /proc
+/// cannot be read.
 pub fn congestion_controls(list: &str) -> Option<String> {
     let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/tcp_{list}_congestion_control")).ok()?;
     Some(text.trim().to_string())
@@ -19,7 +20,8 @@ pub fn congestion_controls(list: &str) -> Option<String> {
 /// Sets the congestion control (tcp(7) TCP_CONGESTION).
 ///
 /// # Errors
-/// ENOENT: the kernel has no such control; EPERM: only CAP_NET_ADMIN may set it. The hint lists those that there are.
+/// ENOENT: the kernel has no such control. EPERM: only CAP_NET_ADMIN may set it. The hint lists the controls that can
+/// be set.
 pub fn set_congestion(fd: BorrowedFd<'_>, name: &str) -> Result<()> {
     CONGESTION.set_word(fd, name).map_err(|err| match err.errno {
         libc::ENOENT => {
@@ -37,8 +39,8 @@ pub fn set_congestion(fd: BorrowedFd<'_>, name: &str) -> Result<()> {
     })
 }
 
-/// Sets the congestion control like [`set_congestion`]. Returns false when the kernel refuses it, and does not ask why: a flow
-/// may try it.
+/// Tries to set the congestion control. Returns false when the kernel refuses it. Unlike [`set_congestion`] it does not
+/// look for the reason, so it is cheap enough for a flow.
 pub fn try_congestion(fd: BorrowedFd<'_>, name: &str) -> bool {
     CONGESTION.set_word(fd, name).is_ok()
 }
@@ -51,8 +53,8 @@ pub fn congestion(fd: BorrowedFd<'_>) -> Result<String> {
     CONGESTION.word(fd)
 }
 
-/// Sets the send buffer in bytes (socket(7) SO_SNDBUF): beyond net.core.wmem_max with CAP_NET_ADMIN. Without it the kernel takes
-/// the limit instead and reports no error; [`send_buffer`] shows it.
+/// Sets the send buffer in bytes (socket(7) SO_SNDBUF), with CAP_NET_ADMIN beyond net.core.wmem_max. Without it the
+/// kernel sets that limit instead and reports no error. [`send_buffer`] returns the actual size.
 ///
 /// # Errors
 /// `bytes` has more than 32 bits: EINVAL.
@@ -60,7 +62,7 @@ pub fn set_send_buffer(fd: BorrowedFd<'_>, bytes: u64) -> Result<()> {
     set_buffer(fd, SNDBUFFORCE, SNDBUF, bytes)
 }
 
-/// Returns the send buffer in bytes, as it was asked for.
+/// Returns the send buffer in bytes, on the scale of [`set_send_buffer`].
 ///
 /// # Errors
 /// The descriptor is no socket.
@@ -68,7 +70,7 @@ pub fn send_buffer(fd: BorrowedFd<'_>) -> Result<u64> {
     buffer(fd, SNDBUF)
 }
 
-/// Sets the receive buffer in bytes (socket(7) SO_RCVBUF): like [`set_send_buffer`], with net.core.rmem_max.
+/// Sets the receive buffer in bytes (socket(7) SO_RCVBUF). Like [`set_send_buffer`], with net.core.rmem_max.
 ///
 /// # Errors
 /// `bytes` has more than 32 bits: EINVAL.
@@ -76,7 +78,7 @@ pub fn set_receive_buffer(fd: BorrowedFd<'_>, bytes: u64) -> Result<()> {
     set_buffer(fd, RCVBUFFORCE, RCVBUF, bytes)
 }
 
-/// Returns the receive buffer in bytes, as it was asked for.
+/// Returns the receive buffer in bytes, on the scale of [`set_receive_buffer`].
 ///
 /// # Errors
 /// The descriptor is no socket.
@@ -84,17 +86,17 @@ pub fn receive_buffer(fd: BorrowedFd<'_>) -> Result<u64> {
     buffer(fd, RCVBUF)
 }
 
-/// Turns keepalive on with a first probe after `idle` of silence, in whole seconds, or off (socket(7) SO_KEEPALIVE, tcp(7)
-/// TCP_KEEPIDLE).
+/// Turns keepalive on, with a first probe after `idle` of silence in whole seconds, or off with `None` (socket(7)
+/// SO_KEEPALIVE, tcp(7) TCP_KEEPIDLE).
 ///
 /// # Errors
-/// The kernel takes 1 to 32767 s: EINVAL.
+/// EINVAL: `idle` is not 1 to 32767 s.
 pub fn set_keepalive(fd: BorrowedFd<'_>, idle: Option<Duration>) -> Result<()> {
     KEEPALIVE.set_switch(fd, idle.is_some())?;
     idle.map_or(Ok(()), |idle| KEEPIDLE.set(fd, idle.as_secs()))
 }
 
-/// Returns the silence before the first keepalive probe; `None` when keepalive is off.
+/// Returns the silence before the first keepalive probe, or `None` when keepalive is off.
 ///
 /// # Errors
 /// The descriptor is no TCP socket.
@@ -105,7 +107,7 @@ pub fn keepalive(fd: BorrowedFd<'_>) -> Result<Option<Duration>> {
     }
 }
 
-/// Limits the socket to so many bytes per second, headers included (socket(7) SO_MAX_PACING_RATE).
+/// Limits the socket to `bytes_per_second`, headers included (socket(7) SO_MAX_PACING_RATE).
 ///
 /// # Errors
 /// ENOPROTOOPT, EOPNOTSUPP: a socket of Multipath TCP.
@@ -113,7 +115,7 @@ pub fn set_pacing(fd: BorrowedFd<'_>, bytes_per_second: u64) -> Result<()> {
     MAX_PACING_RATE.set_u64(fd, bytes_per_second)
 }
 
-/// Returns the limit of [`set_pacing`] in bytes per second; all ones without a limit.
+/// Returns the limit of [`set_pacing`] in bytes per second. All bits are set when there is no limit.
 ///
 /// # Errors
 /// The descriptor is no socket.
@@ -124,7 +126,7 @@ pub fn pacing(fd: BorrowedFd<'_>) -> Result<u64> {
 /// Sets the DSCP of the socket's packets, 0 to 63 (ip(7) IP_TOS, ipv6(7) IPV6_TCLASS).
 ///
 /// # Errors
-/// A greater number: EINVAL.
+/// EINVAL: a greater number.
 pub fn set_dscp(fd: BorrowedFd<'_>, dscp: u64) -> Result<()> {
     if dscp > DSCP_MAX {
         return Err(TOS.refused(dscp, libc::EINVAL));
@@ -134,7 +136,7 @@ pub fn set_dscp(fd: BorrowedFd<'_>, dscp: u64) -> Result<()> {
     if is_ipv6(fd)? {
         TCLASS.set(fd, octet)?;
     }
-    // An AF_INET6 socket may carry IPv4 (::ffff:a.b.c.d), whose header takes the class from here.
+    // An AF_INET6 socket may carry IPv4 (::ffff:a.b.c.d), whose header takes the class from IP_TOS.
     TOS.set(fd, octet)
 }
 
@@ -150,12 +152,13 @@ pub fn dscp(fd: BorrowedFd<'_>) -> Result<u64> {
 /// Binds the socket to the interface or VRF `device` (socket(7) SO_BINDTODEVICE).
 ///
 /// # Errors
-/// ENODEV: there is no such interface; EPERM: it needs CAP_NET_RAW, before Linux 5.7 or when the socket is bound already.
+/// ENODEV: there is no such interface. EPERM: it needs CAP_NET_RAW, before Linux 5.7 or when the socket is bound
+/// already.
 pub fn set_device(fd: BorrowedFd<'_>, device: &str) -> Result<()> {
     BINDTODEVICE.set_word(fd, device)
 }
 
-/// Returns the interface that the socket is bound to; an empty text without one.
+/// Returns the interface that the socket is bound to, or an empty text.
 ///
 /// # Errors
 /// The descriptor is no socket.
@@ -171,7 +174,7 @@ pub fn is_mptcp(fd: BorrowedFd<'_>) -> Result<bool> {
     PROTOCOL.get(fd).map(|protocol| protocol == libc::IPPROTO_MPTCP as u32)
 }
 
-/// Lets bind(2) to an address leave the port to connect(2), which may then use one port for many peers
+/// Makes bind(2) to an address leave the choice of the port to connect(2), which may then use one port for many peers
 /// (ip(7) IP_BIND_ADDRESS_NO_PORT).
 ///
 /// # Errors
@@ -180,8 +183,8 @@ pub fn set_bind_address_no_port(fd: BorrowedFd<'_>) -> Result<()> {
     BIND_ADDRESS_NO_PORT.set_switch(fd, true)
 }
 
-/// Makes closing the socket's last descriptor send RST, also when the process is killed (socket(7) SO_LINGER with a linger time
-/// of 0). A socket accepted from this one inherits it.
+/// Makes the close of the socket's last descriptor send RST, even when the process is killed (socket(7) SO_LINGER with
+/// a linger time of 0). A socket accepted from this one inherits it.
 ///
 /// # Errors
 /// The descriptor is no socket.
@@ -189,7 +192,7 @@ pub fn set_reset_on_close(fd: BorrowedFd<'_>) -> Result<()> {
     LINGER.set_bytes(fd, &linger(1), &"on, 0 s")
 }
 
-/// Makes closing the socket send FIN after its last byte, as it does by default (socket(7) SO_LINGER).
+/// Makes the close of the socket send FIN after its last byte, which is the default (socket(7) SO_LINGER).
 ///
 /// # Errors
 /// The descriptor is no socket.
@@ -213,7 +216,7 @@ pub fn set_reuse_address(fd: BorrowedFd<'_>) -> Result<()> {
     REUSEADDR.set_switch(fd, true)
 }
 
-/// Lets several sockets listen on one port, or stops that for later binds (socket(7) SO_REUSEPORT).
+/// Allows several sockets to listen on one port, or forbids it for later binds (socket(7) SO_REUSEPORT).
 ///
 /// # Errors
 /// The descriptor is no socket.
@@ -221,7 +224,8 @@ pub fn set_reuse_port(fd: BorrowedFd<'_>, on: bool) -> Result<()> {
     REUSEPORT.set_switch(fd, on)
 }
 
-/// Keeps an IPv6 listener from IPv4 connections, or lets it have both, whatever net.ipv6.bindv6only says (ipv6(7) IPV6_V6ONLY).
+/// Makes an IPv6 listener accept IPv6 connections only, or both with `on` false, regardless of net.ipv6.bindv6only
+/// (ipv6(7) IPV6_V6ONLY).
 ///
 /// # Errors
 /// EINVAL: the socket is bound already.
@@ -229,8 +233,8 @@ pub fn set_ipv6_only(fd: BorrowedFd<'_>, on: bool) -> Result<()> {
     V6ONLY.set_switch(fd, on)
 }
 
-/// Lets poll(2) and epoll(7) report a socket readable only when `bytes` are there (socket(7) SO_RCVLOWAT); its end and its
-/// errors at once.
+/// Makes poll(2) and epoll(7) report a socket readable only when `bytes` are there (socket(7) SO_RCVLOWAT). They report
+/// its end and its errors at once.
 ///
 /// # Errors
 /// The descriptor is no socket.
@@ -246,7 +250,7 @@ pub fn receive_low_water(fd: BorrowedFd<'_>) -> Result<u32> {
     RCVLOWAT.get(fd)
 }
 
-/// Sets a buffer beyond the sysctl's limit where the process may, and within it where it may not.
+/// Sets a buffer beyond the sysctl's limit if the process may, otherwise within it.
 fn set_buffer(fd: BorrowedFd<'_>, force: Opt, plain: Opt, bytes: u64) -> Result<()> {
     match force.set(fd, bytes) {
         Err(err) if err.errno == libc::EPERM => plain.set(fd, bytes),
@@ -254,7 +258,7 @@ fn set_buffer(fd: BorrowedFd<'_>, force: Opt, plain: Opt, bytes: u64) -> Result<
     }
 }
 
-/// socket(7) SO_SNDBUF: "The kernel doubles this value", for its own bookkeeping: half of it was asked for.
+/// Returns half of the kernel's value. socket(7) SO_SNDBUF: "The kernel doubles this value", for its own bookkeeping.
 fn buffer(fd: BorrowedFd<'_>, opt: Opt) -> Result<u64> {
     opt.get(fd).map(|doubled| u64::from(doubled / 2))
 }

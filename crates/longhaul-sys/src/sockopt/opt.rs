@@ -1,7 +1,7 @@
-//! setsockopt(2) and getsockopt(2), once each, and the values that they carry: an int, a word, a 64-bit number.
+//! setsockopt(2) and getsockopt(2), and their values: an int, a word, or a 64-bit number.
 //!
-//! rustix and socket2 wrap fewer than half of the options that longhaul sets. Two calls of our own serve all of them alike, and
-//! their errors name option and value.
+//! rustix and socket2 wrap fewer than half of the options that longhaul sets. Two functions here serve all options
+//! alike, and their errors name the option and the value.
 
 use crate::{Result, SysError};
 use std::fmt;
@@ -32,7 +32,7 @@ impl Opt {
     /// Sets an int option.
     ///
     /// # Errors
-    /// The kernel refused, or `number` has more than 32 bits: EINVAL.
+    /// The kernel refused. EINVAL: `number` has more than 32 bits.
     pub fn set(self, fd: BorrowedFd<'_>, number: u64) -> Result<()> {
         let int = u32::try_from(number).map_err(|_| self.refused(number, libc::EINVAL))?;
         self.set_bytes(fd, &int.to_ne_bytes(), &number)
@@ -46,10 +46,10 @@ impl Opt {
         self.set_bytes(fd, &u32::from(on).to_ne_bytes(), &on)
     }
 
-    /// Reads an int option. Marks use all 32 bits, so it is unsigned.
+    /// Reads an int option. The result is unsigned, because marks use all 32 bits.
     ///
     /// # Errors
-    /// The kernel does not know the option, or not on this socket.
+    /// The kernel does not know the option, or does not support it on this socket.
     pub fn get(self, fd: BorrowedFd<'_>) -> Result<u32> {
         let mut bytes = [0; 4];
         self.get_bytes(fd, &mut bytes)?;
@@ -81,7 +81,7 @@ impl Opt {
         Ok(u64::from_ne_bytes(bytes))
     }
 
-    /// Returns the error of a value that does not fit the option, in the kernel's own form.
+    /// Returns the error of a value that does not fit the option, in the form of a refusal by the kernel.
     pub(super) fn refused(self, value: u64, errno: i32) -> SysError {
         SysError { call: format!("setsockopt({}, {value})", self.name), errno, hint: "".into() }
     }
@@ -94,7 +94,7 @@ impl Opt {
         if done == 0 { Ok(()) } else { Err(SysError::last(format!("setsockopt({}, {shown})", self.name))) }
     }
 
-    /// Fills `bytes` as far as the kernel's value reaches, and returns the number of bytes filled.
+    /// Fills `bytes` as far as the kernel's value reaches. Returns the number of bytes filled.
     fn get_bytes(self, fd: BorrowedFd<'_>, bytes: &mut [u8]) -> Result<usize> {
         let mut len = bytes.len() as libc::socklen_t;
         let into = bytes.as_mut_ptr().cast();

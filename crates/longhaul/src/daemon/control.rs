@@ -1,37 +1,38 @@
-//! Commands to the daemon: one channel for every client, and one reply to each command. Nothing else reaches into the relay
-//! from outside.
+//! Commands to the daemon: one channel for every client, and one reply to each command. Nothing else reaches into the
+//! relay from outside.
 
 use crate::relay::FlowView;
 use longhaul_config::Tunnel;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
-/// A client's way to the daemon. Each method waits for the reply; `None` when the daemon has ended before it replied.
+/// A client's handle to the daemon. Each method waits for the reply, and returns `None` when the daemon ended before it
+/// replied.
 #[derive(Clone, Debug)]
 pub struct Control(mpsc::Sender<Command>);
 
 /// The daemon's end of the channel.
 pub(super) type Commands = mpsc::Receiver<Command>;
 
-/// Takes the answer to a command. A client that does not wait for it has dropped the other end.
+/// The sender of a command's answer. A client that does not wait for the answer has dropped the other end.
 pub(super) type Reply<T> = oneshot::Sender<T>;
 
-/// A command. Each has its answer's type.
+/// A command, with a sender for its answer.
 #[derive(Debug)]
 pub(super) enum Command {
-    /// Says what the daemon does.
+    /// Answers with the state of the daemon.
     Status(Reply<Status>),
-    /// Lists the live flows, the oldest first.
+    /// Answers with the live flows, the oldest first.
     Flows(Reply<Vec<FlowView>>),
-    /// Cuts the flow with this number. The answer is whether there is such a flow.
+    /// Cuts the flow with this number. Answers whether it exists.
     Kill(u64, Reply<bool>),
     /// Writes the counters to the log.
     Report(Reply<()>),
     /// Reads the configuration file again.
     Reload(Reply<Reloaded>),
-    /// Ends when the last flow has ended. The answer is the number of flows.
+    /// Ends when the last flow has ended. Answers with the number of flows.
     Drain(Reply<u64>),
-    /// Ends now, and resets every flow. The answer is the number of flows.
+    /// Ends now, and resets every flow. Answers with the number of flows.
     Cut(Reply<u64>),
 }
 
@@ -40,11 +41,11 @@ pub(super) enum Command {
 pub struct Status {
     /// Whether it accepts connections.
     pub phase: Phase,
-    /// The tunnels that it serves, by their names. None while it drains.
+    /// The tunnels that it serves, by name. Empty while it drains.
     pub tunnels: Vec<Arc<Tunnel>>,
     /// Number of flows that are open.
     pub flows: u64,
-    /// Why the last reload was refused; `None` after one that went well.
+    /// Why the last reload was refused. `None` after a successful one.
     pub refusal: Option<String>,
 }
 
@@ -57,17 +58,17 @@ pub enum Phase {
     Draining,
 }
 
-/// Outcome of a reload: the number of tunnels that are served from now on.
+/// Outcome of a reload: the number of tunnels served from now on.
 pub type Reloaded = Result<usize, NotReloaded>;
 
-/// Why a reload has changed nothing.
+/// Why a reload changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotReloaded {
     /// The tunnel was given on the command line, so there is no file.
     NoFile,
     /// The daemon drains.
     Draining,
-    /// The file, or what it asks for, was refused. The text is the first reason.
+    /// The file or something that it asks for was refused. The text is the first reason.
     Refused(String),
 }
 
@@ -88,7 +89,7 @@ impl Control {
         self.ask(Command::Flows).await
     }
 
-    /// Cuts flow `number` with RST on both legs. Returns whether there is such a flow; it has ended a moment later.
+    /// Cuts flow `number` with RST on both legs. Returns whether it exists. It ends a moment later.
     pub async fn kill(&self, number: u64) -> Option<bool> {
         self.ask(|reply| Command::Kill(number, reply)).await
     }
@@ -98,14 +99,14 @@ impl Control {
         self.ask(Command::Report).await
     }
 
-    /// Reads the configuration file again, and waits until it is in force or refused. Where another reload begins meanwhile, the
-    /// answer is that of the later one.
+    /// Reads the configuration file again, and waits until it is applied or refused. If another reload begins
+    /// meanwhile, returns the outcome of the later one.
     pub async fn reload(&self) -> Option<Reloaded> {
         self.ask(Command::Reload).await
     }
 
-    /// Begins to drain: no new connections, and the process ends when the last flow has ended. Returns the number of flows that
-    /// are left.
+    /// Begins to drain: accepts no new connections, and ends the process when the last flow has ended. Returns the
+    /// number of flows that are left.
     pub async fn drain(&self) -> Option<u64> {
         self.ask(Command::Drain).await
     }
@@ -119,14 +120,14 @@ impl Control {
         self.send(command).await.await.ok()
     }
 
-    /// Sends a command and does not wait for the reply, which comes by what this returns.
+    /// Sends a command without waiting for the reply. Returns the receiver of the reply.
     pub(super) async fn send<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> oneshot::Receiver<T> {
         let (reply, answer) = oneshot::channel();
-        // It fails when the daemon has ended; the reply is dropped with it, which the receiver reports.
+        // This fails when the daemon has ended. The reply is dropped with it, which the receiver reports.
         let _ = self.0.send(command(reply)).await;
         answer
     }
 }
 
-/// Number of commands that may wait for the daemon. A client waits while there are more.
+/// Maximum number of commands in the channel. Clients with further commands wait.
 const WAITING: usize = 64;

@@ -1,4 +1,4 @@
-//! The end: no new connections, and then every flow to its own end, or cut.
+//! Draining: accepts no new connections, and waits until every flow has ended or is cut.
 
 use super::control::{Command, Commands, NotReloaded, Phase, Status};
 use super::error::DaemonError;
@@ -14,24 +14,24 @@ use std::time::Duration;
 use tokio::time::{Instant, interval, sleep_until, timeout};
 use tracing::{error, info, warn};
 
-/// When the flows that are left are cut, besides on command.
+/// When to cut the remaining flows, unless a command cuts them earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Limit {
     /// At once.
     Now,
-    /// After this time; `None` is never.
+    /// After this time, or never with `None`.
     After(Option<Duration>),
 }
 
-/// How the wait for the flows came to its end.
+/// Result of the wait for the flows.
 enum Waited {
     /// No flow is left.
     Ended,
-    /// The flows that are left are to be cut.
+    /// The remaining flows are to be cut.
     Cut,
 }
 
-/// Stops listening and waits for the flows to end; a command or the limit cuts them.
+/// Stops listening and waits for the flows to end. A command or the limit cuts them.
 ///
 /// # Errors
 /// A listener has panicked.
@@ -53,10 +53,10 @@ async fn wait(tunnels: &mut Tunnels, commands: &mut Commands, limit: Option<Dura
     info!(flows = flows(&relay), drain_timeout = %limit.map_or("none".into(), show_duration),
         "draining: no new connections; a second signal cuts the flows");
     let deadline = limit.map(|limit| Instant::now() + limit);
-    let mut tick = interval(STILL_DRAINING);
+    let mut tick = interval(REPORT_INTERVAL);
     tick.tick().await;
     loop {
-        // Every arm may be dropped: `ended` forgets only listeners that have ended, the others keep what they have not given.
+        // Every arm may be dropped: `ended` forgets only listeners that have ended, and the other arms lose nothing.
         tokio::select! {
             ended = tunnels.ended() => return ended.map(|()| Waited::Ended),
             _ = tick.tick() => {
@@ -73,10 +73,10 @@ async fn wait(tunnels: &mut Tunnels, commands: &mut Commands, limit: Option<Dura
     }
 }
 
-/// Breaks when the flows that are left are to be cut.
+/// Obeys `command`. Returns `Break` when the remaining flows are to be cut.
 fn obey(command: Command, tunnels: &Tunnels) -> ControlFlow<()> {
     let relay = &tunnels.relay;
-    // A reply fails for a client that does not wait for it.
+    // A reply fails when the client does not wait for it.
     match command {
         Command::Status(reply) => {
             let status = Status { phase: Phase::Draining, tunnels: Vec::new(), flows: flows(relay), refusal: None };
@@ -103,18 +103,18 @@ fn obey(command: Command, tunnels: &Tunnels) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// Cuts the flows that are left, and gives them a moment to end.
+/// Cuts the remaining flows, and gives them a moment to end.
 async fn cut(tunnels: &mut Tunnels) -> Result<(), DaemonError> {
     let relay = tunnels.relay.clone();
-    // A command that comes with the end of the last flow cuts nothing.
+    // If the last flow ends while the command arrives, there is nothing to cut.
     if flows(&relay) > 0 {
-        warn!(flows = flows(&relay), "cutting the flows that are left with RST");
+        warn!(flows = flows(&relay), "cutting the remaining flows with RST");
     }
     relay.cut();
-    match timeout(CUT_WITHIN, tunnels.ended()).await {
+    match timeout(CUT_TIMEOUT, tunnels.ended()).await {
         Ok(ended) => ended,
         Err(_) => {
-            error!(flows = flows(&relay), "flows did not end; exiting resets them");
+            error!(flows = flows(&relay), "flows did not end in time: exiting resets them");
             Ok(())
         }
     }
@@ -128,7 +128,7 @@ fn status_line(relay: &Relay) -> String {
     format!("draining, {} left", status::flows(&relay.counters))
 }
 
-/// Interval at which a drain says how many flows are left.
-const STILL_DRAINING: Duration = Duration::from_secs(10);
-/// Time that flows which were cut have for closing their sockets.
-const CUT_WITHIN: Duration = Duration::from_secs(5);
+/// Interval at which a drain reports the number of remaining flows.
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
+/// Time that cut flows have to close their sockets.
+const CUT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,27 +1,28 @@
-//! Why the daemon did not start, or did not go on.
+//! Errors that keep the daemon from starting, or end it.
 
 use crate::relay::BindError;
 use std::fmt;
 use tokio::task::JoinError;
 
-/// Why the daemon did not start, or did not go on.
+/// Why the daemon did not start, or why it ended.
 #[derive(Debug)]
 pub enum DaemonError {
     /// A tunnel cannot listen, or the kernel refused one of its options.
     Bind(BindError),
-    /// Something else that the process needs; the text says what.
+    /// The process lacks something else that it needs. The text names it.
     Process(String),
-    /// A listener's task has panicked, which is a bug of ours: its tunnel serves nobody any more. The text is the panic's.
+    /// A listener's task has panicked, which is a bug of longhaul. Its tunnel serves nobody any more. The text is the
+    /// panic's message.
     Panicked(String),
 }
 
 impl DaemonError {
-    /// Returns a function that takes an error of `what`, a part of the process.
+    /// Returns a function that converts an error of `what`, a part of the process.
     pub(super) fn process(what: &'static str) -> impl Fn(&dyn fmt::Display) -> DaemonError {
         move |err| DaemonError::Process(format!("{what}: {err}"))
     }
 
-    /// Takes the text of the panic of a listener's task.
+    /// Returns the error of a listener's task that has panicked, with the panic's message.
     pub(super) fn panicked(err: JoinError) -> DaemonError {
         let said = err.try_into_panic().map_or_else(
             |err| err.to_string(),

@@ -1,4 +1,4 @@
-//! Messages of the configuration in the log.
+//! Writes messages of the configuration to the log.
 
 use longhaul_config::{Message, Severity};
 use tracing::{error, info, warn};

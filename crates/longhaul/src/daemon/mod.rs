@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! start        descriptors, threads, signals, tunnels
-//!   descriptors  how many flows and pipes may have
+//!   descriptors  number of descriptors for flows and pipes
 //!   signals      SIGHUP, SIGUSR1, SIGTERM as commands
 //! control      the commands, each with its reply
 //! serve        obeys commands
-//!   tunnels      what is served, and how it becomes something else
+//!   tunnels      the tunnels that are served, and the change to others
 //!   reload       reads the file again
-//!   log          what is wrong with the file
-//! drain        ends with the last flow
+//!   log          writes messages of the configuration to the log
+//! drain        waits for the last flow
 //! status       the line that `systemctl status` shows
 //! notify       messages to systemd
 //! error        why the daemon ended

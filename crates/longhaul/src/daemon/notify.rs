@@ -1,31 +1,31 @@
-//! Messages to systemd (sd_notify(3)), and to the log what systemd is told of a reload that comes too late.
+//! Messages to systemd (sd_notify(3)). A reload that comes too late is logged too.
 
 use sd_notify::NotifyState;
 use std::time::Duration;
 use tokio::time::interval;
 use tracing::{info, warn};
 
-/// Tells systemd, when it is there.
+/// Sends `state` to systemd, if systemd started us.
 pub(super) fn tell(state: &[NotifyState<'_>]) {
     if let Err(err) = sd_notify::notify(false, state) {
-        warn!(%err, "cannot tell systemd");
+        warn!(%err, "cannot notify systemd");
     }
 }
 
-/// Tells systemd that a reload has begun. It wants the time, or waits for it (sd_notify(3), Type=notify-reload).
+/// Tells systemd that a reload has begun. systemd needs the time with it (sd_notify(3), Type=notify-reload).
 pub(super) fn tell_reloading() {
     if let Ok(now) = NotifyState::monotonic_usec_now() {
         tell(&[NotifyState::Reloading, now]);
     }
 }
 
-/// Answers a reload that comes too late: `systemctl reload` of a unit with Type=notify-reload waits for READY=1.
+/// Answers a reload that comes too late. `systemctl reload` of a unit with Type=notify-reload waits for READY=1.
 pub(super) fn not_reloaded() {
     info!("draining: not reloaded");
     tell(&[NotifyState::Ready]);
 }
 
-/// Tells systemd's watchdog twice in its time that the runtime still runs (sd_watchdog_enabled(3)).
+/// Tells systemd's watchdog that the runtime works, twice per watchdog period (sd_watchdog_enabled(3)).
 pub(super) async fn watchdog() {
     let mut usec = 0;
     if sd_notify::watchdog_enabled(false, &mut usec) {

@@ -1,5 +1,5 @@
-//! Reading the configuration file again, on a thread of its own: a FIFO, or a file system that does not answer, holds up no
-//! command.
+//! Reads the configuration file again, on a thread of its own. So a FIFO or a file system that does not answer delays
+//! no command.
 
 use super::control::{NotReloaded, Reloaded, Reply};
 use super::notify::tell_reloading;
@@ -13,26 +13,26 @@ use tracing::warn;
 /// The file, and whether it is being read.
 pub(super) struct Reload {
     file: Option<PathBuf>,
-    /// Threads that may read the file at once.
+    /// Limits the number of threads that read the file.
     readers: Arc<Semaphore>,
     task: Option<JoinHandle<Result<Loaded, Refused>>>,
-    /// Whether another reload was asked for since, for which no thread was left.
+    /// Whether another reload was asked for while no thread was free.
     again: bool,
-    /// Those who wait for the outcome.
+    /// Clients that wait for the outcome.
     waiting: Vec<Reply<Reloaded>>,
 }
 
 impl Reload {
-    /// Of `file`; `None` where the tunnel was given on the command line.
+    /// Returns a reload of `file`. `None` if the tunnel was given on the command line.
     pub(super) fn new(file: Option<PathBuf>) -> Reload {
-        Reload { file, readers: Arc::new(Semaphore::new(READERS)), task: None, again: false, waiting: Vec::new() }
+        Reload { file, readers: Arc::new(Semaphore::new(MAX_READERS)), task: None, again: false, waiting: Vec::new() }
     }
 
-    /// Begins to read the file. A reading that goes on is forgotten, because by now the file says something else. Its thread
-    /// cannot be had back, so after a few of them the next reload waits for the last.
+    /// Begins to read the file. A read that is still going on is forgotten, because the file may have changed. Its
+    /// thread cannot be stopped, so after [`MAX_READERS`] of them the next reload waits for the last read.
     pub(super) fn begin(&mut self, reply: Reply<Reloaded>) {
         if self.file.is_none() {
-            warn!("SIGHUP: nothing to reload, for the tunnel was told on the command line");
+            warn!("nothing to reload: the tunnel was given on the command line");
             let _ = reply.send(Err(NotReloaded::NoFile));
             return;
         }
@@ -44,7 +44,7 @@ impl Reload {
         let Some(file) = self.file.clone() else { return };
         let Ok(reader) = self.readers.clone().try_acquire_owned() else {
             self.again = true;
-            return warn!(file = %file.display(), "SIGHUP: the file does not answer; it is read again when it does");
+            return warn!(file = %file.display(), "reload: the file does not answer; it is read again once it does");
         };
         tell_reloading();
         let read = move || {
@@ -56,7 +56,7 @@ impl Reload {
         self.again = false;
     }
 
-    /// Waits for what the file says; `None` when nothing is being read. It is safe to drop the wait.
+    /// Waits for the result of reading the file. Returns `None` when nothing is being read. The wait may be dropped.
     pub(super) async fn settled(&mut self) -> Option<Result<Loaded, Refused>> {
         loop {
             let read = self.task.as_mut()?.await;
@@ -65,14 +65,14 @@ impl Reload {
                 self.read();
                 continue;
             }
-            // It fails only when reading has panicked, which no input makes it.
+            // This fails only when reading has panicked, which no input causes.
             return read.ok();
         }
     }
 
-    /// Answers all who wait for a reload.
+    /// Answers every client that waits for a reload.
     pub(super) fn answer(&mut self, outcome: &Reloaded) {
-        // It fails for those who do not wait any more.
+        // Sending fails for clients that no longer wait.
         self.waiting.drain(..).for_each(|reply| drop(reply.send(outcome.clone())));
     }
 
@@ -82,5 +82,5 @@ impl Reload {
     }
 }
 
-/// Number of threads that a configuration file which does not answer may keep.
-const READERS: usize = 4;
+/// Maximum number of threads that a configuration file can block when it does not answer.
+const MAX_READERS: usize = 4;

@@ -1,4 +1,4 @@
-//! The daemon while it serves: commands, listeners that end, the line that `systemctl status` shows.
+//! The daemon while it serves: obeys commands, watches listeners, updates the line that `systemctl status` shows.
 
 use super::control::{Command, Commands, NotReloaded, Phase, Reloaded, Status};
 use super::descriptors::share_out;
@@ -22,17 +22,17 @@ use tracing::{error, info};
 /// The process around the tunnels.
 pub(super) struct Daemon {
     tunnels: Tunnels,
-    /// Descriptors for what is neither tunnel, flow nor pipe, counted at the start.
+    /// Number of descriptors used at the start for anything but tunnels, flows and pipes.
     open: usize,
     drain_timeout: Option<Duration>,
     reload: Reload,
-    /// The state that systemd is told.
+    /// The status line for systemd.
     status: StatusLine,
 }
 
 impl Daemon {
-    /// A daemon without tunnels. `activated` are the sockets from systemd, `file` is read at each reload, `open` as in
-    /// [`Descriptors`](super::descriptors::Descriptors).
+    /// Returns a daemon without tunnels. `activated` are the sockets from systemd. `file` is read at each reload.
+    /// `open` as in [`Descriptors`](super::descriptors::Descriptors).
     pub(super) fn new(relay: Arc<Relay>, activated: Vec<Activated>, file: Option<PathBuf>, open: usize) -> Daemon {
         Daemon {
             tunnels: Tunnels::new(relay, activated),
@@ -43,7 +43,7 @@ impl Daemon {
         }
     }
 
-    /// Makes what runs what `config` says. All or nothing.
+    /// Applies `config`, all or nothing.
     ///
     /// # Errors
     /// A tunnel cannot listen, or the kernel refused one of its options.
@@ -53,7 +53,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Serves until a command says to end, and then drains.
+    /// Serves until a command ends it, and then drains.
     ///
     /// # Errors
     /// A listener has panicked.
@@ -75,12 +75,12 @@ impl Daemon {
         Ok(())
     }
 
-    /// Obeys commands until one says to end: when the flows that are left are to be cut.
+    /// Obeys commands until one ends the daemon. Returns when to cut the remaining flows.
     async fn obey(&mut self, commands: &mut Commands) -> Result<Limit, DaemonError> {
         self.tell_ready();
-        let mut tick = interval(STATUS_EVERY);
+        let mut tick = interval(STATUS_INTERVAL);
         loop {
-            // Every arm keeps what it has not given: dropping it loses nothing.
+            // Every arm keeps what it has not returned, so dropping it loses nothing.
             tokio::select! {
                 Some(command) = commands.recv() => {
                     if let Some(limit) = self.take(command) {
@@ -94,9 +94,9 @@ impl Daemon {
         }
     }
 
-    /// Obeys `command`. Returns the limit of the drain that it asks for.
+    /// Obeys `command`. Returns the limit of the drain that the command asks for, if it does.
     fn take(&mut self, command: Command) -> Option<Limit> {
-        // A reply fails for a client that does not wait for it.
+        // A reply fails when the client does not wait for it.
         match command {
             Command::Status(reply) => drop(reply.send(self.state())),
             Command::Flows(reply) => self.tunnels.list_flows(reply),
@@ -131,8 +131,8 @@ impl Daemon {
         self.tunnels.relay.counters.flows_now.load(Relaxed)
     }
 
-    /// Takes what the file says now. What is wrong with it goes to the log, and nothing changes. `systemctl reload` has ended
-    /// by then, and well: so `systemctl status` says it too, until a reload goes well.
+    /// Applies the result of reading the file. Errors go to the log, and then nothing changes. `systemctl reload` has
+    /// reported success by then, so `systemctl status` shows the refusal until a reload succeeds.
     fn reloaded(&mut self, read: Result<Loaded, Refused>) {
         let outcome = self.take_over(read);
         match &outcome {
@@ -152,7 +152,7 @@ impl Daemon {
             Ok(loaded) => {
                 loaded.warnings.iter().for_each(log);
                 self.apply(loaded.config).map_err(|err| {
-                    error!(%err, "reload refused, the old configuration stays");
+                    error!(%err, "reload refused: the old configuration stays");
                     NotReloaded::Refused(err.to_string())
                 })?;
                 share_out(&self.tunnels.relay, self.open, self.tunnels.count());
@@ -160,14 +160,14 @@ impl Daemon {
             }
             Err(refused) => {
                 refused.messages.iter().for_each(log);
-                error!("reload refused, the old configuration stays");
+                error!("reload refused: the old configuration stays");
                 let first = refused.messages.iter().find(|message| message.severity == Severity::Error);
                 Err(NotReloaded::Refused(first.map_or_else(String::new, ToString::to_string)))
             }
         }
     }
 
-    /// Tells systemd that the daemon is ready, and the line that `systemctl status` shows.
+    /// Tells systemd that the daemon is ready, and sends the line that `systemctl status` shows.
     fn tell_ready(&mut self) {
         let line = self.status.line(self.tunnels.count(), &self.tunnels.relay.counters);
         tell(&[NotifyState::Status(line), NotifyState::Ready]);
@@ -175,7 +175,7 @@ impl Daemon {
 }
 
 /// Interval at which a changed status line is sent to systemd.
-const STATUS_EVERY: Duration = Duration::from_secs(5);
+const STATUS_INTERVAL: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {

@@ -16,7 +16,7 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Takes the signals from their defaults. Those that come from here on are kept for [`forward`](Signals::forward).
+    /// Replaces the signals' default actions. Signals that come from now on are kept for [`forward`](Signals::forward).
     ///
     /// # Errors
     /// The kernel refused a signal's action.
@@ -30,13 +30,13 @@ impl Signals {
         })
     }
 
-    /// Sends the command of each signal that comes: SIGHUP reloads, SIGUSR1 writes the counters, the first SIGTERM or SIGINT
-    /// drains, each further one cuts. Never ends.
+    /// Sends the command of each signal that comes. SIGHUP reloads, SIGUSR1 writes the counters, the first SIGTERM or
+    /// SIGINT drains, and each further one cuts. Never ends.
     pub(super) async fn forward(mut self, control: Control) {
         let mut drains = false;
         loop {
-            // A signal that has come stays with its arm until that is polled again: dropping an arm loses none. Nobody waits for
-            // the replies: the log says what became of a signal.
+            // A signal stays with its arm until the arm is polled again, so dropping an arm loses none. The replies are
+            // not awaited, because the log reports the outcome.
             tokio::select! {
                 _ = self.reload.recv() => drop(control.send(Command::Reload).await),
                 _ = self.report.recv() => drop(control.send(Command::Report).await),
@@ -48,7 +48,7 @@ impl Signals {
     }
 }
 
-/// Drains at the first call, cuts at each further one.
+/// Drains at the first call, and cuts at each further one.
 async fn stop(control: &Control, drains: &mut bool) {
     match std::mem::replace(drains, true) {
         false => drop(control.send(Command::Drain).await),

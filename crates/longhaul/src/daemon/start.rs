@@ -11,12 +11,12 @@ use longhaul_sys::{activation, limits};
 use std::path::PathBuf;
 use tracing::info;
 
-/// Carries the tunnels of `config` until SIGTERM or SIGINT has drained them. SIGHUP reads `file` again.
+/// Serves the tunnels of `config` until SIGTERM or SIGINT has drained them. SIGHUP reads `file` again.
 ///
 /// # Errors
-/// Nothing was started; or a listener has panicked, and the flows that are left end with the process, by RST.
+/// Nothing was started. Or a listener has panicked, and the end of the process resets the remaining flows.
 pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError> {
-    // First of all, while no other descriptor can have one of their numbers.
+    // Before anything else opens a descriptor that could get one of their numbers.
     let passed = activation::sockets();
     let nofile = limits::raise_nofile().map_err(|err| DaemonError::process("descriptors")(&err))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -31,18 +31,18 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError> {
     let done = runtime.block_on(async {
         let activated = passed.into_iter().filter_map(Activated::new).collect();
         let mut daemon = Daemon::new(relay, activated, file, descriptors.open);
-        // Before the first tunnel listens: from then on a signal means what docs/operations.md says.
+        // Before the first tunnel listens, so that from then on signals work as docs/operations.md says.
         let signals = Signals::new().map_err(|err| DaemonError::process("signals")(&err))?;
         daemon.apply(config).map_err(DaemonError::Bind)?;
         let (control, commands) = Control::new();
         tokio::spawn(signals.forward(control));
         daemon.serve(commands).await
     });
-    // Not by dropping it, which waits for names that are still being resolved.
+    // Dropping the runtime would wait for names that are still being resolved.
     runtime.shutdown_background();
     done
 }
 
-/// Number of tunnels that may wait for a resolver that does not answer before one of the others has to. A thread begins when a name
-/// is looked up and ends when it was idle for 10 s.
+/// Number of tunnels that may wait for a resolver that does not answer before another tunnel has to wait for a thread.
+/// A thread starts when a name is looked up and ends after it was idle for 10 s.
 const STUCK_TUNNELS: usize = 256;

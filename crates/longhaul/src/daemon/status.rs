@@ -1,6 +1,8 @@
-//! The line that `systemctl status` shows: tunnels, flows, what was refused, and the last reload if it was refused.
+//! The line that `systemctl status` shows: tunnels, flows, the number of refusals, and why the last reload was refused
+//! if it was.
 //!
-//! systemd is told only when the line has changed. A busy relay sends it a message every few seconds, an idle one sends none.
+//! The line is sent to systemd only when it has changed. A busy relay sends a message every few seconds, an idle one
+//! sends none.
 
 use super::notify::tell;
 use crate::relay::Counters;
@@ -8,21 +10,21 @@ use sd_notify::NotifyState;
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The status line that was sent to systemd last, and the texts of the next one.
+/// The status line that was last sent to systemd, and the texts of the next one.
 #[derive(Debug, Default)]
 pub(super) struct StatusLine {
     told: String,
-    /// Why the last reload was refused; `None` after one that went well.
+    /// Why the last reload was refused. `None` after a successful one.
     refusal: Option<String>,
 }
 
 impl StatusLine {
-    /// Keeps why a reload was refused, until `reloaded`.
+    /// Records why a reload was refused, until [`reloaded`](StatusLine::reloaded).
     pub(super) fn refused(&mut self, why: &dyn fmt::Display) {
         self.refusal = Some(why.to_string());
     }
 
-    /// Returns why the last reload was refused; `None` after one that went well.
+    /// Returns why the last reload was refused, or `None` after a successful one.
     pub(super) fn refusal(&self) -> Option<String> {
         self.refusal.clone()
     }
@@ -32,7 +34,8 @@ impl StatusLine {
         self.refusal = None;
     }
 
-    /// Returns the line for `tunnels` tunnels: one line, for each line of a notification is a message of its own (sd_notify(3)).
+    /// Returns the status for `tunnels` tunnels. It is one line, because each line of a notification is a message of
+    /// its own (sd_notify(3)).
     pub(super) fn line(&mut self, tunnels: usize, counters: &Counters) -> &str {
         self.told.clear();
         if let Some(why) = &self.refusal {
@@ -44,7 +47,7 @@ impl StatusLine {
         &self.told
     }
 
-    /// Tells systemd the line if it has changed since it was last told.
+    /// Sends the line to systemd if it has changed since it was last sent.
     pub(super) fn tell_if_changed(&mut self, tunnels: usize, counters: &Counters) {
         let before = std::mem::take(&mut self.told);
         if self.line(tunnels, counters) != before {
@@ -53,7 +56,7 @@ impl StatusLine {
     }
 }
 
-/// Returns `2 tunnels, 37 flows`, and what was refused since the start, if anything was.
+/// Returns `2 tunnels, 37 flows`, and the numbers of refused connections and failed dials since the start, if any.
 fn numbers(tunnels: usize, counters: &Counters) -> String {
     let mut text = format!("{}, {}", count(tunnels as u64, "tunnel"), flows(counters));
     let since_start = [
@@ -78,7 +81,7 @@ fn count(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Characters of a refusal; the log has all of it.
+/// Maximum number of characters of a refusal. The log has the whole text.
 const REFUSAL_CHARS: usize = 250;
 
 #[cfg(test)]

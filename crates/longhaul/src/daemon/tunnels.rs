@@ -1,6 +1,6 @@
-//! The tunnels that are served, and how they become others.
+//! The tunnels that are served, and the change to others.
 //!
-//! Everything new is built before anything old is touched. So a port that is in use refuses the change as a whole, and live
+//! A change builds everything new before it touches anything old. So a port in use refuses the change as a whole. Live
 //! flows are not touched in either case.
 
 use super::control::Reply;
@@ -17,17 +17,17 @@ use tracing::info;
 
 /// The tunnels that are served.
 pub(super) struct Tunnels {
-    /// The state that they share.
+    /// State that all tunnels share.
     pub(super) relay: Arc<Relay>,
-    /// Every socket that systemd has passed, whether or not a tunnel listens on it.
+    /// Every socket from systemd, with or without a tunnel that listens on it.
     activated: Vec<Activated>,
     running: BTreeMap<String, Running>,
     replaced: Vec<Replaced>,
-    /// The tasks of their listeners, and of those that were replaced and serve for a moment more.
+    /// The tasks of the listeners, including replaced ones that serve for a moment more.
     listeners: JoinSet<()>,
 }
 
-/// A tunnel that is served. Dropping it ends the serving, not the flows.
+/// A tunnel that is served. Dropping it ends the listener, and leaves the flows.
 struct Running {
     tunnel: Arc<Tunnel>,
     gate: Arc<Gate>,
@@ -35,32 +35,32 @@ struct Running {
     handle: Handle,
 }
 
-/// A listener whose addresses others have now, and which serves for a moment more.
+/// A replaced listener, which serves for a moment more.
 struct Replaced {
     listen: SocketAddr,
     serving: watch::Sender<Serving>,
 }
 
-/// The change of one tunnel that is planned.
+/// The planned change of one tunnel.
 struct Change {
     tunnel: Tunnel,
     gate: Arc<Gate>,
-    /// Its new listener; without one the old listener stays, and the next connection sees the new settings.
+    /// Its new listener. `None` keeps the old listener, which uses the new settings from the next connection on.
     listener: Option<(Listener, Handle)>,
 }
 
 impl Tunnels {
-    /// None so far, and `activated`, the sockets from systemd.
+    /// Returns an object that serves no tunnel yet. `activated` are the sockets from systemd.
     pub(super) fn new(relay: Arc<Relay>, activated: Vec<Activated>) -> Tunnels {
         Tunnels { relay, activated, running: BTreeMap::new(), replaced: Vec::new(), listeners: JoinSet::new() }
     }
 
-    /// Returns how many are served.
+    /// Returns the number of tunnels that are served.
     pub(super) fn count(&self) -> usize {
         self.running.len()
     }
 
-    /// Returns those that are served, by their names.
+    /// Returns the tunnels that are served, by name.
     pub(super) fn list(&self) -> Vec<Arc<Tunnel>> {
         self.running.values().map(|running| running.tunnel.clone()).collect()
     }
@@ -68,15 +68,15 @@ impl Tunnels {
     /// Serves `tunnels` from now on, and no others. All or nothing.
     ///
     /// # Errors
-    /// A tunnel cannot listen, or the kernel refused one of its options. Everything is as it was.
+    /// A tunnel cannot listen, or the kernel refused one of its options. Then nothing has changed.
     pub(super) fn apply(&mut self, tunnels: Vec<Tunnel>) -> Result<(), BindError> {
-        // Before the first listener is made, whose connections begin with what it has.
+        // Before the first listener is opened, because its connections inherit its options.
         let is_auto = |tunnel: &Tunnel| Leg::ALL.into_iter().any(|leg| tunnel.options(leg).is_auto());
         Relay::look_for_bbr(tunnels.iter().any(is_auto));
         let changes = self.plan_all(tunnels).inspect_err(|_| {
             self.running.values().for_each(|running| running.handle.stay());
         })?;
-        // Before the first of them listens: a flow that it accepts may dial at once.
+        // Before the first tunnel listens, because a flow that it accepts may dial at once.
         self.relay.serves(changes.iter().map(|change| change.tunnel.clone()));
         self.relay.permit(changes.iter().map(|change| (&change.gate, change.tunnel.max_flows)));
         let mut before = std::mem::take(&mut self.running);
@@ -92,9 +92,10 @@ impl Tunnels {
             self.running.insert(name, running);
         }
         for name in before.keys().filter(|name| !self.running.contains_key(*name)) {
-            info!(tunnel = %name, "tunnel removed; its flows go on");
+            info!(tunnel = %name, "tunnel removed; its flows continue");
         }
-        // Its listener sees that it is gone before it looks at the next connection, so it takes none that is to be reset.
+        // A removed tunnel's listener sees the removal before it accepts the next connection, so no connection is
+        // accepted and then reset.
         self.replace(before.into_values());
         for socket in &mut self.activated {
             match self.running.values().any(|running| running.tunnel.listen == socket.address()) {
@@ -105,12 +106,12 @@ impl Tunnels {
         Ok(())
     }
 
-    /// Lets those of `old` whose address others have now serve for a moment more, ends the rest, and tells every listener
-    /// that was replaced which tunnels have its addresses: of this reload or of one before.
+    /// Ends the listeners of `old`. Those whose address other tunnels now have serve for a moment more. Tells every
+    /// replaced listener, of this reload or an earlier one, which tunnels have its addresses.
     fn replace(&mut self, old: impl Iterator<Item = Running>) {
         for old in old {
             let taken_over = self.running.values().any(|new| new.covers_same(&old.tunnel));
-            // systemd's socket is the same for the new listener.
+            // A socket from systemd is the same for the new listener.
             if taken_over && self.activated(&old.tunnel).is_none() {
                 self.replaced.push(Replaced { listen: old.tunnel.listen, serving: old.serving });
             }
@@ -123,21 +124,21 @@ impl Tunnels {
         }
     }
 
-    /// Plans the change of each tunnel. Steps that can be refused come before those that touch the old listeners: first every
-    /// option, then the addresses that are new, then those that are taken over, and last systemd's sockets, which get their new
-    /// options at once.
+    /// Plans the change of each tunnel. Steps that can be refused come before steps that touch the old listeners. The
+    /// order: every option, then new addresses, then addresses that are taken over, and last the sockets from systemd,
+    /// which get their new options at once.
     fn plan_all(&self, mut tunnels: Vec<Tunnel>) -> Result<Vec<Change>, BindError> {
         tunnels.iter().try_for_each(Listener::dry_run)?;
         tunnels.sort_by_key(|tunnel| (self.activated(tunnel).is_some(), self.in_the_way(tunnel).next().is_some()));
         tunnels.into_iter().map(|tunnel| self.plan(tunnel)).collect()
     }
 
-    /// The listeners that `tunnel` would be refused beside.
+    /// Returns the listeners whose addresses conflict with that of `tunnel`.
     fn in_the_way(&self, tunnel: &Tunnel) -> impl Iterator<Item = &Handle> {
         self.running.values().filter(|old| old.covers_same(tunnel)).map(|old| &old.handle)
     }
 
-    /// The socket of systemd's that `tunnel` listens on.
+    /// Returns the socket from systemd that `tunnel` listens on.
     fn activated(&self, tunnel: &Tunnel) -> Option<&Activated> {
         self.activated.iter().find(|socket| socket.address() == tunnel.listen)
     }
@@ -168,20 +169,20 @@ impl Tunnels {
         Running { tunnel, gate, serving, handle }
     }
 
-    /// Sends the live flows to `reply`, from a thread of its own: thousands of them take milliseconds.
+    /// Sends the live flows to `reply`, from another thread, because listing thousands of flows takes milliseconds.
     pub(super) fn list_flows(&self, reply: Reply<Vec<FlowView>>) {
         let relay = self.relay.clone();
-        // It fails for a client that does not wait for it.
+        // This fails when the client does not wait for it.
         spawn_blocking(move || drop(reply.send(relay.flows())));
     }
 
-    /// Serves none any more. Each listener first starts a flow for each connection that waits and may have one.
+    /// Ends every listener. Each first starts a flow for the connections in its queue that get a permit.
     pub(super) fn stop(&mut self) {
         self.running.clear();
         self.replaced.clear();
     }
 
-    /// Waits until a listener has ended; `None` when there is none. It is safe to drop the wait.
+    /// Waits until a listener has ended. Returns `None` when there is none. The wait may be dropped.
     ///
     /// # Errors
     /// It has panicked.
@@ -190,7 +191,7 @@ impl Tunnels {
         Some(ended.map_err(DaemonError::panicked))
     }
 
-    /// Waits until every listener has ended, and then until no flow is left. It is safe to drop the wait.
+    /// Waits until every listener has ended, and then until no flow is left. The wait may be dropped.
     ///
     /// # Errors
     /// A listener has panicked.
@@ -204,7 +205,8 @@ impl Tunnels {
 }
 
 impl Running {
-    /// Whether the listener that is there can serve `tunnel`. A socket of Multipath TCP cannot be told everything.
+    /// Whether the existing listener can serve `tunnel`. Not every option can be changed on a listening socket of
+    /// Multipath TCP.
     fn listens_alike(&self, tunnel: &Tunnel) -> bool {
         let old = &self.tunnel;
         let live = || !tunnel.mptcp(Leg::Accept) && tunnel.accept.follow_live(&old.accept);
@@ -217,7 +219,7 @@ impl Running {
 
     fn update(mut self, tunnel: Tunnel) -> Running {
         if *self.tunnel != tunnel {
-            info!(tunnel = %tunnel.name, "tunnel changed; its flows keep what they began with");
+            info!(tunnel = %tunnel.name, "tunnel changed; its flows keep their settings");
             self.handle.tell(&self.tunnel.accept, &tunnel);
             self.tunnel = Arc::new(tunnel);
             self.serving.send_replace(Serving::one(self.tunnel.clone(), self.gate.clone()));

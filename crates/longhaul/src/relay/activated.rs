@@ -1,8 +1,11 @@
-//! The sockets that systemd opened for us (socket activation). systemd holds them too, so closing ours does not make the
-//! kernel refuse connections: a client would wait for ever. So they are kept for the life of the process, and while no tunnel
-//! listens on one, its connections are reset.
+//! The sockets that systemd opened for us (socket activation).
 //!
-//! Not shutdown(2), which would refuse: systemd takes its socket unit for failed when it finds the socket shut down.
+//! systemd holds them too. If we closed ours, the kernel would not refuse connections, and clients would wait forever.
+//! So we keep the sockets for the life of the process, and reset the connections to a socket while no tunnel listens on
+//! it.
+//!
+//! shutdown(2) would make the kernel refuse connections, but systemd marks its socket unit as failed when it finds the
+//! socket shut down.
 
 use super::shared::Relay;
 use longhaul_sys::activation::accept;
@@ -20,17 +23,17 @@ use tokio::task::AbortHandle;
 use tokio::time::sleep;
 use tracing::{error, warn};
 
-/// A listening socket of systemd's.
+/// A listening socket that systemd opened.
 #[derive(Debug)]
 pub struct Activated {
     socket: Socket,
     address: SocketAddr,
-    /// The task that resets whoever connects, while no tunnel listens here.
+    /// The task that resets every connection while no tunnel listens here.
     refusing: Option<AbortHandle>,
 }
 
 impl Activated {
-    /// Takes over `socket`; `None`, and it is closed, unless it listens on an IP address.
+    /// Takes over `socket`. Returns `None` and closes the socket unless it listens on an IP address.
     pub fn new(socket: OwnedFd) -> Option<Activated> {
         let socket = Socket::from(socket);
         let address = socket.local_addr().ok().and_then(|address| address.as_socket());
@@ -44,12 +47,12 @@ impl Activated {
         }
     }
 
-    /// Returns the address that it listens on.
+    /// Returns the address that the socket listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// A descriptor of it for a listener of ours.
+    /// Returns a duplicate of the descriptor for a listener.
     ///
     /// # Errors
     /// EMFILE.
@@ -57,14 +60,14 @@ impl Activated {
         self.socket.try_clone().map(OwnedFd::from)
     }
 
-    /// Stops to reset connections, because a tunnel listens on it now.
+    /// Stops resetting connections, because a tunnel listens on the socket now.
     pub fn serve(&mut self) {
         if let Some(task) = self.refusing.take() {
             task.abort();
         }
     }
 
-    /// Resets each connection from now on, because no tunnel listens on it, and says so in the log.
+    /// Resets every connection from now on, because no tunnel listens on the socket. Logs a warning.
     pub fn refuse(&mut self, relay: &Arc<Relay>) {
         if self.refusing.is_some() {
             return;
@@ -72,19 +75,19 @@ impl Activated {
         let listen = self.address;
         match self.register() {
             Ok(socket) => {
-                warn!(%listen, "no tunnel listens on this socket from systemd, so who connects is reset; give it a tunnel, \
-                    or take its ListenStream= out of longhaul.socket");
+                warn!(%listen, "no tunnel listens on this socket from systemd: connections to it are reset; configure a \
+                    tunnel for it, or remove its ListenStream= from longhaul.socket");
                 self.refusing = Some(tokio::spawn(reset_all(socket, listen, relay.clone())).abort_handle());
             }
             // The next reload tries again.
             Err(err) => {
-                error!(%listen, %err, "no tunnel listens on this socket from systemd: who connects there hangs; \
-                take its ListenStream= out of longhaul.socket and restart both")
+                error!(%listen, %err, "no tunnel listens on this socket from systemd: connections to it hang; remove its \
+                ListenStream= from longhaul.socket and restart both units")
             }
         }
     }
 
-    #[allow(deprecated, reason = "sound for a socket that owns its descriptor; what replaces it is unsafe")]
+    #[allow(deprecated, reason = "sound for a socket that owns its descriptor; the replacement is unsafe")]
     fn register(&self) -> io::Result<AsyncFd<Socket>> {
         let socket = self.socket.try_clone()?;
         socket.set_nonblocking(true)?;
@@ -92,14 +95,15 @@ impl Activated {
     }
 }
 
-/// Resets every connection that comes, and those that wait in the queue already.
+/// Resets every new connection, and those already in the listen queue.
 async fn reset_all(socket: AsyncFd<Socket>, listen: SocketAddr, relay: Arc<Relay>) {
     let name = listen.to_string();
     loop {
         let Ok(mut waiting) = socket.readable().await else { return };
         match waiting.try_io(|socket| accept(socket.get_ref().as_fd())) {
             Ok(Ok((connection, peer))) => {
-                // RST (socket(7) SO_LINGER). A connection that came before longhaul has not inherited it from the listener.
+                // Closing sends RST (socket(7) SO_LINGER). A connection accepted before startup did not inherit this
+                // from the listener.
                 let _ = sockopt::set_reset_on_close(connection.as_fd());
                 drop(connection);
                 relay.counters.refused.fetch_add(1, Relaxed);
@@ -108,7 +112,7 @@ async fn reset_all(socket: AsyncFd<Socket>, listen: SocketAddr, relay: Arc<Relay
                 }
             }
             Err(_nobody) => {}
-            // One that is gone already, or no descriptor left for it: it waits in the queue.
+            // The connection is gone already, or there is no descriptor for it and it stays in the queue.
             Ok(Err(_)) => sleep(PAUSE).await,
         }
     }

@@ -1,12 +1,12 @@
-//! The number of bytes that pumps may hold while they wait for their sinks, in pipes and on the heap together.
+//! Bounds the bytes that pumps hold while they wait for their sinks, in pipes and on the heap together.
 //!
-//! Bytes that were read can go nowhere but to the sink. So the bound is on what is read: the more bytes wait, the less is
-//! read at once. Ten thousand readers that stand still hold [`MAX_HELD`] and [`MIN_FILL`] for each, and no more.
+//! Bytes that were read can only go to the sink, so the bound applies to reads: the more bytes wait, the less a pump
+//! reads at once. Ten thousand stalled readers hold at most [`MAX_HELD`] plus [`MIN_FILL`] each.
 
 use super::pool::BULK;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The bytes of all pumps that wait for their sinks.
+/// Number of bytes that wait for their sinks, over all pumps.
 #[derive(Debug, Default)]
 pub(super) struct Budget(AtomicUsize);
 
@@ -16,7 +16,7 @@ impl Budget {
         (MAX_HELD.saturating_sub(self.0.load(Relaxed)) / PARTS).clamp(MIN_FILL, BULK)
     }
 
-    /// A pump that held `before` bytes while it waited now holds `now`.
+    /// Counts a pump that waits and holds `now` bytes, after `before` bytes at the last call.
     pub(super) fn hold(&self, before: usize, now: usize) {
         if now > before {
             self.0.fetch_add(now - before, Relaxed);
@@ -26,14 +26,14 @@ impl Budget {
     }
 }
 
-/// Bytes that wait before fills are as small as they get: as much as 64 bulk flows take to fill their pipes.
+/// Number of waiting bytes at which fills shrink to [`MIN_FILL`]. 64 bulk flows fill their pipes with so many.
 const MAX_HELD: usize = 64 << 20;
 
-/// The largest part of what is left of [`MAX_HELD`] that one fill takes is one in so many: full pipes until three quarters are
-/// in use.
+/// One fill takes at most 1/`PARTS` of the unused part of [`MAX_HELD`]. With 16, pipes are filled whole until three
+/// quarters are in use.
 const PARTS: usize = 16;
 
-/// Bytes that a pump may always read at once. Splice is still worth its calls with so many.
+/// Number of bytes that a pump may always read at once. With so many, splice still saves more than its calls cost.
 const MIN_FILL: usize = 16 * 1024;
 
 #[cfg(test)]

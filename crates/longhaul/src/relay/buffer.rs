@@ -1,10 +1,10 @@
-//! The bytes of a pump between its two sockets. They are in the worker's scratch buffer, in a pipe, or, while the sink takes no
-//! more, in a small buffer of the pump's own. An idle pump has none of them.
+//! The bytes of a pump between its two sockets. They are in the worker's scratch buffer or in a pipe. Bytes that the
+//! sink does not take from the scratch buffer move to the heap. An idle pump has none of the three.
 //!
 //! ```text
 //!             recv                        send
 //!  source ───────────> scratch ───────────────────────> sink
-//!    │                    └─ what it did not take ─> heap ─┤
+//!    │                    └─ bytes not taken ──────> heap ─┤
 //!    └── splice ────────> pipe ──────────── splice ────────┘
 //! ```
 
@@ -18,27 +18,27 @@ use std::os::fd::AsFd;
 /// The bytes that a pump holds.
 #[derive(Debug)]
 pub(super) enum Buffer {
-    /// None.
+    /// No bytes.
     Empty,
-    /// Bytes `from..to` of the worker's scratch buffer, which is the pump's only until its task yields. `urgent`: they are
-    /// the byte at the urgent mark.
+    /// Bytes `from..to` of the worker's scratch buffer, which belongs to the pump only until its task yields. With
+    /// `urgent` they are the single byte at the urgent mark.
     Scratch { from: u32, to: u32, urgent: bool },
-    /// The bytes from `from` on.
+    /// `bytes` from index `from` on. `urgent` as in `Scratch`.
     Heap { bytes: Box<[u8]>, from: u32, urgent: bool },
-    /// Bytes that never leave the kernel, or none.
+    /// Bytes that never leave the kernel. The pipe may be empty.
     Pipe(Pipe),
 }
 
 impl Buffer {
-    /// Fills this empty pipe with at most `max` bytes from `source`: how many came, 0 at the end of the stream. `None`: there
-    /// is urgent data, which splice does not pass.
+    /// Fills the empty `pipe` with at most `max` bytes from `source`. Returns the number of bytes, 0 at the end of the
+    /// stream. Returns `None` when there is urgent data, which splice does not pass.
     ///
     /// # Errors
-    /// `WouldBlock`: the source is empty. Else the source's error, or that it refuses splice.
+    /// `WouldBlock`: the source is empty. Otherwise the source's error, or that the source refuses splice.
     pub(super) fn fill_pipe(pipe: &Pipe, source: &Stream, max: usize) -> io::Result<Option<usize>> {
-        // At the urgent mark splice(2) says EAGAIN, and 0 once FIN has come (net/ipv4/tcp.c, tcp_splice_read): a 0 is
-        // believed only when recv(2) says so too. Where the kernel announces urgent data a moment from now, it wakes
-        // the pump, which comes here again.
+        // At the urgent mark splice(2) returns EAGAIN, or 0 once FIN has come (net/ipv4/tcp.c, tcp_splice_read). So 0
+        // is the end only if recv(2) returns 0 too. If the kernel announces urgent data a moment later, it wakes the
+        // pump, which then calls this again.
         match pipe.fill_from(source, max) {
             Err(err) if err.kind() == io::ErrorKind::WouldBlock && source.has_urgent() => Ok(None),
             Ok(0) if !splice::has_ended(source)? => Ok(None),
@@ -46,11 +46,11 @@ impl Buffer {
         }
     }
 
-    /// Fills `scratch` with at most `max` bytes from `source`; where `urgent` data was announced, with the byte at the mark
-    /// alone when that is next. No bytes are the end of the stream.
+    /// Fills `scratch` with at most `max` bytes from `source`. With `urgent`, when the byte at the urgent mark is next,
+    /// it reads that byte alone. An empty result is the end of the stream.
     ///
     /// # Errors
-    /// `WouldBlock`: the source is empty. Else the source's error.
+    /// `WouldBlock`: the source is empty. Otherwise the source's error.
     pub(super) fn fill_scratch(scratch: &mut [u8], source: &Stream, max: usize, urgent: bool) -> io::Result<Buffer> {
         let byte = if urgent { splice::urgent_byte(source.as_fd())? } else { None };
         let got = match (byte, scratch.first_mut()) {
@@ -63,10 +63,10 @@ impl Buffer {
         Ok(Buffer::Scratch { from: 0, to: got as u32, urgent: byte.is_some() })
     }
 
-    /// Sends of the `held` bytes as many as `sink` takes.
+    /// Sends as many of the `held` bytes as `sink` takes, and returns their number.
     ///
     /// # Errors
-    /// `WouldBlock`: the sink takes no more. Else the sink's error.
+    /// `WouldBlock`: the sink takes no more. Otherwise the sink's error.
     pub(super) fn drain(&mut self, scratch: &[u8], sink: &Stream, held: usize) -> io::Result<usize> {
         let (bytes, from, urgent) = match self {
             Buffer::Empty => return Ok(0),
@@ -79,14 +79,14 @@ impl Buffer {
         Ok(sent)
     }
 
-    /// Moves what is in `scratch` to the heap, because the next pump on this worker overwrites it.
+    /// Moves the bytes in `scratch` to the heap, because the next pump on this worker overwrites the scratch buffer.
     pub(super) fn keep(&mut self, scratch: &[u8]) {
         if let Buffer::Scratch { from, to, urgent } = *self {
             *self = Buffer::Heap { bytes: scratch[from as usize..to as usize].into(), from: 0, urgent };
         }
     }
 
-    /// Moves the `held` bytes of a pipe to the heap, and gives the pipe back.
+    /// Moves the `held` bytes of a pipe to the heap, and returns the pipe to the pool.
     ///
     /// # Errors
     /// read(2) failed.
@@ -100,14 +100,14 @@ impl Buffer {
         Ok(())
     }
 
-    /// Gives a pipe, which is empty, back.
+    /// Returns a pipe to the pool. The pipe must be empty.
     pub(super) fn give(self, pool: &Pool) {
         if let Buffer::Pipe(pipe) = self {
             pool.give(pipe);
         }
     }
 
-    /// Throws the bytes away.
+    /// Discards the bytes.
     pub(super) fn discard(self, pool: &Pool) {
         if let Buffer::Pipe(pipe) = self {
             pool.discard(pipe);
@@ -115,7 +115,7 @@ impl Buffer {
     }
 }
 
-/// Calls `run` with this thread's scratch buffer: one for each worker, however many flows it carries.
+/// Calls `run` with this thread's scratch buffer. Each worker has one, which all of its flows share.
 pub(super) fn with_scratch<R>(run: impl FnOnce(&mut [u8]) -> R) -> R {
     thread_local! {
         static BYTES: RefCell<Box<[u8]>> = RefCell::new(vec![0; SCRATCH].into());
@@ -123,7 +123,7 @@ pub(super) fn with_scratch<R>(run: impl FnOnce(&mut [u8]) -> R) -> R {
     BYTES.with_borrow_mut(|bytes| run(bytes))
 }
 
-/// The size of the scratch buffer: what a pump without a pipe copies at once.
+/// Size of the scratch buffer in bytes: the most that a pump without a pipe copies at once.
 pub(super) const SCRATCH: usize = 64 * 1024;
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! Carrying a flow's bytes: two pumps, one each way, joined in one task. The decisions are
-//! [`longhaul_core::pump`]'s; here they meet sockets.
+//! Carries a flow's bytes by two pumps, one each way, joined in one task. [`longhaul_core::pump`] decides the steps;
+//! this module applies them to sockets.
 //!
 //! ```text
 //! both directions run ── FIN passed on, both ways ──> settle: wait for the last acknowledgements
-//!         └── a leg breaks: the direction into it stops, the one out of it goes on to its end
-//!                   └──> deliver: wait until the other leg's peer has it all ──> RST on both legs
+//!         └── a leg breaks: the direction into it stops, the direction out of it goes on to its end
+//!                   └──> deliver: wait until the other leg's peer has acknowledged all ──> RST on both legs
 //! ```
 
 use super::closing::{self, Closing, Fins};
@@ -23,13 +23,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-/// Carries every byte both ways until both directions have ended, and notes in the flow what it has carried. The sink of the
-/// direction up has had `early` bytes.
+/// Carries every byte both ways until both directions have ended, and counts the bytes in the flow. `early` is the
+/// number of bytes that the dial leg took before this call.
 ///
-/// Returns why it ended. Unless both directions ended well, that names the leg that broke first, and both legs are to be reset:
-/// what the broken leg had sent was delivered by then, unless the other leg took nothing for [`PATIENCE`].
+/// Returns why the flow ended. Unless that is [`How::Finished`], the caller must reset both legs. If a leg broke, the
+/// reason names the leg that broke first. Every byte that this leg had sent is delivered by then, unless the other leg
+/// broke too or took nothing for [`PATIENCE`].
 ///
-/// Not an async fn, whose arguments would be part of every idle flow twice.
+/// Not an async fn: an async fn would hold its arguments twice in the future of every idle flow.
 pub(super) fn run<'a>(legs: &'a Legs<'a>, early: u64) -> impl Future<Output = How> {
     let mut flow = Both {
         legs,
@@ -68,7 +69,7 @@ pub(super) fn run<'a>(legs: &'a Legs<'a>, early: u64) -> impl Future<Output = Ho
             None => Box::pin(settle(legs, closing)).await,
         };
         let Err(broken) = ended else { return How::Finished };
-        // Boxed, as above: they would otherwise be part of every idle flow.
+        // Boxed, because the future would otherwise be part of every idle flow.
         Box::pin(deliver(legs, broken.leg.other())).await;
         broken.into()
     }
@@ -78,7 +79,7 @@ fn is_settled(legs: &Legs<'_>, sent: Tally) -> bool {
     closing::is_settled(legs.accept, sent.down) && closing::is_settled(legs.dial, sent.up)
 }
 
-/// Waits until the peers' kernels have acknowledged every byte. Until then a leg may still break.
+/// Waits until the peers' kernels have acknowledged every byte. A leg may still break until then.
 async fn settle(legs: &Legs<'_>, mut closing: Closings) -> Result<(), Broken> {
     poll_fn(|cx| {
         let mut is_settled = true;
@@ -93,16 +94,16 @@ async fn settle(legs: &Legs<'_>, mut closing: Closings) -> Result<(), Broken> {
     .await
 }
 
-/// Waits until the peer of `leg` has acknowledged every byte, as long as it goes on doing so: a RST makes the kernel
-/// throw away what is not.
+/// Waits until the peer of `leg` has acknowledged every byte, as long as it makes progress. A RST would make the kernel
+/// discard the unacknowledged bytes.
 async fn deliver(legs: &Legs<'_>, leg: Leg) {
     let (mut left, mut since) = (u32::MAX, Instant::now());
     let mut pause = Duration::from_millis(1);
     let socket = legs.of(leg);
     loop {
         if let Ok(info) = TcpInfo::of(socket.as_fd()) {
-            // A connection that was reset keeps its queue, which nobody will acknowledge. Of an mptcp leg this is one
-            // subflow, and another one may go on.
+            // A connection that was reset keeps its queue, which nobody will acknowledge. An mptcp leg reports one
+            // subflow, and another subflow may go on.
             if info.state == State::Closed && !legs.tunnel().mptcp(leg) {
                 return;
             }
@@ -119,7 +120,7 @@ async fn deliver(legs: &Legs<'_>, leg: Leg) {
     }
 }
 
-/// Bytes that the legs' peers have not acknowledged yet, of both.
+/// Returns the number of bytes that the peers of both legs have not acknowledged yet, in sum.
 fn left(legs: &Legs<'_>) -> u32 {
     let left = |leg: &Stream| unacknowledged(leg.as_fd()).unwrap_or(0);
     left(legs.accept).saturating_add(left(legs.dial))
@@ -130,14 +131,14 @@ struct Both<'a> {
     legs: &'a Legs<'a>,
     up: Direction<'a>,
     down: Direction<'a>,
-    /// The leg that broke first. The direction out of it goes on until all that it had sent is delivered.
+    /// The leg that broke first. The direction out of it goes on until every byte that it had sent is delivered.
     broken: Option<Broken>,
     closing: Closings,
 }
 
 impl<'a> Both<'a> {
-    /// Moves bytes in both directions until both have to wait. Returns the first break that it finds; the caller repeats the call
-    /// until there is none.
+    /// Moves bytes in both directions until both have to wait. Returns the first break that it finds. The caller
+    /// repeats the call until it returns `None`.
     fn first_break<F: Future<Output = ()>>(
         &mut self,
         cx: &mut Context<'_>,
@@ -149,12 +150,12 @@ impl<'a> Both<'a> {
                 return Some(Broken::of(end.of(source), &err));
             }
         }
-        // A pump blocked on its sink does not look at its source, and one that has ended looks at neither: without this, a RST
-        // on one leg would wait for the other leg's next byte. While both look at their sources, which is how an idle flow
-        // waits, each leg is looked at.
+        // A blocked pump does not look at its source, and an ended pump looks at neither socket. Without this check, a
+        // RST on one leg would wait for the other leg's next byte. While both pumps wait for their sources, as in an
+        // idle flow, they notice errors on both legs themselves.
         if !(self.up.is_waiting() && self.down.is_waiting()) {
             for (leg, error) in Leg::ALL.into_iter().zip(errors) {
-                // Those of a broken leg are over.
+                // The error of a broken leg is known already.
                 if self.is_broken(leg) {
                     continue;
                 }
@@ -168,8 +169,8 @@ impl<'a> Both<'a> {
         Leg::ALL.into_iter().find_map(|leg| self.closing_break(cx, leg))
     }
 
-    /// Looks after `leg` where our FIN was sent on it and the pump that reads it is blocked: then the peer's FIN comes unseen,
-    /// and from there on SO_LINGER 0 may be silence.
+    /// Watches `leg` once we have sent our FIN on it while the pump that reads it is blocked. The pump would not see
+    /// the peer's FIN, and after that FIN a close with SO_LINGER 0 may send no RST.
     fn closing_break(&mut self, cx: &mut Context<'_>, leg: Leg) -> Option<Broken> {
         if self.is_broken(leg) || !self.out_of(leg.other()).has_sent_fin() || !self.out_of(leg).is_blocked() {
             return None;
@@ -180,10 +181,10 @@ impl<'a> Both<'a> {
         }
     }
 
-    /// Takes note of a break. The direction into the leg stops, the one out of it goes on.
+    /// Records a break. The direction into the leg stops, the direction out of it goes on.
     ///
     /// # Errors
-    /// The other leg was broken already: nothing can be delivered any more.
+    /// The other leg was broken already, so nothing can be delivered any more.
     fn breaks(&mut self, broken: Broken) -> Result<(), ()> {
         match self.broken {
             None => {
@@ -191,14 +192,14 @@ impl<'a> Both<'a> {
                 self.out_of(broken.leg.other()).stop();
                 self.out_of(broken.leg).source_broke();
             }
-            // The direction out of it has come to its end.
+            // The direction out of the leg has come to its end.
             Some(first) if first.leg == broken.leg => self.out_of(broken.leg).stop(),
             Some(_) => return Err(()),
         }
         Ok(())
     }
 
-    /// The direction whose source is `leg`; its sink is the other one.
+    /// Returns the direction whose source is `leg`. Its sink is the other leg.
     fn out_of(&mut self, leg: Leg) -> &mut Direction<'a> {
         match leg {
             Leg::Accept => &mut self.up,
@@ -210,17 +211,18 @@ impl<'a> Both<'a> {
         self.broken.is_some_and(|broken| broken.leg == leg)
     }
 
-    /// Whether neither direction moves anything more.
+    /// Whether both directions have ended.
     fn has_ended(&self) -> bool {
         self.up.has_ended() && self.down.has_ended()
     }
 
-    /// Bytes moved, both ways.
+    /// Returns the number of bytes moved, both ways.
     fn moved(&self) -> u64 {
         self.up.pump.moved() + self.down.pump.moved()
     }
 
-    /// Returns the time that the flow may be without a byte: `linger-half-open` of the leg that has sent its FIN.
+    /// Returns the time after which a flow that makes no progress is ended: `linger-half-open` of the leg that has sent
+    /// its FIN, or [`PATIENCE`] once a leg is broken.
     fn limit(&self) -> Option<Duration> {
         let tunnel = self.legs.tunnel();
         match (self.up.has_ended(), self.down.has_ended()) {
@@ -231,13 +233,13 @@ impl<'a> Both<'a> {
         }
     }
 
-    /// Returns the bytes that both legs have taken so far.
+    /// Returns the number of bytes that each leg has taken so far.
     fn sent(&self) -> Tally {
         Tally { up: self.up.sent(), down: self.down.sent() }
     }
 }
 
-/// The legs whose end is watched: none but for those few that need it.
+/// The watches of legs that close. Most flows need none.
 #[derive(Default)]
 struct Closings {
     accept: Option<Box<Closing>>,
@@ -257,12 +259,12 @@ impl Closings {
     }
 }
 
-/// Ends a flow in which nothing goes on for too long; made when that is first forbidden.
+/// Ends a flow that makes no progress for too long. The timer is created when a limit first applies.
 struct StallTimer(Option<Box<Running>>);
 
 struct Running {
     limit: Duration,
-    /// When something was last seen to go on.
+    /// Time of the last progress.
     since: Instant,
     moved: u64,
     left: u32,
@@ -270,9 +272,9 @@ struct Running {
 }
 
 impl StallTimer {
-    /// Ready when for `limit`, give or take an eighth, no byte was `moved` into a socket, and none of those that are `left`
-    /// there was acknowledged. A socket with a large buffer takes no more until a third of it is free, and its peer may read
-    /// all the while. Another limit starts it anew.
+    /// Ready when the flow made no progress for `limit`, give or take an eighth of it. Progress is a byte `moved` into
+    /// a socket, or an acknowledgement of one of the bytes that are `left` there. A socket with a large buffer takes no
+    /// more until a third of it is free, while its peer may read all the time. A changed limit restarts the timer.
     fn poll(&mut self, cx: &mut Context<'_>, limit: Option<Duration>, moved: u64, left: impl Fn() -> u32) -> Poll<()> {
         let Some(limit) = limit else { return Poll::Pending };
         let step = limit / 8;
@@ -297,7 +299,7 @@ impl StallTimer {
     }
 }
 
-/// The error for which the kernel woke us; a reset when somebody took it already.
+/// Returns the error for which the kernel woke us, or ECONNRESET when the error was taken already.
 fn pending_error(socket: &Stream) -> io::Error {
     match socket.take_error() {
         Ok(Some(err)) | Err(err) => err,
@@ -305,7 +307,7 @@ fn pending_error(socket: &Stream) -> io::Error {
     }
 }
 
-/// Time that the last bytes of a broken leg may wait for a peer that takes nothing, before the reset overtakes them.
+/// Time that the last bytes of a broken leg wait for a peer that takes nothing. Then the reset overtakes them.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
@@ -313,7 +315,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// In virtual time: a peer that reads slowly from a large buffer, for an hour, and then stands still.
+    /// In virtual time: a peer that reads slowly from a large buffer, for an hour, and then stops.
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_acknowledges_has_not_stalled() {
         let (left, begin) = (Cell::new(1_000_000), Instant::now());

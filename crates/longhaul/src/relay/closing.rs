@@ -1,10 +1,10 @@
 //! A leg on which both FINs have passed and whose last bytes are not acknowledged yet.
 //!
-//! SO_LINGER 0 makes the kernel say RST when the relay dies or gives a flow up. In LAST_ACK and CLOSING it does so only while
-//! something is unsent (net/ipv4/tcp.c, tcp_disconnect): once everything was sent, it throws the unacknowledged bytes away
-//! and says nothing, and the peer waits for ever. So from that moment on SO_LINGER is off, and the kernel delivers the rest
-//! by itself, whatever becomes of the relay. A failure of the other leg can then no longer be told to this peer.
-//! In every other state SO_LINGER stays 0.
+//! SO_LINGER 0 makes the kernel send RST when the relay dies or gives up a flow. In LAST_ACK and CLOSING it sends RST
+//! only while bytes are unsent (net/ipv4/tcp.c, tcp_disconnect). Once everything was sent, it discards the
+//! unacknowledged bytes and sends nothing, and the peer waits forever. So this module turns SO_LINGER off at that
+//! moment. The kernel then delivers the rest by itself, even if the relay dies. The price: this peer can no longer be
+//! told of a failure of the other leg. In every other state SO_LINGER stays 0.
 
 use super::hangups::{Hangups, Watch};
 use super::stream::Stream;
@@ -19,23 +19,23 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Sleep, sleep};
 
-/// Progress of the end of a leg.
+/// Progress of a leg's close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
-    /// Not both FINs have passed: closing it is a RST.
+    /// At most one FIN has passed. Closing the socket sends RST.
     Open,
-    /// Both FINs have passed and bytes are unsent: closing it is a RST.
+    /// Both FINs have passed and bytes are unsent. Closing the socket sends RST.
     Unsent,
-    /// Everything was sent, and not all of it is acknowledged: closing it would be silence.
+    /// Everything was sent, and not all of it is acknowledged. Closing the socket would send nothing.
     Sent,
-    /// Every byte is acknowledged, or the connection is no more.
+    /// Every byte is acknowledged, or the connection is gone.
     Acknowledged,
 }
 
 /// The FINs that a flow has passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fins {
-    /// Ours on this leg; the peer's is not read yet.
+    /// Ours on this leg. The peer's FIN is not read yet.
     Ours,
     /// Both.
     Both,
@@ -44,19 +44,20 @@ pub(super) enum Fins {
 /// A leg after our FIN, watched until every byte is acknowledged.
 pub(super) struct Closing {
     watch: Option<Watch>,
-    /// The next look at a leg with unsent bytes, of whose sending the kernel does not tell.
+    /// The next look at the leg. The kernel does not report when unsent bytes are sent.
     next_look: Pin<Box<Sleep>>,
     pause: Duration,
     /// Unsent bytes at the last look.
     unsent: u32,
-    /// The FINs that had passed at the last look; `None` when the next poll is to look whatever the watch says.
+    /// The FINs that had passed at the last look. `None` makes the next poll look whether or not the watch reports a
+    /// change.
     looked: Option<Fins>,
     /// Whether SO_LINGER is 0.
     is_loud: bool,
 }
 
 impl Closing {
-    /// Begins to watch `leg`. Its state is looked at by the first [`poll`](Closing::poll).
+    /// Begins to watch `leg`. The first [`poll`](Closing::poll) looks at its state.
     pub(super) fn new(hangups: &Arc<Hangups>, leg: &Stream) -> Closing {
         let watch = hangups.watch(leg);
         Closing {
@@ -69,11 +70,11 @@ impl Closing {
         }
     }
 
-    /// Turns SO_LINGER off when it is time. Ready once every byte is acknowledged. `fins` says which FINs the flow has passed
-    /// on, and is needed where the kernel does not tell the state of the leg.
+    /// Turns SO_LINGER off when everything is sent. Ready once every byte is acknowledged. `fins` are the FINs that the
+    /// flow has passed on; they decide where the kernel does not report the leg's state.
     ///
     /// # Errors
-    /// The leg's error, when it broke before that.
+    /// The leg's error, when it broke before every byte was acknowledged.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, leg: &Stream, fins: Fins) -> Poll<io::Result<()>> {
         loop {
             let has_changed = self.watch.as_ref().is_some_and(|watch| watch.poll_changed(cx).is_ready());
@@ -93,20 +94,20 @@ impl Closing {
             }
             let pause = match progress {
                 Progress::Acknowledged => {
-                    // The watch has told of it, and does so once: whoever asks again must hear it too.
+                    // The watch reports this change only once. Without this line, a later poll would not see it.
                     self.looked = None;
                     return Poll::Ready(Ok(()));
                 }
-                Progress::Open | Progress::Sent if self.watch.is_some() => SELDOM,
+                Progress::Open | Progress::Sent if self.watch.is_some() => WATCHED_PAUSE,
                 _ => self.next_pause(info.map_or(0, |info| info.notsent_bytes)),
             };
             self.next_look.set(sleep(pause));
         }
     }
 
-    /// Returns the time until the next look, when so many bytes are `unsent`. Short while they become fewer: the leg must not stand
-    /// for long with everything sent and SO_LINGER 0. Else twice as long each time: an outage that lasts is looked at seldom,
-    /// by however many flows.
+    /// Returns the time until the next look at a leg with `unsent` bytes. It is short while their number falls, because
+    /// the leg must not stay long with everything sent and SO_LINGER 0. Otherwise it doubles each time, so that a long
+    /// outage costs little however many flows it affects.
     fn next_pause(&mut self, unsent: u32) -> Duration {
         let is_moving = unsent < self.unsent;
         self.unsent = unsent;
@@ -116,8 +117,9 @@ impl Closing {
     }
 }
 
-/// Whether the `sent` bytes on `leg`, on which both FINs have passed, are acknowledged, as far as one look can tell. Of a closed
-/// connection the queue does not say it: a leg that was reset while only its FIN was unacknowledged looks as if all had arrived.
+/// Whether the peer has acknowledged the `sent` bytes on `leg`, as far as one look can tell. Both FINs have passed on
+/// the leg. The queue of a closed connection does not tell: a leg that was reset while only its FIN was unacknowledged
+/// looks as if everything had arrived.
 pub(super) fn is_settled(leg: &Stream, sent: u64) -> bool {
     match TcpInfo::of(leg.as_fd()) {
         Ok(info) if info.state == State::Closed => is_over(&info, sent),
@@ -125,20 +127,21 @@ pub(super) fn is_settled(leg: &Stream, sent: u64) -> bool {
     }
 }
 
-/// Whether a connection is closed after its peer has acknowledged the `sent` bytes and, on the accept leg, our FIN.
+/// Whether a connection is closed and its peer has acknowledged the `sent` bytes and, on the accept leg, our FIN.
 pub(super) fn is_over(info: &TcpInfo, sent: u64) -> bool {
-    // The FIN counts as one byte. On the dial leg the SYN counts too, so there the FIN may still be missing.
+    // The FIN counts as one byte. On the dial leg the SYN counts too, so the FIN may still be unacknowledged there.
     info.state == State::Closed && info.bytes_acked > sent
 }
 
 fn is_acknowledged(leg: &Stream) -> bool {
-    // A FIN that was sent and is not acknowledged counts as one byte; it needs no waiting for. A kernel that does not tell (an
-    // mptcp leg before Linux 5.17, a seccomp filter) never would: the flow ends here, and the kernel sends what is left.
+    // An unacknowledged FIN counts as one byte and need not be waited for. Some kernels never report the queue (an
+    // mptcp leg before Linux 5.17, a seccomp filter): then the flow ends here, and the kernel sends the rest.
     !unacknowledged(leg.as_fd()).is_ok_and(|bytes| bytes > 1)
 }
 
-/// Turns SO_LINGER off on a leg where it would be silence, just before it is closed. Returns whether it did: the kernel then
-/// delivers what is left and the FIN, and no RST tells the peer how the flow ended.
+/// Turns SO_LINGER off on a leg whose close would otherwise send nothing. Call it just before the close. Returns
+/// whether it did so. In that case the kernel delivers the remaining bytes and the FIN, and no RST tells the peer how
+/// the flow ended.
 pub(super) fn let_go(leg: &Stream, info: &TcpInfo) -> bool {
     let delivers = Progress::of_info(info) == Some(Progress::Sent);
     if delivers {
@@ -147,26 +150,26 @@ pub(super) fn let_go(leg: &Stream, info: &TcpInfo) -> bool {
     delivers
 }
 
-/// Turns SO_LINGER off: closing `leg` is no RST any more.
+/// Turns SO_LINGER off: closing `leg` no longer sends RST.
 pub(super) fn linger_off(leg: &Stream) {
-    // It fails only on a socket that is gone.
+    // This fails only on a socket that is gone.
     let _ = sockopt::set_fin_on_close(leg.as_fd());
 }
 
 impl Progress {
-    /// By `info`, which is the leg's, and by what it has left to be acknowledged.
+    /// Returns the progress of `leg`, whose TCP_INFO is `info`, from its state and its unacknowledged bytes.
     fn of(leg: &Stream, info: Option<&TcpInfo>, fins: Fins) -> Progress {
         match info.and_then(Progress::of_info) {
             Some(Progress::Sent | Progress::Unsent) if is_acknowledged(leg) => Progress::Acknowledged,
             Some(Progress::Open) | None if fins == Fins::Both => {
-                // TCP_INFO of an mptcp leg is that of one subflow, which ends later.
+                // TCP_INFO of an mptcp leg describes one subflow, which ends later.
                 if is_acknowledged(leg) { Progress::Acknowledged } else { Progress::Unsent }
             }
             progress => progress.unwrap_or(Progress::Open),
         }
     }
 
-    /// By what TCP_INFO says; `None` when it says nothing of use.
+    /// Returns the progress by TCP_INFO alone, or `None` when TCP_INFO does not tell.
     fn of_info(info: &TcpInfo) -> Option<Progress> {
         match info.state {
             State::LastAck | State::Closing if info.notsent_bytes > 0 => Some(Progress::Unsent),
@@ -178,12 +181,14 @@ impl Progress {
     }
 }
 
-/// Time until the next look at a leg with unsent bytes: at first, while they become fewer, and at most.
+/// First pause before another look at a leg with unsent bytes.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
+/// Longest pause while the number of unsent bytes falls.
 const MOVING_PAUSE: Duration = Duration::from_millis(10);
+/// Longest pause while no bytes are sent.
 const LAST_PAUSE: Duration = Duration::from_secs(1);
 /// Interval between two looks at a leg that has a watch, which reports each change.
-const SELDOM: Duration = Duration::from_secs(60);
+const WATCHED_PAUSE: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {
@@ -191,7 +196,7 @@ mod tests {
     use std::future::poll_fn;
     use std::net::{Shutdown, TcpListener, TcpStream};
 
-    /// A blocked pump may see the end of a leg before its flow waits for it, and the watch tells of it only once.
+    /// A blocked pump may see the end of a leg before its flow waits for it, and the watch reports the end only once.
     #[tokio::test]
     async fn a_leg_that_was_acknowledged_stays_acknowledged() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -209,7 +214,7 @@ mod tests {
         assert!(is_ready, "the flow would wait for the next look, 60 s");
     }
 
-    /// A reset leaves nothing to wait for, and a FIN that nobody has acknowledged is not a good end.
+    /// A reset leg has nothing left to wait for, and an unacknowledged FIN is not a good end.
     #[test]
     fn a_leg_that_was_reset_before_its_fin_was_acknowledged_is_not_over() {
         let after = |state, bytes_acked| TcpInfo { state, bytes_acked, ..TcpInfo::default() };

@@ -1,45 +1,45 @@
-//! Counters of the process. They only grow, except those that say "now".
+//! Counters of the process. They only grow, except those whose names end in "now".
 
 use super::how::How;
 use super::tally::Tally;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tracing::info;
 
-/// Every counter, each written where it happens.
+/// Every counter. The code that sees an event counts it.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Flows open now.
     pub flows_now: AtomicU64,
     /// Connections accepted and allowed.
     pub accepted: AtomicU64,
-    /// Connections that were reset before a flow began: the allow-list has not got them, too many flows come from the tunnel's own
-    /// next hop, or they came to a socket of systemd's without a tunnel.
+    /// Connections that were reset before a flow began: the allow-list does not contain their peer, too many flows come
+    /// from the tunnel's own next hop, or they came to a socket from systemd that has no tunnel.
     pub refused: AtomicU64,
-    /// Times that a connection could not be accepted: EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC.
+    /// Number of times that accept failed: EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC.
     pub accept_errors: AtomicU64,
-    /// Times that connections of a tunnel had to wait because no permit was to be had.
+    /// Number of times that connections of a tunnel had to wait because no permit was free.
     pub without_permit: AtomicU64,
     /// Flows whose dial no address answered.
     pub dials_failed: AtomicU64,
-    /// Flows that ended well, in both directions.
+    /// Flows that ended well in both directions.
     pub finished: AtomicU64,
-    /// Flows that ended with RST. `dials_failed` and the next five say why.
+    /// Flows that ended with RST. `dials_failed` and the next five counters give the reason.
     pub reset: AtomicU64,
-    /// Flows of which a peer sent RST.
+    /// Flows in which a peer sent RST.
     pub reset_by_peer: AtomicU64,
-    /// Flows of which a peer did not answer any more.
+    /// Flows in which a peer stopped answering.
     pub timed_out: AtomicU64,
-    /// Flows of which a leg failed with another errno.
+    /// Flows in which a leg failed with another errno.
     pub leg_failed: AtomicU64,
     /// Flows that `linger-half-open` ended.
     pub half_open_too_long: AtomicU64,
-    /// Flows that longhaul cut: drain timeout, second signal, command.
+    /// Flows that longhaul cut: drain timeout, second signal, or command.
     pub cut: AtomicU64,
-    /// Bytes that ended flows carried from accept leg to dial leg.
+    /// Bytes that ended flows carried from the accept leg to the dial leg.
     pub bytes_up: AtomicU64,
-    /// Bytes that ended flows carried from dial leg to accept leg.
+    /// Bytes that ended flows carried from the dial leg to the accept leg.
     pub bytes_down: AtomicU64,
-    /// Times that bulk was copied through user space because no pipe was to be had, or the socket refused splice.
+    /// Number of times that bulk was copied through user space because no pipe was free or the socket refused splice.
     pub copied: AtomicU64,
 }
 
@@ -63,7 +63,7 @@ impl Counters {
         self.bytes_down.fetch_add(tally.down, Relaxed);
     }
 
-    /// Writes all of them to the log.
+    /// Writes all counters to the log.
     pub fn log(&self) {
         let now = |counter: &AtomicU64| counter.load(Relaxed);
         info!(

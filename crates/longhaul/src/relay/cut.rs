@@ -1,7 +1,7 @@
-//! The order to cut a flow with RST on both legs.
+//! The order to cut a flow with RST on both legs: a flag, and the waker of the flow's task.
 //!
-//! A flag, and the waker of the flow's task: every idle flow waits for it. A wait by `tokio::sync::Notify` is 90 bytes larger,
-//! and takes a lock at each wake-up of the flow.
+//! Every idle flow waits for this order. A wait by `tokio::sync::Notify` would be 90 bytes larger and would take a lock
+//! at each wake-up of the flow.
 
 use super::how::How;
 use std::future::poll_fn;
@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst, fence};
 use std::task::{Context, Poll, Waker};
 
-/// Whether a flow is to be cut.
+/// The order to cut one flow, given or not.
 #[derive(Debug, Default)]
 pub(super) struct Cut {
     /// One of [`NONE`], [`ALL`] and [`ONE`].
@@ -17,17 +17,17 @@ pub(super) struct Cut {
     waker: OnceLock<Waker>,
 }
 
-/// An order: the flows that it is for.
+/// An order: which flows it cuts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Every flow: the process ends.
+    /// Every flow, because the process ends.
     All,
-    /// This one.
+    /// This flow.
     One,
 }
 
 impl Cut {
-    /// Gives the order. The first one stays.
+    /// Gives the order. Later orders change nothing.
     pub(super) fn give(&self, order: Order) {
         let order = match order {
             Order::All => ALL,
@@ -39,8 +39,8 @@ impl Cut {
         }
     }
 
-    /// Waits until the order is given. Returns the ending that it brings. It is safe to drop the wait. Only the flow's own task may
-    /// wait: the waker is that of its first wait.
+    /// Waits until the order is given, and returns why the flow ends. The wait may be dropped. Only the flow's own task
+    /// may wait, because the waker is that of the first wait.
     pub(super) async fn given(&self) -> How {
         poll_fn(|cx| self.poll_given(cx)).await
     }
@@ -48,7 +48,7 @@ impl Cut {
     fn poll_given(&self, cx: &mut Context<'_>) -> Poll<How> {
         if self.waker.get().is_none() {
             let _ = self.waker.set(cx.waker().clone());
-            // Either the look below sees the order, or who gives it sees the waker.
+            // Either the load below sees the order, or `give` sees the waker.
             fence(SeqCst);
         }
         match self.order.load(SeqCst) {

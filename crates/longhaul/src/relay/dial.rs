@@ -1,4 +1,5 @@
-//! Dialling: the next hops in the policy's order, the addresses of each in the resolver's order, until one answers.
+//! Dialling: tries the next hops in the policy's order, and the addresses of each in the resolver's order, until one
+//! answers.
 
 use super::fast_open::{self, FirstBytes};
 use super::leg::{self, failed};
@@ -17,21 +18,21 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-/// A connection that was made. Its peer may have reset it since: what came before is still to be read.
+/// A connection that was made. The peer may have reset it since. Bytes that came before the reset can still be read.
 pub(super) struct Dialled {
     pub(super) stream: Stream,
-    /// The next hop, by its place in the tunnel's `to`.
+    /// The next hop, as an index into the tunnel's `to`.
     pub(super) hop: usize,
     pub(super) address: SocketAddr,
-    /// Bytes that `stream` took while it was made. They were only peeked from the accept leg (`dial.fastopen`).
+    /// Number of bytes that `stream` took during connect. They were only peeked from the accept leg (`dial.fastopen`).
     pub(super) early: usize,
 }
 
 /// Why no connection was made.
 pub(super) enum NotDialled {
-    /// No address answered. A line with every address that was tried and what it said.
+    /// No address answered. The text names every address that was tried and its error.
     NoAnswer(String),
-    /// The accept leg failed before.
+    /// The accept leg failed first.
     Accept(io::Error),
 }
 
@@ -66,17 +67,18 @@ pub(super) async fn dial(
     Err(NotDialled::NoAnswer(said))
 }
 
-/// The addresses of `next_hop` now. A name is looked up each time, by getaddrinfo(3) on a thread that carries no bytes.
-/// `patience` is for waiting for one of the tunnel's `lookups` too.
+/// Returns the current addresses of `next_hop`. getaddrinfo(3) resolves a name anew for each dial, on a thread that
+/// carries no bytes. `patience` limits the whole time, including the wait for one of the tunnel's `lookups`.
 async fn resolve(next_hop: &NextHop, patience: Duration, lookups: &Arc<Semaphore>) -> io::Result<Vec<SocketAddr>> {
     if let Ok(address) = next_hop.host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, next_hop.port)]);
     }
     let name = (next_hop.host.clone(), next_hop.port);
     let looking = async {
-        // It fails only on a closed semaphore, and this one is never closed.
+        // This fails only on a closed semaphore, and this semaphore is never closed.
         let permit = lookups.clone().acquire_owned().await.map_err(io::Error::other)?;
-        // The permit goes with the thread: getaddrinfo(3) keeps that when we have long stopped waiting.
+        // The permit belongs to the thread, because getaddrinfo(3) occupies the thread long after we have stopped
+        // waiting.
         let looked_up = spawn_blocking(move || {
             let addresses = name.to_socket_addrs().map(Vec::from_iter);
             drop(permit);
@@ -92,10 +94,10 @@ async fn resolve(next_hop: &NextHop, patience: Duration, lookups: &Arc<Semaphore
     }
 }
 
-/// Returns the connection to `address`, and how many of the client's `first_bytes` it took.
+/// Returns the connection to `address` and the number of the client's `first_bytes` that it took.
 ///
 /// # Errors
-/// The address gave no connection: the call that failed and the kernel's answer.
+/// The connection failed. The text names the call and the kernel's answer.
 async fn connect(
     relay: &Relay,
     tunnel: &Tunnel,
@@ -110,8 +112,8 @@ async fn connect(
         bind(&socket, source, address)?;
     }
     let early = begin(&socket, &address.into(), &first_bytes).map_err(|err| connect_failed(&err))?;
-    drop(first_bytes); // it is not kept while the next hop thinks
-    // Only now: of a socket that nobody connects epoll(7) says EPOLLHUP.
+    drop(first_bytes); // frees them while the next hop takes its time
+    // Only after connect(2), because epoll(7) reports EPOLLHUP on a socket that is not connecting.
     let stream = Stream::new(socket).map_err(|err| failed("epoll_ctl(EPOLL_CTL_ADD)", &err).to_string())?;
     match timeout(tunnel.connect_timeout, stream.connected()).await {
         Ok(Ok(())) if relay.local_ports.contain(address.port()) && is_itself(&stream) => {
@@ -123,20 +125,20 @@ async fn connect(
     }
 }
 
-/// Why connect(2) failed, and what helps.
+/// Returns the error of connect(2) with a hint.
 fn connect_failed(err: &io::Error) -> String {
     let failed = failed("connect", err);
     match err.kind() {
         io::ErrorKind::AddrNotAvailable => failed.hint(
-            "every port towards it is taken: net.ipv4.tcp_tw_reuse = 1 and a wider net.ipv4.ip_local_port_range, as \
-             90-longhaul.conf sets them, or a second tunnel with another `source`",
+            "no free port towards it: set net.ipv4.tcp_tw_reuse = 1 and a wider net.ipv4.ip_local_port_range, as \
+             90-longhaul.conf does, or add a second tunnel with another `source`",
         ),
         _ => failed,
     }
     .to_string()
 }
 
-/// Sends the SYN. Returns how many of the client's `first_bytes` the socket took.
+/// Sends the SYN. Returns the number of the client's `first_bytes` that the socket took.
 fn begin(socket: &Socket, address: &SockAddr, first_bytes: &[u8]) -> io::Result<usize> {
     if !first_bytes.is_empty() {
         if let Some(taken) = fast_open::connect(socket, address, first_bytes)? {
@@ -149,20 +151,20 @@ fn begin(socket: &Socket, address: &SockAddr, first_bytes: &[u8]) -> io::Result<
     }
 }
 
-/// Whether a connection has both its ends in one socket. A dial to a free port of this host from the range that the
-/// kernel takes ports of its own from can meet itself: TCP's simultaneous open (RFC 9293 3.5). Nobody listens there.
+/// Whether both ends of a connection are the same socket. A dial to a free port of this host can connect to itself when
+/// the kernel chooses the same port as its source: TCP's simultaneous open (RFC 9293 3.5). No process listens there.
 fn is_itself(stream: &Stream) -> bool {
     let socket = SockRef::from(stream);
     matches!((socket.local_addr(), socket.peer_addr()), (Ok(local), Ok(peer)) if local == peer)
 }
 
-/// Binds to `source` and leaves the port to connect(2), which may then use one port for many next hops
+/// Binds to `source` and leaves the choice of the port to connect(2), which may then use one port for many next hops
 /// (ip(7) IP_BIND_ADDRESS_NO_PORT).
 fn bind(socket: &Socket, source: IpAddr, address: SocketAddr) -> Result<(), String> {
     if source.is_ipv4() != address.is_ipv4() {
-        return Err(format!("cannot be dialled from source {source}: the other IP version"));
+        return Err(format!("cannot be dialled from source {source}, which has another IP version"));
     }
-    // Not fatal: without it the port is chosen now, from a smaller set.
+    // Not fatal: without this option bind(2) chooses the port now, from a smaller set.
     let _ = longhaul_sys::sockopt::set_bind_address_no_port(socket.as_fd());
     socket.bind(&SockAddr::from(SocketAddr::new(source, 0))).map_err(|err| {
         let hint = if err.kind() == io::ErrorKind::AddrNotAvailable { " (not an address of this host)" } else { "" };

@@ -1,10 +1,11 @@
-//! One pump with its two sockets: the steps of [`longhaul_core::pump`], done with recv and send, or with splice(2).
+//! One pump with its two sockets: the steps of [`longhaul_core::pump`], done by recv and send, or by splice(2).
 //!
-//! Messages are copied by the worker's scratch buffer: one recv and one send each. A read that fills [`MESSAGE`] bytes shows
-//! bulk, and from then on bytes go through a pipe, until little comes again.
+//! Messages are copied through the worker's scratch buffer, by one recv and one send each. A read that fills
+//! [`MESSAGE`] bytes shows bulk. From then on bytes go through a pipe, until fills become small again.
 //!
-//! Nothing is locked or logged per chunk. While the sink takes what comes, nothing is allocated but [`Bulk`], once, when a flow
-//! first brings bulk. A pump that cannot go on has registered its task with the socket that it waits for, and holds bytes only when that is the sink.
+//! Nothing is locked or logged per chunk. While the sink takes every byte, the only allocation is [`Bulk`], once, when
+//! a flow first brings bulk. A pump that cannot go on has registered its task with the socket that it waits for. It
+//! holds bytes only while it waits for its sink.
 
 use super::buffer::{Buffer, SCRATCH, with_scratch};
 use super::leg;
@@ -36,21 +37,22 @@ pub(super) struct Direction<'a> {
     buffer: Buffer,
     /// Whether bytes may go through a pipe.
     splice: bool,
-    /// Whether splice has passed bytes: from then on its errors are those of the sockets.
+    /// Whether splice has passed bytes. From then on its errors are errors of the sockets.
     spliced: bool,
-    /// Whether the source brings more than messages now.
+    /// Whether the source currently brings more than messages.
     is_bulk: bool,
-    /// Kept from the first bulk on, so that a flow of messages has none of it.
+    /// State for bulk. Allocated at the first bulk and kept, so that a flow of messages does not have it.
     bulk: Option<Box<Bulk>>,
     /// Number of the held bytes that the relay's budget counts.
     parked: u32,
-    /// Whether the sink's congestion control may still be chosen, as of its handshake.
+    /// Whether the sink's congestion control was still undecided at its handshake.
     may_choose: bool,
     /// Bytes that the sink had before the pump began (fast open).
     early: u64,
-    /// The leg that it reads; the other one is its sink. Not two references: an idle flow has two of these.
+    /// The leg that it reads; the other leg is its sink. One leg instead of two references, because an idle flow has
+    /// two directions.
     source: Leg,
-    /// Whether the source is broken: then its end is a FIN only if one came before the break.
+    /// Whether the source is broken. The end of its stream then counts as FIN only if a FIN came before the break.
     source_is_broken: bool,
     is_stopped: bool,
 }
@@ -58,7 +60,7 @@ pub(super) struct Direction<'a> {
 /// Part of a pump that only bulk needs.
 struct Bulk {
     low_water: LowWater,
-    /// The sink's congestion control.
+    /// Chooses the sink's congestion control.
     choice: AutoCongestion,
     /// Number of times that the pump had to wait for its sink.
     parks: u32,
@@ -66,13 +68,13 @@ struct Bulk {
     stall: Option<Stall>,
 }
 
-/// A timer, and how many bytes the pump had moved when it was set.
+/// A timer, and the number of bytes that the pump had moved when the timer was set.
 struct Stall {
     timer: Pin<Box<Sleep>>,
     moved: u64,
 }
 
-/// At which of its two sockets a pump failed.
+/// The socket at which a pump failed.
 #[derive(Clone, Copy)]
 pub(super) enum End {
     Source,
@@ -80,7 +82,7 @@ pub(super) enum End {
 }
 
 impl End {
-    /// Returns the leg of the pump whose source is `source`.
+    /// Returns the leg at this end of the pump whose source is `source`.
     pub(super) fn of(self, source: Leg) -> Leg {
         match self {
             End::Source => source,
@@ -90,7 +92,7 @@ impl End {
 }
 
 impl<'a> Direction<'a> {
-    /// The pump from the leg `source` to the other one, which has `early` bytes already.
+    /// Returns the pump from the leg `source` to the other leg, which has taken `early` bytes already.
     pub(super) fn new(legs: &'a Legs<'a>, source: Leg, early: u64) -> Direction<'a> {
         let sink = source.other();
         Direction {
@@ -118,29 +120,29 @@ impl<'a> Direction<'a> {
         self.legs.of(self.source.other())
     }
 
-    /// The source broke. What it had sent by then is still delivered.
+    /// Records that the source broke. The bytes that it had sent are still delivered.
     pub(super) fn source_broke(&mut self) {
         self.source_is_broken = true;
     }
 
-    /// Moves nothing more, and throws away what is held.
+    /// Stops the pump and discards the bytes that it holds.
     pub(super) fn stop(&mut self) {
         self.is_stopped = true;
         self.hold(0);
         std::mem::replace(&mut self.buffer, Buffer::Empty).discard(&self.legs.relay.pool);
     }
 
-    /// Returns the bytes that the sink has taken, those that it had before with them.
+    /// Returns the number of bytes that the sink has taken, including those before the pump began.
     pub(super) fn sent(&self) -> u64 {
         self.early + self.pump.moved()
     }
 
-    /// Whether its next step is to read from its source.
+    /// Whether the next step is to read from the source.
     pub(super) fn is_waiting(&self) -> bool {
         self.pump.step() == Step::Fill && !self.is_stopped
     }
 
-    /// Whether it waits for its sink.
+    /// Whether the pump waits for its sink.
     pub(super) fn is_blocked(&self) -> bool {
         self.pump.step() == Step::Drain && !self.is_stopped
     }
@@ -150,24 +152,25 @@ impl<'a> Direction<'a> {
         self.pump.step() == Step::Done
     }
 
-    /// Whether it moves nothing more.
+    /// Whether the pump has sent FIN or was stopped.
     pub(super) fn has_ended(&self) -> bool {
         self.is_stopped || self.has_sent_fin()
     }
 
-    /// Moves bytes until it has to wait. Ready when FIN was sent or the direction was [stopped](Direction::stop).
+    /// Moves bytes until the pump has to wait. Ready when FIN was sent or the direction was [stopped](Direction::stop).
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), (End, io::Error)>> {
         with_scratch(|scratch| {
             let polled = self.poll_with(cx, scratch);
-            // However it ended: the next pump on this worker overwrites the scratch buffer.
+            // In every case, because the next pump on this worker overwrites the scratch buffer.
             self.buffer.keep(scratch);
             self.legs.flow.carried(self.source, self.sent());
             polled
         })
     }
 
-    /// After a while a busy pump lets the other direction and other flows go first: without that a reverse message waited
-    /// 140 ms behind a copying pump, which the whole budget of tokio let go on.
+    /// Runs the steps until the pump has to wait or has used up its turn. The turn is limited so that the other
+    /// direction and other flows can run: with tokio's whole budget, a message in the other direction waited 140 ms
+    /// behind a copying pump.
     fn poll_with(&mut self, cx: &mut Context<'_>, scratch: &mut [u8]) -> Poll<Result<(), (End, io::Error)>> {
         let (before, mut turns) = (self.pump.moved(), 0);
         loop {
@@ -208,7 +211,7 @@ impl<'a> Direction<'a> {
         }
     }
 
-    /// Notes that the flow moves bytes, for its keepalive.
+    /// Records for keepalive that the flow moves bytes.
     fn beat(&self) {
         if self.legs.flow.pulse.beat() {
             self.legs.relay.registry.wake(self.legs.flow);
@@ -231,7 +234,7 @@ impl<'a> Direction<'a> {
                     if all && bytes > 0 {
                         ready.clear_ready();
                     }
-                    self.is_bulk = bytes >= MESSAGE || (self.is_bulk && bytes >= FEW);
+                    self.is_bulk = bytes >= MESSAGE || (self.is_bulk && bytes >= MIN_BULK_FILL);
                     return Poll::Ready(Ok(bytes));
                 }
                 Ok(None) => {}
@@ -241,18 +244,18 @@ impl<'a> Direction<'a> {
         }
     }
 
-    /// Fills the pipe that [`take_pipe`](Self::take_pipe) found; `None` when this pump copies from here on.
+    /// Fills the pipe that [`take_pipe`](Self::take_pipe) found. Returns `None` when this pump copies from now on.
     fn fill_pipe(&mut self, max: usize) -> io::Result<Option<Filled>> {
         let Buffer::Pipe(pipe) = &self.buffer else { return Ok(None) };
         match Buffer::fill_pipe(pipe, self.source(), max) {
-            // A short fill may be a full pipe as well.
+            // A short fill does not show an empty socket: the pipe may be full.
             Ok(Some(bytes)) => {
                 self.bulk().low_water.filled(bytes);
                 return Ok(Some(Filled { bytes, all: false }));
             }
-            // A socket, a kernel or a seccomp filter that refuses splice says so before the first byte.
+            // A socket, a kernel or a seccomp filter that refuses splice does so before the first byte.
             Err(err) if self.spliced || !refuses_splice(self.legs.relay, &err) => return Err(err),
-            // Or there is urgent data, and then more of it is likely: from here on this pump copies.
+            // Splice is refused, or there is urgent data and more of it is likely. This pump copies from now on.
             Ok(None) | Err(_) => {}
         }
         self.splice = false;
@@ -262,7 +265,7 @@ impl<'a> Direction<'a> {
 
     fn fill_scratch(&mut self, scratch: &mut [u8], max: usize) -> io::Result<Option<Filled>> {
         self.give_back();
-        // Bulk comes here for want of a pipe.
+        // Bulk is copied only when no pipe is available.
         let max = if self.is_bulk { max.min(SCRATCH) } else { MESSAGE };
         let urgent = self.source().has_urgent();
         self.buffer = Buffer::fill_scratch(scratch, self.source(), max, urgent)?;
@@ -270,8 +273,8 @@ impl<'a> Direction<'a> {
         if self.is_bulk {
             self.legs.relay.counters.copied.fetch_add(1, Relaxed);
         }
-        // recv(2) stops at an urgent byte. Without one, less than was asked for is all there was; what comes from now on is an
-        // event of its own (epoll(7), Q&A 9), and of an end that is there already the runtime keeps the readiness.
+        // recv(2) stops at an urgent byte. Without one, a short read has emptied the socket. Bytes that come later are
+        // a new event (epoll(7), Q&A 9). If the end of the stream is there already, the runtime keeps the readiness.
         let bytes = to as usize;
         Ok(Some(Filled { bytes, all: bytes < max && !urgent }))
     }
@@ -290,7 +293,8 @@ impl<'a> Direction<'a> {
                 }
                 Ok(drained) => {
                     self.spliced |= splices;
-                    // send(2) took as much as there was room for (splice may have stopped at the end of a piece).
+                    // A short send(2) has filled the send buffer. A short splice may only have stopped at the end of a
+                    // piece.
                     if !splices && drained < held {
                         ready.clear_ready();
                     }
@@ -301,7 +305,8 @@ impl<'a> Direction<'a> {
         }
     }
 
-    /// The sink takes no more: the budget counts the bytes, and those that wait for long give their pipe to somebody who moves.
+    /// Called when the sink takes no more. Counts the held bytes in the budget. Once they have waited for [`STALLED`],
+    /// moves them to the heap and frees their pipe for another pump.
     fn park(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         self.hold(self.pump.held());
         let (held, moved) = (self.pump.held(), self.pump.moved());
@@ -323,15 +328,15 @@ impl<'a> Direction<'a> {
         Ok(())
     }
 
-    /// Asks the kernel why the sink, which has had bulk, takes no more: for its congestion control, and for the warning at the
-    /// flow's end that its send buffer is small.
+    /// Samples TCP_INFO of a full sink that carries bulk. The sample decides on the sink's congestion control, and on
+    /// the warning about a small send buffer at the flow's end.
     fn look_into_full_sink(&mut self) {
         let (sink, leg) = (self.sink(), self.source.other());
-        // TCP_INFO of an mptcp leg is that of one subflow.
+        // TCP_INFO of an mptcp leg describes one subflow.
         let counts = !self.legs.tunnel().mptcp(leg);
         let bulk = self.bulk();
         bulk.parks = bulk.parks.wrapping_add(1);
-        // The warning needs no more than a sample.
+        // One look in eight is sample enough for the warning.
         if bulk.choice.is_settled() && bulk.parks % 8 != 0 {
             return;
         }
@@ -342,7 +347,7 @@ impl<'a> Direction<'a> {
         }
     }
 
-    /// The sink took every byte.
+    /// Called when the sink has taken every byte.
     fn drained(&mut self) {
         self.hold(0);
         match &mut self.buffer {
@@ -352,7 +357,7 @@ impl<'a> Direction<'a> {
         }
     }
 
-    /// Nothing is coming: an idle pump holds nothing.
+    /// Called when the source is empty or has ended. Frees the pipe, because an idle pump holds none.
     fn rest(&mut self) {
         if let Buffer::Pipe(_) = self.buffer {
             let (source, marks) = (self.source(), &self.legs.relay.marks);
@@ -369,13 +374,14 @@ impl<'a> Direction<'a> {
         self.bulk.get_or_insert_with(|| Box::new(Bulk { low_water: LowWater::new(), choice, parks: 0, stall: None }))
     }
 
-    /// Whether the source, all of which is read, has sent FIN. Asked only after its error was taken: from then on the
-    /// kernel says "end of stream" either way: a FIN counts as a byte received, and no read returns it.
+    /// Whether the source has sent FIN. Call it only when every byte is read and the source's error was taken: then the
+    /// kernel reports the end of the stream with or without a FIN. A FIN counts as a received byte that no read
+    /// returns.
     fn has_fin(&self) -> bool {
         TcpInfo::of(self.source().as_fd()).is_ok_and(|info| info.bytes_received > self.sent())
     }
 
-    /// Whether this pump, which is empty, has a pipe for its next bytes.
+    /// Whether this empty pump has a pipe for its next bytes. Takes one from the pool if need be.
     fn take_pipe(&mut self) -> bool {
         if let (true, Buffer::Empty) = (self.splice, &self.buffer) {
             self.buffer = self.legs.relay.pool.take().map_or(Buffer::Empty, Buffer::Pipe);
@@ -383,7 +389,7 @@ impl<'a> Direction<'a> {
         matches!(self.buffer, Buffer::Pipe(_))
     }
 
-    /// Gives the pipe back, which is empty.
+    /// Returns the pipe to the pool. The pipe must be empty.
     fn give_back(&mut self) {
         std::mem::replace(&mut self.buffer, Buffer::Empty).give(&self.legs.relay.pool);
     }
@@ -401,41 +407,46 @@ impl Drop for Direction<'_> {
     }
 }
 
-/// Bytes that came from the source, none at its end; `all`: there are no more for now.
+/// Result of a fill: `bytes` came from the source, 0 at its end. With `all`, the source has no more bytes for now.
 struct Filled {
     bytes: usize,
     all: bool,
 }
 
-/// Sends FIN. ENOTCONN means that the connection was reset meanwhile, which the reading side reports.
+/// Sends FIN. ENOTCONN means that the connection was reset meanwhile; the pump that reads it reports that.
 fn shutdown(socket: &Stream) -> io::Result<()> {
     socket2::SockRef::from(socket).shutdown(Shutdown::Write)
 }
 
-/// Whether `err` says "not by splice" and not "this connection is broken": EINVAL (splice(2)), ENOSYS, and what a security
-/// module, a seccomp filter or a protocol without it answers. Said once in the log: the flows only get slower.
+/// Whether `err` means that splice is not possible, and not that the connection is broken: EINVAL (splice(2)), ENOSYS,
+/// or the errnos of a security module, a seccomp filter or a protocol without splice. Logged once only, because flows
+/// merely get slower.
 fn refuses_splice(relay: &Relay, err: &io::Error) -> bool {
     const REFUSALS: [i32; 5] = [libc::EINVAL, libc::ENOSYS, libc::EPERM, libc::EACCES, libc::EOPNOTSUPP];
     let refuses = err.raw_os_error().is_some_and(|errno| REFUSALS.contains(&errno));
     if refuses && !relay.splice_refused.swap(true, Relaxed) {
         let err = leg::failed("splice", err);
-        warn!(%err, "splice is refused: flows go on by copying, slower; a seccomp filter, SELinux or an mptcp leg does that");
+        warn!(%err, "splice is refused: flows are copied, which is slower; a seccomp filter, SELinux or an mptcp leg can cause \
+            this");
     }
     refuses
 }
 
-/// Number of times that a pump may fill and drain before others go first: four where that is [`TURN_BYTES`] or more, which is
-/// 4 MiB at the most and a millisecond at 40 Gbit/s; more with small fills, because a change costs a wake-up.
+/// Number of fills after which a pump yields, if it has moved [`TURN_BYTES`]: at most 4 MiB, or a millisecond at 40
+/// Gbit/s.
 const TURNS: u32 = 4;
+/// Number of fills after which a pump yields in any case. Larger than [`TURNS`], because yielding costs a wake-up and
+/// small fills move little.
 const MAX_TURNS: u32 = 16;
+/// Number of bytes after which a pump yields, once it has made [`TURNS`] fills.
 const TURN_BYTES: u64 = 1 << 20;
 
-/// A read of so many bytes is more than a message: what follows is spliced.
+/// Number of bytes from which on a read counts as bulk. The bytes after it are spliced.
 const MESSAGE: usize = 16 * 1024;
 
-/// A fill of fewer bytes is a message again. Less than [`MESSAGE`], so that a source between the two does not change its ways
-/// with each wake-up.
-const FEW: usize = 4 * 1024;
+/// A fill of fewer bytes ends bulk. Smaller than [`MESSAGE`], so that a source between the two does not switch at each
+/// wake-up.
+const MIN_BULK_FILL: usize = 4 * 1024;
 
-/// Time after which the bytes for a sink that takes nothing leave their pipe.
+/// Time after which bytes leave their pipe if the sink takes nothing.
 const STALLED: Duration = Duration::from_secs(1);

@@ -1,5 +1,5 @@
-//! How a flow ended: bytes each way, the reason, and one line in the log with everything that the kernel knows of both
-//! legs. A flow's end is never a bare error: its bytes survive it.
+//! The end of a flow: bytes each way, the reason, and one log line with everything that the kernel knows of both legs.
+//! A flow's end is never a bare error, because its byte counts survive the error.
 
 use super::closing;
 use super::how::How;
@@ -24,15 +24,15 @@ use tracing::{Level, enabled, info, warn};
 pub(super) struct FlowEnd<'a> {
     /// The flow.
     pub(super) flow: &'a Flow,
-    /// The bytes that it carried.
+    /// Number of bytes that it carried.
     pub(super) tally: Tally,
     /// Why it ended.
     pub(super) how: How,
 }
 
 impl FlowEnd<'_> {
-    /// Writes the flow's one line, with what the kernel knows of the legs. A field that is not known is left out, as those of a
-    /// `dial` leg that never was.
+    /// Writes the flow's one line, with what the kernel knows of the legs. Unknown fields are left out, such as all
+    /// fields of a `dial` leg that was never connected.
     pub(super) fn log(&self, accept: &LegEnd, dial: Option<&LegEnd>) {
         let FlowEnd { flow, tally, how } = *self;
         let next_hop = flow.next_hop();
@@ -65,23 +65,23 @@ impl FlowEnd<'_> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct LegEnd {
     info: TcpInfo,
-    /// Our address on it, where the log wants it.
+    /// Our address on it, if the log needs it.
     local: Option<SocketAddr>,
     /// Payload bytes that the flow sent on it.
     sent: u64,
     /// Time that the flow lasted.
     lasted: Duration,
-    /// Its congestion control, of a flow that was worth asking.
+    /// Its congestion control. `None` for a flow that carried too little to ask for it.
     congestion: Option<String>,
     /// Whether the flow broke and this leg's peer cannot be told.
     is_untold: bool,
-    /// Whether our send buffer was full of bytes under way.
+    /// Whether the send buffer was full of bytes in flight.
     was_full_under_way: bool,
 }
 
 impl LegEnd {
-    /// Sets what closing `socket`, the leg `leg` of the flow that ended as `end` says, tells its peer: RST, unless the flow
-    /// finished or the kernel has no RST for it any more. Returns what the kernel knows of it until then.
+    /// Prepares `socket`, the leg `leg` of the flow `end`, for its close. The close then sends RST, unless the flow
+    /// finished or the kernel no longer sends RST on this leg. Returns what the kernel knows of the leg.
     pub(super) fn conclude(socket: &Stream, leg: Leg, end: &FlowEnd<'_>) -> LegEnd {
         let info = TcpInfo::of(socket.as_fd()).unwrap_or_default();
         let sent = if leg == Leg::Accept { end.tally.down } else { end.tally.up };
@@ -92,20 +92,20 @@ impl LegEnd {
                 }
                 false
             }
-            // Both FINs have passed on it, and every byte is sent or even acknowledged, the FIN with them.
+            // Both FINs have passed on this leg, and every byte and our FIN are sent or even acknowledged.
             how => closing::let_go(socket, &info) || how.is_of_other(leg) && closing::is_over(&info, sent),
         };
-        // A short flow ends before any control matters, and asking costs as much as sending its bytes.
+        // A short flow ends before congestion control matters, and the question costs as much as sending its bytes.
         let is_worth_it = end.tally.up + end.tally.down > MIN_ACKED_BYTES;
         let congestion = is_worth_it.then(|| sockopt::congestion(socket.as_fd()).ok()).flatten();
         let was_full_under_way = socket.was_full_under_way();
-        // The accept leg's is that of the listener.
+        // The accept leg's address is that of the listener, so the log does not need it.
         let local = if leg == Leg::Dial && enabled!(Level::INFO) { socket.local() } else { None };
         LegEnd { info, local, sent, lasted: end.flow.began.elapsed(), congestion, is_untold, was_full_under_way }
     }
 
-    /// Says which sysctl held a long path back, when one did: the measured form of comparing buffers with the BDP. At most
-    /// once a second for each tunnel.
+    /// Logs a warning that names the buffer that limited a long path, if one did. It relies on a measurement, not on a
+    /// comparison of buffers with the BDP. At most once a second for each tunnel.
     pub(super) fn warn_if_buffers_limit(&self, relay: &Relay, tunnel: &Tunnel, leg: Leg) {
         let Some(small) = limiting_buffer(&sample(&self.info), self.was_full_under_way) else { return };
         if relay.lines.limit.pass(&tunnel.name, Instant::now()).is_none() {
@@ -115,7 +115,7 @@ impl LegEnd {
         let reach = |bytes: u64| format!("{:.1} MB/s", max_rate(bytes, self.info.rtt) / 1e6);
         if let (Buffer::Ours, Some(sndbuf)) = (small, sndbuf) {
             warn!(tunnel, %leg, rtt_ms = self.rtt_ms(), sndbuf = %sndbuf.value,
-                "our send buffer limits this path: take sndbuf out, so that the kernel finds its size, or make it larger");
+                "our send buffer limits this path: remove sndbuf, so that the kernel sizes the buffer, or make it larger");
         } else if let Buffer::Ours = small {
             let wmem = limits::tcp_buffer_maxima().map_or(0, |(_, wmem)| wmem);
             warn!(tunnel, %leg, rtt_ms = self.rtt_ms(), tcp_wmem_max = wmem, at_most = %reach(wmem),
@@ -127,18 +127,18 @@ impl LegEnd {
         }
     }
 
-    /// Returns the smoothed round-trip time, unless it was never measured.
+    /// Returns the smoothed round-trip time in milliseconds, unless it was never measured.
     fn rtt_ms(&self) -> Option<f64> {
         (!self.info.rtt.is_zero()).then(|| self.info.rtt.as_micros() as f64 / 1e3)
     }
 
-    /// Returns the latest delivery rate in MB/s (10^6 bytes), if the path has set it.
+    /// Returns the latest delivery rate in MB/s (10^6 bytes), if the path set the rate.
     fn delivery(&self) -> Option<f64> {
         findings::path_rate(&sample(&self.info), self.sent, self.lasted).map(|rate| (rate / 1000) as f64 / 1e3)
     }
 }
 
-/// The legs whose peers got everything and a FIN before the flow broke, and no RST.
+/// Names the legs whose peers got every byte and a FIN before the flow broke, and therefore no RST.
 fn untold(accept: &LegEnd, dial: Option<&LegEnd>) -> Option<&'static str> {
     match (accept.is_untold, dial.is_some_and(|dial| dial.is_untold)) {
         (true, true) => Some("both legs"),

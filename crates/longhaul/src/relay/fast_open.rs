@@ -1,14 +1,14 @@
-//! Fast open (RFC 7413): the client's first bytes go to the next hop in the SYN, which saves a round trip.
+//! Fast open (RFC 7413): sends the client's first bytes to the next hop in the SYN, which saves a round trip.
 //!
 //! ```text
 //! client ──bytes──> accept leg ──peek──> SYN + bytes ──> next hop 1    no answer
-//!                              ──peek──> SYN + bytes ──> next hop 2    answers: now the accept leg is read
+//!                              ──peek──> SYN + bytes ──> next hop 2    answers: the accept leg is read only now
 //! ```
-//! Before a next hop has answered the bytes are only peeked, so the next one can have them. Once it has answered, exactly
-//! the bytes that its socket took are read from the accept leg and dropped; the pump sends the rest.
+//! The bytes are only peeked until a next hop answers, so each next hop can get them. Once one has answered, exactly
+//! the bytes that its socket took are read from the accept leg and dropped. The pump sends the rest.
 //!
-//! Not by TCP_FASTOPEN_CONNECT: connect(2) then succeeds before a SYN is sent, so a dead next hop is never seen. Before
-//! Linux 6.5, splice(2) into such a socket never sends the SYN.
+//! TCP_FASTOPEN_CONNECT is not used: connect(2) would succeed before a SYN is sent, so a dead next hop would go
+//! unnoticed. Before Linux 6.5, splice(2) into such a socket never sends the SYN.
 
 use super::stream::Stream;
 use longhaul_config::Tunnel;
@@ -22,23 +22,24 @@ use std::time::Duration;
 use tokio::io::Interest;
 use tokio::time::{Instant, timeout_at};
 
-/// The first bytes of a flow's client, until a next hop has them.
+/// The first bytes of a flow's client, which wait for a next hop.
 pub(super) struct FirstBytes<'a> {
-    /// The accept leg and the end of the wait for them; `None` where the tunnel dials without fast open.
+    /// The accept leg, and the deadline for the first bytes. `None` if the tunnel dials without fast open.
     awaited: Option<(&'a Stream, Instant)>,
 }
 
 impl FirstBytes<'_> {
-    /// Begins the wait for the first bytes on `accept`, where `tunnel` dials with fast open.
+    /// Starts the time limit for the first bytes on `accept`, if `tunnel` dials with fast open.
     pub(super) fn of<'a>(tunnel: &Tunnel, accept: &'a Stream) -> FirstBytes<'a> {
         FirstBytes { awaited: tunnel.dial.fast_open().then(|| (accept, Instant::now() + PATIENCE)) }
     }
 
-    /// Waits for the bytes and copies them. Returns none where an ordinary dial has to do: without fast open, where nothing
-    /// came in time (perhaps the server speaks first), where the client has ended, and where the first byte is urgent.
+    /// Waits for the bytes and copies them. Returns no bytes when an ordinary dial is needed: without fast open, when
+    /// nothing came in time (perhaps the server speaks first), when the client has sent FIN, or when the first byte is
+    /// urgent.
     ///
     /// # Errors
-    /// The accept leg failed. Its error is gone with this, so nobody else can learn of it.
+    /// The accept leg failed. This call has taken the socket's error, so no later call sees it.
     pub(super) async fn peek(&self) -> io::Result<Vec<u8>> {
         let Some((accept, deadline)) = self.awaited else { return Ok(Vec::new()) };
         timeout_at(deadline, poll_fn(|cx| poll_peek(accept, cx))).await.unwrap_or(Ok(Vec::new()))
@@ -54,33 +55,34 @@ fn poll_peek(accept: &Stream, cx: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>>
             peeked => break peeked?,
         }
     };
-    // Asked after the peek: an urgent byte that comes between the two is then seen. The peek itself ends before a later
-    // one (net/ipv4/tcp.c, tcp_recvmsg_locked).
+    // Checked after the peek, so that it sees an urgent byte that came in between. The peek itself stops before a later
+    // urgent byte (net/ipv4/tcp.c, tcp_recvmsg_locked).
     let is_urgent = splice::is_at_urgent_byte(accept.as_fd());
     Poll::Ready(Ok(if is_urgent { Vec::new() } else { bytes[..peeked].to_vec() }))
 }
 
-/// Begins to connect `socket` to `address` with `bytes` in the SYN, as far as they fit. Returns how many the socket took: the
-/// kernel delivers these once, in the SYN or after the handshake. Returns `None` where connect(2) has to be called.
+/// Starts to connect `socket` to `address`, with as many of `bytes` in the SYN as fit. Returns the number of bytes that
+/// the socket took. The kernel delivers these once, in the SYN or after the handshake. Returns `None` if the caller
+/// must call connect(2).
 ///
 /// # Errors
-/// As connect(2).
+/// Those of connect(2).
 pub(super) fn connect(socket: &Socket, address: &SockAddr, bytes: &[u8]) -> io::Result<Option<usize>> {
     const FLAGS: i32 = libc::MSG_FASTOPEN | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     match socket.send_to_with_flags(bytes, address, FLAGS) {
         Ok(taken) => Ok(Some(taken)),
         Err(err) => match err.raw_os_error() {
-            // RFC 7413 4.1.1: without a cookie the SYN only asks for one. It is on its way and has taken no byte.
+            // RFC 7413 4.1.1: without a cookie the SYN only asks for one. The SYN was sent and took no byte.
             Some(libc::EINPROGRESS) => Ok(Some(0)),
-            // Bit 1 of net.ipv4.tcp_fastopen is off, or a Multipath TCP that cannot do it (Linux 6.1).
+            // Bit 1 of net.ipv4.tcp_fastopen is off, or Multipath TCP does not support it (Linux 6.1).
             Some(libc::EOPNOTSUPP) => Ok(None),
             _ => Err(err),
         },
     }
 }
 
-/// Reads `count` bytes from `accept` and drops them: the next hop that has answered has them. They were peeked, so
-/// they are there.
+/// Reads `count` bytes from `accept` and drops them, because the next hop has them. The bytes were peeked, so they are
+/// there.
 ///
 /// # Errors
 /// The socket's error.
@@ -95,10 +97,11 @@ pub(super) fn consume(accept: &Stream, mut count: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Time that a dial waits for the client's first byte: longer than a LAN's round trip, and no more than a person notices.
+/// Time that a dial waits for the client's first byte: longer than a LAN's round trip, and too short for a person to
+/// notice.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// More than a SYN carries with jumbo frames (an MTU of 9,000).
+/// Maximum number of bytes that are peeked. More than a SYN carries with jumbo frames (an MTU of 9,000).
 const MAX_PEEKED_BYTES: usize = 16 * 1024;
 
 #[cfg(test)]
@@ -108,7 +111,7 @@ mod tests {
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
 
-    /// In virtual time: with nothing else to do the clock jumps to the end of the wait.
+    /// In virtual time: while nothing else runs, the clock jumps to the end of the wait.
     #[tokio::test(start_paused = true)]
     async fn a_silent_client_is_waited_for_once_for_20_ms() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -120,7 +123,7 @@ mod tests {
 
         let start = Instant::now();
         assert!(FirstBytes::of(&tunnel, &accept).peek().await.unwrap().is_empty());
-        assert_eq!(start.elapsed(), Duration::ZERO, "without fast open nothing is waited for");
+        assert_eq!(start.elapsed(), Duration::ZERO, "no wait without fast open");
 
         tunnel.dial.set(Leg::Dial, "fastopen", "true").unwrap();
         let first_bytes = FirstBytes::of(&tunnel, &accept);

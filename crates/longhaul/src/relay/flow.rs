@@ -19,13 +19,13 @@ use std::time::Instant;
 use tokio::sync::Semaphore;
 use tracing::{Level, debug, enabled, warn};
 
-/// Flows below this end too soon for their congestion counters to mean anything.
-const WORTH_A_DIAGNOSIS: u64 = 10_000_000;
+/// Bytes below which a flow ends too soon for its congestion counters to mean anything.
+const MIN_DIAGNOSIS_BYTES: u64 = 10_000_000;
 
-/// Dials for the accepted connection, carries every byte, and logs how it ended. The dial starts before a byte is read.
-/// `lookups` are the tunnel's; `permit` is dropped when the flow is over.
+/// Dials for the accepted connection, carries every byte, and logs how the flow ended. The dial starts before a byte is
+/// read. `lookups` are the tunnel's; `permit` is dropped when the flow is over.
 ///
-/// Not an async fn, whose arguments would be part of every idle flow twice.
+/// Not an async fn: an async fn would hold its arguments twice in the future of every idle flow.
 pub(super) fn run(
     relay: Arc<Relay>,
     tunnel: Arc<Tunnel>,
@@ -37,7 +37,7 @@ pub(super) fn run(
     let accept = Arc::new(accept);
     let live = Live::begin(relay, tunnel, peer, &accept);
     async move {
-        // Boxed: the dial's many small states would otherwise be part of every idle flow.
+        // Boxed, because the dial's states would otherwise be part of every idle flow.
         let reached = Box::pin(reach(&live, &lookups, &accept)).await;
         let (dial, how) = match reached {
             Ok(dial) => {
@@ -50,8 +50,8 @@ pub(super) fn run(
         let end = FlowEnd { flow: &live.flow, tally: live.flow.tally(), how };
         live.relay.counters.ended(how, &end.tally);
         let ends = Ends::conclude(&end, &accept, dial.as_deref());
-        // At once: what closing them does was decided by what the kernel said just now. And before the permit, which stands for
-        // their descriptors.
+        // Closed at once, because `conclude` prepared the close for the state that the kernel just reported. Closed
+        // before the permit is dropped, because the permit stands for their descriptors.
         drop((accept, dial));
         ends.log(&live.relay, &end);
         drop(live);
@@ -59,7 +59,7 @@ pub(super) fn run(
     }
 }
 
-/// A flow of the registry, and the relay that carries it. Dropping it removes the flow.
+/// A registered flow, and the relay that carries it. Dropping it removes the flow from the registry.
 struct Live {
     relay: Arc<Relay>,
     flow: Arc<Flow>,
@@ -86,7 +86,7 @@ impl Drop for Live {
 async fn reach(live: &Live, lookups: &Arc<Semaphore>, accept: &Stream) -> Result<Arc<Stream>, How> {
     let Live { relay, flow } = live;
     let tunnel = &flow.tunnel;
-    // Every arm may be dropped at any await: a dial that is not wanted any more is closed by being dropped.
+    // Every arm may be dropped at any await. Dropping a dial closes its socket.
     let dialled = tokio::select! {
         dialled = dial::dial(relay, tunnel, lookups, accept) => dialled,
         () = accept.failed() => return Err(How::Reset(Leg::Accept)),
@@ -112,7 +112,7 @@ async fn reach(live: &Live, lookups: &Arc<Semaphore>, accept: &Stream) -> Result
         }
         Err(NotDialled::Accept(err)) => Err(Broken::of(Leg::Accept, &err).into()),
         Err(NotDialled::NoAnswer(why)) => {
-            // The flow's own line comes for each: this one has the reason, which is the same for most of them.
+            // Every flow has its own line at its end. This line has the reason, which is the same for most of them.
             if let Some(more) = relay.lines.dial.pass(&tunnel.name, Instant::now()) {
                 warn!(flow = flow.number, tunnel = %tunnel.name, peer = %flow.peer, %why, more, "dial failed");
             }
@@ -121,13 +121,14 @@ async fn reach(live: &Live, lookups: &Arc<Semaphore>, accept: &Stream) -> Result
     }
 }
 
-/// Carries the flow until it ends or is cut. Not an async fn, as [`run`].
+/// Carries the flow until it ends or is cut. Not an async fn, for the same reason as [`run`].
 fn carry<'a>(live: &'a Live, accept: &'a Arc<Stream>, dial: &'a Arc<Stream>) -> impl Future<Output = How> {
     let Live { relay, flow } = live;
     relay.sweep.begin(flow);
     let legs = Legs { relay, flow, accept, dial };
     async move {
-        // Dropping the carrying future loses no count, which is in the flow; dropping the other arm loses nothing.
+        // Dropping the carrying future loses no count, because the counts are in the flow. Dropping the other arm loses
+        // nothing.
         tokio::select! {
             biased;
             how = carry::run(&legs, legs.flow.tally().up) => how,
@@ -136,14 +137,14 @@ fn carry<'a>(live: &'a Live, accept: &'a Arc<Stream>, dial: &'a Arc<Stream>) -> 
     }
 }
 
-/// Both legs at the end of a flow, as the kernel describes them.
+/// Both legs at the end of a flow, as the kernel reports them.
 struct Ends {
     accept: LegEnd,
     dial: Option<LegEnd>,
 }
 
 impl Ends {
-    /// Sees to it that closing the sockets, which comes next, tells the peers what is true.
+    /// Prepares the sockets so that closing them tells the peers how the flow ended. The close comes next.
     fn conclude(end: &FlowEnd<'_>, accept: &Stream, dial: Option<&Stream>) -> Ends {
         let dial = dial.map(|dial| LegEnd::conclude(dial, Leg::Dial, end));
         Ends { accept: LegEnd::conclude(accept, Leg::Accept, end), dial }
@@ -153,8 +154,8 @@ impl Ends {
         if enabled!(Level::INFO) {
             end.log(&self.accept, self.dial.as_ref());
         }
-        if end.tally.up + end.tally.down > WORTH_A_DIAGNOSIS {
-            // The dial leg first: only one of them is logged in a second.
+        if end.tally.up + end.tally.down > MIN_DIAGNOSIS_BYTES {
+            // The dial leg comes first, because only one of them is logged per second.
             for (leg, of) in [(self.dial.as_ref(), Leg::Dial), (Some(&self.accept), Leg::Accept)] {
                 leg.into_iter().for_each(|leg| leg.warn_if_buffers_limit(relay, &end.flow.tunnel, of));
             }
@@ -175,7 +176,7 @@ mod tests {
     use tokio::io::Interest;
     use tokio::net::{TcpListener, TcpStream};
 
-    /// Sends a message that fits every buffer, and waits until it is there.
+    /// Sends a message that fits every buffer, and waits until it has arrived.
     async fn pass(from: &TcpStream, to: &TcpStream) {
         let mut got = [0; 8];
         from.writable().await.unwrap();
@@ -188,8 +189,8 @@ mod tests {
         size_of::<R>()
     }
 
-    /// 4,000 idle flows have 1,750 bytes of user memory each; the task is the largest part of it. The runtime adds some 100
-    /// bytes to the future, and takes them in pieces of 128.
+    /// With 4,000 idle flows, each takes 1,750 bytes of user memory. The task is the largest part of it. The runtime
+    /// adds about 100 bytes to the future, and allocates it in steps of 128.
     #[test]
     fn an_idle_flow_is_small() {
         let task = size_of_future(|relay, tunnel, lookups, accept, peer, permit: u64| {
@@ -199,24 +200,24 @@ mod tests {
         assert!(task <= 440 && flow <= 192, "a flow has grown to {task} bytes of future and {flow} in the registry");
     }
 
-    /// The bytes before a reset arrive, also where both are there before the runtime has looked at the handshake.
+    /// The bytes before a reset arrive, even if both have arrived before the runtime looks at the handshake.
     #[tokio::test]
     async fn a_next_hop_that_answers_and_resets_at_once_is_heard() {
         let ours = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let to = server.local_addr().unwrap();
         let to = NextHop { host: to.ip().to_string(), port: to.port() };
-        // The second one is not asked.
+        // The second next hop is not dialled.
         let other = NextHop { host: "192.0.2.1".into(), port: 1 };
         let tunnel = Tunnel::new("loud", ours.local_addr().unwrap(), vec![to, other]);
         let mut client = std::net::TcpStream::connect(tunnel.listen).unwrap();
         let (accept, peer) = ours.accept().await.unwrap();
         let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
-        // As our own listener has it.
+        // As our own listener sets it.
         SockRef::from(&accept).set_linger(Some(Duration::ZERO)).unwrap();
         let relay = Relay::new(100);
         tokio::spawn(run(relay.clone(), Arc::new(tunnel), Arc::new(Semaphore::new(1)), accept, peer, ()));
-        // The flow dials in its first turn, and has no other before the next await here.
+        // The flow dials in its first turn. It gets no other turn before the next await here.
         tokio::task::yield_now().await;
         let mut answers = server.accept().unwrap().0;
         answers.write_all(b"answer").unwrap();
@@ -228,7 +229,7 @@ mod tests {
         assert_eq!((relay.counters.reset_by_peer.load(Relaxed), relay.counters.bytes_down.load(Relaxed)), (1, 6));
     }
 
-    /// Views see a flow from its beginning, and its bytes as they move; a kill is RST on both legs.
+    /// Views show a flow from its beginning, and its bytes as they move. A kill sends RST on both legs.
     #[tokio::test]
     async fn a_live_flow_is_seen_and_killed() {
         let listener = async || TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -239,7 +240,7 @@ mod tests {
         let client = TcpStream::connect(tunnel.listen).await.unwrap();
         let (accept, peer) = ours.accept().await.unwrap();
         let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
-        SockRef::from(&accept).set_linger(Some(Duration::ZERO)).unwrap(); // as our own listener has it
+        SockRef::from(&accept).set_linger(Some(Duration::ZERO)).unwrap(); // as our own listener sets it
         let relay = Relay::new(100);
         let view = || relay.flows().pop().unwrap();
         let task = run(relay.clone(), Arc::new(tunnel), Arc::new(Semaphore::new(1)), accept, peer, ());
@@ -268,7 +269,7 @@ mod tests {
         }
     }
 
-    /// In virtual time: a flow that is not half-open is silent for longer than `linger-half-open`, and for a year.
+    /// In virtual time: a flow that is not half-open may be silent for longer than `linger-half-open`, and for a year.
     #[tokio::test]
     async fn an_idle_flow_stays_for_a_year() {
         const YEAR: Duration = Duration::from_secs(365 * 86_400);
@@ -293,7 +294,7 @@ mod tests {
         pass(&far, &client).await;
         assert!(!flow.is_finished());
 
-        // The same clock ends it once it is half-open: with nothing else to do it jumps to the linger's end.
+        // The same clock ends the flow once it is half-open: while nothing else runs, it jumps to the linger's end.
         let before = tokio::time::Instant::now();
         SockRef::from(&client).shutdown(Shutdown::Write).unwrap();
         flow.await.unwrap();

@@ -1,4 +1,4 @@
-//! `linger-half-open` in virtual time: nothing here depends on how fast the machine is.
+//! `linger-half-open` in virtual time: no test here depends on the machine's speed.
 
 use super::stream::Stream;
 use super::{Relay, flow};
@@ -17,7 +17,7 @@ use tokio::time::{Instant, advance, pause};
 
 const LINGER: Duration = Duration::from_secs(3);
 
-/// Sends a byte and waits until it is there.
+/// Sends a byte and waits until it has arrived.
 async fn pass(from: &TcpStream, to: &TcpStream) {
     from.writable().await.unwrap();
     assert_eq!(from.try_write(b".").unwrap(), 1);
@@ -56,7 +56,7 @@ async fn every_byte_starts_the_linger_of_a_half_open_flow_again() {
         assert!(!flow.is_finished());
     }
     pass(&far, &client).await;
-    // From here on it jumps to the next timer.
+    // From now on the clock jumps to the next timer.
     let last = Instant::now();
     drop(done);
     assert!(still.await.unwrap().is_err());

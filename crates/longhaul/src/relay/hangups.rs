@@ -1,8 +1,8 @@
 //! Wakes a flow's task when the peer of one of its legs sends FIN or when the leg is closed.
 //!
-//! tokio reports a closed connection once and for all: a leg on which both FINs have passed is "closed" to it, although the
-//! last bytes are still to be acknowledged, and the moment when they are passes unseen. So the few legs for which that
-//! moment matters are in an epoll set of their own, which is one descriptor for the process.
+//! tokio reports a closed connection only once. It takes a leg for closed as soon as both FINs have passed, although
+//! the last bytes are not acknowledged yet, and so it does not report their acknowledgement. The few legs that need
+//! that report are therefore in an epoll set of their own, which is one descriptor for the process.
 
 use super::lock::lock;
 use super::stream::Stream;
@@ -17,7 +17,7 @@ use tokio::io::unix::AsyncFd;
 /// The legs that are watched.
 #[derive(Debug, Default)]
 pub(super) struct Hangups {
-    /// Made when a leg is watched and the kernel has a descriptor for it.
+    /// Created when the first leg is watched. Empty while the kernel has no descriptor for it.
     set: OnceLock<Arc<HangupSet>>,
     legs: Mutex<Legs>,
 }
@@ -34,7 +34,7 @@ struct Watched {
     waker: Option<Waker>,
 }
 
-/// One watched leg. Dropping it ends the watch; the socket leaves the set when it is closed.
+/// One watched leg. Dropping it ends the watch. The socket leaves the set when it is closed.
 #[derive(Debug)]
 pub(super) struct Watch {
     hangups: Arc<Hangups>,
@@ -42,11 +42,11 @@ pub(super) struct Watch {
 }
 
 impl Hangups {
-    /// Watches `leg`, which was not watched before. `None` when the kernel has no room for that.
+    /// Watches `leg`, which must not be watched already. Returns `None` when the kernel has no room for it.
     pub(super) fn watch(self: &Arc<Hangups>, leg: &Stream) -> Option<Watch> {
         let watch = {
             let mut legs = self.legs();
-            // Under the lock, so that one set is made. Where it cannot be, the next leg tries again.
+            // Under the lock, so that only one set is created. If that fails, the next leg tries again.
             if self.set.get().is_none() {
                 let _ = self.set.set(self.start()?);
             }
@@ -59,14 +59,14 @@ impl Hangups {
     }
 
     /// Creates the set and the task that reads it.
-    #[allow(deprecated, reason = "sound for a set that owns its descriptor; what replaces it is unsafe")]
+    #[allow(deprecated, reason = "sound for a set that owns its descriptor; the replacement is unsafe")]
     fn start(self: &Arc<Hangups>) -> Option<Arc<HangupSet>> {
         let set = Arc::new(HangupSet::new().ok()?);
         let readable = AsyncFd::with_interest(Shared(set.clone()), Interest::READABLE).ok()?;
         let hangups = Arc::downgrade(self);
         tokio::spawn(async move {
             while let (Ok(mut ready), Some(hangups)) = (readable.readable().await, hangups.upgrade()) {
-                // Before the set is read: a change from here on makes it readable anew.
+                // Before the set is read, so that a later change makes it readable again.
                 ready.clear_ready();
                 hangups.wake(&readable.get_ref().0);
             }
@@ -92,8 +92,8 @@ impl Hangups {
 }
 
 impl Watch {
-    /// Ready once for all changes since the last call. At first that is the state that the leg had at the beginning, if it
-    /// had a FIN by then.
+    /// Ready once for all changes since the last call. If the leg had a FIN when the watch began, the first call is
+    /// ready.
     pub(super) fn poll_changed(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut legs = self.hangups.legs();
         let Some(watched) = legs.watched.get_mut(&self.key) else { return Poll::Pending };
@@ -111,7 +111,7 @@ impl Drop for Watch {
     }
 }
 
-/// The set as tokio wants it.
+/// The set as a type that tokio accepts.
 struct Shared(Arc<HangupSet>);
 
 impl std::os::fd::AsRawFd for Shared {

@@ -13,20 +13,20 @@ pub(super) struct Broken {
 }
 
 impl Broken {
-    /// `leg` broke with `err`.
+    /// Returns the record that `leg` broke with `err`.
     pub(super) fn of(leg: Leg, err: &io::Error) -> Broken {
         Broken { leg, errno: err.raw_os_error().unwrap_or(libc::EIO) }
     }
 }
 
-/// Why a flow ended. Everything but [`Finished`](How::Finished) is RST on both legs.
+/// Why a flow ended. Every ending but [`Finished`](How::Finished) sends RST on both legs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// Both directions ended with FIN, and the peers acknowledged every byte.
     Finished,
-    /// The leg was reset by its peer, so the other was reset too.
+    /// The leg was reset by its peer, so the other leg was reset too.
     Reset(Leg),
-    /// The leg's peer did not answer any more: keepalive, user-timeout or retransmission gave up.
+    /// The leg's peer stopped answering: keepalive, user-timeout or retransmission gave up.
     TimedOut(Leg),
     /// The leg failed with another errno.
     Failed(Leg, i32),
@@ -36,14 +36,14 @@ pub enum How {
     HalfOpenTooLong,
     /// longhaul ended it: drain timeout, second SIGTERM, or exit.
     Cut,
-    /// longhaul ended this flow, as it was told to.
+    /// longhaul ended this flow because a command asked for it.
     Killed,
 }
 
 impl From<Broken> for How {
     fn from(broken: Broken) -> How {
         match broken.errno {
-            // EPIPE: the reset came before our write, so write(2) tells it this way (tcp(7)).
+            // EPIPE: the reset came before our write, so write(2) reports it this way (tcp(7)).
             libc::ECONNRESET | libc::EPIPE | libc::ENOTCONN => How::Reset(broken.leg),
             libc::ETIMEDOUT => How::TimedOut(broken.leg),
             errno => How::Failed(broken.leg, errno),
@@ -52,7 +52,7 @@ impl From<Broken> for How {
 }
 
 impl How {
-    /// Whether it was not `leg` that broke.
+    /// Whether the flow ended for another reason than a failure of `leg`.
     pub(super) fn is_of_other(self, leg: Leg) -> bool {
         !matches!(self, How::Reset(of) | How::TimedOut(of) | How::Failed(of, _) if of == leg)
     }

@@ -1,5 +1,5 @@
-//! A leg's socket: made with its options before it listens or connects, given BBR where core says so, and made to end in RST, so
-//! that nobody mistakes a broken stream for a whole one.
+//! A leg's socket. Its options are set before it listens or connects, and it gets BBR when longhaul-core decides so. It
+//! ends in RST unless the flow ends well, so that nobody mistakes a truncated stream for a whole one.
 
 use super::sample::sample;
 use super::stream::Stream;
@@ -20,13 +20,13 @@ const BBR: &str = "bbr";
 const CUBIC: &str = "cubic";
 const RENO: &str = "reno";
 
-/// Whether this process may have BBR, as [`try_bbr`] last found.
+/// Whether this process may set BBR, by the last call of [`try_bbr`].
 static MAY_HAVE_BBR: AtomicBool = AtomicBool::new(false);
 
-/// The remedy where there is no socket of Multipath TCP: EPROTONOSUPPORT, as in Debian 11's kernel, or ENOPROTOOPT.
-const NO_MPTCP: &str = "this kernel has no Multipath TCP, or net.mptcp.enabled is 0; leave mptcp out";
+/// Hint for a kernel without sockets of Multipath TCP: EPROTONOSUPPORT, as in Debian 11's kernel, or ENOPROTOOPT.
+const NO_MPTCP: &str = "this kernel has no Multipath TCP, or net.mptcp.enabled is 0; remove mptcp";
 
-/// Makes a socket that fits `address`, with every option that takes effect from the start.
+/// Opens a socket for the IP version of `address`, with every option that takes effect from the start.
 ///
 /// # Errors
 /// socket(2) failed, or the kernel refused an option.
@@ -34,7 +34,8 @@ pub(super) fn open(address: &SocketAddr, options: &LegOptions, mptcp: bool) -> R
     apply_options(fresh(address, mptcp)?, options, mptcp)
 }
 
-/// Makes a socket that fits `address`, with every option that a dial needs: keepalive comes once the flow is some seconds old.
+/// Opens a socket for the IP version of `address`, with every option that a dial needs. Keepalive is set once the flow
+/// is some seconds old.
 ///
 /// # Errors
 /// socket(2) failed, or the kernel refused an option.
@@ -50,7 +51,7 @@ fn fresh(address: &SocketAddr, mptcp: bool) -> Result<OwnedFd> {
     Ok(socket.into())
 }
 
-/// Sets every option that takes effect from the start on `socket`, which is O_NONBLOCK.
+/// Sets every option that takes effect from the start on `socket`, which must be O_NONBLOCK.
 ///
 /// # Errors
 /// The kernel refused an option.
@@ -73,14 +74,15 @@ fn prepare<'a>(
     Ok(socket)
 }
 
-/// Sets the options on a connection that systemd's socket accepted before longhaul had set them on the listener. Every option is
-/// tried, though a few take effect only before the handshake.
+/// Sets the options on a connection that the kernel accepted on systemd's socket before longhaul had set them on the
+/// listener. Every option is tried, though a few take effect only before the handshake.
 ///
 /// # Errors
 /// The first option that the kernel refused.
 pub(super) fn catch_up(accepted: &Socket, options: &LegOptions, mptcp: bool) -> Result<()> {
-    // Every listener of ours has it, so who has it came after the first longhaul that had the socket, and has the options
-    // that were on it then: after a change, perhaps not yet the new ones, like a connection that waits during a reload.
+    // Every listener of ours sets SO_LINGER. So a connection that has it was accepted after the first longhaul got the
+    // socket, and inherited the options of that time. After a change it may lack the new ones, like a connection that
+    // waits in the queue during a reload.
     if accepted.linger().is_ok_and(|linger| linger.is_some()) {
         return Ok(());
     }
@@ -88,8 +90,8 @@ pub(super) fn catch_up(accepted: &Socket, options: &LegOptions, mptcp: bool) -> 
     told.fold(keep_loud(accepted, mptcp), Result::and)
 }
 
-/// Tries every option of `leg` on a socket that is thrown away, and returns those of which the kernel has another value. So a
-/// tunnel that cannot work is refused at start, and later legs need no reading back.
+/// Tries every option of `leg` on a socket that is then closed. Returns the options whose value the kernel changed. So
+/// a tunnel that cannot work is refused at startup, and later legs need not read options back.
 ///
 /// # Errors
 /// The kernel refused an option.
@@ -100,21 +102,22 @@ pub(super) fn dry_run(tunnel: &Tunnel, leg: Leg, address: &SocketAddr) -> Result
     settings.filter_map(|setting| setting.apply(socket.as_fd()).transpose()).collect()
 }
 
-/// Returns the choice of the congestion control of `leg`, whose connection `socket` has just begun: open with
-/// `congestion = "auto"` where this process may have BBR.
+/// Returns the choice of the congestion control of `leg`, whose connection `socket` has just begun. The choice is open
+/// with `congestion = "auto"`, if this process may set BBR.
 pub(super) fn auto_congestion(tunnel: &Tunnel, leg: Leg, socket: &Stream) -> AutoCongestion {
     if tunnel.options(leg).is_auto() {
         return if MAY_HAVE_BBR.load(Relaxed) { AutoCongestion::open() } else { AutoCongestion::settled() };
     }
     if let Some(asked) = tunnel.options(leg).find("congestion") {
-        // A route's congctl has taken its place at the handshake (net/ipv4/tcp_output.c, tcp_ca_dst_init). One that is
-        // locked stays, and the line at the flow's end tells.
+        // At the handshake, a congctl of the route replaces the configured control (net/ipv4/tcp_output.c,
+        // tcp_ca_dst_init), so set it again. A locked congctl stays; the log line at the flow's end shows it.
         let _ = asked.tell(socket.as_fd());
     }
     AutoCongestion::settled()
 }
 
-/// Gives `socket` BBR when `auto` asks for it. `info` of the socket, which takes no more bytes for now, was just asked for.
+/// Gives `socket` BBR when `auto` asks for it. `info` is a fresh sample of the socket, which currently takes no more
+/// bytes.
 pub(super) fn follow_path(auto: &mut AutoCongestion, socket: &Stream, info: &TcpInfo) {
     let start = auto.look(&sample(info), Instant::now());
     if start.is_some_and(|start| !start_bbr(socket.as_fd(), start)) {
@@ -122,36 +125,37 @@ pub(super) fn follow_path(auto: &mut AutoCongestion, socket: &Stream, info: &Tcp
     }
 }
 
-/// Gives `socket` BBR. Returns false when that needs no watching: a route's congctl has given it BBR at the handshake, which runs
-/// already, or BBR is no longer allowed. In the second case a socket without BBR keeps what it has.
+/// Gives `socket` BBR. Returns false when no further sample is needed: the socket has BBR already since the handshake,
+/// from a route's congctl, or BBR is no longer allowed. In the second case a socket without BBR keeps its control.
 fn start_bbr(socket: BorrowedFd<'_>, start: Start) -> bool {
     match start {
         Start::First if has_bbr(socket) => return false,
         Start::First => {}
-        // BBR that it has already would go on where it is. Every kernel has Reno and allows it to everybody.
+        // Setting BBR again would not restart it, so switch to Reno first. Every kernel has Reno and allows it to every
+        // user.
         Start::Again => drop(sockopt::try_congestion(socket, RENO)),
     }
     sockopt::try_congestion(socket, BBR)
 }
 
-/// Tries whether this process may set BBR, and keeps the answer for all legs from now on. As root this also loads its module.
+/// Tries whether this process may set BBR, and keeps the answer for all later legs. As root this also loads the module.
 ///
 /// # Errors
-/// ENOENT: there is no such module; EPERM: it is not in tcp_allowed_congestion_control.
+/// ENOENT: the kernel has no such module. EPERM: BBR is not in tcp_allowed_congestion_control.
 pub(super) fn try_bbr() -> Result<()> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).map_err(|err| failed("socket(IPPROTO_TCP)", &err))?;
-    // Where BBR is the default a new socket has it, and setting what it has is never refused.
+    // Where BBR is the default, a new socket has it already, and setting it again would always succeed.
     let _ = sockopt::try_congestion(socket.as_fd(), RENO);
     let tried = sockopt::set_congestion(socket.as_fd(), BBR);
     MAY_HAVE_BBR.store(tried.is_ok(), Relaxed);
     tried
 }
 
-/// Takes BBR from a leg with `congestion = "auto"` where it is the kernel's default: BBR paces from the first byte, by a timer for
-/// each 64 KiB, and a LAN needs none of that (docs/design/data-path.md). It does so before the handshake, because a connection
-/// that was paced once stays paced whatever its control (net/ipv4/tcp_bbr.c, sk_pacing_status).
+/// Replaces BBR on a leg with `congestion = "auto"` where BBR is the kernel's default. BBR paces from the first byte,
+/// by a timer for each 64 KiB, and a LAN needs no pacing (docs/design/data-path.md). This happens before the handshake,
+/// because a connection that was paced once stays paced under any control (net/ipv4/tcp_bbr.c, sk_pacing_status).
 ///
-/// Where BBR is the default and not allowed, the leg keeps it, because it could not have it back.
+/// Where BBR is the default and not allowed, the leg keeps it, because it could not get BBR back.
 fn begin_unpaced(socket: &Socket, options: &LegOptions) {
     let socket = socket.as_fd();
     if options.is_auto() && MAY_HAVE_BBR.load(Relaxed) && has_bbr(socket) {
@@ -163,18 +167,18 @@ fn has_bbr(socket: BorrowedFd<'_>) -> bool {
     sockopt::congestion(socket).is_ok_and(|name| name == BBR)
 }
 
-/// Returns `err` as the error of `call`.
+/// Returns `err` as the error of the system call `call`, without a hint.
 pub(super) fn failed(call: impl Into<String>, err: &io::Error) -> SysError {
     SysError { call: call.into(), errno: err.raw_os_error().unwrap_or_default(), hint: "".into() }
 }
 
-/// The kernel closes the sockets of a process that died, and with FIN: a truncated stream that looks whole. SO_LINGER 0
-/// makes it RST (socket(7)), so every leg has it from its first moment until both directions have ended well. An
-/// accepted socket inherits it from its listener, as it does SO_OOBINLINE, which urgent data needs to pass
-/// (`longhaul_sys::splice`).
+/// Sets SO_LINGER 0. The kernel closes the sockets of a dead process with FIN, so a truncated stream looks whole. With
+/// SO_LINGER 0 it sends RST (socket(7)), so every leg has that from the start until both directions have ended well.
+/// Also sets SO_OOBINLINE, which urgent data needs to pass (`longhaul_sys::splice`). An accepted socket inherits both
+/// from its listener.
 fn keep_loud(socket: &Socket, mptcp: bool) -> Result<()> {
     sockopt::set_reset_on_close(socket.as_fd())?;
-    // MPTCP has neither the option nor urgent data (mptcp_setsockopt: EOPNOTSUPP).
+    // MPTCP supports neither the option nor urgent data (mptcp_setsockopt: EOPNOTSUPP).
     if mptcp { Ok(()) } else { sockopt::set_urgent_inline(socket.as_fd()) }
 }
 
@@ -182,7 +186,7 @@ fn keep_loud(socket: &Socket, mptcp: bool) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// The kernel's default may be BBR; here the socket has it already, which is the same to it.
+    /// The kernel's default may be BBR. Here the socket gets BBR first, which has the same effect.
     #[test]
     fn auto_begins_without_bbr_and_a_name_is_left_alone() {
         if !may_have_bbr() {

@@ -1,4 +1,4 @@
-//! The two legs of a flow that is carried, and what its two pumps share.
+//! The two legs of a carried flow, and the state that its two pumps share.
 
 use super::registry::Flow;
 use super::shared::Relay;
@@ -11,11 +11,11 @@ use std::sync::Arc;
 pub(super) struct Legs<'a> {
     /// The state that all tunnels share.
     pub(super) relay: &'a Relay,
-    /// The flow, where the pumps write what they carry.
+    /// The flow. The pumps write their progress to it.
     pub(super) flow: &'a Arc<Flow>,
-    /// The connection that came to us.
+    /// The connection that we accepted.
     pub(super) accept: &'a Arc<Stream>,
-    /// The connection that was made for it.
+    /// The connection that we dialled for it.
     pub(super) dial: &'a Arc<Stream>,
 }
 

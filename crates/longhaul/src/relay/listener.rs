@@ -1,5 +1,5 @@
-//! A tunnel's listener: permit, accept, allow-list, flow. It never dies: what accept(2) says is counted, waited out and
-//! tried again.
+//! A tunnel's listener: permit, accept, allow-list, flow. It never dies: an error of accept(2) is counted, and the
+//! listener tries again after a pause.
 
 use super::activated::Activated;
 use super::flow;
@@ -30,17 +30,17 @@ use tracing::warn;
 #[derive(Debug)]
 pub struct Listener {
     socket: AsyncFd<Socket>,
-    /// Whether somebody else, systemd, has the socket too.
+    /// Whether systemd holds the socket too.
     adopted: bool,
 }
 
-/// The tunnels of one listener: its own, or those that have its addresses now.
+/// The tunnels of one listener: its own, or, for a replaced listener, those that have its addresses now.
 #[derive(Clone, Debug)]
 pub struct Serving {
-    /// One, but for a listener that was replaced: then each tunnel that covers a part of its address, and none once they
-    /// are removed.
+    /// One route. A replaced listener has a route for each tunnel that covers a part of its address, and none once
+    /// these are removed.
     pub routes: Vec<Route>,
-    /// Whether other listeners have its address, so that it serves only for a while.
+    /// Whether other listeners have its address, so that it serves only for a moment more.
     pub replaced: bool,
 }
 
@@ -58,9 +58,9 @@ pub struct Route {
 pub struct BindError {
     /// The tunnel.
     pub tunnel: String,
-    /// The thing that was tried: the listener's address, or a leg's options.
+    /// The attempted step, such as listening on an address or setting a leg's options.
     pub what: String,
-    /// The kernel's answer, with the remedy.
+    /// The kernel's answer, with a hint.
     pub err: SysError,
 }
 
@@ -73,12 +73,12 @@ impl Listener {
         Listener::bind_with(tunnel, |_| Ok(()))
     }
 
-    /// Tries the options of both legs on sockets that are thrown away. Options that the kernel changed are warned about.
+    /// Tries the options of both legs on sockets that are then closed. Warns about options that the kernel changed.
     ///
     /// # Errors
     /// The kernel refused an option.
     pub fn dry_run(tunnel: &Tunnel) -> Result<(), BindError> {
-        // The dial leg on the family that is dialled, as far as that is known before a name is resolved.
+        // The dial leg uses the IP version that will be dialled, as far as that is known before a name is resolved.
         let literal = tunnel.to.iter().find_map(|hop| hop.host.parse().ok());
         let dialled = literal.or(tunnel.source).map_or(address_here(tunnel), |ip| SocketAddr::new(ip, 0));
         for (leg, address) in [(Leg::Accept, address_here(tunnel)), (Leg::Dial, dialled)] {
@@ -94,11 +94,11 @@ impl Listener {
         Listener::new(tunnel, listening, format!("listen on {}", tunnel.listen))
     }
 
-    /// Listens on a socket of systemd's, which keeps it too. An option that is no longer configured stays until systemd
+    /// Listens on a socket from systemd, which keeps it too. An option that is no longer configured stays until systemd
     /// opens the socket anew.
     ///
     /// # Errors
-    /// The kernel refused an option; EMFILE.
+    /// The kernel refused an option, or EMFILE.
     pub fn adopt(tunnel: &Tunnel, socket: &Activated) -> Result<Listener, BindError> {
         let socket = socket.share();
         let socket = socket.map_err(|err| BindError::new(tunnel, "share its socket".into(), failed("dup", &err)))?;
@@ -108,7 +108,7 @@ impl Listener {
         Ok(Listener { adopted: true, ..Listener::new(tunnel, adopted, what)? })
     }
 
-    #[allow(deprecated, reason = "sound for a socket that owns its descriptor; what replaces it is unsafe")]
+    #[allow(deprecated, reason = "sound for a socket that owns its descriptor; the replacement is unsafe")]
     fn new(tunnel: &Tunnel, socket: longhaul_sys::Result<Socket>, what: String) -> Result<Listener, BindError> {
         let registered = socket.and_then(|socket| {
             AsyncFd::with_interest(socket, Interest::READABLE).map_err(|err| failed("epoll_ctl(EPOLL_CTL_ADD)", &err))
@@ -117,28 +117,28 @@ impl Listener {
         Ok(Listener { socket, adopted: false })
     }
 
-    /// A listener in the place of `old`, which are those whose addresses it would be refused beside. Both listen until the
-    /// old ones have stopped serving, so no connection is refused in between. On IPv4 the kernel gives new handshakes to
-    /// the new one at once; on IPv6 to both, so the old one goes on by what the new tunnel says. A handshake that the old
-    /// one has begun and not ended when it is closed is lost, unless the kernel moves it to the new one
-    /// (net.ipv4.tcp_migrate_req = 1).
+    /// Opens a listener that replaces `old`, the listeners whose addresses conflict with its own. Both listen until the
+    /// old ones have stopped serving, so no connection is refused in between. On IPv4 the kernel gives new handshakes
+    /// to the new listener at once. On IPv6 it gives them to both, so the old listener serves them by the settings of
+    /// the new tunnel. When the old listener closes, its unfinished handshakes are lost, unless the kernel moves them
+    /// to the new one (net.ipv4.tcp_migrate_req = 1).
     ///
     /// # Errors
-    /// As [`bind`](Listener::bind).
+    /// Those of [`bind`](Listener::bind).
     pub fn replace(tunnel: &Tunnel, old: &[&Handle]) -> Result<Listener, BindError> {
         for old in old {
-            // Set after bind, on a listening socket: from then on the kernel lets one of ours listen beside it (tried on
-            // 6.18). Without it the new one is refused, and the reload with it.
+            // This works on a socket that listens already: from now on the kernel lets another socket of ours listen
+            // beside it (tried on 6.18). Without it the new listener is refused, and the reload with it.
             let _ = sockopt::set_reuse_port(old.socket.as_fd(), true);
         }
         let new = Listener::bind_with(tunnel, |socket| sockopt::set_reuse_port(socket, true))?;
-        // From here on it would share its handshakes with the old ones (tried on 6.18: half each). It fails only on
-        // a socket that is gone.
+        // With the option the new listener would share its handshakes with the old ones (tried on 6.18: half each). The
+        // call fails only on a socket that is gone.
         let _ = sockopt::set_reuse_port(new.socket.as_fd(), false);
         Ok(new)
     }
 
-    /// Returns the part that its owner keeps while it serves.
+    /// Returns the handle that the owner of the listener keeps while it serves.
     ///
     /// # Errors
     /// EMFILE.
@@ -149,19 +149,20 @@ impl Listener {
         }
     }
 
-    /// Accepts until the sender of `serving` is gone, or no tunnel is left in it, or, once it is replaced, for a second; and
-    /// then what the listen queue still holds. What `serving` says holds for the next connection; live flows keep what they
-    /// have.
+    /// Accepts connections until the sender of `serving` is gone or no tunnel is left in it. A replaced listener
+    /// accepts for one more second. At the end it starts flows for the connections that are still in the listen queue.
+    /// A change of `serving` takes effect for the next connection; live flows keep their settings.
     pub async fn serve(self, relay: Arc<Relay>, mut serving: watch::Receiver<Serving>) {
         let current = serving.clone();
         let mut pause = FIRST_PAUSE;
         let mut end = None;
         loop {
-            // The kernel still gives some handshakes to a listener that is replaced, and those under way need a moment.
+            // The kernel still gives some handshakes to a replaced listener, and unfinished handshakes need a moment.
             if serving.borrow().replaced && end.is_none() {
                 end = Some(Instant::now() + HANDOVER);
             }
-            // `next` awaits only before it has a connection and after it has handed it over, so dropping it loses none.
+            // `next` awaits only before it has a connection and after it has handed it over, so dropping it loses no
+            // connection.
             tokio::select! {
                 biased;
                 changed = serving.changed() => {
@@ -178,11 +179,11 @@ impl Listener {
         }
     }
 
-    /// Starts a flow for each connection that waits in the listen queue and may have one; the others are reset when it is
-    /// closed. A queue of systemd's is its next listener's.
+    /// Starts a flow for each connection in the listen queue that gets a permit. Closing the listener resets the
+    /// others. Not for a socket from systemd: its next listener serves the queue.
     fn sweep(&self, relay: &Arc<Relay>, serving: &watch::Receiver<Serving>) {
         let Some(Route { gate, .. }) = serving.borrow().routes.first().cloned() else { return };
-        // No more than the queue held: a flood of clients that are refused would keep this worker.
+        // At most as many as the queue holds. Otherwise a flood of refused clients would keep this worker busy.
         for _ in 0..BACKLOG {
             let Ok(permit) = gate.try_enter() else { break };
             let Ok((accept, peer)) = accept(self.socket.get_ref().as_fd()) else { break };
@@ -192,14 +193,15 @@ impl Listener {
 
     async fn next(&self, relay: &Arc<Relay>, serving: &watch::Receiver<Serving>, pause: &mut Duration) {
         let Ok(mut waiting) = self.socket.readable().await else { return };
-        // The listener ends when it has no tunnel: until it sees that, nobody is let in.
+        // A listener without a tunnel is about to end and admits nobody.
         let route = serving.borrow().routes.first().cloned();
         let Some(Route { tunnel, gate }) = route else { return pending().await };
-        // Before accept: a connection that we cannot carry stays in the listen queue. After somebody waits there: a
-        // tunnel that nobody uses keeps no permit from the others.
+        // Before accept, so that a connection without a permit stays in the listen queue. After a connection has come,
+        // so that an unused tunnel holds no permit.
         let permit = match gate.try_enter() {
             Ok(permit) => permit,
-            // No log line of waiting where no connection waits: readiness is that of the last connection.
+            // Readiness can be left over from the last connection. If none waits now, the log must not say that
+            // connections wait.
             Err(_) if matches!(waiting.try_io(|socket| connection_waits(socket.get_ref())), Err(_nobody)) => return,
             Err(_) => gate.enter(&relay.counters, &relay.lines, &tunnel.name).await,
         };
@@ -219,8 +221,8 @@ impl Listener {
         }
     }
 
-    /// Starts the flow of an accepted connection, or resets it when its peer is not allowed: it has SO_LINGER 0, so
-    /// dropping it is RST.
+    /// Starts the flow of an accepted connection, or resets it when its peer is not allowed. Dropping the socket sends
+    /// RST, because it has SO_LINGER 0.
     fn start(
         &self,
         relay: &Arc<Relay>,
@@ -234,7 +236,7 @@ impl Listener {
         if self.adopted {
             catch_up(relay, &tunnel, &accept, peer);
         }
-        // Before the runtime hears of it: a flood of refusals costs no watches.
+        // Before the socket is registered with the runtime, so that a flood of refused clients uses no epoll watches.
         if !is_allowed(relay, &tunnel, peer) || is_echo_too_many(relay, &tunnel, peer, &mut permit) {
             return;
         }
@@ -243,7 +245,7 @@ impl Listener {
                 let (relay, lookups) = (relay.clone(), gate.lookups.clone());
                 tokio::spawn(flow::run(relay, tunnel, lookups, accept, peer, permit));
             }
-            // For want of kernel memory or of watches: the connection is reset.
+            // The kernel has no memory or no epoll watch left. The connection is reset.
             Err(err) => {
                 let err = failed("epoll_ctl(EPOLL_CTL_ADD)", &err).hint("ENOSPC: raise fs.epoll.max_user_watches");
                 cannot_accept(relay, &tunnel.name, &err);
@@ -253,12 +255,12 @@ impl Listener {
 }
 
 impl Serving {
-    /// The tunnel of a listener that nothing has replaced.
+    /// Returns the one tunnel of a listener that is not replaced.
     pub fn one(tunnel: Arc<Tunnel>, gate: Arc<Gate>) -> Serving {
         Serving { routes: vec![Route { tunnel, gate }], replaced: false }
     }
 
-    /// The tunnel for a connection that came to `accept`.
+    /// Returns the tunnel for the accepted connection `accept`.
     fn route(&self, accept: &Socket) -> Option<Route> {
         if !self.replaced {
             return self.routes.first().cloned();
@@ -268,8 +270,8 @@ impl Serving {
     }
 }
 
-/// The tunnel that carries `accept`, with a permit of its own; `None` when there is none any more. `permit` is of the
-/// first tunnel that the listener had before accept(2).
+/// Returns the tunnel that carries `accept`, with a permit of that tunnel, or `None` when there is no such tunnel or
+/// permit. `permit` belongs to the first tunnel that the listener had before accept(2).
 fn admit(serving: &Serving, accept: &Socket, permit: Permit) -> Option<(Route, Permit)> {
     let route = serving.route(accept)?;
     match permit.is_of(&route.gate) {
@@ -282,21 +284,21 @@ fn admit(serving: &Serving, accept: &Socket, permit: Permit) -> Option<(Route, P
     }
 }
 
-/// The part of a serving [`Listener`] that its owner keeps: enough to replace it.
+/// A handle of a serving [`Listener`], which its owner needs to replace it.
 #[derive(Debug)]
 pub struct Handle {
     socket: Socket,
 }
 
 impl Handle {
-    /// Takes back what [`Listener::replace`] did to it: nothing replaces it after all.
+    /// Undoes [`Listener::replace`] on the old listener, because it is not replaced after all.
     pub fn stay(&self) {
-        // It fails only on a socket that is gone.
+        // This fails only on a socket that is gone.
         let _ = sockopt::set_reuse_port(self.socket.as_fd(), false);
     }
 
-    /// Tells the listening socket which options of `tunnel` are not those of `before`: what it accepts from then on has
-    /// them, and a handshake under way is not disturbed.
+    /// Sets the options of `tunnel` that differ from `before` on the listening socket. Connections accepted from then
+    /// on have them. Handshakes under way are not disturbed.
     pub fn tell(&self, before: &LegOptions, tunnel: &Tunnel) {
         for setting in tunnel.accept.changed(before) {
             if let Err(err) = setting.tell(self.socket.as_fd()) {
@@ -309,7 +311,7 @@ impl Handle {
 /// Prepares a socket before bind(2).
 type Prepare = fn(BorrowedFd<'_>) -> Result<(), SysError>;
 
-/// Returns the address on which `tunnel` listens on this host. Without IPv6, "every address" is every IPv4 address.
+/// Returns the address on which `tunnel` listens on this host. On a host without IPv6, `[::]` becomes `0.0.0.0`.
 fn address_here(tunnel: &Tunnel) -> SocketAddr {
     let any = tunnel.listen;
     let no_ipv6 = || {
@@ -323,12 +325,12 @@ fn address_here(tunnel: &Tunnel) -> SocketAddr {
 
 fn listen(tunnel: &Tunnel, address: &SocketAddr, prepare: Prepare) -> Result<Socket, SysError> {
     let socket = leg::open(address, &tunnel.accept, tunnel.mptcp(Leg::Accept))?;
-    // A restart must not wait for TIME_WAIT (socket(7) SO_REUSEADDR). SO_REUSEPORT only to replace a listener of our own:
-    // it would let a second longhaul steal half of the connections.
+    // A restart must not wait for TIME_WAIT (socket(7) SO_REUSEADDR). SO_REUSEPORT is set only to replace a listener of
+    // our own, because it would let a second longhaul take half of the connections.
     sockopt::set_reuse_address(socket.as_fd())?;
     prepare(socket.as_fd())?;
     if address.is_ipv6() {
-        // `[::]` is every address, IPv4 too, whatever net.ipv6.bindv6only says.
+        // `[::]` means every address, IPv4 included, regardless of net.ipv6.bindv6only.
         let only = !address.ip().is_unspecified();
         sockopt::set_ipv6_only(socket.as_fd(), only)?;
     }
@@ -350,7 +352,7 @@ fn with_remedy(err: SysError, address: &SocketAddr) -> SysError {
 }
 
 fn is_allowed(relay: &Relay, tunnel: &Tunnel, peer: SocketAddr) -> bool {
-    // An IPv4 client of an IPv6 listener comes as ::ffff:a.b.c.d.
+    // An IPv4 client of an IPv6 listener has the address ::ffff:a.b.c.d.
     let ip = peer.ip().to_canonical();
     if tunnel.allow.is_empty() || tunnel.allow.iter().any(|net| net.contains(&ip)) {
         return true;
@@ -362,8 +364,9 @@ fn is_allowed(relay: &Relay, tunnel: &Tunnel, peer: SocketAddr) -> bool {
     false
 }
 
-/// Whether the client is one of too many that are next hops of the tunnel: another relay's dials of what this one sends it. The
-/// reset goes all the way round, and every flow of the loop ends.
+/// Whether the client is a next hop of the tunnel, and too many flows have such clients already. Such a client may be
+/// another relay that dials the flows of this one. Its reset travels all the way round, and every flow of the loop
+/// ends.
 fn is_echo_too_many(relay: &Relay, tunnel: &Tunnel, peer: SocketAddr, permit: &mut Permit) -> bool {
     if !relay.served.is_next_hop(tunnel, peer.ip()) || permit.note_next_hop() {
         return false;
@@ -390,22 +393,23 @@ fn cannot_accept(relay: &Relay, tunnel: &str, err: &SysError) {
     }
 }
 
-/// Whether a connection waits for accept(2), and `WouldBlock` where none does.
+/// Returns `Ok` when a connection waits for accept(2), and `WouldBlock` when none does.
 fn connection_waits(listener: &Socket) -> io::Result<()> {
     match has_connection(listener.as_fd()) {
         Ok(false) => Err(io::ErrorKind::WouldBlock.into()),
-        // Where the kernel does not say, one may wait.
+        // If the kernel does not tell, assume that one waits.
         Ok(true) | Err(_) => Ok(()),
     }
 }
 
-/// accept(2): an error of the new connection itself, already gone, says nothing about the next.
+/// Whether an error of accept(2) concerns only the new connection, which is gone already. Then accept(2) may work for
+/// the next one.
 fn is_about_one_connection(err: &io::Error) -> bool {
     matches!(err.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted)
 }
 
 fn say(tunnel: &Tunnel, leg: Leg, mismatch: &Mismatch) {
-    // With their units; every mismatch is of a row.
+    // `show` adds the units. Every mismatch has a row.
     let shown = |value| row(leg, mismatch.key).map_or_else(String::new, |row| options::show(row, value));
     warn!(
         tunnel = %tunnel.name,
@@ -431,12 +435,13 @@ impl fmt::Display for BindError {
 
 impl std::error::Error for BindError {}
 
-/// The kernel cuts it to net.core.somaxconn.
+/// Length of the listen queue. The kernel limits it to net.core.somaxconn.
 const BACKLOG: i32 = 4096;
-/// Time that a listener which was replaced goes on: several round trips of any LAN, and one of most WANs.
+/// Time that a replaced listener goes on: several round trips of any LAN, and one of most WANs.
 const HANDOVER: Duration = Duration::from_secs(1);
-/// Pause after accept(2) has failed, at first and at most.
+/// First pause after accept(2) has failed.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
+/// Longest pause after accept(2) has failed.
 const LAST_PAUSE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -446,7 +451,8 @@ mod tests {
     use std::io::Read;
     use std::net::TcpStream;
 
-    /// On a thread whose epoll_ctl(2) fails once the listener is registered: only who is allowed meets that.
+    /// On a thread whose epoll_ctl(2) fails once the listener is registered. Only an allowed client would reach that
+    /// call.
     #[test]
     fn a_refusal_needs_no_watch() {
         use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
@@ -455,7 +461,7 @@ mod tests {
         let filter = SeccompFilter::new(rules, allow, refuse, std::env::consts::ARCH.try_into().unwrap()).unwrap();
         let filter: BpfProgram = filter.try_into().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let _inside = runtime.enter();
+        let _entered = runtime.enter();
         let relay = Relay::new(100);
         let to = NextHop { host: "127.0.0.1".into(), port: 9 };
         let mut tunnel = Tunnel::new("one", SocketAddr::from(([127, 0, 0, 1], 0)), vec![to]);
@@ -465,7 +471,7 @@ mod tests {
         let (done, mut clients_done) = tokio::sync::oneshot::channel();
         let clients = std::thread::spawn(move || {
             for _ in 0..3 {
-                // The reset may be there before connect(2) has ended.
+                // The reset may arrive before connect(2) has ended.
                 let ended = TcpStream::connect(address).and_then(|mut client| {
                     client.set_read_timeout(Some(Duration::from_secs(60)))?;
                     client.read(&mut [0])
@@ -474,7 +480,7 @@ mod tests {
             }
             done.send(()).unwrap();
         });
-        tunnel.allow = vec!["192.0.2.77/32".parse().unwrap()]; // RFC 5737: nobody's
+        tunnel.allow = vec!["192.0.2.77/32".parse().unwrap()]; // RFC 5737: belongs to nobody
         let (sender, serving) = watch::channel(Serving::one(Arc::new(tunnel), gate));
         apply_filter(&filter).unwrap();
         let served = runtime.block_on(async {
@@ -489,7 +495,7 @@ mod tests {
         assert_eq!(counters.map(|counter| counter.load(Relaxed)), [3, 0]);
     }
 
-    /// A client of a replaced listener is counted by the tunnel that now has the address that it came to.
+    /// A client of a replaced listener takes a permit of the tunnel that now has the address it connected to.
     #[test]
     fn a_replaced_listener_admits_by_the_permits_of_the_tunnel_that_carries() {
         let listener = std::net::TcpListener::bind("0.0.0.0:0").unwrap();

@@ -1,8 +1,8 @@
-//! The relay's way to lock a mutex.
+//! Locks the relay's mutexes.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks `mutex`. Nothing in the relay panics half way under a lock, so a poisoned one is as good as any.
+/// Locks `mutex`. A poisoned mutex is as good as any, because nothing in the relay panics in the middle of a change.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

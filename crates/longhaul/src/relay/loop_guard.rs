@@ -1,8 +1,10 @@
-//! Dials that would come back: to the tunnel's own listener, or to that of another tunnel of this process whose next hop
-//! leads there. Each such flow would be a connection to ourselves, which dials again, until no descriptor is left.
+//! Finds dials that would come back: to the tunnel's own listener, or to that of another tunnel of this process whose
+//! next hop leads there. Each such flow would be a connection to ourselves, which dials again, until no descriptor is
+//! left.
 //!
-//! A file's addresses are looked at when it is read; here it is what a name has become, and which addresses this host has.
-//! The tunnels further on are followed by their addresses, and by what their names were when last dialled.
+//! `longhaul-config` checks the addresses in a file when it is read. This module checks the addresses that a name has
+//! now, and whether an address belongs to this host. It follows other tunnels by their addresses and by the addresses
+//! that their names had at the last dial.
 
 use super::lock::lock;
 use longhaul_config::{NextHop, Tunnel};
@@ -23,12 +25,12 @@ pub(super) struct Served {
 #[derive(Debug, Default)]
 struct Known {
     tunnels: Arc<[Tunnel]>,
-    /// The addresses of each host of their next hops when it was last dialled; none of a name that was not dialled yet.
+    /// The addresses of each next hop's host at its last dial. Empty for a name that was not dialled yet.
     hosts: HashMap<String, Vec<IpAddr>>,
 }
 
 impl Served {
-    /// Serves `tunnels` from now on.
+    /// Replaces the served tunnels by `tunnels`.
     pub(super) fn set(&self, tunnels: Arc<[Tunnel]>) {
         let mut known = self.known();
         let before = std::mem::take(&mut known.hosts);
@@ -42,8 +44,8 @@ impl Served {
         known.tunnels = tunnels;
     }
 
-    /// Takes the addresses of `host` as they are now. Call it before [`leads_back`](Served::leads_back): then the flow that closes
-    /// a loop finds all of its names, and no flow goes round twice.
+    /// Records the current addresses of `host`. Call it before [`leads_back`](Served::leads_back): the flow that closes
+    /// a loop then finds all of its names, and no flow goes round twice.
     pub(super) fn resolved(&self, host: &str, addresses: &[SocketAddr]) {
         if let Some(last) = self.known().hosts.get_mut(host) {
             last.clear();
@@ -51,17 +53,18 @@ impl Served {
         }
     }
 
-    /// Whether dialling `address` would come back to `tunnel`. Asked before connect(2): afterwards the listener has the
-    /// connection already, and dials the next one.
+    /// Whether dialling `address` would come back to `tunnel`. Call it before connect(2), because afterwards the
+    /// listener has the connection already and dials the next one.
     ///
     /// # Errors
-    /// The kernel did not say whether an address is this host's: better no dial than a loop.
+    /// The kernel did not say whether an address is this host's. The caller must not dial then, because a loop is
+    /// worse.
     pub(super) fn leads_back(&self, tunnel: &Tunnel, address: SocketAddr) -> Result<bool> {
         let tunnels = self.known().tunnels.clone();
         let mut been = vec![tunnel.listen];
         let mut open = vec![address];
         while let Some(address) = open.pop() {
-            // Only once for each address of the way.
+            // The kernel is asked only once for each address on the way.
             let mut answer = None;
             let mut here = || match answer {
                 Some(is_here) => Ok(is_here),
@@ -84,8 +87,8 @@ impl Served {
         Ok(false)
     }
 
-    /// Whether `client` is one of `tunnel`'s next hops, on another host. Two relays that point at each other are such clients of
-    /// one another.
+    /// Whether `client` is one of `tunnel`'s next hops, on another host. Two relays that point at each other are such
+    /// clients of each other.
     pub(super) fn is_next_hop(&self, tunnel: &Tunnel, client: IpAddr) -> bool {
         let client = client.to_canonical();
         if client.is_loopback() {
@@ -101,7 +104,7 @@ impl Served {
     }
 }
 
-/// Whether a dial to `address`, an address of this host if `here` says so, reaches the listener at `listen`.
+/// Whether a dial to `address` reaches the listener at `listen`. `here` tells whether `address` belongs to this host.
 fn reaches(address: SocketAddr, listen: SocketAddr, here: impl FnOnce() -> Result<bool>) -> Result<bool> {
     match longhaul_config::covers_same(listen, address) {
         true if listen.ip().is_unspecified() => here(),
@@ -109,8 +112,8 @@ fn reaches(address: SocketAddr, listen: SocketAddr, here: impl FnOnce() -> Resul
     }
 }
 
-/// Tells the addresses of this host from others. It keeps a socket of each IP version, made when it is first needed: a flow
-/// then needs no descriptor for the question.
+/// Tells the addresses of this host from others. It keeps one socket of each IP version, opened when first needed, so
+/// that a flow needs no descriptor for the question.
 #[derive(Debug, Default)]
 struct Here {
     ipv4: Asked,
@@ -122,12 +125,12 @@ struct Here {
 struct Asked {
     /// Locked while the kernel is asked.
     socket: Mutex<Option<RouteSocket>>,
-    /// Locked for moments only: a flood of dials must not wait for whoever asks.
+    /// Locked only for moments, so that a flood of dials does not wait for a question to the kernel.
     last: Mutex<Option<(SocketAddr, bool, Instant)>>,
 }
 
 impl Here {
-    /// Returns whether the kernel delivers what is for `address` to this host.
+    /// Whether the kernel delivers packets for `address` to this host.
     ///
     /// # Errors
     /// The kernel did not answer.
@@ -139,7 +142,7 @@ impl Here {
         let asked = if to.is_ipv4() { &self.ipv4 } else { &self.ipv6 };
         let now = Instant::now();
         if let Some((last, is_here, when)) = *lock(&asked.last) {
-            if last == to && now.saturating_duration_since(when) < FRESH {
+            if last == to && now.saturating_duration_since(when) < ANSWER_LIFETIME {
                 return Ok(is_here);
             }
         }
@@ -156,15 +159,16 @@ impl Asked {
             Some(socket) => socket,
             none => none.insert(RouteSocket::new(to.ip())?),
         };
-        // The source for an address of this host is that address (RFC 6724 5, rule 1), or one of loopback: for 127.0.0.0/8,
-        // and for the addresses of an IPv4 route of type local (ip-route(8)). Nothing leaves a host with a source of loopback.
+        // The source for an address of this host is that address (RFC 6724 5, rule 1) or a loopback address. The kernel
+        // chooses a loopback address for 127.0.0.0/8 and for an IPv4 route of type local (ip-route(8)). No packet
+        // leaves a host with a loopback source.
         Ok(socket.source(to)?.is_some_and(|source| source == to.ip() || source.is_loopback()))
     }
 }
 
-/// Time that an answer holds. A question is three system calls, and a flood of dials would ask it for each flow. An address
-/// that comes to this host meanwhile lets a loop go round for so long, and the next answer ends it.
-const FRESH: Duration = Duration::from_millis(10);
+/// Time that an answer stays valid. A question is three system calls, and a flood of dials would ask it for each flow.
+/// If an address moves to this host meanwhile, a loop can go round for that long; the next answer ends it.
+const ANSWER_LIFETIME: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
 mod tests {
@@ -179,7 +183,7 @@ mod tests {
             ("127.9.9.9:6000", true),
             ("[::1]:6000", true),
             ("[::ffff:127.0.0.1]:6000", true),
-            // RFC 5737, RFC 3849: for documentation, so nobody's.
+            // RFC 5737, RFC 3849: for documentation, so they belong to nobody.
             ("192.0.2.77:6000", false),
             ("[2001:db8::77]:6000", false),
         ] {
@@ -214,7 +218,7 @@ mod tests {
         let back =
             |tunnel: &Tunnel, to: u16| served.leads_back(tunnel, SocketAddr::from(([127, 0, 0, 1], to))).unwrap();
         assert!(back(&one, 2) && back(&one, 3) && !back(&one, 4));
-        // Into the loop, which is not its own: those in it will say so.
+        // These dials lead into a loop that `out` is not part of. The tunnels in the loop find it.
         assert!(!back(&out, 1) && !back(&out, 5) && back(&out, 4));
     }
 
@@ -235,7 +239,7 @@ mod tests {
         let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
         served.set([one.clone(), two.clone()].into());
         served.resolved("two.example", &[at(2)]);
-        assert!(!served.leads_back(&one, at(2)).unwrap(), "where two leads is not known yet");
+        assert!(!served.leads_back(&one, at(2)).unwrap(), "the way on from two is not known yet");
         served.resolved("one.example", &[at(1)]);
         assert!(served.leads_back(&two, at(1)).unwrap() && served.leads_back(&one, at(2)).unwrap());
         served.set([one.clone(), two.clone()].into());

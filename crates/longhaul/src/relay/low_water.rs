@@ -1,12 +1,13 @@
-//! SO_RCVLOWAT of bulk flows: the mark that [`longhaul_core::low_water`] computes is told to the kernel, and taken away again.
+//! Sets SO_RCVLOWAT of bulk flows to the mark that [`longhaul_core::low_water`] computes, and resets it when the source
+//! goes quiet.
 //!
-//! Going to sleep and waking up took a fifth of the relay's time at 40 Gbit/s (docs/design/data-path.md). So a
-//! source that brings 2 Gbit/s and more wakes us for half a millisecond's worth of bytes. Three things keep that from
-//! hurting: a flow below that rate never has it; FIN, RST and a full receive buffer wake at once (tcp(7)); and a guard
-//! takes the mark away when nothing came for a millisecond, so the last bytes of a burst wait 2 ms at the most.
+//! Sleeping and waking up took a fifth of the relay's time at 40 Gbit/s (docs/design/data-path.md). So a source with 2
+//! Gbit/s or more wakes us only once per half a millisecond's worth of bytes. Three rules keep this harmless. A flow
+//! below that rate has no mark. FIN, RST and a full receive buffer wake the pump at once (tcp(7)). A guard resets the
+//! mark when nothing came for a millisecond, so the last bytes of a burst wait 2 ms at most.
 //!
-//! The guard is a thread of its own, and it sleeps while no flow has a mark. A timer of the runtime in its place took
-//! back all that the mark had won.
+//! The guard is a thread of its own, and it sleeps while no flow has a mark. A timer of the runtime in its place cost
+//! as much as the mark saved.
 
 use super::lock::lock;
 use super::stream::Stream;
@@ -20,32 +21,33 @@ use std::time::{Duration, Instant};
 /// The low-water mark of one source, as its pump sees it.
 #[derive(Debug)]
 pub(super) struct LowWater {
-    /// Made when a flow first shows bulk, and kept.
+    /// Created when a flow first shows bulk, and kept.
     mark: Option<Arc<Mark>>,
     meter: Meter,
 }
 
-/// A source's mark, which its pump sets and the guard takes away.
+/// A source's mark. Its pump sets it, and the guard resets it.
 #[derive(Debug)]
 struct Mark {
     socket: Weak<Stream>,
-    /// Held while the kernel is told, so that the two never differ.
+    /// Locked during the system call, so that it always matches the kernel's value.
     now: Mutex<Now>,
-    /// Whether bytes came since the guard last looked.
+    /// Whether bytes came since the guard's last look.
     seen: AtomicBool,
 }
 
-/// A mark as it is now.
+/// The current value of a mark.
 #[derive(Debug)]
 struct Now {
     /// The kernel's value in bytes; 1 is its default.
     bytes: u32,
-    /// Whether the guard looks after it. It still does for a while when the mark is down to 1, and must not have it twice: one
-    /// look would then take `seen` from the other, which would find the source quiet and take the mark away.
+    /// Whether the guard watches it. The guard watches it for a while even after the pump has reset it to 1. The guard
+    /// must not have it in its list twice: one look would clear `seen`, and the other would take the source for quiet
+    /// and reset the mark.
     watched: bool,
 }
 
-/// The marks that are set, for the guard to look after.
+/// The marks that the guard watches.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
     set: Mutex<Vec<Weak<Mark>>>,
@@ -66,8 +68,8 @@ impl LowWater {
         }
     }
 
-    /// Sets the number of bytes that the pump of an empty source waits for, once in an epoch. `clock` is read only where bytes came since
-    /// the last wait.
+    /// Sets the number of bytes that the pump of an empty source waits for, once in an epoch. `clock` is read only if
+    /// bytes came since the last wait.
     pub(super) fn wait(&mut self, source: &Arc<Stream>, marks: &Arc<Marks>, clock: impl FnOnce() -> Instant) {
         if let Some(wanted) = self.meter.wait(clock) {
             self.set(source, marks, wanted);
@@ -82,7 +84,7 @@ impl LowWater {
         let now = || Mutex::new(Now { bytes: 1, watched: false });
         let new = || Arc::new(Mark { socket: socket(), now: now(), seen: AtomicBool::new(true) });
         let mark = self.mark.get_or_insert_with(new);
-        // Only after the mark's lock is given back, because the guard holds the list's lock when it takes the mark's.
+        // Only after `Mark::set` has released the mark's lock, because the guard locks the list first and then a mark.
         if mark.set(source, wanted, marks) {
             marks.watch(mark);
         }
@@ -90,8 +92,8 @@ impl LowWater {
 }
 
 impl Mark {
-    /// Tells the kernel; true when the guard is to look after this mark from now on. Where the kernel refuses, or there is
-    /// no guard, the pump wakes up more often, and that is all.
+    /// Sets the kernel's mark. Returns true when the guard must start to watch it. If the kernel refuses or there is no
+    /// guard, the only effect is that the pump wakes up more often.
     fn set(&self, source: &Stream, wanted: u32, marks: &Arc<Marks>) -> bool {
         let mut now = lock(&self.now);
         if now.bytes == wanted || !marks.guarded() || set_receive_low_water(source.as_fd(), wanted).is_err() {
@@ -101,15 +103,15 @@ impl Mark {
         !std::mem::replace(&mut now.watched, true)
     }
 
-    /// Takes the mark away when nothing came since the last look; false when there is nothing more to look after.
+    /// Resets the mark when nothing came since the last look. Returns false when the guard need not watch it any more.
     fn is_needed(&self) -> bool {
         if self.seen.swap(false, Relaxed) {
             return true;
         }
         let mut now = lock(&self.now);
         if let (Some(socket), true) = (self.socket.upgrade(), now.bytes != 1) {
-            // This also makes the kernel wake the pump for what there is (net/ipv4/tcp.c, tcp_set_rcvlowat). It fails
-            // only on a socket that is gone.
+            // This also makes the kernel wake the pump for the bytes that are there (net/ipv4/tcp.c, tcp_set_rcvlowat).
+            // It fails only on a socket that is gone.
             let _ = set_receive_low_water(socket.as_fd(), 1);
         }
         *now = Now { bytes: 1, watched: false };
@@ -118,7 +120,7 @@ impl Mark {
 }
 
 impl Marks {
-    /// Starts the guard at the first call; false when it could not be started.
+    /// Starts the guard at the first call. Returns false when it could not be started.
     fn guarded(self: &Arc<Marks>) -> bool {
         *self.guard.get_or_init(|| {
             let marks = self.clone();
@@ -144,7 +146,7 @@ impl Marks {
     }
 }
 
-/// Interval at which the guard looks. It takes a mark away at the first look that finds no byte since the look before.
+/// Interval between the guard's looks. The guard resets a mark at the first look that finds no new byte.
 const PERIOD: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
@@ -159,7 +161,7 @@ mod tests {
         Arc::new(Stream::new(source.into()).unwrap())
     }
 
-    /// With a clock of its own and without the guard: whatever the machine does, the rates are these.
+    /// With a clock of its own and without the guard, so that the machine's speed does not change the rates.
     #[tokio::test]
     async fn the_rate_between_two_waits_is_the_mark_that_the_kernel_has() {
         let (source, marks) = (source(), Arc::new(Marks { guard: OnceLock::from(true), ..Marks::default() }));
@@ -175,11 +177,11 @@ mod tests {
         assert_eq!(at(1_000, 1_250_000), 524_288, "10 Gbit/s");
         assert_eq!(at(1_500, 1), 524_288, "an epoch lasts a millisecond");
         assert_eq!(at(3_000, 1_250_000 - 1), 262_144, "5 Gbit/s");
-        assert_eq!(lock(&marks.set).len(), 1, "the guard has to look after it");
+        assert_eq!(lock(&marks.set).len(), 1, "the guard has to watch it");
         assert_eq!(at(4_000, 100_000), 1, "800 Mbit/s");
     }
 
-    /// The kernel is told, and a mark whose source goes quiet is taken away by the guard alone.
+    /// The kernel has the mark, and the guard alone resets the mark of a quiet source.
     #[tokio::test]
     async fn the_guard_takes_a_quiet_mark_away() {
         let (source, marks) = (source(), Arc::<Marks>::default());
@@ -191,8 +193,8 @@ mod tests {
             assert!(started.elapsed() < Duration::from_secs(60), "the guard did nothing");
             tokio::task::yield_now().await;
         }
-        // Pump and guard at the same marks, as fast as they can: neither ever waits for the other for good, and a mark that goes
-        // down and up again is watched once.
+        // Pump and guard change the same mark as fast as they can: there is no deadlock, and a mark that is reset and
+        // set again is watched once.
         for _ in 0..50_000 {
             low_water.set(&source, &marks, 65_536);
             low_water.set(&source, &marks, 1);

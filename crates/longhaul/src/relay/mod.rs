@@ -1,38 +1,39 @@
-//! The relay, in the order of a byte's way:
+//! The relay. The files, in the order in which a byte passes them:
 //!
 //! ```text
-//! activated  systemd's sockets; one that no tunnel has is reset
-//! listener   permit, accept, allow-list          (one task a tunnel)
-//! flow       one accepted connection to its end  (one task a flow)
+//! activated  systemd's sockets; resets connections to one that no tunnel uses
+//! listener   permit, accept, allow-list                        (one task a tunnel)
+//! flow       one flow, from the accepted connection to its end (one task a flow)
 //!   stream   a connection as the runtime sees it
-//!   leg      a connection's socket options, and what they came to
-//!     sample TCP_INFO as longhaul-core takes it
+//!   leg      sets a connection's socket options and reads back their values
+//!     sample converts TCP_INFO for longhaul-core
 //!   dial     resolve, connect, next address
 //!     fast_open  the client's first bytes in the SYN
-//!     loop_guard  whether a dial would come back
-//!     local_ports  which ports the kernel takes for dials
-//!   legs     the two connections, and what the pumps share
+//!     loop_guard  whether a dial would come back to this process
+//!     local_ports  range of ports that the kernel chooses for dials
+//!   legs     the two connections, and the state that the pumps share
 //!   carry    join(pump up, pump down): two directions, one task
 //!     direction  one pump with its sockets
-//!     buffer where its bytes are between them: scratch buffer, pipe or heap
-//!     budget how many bytes may wait for sinks
-//!     low_water  how many bytes a bulk flow waits for
-//!     silence  when a silent peer is asked whether it is there
-//!     pool   empty pipes that wait for bytes
+//!     buffer holds a pump's bytes between its sockets: scratch buffer, pipe or heap
+//!     budget bounds the bytes that wait for sinks
+//!     low_water  number of bytes that a bulk flow waits for
+//!     silence  keepalive: when to probe a silent peer
+//!     pool   empty pipes, kept for reuse
 //!     closing    a leg from its last FIN to its last acknowledgement
 //!       hangups  wakes a flow when a peer sends FIN or a leg is closed
-//! registry   the live flows, for whoever looks at them or cuts one
+//! registry   the live flows, for views and for kill
 //!   cut      the order that ends a flow
-//!   pulse    whether it moves bytes, for keepalive
-//! permits    how many flows there may be
+//!   pulse    whether a flow moves bytes, for keepalive
+//! permits    limits the number of flows
 //! how        why a flow ended
-//! tally      how many bytes it carried
+//! tally      number of bytes that a flow carried
 //! end        the log line of a flow's end
-//! counters   what the process has done so far
-//! throttle   log lines that come at most once a second
-//! shared     what all tunnels share
+//! counters   counters of the process
+//! throttle   log lines that are written at most once a second
+//! shared     state that all tunnels share
 //! ```
-//! The accept leg is the connection that came to us, the dial leg the one that we made; up is from accept to dial.
+//! A client connects to us on the accept leg. We connect to the next hop on the dial leg. "Up" is the direction from
+//! the accept leg to the dial leg.
 
 mod activated;
 mod budget;

@@ -1,5 +1,5 @@
-//! A permit for each flow that descriptors allow, taken before accept(2), so that accept never fails for want of one.
-//! The arithmetic is [`longhaul_core::permits`]'s; here tunnels wait for it.
+//! Permits for flows, as many as the descriptors allow. A permit is taken before accept(2), so that accept never fails
+//! for lack of descriptors. [`longhaul_core::permits`] does the arithmetic; this module makes tunnels wait.
 
 use super::counters::Counters;
 use super::lock::lock;
@@ -15,7 +15,7 @@ use tracing::{info, warn};
 #[derive(Debug)]
 pub(super) struct Permits {
     book: Mutex<Book>,
-    /// A bell for when somebody else than the tunnel itself may have made room for it.
+    /// Notified when a change outside a tunnel may have made room for it.
     returned: Notify,
 }
 
@@ -24,18 +24,18 @@ impl Permits {
         Arc::new(Permits { book: Mutex::new(Book::new(all)), returned: Notify::new() })
     }
 
-    /// Returns the number of flows that there may be.
+    /// Returns the maximum number of flows.
     pub(super) fn all(&self) -> usize {
         self.book().all()
     }
 
-    /// Changes the number of permits to `all`. Flows that exist keep theirs.
+    /// Changes the number of permits to `all`. Existing flows keep theirs.
     pub(super) fn set(&self, all: usize) {
         self.book().set(all);
         self.returned.notify_waiters();
     }
 
-    /// Serves the tunnels of these gates from now on, each with its `max_flows`; only they have a reserve.
+    /// Serves the tunnels of these gates from now on, each with its `max_flows`. Only these have a reserve.
     pub(super) fn serve<'a>(&self, served: impl IntoIterator<Item = (&'a Arc<Gate>, Option<usize>)>) {
         let served: Vec<_> = served.into_iter().collect();
         self.book().serve(served.iter().map(|(gate, max_flows)| (gate.tunnel, *max_flows)));
@@ -43,10 +43,10 @@ impl Permits {
         self.returned.notify_waiters();
     }
 
-    /// Waits until every permit is back.
+    /// Waits until every permit was returned.
     pub(super) async fn returned(&self) {
         loop {
-            let returned = self.returned.notified(); // before the look: it hears every bell from here on
+            let returned = self.returned.notified(); // before the look, so that it misses no later notification
             if self.book().used() == 0 {
                 return;
             }
@@ -59,13 +59,13 @@ impl Permits {
     }
 }
 
-/// A tunnel's way to its permits, and how many names it looks up at once. A listener and those that it replaced, which
-/// serve for a while, share one.
+/// A tunnel's access to its permits, and its limit of concurrent lookups. A listener and those that it replaced share
+/// one gate.
 #[derive(Debug)]
 pub struct Gate {
     permits: Arc<Permits>,
     tunnel: TunnelId,
-    /// A bell for when the tunnel has a flow less, or may have more.
+    /// Notified when a flow of the tunnel ends or its limit may have grown.
     left: Notify,
     pub(super) lookups: Arc<Semaphore>,
 }
@@ -80,17 +80,18 @@ impl Gate {
     /// Takes a permit for another flow, if the tunnel may have one now.
     ///
     /// # Errors
-    /// It may not; says why.
+    /// The tunnel may not have another flow now, with the reason.
     pub(super) fn try_enter(self: &Arc<Gate>) -> Result<Permit, Full> {
         self.permits.book().take(self.tunnel).map(|()| Permit { gate: self.clone(), is_from_next_hop: false })
     }
 
-    /// Waits for a permit for another flow of the tunnel `name`; the log says that it waits. It is safe to drop the wait.
+    /// Waits for a permit for another flow of the tunnel `name`, and logs that it waits. The wait may be dropped.
     pub(super) async fn enter(self: &Arc<Gate>, counters: &Counters, lines: &Lines, name: &str) -> Permit {
         let mut said = None;
         loop {
-            // Before the look: a bell of notify_waiters is heard by every Notified that was there. So all who wait look
-            // again whenever a permit is free, and none can take the bell from another, be it dropped or refuse its client.
+            // Before the look, because notify_waiters wakes every `Notified` that exists by then. So all waiters look
+            // again whenever a permit is free. None can take the notification from another, even if it is dropped or
+            // refuses its client.
             let (left, returned) = (self.left.notified(), self.permits.returned.notified());
             let full = match self.try_enter() {
                 Ok(permit) => return permit,
@@ -107,7 +108,7 @@ impl Gate {
         }
     }
 
-    /// Says that connections wait, and why, at most once a second for each tunnel.
+    /// Logs that connections wait, and why. At most once a second for each tunnel.
     fn say(&self, counters: &Counters, lines: &Lines, name: &str, full: Full) {
         let (flows, all, permits) = {
             let book = self.permits.book();
@@ -134,13 +135,13 @@ impl Gate {
 }
 
 impl Drop for Gate {
-    /// Each of its permits keeps it alive, so none is left.
+    /// Each permit keeps its gate alive, so no permit is left here.
     fn drop(&mut self) {
         self.permits.book().close(self.tunnel);
     }
 }
 
-/// One flow's permit; dropping it gives it back, used or not, and whoever waits hears of it.
+/// One flow's permit. Dropping it returns it, used or not, and notifies the waiting tunnels.
 #[derive(Debug)]
 pub(super) struct Permit {
     gate: Arc<Gate>,
@@ -148,12 +149,13 @@ pub(super) struct Permit {
 }
 
 impl Permit {
-    /// Whether it is a permit of the tunnel of `gate`.
+    /// Whether it is a permit of `gate`.
     pub(super) fn is_of(&self, gate: &Arc<Gate>) -> bool {
         Arc::ptr_eq(&self.gate, gate)
     }
 
-    /// Notes that the flow's client is a next hop of its tunnel. Returns false when too many flows have such clients already.
+    /// Records that the flow's client is a next hop of its tunnel. Returns false when too many flows have such clients
+    /// already.
     pub(super) fn note_next_hop(&mut self) -> bool {
         self.is_from_next_hop = self.gate.permits.book().take_from_next_hop(self.gate.tunnel);
         self.is_from_next_hop
@@ -172,8 +174,8 @@ impl Drop for Permit {
     }
 }
 
-/// Number of names that a tunnel looks up at once: 320 a second with a resolver that takes 50 ms. One that does not answer keeps
-/// these threads and no more, so the other tunnels' lookups find theirs.
+/// Number of names that a tunnel looks up at once: 320 a second with a resolver that takes 50 ms. A resolver that does
+/// not answer occupies only these threads, so the lookups of other tunnels find theirs.
 pub const LOOKUPS: usize = 16;
 
 #[cfg(test)]
@@ -207,7 +209,7 @@ mod tests {
         of_two.pop();
         let permit = timeout(LONG, waiting).await.unwrap().unwrap();
         assert!(permit.is_of(&two) && !permit.is_of(&one));
-        drop(permit); // kept for the other from now on
+        drop(permit); // kept for the other tunnel from now on
         let waiting = {
             let (relay, one) = (relay.clone(), one.clone());
             of_one.extend(flood(&one));
@@ -215,7 +217,7 @@ mod tests {
         };
         tokio::task::yield_now().await;
         assert_eq!(relay.counters.without_permit.load(Relaxed), 1);
-        relay.permit([(&one, None)]); // the other is removed, and its reserve is free
+        relay.permit([(&one, None)]); // the other tunnel is removed, and its reserve is free
         drop(timeout(LONG, waiting).await.unwrap().unwrap());
         drop((of_one, of_two));
         timeout(LONG, relay.ended()).await.unwrap();

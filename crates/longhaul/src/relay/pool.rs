@@ -1,8 +1,8 @@
-//! Empty pipes that wait for bytes. A pump takes one when its source brings bulk and gives it back when the pipe is empty and
-//! the source too, so neither an idle flow nor a flow of messages has one. Some wait for the next pump, the others are closed:
-//! after a storm of flows their descriptors are free again.
+//! Empty pipes, kept for reuse. A pump takes one when its source brings bulk, and returns it when pipe and source are
+//! empty. So neither an idle flow nor a flow of messages has one. The pool keeps some of the returned pipes and closes
+//! the others, so that their descriptors are free after a burst of flows.
 //!
-//! Lock-free, because every wake-up of a bulk flow comes by here.
+//! Lock-free, because every wake-up of a bulk flow uses the pool.
 
 use crossbeam_queue::ArrayQueue;
 use longhaul_sys::limits;
@@ -10,31 +10,34 @@ use longhaul_sys::splice::Pipe;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use tracing::warn;
 
-/// The maximum number of pipes of a process, whatever its descriptors. Pumps beyond it copy.
+/// The maximum number of pipes of a process, regardless of its descriptors. Further pumps copy.
 const MAX_PIPES: usize = 8192;
 
-/// The maximum number of pipes that wait. A pump that finds none makes one, which is two system calls, and two more to close it.
+/// The maximum number of pipes that the pool keeps. A pump that finds none creates one by two system calls, and two
+/// more close it.
 const MAX_WAITING: usize = 512;
 
-/// The maximum number of bytes of one fill: docs/design/data-path.md has the figures for other sizes.
+/// The maximum number of bytes of one fill. docs/design/data-path.md has the figures for other sizes.
 pub(super) const BULK: usize = 1 << 20;
 
-/// Slots of a pipe for bulk: a wake-up's worth of segments at 10 Gbit/s. A slot holds one piece of a segment, 1,448 bytes from a
-/// network card, whatever the size of a page. Where pages are 64 KiB the kernel allows an ordinary user 16 of them
-/// (pipe(7) fs.pipe-max-size), and pipes stay as they are.
+/// Number of slots of a pipe for bulk: the segments of one wake-up at 10 Gbit/s. A slot holds one piece of a segment,
+/// 1,448 bytes from a network card, regardless of the page size. Where pages are 64 KiB the kernel allows an ordinary
+/// user 16 of them (pipe(7) fs.pipe-max-size), and pipes keep their size.
 const BULK_SLOTS: u32 = 256;
 
-/// Slots of all pipes together while some may still grow: 128 pipes for bulk at once; above, pipes stay small.
+/// Number of slots of all pipes together up to which a pipe may grow: 128 pipes for bulk at once. Above it, pipes stay
+/// small.
 const MAX_GROWN_SLOTS: usize = 128 * BULK_SLOTS as usize;
 
-/// The pool. Counts what it made, so that pipes never take descriptors or pipe pages from somebody else.
+/// The pool. It counts its pipes, so that they never use up descriptors or pipe pages that others need.
 #[derive(Debug)]
 pub(super) struct Pool {
     empty: ArrayQueue<Pipe>,
     /// Number of pipes that the descriptors allow.
     share: AtomicUsize,
     made: AtomicUsize,
-    /// Slots of all pipes that may be in use, `None` for no bound. The kernel counts each as a page of the user's.
+    /// Maximum number of slots of all pipes together, `None` for no limit. The kernel counts each slot as a page of the
+    /// user's.
     max_slots: Option<usize>,
     slots: AtomicUsize,
     /// Slots that one pipe may have.
@@ -43,7 +46,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// A pool of at most as many pipes as `descriptors` allow, which together have at most `max_pages` slots.
+    /// Returns a pool of at most as many pipes as `descriptors` allow, which together have at most `max_pages` slots.
     pub(super) fn new(descriptors: usize, max_pages: Option<u64>) -> Pool {
         let max_pages = max_pages.map(|pages| usize::try_from(pages).unwrap_or(usize::MAX));
         let pool = Pool {
@@ -59,7 +62,8 @@ impl Pool {
         pool
     }
 
-    /// From now on there are at most as many pipes as `descriptors` allow; those above are closed when they are given back.
+    /// Changes the maximum number of pipes to what `descriptors` allow. Pipes above it are closed when they are
+    /// returned.
     pub(super) fn share_out(&self, descriptors: usize) {
         self.share.store(Pool::share(descriptors), Relaxed);
         while self.made.load(Relaxed) > self.max() {
@@ -68,17 +72,17 @@ impl Pool {
         }
     }
 
-    /// Returns the number of pipes that `descriptors` allow. They take a quarter of them, two for each.
+    /// Returns the number of pipes that `descriptors` allow. Pipes take a quarter of the descriptors, two each.
     pub(super) fn share(descriptors: usize) -> usize {
         (descriptors / 8).min(MAX_PIPES)
     }
 
-    /// Returns the number of pipes that there may be.
+    /// Returns the maximum number of pipes.
     pub(super) fn max(&self) -> usize {
         self.bound().0
     }
 
-    /// Returns the number of pipes that there may be, and the remedy for a larger one.
+    /// Returns the maximum number of pipes, and the remedy that raises it.
     fn bound(&self) -> (usize, &'static str) {
         let bounds = [
             (MAX_PIPES, "there are never more than 8,192"),
@@ -91,12 +95,12 @@ impl Pool {
         bounds.into_iter().min_by_key(|(max, _)| *max).unwrap_or_default()
     }
 
-    /// An empty pipe, or `None` when there can be no more: then the pump copies.
+    /// Returns an empty pipe, or `None` at the maximum. The pump then copies.
     pub(super) fn take(&self) -> Option<Pipe> {
         self.empty.pop().or_else(|| self.make())
     }
 
-    /// Takes an empty pipe back, to keep or to close.
+    /// Takes back an empty pipe, and keeps or closes it.
     pub(super) fn give(&self, pipe: Pipe) {
         let spare = if self.made.load(Relaxed) > self.max() { Err(pipe) } else { self.empty.push(pipe) };
         if let Err(pipe) = spare {
@@ -104,23 +108,24 @@ impl Pool {
         }
     }
 
-    /// Closes a pipe that may still hold bytes: it is never used again.
+    /// Closes a pipe, which may still hold bytes and is therefore not reused.
     pub(super) fn discard(&self, pipe: Pipe) {
         self.slots.fetch_sub(pipe.slots() as usize, Relaxed);
         self.made.fetch_sub(1, Relaxed);
         drop(pipe);
     }
 
-    /// Gives `pipe`, which is empty, room for bulk, unless it has it or too many slots are in use.
+    /// Enlarges the empty `pipe` for bulk, unless it is large already or too many slots are in use.
     pub(super) fn grow(&self, pipe: &mut Pipe) {
         let before = pipe.slots();
         let more = self.bulk_slots.saturating_sub(before) as usize;
         if more == 0 {
             return;
         }
-        // Half of the user's slots stay for new pipes: a small pipe for every flow beats a large one for a few.
+        // Half of the user's slots are left for new pipes: a small pipe for every flow is better than a large one for a
+        // few.
         let max = self.max_slots.map_or(MAX_GROWN_SLOTS, |max| MAX_GROWN_SLOTS.min(max / 2));
-        // A failure leaves the pipe as it was, which is slower and not wrong.
+        // On failure the pipe keeps its size, which is slower and does no harm.
         if self.slots.load(Relaxed) + more <= max && pipe.resize(self.bulk_slots).is_ok() {
             self.slots.fetch_add((pipe.slots() - before) as usize, Relaxed);
         }
@@ -137,7 +142,7 @@ impl Pool {
                 self.slots.fetch_add(pipe.slots() as usize, Relaxed);
                 return Some(pipe);
             }
-            // Two slots: splice through them is slower than copying 64 KiB at a time.
+            // The pipe has two slots. Splice through it is slower than copying 64 KiB at a time.
             Ok(_) => self.say_once(format_args!("this user's pipes are above fs.pipe-user-pages-soft"), MORE_PAGES),
             Err(err) => self.say_once(format_args!("{err}"), self.bound().1),
         }
@@ -147,7 +152,7 @@ impl Pool {
 
     fn say_once(&self, why: std::fmt::Arguments<'_>, remedy: &'static str) {
         if !self.said.swap(true, Relaxed) {
-            warn!(%why, remedy, "no more pipes: flows go on by copying, slower");
+            warn!(%why, remedy, "no more pipes: flows are copied, which is slower");
         }
     }
 }
@@ -162,7 +167,7 @@ const DEFAULT_SLOTS: u32 = 16;
 mod tests {
     use super::*;
 
-    /// Descriptors for so many pipes.
+    /// Returns the number of descriptors that allows `count` pipes.
     fn pipes(count: usize) -> usize {
         8 * count
     }

@@ -1,18 +1,19 @@
-//! Whether a flow moves bytes, as far as keepalive is concerned: written by its pumps, read by the sweep.
+//! Whether a flow moves bytes, for keepalive. The flow's pumps write it and the sweep reads it.
 
 use std::sync::atomic::{AtomicU8, Ordering::AcqRel, Ordering::Relaxed};
 
-/// One of [`MOVED`], [`STILL`] and [`IDLE`].
+/// The flow's activity: one of [`MOVED`], [`STILL`] and [`IDLE`].
 #[derive(Debug)]
 pub(super) struct Pulse(AtomicU8);
 
 impl Pulse {
-    /// Of a flow that begins.
+    /// Returns the pulse of a new flow.
     pub(super) fn new() -> Pulse {
         Pulse(AtomicU8::new(MOVED))
     }
 
-    /// Notes that bytes moved. Returns whether the flow was idle until then. For each fill of a pump: mostly one relaxed load.
+    /// Records that bytes moved. Returns whether the flow was idle before. A pump calls it for each fill; it is mostly
+    /// one relaxed load.
     pub(super) fn beat(&self) -> bool {
         self.0.load(Relaxed) != MOVED && self.0.swap(MOVED, AcqRel) == IDLE
     }

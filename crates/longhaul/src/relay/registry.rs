@@ -1,7 +1,7 @@
-//! The live flows: what anybody may know of one while it lives, and the order to cut it.
+//! The live flows: their state, which other tasks may read, and the order to cut one.
 //!
-//! A flow is one allocation, made when its connection is accepted, and one entry in a map. Its task writes the flow by plain
-//! atomics, so whoever reads never stops it. The map is locked when a flow begins and when it ends, and while a view takes
+//! A flow is one allocation, made when its connection is accepted, and one entry in a map. Its task writes the flow by
+//! plain atomics, so readers never stop it. The map is locked when a flow begins, when it ends, and while a view takes
 //! [`CHUNK`] flows from it.
 
 use super::cut::{Cut, Order};
@@ -18,25 +18,25 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Instant;
 
-/// A live flow. Its task writes it, anybody reads it.
+/// A live flow. Its task writes it, and every task may read it.
 #[derive(Debug)]
 pub(super) struct Flow {
     /// Its number in this process, from 1. A later flow has a higher one.
     pub(super) number: u64,
     /// Its tunnel, as it was when the flow began.
     pub(super) tunnel: Arc<Tunnel>,
-    /// Who connected to us.
+    /// Address of the client.
     pub(super) peer: SocketAddr,
-    /// When it was accepted.
+    /// Time when it was accepted.
     pub(super) began: Instant,
     /// The order to end it.
     pub(super) cut: Cut,
     /// Whether it moves bytes.
     pub(super) pulse: Pulse,
-    /// Weak, because the sockets are closed by the flow's task, whoever else looks at the flow.
+    /// Weak, so that the flow's task closes the sockets even while others look at the flow.
     accept: Weak<Stream>,
     dialled: OnceLock<Dialled>,
-    /// Bytes that the sinks have taken, by direction.
+    /// Number of bytes that the sinks have taken, by direction.
     up: AtomicU64,
     down: AtomicU64,
     /// The legs whose FIN was passed on: 1 is the accept leg's, 2 the dial leg's.
@@ -48,7 +48,7 @@ pub(super) struct Flow {
 #[derive(Debug)]
 struct Dialled {
     stream: Weak<Stream>,
-    /// The next hop, by its place in the tunnel's `to`.
+    /// The next hop, as an index into the tunnel's `to`.
     hop: u32,
     address: SocketAddr,
 }
@@ -60,21 +60,21 @@ pub struct FlowView {
     pub number: u64,
     /// Its tunnel, as it was when the flow began.
     pub tunnel: Arc<Tunnel>,
-    /// Who connected to us: the far end of the accept leg.
+    /// Address of the client: the far end of the accept leg.
     pub peer: SocketAddr,
-    /// Our end of the accept leg; `None` when the flow has ended meanwhile.
+    /// Our end of the accept leg. `None` when the flow has ended meanwhile.
     pub accept_local: Option<SocketAddr>,
-    /// Our end of the dial leg; `None` as long as no next hop has answered, and when the flow has ended meanwhile.
+    /// Our end of the dial leg. `None` until a next hop has answered, and when the flow has ended meanwhile.
     pub dial_local: Option<SocketAddr>,
-    /// The next hop that answered, as it is configured.
+    /// The next hop that answered, as configured.
     pub next_hop: Option<NextHop>,
     /// The address that answered: the far end of the dial leg.
     pub next_hop_address: Option<SocketAddr>,
-    /// When it was accepted.
+    /// Time when it was accepted.
     pub began: Instant,
     /// Its state.
     pub state: State,
-    /// Bytes that it has carried so far.
+    /// Number of bytes that it has carried so far.
     pub tally: Tally,
 }
 
@@ -85,7 +85,7 @@ pub enum State {
     Dialling,
     /// Both directions are open.
     Open,
-    /// The leg's peer has sent FIN, and it was passed on. The other direction is open.
+    /// The leg's peer has sent FIN, which was passed on. The other direction is open.
     HalfOpen(Leg),
     /// Both FINs were passed on, and the last bytes are not yet acknowledged.
     Closing,
@@ -97,7 +97,7 @@ pub enum State {
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     lists: Mutex<Lists>,
-    /// Rung for the sweep.
+    /// Notified when the sweep has a new or woken flow to look at.
     added: Condvar,
 }
 
@@ -110,7 +110,7 @@ struct Lists {
     /// Idle flows that have moved bytes again.
     woken: Vec<Weak<Flow>>,
     is_sweep_waiting: bool,
-    /// Whether every flow is to be cut, those that begin from now on too.
+    /// Whether every flow is to be cut, including those that begin from now on.
     is_cut: bool,
 }
 
@@ -132,14 +132,14 @@ impl Flow {
         }
     }
 
-    /// Notes that next hop `hop` of the tunnel has answered by `address`. Only the first call counts.
+    /// Records that next hop `hop` of the tunnel has answered from `address`. Only the first call has an effect.
     pub(super) fn connected(&self, hop: usize, address: SocketAddr, dial: &Arc<Stream>) {
-        // A tunnel has no more next hops than fit.
+        // A tunnel never has more next hops than fit into a u32.
         let hop = u32::try_from(hop).unwrap_or(u32::MAX);
         let _ = self.dialled.set(Dialled { stream: Arc::downgrade(dial), hop, address });
     }
 
-    /// Notes that the sink of the direction out of `source` has taken `bytes` so far.
+    /// Records that the sink of the direction out of `source` has taken `bytes` so far.
     pub(super) fn carried(&self, source: Leg, bytes: u64) {
         match source {
             Leg::Accept => self.up.store(bytes, Relaxed),
@@ -147,17 +147,17 @@ impl Flow {
         }
     }
 
-    /// Notes that the FIN of `source` was passed on.
+    /// Records that the FIN of `source` was passed on.
     pub(super) fn passed_fin(&self, source: Leg) {
         self.fins.fetch_or(fin_of(source), Relaxed);
     }
 
-    /// Notes why it ended. Only the first call counts.
+    /// Records why the flow ended. Only the first call has an effect.
     pub(super) fn ended(&self, how: How) {
         let _ = self.how.set(how);
     }
 
-    /// Returns the bytes that it has carried so far.
+    /// Returns the number of bytes that it has carried so far.
     pub(super) fn tally(&self) -> Tally {
         Tally { up: self.up.load(Relaxed), down: self.down.load(Relaxed) }
     }
@@ -217,7 +217,7 @@ impl Registry {
     pub(super) fn add(&self, tunnel: Arc<Tunnel>, peer: SocketAddr, accept: &Arc<Stream>) -> Arc<Flow> {
         let mut flow = Flow::new(tunnel, peer, accept);
         let mut lists = lock(&self.lists);
-        // Numbered under the lock: the sweep goes by the numbers and misses none.
+        // Numbered under the lock, because the sweep proceeds by number and must miss none.
         lists.last += 1;
         flow.number = lists.last;
         if lists.is_cut {
@@ -225,7 +225,7 @@ impl Registry {
         }
         let flow = Arc::new(flow);
         lists.flows.insert(flow.number, flow.clone());
-        // A system call, so only where the sweep waits for it.
+        // Notifying is a system call, so it is done only while the sweep waits.
         if std::mem::take(&mut lists.is_sweep_waiting) {
             self.added.notify_one();
         }
@@ -235,10 +235,10 @@ impl Registry {
     /// Removes a flow that has ended.
     pub(super) fn remove(&self, flow: &Flow) {
         let removed = lock(&self.lists).flows.remove(&flow.number);
-        drop(removed); // after the lock
+        drop(removed); // after the lock is released
     }
 
-    /// Returns every live flow as it is now. Flows that begin or end meanwhile may be there or not.
+    /// Returns a view of every live flow. A flow that begins or ends meanwhile may be in it or not.
     pub(super) fn snapshot(&self) -> Vec<FlowView> {
         let mut views = Vec::new();
         let mut from = 0;
@@ -250,13 +250,13 @@ impl Registry {
         }
     }
 
-    /// Cuts one flow. Returns whether there is such a flow.
+    /// Cuts one flow. Returns whether it exists.
     pub(super) fn kill(&self, number: u64) -> bool {
         let flow = lock(&self.lists).flows.get(&number).cloned();
         flow.inspect(|flow| flow.cut.give(Order::One)).is_some()
     }
 
-    /// Cuts every flow, those that begin from now on too.
+    /// Cuts every flow, including those that begin from now on.
     pub(super) fn cut_all(&self) {
         lock(&self.lists).is_cut = true;
         let mut from = 0;
@@ -268,7 +268,7 @@ impl Registry {
         }
     }
 
-    /// The oldest flows from number `from` on.
+    /// Returns up to [`CHUNK`] of the oldest flows from number `from` on.
     fn chunk(&self, from: u64) -> Vec<Arc<Flow>> {
         lock(&self.lists).flows.range(from..).take(CHUNK).map(|(_, flow)| flow.clone()).collect()
     }
@@ -291,8 +291,8 @@ impl Registry {
         }
     }
 
-    /// Takes the flows that were [woken](Registry::wake), and those whose numbers are `from` or more and of which `is_old` is
-    /// true, up to the first of which it is not. Raises `from` above them.
+    /// Takes the [woken](Registry::wake) flows, and the flows from number `from` on up to the first for which `is_old`
+    /// is false. Raises `from` above them.
     pub(super) fn take(&self, from: &mut u64, is_old: impl Fn(&Flow) -> bool) -> Vec<Weak<Flow>> {
         let mut lists = lock(&self.lists);
         let mut taken = std::mem::take(&mut lists.woken);
@@ -304,7 +304,7 @@ impl Registry {
     }
 }
 
-/// The bit of a leg's FIN in [`Flow::fins`].
+/// Returns the bit of a leg's FIN in [`Flow::fins`].
 fn fin_of(leg: Leg) -> u8 {
     match leg {
         Leg::Accept => ACCEPT_FIN,
@@ -315,7 +315,7 @@ fn fin_of(leg: Leg) -> u8 {
 const ACCEPT_FIN: u8 = 1;
 const DIAL_FIN: u8 = 2;
 
-/// Flows that a view takes from the map under one lock: some microseconds.
+/// Number of flows that a view takes from the map under one lock, which lasts some microseconds.
 const CHUNK: usize = 256;
 
 #[cfg(test)]
@@ -323,7 +323,7 @@ mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream};
 
-    /// A connection; nobody reads it.
+    /// Returns a connection that nobody reads.
     fn stream() -> Arc<Stream> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -1,9 +1,9 @@
-//! TCP_INFO as longhaul-core takes it.
+//! Converts TCP_INFO for longhaul-core.
 
 use longhaul_core::path::Sample;
 use longhaul_sys::tcp_info::TcpInfo;
 
-/// Returns the fields of `info` that decisions need, in their units.
+/// Returns the fields of `info` that decisions need, with their units.
 pub(super) fn sample(info: &TcpInfo) -> Sample {
     Sample {
         rtt: info.rtt,

@@ -20,7 +20,8 @@ use tracing::warn;
 
 /// State that all tunnels of the process share.
 ///
-/// Flows outlive their tunnels: one that was removed or changed by a reload goes on with what it began with.
+/// A flow outlives its tunnel: when a reload removes or changes the tunnel, the flow keeps the settings that it began
+/// with.
 #[derive(Debug)]
 pub struct Relay {
     /// The counters of the process.
@@ -35,15 +36,15 @@ pub struct Relay {
     permits: Arc<Permits>,
     pub(super) served: Served,
     pub(super) local_ports: LocalPorts,
-    /// Whether the log has said that splice is refused.
+    /// Whether the log has reported that splice is refused.
     pub(super) splice_refused: AtomicBool,
     /// Throttled log lines.
     pub(super) lines: Lines,
 }
 
 impl Relay {
-    /// A relay that shares out `descriptors` among flows and pipes. Pass what RLIMIT_NOFILE leaves after everything else
-    /// that the process opens.
+    /// Returns a relay that divides `descriptors` among flows and pipes. Pass what RLIMIT_NOFILE leaves after
+    /// everything else that the process opens.
     pub fn new(descriptors: usize) -> Arc<Relay> {
         let registry = Arc::default();
         Arc::new(Relay {
@@ -62,81 +63,81 @@ impl Relay {
         })
     }
 
-    /// Shares out `descriptors` anew. Live flows keep what they have: where there are more than now fit, no other begins
-    /// until enough of them have ended.
+    /// Divides `descriptors` anew. Live flows keep theirs. If there are more flows than now fit, no new flow begins
+    /// until enough have ended.
     pub fn share_out(&self, descriptors: usize) {
         self.permits.set(flows(descriptors));
         self.pool.share_out(descriptors);
     }
 
-    /// The gate of a new tunnel.
+    /// Returns the gate of a new tunnel.
     pub fn gate(&self) -> Arc<Gate> {
         Gate::new(&self.permits)
     }
 
-    /// Tells which tunnels share the permits, by their gates, and the `max_flows` of each.
+    /// Sets the tunnels that share the permits, by their gates, and the `max_flows` of each.
     pub fn permit<'a>(&self, served: impl IntoIterator<Item = (&'a Arc<Gate>, Option<usize>)>) {
         self.permits.serve(served);
     }
 
-    /// Tries whether WAN legs may have BBR, and says what would help where they may not and some leg `wants` it.
+    /// Tries whether WAN legs may use BBR. If they may not and some leg `wants` it, logs what would help.
     pub fn look_for_bbr(wants: bool) {
         if let (Err(err), true) = (leg::try_bbr(), wants) {
             warn!(%err, "WAN legs keep the kernel's congestion control; for BBR: modprobe tcp_bbr, and where it is not \
                 allowed: sysctl -w net.ipv4.tcp_allowed_congestion_control='reno cubic bbr'; then reload (longhaul@ and \
-                `longhaul relay`: restart), for only that looks again");
+                `longhaul relay`: restart), because only that tries again");
         }
     }
 
-    /// Tells which tunnels are served, so that no dial comes back by one of them or to itself. Call it at start and at each
-    /// reload.
+    /// Sets the tunnels that are served, so that no dial comes back to one of them or to itself. Call it at start and
+    /// at each reload.
     pub fn serves(&self, tunnels: impl IntoIterator<Item = Tunnel>) {
         self.local_ports.read();
         self.served.set(tunnels.into_iter().collect());
     }
 
-    /// Returns the number of flows that there may be at once, by the descriptors.
+    /// Returns the maximum number of flows, by the descriptors.
     pub fn max_flows(&self) -> usize {
         self.permits.all()
     }
 
-    /// Returns the number of pipes that there may be at once, by the descriptors and the user's pipe pages.
+    /// Returns the maximum number of pipes, by the descriptors and the user's pipe pages.
     pub fn max_pipes(&self) -> usize {
         self.pool.max()
     }
 
-    /// Waits until no flow is left. Whoever wants none to begin waits for the listeners first.
+    /// Waits until no flow is left. To prevent new flows, wait for the listeners first.
     pub async fn ended(&self) {
         self.permits.returned().await;
     }
 
-    /// Writes how many lines the log has held back whenever no later line has said so. Never ends; it is safe to drop.
+    /// Logs the number of held-back lines when no later line has reported it. Never ends; it may be dropped.
     pub async fn tell_held_back(&self) {
         self.lines.tell_held_back().await;
     }
 
-    /// Writes how many lines the log has held back so far. Call it before the process ends.
+    /// Logs the number of lines held back so far. Call it before the process ends.
     pub fn tell_all_held_back(&self) {
         self.lines.tell_all_held_back();
     }
 
-    /// Cuts every flow that is still open, with RST on both legs.
+    /// Cuts every open flow with RST on both legs.
     pub fn cut(&self) {
         self.registry.cut_all();
     }
 
-    /// Returns every live flow as it is now, the oldest first. Asks the kernel for each address of ours.
+    /// Returns every live flow, the oldest first. Asks the kernel for each of our addresses.
     pub fn flows(&self) -> Vec<FlowView> {
         self.registry.snapshot()
     }
 
-    /// Cuts flow `number` with RST on both legs. Returns whether there is such a flow.
+    /// Cuts flow `number` with RST on both legs. Returns whether it exists.
     pub fn kill(&self, number: u64) -> bool {
         self.registry.kill(number)
     }
 }
 
-/// Returns the number of flows that `descriptors` allow, beside the pipes.
+/// Returns the number of flows that `descriptors` allow, after the pipes' share.
 fn flows(descriptors: usize) -> usize {
     ((descriptors - 2 * Pool::share(descriptors)) / 2).clamp(1, u32::MAX as usize)
 }

@@ -1,7 +1,7 @@
-//! A leg's connection as the runtime sees it: a socket, and what the kernel last said that it is ready for.
+//! A leg's connection as the runtime sees it: a socket, and the readiness that the kernel last reported.
 //!
-//! Not tokio's TcpStream, because that is not told of urgent data (EPOLLPRI), and asking for it each time that a socket is
-//! empty was a fifth of the system calls of a ping-pong.
+//! tokio's TcpStream is not used, because it does not report urgent data (EPOLLPRI). Asking the kernel for it each time
+//! that a socket is empty was a fifth of the system calls of a ping-pong.
 
 use longhaul_core::path::findings;
 use socket2::Socket;
@@ -15,17 +15,18 @@ use std::task::{Context, Poll, Waker};
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
-/// Readiness that the kernel has announced; whoever finds that it is used up clears it.
+/// Readiness that the kernel has reported. The caller clears it when it finds it used up.
 pub(super) type Ready<'a> = AsyncFdReadyGuard<'a, Socket>;
 
-/// A connection, or one that is being made.
+/// A connection, established or in progress.
 #[derive(Debug)]
 pub(super) struct Stream {
     socket: AsyncFd<Socket>,
-    /// Number of samples taken while the send buffer was full, and of those in which every byte in it was under way.
+    /// Number of samples taken while the send buffer was full.
     full: AtomicU32,
+    /// Number of those samples in which every byte in the buffer was in flight.
     full_under_way: AtomicU32,
-    /// Whether the peer had reset the connection when the handshake was looked at.
+    /// Whether the peer had reset the connection by the time the handshake was checked.
     was_reset: AtomicBool,
 }
 
@@ -56,17 +57,18 @@ impl Stream {
         self.socket.poll_write_ready(cx)
     }
 
-    /// Calls `io` when the socket is ready for `interest`; when `io` says `WouldBlock`, it is no more.
+    /// Calls `io` when the socket is ready for `interest`. If `io` returns `WouldBlock`, clears the readiness.
     ///
     /// # Errors
-    /// `WouldBlock`: it is not ready. Else what `io` said.
+    /// `WouldBlock`: it is not ready. Otherwise the error of `io`.
     pub(super) fn try_io<R>(&self, interest: Interest, io: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
         self.socket.try_io(interest, |_| io())
     }
 
-    /// Whether the kernel has announced urgent data (EPOLLPRI) since the socket was registered.
+    /// Whether the kernel has reported urgent data (EPOLLPRI) since the socket was registered.
     pub(super) fn has_urgent(&self) -> bool {
-        // The first question costs nothing and is answered with yes at the end of the stream too, as every wait for reading is.
+        // `try_io` costs nothing, but it also succeeds at the end of the stream, which sets every kind of read
+        // readiness. `is_priority` decides.
         self.try_io(Interest::PRIORITY, || Ok(())).is_ok() && self.is_priority()
     }
 
@@ -78,26 +80,26 @@ impl Stream {
         }
     }
 
-    /// Waits until the socket has an error to tell.
+    /// Waits until the socket has a pending error.
     pub(super) async fn failed(&self) {
-        // It fails only when the runtime ends, and every flow with it.
+        // This fails only when the runtime ends, and every flow with it.
         let _ = self.socket.ready(Interest::ERROR).await;
     }
 
-    /// Waits until connect(2) has ended. A peer that has answered and reset since is a peer that has answered: what it sent is
-    /// still to be read, and it may have acted on what it got.
+    /// Waits until connect(2) has ended. A peer that answered and then reset the connection has answered: its bytes are
+    /// still to be read, and it may have acted on ours.
     ///
     /// # Errors
-    /// Why there is no connection.
+    /// The reason why there is no connection.
     pub(super) async fn connected(&self) -> io::Result<()> {
         let ready = self.socket.ready(Interest::WRITABLE | Interest::ERROR).await?.ready();
-        // net/ipv4/tcp.c, tcp_poll: a socket with an error is EPOLLERR, one that is closed again is EPOLLHUP. So a good
-        // connection needs no SO_ERROR, and an error that comes later is still there for who carries the flow.
+        // net/ipv4/tcp.c, tcp_poll: a socket with an error is EPOLLERR, a socket that is closed again is EPOLLHUP. So a
+        // good connection needs no SO_ERROR, and a later error is left for the task that carries the flow.
         if !(ready.is_error() || ready.is_write_closed()) {
             return Ok(());
         }
         match self.take_error()? {
-            // Before the handshake a RST is ECONNREFUSED (net/ipv4/tcp_input.c, tcp_reset).
+            // A RST before the handshake would be ECONNREFUSED (net/ipv4/tcp_input.c, tcp_reset).
             Some(err) if matches!(err.raw_os_error(), Some(libc::ECONNRESET | libc::EPIPE)) => {
                 self.was_reset.store(true, Relaxed);
                 Ok(())
@@ -107,25 +109,25 @@ impl Stream {
         }
     }
 
-    /// Whether [`connected`](Self::connected) has taken the error by which the kernel tells of a reset: from then on reading
-    /// ends as it does after a FIN.
+    /// Whether [`connected`](Self::connected) has taken the error that reports a reset. If so, the end of the stream
+    /// looks as it does after a FIN.
     pub(super) fn was_reset(&self) -> bool {
         self.was_reset.load(Relaxed)
     }
 
-    /// Returns our address (getsockname(2)); `None` when the kernel does not say.
+    /// Returns our address (getsockname(2)), or `None` when the kernel does not report it.
     pub(super) fn local(&self) -> Option<SocketAddr> {
         self.socket.get_ref().local_addr().ok()?.as_socket()
     }
 
-    /// The socket's pending error, which is then gone (socket(7) SO_ERROR).
+    /// Takes the socket's pending error, which clears it (socket(7) SO_ERROR).
     pub(super) fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.socket.get_ref().take_error()
     }
 
-    /// Takes note of a full send buffer, in which every byte is under way to the peer or not.
+    /// Records a full send buffer, and whether every byte in it is in flight.
     pub(super) fn note_full(&self, is_under_way: bool) {
-        // So many are sample enough, and neither count ever wraps.
+        // This is sample enough, and neither count ever wraps.
         if self.full.load(Relaxed) > u32::MAX / 2 {
             return;
         }
@@ -133,7 +135,7 @@ impl Stream {
         self.full_under_way.fetch_add(is_under_way.into(), Relaxed);
     }
 
-    /// Whether a larger send buffer would have sent more, as far as [`note_full`](Self::note_full) has seen.
+    /// Whether a larger send buffer would have sent more, by the samples of [`note_full`](Self::note_full).
     pub(super) fn was_full_under_way(&self) -> bool {
         findings::is_full_under_way(self.full.load(Relaxed), self.full_under_way.load(Relaxed))
     }

@@ -1,6 +1,6 @@
 //! Bytes of a flow, both ways.
 
-/// The bytes that a flow carried, each counted when the sink's socket took it.
+/// Number of bytes that a flow carried. A byte counts when the sink's socket has taken it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// From the accept leg to the dial leg.

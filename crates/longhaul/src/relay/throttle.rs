@@ -1,4 +1,4 @@
-//! Log lines that come at most once a second for each tunnel, with the number of those that were held back.
+//! Log lines that are written at most once a second for each tunnel, with the number of lines that were held back.
 
 use super::lock::lock;
 use std::collections::HashMap;
@@ -17,15 +17,15 @@ pub(super) struct Lines {
     pub(super) accept: Throttles,
     /// A buffer limits a path.
     pub(super) limit: Throttles,
-    /// A tunnel has `max_flows`.
+    /// A tunnel has reached `max_flows`.
     pub(super) full: Throttles,
-    /// No permit was to be had.
+    /// No permit was free.
     pub(super) permit: Throttles,
-    /// A connection came before longhaul and lacks an option.
+    /// A connection was accepted before startup, and a socket option could not be set on it.
     pub(super) early: Throttles,
     /// No next hop answered.
     pub(super) dial: Throttles,
-    /// Rung when one of these begins to hold lines back that are to be counted.
+    /// Notified when one of the counted lines begins to be held back.
     held_back: Arc<Notify>,
 }
 
@@ -39,7 +39,7 @@ impl Default for Lines {
             limit: Throttles::uncounted("a buffer limits this path"),
             full: Throttles::uncounted("tunnel is full"),
             permit: counted("no descriptors for another flow of this tunnel"),
-            early: counted("a connection that came before longhaul lacks an option"),
+            early: counted("socket option not applied to a connection accepted before startup"),
             dial: counted("dial failed"),
             held_back,
         }
@@ -47,7 +47,7 @@ impl Default for Lines {
 }
 
 impl Lines {
-    /// Writes how many lines were held back whenever no later line has said so. Never ends; it is safe to drop.
+    /// Logs the number of held-back lines when no later line has reported it. Never ends; it may be dropped.
     pub(super) async fn tell_held_back(&self) {
         loop {
             self.held_back.notified().await;
@@ -60,41 +60,42 @@ impl Lines {
         }
     }
 
-    /// Writes how many lines were held back so far. Call it before the process ends.
+    /// Logs the number of lines held back so far. Call it before the process ends.
     pub(super) fn tell_all_held_back(&self) {
         self.flush(Instant::now() + PERIOD);
     }
 
-    /// Writes the counts that have been due since `due`. Returns whether others are left.
+    /// Writes the counts that have been due since `due`. Returns whether counts are left that are not due yet.
     fn flush(&self, due: Instant) -> bool {
         let counted = [&self.refused, &self.accept, &self.permit, &self.early, &self.dial];
         counted.into_iter().filter(|throttles| throttles.flush(due)).count() > 0
     }
 }
 
-/// Lets one line a second of each tunnel through to the log and counts those that it held back.
+/// Passes one line a second of each tunnel to the log and counts the lines held back.
 #[derive(Debug)]
 pub(super) struct Throttles {
     /// The message of the line.
     line: &'static str,
     tunnels: Mutex<HashMap<String, Throttle>>,
-    /// Rung when a first line is held back, for the task that writes how many were. Without it nobody is told.
-    bell: Option<Arc<Notify>>,
+    /// Notified when a first line is held back, for the task that logs the counts. `None` if the counts are not logged.
+    notify: Option<Arc<Notify>>,
 }
 
 impl Throttles {
-    /// Returns throttles for a line that does not say how many were held back.
+    /// Returns throttles for a line that does not report the number held back.
     fn uncounted(line: &'static str) -> Throttles {
-        Throttles { line, tunnels: Mutex::default(), bell: None }
+        Throttles { line, tunnels: Mutex::default(), notify: None }
     }
 
-    /// Returns throttles for a line with the field `more`. `bell` rings when [`flush`](Throttles::flush) will have something
-    /// to write.
-    fn counted(line: &'static str, bell: &Arc<Notify>) -> Throttles {
-        Throttles { bell: Some(bell.clone()), ..Throttles::uncounted(line) }
+    /// Returns throttles for a line with the field `more`. Notifies `notify` when [`flush`](Throttles::flush) will have
+    /// something to write.
+    fn counted(line: &'static str, notify: &Arc<Notify>) -> Throttles {
+        Throttles { notify: Some(notify.clone()), ..Throttles::uncounted(line) }
     }
 
-    /// Returns `Some(n)` when this line of `tunnel`, or of a socket without one, may be written, after `n` that were not.
+    /// Returns `Some(n)` when this line of `tunnel` may be written, after `n` lines were held back. For a socket
+    /// without a tunnel, `tunnel` is its address.
     pub(super) fn pass(&self, tunnel: &str, now: Instant) -> Option<u64> {
         let mut tunnels = self.tunnels();
         if !tunnels.contains_key(tunnel) {
@@ -102,14 +103,14 @@ impl Throttles {
         }
         let throttle = tunnels.get_mut(tunnel)?;
         let passed = throttle.pass(now);
-        if let (None, 1, Some(bell)) = (passed, throttle.held_back, &self.bell) {
-            bell.notify_one();
+        if let (None, 1, Some(notify)) = (passed, throttle.held_back, &self.notify) {
+            notify.notify_one();
         }
         passed
     }
 
-    /// Writes how many lines were held back, of each tunnel whose next line has been due since `due` and has not come.
-    /// Returns whether some are still held back.
+    /// Writes the number of held-back lines of each tunnel whose next line has been due since `due` and has not come.
+    /// Returns whether lines of other tunnels are still held back.
     fn flush(&self, due: Instant) -> bool {
         let mut is_left = false;
         for (tunnel, throttle) in self.tunnels().iter_mut() {
@@ -143,13 +144,13 @@ impl Throttle {
         Some(std::mem::take(&mut self.held_back))
     }
 
-    /// Returns how many were held back, when there are some and the next line has been due since `due`.
+    /// Takes the number of held-back lines, if there are some and the next line has been due since `due`.
     fn take(&mut self, due: Instant) -> Option<u64> {
         (self.held_back > 0 && self.next <= due).then(|| std::mem::take(&mut self.held_back))
     }
 }
 
-/// The time between two lines of one tunnel. The next line has as long again to come and to bring the count with it.
+/// Time between two lines of one tunnel. After it, the next line has as long again to come and to report the count.
 const PERIOD: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -172,13 +173,13 @@ mod tests {
 
     #[test]
     fn what_is_held_back_is_told_once_when_no_line_follows() {
-        let (bell, start) = (Arc::default(), Instant::now());
-        let throttles = Throttles::counted("line", &bell);
-        let rings = || std::pin::pin!(bell.notified()).poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        let (notify, start) = (Arc::<Notify>::default(), Instant::now());
+        let throttles = Throttles::counted("line", &notify);
+        let notified = || std::pin::pin!(notify.notified()).poll(&mut Context::from_waker(Waker::noop())).is_ready();
         assert_eq!(throttles.pass("a", start), Some(0));
-        assert!(!rings() && !throttles.flush(start), "nothing is held back");
+        assert!(!notified() && !throttles.flush(start), "nothing is held back");
         assert_eq!((throttles.pass("a", start), throttles.pass("a", start)), (None, None));
-        assert!(rings() && !rings(), "once");
+        assert!(notified() && !notified(), "once");
         assert!(throttles.flush(start + PERIOD / 2), "not yet");
         assert!(!throttles.flush(start + PERIOD), "written");
         assert_eq!(throttles.pass("a", start + PERIOD), Some(0), "and not counted again");

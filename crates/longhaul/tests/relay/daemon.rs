@@ -39,7 +39,7 @@ impl Daemon {
     pub(crate) fn reload(&self, config: &str) -> Value {
         std::fs::write(file(&self.folder), config).expect("a config file");
         self.relay.signal("HUP");
-        self.relay.wait_log_any(&["reloaded", "reload refused, the old configuration stays"])
+        self.relay.wait_log_any(&["reloaded", "reload refused: the old configuration stays"])
     }
 }
 
@@ -107,7 +107,7 @@ fn a_bad_file_is_refused_whole_and_the_old_one_stays() {
         "not toml at all [".into(),
     ] {
         let said = daemon.reload(&bad);
-        assert_eq!(said["message"], "reload refused, the old configuration stays", "{bad}");
+        assert_eq!(said["message"], "reload refused: the old configuration stays", "{bad}");
         talk(&dial(&port), &accept(&old));
         assert!(TcpStream::connect(other.address()).is_err(), "half of a bad file was taken");
     }
@@ -177,7 +177,7 @@ fn a_file_that_does_not_answer_keeps_a_few_threads_and_is_read_once_it_does() {
     daemon.relay.wait_log("reloaded");
     talk(&dial(&port), &accept(&new));
 
-    const NO_THREAD: &str = "SIGHUP: the file does not answer; it is read again when it does";
+    const NO_THREAD: &str = "reload: the file does not answer; it is read again once it does";
 }
 
 #[test]
@@ -475,7 +475,7 @@ fn a_socket_from_systemd_without_a_tunnel_resets_until_it_has_one() {
         reset_by(address);
         talk(&live.0, &live.1);
     }
-    assert_eq!(daemon.reload("not toml at all [")["message"], "reload refused, the old configuration stays");
+    assert_eq!(daemon.reload("not toml at all [")["message"], "reload refused: the old configuration stays");
     reset_by(address);
 }
 
@@ -506,7 +506,7 @@ fn a_refused_reload_changes_no_listener_and_no_socket_of_systemd_s() {
         tunnel("passed", activated.local_addr().unwrap(), &far, new) + &tunnel("bound", everywhere, &far, ""),
         both(new) + &tunnel("two", Port::reserve("127.0.0.1").address(), &far, "accept = { congestion = \"no-such\" }"),
     ] {
-        assert_eq!(daemon.reload(&bad)["message"], "reload refused, the old configuration stays", "{bad}");
+        assert_eq!(daemon.reload(&bad)["message"], "reload refused: the old configuration stays", "{bad}");
         assert_eq!(legs(), [Some((60, false)); 2], "half of a bad file was taken: {bad}");
     }
     assert_eq!(daemon.reload(&both(new))["message"], "reloaded");

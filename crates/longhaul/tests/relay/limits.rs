@@ -67,7 +67,7 @@ fn descriptors_for_no_flow_are_refused_at_start() {
     };
     let said = refused(20);
     assert!(said.contains("a limit of 20 leaves none for flows") && said.contains("LimitNOFILE="), "{said}");
-    let least = said.split_once("which begin at ").unwrap().1.split_once(';').unwrap().0.parse::<u32>().unwrap();
+    let least = said.split_once("flows; at least ").unwrap().1.split_once(' ').unwrap().0.parse::<u32>().unwrap();
     refused(least - 1);
     let (port, server) = (Port::reserve("127.0.0.1"), server());
     let (listen, to) = (port.address().to_string(), server.local_addr().unwrap().to_string());
@@ -400,8 +400,8 @@ fn a_refused_splice_is_copied_both_ways_and_said_once() {
         }
     }
 
-    const SPLICE_REFUSED: &str =
-        "splice is refused: flows go on by copying, slower; a seccomp filter, SELinux or an mptcp leg does that";
+    const SPLICE_REFUSED: &str = "splice is refused: flows are copied, which is slower; a seccomp filter, SELinux or an \
+        mptcp leg can cause this";
 }
 
 /// Without an answer of the kernel a dial might lead back, and back again: there is none.
