@@ -7,6 +7,7 @@ use crate::packet::Packet;
 pub(super) struct Random(u64);
 
 impl Random {
+    /// Returns a generator; the same seed gives the same numbers.
     pub(super) fn new(seed: u64) -> Random {
         Random(seed)
     }

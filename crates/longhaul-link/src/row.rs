@@ -103,8 +103,11 @@ pub trait Stage: Send {
 /// Output of a stage: the surviving packets and the number of events.
 #[derive(Debug, Default)]
 pub struct Exit {
+    /// Surviving packets, in order.
     pub(crate) packets: Vec<Packet>,
+    /// Number of events of the kind named by [`Row::events`].
     pub(crate) events: u64,
+    /// MTU in bytes to tell the sender about, if the packet exceeded it.
     pub(crate) mtu: Option<u32>,
 }
 

@@ -215,6 +215,7 @@ pub(super) fn sum(bytes: &[u8]) -> u16 {
     fold(bytes.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], *pair.get(1).unwrap_or(&0)]))).sum())
 }
 
+/// Adds the carries of `sum` back until it fits 16 bits (RFC 1071).
 pub(super) fn fold(mut sum: u32) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);

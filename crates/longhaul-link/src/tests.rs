@@ -4,6 +4,7 @@ use crate::*;
 use longhaul_units::Rate;
 use proptest::prelude::*;
 
+/// Payload bytes of a full TCP segment with timestamps over an MTU of 1500.
 pub(super) const ETHERNET: u32 = 1448;
 
 /// Returns a TCP super-packet of `payload` bytes over an MTU of 1500.

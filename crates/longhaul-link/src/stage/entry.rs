@@ -92,7 +92,7 @@ impl Stage for Mtu {
 /// | outer | the outer IP header, with the UDP header if there is one |
 /// | header | the tunnel's own header |
 /// | iv | the initialization vector |
-/// | trailer, align | trailer: 2 for ESP, pad length and next header (RFC 4303, 2); inner packet and trailer are padded to align |
+/// | trailer, align | the trailer (ESP: 2, pad length and next header, RFC 4303, 2), padded with the inner packet to align |
 /// | icv | the integrity check value |
 const ENCAP: Row = Row {
     key: "encap",

@@ -15,11 +15,13 @@ use tempfile::TempDir;
 
 /// A daemon with its own config file.
 pub(crate) struct Daemon {
+    /// The process `longhaul run`.
     pub(crate) relay: Relay,
     folder: TempDir,
 }
 
 impl Daemon {
+    /// Starts a daemon with the text `config` and waits until it listens.
     pub(crate) fn start(config: &str) -> Daemon {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(file(&folder), config).expect("a config file");
@@ -47,11 +49,13 @@ fn file(folder: &TempDir) -> PathBuf {
     folder.path().join("longhaul.toml")
 }
 
+/// Returns a `[[tunnel]]` of a config file; `more` is appended to its keys.
 pub(crate) fn tunnel(name: &str, listen: SocketAddr, to: &TcpListener, more: &str) -> String {
     let to = to.local_addr().unwrap();
     format!("[[tunnel]]\nname = \"{name}\"\nlisten = \"{listen}\"\nto = [\"{to}\"]\n{more}\n")
 }
 
+/// Connects to `port`.
 pub(crate) fn dial(port: &Port) -> TcpStream {
     patient(TcpStream::connect(port.address()).expect("the daemon listens"))
 }

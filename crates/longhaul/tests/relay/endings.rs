@@ -27,6 +27,7 @@ pub(crate) const SMALL_BUFFERS: &[&str] = &[
 
 /// One row of the matrix: an action on a flow, and the effect that each end must see.
 pub(crate) struct Cell {
+    /// Statement that the row tests, for the test's output.
     pub(crate) name: &'static str,
     /// Flags of every relay.
     pub(crate) flags: &'static [&'static str],

@@ -229,6 +229,7 @@ pub(crate) fn longhaul() -> Command {
 pub(crate) struct Port(Socket);
 
 impl Port {
+    /// Reserves a free port of the loopback address `ip`.
     pub(crate) fn reserve(ip: &str) -> Port {
         let address: SocketAddr = format!("{ip}:0").parse().expect("an address");
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, None);
@@ -238,6 +239,7 @@ impl Port {
         Port(socket)
     }
 
+    /// Returns the reserved address and port.
     pub(crate) fn address(&self) -> SocketAddr {
         self.0.local_addr().expect("a name").as_socket().expect("an IP address")
     }
@@ -310,10 +312,12 @@ impl Path {
         })
     }
 
+    /// Returns the address that clients connect to.
     pub(crate) fn entry(&self) -> SocketAddr {
         self.entry
     }
 
+    /// Returns the server's listener.
     pub(crate) fn server(&self) -> &TcpListener {
         self.server.as_ref().expect("the server was not dropped")
     }
@@ -350,6 +354,7 @@ pub(crate) struct Silent {
 }
 
 impl Silent {
+    /// Starts a listener and fills its queue.
     pub(crate) fn new() -> Silent {
         let listener = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
         listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("a port");
@@ -361,6 +366,7 @@ impl Silent {
         Silent { listener, _queued: queued }
     }
 
+    /// Returns the address that does not answer.
     pub(crate) fn address(&self) -> SocketAddr {
         self.listener.local_addr().expect("a name").as_socket().expect("an IP address")
     }
