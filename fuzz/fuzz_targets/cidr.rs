@@ -1,5 +1,5 @@
-//! Any text as an entry of an allow list: never a panic; what is accepted has no bits right of its prefix, is what IPv4
-//! clients show as, and means the same when it is printed and read again.
+//! Parses any text as an entry of an allow-list. Parsing never panics. An accepted network has no bits to the right of its
+//! prefix and is not IPv4-mapped. Printing and parsing it again gives the same network.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Any text as a config file: never a panic; a configuration exactly when no error was found; and what is accepted is
-//! complete and can be said in words.
+//! Reads any text as a config file. Reading never panics. It returns a configuration if and only if it found no error. An
+//! accepted configuration is complete, and its summary can be written.
 
 #![no_main]
 

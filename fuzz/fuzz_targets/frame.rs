@@ -1,6 +1,6 @@
-//! Any bytes as a frame of a TUN device: never a panic, and what is cut from a super-packet piece by piece is its whole
-//! payload, in order. The first two bytes choose how long the pieces are, and the MTU that its sender is told about: in a
-//! message that the kernel takes, for it is read as a frame again.
+//! Reads any bytes as a frame of a TUN device. Reading never panics, and the pieces cut from a super-packet are its whole
+//! payload, in order. The first two bytes of the input choose the length of the pieces and the MTU in the ICMP message to the
+//! sender. That message must be a valid frame itself.
 
 #![no_main]
 
@@ -15,7 +15,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(segments >= 1 && VNET + whole.headers + whole.payload == frame.len());
     let mut message = [0; MESSAGE_MAX];
     let length = icmp::too_big(frame, &whole, u32::from(*step) * 256 + u32::from(*more), &mut message);
-    assert!(length == 0 || shape(&message[..length]).is_ok_and(|said| VNET + said.headers == length));
+    assert!(length == 0 || shape(&message[..length]).is_ok_and(|reply| VNET + reply.headers == length));
     if whole.size == 0 {
         return;
     }

@@ -1,5 +1,5 @@
-//! Any text as a scenario of the lab: never a panic; understood, or refused with one line for each error that steers nobody's
-//! terminal.
+//! Parses any text as a scenario of the lab. Parsing never panics. A scenario is accepted, or refused with one line for each
+//! error. No line contains control characters for the terminal.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ use longhaul_lab as lab;
 
 fuzz_target!(|text: &str| {
     match lab::parse("scenario.toml", text) {
-        Ok(said) => assert!(said.starts_with("good, ")),
+        Ok(summary) => assert!(summary.starts_with("good, ")),
         Err(lines) => {
             assert!(!lines.is_empty());
             for line in lines {

@@ -1,5 +1,5 @@
-//! Any text as the value of a stage, and as a line of a schedule: never a panic, and a link that was built from it carries
-//! packets without one, gives back no more segments than it says, and keeps its fragments to itself.
+//! Parses any text as the value of a stage and as a line of a schedule, and sends packets over the links built from it.
+//! Nothing panics. Exactly the segments that `send` announced arrive, and no fragment leaves the link.
 
 #![no_main]
 
@@ -19,7 +19,7 @@ fuzz_target!(|text: &str| {
     }
 });
 
-/// Super-packets over twenty seconds, some of which may be fragmented.
+/// Sends super-packets for twenty seconds, half of them without DF, and receives them.
 fn carry(mut link: Link) {
     let mut promised = 0;
     for slot in 0..20 {

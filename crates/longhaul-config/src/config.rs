@@ -6,8 +6,8 @@ use std::time::Duration;
 /// A whole configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// The tunnels, in the order of the file; their names are unique, and so are their listen addresses.
+    /// The tunnels, in the order of the file. Names and listen addresses are unique.
     pub tunnels: Vec<Tunnel>,
-    /// Time that flows have to end by themselves in a drain before they are reset; `None` is without limit.
+    /// Time that flows have to end by themselves in a drain before they are reset; `None` means no limit.
     pub drain_timeout: Option<Duration>,
 }

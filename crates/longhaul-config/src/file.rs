@@ -7,36 +7,36 @@ use std::fmt;
 use std::io::Read;
 use std::path::Path;
 
-/// The file that the daemon reads unless another is named.
+/// Default path of the daemon's configuration file.
 pub const DEFAULT_PATH: &str = "/etc/longhaul/longhaul.toml";
 
-/// A configuration that was read, and the warnings about it.
+/// A valid configuration, and the warnings about it.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// The configuration.
     pub config: Config,
-    /// Warnings and notes; none of them keeps the configuration from being used.
+    /// Warnings and notes; the configuration can be used despite them.
     pub warnings: Vec<Message>,
 }
 
-/// The reasons why a file was refused: each error and each warning in it.
+/// The reasons why a file was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// Never empty.
+    /// All errors, warnings and notes about the file; never empty.
     pub messages: Vec<Message>,
 }
 
 /// Reads the file at `path`.
 ///
 /// # Errors
-/// It cannot be read, or something in it is wrong: then every error of the file, not only the first.
+/// The file cannot be read, or it has errors. [`Refused`] holds every error of the file, not only the first.
 pub fn load(path: &Path) -> Result<Loaded, Refused> {
     let name = path.display().to_string();
     let text = document::text(path, HINT).map_err(|why| unreadable(&name, why))?;
     parse(&name, &text)
 }
 
-/// Reads `source` to its end; `name` stands in the messages.
+/// Reads `source` to its end; messages call it `name`.
 ///
 /// # Errors
 /// As [`load`].
@@ -45,7 +45,7 @@ pub fn load_from(name: &str, source: impl Read) -> Result<Loaded, Refused> {
     parse(name, &text)
 }
 
-/// Reads a file's `text`; `name` stands in the messages.
+/// Parses a file's `text`; messages call the file `name`.
 ///
 /// # Errors
 /// As [`load`].

@@ -1,9 +1,9 @@
-//! Text to model: what a daemon is told to do, and [`load`], which reads it from a file.
+//! Reads the configuration of a daemon: [`load`] turns a file into a [`Config`] with its [`Tunnel`]s.
 //!
-//! The model is [`Config`] and [`Tunnel`]. In the order in which a file is read: `read.rs` walks its tables with
-//! [`document`]; a row of [`keys`] reads one key, with its flag, default, summary line, remarks and line in
-//! docs/configuration.md; [`value`] parses one value; [`loops`] compares tunnels. Nothing here looks at the machine: the same
-//! file gives the same answer everywhere.
+//! The modules in the order in which a file is read: `read.rs` walks the tables with [`document`]; a row of [`keys`] reads
+//! one key; [`value`] parses one value; [`loops`] compares tunnels. A row of [`keys`] also holds the key's flag, default,
+//! summary line, remarks and line in docs/configuration.md. Nothing here looks at the machine: the same file gives the same
+//! answer everywhere.
 
 #![forbid(unsafe_code)]
 

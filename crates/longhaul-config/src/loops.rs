@@ -1,13 +1,13 @@
-//! Tunnels that get in each other's way: two on one address, and flows that would come back to their own listener.
+//! Finds tunnels that listen on the same address, and tunnels whose flows would come back to their own listener.
 
 use crate::tunnel::{NextHop, Tunnel};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// Returns whether two listeners conflict: the same port, and an address that covers the other.
+/// Returns whether two listeners conflict: they have the same port, and one address covers the other.
 pub fn covers_same(a: SocketAddr, b: SocketAddr) -> bool {
     let covers = |a: IpAddr, b: IpAddr| match a {
-        // The relay's [::] takes IPv4 too.
+        // A relay that listens on [::] also takes IPv4.
         IpAddr::V6(any) if any.is_unspecified() => true,
         IpAddr::V4(any) if any.is_unspecified() => b.to_canonical().is_ipv4(),
         one => one.to_canonical() == b.to_canonical(),
@@ -15,7 +15,7 @@ pub fn covers_same(a: SocketAddr, b: SocketAddr) -> bool {
     a.port() == b.port() && (covers(a.ip(), b.ip()) || covers(b.ip(), a.ip()))
 }
 
-/// Returns whether dialling `hop` would come back to the listener itself; `is_here` says whether this host has an address.
+/// Returns whether a dial to `hop` would reach the listener itself. `is_here` tells whether this host has an address.
 pub(crate) fn leads_back(listen: SocketAddr, hop: &NextHop, is_here: &dyn Fn(IpAddr) -> bool) -> bool {
     let host = match hop.host.parse::<IpAddr>() {
         Ok(host) => host,
@@ -35,8 +35,8 @@ pub struct Loop {
     pub text: String,
 }
 
-/// Returns the loops among `tunnels` that exist only on this host; `is_here` says whether the host has an address. Loops that
-/// exist on every host are errors of the file and are not among them.
+/// Returns the loops among `tunnels` that exist only on this host. `is_here` tells whether this host has an address. Loops
+/// that exist on every host are errors of the file; they are not returned.
 pub fn loops_here(tunnels: &[Tunnel], is_here: &dyn Fn(IpAddr) -> bool) -> Vec<Loop> {
     let of_itself = tunnels.iter().enumerate().flat_map(|(index, tunnel)| {
         let own = tunnel.to.iter().filter(|hop| leads_back(tunnel.listen, hop, is_here));
@@ -52,7 +52,7 @@ pub fn loops_here(tunnels: &[Tunnel], is_here: &dyn Fn(IpAddr) -> bool) -> Vec<L
     let through_others = longer_loops(tunnels, is_here).into_iter().enumerate().filter_map(|(index, way)| {
         let names: Vec<&str> = way?.iter().map(|index| tunnels[*index].name.as_str()).collect();
         let text = format!(
-            "to leads back here through tunnel {}, by addresses of this host, so that every flow would loop; write the next hop's \
+            "to leads back here through tunnel {}, by addresses of this host, so every flow would loop; write the next hop's \
              address",
             names.join(", ")
         );
@@ -61,13 +61,15 @@ pub fn loops_here(tunnels: &[Tunnel], is_here: &dyn Fn(IpAddr) -> bool) -> Vec<L
     of_itself.chain(through_others).collect()
 }
 
-/// RFC 6761 6.3: this host, in letters of either case, with or without the root's dot (RFC 4343, RFC 1034 3.1).
+/// Returns whether `host` is `localhost` (RFC 6761 6.3), in either case, with or without the final dot (RFC 4343, RFC 1034
+/// 3.1).
 fn is_localhost(host: &str) -> bool {
     host.strip_suffix('.').unwrap_or(host).eq_ignore_ascii_case("localhost")
 }
 
-/// Returns, for each of `tunnels`, the way back to it through tunnels before it, when there is one; `is_here` says whether the
-/// host has an address. Each loop is told once, of the tunnel that closes it. A tunnel that dials itself is not among them.
+/// Returns, for each of `tunnels`, the path back to it through earlier tunnels, or `None` without one. `is_here` tells whether
+/// this host has an address. Each loop is reported once, for the tunnel that closes it. Tunnels that dial themselves directly
+/// are not reported.
 pub(crate) fn longer_loops(tunnels: &[Tunnel], is_here: &dyn Fn(IpAddr) -> bool) -> Vec<Option<Vec<usize>>> {
     let mut ports: HashMap<u16, Vec<usize>> = HashMap::new();
     for (index, tunnel) in tunnels.iter().enumerate() {
@@ -82,7 +84,7 @@ pub(crate) fn longer_loops(tunnels: &[Tunnel], is_here: &dyn Fn(IpAddr) -> bool)
     (0..tunnels.len()).map(|last| way_back(&onward, last)).collect()
 }
 
-/// Returns the tunnels between `last` and itself, all of them before it.
+/// Returns the indices of a path from `last` back to `last` through earlier tunnels, without `last` itself.
 fn way_back(onward: &[Vec<usize>], last: usize) -> Option<Vec<usize>> {
     let mut from: HashMap<usize, usize> = HashMap::new();
     let mut open = vec![last];

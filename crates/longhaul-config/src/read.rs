@@ -9,8 +9,8 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
-/// Reads a config file's text. Returns the configuration, or `None` when there is an error, and every error, warning and note
-/// in the order of the file. It never panics, whatever the text.
+/// Reads a config file's text. Returns the configuration, or `None` if the text has an error, and all errors, warnings and
+/// notes in the order of the file. Never panics, whatever the text.
 pub fn read(text: &str) -> (Option<Config>, Vec<Problem>) {
     document::read(text, whole)
 }
@@ -70,13 +70,13 @@ fn tunnels(findings: &mut Findings<'_>, given: &Written<'_>, config: &mut Config
 }
 
 fn tunnel(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>) -> (Tunnel, Places) {
-    // What must be configured is not there until it is read; with an error the whole configuration is dropped.
+    // Placeholders for the required keys. If one of them is missing, the whole configuration is dropped.
     let mut tunnel = Tunnel::new("", SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)), Vec::new());
     let errors = findings.errors();
     let shape = Shape { prefix: "", keys: TUNNEL, tables: &[] };
     let places = fields_or(findings, &shape, table, &mut tunnel, keys::elsewhere);
     document::required(findings, TUNNEL, "[[tunnel]]", table, span.clone());
-    // Of a tunnel that was read in part, remarks would be about what nobody wrote.
+    // A tunnel with errors holds placeholders, and remarks about those would mislead.
     let whole = findings.errors() == errors;
     for remark in keys::remarks(&tunnel, Syntax::File).into_iter().filter(|_| whole) {
         let place = places.find(&remark.key);
@@ -87,7 +87,7 @@ fn tunnel(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>) 
     (tunnel, places)
 }
 
-/// Names must be unique, and so must what is listened on.
+/// Adds an error for each tunnel whose name or listen address an earlier tunnel has.
 fn conflicts(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places]) {
     for (later, (tunnel, place)) in tunnels.iter().zip(places).enumerate() {
         let earlier = || tunnels[..later].iter().zip(places);
@@ -95,7 +95,7 @@ fn conflicts(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places])
             let text = format!("name = \"{}\": another tunnel has this name; write one of its own", tunnel.name);
             findings.error(span, text);
         }
-        // A listen address that could not be read is a placeholder, which clashes with nothing.
+        // A tunnel without a place for `listen` has a placeholder address, which conflicts with nothing.
         let taken = |(other, place): &(&Tunnel, &Places)| {
             place.find("listen").is_some() && loops::covers_same(tunnel.listen, other.listen)
         };
@@ -110,13 +110,13 @@ fn conflicts(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places])
     }
 }
 
-/// No tunnel may dial itself through others of the file.
+/// Adds an error for each tunnel that dials itself through other tunnels of the file.
 fn loops(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places]) {
     for (place, way) in places.iter().zip(loops::longer_loops(tunnels, &|ip| ip.is_loopback())) {
         if let (Some(span), Some(way)) = (place.find("to"), way) {
             let names: Vec<_> = way.iter().map(|index| format!("\"{}\"", tunnels[*index].name)).collect();
             let text = format!(
-                "to = {}: this leads back here through tunnel {}, so that every flow would loop; write the next hop's address",
+                "to = {}: this leads back here through tunnel {}, so every flow would loop; write the next hop's address",
                 findings.written(&span),
                 names.join(", ")
             );
@@ -127,5 +127,5 @@ fn loops(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places]) {
 
 fn no_tunnel() -> String {
     let required: Vec<String> = TUNNEL.iter().filter_map(Field::required).collect();
-    format!("there is no tunnel; write [[tunnel]] and below it, a line each: {}", required.join(", "))
+    format!("there is no tunnel; write [[tunnel]], and below it, each on its own line: {}", required.join(", "))
 }

@@ -1,9 +1,9 @@
-//! Guesses the word that was probably meant.
+//! Guesses which known word a misspelled or foreign word means.
 
-/// Returns the word of `known` that `word` probably means: the one that other programs call so, the one nearest in letters, or
-/// the first that has `word` as a part.
+/// Returns the word of `known` that `word` probably means: the one that other programs call `word`, the one with the most
+/// similar spelling, or the first with `word` between its dashes. Tries them in this order.
 pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
-    // Nobody mistypes a word into one this long, and the distance costs the product of both lengths.
+    // No known word is this long, and the cost of the distance is the product of both lengths.
     if word.len() > 40 {
         return None;
     }
@@ -12,25 +12,25 @@ pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&
     called(&plain, &known).or_else(|| mistyped(&plain, &known)).or_else(|| shortened(&plain, &known))
 }
 
-/// Returns a sentence for a word of socat without a counterpart here: why it is not needed, or what to write.
+/// Returns a sentence about a socat word without a counterpart: why it is not needed, or what to write.
 pub fn advice(word: &str) -> Option<&'static str> {
     let plain = plain(word);
     ADVICE.iter().find(|(foreign, _)| *foreign == bare(&plain)).map(|(_, advice)| *advice)
 }
 
-/// Returns the word of `known` that is `word`, or that other programs call `word`.
+/// Returns the word of `known` that equals `word` or that other programs call `word`.
 pub fn named<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     called(&plain(word), &known.collect::<Vec<_>>())
 }
 
-/// Like [`named`]; also with the prefix of the system constant.
+/// Like [`named`], for a word from [`plain`]. The word may have the prefix of a system constant.
 fn called<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let bare = bare(word);
     let same = || known.iter().find(|known| plain(known) == bare).copied();
     translated(word, known).or_else(same).or_else(|| translated(bare, known))
 }
 
-/// Returns `so-sndbuf` and `tcp-nodelay`, as socat and the kernel's headers have them, without their prefix.
+/// Returns `word` without the prefix of socat and the kernel's headers: `so-sndbuf` is `sndbuf`, `tcp-nodelay` is `nodelay`.
 fn bare(word: &str) -> &str {
     word.strip_prefix("tcp-").or_else(|| word.strip_prefix("so-")).unwrap_or(word)
 }
@@ -41,7 +41,8 @@ fn translated<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     FOREIGN.iter().filter(|(foreign, _)| *foreign == word).find_map(|(_, meant)| here(meant))
 }
 
-/// Returns the word of `known` that differs from `word` in at most one letter of three: wrong, missing, added or swapped.
+/// Returns the word of `known` that differs least from `word`, in at most one letter of three: wrong, missing, added or
+/// swapped.
 fn mistyped<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let distances = known.iter().map(|known| (strsim::damerau_levenshtein(word, &plain(known)), *known));
     let near = distances.filter(|(distance, known)| *distance <= known.len().div_ceil(3));
@@ -53,12 +54,13 @@ fn shortened<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     known.iter().find(|known| plain(known).split('-').any(|part| part == word)).copied()
 }
 
-/// Returns a word in small letters, with dashes.
+/// Returns the word in lower case, with dashes.
 fn plain(word: &str) -> String {
     word.to_lowercase().replace('_', "-")
 }
 
-/// Words of socat, HAProxy, nginx and others, and the words here; the first that is known in its place counts.
+/// Words of socat, HAProxy, nginx and others, each with its counterpart here. The first counterpart among the known words
+/// wins.
 const FOREIGN: &[(&str, &str)] = &[
     ("acl", "allow"),
     ("allowlist", "allow"),
@@ -90,7 +92,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("whitelist", "allow"),
 ];
 
-/// Words of socat without one counterpart, without the prefix of a system constant: docs/from-socat.md.
+/// Words of socat that have no single counterpart, without the prefix of a system constant. See docs/from-socat.md.
 const ADVICE: &[(&str, &str)] = &[
     ("backlog", "the listen queue always has room for 4096 connections; leave it out"),
     (
@@ -103,7 +105,7 @@ const ADVICE: &[(&str, &str)] = &[
         "not needed: connections are served at the same time; `--max-flows` limits their number (in a file: `max_flows`)",
     ),
     ("keepalive", "keepalive is always on; keepalive-idle, keepalive-interval and keepalive-count change its times"),
-    ("linger", "not needed: SO_LINGER is 0 on both legs, so that a stream that was cut ends in a reset"),
+    ("linger", "not needed: SO_LINGER is 0 on both legs, so a truncated stream ends in a reset"),
     ("reuseaddr", "not needed: a listener always has SO_REUSEADDR"),
     ("sourceport", "with one fixed source port, only one flow could exist; leave it out"),
     ("tos", "`tos=T` is dscp, T divided by 4: tos=184 is dscp=46 (ef)"),
@@ -114,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn typing_errors_are_guessed_and_nonsense_is_not() {
+    fn typing_errors_are_corrected_and_nonsense_is_not() {
         let keys = || ["listen", "to", "allow", "max_flows", "window-clamp"].into_iter();
         assert_eq!(nearest("lisen", keys()), Some("listen"));
         assert_eq!(nearest("max-flows", keys()), Some("max_flows"));
@@ -146,11 +148,11 @@ mod tests {
         ] {
             assert_eq!(nearest(word, options()), Some(meant), "{word}");
         }
-        assert_eq!(nearest("range", ["congestion", "mss"].into_iter()), None, "it is not called so there");
+        assert_eq!(nearest("range", ["congestion", "mss"].into_iter()), None, "its counterpart is not among them");
     }
 
     #[test]
-    fn words_of_socat_without_an_equal_get_a_sentence() {
+    fn socat_words_without_a_counterpart_get_a_sentence() {
         for word in ["linger", "so-linger", "SO_REUSEADDR", "bind", "fork", "tos", "sourceport", "backlog", "keepalive"]
         {
             assert!(advice(word).is_some(), "{word}");

@@ -1,4 +1,4 @@
-//! A configuration in words, as `longhaul check` prints it.
+//! Describes a configuration in words for `longhaul check`.
 
 use crate::config::Config;
 use crate::keys::{DAEMON, TUNNEL};

@@ -1,6 +1,6 @@
 //! A tunnel: a listener and where its connections go.
 //!
-//! A key of the file is a field here, a row in `keys/tunnel.rs` and the place in the relay that uses it.
+//! To add a key, add a field here, a row in `keys/tunnel.rs` and the place in the relay that uses the field.
 
 use crate::options::LegOptions;
 use crate::options::{Leg, Value};
@@ -15,7 +15,7 @@ use std::time::Duration;
 pub struct Tunnel {
     /// Name in logs and metrics.
     pub name: String,
-    /// Address to listen on; `[::]` is every address of the host, IPv4 too.
+    /// Address to listen on; `[::]` means every address of the host, also IPv4.
     pub listen: SocketAddr,
     /// Next hops, at least one.
     pub to: Vec<NextHop>,
@@ -23,13 +23,13 @@ pub struct Tunnel {
     pub policy: &'static Policy,
     /// Networks that may connect; empty means everybody.
     pub allow: Vec<IpNet>,
-    /// Maximum number of flows; further connections wait in the listen queue. `None` is as many as descriptors allow.
+    /// Maximum number of flows; further connections wait in the listen queue. With `None` the limit on open files decides.
     pub max_flows: Option<usize>,
-    /// Time that one address may take to answer a dial.
+    /// Time that one address has to answer a dial.
     pub connect_timeout: Duration,
     /// Address to dial from; `None` lets the kernel choose.
     pub source: Option<IpAddr>,
-    /// Whether bytes go through pipes with splice(2); false copies them through user space.
+    /// Whether bytes move through pipes with splice(2); `false` copies them through user space.
     pub splice: bool,
     /// Socket options of the accept leg.
     pub accept: LegOptions,
@@ -47,11 +47,11 @@ pub struct NextHop {
 }
 
 impl Tunnel {
-    /// Default of [`connect_timeout`](Tunnel::connect_timeout): longer than three lost SYNs, which the kernel sends at 0, 1, 3
-    /// and 7 s (tcp(7)).
+    /// Default of [`connect_timeout`](Tunnel::connect_timeout). The kernel sends SYNs at 0, 1, 3 and 7 s (tcp(7)), so a dial
+    /// survives three lost SYNs.
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-    /// Returns a tunnel with the defaults of everything that need not be configured.
+    /// Returns a tunnel with the default of every optional key.
     pub fn new(name: impl Into<String>, listen: SocketAddr, to: Vec<NextHop>) -> Tunnel {
         Tunnel {
             name: name.into(),
@@ -81,7 +81,7 @@ impl Tunnel {
         }
     }
 
-    /// Returns the options of `leg`, to be changed.
+    /// Returns the options of `leg` for modification.
     pub fn options_mut(&mut self, leg: Leg) -> &mut LegOptions {
         match leg {
             Leg::Accept => &mut self.accept,

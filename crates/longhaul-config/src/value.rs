@@ -1,7 +1,7 @@
-//! Parses the values of a tunnel as a person writes them. The config file and the command line use the same functions, so both
-//! accept and refuse the same.
+//! Parses the written values of a tunnel. The config file and the command line use the same functions, so both accept and
+//! refuse the same values.
 //!
-//! Every function returns the value, or one clause that says what is wrong and what to write instead, without the text itself.
+//! On error, every function returns one clause: what is wrong and what to write instead. The clause does not repeat the text.
 
 use crate::options::Leg;
 use crate::suggest;
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Parses the address of a listener: `PORT` for every address of the host, `ADDR:PORT` or `[IPV6]:PORT`.
 ///
 /// # Errors
-/// It is not one of these, or the port is not 1 to 65535.
+/// The text has none of these forms, or the port is not 1 to 65535.
 pub fn listen(text: &str) -> Result<SocketAddr, String> {
     const FORM: &str = "write PORT, ADDR:PORT or [IPV6]:PORT, such as \"10.0.0.1:6000\"";
     if text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
@@ -26,8 +26,8 @@ pub fn listen(text: &str) -> Result<SocketAddr, String> {
     let apart = split(text).ok_or_else(|| bare_v6(text).unwrap_or(format!("it is not an address and a port; {FORM}")));
     let (host, port_text) = apart?;
     let port = port(port_text)?;
-    if let Some(said) = zone(host, Leg::Accept) {
-        return Err(said);
+    if let Some(why) = zone(host, Leg::Accept) {
+        return Err(why);
     }
     if let Ok(address) = text.parse::<SocketAddr>() {
         let mapped = match address.ip() {
@@ -35,7 +35,7 @@ pub fn listen(text: &str) -> Result<SocketAddr, String> {
             IpAddr::V4(_) => None,
         };
         if let Some(v4) = mapped {
-            return Err(format!("it is IPv4 in IPv6's form; write \"{v4}:{port}\""));
+            return Err(format!("it is an IPv4-mapped IPv6 address; write \"{v4}:{port}\""));
         }
         return if address.ip().is_multicast() { Err(format!("TCP has no multicast; {FORM}")) } else { Ok(address) };
     }
@@ -50,7 +50,7 @@ pub fn listen(text: &str) -> Result<SocketAddr, String> {
 /// Parses a next hop: `HOST:PORT` or `[IPV6]:PORT`; the host may be a name.
 ///
 /// # Errors
-/// It is not of this form, the port is not 1 to 65535, or the address cannot be dialled.
+/// The text has neither form, the port is not 1 to 65535, or the address cannot be dialled.
 pub fn next_hop(text: &str) -> Result<NextHop, String> {
     const FORM: &str = "write HOST:PORT or [IPV6]:PORT, such as \"10.20.20.20:6000\"";
     if text.contains("://") {
@@ -58,16 +58,16 @@ pub fn next_hop(text: &str) -> Result<NextHop, String> {
     }
     if let Some(address) = socat_address(text) {
         let left_out = left_out(untold(text, &[]));
-        return Err(format!("the prefix is socat's and not needed; write \"{address}\"{left_out}"));
+        return Err(format!("the prefix of socat is not needed; write \"{address}\"{left_out}"));
     }
     if text.contains(',') {
-        return Err("several next hops are a list: write to = [\"a:6000\", \"b:6000\"]".into());
+        return Err("several next hops need a list: write to = [\"a:6000\", \"b:6000\"]".into());
     }
     let apart = split(text).ok_or_else(|| bare_v6(text).unwrap_or(format!("it is not a host and a port; {FORM}")));
     let (host, port_text) = apart?;
     let port = port(port_text)?;
-    if let Some(said) = zone(host, Leg::Dial) {
-        return Err(said);
+    if let Some(why) = zone(host, Leg::Dial) {
+        return Err(why);
     }
     match host.parse::<IpAddr>() {
         Ok(address) if address.is_unspecified() || address.is_multicast() => {
@@ -84,7 +84,7 @@ pub fn next_hop(text: &str) -> Result<NextHop, String> {
 /// Parses an entry of an allow-list: a network such as `10.0.0.0/8`, or one address.
 ///
 /// # Errors
-/// It is neither, or an address with bits right of its prefix.
+/// The text is neither, or its address has bits to the right of the prefix.
 pub fn network(text: &str) -> Result<IpNet, String> {
     const FORM: &str = "write a network such as \"10.0.0.0/8\" or one address";
     if let Ok(address) = text.parse::<IpAddr>() {
@@ -99,9 +99,9 @@ pub fn network(text: &str) -> Result<IpNet, String> {
         if let Some(net) = masked(address, mask) {
             return Err(format!("it has a netmask where a prefix length belongs; write \"{}\"", net.trunc()));
         }
-        let (most, version) = if address.contains(':') { (128, 6) } else { (32, 4) };
+        let (max, version) = if address.contains(':') { (128, 6) } else { (32, 4) };
         if address.parse::<IpAddr>().is_ok() && text.parse::<IpNet>().is_err() {
-            return Err(format!("the prefix length of IPv{version} is 0 to {most}; {FORM}"));
+            return Err(format!("the prefix length of IPv{version} is 0 to {max}; {FORM}"));
         }
     }
     match text.parse::<IpNet>() {
@@ -124,7 +124,7 @@ pub fn network(text: &str) -> Result<IpNet, String> {
 /// Parses the name of a tunnel: 1 to 64 letters, digits, `.`, `_` and `-`.
 ///
 /// # Errors
-/// It has another character or another length.
+/// The text has another character or another length.
 pub fn name(text: &str) -> Result<String, String> {
     let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'));
     match text.len() {
@@ -133,10 +133,10 @@ pub fn name(text: &str) -> Result<String, String> {
     }
 }
 
-/// Returns the policy of this name.
+/// Returns the policy with this name.
 ///
 /// # Errors
-/// There is none of this name.
+/// No policy has this name.
 pub fn policy(text: &str) -> Result<&'static Policy, String> {
     let names = || POLICIES.iter().map(|policy| policy.name);
     POLICIES.iter().find(|policy| policy.name == text).ok_or_else(|| match suggest::nearest(text, names()) {
@@ -148,7 +148,7 @@ pub fn policy(text: &str) -> Result<&'static Policy, String> {
 /// Parses a maximum number of flows, 1 or more.
 ///
 /// # Errors
-/// It is no number, or 0.
+/// The text is not a number, or it is 0.
 pub fn max_flows(text: &str) -> Result<usize, String> {
     match text.replace('_', "").parse() {
         Ok(0) => Err("with 0 flows the tunnel carries nothing; write 1 or more, or leave it out for no limit".into()),
@@ -160,7 +160,7 @@ pub fn max_flows(text: &str) -> Result<usize, String> {
 /// Parses the time that one address has to answer a dial.
 ///
 /// # Errors
-/// It is not a time from 100 ms to 10 min.
+/// The text is not a time from 100 ms to 10 min.
 pub fn connect_timeout(text: &str) -> Result<Duration, String> {
     const FORM: &str = "write a time from 100ms to 10min, such as \"10s\"";
     let time = longhaul_units::duration(text).map_err(|err| format!("{err}; {FORM}"))?;
@@ -168,10 +168,10 @@ pub fn connect_timeout(text: &str) -> Result<Duration, String> {
     if range.contains(&time) { Ok(time) } else { Err(format!("it is out of range; {FORM}")) }
 }
 
-/// Parses the time that a drain waits; `0` does not wait.
+/// Parses the time that a drain waits; `0` means that it does not wait.
 ///
 /// # Errors
-/// It is not a time.
+/// The text is not a time.
 pub fn drain_timeout(text: &str) -> Result<Duration, String> {
     longhaul_units::duration(text).map_err(|err| format!("{err}; write a time such as \"30s\" or \"1h\""))
 }
@@ -179,7 +179,7 @@ pub fn drain_timeout(text: &str) -> Result<Duration, String> {
 /// Parses the address to dial from.
 ///
 /// # Errors
-/// It is not an address that this host could have.
+/// The text is not an address that a host can have.
 pub fn source(text: &str) -> Result<IpAddr, String> {
     match text.parse::<IpAddr>() {
         Ok(address) if address.is_unspecified() => {
@@ -195,18 +195,18 @@ pub fn source(text: &str) -> Result<IpAddr, String> {
 /// Parses `true` or `false`.
 ///
 /// # Errors
-/// It is neither.
+/// The text is neither.
 pub fn switch(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| "write true or false".into())
 }
 
-/// Returns the flags of `longhaul relay` for socat's two addresses, where they are among `args`:
-/// `TCP-LISTEN:6000,fork TCP:b:6000` is `--listen 6000 --to b:6000`. Words without an equal are named.
+/// Translates socat's two addresses, if `args` has them, into flags of `longhaul relay`:
+/// `TCP4-LISTEN:6000,fork TCP:b:6000` becomes `--listen 0.0.0.0:6000 --to b:6000`. Names the options left out.
 pub fn socat_line<'a>(mut args: impl Iterator<Item = &'a str>) -> Option<String> {
     let (listener, listen) = args.by_ref().find_map(|arg| Some((arg, socat_listener(arg)?)))?;
     let (address, to) = args.find_map(|arg| Some((arg, socat_address(arg)?)))?;
     let mut flags = format!("--listen {listen} --to {to}");
-    // Only what is translated is left unnamed: a pasted line must not let more clients in without a word.
+    // Every option that is not translated must be named: a pasted line must not silently let more clients in.
     let mut kept = [vec!["bind"], vec![]];
     let max_children = option(listener, "max-children").and_then(|text| max_flows(text).ok());
     let bind = option(address, "bind").and_then(|text| source(text).ok());
@@ -224,12 +224,12 @@ pub fn socat_line<'a>(mut args: impl Iterator<Item = &'a str>) -> Option<String>
     Some(flags)
 }
 
-/// Returns the value of the option `key` of socat's address `text`.
+/// Returns the value of the option `key` in the socat address `text`.
 fn option<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     options(text).find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
 }
 
-/// Returns what `--allow` takes for the value of socat's `range=`: `10.0.0.0/8`, `10.0.0.0:255.0.0.0` or `[2001:db8::/32]`.
+/// Translates the value of socat's `range=` for `--allow`: `10.0.0.0/8`, `10.0.0.0:255.0.0.0` or `[2001:db8::/32]`.
 fn range(text: &str) -> Option<String> {
     let by_mask = text.split_once(':').and_then(|(address, mask)| masked(address, mask));
     if let Some(net) = by_mask {
@@ -239,13 +239,13 @@ fn range(text: &str) -> Option<String> {
     network(bare).is_ok().then(|| bare.into())
 }
 
-/// Returns the options of socat's address `text`, which follow it after commas.
+/// Returns the options of the socat address `text`: the words after its first comma.
 fn options(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').skip(1)
 }
 
-/// Returns the options of socat's address `text` that a translation leaves out: neither among those that it has `kept`, nor
-/// such as say what is so anyway.
+/// Returns the options of the socat address `text` that a translation leaves out. These are the options that are neither in
+/// `kept` nor always on in longhaul.
 fn untold<'a>(text: &'a str, kept: &[&str]) -> impl Iterator<Item = &'a str> {
     const NEEDLESS: [&str; 5] = ["fork", "reuseaddr", "nodelay", "keepalive", "pf"];
     options(text).filter(|option| {
@@ -254,7 +254,7 @@ fn untold<'a>(text: &'a str, kept: &[&str]) -> impl Iterator<Item = &'a str> {
     })
 }
 
-/// Returns a remark that names socat's options which a translation leaves out; nothing where there are none.
+/// Returns a clause that names the socat `options` left out of a translation; empty if there are none.
 fn left_out<'a>(options: impl Iterator<Item = &'a str>) -> String {
     match options.collect::<Vec<_>>().join(", ") {
         none if none.is_empty() => none,
@@ -264,8 +264,9 @@ fn left_out<'a>(options: impl Iterator<Item = &'a str>) -> String {
     }
 }
 
-/// Returns what to write for socat's `TCP4-LISTEN:6000,bind=10.0.0.1,fork`, of which only family, port and address say something
-/// here. socat listens on IPv4 alone unless it is told otherwise (socat(1), -4); `6000` would listen on IPv6 too.
+/// Translates socat's `TCP4-LISTEN:6000,bind=10.0.0.1,fork` into an address to listen on, from its family, port and address.
+/// By default socat listens only on IPv4 (socat(1), -4). The result names the family, because `6000` would also listen on
+/// IPv6.
 fn socat_listener(text: &str) -> Option<String> {
     let (kind, rest) = text.split_once(':')?;
     let any = match (&*kind.to_ascii_uppercase(), option(text, "pf")) {
@@ -278,7 +279,7 @@ fn socat_listener(text: &str) -> Option<String> {
     Some(if host.parse::<Ipv6Addr>().is_ok() { format!("[{host}]:{port}") } else { format!("{host}:{port}") })
 }
 
-/// Returns what to write for socat's `TCP4:b:6000,nodelay`.
+/// Returns the host and port of socat's `TCP4:b:6000,nodelay`.
 fn socat_address(text: &str) -> Option<&str> {
     let (kind, rest) = text.split_once(':')?;
     let plain = ["TCP", "TCP4", "TCP6", "TCP-CONNECT", "TCP4-CONNECT", "TCP6-CONNECT"];
@@ -286,7 +287,8 @@ fn socat_address(text: &str) -> Option<&str> {
     is_socat.then(|| rest.split(',').next()).flatten()
 }
 
-/// Returns host without brackets, and port; `None` unless there is one colon, or brackets around the others.
+/// Splits `text` into the host, without brackets, and the port. Returns `None` unless there is exactly one colon outside of
+/// brackets.
 fn split(text: &str) -> Option<(&str, &str)> {
     let (host, port) = text.rsplit_once(':')?;
     match host.strip_prefix('[') {
@@ -296,10 +298,10 @@ fn split(text: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// Returns what to write for an IPv6 address that lacks its brackets or its port.
+/// Returns a clause about an IPv6 address without brackets or without a port; `None` for any other text.
 fn bare_v6(text: &str) -> Option<String> {
     if text.parse::<Ipv6Addr>().is_ok() {
-        // `::1:6000` is an address and may be meant as address and port.
+        // `::1:6000` is a valid address, but may be meant as address and port.
         let (host, port) = text.rsplit_once(':')?;
         let meant = host.parse::<Ipv6Addr>().is_ok() && port.parse::<u16>().is_ok();
         let with = if meant { format!("\"[{host}]:{port}\"") } else { format!("\"[{text}]:6000\"") };
@@ -310,7 +312,8 @@ fn bare_v6(text: &str) -> Option<String> {
         .then(|| format!("an IPv6 address needs brackets; write \"[{host}]:{port}\""))
 }
 
-/// RFC 4007: `fe80::1%eth0`, a link-local address with its interface. An option of the leg says the same.
+/// Returns a clause about an address with a zone such as `fe80::1%eth0` (RFC 4007). The leg's option `bind-device` has the
+/// same effect.
 fn zone(host: &str, leg: Leg) -> Option<String> {
     let (address, device) = host.split_once('%')?;
     let address: Ipv6Addr = address.parse().ok()?;
@@ -327,12 +330,13 @@ fn port(text: &str) -> Result<u16, String> {
     }
 }
 
-/// An accepted IPv4 connection shows as IPv4 whatever the listener, so a mapped network would never match.
+/// Refuses an IPv4-mapped IPv6 network. The relay compares clients by their IPv4 address on every listener, so such a network
+/// would never match.
 fn unmapped(net: IpNet) -> Result<IpNet, String> {
     let IpNet::V6(v6) = net else { return Ok(net) };
     match v6.addr().to_ipv4_mapped() {
         Some(v4) if v6.prefix_len() >= 96 => {
-            Err(format!("IPv4 clients show as IPv4; write \"{v4}/{}\"", v6.prefix_len() - 96))
+            Err(format!("IPv4 clients are compared by their IPv4 address; write \"{v4}/{}\"", v6.prefix_len() - 96))
         }
         _ => Ok(net),
     }
@@ -343,12 +347,12 @@ fn masked(address: &str, mask: &str) -> Option<Ipv4Net> {
     Ipv4Net::with_netmask(address, mask).ok()
 }
 
-/// Digits and dots only: meant as an IPv4 address, never as a name.
+/// Returns whether `host` has only digits and dots, and is thus meant as an IPv4 address.
 fn looks_numeric(host: &str) -> bool {
     !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
 }
 
-/// RFC 1123 2.1, and underscores, which some sites use.
+/// Returns whether `host` is a host name by RFC 1123 2.1. Underscores are also allowed, because some sites use them.
 fn is_host_name(host: &str) -> bool {
     let label = |label: &str| {
         let plain = label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
@@ -409,7 +413,7 @@ mod tests {
         }
         let unsafe_without = listen("TCP-L:6000,fork,range=10.0.0.0/8,su=nobody").unwrap_err();
         assert!(unsafe_without.contains("leaves out range=10.0.0.0/8, su=nobody: "), "{unsafe_without}");
-        assert_eq!(next_hop("tcp:22").unwrap().host, "tcp", "a host may be called so");
+        assert_eq!(next_hop("tcp:22").unwrap().host, "tcp", "`tcp` can be the name of a host");
     }
 
     #[test]
@@ -434,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_of_socat_is_allow_or_is_named() {
+    fn a_socat_range_is_translated_or_named_as_left_out() {
         for (range, allow) in [
             ("10.0.0.0:255.255.255.0", "10.0.0.0/24"),
             ("10.0.0.5:255.255.255.0", "10.0.0.0/24"),
@@ -478,7 +482,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_read_is_a_network_without_host_bits(text in "[0-9a-f:./]{1,20}") {
+        fn accepted_networks_have_no_host_bits(text in "[0-9a-f:./]{1,20}") {
             if let Ok(net) = network(&text) {
                 prop_assert_eq!(net.trunc(), net);
             }

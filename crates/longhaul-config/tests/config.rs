@@ -1,12 +1,12 @@
-//! The corpus of config files: every message, for good files and bad, is checked-in text beside the file.
-//! `UPDATE=1 cargo test -p longhaul-config --test config` writes what is said now; read the diff.
+//! A corpus of good and bad config files. The messages about each file are checked-in text beside it.
+//! `UPDATE=1 cargo test -p longhaul-config --test config` writes the current messages; read the diff.
 
 use longhaul_config::{Loaded, Refused};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// The files of tests/config/`folder`, and what there is to say about each.
+/// Parses the files of tests/config/`folder`; returns the path and the result of each.
 fn corpus(folder: &str) -> Vec<(PathBuf, Result<Loaded, Refused>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config").join(folder);
     let files = fs::read_dir(&folder).expect("the corpus").map(|entry| entry.expect("an entry").path());
@@ -20,20 +20,21 @@ fn corpus(folder: &str) -> Vec<(PathBuf, Result<Loaded, Refused>)> {
     files.into_iter().map(parsed).collect()
 }
 
-/// Compares `said` with the text beside `path`, or writes it there.
-fn compare(path: &Path, said: &str, wrong: &mut Vec<String>) {
+/// Compares `got` with the text beside `path`; adds a difference to `wrong`. With `UPDATE` in the environment, writes `got`
+/// there instead.
+fn compare(path: &Path, got: &str, wrong: &mut Vec<String>) {
     let beside = path.with_extension("txt");
     if env::var_os("UPDATE").is_some() {
-        return fs::write(&beside, said).expect("the text beside the file");
+        return fs::write(&beside, got).expect("the text beside the file");
     }
     let expected = fs::read_to_string(&beside).unwrap_or_default();
-    if expected != said {
-        wrong.push(format!("{}\nexpected:\n{expected}\nsaid:\n{said}", path.display()));
+    if expected != got {
+        wrong.push(format!("{}\nexpected:\n{expected}\ngot:\n{got}", path.display()));
     }
 }
 
 #[test]
-fn good_files_are_understood() {
+fn good_files_have_the_checked_in_summary() {
     let (mut wrong, corpus) = (Vec::new(), corpus("good"));
     assert!(corpus.len() >= 10, "only {} good files", corpus.len());
     for (path, parsed) in corpus {
@@ -49,7 +50,7 @@ fn good_files_are_understood() {
 }
 
 #[test]
-fn bad_files_are_refused_with_the_exact_words() {
+fn bad_files_are_refused_with_the_checked_in_messages() {
     let (mut wrong, corpus) = (Vec::new(), corpus("bad"));
     assert!(corpus.len() >= 35, "only {} bad files", corpus.len());
     for (path, parsed) in corpus {
@@ -72,15 +73,15 @@ fn the_example_of_the_document_is_good() {
 fn a_file_that_cannot_be_read_says_why() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("longhaul.toml");
-    let said = |path: &Path| longhaul_config::load(path).expect_err("it cannot be read").to_string();
+    let error_of = |path: &Path| longhaul_config::load(path).expect_err("it cannot be read").to_string();
     assert!(
-        said(&file)
+        error_of(&file)
             .ends_with("error: No such file or directory (os error 2); write the file, or name another with -c FILE")
     );
     fs::write(&file, b"# \xe4\xf6\nx").expect("a file");
-    assert!(said(&file).ends_with("error: line 1 is not UTF-8; save the file as UTF-8"));
-    assert!(said(dir.path()).contains("Is a directory"));
-    assert!(said(Path::new("/dev/zero")).ends_with("error: it is larger than 1MiB; is this the right file?"));
+    assert!(error_of(&file).ends_with("error: line 1 is not UTF-8; save the file as UTF-8"));
+    assert!(error_of(dir.path()).contains("Is a directory"));
+    assert!(error_of(Path::new("/dev/zero")).ends_with("error: it is larger than 1MiB; is this the right file?"));
 }
 
 proptest! {
@@ -90,14 +91,14 @@ proptest! {
     }
 
     #[test]
-    fn no_mix_of_what_files_are_made_of_panics(words in prop::collection::vec(prop::sample::select(WORDS), 0..40)) {
+    fn no_mix_of_config_words_panics(words in prop::collection::vec(prop::sample::select(WORDS), 0..40)) {
         let (config, problems) = longhaul_config::read(&words.concat());
         let errors = problems.iter().filter(|problem| problem.severity == longhaul_config::Severity::Error).count();
         prop_assert_eq!(config.is_none(), errors > 0);
     }
 
     #[test]
-    fn a_cut_or_broken_file_panics_nobody(file in 0usize..1000, cut in 0usize..2000, put in ".{0,3}") {
+    fn no_truncated_or_altered_file_panics(file in 0usize..1000, cut in 0usize..2000, put in ".{0,3}") {
         let all: Vec<_> = corpus("good").into_iter().map(|(path, _)| path).collect();
         let text = fs::read_to_string(&all[file % all.len()]).expect("a readable file");
         let at = text.char_indices().map(|(at, _)| at).nth(cut).unwrap_or(text.len());

@@ -1,5 +1,5 @@
-//! Every row of the option table against the kernel: its sample is set, read back and compared, on IPv4 and on IPv6, on a
-//! listener and on what it accepts, and on a socket that dials.
+//! Tests every row of the option table against the kernel: sets its sample, reads it back and compares. Covers IPv4 and IPv6,
+//! listeners, accepted sockets and dialling sockets.
 
 use longhaul_config::options::{self, Leg, Preset, ROWS, Row, Setting, Value, When};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -19,12 +19,13 @@ fn listening(socket: &Socket, address: SocketAddr) -> SockAddr {
     socket.local_addr().expect("the port")
 }
 
-/// The rows that are told to the kernel on `leg` before it listens or connects.
+/// Returns the rows that are set on `leg` before listen(2) or connect(2).
 fn rows(leg: Leg) -> impl Iterator<Item = &'static Row> {
     ROWS.iter().filter(move |row| row.when() == When::Start && row.legs.covers(leg))
 }
 
-/// The row's sample, set on `socket`; it must read back as asked. `None` where only root may.
+/// Sets the row's sample on `socket` and checks that it reads back the same. Returns the sample, or `None` if the kernel asks
+/// for a capability.
 fn apply(row: &'static Row, socket: &Socket) -> Option<Value> {
     let value = options::parse(row, row.sample).expect("every sample can be read");
     let setting = Setting { row, value: value.clone() };
@@ -40,18 +41,18 @@ fn apply(row: &'static Row, socket: &Socket) -> Option<Value> {
     }
 }
 
-/// Whether a connected socket has what its listener was asked for, or it itself before it connected.
+/// Returns whether a connected socket has the value `asked`, which was set on its listener or on the socket before connect.
 fn holds(row: &Row, asked: &Value, socket: &Socket) -> bool {
     let got = row.read(socket.as_fd()).expect("getsockopt").expect("the kernel knows this row");
     match (row.key, asked, &got) {
-        // tcp(7) TCP_MAXSEG: once connected it is what fits beside the options of each segment, 12 bytes of timestamps.
+        // tcp(7) TCP_MAXSEG: on a connected socket it excludes the options of each segment, such as 12 bytes of timestamps.
         ("mss", Value::Number(asked), Value::Number(got)) => (asked - 40..=*asked).contains(got),
         _ => (row.agrees)(asked, &got),
     }
 }
 
 #[test]
-fn a_listener_takes_every_option_and_hands_it_to_what_it_accepts() {
+fn accepted_sockets_inherit_every_option_of_their_listener() {
     for address in LOOPBACKS {
         for row in rows(Leg::Accept) {
             let listener = fresh(address);
@@ -59,17 +60,17 @@ fn a_listener_takes_every_option_and_hands_it_to_what_it_accepts() {
             let port = listening(&listener, address);
             let client = fresh(address);
             client.connect(&port).expect("connect");
-            // What the listener does before there is a connection (defer-accept, fastopen) is not the connection's.
+            // Options that act before there is a connection (defer-accept, fastopen) stay with the listener.
             if row.legs.covers(Leg::Dial) {
                 let (accepted, _) = listener.accept().expect("accept");
-                assert!(holds(row, &asked, &accepted), "{} on what {address} accepts", row.key);
+                assert!(holds(row, &asked, &accepted), "{} on a socket accepted at {address}", row.key);
             }
         }
     }
 }
 
 #[test]
-fn a_listener_that_serves_takes_every_live_option_too() {
+fn a_running_listener_takes_every_live_option() {
     for address in LOOPBACKS {
         let live = |row: &&'static Row| (row.live)(&options::parse(row, row.sample).expect("every sample can be read"));
         for row in rows(Leg::Accept).filter(live) {
@@ -80,7 +81,7 @@ fn a_listener_that_serves_takes_every_live_option_too() {
             client.connect(&port).expect("connect");
             if row.legs.covers(Leg::Dial) {
                 let (accepted, _) = listener.accept().expect("accept");
-                assert!(holds(row, &asked, &accepted), "{} on what {address} accepts", row.key);
+                assert!(holds(row, &asked, &accepted), "{} on a socket accepted at {address}", row.key);
             }
         }
     }
@@ -95,14 +96,14 @@ fn a_dialling_socket_takes_every_option_and_keeps_it() {
             let socket = fresh(address);
             let Some(asked) = apply(row, &socket) else { continue };
             socket.connect(&port).expect("connect");
-            assert!(holds(row, &asked, &socket), "{} on {address} once connected", row.key);
+            assert!(holds(row, &asked, &socket), "{} on a socket connected to {address}", row.key);
             drop(listener.set_nonblocking(true).and_then(|()| listener.accept()));
         }
     }
 }
 
 #[test]
-fn every_word_of_a_row_is_taken() {
+fn the_kernel_takes_every_word_of_a_row() {
     for row in ROWS {
         for (word, number) in row.words {
             let socket = fresh(LOOPBACKS[1]);
@@ -114,16 +115,16 @@ fn every_word_of_a_row_is_taken() {
 }
 
 #[test]
-fn a_v6_socket_that_carries_ipv4_has_the_class_for_both() {
+fn dscp_on_an_ipv6_socket_also_sets_the_ipv4_tos() {
     let row = ROWS.iter().find(|row| row.key == "dscp").expect("the row");
     let socket = fresh(LOOPBACKS[1]);
-    apply(row, &socket).expect("anybody may");
+    apply(row, &socket).expect("dscp needs no capability");
     assert_eq!(socket.tclass_v6().expect("IPV6_TCLASS") >> 2, 10, "af11");
     assert_eq!(socket.tos_v4().expect("IP_TOS") >> 2, 10, "af11");
 }
 
 #[test]
-fn mptcp_is_what_the_socket_was_made_as() {
+fn mptcp_reads_back_the_protocol_of_the_socket() {
     let row = ROWS.iter().find(|row| row.key == "mptcp").expect("the row");
     let asked = Setting { row, value: Value::Switch(true) };
     let plain = fresh(LOOPBACKS[0]);
@@ -139,15 +140,15 @@ fn the_table_is_complete() {
     for row in ROWS {
         for leg in Leg::ALL.into_iter().filter(|leg| row.legs.covers(*leg)) {
             let same = |other: &&Row| other.key == row.key && other.legs.covers(leg);
-            assert_eq!(ROWS.iter().filter(same).count(), 1, "{} twice on one leg", row.key);
+            assert_eq!(ROWS.iter().filter(same).count(), 1, "{} is not unique on a leg", row.key);
         }
         for text in [row.key, row.short, row.source, row.sample] {
-            assert!(!text.is_empty(), "{} lacks something", row.key);
+            assert!(!text.is_empty(), "{} has an empty column", row.key);
         }
         let ends = |text: &str| text.ends_with('.');
         assert!(!ends(row.short) && !ends(row.caution) && (row.help.is_empty() || ends(row.help)), "{}", row.key);
         if let Preset::Ours(_) = row.preset {
-            assert!(Leg::ALL.into_iter().all(|leg| row.legs.covers(leg)), "{}: presets hold for both legs", row.key);
+            assert!(Leg::ALL.into_iter().all(|leg| row.legs.covers(leg)), "{}: a preset needs both legs", row.key);
         }
     }
 }

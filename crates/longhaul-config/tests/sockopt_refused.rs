@@ -1,4 +1,4 @@
-//! What an option's error says when the kernel refuses: the call, the errno and the remedy.
+//! Tests the errors of options that the kernel refuses: call, errno and remedy.
 
 use longhaul_config::options::{Leg, Mismatch, Setting, Value, row};
 use longhaul_sys::limits::sysctl;
@@ -22,7 +22,7 @@ fn name(text: &str) -> Value {
     Value::Name(text.into())
 }
 
-/// Runs `test` as an ordinary user would: on a thread of its own whose effective capabilities are gone.
+/// Runs `test` without privileges: on its own thread without effective capabilities.
 fn without_capabilities(test: impl FnOnce() + Send + 'static) {
     let ordinary = move || {
         let mut sets = capabilities(None).expect("capget");
@@ -34,7 +34,7 @@ fn without_capabilities(test: impl FnOnce() + Send + 'static) {
 }
 
 #[test]
-fn an_unknown_congestion_control_names_those_there_are() {
+fn the_error_about_an_unknown_congestion_control_lists_the_available_ones() {
     let err = refused("congestion", name("nosuch"));
     assert_eq!((err.call.as_str(), err.errno), ("setsockopt(TCP_CONGESTION, \"nosuch\")", libc::ENOENT));
     let offered = congestion_controls("available").expect("the kernel's list");
@@ -42,18 +42,18 @@ fn an_unknown_congestion_control_names_those_there_are() {
 }
 
 #[test]
-fn auto_is_left_to_the_relay() {
+fn congestion_auto_is_not_set_in_the_kernel() {
     assert_eq!(apply("congestion", name("auto")), Ok(None));
 }
 
 #[test]
-fn an_unknown_interface_says_how_to_list_them() {
+fn the_error_about_an_unknown_interface_says_how_to_list_them() {
     let err = refused("bind-device", name("nosuch0"));
     assert_eq!((err.errno, err.hint.as_ref()), (libc::ENODEV, "there is no such interface: `ip link` lists them"));
 }
 
 #[test]
-fn a_value_that_the_kernel_cannot_take_gets_the_range() {
+fn the_error_about_a_value_out_of_range_has_the_range() {
     let err = refused("mss", Value::Number(20));
     assert_eq!(err.to_string(), "setsockopt(TCP_MAXSEG, 20): EINVAL: Invalid argument (mss takes 88 to 32767)");
     let err = refused("mss", Value::Number(u64::MAX));
@@ -62,7 +62,7 @@ fn a_value_that_the_kernel_cannot_take_gets_the_range() {
 }
 
 #[test]
-fn a_mark_without_capability_says_which() {
+fn the_error_about_a_mark_names_the_missing_capability() {
     without_capabilities(|| {
         let err = refused("mark", Value::Number(16));
         assert_eq!((err.call.as_str(), err.errno), ("setsockopt(SO_MARK, 16)", libc::EPERM));
@@ -71,14 +71,14 @@ fn a_mark_without_capability_says_which() {
 }
 
 #[test]
-fn a_buffer_beyond_the_limit_is_clamped_without_capability_and_shown() {
+fn without_capability_a_buffer_beyond_the_limit_is_clamped_and_reported() {
     without_capabilities(|| {
         let asked = Value::Number(1 << 29);
         let mismatch = apply("sndbuf", asked.clone()).expect("a clamp is no error").expect("it must be clamped");
         assert_eq!((mismatch.key, &mismatch.asked), ("sndbuf", &asked));
-        // Half of what getsockopt(2) says: the kernel doubles what it takes (socket(7) SO_SNDBUF).
-        let most: u64 = sysctl("net/core/wmem_max").expect("a limit").parse().expect("a number");
-        assert_eq!(mismatch.got, Value::Number(most));
+        // `got` is half the value of getsockopt(2), because the kernel doubles the value that is set (socket(7) SO_SNDBUF).
+        let max: u64 = sysctl("net/core/wmem_max").expect("a limit").parse().expect("a number");
+        assert_eq!(mismatch.got, Value::Number(max));
         assert_eq!(
             mismatch.remedy,
             "raise net.core.wmem_max, or grant CAP_NET_ADMIN by the drop-in /usr/share/longhaul/net-admin.conf"
@@ -87,7 +87,7 @@ fn a_buffer_beyond_the_limit_is_clamped_without_capability_and_shown() {
 }
 
 #[test]
-fn a_congestion_control_that_is_not_allowed_names_the_sysctl() {
+fn the_error_about_a_forbidden_congestion_control_names_the_sysctl() {
     let list = |name| congestion_controls(name).expect("the kernel's list");
     let (offered, allowed) = (list("available"), list("allowed"));
     let Some(kept) = offered.split(' ').find(|name| !allowed.split(' ').any(|other| other == *name)) else {

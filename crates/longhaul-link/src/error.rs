@@ -1,34 +1,34 @@
-//! Why the text of a setting or of a schedule is refused.
+//! The reasons to refuse the text of a setting or of a schedule.
 
 use longhaul_units::UnitError;
 use std::fmt;
 
-/// The reason why a value is refused.
+/// Reason to refuse a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StageError {
-    /// There is no stage of that name.
+    /// No stage has that name.
     UnknownStage {
-        /// The keys of all stages.
+        /// Keys of all stages.
         known: &'static [&'static str],
     },
-    /// A quantity in it cannot be read.
+    /// A quantity in the value cannot be read.
     Unit(UnitError),
-    /// A share of packets must be written as `0.1%`, between 0 and 100 %.
+    /// The value is no percentage such as `0.1%`, between 0 and 100 %.
     NoPercentage,
-    /// A rate of nothing carries nothing.
+    /// The rate is 0; such a line would carry nothing.
     NoRate,
-    /// Packets cannot arrive before they are sent.
+    /// The jitter exceeds the delay; packets cannot arrive before they are sent.
     Jitter,
-    /// No path has such an MTU.
+    /// The packet length is outside 68 to 65535 bytes.
     Length,
-    /// No part of a tunnel is that long.
+    /// A part of the encapsulation is too long.
     Overhead {
         /// The maximum in bytes.
         max: u32,
     },
-    /// A change for no time has no effect.
+    /// The change lasts 0 s and has no effect.
     NoTime,
-    /// It is not written as it must be; such as this.
+    /// The value does not have the form of this sample.
     Form(&'static str),
 }
 
@@ -36,20 +36,20 @@ impl fmt::Display for StageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StageError::UnknownStage { known } => {
-                write!(f, "there is no such stage; there are {}", known.join(", "))
+                write!(f, "no such stage; the stages are {}", known.join(", "))
             }
             StageError::Unit(err) => err.fmt(f),
-            StageError::NoPercentage => f.write_str("a share of packets is written as 0.1%, from 0% to 100%"),
+            StageError::NoPercentage => f.write_str("not a percentage from 0% to 100%, such as 0.1%"),
             StageError::NoRate => f.write_str("a rate of 0 would carry nothing"),
             StageError::Jitter => {
                 f.write_str("the jitter is longer than the delay; write for example 31.5ms jitter 2ms")
             }
             StageError::Length => f.write_str("packets may be 68 to 65535 bytes long; write for example 1400"),
             StageError::Overhead { max } => {
-                write!(f, "no part of a tunnel has more than {max} bytes; write for example fixed 50")
+                write!(f, "a part of a tunnel may have at most {max} bytes; write for example fixed 50")
             }
-            StageError::NoTime => f.write_str("what holds for 0s never happens"),
-            StageError::Form(sample) => write!(f, "it is written otherwise; write for example {sample}"),
+            StageError::NoTime => f.write_str("a change for 0s has no effect"),
+            StageError::Form(sample) => write!(f, "wrong form; write for example {sample}"),
         }
     }
 }

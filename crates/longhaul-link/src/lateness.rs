@@ -1,10 +1,10 @@
-//! Lateness of packets that leave the link: a histogram that costs a shift and an increment for each packet.
+//! Histogram of the lateness of packets that leave the link. It costs a shift and an increment per packet.
 
 use std::time::Duration;
 
 /// Counts packets by their lateness: the time from the moment when a packet was due to the moment when it left.
 ///
-/// Up to 8 microseconds the buckets are one microsecond wide, above that an eighth of a power of two: a quantile is at most
+/// Buckets are one microsecond wide up to 8 microseconds, and an eighth of a power of two above. A quantile is at most
 /// an eighth too large.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lateness {
@@ -22,17 +22,17 @@ impl Lateness {
         self.max = self.max.max(late);
     }
 
-    /// Number of packets counted.
+    /// Returns the number of packets counted.
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// The largest lateness; zero without packets.
+    /// Returns the largest lateness; zero without packets.
     pub fn max(&self) -> Duration {
         self.max
     }
 
-    /// The lateness that `percent` of the packets did not exceed, by nearest rank; zero without packets.
+    /// Returns the lateness that `percent` of the packets did not exceed, by nearest rank; zero without packets.
     pub fn quantile(&self, percent: u64) -> Duration {
         let rank = (self.packets * percent.min(100)).div_ceil(100).max(1);
         let mut seen = 0;
@@ -50,7 +50,7 @@ impl Default for Lateness {
     }
 }
 
-/// The bucket of a lateness in microseconds.
+/// Returns the index of the bucket for a lateness in microseconds.
 fn bucket(micros: u64) -> usize {
     if micros < STEPS {
         return micros as usize;
@@ -60,7 +60,7 @@ fn bucket(micros: u64) -> usize {
     ((STEPS + (power - STEPS_LOG2) * STEPS + step) as usize).min(BUCKETS - 1)
 }
 
-/// The first microsecond above a bucket.
+/// Returns the first microsecond above bucket `index`.
 fn upper(index: usize) -> u64 {
     let index = index as u64;
     if index < STEPS {
@@ -73,7 +73,7 @@ fn upper(index: usize) -> u64 {
 
 const STEPS_LOG2: u64 = 3;
 const STEPS: u64 = 1 << STEPS_LOG2;
-/// Up to 2^30 microseconds, which are 18 minutes; what is later is in the last bucket.
+/// Number of buckets: up to 2^30 microseconds (18 minutes). The last bucket also holds all later packets.
 const BUCKETS: usize = (STEPS + (30 - STEPS_LOG2) * STEPS) as usize;
 
 #[cfg(test)]
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn one_late_packet_in_a_thousand_is_the_maximum_only() {
+    fn one_late_packet_in_a_thousand_changes_only_the_maximum() {
         let lateness = of(std::iter::repeat_n(3, 999).chain([14_000]));
         assert_eq!(lateness.quantile(50), Duration::from_micros(4));
         assert_eq!(lateness.quantile(99), Duration::from_micros(4));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn no_packet_and_an_hour_are_no_panic() {
+    fn zero_packets_and_an_hour_late_do_not_panic() {
         assert_eq!(Lateness::default().quantile(99), Duration::ZERO);
         let hour = of([3_600_000_000, 0]);
         assert_eq!(hour.max(), Duration::from_secs(3600));

@@ -1,21 +1,22 @@
-//! Payload that a link has delivered, by time: the maximum that any receiver behind it can have got in a given time.
+//! Payload that a link has delivered, by time. It bounds the bytes that any receiver behind the link can have got in a
+//! given time.
 //!
-//! A receiver's own count may exceed that for a while: bytes that waited behind a lost segment, or in a relay, arrive at once
-//! when the wait is over.
+//! A receiver's own rate may exceed the bound for a while: bytes that waited behind a lost segment, or in a relay, arrive
+//! all at once when the wait is over.
 
 use std::time::Duration;
 
 /// Payload bytes delivered over time, noted in steps of [`STEP`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
-    /// Moments, and what had been delivered by then.
+    /// Times, each with the bytes delivered by then.
     marks: Vec<(Duration, u64)>,
-    /// The last packet and everything up to it.
+    /// Time of the last packet, and the bytes delivered by then.
     last: (Duration, u64),
 }
 
 impl Ledger {
-    /// An empty ledger that begins at `start`.
+    /// Returns an empty ledger that begins at `start`.
     pub fn from(start: Duration) -> Ledger {
         Ledger { marks: vec![(start, 0)], last: (start, 0) }
     }
@@ -29,12 +30,12 @@ impl Ledger {
         }
     }
 
-    /// Bytes delivered so far.
+    /// Returns the bytes delivered so far.
     pub fn bytes(&self) -> u64 {
         self.last.1
     }
 
-    /// The highest rate in bytes a second over any time of at least `length`; `None` for no time.
+    /// Returns the highest rate in bytes a second over any interval of at least `length`; `None` if `length` is zero.
     pub fn fastest(&self, length: Duration) -> Option<f64> {
         let marks: Vec<(Duration, u64)> = self.marks.iter().chain([&self.last]).copied().collect();
         let mut end = 0;
@@ -49,7 +50,7 @@ impl Ledger {
     }
 }
 
-/// Short beside any time over which a speed is measured.
+/// Resolution of a [`Ledger`]: short compared with any interval over which a speed is measured.
 pub const STEP: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
@@ -59,7 +60,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn a_steady_link_has_one_rate_over_every_time() {
+    fn a_steady_link_has_the_same_rate_over_every_interval() {
         let mut ledger = Ledger::from(Duration::ZERO);
         (1..=3000).for_each(|at| ledger.note(MS * at, 1000));
         for length in [MS * 50, MS * 1000, MS * 2995] {
@@ -67,12 +68,12 @@ mod tests {
             assert!((rate / 1e6 - 1.0).abs() < 1e-9, "{length:?}: {rate}");
         }
         assert_eq!((ledger.fastest(Duration::ZERO), ledger.bytes()), (None, 3_000_000));
-        // Beyond the end nothing was delivered.
+        // The interval is longer than the transfer: nothing was delivered after its end.
         assert_eq!(ledger.fastest(MS * 6000), Some(500_000.0));
     }
 
     #[test]
-    fn the_fastest_time_is_found_and_no_shorter_one() {
+    fn the_fastest_interval_is_found_and_is_not_too_short() {
         let mut ledger = Ledger::from(Duration::ZERO);
         (1..=1000).for_each(|at| ledger.note(MS * at, if (400..600).contains(&at) { 5000 } else { 1000 }));
         let over = |length: u32| ledger.fastest(MS * length).unwrap() / 1e6;

@@ -1,20 +1,20 @@
-//! The emulated WAN, one direction of it: a [`Link`] is a row of [`Stage`]s and behind them the packets under way.
+//! One direction of the emulated WAN: a [`Link`] is a sequence of [`Stage`]s, followed by the packets under way.
 //!
 //! ```text
 //!   send(packet) ── mtu ── encap ── rate ── loss ── delay ── … ──▶ under way, by due time ──▶ receive(now)
 //! ```
 //!
-//! Nothing here waits: a stage decides at once when (or whether) a packet leaves it, because all it needs is the time
-//! at which the packet came. So the same code runs in virtual time in tests and live over TUN devices in the lab.
+//! Nothing here waits. A stage needs only a packet's arrival time to decide at once when, or whether, the packet leaves
+//! it. So the same code runs in virtual time in tests and live over TUN devices in the lab.
 //! A [`Packet`] is only a description; its bytes stay with the caller. It may stand for a super-packet of up to 64 KiB
-//! that segmentation offload has not cut yet, and everything is counted and lost by the segments it will become.
+//! that segmentation offload has not cut yet. The link counts and drops the segments that the super-packet will become.
 //!
-//! **What a rate counts** are IP bytes: the headers and payload of each segment, as `ip -s link` shows them, and what an
-//! `encap` adds. That is how an IP service is sold; over a path of 1 Gbit/s and an MTU of 1500 a TCP transfer with
-//! timestamps then moves 1448 / 1500 of it, 965 Mbit/s. (A 1 Gbit/s Ethernet *port* also spends 38 bytes a frame on
-//! framing and carries 975 Mbit/s of IP: write that rate to emulate one.)
+//! **A rate counts IP bytes**: the headers and payload of each segment, as `ip -s link` shows them, and the bytes added
+//! by `encap`. IP services are sold by the same count. A TCP transfer with timestamps over 1 Gbit/s and an MTU of 1500
+//! thus moves 1448 / 1500 of the rate, 965 Mbit/s. (A 1 Gbit/s Ethernet *port* also spends 38 bytes a frame on framing
+//! and carries 975 Mbit/s of IP. To emulate a port, set that rate.)
 //!
-//! Adding a stage: its type and its row in one file of `stage/`, by the part of the path that it belongs to.
+//! To add a stage, add its type and its row to the file of `stage/` for its part of the path.
 
 #![forbid(unsafe_code)]
 
@@ -67,11 +67,11 @@ pub struct StageCounters {
 /// The result of putting a packet on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Sent {
-    /// In how many pieces it will arrive: 0 when it is lost, more than 1 when something happened to a part of it.
+    /// Number of pieces that will arrive: 0 if the packet is lost, more than 1 if a stage split it.
     pub pieces: usize,
     /// Number of segments in all pieces.
     pub segments: u64,
-    /// The path's MTU in bytes when the packet was too big for it and the sender is to be told.
+    /// The path's MTU in bytes, if the packet exceeds it and its sender must be told.
     pub too_big: Option<u32>,
 }
 
@@ -81,36 +81,37 @@ pub struct Link {
     schedule: Schedule,
     seed: u64,
     under_way: VecDeque<Packet>,
-    /// Buffer for the pieces of one packet between two stages; kept to be allocated once.
+    /// Buffer for the pieces of one packet between two stages; kept so that it is allocated only once.
     entering: Vec<Packet>,
     exit: Exit,
 }
 
-/// A stage in its place.
+/// A stage at its position in the link.
 struct Fitted {
     row: &'static Row,
-    /// Its value without the schedule, if it was asked for, and the value in force.
+    /// The configured value; the schedule may override it. `None` if the stage is only in the schedule.
     asked: Option<String>,
+    /// The value in force.
     value: Option<String>,
-    /// Nothing while the value asks for nothing.
+    /// `None` while the value has no effect.
     stage: Option<Box<dyn Stage>>,
-    /// Nothing overtakes what the last stage that was here has let pass.
+    /// Time at which the previous stage's last packet leaves. No later packet leaves before it.
     not_before: Duration,
     counters: StageCounters,
 }
 
 impl Link {
-    /// A link with the stages of `settings`, which take effect in the order of [`ROWS`] whatever their order here. The same
-    /// seed loses the same packets.
+    /// Builds a link with the stages of `settings`. Packets pass them in the order of [`ROWS`], whatever their order in
+    /// `settings`. The same seed loses the same packets.
     pub fn new(settings: &[Setting], seed: u64) -> Link {
         Link::scheduled(settings, &[], seed)
     }
 
-    /// A link with the stages of `settings` that changes by `schedule`.
+    /// Builds a link with the stages of `settings`, whose values change by `schedule`.
     ///
-    /// A stage that follows another of its kind starts anew (a policer's bucket is full, a line of
-    /// bursts is good), but nothing overtakes what the one before has let pass: a line of another rate begins to
-    /// send when the last packet of the old rate is gone. Of a key that was set twice the last is changed.
+    /// A changed stage starts anew: a policer's bucket is full, a `burst-loss` line is good. No packet overtakes the
+    /// packets that the stage before the change passed: a line with a new rate begins to send when the last packet at the
+    /// old rate is gone. If `settings` has a key twice, the schedule changes the last one.
     pub fn scheduled(settings: &[Setting], schedule: &[Change], seed: u64) -> Link {
         let schedule = Schedule::new(schedule);
         let mut stages: Vec<Fitted> = Vec::new();
@@ -130,12 +131,12 @@ impl Link {
         Link { stages, schedule, seed, under_way: VecDeque::new(), entering: Vec::new(), exit: Exit::default() }
     }
 
-    /// Puts off the schedule until [`Link::begin`].
+    /// Holds the schedule until [`Link::begin`].
     pub fn hold(&mut self) {
         self.schedule.count_from(None);
     }
 
-    /// Lets the times of the schedule count from `now` on.
+    /// Starts the schedule: its times count from `now`.
     pub fn begin(&mut self, now: Duration) {
         self.schedule.count_from(Some(now));
     }
@@ -155,7 +156,7 @@ impl Link {
         let mut sent = Sent { pieces: self.exit.packets.len(), segments: 0, too_big: self.exit.mtu };
         for piece in self.exit.packets.drain(..) {
             sent.segments += u64::from(piece.segments);
-            // Almost always the end of the row; equal times keep their order.
+            // Almost always at the end. Packets with equal times keep their order.
             let place = match self.under_way.back() {
                 Some(last) if last.at > piece.at => self.under_way.partition_point(|other| other.at <= piece.at),
                 _ => self.under_way.len(),
@@ -180,12 +181,12 @@ impl Link {
         self.under_way.len()
     }
 
-    /// The counters of each stage, in the order in which packets pass them.
+    /// Returns the counters of each stage, in the order in which packets pass the stages.
     pub fn counters(&self) -> impl Iterator<Item = (&'static str, StageCounters)> {
         self.stages.iter().map(|fitted| (fitted.row.key, fitted.counters))
     }
 
-    /// Lets the schedule change the last stage of each key.
+    /// Applies the schedule to the last stage of each key.
     fn change(&mut self, now: Duration) {
         let mut changed: Option<&str> = None;
         for fitted in self.stages.iter_mut().rev() {
@@ -212,7 +213,7 @@ impl Fitted {
         }
     }
 
-    /// Passes what is in `entering` and empties it.
+    /// Passes the packets of `entering` through the stage to `exit`, and empties `entering`.
     fn pass(&mut self, entering: &mut Vec<Packet>, exit: &mut Exit) {
         let counters = &mut self.counters;
         for piece in entering.drain(..) {
@@ -233,7 +234,7 @@ impl Fitted {
         }
     }
 
-    /// Gives the stage another value, if it is another.
+    /// Rebuilds the stage with `value`, if that differs from the value in force.
     fn set(&mut self, value: Option<String>, seed: u64) {
         if value == self.value {
             return;
@@ -248,19 +249,20 @@ impl Fitted {
 }
 
 impl StageCounters {
-    /// Segments that were lost in the stage.
+    /// Number of segments lost in the stage.
     pub fn segments_lost(&self) -> u64 {
         self.segments_in.saturating_sub(self.segments_out)
     }
 }
 
-/// Builds the stage of `value`; `None` if that asks for nothing.
+/// Builds the stage of `value`; `None` if the value has no effect.
 fn built(row: &Row, value: Option<&str>, seed: u64) -> Option<Box<dyn Stage>> {
-    // No value is refused here: `Setting::read` and `Change::read` have built each once.
+    // `build` refuses no value here: `Setting::read` and `Change::read` have built each once.
     value.and_then(|value| (row.build)(value, seed_of(row, seed)).ok().flatten())
 }
 
-/// Each kind of stage has its own randomness, whatever others there are (FNV-1a).
+/// Returns the seed of one kind of stage: `seed` mixed with the FNV-1a hash of the key. The randomness of a stage thus
+/// does not depend on the other stages of the link.
 fn seed_of(row: &Row, seed: u64) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
     row.key.bytes().fold(0xcbf2_9ce4_8422_2325, step) ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)

@@ -1,47 +1,47 @@
-//! A packet on the link: which of the caller's buffers holds it, and how many segments of it this is.
+//! A packet on the link: a run of segments in one of the caller's buffers.
 
 use std::time::Duration;
 
-/// A run of segments of one packet whose bytes the caller keeps. What segmentation offload would send as `segments`
-/// packets on the wire is one of these until something happens to a part of it.
+/// A run of segments of one packet; the caller keeps the bytes. Segmentation offload would send the run as `segments`
+/// packets on the wire. It stays one `Packet` until a stage treats a part of it differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// The caller's name for the buffer.
+    /// The caller's number of the buffer.
     pub slot: u32,
-    /// The time, since the link's start, at which the packet reaches the stage it is given to, or leaves the stage that gave it.
+    /// Time since the link's start. On entry to a stage: when the packet arrives there. On exit: when the packet leaves.
     pub at: Duration,
-    /// The first of these segments, counted from the start of the buffer.
+    /// Index of the first segment, counted from the start of the buffer.
     pub first: u32,
     /// Number of segments; at least 1.
     pub segments: u32,
-    /// IP and transport headers in bytes, repeated in each segment. For a packet that offload will not cut: all of it.
+    /// IP and transport headers in bytes, repeated in each segment. The whole packet if offload will not cut it.
     pub headers: u32,
-    /// Payload bytes of each segment but the buffer's last, which may be shorter. 0 when offload will not cut it.
+    /// Payload bytes of each segment; the buffer's last may have fewer. 0 if offload will not cut the packet.
     pub size: u32,
-    /// Payload bytes of all these segments together.
+    /// Payload bytes of all segments together.
     pub payload: u32,
-    /// Bytes of each segment on the wire beyond its IP bytes: 0 unless the path encapsulates.
+    /// Bytes that encapsulation adds to each segment on the wire; 0 without encapsulation.
     pub overhead: u32,
-    /// Whether a router must drop it rather than fragment it: IPv4's DF, and always with IPv6.
+    /// Whether a router must drop the packet rather than fragment it: IPv4 with DF, and always IPv6.
     pub dont_fragment: bool,
-    /// The part of a single segment that this is, while it travels in fragments.
+    /// The part of a single segment that this packet is, while the segment travels in fragments.
     pub fragment: Option<Fragment>,
 }
 
-/// A part of a segment. Fragments exist on the link only: what arrives is a whole segment again.
+/// A part of a segment. Fragments exist only on the link; whole segments arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// Its bytes on the wire, with an IP header of its own.
+    /// Bytes on the wire, with the fragment's own IP header.
     pub bytes: u32,
-    /// Where it begins and ends in the segment, which is a range from 0 to `u32::MAX` whatever its length: fragments
-    /// that are cut again still add up to it.
+    /// Start of the fragment in its segment. A segment spans 0 to `u32::MAX`, whatever its length, so that fragments of
+    /// fragments still add up to the whole.
     pub start: u32,
-    /// End of its range, where the next begins.
+    /// End of the fragment in its segment; the next fragment starts there.
     pub end: u32,
 }
 
 impl Packet {
-    /// A packet of `bytes` bytes that is its own only segment and may not be fragmented, as Linux sends them.
+    /// Returns a packet of `bytes` bytes with one segment and DF set, as Linux sends it.
     pub fn single(slot: u32, at: Duration, bytes: u32) -> Packet {
         let dont_fragment = true;
         let fragment = None;
@@ -54,7 +54,7 @@ impl Packet {
         Packet { slot, at, first, segments, headers, size, payload, overhead, dont_fragment, fragment }
     }
 
-    /// Returns the bytes of these segments on the wire.
+    /// Returns the bytes of all segments on the wire.
     pub fn wire_bytes(&self) -> u64 {
         match self.fragment {
             Some(fragment) => u64::from(fragment.bytes),
@@ -62,7 +62,7 @@ impl Packet {
         }
     }
 
-    /// Returns the number of segments counted for it: those that begin in it, so that the fragments of one count 1 together.
+    /// Returns the number of segments that begin in this packet. All fragments of a segment thus count as 1 together.
     pub fn counted(&self) -> u64 {
         match self.fragment {
             Some(fragment) if fragment.start > 0 => 0,
@@ -70,7 +70,7 @@ impl Packet {
         }
     }
 
-    /// The first `segments` of them; all when there are no more.
+    /// Returns the first `segments` segments; all if there are fewer.
     pub fn front(&self, segments: u32) -> Packet {
         match segments < self.segments {
             true => Packet { segments, payload: segments * self.size, ..*self },
@@ -78,14 +78,14 @@ impl Packet {
         }
     }
 
-    /// Returns the rest after the first `segments`; `None` when there are no more.
+    /// Returns the segments after the first `segments`; `None` if there are none.
     pub fn after(&self, segments: u32) -> Option<Packet> {
         let left = self.segments.checked_sub(segments).filter(|left| *left > 0)?;
         let payload = self.payload - segments * self.size;
         Some(Packet { first: self.first + segments, segments: left, payload, ..*self })
     }
 
-    /// Returns the bytes of the first segment on the wire; none of the others is longer.
+    /// Returns the bytes of the first segment on the wire; no other segment is longer.
     pub fn segment_bytes(&self) -> u32 {
         match self.fragment {
             Some(fragment) => fragment.bytes,
@@ -93,7 +93,7 @@ impl Packet {
         }
     }
 
-    /// The segments of equal length, and apart from them the last if it is shorter.
+    /// Splits off the last segment if it is shorter: returns the segments of equal length, and the short one.
     pub(super) fn by_length(&self) -> (Packet, Option<Packet>) {
         let full = self.segments - 1;
         match self.payload == self.segments * self.size || full == 0 {
@@ -102,7 +102,7 @@ impl Packet {
         }
     }
 
-    /// The same with `bytes` more on the wire for each segment.
+    /// Returns the packet with `bytes` more on the wire for each segment.
     pub(super) fn longer(self, bytes: u32) -> Packet {
         match self.fragment {
             Some(fragment) => Packet { fragment: Some(Fragment { bytes: fragment.bytes + bytes, ..fragment }), ..self },

@@ -7,11 +7,12 @@ use crate::packet::Packet;
 pub(super) struct Random(u64);
 
 impl Random {
+    /// Returns a generator; the same seed gives the same numbers.
     pub(super) fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    /// The next number, in `0 < n <= 1`: never 0, so that its logarithm is finite.
+    /// Returns the next number, `0 < n <= 1`: never 0, so that its logarithm is finite.
     pub(super) fn unit(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -21,8 +22,9 @@ impl Random {
         ((z >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 
-    /// Returns the number of independent trials that fail before the next that succeeds, each with probability `share`:
-    /// geometric, so one draw stands for all of them. For a share of 0 there is no next.
+    /// Returns the number of independent trials that fail before the next success, each trial succeeding with probability
+    /// `share`. The number has a geometric distribution, so one draw covers all trials. With a share of 0 no trial
+    /// succeeds, and the number is `u64::MAX`.
     pub(super) fn failures(&mut self, share: f64) -> u64 {
         if share <= 0.0 {
             return u64::MAX;
@@ -31,12 +33,12 @@ impl Random {
     }
 }
 
-/// Hits each segment with the same probability, whatever happens to the others: one draw a hit, none a segment.
+/// Hits each segment with the same probability, independently of the others. It draws once per hit, not per segment.
 #[derive(Clone, Debug)]
 pub(super) struct Chance {
     share: f64,
     random: Random,
-    /// Number of segments that are spared before the next is hit.
+    /// Number of segments to spare before the next hit.
     gap: u64,
 }
 
@@ -48,8 +50,8 @@ impl Chance {
         Chance { share, random, gap }
     }
 
-    /// Gives `each` the packet in the order of its segments: runs that are spared, and with `true` single segments that
-    /// are hit.
+    /// Calls `each` with the parts of the packet in order: a run of spared segments with `false`, a single hit segment
+    /// with `true`.
     pub(super) fn split_hits(&mut self, packet: Packet, mut each: impl FnMut(Packet, bool)) {
         let mut left = Some(packet);
         while let Some(packet) = left {

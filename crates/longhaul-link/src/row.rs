@@ -5,72 +5,72 @@ use crate::packet::Packet;
 use longhaul_units::Rate;
 use std::time::Duration;
 
-/// One kind of stage: everything that longhaul knows of it.
+/// Everything that longhaul knows of one kind of stage.
 #[derive(Debug)]
 pub struct Row {
-    /// Its name in a scenario, on the command line and in counters.
+    /// Name of the stage in scenarios, on the command line and in counters.
     pub key: &'static str,
-    /// Its effect on packets and the form of its value, on one line of Markdown.
+    /// Effect on packets and form of the value, in one line of Markdown.
     pub help: &'static str,
-    /// A value to show in documentation and to build in the test.
+    /// Sample value for the documentation; a test builds the stage from it.
     pub sample: &'static str,
-    /// Name of its [`StageCounters::events`](crate::StageCounters::events), if it has any.
+    /// Name of the stage's [`StageCounters::events`](crate::StageCounters::events); `None` if it counts none.
     pub events: Option<&'static str>,
-    /// The key of a stage that must be there too; it is added with an empty value if it is not.
+    /// Key of another stage that this one requires. If absent from the settings, that stage is added with an empty value.
     pub needs: Option<&'static str>,
     /// Facts for laws and reports.
     pub traits: Traits,
-    /// Makes the stage from its value as a person wrote it, and a seed for its randomness; `None` when the value asks
-    /// for nothing (`0`), so that a packet need not pass it.
+    /// Builds the stage from its written value and a seed for its randomness; `None` if the value has no effect (`0`),
+    /// so that packets skip the stage.
     pub build: fn(&str, u64) -> Built,
 }
 
-/// A stage, nothing when its value asks for nothing, or the reason why the value is refused.
+/// A stage, `None` if its value has no effect, or the reason to refuse the value.
 pub type Built = Result<Option<Box<dyn Stage>>, StageError>;
 
-/// Facts about a kind of stage, for those who compute or explain the speed of a transfer through it.
+/// Facts about a kind of stage that the lab needs to compute or explain the speed of a transfer through it.
 #[derive(Debug)]
 pub struct Traits {
-    /// Phrase for a report that packets were dropped here: "the outage" dropped 7 of 9 segments.
+    /// Name of the stage in a report about dropped packets: "the outage" dropped 7 of 9 segments.
     pub dropped_by: &'static str,
-    /// The long-run rate that it imposes, and on what.
+    /// Kind of rate limit that the stage imposes.
     pub limit: Limit,
-    /// Reads that rate from the stage's value; `None` without a limit.
+    /// Reads the long-run rate from the stage's value; `None` without a limit.
     pub rate: Option<fn(&str) -> Option<Rate>>,
-    /// Whether it changes when packets arrive: the round trip and the rate of a link are then not one number.
+    /// Whether the stage changes when packets arrive: the link's round trip and rate are then not one number.
     pub changes_timing: bool,
-    /// Whether the speed of a transfer through it can be computed.
+    /// Whether the speed of a transfer through the stage can be computed.
     pub has_closed_form: bool,
-    /// Whether it makes packets longer on the wire.
+    /// Whether the stage makes packets longer on the wire.
     pub adds_bytes: bool,
-    /// The value of the whole link that it overrides in its direction.
+    /// The setting of the whole link that this stage overrides in its direction.
     pub common: Option<Common>,
 }
 
-/// The kind of rate limit that a stage imposes.
+/// Kind of rate limit that a stage imposes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// It imposes none.
+    /// No limit.
     None,
     /// A line: excess packets wait in its queue.
     Line,
-    /// A policer: excess packets are dropped at once.
+    /// A policer: it drops excess packets at once.
     Policer,
 }
 
-/// The values that a link has for both directions together.
+/// Settings of a whole link, both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Common {
-    /// The round trip, half of which is the delay of each direction.
+    /// Round-trip time; each direction delays by half of it.
     Rtt,
-    /// The rate of the line, with its queue.
+    /// Rate of the line, with its queue.
     Rate,
-    /// The share of segments lost at random.
+    /// Share of segments lost at random.
     Loss,
 }
 
 impl Traits {
-    /// A stage that drops nothing, limits nothing, and about which nothing can be computed.
+    /// Traits of a stage that limits no rate, keeps the timing and has no closed form.
     pub(crate) const NONE: Traits = Traits {
         dropped_by: "the link",
         limit: Limit::None,
@@ -84,32 +84,35 @@ impl Traits {
 
 /// One impairment of the emulated WAN.
 pub trait Stage: Send {
-    /// Passes `packet`, which reaches the stage at `packet.at`: what survives is pushed to `exit` with the time at which
-    /// it leaves, in the order of its segments. What is not pushed is lost.
+    /// Takes `packet`, which reaches the stage at `packet.at`. Pushes the surviving segments to `exit` in their order,
+    /// each with the time at which it leaves. Segments that are not pushed are lost.
     fn pass(&mut self, packet: Packet, exit: &mut Exit);
 
     /// Called once per sent packet, after every piece of it has passed this stage.
     fn end(&mut self, _exit: &mut Exit) {}
 
-    /// Returns the time at which the last packet leaves that it has passed, for a stage that keeps their order.
+    /// Returns the time at which the last packet passed so far leaves; zero for a stage that does not keep the order.
     fn last(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Takes the place of a stage of its kind whose last packet leaves at `last`.
+    /// Replaces a stage of the same kind whose last packet leaves at `last`.
     fn follow(&mut self, _last: Duration) {}
 }
 
-/// The output of a stage: the packets that survive it, and its events.
+/// Output of a stage: the surviving packets and the number of events.
 #[derive(Debug, Default)]
 pub struct Exit {
+    /// Surviving packets, in order.
     pub(crate) packets: Vec<Packet>,
+    /// Number of events of the kind named by [`Row::events`].
     pub(crate) events: u64,
+    /// MTU in bytes to tell the sender about, if the packet exceeded it.
     pub(crate) mtu: Option<u32>,
 }
 
 impl Exit {
-    /// Passes `packet` on.
+    /// Passes `packet` to the next stage.
     pub fn push(&mut self, packet: Packet) {
         self.packets.push(packet);
     }
@@ -119,7 +122,7 @@ impl Exit {
         self.events += times;
     }
 
-    /// The packet was too big for an MTU of so many bytes, and its sender is to be told.
+    /// Reports that the packet exceeds an MTU of `mtu` bytes and that its sender must be told.
     pub fn too_big(&mut self, mtu: u32) {
         self.mtu = Some(mtu);
     }

@@ -1,5 +1,5 @@
 //! Changes while the link runs: lines such as `at 10s down for 20s` or `at 30s loss 1%`. Times count from the link's
-//! start, or from when it is told to begin; the value is any that the key may have as a setting.
+//! start, or from the call of `Link::begin`. Each key takes the same values as in a setting.
 
 use crate::error::StageError;
 use crate::row::Row;
@@ -7,14 +7,14 @@ use crate::stage::{KEYS, ROWS};
 use std::fmt;
 use std::time::Duration;
 
-/// One line of a schedule: a stage that has another value from some moment on, and perhaps until another.
+/// One line of a schedule: a stage and its value from one time on, optionally until another.
 #[derive(Clone)]
 pub struct Change {
     line: String,
     row: &'static Row,
     value: String,
     from: Duration,
-    /// The time at which the earlier value comes back.
+    /// Time at which the earlier value returns; `Duration::MAX` if it never does.
     until: Duration,
 }
 
@@ -22,17 +22,17 @@ pub struct Change {
 #[derive(Clone, Debug)]
 pub(super) struct Schedule {
     changes: Vec<Change>,
-    /// The time at which the next change begins or ends.
+    /// Time at which the next change begins or ends.
     next: Duration,
-    /// Zero of the times; `None` while the schedule is held.
+    /// Origin of the times; `None` while the schedule is held.
     zero: Option<Duration>,
 }
 
 impl Change {
-    /// Reads `at TIME KEY VALUE`, and `for TIME` behind it if it is to end: `at 10s down for 20s`, `at 30s loss 1%`.
+    /// Reads `at TIME KEY VALUE`, optionally followed by `for TIME`: `at 30s loss 1%`, `at 10s down for 20s`.
     ///
     /// # Errors
-    /// It has another form, there is no such stage, or the stage refuses the value.
+    /// The line has another form, no stage has that key, or the stage refuses the value.
     pub fn read(line: &str) -> Result<Change, StageError> {
         let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
         let rest = line.strip_prefix("at ").ok_or(FORM)?.trim_start();
@@ -53,7 +53,7 @@ impl Change {
         Ok(Change { line, row, value, from, until })
     }
 
-    /// The row of the stage that it changes.
+    /// Returns the row of the stage that this line changes.
     pub fn row(&self) -> &'static Row {
         self.row
     }
@@ -78,23 +78,23 @@ impl fmt::Debug for Change {
 }
 
 impl Schedule {
-    /// The schedule of `changes`, whose times count from zero.
+    /// Builds the schedule of `changes`; times count from zero.
     pub(super) fn new(changes: &[Change]) -> Schedule {
         let next = changes.iter().map(|change| change.from).min().unwrap_or(Duration::MAX);
         Schedule { changes: changes.to_vec(), next, zero: Some(Duration::ZERO) }
     }
 
-    /// Counts its times from `zero` on; nothing changes while that is `None`.
+    /// Counts times from `zero`; with `None` the schedule changes nothing.
     pub(super) fn count_from(&mut self, zero: Option<Duration>) {
         (self.zero, self.next) = (zero, Duration::ZERO);
     }
 
-    /// The rows that it changes.
+    /// Returns the rows of the stages that the schedule changes.
     pub(super) fn rows(&self) -> impl Iterator<Item = &'static Row> {
         self.changes.iter().map(|change| change.row)
     }
 
-    /// Whether something has changed by `now` that was not asked for yet; then look up each value.
+    /// Returns whether a change has begun or ended since the last call. If so, the caller looks up each value.
     pub(super) fn is_due(&mut self, now: Duration) -> bool {
         let now = now.saturating_sub(self.zero.unwrap_or_default());
         if now < self.next {
@@ -106,7 +106,7 @@ impl Schedule {
         true
     }
 
-    /// The value that `row` has at `now`: of the lines in force the one that began last; nothing when none is.
+    /// Returns the scheduled value of `row` at `now`: the line in force that began last. `None` if no line is in force.
     pub(super) fn value(&self, row: &Row, now: Duration) -> Option<&str> {
         let now = now.saturating_sub(self.zero?);
         let mut of_row = self.changes.iter().filter(|change| change.row.key == row.key);

@@ -1,4 +1,4 @@
-//! A frame of a TUN device with IFF_VNET_HDR: what is in it, and how to cut a run of segments out of a TCP super-packet.
+//! Frames of a TUN device with IFF_VNET_HDR: reads their headers and cuts runs of segments out of TCP super-packets.
 //!
 //! The frame begins with a virtio-net header, in the byte order of the machine (virtio 1.2, 5.1.6, legacy interface;
 //! tun.c without TUNSETVNETLE):
@@ -12,7 +12,7 @@
 //! | 6 | 2 | csum_start: where the transport header begins |
 //! | 8 | 2 | csum_offset: where the checksum is, counted from csum_start |
 //!
-//! and an IP packet follows. These are bytes from outside: whatever they are, reading and cutting them never panics.
+//! An IP packet follows. The bytes come from outside: reading and cutting them never panics, whatever they are.
 
 use crate::packet::Packet;
 use std::ops::Range;
@@ -21,8 +21,8 @@ use std::time::Duration;
 /// Length of the virtio-net header.
 pub const VNET: usize = 10;
 
-/// The longest head, virtio-net header included, of a super-packet that can be cut: room for IPv6 extension headers and
-/// the longest TCP header.
+/// Maximum length in bytes of the headers of a super-packet that can be cut, virtio-net header included: room for IPv6
+/// extension headers and the longest TCP header.
 pub const HEAD_MAX: usize = 256;
 
 /// Layout of a frame, as far as the link needs it.
@@ -32,29 +32,29 @@ pub struct Shape {
     pub headers: usize,
     /// Payload bytes of each segment but the last; 0 for a frame that offload will not cut.
     pub size: usize,
-    /// Payload bytes that are cut; 0 for a frame that offload will not cut.
+    /// Payload bytes of all segments; 0 for a frame that offload will not cut.
     pub payload: usize,
-    /// Whether a router must drop it rather than fragment it: IPv4's DF, and always with IPv6.
+    /// Whether a router must drop the packet rather than fragment it: IPv4 with DF, and always IPv6.
     pub dont_fragment: bool,
     /// Offset of the TCP header in the packet; 0 for a frame that offload will not cut.
     transport: usize,
 }
 
-/// Why a frame cannot be carried.
+/// Reason why a frame cannot be carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// It is shorter than its own headers.
+    /// The frame is shorter than its own headers.
     Short,
-    /// It asks for an offload that the lab never offers.
+    /// The frame asks for an offload that the lab never offers.
     Offload,
-    /// Its headers contradict each other.
+    /// The frame's headers contradict each other.
     Headers,
 }
 
-/// A run of segments cut out of a frame: the frame to send is the head followed by the payload.
+/// A run of segments cut out of a frame. The frame to send is the head followed by the payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Number of bytes of the head in use.
+    /// Number of bytes used in the head.
     pub head: usize,
     /// Range of the payload in the frame that was cut.
     pub payload: Range<usize>,
@@ -63,7 +63,7 @@ pub struct Cut {
 /// Reads the headers of `frame`.
 ///
 /// # Errors
-/// [`Malformed`] when it is no packet, or a super-packet whose parts do not fit together.
+/// [`Malformed`] if the frame holds no packet, or a super-packet whose headers contradict each other.
 pub fn shape(frame: &[u8]) -> Result<Shape, Malformed> {
     let packet = frame.get(VNET..).filter(|packet| !packet.is_empty()).ok_or(Malformed::Short)?;
     let version = packet[0] >> 4;
@@ -79,7 +79,7 @@ pub fn shape(frame: &[u8]) -> Result<Shape, Malformed> {
     }
 }
 
-/// The TCP payload of the segments of `frame` that `packet` stands for, in bytes; 0 for what is not TCP.
+/// Returns the TCP payload in bytes of the segments of `frame` that `packet` stands for; 0 if they are not TCP.
 pub fn tcp_payload(frame: &[u8], packet: &Packet) -> u64 {
     match packet.size {
         0 => frame.get(VNET..).and_then(payload_of_one).unwrap_or_default() as u64,
@@ -87,11 +87,11 @@ pub fn tcp_payload(frame: &[u8], packet: &Packet) -> u64 {
     }
 }
 
-/// Writes into `head` the virtio-net, IP and TCP headers of `segments` segments of `frame` from the `first` on, and says
-/// where their payload lies. `shape` is the frame's own. Segments beyond its end are not there: the payload is then short
-/// or empty.
+/// Cuts `segments` segments out of `frame`, from segment `first` on. Writes their virtio-net, IP and TCP headers into
+/// `head` and returns the range of their payload. `shape` is the frame's own. The payload is short or empty if the frame
+/// ends before.
 ///
-/// The checksum stays partial, as it is in the frame: its field holds the sum over the pseudo-header alone, in which
+/// The checksum stays partial, as it is in the frame: its field holds only the sum over the pseudo-header. In that sum
 /// only the length changes (RFC 1624, equation 3, on the sum that is not yet complemented).
 pub fn cut(frame: &[u8], shape: &Shape, first: u32, segments: u32, head: &mut [u8; HEAD_MAX]) -> Cut {
     let skipped = (first as usize).saturating_mul(shape.size).min(shape.payload);
@@ -103,7 +103,7 @@ pub fn cut(frame: &[u8], shape: &Shape, first: u32, segments: u32, head: &mut [u
     let is_last = skipped + length == shape.payload;
     let (vnet, packet) = head[..used].split_at_mut(VNET);
     if length <= shape.size {
-        // One segment is no super-packet: nothing is left to cut, the checksum is still to be completed.
+        // One segment is no super-packet: nothing is left to cut. The checksum stays partial.
         vnet[GSO_TYPE] = GSO_NONE;
         vnet[GSO_SIZE].fill(0);
     }
@@ -116,12 +116,12 @@ pub fn cut(frame: &[u8], shape: &Shape, first: u32, segments: u32, head: &mut [u
 }
 
 impl Shape {
-    /// Returns the number of segments that the packet will be.
+    /// Returns the number of segments that offload will cut the packet into.
     pub fn segments(&self) -> u32 {
         if self.size == 0 { 1 } else { self.payload.div_ceil(self.size).max(1) as u32 }
     }
 
-    /// The whole packet as the link's stages see it, kept in the caller's buffer `slot`, arriving `at`.
+    /// Returns the whole packet as the link's stages see it: in the caller's buffer `slot`, arriving at `at`.
     pub fn packet(&self, slot: u32, at: Duration) -> Packet {
         let segments = self.segments();
         let headers = self.headers as u32;
@@ -135,7 +135,7 @@ impl Shape {
     }
 }
 
-/// The shape of a TCP super-packet whose IP header has at least `least` bytes.
+/// Returns the shape of a TCP super-packet whose IP header has at least `min` bytes.
 fn tcp_shape(frame: &[u8], packet: &[u8], min: usize) -> Result<Shape, Malformed> {
     let transport = usize::from(native(frame, CSUM_START));
     let size = usize::from(native(frame, GSO_SIZE));
@@ -152,8 +152,8 @@ fn tcp_shape(frame: &[u8], packet: &[u8], min: usize) -> Result<Shape, Malformed
     Ok(Shape { headers, size, payload: packet.len() - headers, dont_fragment: dont_fragment(packet), transport })
 }
 
-/// The payload of a TCP segment in an IP packet; `None` for any other packet, IPv6 extension headers and all fragments but the
-/// first included.
+/// Returns the payload bytes of the TCP segment in an IP packet; `None` for any other packet. A packet with IPv6
+/// extension headers and a fragment other than the first also count as other packets.
 fn payload_of_one(packet: &[u8]) -> Option<usize> {
     let (protocol, transport) = match packet.first()? >> 4 {
         4 if packet.get(6)? & 0x1f == 0 && *packet.get(7)? == 0 => (*packet.get(9)?, usize::from(packet[0] & 15) * 4),
@@ -164,15 +164,16 @@ fn payload_of_one(packet: &[u8]) -> Option<usize> {
     packet.len().checked_sub(transport + usize::from(offset >> 4) * 4)
 }
 
-/// RFC 791, 3.1: the second highest bit of byte 6. RFC 8200, 5: routers never fragment IPv6.
+/// Returns whether routers may not fragment the packet. RFC 791, 3.1: DF is the second highest bit of byte 6. RFC 8200, 5:
+/// routers never fragment IPv6.
 fn dont_fragment(packet: &[u8]) -> bool {
     packet[0] >> 4 != 4 || packet.get(6).is_some_and(|flags| flags & 0x40 != 0)
 }
 
-/// Sets the length of an IP packet to `length`; over IPv4 also counts its identification on by `first`, as offload would.
+/// Sets the length of an IP packet to `length`. For IPv4 also adds `first` to the identification, as offload does.
 fn set_ip_length(packet: &mut [u8], first: u32, length: usize) {
     if packet[0] >> 4 == 6 {
-        // RFC 8200 3: the length of what follows the fixed header.
+        // RFC 8200 3: the length excludes the fixed header.
         packet[4..6].copy_from_slice(&((length - IPV6_HEADER) as u16).to_be_bytes());
         return;
     }
@@ -190,7 +191,8 @@ fn add_sequence(tcp: &mut [u8], skipped: usize) {
     tcp[4..8].copy_from_slice(&sequence.to_be_bytes());
 }
 
-/// FIN and PSH belong to the last byte, CWR to the first segment after the window was reduced (RFC 3168 6.1.2).
+/// Clears flags that belong to other segments: FIN and PSH belong to the last byte, CWR to the first segment after the
+/// window was reduced (RFC 3168 6.1.2).
 fn set_flags(tcp: &mut [u8], is_first: bool, is_last: bool) {
     if !is_last {
         tcp[13] &= !(FIN | PSH);
@@ -200,7 +202,7 @@ fn set_flags(tcp: &mut [u8], is_first: bool, is_last: bool) {
     }
 }
 
-/// Replaces in the partial checksum the transport length of `before` payload bytes with that of `after`.
+/// Adjusts the partial checksum to a payload of `after` instead of `before` bytes; `header` is the TCP header's length.
 fn adjust_partial_checksum(tcp: &mut [u8], header: usize, before: usize, after: usize) {
     let sum = u32::from(u16::from_be_bytes([tcp[TCP_CHECKSUM.start], tcp[TCP_CHECKSUM.start + 1]]));
     let without = sum + u32::from(!((header + before) as u16));
@@ -208,11 +210,12 @@ fn adjust_partial_checksum(tcp: &mut [u8], header: usize, before: usize, after: 
     tcp[TCP_CHECKSUM].copy_from_slice(&folded.to_be_bytes());
 }
 
-/// The ones' complement sum of RFC 1071 over `bytes`, not complemented.
+/// Returns the ones' complement sum of RFC 1071 over `bytes`, not complemented.
 pub(super) fn sum(bytes: &[u8]) -> u16 {
     fold(bytes.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], *pair.get(1).unwrap_or(&0)]))).sum())
 }
 
+/// Adds the carries of `sum` back until it fits 16 bits (RFC 1071).
 pub(super) fn fold(mut sum: u32) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -248,7 +251,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A super-packet of `payload` bytes as Linux gives it to a TUN device.
+    /// Returns a super-packet of `payload` bytes as Linux gives it to a TUN device.
     fn frame(v6: bool, payload: usize, size: u16, flags: u8) -> Vec<u8> {
         let ip = if v6 { IPV6_HEADER } else { IPV4_HEADER };
         let tcp_header = 32;
@@ -275,13 +278,13 @@ mod tests {
         frame
     }
 
-    /// The sum over the pseudo-header of a packet whose transport length is `length` (RFC 9293 3.1, RFC 8200 8.1).
+    /// Returns the sum over the pseudo-header of a packet with transport length `length` (RFC 9293 3.1, RFC 8200 8.1).
     fn pseudo_sum(packet: &[u8], length: u16) -> u16 {
         let addresses = if packet[0] >> 4 == 6 { &packet[8..40] } else { &packet[12..20] };
         fold(u32::from(sum(addresses)) + 6 + u32::from(length))
     }
 
-    /// Returns `frame` cut at `segments` a piece and put together again; checks each piece's headers.
+    /// Cuts `frame` into pieces of so many segments, checks each piece's headers, and returns the joined payload.
     fn reassemble(frame: &[u8], pieces: &[u32]) -> Vec<u8> {
         let shape = shape(frame).unwrap();
         let mut bytes = Vec::new();
@@ -322,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_offload_will_not_cut_is_one_segment() {
+    fn a_packet_without_offload_is_one_segment() {
         let mut frame = vec![0; VNET];
         frame.extend([0x45; 84]);
         let shape = shape(&frame).unwrap();
@@ -330,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn contradictions_are_refused() {
+    fn contradicting_headers_are_refused() {
         let good = frame(false, 3000, 1448, 0);
         assert_eq!(shape(&good[..VNET]), Err(Malformed::Short));
         assert_eq!(shape(&good[..VNET + 52]), Err(Malformed::Short));
@@ -361,7 +364,7 @@ mod tests {
         #[test]
         fn no_bytes_panic(mut frame in prop::collection::vec(any::<u8>(), 0..400), first: u32, segments: u32, tcp: bool) {
             if tcp && frame.len() > VNET {
-                // Most random bytes are refused at once: let some get further.
+                // `shape` refuses most random bytes at once. With these headers some get further.
                 frame[1] = GSO_TCPV4;
                 frame[0] |= NEEDS_CSUM;
                 frame[VNET] = 0x45;
@@ -379,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn the_payload_is_what_tcp_carries() {
+    fn tcp_payload_excludes_all_headers() {
         for v6 in [false, true] {
             let mut whole = frame(v6, 5000, 1448, 0);
             let protocol = VNET + if v6 { 6 } else { 9 };
@@ -387,7 +390,7 @@ mod tests {
             let packet = shape(&whole).unwrap().packet(0, Duration::ZERO);
             assert_eq!(tcp_payload(&whole, &packet), 5000);
             assert_eq!(tcp_payload(&whole, &packet.front(2)), 2896);
-            // The same as one packet that offload will not cut. IPv4: no fragment.
+            // The same bytes as one packet without offload. The IPv4 packet is no fragment.
             let mut one = whole.clone();
             one[1] = GSO_NONE;
             one[VNET + 6..VNET + 8].copy_from_slice(&if v6 { [6, 0] } else { [0x40, 0] });

@@ -6,7 +6,7 @@ use crate::stage::{KEYS, ROWS, row};
 use longhaul_units::Rate;
 use std::fmt;
 
-/// A stage of one direction of a link: its row, and its value as a person wrote it.
+/// A stage of one direction of a link: its row and its value as written in the scenario.
 ///
 /// The value is valid: [`Setting::read`] has built the stage from it once.
 #[derive(Clone)]
@@ -19,35 +19,35 @@ impl Setting {
     /// Reads the value of the stage `key`.
     ///
     /// # Errors
-    /// There is no such stage, or it refuses the value.
+    /// No stage has that key, or the stage refuses the value.
     pub fn read(key: &str, value: &str) -> Result<Setting, StageError> {
         let row = row(key).ok_or(StageError::UnknownStage { known: KEYS })?;
         (row.build)(value, 0)?;
         Ok(Setting { row, value: value.to_string() })
     }
 
-    /// The stage that overrides `common`, with `value`; `None` if it refuses the value.
+    /// Builds the setting of the stage that overrides `common`; `None` if the stage refuses `value`.
     pub fn of_common(common: Common, value: &str) -> Option<Setting> {
         let row = ROWS.iter().find(|row| row.traits.common == Some(common))?;
         Setting::read(row.key, value).ok()
     }
 
-    /// Its row of the table.
+    /// Returns the stage's row of the table.
     pub fn row(&self) -> &'static Row {
         self.row
     }
 
-    /// Its value.
+    /// Returns the value as written.
     pub fn value(&self) -> &str {
         &self.value
     }
 
-    /// Whether its value asks for nothing, such as a loss of 0%.
+    /// Returns whether the value has no effect, such as a loss of 0%.
     pub fn is_idle(&self) -> bool {
         matches!((self.row.build)(&self.value, 0), Ok(None))
     }
 
-    /// The rate that it imposes in the long run, in IP bits a second; `None` if it imposes none.
+    /// Returns the long-run rate limit of the stage in IP bits a second; `None` if it has none.
     pub fn rate(&self) -> Option<Rate> {
         self.row.traits.rate.and_then(|rate| rate(&self.value))
     }
@@ -60,7 +60,7 @@ impl PartialEq for Setting {
 }
 
 impl fmt::Display for Setting {
-    /// `loss 0.1%`, as a line of a schedule has it.
+    /// Writes `loss 0.1%`, the form used in a schedule line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(format!("{} {}", self.row.key, self.value).trim_end())
     }

@@ -1,4 +1,4 @@
-//! Each stage in virtual time: what it does to packets, and that a super-packet is worth its segments.
+//! Tests of each stage in virtual time: its effect on packets, and that a super-packet fares like its segments.
 
 use crate::tests::{ETHERNET, drain, linked, segments, singles, tcp};
 use crate::*;
@@ -12,7 +12,7 @@ fn counters(link: &Link, key: &str) -> StageCounters {
     link.counters().find(|(found, _)| *found == key).map(|(_, counters)| counters).unwrap()
 }
 
-/// Sends `count` super-packets of `payload` bytes, one each `gap`; what arrived.
+/// Sends `count` super-packets of `payload` bytes, one every `gap`; returns the packets that arrived.
 fn load(link: &mut Link, count: u32, payload: u32, gap: Duration) -> Vec<Packet> {
     for slot in 0..count {
         link.send(tcp(slot, gap * slot, payload));
@@ -20,13 +20,13 @@ fn load(link: &mut Link, count: u32, payload: u32, gap: Duration) -> Vec<Packet>
     drain(link)
 }
 
-/// A segment of a connection whose MSS is `mss`, timestamps included.
+/// Returns a full segment of a connection with this MSS; the MSS includes the timestamps.
 fn with_mss(mss: u32) -> Packet {
     Packet::single(0, Duration::ZERO, mss + 40)
 }
 
 #[test]
-fn a_tunnel_adds_what_its_formats_say() {
+fn a_tunnel_adds_the_bytes_of_its_format() {
     for (tunnel, mss, wire) in [
         ("esp-gcm", 1254, 1348),
         ("esp-gcm", 1255, 1352),
@@ -44,7 +44,7 @@ fn a_tunnel_adds_what_its_formats_say() {
 }
 
 #[test]
-fn a_part_of_a_tunnel_may_be_long_but_not_longer_than_that() {
+fn a_part_of_a_tunnel_has_at_most_4096_bytes() {
     for tunnel in ["fixed 4097", "outer 20 header 5000", "fixed 4294967296"] {
         assert_eq!(linked(&[("encap", tunnel)], &[], 1).err(), Some(StageError::Overhead { max: 4096 }), "{tunnel}");
     }
@@ -52,8 +52,8 @@ fn a_part_of_a_tunnel_may_be_long_but_not_longer_than_that() {
 }
 
 #[test]
-fn a_last_segment_that_is_padded_otherwise_is_cut_off_and_no_other() {
-    // 52 + 1448 + 2 needs 2 bytes of padding, and so does a last segment that is a multiple of 4 shorter.
+fn only_a_last_segment_with_different_padding_is_split_off() {
+    // 52 + 1448 + 2 needs 2 bytes of padding. A last segment shorter by a multiple of 4 needs 2 bytes as well.
     for (last, pieces) in [(1448, 1), (1444, 1), (1443, 2), (1, 2)] {
         let mut link = link(&[("encap", "esp-gcm")]);
         assert_eq!(link.send(tcp(0, Duration::ZERO, 10 * ETHERNET + last)).pieces, pieces, "{last}");
@@ -61,14 +61,14 @@ fn a_last_segment_that_is_padded_otherwise_is_cut_off_and_no_other() {
 }
 
 #[test]
-fn one_byte_too_many_is_two_fragments() {
+fn one_byte_over_the_limit_makes_two_fragments() {
     for (mss, fragments, bytes) in [(1254, 1, 1348), (1255, 2, 1352 + 20)] {
         let mut link = link(&[("encap", "esp-gcm"), ("fragment", "1350"), ("rate", "8Mbit/s"), ("loss", "0")]);
         let sent = link.send(with_mss(mss));
         assert_eq!((sent.pieces, sent.segments), (1, 1), "it arrives whole");
         let (fragment, rate) = (counters(&link, "fragment"), counters(&link, "rate"));
         assert_eq!((fragment.events, rate.bytes_in, rate.segments_in), (fragments - 1, bytes, 1), "MSS {mss}");
-        // It has arrived when its last fragment has; at 8 Mbit/s a byte takes a microsecond.
+        // The packet arrives with its last fragment. At 8 Mbit/s a byte takes a microsecond.
         assert_eq!(drain(&mut link)[0].at, Duration::from_micros(bytes));
     }
 }
@@ -78,19 +78,19 @@ fn a_packet_with_a_lost_fragment_is_lost() {
     let settings = [("fragment", "800"), ("loss", "10%")];
     let mut link = link(&settings);
     let arrived = load(&mut link, 10_000, 10 * ETHERNET, Duration::ZERO).len() as f64 / 1e5;
-    assert!((arrived - 0.81).abs() < 0.005, "two fragments of nine in ten: {arrived}");
+    assert!((arrived - 0.81).abs() < 0.005, "both fragments arrive with 0.9 each: {arrived}");
     let lost: u64 = link.counters().map(|(_, counters)| counters.segments_lost()).sum();
     assert_eq!(lost, 100_000 - (arrived * 1e5) as u64, "each lost segment is counted once");
 }
 
 #[test]
-fn a_box_that_wants_fragments_in_order_and_in_time_drops_the_rest() {
-    // One fragment in ten is 5 ms late. A packet is spared when neither of its two is (81 %), or both (1 %).
+fn reassembly_drops_packets_whose_fragments_are_out_of_order_or_late() {
+    // One fragment in ten is 5 ms late. A packet survives if neither (81 %) or both (1 %) of its fragments are late.
     for (reassembly, share) in [("", 1.0), ("in-order", 0.91), ("within 1ms", 0.82), ("in-order within 1ms", 0.82)] {
         let settings = [("fragment", "800"), ("reorder", "10% by 5ms"), ("reassembly", reassembly)];
         let mut link = link(&settings);
         let arrived = load(&mut link, 10_000, 10 * ETHERNET, Duration::ZERO).len() as f64 / 1e5;
-        // A late second fragment is in order still.
+        // A late second fragment (9 %) is still in order.
         assert!((arrived - share).abs() < 0.005, "{reassembly:?}: {arrived} of {share}");
         let counters = counters(&link, "reassembly");
         assert_eq!(counters.events, counters.segments_lost());
@@ -98,28 +98,29 @@ fn a_box_that_wants_fragments_in_order_and_in_time_drops_the_rest() {
 }
 
 #[test]
-fn copies_of_fragments_make_copies_of_packets_or_nothing() {
+fn duplicated_fragments_make_one_packet() {
     let mut link = link(&[("fragment", "800"), ("duplicate", "100%")]);
-    // The copies come one behind the other: the second set lacks its first fragment.
+    // Each copy follows its original, so both copies of the first fragment come before the second fragment.
     assert_eq!(load(&mut link, 10, ETHERNET, Duration::ZERO).len(), 10);
 }
 
 #[test]
-fn fragments_of_fragments_make_the_whole() {
+fn fragments_of_fragments_reassemble_to_the_whole() {
     let mut link = link(&[("mtu", "1000"), ("encap", "fixed 50"), ("fragment", "600"), ("reassembly", "in-order")]);
     let packet = Packet { dont_fragment: false, ..tcp(3, Duration::ZERO, 20 * ETHERNET + 700) };
     let sent = link.send(packet);
     assert_eq!((sent.segments, sent.too_big), (21, None));
-    // 1500 bytes are 996 and 524; with 50 more each 600 and 486, and 574; the last is 752: 600 and 222.
+    // 1500 bytes become 996 and 524 at the MTU. With 50 bytes more, 1046 become 596 and 470; 574 stay. The last segment has
+    // 752 bytes; with 50 more it becomes 596 and 226.
     assert_eq!(counters(&link, "fragment").bytes_out, 20 * (596 + 470 + 574) + (596 + 226));
     assert_eq!(segments(&drain(&mut link)), segments(&singles(packet).collect::<Vec<_>>()));
 }
 
 #[test]
-fn what_is_too_big_is_dropped_and_the_sender_told_once() {
+fn packets_over_the_mtu_are_dropped_and_the_sender_is_told_once() {
     let mut link = link(&[("mtu", "1400")]);
     let sent = link.send(tcp(1, Duration::ZERO, 20 * ETHERNET + 500));
-    // The last segment is short and passes.
+    // The last segment is short enough and passes.
     assert_eq!(sent, Sent { pieces: 1, segments: 1, too_big: Some(1400) });
     assert_eq!((counters(&link, "mtu").events, counters(&link, "mtu").segments_lost()), (20, 20));
     assert_eq!(link.send(tcp(1, Duration::ZERO, 1348)), Sent { pieces: 1, segments: 1, too_big: None });
@@ -139,7 +140,7 @@ fn a_policer_passes_its_rate_and_its_burst() {
 }
 
 #[test]
-fn bursts_have_the_mean_and_the_length_that_follow_from_p_and_r() {
+fn burst_loss_has_the_mean_and_burst_length_of_p_and_r() {
     for (p, r) in [(0.001, 0.3), (0.02, 0.5), (0.01, 1.0)] {
         let value = format!("p {}% r {}%", p * 100.0, r * 100.0);
         let mut link = link(&[("burst-loss", &value)]);
@@ -154,14 +155,14 @@ fn bursts_have_the_mean_and_the_length_that_follow_from_p_and_r() {
 }
 
 #[test]
-fn a_bad_line_may_lose_a_part() {
+fn a_bad_line_may_lose_only_a_share() {
     let mut link = link(&[("burst-loss", "p 1% r 1% good 2% bad 10%")]);
     let arrived: u32 = load(&mut link, 100_000, 40 * ETHERNET, Duration::ZERO).iter().map(|it| it.segments).sum();
     assert!((f64::from(arrived) / 4e6 - 0.94).abs() < 0.003, "{arrived}");
 }
 
 #[test]
-fn duplicates_and_late_segments_are_as_many_as_asked_for() {
+fn duplicates_and_late_segments_have_the_configured_share() {
     let mut twice = link(&[("duplicate", "2%")]);
     load(&mut twice, 40_000, 40 * ETHERNET, Duration::ZERO);
     let duplicates = counters(&twice, "duplicate");
@@ -177,7 +178,7 @@ fn duplicates_and_late_segments_are_as_many_as_asked_for() {
 }
 
 #[test]
-fn jitter_is_even_and_keeps_the_order() {
+fn jitter_is_uniform_and_keeps_the_order() {
     let mut link = link(&[("delay", "30ms jitter 2ms")]);
     let arrived = load(&mut link, 20_000, ETHERNET, Duration::from_millis(5));
     let extra = |packet: &Packet| (packet.at - Duration::from_millis(5) * packet.slot).as_secs_f64() * 1e3;
@@ -204,7 +205,7 @@ fn a_schedule_takes_the_line_down_and_brings_it_back() {
 }
 
 #[test]
-fn a_schedule_that_is_held_counts_from_its_beginning() {
+fn a_held_schedule_counts_from_begin() {
     let mut link = linked(&[], &["at 1s down for 1s"], 1).unwrap();
     link.hold();
     let passes =
@@ -217,12 +218,12 @@ fn a_schedule_that_is_held_counts_from_its_beginning() {
 }
 
 #[test]
-fn a_schedule_changes_what_there_is_and_what_there_was_not() {
+fn a_schedule_changes_configured_stages_and_adds_others() {
     let lines = ["at 20s loss 100% for 5s", "at 10s loss 0 for 30s", "at 22s loss 0 for 1s", "at 45s delay 0"];
     let mut link = linked(&[("loss", "100%"), ("delay", "5ms")], &lines, 1).unwrap();
     let arrived = load(&mut link, 50, ETHERNET, Duration::from_secs(1));
     let seconds: Vec<u32> = arrived.iter().map(|packet| packet.slot).collect();
-    // Of two lines in force that which began last counts; 40 s on it is as it was.
+    // Of two lines in force, the one that began last counts. From 40 s on the configured loss is back.
     assert_eq!(seconds, (10..20).chain([22]).chain(25..40).collect::<Vec<_>>());
     let mut none = linked(&[], &["at 5s reorder 100% by 1ms"], 1).unwrap();
     let at: Vec<u128> = load(&mut none, 7, 100, Duration::from_secs(1)).iter().map(|it| it.at.as_millis()).collect();
@@ -238,7 +239,7 @@ fn nothing_overtakes_a_line_that_becomes_faster() {
         let slots: Vec<u32> = arrived.iter().map(|packet| packet.slot).collect();
         assert!(slots.is_sorted(), "{change}: {slots:?}");
         if change.contains("rate") {
-            // 10 packets at 10 Mbit/s are on their way out until 108 ms; the 90 behind them take 97 ms.
+            // The old line sends its 10 packets at 10 Mbit/s until 108 ms; the 90 behind them take 97 ms.
             let end = arrived.last().unwrap().at.as_secs_f64() * 1e3;
             let (before, after) = (10.0 * 10.8, 90.0 * 1.08);
             assert!((end - 30.0 - before - after).abs() < 0.1, "{end}");
@@ -247,7 +248,7 @@ fn nothing_overtakes_a_line_that_becomes_faster() {
 }
 
 #[test]
-fn a_wrong_line_is_named() {
+fn a_wrong_schedule_line_is_refused_with_its_reason() {
     let refused = |line: &str| linked(&[], &["at 1s down", line], 1).err();
     let form = StageError::Form("at 10s down for 20s, or at 30s loss 1%");
     for (line, why) in [
@@ -264,8 +265,8 @@ fn a_wrong_line_is_named() {
     }
 }
 
-/// Each a set of stages for which a super-packet must be worth its segments.
-const WORTH: &[&[(&str, &str)]] = &[
+/// Sets of stages; in each of them a super-packet must fare like its segments.
+const STAGE_SETS: &[&[(&str, &str)]] = &[
     &[("mtu", "1400")],
     &[("mtu", "1400 black-hole"), ("loss", "3%")],
     &[("encap", "esp-cbc"), ("rate", "300Mbit/s queue 50kB")],
@@ -280,10 +281,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn a_super_packet_is_worth_its_segments_in_every_stage(
+    fn a_super_packet_fares_like_its_segments_in_every_stage(
         gaps in prop::collection::vec((0u64..2_000_000, 1u32..65_000, any::<bool>()), 1..60), seed: u64,
     ) {
-        for settings in WORTH {
+        for settings in STAGE_SETS {
             let (mut bulk, mut each) = (linked(settings, &[], seed).unwrap(), linked(settings, &[], seed).unwrap());
             let mut now = Duration::ZERO;
             for (slot, (gap, payload, dont_fragment)) in gaps.iter().enumerate() {
@@ -319,11 +320,11 @@ proptest! {
         let lost: u64 = link.counters().map(|(_, counters)| counters.segments_lost()).sum();
         prop_assert_eq!(arrived + lost, sent);
         let whole = drain(&mut link).iter().all(|packet| packet.fragment.is_none());
-        prop_assert!(whole, "fragments stay on the link");
+        prop_assert!(whole, "no fragment leaves the link");
     }
 
     #[test]
-    fn no_value_and_no_line_panics(text in "\\PC*", words in prop::collection::vec(
+    fn no_value_and_no_schedule_line_panics(text in "\\PC*", words in prop::collection::vec(
         prop::sample::select(vec![
             "at", "1s", "down", "for", "loss", "1%", "p", "r", "good", "bad", "by", "jitter", "1400", "black-hole", "rate",
             "queue", "burst", "1Mbit/s", "64kB", "99999999999999s", "outer", "align", "4096", "in-order", "within", "fixed",

@@ -4,9 +4,10 @@ use crate::*;
 use longhaul_units::Rate;
 use proptest::prelude::*;
 
+/// Payload bytes of a full TCP segment with timestamps over an MTU of 1500.
 pub(super) const ETHERNET: u32 = 1448;
 
-/// A TCP super-packet of `payload` bytes over an MTU of 1500.
+/// Returns a TCP super-packet of `payload` bytes over an MTU of 1500.
 pub(super) fn tcp(slot: u32, at: Duration, payload: u32) -> Packet {
     let segments = payload.div_ceil(ETHERNET).max(1);
     Packet {
@@ -23,7 +24,7 @@ pub(super) fn tcp(slot: u32, at: Duration, payload: u32) -> Packet {
     }
 }
 
-/// The link of `settings`, pairs of a key and its value, and of the lines of `schedule`.
+/// Builds a link from `settings`, pairs of key and value, and from the lines of `schedule`.
 pub(super) fn linked(settings: &[(&str, &str)], schedule: &[&str], seed: u64) -> Result<Link, StageError> {
     let settings: Vec<Setting> =
         settings.iter().map(|(key, value)| Setting::read(key, value)).collect::<Result<_, _>>()?;
@@ -31,17 +32,17 @@ pub(super) fn linked(settings: &[(&str, &str)], schedule: &[&str], seed: u64) ->
     Ok(Link::scheduled(&settings, &schedule, seed))
 }
 
-/// The same bytes as one packet a segment.
+/// Returns the same bytes as one packet per segment.
 pub(super) fn singles(packet: Packet) -> impl Iterator<Item = Packet> {
     (0..packet.segments).filter_map(move |index| packet.after(index)).map(|rest| rest.front(1))
 }
 
-/// Everything that arrives, in order.
+/// Receives every packet, in order.
 pub(super) fn drain(link: &mut Link) -> Vec<Packet> {
     std::iter::from_fn(|| link.receive(Duration::MAX)).collect()
 }
 
-/// The segments that arrive, each with its buffer, number and bytes.
+/// Returns the segments of `packets`: buffer, index and payload bytes of each.
 pub(super) fn segments(packets: &[Packet]) -> Vec<(u32, u32, u32)> {
     packets.iter().flat_map(|packet| singles(*packet)).map(|one| (one.slot, one.first, one.payload)).collect()
 }
@@ -65,7 +66,7 @@ fn every_row_builds_its_sample_and_refuses_nonsense() {
 }
 
 #[test]
-fn a_link_of_nothing_is_a_wire() {
+fn a_link_without_effective_stages_is_a_wire() {
     let mut link = linked(&[("delay", "0"), ("loss", "0")], &[], 1).unwrap();
     assert_eq!(link.send(tcp(1, Duration::from_secs(1), 9000)).pieces, 1);
     assert_eq!(link.receive(Duration::from_millis(999)), None);
@@ -74,7 +75,7 @@ fn a_link_of_nothing_is_a_wire() {
 }
 
 #[test]
-fn a_packet_arrives_after_its_time_on_the_line_and_on_the_way() {
+fn a_packet_arrives_after_serialization_time_plus_delay() {
     let mut link = linked(&[("delay", "31.5ms"), ("rate", "1Gbit/s")], &[], 1).unwrap();
     link.send(Packet::single(1, Duration::ZERO, 1500));
     link.send(Packet::single(2, Duration::ZERO, 1500));
@@ -91,13 +92,13 @@ fn a_full_queue_drops_the_tail_of_a_super_packet() {
     assert_eq!((arrived[0].segments, arrived[0].at), (10, Duration::from_millis(15)));
     let (_, counters) = link.counters().next().unwrap();
     assert_eq!((counters.segments_lost(), counters.bytes_in, counters.bytes_out), (10, 30_000, 15_000));
-    // 2 ms later two segments have left, so two find room.
+    // 3 ms later two segments have left, so two new ones fit.
     link.send(tcp(2, Duration::from_millis(3), 20 * ETHERNET));
     assert_eq!(segments(&drain(&mut link)), [(2, 0, 1448), (2, 1, 1448)]);
 }
 
 #[test]
-fn an_idle_line_takes_a_packet_that_no_queue_could_hold() {
+fn an_idle_line_takes_a_packet_larger_than_its_queue() {
     let mut link = linked(&[("rate", "8Mbit/s queue 0")], &[], 1).unwrap();
     assert_eq!(link.send(Packet::single(1, Duration::ZERO, 1500)).pieces, 1);
     assert_eq!(link.send(Packet::single(2, Duration::ZERO, 1500)).pieces, 0);
@@ -113,7 +114,7 @@ fn everything_is_lost_at_100_percent() {
 
 #[test]
 fn losses_are_independent_of_each_other() {
-    // Of independent losses at 10 %, the segment after a loss is lost in 10 % of cases too.
+    // If losses are independent, the segment after a loss is lost with the same probability of 10 %.
     let mut link = linked(&[("loss", "10%")], &[], 42).unwrap();
     for slot in 0..40_000 {
         link.send(tcp(slot, Duration::ZERO, 44 * ETHERNET));
@@ -131,11 +132,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
-    fn loss_is_what_was_asked_for_within_1_percent(per_mille in 2u32..300, seed: u64, payload in 1u32..65_000) {
+    fn measured_loss_is_within_1_percent_of_the_configured_share(per_mille in 2u32..300, seed: u64, payload in 1u32..65_000) {
         let share = f64::from(per_mille) / 1000.0;
         let text = format!("{}%", share * 100.0);
         let mut link = linked(&[("loss", &text)], &[], seed).unwrap();
-        // The relative deviation of a count of n rare events is 1/sqrt(n): 1 % is 5.5 of it.
+        // A count of n rare events has a relative standard deviation of 1/sqrt(n); 1 % is 5.5 standard deviations.
         let wanted = (3e5 / share) as u64;
         let packet = tcp(0, Duration::ZERO, payload);
         let mut sent = 0;
@@ -195,7 +196,7 @@ proptest! {
     }
 
     #[test]
-    fn a_super_packet_is_worth_its_segments(
+    fn a_super_packet_fares_like_its_segments(
         gaps in prop::collection::vec((0u64..2_000_000, 1u32..65_000), 1..100), queue in 0u64..300_000, seed: u64, lossy: bool,
     ) {
         let rate = format!("500Mbit/s queue {queue}");
@@ -214,13 +215,13 @@ proptest! {
         prop_assert_eq!(counters(&bulk), counters(&each));
         let (bulk, each) = (drain(&mut bulk), drain(&mut each));
         prop_assert_eq!(segments(&bulk), segments(&each));
-        // A super-packet arrives when its last segment does, be it lost or not.
+        // A super-packet arrives at the time of its last segment, even if that segment is lost.
         let last = |packets: &[Packet]| packets.last().map(|packet| packet.at);
         prop_assert!(last(&bulk) == last(&each) || lossy && last(&bulk) > last(&each));
     }
 
     #[test]
-    fn what_goes_in_comes_out_or_is_counted(
+    fn every_byte_arrives_or_is_counted_as_lost(
         payloads in prop::collection::vec(1u32..65_000, 1..100), queue in 0u64..1_000_000, seed: u64,
     ) {
         let rate = format!("1Gbit/s queue {queue}");

@@ -1,7 +1,7 @@
 //! Splits the value of a stage into its parts.
 
-/// Splits `1Gbit/s queue 8MB` into what stands before the first of `words` and what follows each of them, in the order of
-/// `words` whatever their order in the text; without the spaces around. Nothing when a word stands there twice.
+/// Splits `1Gbit/s queue 8MB` into the text before the first of `words` and the text after each word. The parts are in the
+/// order of `words`, whatever their order in the text, and are trimmed. Returns `None` if a word occurs twice.
 pub(super) fn parts<'a, const N: usize>(text: &'a str, words: [&str; N]) -> Option<(&'a str, [Option<&'a str>; N])> {
     let mut head = "";
     let mut found = [None; N];
@@ -17,7 +17,7 @@ pub(super) fn parts<'a, const N: usize>(text: &'a str, words: [&str; N]) -> Opti
         if std::mem::replace(&mut seen[next], true) {
             return None;
         }
-        // Where the word begins in the text: both are parts of the same string.
+        // Offset of the word in the text; both are slices of the same string.
         let at = word.as_ptr() as usize - text.as_ptr() as usize;
         end_of(place, &text[start..at]);
         (place, start) = (Some(next), at + word.len());

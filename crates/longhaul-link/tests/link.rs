@@ -1,6 +1,6 @@
-//! The link as a table of results: the same load over each stage's sample and over some combinations, in virtual time,
-//! so that a change of behaviour is a line in a diff; and the manual's table of stages.
-//! `UPDATE=1 cargo test -p longhaul-link --test link` writes both; read the diff.
+//! Checked-in results of the link: the same load over each stage's sample and over some combinations, in virtual time. A
+//! change of behaviour shows as a line in a diff. A second test compares the manual's table of stages.
+//! `UPDATE=1 cargo test -p longhaul-link --test link` writes both tables; read the diff.
 
 use longhaul_link::{Change, Link, Packet, ROWS, Setting};
 use std::fmt::Write as _;
@@ -8,22 +8,23 @@ use std::path::Path;
 use std::time::Duration;
 use std::{env, fs};
 
-/// Compares the file `path` of the repository, or its part between two lines, with what is said now; or writes it.
-fn compare(path: &str, between: Option<(&str, &str)>, said: &str) {
+/// Compares `expected` with the file `path` of the repository, or with the file's part between the two lines of `between`.
+/// With `UPDATE` in the environment, writes `expected` there instead.
+fn compare(path: &str, between: Option<(&str, &str)>, expected: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
     let text = fs::read_to_string(&file).unwrap_or_default();
     let (before, found, after) = match between {
         None => ("", text.as_str(), ""),
         Some((begin, end)) => {
-            let (before, rest) = text.split_at(text.find(begin).expect("where it begins") + begin.len());
-            let (found, after) = rest.split_at(rest.find(end).expect("where it ends"));
+            let (before, rest) = text.split_at(text.find(begin).expect("the first line") + begin.len());
+            let (found, after) = rest.split_at(rest.find(end).expect("the last line"));
             (before, found, after)
         }
     };
     if env::var_os("UPDATE").is_some() {
-        return fs::write(&file, [before, said, after].concat()).expect("the file");
+        return fs::write(&file, [before, expected, after].concat()).expect("cannot write the file");
     }
-    assert_eq!(found, said, "{path}: run UPDATE=1 cargo test -p longhaul-link --test link and read the diff");
+    assert_eq!(found, expected, "{path}: run UPDATE=1 cargo test -p longhaul-link --test link and read the diff");
 }
 
 #[test]
@@ -38,7 +39,7 @@ fn the_manual_lists_every_stage() {
 }
 
 #[test]
-fn results_are_what_they_were() {
+fn results_match_the_checked_in_table() {
     let mut table = String::from(HEAD);
     let base = [("delay", "20ms"), ("rate", "100Mbit/s queue 250kB")];
     let _ = writeln!(table, "{}", measure("delay 20ms, rate 100Mbit/s queue 250kB: all below too", &base, &[]));
@@ -58,8 +59,8 @@ fn results_are_what_they_were() {
     compare("crates/longhaul-link/tests/link/results.txt", None, &table);
 }
 
-/// Five seconds of: a super-packet of 20 segments and a bit every 3 ms (81 Mbit/s), a ping every 10 ms, and once in 40 ms
-/// a datagram of 4,000 bytes that may be fragmented.
+/// Returns the load of five seconds: a super-packet of 21 segments every 3 ms (81 Mbit/s), a ping every 10 ms, and a
+/// datagram of 4,000 bytes without DF every 40 ms.
 fn load() -> Vec<Packet> {
     let mut packets = Vec::new();
     for millis in 0..5_000u32 {
@@ -78,7 +79,7 @@ fn load() -> Vec<Packet> {
     packets
 }
 
-/// One line of the table.
+/// Sends the load over one link; returns its line of the table.
 fn measure(name: &str, settings: &[(&str, &str)], schedule: &[&str]) -> String {
     let read = |(key, value): &(&str, &str)| Setting::read(key, value).expect("a setting");
     let settings: Vec<Setting> = settings.iter().map(read).collect();

@@ -1,9 +1,9 @@
 //! Sizes, rates and times as people write them. Units live in the type: a bare integer never leaves the function that
 //! parsed it.
 //!
-//! [`Bytes`] and [`Rate`] are what a person writes in a config file or on the command line (`256KiB`, `1Gbit/s`), and
-//! what a report prints back. Times are [`std::time::Duration`], read by [`duration`].
-//! Decimal prefixes are powers of 1000 and binary prefixes powers of 1024 (IEC 80000-13).
+//! [`Bytes`] and [`Rate`] are read from config files and command lines (`256KiB`, `1Gbit/s`) and printed in reports.
+//! Times are [`std::time::Duration`]; [`duration`] reads them.
+//! Decimal prefixes are powers of 1000, binary prefixes powers of 1024 (IEC 80000-13).
 
 #![forbid(unsafe_code)]
 
@@ -19,26 +19,26 @@ pub struct Bytes(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Rate(pub u64);
 
-/// Why a quantity could not be read.
+/// Reason why a quantity cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnitError {
-    /// There is no number at the start.
+    /// The text does not start with a number.
     NoNumber,
-    /// The unit is not one of those that fit here.
+    /// The unit is missing or unknown for this kind of quantity.
     UnknownUnit,
-    /// The number is too large for 64 bits.
+    /// The quantity is too large for 64 bits.
     TooLarge,
-    /// There is part of a byte in it.
+    /// The quantity is not a whole number of bytes.
     Fraction,
 }
 
 impl Rate {
-    /// Bytes per second, rounded down.
+    /// Returns the rate in bytes per second, rounded down.
     pub fn bytes_per_second(self) -> u64 {
         self.0 / 8
     }
 
-    /// How long `bytes` take at this rate; [`Duration::MAX`] at rate 0.
+    /// Returns the time that `bytes` take at this rate; [`Duration::MAX`] at rate 0.
     pub fn time_for(self, bytes: u64) -> Duration {
         match u128::from(bytes) * 8_000_000_000 {
             _ if self.0 == 0 => Duration::MAX,
@@ -64,10 +64,10 @@ impl FromStr for Rate {
     }
 }
 
-/// Reads a time such as `63ms`, `1.5s`, `2min`, `1h`, `250us`; a bare `0` is zero, any other number needs its unit.
+/// Reads a time such as `63ms`, `1.5s`, `2min`, `1h`, `250us`. `0` needs no unit; any other number does.
 ///
 /// # Errors
-/// [`UnitError`] when there is no number, the unit is unknown or missing, or the time exceeds 584 years.
+/// [`UnitError`] if there is no number, if the unit is unknown or missing, or if the time is 292 years or more.
 pub fn duration(text: &str) -> Result<Duration, UnitError> {
     if text.trim() == "0" {
         return Ok(Duration::ZERO);
@@ -75,11 +75,11 @@ pub fn duration(text: &str) -> Result<Duration, UnitError> {
     scaled(text, TIME_UNITS).map(|(nanos, _)| Duration::from_nanos(nanos))
 }
 
-/// `time` with the largest unit in which it is whole: `63ms`, `90s`, `2h`. [`duration`] reads it back.
+/// Formats `time` with the largest unit in which it is a whole number: `63ms`, `90s`, `2h`. [`duration`] reads it back.
 pub fn show_duration(time: Duration) -> String {
     let nanos = time.as_nanos();
     for (unit, size) in [("d", 86_400_000_000_000u128), ("h", 3_600_000_000_000), ("min", 60_000_000_000)] {
-        // One of a unit reads better as several of the smaller one: the kernel's tables say 60s, not 1min.
+        // Exactly one of a unit is written in the smaller unit, as in the kernel's tables: 60s, not 1min.
         if nanos > size && nanos % size == 0 {
             return format!("{}{unit}", nanos / size);
         }
@@ -128,7 +128,7 @@ impl fmt::Display for UnitError {
 
 impl std::error::Error for UnitError {}
 
-/// Splits `text` into a decimal number and a unit, and gives their product, rounded, and whether it is whole.
+/// Splits `text` into a decimal number and a unit. Returns their product, rounded, and whether the product is whole.
 fn scaled(text: &str, units: &[(&str, f64)]) -> Result<(u64, bool), UnitError> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
@@ -138,16 +138,16 @@ fn scaled(text: &str, units: &[(&str, f64)]) -> Result<(u64, bool), UnitError> {
     let factor = units.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
     let factor = factor.ok_or(UnitError::UnknownUnit)?;
     if let Ok(whole) = digits.parse::<u64>() {
-        // Every factor is a whole number, and above 2^53 an f64 would round the product.
+        // Integers, because an f64 would round a product above 2^53. Every factor is a whole number.
         let value = whole.checked_mul(factor as u64).filter(|value| *value < 1 << 63);
         return value.map(|value| (value, true)).ok_or(UnitError::TooLarge);
     }
     let value = number * factor;
-    // Above 2^63 an f64 steps by more than 1,000: nobody means such a number.
+    // Above 2^63 an f64 has steps of more than 1,000. No real quantity is that large.
     if value >= 9.2e18 {
         return Err(UnitError::TooLarge);
     }
-    // 2.3MB is whole, though 2.3 has no exact f64: the product is off by its last bits.
+    // 2.3MB is whole, but 2.3 has no exact f64, so the last bits of the product may differ.
     let is_whole = (value - value.round()).abs() <= 2.0 * f64::EPSILON * value;
     Ok((value.round() as u64, is_whole))
 }
@@ -189,7 +189,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_a_person_writes_is_read() {
+    fn quantities_are_read_with_their_units() {
         assert_eq!("256KiB".parse(), Ok(Bytes(262144)));
         assert_eq!("2 MB".parse(), Ok(Bytes(2_000_000)));
         assert_eq!("1.5KiB".parse(), Ok(Bytes(1536)));
@@ -203,14 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused() {
+    fn wrong_quantities_are_refused() {
         assert_eq!("KiB".parse::<Bytes>(), Err(UnitError::NoNumber));
         assert_eq!("12 parsecs".parse::<Bytes>(), Err(UnitError::UnknownUnit));
         assert_eq!("99999999999999TB".parse::<Bytes>(), Err(UnitError::TooLarge));
         assert_eq!("1254.5".parse::<Bytes>(), Err(UnitError::Fraction));
         assert_eq!("1.1KiB".parse::<Bytes>(), Err(UnitError::Fraction));
         assert_eq!(duration("63"), Err(UnitError::UnknownUnit));
-        assert_eq!("1Gb".parse::<Rate>(), Err(UnitError::UnknownUnit), "Gb is bits to one reader and bytes to another");
+        assert_eq!("1Gb".parse::<Rate>(), Err(UnitError::UnknownUnit), "Gb could mean bits or bytes");
     }
 
     proptest! {

@@ -1,5 +1,5 @@
-//! The command line as a user meets it. Every help text and message in tests/cmd/ is checked-in text:
-//! `TRYCMD=overwrite cargo test -p longhaul --test cli` writes what is said now; read the diff.
+//! Tests of the command line. The help texts and messages are checked in, in tests/cmd/.
+//! `TRYCMD=overwrite cargo test -p longhaul --test cli` writes the current texts; read the diff.
 
 use std::fs;
 use std::io::Write;
@@ -24,7 +24,7 @@ fn stdout(args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// Returns every command and subcommand, as `longhaul -h` and `longhaul lab -h` list them.
+/// Returns every command and subcommand listed by `longhaul -h` and `longhaul lab -h`.
 fn commands() -> Vec<Vec<String>> {
     let listed = |above: &[String]| -> Vec<Vec<String>> {
         let help = stdout(&above.iter().map(String::as_str).chain(["-h"]).collect::<Vec<_>>());
@@ -42,7 +42,7 @@ fn repository(file: &str) -> PathBuf {
 }
 
 #[test]
-fn every_text_is_as_checked_in() {
+fn every_text_matches_the_checked_in_one() {
     trycmd::TestCases::new().case("tests/cmd/*.trycmd");
 }
 
@@ -53,8 +53,8 @@ fn short_help_is_one_line_a_flag_under_80_columns() {
         let command = command.join(" ");
         for line in help.lines() {
             assert!(line.len() < 80, "{command} -h: {line}");
-            // A line that neither starts a flag nor stands at the margin goes on with the flag above it. A command of
-            // `lab` is indented by two.
+            // A line that is indented by three or more and does not begin a flag continues the flag above it. Commands of
+            // `lab` are indented by two.
             let goes_on = line.starts_with("   ") && !line.trim_start().starts_with(['-', '[', '<']);
             assert!(!goes_on, "{command} -h: {line}");
         }
@@ -62,17 +62,17 @@ fn short_help_is_one_line_a_flag_under_80_columns() {
 }
 
 #[test]
-fn docs_options_md_is_what_the_table_says() {
-    let (file, said) = (repository("docs/options.md"), stdout(&["options", "--markdown"]));
+fn docs_options_md_matches_the_option_table() {
+    let (file, text) = (repository("docs/options.md"), stdout(&["options", "--markdown"]));
     if std::env::var_os("UPDATE").is_some() {
-        return fs::write(file, said).expect("docs/options.md");
+        return fs::write(file, text).expect("docs/options.md");
     }
-    assert_eq!(fs::read_to_string(file).unwrap_or_default(), said, "run UPDATE=1 cargo test -p longhaul --test cli");
+    assert_eq!(fs::read_to_string(file).unwrap_or_default(), text, "run UPDATE=1 cargo test -p longhaul --test cli");
 }
 
 #[test]
-fn a_reader_who_has_seen_enough_is_no_failure() {
-    // The other end is closed before the child writes its first byte: the worst `head` there is.
+fn a_closed_stdout_is_not_an_error() {
+    // The reader is gone before the child writes its first byte, like a `head` that reads nothing.
     for args in [&["options", "--markdown"][..], &["man"], &["completions", "bash"], &["--help"]] {
         let (closed, stdout) = UnixStream::pair().expect("a pair of sockets");
         drop(closed);
@@ -88,7 +88,7 @@ fn a_reader_who_has_seen_enough_is_no_failure() {
 }
 
 #[test]
-fn a_full_disk_is_a_failure_that_is_named() {
+fn a_full_disk_is_reported_as_an_error() {
     let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
     let output = longhaul().arg("options").stdout(full).output().expect("longhaul starts");
     assert_eq!(output.status.code(), Some(1));
@@ -96,28 +96,29 @@ fn a_full_disk_is_a_failure_that_is_named() {
 }
 
 #[test]
-fn check_warns_of_what_this_machine_lacks() {
+fn check_warns_about_addresses_devices_and_names_missing_on_this_machine() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("longhaul.toml");
     let text = "[[tunnel]]\nname = \"a\"\nlisten = \"192.0.2.77:6000\"\nto = \"nosuch.invalid:1\"\nallow = \"::1\"\n\
                 dial = { bind-device = \"nosuch0\", congestion = \"nosuch\" }\n";
     fs::write(&file, text).expect("a file");
     let output = run(&["check", "-c", &file.to_string_lossy()]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "a warning is no error: {said}");
-    // RFC 5737: 192.0.2.0/24 is for documentation, so no host has such an address. RFC 6761: no name under .invalid resolves.
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "a warning is no error: {stderr}");
+    // RFC 5737: 192.0.2.0/24 is reserved for documentation, so no host has such an address. RFC 6761: no name under .invalid
+    // resolves.
     for part in [
         "tunnel a: listen = 192.0.2.77: no interface has this address",
         "tunnel a: dial.bind-device = nosuch0: there is no such interface",
         "tunnel a: dial.congestion = nosuch: the kernel offers",
         "to = nosuch.invalid: cannot be resolved now: ",
     ] {
-        assert!(said.contains(part), "{part:?} is not in:\n{said}");
+        assert!(stderr.contains(part), "{part:?} is not in:\n{stderr}");
     }
 }
 
 #[test]
-fn check_judges_by_the_rights_of_the_unit_and_strict_makes_warnings_errors() {
+fn check_assumes_the_capabilities_of_the_unit_and_strict_turns_warnings_into_errors() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("longhaul.toml").to_string_lossy().into_owned();
     let text =
@@ -127,7 +128,7 @@ fn check_judges_by_the_rights_of_the_unit_and_strict_makes_warnings_errors() {
         let output = run(&[&["check", "-c", &file], strict].concat());
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned(), output.stdout)
     };
-    // Whoever checks: root, who may all of it, or somebody who may not even listen on port 600.
+    // The result does not depend on who runs the check: root may set all of it, others may not even listen on port 600.
     let reno = "accept = { congestion = \"reno\" }\ndial = { congestion = \"reno\"";
     let good = format!("{reno} }}");
     assert_eq!(check(&good, &[]).1, "");
@@ -137,38 +138,41 @@ fn check_judges_by_the_rights_of_the_unit_and_strict_makes_warnings_errors() {
         ("mark = 7", "dial.mark = 7: the kernel refuses it: "),
         ("sndbuf = \"512MiB\"", "dial.sndbuf = 536870912: the kernel cuts it to "),
     ] {
-        let (code, said, shown) = check(&format!("{reno}, {option} }}"), &[]);
-        assert_eq!(code, Some(0), "{said}");
-        assert!(said.contains(&format!("on this machine: warning: tunnel a: {why}")) && said.contains(lacks), "{said}");
+        let (code, stderr, shown) = check(&format!("{reno}, {option} }}"), &[]);
+        assert_eq!(code, Some(0), "{stderr}");
+        assert!(
+            stderr.contains(&format!("on this machine: warning: tunnel a: {why}")) && stderr.contains(lacks),
+            "{stderr}"
+        );
         assert!(!shown.is_empty());
-        let (code, said, shown) = check(&format!("{reno}, {option} }}"), &["--strict"]);
-        assert_eq!((code, shown), (Some(2), Vec::new()), "{said}");
-        assert!(said.contains(&format!("on this machine: error: tunnel a: {why}")), "{said}");
+        let (code, stderr, shown) = check(&format!("{reno}, {option} }}"), &["--strict"]);
+        assert_eq!((code, shown), (Some(2), Vec::new()), "{stderr}");
+        assert!(stderr.contains(&format!("on this machine: error: tunnel a: {why}")), "{stderr}");
     }
     // A warning about the file itself.
-    let (code, said, _) = check("dial = { nodelay = false }", &["--strict"]);
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains(": error: dial.nodelay = false: "), "{said}");
-    // A known trade-off, which the manual itself recommends, is a note.
+    let (code, stderr, _) = check("dial = { nodelay = false }", &["--strict"]);
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains(": error: dial.nodelay = false: "), "{stderr}");
+    // An option that the manual recommends in spite of a known trade-off gets only a note.
     let clamped = "accept = { congestion = \"reno\", window-clamp = \"2MiB\" }\ndial = { congestion = \"reno\" }";
-    let (code, said, _) = check(clamped, &["--strict"]);
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains(": note: accept.window-clamp = \"2MiB\": "), "{said}");
+    let (code, stderr, _) = check(clamped, &["--strict"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stderr.contains(": note: accept.window-clamp = \"2MiB\": "), "{stderr}");
     for unknown in ["congestion = \"bbrr\"", "bind-device = \"nosuch0\"", "mptcp = true, window-clamp = \"2MiB\""] {
-        let (code, said, shown) = check(&format!("dial = {{ {unknown} }}"), &[]);
-        assert_eq!(code, Some(0), "{said}");
+        let (code, stderr, shown) = check(&format!("dial = {{ {unknown} }}"), &[]);
+        assert_eq!(code, Some(0), "{stderr}");
         let shown = String::from_utf8_lossy(&shown).into_owned();
         assert!(shown.ends_with(": good, but 1 tunnel will not start on this machine\n"), "{shown}");
         assert_eq!(check(&format!("dial = {{ {unknown} }}"), &["--strict"]).0, Some(2));
     }
-    let (_, said, _) = check("dial = { congestion = \"bbrr\" }", &[]);
+    let (_, stderr, _) = check("dial = { congestion = \"bbrr\" }", &[]);
     assert!(
-        said.contains("dial.congestion = bbrr: the kernel offers") && said.contains("; did you mean bbr?"),
-        "{said}"
+        stderr.contains("dial.congestion = bbrr: the kernel offers") && stderr.contains("; did you mean bbr?"),
+        "{stderr}"
     );
 }
 
-/// Returns what `check` says of `text` on its standard input.
+/// Runs `longhaul` with `args` and `text` on its standard input.
 fn check_stdin(args: &[&str], text: &str) -> Output {
     let mut command = longhaul();
     let pipes = command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -202,17 +206,17 @@ fn check_takes_a_file_a_flag_or_standard_input() {
 }
 
 #[test]
-fn check_in_json_is_one_object_a_message() {
-    let said = |args: &[&str], text: &str| {
+fn check_with_json_logs_writes_one_object_per_message() {
+    let lines_of = |args: &[&str], text: &str| {
         let output = check_stdin(&[args, &["--log-format", "json", "--log-level", "error"]].concat(), text);
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "", "all of it is on stderr");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "", "every line belongs on stderr");
         let text = String::from_utf8(output.stderr).expect("UTF-8");
         let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|err| panic!("{line}: {err}"));
         (output.status.code(), text.lines().map(parse).collect::<Vec<serde_json::Value>>())
     };
     let good =
         "[[tunnel]]\nname = \"a\"\nlisten = \"127.0.0.1:6000\"\nto = \"192.0.2.1:1\"\ndial = { nodelay = false }\n";
-    let (code, lines) = said(&["check", "-"], good);
+    let (code, lines) = lines_of(&["check", "-"], good);
     let (first, last) = (&lines[0], &lines[lines.len() - 1]);
     assert_eq!((code, &first["level"]), (Some(0), &"WARN".into()), "{lines:?}");
     let warning = "stdin:5:20: dial.nodelay = false: small messages will wait for a round trip; leave it out";
@@ -222,23 +226,23 @@ fn check_in_json_is_one_object_a_message() {
         last["fields"]["summary"].as_str().is_some_and(|text| text.contains("listens on 127.0.0.1:6000")),
         "{last}"
     );
-    let (code, lines) = said(&["check", "--strict", "-"], good);
+    let (code, lines) = lines_of(&["check", "--strict", "-"], good);
     assert_eq!((code, &lines[0]["level"]), (Some(2), &"ERROR".into()), "{lines:?}");
-    let (code, lines) = said(&["check", "-"], "[[tunnel]]\nname = a\n[[tunnel]]\nlisten: 6000\n");
+    let (code, lines) = lines_of(&["check", "-"], "[[tunnel]]\nname = a\n[[tunnel]]\nlisten: 6000\n");
     assert_eq!((code, lines.len()), (Some(2), 2), "{lines:?}");
-    let (code, lines) = said(&["run", "/nonexistent.toml"], "");
+    let (code, lines) = lines_of(&["run", "/nonexistent.toml"], "");
     assert_eq!((code, &lines[0]["level"]), (Some(2), &"ERROR".into()), "{lines:?}");
 }
 
 #[test]
-fn a_file_that_may_not_be_read_names_user_mode_and_remedy() {
+fn the_error_about_an_unreadable_file_names_user_mode_and_remedy() {
     let dir = tempfile::tempdir().expect("a directory");
     let root = fs::metadata(dir.path()).expect("its owner").uid() == 0;
     let file = dir.path().join("longhaul.toml");
     fs::write(&file, "").expect("a file");
     let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
-    // Root reads everything, so it asks as a user whom systemd might have made.
-    let said = || {
+    // Root may read everything, so as root the check runs as a user id of systemd's dynamic users.
+    let error = || {
         let mut command = longhaul();
         if root {
             command.uid(61234).gid(61234).env("USER", "longhaul");
@@ -253,41 +257,41 @@ fn a_file_that_may_not_be_read_names_user_mode_and_remedy() {
     };
     mode(dir.path(), 0o755);
     mode(&file, 0o000);
-    let text = said();
+    let text = error();
     let shown = file.display();
     assert!(text.contains(who) && text.contains(&format!("{shown} belongs to ")), "{text}");
     assert!(text.trim_end().ends_with(&format!(" with mode 0000; run as root: chmod {class}+r {shown}")), "{text}");
     mode(&file, 0o644);
     mode(dir.path(), 0o600);
-    let text = said();
+    let text = error();
     let shown = dir.path().display();
     assert!(text.trim_end().ends_with(&format!(" with mode 0600; run as root: chmod {class}+x {shown}")), "{text}");
     mode(dir.path(), 0o700);
 }
 
 #[test]
-fn a_relay_that_cannot_start_says_so_in_the_form_of_its_log() {
+fn a_relay_that_cannot_start_logs_the_error_in_its_log_format() {
     let taken = std::net::TcpListener::bind("0.0.0.0:0").expect("a port");
     let port = taken.local_addr().expect("a name").port().to_string();
     let output = run(&["--log-format", "json", "relay", "--listen", &port, "--to", "192.0.2.77:1"]);
     assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8(output.stderr).expect("UTF-8");
+    let stderr = String::from_utf8(output.stderr).expect("UTF-8");
     let lines: Vec<serde_json::Value> =
-        said.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|err| panic!("{line}: {err}"))).collect();
+        stderr.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|err| panic!("{line}: {err}"))).collect();
     let last = &lines.last().expect("a line");
-    assert_eq!((&last["level"], &last["fields"]["message"]), (&"ERROR".into(), &"not started".into()), "{said}");
+    assert_eq!((&last["level"], &last["fields"]["message"]), (&"ERROR".into(), &"not started".into()), "{stderr}");
     let err = last["fields"]["err"].as_str().expect("why");
     assert!(err.starts_with(&format!("tunnel relay: cannot listen on [::]:{port}: bind(")), "{err}");
     assert!(err.ends_with(&format!("(who has it: ss -tanp 'sport = :{port}')")), "{err}");
     let open = format!(
         "allow: anyone who reaches [::]:{port} may connect; write --allow 10.0.0.0/8, or the networks of your clients"
     );
-    assert_eq!(lines[0]["level"], "WARN", "{said}");
-    assert_eq!(lines[0]["fields"]["message"], open, "as one writes it on a command line");
+    assert_eq!(lines[0]["level"], "WARN", "{stderr}");
+    assert_eq!(lines[0]["fields"]["message"], open, "the remedy has the form of a flag");
 }
 
 #[test]
-fn every_command_has_its_manual_page_and_every_shell_its_script() {
+fn every_command_has_a_manual_page_and_every_shell_a_completion_script() {
     let dir = tempfile::tempdir().expect("a directory");
     let folder = dir.path().join("man1");
     assert_eq!(stdout(&["man", "--out", &folder.to_string_lossy()]), "");

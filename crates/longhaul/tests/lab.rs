@@ -1,7 +1,7 @@
-//! The lab, live: real namespaces and TUN devices. How precise it is on a quiet machine: lab_precise.rs.
+//! Tests of the live lab: real namespaces and TUN devices. lab_precise.rs measures its precision on a quiet machine.
 //!
-//! Needs root, of the system or of a user namespace (`unshare -Urnm cargo test`). What cannot run prints SKIP and why,
-//! and fails where the environment variable CI is set.
+//! Needs root, of the system or of a user namespace (`unshare -Urnm cargo test`). A test that cannot run here prints SKIP and
+//! the reason; it fails if the environment variable CI is set.
 
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
 
@@ -30,18 +30,18 @@ fn no_packet_is_early() {
             let text = runs(wan.output(Host::Near, "ping", &["-n", "-c", "40", "-i", "0.02", &to.to_string()]));
             let Some(text) = text else { return };
             let time = |line: &str| line.split_once("time=")?.1.split(' ').next()?.parse::<f64>().ok();
-            let least = text.lines().filter_map(time).fold(f64::INFINITY, f64::min);
+            let min = text.lines().filter_map(time).fold(f64::INFINITY, f64::min);
             let wanted = rtt as f64;
-            println!("{wanted} ms to {to}: least {least} ms");
-            // ping prints three digits: 63.0 may be 62.96. How late packets may be is for lab_precise.rs.
-            assert!(least >= wanted * 0.999, "one took {least} of {wanted} ms");
-            assert!(least < 20_000.0, "no answer: {text}");
+            println!("{wanted} ms to {to}: min {min} ms");
+            // ping prints three digits: 63.0 may be 62.96. lab_precise.rs tests the lateness of packets.
+            assert!(min >= wanted * 0.999, "an answer took only {min} of {wanted} ms");
+            assert!(min < 20_000.0, "no answer: {text}");
         }
     }
 }
 
 #[test]
-fn a_line_carries_no_more_than_its_rate_and_knows_how_late_it_was() {
+fn a_line_carries_at_most_its_rate_and_measures_its_lateness() {
     let _alone = alone();
     let Some(wan) = lab(&link(20, "100Mbit/s", 0.0)) else { return };
     let left = |wan: &Wan| wan.counters().map(|way| way.frames_out + way.refused)[0];
@@ -52,8 +52,8 @@ fn a_line_carries_no_more_than_its_rate_and_knows_how_late_it_was() {
     let outcome = transfer(&wan, Host::A, sink, Host::B, sink, 20_000_000, &Arc::default());
     outcome.unwrap_or_else(|why| panic!("{why}"));
     let out = &wan.counters()[0];
-    assert!(out.ledger.bytes() >= 20_000_000, "{} bytes passed", out.ledger.bytes());
-    // By the moments at which packets were due: no matter how busy the machine is, never more than the payload of the rate.
+    assert!(out.ledger.bytes() >= 20_000_000, "only {} bytes passed", out.ledger.bytes());
+    // The ledger has the times at which packets were due. So even on a busy machine its rate never exceeds the line's payload.
     let allowed = 100e6 / 8.0 * 1448.0 / 1500.0;
     for length in [200, 500, 1000] {
         let fastest = out.ledger.fastest(Duration::from_millis(length)).unwrap();
@@ -68,7 +68,7 @@ fn a_line_carries_no_more_than_its_rate_and_knows_how_late_it_was() {
         late.quantile(99),
         late.max()
     );
-    // Each packet that left since the beginning is one of them, and none leaves in the nanosecond in which it is due.
+    // The histogram counts every packet since `begin`. No packet leaves in the very nanosecond in which it is due.
     let all = out.frames_out + out.refused;
     assert!((all - begun..=all - before).contains(&late.packets()), "{} of {before}, {begun}, {all}", late.packets());
     assert!(late.packets() > 300 && late.quantile(50) > Duration::ZERO, "{late:?}");
@@ -87,15 +87,15 @@ fn every_byte_arrives_through_cut_super_packets() {
             let outcome = outcome.unwrap_or_else(|why| panic!("{why}"));
             let cut = wan.counters()[0].cut - before;
             println!("{loss}: {} bytes to {sink} in {:?}, {cut} super-packets cut", outcome.bytes, outcome.took);
-            assert!(cut > 5, "super-packets were hit and went on: {cut}");
+            assert!(cut > 5, "only {cut} super-packets were cut");
         }
         let refused = wan.counters().map(|traffic| traffic.refused);
-        assert_eq!(refused, [0, 0], "the kernel takes every piece");
+        assert_eq!(refused, [0, 0], "the kernel refused a piece");
     }
 }
 
 #[test]
-fn hosts_like_aix_have_the_window_they_are_said_to_have() {
+fn a_host_like_aix_is_limited_by_its_configured_window() {
     let _alone = alone();
     let link = link(30, "1Gbit/s", 0.0);
     let (host, relay) = (Profile::aix_like(Bytes(262_144)), Profile::relay(&link));
@@ -106,12 +106,12 @@ fn hosts_like_aix_have_the_window_they_are_said_to_have() {
     let speed = outcome.bytes as f64 / outcome.took.as_secs_f64();
     let allowed = 262_140.0 / 0.030;
     println!("{:.2} of {:.2} MB/s", speed / 1e6, allowed / 1e6);
-    // However fast the machine is, a window a round trip is the most.
+    // However fast the machine is, the speed is at most one window per round trip.
     assert!(speed < allowed, "{speed} of {allowed}");
 }
 
 #[test]
-fn every_host_is_as_its_profile_says() {
+fn every_host_has_the_settings_of_its_profile() {
     let _alone = alone();
     let odd = Profile {
         sysctls: ["tcp_sack", "tcp_window_scaling"].map(|name| Sysctl::new(name, "0")).to_vec(),
@@ -126,11 +126,11 @@ fn every_host_is_as_its_profile_says() {
     for (host, devices) in [(Host::A, ["lan0"].as_slice()), (Host::B, &["lan0"]), (Host::Near, &["wan0", "lan0"])] {
         let is_odd = host != Host::A;
         for device in devices {
-            let said = wan.output(host, "ip", &["-d", "link", "show", device]).unwrap();
-            assert_eq!(said.contains("gso_max_segs 1 "), is_odd, "{host:?}: {said}");
-            // The host gives its cable its MTU, at both ends.
+            let shown = wan.output(host, "ip", &["-d", "link", "show", device]).unwrap();
+            assert_eq!(shown.contains("gso_max_segs 1 "), is_odd, "{host:?}: {shown}");
+            // The MTU of host A or B applies at both ends of its cable.
             let is_narrow = if *device == "wan0" { is_odd } else { host == Host::B };
-            assert!(said.contains(if is_narrow { "mtu 1400 " } else { "mtu 1500 " }), "{host:?}: {said}");
+            assert!(shown.contains(if is_narrow { "mtu 1400 " } else { "mtu 1500 " }), "{host:?}: {shown}");
         }
         for name in ["tcp_sack", "tcp_window_scaling"] {
             let path = format!("/proc/sys/net/ipv4/{name}");
@@ -138,11 +138,11 @@ fn every_host_is_as_its_profile_says() {
         }
         let routes = wan.output(host, "ip", &["route"]).unwrap();
         assert_eq!(routes.contains("advmss 1300"), is_odd, "{host:?}: {routes}");
-        // Its default, or where the kernel does not let it have that, a route's.
+        // The congestion control is the namespace's default or, if the kernel does not allow that, an option of each route.
         let default = wan.output(host, "cat", &["/proc/sys/net/ipv4/tcp_congestion_control"]).unwrap();
         let by_route = routes.lines().filter(|route| route.contains("congctl cubic")).count();
         match is_odd {
-            // Every namespace may have Reno.
+            // Every namespace may use Reno.
             true => assert_eq!((default.trim(), by_route), ("reno", 0), "{host:?}: {routes}"),
             false => assert!(default.trim() == "cubic" || by_route == routes.lines().count(), "{host:?}: {routes}"),
         }
@@ -155,11 +155,11 @@ fn a_dropped_lab_leaves_nothing_behind() {
     let before = own_namespaces();
     let Some(wan) = lab(&link(1, "1Gbit/s", 0.0)) else { return };
     let mut command = Command::new("sh");
-    // A child that its parent forgets, and that does not end by itself.
+    // Leaves a child without its parent; the child does not end by itself.
     command.args(["-c", "sleep 1000 & echo started >&2; exec sleep 1000"]).stderr(Stdio::piped());
     let program = runs(wan.spawn(Host::A, command).and_then(|program| program.wait_for("started")));
     let left = descendants(std::process::id());
-    assert!(left.len() >= 3, "cat, sh and the forgotten sleep: {left:?}");
+    assert!(left.len() >= 3, "not all of cat, sh and the orphaned sleep: {left:?}");
     drop(program);
     drop(wan);
     left.iter().for_each(|pid| wait_for_end(*pid));
@@ -167,7 +167,7 @@ fn a_dropped_lab_leaves_nothing_behind() {
 }
 
 #[test]
-fn the_demo_compares_what_is_installed() {
+fn the_demo_compares_the_installed_relays() {
     let _alone = alone();
     if lab(&link(1, "1Gbit/s", 0.0)).is_none() {
         return;
@@ -190,7 +190,7 @@ fn the_demo_compares_what_is_installed() {
 }
 
 #[test]
-fn values_that_cannot_be_are_refused_with_what_to_write() {
+fn impossible_values_are_refused_with_an_example() {
     for (flag, value, advice) in [
         ("--rtt", "63", "write for example 63ms"),
         ("--rtt", "20s", "write for example 63ms"),
@@ -216,7 +216,7 @@ fn processes() -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// All processes below `pid`.
+/// Returns all descendants of process `pid`.
 fn descendants(pid: u32) -> Vec<u32> {
     let parent = |pid: &u32| -> Option<u32> {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
@@ -238,7 +238,7 @@ fn namespace(path: &str) -> Option<String> {
     target.starts_with("net:[").then_some(target)
 }
 
-/// The network namespaces that a process is in or holds open, sorted.
+/// Returns, sorted, the network namespaces that a process is in or holds open.
 fn open_namespaces(pid: u32) -> Vec<String> {
     let held = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let held = held.filter_map(|entry| namespace(entry.path().to_str()?));

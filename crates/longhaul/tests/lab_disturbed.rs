@@ -1,8 +1,8 @@
-//! `longhaul lab run` on a machine that does something else: what other programs took is in the report, and a miss that they
-//! could explain is `unclear`, never `fail`.
+//! Tests `longhaul lab run` on a busy machine. The report has the processor time that other programs took. If they could
+//! explain a missed expectation, the verdict is `unclear`, never `fail`.
 //!
-//! Needs root, of the system or of a user namespace. What cannot run prints SKIP and why, and fails where the environment
-//! variable CI is set.
+//! Needs root, of the system or of a user namespace. A test that cannot run here prints SKIP and the reason; it fails if the
+//! environment variable CI is set.
 
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::process::{Child, Command};
 use std::sync::{Mutex, PoisonError};
 
-/// One lab at a time, and the programs that disturb it disturb no other.
+/// Held while a test has a lab, so that its busy programs do not disturb another test.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// Programs that keep every processor busy until dropped.
@@ -32,7 +32,7 @@ impl Drop for Busy {
     }
 }
 
-/// Runs a scenario with these `runs`: its exit code, its report, and the page; nothing where no lab can be built.
+/// Runs a scenario with these `runs`. Returns the exit code, the report and the page; `None` if no lab can be built.
 fn run(runs: &str) -> Option<(Option<i32>, Vec<Value>, String)> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("small.toml");
@@ -55,10 +55,10 @@ fn run(runs: &str) -> Option<(Option<i32>, Vec<Value>, String)> {
 }
 
 #[test]
-fn a_miss_beside_busy_programs_is_unclear_and_tried_three_times() {
+fn a_miss_on_a_busy_machine_is_unclear_after_three_attempts() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let _busy = Busy::machine();
-    // 200 Mbit/s are 24 MB/s of payload: nobody gets 26, and busy programs explain that.
+    // 200 Mbit/s carry 24 MB/s of payload, so every run misses 26. The busy programs could explain the miss.
     let missed = r#"
 [[run]]
 id = "missed"
@@ -71,7 +71,7 @@ carriers = ["longhaul"]
 traffic = { kind = "raw", time = "1s" }
 "#;
     let Some((code, runs, page)) = run(missed) else { return };
-    assert_eq!(code, Some(3), "cannot tell");
+    assert_eq!(code, Some(3), "the exit code of an unclear result");
     let (missed, free) = (&runs[0], &runs[1]);
     assert_eq!((&missed["verdict"], &missed["attempts"]), (&"unclear".into(), &3.into()));
     assert_eq!((&free["verdict"], &free["attempts"]), (&"pass".into(), &1.into()));
@@ -86,9 +86,9 @@ traffic = { kind = "raw", time = "1s" }
 }
 
 #[test]
-fn a_relay_that_is_slow_by_itself_fails_unless_the_machine_was_disturbed() {
+fn a_slow_relay_fails_unless_the_machine_was_disturbed() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    // 2.5 MB/s, with the headers; without the cap the line carries 24.
+    // The cap allows 2.5 MB/s with headers; without it the line carries 24.
     let slow = r#"
 [[run]]
 id = "slow"
@@ -100,7 +100,7 @@ expect = { megabytes_per_s = [10] }
     let Some((code, runs, _)) = run(slow) else { return };
     let slow = &runs[0];
     assert_eq!(slow["bytes_ok"], true);
-    // Whether others take a part of this machine, and how much, is not up to this test; that nothing else excuses the relay is.
+    // This test cannot control the load from other programs. It checks that nothing but such load excuses the relay.
     match slow["verdict"].as_str().unwrap() {
         "fail" => assert_eq!(code, Some(1)),
         "unclear" => {

@@ -1,9 +1,9 @@
-//! However a lab ends, nothing of it is left: no process, no namespace, no device, no note. `lab run` and `lab up`/`down`, as
-//! root and as an ordinary user, ended by themselves, by each signal, and in the middle of being built.
+//! However a lab ends, it leaves nothing behind: no process, no namespace, no device, no note. The tests run `lab run` and
+//! `lab up`/`down` as root and as an ordinary user. The labs end by themselves, by each signal, and while they are built.
 //!
-//! Every test has a room of its own: mounts with an empty /run, so that no lab of the machine is met, with a
-//! /dev/net/tun that everybody may open, as udev makes it, and with an ordinary user who may log in. What cannot run prints SKIP and why, and fails where the
-//! environment variable CI is set.
+//! Every test has its own room, a mount namespace. /run is empty there, so that the test does not meet a lab of the machine;
+//! everybody may open /dev/net/tun, as with udev; and an ordinary user exists. A test that cannot run here prints SKIP and the
+//! reason; it fails if the environment variable CI is set.
 
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
 
@@ -16,21 +16,21 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// One lab at a time: two cores cannot serve several.
+/// Held while a test has a lab: two cores are too few for several labs.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Mounts of a test's own, and who is in there.
+/// A mount namespace for one test, and the kind of user who runs the lab in it.
 struct Room {
     holder: Child,
     is_root: bool,
 }
 
 impl Room {
-    /// `None` where it cannot be, or the lab cannot be built in it.
+    /// Opens a room. Returns `None` if the room or a lab in it cannot be built.
     fn open(is_root: bool) -> Option<Room> {
         let tun = if is_root {
             "true"
@@ -49,9 +49,9 @@ impl Room {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--propagation", "private", "sh", "-c", &script]);
         let mut holder = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut said = String::new();
-        BufReader::new(holder.stdout.take().unwrap()).read_line(&mut said).unwrap();
-        if said != "ready\n" {
+        let mut line = String::new();
+        BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        if line != "ready\n" {
             drop(holder.stdin.take());
             let mut why = String::new();
             holder.stderr.take().unwrap().read_to_string(&mut why).unwrap();
@@ -66,7 +66,7 @@ impl Room {
         }
     }
 
-    /// `longhaul lab ..` in the room.
+    /// Returns the command `longhaul lab ..` in the room.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["-t", &self.holder.id().to_string(), "--mount", "--wd=/"]);
@@ -74,8 +74,8 @@ impl Room {
             command.args(["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups"]);
             command.args(["env", "XDG_RUNTIME_DIR=/run/user", "HOME=/"]);
         }
-        // A shell that runs the tests in the background has SIGINT ignored, nohup(1) SIGHUP, and what is ignored stays so
-        // (exec(3p)).
+        // A shell ignores SIGINT for background jobs, and nohup(1) ignores SIGHUP. Ignored signals stay ignored across exec
+        // (exec(3p)), so set both to their defaults.
         command.args(["env", "--default-signal=INT,HUP", "/mnt/longhaul", "lab"]).args(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -85,13 +85,13 @@ impl Room {
         self.command(arguments).output().unwrap()
     }
 
-    /// Where the note of the standing lab is.
+    /// Returns the path of the note about the standing lab.
     fn note(&self) -> PathBuf {
         let place = if self.is_root { "run" } else { "run/user" };
         PathBuf::from(format!("/proc/{}/root/{place}/longhaul-lab/standing.json", self.holder.id()))
     }
 
-    /// Waits until there is a note with a process in it, and gives that.
+    /// Waits for a note that names a process; returns the process id.
     fn process(&self) -> u32 {
         until("the note", || {
             let note: serde_json::Value = serde_json::from_str(&fs::read_to_string(self.note()).ok()?).ok()?;
@@ -107,14 +107,14 @@ impl Drop for Room {
     }
 }
 
-/// Processes and namespaces of a lab. The namespaces are held open, so that no other lab gets their numbers meanwhile.
+/// Processes and namespaces of a lab. The open files keep the namespaces' numbers from being reused.
 struct Family {
     processes: Vec<u32>,
     namespaces: Vec<(PathBuf, File)>,
 }
 
 impl Family {
-    /// Those of the process `id`, all of its children, and the namespaces that it holds or they are in.
+    /// Returns the process `id`, all its descendants, and the network namespaces that any of them is in or holds.
     fn of(id: u32) -> Family {
         let processes = [vec![id], descendants(id)].concat();
         let mut namespaces: Vec<(PathBuf, File)> = Vec::new();
@@ -128,17 +128,20 @@ impl Family {
         Family { processes, namespaces }
     }
 
-    /// Waits until none of the processes is there; then nobody else holds the namespaces, and no TUN device is in them.
+    /// Waits until all processes have ended and no other process holds the namespaces. Then asserts that no TUN device is left
+    /// in them.
     fn assert_gone(&self) {
         for id in &self.processes {
-            until("its end", || (!PathBuf::from(format!("/proc/{id}")).exists() || is_zombie(*id)).then_some(()));
+            until("the end of a process", || {
+                (!PathBuf::from(format!("/proc/{id}")).exists() || is_zombie(*id)).then_some(())
+            });
         }
         let known = |path: PathBuf| {
             fs::read_link(path).is_ok_and(|target| self.namespaces.iter().any(|(name, _)| *name == target))
         };
         let own = std::process::id();
         let holds = |id: &u32| *id != own && !is_zombie(*id) && held(*id).into_iter().any(known);
-        until("nobody holding a namespace", || processes().iter().all(|id| !holds(id)).then_some(()));
+        until("the end of all holders of the namespaces", || processes().iter().all(|id| !holds(id)).then_some(()));
         for (_, file) in &self.namespaces {
             let path = format!("--net=/proc/{own}/fd/{}", file.as_raw_fd());
             let links = Command::new("nsenter").args([&path, "ip", "-brief", "link"]).output().unwrap();
@@ -147,7 +150,7 @@ impl Family {
     }
 }
 
-/// Both kinds of people who may run the lab.
+/// Runs `test` as root and as an ordinary user.
 fn each_user(test: impl Fn(&Room)) {
     let _alone = alone();
     for is_root in [true, false] {
@@ -172,7 +175,7 @@ fn a_run_that_ends_leaves_nothing() {
 }
 
 #[test]
-fn a_run_that_gets_a_signal_ends_at_once_and_leaves_nothing() {
+fn a_run_ended_by_a_signal_leaves_nothing() {
     each_user(|room| {
         for (signal, code) in [("INT", Some(130)), ("TERM", Some(143)), ("HUP", Some(129)), ("KILL", None)] {
             let mut run = room.command(&["run", "/mnt/short.toml"]).spawn().unwrap();
@@ -180,7 +183,7 @@ fn a_run_that_gets_a_signal_ends_at_once_and_leaves_nothing() {
             let start = Instant::now();
             send(signal, run.id());
             let output = run.wait_with_output().unwrap();
-            // The TUN devices go with the process, which takes the kernel a moment.
+            // The kernel needs a moment to remove the TUN devices of the ended process.
             assert!(start.elapsed() < Duration::from_secs(60), "{signal}: {:?}", start.elapsed());
             assert_eq!(output.status.code(), code, "{signal}: {output:?}");
             assert_eq!(output.status.signal(), code.is_none().then_some(9));
@@ -191,12 +194,12 @@ fn a_run_that_gets_a_signal_ends_at_once_and_leaves_nothing() {
 }
 
 #[test]
-fn a_lab_that_is_killed_while_it_is_built_leaves_nothing() {
+fn a_lab_killed_during_its_construction_leaves_nothing() {
     each_user(|room| {
         for signal in ["KILL", "TERM"] {
             let mut up = room.command(&["up", "/mnt/short.toml", "--foreground", "--carrier", "longhaul"]);
             let up = up.spawn().unwrap();
-            // From its note on it builds; how far it gets differs from time to time.
+            // The lab writes its note before it builds. How far it then gets differs from run to run.
             let family = Family::of(room.process());
             send(signal, up.id());
             up.wait_with_output().unwrap();
@@ -219,7 +222,7 @@ fn a_lab_stands_until_it_is_taken_down() {
         let mut family = Family::of(room.process());
         assert!(family.processes.len() >= 8 && family.namespaces.len() == 4, "{:?}", family.processes);
 
-        // What it says to try works, and with what is left running on a host it goes all the same.
+        // The commands in its output work. `down` also ends a program that is still running on a host.
         let tries: Vec<&str> = manual.lines().filter_map(|line| line.strip_prefix("  nsenter ")).collect();
         let ping = tries.iter().find(|line| line.contains(" ping ")).expect("a ping to try");
         let tried = enter(room, &ping.replace("-c 5", "-c 1")).output().unwrap();
@@ -231,15 +234,15 @@ fn a_lab_stands_until_it_is_taken_down() {
         let left = enter(room, &ping.replace(" ping -c 5 10.20.20.10", " sleep 1000")).spawn().unwrap();
 
         let again = room.longhaul(&["up", "mitre"]);
-        let said = String::from_utf8_lossy(&again.stderr).into_owned();
-        assert_eq!(again.status.code(), Some(1), "{said}");
-        assert!(said.contains("a lab stands already: short, ") && said.contains("longhaul lab down"), "{said}");
+        let error = String::from_utf8_lossy(&again.stderr).into_owned();
+        assert_eq!(again.status.code(), Some(1), "{error}");
+        assert!(error.contains("a lab stands already: short, ") && error.contains("longhaul lab down"), "{error}");
 
-        // It says who holds on to the hosts, and that would be we; whether somebody does is its own to find out.
+        // `down` reports who still holds the namespaces, so this test must release them first.
         family.namespaces.clear();
         let down = room.longhaul(&["down"]);
-        let said = String::from_utf8_lossy(&down.stdout).into_owned();
-        assert_eq!(said, "the lab of short, run raw, is down: nothing is left\n", "{down:?}");
+        let message = String::from_utf8_lossy(&down.stdout).into_owned();
+        assert_eq!(message, "the lab of short, run raw, is down: nothing is left\n", "{down:?}");
         assert_eq!(down.status.code(), Some(0));
         assert!(!room.note().exists() && !room.note().parent().unwrap().exists());
         left.wait_with_output().unwrap();
@@ -250,7 +253,7 @@ fn a_lab_stands_until_it_is_taken_down() {
 }
 
 #[test]
-fn a_standing_lab_that_is_killed_leaves_a_note_that_counts_for_nothing() {
+fn the_note_of_a_killed_lab_does_not_block_the_next_one() {
     each_user(|room| {
         assert_eq!(room.longhaul(&["up", "/mnt/short.toml"]).status.code(), Some(0));
         let process = room.process();
@@ -264,8 +267,8 @@ fn a_standing_lab_that_is_killed_leaves_a_note_that_counts_for_nothing() {
         send("KILL", room.process());
         family.assert_gone();
         let down = room.longhaul(&["down"]);
-        let said = String::from_utf8_lossy(&down.stdout).into_owned();
-        assert!(said.starts_with("no lab stands; that of short, process ") && down.status.success(), "{said}");
+        let message = String::from_utf8_lossy(&down.stdout).into_owned();
+        assert!(message.starts_with("no lab stands; that of short, process ") && down.status.success(), "{message}");
         assert!(!room.note().exists());
     });
 }
@@ -274,7 +277,7 @@ fn a_standing_lab_that_is_killed_leaves_a_note_that_counts_for_nothing() {
 fn ctrl_c_on_a_terminal_ends_the_run_and_clears_the_bar() {
     let _alone = alone();
     let Some(room) = Room::open(true) else { return };
-    // script(1) gives it a terminal, and takes our byte for Ctrl-C.
+    // script(1) gives the run a terminal and turns our byte into Ctrl-C.
     let nsenter = format!("nsenter -t {} --mount --wd=/", room.holder.id());
     let inner = format!("{nsenter} env --default-signal=INT /mnt/longhaul lab run /mnt/short.toml");
     let mut script = Command::new("script");
@@ -285,7 +288,7 @@ fn ctrl_c_on_a_terminal_ends_the_run_and_clears_the_bar() {
     };
     let mut shown = BufReader::new(terminal.stdout.take().unwrap());
     let mut text = Vec::new();
-    // It shows the speed once the traffic flows.
+    // The run shows the speed once the traffic flows.
     while !String::from_utf8_lossy(&text).contains("MB/s") {
         let read = shown.read_until(b's', &mut text).unwrap();
         assert!(read > 0, "{}", String::from_utf8_lossy(&text));
@@ -295,13 +298,13 @@ fn ctrl_c_on_a_terminal_ends_the_run_and_clears_the_bar() {
     assert_eq!(terminal.wait().unwrap().code(), Some(130));
     let text = String::from_utf8_lossy(&text);
     let after = text.rsplit("MB/s").next().unwrap();
-    assert!(after.contains("\u{1b}[2K"), "the line is erased: {after:?}");
+    assert!(after.contains("\u{1b}[2K"), "the line was not erased: {after:?}");
     let rest = after.rsplit("\u{1b}[2K").next().unwrap();
     let wanted = "interrupted; to continue: longhaul lab run /mnt/short.toml --start-at raw";
-    assert_eq!(rest.trim(), wanted, "nothing else is written after that");
+    assert_eq!(rest.trim(), wanted, "the run wrote something else");
 }
 
-/// The command that the manual names, as the user of the room.
+/// Returns the command `nsenter` with `words`, run as the user of the room.
 fn enter(room: &Room, words: &str) -> Command {
     let mut command = Command::new(if room.is_root { "env" } else { "setpriv" });
     if !room.is_root {
@@ -311,7 +314,7 @@ fn enter(room: &Room, words: &str) -> Command {
     command
 }
 
-/// Waits until the relays of `run` are at work, and gives its family.
+/// Waits until both relays of `run` are running; returns its family.
 fn in_the_middle(run: &mut Child) -> Family {
     until("the relays", || {
         assert!(run.try_wait().unwrap().is_none(), "it ended early");
@@ -323,7 +326,7 @@ fn in_the_middle(run: &mut Child) -> Family {
     family
 }
 
-/// Asks until there is an answer.
+/// Calls `ask` until it returns an answer; `what` names the awaited thing.
 fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
@@ -331,7 +334,7 @@ fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
             return answer;
         }
         assert!(start.elapsed() < Duration::from_secs(60), "{what} does not come");
-        // Between two questions, so that the lab has the machine.
+        // Leaves the processors to the lab between two calls.
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -352,7 +355,7 @@ fn processes() -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// State and parent of a process (proc_pid_stat(5)).
+/// Returns the state and the parent of a process (proc_pid_stat(5)).
 fn stat(id: u32) -> Option<(char, u32)> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
@@ -367,7 +370,7 @@ fn comm(id: u32) -> String {
     fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default().trim().to_string()
 }
 
-/// All processes below `id`.
+/// Returns all descendants of process `id`.
 fn descendants(id: u32) -> Vec<u32> {
     let pairs: Vec<(u32, u32)> = processes().into_iter().filter_map(|id| Some((id, stat(id)?.1))).collect();
     let mut found = vec![id];
@@ -380,12 +383,12 @@ fn descendants(id: u32) -> Vec<u32> {
     found.split_off(1)
 }
 
-/// Where a process's network namespaces can be opened: the one it is in, and those it holds.
+/// Returns the paths under which a process's network namespaces can be opened: the one it is in, and those it holds.
 fn held(id: u32) -> Vec<PathBuf> {
     let open = fs::read_dir(format!("/proc/{id}/fd")).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_net = |path: &PathBuf| fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with("net:["));
     open.chain([PathBuf::from(format!("/proc/{id}/ns/net"))]).filter(is_net).collect()
 }
 
-/// Two seconds of raw TCP.
+/// Scenario with two seconds of raw TCP.
 const SCENARIO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenario/good/short.toml");

@@ -1,8 +1,8 @@
-//! What decides the published figures, in the quick forms of the scenarios that are built in: bytes, the window in force, and
-//! ratios with wide margins. The figures themselves need a quiet machine: `longhaul lab run all` judges them.
+//! Tests the causes of the published figures with the quick forms of the built-in scenarios: bytes, the window in force, and
+//! ratios with wide margins. The figures themselves need a quiet machine; `longhaul lab run all` checks them.
 //!
-//! Needs root, of the system or of a user namespace. What cannot run prints SKIP and why, and fails where the environment
-//! variable CI is set.
+//! Needs root, of the system or of a user namespace. A test that cannot run here prints SKIP and the reason; it fails if the
+//! environment variable CI is set.
 
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
 
@@ -10,10 +10,11 @@ use serde_json::Value;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-/// One lab at a time: two cores are few for several.
+/// Held while a test has a lab: two cores are too few for several labs.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// The runs of the quick form of the scenario `name`, whose bytes all arrived; none where no lab can be built.
+/// Runs the quick form of the scenario `name` and asserts that all bytes arrived. Returns the runs; none if no lab can be
+/// built.
 fn quick(name: &str) -> Vec<Value> {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
@@ -40,10 +41,10 @@ fn quick(name: &str) -> Vec<Value> {
             skip(&text);
             continue;
         }
-        // Whether the speed is the published one is not asked here: it depends on the machine.
+        // The speed is not compared with the published one here, because it depends on the machine.
         assert_eq!(run["bytes_ok"], true, "{text}");
         assert!(!text.contains("a defect of the lab"), "{text}");
-        // What cannot be judged was tried three times.
+        // An unclear run has been tried three times.
         assert!(run["verdict"] != "unclear" || run["attempts"] == 3, "{text}");
     }
     let verdicts = |verdict: &str| runs.iter().any(|run| run["verdict"] == verdict);
@@ -57,31 +58,31 @@ fn skip(text: &str) {
     println!("SKIP: {text}");
 }
 
-/// The run called `id`, which must be there; nothing when it, or the lab, could not run.
+/// Returns the run `id`; `None` if the run or the lab could not run here. Asserts that the quick form has the run.
 fn found<'a>(runs: &'a [Value], id: &str) -> Option<&'a Value> {
     let run = runs.iter().find(|run| run["id"] == id);
     assert!(run.is_some() || runs.is_empty(), "the quick form has no run {id}");
     run.filter(|run| run["measured_MBps"].is_f64())
 }
 
-/// That the run `fast` is at least `times` as fast as `slow`; that it is faster, where the machine was too busy to tell.
+/// Asserts that the run `fast` is more than `times` as fast as `slow`, or only that it is faster if one of them was disturbed.
 fn assert_faster(runs: &[Value], fast: &str, times: f64, slow: &str) {
     let (Some(one), Some(other)) = (found(runs, fast), found(runs, slow)) else { return };
     let speed = |run: &Value| run["measured_MBps"].as_f64().unwrap();
     let is_disturbed = |run: &Value| run["disturbance"]["disturbed"] == true;
-    let least = if is_disturbed(one) || is_disturbed(other) { 1.0 } else { times };
+    let min = if is_disturbed(one) || is_disturbed(other) { 1.0 } else { times };
     let ratio = speed(one) / speed(other);
-    assert!(ratio > least, "{fast} is {ratio:.2} times {slow}: {} and {}", one["why"], other["why"]);
+    assert!(ratio > min, "{fast} is {ratio:.2} times {slow}: {} and {}", one["why"], other["why"]);
 }
 
-/// That the receiver's window in force, by TCP_INFO, was `bytes` in the run `id`.
+/// Asserts that the receiver's window in the run `id` was `bytes`, by TCP_INFO.
 fn assert_window(runs: &[Value], id: &str, bytes: u64) {
     let Some(run) = found(runs, id) else { return };
     assert_eq!(run["host_sender"]["window_bytes"], bytes, "{id}: {}", run["why"]);
 }
 
 #[test]
-fn mitre_is_the_window_and_relays_lift_it() {
+fn mitre_is_limited_by_the_window_and_relays_lift_the_limit() {
     let runs = quick("mitre");
     for id in ["mitre-direct", "mitre-direct-raw", "mitre-direct-raw-cubic"] {
         assert_window(&runs, id, 262_140);
@@ -90,7 +91,7 @@ fn mitre_is_the_window_and_relays_lift_it() {
 }
 
 #[test]
-fn kurtcms_is_the_window_over_the_round_trip() {
+fn kurtcms_is_limited_by_the_window() {
     let runs = quick("kurtcms");
     for id in ["kurtcms-100ms", "kurtcms-200ms"] {
         assert_window(&runs, id, 65_535);
@@ -98,18 +99,18 @@ fn kurtcms_is_the_window_over_the_round_trip() {
 }
 
 #[test]
-fn ornl_is_the_buffer_over_the_round_trip() {
+fn ornl_is_limited_by_the_buffer() {
     assert_faster(&quick("ornl"), "ornl-512k", 4.0, "ornl-16k");
 }
 
 #[test]
-fn skytap_has_a_cliff_of_one_byte_and_the_relay_cures_it() {
+fn skytap_slows_down_by_one_byte_of_mss_and_the_relay_cures_it() {
     let runs = quick("skytap");
     assert_faster(&runs, "skytap-mss-1254", 3.0, "skytap-mss-1255");
     assert_faster(&runs, "skytap-mss-1255-relay", 3.0, "skytap-mss-1255");
 }
 
-/// What programs read of a run.
+/// Fields of a run that other programs may read.
 const FIELDS: [&str; 17] = [
     "id",
     "carrier",

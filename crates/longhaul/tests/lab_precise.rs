@@ -1,9 +1,9 @@
-//! The emulator to a percent: its delay, rate and loss, measured by programs that are not ours (ping, iperf3); and that nothing
-//! excuses a slow relay.
+//! Tests the emulator to a percent: other programs (ping, iperf3) measure its delay, rate and loss. Also tests that a slow
+//! relay fails on a quiet machine.
 //!
-//! These figures need a quiet machine, so `make bench` runs them and `make test` does not. The same stages are held to the byte
-//! and the nanosecond in virtual time (crates/longhaul-core). Needs root, of the system or of a user namespace. What cannot run
-//! prints SKIP and why, and fails where the environment variable CI is set.
+//! These figures need a quiet machine, so `make bench` runs them and `make test` does not. The tests of crates/longhaul-link
+//! check the same stages in virtual time, to the byte and the nanosecond. Needs root, of the system or of a user namespace. A
+//! test that cannot run here prints SKIP and the reason; it fails if the environment variable CI is set.
 
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
 
@@ -22,8 +22,8 @@ fn link(rtt_ms: u64, rate: &str, loss: f64) -> LinkSpec {
     LinkSpec { loss, ..LinkSpec::new(Duration::from_millis(rtt_ms), rate.parse::<Rate>().ok()) }
 }
 
-/// The lower quartile of what ping measures from the near relay to `to`, and the smallest, in milliseconds: what else runs on
-/// the machine makes some answers late, and none early.
+/// Pings `to` from the near relay. Returns the lower quartile and the minimum of the round trips in milliseconds. Other
+/// programs on the machine make some answers late, but none early.
 fn ping(wan: &Wan, to: IpAddr) -> Option<(f64, f64)> {
     let text = runs(wan.output(Host::Near, "ping", &["-n", "-c", "40", "-i", "0.02", &to.to_string()]))?;
     let time = |line: &str| line.split_once("time=")?.1.split(' ').next()?.parse().ok();
@@ -36,27 +36,27 @@ fn ping(wan: &Wan, to: IpAddr) -> Option<(f64, f64)> {
 #[test]
 fn ping_sees_the_round_trip() {
     let _alone = alone();
-    // What this machine itself takes for the way through both devices, measured over a link that has no delay.
+    // Time that this machine itself needs for the path through both devices, measured over a link without delay.
     let mut own = 0.0;
     for (rtt, rate) in [(0, "none"), (10, "1Gbit/s"), (63, "10Gbit/s"), (300, "100Mbit/s")] {
         let Some(wan) = lab(&link(rtt, rate, 0.0)) else { return };
         for to in [Host::Far.wan(), Host::Far.wan6()] {
-            let Some((quartile, least)) = ping(&wan, to) else { return };
+            let Some((quartile, min)) = ping(&wan, to) else { return };
             let wanted = rtt as f64;
-            println!("{wanted} ms to {to}: quartile {quartile} ms, least {least} ms");
+            println!("{wanted} ms to {to}: quartile {quartile} ms, min {min} ms");
             if rtt == 0 {
                 own = quartile.max(own);
-                assert!(own < 1.0, "{own} ms for no way at all: the emulator's own, or a machine too busy to tell");
+                assert!(own < 1.0, "{own} ms without any delay: the emulator is slow, or the machine is busy");
             }
             let late = quartile - wanted - own;
-            assert!(late <= 0.5f64.max(wanted / 100.0), "quartile {quartile} of {wanted} ms, this machine's own {own}");
+            assert!(late <= 0.5f64.max(wanted / 100.0), "quartile {quartile} of {wanted} ms, {own} without any delay");
             // ping prints three digits: 63.0 may be 62.96.
-            assert!(least >= wanted * 0.999, "no packet is early, but one took {least} of {wanted} ms");
+            assert!(min >= wanted * 0.999, "an answer took only {min} of {wanted} ms");
         }
     }
 }
 
-/// What `iperf3 -J` measured over the WAN.
+/// Runs `iperf3 -J` over the WAN; returns its report.
 fn iperf3(wan: &Wan, arguments: &[&str]) -> Option<serde_json::Value> {
     let mut server = Command::new("iperf3");
     server.args(["-s", "-1", "--forceflush"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -72,12 +72,12 @@ fn iperf3_sees_the_rate() {
     for (rate, bits) in [("20Mbit/s", 20e6), ("400Mbit/s", 400e6), ("1Gbit/s", 1e9)] {
         let Some(wan) = full_line(link(20, rate, 0.0)) else { return };
         for way in Direction::BOTH {
-            // Reno, which every kernel has, grows until the window ends; CUBIC may stop when a queue forms (HyStart).
+            // Reno grows until the window limits it, and every kernel has it. CUBIC may stop when a queue forms (HyStart).
             let mut arguments = vec!["-t", "2", "-O", "1", "-C", "reno"];
             arguments.extend((way == Direction::Back).then_some("-R"));
             let Some(json) = iperf3(&wan, &arguments) else { return };
             assert_eq!(json["end"]["sender_tcp_congestion"], "reno");
-            // What arrived, by the clock of who received it: the sender counts what waits in its buffer, too.
+            // The receiver's figure, because the sender also counts bytes that wait in its buffer.
             let measured = json["end"]["sum_received"]["bits_per_second"].as_f64().unwrap();
             // IP and TCP headers take 52 of 1500 bytes.
             let wanted = bits * 1448.0 / 1500.0;
@@ -89,9 +89,9 @@ fn iperf3_sees_the_rate() {
     }
 }
 
-/// A lab whose line is always busy while somebody sends: windows of about five times what a round trip holds, so that a
-/// busy machine may be late by some 80 ms, and a queue for all of it. Nothing is lost there: after a loss TCP keeps
-/// what comes until the hole is filled, and iperf3 counts it at the wrong moment.
+/// Builds a lab whose line never idles during a transfer. The windows hold about five round trips, so that a busy machine may
+/// be late by some 80 ms, and the queue holds them whole. So nothing is lost. After a loss TCP would hold back the following
+/// bytes until the gap is filled, and iperf3 would count them too late.
 fn full_line(mut link: LinkSpec) -> Option<Wan> {
     let product = link.bandwidth_delay().0;
     link.queue = Some(Bytes(16 * product));
@@ -100,43 +100,43 @@ fn full_line(mut link: LinkSpec) -> Option<Wan> {
 }
 
 #[test]
-fn iperf3_sees_the_loss_that_is_counted() {
+fn iperf3_sees_the_loss_that_the_link_counts() {
     let _alone = alone();
-    // Of 72,000 datagrams 20 % are 14,400, with a standard deviation of 0.75 %: five seeds in six are within 1 %, this
-    // one is within 0.1 %. It spares the first 64 packets, for iperf3 does not repeat the datagram that it begins with.
-    // Only one way is lossy: iperf3's control connection crosses the link, too.
+    // 20 % of 72,000 datagrams are 14,400, with a standard deviation of 0.75 %. Five seeds in six are within 1 %; this one is
+    // within 0.1 %. It spares the first 64 packets, because iperf3 does not repeat its first datagram. Only one direction is
+    // lossy, because iperf3's control connection crosses the link, too.
     let mut spec = LinkSpec { seed: 29_873_152, ..link(2, "none", 0.0) };
     spec.set(&[Direction::Out], &Setting::read("loss", "20%").unwrap());
     let Some(wan) = lab(&spec) else { return };
-    // A number of datagrams, not a time, so that they are as many on a machine that is late; 6,000 a second. Linux
-    // doubles what -w asks for: the receiver may be late by twice as much as without.
+    // A number of datagrams instead of a time, so that a slow machine sends as many; 6,000 a second. Linux doubles the size
+    // of -w, so the receiver may be late by twice as much as without it.
     let Some(json) = iperf3(&wan, &["-u", "-b", "4800k", "-l", "100", "-k", "72000", "-w", "200K"]) else { return };
     let sum = &json["end"]["sum"];
     let (lost, sent) = (sum["lost_packets"].as_u64().unwrap(), sum["packets"].as_u64().unwrap());
     let traffic = &wan.counters()[0];
     let (_, counters) = *traffic.stages.iter().find(|(key, _)| *key == "loss").unwrap();
     let (cut, offered) = (counters.segments_lost(), counters.segments_in);
-    // What else a busy machine loses is counted as well: an iperf3 that does not read in time, a link that does not.
+    // A busy machine loses other datagrams, too, if iperf3 or the link does not read in time. Those are counted as well.
     let Some(unread) = unread_datagrams(&wan, Host::Far) else { return };
     let late = wan.device_drops().unwrap() + traffic.refused + traffic.overflowed;
     println!("iperf3 lost {lost} of {sent}; the link {cut} of {offered}, late {late}, the receiver's socket {unread}");
-    // What iperf3 does not read in time has passed the link; what the link does not read is the link's own fault.
+    // Datagrams that iperf3 did not read in time have passed the link. Datagrams that the link did not read are its own loss.
     for (who, lost, sent) in [("iperf3", lost.saturating_sub(unread), sent), ("the link", cut, offered)] {
         let share = lost as f64 / sent as f64;
         assert!((share / 0.2 - 1.0).abs() < 0.01, "{who}: {lost} of {sent}, {unread} not read in time");
     }
-    // The few packets of iperf3's own control connection are lost too, and of what is lost after the last datagram that
-    // arrives, it reports nothing.
+    // The link also loses a few packets of iperf3's control connection. iperf3 does not report losses after the last datagram
+    // that arrives.
     assert!((cut + late + unread).abs_diff(lost) <= 30, "{lost} reported, {cut} + {late} + {unread} counted");
 }
 
 #[test]
-fn a_relay_that_is_slow_by_itself_fails_on_a_quiet_machine() {
+fn a_slow_relay_fails_on_a_quiet_machine() {
     let _alone = alone();
     if lab(&link(10, "200Mbit/s", 0.0)).is_none() {
         return;
     }
-    // 2.5 MB/s, with the headers; without the cap the line carries 24.
+    // The cap allows 2.5 MB/s with headers; without it the line carries 24.
     let slow = r#"
 about = "a relay with a cap"
 source = "the tests"
@@ -155,12 +155,13 @@ expect = { megabytes_per_s = [10] }
     let report: serde_json::Value = serde_json::from_slice(&run.stdout).expect("lab run --json prints JSON");
     let slow = &report["runs"][0];
     println!("{}: {}: {}", slow["verdict"], slow["why"], slow["disturbance"]);
-    // Where it is `unclear`, others disturbed this machine: measure on a quiet one.
+    // If it is `unclear`, other programs disturbed this machine: measure on a quiet one.
     assert_eq!((&slow["verdict"], run.status.code()), (&"fail".into(), Some(1)), "{}", slow["why"]);
     assert_eq!(slow["bytes_ok"], true);
 }
 
-/// The datagrams that the kernel threw away at `host` because nobody read them in time (proc_net_snmp, UDP RcvbufErrors).
+/// Returns the number of datagrams that the kernel of `host` dropped because nobody read them in time (proc_net_snmp, UDP
+/// RcvbufErrors).
 fn unread_datagrams(wan: &Wan, host: Host) -> Option<u64> {
     let text = runs(wan.output(host, "cat", &["/proc/self/net/snmp"]))?;
     let mut rows = text.lines().filter_map(|line| line.strip_prefix("Udp: "));

@@ -1,7 +1,7 @@
-//! `longhaul lab run` over small links: every carrier and every kind of traffic, each for a moment.
+//! Tests `longhaul lab run` over small links: every carrier and every kind of traffic, for a short time each.
 //!
-//! Needs root, of the system or of a user namespace, and the programs that are compared. What cannot run prints SKIP and
-//! why, and fails where the environment variable CI is set.
+//! Needs root, of the system or of a user namespace, and the programs that are compared. A test that cannot run here prints
+//! SKIP and the reason; it fails if the environment variable CI is set.
 
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
 
@@ -10,21 +10,21 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-/// One lab at a time: two cores are few for several.
+/// Held while a test has a lab: two cores are too few for several labs.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Runs a scenario of these `runs` with `lab run --json`; the reports of those that could run here.
+/// Runs a scenario of these `runs` with `lab run --json`; returns the reports of the runs that could run here.
 fn run(runs: &str) -> Vec<Value> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("small.toml");
-    // Where no run has a WAN a link is refused.
+    // A link is refused if no run has a WAN.
     let has_wan = runs.split("[[run]]").skip(1).any(|run| !run.contains("one-hop"));
     let link = if has_wan { "link = { rtt = \"5ms\", rate = \"200Mbit/s\" }\n" } else { "" };
     std::fs::write(&file, format!("about = \"small\"\nsource = \"the tests\"\n{link}{runs}")).unwrap();
     run_file(&file, &[])
 }
 
-/// Runs the scenario in `file` with `lab run --json` and `options`; the reports of the runs that could run here.
+/// Runs the scenario in `file` with `lab run --json` and `options`; returns the reports of the runs that could run here.
 fn run_file(file: &Path, options: &[&str]) -> Vec<Value> {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
@@ -45,7 +45,7 @@ fn run_file(file: &Path, options: &[&str]) -> Vec<Value> {
     done
 }
 
-/// A failure, unless it is that this machine lets us build no lab at all.
+/// Skips the test if `why` says that no lab can be built on this machine; fails otherwise.
 fn lacking(why: &str, text: &str) {
     let cannot = ["EPERM", "/dev/net/tun", "user namespaces"];
     assert!(cannot.iter().any(|word| why.contains(word)), "{text}");
@@ -61,12 +61,12 @@ fn number(run: &Value, name: &str) -> f64 {
     run[name].as_f64().unwrap_or_else(|| panic!("no {name} in {run:#}"))
 }
 
-/// A figure of the traffic.
+/// Returns a figure of the traffic.
 fn figure(run: &Value, name: &str) -> f64 {
     number(&run["figures"], name)
 }
 
-/// Something arrived, and not faster than a line of 200 Mbit/s carries: 24.3 MB/s in segments without timestamps.
+/// Asserts that bytes arrived, at most at the speed of a line of 200 Mbit/s: 24.3 MB/s in segments without timestamps.
 fn assert_is_possible(run: &Value) {
     let (bytes, speed) = (number(run, "bytes"), number(run, "measured_MBps"));
     assert!(bytes > 0.0 && speed <= 24.34, "{} over {}: {bytes} bytes, {speed} MB/s", run["id"], run["carrier"]);
@@ -93,7 +93,7 @@ fn every_carrier_carries_every_byte_over_a_link() {
 }
 
 #[test]
-fn every_carrier_joins_two_cables() {
+fn every_carrier_works_on_one_hop() {
     let carriers = r#"["direct", "socat", "ssh", "haproxy", "nginx", "socket-proxyd", "longhaul"]"#;
     let traffic = r#"{ kind = "raw", size = "5MB", connections = 2 }"#;
     let runs = format!("[[run]]\nid = \"hop\"\ntopology = \"one-hop\"\ncarriers = {carriers}\ntraffic = {traffic}\n");
@@ -106,7 +106,7 @@ fn every_carrier_joins_two_cables() {
 }
 
 #[test]
-fn copies_and_transfers_of_a_size_arrive_whole_in_both_directions() {
+fn transfers_of_a_given_size_arrive_whole_in_both_directions() {
     let mut runs = String::new();
     for (kind, direction) in
         [("raw", "up"), ("raw", "down"), ("scp", "up"), ("sftp", "up"), ("sftp", "down"), ("rsync", "up")]
@@ -124,7 +124,7 @@ fn copies_and_transfers_of_a_size_arrive_whole_in_both_directions() {
 }
 
 #[test]
-fn iperf3_measures_both_directions_and_vouches_for_no_byte() {
+fn iperf3_measures_both_directions_without_checking_bytes() {
     let of = |id: &str, direction: &str| {
         format!(
             "[[run]]\nid = \"{id}\"\ncarriers = [\"longhaul\"]\n\
@@ -160,14 +160,14 @@ traffic = { kind = "mix", time = "1s", connections = 2 }
         println!("{id}: {}", run["figures"]);
         if id == "mix" {
             let (base, loaded) = (figure(&run, "base_ms"), figure(&run, "p99_ms"));
-            // No message is faster than the path.
+            // No message is faster than the round trip of the path.
             assert!(base >= 5.0 && loaded >= 5.0, "{base} ms, {loaded} ms");
             assert_is_possible(&run);
             continue;
         }
         assert!(figure(&run, "p50_us") >= 5000.0 && figure(&run, "p99_us") >= figure(&run, "p50_us"), "{run:#}");
-        let most = if id == "paced" { 44.0 } else { 200.0 };
-        assert!(figure(&run, "count") >= 1.0 && figure(&run, "per_second") <= most, "{run:#}");
+        let max = if id == "paced" { 44.0 } else { 200.0 };
+        assert!(figure(&run, "count") >= 1.0 && figure(&run, "per_second") <= max, "{run:#}");
     }
 }
 
@@ -193,7 +193,7 @@ traffic = { kind = "idle", time = "500ms", connections = 100 }
         }
         assert_eq!(figure(&run, "count"), 100.0);
         if run["carrier"] == "longhaul" {
-            // Two sockets, and no pipe.
+            // An idle flow has two sockets and no pipe.
             let descriptors = figure(&run, "descriptors_per_flow");
             assert!((2.0..2.2).contains(&descriptors), "{descriptors} descriptors");
             assert!(figure(&run, "user_bytes_per_flow") < 20_000.0, "{run:#}");
@@ -202,7 +202,7 @@ traffic = { kind = "idle", time = "500ms", connections = 100 }
 }
 
 #[test]
-fn what_init_writes_can_be_run_and_continued() {
+fn the_scenario_of_lab_init_can_be_run_and_continued() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mine.toml");
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));

@@ -1,5 +1,5 @@
-//! The stages of the link, live, each measured by programs that are not ours (ping, iperf3, ss). Needs what
-//! tests/lab.rs needs.
+//! Tests the stages of the live link: other programs (ping, iperf3, ss) measure each of them. The requirements are those of
+//! tests/lab.rs.
 
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
 
@@ -18,14 +18,14 @@ fn link(rtt_ms: u64, rate: &str) -> LinkSpec {
     LinkSpec::new(Duration::from_millis(rtt_ms), rate.parse::<Rate>().ok())
 }
 
-/// What ping says on `host`, whether or not it is content.
+/// Returns the output of ping on `host`, whatever its exit code.
 fn ping(wan: &Wan, host: Host, arguments: &str) -> Option<String> {
     let script = format!("ping -n {arguments} 2>&1; true");
     runs(wan.output(Host::A, "ping", &["-V"]))?;
     runs(wan.output(host, "sh", &["-c", &script]))
 }
 
-/// The times that ping measured, in milliseconds, sorted.
+/// Returns the round trips in ping's output, in milliseconds, sorted.
 fn times(text: &str) -> Vec<f64> {
     let time = |line: &str| line.split_once("time=")?.1.split(' ').next()?.parse().ok();
     let mut times: Vec<f64> = text.lines().filter_map(time).collect();
@@ -33,7 +33,7 @@ fn times(text: &str) -> Vec<f64> {
     times
 }
 
-/// What `iperf3 -J` measured over the WAN, from near to far.
+/// Runs `iperf3 -J` over the WAN from near to far; returns its report.
 fn iperf3(wan: &Wan, to: IpAddr, arguments: &[&str]) -> Option<serde_json::Value> {
     let mut server = Command::new("iperf3");
     server.args(["-s", "-1", "--forceflush"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -42,7 +42,7 @@ fn iperf3(wan: &Wan, to: IpAddr, arguments: &[&str]) -> Option<serde_json::Value
     Some(serde_json::from_str(&text).expect("iperf3 -J prints JSON"))
 }
 
-/// The counters of a stage, from near to far.
+/// Returns the counters of a stage in the direction from near to far.
 fn counters(wan: &Wan, key: &str) -> StageCounters {
     let [out, _] = wan.counters();
     out.stages.iter().find(|(found, _)| *found == key).map(|(_, counters)| *counters).unwrap()
@@ -60,10 +60,10 @@ fn ping_sees_the_jitter_of_one_direction() {
     let Some(text) = ping(&wan, Host::Near, &format!("-c 200 -i 0.02 {}", Host::Far.wan())) else { return };
     let times = times(&text);
     assert_eq!(times.len(), 200, "{text}");
-    let (least, quarter, three) = (times[0], times[50], times[150]);
-    println!("at least {least} ms, quartiles {quarter} and {three}, at most {}", times[199]);
-    // Even between 35 and 45. A busy machine is late, but not early, and not by the same time each time.
-    assert!((34.9..40.0).contains(&least), "{least}");
+    let (min, quarter, three) = (times[0], times[50], times[150]);
+    println!("min {min} ms, quartiles {quarter} and {three}, max {}", times[199]);
+    // Uniform between 35 and 45 ms. A busy machine makes answers late, by varying times, but never early.
+    assert!((34.9..40.0).contains(&min), "{min}");
     assert!(quarter > 36.5 && three - quarter > 2.0, "{quarter}, {three}");
 }
 
@@ -78,14 +78,15 @@ fn ping_sees_duplicates_and_reordering() {
         let duplicate = counters(&wan, "duplicate").events - before.0;
         let reorder = counters(&wan, "reorder").events - before.1;
         println!("{to}: {copies} of {duplicate} copies, {late} of {reorder} late");
-        // ping ends with the 200th answer: a few copies come after it, most of them late. A busy machine is late too.
+        // ping ends with the 200th answer. A few copies come after it, most of them late ones. A busy machine also makes
+        // answers late.
         assert!(copies as u64 + 8 >= duplicate && copies as u64 <= duplicate && copies > 30, "{text}");
         assert!(late as u64 + 8 >= reorder && late > 30, "{text}");
     }
 }
 
 #[test]
-fn a_policer_lets_through_no_more_than_its_rate_and_its_burst() {
+fn a_policer_passes_at_most_its_rate_and_its_burst() {
     let _alone = alone();
     let Some(wan) = lab(&out(link(10, "none"), &[("policer", "40Mbit/s burst 1MB")])) else { return };
     wan.begin();
@@ -97,7 +98,7 @@ fn a_policer_lets_through_no_more_than_its_rate_and_its_burst() {
     let (passed, allowed) = (policer.bytes_out as f64 * 8.0, 40e6 * running + 8e6);
     println!("{lost} of {sent} datagrams lost; {:.1} of {:.1} Mbit passed", passed / 1e6, allowed / 1e6);
     assert!(passed <= allowed, "{passed} of {allowed} bits");
-    // A receiver that is held up loses more than the link, and the datagrams after the last that arrives are not reported.
+    // A busy receiver loses datagrams itself. iperf3 does not report losses after the last datagram that arrives.
     assert!(policer.segments_lost() as f64 <= lost + 200.0, "{policer:?}, {lost} lost");
     let Some(tcp) = iperf3(&wan, Host::Far.wan(), &["-t", "4", "-C", "cubic"]) else { return };
     let measured = tcp["end"]["sum_received"]["bits_per_second"].as_f64().unwrap();
@@ -119,7 +120,7 @@ fn ping_and_tcp_learn_the_mtu() {
         return;
     };
     assert!(text.contains("Packet too big: mtu=1400"), "{text}");
-    // Without DF it is fragmented, and arrives.
+    // A packet without DF is fragmented and arrives.
     let Some(text) = ping(&wan, Host::Near, &format!("-c 1 -W 1 -M dont -s 3000 {}", Host::B.lan())) else { return };
     assert!(text.contains(" 0% packet loss"), "{text}");
     for to in [Host::Far.wan(), Host::Far.wan6()] {
@@ -133,7 +134,7 @@ fn ping_and_tcp_learn_the_mtu() {
 }
 
 #[test]
-fn nobody_is_told_of_a_black_hole() {
+fn a_black_hole_sends_no_icmp() {
     let _alone = alone();
     let Some(wan) = lab(&out(link(4, "200Mbit/s"), &[("mtu", "1400 black-hole")])) else { return };
     let Some(text) = ping(&wan, Host::Near, &format!("-c 2 -i 0.1 -W 1 -M do -s 1373 {}", Host::B.lan())) else {
@@ -144,27 +145,27 @@ fn nobody_is_told_of_a_black_hole() {
     assert_eq!((traffic.told, counters(&wan, "mtu").events), (0, 2));
 }
 
-/// Sends 4 MiB by one connection with this MSS. Returns the goodput, in bit/s, which a busy machine lowers.
+/// Sends 4 MiB over one connection with this MSS. Returns the goodput in bit/s; a busy machine lowers it.
 fn with_mss(wan: &Wan, mss: &str) -> Option<f64> {
     let json = iperf3(wan, Host::Far.wan(), &["-n", "4M", "-M", mss])?;
     json["end"]["sum_received"]["bits_per_second"].as_f64()
 }
 
 #[test]
-fn one_byte_of_mss_is_a_cliff_where_fragments_must_be_in_order() {
+fn one_byte_more_mss_loses_segments_if_fragments_must_be_in_order() {
     let _alone = alone();
     let tunnel = [("encap", "esp-gcm"), ("fragment", "1350"), ("reorder", "0.5% by 1ms"), ("reassembly", "in-order")];
     let Some(wan) = lab(&out(link(20, "200Mbit/s"), &tunnel)) else { return };
-    // How many packets were cut, and how many segments were lost because their fragments were out of order.
+    // Number of packets cut, and of segments lost because their fragments were out of order.
     let harm = || (counters(&wan, "fragment").events, counters(&wan, "reassembly").segments_lost());
     let Some(fits) = with_mss(&wan, "1254") else { return };
     let whole = harm();
     let Some(cut) = with_mss(&wan, "1255") else { return };
     let pieces = harm();
     println!("MSS 1254: {:.1} Mbit/s, {whole:?}; 1255: {:.1} Mbit/s, {pieces:?}", fits / 1e6, cut / 1e6);
-    // iperf3's own connection has a larger MSS, and sends a few full segments.
+    // iperf3's control connection has a larger MSS and sends a few full segments.
     assert!(whole.0 < 100 && pieces.0 > 2000 + whole.0, "{whole:?}, {pieces:?}");
-    // One packet in 200 is late: 16 of the fragmented ones.
+    // One packet in 200 is late, so about 16 fragmented ones are.
     assert!(whole.1 < pieces.1, "{whole:?}, {pieces:?}");
     assert_eq!(wan.counters()[0].refused, 0);
 }
@@ -182,17 +183,17 @@ fn every_byte_arrives_in_fragments() {
         let outcome = outcome.unwrap_or_else(|why| panic!("{why}"));
         let [fragments, duplicates] = [0, 1].map(|stage| events()[stage] - before[stage]);
         println!(
-            "{} bytes to {sink} in {:?}: {fragments} fragmented, {duplicates} doubled",
+            "{} bytes to {sink} in {:?}: {fragments} fragmented, {duplicates} duplicated",
             outcome.bytes, outcome.took
         );
-        // Some 14,000 segments, of which one in a thousand is doubled.
+        // One in a thousand of some 14,000 segments is duplicated.
         assert!(fragments > 1000 && duplicates > 0, "{sink}: {fragments}, {duplicates}");
     }
-    assert_eq!(wan.counters().map(|traffic| traffic.refused), [0, 0], "the kernel takes every piece");
+    assert_eq!(wan.counters().map(|traffic| traffic.refused), [0, 0], "the kernel refused a piece");
 }
 
 #[test]
-fn a_line_that_is_down_for_a_time_comes_back() {
+fn a_scheduled_outage_ends() {
     let _alone = alone();
     let mut spec = link(10, "none");
     spec.out_schedule = vec![Change::read("at 2s down for 2s").unwrap()];
@@ -201,8 +202,8 @@ fn a_line_that_is_down_for_a_time_comes_back() {
     assert!(wan.running() > Duration::from_secs(5));
     let answered = times(&text).len();
     println!("{answered} of 30 were answered; {:?}", counters(&wan, "down"));
-    // 2 of 6 seconds; a ping that is held up asks at other moments.
+    // The outage lasts 2 of 6 seconds. On a busy machine ping may send at other times.
     assert!((10..=25).contains(&answered), "{text}");
-    // The hosts look for IPv6 routers now and then, which ping does not see.
+    // The stage also counts the hosts' router solicitations (IPv6), which ping does not see.
     assert!((0..=4).contains(&(counters(&wan, "down").segments_lost() as i64 - (30 - answered as i64))), "{text}");
 }

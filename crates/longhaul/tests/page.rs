@@ -1,7 +1,7 @@
-//! The page of `longhaul lab run --html` in a real browser: Chromium reads it, finds what must be there, and paints it.
+//! Tests the page of `longhaul lab run --html` in a real browser: Chromium loads and paints it, and the expected texts are in it.
 //!
-//! Needs root, of the system or of a user namespace, and Chromium. What cannot run prints SKIP and why, and fails where the
-//! environment variable CI is set.
+//! Needs root, of the system or of a user namespace, and Chromium. A test that cannot run here prints SKIP and the reason; it
+//! fails if the environment variable CI is set.
 
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
 
@@ -27,7 +27,7 @@ id = "not-tried"
 skip = "it cannot be emulated"
 "#;
 
-/// Says that this machine cannot run the test; fails in CI.
+/// Prints that this machine cannot run the test, and why; fails in CI.
 fn skip(why: &str) {
     assert!(std::env::var_os("CI").is_none(), "cannot run in CI: {why}");
     println!("SKIP: {why}");
@@ -37,7 +37,7 @@ fn longhaul(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_longhaul")).args(arguments).current_dir(folder).output().unwrap()
 }
 
-/// What Chromium says of the page in `folder`; nothing when it is not installed.
+/// Runs Chromium on the page in `folder`; returns `None` if it is not installed.
 fn chromium(folder: &Path, arguments: &[&str]) -> Option<Output> {
     let program = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|program| {
         let version = Command::new(program).arg("--version").output();
@@ -48,7 +48,7 @@ fn chromium(folder: &Path, arguments: &[&str]) -> Option<Output> {
         return None;
     };
     let mut command = Command::new(program);
-    // Chromium has no sandbox for root. No name is looked up: a page that asked for one would miss it.
+    // Chromium has no sandbox for root. No host name resolves, so a page that loads anything from the network lacks it.
     command.args(["--headless", "--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND"]);
     command.arg(format!("--user-data-dir={}", folder.join("profile").display())).args(arguments);
     command.arg(format!("file://{}", folder.join("page.html").display())).env("HOME", folder);
@@ -61,11 +61,12 @@ fn a_browser_shows_the_page() {
     let folder = folder.path();
     fs::write(folder.join("small.toml"), SCENARIO).unwrap();
     let run = longhaul(folder, &["lab", "run", "small.toml", "--html", "page.html"]);
-    let said = String::from_utf8_lossy(&run.stderr).into_owned();
-    if said.contains("the lab cannot be built") || said.contains("not permitted") || said.contains("/dev/net/tun") {
-        return skip(&said);
+    let stderr = String::from_utf8_lossy(&run.stderr).into_owned();
+    if stderr.contains("the lab cannot be built") || stderr.contains("not permitted") || stderr.contains("/dev/net/tun")
+    {
+        return skip(&stderr);
     }
-    assert!(run.status.success(), "{said}{}", String::from_utf8_lossy(&run.stdout));
+    assert!(run.status.success(), "{stderr}{}", String::from_utf8_lossy(&run.stdout));
 
     let Some(dom) = chromium(folder, &["--dump-dom"]) else { return };
     let text = String::from_utf8_lossy(&dom.stdout).into_owned();
@@ -97,17 +98,17 @@ fn a_browser_shows_the_page() {
 }
 
 #[test]
-fn a_page_that_cannot_be_written_is_said_before_the_run() {
+fn an_unwritable_page_is_an_error_before_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     fs::write(folder.join("small.toml"), SCENARIO).unwrap();
     for place in ["no-such-folder/page.html", "."] {
         let run = longhaul(folder, &["lab", "run", "small.toml", "--html", place]);
-        let said = String::from_utf8_lossy(&run.stderr).into_owned();
-        assert_eq!(run.status.code(), Some(2), "{said}");
-        assert!(said.contains("error: --html") && said.contains("name a file in a folder that exists"), "{said}");
-        // One line: nothing was begun.
-        assert_eq!(said.lines().count(), 1, "{said}");
+        let stderr = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert_eq!(run.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains("error: --html") && stderr.contains("name a file in a folder that exists"), "{stderr}");
+        // Only one line: no run was begun.
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
     }
-    assert_eq!(fs::read_dir(folder).unwrap().count(), 1, "only the scenario is there");
+    assert_eq!(fs::read_dir(folder).unwrap().count(), 1, "the command left a file");
 }

@@ -1,5 +1,5 @@
-//! The corpus of scenarios: every message, for good files and bad, is checked-in text beside the file.
-//! `UPDATE=1 cargo test -p longhaul --test scenario` writes what is said now; read the diff.
+//! A corpus of good and bad scenarios. The messages about each file are checked-in text beside it.
+//! `UPDATE=1 cargo test -p longhaul --test scenario` writes the current messages; read the diff.
 
 use longhaul_lab as lab;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{env, fs};
 
-/// The files of tests/scenario/`folder`.
+/// Returns the files of tests/scenario/`folder`.
 fn corpus(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenario").join(folder);
     let files = fs::read_dir(&folder).expect("the corpus").map(|entry| entry.expect("an entry").path());
@@ -16,29 +16,30 @@ fn corpus(folder: &str) -> Vec<PathBuf> {
     files
 }
 
-fn judged(path: &Path) -> Result<String, Vec<String>> {
+fn parsed(path: &Path) -> Result<String, Vec<String>> {
     let name = path.file_name().expect("a file").to_string_lossy();
     lab::parse(&name, &fs::read_to_string(path).expect("a readable file"))
 }
 
-/// Compares `said` with the text beside `path`, or writes it there.
-fn compare(path: &Path, said: &str, wrong: &mut Vec<String>) {
+/// Compares `got` with the text beside `path`; adds a difference to `wrong`. With `UPDATE` in the environment, writes `got`
+/// there instead.
+fn compare(path: &Path, got: &str, wrong: &mut Vec<String>) {
     let beside = path.with_extension("txt");
     if env::var_os("UPDATE").is_some() {
-        return fs::write(&beside, said).expect("the text beside the file");
+        return fs::write(&beside, got).expect("the text beside the file");
     }
     let expected = fs::read_to_string(&beside).unwrap_or_default();
-    if expected != said {
-        wrong.push(format!("{}\nexpected:\n{expected}\nsaid:\n{said}", path.display()));
+    if expected != got {
+        wrong.push(format!("{}\nexpected:\n{expected}\ngot:\n{got}", path.display()));
     }
 }
 
 #[test]
-fn good_scenarios_are_understood() {
+fn good_scenarios_have_the_checked_in_summary() {
     let mut wrong = Vec::new();
     for path in corpus("good") {
-        match judged(&path) {
-            Ok(said) => compare(&path, &said, &mut wrong),
+        match parsed(&path) {
+            Ok(summary) => compare(&path, &summary, &mut wrong),
             Err(lines) => wrong.push(format!("{}: refused:\n{}", path.display(), lines.join("\n"))),
         }
     }
@@ -46,11 +47,11 @@ fn good_scenarios_are_understood() {
 }
 
 #[test]
-fn bad_scenarios_are_refused_with_the_exact_words() {
+fn bad_scenarios_are_refused_with_the_checked_in_messages() {
     let (mut wrong, corpus) = (Vec::new(), corpus("bad"));
     assert!(corpus.len() >= 50, "only {} bad files", corpus.len());
     for path in corpus {
-        match judged(&path) {
+        match parsed(&path) {
             Ok(_) => wrong.push(format!("{}: accepted", path.display())),
             Err(lines) => compare(&path, &(lines.join("\n") + "\n"), &mut wrong),
         }
@@ -63,7 +64,7 @@ fn longhaul(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn what_cannot_be_run_is_refused_before_anything_is_built() {
+fn bad_files_and_flags_are_refused_before_a_lab_is_built() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = |name: &str, bytes: &[u8]| {
         let path = directory.path().join(name);
@@ -77,7 +78,7 @@ fn what_cannot_be_run_is_refused_before_anything_is_built() {
     let latin = file("latin.toml", b"about = \"\xe4\"");
     let nowhere = directory.path().join("nowhere.toml").to_string_lossy().into_owned();
     let folder = directory.path().to_string_lossy().into_owned();
-    for (name, said) in [
+    for (name, expected) in [
         ("mitra", "error: there is no scenario \"mitra\"; did you mean mitre?"),
         ("nothing-like-it", "`longhaul lab list` shows them"),
         (&nowhere, "error: No such file or directory (os error 2); `longhaul lab list` shows the scenarios"),
@@ -93,10 +94,10 @@ fn what_cannot_be_run_is_refused_before_anything_is_built() {
             let output = longhaul(&[command, name]);
             let stderr = String::from_utf8_lossy(&output.stderr);
             assert_eq!((output.status.code(), &*output.stdout), (Some(2), &b""[..]), "{command} {name}: {stderr}");
-            assert!(stderr.contains(said), "{command} {name}: {stderr}");
+            assert!(stderr.contains(expected), "{command} {name}: {stderr}");
         }
     }
-    for (arguments, said) in [
+    for (arguments, expected) in [
         (
             &["run", &good, "--carrier", "socat"][..],
             "error: no run of short has the carrier socat; they have direct, longhaul",
@@ -111,7 +112,7 @@ fn what_cannot_be_run_is_refused_before_anything_is_built() {
         let output = longhaul(arguments);
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
-        assert!(stderr.contains(said), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
     }
 }
 
@@ -121,8 +122,8 @@ fn show_prints_the_file_of_a_built_in_scenario() {
     assert_eq!(longhaul(&["show", "ornl"]).stdout, file);
 }
 
-/// Runs `script` in mounts of its own, with `longhaul` as its first argument and a scenario as its second; `None` where
-/// that cannot be.
+/// Runs `script` in its own mount namespace, with `longhaul` as its first argument and a scenario as its second. Returns
+/// `None` if there can be no such namespace.
 fn apart(script: &str) -> Option<Output> {
     let good = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenario/good/short.toml");
     let script = format!("set -e; mount -t tmpfs none /mnt; {script}");
@@ -138,17 +139,18 @@ fn apart(script: &str) -> Option<Output> {
 }
 
 #[test]
-fn what_the_system_lacks_is_said_once_with_what_to_do() {
+fn the_error_about_a_missing_system_feature_has_the_remedy() {
     let user = "cp \"$1\" /mnt/longhaul; cp \"$2\" /mnt/a.toml; cd /; \
                 exec setpriv --reuid=65533 --regid=65533 --clear-groups";
-    for (script, said) in [
+    for (script, expected) in [
         ("mount -t tmpfs none /dev/net; exec \"$1\" lab run \"$2\"".to_string(), "open(/dev/net/tun): ENOENT"),
         (
             "exec setpriv --bounding-set -sys_admin --inh-caps -sys_admin \"$1\" lab run \"$2\"".to_string(),
             "CLONE_NEWNS): EPERM: Operation not permitted (needs CAP_SYS_ADMIN: run as root or in a user namespace)",
         ),
         (
-            // A user namespace that may have no other below it is like a system that does not let ordinary users make any.
+            // A user namespace with a limit of 0 user namespaces behaves like a system where ordinary users may not create
+            // any.
             format!(
                 "{user} unshare --user --map-user=7 --map-group=7 --keep-caps sh -c 'echo 0 >/proc/sys/user/max_user_namespaces; \
                  exec setpriv --ambient-caps -all --inh-caps -all /mnt/longhaul lab run /mnt/a.toml'"
@@ -160,13 +162,13 @@ fn what_the_system_lacks_is_said_once_with_what_to_do() {
         let Some(output) = apart(&script) else { continue };
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{script}: {stderr}");
-        assert!(stderr.contains(said), "{script}: {stderr}");
+        assert!(stderr.contains(expected), "{script}: {stderr}");
     }
 }
 
 #[test]
-fn a_program_that_is_not_installed_is_named_and_its_run_skipped() {
-    // A path on which nothing but what every system has is found.
+fn a_run_is_skipped_if_its_program_is_not_installed() {
+    // A PATH with nothing but programs that every system has.
     let script = "mkdir /mnt/bin; for p in cat ip ss id sh sleep; do ln -s \"$(command -v $p)\" /mnt/bin/; done; \
                   sed 's/\"longhaul\", \"direct\"/\"socat\"/' \"$2\" >/mnt/a.toml; \
                   PATH=/mnt/bin exec \"$1\" lab run /mnt/a.toml --json";
@@ -180,7 +182,7 @@ fn a_program_that_is_not_installed_is_named_and_its_run_skipped() {
     let run = &json["runs"][0];
     assert_eq!((run["verdict"].as_str(), run["carrier"].as_str()), (Some("skip"), Some("socat")), "{json}");
     assert_eq!(run["why"], "/mnt/a.toml:8: socat is not installed; it comes with socat");
-    assert_eq!(output.status.code(), Some(1), "nothing was run, which is no success");
+    assert_eq!(output.status.code(), Some(1), "exit code although nothing was run");
 }
 
 proptest! {
@@ -190,7 +192,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cut_or_broken_scenario_panics_nobody(file in 0usize..1000, cut in 0usize..2000, put in ".{0,3}") {
+    fn no_truncated_or_altered_scenario_panics(file in 0usize..1000, cut in 0usize..2000, put in ".{0,3}") {
         let all = [corpus("good"), corpus("bad")].concat();
         let text = fs::read_to_string(&all[file % all.len()]).expect("a readable file");
         let at = text.char_indices().map(|(at, _)| at).nth(cut).unwrap_or(text.len());

@@ -1,10 +1,10 @@
-//! A file that may not be read: who was refused, by which file or directory, and what to do.
+//! Explains why a file may not be read: which user was refused, by which file or directory, and what to do.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Returns one clause about a file at `path` that this process may not read.
+/// Returns one clause that explains why this process may not read the file at `path`.
 pub(super) fn refused(path: &Path) -> String {
     let user = fs::metadata("/proc/self").map(|own| own.uid());
     let who = user.as_ref().map_or("this user".into(), |uid| person(*uid));
@@ -15,27 +15,27 @@ pub(super) fn refused(path: &Path) -> String {
     let owner = format!("{}:{}", name(PASSWD, found.uid()), name(GROUP, found.gid()));
     let is_owner = user.is_ok_and(|uid| uid == found.uid());
     let (class, shift) = if is_owner { ('u', 6) } else { ('o', 0) };
-    let said = format!("{who} may not read it; {shown} belongs to {owner} with mode {mode:04o}");
+    let refusal = format!("{who} may not read it; {shown} belongs to {owner} with mode {mode:04o}");
     match mode >> shift & right.bit() {
-        0 => format!("{said}; run as root: chmod {class}+{} {shown}", right.letter()),
-        // chmod would change nothing.
-        _ => format!("{said}, which allows it: look for an ACL (getfacl {shown}), SELinux or AppArmor"),
+        0 => format!("{refusal}; run as root: chmod {class}+{} {shown}", right.letter()),
+        // The mode allows it, so chmod would not help.
+        _ => format!("{refusal}, which allows it: look for an ACL (getfacl {shown}), SELinux or AppArmor"),
     }
 }
 
-/// A file or directory that keeps a file from being read.
+/// A file or directory that prevents the reading of a file.
 struct Closed {
     path: PathBuf,
     found: Metadata,
     right: Right,
 }
 
-/// A right that is missing.
+/// A missing right.
 #[derive(Clone, Copy)]
 enum Right {
-    /// To read a file.
+    /// Right to read a file.
     Read,
-    /// To reach what is in a directory.
+    /// Right to enter a directory.
     Enter,
 }
 
@@ -47,7 +47,7 @@ impl Right {
         }
     }
 
-    /// Returns its bit among the three of a class.
+    /// Returns the bit of this right among the three bits of a class (user, group, others).
     fn bit(self) -> u32 {
         match self {
             Right::Read => 4,
@@ -56,19 +56,19 @@ impl Right {
     }
 }
 
-/// Returns the file itself, or the directory above it whose content this process cannot reach.
+/// Returns the file itself, or the first directory above it that this process cannot enter.
 fn closed(path: &Path) -> Option<Closed> {
-    // path_resolution(7): metadata needs no right of the file, but x of every directory above it.
+    // path_resolution(7): stat needs no right on the file itself, but x on every directory above it.
     let path = std::path::absolute(path).ok()?;
     let (nth, found) = path.ancestors().enumerate().find_map(|(nth, path)| Some((nth, fs::metadata(path).ok()?)))?;
     let right = if nth == 0 { Right::Read } else { Right::Enter };
     Some(Closed { path: path.ancestors().nth(nth)?.into(), found, right })
 }
 
-/// Returns how to call the user `uid`: `user longhaul (uid 61234, a dynamic user of systemd)`.
+/// Describes the user `uid`: `user longhaul (uid 61234, a dynamic user of systemd)`.
 fn person(uid: u32) -> String {
     let listed = lookup(PASSWD, uid);
-    // systemd.exec(5): a dynamic user is in no file, and USER has its name.
+    // systemd.exec(5): a dynamic user is not in /etc/passwd; its name is in the environment variable USER.
     let name = listed.or_else(|| std::env::var("USER").ok().filter(|name| !name.is_empty()));
     let dynamic = if DYNAMIC.contains(&uid) { ", a dynamic user of systemd" } else { "" };
     match name {
@@ -77,12 +77,12 @@ fn person(uid: u32) -> String {
     }
 }
 
-/// Returns the name of `id` in `file`, or the number.
+/// Returns the name of `id` in `file`, or the number if `file` does not have it.
 fn name(file: &str, id: u32) -> String {
     lookup(file, id).unwrap_or_else(|| id.to_string())
 }
 
-/// Returns the name of `id` in `file`: passwd(5) and group(5) both have name, password and number as their first fields.
+/// Returns the name of `id` in `file`. The first three fields of both passwd(5) and group(5) are name, password and number.
 fn lookup(file: &str, id: u32) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     text.lines().find_map(|line| {
@@ -94,7 +94,7 @@ fn lookup(file: &str, id: u32) -> Option<String> {
 
 const PASSWD: &str = "/etc/passwd";
 const GROUP: &str = "/etc/group";
-/// The user numbers that systemd gives to dynamic users (its docs/UIDS-GIDS.md).
+/// User numbers of systemd's dynamic users (docs/UIDS-GIDS.md of systemd).
 const DYNAMIC: std::ops::RangeInclusive<u32> = 61184..=65519;
 
 #[cfg(test)]
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_is_named_and_a_dynamic_one_is_said_to_be_so() {
+    fn a_user_is_named_and_a_dynamic_user_is_marked() {
         assert_eq!(person(0), "user root (uid 0)");
         assert!(person(61234).ends_with("(uid 61234, a dynamic user of systemd)") || person(61234).starts_with("uid"));
         assert_eq!(name(GROUP, 0), "root");

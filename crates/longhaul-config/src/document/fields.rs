@@ -1,6 +1,7 @@
-//! Reads tables key by key. A table of [`Field`]s says which keys may stand there; a wrong value is a [`Fault`] with its place.
+//! Reads tables key by key. A list of [`Field`]s defines the keys that a table may have. A wrong value is a [`Fault`] with its
+//! place.
 //!
-//! A key may be written with `-` or `_`: the command line has dashes, and nobody remembers which of the two a file has.
+//! Keys may be written with `-` or `_`, because flags have dashes, keys of a file have underscores, and users mix them up.
 
 use super::problem::Findings;
 use crate::suggest;
@@ -9,44 +10,44 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A value of the file, with its place.
+/// A value of the file and its place.
 pub type Written<'t> = Spanned<DeValue<'t>>;
 
 /// A mistake in one value.
 pub struct Fault {
-    /// The part of the key below the row's own, such as `.mss`; empty when it is the row's own.
+    /// Path from the row's key to the wrong key, such as `.mss`; empty if the row's own value is wrong.
     pub below: String,
-    /// Bytes of the value.
+    /// Byte range of the value.
     pub span: Range<usize>,
     /// Names the mistake and what to write instead.
     pub text: String,
 }
 
-/// One key that may stand in a table whose values are stored in a `Model`.
+/// One key that a table may have. Its value is stored in a `Model`.
 pub trait Field {
-    /// The type that the values are stored in.
+    /// Type that stores the values of the table.
     type Model;
 
     /// Returns the key's name.
     fn name(&self) -> &'static str;
 
-    /// Returns what to write when the key is missing; `None` for a key that may be left out.
+    /// Returns the line to write if the key is missing; `None` for an optional key.
     fn required(&self) -> Option<String>;
 
     /// Reads the key's value into `model`.
     ///
     /// # Errors
-    /// Everything that is wrong in the value.
+    /// All faults in the value.
     fn read(&self, model: &mut Self::Model, given: &Written<'_>) -> Result<(), Vec<Fault>>;
 }
 
-/// A key that is only read.
+/// A [`Field`] that consists only of a name and a function that reads its value.
 pub struct Key<T: 'static> {
-    /// Its name.
+    /// Name of the key.
     pub name: &'static str,
-    /// The line to write when it is missing; `None` for a key that may be left out.
+    /// The line to write if the key is missing; `None` for an optional key.
     pub required: Option<&'static str>,
-    /// Reads its value into the model.
+    /// Reads the value into the model.
     pub read: fn(&mut T, &Written<'_>) -> Result<(), Vec<Fault>>,
 }
 
@@ -66,23 +67,23 @@ impl<T> Field for Key<T> {
     }
 }
 
-/// Where the values of a table stand, by key; those of inner tables as `dial.mss`. Only of values without a fault.
+/// Places of the valid values of a table, by key. Keys of inner tables are written as `dial.mss`.
 pub struct Places(Vec<(String, Range<usize>)>);
 
 impl Places {
-    /// Returns where the value of `key` stands.
+    /// Returns the byte range of the value of `key`.
     pub fn find(&self, key: &str) -> Option<Range<usize>> {
         self.0.iter().find(|(known, _)| same_key(known, key)).map(|(_, span)| span.clone())
     }
 }
 
-/// The keys and tables that may stand in a table.
+/// The keys and inner tables that a table may have.
 pub struct Shape<K: 'static> {
-    /// Text before its keys in messages.
+    /// Text before the keys in messages.
     pub prefix: &'static str,
-    /// The keys that are read here.
+    /// Keys that are read here.
     pub keys: &'static [K],
-    /// Inner tables that are read elsewhere: their names, and how they are written.
+    /// Inner tables that are read elsewhere: name, and form in the file.
     pub tables: &'static [(&'static str, &'static str)],
 }
 
@@ -138,11 +139,11 @@ pub fn same_key(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.bytes().map(plain).eq(b.bytes().map(plain))
 }
 
-/// The keys of a table in the order of the file, without regard to `-` and `_`.
+/// The first spelling of each key of a table; `-` and `_` count as equal.
 pub struct Spellings<'t>(HashMap<String, (usize, &'t str)>);
 
 impl<'t> Spellings<'t> {
-    /// Returns the keys of `table`.
+    /// Returns the spellings of the keys of `table`.
     pub fn of(table: &'t DeTable<'_>) -> Spellings<'t> {
         let mut first: HashMap<String, (usize, &str)> = HashMap::new();
         for key in table.keys() {
@@ -155,17 +156,17 @@ impl<'t> Spellings<'t> {
         Spellings(first)
     }
 
-    /// Returns the spelling of `name` that stands before the byte `start`: `max-flows` above `max_flows`.
+    /// Returns the spelling of `name` that begins before byte `start`, such as `max-flows` above `max_flows`.
     pub fn earlier(&self, name: &str, start: usize) -> Option<&'t str> {
         self.0.get(&name.replace('_', "-")).filter(|(first, _)| *first < start).map(|(_, name)| *name)
     }
 }
 
-/// Says that the key `name` stands in a table that has it as `first` already.
+/// Returns a clause about the key `name` in a table that already has the key, spelled `first`.
 pub fn twice(name: &str, first: &str) -> String {
     match name == first {
-        true => "this key stands here a second time; write it once".into(),
-        false => format!("this is the key {first}, which stands here already; write it once"),
+        true => "this key is already set; write it once".into(),
+        false => format!("this key is already set, as {first}; write it once"),
     }
 }
 
@@ -184,7 +185,8 @@ fn unknown<K: Field>(shape: &Shape<K>, name: &str) -> String {
     format!("{}{shown}: {}", shape.prefix, no_such_key(name, &known, written))
 }
 
-/// Says that `name` is none of the keys `known`, and which of them was probably meant; `written` shows a key as it is written.
+/// Returns a clause about `name`, which is none of the keys `known`: the key that is probably meant, or all of them.
+/// `written` returns the form of a key in the file.
 fn no_such_key<'k>(name: &str, known: &[&'k str], written: impl Fn(&'k str) -> &'k str) -> String {
     let meant = match suggest::nearest(name, known.iter().copied()) {
         Some(near) => format!("did you mean {}?", written(near)),
@@ -193,7 +195,7 @@ fn no_such_key<'k>(name: &str, known: &[&'k str], written: impl Fn(&'k str) -> &
     format!("there is no such key; {meant}")
 }
 
-/// Notes an error for each required key that the `table` named `title` at `span` lacks.
+/// Adds an error for each required key missing in `table`. Messages call the table `title`; it is at `span`.
 pub fn required<K: Field>(
     findings: &mut Findings<'_>,
     keys: &[K],
@@ -209,10 +211,10 @@ pub fn required<K: Field>(
     }
 }
 
-/// Reads the keys of a table that stands as a value, such as `{ rtt = "63ms" }`, into `model`.
+/// Reads the keys of an inline table such as `{ rtt = "63ms" }` into `model`.
 ///
 /// # Errors
-/// Everything that is wrong in it.
+/// All faults in the table.
 pub fn inner<K: Field>(keys: &[K], given: &Written<'_>, model: &mut K::Model) -> Result<(), Vec<Fault>> {
     let DeValue::Table(table) = given.get_ref() else {
         let example = keys.first().map_or("KEY", Field::name);
@@ -239,15 +241,15 @@ pub fn inner<K: Field>(keys: &[K], given: &Written<'_>, model: &mut K::Model) ->
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }
 
-/// Returns a key that may be left out.
+/// Returns an optional key.
 pub const fn key<T>(name: &'static str, read: fn(&mut T, &Written<'_>) -> Result<(), Vec<Fault>>) -> Key<T> {
     Key { name, required: None, read }
 }
 
-/// Parses a single value whatever its TOML type: `listen = 6000` and `listen = "6000"` mean the same.
+/// Parses a single value of any TOML type: `listen = 6000` and `listen = "6000"` mean the same.
 ///
 /// # Errors
-/// It is a list or a table, or `parse` refuses it.
+/// The value is a list or a table, or `parse` refuses it.
 pub fn one<T>(given: &Written<'_>, mut parse: impl FnMut(&str) -> Result<T, String>) -> Result<T, Vec<Fault>> {
     match scalar(given.get_ref()) {
         Some(text) => parse(&text).map_err(|text| fault(given, text)),
@@ -255,10 +257,10 @@ pub fn one<T>(given: &Written<'_>, mut parse: impl FnMut(&str) -> Result<T, Stri
     }
 }
 
-/// Parses one value or a list.
+/// Parses one value or a list of values.
 ///
 /// # Errors
-/// Everything that is wrong in the list.
+/// All faults in the list.
 pub fn several<T>(given: &Written<'_>, mut parse: impl FnMut(&str) -> Result<T, String>) -> Result<Vec<T>, Vec<Fault>> {
     let DeValue::Array(list) = given.get_ref() else { return one(given, parse).map(|value| vec![value]) };
     let mut values = Vec::new();
@@ -272,7 +274,7 @@ pub fn several<T>(given: &Written<'_>, mut parse: impl FnMut(&str) -> Result<T, 
     if faults.is_empty() { Ok(values) } else { Err(faults) }
 }
 
-/// Returns the text of a value that is neither list nor table.
+/// Returns the text of a single value; `None` for a list or a table.
 pub fn scalar(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),
@@ -284,7 +286,7 @@ pub fn scalar(value: &DeValue<'_>) -> Option<String> {
     }
 }
 
-/// Returns what TOML calls `value`, with its article.
+/// Returns the kind of `value` with its article: `a list`, `a table` or `a single value`.
 pub fn kind(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::Array(_) => "a list",
@@ -293,7 +295,7 @@ pub fn kind(value: &DeValue<'_>) -> &'static str {
     }
 }
 
-/// Returns one fault about the whole of a value.
+/// Returns one fault about the whole value.
 pub fn fault(given: &Written<'_>, text: impl Into<String>) -> Vec<Fault> {
     vec![Fault { below: String::new(), span: given.span(), text: text.into() }]
 }

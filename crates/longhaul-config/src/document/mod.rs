@@ -1,5 +1,5 @@
-//! A file that somebody wrote in TOML, read by hand, table by table, so that every message names line, column, key and
-//! value, and so that one reading reports every error of the file. The configuration and the lab's scenarios are such.
+//! Reads a TOML file by hand, table by table. Every message thus names line, column, key and value, and one reading reports
+//! every error of the file. Both the configuration and the lab's scenarios are read this way.
 
 mod access;
 mod fields;
@@ -17,23 +17,23 @@ pub use fields::{
 };
 pub use problem::{Findings, Message, Place, Problem, Severity};
 
-/// Reads a file's text with `whole`. Returns its result, or `None` when there is an error, and every error, warning and note in
-/// the order of the file. It never panics, whatever the text.
+/// Reads a file's text with `whole`. Returns the result of `whole`, or `None` if the text has an error, and all errors,
+/// warnings and notes in the order of the file. Never panics, whatever the text.
 pub fn read<T>(text: &str, whole: impl FnOnce(&mut Findings<'_>, &DeTable<'_>) -> T) -> (Option<T>, Vec<Problem>) {
     let mut findings = Findings::new(text);
     let (root, errors) = DeTable::parse_recoverable(text);
     for mistake in syntax::mistakes(text, &errors) {
         findings.error(mistake.at..mistake.at, mistake.text);
     }
-    // What a parser makes of a broken file is guesswork: errors found in that would be its, not the writer's.
+    // The parser can only guess the meaning of a broken file. Errors in the guess would not be the writer's.
     let read = if errors.is_empty() { Some(whole(&mut findings, root.get_ref())) } else { None };
     (read.filter(|_| findings.errors() == 0), findings.in_order())
 }
 
-/// Returns the text of the file at `path`; `hint` says what to do when there is none.
+/// Returns the text of the file at `path`. `hint` tells what to do if there is no such file.
 ///
 /// # Errors
-/// Why it cannot be read, and what to do.
+/// The reason why the file cannot be read, and what to do.
 pub fn text(path: &Path, hint: &str) -> Result<String, String> {
     let file = File::open(path).map_err(|err| match err.kind() {
         io::ErrorKind::NotFound => format!("{err}; {hint}"),
@@ -43,10 +43,10 @@ pub fn text(path: &Path, hint: &str) -> Result<String, String> {
     text_from(file)
 }
 
-/// Returns the text of `source`, which has at most 1 MiB.
+/// Returns the text of `source`, at most 1 MiB.
 ///
 /// # Errors
-/// Why it cannot be read, and what to do.
+/// The reason why the source cannot be read, and what to do.
 pub fn text_from(source: impl Read) -> Result<String, String> {
     let mut bytes = Vec::new();
     source.take(SIZE_MAX + 1).read_to_end(&mut bytes).map_err(|err| match err.kind() {
@@ -63,5 +63,6 @@ pub fn text_from(source: impl Read) -> Result<String, String> {
     })
 }
 
-/// Some 10,000 tunnels. What is larger is another file, or a device that never ends.
+/// Maximum size of a file in bytes, enough for some 10,000 tunnels. A larger file is the wrong one, or a device that never
+/// ends.
 const SIZE_MAX: u64 = 1 << 20;

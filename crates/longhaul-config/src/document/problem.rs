@@ -8,18 +8,18 @@ use std::ops::Range;
 pub enum Severity {
     /// The whole file is refused.
     Error,
-    /// The file is used; a value is probably a mistake, or will not work.
+    /// The file is used, but a value is probably a mistake or will not work.
     Warning,
-    /// The file is used, and the value works: a known trade-off of an option.
+    /// The file is used and the value works, but it has a known trade-off.
     Note,
 }
 
 /// An error, warning or note about a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Its severity.
+    /// Severity of the problem.
     pub severity: Severity,
-    /// Where it is; `None` when it is about the file as a whole.
+    /// Place of the problem; `None` if it concerns the whole file.
     pub at: Option<Place>,
     /// The key, its value as written, what is wrong and what to write instead.
     pub text: String,
@@ -34,11 +34,11 @@ pub struct Place {
     pub column: usize,
 }
 
-/// A problem with the name of its file. [`Display`](fmt::Display) writes one line with the severity in words,
-/// `longhaul.toml:3:10: error: listen = "x": ..`; the log has a level in place of the word.
+/// A problem with the name of its file. [`Display`](fmt::Display) writes one line with the severity as a word,
+/// `longhaul.toml:3:10: error: listen = "x": ..`. The log has a level instead of the word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Its severity.
+    /// Severity of the problem.
     pub severity: Severity,
     /// The file with line and column, or the flag.
     pub place: String,
@@ -76,28 +76,28 @@ impl fmt::Display for Severity {
 /// A file's text and its problems.
 pub struct Findings<'t> {
     text: &'t str,
-    /// Where each line starts.
+    /// Offset of each line's first byte.
     lines: Vec<usize>,
     found: Vec<(usize, Problem)>,
 }
 
 impl<'t> Findings<'t> {
-    /// Returns no findings in `text`.
+    /// Returns empty findings about `text`.
     pub fn new(text: &'t str) -> Findings<'t> {
         let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
         Findings { text, lines, found: Vec::new() }
     }
 
-    /// Notes a problem at `span`, or of the whole file.
+    /// Adds a problem at `span`, or about the whole file.
     pub fn add(&mut self, severity: Severity, span: Option<Range<usize>>, mut text: String) {
-        // A message is one line, and what somebody wrote must not steer the reader's terminal.
+        // A message is one line. Control characters from the file must not reach the reader's terminal.
         text.retain(|c| !c.is_control());
         let start = span.as_ref().map_or(usize::MAX, |span| span.start);
         let at = span.map(|span| self.place(span.start));
         self.found.push((start, Problem { severity, at, text }));
     }
 
-    /// Notes an error at `span`.
+    /// Adds an error at `span`.
     pub fn error(&mut self, span: Range<usize>, text: String) {
         self.add(Severity::Error, Some(span), text);
     }
@@ -111,7 +111,7 @@ impl<'t> Findings<'t> {
         if raw.chars().count() > WRITTEN_MAX { shown + ".." } else { shown }
     }
 
-    /// Returns the line of a byte, from 1.
+    /// Returns the line number of a byte, from 1.
     pub fn line(&self, byte: usize) -> usize {
         self.place(byte).line
     }
@@ -128,7 +128,7 @@ impl<'t> Findings<'t> {
         self.found.iter().filter(|(_, problem)| problem.severity == Severity::Error).count()
     }
 
-    /// Returns all of them in the order of the file.
+    /// Returns all problems in the order of the file.
     pub fn in_order(mut self) -> Vec<Problem> {
         self.found.sort_by_key(|(start, _)| *start);
         self.found.into_iter().map(|(_, problem)| problem).collect()

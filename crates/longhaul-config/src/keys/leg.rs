@@ -10,7 +10,7 @@ use toml::de::DeValue;
 /// Reads the options of `leg` into `options`.
 ///
 /// # Errors
-/// Everything that is wrong in the table.
+/// All faults in the table.
 pub(super) fn read(options: &mut LegOptions, leg: Leg, given: &Written<'_>) -> Result<(), Vec<Fault>> {
     let DeValue::Table(table) = given.get_ref() else {
         let text = format!("it is {}; write {} = {{ nodelay = true }}", kind(given.get_ref()), leg.name());
@@ -29,7 +29,7 @@ pub(super) fn read(options: &mut LegOptions, leg: Leg, given: &Written<'_>) -> R
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }
 
-/// Returns the options that were asked for, in one line.
+/// Returns one line with the configured options; `None` if there are none.
 pub(super) fn show(tunnel: &Tunnel, leg: Leg) -> Option<String> {
     let asked: Vec<_> = tunnel
         .options(leg)
@@ -39,14 +39,15 @@ pub(super) fn show(tunnel: &Tunnel, leg: Leg) -> Option<String> {
     (!asked.is_empty()).then(|| format!("{leg} leg: {}", asked.join(", ")))
 }
 
-/// Returns the warnings and notes about the options that were asked for.
+/// Returns the warnings and notes about the configured options.
 pub(super) fn check(tunnel: &Tunnel, leg: Leg) -> Vec<Remark> {
     let asked = || tunnel.options(leg).asked();
     let cautions = asked().filter_map(|setting| caution(leg, setting));
     cautions.chain(asked().filter_map(|setting| beside_mptcp(tunnel, leg, setting))).collect()
 }
 
-/// The kernel refuses such an option when the tunnel starts, because of another. Only a warning: kernels learn.
+/// Returns a warning about an option that the kernel refuses at the start of the tunnel because of `mptcp`. It is only a
+/// warning, because later kernels may accept the option.
 fn beside_mptcp(tunnel: &Tunnel, leg: Leg, setting: &Setting) -> Option<Remark> {
     let refused = tunnel.mptcp(leg) && setting.row.mptcp_refuses;
     refused.then(|| {
@@ -57,7 +58,7 @@ fn beside_mptcp(tunnel: &Tunnel, leg: Leg, setting: &Setting) -> Option<Remark> 
     })
 }
 
-/// Returns the row's own caution, unless the option is asked to be off.
+/// Returns a remark about the value, or the row's own caution unless the option is off.
 fn caution(leg: Leg, setting: &Setting) -> Option<Remark> {
     let key = format!("{leg}.{}", setting.row.key);
     match (setting.row.key, &setting.value) {
@@ -65,7 +66,7 @@ fn caution(leg: Leg, setting: &Setting) -> Option<Remark> {
             Some(Remark::warning(&key, "small messages will wait for a round trip; leave it out".into()))
         }
         ("mss", Value::Number(mss)) if *mss > JUMBO_MSS => {
-            let text = format!("no path carries such segments; {JUMBO_MSS}B is the most that jumbo frames hold");
+            let text = format!("no path carries segments this long; jumbo frames hold at most {JUMBO_MSS}B");
             Some(Remark::warning(&key, text))
         }
         (_, Value::Switch(false) | Value::Number(0)) => None,
@@ -74,5 +75,5 @@ fn caution(leg: Leg, setting: &Setting) -> Option<Remark> {
     }
 }
 
-/// An MTU of 9,000 without IPv4 and TCP headers.
+/// Payload bytes of a segment at an MTU of 9,000, without IPv4 and TCP headers.
 const JUMBO_MSS: u64 = 8960;

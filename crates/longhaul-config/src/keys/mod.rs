@@ -1,6 +1,6 @@
-//! The keys of a configuration file. One row is the whole key: how it is read from a file and from a flag of `longhaul relay`,
-//! its default, its help, its line in `longhaul check`, its errors and warnings, and its line in docs/configuration.md, which
-//! `UPDATE=1 cargo test -p longhaul-config --lib docs_configuration_md` writes.
+//! The keys of a configuration file. One row is the whole key: its parser for the file and for the flag of `longhaul relay`,
+//! its default, its help, its line in `longhaul check`, its errors and warnings, and its line in docs/configuration.md
+//! (`UPDATE=1 cargo test -p longhaul-config --lib docs_configuration_md` writes that file).
 
 mod admin;
 mod daemon;

@@ -93,7 +93,7 @@ impl<M> Row<M> {
     /// Parses `text`, one value from the command line, and stores it in `model`.
     ///
     /// # Errors
-    /// What is wrong with it and what to write instead.
+    /// The fault in the value and what to write instead.
     pub fn set(&self, model: &mut M, text: &str) -> Result<(), String> {
         match self.value {
             KeyValue::One(set) => set(model, text),

@@ -7,7 +7,7 @@ use toml::de::DeTable;
 const DOCUMENT: &str = include_str!("../../../../docs/configuration.md");
 
 #[test]
-fn docs_configuration_md_is_what_the_rows_say() {
+fn docs_configuration_md_matches_the_rows() {
     let policies: String = POLICIES.iter().map(|policy| format!("| `{}` | {} |\n", policy.name, policy.help)).collect();
     let mut document = DOCUMENT.to_string();
     for (heading, head, rows) in [
@@ -54,16 +54,16 @@ fn with_table(document: &str, heading: &str, table: &str) -> String {
 }
 
 #[test]
-fn the_default_and_the_example_of_a_row_are_read_by_it() {
+fn every_row_reads_its_own_default_and_example() {
     let tunnel = || Tunnel::new("", "[::]:0".parse().expect("an address"), Vec::new());
     for row in TUNNEL {
         let mut given = tunnel();
         read(row, row.example, &mut given);
-        assert!(given != tunnel() || row.example == default(row.default), "{}: the example changes nothing", row.name);
+        assert!(given != tunnel() || row.example == default(row.default), "{}: the example has no effect", row.name);
         if let KeyDefault::Value(value) = row.default {
             let mut given = tunnel();
             read(row, value, &mut given);
-            assert_eq!(given, tunnel(), "{}: the default is another", row.name);
+            assert_eq!(given, tunnel(), "{}: the model has another default", row.name);
         }
     }
     DAEMON.iter().for_each(|row| read(row, row.example, &mut Config::default()));
@@ -82,12 +82,13 @@ fn read<M>(row: &Row<M>, value: &str, model: &mut M) {
 }
 
 #[test]
-fn a_flag_s_short_help_is_one_line_and_its_default_is_read() {
+fn the_short_help_of_a_flag_fits_one_line_and_its_default_is_valid() {
     let tunnel = || Tunnel::new("", "[::]:0".parse().expect("an address"), Vec::new());
     TUNNEL.iter().for_each(|row| fits(row, &mut tunnel()));
     DAEMON.iter().for_each(|row| fits(row, &mut Config::default()));
 }
 
+/// Checks the short help and the default of the row's flag.
 fn fits<M>(row: &Row<M>, model: &mut M) {
     let Some(flag) = &row.flag else { return };
     let words = if let KeyDefault::Words(words) = row.default { Some(words) } else { None };
@@ -104,7 +105,7 @@ fn fits<M>(row: &Row<M>, model: &mut M) {
 }
 
 #[test]
-fn a_misplaced_key_is_told_its_place_in_either_spelling() {
+fn the_message_about_a_misplaced_key_names_its_place() {
     for name in ["max_flows", "max-flows"] {
         assert!(elsewhere(name).is_some_and(|text| text.contains("of one tunnel")), "{name}");
     }

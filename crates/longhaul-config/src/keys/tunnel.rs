@@ -96,7 +96,7 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         }),
         value: KeyValue::Several {
             add: |tunnel, text| value::network(text).map(|net| tunnel.allow.push(net)),
-            // Whoever writes an empty list may mean nobody, and would get everybody.
+            // An empty list may be meant as nobody, but would allow everybody.
             empty: "it is empty; write who may connect, or leave `allow` out to let everybody in",
         },
         show: |tunnel| match tunnel.allow.is_empty() {

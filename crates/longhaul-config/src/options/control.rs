@@ -1,4 +1,4 @@
-//! Remedies for a congestion control that the kernel does not have: load a module, or write another name.
+//! Remedies for a congestion control that the kernel lacks: load a module, or write another name.
 
 use super::row::Value;
 use super::setting::Setting;
@@ -6,7 +6,7 @@ use crate::suggest;
 use longhaul_sys::SysError;
 use longhaul_sys::sockopt::congestion_controls;
 
-/// Returns the remedy for a control `name` that is not among those that the kernel offers: `did you mean bbr?`.
+/// Returns the remedy for a congestion control `name` that is not in the kernel's list `offered`: `did you mean bbr?`.
 pub fn instead(name: &str, offered: &str) -> String {
     let known = || offered.split(' ').chain(CONTROLS.iter().copied()).chain(["auto"]);
     match suggest::nearest(name, known()) {
@@ -15,8 +15,8 @@ pub fn instead(name: &str, offered: &str) -> String {
     }
 }
 
-/// Returns `err`, with which the kernel refused one of `settings`. Where it refused an unknown congestion control, the hint
-/// names the one that was probably meant.
+/// Adds a hint to `err`, the kernel's refusal of one of `settings`, if the reason is an unknown congestion control. The hint
+/// names the control that is probably meant.
 pub fn remedied<'s>(err: SysError, mut settings: impl Iterator<Item = &'s Setting>) -> SysError {
     let Some(Value::Name(name)) =
         settings.find(|setting| setting.row.key == "congestion").map(|setting| &setting.value)

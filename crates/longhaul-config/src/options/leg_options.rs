@@ -1,4 +1,4 @@
-//! The socket options of one leg: presets of the table, and in their place what somebody asked for.
+//! The socket options of one leg: the configured options, and the presets of the table for all others.
 
 use super::row::{Leg, Preset, Row, Value, When};
 use super::setting::Setting;
@@ -7,16 +7,16 @@ use super::text::parse;
 use crate::suggest;
 use std::time::Duration;
 
-/// The options of one leg: those that somebody asked for, and presets for the others; at most one setting for each key.
+/// The options of one leg: the configured ones, and presets for the others. At most one setting for each key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LegOptions {
     settings: Vec<Setting>,
-    /// The keys that somebody wrote, in the order written.
+    /// The configured keys, in the order written.
     asked: Vec<&'static str>,
 }
 
 impl Default for LegOptions {
-    /// The presets of the table, and nothing else.
+    /// Returns only the presets of the table.
     fn default() -> LegOptions {
         let settings = ROWS.iter().filter_map(preset).collect();
         LegOptions { settings, asked: Vec::new() }
@@ -24,58 +24,60 @@ impl Default for LegOptions {
 }
 
 impl LegOptions {
-    /// Returns the settings that take effect at `when`, presets among them.
+    /// Returns the settings that take effect at `when`, presets included.
     pub fn at(&self, when: When) -> impl Iterator<Item = &Setting> {
         self.settings.iter().filter(move |setting| setting.row.when() == when)
     }
 
-    /// Returns the setting of `key`, asked for or preset, where there is one.
+    /// Returns the setting of `key`, configured or preset; `None` if there is neither.
     pub fn find(&self, key: &str) -> Option<&Setting> {
         self.settings.iter().find(|setting| setting.row.key == key)
     }
 
-    /// Returns the settings for the kernel that are not those of `before`.
+    /// Returns the settings for the kernel that differ from those of `before`.
     pub fn changed<'a>(&'a self, before: &'a LegOptions) -> impl Iterator<Item = &'a Setting> {
         let for_kernel = self.settings.iter().filter(|setting| setting.row.when() != When::Flow);
         for_kernel.filter(|setting| before.find(setting.row.key) != Some(setting))
     }
 
-    /// Whether a listener with the options of `before` has these once it is told those that [changed](LegOptions::changed). An
-    /// option that is gone cannot be told, because the table does not know the kernel's own value.
+    /// Returns whether a running listener with the options of `before` gets these options by setting only the
+    /// [changed](LegOptions::changed) ones. An option that is gone cannot be reset, because the table does not know the kernel's
+    /// own value.
     pub fn follow_live(&self, before: &LegOptions) -> bool {
         let gone = before.settings.iter().any(|old| old.row.when() != When::Flow && self.find(old.row.key).is_none());
         let live = |new: &Setting| new.row.when() == When::Start && (new.row.live)(&new.value);
         !gone && self.changed(before).all(live)
     }
 
-    /// Returns the settings that somebody asked for, in the order written.
+    /// Returns the configured settings, in the order written.
     pub fn asked(&self) -> impl Iterator<Item = &Setting> {
         self.asked.iter().filter_map(|key| self.find(key))
     }
 
-    /// Whether the relay chooses the congestion control (`congestion = "auto"`).
+    /// Returns whether the relay chooses the congestion control (`congestion = "auto"`).
     pub fn is_auto(&self) -> bool {
         self.find("congestion").is_some_and(|setting| setting.value == Value::Name("auto".into()))
     }
 
-    /// Whether the relay dials with the client's first bytes in the SYN (`dial.fastopen`).
+    /// Returns whether the relay dials with the client's first bytes in the SYN (`dial.fastopen`).
     pub fn fast_open(&self) -> bool {
         self.find("fastopen").is_some_and(|setting| setting.value == Value::Switch(true))
     }
 
-    /// Whether the relay moves the leg's keepalive while the flow lives: nobody has set a part of it, nor `user-timeout`, which
-    /// takes the place of `keepalive-count` (tcp(7)).
+    /// Returns whether the relay itself adjusts the leg's keepalive during a flow. It does so if no keepalive option is
+    /// configured, and no `user-timeout`, which overrides `keepalive-count` (tcp(7)).
     pub fn keepalive_is_ours(&self) -> bool {
         !self.asked.iter().any(|key| is_keepalive(key) || *key == "user-timeout")
     }
 
-    /// Returns the settings for a socket before it dials. Keepalive is not among them where it [is ours](Self::keepalive_is_ours).
+    /// Returns the settings for a socket before it dials. Keepalive is left out if the relay
+    /// [adjusts it](Self::keepalive_is_ours).
     pub fn before_dial(&self) -> impl Iterator<Item = &Setting> {
         let later = self.keepalive_is_ours();
         self.at(When::Start).filter(move |setting| !(later && is_keepalive(setting.row.key)))
     }
 
-    /// Returns the time for which the relay lets a half-open flow be silent; `None` is without limit (`linger-half-open`).
+    /// Returns the maximum silence of a half-open flow (`linger-half-open`); `None` means no limit.
     pub fn linger_half_open(&self) -> Option<Duration> {
         match self.find("linger-half-open")?.value {
             Value::Number(millis) => Some(Duration::from_millis(millis)),
@@ -83,10 +85,10 @@ impl LegOptions {
         }
     }
 
-    /// Sets `key` on `leg` to the value that `text` says.
+    /// Sets `key` on `leg` to the value parsed from `text`.
     ///
     /// # Errors
-    /// The fault in key or text and what to write instead, as one clause without key and text.
+    /// One clause: the fault in key or text, and what to write instead. The clause does not repeat key and text.
     pub fn set(&mut self, leg: Leg, key: &str, text: &str) -> Result<(), String> {
         // As for every key of a file, `_` is read as `-`.
         let row = table::row(leg, &key.replace('_', "-")).ok_or_else(|| unknown(leg, key))?;
@@ -103,7 +105,7 @@ impl LegOptions {
     }
 }
 
-/// Reads `LEG.KEY=VALUE`, the argument of `--set`, into one of the two legs.
+/// Parses `LEG.KEY=VALUE`, the argument of `--set`, into the options of that leg.
 ///
 /// # Errors
 /// The fault and what to write instead.
@@ -124,7 +126,7 @@ pub fn set(accept: &mut LegOptions, dial: &mut LegOptions, text: &str) -> Result
 
 fn preset(row: &'static Row) -> Option<Setting> {
     match row.preset {
-        // A test holds that every preset can be read.
+        // A test checks that every preset can be parsed.
         Preset::Ours(text) => parse(row, text).ok().map(|value| Setting { row, value }),
         Preset::Kernel(_) => None,
     }
@@ -137,7 +139,7 @@ fn is_keepalive(key: &str) -> bool {
 fn unknown(leg: Leg, key: &str) -> String {
     if ROWS.iter().any(|row| row.key == key) {
         let other = leg.other();
-        return format!("{key} makes sense only on the {other} leg; write {other}.{key}");
+        return format!("only the {other} leg can have {key}; write {other}.{key}");
     }
     if let Some(advice) = suggest::advice(key) {
         return format!("there is no such option; {advice}");
@@ -155,7 +157,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn presets_hold_until_somebody_asks() {
+    fn a_configured_option_replaces_its_preset() {
         let mut dial = LegOptions::default();
         assert_eq!(dial.find("nodelay").unwrap().value, Value::Switch(true));
         assert_eq!(dial.asked().count(), 0);
@@ -166,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_set_says_what_to_write() {
+    fn a_refused_option_says_what_to_write() {
         let refused = |text: &str| {
             set(&mut LegOptions::default(), &mut LegOptions::default(), text).expect_err("this must be refused")
         };
@@ -180,7 +182,7 @@ mod tests {
         assert!(refused("dial.bind=10.0.0.1").contains("--source ADDR"));
         assert_eq!(
             refused("dial.defer-accept=3s"),
-            "defer-accept makes sense only on the accept leg; write accept.defer-accept"
+            "only the accept leg can have defer-accept; write accept.defer-accept"
         );
         assert_eq!(refused("dial.mss=10"), "it is too small; write a size from 88B to 32767B, such as \"1254B\"");
         assert_eq!(

@@ -1,8 +1,9 @@
-//! The socket options: one table of rows, and the options of one leg, read from text by the table, applied and read back when the
-//! leg comes up. A config file and `--set` come through the same [`LegOptions::set`], so both accept and refuse the same.
+//! Socket options: a table of rows, and the options of one leg. A config file and `--set` both use [`LegOptions::set`], so
+//! both accept and refuse the same values. The relay applies the options when a leg starts, and reads them back.
 //!
-//! In this order: `row.rs` is one option, `table.rs` all of them, `text.rs` a value as a person writes it, `setting.rs` tells the
-//! kernel and reads back, `control.rs` helps with the name of a congestion control, `leg_options.rs` is what one leg has.
+//! Reading order: `row.rs` is one option, `table.rs` all of them; `text.rs` parses and shows a value; `setting.rs` sets a value
+//! in the kernel and reads it back; `control.rs` has remedies for an unknown congestion control; `leg_options.rs` is the options
+//! of one leg.
 
 mod control;
 mod leg_options;

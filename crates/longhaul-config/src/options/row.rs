@@ -5,74 +5,76 @@ use longhaul_sys::sockopt::Opt;
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
-/// One option: everything that longhaul knows of it.
+/// Everything that longhaul knows of one option.
 #[derive(Debug)]
 pub struct Row {
     /// Name in a config file, after `--set accept.` and in documentation. Unique on each leg.
     pub key: &'static str,
-    /// Unit of its value.
+    /// Unit of the value.
     pub unit: Unit,
-    /// The smallest and largest number allowed, both included; for [`Unit::Name`] and [`Unit::Switch`] unused.
+    /// Minimum and maximum of the number, both included; not used for [`Unit::Name`] and [`Unit::Switch`].
     pub range: (u64, u64),
-    /// Words that stand for a number, such as `off` or `ef`; allowed whatever the range.
+    /// Words that stand for a number, such as `off` or `ef`; their numbers may be outside the range.
     pub words: &'static [(&'static str, u64)],
-    /// Legs on which it makes sense.
+    /// Legs that can have the option.
     pub legs: Legs,
-    /// Its value when it is not configured.
+    /// Value if the option is not configured.
     pub preset: Preset,
     /// Purpose in a few words, for a line in a table; without a full stop. The manual prints it before `help`.
     pub short: &'static str,
     /// The rest of the manual, in whole sentences; may be empty.
     pub help: &'static str,
-    /// Harm that it can do when it is set; empty when none is known. `longhaul check` prints it.
+    /// Harm that the option can do; empty if none is known. `longhaul check` prints it.
     pub caution: &'static str,
     /// The man page or RFC.
     pub source: &'static str,
-    /// A value to show in documentation and to set in the test.
+    /// Sample value for the documentation; a test sets it.
     pub sample: &'static str,
-    /// Kernel or relay: which of them obeys it, and by which calls.
+    /// Whether kernel or relay implements the option, and the calls for it.
     pub kind: Kind,
-    /// Whether the value read back agrees with the value that was set: `agrees(asked, got)`. TCP_DEFER_ACCEPT, for one, rounds.
+    /// Returns whether the value read back agrees with the value set: `agrees(asked, got)`. They may differ: TCP_DEFER_ACCEPT
+    /// rounds.
     pub agrees: fn(&Value, &Value) -> bool,
-    /// Remedy when they do not agree; empty when none is known.
+    /// Remedy if the values do not agree; empty if none is known.
     pub clamped: &'static str,
-    /// Whether the kernel refuses it on a socket of Multipath TCP (tried on Linux 6.18).
+    /// Whether the kernel refuses the option on a Multipath TCP socket (tried on Linux 6.18).
     pub mptcp_refuses: bool,
-    /// Whether a socket that listens already takes this value, whatever it had, and hands it to what it accepts from then on.
+    /// Returns whether a socket that already listens takes this value, whatever value it had, and gives it to the connections
+    /// that it accepts from then on.
     pub live: fn(&Value) -> bool,
-    /// Remedy for an errno.
+    /// Remedies by errno.
     pub remedies: &'static [(i32, &'static str)],
 }
 
-/// Kernel or relay: which of them obeys an option, and the calls that set it and read it back.
+/// Implementation of an option: by the kernel, with the calls that set and read it, or by the relay.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// A kernel option whose value is one int, the same when read back.
     Int(Opt),
-    /// A number with calls of its own, in the unit of the row.
+    /// A number in the unit of the row, with its own calls.
     Number {
-        /// Sets it.
+        /// Sets the option.
         set: fn(BorrowedFd<'_>, u64) -> Result<()>,
-        /// Reads it.
+        /// Reads the option.
         get: fn(BorrowedFd<'_>) -> Result<u64>,
     },
-    /// A word with calls of its own.
+    /// A word, with its own calls.
     Word {
-        /// Sets it.
+        /// Sets the option.
         set: fn(BorrowedFd<'_>, &str) -> Result<()>,
-        /// Reads it.
+        /// Reads the option.
         get: fn(BorrowedFd<'_>) -> Result<String>,
     },
-    /// A switch that chooses the protocol: an argument of socket(2), so it can only be read.
+    /// A switch that chooses the protocol. It is an argument of socket(2), so an existing socket only allows reading it.
     Protocol {
-        /// Whether the socket was made with it.
+        /// Returns whether the socket was created with this protocol.
         get: fn(BorrowedFd<'_>) -> Result<bool>,
     },
-    /// The relay itself obeys it; the kernel is never told.
+    /// The relay itself implements the option; the kernel does not know it.
     Relay,
 }
 
-/// Unit of an option's value; decides how it is read from a config file and how it is printed.
+/// Unit of an option's value. It decides how the value is parsed and printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// `true` or `false`.
@@ -96,38 +98,38 @@ pub enum Unit {
 pub enum Value {
     /// Value of [`Unit::Switch`].
     Switch(bool),
-    /// Value of every unit that is counted.
+    /// Value of all other units.
     Number(u64),
     /// Value of [`Unit::Name`].
     Name(String),
 }
 
-/// When an option takes effect.
+/// Time at which an option takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// When the socket is made: it is an argument of socket(2).
+    /// At the creation of the socket: the option is an argument of socket(2).
     Socket,
-    /// Before listen(2) or connect(2). An accepted socket inherits it from its listener.
+    /// Before listen(2) or connect(2). An accepted socket inherits the option from its listener.
     Start,
-    /// In the relay, while a flow lives.
+    /// In the relay, during a flow.
     Flow,
 }
 
 /// One of a flow's two TCP connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leg {
-    /// Toward whoever connected to us; its options are set on the listener.
+    /// Connection from the client. Its options are set on the listener.
     Accept,
-    /// Toward the next hop.
+    /// Connection to the next hop.
     Dial,
 }
 
-/// The legs on which an option makes sense.
+/// The legs that can have an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Legs {
-    /// Either leg.
+    /// Both legs.
     Both,
-    /// Only the accept leg, that is, its listener.
+    /// Only the accept leg; the option is set on its listener.
     Accept,
     /// Only the dial leg.
     Dial,
@@ -138,7 +140,7 @@ pub enum Legs {
 pub enum Preset {
     /// longhaul sets this value, written as in a config file.
     Ours(&'static str),
-    /// longhaul leaves it alone; in words, what that means.
+    /// longhaul does not set the option. The text describes the kernel's own behaviour.
     Kernel(&'static str),
 }
 
@@ -172,14 +174,14 @@ impl Row {
 }
 
 impl Legs {
-    /// Whether the option makes sense on `leg`.
+    /// Returns whether `leg` can have the option.
     pub fn covers(self, leg: Leg) -> bool {
         matches!((self, leg), (Legs::Both, _) | (Legs::Accept, Leg::Accept) | (Legs::Dial, Leg::Dial))
     }
 }
 
 impl Leg {
-    /// Both, in the order in which a flow gets them.
+    /// Both legs, in the order in which a flow gets them.
     pub const ALL: [Leg; 2] = [Leg::Accept, Leg::Dial];
 
     /// Returns `accept` or `dial`, as in a config file.

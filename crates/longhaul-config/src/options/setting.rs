@@ -1,4 +1,4 @@
-//! An option with its value: told to the kernel, read back, and its error with a remedy.
+//! Sets an option with its value in the kernel and reads it back. Errors get a remedy.
 
 use super::row::{Kind, Row, Value};
 use longhaul_sys::{Result, SysError};
@@ -6,12 +6,12 @@ use std::borrow::Cow;
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
-/// An option and the value that it is to have.
+/// An option and its wanted value.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// The option.
     pub row: &'static Row,
-    /// Its value, in the unit of the row.
+    /// The wanted value, in the unit of the row.
     pub value: Value,
 }
 
@@ -20,19 +20,19 @@ pub struct Setting {
 pub struct Mismatch {
     /// The option's key.
     pub key: &'static str,
-    /// The value that was asked for.
+    /// The wanted value.
     pub asked: Value,
-    /// The kernel's value instead, in the same unit.
+    /// The value in the kernel, in the same unit.
     pub got: Value,
-    /// Remedy; empty when none is known.
+    /// Remedy; empty if none is known.
     pub remedy: &'static str,
 }
 
 impl Setting {
-    /// Sets the option on `socket` and reads it back: `Ok(None)` when the kernel has what was asked for.
+    /// Sets the option on `socket` and reads it back. Returns `Ok(None)` if the kernel has the wanted value.
     ///
     /// # Errors
-    /// The kernel refused to set or to tell it; the hint says what would help.
+    /// The kernel refused to set or to read the option; the hint has the remedy.
     pub fn apply(&self, socket: BorrowedFd<'_>) -> Result<Option<Mismatch>> {
         self.tell(socket)?;
         let got = match self.row.read(socket)? {
@@ -42,10 +42,10 @@ impl Setting {
         Ok(Some(Mismatch { key: self.row.key, asked: self.value.clone(), got, remedy: self.row.clamped }))
     }
 
-    /// Sets the option on `socket` without reading it back: for every connection after the first of its kind.
+    /// Sets the option on `socket` without reading it back. Meant for every connection after the first of its kind.
     ///
     /// # Errors
-    /// The kernel refused; the hint says what would help.
+    /// The kernel refused; the hint has the remedy.
     pub fn tell(&self, socket: BorrowedFd<'_>) -> Result<()> {
         let told = match (self.row.kind, &self.value) {
             (Kind::Protocol { .. } | Kind::Relay, _) => Ok(()),
@@ -58,7 +58,7 @@ impl Setting {
         told.map_err(|err| self.remedied(err))
     }
 
-    /// Returns `err` with a remedy, unless it has one.
+    /// Adds a remedy to `err`, unless it already has a hint.
     fn remedied(&self, err: SysError) -> SysError {
         if !err.hint.is_empty() {
             return err;
@@ -75,7 +75,7 @@ impl Setting {
     }
 }
 
-/// Returns the error of a value of another unit than the option's.
+/// Returns the error about a value whose unit is not the option's.
 fn misfit(key: &str, value: &Value) -> SysError {
     SysError { call: format!("setsockopt({key}, {value})"), errno: libc::EINVAL, hint: Cow::Borrowed("") }
 }

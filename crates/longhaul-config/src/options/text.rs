@@ -1,13 +1,13 @@
-//! Values of options as a person writes them: read, shown, and described in errors.
+//! Parses and shows written values of options, and describes the valid values for errors.
 
 use super::row::{Row, Unit, Value};
 use longhaul_units::{Bytes, Rate};
 use std::time::Duration;
 
-/// Reads a value of `row` as a person writes it.
+/// Parses a written value of `row`.
 ///
 /// # Errors
-/// The fault in it and what to write instead.
+/// The fault in the value and what to write instead.
 pub fn parse(row: &Row, text: &str) -> Result<Value, String> {
     let text = text.trim();
     if let Some((_, number)) = row.words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text)) {
@@ -30,7 +30,7 @@ pub fn parse(row: &Row, text: &str) -> Result<Value, String> {
     }
 }
 
-/// Returns `value` as a person would write it in a config file, with its unit.
+/// Formats `value` with its unit, as in a config file.
 pub fn show(row: &Row, value: &Value) -> String {
     let Value::Number(number) = *value else { return value.to_string() };
     if let Some((word, _)) = row.words.iter().find(|(_, known)| *known == number) {
@@ -45,7 +45,7 @@ pub fn show(row: &Row, value: &Value) -> String {
     }
 }
 
-/// Describes the values of `row`: `a size from 88B to 32767B, such as "1254B"`.
+/// Describes the valid values of `row`: `a size from 88B to 32767B, such as "1254B"`.
 pub fn expected(row: &Row) -> String {
     let (min, max) = (show(row, &Value::Number(row.range.0)), show(row, &Value::Number(row.range.1)));
     let kind = match row.unit {
@@ -68,7 +68,7 @@ fn switch(text: &str) -> Option<Value> {
     text.parse().ok().map(Value::Switch)
 }
 
-/// A congestion control's or interface's name: the kernel has room for 15 bytes of both.
+/// Parses the name of a congestion control or of an interface. The kernel limits both to 15 bytes.
 fn name(text: &str) -> Option<Value> {
     let fits = !text.is_empty() && text.len() <= NAME_MAX;
     let plain = text.chars().all(|c| c.is_ascii_graphic() && c != '/');
@@ -80,7 +80,7 @@ fn count(text: &str) -> Result<u64, String> {
         Some(hex) => u64::from_str_radix(hex, 16),
         None => text.replace('_', "").parse(),
     };
-    read.map_err(|_| "it is no number".into())
+    read.map_err(|_| "it is not a number".into())
 }
 
 fn whole(text: &str, step: Duration, name: &str) -> Result<u64, String> {
@@ -102,7 +102,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn every_row_reads_its_sample_and_preset_and_shows_what_it_reads() {
+    fn every_sample_and_preset_is_parsed_and_its_shown_form_too() {
         for row in ROWS {
             let ours = if let Preset::Ours(text) = row.preset { Some(text) } else { None };
             for text in ours.into_iter().chain([row.sample]) {

@@ -1,4 +1,4 @@
-//! The way into the link: whether there is a line, whether a packet fits, what a tunnel adds, and what was bought.
+//! Stages at the entry of the link: outage, MTU, encapsulation, fragmentation and policer.
 
 use crate::error::StageError;
 use crate::packet::Fragment;
@@ -8,11 +8,11 @@ use crate::value;
 use longhaul_units::{Bytes, Rate};
 use std::time::Duration;
 
-/// Its stages, in the order in which a packet passes them.
+/// Stages of the entry, in the order in which a packet passes them.
 pub(super) const ROWS: &[Row] = &[DOWN, MTU, ENCAP, FRAGMENT, POLICER];
 
-/// Down: nothing gets through. Made for the schedule (`at 10s down for 20s`): an outage that is counted on its own. What
-/// is already under way still arrives.
+/// Down: an outage; no packet gets through. Meant for the schedule (`at 10s down for 20s`). Its losses are counted apart
+/// from those of other stages. Packets already under way still arrive.
 const DOWN: Row = Row {
     key: "down",
     help: "drops every packet; it has no value and stands in a schedule: `at 10s down for 20s`",
@@ -32,12 +32,12 @@ impl Stage for Down {
     fn pass(&mut self, _packet: Packet, _exit: &mut Exit) {}
 }
 
-/// MTU: the largest IP packet that enters the path. A segment that is longer and may not be fragmented (its DF bit is
-/// set, or it is IPv6) is dropped, and the sender is told with ICMP (RFC 1191, RFC 8201), unless this is a black hole.
-/// One that may is fragmented, as a router does.
+/// MTU: the largest IP packet that enters the path. Like a router, the stage fragments longer IPv4 segments without DF.
+/// It drops longer segments with DF or over IPv6, and tells the sender with ICMP (RFC 1191, RFC 8201) unless the path is a
+/// black hole.
 ///
-/// All segments of a super-packet but the last have the same length, so one look at it is enough: either all of
-/// them are too long, for which one message is enough, or none.
+/// All segments of a super-packet but the last have the same length. So either all of them are too long, or none, and
+/// one message is enough.
 const MTU: Row = Row {
     key: "mtu",
     help: "maximum length of an IP packet in bytes; a longer packet is dropped and its sender told by ICMP, or \
@@ -84,15 +84,15 @@ impl Stage for Mtu {
     }
 }
 
-/// Encapsulation: what a tunnel adds to each segment on the wire. It takes nothing and drops nothing: the stages behind it
+/// Encapsulation: the bytes that a tunnel adds to each segment on the wire. The stage drops nothing; the stages after it
 /// see longer packets.
 ///
-/// | bytes | of |
+/// | part | bytes |
 /// | --- | --- |
-/// | outer | the outer IP header, and UDP where there is one |
+/// | outer | the outer IP header, with the UDP header if there is one |
 /// | header | the tunnel's own header |
 /// | iv | the initialization vector |
-/// | the inner packet and trailer, padded to align | ESP's trailer is 2: pad length and next header (RFC 4303, 2) |
+/// | trailer, align | the trailer (ESP: 2, pad length and next header, RFC 4303, 2), padded with the inner packet to align |
 /// | icv | the integrity check value |
 const ENCAP: Row = Row {
     key: "encap",
@@ -109,14 +109,14 @@ const ENCAP: Row = Row {
     },
 };
 
-/// Bytes; the default adds nothing.
+/// Lengths of the parts in bytes; the default adds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 struct Tunnel {
     outer: u32,
     header: u32,
     iv: u32,
     trailer: u32,
-    /// Inner packet and trailer are padded to a multiple of this; 0 and 1 pad nothing.
+    /// Inner packet and trailer are padded to a multiple of `align`; 0 and 1 mean no padding.
     align: u32,
     icv: u32,
 }
@@ -147,7 +147,7 @@ impl Tunnel {
         Ok(Tunnel { outer: outer + fixed, header, iv, trailer, align, icv })
     }
 
-    /// Returns the bytes that it adds to a packet of `inner` bytes.
+    /// Returns the bytes that the tunnel adds to a packet of `inner` bytes.
     fn adds(&self, inner: u32) -> u32 {
         let padded = (inner + self.trailer).next_multiple_of(self.align.max(1));
         self.outer + self.header + self.iv + (padded - inner) + self.icv
@@ -158,7 +158,7 @@ impl Stage for Tunnel {
     fn pass(&mut self, packet: Packet, exit: &mut Exit) {
         let (full, last) = packet.by_length();
         match last.filter(|last| self.adds(last.segment_bytes()) != self.adds(full.segment_bytes())) {
-            // The last, shorter segment is padded differently.
+            // The shorter last segment gets different padding.
             Some(last) => {
                 [full, last].into_iter().for_each(|part| exit.push(part.longer(self.adds(part.segment_bytes()))))
             }
@@ -168,23 +168,24 @@ impl Stage for Tunnel {
 }
 
 const NAMED: &[(&str, Tunnel)] = &[
-    // RFC 4106: 8 bytes of IV, 16 of ICV; RFC 4303, 2.4: a multiple of 4.
+    // RFC 4106: 8 bytes of IV, 16 of ICV. RFC 4303, 2.4: padded to a multiple of 4.
     ("esp-gcm", Tunnel { outer: 20, header: 8, iv: 8, trailer: 2, align: 4, icv: 16 }),
-    // RFC 3602: the blocks and IV of AES have 16 bytes; RFC 2404: 12 of ICV.
+    // RFC 3602: AES has blocks and IV of 16 bytes. RFC 2404: 12 bytes of ICV.
     ("esp-cbc", Tunnel { outer: 20, header: 8, iv: 16, trailer: 2, align: 16, icv: 12 }),
     // RFC 2784, without key and checksum.
     ("gre", Tunnel { outer: 20, header: 4, iv: 0, trailer: 0, align: 0, icv: 0 }),
-    // RFC 7348: IP and UDP; VXLAN and the inner Ethernet header.
+    // RFC 7348: outer = IP and UDP, header = VXLAN and the inner Ethernet header.
     ("vxlan", Tunnel { outer: 28, header: 22, iv: 0, trailer: 0, align: 0, icv: 0 }),
 ];
 
-/// No part of a tunnel is longer than this.
+/// Maximum length of a part of a tunnel in bytes.
 const MAX_PART: u32 = 4096;
 
-/// Fragments: a box on the path whose next line takes shorter packets, and which cuts what is longer into IPv4 fragments
-/// (RFC 791, 3.2) whatever the sender asked for, as boxes do that carry a tunnel's outer packets without DF. From here on
-/// each fragment goes its own way: the line charges each its own IP header, and loss, duplication, jitter and
-/// reordering hit them one by one, until `reassembly` puts them together.
+/// Fragment: a box on the path whose next line takes only shorter packets. It cuts longer packets into IPv4 fragments
+/// (RFC 791, 3.2) even if the sender set DF. Boxes that carry a tunnel's outer packets without DF do this.
+///
+/// After this stage each fragment travels separately. The line charges each fragment its own IP header. Loss, duplication,
+/// jitter and reordering hit each fragment by itself, until `reassembly` joins them.
 const FRAGMENT: Row = Row {
     key: "fragment",
     help: "maximum length of a packet in bytes, encapsulation included, that a box on the path does not cut \
@@ -217,18 +218,18 @@ impl Stage for Middlebox {
     }
 }
 
-/// Reads the length that a packet may have, in bytes; nothing for a bare `0`, no limit.
+/// Reads the maximum length of a packet in bytes; `None` for `0`, which means no limit.
 fn limit(text: &str) -> Result<Option<u32>, StageError> {
     match text.parse::<Bytes>()?.0 {
         0 => Ok(None),
-        bytes @ LEAST..=65_535 => Ok(Some(bytes as u32)),
+        bytes @ MIN_MTU_BYTES..=65_535 => Ok(Some(bytes as u32)),
         _ => Err(StageError::Length),
     }
 }
 
-/// Cuts each segment of `packet`, all of which are longer than `limit` bytes, into fragments of at most `limit`.
+/// Cuts each segment of `packet` into fragments of at most `limit` bytes. All segments must be longer than `limit`.
 fn cut(packet: Packet, limit: u32, exit: &mut Exit) {
-    // RFC 791, 3.2: fragments carry a multiple of 8 bytes, but for the last.
+    // RFC 791, 3.2: each fragment except the last carries a multiple of 8 bytes.
     let room = u64::from(limit.saturating_sub(IP_HEADER) / 8 * 8).max(8);
     let mut left = Some(packet);
     while let Some(rest) = left {
@@ -246,13 +247,13 @@ fn cut(packet: Packet, limit: u32, exit: &mut Exit) {
     }
 }
 
-/// RFC 791, 3.2: every line must take a packet of 68 bytes.
-const LEAST: u64 = 68;
-/// An IPv4 header without options.
+/// Minimum MTU. RFC 791, 3.2: every line must take a packet of 68 bytes.
+const MIN_MTU_BYTES: u64 = 68;
+/// Length in bytes of an IPv4 header without options.
 const IP_HEADER: u32 = 20;
 
-/// Policer: a token bucket. What finds enough tokens passes at once, what does not is lost; there is no queue, so the
-/// round trip stays what it is while segments are lost. Providers enforce bought rates so.
+/// Policer: a token bucket. A segment passes at once if there are enough tokens, otherwise it is lost. There is no queue,
+/// so losses do not change the round trip. Providers enforce the rate of a contract with policers.
 ///
 /// Flach and others: An Internet-wide analysis of traffic policing, 2016.
 const POLICER: Row = Row {
@@ -274,8 +275,9 @@ const POLICER: Row = Row {
 struct Policer {
     /// Bits per second, at least 1.
     rate: u128,
-    /// Content of the bucket when it is full, and now: nanoseconds times bits per second, so that nothing is rounded.
+    /// Capacity of the bucket in nanoseconds times bits per second, so that nothing is rounded.
     burst: u128,
+    /// Content of the bucket at `since`, in the same unit.
     tokens: u128,
     since: Duration,
 }
@@ -303,7 +305,7 @@ impl Policer {
         self.since = self.since.max(now);
     }
 
-    /// Returns the number of the packet's first segments that find tokens.
+    /// Returns the number of leading segments for which there are enough tokens.
     fn room_for(&self, packet: &Packet) -> u32 {
         if tokens(packet.wire_bytes()) <= self.tokens {
             return packet.segments;
@@ -325,7 +327,7 @@ impl Stage for Policer {
         if fitting > 0 {
             self.take(packet.front(fitting), exit);
         }
-        // The last segment of a packet is often shorter than the rest, and finds tokens where they did not.
+        // The last segment is often shorter than the rest, so the remaining tokens may be enough for it.
         let last = packet.after(fitting.max(packet.segments - 1)).filter(|_| fitting < packet.segments);
         if let Some(last) = last.filter(|last| self.room_for(last) > 0) {
             self.take(last, exit);
@@ -333,7 +335,7 @@ impl Stage for Policer {
     }
 }
 
-/// Returns the tokens for `bytes`.
+/// Returns the tokens that `bytes` cost.
 fn tokens(bytes: u64) -> u128 {
     u128::from(bytes) * 8 * 1_000_000_000
 }

@@ -1,4 +1,4 @@
-//! The way out: fragments are put together.
+//! The stage at the exit of the link: it reassembles fragments.
 
 use crate::error::StageError;
 use crate::packet::Fragment;
@@ -7,12 +7,12 @@ use crate::row::{Exit, Row, Stage, Traits};
 use crate::value;
 use std::time::Duration;
 
-/// Its stages, in the order in which a packet passes them.
+/// Stages of the exit, in the order in which a packet passes them.
 pub(super) const ROWS: &[Row] = &[REASSEMBLY];
 
-/// Reassembly: the end of the path puts fragments together, and a packet of which a fragment is missing is lost. It waits
-/// for them whatever their order (RFC 791, 3.2), or is one of those boxes that do not: that drop a packet whose fragments
-/// come out of order, or of which one comes late. It is at the end of every link that can make fragments, asked for or not.
+/// Reassembly: the end of the path joins fragments. A packet is lost if one of its fragments is missing. By default the
+/// stage waits for all fragments in any order (RFC 791, 3.2). It can also behave like boxes that drop a packet whose
+/// fragments arrive out of order or late. Every link that can make fragments ends with this stage, configured or not.
 const REASSEMBLY: Row = Row {
     key: "reassembly",
     help: "how fragments are put together: an empty value waits for all of them, `in-order` drops a packet \
@@ -28,14 +28,14 @@ const REASSEMBLY: Row = Row {
 struct Reassembly {
     in_order: bool,
     within: Duration,
-    /// The pieces of one packet from its first fragment on; all of them have passed when the packet ends.
+    /// Pieces of the current packet from its first fragment on; `end` empties it.
     waiting: Vec<Packet>,
 }
 
-/// One segment, as its fragments come in.
+/// Fragments of one segment that have arrived.
 #[derive(Default)]
 struct Heap {
-    /// The time at which its first fragment came.
+    /// Arrival time of the first fragment.
     since: Option<Duration>,
     parts: Vec<Fragment>,
     covered: u32,
@@ -56,13 +56,13 @@ impl Reassembly {
         Ok(Reassembly { in_order: in_order.is_some(), within, waiting: Vec::new() })
     }
 
-    /// Whether this fragment makes `heap` one that is dropped.
+    /// Returns whether the stage drops the segment of `heap` because of this fragment.
     fn refuses(&self, heap: &Heap, fragment: Fragment, at: Duration) -> bool {
         let is_late = heap.since.is_some_and(|since| at.saturating_sub(since) > self.within);
         is_late || self.in_order && fragment.start != heap.covered
     }
 
-    /// Adds a fragment; the whole segment when it was the last one missing.
+    /// Adds a fragment to `heap`. Pushes the whole segment when the last missing fragment arrives.
     fn add(&self, heap: &mut Heap, packet: Packet, exit: &mut Exit) {
         let Some(fragment) = packet.fragment else { return exit.push(packet) };
         if heap.is_refused || heap.parts.iter().any(|part| part.start == fragment.start) {
@@ -70,7 +70,7 @@ impl Reassembly {
         }
         if self.refuses(heap, fragment, packet.at) {
             heap.is_refused = true;
-            // What is left over of a copy is no packet that was refused.
+            // A leftover fragment of a duplicate is not counted: its segment has already arrived.
             exit.happened(u64::from(!heap.is_done));
             return;
         }
@@ -86,7 +86,7 @@ impl Reassembly {
 
 impl Stage for Reassembly {
     fn pass(&mut self, packet: Packet, exit: &mut Exit) {
-        // What comes behind a fragment waits with it, to stay behind it.
+        // Packets after a fragment wait with it, so that they stay behind it.
         match packet.fragment.is_none() && self.waiting.is_empty() {
             true => exit.push(packet),
             false => self.waiting.push(packet),

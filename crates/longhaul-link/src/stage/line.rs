@@ -1,4 +1,4 @@
-//! The line: a packet queues for it and may be lost on it.
+//! Stages of the line: a packet waits in its queue and may be lost on it.
 
 use crate::error::StageError;
 use crate::packet::Packet;
@@ -8,10 +8,10 @@ use crate::value;
 use longhaul_units::{Bytes, Rate};
 use std::time::Duration;
 
-/// Its stages, in the order in which a packet passes them.
+/// Stages of the line, in the order in which a packet passes them.
 pub(super) const ROWS: &[Row] = &[RATE, LOSS, BURST_LOSS];
 
-/// Rate: a line that sends one segment after the other, and a queue of limited bytes before it. What finds the queue
+/// Rate: a line that sends one segment after the other, behind a queue of limited bytes. A segment that finds the queue
 /// full is lost (drop-tail).
 const RATE: Row = Row {
     key: "rate",
@@ -31,16 +31,16 @@ const RATE: Row = Row {
     build: |value, _seed| Ok(Some(Box::new(Line::read(value)?))),
 };
 
-/// The queue of a line for which none is given, as time at its rate: about the round trip of a long path, as routers
-/// of such paths are sized.
+/// Default length of a line's queue, as time at the line's rate. Routers of long paths have queues of about one round
+/// trip.
 const DEFAULT_QUEUE: Duration = Duration::from_millis(100);
 
 struct Line {
     /// Bits per second, at least 1.
     rate: u128,
-    /// Bytes that may wait or be on their way out.
+    /// Maximum number of bytes waiting or being sent.
     queue: u64,
-    /// Bytes that waited at `since`, in nanobits: nanoseconds times bits per second, so that nothing is ever rounded.
+    /// Bytes waiting or being sent at `since`, in nanoseconds times bits per second, so that nothing is rounded.
     backlog: u128,
     since: Duration,
 }
@@ -62,15 +62,15 @@ impl Line {
         Rate(u64::try_from(self.rate).unwrap_or(u64::MAX))
     }
 
-    /// Lets the line send until `now`.
+    /// Subtracts from the backlog the bytes sent until `now`.
     fn advance(&mut self, now: Duration) {
         let passed = now.saturating_sub(self.since);
         self.backlog = self.backlog.saturating_sub(passed.as_nanos() * self.rate);
         self.since = self.since.max(now);
     }
 
-    /// Returns the number of the packet's first segments that find room. An idle line takes one whatever the queue: it goes
-    /// straight onto the wire.
+    /// Returns the number of leading segments that fit into the queue. An idle line takes at least one, whatever the size of
+    /// its queue, because that segment goes straight onto the wire.
     fn room_for(&self, packet: &Packet) -> u32 {
         let waiting = u64::try_from(self.backlog.div_ceil(8 * NANOS)).unwrap_or(u64::MAX);
         let room = self.queue.saturating_sub(waiting);
@@ -82,13 +82,13 @@ impl Line {
         fitting.max(u32::from(self.backlog == 0))
     }
 
-    /// Queues `packet` and passes it on when its last segment is on the wire.
+    /// Queues `packet`. It leaves the stage when its last segment is on the wire.
     fn take(&mut self, packet: Packet, exit: &mut Exit) {
         self.backlog += u128::from(packet.wire_bytes()) * 8 * NANOS;
         exit.push(Packet { at: self.idle_from(), ..packet });
     }
 
-    /// Returns the time at which everything that was taken is on the wire.
+    /// Returns the time at which all queued bytes are on the wire.
     fn idle_from(&self) -> Duration {
         let wait = u64::try_from(self.backlog.div_ceil(self.rate)).unwrap_or(u64::MAX);
         self.since.saturating_add(Duration::from_nanos(wait))
@@ -102,7 +102,7 @@ impl Stage for Line {
         if fitting > 0 {
             self.take(packet.front(fitting), exit);
         }
-        // The last segment of a packet is often shorter than the rest, and fits where they did not.
+        // The last segment is often shorter than the rest, so it may fit where they did not.
         let last = packet.after(fitting.max(packet.segments - 1)).filter(|_| fitting < packet.segments);
         if let Some(last) = last.filter(|last| self.room_for(last) > 0) {
             self.take(last, exit);
@@ -113,7 +113,7 @@ impl Stage for Line {
         self.idle_from()
     }
 
-    /// It begins to send when what the line before had taken is gone, which does not count in its queue.
+    /// Begins to send at `last`, when all bytes of the previous line are sent. Those bytes do not count in the new queue.
     fn follow(&mut self, last: Duration) {
         self.since = last;
     }
@@ -121,8 +121,8 @@ impl Stage for Line {
 
 const NANOS: u128 = 1_000_000_000;
 
-/// Random loss: each segment is lost with the same probability, whatever happens to the others. A super-packet that is
-/// hit goes on as the segments before and the segments after.
+/// Random loss: each segment is lost with the same probability, independently of the others. A super-packet that loses a
+/// segment continues as two packets: the segments before it and the segments after it.
 const LOSS: Row = Row {
     key: "loss",
     help: "share of segments lost at random, a percentage",
@@ -136,7 +136,7 @@ const LOSS: Row = Row {
     },
 };
 
-/// Reads `0.1%` as 0.001; a bare `0` is none. Any other number needs its sign, for 0.1 could mean 10 %.
+/// Reads `0.1%` as 0.001, and `0` as 0. Any other number needs its `%`, because 0.1 could mean 10 %.
 ///
 /// # Errors
 /// [`StageError::NoPercentage`] for anything else.
@@ -161,12 +161,12 @@ impl Stage for Loss {
     }
 }
 
-/// Loss in bursts, after Gilbert and Elliott: the line is good or bad, each segment may turn it over, and in each state
-/// segments are lost with another probability. Without those two numbers a good line loses nothing and a bad one
-/// everything (Gilbert): then p / (p + r) of all segments are lost, 1 / r of them in a row on average.
+/// Loss in bursts, after Gilbert and Elliott. The line is in a good or a bad state, and each segment may change the state.
+/// Each state has its own loss probability: by default a good line loses nothing and a bad one everything (Gilbert). Then
+/// p / (p + r) of all segments are lost, in bursts of 1 / r segments on average.
 ///
-/// Elliott: Estimates of error rates for codes on burst-noise channels, 1963; the letters are those of tc-netem(8)'s
-/// gemodel.
+/// Elliott: Estimates of error rates for codes on burst-noise channels, 1963. The letters are those of gemodel in
+/// tc-netem(8).
 const BURST_LOSS: Row = Row {
     key: "burst-loss",
     help: "loss in bursts (Gilbert-Elliott): each segment turns a good line bad with probability p, and a bad \
@@ -184,15 +184,15 @@ const BURST_LOSS: Row = Row {
 
 struct BurstLoss {
     random: Random,
-    /// The good state, where it begins, and the bad one.
+    /// The good state, then the bad one. The line begins in the good state.
     states: [State; 2],
     is_bad: bool,
-    /// Number of segments that pass before the state changes.
+    /// Number of segments before the state changes.
     left: u64,
 }
 
 struct State {
-    /// The probability of leaving it, for each segment.
+    /// Probability, per segment, of leaving the state.
     leave: f64,
     share: f64,
     loss: Chance,
@@ -216,13 +216,14 @@ impl BurstLoss {
         Ok(BurstLoss { random, states: [good, bad], is_bad: false, left })
     }
 
-    /// Whether anything is ever lost.
+    /// Returns whether the line can lose anything.
     fn loses(&self) -> bool {
         let [good, bad] = &self.states;
         good.share > 0.0 || (good.leave > 0.0 && bad.share > 0.0)
     }
 
-    /// The segment that turns the state over is already in the new one, and the next that does is at least one later.
+    /// Changes the state. The segment that changes it already belongs to the new state, so the next change is at least one
+    /// segment later.
     fn turn(&mut self, exit: &mut Exit) {
         self.is_bad = !self.is_bad;
         exit.happened(u64::from(self.is_bad));

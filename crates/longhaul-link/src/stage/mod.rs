@@ -1,5 +1,5 @@
-//! The stages, in the files of the parts of the path: [`entry`], the [`line`](mod@line), the [`way`], and the [`exit`]. Adding a stage
-//! is adding its type and its row to one of them.
+//! The stages, one file for each part of the path: [`entry`], [`line`](mod@line), [`way`], [`exit`]. To add a stage, add its
+//! type and its row to one of them.
 
 pub(crate) mod entry;
 mod exit;
@@ -8,10 +8,10 @@ mod way;
 
 use crate::row::Row;
 
-/// Every stage there is, in the order in which a packet passes them.
+/// Rows of all stages, in the order in which a packet passes them.
 pub const ROWS: &[&Row] = &in_order([entry::ROWS, line::ROWS, way::ROWS, exit::ROWS]);
 
-/// The keys of all stages, in the same order.
+/// Keys of all stages, in the same order.
 pub(crate) const KEYS: &[&str] = &keys();
 
 /// Returns the row of the stage `key`.

@@ -1,4 +1,4 @@
-//! The way: a packet travels, may be doubled, and may be overtaken.
+//! Stages of the way: a packet is delayed, and may be duplicated or overtaken.
 
 use crate::error::StageError;
 use crate::packet::Packet;
@@ -8,10 +8,10 @@ use crate::stage::line::percentage;
 use crate::value;
 use std::time::Duration;
 
-/// Its stages, in the order in which a packet passes them.
+/// Stages of the way, in the order in which a packet passes them.
 pub(super) const ROWS: &[Row] = &[DUPLICATE, DELAY, REORDER];
 
-/// Duplication: a share of segments arrives twice, the copy right behind the original.
+/// Duplication: a share of segments arrives twice. The copy follows directly behind the original.
 const DUPLICATE: Row = Row {
     key: "duplicate",
     help: "share of segments that arrive twice, a percentage",
@@ -39,10 +39,12 @@ impl Stage for Duplicate {
     }
 }
 
-/// Delay: every packet arrives the same time later; with jitter, a time drawn evenly from a range around it. The order is
-/// kept either way: a packet that would overtake the one before arrives together with it. (So a jitter much longer than
-/// the gaps between packets delays most of them by nearly its upper end. For packets that do overtake, see `reorder`.)
-/// A super-packet is one packet here, as it is one when it is written.
+/// Delay: every packet arrives later by the same time or, with jitter, by a time drawn uniformly from a range around it.
+/// A super-packet counts as one packet, because the lab writes it in one piece.
+///
+/// Packets keep their order: a packet that would overtake the one before it arrives together with it. A jitter much longer
+/// than the gaps between packets therefore delays most packets by nearly the upper end of the range. `reorder` lets packets
+/// overtake each other.
 const DELAY: Row = Row {
     key: "delay",
     help: "time that a packet travels in this direction, half of the round trip, and its variation up and down \
@@ -58,11 +60,12 @@ const DELAY: Row = Row {
 };
 
 struct Delay {
-    /// The shortest delay, and how much longer the longest is.
+    /// Shortest delay.
     min: Duration,
+    /// Difference between the longest and the shortest delay.
     range: Duration,
     random: Random,
-    /// The time at which the last packet arrives.
+    /// Arrival time of the last packet.
     last: Duration,
 }
 
@@ -95,7 +98,7 @@ impl Stage for Delay {
     }
 }
 
-/// Reordering: a share of segments takes longer than the others, and what was sent within that time overtakes them.
+/// Reordering: a share of segments takes longer than the others. Segments sent in that time overtake them.
 const REORDER: Row = Row {
     key: "reorder",
     help: "share of segments that arrive later than the others, and by how much",
@@ -117,7 +120,7 @@ struct Reorder {
     by: Duration,
 }
 
-/// The share, and what follows `by`; a bare `0` needs none.
+/// Splits `0.1% by 5ms` into the share and the time; `0` needs no time.
 fn split(text: &str) -> Result<(&str, Option<&str>), StageError> {
     let (share, [by]) = value::parts(text, ["by"]).ok_or(StageError::Form(REORDER.sample))?;
     Ok((share, by.or((share == "0").then_some("0"))))

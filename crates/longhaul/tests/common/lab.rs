@@ -1,9 +1,9 @@
-//! Labs for the tests that build one in their own process.
+//! Helpers for tests that build a lab in their own process.
 
 use longhaul_lab::{LabError, LinkSpec, Profile, Wan};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// One lab at a time: two cores are few for several.
+/// Held while a test has a lab: two cores are too few for several labs.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// Waits until no other test of this program has a lab.
@@ -11,13 +11,14 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A lab of four hosts of today; `None` where it cannot be built.
+/// Builds a lab of four hosts with the settings of today; returns `None` if it cannot be built here.
 pub(crate) fn lab(link: &LinkSpec) -> Option<Wan> {
     let relay = Profile::relay(link);
     runs(Wan::build(link, [Profile::plain(), relay.clone(), relay, Profile::plain()]))
 }
 
-/// Returns what came out; `None` when this machine lacks something for it, which is printed.
+/// Returns the value of `result`. If this machine lacks something for it, prints SKIP and returns `None`. Panics on any other
+/// error.
 pub(crate) fn runs<T>(result: Result<T, LabError>) -> Option<T> {
     let why = match result {
         Ok(done) => return Some(done),

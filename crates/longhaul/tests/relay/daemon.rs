@@ -1,4 +1,4 @@
-//! The daemon: reload, and what it has to say to systemd.
+//! Tests the daemon: reload, and the protocol with systemd.
 
 use crate::harness::*;
 use serde_json::Value;
@@ -13,13 +13,15 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// A daemon with a config file of its own.
+/// A daemon with its own config file.
 pub(crate) struct Daemon {
+    /// The process `longhaul run`.
     pub(crate) relay: Relay,
     folder: TempDir,
 }
 
 impl Daemon {
+    /// Starts a daemon with the text `config` and waits until it listens.
     pub(crate) fn start(config: &str) -> Daemon {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(file(&folder), config).expect("a config file");
@@ -27,7 +29,7 @@ impl Daemon {
         Daemon { relay, folder }
     }
 
-    /// The same with `socket` from systemd.
+    /// Starts a daemon that gets `socket` from systemd.
     fn activated(config: &str, socket: &TcpListener) -> Daemon {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(file(&folder), config).expect("a config file");
@@ -35,7 +37,7 @@ impl Daemon {
         Daemon { relay, folder }
     }
 
-    /// Writes `config` and has it read; gives the line that says how that went.
+    /// Writes `config` and reloads the daemon; returns the log line with the result.
     pub(crate) fn reload(&self, config: &str) -> Value {
         std::fs::write(file(&self.folder), config).expect("a config file");
         self.relay.signal("HUP");
@@ -47,11 +49,13 @@ fn file(folder: &TempDir) -> PathBuf {
     folder.path().join("longhaul.toml")
 }
 
+/// Returns a `[[tunnel]]` of a config file; `more` is appended to its keys.
 pub(crate) fn tunnel(name: &str, listen: SocketAddr, to: &TcpListener, more: &str) -> String {
     let to = to.local_addr().unwrap();
     format!("[[tunnel]]\nname = \"{name}\"\nlisten = \"{listen}\"\nto = [\"{to}\"]\n{more}\n")
 }
 
+/// Connects to `port`.
 pub(crate) fn dial(port: &Port) -> TcpStream {
     patient(TcpStream::connect(port.address()).expect("the daemon listens"))
 }
@@ -61,13 +65,13 @@ fn accept(server: &TcpListener) -> TcpStream {
 }
 
 #[test]
-fn reload_changes_what_is_new_and_leaves_live_flows_alone() {
+fn a_reload_adds_and_removes_tunnels_and_keeps_live_flows() {
     let (old, new) = (server(), server());
     let (kept, removed, added) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
     let before = tunnel("kept", kept.address(), &old, "") + &tunnel("removed", removed.address(), &old, "");
     let daemon = Daemon::start(&before);
     daemon.relay.wait_log("listening");
-    // One after the other: the daemon dials for both tunnels at once.
+    // One after the other, because the daemon would dial for both tunnels at once.
     let (one, one_far) = (dial(&kept), accept(&old));
     let (two, two_far) = (dial(&removed), accept(&old));
     let bytes = pattern(20, 20_000_000);
@@ -76,18 +80,18 @@ fn reload_changes_what_is_new_and_leaves_live_flows_alone() {
             (&one).write_all(&bytes).unwrap();
             one.shutdown(Shutdown::Write).unwrap();
         });
-        // In the middle of it.
+        // Reloads in the middle of the transfer.
         let mut first = vec![0; 1_000_000];
         (&one_far).read_exact(&mut first).unwrap();
-        let said =
+        let result =
             daemon.reload(&(tunnel("kept", kept.address(), &new, "") + &tunnel("added", added.address(), &new, "")));
-        assert_eq!(said["message"], "reloaded");
+        assert_eq!(result["message"], "reloaded");
         let (rest, ending) = read_to_end(&one_far);
         assert_same(&[first, rest].concat(), &bytes);
         assert_eq!(ending, Ending::Fin);
     });
     talk(&two, &two_far);
-    // The next connection goes where the new file says; the removed tunnel listens no more.
+    // The next connection goes to the next hop of the new file. The removed tunnel no longer listens.
     talk(&dial(&kept), &accept(&new));
     talk(&dial(&added), &accept(&new));
     assert_eq!(TcpStream::connect(removed.address()).unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused);
@@ -106,26 +110,26 @@ fn a_bad_file_is_refused_whole_and_the_old_one_stays() {
         good.clone() + &tunnel("two", other.address(), &new, "dial = { congestion = \"no-such\" }"),
         "not toml at all [".into(),
     ] {
-        let said = daemon.reload(&bad);
-        assert_eq!(said["message"], "reload refused: the old configuration stays", "{bad}");
+        let result = daemon.reload(&bad);
+        assert_eq!(result["message"], "reload refused: the old configuration stays", "{bad}");
         talk(&dial(&port), &accept(&old));
-        assert!(TcpStream::connect(other.address()).is_err(), "half of a bad file was taken");
+        assert!(TcpStream::connect(other.address()).is_err(), "half of a bad file took effect");
     }
     assert_eq!(daemon.reload(&good)["message"], "reloaded");
     talk(&dial(&port), &accept(&new));
 }
 
 #[test]
-fn a_file_that_cannot_be_read_to_its_end_holds_up_no_signal() {
+fn a_file_that_blocks_on_read_delays_no_signal() {
     let (old, new, port) = (server(), server(), Port::reserve("127.0.0.1"));
     let mut daemon = Daemon::start(&tunnel("one", port.address(), &old, ""));
     let fifo = file(&daemon.folder);
     std::fs::remove_file(&fifo).unwrap();
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    // The file is read to its end only when every writer of the FIFO has closed it (fifo(7)).
+    // A read of the FIFO ends only when every writer has closed it (fifo(7)).
     let begin = || {
         daemon.relay.signal("HUP");
-        // ENXIO until the daemon has come to open it.
+        // ENXIO until the daemon has opened the FIFO.
         wait_for("the daemon reads the file", || {
             OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(&fifo)
         })
@@ -137,7 +141,7 @@ fn a_file_that_cannot_be_read_to_its_end_holds_up_no_signal() {
     drop(writer);
     daemon.relay.wait_log("reloaded");
     talk(&dial(&port), &accept(&new));
-    // The next SIGHUP forgets it, and the next SIGTERM too.
+    // The next SIGHUP abandons the read, and so does the next SIGTERM.
     let _never = begin();
     std::fs::remove_file(&fifo).unwrap();
     assert_eq!(daemon.reload(&tunnel("one", port.address(), &old, ""))["message"], "reloaded");
@@ -151,13 +155,14 @@ fn a_file_that_cannot_be_read_to_its_end_holds_up_no_signal() {
 }
 
 #[test]
-fn a_file_that_does_not_answer_keeps_a_few_threads_and_is_read_once_it_does() {
+fn a_file_that_blocks_on_open_keeps_few_threads_and_is_read_later() {
     let (old, new, port) = (server(), server(), Port::reserve("127.0.0.1"));
     let daemon = Daemon::start(&tunnel("one", port.address(), &old, ""));
     let fifo = file(&daemon.folder);
     std::fs::remove_file(&fifo).unwrap();
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    // Two signals of one kind may be one: each is answered before the next. Nobody writes, so each open(2) waits.
+    // Two pending signals of one kind may merge into one, so the loop waits for each answer. Nobody writes to the FIFO, so each
+    // open(2) blocks.
     let mut reads = 0;
     let no_thread = loop {
         daemon.relay.signal("HUP");
@@ -166,10 +171,10 @@ fn a_file_that_does_not_answer_keeps_a_few_threads_and_is_read_once_it_does() {
             break line;
         }
         reads += 1;
-        assert!(reads < 100, "every SIGHUP keeps a thread");
+        assert!(reads < 100, "every SIGHUP blocks another thread");
     };
     assert_eq!(no_thread["file"], fifo.display().to_string());
-    // All who wait for a writer go on when one comes, and the last of them reads again; by then the file is a file.
+    // A writer wakes all blocked readers. The last of them reads the file again, which by then is a regular file.
     let writer = OpenOptions::new().write(true).open(&fifo).unwrap();
     std::fs::remove_file(&fifo).unwrap();
     std::fs::write(&fifo, tunnel("one", port.address(), &new, "")).unwrap();
@@ -181,13 +186,13 @@ fn a_file_that_does_not_answer_keeps_a_few_threads_and_is_read_once_it_does() {
 }
 
 #[test]
-fn a_line_of_the_log_has_its_level_once() {
+fn a_log_line_about_the_file_does_not_repeat_its_level() {
     let (far, port) = (server(), Port::reserve("127.0.0.1"));
     let daemon = Daemon::start(&tunnel("one", port.address(), &far, ""));
     for (more, key) in [("accept = { rcvbuf = \"256KiB\" }", "rcvbuf"), ("no-such-key = 1", "no-such-key")] {
         std::fs::write(file(&daemon.folder), tunnel("one", port.address(), &far, more)).unwrap();
         daemon.relay.signal("HUP");
-        let line = daemon.relay.wait_line(key, |said| said.contains(key));
+        let line = daemon.relay.wait_line(key, |message| message.contains(key));
         let message = line["message"].as_str().unwrap();
         assert!(message.contains("longhaul.toml:"), "{message}");
         assert!(!message.contains("warning") && !message.contains("error"), "{message}");
@@ -195,7 +200,7 @@ fn a_line_of_the_log_has_its_level_once() {
 }
 
 #[test]
-fn changed_options_are_told_to_the_listener_that_is_there() {
+fn changed_options_are_applied_to_the_running_listener() {
     for ip in ["127.0.0.1", "[::1]"] {
         let (far, port) = (server(), Port::reserve(ip));
         let with = |mss: u32| {
@@ -203,10 +208,10 @@ fn changed_options_are_told_to_the_listener_that_is_there() {
             tunnel("one", port.address(), &far, &accept)
         };
         let daemon = Daemon::start(&with(1000));
-        // For the listener its handshake is under way until its first byte comes (tcp(7) TCP_DEFER_ACCEPT).
+        // The listener treats the handshake as incomplete until the first byte comes (tcp(7) TCP_DEFER_ACCEPT).
         let early = dial(&port);
         assert_eq!(daemon.reload(&with(500))["message"], "reloaded");
-        quiet_for(&early, Duration::from_millis(1500)); // a listener that is replaced is closed after a second
+        quiet_for(&early, Duration::from_millis(1500)); // a replaced listener would be closed after a second
         let late = dial(&port);
         for mut client in [&early, &late] {
             client.write_all(b"first").expect("no reset");
@@ -226,7 +231,7 @@ fn a_listener_with_other_options_replaces_the_old_one_without_a_gap() {
     let (live, live_far) = (dial(&port), accept(&far));
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // Connections without a pause while the listener is replaced: every one of them has to be served.
+        // Connects without a pause while the listener is replaced. Every connection must be served.
         let (stop, port, far) = (&stop, &port, &far);
         let dialler = scope.spawn(move || {
             let mut served = 0;
@@ -238,29 +243,29 @@ fn a_listener_with_other_options_replaces_the_old_one_without_a_gap() {
                 }
             }
         });
-        // An option that was there is gone each time, so it cannot be told to the listener that is there.
+        // Each reload removes an option. A running listener cannot drop an option, so it is replaced.
         let with = |round: u32| format!("accept = {{ {} }}", ["mss = \"1000B\"", "dscp = \"ef\""][round as usize % 2]);
-        let mut said: Vec<Value> =
+        let mut results: Vec<Value> =
             (0..5).map(|round| daemon.reload(&tunnel("one", port.address(), far, &with(round)))).collect();
-        // Another name on the same address is a replacement too.
-        said.push(daemon.reload(&tunnel("other", port.address(), far, "")));
+        // Another name on the same address also replaces the listener.
+        results.push(daemon.reload(&tunnel("other", port.address(), far, "")));
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         eprintln!("{} connections served meanwhile", dialler.join().unwrap());
-        said.iter().for_each(|said| assert_eq!(said["message"], "reloaded", "{said}"));
+        results.iter().for_each(|result| assert_eq!(result["message"], "reloaded", "{result}"));
     });
     talk(&live, &live_far);
 }
 
 #[test]
-fn after_a_reload_no_connection_goes_the_old_way() {
-    // With a new listener in the place of the old one, which goes on for a while; under the same name or another.
+fn after_a_reload_no_connection_goes_to_the_old_next_hop() {
+    // A new listener replaces the old one, which serves for a while longer. The tunnel keeps its name or gets another.
     for (ip, name) in [("127.0.0.1", "one"), ("127.0.0.1", "another"), ("[::1]", "one"), ("[::1]", "another")] {
         let (old, new, port) = (server(), server(), Port::reserve(ip));
-        // An option that is gone cannot be told to the listener that is there.
+        // A running listener cannot drop an option, so it is replaced.
         let daemon = Daemon::start(&tunnel("one", port.address(), &old, "accept = { dscp = \"ef\" }"));
         talk(&dial(&port), &accept(&old));
-        let said = daemon.reload(&tunnel(name, port.address(), &new, "accept = { keepalive-idle = \"100s\" }"));
-        assert_eq!(said["message"], "reloaded");
+        let result = daemon.reload(&tunnel(name, port.address(), &new, "accept = { keepalive-idle = \"100s\" }"));
+        assert_eq!(result["message"], "reloaded");
         let clients: Vec<TcpStream> = (0..40).map(|_| dial(&port)).collect();
         let there: Vec<TcpStream> = clients.iter().map(|_| accept(&new)).collect();
         drop((clients, there));
@@ -268,7 +273,7 @@ fn after_a_reload_no_connection_goes_the_old_way() {
 }
 
 #[test]
-fn a_place_that_a_replaced_listener_does_not_use_goes_to_the_new_one() {
+fn a_permit_that_a_replaced_listener_does_not_use_goes_to_the_new_one() {
     let (far, port) = (server(), Port::reserve("127.0.0.1"));
     let with = |more: &str| tunnel("one", port.address(), &far, &format!("max_flows = 1\n{more}"));
     let dial_from = |ip: &str| {
@@ -283,8 +288,8 @@ fn a_place_that_a_replaced_listener_does_not_use_goes_to_the_new_one() {
         let (inside, inside_far) = (dial(&port), accept(&far));
         let old = dial_from("127.0.0.2");
         daemon.relay.wait_log(FULL);
-        // An option that is gone cannot be told to the listener that is there: both wait for the place now, and the client
-        // of the old one may not have it any more.
+        // A running listener cannot drop an option, so it is replaced. Now both listeners wait for the permit, and the client
+        // of the old listener is no longer allowed.
         assert_eq!(daemon.reload(&with("allow = \"127.0.0.1\""))["message"], "reloaded");
         let new = dial_from("127.0.0.1");
         drop((inside, inside_far));
@@ -294,7 +299,7 @@ fn a_place_that_a_replaced_listener_does_not_use_goes_to_the_new_one() {
 }
 
 #[test]
-fn descriptors_are_shared_out_anew_by_a_reload() {
+fn a_reload_redistributes_the_descriptors() {
     let (far, port) = (server(), Port::reserve("127.0.0.1"));
     let (folder, more) = (tempfile::tempdir().unwrap(), [(); 20].map(|()| Port::reserve("127.0.0.1")));
     let one = tunnel("one", port.address(), &far, "");
@@ -308,19 +313,19 @@ fn descriptors_are_shared_out_anew_by_a_reload() {
     let mut last = dial(&port);
     last.write_all(b"last").unwrap();
     last.shutdown(Shutdown::Write).unwrap();
-    while read_to_end(&accept(&far)).0 != b"last" {} // the flood's flows end before
+    while read_to_end(&accept(&far)).0 != b"last" {} // the flows of the flood come first
     let counters = daemon.relay.counters();
     assert_eq!((&counters["accept_errors"], &counters["dials_failed"]), (&0.into(), &0.into()), "{counters}");
     assert_eq!(daemon.reload(&one)["message"], "reloaded");
 }
 
 #[test]
-fn a_port_in_use_names_errno_and_remedy() {
+fn the_error_about_a_port_in_use_has_errno_and_remedy() {
     let taken = server();
     let address = taken.local_addr().unwrap().to_string();
-    let said = longhaul().args(["relay", "--listen", &address, "--to", "127.0.0.1:9"]).output().unwrap();
-    let stderr = String::from_utf8(said.stderr).unwrap();
-    assert_eq!(said.status.code(), Some(1), "{stderr}");
+    let output = longhaul().args(["relay", "--listen", &address, "--to", "127.0.0.1:9"]).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
     let want = format!(
         "EADDRINUSE: Address already in use (who has it: ss -tanp 'sport = :{}')",
         taken.local_addr().unwrap().port()
@@ -334,7 +339,7 @@ fn systemd_is_told_ready_reloading_watchdog_and_stopping() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(file(&folder), tunnel("one", port.address(), &far, "")).unwrap();
     let notify = UnixDatagram::bind(folder.path().join("notify")).unwrap();
-    notify.set_read_timeout(Some(LONG)).unwrap();
+    notify.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut command = through_sh("WATCHDOG_PID=$$ WATCHDOG_USEC=200000 exec \"$0\" \"$@\"", &folder);
     command.env("NOTIFY_SOCKET", folder.path().join("notify"));
     let mut relay = Relay::spawn(command);
@@ -344,16 +349,16 @@ fn systemd_is_told_ready_reloading_watchdog_and_stopping() {
     relay.signal("HUP");
     assert!(wait_notify(&notify, "RELOADING=1").contains("MONOTONIC_USEC="));
     assert!(wait_notify(&notify, "READY=1").contains("STATUS=1 tunnel, 0 flows\n"));
-    // A port in use is nothing that `longhaul check` could have seen.
+    // `longhaul check` could not have seen that the port is in use.
     let good = tunnel("one", port.address(), &far, "");
     let taken = server();
     let two = tunnel("two", taken.local_addr().unwrap(), &far, "");
     std::fs::write(file(&folder), good.clone() + &two).unwrap();
     relay.signal("HUP");
-    let said = wait_notify(&notify, "READY=1");
+    let text = wait_notify(&notify, "READY=1");
     assert!(
-        said.contains("STATUS=reload refused: tunnel two: cannot listen on ") && said.contains("EADDRINUSE"),
-        "{said}"
+        text.contains("STATUS=reload refused: tunnel two: cannot listen on ") && text.contains("EADDRINUSE"),
+        "{text}"
     );
     std::fs::write(file(&folder), good).unwrap();
     relay.signal("HUP");
@@ -363,7 +368,7 @@ fn systemd_is_told_ready_reloading_watchdog_and_stopping() {
     wait_notify(&notify, "STATUS=1 tunnel, 1 flow");
     relay.signal("TERM");
     assert!(wait_notify(&notify, "STOPPING=1").contains("STATUS=draining, 1 flow left"));
-    // Too late, but `systemctl reload` must not wait for ever.
+    // A drain does not reload, but it must answer, or `systemctl reload` would wait for ever.
     relay.signal("HUP");
     assert!(wait_notify(&notify, "RELOADING=1").contains("MONOTONIC_USEC="));
     wait_notify(&notify, "READY=1");
@@ -378,7 +383,7 @@ fn systemd_is_told_ready_reloading_watchdog_and_stopping() {
 fn a_socket_from_systemd_is_used() {
     let (far, activated) = (server(), server());
     let address = activated.local_addr().unwrap();
-    // It was listening before the daemon was there: a client that came early is served.
+    // The socket listened before the daemon started, so this early client must be served.
     let early = patient(TcpStream::connect(address).unwrap());
     let daemon = Daemon::activated(&tunnel("one", address, &far, ""), &activated);
     talk(&early, &accept(&far));
@@ -387,7 +392,7 @@ fn a_socket_from_systemd_is_used() {
 }
 
 #[test]
-fn a_connection_from_before_the_daemon_has_its_options() {
+fn a_connection_accepted_before_startup_gets_the_options() {
     let (far, activated) = (server(), server());
     let address = activated.local_addr().unwrap();
     let early = patient(TcpStream::connect(address).unwrap());
@@ -408,7 +413,7 @@ fn a_connection_from_before_the_daemon_has_its_options() {
 }
 
 #[test]
-fn a_tunnel_of_systemd_s_that_was_removed_is_served_by_the_next_start() {
+fn a_removed_tunnel_with_a_socket_from_systemd_is_served_after_a_restart() {
     let (far, other_far, port) = (server(), server(), Port::reserve("127.0.0.1"));
     let activated = server();
     let address = activated.local_addr().unwrap();
@@ -419,7 +424,7 @@ fn a_tunnel_of_systemd_s_that_was_removed_is_served_by_the_next_start() {
     let live = (connect(), accept(&far));
     assert_eq!(daemon.reload(&other)["message"], "reloaded");
     talk(&live.0, &live.1);
-    // It is systemd's, so it listens on, and who connects would wait for ever.
+    // systemd keeps the socket listening, so the daemon must reset clients that would otherwise wait for ever.
     reset_by(address);
     assert_eq!(daemon.relay.wait_log("refused: no tunnel listens here")["listen"], address.to_string());
     talk(&dial(&port), &accept(&other_far));
@@ -435,7 +440,7 @@ fn a_tunnel_of_systemd_s_that_was_removed_is_served_by_the_next_start() {
 }
 
 #[test]
-fn a_bad_option_with_a_socket_from_systemd_starts_nothing_and_loses_nobody() {
+fn a_failed_start_with_a_socket_from_systemd_loses_no_waiting_client() {
     let (far, activated) = (server(), server());
     let address = activated.local_addr().unwrap().to_string();
     let early = patient(TcpStream::connect(&address).unwrap());
@@ -445,9 +450,9 @@ fn a_bad_option_with_a_socket_from_systemd_starts_nothing_and_loses_nobody() {
         ("accept.congestion=no-such", 1, r#"setsockopt(TCP_CONGESTION, \"no-such\"): ENOENT"#),
         ("accept.no-such=1", 2, "there is no such option"),
     ] {
-        let said = activated_by(&activated, &[&args[..], &["--set", bad]].concat()).output().unwrap();
-        let stderr = String::from_utf8(said.stderr).unwrap();
-        assert_eq!(said.status.code(), Some(code), "{stderr}");
+        let output = activated_by(&activated, &[&args[..], &["--set", bad]].concat()).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{stderr}");
         assert!(stderr.contains(why), "{stderr}");
     }
     let relay = Relay::spawn(activated_by(&activated, &args));
@@ -480,16 +485,16 @@ fn a_socket_from_systemd_without_a_tunnel_resets_until_it_has_one() {
 }
 
 #[test]
-fn a_refused_reload_changes_no_listener_and_no_socket_of_systemd_s() {
+fn a_refused_reload_changes_no_listener() {
     let (far, activated, taken, port) = (server(), server(), server(), Port::reserve("127.0.0.1"));
     let both = |more| {
         tunnel("passed", activated.local_addr().unwrap(), &far, more) + &tunnel("bound", port.address(), &far, more)
     };
     let daemon = Daemon::activated(&both(""), &activated);
-    // Where one address of it is somebody else's.
+    // The daemon cannot listen on all addresses of this port, because this listener has one of them.
     let everywhere = SocketAddr::from(([0, 0, 0, 0], port.address().port()));
     let _foreign = TcpListener::bind(("127.0.0.2", everywhere.port())).unwrap();
-    // The time until keepalive, and whether another listener is let in beside: accepted sockets have it of their listener.
+    // Returns two options that an accepted socket inherits from its listener: the time until keepalive, and SO_REUSEPORT.
     let leg = |address| {
         let flow = (patient(TcpStream::connect(address).unwrap()), accept(&far));
         talk(&flow.0, &flow.1);
@@ -507,23 +512,24 @@ fn a_refused_reload_changes_no_listener_and_no_socket_of_systemd_s() {
         both(new) + &tunnel("two", Port::reserve("127.0.0.1").address(), &far, "accept = { congestion = \"no-such\" }"),
     ] {
         assert_eq!(daemon.reload(&bad)["message"], "reload refused: the old configuration stays", "{bad}");
-        assert_eq!(legs(), [Some((60, false)); 2], "half of a bad file was taken: {bad}");
+        assert_eq!(legs(), [Some((60, false)); 2], "half of a bad file took effect: {bad}");
     }
     assert_eq!(daemon.reload(&both(new))["message"], "reloaded");
     assert_eq!(legs(), [Some((77, false)); 2]);
 }
 
-/// `longhaul` with `args`, started by systemd's protocol with `socket`, which stays ours as well.
+/// Returns the command that starts `longhaul` with `args` and passes it a copy of `socket` by systemd's protocol.
 fn activated_by(socket: &TcpListener, args: &[&str]) -> Command {
     let mut command = Command::new("sh");
-    // Descriptor 3 is the first that is passed; the pid in the environment is the program's own.
+    // sd_listen_fds(3): descriptor 3 is the first one passed, and LISTEN_PID must be the program's own pid.
     command.args(["-c", "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\" 3<&0 </dev/null"]);
     command.args([env!("CARGO_BIN_EXE_longhaul"), "--log-format", "json"]).args(args);
     command.stdin(Stdio::from(OwnedFd::from(socket.try_clone().expect("a descriptor"))));
     command
 }
 
-/// `longhaul run` by `script`, a shell's: the pid that systemd puts into the environment is the program's own.
+/// Returns the command that starts `longhaul run` through the shell `script`. The shell sets environment variables with the
+/// program's own pid, as systemd does.
 fn through_sh(script: &str, folder: &TempDir) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_longhaul"), "--log-format", "json", "run", "-c"]).arg(file(folder));

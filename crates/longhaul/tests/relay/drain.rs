@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT: who is inside goes on, who waits is served or reset, nobody new comes in.
+//! Tests SIGTERM and SIGINT: flows continue, waiting connections are served or reset, new connections are refused.
 
 use crate::harness::*;
 use std::io::Write;
@@ -28,7 +28,7 @@ fn a_drain_lets_flows_end_and_then_exits() {
 }
 
 #[test]
-fn a_drain_at_max_flows_ends_what_is_inside_and_resets_what_waits() {
+fn a_drain_at_max_flows_finishes_the_flows_and_resets_waiting_connections() {
     let mut path = Path::new(1, &["--max-flows", "2"]);
     let inside = [path.connect(), path.connect()];
     let waiting = [path.dial(), path.dial(), path.dial()];
@@ -48,7 +48,7 @@ fn a_drain_at_max_flows_ends_what_is_inside_and_resets_what_waits() {
         }
     });
     path.server().set_nonblocking(true).unwrap();
-    assert!(path.server().accept().is_err(), "one that waited was dialled for");
+    assert!(path.server().accept().is_err(), "the relay dialled for a waiting connection");
     let counters = path.relays[0].wait_log("counters");
     let counted = ["accepted", "finished", "reset", "flows_now"].map(|key| counters[key].as_u64().unwrap());
     assert_eq!(counted, [2, 2, 0, 0], "{counters}");
@@ -56,7 +56,7 @@ fn a_drain_at_max_flows_ends_what_is_inside_and_resets_what_waits() {
 }
 
 #[test]
-fn a_drain_serves_who_waits_and_may_have_a_flow() {
+fn a_drain_below_max_flows_serves_waiting_connections() {
     for _ in 0..5 {
         let mut path = Path::new(1, &[]);
         path.relays[0].stop();
@@ -98,8 +98,8 @@ fn the_drain_timeout_cuts_with_reset() {
     assert_eq!(path.relays[0].exit(), Some(0));
 }
 
-/// The listener is closed by another task: connects until one is refused.
+/// Connects until a connection is refused. Another task of the relay closes the listener, so the first may succeed.
 fn refused_soon(address: SocketAddr) {
-    // The flow of a client that is early, where it got one, ends with it.
+    // The reset also ends the flow that an early client may have got.
     wait_until("nobody listens", || TcpStream::connect(address).map(reset).is_err());
 }

@@ -1,5 +1,5 @@
-//! The matrix: FIN, RST, kill -9, slow reader, dead next hop; both directions, one relay and two. Each cell asserts the
-//! bytes and the ending that the other end sees.
+//! The matrix of endings: FIN, RST, kill -9, slow reader, dead next hop; in both directions, over one relay and over two. Each
+//! cell asserts the bytes and the ending that the other end sees.
 
 use crate::harness::*;
 use longhaul_sys::tcp_info::unacknowledged;
@@ -9,12 +9,12 @@ use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// More than one pipe holds and less than the sockets do.
-const SOME: usize = 3_000_000;
-/// More than all buffers on the way together.
-pub(crate) const TOO_MUCH: usize = 40_000_000;
-/// Buffers that TOO_MUCH fills. Without this, autotuning gives each socket up to 32 MiB.
-pub(crate) const SMALL: &[&str] = &[
+/// Number of bytes that one pipe cannot hold, but the sockets can.
+const OVER_A_PIPE: usize = 3_000_000;
+/// Number of bytes that all buffers of the path together cannot hold, with [`SMALL_BUFFERS`].
+pub(crate) const OVER_ALL_BUFFERS: usize = 40_000_000;
+/// Flags for small socket buffers. Without them autotuning gives each socket up to 32 MiB.
+pub(crate) const SMALL_BUFFERS: &[&str] = &[
     "--set",
     "accept.rcvbuf=256KiB",
     "--set",
@@ -25,16 +25,17 @@ pub(crate) const SMALL: &[&str] = &[
     "dial.sndbuf=256KiB",
 ];
 
-/// One row of the matrix: what is done to a flow, and what each end must see of it.
+/// One row of the matrix: an action on a flow, and the effect that each end must see.
 pub(crate) struct Cell {
+    /// Statement that the row tests, for the test's output.
     pub(crate) name: &'static str,
-    /// For every relay.
+    /// Flags of every relay.
     pub(crate) flags: &'static [&'static str],
-    /// Path, the end that writes, the end that reads.
+    /// Runs the row; the arguments are the path, the end that writes and the end that reads.
     pub(crate) run: fn(&mut Path, TcpStream, TcpStream),
 }
 
-/// Every row; `wan.rs` runs them all once more.
+/// All rows; `wan.rs` runs them, too.
 pub(crate) static CELLS: &[Cell] = &[
     FIN_COMES_LAST,
     FIN_OF_BOTH,
@@ -48,7 +49,7 @@ pub(crate) static CELLS: &[Cell] = &[
     RESET_BEHIND_FIN,
 ];
 
-/// Runs `cell` on loopback, for both directions, for one relay and two, and for one that copies.
+/// Runs `cell` on loopback in both directions: over one relay, over two, and over one without splice.
 fn on_loopback(cell: &Cell) {
     for (relays, more) in [(1, &[][..]), (2, &[]), (1, &["--no-splice"])] {
         for up in [true, false] {
@@ -59,7 +60,7 @@ fn on_loopback(cell: &Cell) {
 }
 
 impl Cell {
-    /// Runs it on `path`; the client is the end that writes when `up`.
+    /// Runs the row on `path`. If `up`, the client is the end that writes, otherwise the server.
     pub(crate) fn run_on(&self, path: &mut Path, up: bool) {
         let (client, server) = path.connect();
         if up { (self.run)(path, client, server) } else { (self.run)(path, server, client) }
@@ -75,7 +76,7 @@ const FIN_COMES_LAST: Cell = Cell {
     name: "fin comes after the last byte and ends one direction only",
     flags: &[],
     run: |path, mut writer, mut reader| {
-        let (there, back) = (pattern(1, SOME), pattern(2, SOME));
+        let (there, back) = (pattern(1, OVER_A_PIPE), pattern(2, OVER_A_PIPE));
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 writer.write_all(&there).unwrap();
@@ -85,7 +86,7 @@ const FIN_COMES_LAST: Cell = Cell {
             assert_same(&got, &there);
             assert_eq!(ending, Ending::Fin);
         });
-        // The other direction is still open, for as long as it likes: socat would have cut it after half a second.
+        // The other direction stays open without a time limit. socat would have cut it after half a second.
         quiet_for(&writer, Duration::from_millis(700));
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -97,18 +98,18 @@ const FIN_COMES_LAST: Cell = Cell {
             assert_eq!(ending, Ending::Fin);
         });
         for relay in &path.relays {
-            assert_eq!(relay.flow_end(), (SOME as u64, SOME as u64, "finished".into()));
+            assert_eq!(relay.flow_end(), (OVER_A_PIPE as u64, OVER_A_PIPE as u64, "finished".into()));
         }
     },
 };
 
 #[test]
-fn fin_of_both_ends_at_once_loses_nothing() {
+fn simultaneous_fins_lose_nothing() {
     on_loopback(&FIN_OF_BOTH);
 }
 
 const FIN_OF_BOTH: Cell = Cell {
-    name: "fin of both ends at once loses nothing",
+    name: "simultaneous fins lose nothing",
     flags: &[],
     run: |path, mut one, mut two| {
         let (there, back) = (pattern(3, 100_000), pattern(4, 100_000));
@@ -185,7 +186,7 @@ const KILLED: Cell = Cell {
         two.write_all(b"half of that").unwrap();
         two.read_exact(&mut [0; 10]).unwrap();
         one.read_exact(&mut [0; 12]).unwrap();
-        // With two relays this is the far one; KILLED_WHEN_FULL kills the near one.
+        // Kills the far one of two relays; KILLED_WHEN_FULL kills the near one.
         path.relays.last().unwrap().signal("KILL");
         assert_eq!(read_to_end(&two), (Vec::new(), Ending::Reset));
         assert_eq!(read_to_end(&one), (Vec::new(), Ending::Reset));
@@ -199,12 +200,12 @@ fn a_relay_killed_while_its_buffers_are_full_is_a_reset_too() {
 
 const KILLED_WHEN_FULL: Cell = Cell {
     name: "a relay killed while its buffers are full is a reset too",
-    flags: SMALL,
+    flags: SMALL_BUFFERS,
     run: |path, writer, reader| {
-        fill_up(&writer, &pattern(6, TOO_MUCH));
+        fill_up(&writer, &pattern(6, OVER_ALL_BUFFERS));
         path.relays[0].signal("KILL");
         let (got, ending) = read_to_end(&reader);
-        assert_same(&got, &pattern(6, TOO_MUCH)[..got.len()]);
+        assert_same(&got, &pattern(6, OVER_ALL_BUFFERS)[..got.len()]);
         assert_eq!(ending, Ending::Reset);
         assert_eq!(read_to_end(&writer).1, Ending::Reset);
     },
@@ -217,23 +218,23 @@ fn a_slow_reader_gets_every_byte() {
 
 const SLOW_READER: Cell = Cell {
     name: "a slow reader gets every byte",
-    flags: SMALL,
+    flags: SMALL_BUFFERS,
     run: |path, mut writer, reader| {
-        let bytes = pattern(7, TOO_MUCH);
+        let bytes = pattern(7, OVER_ALL_BUFFERS);
         let taken = fill_up(&writer, &bytes);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                writer.write_all(&bytes[taken..taken + SOME]).unwrap();
+                writer.write_all(&bytes[taken..taken + OVER_A_PIPE]).unwrap();
                 writer.shutdown(Shutdown::Write).unwrap();
             });
             let (got, ending) = read_to_end(&reader);
-            assert_same(&got, &bytes[..taken + SOME]);
+            assert_same(&got, &bytes[..taken + OVER_A_PIPE]);
             assert_eq!(ending, Ending::Fin);
         });
         reader.shutdown(Shutdown::Write).unwrap();
         assert_eq!(read_to_end(&writer), (Vec::new(), Ending::Fin));
         let (up, down, how) = path.relays[0].flow_end();
-        assert_eq!((up.max(down), up.min(down), how.as_str()), ((taken + SOME) as u64, 0, "finished"));
+        assert_eq!((up.max(down), up.min(down), how.as_str()), ((taken + OVER_A_PIPE) as u64, 0, "finished"));
     },
 };
 
@@ -242,13 +243,13 @@ fn a_reset_never_overtakes_the_bytes_before_it() {
     on_loopback(&RESET_WHEN_FULL);
 }
 
-/// The relay is blocked on a reader that stands still when the writer resets. The reader then gets all that the relay had
-/// of the writer, and the reset only after it.
+/// The reader does not read, so the relay is blocked when the writer resets. The reader must then get all bytes that the relay
+/// had received, and only then the reset.
 const RESET_WHEN_FULL: Cell = Cell {
     name: "a reset never overtakes the bytes before it",
-    flags: SMALL,
+    flags: SMALL_BUFFERS,
     run: |path, writer, reader| {
-        let bytes = pattern(8, TOO_MUCH);
+        let bytes = pattern(8, OVER_ALL_BUFFERS);
         fill_up(&writer, &bytes);
         let is_client = writer.peer_addr().unwrap() == path.entry();
         let beside = if is_client { path.relays.first() } else { path.relays.last() };
@@ -264,7 +265,8 @@ const RESET_WHEN_FULL: Cell = Cell {
     },
 };
 
-/// HTTP 413, SMTP 552: the server answers before it has read the request, and closes with the rest unread, which is a reset.
+/// HTTP 413, SMTP 552: the server answers before it has read the whole request. It then closes with unread bytes, which makes
+/// the kernel send a reset.
 #[test]
 fn an_early_answer_arrives_before_the_reset_that_follows_it() {
     on_loopback(&EARLY_ANSWER);
@@ -274,7 +276,7 @@ const EARLY_ANSWER: Cell = Cell {
     name: "an early answer arrives before the reset that follows it",
     flags: &[],
     run: |path, writer, mut reader| {
-        let (upload, answer) = (pattern(9, TOO_MUCH), pattern(10, 1024));
+        let (upload, answer) = (pattern(9, OVER_ALL_BUFFERS), pattern(10, 1024));
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let stopped = (&writer).write_all(&upload).expect_err("nobody reads it all");
@@ -287,7 +289,7 @@ const EARLY_ANSWER: Cell = Cell {
             (&writer).read_exact(&mut got).unwrap();
             assert_same(&got, &answer);
         });
-        // The failed write has taken the error of the reset, so a read may say the end of the stream (tcp(7)).
+        // The failed write has taken the error of the reset, so a read may return the end of the stream (tcp(7)).
         let ended = uninterrupted(|| (&writer).read(&mut [0]));
         assert!(matches!(&ended, Ok(0)) || ended.as_ref().is_err_and(is_reset), "{ended:?}");
         for relay in &path.relays {
@@ -296,7 +298,7 @@ const EARLY_ANSWER: Cell = Cell {
     },
 };
 
-/// A server that reads to the end, answers, ends, and is then written to: its FIN came before its reset.
+/// The server reads everything, answers and closes; later the client writes again. The server's FIN comes before its reset.
 #[test]
 fn a_fin_before_the_reset_is_still_a_fin() {
     on_loopback(&RESET_BEHIND_FIN);
@@ -309,9 +311,9 @@ const RESET_BEHIND_FIN: Cell = Cell {
         writer.write_all(b"question").unwrap();
         reader.read_exact(&mut [0; 8]).unwrap();
         reader.write_all(b"answer").unwrap();
-        drop(reader); // all was read: this is FIN
+        drop(reader); // everything was read, so this sends FIN
         assert_eq!(read_to_end(&writer), (b"answer".to_vec(), Ending::Fin));
-        // Nobody is there for this: it is answered by RST.
+        // The peer's socket is closed, so its kernel answers with RST.
         writer.write_all(b"one more").unwrap();
         for relay in &path.relays {
             assert!(relay.flow_end().2.starts_with("reset by the "));
@@ -324,17 +326,17 @@ const RESET_BEHIND_FIN: Cell = Cell {
     },
 };
 
-/// What the broken leg had sent waits for the other leg's peer, but not for ever: 30 s without a byte taken. One reader leaves
-/// bytes in the relay, the other has all of them in the kernels' buffers.
+/// After a reset of one leg, the bytes before it wait for the other leg's peer until it takes none for 30 s. With one of the two
+/// readers, bytes are left in the relay; with the other, all bytes are in the kernels' buffers.
 #[test]
-fn a_reader_that_stands_still_for_thirty_seconds_after_a_break_is_reset() {
-    let paths = [Path::new(1, SMALL), Path::new(1, SMALL)];
-    let bytes = pattern(11, TOO_MUCH);
+fn a_reader_that_stops_for_thirty_seconds_after_a_reset_is_reset() {
+    let paths = [Path::new(1, SMALL_BUFFERS), Path::new(1, SMALL_BUFFERS)];
+    let bytes = pattern(11, OVER_ALL_BUFFERS);
     let [(full, full_writer), (few, mut few_writer)] = paths.each_ref().map(Path::connect);
     SockRef::from(&few).set_recv_buffer_size(8 * 1024).unwrap();
     fill_up(&full_writer, &bytes);
     few_writer.write_all(&bytes[..100_000]).unwrap();
-    // The relay has all of it: nothing else is lost by the reset.
+    // Waits until the relay has all bytes, so that the reset loses none.
     wait_until("the writer's kernel has sent its bytes", || unacknowledged(few_writer.as_fd()) == Ok(0));
     let started = Instant::now();
     reset(full_writer);
@@ -365,7 +367,7 @@ fn a_dead_next_hop_resets_the_client() {
 }
 
 #[test]
-fn a_silent_next_hop_is_given_up_and_the_second_one_is_used() {
+fn after_a_silent_next_hop_the_second_one_is_dialled() {
     let (port, silent) = (Port::reserve("127.0.0.1"), Silent::new());
     let server = server();
     let to = format!("{},{}", silent.address(), server.local_addr().unwrap());
@@ -396,7 +398,7 @@ fn a_half_open_flow_is_reset_after_its_linger_and_not_before() {
     let path = Path::new(1, &["--set", "accept.linger-half-open=1s"]);
     let (client, server) = path.connect();
     talk(&client, &server);
-    // That every byte starts the linger again is tested in virtual time (src/relay/half_open_tests.rs).
+    // src/relay/half_open_tests.rs tests in virtual time that every byte restarts the linger.
     let started = Instant::now();
     client.shutdown(Shutdown::Write).unwrap();
     assert_eq!(read_to_end(&server), (Vec::new(), Ending::Fin));

@@ -1,6 +1,6 @@
-//! `dial.fastopen`: the client's first bytes in the SYN, where the next hop takes them, refuses them, or never answers.
+//! Tests `dial.fastopen`: the SYN carries the client's first bytes, and the next hop takes them, refuses them, or never answers.
 //!
-//! Each test has a network namespace of its own, with nothing in it but loopback, so it needs root.
+//! Each test has its own network namespace with nothing but loopback, so it needs root.
 
 use crate::harness::*;
 use longhaul_config::options::{self, Leg, Setting, row};
@@ -14,8 +14,8 @@ use std::process::Command;
 
 const FAST_OPEN: &str = "--set=dial.fastopen=true";
 
-/// Runs `test` in a network namespace where the kernel allows fast open on both sides, with the MTU of a real line: a SYN
-/// then carries one segment.
+/// Runs `test` in a network namespace where the kernel allows fast open on both sides. Loopback has the MTU of a real line,
+/// so that a SYN carries only one segment.
 fn alone(test: impl FnOnce() + Send) {
     in_own_network(|| {
         let changed = Command::new("ip").args(["link", "set", "lo", "mtu", "1500"]).status();
@@ -25,12 +25,12 @@ fn alone(test: impl FnOnce() + Send) {
     });
 }
 
-/// Tells the calling thread's namespace who may: bit 1 is for who dials, bit 2 for who listens.
+/// Allows fast open in the calling thread's namespace: value 1 allows it for clients, 2 for servers, 3 for both.
 fn allow(bits: &str) {
     set_sysctl("net/ipv4/tcp_fastopen", bits);
 }
 
-/// A counter of the calling thread's namespace, as nstat(8) calls it without its `TcpExt`.
+/// Returns a counter of the calling thread's namespace. `name` is nstat(8)'s without `TcpExt`.
 fn counter(name: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/net/netstat").unwrap();
     let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
@@ -39,7 +39,7 @@ fn counter(name: &str) -> u64 {
     found.unwrap_or_else(|| panic!("no counter {name}")).1.parse().unwrap()
 }
 
-/// A server that takes data in the SYN.
+/// Returns a server that takes data in the SYN.
 fn open_server(ip: &str) -> TcpListener {
     let server = server_at(ip);
     let row = row(Leg::Accept, "fastopen").unwrap();
@@ -47,7 +47,7 @@ fn open_server(ip: &str) -> TcpListener {
     server
 }
 
-/// Gets the cookie of 127.0.0.1 for this namespace, so that the next SYN there carries data.
+/// Fetches the fast open cookie of 127.0.0.1 for this namespace, so that the next SYN to it carries data.
 fn get_cookie() {
     let server = open_server("127.0.0.1");
     let client = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
@@ -74,7 +74,8 @@ impl Opener {
         patient(TcpStream::connect(self.port.address()).unwrap())
     }
 
-    /// A client that has done what `first` does before the relay looks, however busy the machine is.
+    /// Connects a client and runs `first` on it while the relay is stopped. The relay thus sees the effects of `first` at once,
+    /// however busy the machine is.
     fn dial_and(&self, first: impl FnOnce(&TcpStream)) -> TcpStream {
         self.relay.stop();
         let client = self.dial();
@@ -83,9 +84,9 @@ impl Opener {
         client
     }
 
-    /// A flow with bytes for several segments, which come to `server` once, and an answer back.
+    /// Carries a flow with bytes for several segments, and an answer. Asserts that every byte reaches `server` exactly once.
     fn pass(&self, server: &TcpListener) {
-        const BYTES: usize = 40_000; // more than is peeked
+        const BYTES: usize = 40_000; // more than the relay peeks
         let client = self.dial_and(|mut client| client.write_all(&pattern(1, BYTES)).unwrap());
         let accepted = patient(server.accept().expect("the relay dials").0);
         client.shutdown(Shutdown::Write).unwrap();
@@ -100,7 +101,7 @@ impl Opener {
 }
 
 #[test]
-fn eight_flows_in_a_row_and_all_but_the_first_send_data_in_the_syn() {
+fn of_eight_flows_all_but_the_first_send_data_in_the_syn() {
     for flags in [&[][..], &["--no-splice"]] {
         alone(|| {
             let server = open_server("127.0.0.1");
@@ -115,14 +116,14 @@ fn eight_flows_in_a_row_and_all_but_the_first_send_data_in_the_syn() {
 }
 
 #[test]
-fn two_relays_open_fast_one_after_the_other() {
+fn two_relays_in_a_row_use_fast_open() {
     alone(|| {
         let path = Path::new(2, &[FAST_OPEN, "--set=accept.fastopen=64"]);
         std::thread::scope(|scope| {
             scope.spawn(|| echo(path.server(), 40));
             for flow in 0..40 {
                 let path = &path;
-                // From one byte to several segments.
+                // Sizes from one byte to several segments.
                 scope.spawn(move || round_trip(path.dial(), &pattern(flow, 1 + 1_300 * flow as usize)));
             }
         });
@@ -136,7 +137,7 @@ fn two_relays_open_fast_one_after_the_other() {
 }
 
 #[test]
-fn ipv6_opens_fast_too() {
+fn fast_open_works_over_ipv6() {
     alone(|| {
         let server = open_server("[::1]");
         let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
@@ -148,7 +149,7 @@ fn ipv6_opens_fast_too() {
 }
 
 #[test]
-fn a_next_hop_that_takes_no_data_in_the_syn_gets_it_after_the_handshake() {
+fn a_next_hop_without_fast_open_gets_the_data_after_the_handshake() {
     alone(|| {
         let server = server_at("127.0.0.1");
         let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
@@ -161,7 +162,7 @@ fn a_next_hop_that_takes_no_data_in_the_syn_gets_it_after_the_handshake() {
 }
 
 #[test]
-fn a_kernel_that_does_not_allow_it_dials_as_ever() {
+fn a_kernel_that_forbids_fast_open_dials_normally() {
     alone(|| {
         allow("2");
         let server = open_server("127.0.0.1");
@@ -179,7 +180,7 @@ fn multipath_tcp_and_fast_open_together_lose_nothing() {
     }
     alone(|| {
         let server = open_server("127.0.0.1");
-        // Such a leg refuses splice, which shows only after the first bytes have gone.
+        // An MPTCP leg refuses splice. The relay learns this only after the first bytes are gone.
         let opener = Opener::new(&[server.local_addr().unwrap()], &["--set=dial.mptcp=true"]);
         opener.pass(&server);
         get_cookie();
@@ -187,7 +188,7 @@ fn multipath_tcp_and_fast_open_together_lose_nothing() {
     });
 }
 
-/// Runs `test` in a namespace without a cookie of 127.0.0.1, where the SYN carries nothing, and in one with it.
+/// Runs `test` twice: in a namespace without a cookie of 127.0.0.1, where the SYN carries no data, and in one with the cookie.
 fn with_and_without_cookie(test: impl Fn() + Sync) {
     for cookie in [false, true] {
         alone(|| {
@@ -200,7 +201,7 @@ fn with_and_without_cookie(test: impl Fn() + Sync) {
 }
 
 #[test]
-fn after_a_next_hop_that_refuses_the_bytes_go_to_the_next_one() {
+fn if_a_next_hop_refuses_the_bytes_go_to_the_next_one() {
     with_and_without_cookie(|| {
         let (dead, server) = (Port::reserve("127.0.0.1"), open_server("127.0.0.1"));
         let opener = Opener::new(&[dead.address(), server.local_addr().unwrap()], &[]);
@@ -210,7 +211,7 @@ fn after_a_next_hop_that_refuses_the_bytes_go_to_the_next_one() {
 }
 
 #[test]
-fn after_a_next_hop_that_says_nothing_the_bytes_go_to_the_next_one() {
+fn if_a_next_hop_does_not_answer_the_bytes_go_to_the_next_one() {
     with_and_without_cookie(|| {
         let (dead, server) = (Silent::new(), open_server("127.0.0.1"));
         let opener = Opener::new(&[dead.address(), server.local_addr().unwrap()], &["--connect-timeout=1s"]);
@@ -220,7 +221,7 @@ fn after_a_next_hop_that_says_nothing_the_bytes_go_to_the_next_one() {
 }
 
 #[test]
-fn where_no_next_hop_answers_the_client_is_reset() {
+fn if_no_next_hop_answers_the_client_is_reset() {
     with_and_without_cookie(|| {
         let (refuses, silent) = (Port::reserve("127.0.0.1"), Silent::new());
         let opener = Opener::new(&[refuses.address(), silent.address()], &["--connect-timeout=1s"]);
@@ -233,7 +234,7 @@ fn where_no_next_hop_answers_the_client_is_reset() {
 }
 
 #[test]
-fn a_server_that_speaks_first_is_heard_by_a_silent_client() {
+fn a_silent_client_hears_a_server_that_speaks_first() {
     with_and_without_cookie(|| {
         let server = open_server("127.0.0.1");
         let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
@@ -291,7 +292,7 @@ fn a_client_that_resets_ends_the_dial() {
         let opener = Opener::new(&[silent.address()], &["--connect-timeout=60s"]);
         reset(opener.dial_and(|mut client| client.write_all(b"never mind").unwrap()));
         assert_eq!(opener.relay.flow_end(), (0, 0, "reset by the accept leg".into()));
-        // While it waits for the first byte, and before it looks.
+        // Resets while the relay waits for the first byte, and then before the relay looks.
         reset(opener.dial());
         assert_eq!(opener.relay.flow_end(), (0, 0, "reset by the accept leg".into()));
         opener.relay.stop();
@@ -302,7 +303,7 @@ fn a_client_that_resets_ends_the_dial() {
 }
 
 #[test]
-fn urgent_data_is_urgent_behind_the_first_bytes_and_as_the_first_byte() {
+fn urgent_data_stays_urgent_after_the_first_bytes_and_as_the_first_byte() {
     for before in [&b"abc"[..], b""] {
         with_and_without_cookie(|| {
             let server = open_server("127.0.0.1");
@@ -329,14 +330,15 @@ fn urgent_data_is_urgent_behind_the_first_bytes_and_as_the_first_byte() {
 }
 
 #[test]
-fn a_next_hop_that_resets_after_it_answered_is_a_reset() {
+fn a_reset_by_the_next_hop_after_its_answer_is_passed_on() {
     with_and_without_cookie(|| {
         let server = open_server("127.0.0.1");
         let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
         let client = opener.dial_and(|mut client| client.write_all(b"hello").unwrap());
         let accepted = patient(server.accept().expect("the relay dials").0);
         (&accepted).read_exact(&mut [0; 5]).unwrap();
-        // The byte has to arrive first: a relay that has not yet seen the answer when the reset comes says "dial failed".
+        // A byte must reach the client before the reset. If the reset comes before the relay has seen the answer, the flow
+        // ends as "dial failed".
         (&accepted).write_all(b".").unwrap();
         (&client).read_exact(&mut [0]).unwrap();
         reset(accepted);
@@ -345,7 +347,7 @@ fn a_next_hop_that_resets_after_it_answered_is_a_reset() {
     });
 }
 
-/// Loses every SYN-ACK from `port` of the calling thread's namespace while `test` runs; false where nft(8) is missing.
+/// Drops every SYN-ACK from `port` in the calling thread's namespace while `test` runs. Returns false if nft(8) is missing.
 fn without_syn_acks(port: u16, test: impl FnOnce()) -> bool {
     let nft = |rules: &str| Command::new("nft").arg(rules).status().map(|status| assert!(status.success(), "{rules}"));
     let rule = format!("add rule inet lost out tcp sport {port} tcp flags & (syn | ack) == (syn | ack) drop");
@@ -357,9 +359,10 @@ fn without_syn_acks(port: u16, test: impl FnOnce()) -> bool {
     nft("delete table inet lost").is_ok()
 }
 
-/// The relay is stopped before the first hop's SYN-ACK, so when it looks, both the answer and the reset are there.
+/// The relay is stopped before the first hop's SYN-ACK arrives. When the relay continues, it finds both the answer and the
+/// reset.
 #[test]
-fn after_a_next_hop_that_had_the_bytes_and_reset_no_other_gets_them() {
+fn if_a_next_hop_got_the_bytes_and_reset_no_other_gets_them() {
     alone(|| {
         get_cookie();
         let (first, second) = (open_server("127.0.0.1"), open_server("127.0.0.1"));
@@ -368,7 +371,7 @@ fn after_a_next_hop_that_had_the_bytes_and_reset_no_other_gets_them() {
         let mut flow = None;
         let ran = without_syn_acks(one.port(), || {
             let client = opener.dial_and(|mut client| client.write_all(b"order one").unwrap());
-            let mut accepted = patient(first.accept().expect("the SYN has data, so nothing more is waited for").0);
+            let mut accepted = patient(first.accept().expect("the data of the SYN completes the connection").0);
             let mut got = [0; 9];
             accepted.read_exact(&mut got).unwrap();
             assert_eq!(&got, b"order one");
@@ -379,7 +382,7 @@ fn after_a_next_hop_that_had_the_bytes_and_reset_no_other_gets_them() {
             return skip("nft(8) is not installed");
         }
         let (client, accepted) = flow.expect("the test ran");
-        // The SYN-ACK is repeated after a second; the relay's kernel answers it.
+        // The server's kernel retransmits the SYN-ACK after a second, and the relay's kernel answers it.
         let state = || TcpInfo::of(accepted.as_fd()).unwrap().state;
         wait_until("the handshake has ended", || state() == State::Established);
         reset(accepted);

@@ -1,5 +1,5 @@
-//! A path: client, one or two relays, server. The relays are processes, so they can be killed; their logs are JSON, so
-//! what they say of a flow can be compared. On loopback, or between the hosts of the lab.
+//! A path for tests: client, one or two relays, server, on loopback or between the hosts of the lab. The relays are processes,
+//! so that tests can kill them. Their logs are JSON, so that tests can compare fields.
 
 use longhaul_lab::{Host, Program, Wan};
 use longhaul_sys::tcp_info::TcpInfo;
@@ -18,8 +18,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Longer than anything here takes on a slow machine; a test that gets here has failed.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
+/// Timeout of every wait, longer than any step takes on a slow machine. A test that reaches it has failed.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A `longhaul` process.
 pub(crate) struct Relay {
@@ -27,7 +27,7 @@ pub(crate) struct Relay {
     log: Mutex<Receiver<Value>>,
 }
 
-/// A process of this host, or one on a host of the lab.
+/// A process on this host, or on a host of the lab.
 enum Process {
     Here(Child),
     Lab(Program),
@@ -46,7 +46,7 @@ impl Relay {
         Relay::spawn_by(command, |mut command| Process::Here(command.spawn().expect("longhaul starts")))
     }
 
-    /// The same on `host` of the lab.
+    /// Like [`Relay::spawn`], on `host` of the lab.
     pub(crate) fn spawn_in(wan: &Wan, host: Host, command: Command) -> Relay {
         Relay::spawn_by(command, |command| Process::Lab(wan.spawn(host, command).expect("longhaul starts")))
     }
@@ -54,7 +54,7 @@ impl Relay {
     fn spawn_by(mut command: Command, spawn: impl FnOnce(Command) -> Process) -> Relay {
         let (stderr, ours) = UnixStream::pair().expect("a pair of sockets");
         command.stderr(OwnedFd::from(stderr));
-        let process = spawn(command); // and with the command its end of the pair is gone from here
+        let process = spawn(command); // drops the command, and with it our copy of the child's stderr
         let (sender, log) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(ours).lines().map_while(Result::ok) {
@@ -69,28 +69,29 @@ impl Relay {
         relay
     }
 
-    /// The fields of the next log line whose message is `message`.
+    /// Waits for the next log line with this message; returns its fields.
     pub(crate) fn wait_log(&self, message: &str) -> Value {
-        self.wait_line(message, |said| said == message)
+        self.wait_line(message, |found| found == message)
     }
 
-    /// The fields of the next log line with one of these messages.
+    /// Waits for the next log line with one of these messages; returns its fields.
     pub(crate) fn wait_log_any(&self, messages: &[&str]) -> Value {
-        self.wait_line(&messages.join(" or "), |said| messages.contains(&said))
+        self.wait_line(&messages.join(" or "), |found| messages.contains(&found))
     }
 
-    /// The fields of the next log line whose message `is_it`; `wanted` says in words which that is.
+    /// Waits for the next log line for whose message `is_it` returns true; returns its fields. `wanted` describes the line in
+    /// the panic message.
     pub(crate) fn wait_line(&self, wanted: &str, is_it: impl Fn(&str) -> bool) -> Value {
-        self.lines_until(wanted, is_it).pop().expect("the line that was waited for")
+        self.lines_until(wanted, is_it).pop().expect("the awaited line")
     }
 
-    /// The fields of every log line up to the one whose message `is_it`.
+    /// Like [`Relay::wait_line`]; returns the fields of every line up to the awaited one.
     fn lines_until(&self, wanted: &str, is_it: impl Fn(&str) -> bool) -> Vec<Value> {
         let log = self.log.lock().expect("no reader of the log has panicked");
         let mut lines: Vec<Value> = Vec::new();
         loop {
-            let line = log.recv_timeout(LONG);
-            let line = line.unwrap_or_else(|err| panic!("no line {wanted:?} in the log: {err}; it said {lines:?}"));
+            let line = log.recv_timeout(TIMEOUT);
+            let line = line.unwrap_or_else(|err| panic!("no line {wanted:?} in the log: {err}; the log has {lines:?}"));
             lines.push(line["fields"].clone());
             if line["fields"]["message"].as_str().is_some_and(&is_it) {
                 return lines;
@@ -98,46 +99,46 @@ impl Relay {
         }
     }
 
-    /// How the next flow to end did: bytes up, bytes down, why.
+    /// Waits for the end of the next flow; returns its bytes up, its bytes down and its ending.
     pub(crate) fn flow_end(&self) -> (u64, u64, String) {
         let line = self.wait_log("flow ended");
         let bytes = |key: &str| line[key].as_u64().expect("a number of bytes");
         (bytes("up_bytes"), bytes("down_bytes"), line["how"].as_str().expect("a text").into())
     }
 
-    /// The fields of the next log line that is there already and whose message begins with `message`.
-    pub(crate) fn said(&self, message: &str) -> Option<Value> {
+    /// Returns, without waiting, the fields of the next log line whose message begins with `message`.
+    pub(crate) fn try_log(&self, message: &str) -> Option<Value> {
         let log = self.log.lock().expect("no reader of the log has panicked");
         let mut fields = log.try_iter().map(|line| line["fields"].clone());
-        fields.find(|fields| fields["message"].as_str().is_some_and(|said| said.starts_with(message)))
+        fields.find(|fields| fields["message"].as_str().is_some_and(|found| found.starts_with(message)))
     }
 
-    /// What it has counted so far.
+    /// Returns the relay's counters.
     pub(crate) fn counters(&self) -> Value {
         self.lines_to_counters().pop().expect("the counters")
     }
 
-    /// What it has said since the last line that was waited for, and last what it has counted so far.
+    /// Returns the fields of the log lines since the last awaited one, and then the counters.
     pub(crate) fn lines_to_counters(&self) -> Vec<Value> {
         self.signal("USR1");
-        self.lines_until("counters", |said| said == "counters")
+        self.lines_until("counters", |message| message == "counters")
     }
 
-    /// Sends signal `name`, as kill(1) calls it.
+    /// Sends the signal `name`, written as for kill(1).
     pub(crate) fn signal(&self, name: &str) {
         let done = Command::new("kill").args([&format!("-{name}"), &self.id().to_string()]).status();
         assert!(done.expect("kill runs").success());
     }
 
-    /// Stops it where it is (SIGSTOP) and waits until it stands still; signal `CONT` goes on.
+    /// Stops the process (SIGSTOP) and waits until it is stopped. The signal `CONT` continues it.
     pub(crate) fn stop(&self) {
         self.signal("STOP");
         let stat = || std::fs::read_to_string(format!("/proc/{}/stat", self.id())).expect("it runs");
-        // proc_pid_stat(5): the state is behind the name, which is in brackets.
-        wait_until("the relay stands still", || stat().contains(") T "));
+        // proc_pid_stat(5): the state follows the name, which is in parentheses.
+        wait_until("the relay is stopped", || stat().contains(") T "));
     }
 
-    /// Its process id.
+    /// Returns the process id.
     pub(crate) fn id(&self) -> u32 {
         match &self.process {
             Process::Here(child) => child.id(),
@@ -145,20 +146,20 @@ impl Relay {
         }
     }
 
-    /// Its open descriptors: each one's number and what it is, such as `socket:[4711]` (proc(5)).
+    /// Returns the number and the target of each open descriptor; a target is such as `socket:[4711]` (proc(5)).
     pub(crate) fn descriptors(&self) -> Vec<(i32, String)> {
         let folder = std::fs::read_dir(format!("/proc/{}/fd", self.id())).expect("it runs");
         let what = |path: std::path::PathBuf| {
             let number = path.file_name()?.to_str()?.parse().ok()?;
-            // One that was closed meanwhile is not open.
+            // Leaves out a descriptor that was closed meanwhile.
             Some((number, std::fs::read_link(path).ok()?.to_str()?.into()))
         };
         folder.filter_map(|entry| what(entry.expect("it still runs").path())).collect()
     }
 
-    /// The relay's own socket at the other end of `end`, shared with it (pidfd_getfd(2)); `None` where that is not allowed.
+    /// Returns a duplicate of the relay's socket at the other end of `end` (pidfd_getfd(2)); `None` if that is not allowed.
     pub(crate) fn other_end(&self, end: &TcpStream) -> Option<Socket> {
-        // A relay that listens on a bare port has IPv4 clients as ::ffff:a.b.c.d.
+        // A relay that listens on a bare port sees IPv4 clients as ::ffff:a.b.c.d.
         let plain = |name: SocketAddr| SocketAddr::new(name.ip().to_canonical(), name.port());
         let here = |name: std::io::Result<SockAddr>| name.ok().and_then(|name| name.as_socket()).map(plain);
         let wanted = (end.peer_addr().expect("connected"), end.local_addr().expect("bound"));
@@ -176,13 +177,13 @@ impl Relay {
         None
     }
 
-    /// Its pipes: the bytes in each, and for how many pages' worth of bytes it has slots (pidfd_getfd(2)); `None` where that is
-    /// not allowed.
+    /// Returns, for each pipe of the relay, the bytes in it and its capacity in bytes, a multiple of the page size
+    /// (pidfd_getfd(2)). `None` if that is not allowed.
     pub(crate) fn pipes(&self) -> Option<Vec<(usize, usize)>> {
         let process = pidfd_open(Pid::from_raw(self.id() as i32)?, PidfdFlags::empty()).ok()?;
         let mut pipes = std::collections::BTreeMap::new();
         for (number, what) in self.descriptors().into_iter().filter(|(_, what)| what.starts_with("pipe:")) {
-            // One that was closed meanwhile holds nothing.
+            // A pipe that was closed meanwhile holds nothing.
             let Ok(pipe) = pidfd_getfd(&process, number, PidfdGetfdFlags::empty()) else { continue };
             let held = rustix::io::ioctl_fionread(&pipe).ok()?;
             pipes.insert(what, (held as usize, rustix::pipe::fcntl_getpipe_size(&pipe).ok()?));
@@ -190,14 +191,14 @@ impl Relay {
         Some(pipes.into_values().collect())
     }
 
-    /// Bytes of its memory that no file is behind (proc_pid_status(5), RssAnon).
+    /// Returns the bytes of anonymous memory of the process (proc_pid_status(5), RssAnon).
     pub(crate) fn resident(&self) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("it runs");
         let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("Linux 4.5");
         line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") * 1024
     }
 
-    /// Waits until the process has ended and gives its exit code, where it is one of this host.
+    /// Waits for the end of the process and returns its exit code; returns `None` at once for a process of the lab.
     pub(crate) fn exit(&mut self) -> Option<i32> {
         match &mut self.process {
             Process::Here(child) => child.wait().expect("it was started").code(),
@@ -209,25 +210,26 @@ impl Relay {
 impl Drop for Process {
     fn drop(&mut self) {
         if let Process::Here(child) = self {
-            // Both fail only when it has ended. A program of the lab does this by itself.
+            // Both fail only if the process has ended. A program of the lab does this by itself.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-/// The program under test, told to log in JSON.
+/// Returns the command of the program under test, with JSON logs.
 pub(crate) fn longhaul() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
     command.args(["--log-format", "json"]).stdin(Stdio::null()).stdout(Stdio::null());
     command
 }
 
-/// A port of loopback that nobody else is given while this lives. It is bound and does not listen: the kernel then lets a
-/// socket with SO_REUSEADDR listen beside it.
+/// A reserved port: the kernel gives it to nobody else while this value lives. The socket is bound but does not listen, so the
+/// kernel lets a socket with SO_REUSEADDR listen on the same port.
 pub(crate) struct Port(Socket);
 
 impl Port {
+    /// Reserves a free port of the loopback address `ip`.
     pub(crate) fn reserve(ip: &str) -> Port {
         let address: SocketAddr = format!("{ip}:0").parse().expect("an address");
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, None);
@@ -237,6 +239,7 @@ impl Port {
         Port(socket)
     }
 
+    /// Returns the reserved address and port.
     pub(crate) fn address(&self) -> SocketAddr {
         self.0.local_addr().expect("a name").as_socket().expect("an IP address")
     }
@@ -244,7 +247,7 @@ impl Port {
 
 /// Client, relays and server.
 pub(crate) struct Path {
-    /// The near one first.
+    /// The relays, the near one first.
     pub(crate) relays: Vec<Relay>,
     wan: Option<Arc<Wan>>,
     _ports: Vec<Port>,
@@ -253,12 +256,12 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// A path of `count` relays on loopback, with `flags` for each.
+    /// Builds a path of `count` relays on loopback, with `flags` for each.
     pub(crate) fn new(count: usize, flags: &[&str]) -> Path {
         Path::on("127.0.0.1", count, flags)
     }
 
-    /// The same on another loopback address: `[::1]`.
+    /// Like [`Path::new`], on another loopback address such as `[::1]`.
     pub(crate) fn on(ip: &str, count: usize, flags: &[&str]) -> Path {
         let server = server_at(ip);
         let (mut relays, mut ports) = (Vec::new(), Vec::new());
@@ -274,7 +277,8 @@ impl Path {
         Path { relays, wan: None, _ports: ports, entry: next, server: Some(server) }
     }
 
-    /// From host A to host B of the lab, on `port` of each host, over the near relay and, where `count` is 2, the far one.
+    /// Builds a path from host A to host B of the lab, on `port` of each host: over the near relay and, if `count` is 2, the
+    /// far one.
     pub(crate) fn across(wan: &Arc<Wan>, port: u16, count: usize, flags: &[&str]) -> Path {
         let server = wan.on(Host::B, move || Ok(listen((Host::B.lan(), port))));
         let server = server.join().expect("no panic").expect("the host is there");
@@ -290,13 +294,13 @@ impl Path {
         Path { relays, wan: Some(wan.clone()), _ports: Vec::new(), entry, server: Some(server) }
     }
 
-    /// A flow through the path: the client's end and the server's.
+    /// Opens a flow through the path; returns the client's end and the server's.
     pub(crate) fn connect(&self) -> (TcpStream, TcpStream) {
         let client = self.dial();
         (client, patient(self.server().accept().expect("the relay dials").0))
     }
 
-    /// Only the client's end.
+    /// Connects a client; returns its end.
     pub(crate) fn dial(&self) -> TcpStream {
         let entry = self.entry;
         patient(match &self.wan {
@@ -308,74 +312,78 @@ impl Path {
         })
     }
 
+    /// Returns the address that clients connect to.
     pub(crate) fn entry(&self) -> SocketAddr {
         self.entry
     }
 
+    /// Returns the server's listener.
     pub(crate) fn server(&self) -> &TcpListener {
         self.server.as_ref().expect("the server was not dropped")
     }
 
-    /// Nobody listens there any more: a dial is refused.
+    /// Closes the server, so that dials are refused.
     pub(crate) fn drop_server(&mut self) {
         let server = self.server.take().expect("the server was not dropped");
-        // A process that another test is just starting has a copy until execve(2) closes it: closing ours is not enough.
+        // Closing our descriptor is not enough: a process that another test is just starting has a copy until execve(2).
         SockRef::from(&server).shutdown(Shutdown::Both).expect("it listens");
     }
 }
 
-/// A server on loopback whose calls end.
+/// Returns a server on loopback whose accept has a timeout.
 pub(crate) fn server() -> TcpListener {
     server_at("127.0.0.1")
 }
 
-/// The same on another address: `[::1]`.
+/// Like [`server`], on another address such as `[::1]`.
 pub(crate) fn server_at(ip: &str) -> TcpListener {
     listen(format!("{ip}:0"))
 }
 
 fn listen(address: impl ToSocketAddrs) -> TcpListener {
     let server = TcpListener::bind(address).expect("a server");
-    // accept(2) obeys it (socket(7) SO_RCVTIMEO): a connection that is lost is a failure, not a test without end.
-    SockRef::from(&server).set_read_timeout(Some(LONG)).expect("SO_RCVTIMEO");
+    // accept(2) obeys SO_RCVTIMEO (socket(7)). A missing connection thus fails the test instead of blocking it.
+    SockRef::from(&server).set_read_timeout(Some(TIMEOUT)).expect("SO_RCVTIMEO");
     server
 }
 
-/// A next hop that answers no SYN: its listen queue is full.
+/// A next hop that answers no SYN, because its listen queue is full.
 pub(crate) struct Silent {
     listener: Socket,
     _queued: TcpStream,
 }
 
 impl Silent {
+    /// Starts a listener and fills its queue.
     pub(crate) fn new() -> Silent {
         let listener = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
         listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("a port");
         listener.listen(0).expect("a queue of one");
         let address = listener.local_addr().expect("a name").as_socket().expect("an IP address");
         let queued = TcpStream::connect(address).expect("it is in the queue");
-        // The client's end may be connected before the listener has it.
+        // The client's end may be connected before the connection is in the listener's queue.
         wait_for_events(&listener, PollFlags::IN);
         Silent { listener, _queued: queued }
     }
 
+    /// Returns the address that does not answer.
     pub(crate) fn address(&self) -> SocketAddr {
         self.listener.local_addr().expect("a name").as_socket().expect("an IP address")
     }
 }
 
-/// Looks until `is_so`.
+/// Waits until `is_so` returns true.
 pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     wait_for(what, || is_so().then_some(()).ok_or("not yet"));
 }
 
-/// Looks until `look` finds something: what it found. The last of what it saw instead is part of the panic.
+/// Calls `look` until it returns `Ok`; returns that value. After the timeout, panics with the last error.
 pub(crate) fn wait_for<T, E: Debug>(what: &str, mut look: impl FnMut() -> Result<T, E>) -> T {
     let start = Instant::now();
     loop {
         match look() {
             Ok(found) => return found,
-            Err(seen) => assert!(start.elapsed() < LONG, "waited in vain: {what}; at last: {seen:?}"),
+            Err(seen) => assert!(start.elapsed() < TIMEOUT, "timeout: {what}; last seen: {seen:?}"),
         }
         std::thread::yield_now();
     }
@@ -383,29 +391,29 @@ pub(crate) fn wait_for<T, E: Debug>(what: &str, mut look: impl FnMut() -> Result
 
 /// Waits for one of `events` (poll(2)).
 pub(crate) fn wait_for_events(of: &impl AsFd, events: PollFlags) {
-    let timeout = Timespec { tv_sec: LONG.as_secs() as i64, tv_nsec: 0 };
+    let timeout = Timespec { tv_sec: TIMEOUT.as_secs() as i64, tv_nsec: 0 };
     let polled = uninterrupted(|| Ok(poll(&mut [PollFd::new(of, events)], Some(&timeout))?));
-    assert_eq!(polled.expect("poll(2)"), 1, "waited in vain: {events:?}");
+    assert_eq!(polled.expect("poll(2)"), 1, "timeout: {events:?}");
 }
 
-/// A socket whose calls end, and that does not wait to send.
+/// Sets timeouts, TCP_NODELAY and a fixed receive buffer on `socket`; returns it.
 pub(crate) fn patient(socket: TcpStream) -> TcpStream {
-    // Of all the buffers on the way this one is ours to bound: a writer that fills the path fills this too.
+    // A writer that fills the path also fills this buffer, so bound it.
     SockRef::from(&socket).set_recv_buffer_size(256 * 1024).expect("SO_RCVBUF");
-    socket.set_read_timeout(Some(LONG)).expect("SO_RCVTIMEO");
-    socket.set_write_timeout(Some(LONG)).expect("SO_SNDTIMEO");
+    socket.set_read_timeout(Some(TIMEOUT)).expect("SO_RCVTIMEO");
+    socket.set_write_timeout(Some(TIMEOUT)).expect("SO_SNDTIMEO");
     socket.set_nodelay(true).expect("TCP_NODELAY");
     socket
 }
 
-/// How a stream ended for its reader.
+/// Ending of a stream as its reader sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     Fin,
     Reset,
 }
 
-/// Reads to the end: what came, and how it ended.
+/// Reads to the end; returns the bytes and the ending.
 pub(crate) fn read_to_end(mut socket: &TcpStream) -> (Vec<u8>, Ending) {
     let mut bytes = Vec::new();
     match socket.read_to_end(&mut bytes) {
@@ -415,17 +423,17 @@ pub(crate) fn read_to_end(mut socket: &TcpStream) -> (Vec<u8>, Ending) {
     }
 }
 
-/// Whether `err` says that the connection was reset. A timeout of the socket, which is silence, says `WouldBlock`.
+/// Returns whether `err` means that the connection was reset. Silence is no reset: the socket's timeout gives `WouldBlock`.
 pub(crate) fn is_reset(err: &std::io::Error) -> bool {
-    // EPIPE is what a write says when another call has taken the error of the reset (tcp(7)).
+    // A write fails with EPIPE if another call has already taken the error of the reset (tcp(7)).
     matches!(err.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
 }
 
-/// Connects to `entry`, which resets whoever comes, and sees the reset, which may be there before connect(2) has ended:
-/// the client's address.
+/// Connects to `entry` and asserts that the connection is reset. The reset may arrive before connect(2) returns. Returns the
+/// client's address.
 pub(crate) fn reset_by(entry: SocketAddr) -> SocketAddr {
     let client = Socket::new(Domain::for_address(entry), Type::STREAM, None).expect("a socket");
-    // By bind(2), for a socket whose connect(2) has failed has no address.
+    // bind(2) gives the address, because a socket has none after a failed connect(2).
     client.bind(&SocketAddr::new(entry.ip(), 0).into()).expect("a port");
     let name = client.local_addr().expect("a name").as_socket().expect("an IP address");
     match client.connect(&entry.into()) {
@@ -435,7 +443,7 @@ pub(crate) fn reset_by(entry: SocketAddr) -> SocketAddr {
     name
 }
 
-/// Bytes that are different at every place, and for every `seed`.
+/// Returns pseudo-random bytes that depend on `seed`, so that misplaced bytes show.
 pub(crate) fn pattern(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut word = || {
@@ -449,16 +457,16 @@ pub(crate) fn pattern(seed: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Compares without printing megabytes.
+/// Asserts that both are equal, without printing megabytes.
 pub(crate) fn assert_same(got: &[u8], want: &[u8]) {
     if got == want {
         return;
     }
     let differ = got.iter().zip(want).position(|(got, want)| got != want);
-    assert_eq!((got.len(), differ), (want.len(), None), "length, and the first place that differs");
+    assert_eq!((got.len(), differ), (want.len(), None), "length, and offset of the first difference");
 }
 
-/// Echoes every flow that comes, one thread each, until the listener's owner is done with `flows` of them.
+/// Accepts `flows` flows and echoes each on its own thread.
 pub(crate) fn echo(server: &TcpListener, flows: usize) {
     std::thread::scope(|scope| {
         for _ in 0..flows {
@@ -468,7 +476,7 @@ pub(crate) fn echo(server: &TcpListener, flows: usize) {
     });
 }
 
-/// Sends back what comes, to its end.
+/// Echoes one flow to its end.
 pub(crate) fn echo_one(mut socket: &TcpStream) {
     let mut bytes = vec![0; 64 * 1024];
     loop {
@@ -479,7 +487,7 @@ pub(crate) fn echo_one(mut socket: &TcpStream) {
     }
 }
 
-/// Sends `bytes` and asserts that they come back, and then FIN.
+/// Sends `bytes` and FIN, and asserts that the bytes come back, followed by FIN.
 pub(crate) fn round_trip(socket: TcpStream, bytes: &[u8]) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -500,19 +508,19 @@ pub(crate) fn talk(mut client: &TcpStream, mut server: &TcpStream) {
     client.read_exact(&mut [0; 4]).unwrap();
 }
 
-/// Waits, and asserts that nothing comes and nothing ends: a read with a timeout, not a sleep.
+/// Asserts that no byte and no ending comes within `time`. Uses a read with a timeout, not a sleep.
 pub(crate) fn quiet_for(mut socket: &TcpStream, time: Duration) {
     socket.set_read_timeout(Some(time)).unwrap();
     match timed(time, || socket.read(&mut [0])) {
         Err(err) if err.kind() == ErrorKind::WouldBlock => {}
         other => panic!("{other:?}"),
     }
-    socket.set_read_timeout(Some(LONG)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
 }
 
-/// Writes until the path takes no more, and says how much it took: then every buffer on the way is full.
+/// Writes until the path takes no more; returns the number of bytes taken. Every buffer of the path is then full.
 pub(crate) fn fill_up(mut socket: &TcpStream, bytes: &[u8]) -> usize {
-    // A second without a byte taken is full: a pump moves on in microseconds.
+    // A pump moves bytes in microseconds, so a path that takes none for a second is full.
     const FULL: Duration = Duration::from_secs(1);
     socket.set_write_timeout(Some(FULL)).expect("SO_SNDTIMEO");
     let mut taken = 0;
@@ -524,11 +532,11 @@ pub(crate) fn fill_up(mut socket: &TcpStream, bytes: &[u8]) -> usize {
             Err(err) => panic!("after {taken} bytes: {err}"),
         }
     }
-    socket.set_write_timeout(Some(LONG)).expect("SO_SNDTIMEO");
+    socket.set_write_timeout(Some(TIMEOUT)).expect("SO_SNDTIMEO");
     taken
 }
 
-/// [`uninterrupted`], where the end of `time`, the socket's timeout, matters: each EINTR begins it anew.
+/// Like [`uninterrupted`], but ends with `WouldBlock` after `time`, the socket's timeout. Each EINTR would restart that timeout.
 fn timed<T>(time: Duration, mut call: impl FnMut() -> std::io::Result<T>) -> std::io::Result<T> {
     let start = Instant::now();
     uninterrupted(|| match call() {
@@ -539,21 +547,21 @@ fn timed<T>(time: Duration, mut call: impl FnMut() -> std::io::Result<T>) -> std
     })
 }
 
-/// Closes with RST, as a program that gives up does (socket(7) SO_LINGER).
+/// Closes with RST (socket(7) SO_LINGER).
 pub(crate) fn reset(socket: TcpStream) {
     SockRef::from(&socket).set_linger(Some(Duration::ZERO)).expect("SO_LINGER");
     drop(socket);
 }
 
-/// Payload bytes that the kernel has received on `socket`, read by its program or not.
+/// Returns the payload bytes that the kernel has received on `socket`, whether read by the program or not.
 pub(crate) fn bytes_received(socket: &Socket) -> u64 {
     TcpInfo::of(socket.as_fd()).expect("a TCP socket").bytes_received
 }
 
-/// Runs `test`, and what it starts, in a network namespace of its own, with nothing in it but loopback. Needs root.
+/// Runs `test`, and the processes that it starts, in a new network namespace with nothing but loopback. Needs root.
 pub(crate) fn in_own_network(test: impl FnOnce() + Send) {
     if !longhaul_sys::netns::is_root() {
-        return skip("needs root, for a network namespace of its own");
+        return skip("needs root, to create a network namespace");
     }
     let in_namespace = || {
         longhaul_sys::netns::NetNs::create().expect("a network namespace");
@@ -566,12 +574,12 @@ pub(crate) fn in_own_network(test: impl FnOnce() + Send) {
     }
 }
 
-/// Writes a sysctl, by its path below /proc/sys, of the calling thread's network namespace.
+/// Writes a sysctl of the calling thread's network namespace. `name` is its path below /proc/sys.
 pub(crate) fn set_sysctl(name: &str, value: &str) {
     std::fs::write(format!("/proc/sys/{name}"), value).unwrap_or_else(|err| panic!("{name}: {err}"));
 }
 
-/// Says that a test did not run. In CI, where everything has to run, that is a failure.
+/// Prints that a test did not run, and why. In CI every test must run, so there it fails the test.
 pub(crate) fn skip(why: &str) {
     assert!(std::env::var_os("CI").is_none(), "SKIP in CI: {why}");
     eprintln!("SKIP: {why}");

@@ -1,7 +1,7 @@
-//! Little to live on: few descriptors, none, few pipes, few pipe pages. Every flow is served all the same. And how little
-//! an idle flow lives on.
+//! Tests scarce resources: few descriptors or none, few pipes, few pipe pages. Every flow must be served nevertheless. Also
+//! tests that an idle flow needs few resources, and that dials which would loop end.
 
-use crate::endings::{SMALL, TOO_MUCH};
+use crate::endings::{OVER_ALL_BUFFERS, SMALL_BUFFERS};
 use crate::harness::*;
 use crate::many::own_address;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Instant;
 
-/// `longhaul relay` through `sh`, so that the shell can set what it may have.
+/// Returns the command `longhaul relay`, run by `sh` after the shell command `limit`, such as `ulimit -n 80`.
 fn limited(limit: &str, listen: &str, to: &str, flags: &[&str]) -> Command {
     through_sh(limit, &[&["relay", "--listen", listen, "--to", to], flags].concat())
 }
@@ -31,12 +31,12 @@ fn eighty_descriptors_survive_a_flood_and_serve_again() {
     let (listen, to) = (port.address().to_string(), server.local_addr().unwrap().to_string());
     let relay = Relay::spawn(limited("ulimit -n 80", &listen, &to, &[]));
     let flood: Vec<TcpStream> = (0..400).map(|_| TcpStream::connect(port.address()).unwrap()).collect();
-    // Some of them have flows, with bytes in them; the others wait.
+    // Some of these connections have flows, with bytes in them; the others wait.
     let mut first = patient(server.accept().unwrap().0);
     first.write_all(b"still here").unwrap();
     drop(flood);
     drop(first);
-    // The flood's connections that were never accepted end as flows of no bytes, before this one gets its turn.
+    // Connections of the flood that were not accepted yet become flows without bytes. They end before this one is served.
     let bytes = pattern(30, 500_000);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -58,28 +58,28 @@ fn eighty_descriptors_survive_a_flood_and_serve_again() {
 }
 
 #[test]
-fn descriptors_for_no_flow_are_refused_at_start() {
-    let refused = |most: u32| {
+fn a_descriptor_limit_too_low_for_any_flow_is_refused_at_start() {
+    let refused = |limit: u32| {
         let listen = Port::reserve("127.0.0.1").address().to_string();
-        let said = limited(&format!("ulimit -n {most}"), &listen, "127.0.0.1:9", &[]).output().unwrap();
-        assert_eq!(said.status.code(), Some(1));
-        String::from_utf8(said.stderr).unwrap()
+        let output = limited(&format!("ulimit -n {limit}"), &listen, "127.0.0.1:9", &[]).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
     };
-    let said = refused(20);
-    assert!(said.contains("a limit of 20 leaves none for flows") && said.contains("LimitNOFILE="), "{said}");
-    let least = said.split_once("flows; at least ").unwrap().1.split_once(' ').unwrap().0.parse::<u32>().unwrap();
-    refused(least - 1);
+    let error = refused(20);
+    assert!(error.contains("a limit of 20 leaves none for flows") && error.contains("LimitNOFILE="), "{error}");
+    let min = error.split_once("flows; at least ").unwrap().1.split_once(' ').unwrap().0.parse::<u32>().unwrap();
+    refused(min - 1);
     let (port, server) = (Port::reserve("127.0.0.1"), server());
     let (listen, to) = (port.address().to_string(), server.local_addr().unwrap().to_string());
-    let _relay = Relay::spawn(limited(&format!("ulimit -n {least}"), &listen, &to, &[]));
+    let _relay = Relay::spawn(limited(&format!("ulimit -n {min}"), &listen, &to, &[]));
     talk(&patient(TcpStream::connect(port.address()).unwrap()), &patient(server.accept().unwrap().0));
 }
 
-/// The most that `flows` of [`next_hops_that_do_not_answer`] can be.
-const EVERY: usize = 200;
+/// Number of connections to each dead tunnel of [`next_hops_that_do_not_answer`], more than it can have flows.
+const FLOOD_CONNECTIONS: usize = 200;
 
-/// A relay that may have `descriptors`: `dead` tunnels whose next hops answer nothing, each flooded until it gets no more
-/// flows, and one tunnel that serves. Gives its counters when the one has `flows` flows.
+/// Starts a relay with a limit of `descriptors`. Its `dead` tunnels have next hops that do not answer; each is flooded until it
+/// gets no more flows. One more tunnel must then serve `flows` flows. Returns the counters of the relay.
 fn next_hops_that_do_not_answer(descriptors: usize, dead: usize, flows: usize) -> serde_json::Value {
     let (far, silent) = (server(), Silent::new());
     let (good, ports) = (Port::reserve("127.0.0.1"), [(); 8].map(|()| Port::reserve("127.0.0.1")));
@@ -95,11 +95,11 @@ fn next_hops_that_do_not_answer(descriptors: usize, dead: usize, flows: usize) -
     let relay = Relay::spawn(through_sh(&format!("ulimit -n {descriptors}"), &["run", "-c", &file]));
     let mut flood = Vec::new();
     for (name, port) in &dead {
-        flood.extend((0..EVERY).map(|_| TcpStream::connect(port.address()).unwrap()));
-        let said =
+        flood.extend((0..FLOOD_CONNECTIONS).map(|_| TcpStream::connect(port.address()).unwrap()));
+        let line =
             relay.wait_log("no descriptors for another flow of this tunnel: connections wait in the listen queue");
-        assert_eq!(said["tunnel"].as_str().unwrap(), name, "{said}");
-        assert!(said["remedy"].as_str().unwrap().contains("LimitNOFILE="), "{said}");
+        assert_eq!(line["tunnel"].as_str().unwrap(), name, "{line}");
+        assert!(line["remedy"].as_str().unwrap().contains("LimitNOFILE="), "{line}");
     }
     let served: Vec<_> = (0..flows)
         .map(|_| (patient(TcpStream::connect(good.address()).unwrap()), patient(far.accept().unwrap().0)))
@@ -121,7 +121,7 @@ fn two_next_hops_that_do_not_answer_leave_flows_for_the_third_tunnel() {
 }
 
 #[test]
-fn a_tunnel_has_16_flows_where_there_are_enough_for_all() {
+fn a_tunnel_has_16_reserved_flows_if_there_are_enough_for_all() {
     let counters = next_hops_that_do_not_answer(900, 8, 16);
     assert_eq!((&counters["without_permit"], &counters["accept_errors"]), (&8.into(), &0.into()), "{counters}");
 }
@@ -129,27 +129,27 @@ fn a_tunnel_has_16_flows_where_there_are_enough_for_all() {
 #[test]
 fn a_listener_without_descriptors_backs_off_and_recovers() {
     const WAITING: usize = 50;
-    const SAID: &str = "cannot accept, trying again; EMFILE: raise RLIMIT_NOFILE, ENFILE: fs.file-max";
+    const CANNOT_ACCEPT: &str = "cannot accept, trying again; EMFILE: raise RLIMIT_NOFILE, ENFILE: fs.file-max";
     let path = Path::new(1, &[]);
     let relay = &path.relays[0];
     let mut live = path.connect();
-    // The relay has counted what it may have, and then somebody takes it away: accept(2) has no number left.
+    // Lowers the limit after the relay has planned with the old one, so that accept(2) has no free descriptor.
     let lowest_free = (0..).find(|number| relay.descriptors().iter().all(|(taken, _)| taken != number)).unwrap();
     limit_descriptors(relay, Some(lowest_free as u64));
     let started = Instant::now();
     let waiting: Vec<TcpStream> = (0..WAITING).map(|_| path.dial()).collect();
-    let first = relay.wait_log(SAID);
+    let first = relay.wait_log(CANNOT_ACCEPT);
     assert!(first["err"].as_str().unwrap().contains("EMFILE"), "{first}");
     assert_eq!(first["more"], 0);
-    // What is inside goes on, by copying: a pipe takes descriptors too.
+    // The live flow continues by copying, because a pipe would need descriptors, too.
     let bytes = pattern(28, 100_000);
     live.0.write_all(&bytes).unwrap();
     let mut got = vec![0; bytes.len()];
     live.1.read_exact(&mut got).unwrap();
     assert_same(&got, &bytes);
-    // The next line is a second later. Between two tries are 10 ms, then twice as long each time up to a second, so no more than
-    // eight are in the first second and one in each after it. A relay that is held up tries less often.
-    let more = relay.wait_log_any(&[SAID, "lines held back"])["more"].as_u64().unwrap();
+    // The next line comes a second later. The pause between two attempts begins at 10 ms and doubles each time up to a second.
+    // So there are at most eight attempts in the first second and one in each later second, and fewer on a busy machine.
+    let more = relay.wait_log_any(&[CANNOT_ACCEPT, "lines held back"])["more"].as_u64().unwrap();
     let errors = relay.counters()["accept_errors"].as_u64().unwrap();
     assert!((more + 1..=8 + started.elapsed().as_secs()).contains(&errors), "{errors} in {:?}", started.elapsed());
     limit_descriptors(relay, None);
@@ -166,10 +166,10 @@ fn a_listener_without_descriptors_backs_off_and_recovers() {
     assert_ne!(counters["copied"], 0, "{counters}");
 }
 
-/// Sets how many descriptors `relay` may have; `None` is as many as at its start.
-fn limit_descriptors(relay: &Relay, most: Option<u64>) {
-    let maximum = getrlimit(Resource::Nofile).maximum; // it has raised its limit to this, which is ours too
-    let limit = Rlimit { current: most.or(maximum), maximum };
+/// Limits the descriptors of `relay` to `max`; `None` restores the limit that it had after its start.
+fn limit_descriptors(relay: &Relay, max: Option<u64>) {
+    let maximum = getrlimit(Resource::Nofile).maximum; // the relay has raised its limit to this hard limit, which it inherited
+    let limit = Rlimit { current: max.or(maximum), maximum };
     prlimit(Pid::from_raw(relay.id() as i32), Resource::Nofile, limit).expect("it is our child");
 }
 
@@ -181,11 +181,11 @@ fn an_idle_flow_holds_two_descriptors_and_no_pipe() {
     let (all, pipes) = (count(""), count("pipe:"));
     let flows: Vec<_> = (0..FLOWS).map(|_| path.connect()).collect();
     assert_eq!((count(""), count("pipe:")), (all + 2 * FLOWS, pipes));
-    // Messages need none either.
+    // Small messages need no pipe either.
     flows.iter().for_each(|(client, server)| talk(client, server));
     assert_eq!((count(""), count("pipe:")), (all + 2 * FLOWS, pipes));
-    // Bulk does, and what waits for others afterwards is as much as the threads use at once. A thread that has carried bytes may
-    // not have given its pipe back when the next ones come.
+    // Bulk needs pipes. Afterwards the relay keeps as many as its threads use at once. One more is possible, because a thread
+    // may not have returned its pipe yet when the next bytes come.
     let bytes = pattern(29, 100_000);
     for (client, server) in &flows {
         (&*client).write_all(&bytes).unwrap();
@@ -198,14 +198,14 @@ fn an_idle_flow_holds_two_descriptors_and_no_pipe() {
 }
 
 #[test]
-fn pipes_that_run_out_are_said_once_and_counted_each_time() {
+fn a_lack_of_pipes_is_logged_once_and_counted_each_time() {
     const FLOWS: usize = 12;
     let server = server();
     let port = Port::reserve("127.0.0.1");
     let (listen, to) = (port.address().to_string(), server.local_addr().unwrap().to_string());
-    // Enough for these flows, and for fewer pipes.
-    let relay = Relay::spawn(limited("ulimit -n 80", &listen, &to, SMALL));
-    let bytes = pattern(31, TOO_MUCH);
+    // Enough descriptors for these flows, but not for a pipe for each.
+    let relay = Relay::spawn(limited("ulimit -n 80", &listen, &to, SMALL_BUFFERS));
+    let bytes = pattern(31, OVER_ALL_BUFFERS);
     let (mut copied, mut lines) = (0, Vec::new());
     for _ in 0..2 {
         std::thread::scope(|scope| {
@@ -214,7 +214,7 @@ fn pipes_that_run_out_are_said_once_and_counted_each_time() {
                 let reader = patient(server.accept().unwrap().0);
                 let bytes = &bytes[1000 * flow..];
                 scope.spawn(move || {
-                    let taken = fill_up(&client, bytes); // every flow has bytes between its sockets now
+                    let taken = fill_up(&client, bytes); // now every flow has bytes between its sockets
                     client.shutdown(Shutdown::Write).unwrap();
                     let (got, ending) = read_to_end(&reader);
                     assert_same(&got, &bytes[..taken]);
@@ -232,20 +232,21 @@ fn pipes_that_run_out_are_said_once_and_counted_each_time() {
 }
 
 #[test]
-fn readers_that_stand_still_hold_few_bytes_and_no_pipe() {
+fn flows_whose_readers_stop_hold_few_bytes_and_no_pipe() {
     const FLOWS: usize = 150;
-    /// What the relay lets wait in all, and for each flow besides (relay/budget.rs).
+    /// Maximum number of bytes that the relay holds for all flows together (relay/budget.rs).
     const MAX_HELD: usize = 64 << 20;
+    /// Number of bytes that each flow may hold besides.
     const MIN_FILL: usize = 16 << 10;
-    /// Code, threads and tasks.
-    const ELSE: usize = 32 << 20;
+    /// Bytes for code, threads and tasks.
+    const MAX_BASE_MEMORY: usize = 32 << 20;
     let server = server();
-    // A megabyte waits before each reader, and little of it fits into the sockets behind the relay.
+    // A megabyte waits for each reader, and little of it fits into the sockets behind the relay.
     SockRef::from(&server).set_recv_buffer_size(16 * 1024).unwrap();
     let port = Port::reserve("127.0.0.1");
     let (listen, to) = (port.address().to_string(), server.local_addr().unwrap().to_string());
     let buffers = ["--set", "accept.rcvbuf=1MiB", "--set", "dial.sndbuf=64KiB"];
-    // Enough for these flows, and fewer pipes.
+    // Enough descriptors for these flows, but not for a pipe for each.
     let relay = Relay::spawn(limited("ulimit -n 1000", &listen, &to, &buffers));
     if relay.pipes().is_none() {
         return skip("pidfd_getfd(2) is not allowed");
@@ -258,7 +259,7 @@ fn readers_that_stand_still_hold_few_bytes_and_no_pipe() {
     assert!(sent.iter().sum::<usize>() > 2 * MAX_HELD, "too little to reach the bound: {sent:?}");
     relay.signal("CONT");
 
-    // Until the last of them has given its pipe back.
+    // Waits until the last flow has returned its pipe.
     let pipes = || relay.pipes().expect("it was allowed before");
     wait_for("every pipe is empty", || {
         let (resident, pipes) = (relay.resident(), pipes());
@@ -266,16 +267,16 @@ fn readers_that_stand_still_hold_few_bytes_and_no_pipe() {
         if moved { Ok(()) } else { Err((resident, pipes)) }
     });
     let resident = relay.resident();
-    assert!(resident < MAX_HELD + FLOWS * MIN_FILL + ELSE, "{resident} bytes of user memory");
+    assert!(resident < MAX_HELD + FLOWS * MIN_FILL + MAX_BASE_MEMORY, "{resident} bytes of user memory");
     let capacity: usize = pipes().iter().map(|(_, capacity)| capacity).sum();
     assert!(capacity < 2 * MAX_HELD, "pipes for {capacity} bytes");
 
-    // A flow whose reader reads is spliced.
+    // A flow whose reader reads is still spliced.
     let copied = relay.counters()["copied"].clone();
     let (client, reader) = connect();
     pass_all(&patient(client), &patient(reader), &bytes);
     assert_eq!(relay.counters()["copied"], copied);
-    // And the others get every byte once they read.
+    // The other flows get every byte once their readers read.
     for ((client, reader), sent) in flows.into_iter().zip(sent) {
         client.shutdown(Shutdown::Write).unwrap();
         let (got, ending) = read_to_end(&patient(reader));
@@ -284,7 +285,7 @@ fn readers_that_stand_still_hold_few_bytes_and_no_pipe() {
     }
 }
 
-/// Writes what the socket takes now: how many bytes.
+/// Writes as many bytes as the socket takes without waiting; returns their number.
 fn fill_now(mut socket: &TcpStream, bytes: &[u8]) -> usize {
     socket.set_nonblocking(true).unwrap();
     SockRef::from(socket).set_send_buffer_size(64 * 1024).unwrap();
@@ -296,7 +297,7 @@ fn fill_now(mut socket: &TcpStream, bytes: &[u8]) -> usize {
     sent
 }
 
-/// Sends `bytes` and FIN, and asserts that they come.
+/// Sends `bytes` and FIN, and asserts that both arrive.
 fn pass_all(mut from: &TcpStream, to: &TcpStream, bytes: &[u8]) {
     std::thread::scope(|scope| {
         scope.spawn(move || {
@@ -310,14 +311,14 @@ fn pass_all(mut from: &TcpStream, to: &TcpStream, bytes: &[u8]) {
 }
 
 #[test]
-fn an_ordinary_user_s_pipe_pages_are_shared_by_two_thousand_flows() {
+fn two_thousand_flows_share_the_pipe_pages_of_an_ordinary_user() {
     const FLOWS: usize = 2000;
     if !rustix::process::geteuid().is_root() {
         return skip("needs root, to start the relay as another user");
     }
     let server = server();
-    SockRef::from(&server).listen(4096).unwrap(); // std's 128 would drop SYNs of a burst
-    // Small buffers, so that every flow is blocked with bytes in its pipe.
+    SockRef::from(&server).listen(4096).unwrap(); // with std's backlog of 128, the kernel would drop SYNs of the burst
+    // The buffers are small, so that every flow blocks with bytes in its pipe.
     SockRef::from(&server).set_recv_buffer_size(16 * 1024).unwrap();
     let port = Port::reserve("127.0.0.1");
     let (listen, to) = (port.address().to_string(), server.local_addr().unwrap().to_string());
@@ -332,7 +333,7 @@ fn an_ordinary_user_s_pipe_pages_are_shared_by_two_thousand_flows() {
     clients.iter().for_each(small);
     let servers: Vec<TcpStream> = (0..FLOWS).map(|_| server.accept().unwrap().0).collect();
     let sent = fill(&clients);
-    // Every flow is blocked now, with bytes in both its sockets and between them.
+    // Now every flow is blocked, with bytes in both its sockets and between them.
     clients.iter().for_each(|socket| socket.shutdown(Shutdown::Write).unwrap());
     std::thread::scope(|scope| {
         for part in servers.chunks(FLOWS / 8) {
@@ -343,7 +344,7 @@ fn an_ordinary_user_s_pipe_pages_are_shared_by_two_thousand_flows() {
     let counters = relay.counters();
     assert_ne!(counters["copied"], 0, "the limit was not reached, so nothing was tested: {counters}");
 
-    /// Sends each flow's number again and again until no flow takes more; gives the number of bytes of each.
+    /// Sends each flow's number again and again until no flow takes more. Returns the bytes sent by each flow.
     fn fill(clients: &[TcpStream]) -> Vec<usize> {
         let mut sent = vec![0; clients.len()];
         let mut before = None;
@@ -361,9 +362,9 @@ fn an_ordinary_user_s_pipe_pages_are_shared_by_two_thousand_flows() {
         sent
     }
 
-    /// Of the flow whose number comes first, every byte is there and none of another.
+    /// Asserts that the socket gets every byte of the flow named by its first number, and none of another flow.
     fn check(socket: &TcpStream, sent: &[usize]) {
-        socket.set_read_timeout(Some(LONG)).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         let (got, ending) = read_to_end(socket);
         let flow = u32::from_be_bytes(got[..4].try_into().unwrap());
         assert_eq!((got.len(), ending), (sent[flow as usize], Ending::Fin), "flow {flow}");
@@ -372,7 +373,7 @@ fn an_ordinary_user_s_pipe_pages_are_shared_by_two_thousand_flows() {
 }
 
 #[test]
-fn a_refused_splice_is_copied_both_ways_and_said_once() {
+fn a_flow_whose_splice_is_refused_is_copied_and_logged_once() {
     for errno in [libc::EINVAL, libc::ENOSYS, libc::EPERM, libc::EACCES, libc::EOPNOTSUPP] {
         let server = server();
         let port = Port::reserve("127.0.0.1");
@@ -380,9 +381,9 @@ fn a_refused_splice_is_copied_both_ways_and_said_once() {
         command.args(["relay", "--listen", &port.address().to_string()]);
         command.args(["--to", &server.local_addr().unwrap().to_string()]);
         let Some(relay) = without(libc::SYS_splice, Vec::new(), errno, || Relay::spawn(command)) else { return };
-        // A message is copied anyway; bulk is where splice is tried.
+        // A small message is always copied; only bulk is spliced.
         let flows = [(1, false), (3_000_000, true), (3_000_000, false)];
-        for (bytes, is_said) in flows.map(|(len, is_said)| (pattern(40, len), is_said)) {
+        for (bytes, is_logged) in flows.map(|(len, is_logged)| (pattern(40, len), is_logged)) {
             let client = patient(TcpStream::connect(port.address()).unwrap());
             let far = patient(server.accept().unwrap().0);
             std::thread::scope(|scope| {
@@ -391,12 +392,12 @@ fn a_refused_splice_is_copied_both_ways_and_said_once() {
                     scope.spawn(move || pass_all(from, to, bytes));
                 }
             });
-            let mut said = relay.wait_log_any(&[SPLICE_REFUSED, "flow ended"]);
-            assert_eq!(said["message"] == SPLICE_REFUSED, is_said, "errno {errno}: {said}");
-            if is_said {
-                said = relay.wait_log_any(&[SPLICE_REFUSED, "flow ended"]);
+            let mut line = relay.wait_log_any(&[SPLICE_REFUSED, "flow ended"]);
+            assert_eq!(line["message"] == SPLICE_REFUSED, is_logged, "errno {errno}: {line}");
+            if is_logged {
+                line = relay.wait_log_any(&[SPLICE_REFUSED, "flow ended"]);
             }
-            assert_eq!((&said["message"], &said["how"]), (&"flow ended".into(), &"finished".into()), "said twice");
+            assert_eq!((&line["message"], &line["how"]), (&"flow ended".into(), &"finished".into()), "logged twice");
         }
     }
 
@@ -404,17 +405,17 @@ fn a_refused_splice_is_copied_both_ways_and_said_once() {
         mptcp leg can cause this";
 }
 
-/// Without an answer of the kernel a dial might lead back, and back again: there is none.
+/// A dial that might lead back to the relay must not happen: it could loop for ever.
 #[test]
-fn a_dial_of_which_the_kernel_does_not_say_where_it_leads_is_a_failed_dial() {
+fn a_dial_fails_if_the_kernel_cannot_tell_where_it_leads() {
     use seccompiler::{SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompRule};
     let Some(own) = own_address() else { return skip("this host has no address but loopback's") };
     let port = Port::reserve("0.0.0.0");
     let number = port.address().port();
     let mut command = longhaul();
-    // To itself: a dial would bring the next flow, and its dial another one.
+    // The tunnel dials itself: each dial would make the next flow and its dial.
     command.args(["relay", "--listen", &number.to_string(), "--to", &format!("{own}:{number}")]);
-    // A UDP socket is what the kernel is asked by (SOCK_TYPE_MASK of include/linux/net.h).
+    // The relay asks the kernel through a UDP socket; the mask is SOCK_TYPE_MASK of include/linux/net.h.
     let datagram = SeccompCmpOp::MaskedEq(0xf);
     let datagram = SeccompCondition::new(1, SeccompCmpArgLen::Dword, datagram, libc::SOCK_DGRAM as u64).unwrap();
     let rule = SeccompRule::new(vec![datagram]).unwrap();
@@ -425,11 +426,11 @@ fn a_dial_of_which_the_kernel_does_not_say_where_it_leads_is_a_failed_dial() {
     assert!(why.contains("cannot tell whether this leads back: socket(SOCK_DGRAM): EMFILE"), "{why}");
     assert_eq!(relay.flow_end(), (0, 0, "dial failed".into()));
     let counters = relay.counters();
-    assert_eq!(counters["accepted"], 1, "it dialled itself: {counters}");
+    assert_eq!(counters["accepted"], 1, "the relay dialled itself: {counters}");
 }
 
-/// What `start` gives on a thread, and in the processes that it starts there, for whom the system call `call` fails with
-/// `errno`: always, or where one of `rules` holds.
+/// Runs `start` on a thread where the system call `call` fails with `errno`: always, or if one of `rules` matches. The processes
+/// started by that thread inherit this. Returns the result of `start`; `None` if there is no seccomp filter for this processor.
 fn without<T: Send>(
     call: libc::c_long,
     rules: Vec<seccompiler::SeccompRule>,
@@ -453,7 +454,7 @@ fn without<T: Send>(
     })
 }
 
-/// The program where every user may run it: a checkout may be in a folder that is root's alone.
+/// Copies the program to a folder where every user may run it, because the checkout may be in a folder of root alone.
 fn readable_copy() -> tempfile::TempDir {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
@@ -465,14 +466,14 @@ fn readable_copy() -> tempfile::TempDir {
 const NOBODY: u32 = 65534;
 
 #[test]
-fn two_relays_that_point_at_each_other_end_the_loop_by_themselves() {
+fn a_loop_of_two_relays_ends_by_itself() {
     in_own_network(|| {
         for address in ["10.7.0.1/32", "10.7.0.2/32"] {
             assert!(Command::new("ip").args(["address", "add", address, "dev", "lo"]).status().unwrap().success());
         }
         let (one, two) = ("10.7.0.1:6000", "10.7.0.2:6000");
         let start = |listen: &str, to: &str| {
-            // The address that the other one dials: between two hosts the routing table chooses it.
+            // The address that the other relay dials. Between two hosts the routing table would choose this source.
             let source = listen.split(':').next().unwrap();
             Relay::start(&["relay", "--listen", listen, "--to", to, "--source", source])
         };
@@ -484,7 +485,7 @@ fn two_relays_that_point_at_each_other_end_the_loop_by_themselves() {
             let flows = counters.each_ref().map(|counters| counters["accepted"].as_u64().unwrap());
             if counters.iter().all(|counters| counters["flows_now"] == 0) { Ok(flows) } else { Err(counters) }
         });
-        // As many as a relay takes from its next hop, and the client's.
+        // At most the flows that a relay takes from its next hop, and the client's own.
         assert!(flows.iter().all(|flows| (2..=1026).contains(flows)), "{flows:?}");
         let refused: u64 = relays.iter().map(|relay| relay.counters()["refused"].as_u64().unwrap()).sum();
         assert!(refused >= 1);

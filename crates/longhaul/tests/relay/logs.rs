@@ -1,4 +1,4 @@
-//! A stderr that fails or blocks: the log is lost, and nothing else is.
+//! Tests a stderr that fails or blocks: only log lines may be lost. Also tests the fields of log lines and their rate limit.
 
 use crate::harness::*;
 use rustix::event::PollFlags;
@@ -10,7 +10,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
 
-/// A relay whose log cannot be waited for, and the server behind it.
+/// A relay whose log the test cannot read, and the server behind it.
 struct Mute {
     process: Child,
     port: Port,
@@ -27,16 +27,16 @@ impl Mute {
         Mute { process: command.spawn().expect("longhaul starts"), port, server }
     }
 
-    /// A connection to the relay, as soon as it listens.
+    /// Connects to the relay, as soon as it listens.
     fn dial(&mut self) -> TcpStream {
-        // Its log is what would say when.
+        // Without a log to wait for, tries until the connection succeeds.
         patient(wait_for("the relay listens", || {
             assert_eq!(self.process.try_wait().unwrap(), None, "the relay has ended");
             TcpStream::connect(self.port.address())
         }))
     }
 
-    /// Carries `bytes` up and back down, to the end of both directions.
+    /// Carries a flow with `bytes` up and an answer down, to the end of both directions.
     fn carry(&mut self, bytes: &[u8]) {
         let client = self.dial();
         let server = patient(self.server.accept().expect("the relay dials").0);
@@ -54,7 +54,7 @@ impl Mute {
         assert_eq!(read_to_end(&client), (b"done".to_vec(), Ending::Fin));
     }
 
-    /// Sends SIGTERM and waits for the end, as long as for everything here: the exit code.
+    /// Sends SIGTERM and waits for the end of the relay; returns the exit code.
     fn terminate(&mut self) -> Option<i32> {
         let process = pidfd_open(Pid::from_child(&self.process), PidfdFlags::empty()).unwrap();
         assert!(Command::new("kill").arg(self.process.id().to_string()).status().expect("kill runs").success());
@@ -65,14 +65,14 @@ impl Mute {
 
 impl Drop for Mute {
     fn drop(&mut self) {
-        // Both fail only when it has ended.
+        // Both fail only if the process has ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
 #[test]
-fn a_full_disk_below_the_log_ends_no_flow() {
+fn a_log_on_a_full_disk_ends_no_flow() {
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let mut relay = Mute::start(full.into(), &[]);
     relay.carry(&pattern(30, 3_000_000));
@@ -92,16 +92,16 @@ fn a_log_whose_reader_is_gone_ends_no_listener() {
 }
 
 #[test]
-fn a_log_that_nobody_reads_holds_up_nothing() {
+fn a_log_that_nobody_reads_delays_no_flow() {
     let (reader, writer) = pipe().unwrap();
     let mut writer = File::from(writer);
     let room = fcntl_getpipe_size(&writer).unwrap();
-    writer.write_all(&vec![b'\n'; room]).unwrap(); // all that it holds: the first log line already finds it full
+    writer.write_all(&vec![b'\n'; room]).unwrap(); // fills the pipe, so that even the first log line does not fit
     let mut relay = Mute::start(writer.into(), &[]);
     for flow in 0..300 {
         relay.carry(&pattern(flow, 10));
     }
-    // Once somebody reads, all that waited is there, to the last line before the exit.
+    // Once somebody reads, every line arrives, to the last one before the exit.
     let log = std::thread::spawn(|| std::io::read_to_string(File::from(reader)).unwrap());
     assert_eq!(relay.terminate(), Some(0));
     let log = log.join().unwrap();
@@ -110,7 +110,7 @@ fn a_log_that_nobody_reads_holds_up_nothing() {
 }
 
 #[test]
-fn the_line_of_a_flow_has_no_field_without_a_meaning() {
+fn the_line_of_a_flow_omits_fields_without_a_value() {
     let mut path = Path::new(1, &[]);
     let (client, server) = path.connect();
     talk(&client, &server);
@@ -118,7 +118,7 @@ fn the_line_of_a_flow_has_no_field_without_a_meaning() {
     let end = path.relays[0].wait_log("flow ended");
     assert!(end["next_hop"].is_string() && end["next_hop_address"].is_string(), "{end}");
     assert!(end["accept_rtt_ms"].as_f64() > Some(0.0) && end["dial_rtt_ms"].as_f64() > Some(0.0), "{end}");
-    // A few bytes have no rate, and nobody asks for their congestion control.
+    // A flow of a few bytes has no rate, and the relay does not read its congestion control.
     let absent = |end: &serde_json::Value, fields: &[&str]| fields.iter().all(|field| end.get(field).is_none());
     let of_bulk = |leg: &str| ["delivery_mbytes_per_s", "congestion"].map(|field| format!("{leg}_{field}"));
     for leg in ["accept", "dial"] {
@@ -134,9 +134,9 @@ fn the_line_of_a_flow_has_no_field_without_a_meaning() {
     );
 }
 
-/// Without a line that follows, too: of a burst of failures the log tells the whole number.
+/// The log tells the number of failures in a burst, even if no later line follows.
 #[test]
-fn what_a_burst_holds_back_is_counted_after_it() {
+fn lines_held_back_in_a_burst_are_counted_after_it() {
     for (refusing, message, line) in
         [(true, "refused: not in `allow`", "refused"), (false, "dial failed", "dial failed")]
     {
@@ -148,17 +148,17 @@ fn what_a_burst_holds_back_is_counted_after_it() {
         }
         let mut told = 0;
         while told < BURST {
-            let said = path.relays[0].wait_log_any(&[message, "lines held back"]);
-            let more = said["more"].as_u64().unwrap();
-            told += more + u64::from(said["message"] == message);
-            assert!(said["message"] == message || said["line"] == line && more > 0, "{said}");
+            let found = path.relays[0].wait_log_any(&[message, "lines held back"]);
+            let more = found["more"].as_u64().unwrap();
+            told += more + u64::from(found["message"] == message);
+            assert!(found["message"] == message || found["line"] == line && more > 0, "{found}");
         }
         assert_eq!(told, BURST);
     }
 }
 
 #[test]
-fn debug_tells_when_a_flow_begins_and_is_connected() {
+fn debug_level_logs_the_begin_and_the_dial_of_a_flow() {
     let path = Path::new(1, &["--log-level", "debug"]);
     let (client, server) = path.connect();
     talk(&client, &server);
@@ -172,9 +172,9 @@ fn debug_tells_when_a_flow_begins_and_is_connected() {
     assert!(connected["dial_ms"].as_f64() > Some(0.0), "{connected}");
 }
 
-/// Also where the kernel has closed the legs already, because their peers have reset them.
+/// This also holds if the kernel has already closed the legs, because their peers have reset them.
 #[test]
-fn the_near_line_and_the_far_line_of_a_flow_are_found_by_one_address() {
+fn dial_local_of_the_near_line_is_peer_of_the_far_line() {
     let path = Path::new(2, &[]);
     let ends: [fn(TcpStream, TcpStream); 3] =
         [|client, server| drop((client, server)), |client, _server| reset(client), |_client, server| reset(server)];
@@ -188,7 +188,7 @@ fn the_near_line_and_the_far_line_of_a_flow_are_found_by_one_address() {
 }
 
 #[test]
-fn usr2_ends_no_flow_and_usr1_counts_in_a_drain_too() {
+fn usr2_is_ignored_and_usr1_also_works_during_a_drain() {
     let path = Path::new(1, &[]);
     let (client, server) = path.connect();
     talk(&client, &server);
@@ -210,7 +210,7 @@ fn usr2_ends_no_flow_and_usr1_counts_in_a_drain_too() {
 }
 
 #[test]
-fn what_is_held_back_is_counted_before_the_exit() {
+fn lines_held_back_are_counted_before_the_exit() {
     let mut path = Path::new(1, &["--allow", "192.0.2.0/24"]);
     for _ in 0..3 {
         reset_by(path.entry());
@@ -218,11 +218,11 @@ fn what_is_held_back_is_counted_before_the_exit() {
     path.relays[0].signal("TERM");
     let mut told = 0;
     loop {
-        let said = path.relays[0].wait_log_any(&["refused: not in `allow`", "lines held back", "counters"]);
-        told += match said["message"].as_str() {
+        let found = path.relays[0].wait_log_any(&["refused: not in `allow`", "lines held back", "counters"]);
+        told += match found["message"].as_str() {
             Some("counters") => break,
-            Some("lines held back") => said["more"].as_u64().unwrap(),
-            _ => said["more"].as_u64().unwrap() + 1,
+            Some("lines held back") => found["more"].as_u64().unwrap(),
+            _ => found["more"].as_u64().unwrap() + 1,
         };
     }
     assert_eq!(told, 3);
@@ -230,7 +230,7 @@ fn what_is_held_back_is_counted_before_the_exit() {
 }
 
 #[test]
-fn a_log_that_nobody_reads_does_not_keep_the_process() {
+fn a_log_that_nobody_reads_does_not_block_the_exit() {
     let (_reader, writer) = pipe().unwrap();
     let mut writer = File::from(writer);
     let room = fcntl_getpipe_size(&writer).unwrap();

@@ -1,11 +1,20 @@
-//! The relay as its users meet it: real `longhaul` processes, real sockets, exact bytes, and the ending that each end of
-//! the connection sees.
+//! Tests the relay from outside: real `longhaul` processes, real sockets, exact bytes, and the ending that each end of the
+//! connection sees.
 //!
-//! `endings` is the matrix of FIN, RST, kill -9, slow reader and dead next hop; `states` is every state of TCP in which a
-//! relay can end; `many` is flows in number; `limits` is little to live on; `names` is a resolver that does not answer;
-//! `logs` is a stderr that fails or blocks; `daemon` is reload and systemd; `reload` is reloads that follow each other at
-//! once; `drain` is SIGTERM; `options` is every option of the table; `fast_open` is data in the SYN; `wan` is the matrix
-//! again with 300 ms of RTT.
+//! | file | tests |
+//! | --- | --- |
+//! | `endings` | the matrix of FIN, RST, kill -9, slow reader and dead next hop |
+//! | `states` | the end of a relay in every state of TCP |
+//! | `many` | many flows, many messages, urgent data, addresses |
+//! | `limits` | few descriptors, pipes and pipe pages |
+//! | `names` | a resolver that does not answer |
+//! | `logs` | a stderr that fails or blocks |
+//! | `daemon` | reload and systemd |
+//! | `reload` | reloads in quick succession |
+//! | `drain` | SIGTERM |
+//! | `options` | every option of the table |
+//! | `fast_open` | data in the SYN |
+//! | `wan` | the matrix again, with 300 ms of RTT |
 
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
 

@@ -1,4 +1,4 @@
-//! Flows in number, messages in number, and what else a stream may bring.
+//! Tests many flows and many messages, and also urgent data, addresses, keepalive and dials that loop back.
 
 use crate::harness::*;
 use longhaul_config::options::{self, Leg, Preset, ROWS, Row, Value, When, row};
@@ -59,7 +59,7 @@ fn a_million_small_messages_arrive_in_order() {
 }
 
 #[test]
-fn request_and_answer_take_turns_ten_thousand_times() {
+fn ten_thousand_requests_each_get_their_answer() {
     let path = Path::new(2, &[]);
     let (mut client, mut server) = path.connect();
     std::thread::scope(|scope| {
@@ -81,7 +81,7 @@ fn request_and_answer_take_turns_ten_thousand_times() {
 }
 
 #[test]
-fn multipath_tcp_is_carried_and_its_endings_too() {
+fn multipath_tcp_flows_and_their_endings_are_carried() {
     const BOTH: &[&str] = &["--set", "accept.mptcp=true", "--set", "dial.mptcp=true"];
     if let Err(err) = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, Some(socket2::Protocol::MPTCP))
     {
@@ -108,20 +108,20 @@ fn urgent_data_passes_and_stays_urgent() {
 }
 
 #[test]
-fn urgent_data_passes_a_copying_relay_too() {
+fn urgent_data_passes_a_relay_without_splice() {
     urgent(&["--no-splice"]);
 }
 
 fn urgent(flags: &[&str]) {
     let path = Path::new(2, flags);
     let (mut client, server) = path.connect();
-    // As a Telnet "abort output" does, and an FTP ABOR: the urgent byte is the last for now.
+    // Like Telnet's "abort output" and FTP's ABOR: the urgent byte is the last one for now.
     client.write_all(b"abc").unwrap();
     SockRef::from(&client).send_out_of_band(b"!").unwrap();
     let mut got = [0; 3];
     (&server).read_exact(&mut got).unwrap();
     assert_eq!(&got, b"abc");
-    // POLLPRI is how a program learns of it (tcp(7)): then it is urgent here too, and not just one byte more.
+    // POLLPRI shows that the byte is still urgent, and not just one more byte (tcp(7)).
     wait_for_events(&server, PollFlags::PRI);
     let mut mark = [std::mem::MaybeUninit::uninit()];
     assert_eq!(SockRef::from(&server).recv_out_of_band(&mut mark).unwrap(), 1);
@@ -132,7 +132,7 @@ fn urgent(flags: &[&str]) {
 
 #[test]
 fn urgent_data_before_the_end_is_not_the_end() {
-    // In the socket before the relay looks: splice(2) says 0 at the urgent mark once FIN has come.
+    // All of it is in the socket before the relay looks. splice(2) returns 0 at the urgent mark once FIN has come.
     let path = Path::new(1, &[]);
     let (mut client, server) = path.connect();
     SockRef::from(&server).set_out_of_band_inline(true).unwrap();
@@ -157,7 +157,7 @@ fn urgent_and_ordinary_bytes_in_turns_all_arrive() {
         for flow in 0..20 {
             let (client, server) = path.connect();
             SockRef::from(&server).set_out_of_band_inline(true).unwrap();
-            // Pieces of all sizes, one byte and several segments among them; two in five are sent as urgent.
+            // Pieces from one byte to several segments; two in five are sent as urgent.
             let dice = pattern(flow, 120);
             let pieces: Vec<(bool, Vec<u8>)> = dice
                 .chunks(2)
@@ -210,17 +210,17 @@ fn a_bare_port_serves_ipv4_and_ipv6_and_a_name_is_resolved() {
 }
 
 #[test]
-fn a_changed_name_is_followed_by_the_next_flow() {
+fn the_next_flow_follows_a_changed_name() {
     let folder = tempfile::tempdir().unwrap();
     let hosts = folder.path().join("hosts");
-    // In place, for it is this very file that is mounted.
+    // Writes in place, because the mount refers to this very file.
     let is_at = |ip: &str| std::fs::write(&hosts, format!("{ip} next-hop.test\n")).unwrap();
     let old = server_at("127.0.0.2");
     let new = TcpListener::bind(("127.0.0.3", old.local_addr().unwrap().port())).unwrap();
     is_at("127.0.0.2");
     let in_its_own = |program: &str, args: &[&str]| {
         let mut command = Command::new("unshare");
-        // A mount namespace with an /etc/hosts of its own; who is not root is root of a user namespace for that.
+        // A mount namespace with its own /etc/hosts. An ordinary user needs a user namespace for that.
         command.args(["--mount"]).args((!rustix::process::geteuid().is_root()).then_some("--map-root-user"));
         command.args(["sh", "-c", "mount --bind \"$0\" /etc/hosts && exec \"$@\""]).arg(&hosts).arg(program).args(args);
         command
@@ -242,7 +242,7 @@ fn a_changed_name_is_followed_by_the_next_flow() {
     is_at("127.0.0.3");
     let after = flow(&new);
     talk(&after.0, &after.1);
-    talk(&before.0, &before.1); // a flow stays where it is
+    talk(&before.0, &before.1); // an open flow keeps its next hop
     drop(after);
     let line = relay.wait_log("flow ended");
     assert_eq!(line["next_hop_address"], new.local_addr().unwrap().to_string(), "{line}");
@@ -250,7 +250,7 @@ fn a_changed_name_is_followed_by_the_next_flow() {
 }
 
 #[test]
-fn who_is_not_allowed_is_reset_and_nothing_is_dialled() {
+fn a_client_that_is_not_allowed_is_reset_without_a_dial() {
     let path = Path::new(1, &["--allow", "10.0.0.0/8"]);
     for _ in 0..20 {
         reset_by(path.entry());
@@ -259,28 +259,28 @@ fn who_is_not_allowed_is_reset_and_nothing_is_dialled() {
     assert!(line["peer"].as_str().unwrap().starts_with("127.0.0.1:"), "{line}");
     path.server().set_nonblocking(true).unwrap();
     let dialled = path.server().accept();
-    assert!(dialled.is_err_and(|err| err.kind() == std::io::ErrorKind::WouldBlock), "it was dialled");
+    assert!(dialled.is_err_and(|err| err.kind() == std::io::ErrorKind::WouldBlock), "the relay dialled");
     let counters = path.relays[0].counters();
     assert_eq!((&counters["accepted"], &counters["refused"]), (&0.into(), &20.into()), "{counters}");
 }
 
 #[test]
-fn refusals_are_one_line_a_second_with_their_number() {
+fn refusals_are_logged_once_a_second_with_their_number() {
     let path = Path::new(1, &["--allow", "10.0.0.0/8"]);
     let refused = resets_until_three_lines(&path, "refused: not in `allow`");
     assert_eq!(path.relays[0].counters()["refused"], refused);
 }
 
 #[test]
-fn dials_that_fail_are_one_line_a_second_with_their_number() {
+fn failed_dials_are_logged_once_a_second_with_their_number() {
     let mut path = Path::new(1, &[]);
     path.drop_server();
     let failed = resets_until_three_lines(&path, "dial failed");
     assert_eq!(path.relays[0].counters()["dials_failed"], failed);
 }
 
-/// Connects to a relay that resets every client, one after the other, until it has said so in three lines: how many were
-/// reset. Each line names the connection that it is about, and counts those before it that have none.
+/// Connects one client after the other to a relay that resets them all, until the relay has logged three lines. Asserts that each
+/// line names its connection and has the number of connections before it without a line. Returns the number of clients.
 fn resets_until_three_lines(path: &Path, message: &str) -> usize {
     let (mut refused, mut lines) = (Vec::new(), Vec::new());
     let mut held_back = 0;
@@ -288,10 +288,10 @@ fn resets_until_three_lines(path: &Path, message: &str) -> usize {
         let started = Instant::now();
         let name = reset_by(path.entry()).to_string();
         refused.push((name, started));
-        while let Some(line) = path.relays[0].said("") {
+        while let Some(line) = path.relays[0].try_log("") {
             let more = || line["more"].as_u64().unwrap() as usize;
             if line["message"] == "lines held back" {
-                held_back += more(); // a test that was stopped for two seconds
+                held_back += more(); // only if the test was stopped for two seconds
             } else if line["message"] == message {
                 lines.push((std::mem::take(&mut held_back) + more(), Instant::now(), line));
             }
@@ -302,7 +302,8 @@ fn resets_until_three_lines(path: &Path, message: &str) -> usize {
         number += 1 + more;
         let (name, started) = &refused[number - 1];
         assert_eq!(line["peer"], **name, "{line}");
-        // The line was written before it was read here, and the earlier one after its connection was begun.
+        // This line was written before it was read here, and the earlier one after its connection began. So the two lines are at
+        // most `pause` apart.
         let pause = earlier.map_or(Duration::MAX, |earlier| *read - earlier);
         assert!(pause >= Duration::from_millis(999), "{pause:?}");
         earlier = Some(*started);
@@ -312,7 +313,7 @@ fn resets_until_three_lines(path: &Path, message: &str) -> usize {
 }
 
 #[test]
-fn flows_above_max_flows_wait_for_their_turn() {
+fn connections_above_max_flows_wait() {
     let path = Path::new(1, &["--max-flows", "2"]);
     let ((one, first), (two, _second)) = (path.connect(), path.connect());
     let mut three = path.dial();
@@ -331,14 +332,14 @@ fn flows_above_max_flows_wait_for_their_turn() {
 }
 
 #[test]
-fn the_source_address_is_the_one_asked_for() {
+fn the_relay_dials_from_the_configured_source_address() {
     let path = Path::new(1, &["--source", "127.0.0.9"]);
     let (_client, server) = path.connect();
     assert_eq!(server.peer_addr().unwrap().ip().to_string(), "127.0.0.9");
 }
 
 #[test]
-fn both_legs_of_a_live_flow_have_the_presets_and_nothing_else() {
+fn both_legs_of_a_live_flow_have_the_presets_and_autotuned_buffers() {
     let path = Path::new(1, &[]);
     let (client, server) = path.connect();
     talk(&client, &server);
@@ -346,7 +347,7 @@ fn both_legs_of_a_live_flow_have_the_presets_and_nothing_else() {
         let Some(socket) = path.relays[0].other_end(end) else { return skip("pidfd_getfd(2) is not allowed here") };
         let read = |row: &Row| row.read(socket.as_fd());
         for row in ROWS.iter().filter(|row| row.when() == When::Start && row.legs.covers(leg)) {
-            // Those of keepalive follow the flow; the next test has them.
+            // The relay adjusts keepalive during the flow; the next test checks it.
             if let (Preset::Ours(text), false) = (row.preset, row.key.starts_with("keepalive-")) {
                 let got = read(row).unwrap().unwrap();
                 assert!((row.agrees)(&options::parse(row, text).unwrap(), &got), "{leg}.{} is {got}", row.key);
@@ -361,9 +362,10 @@ fn both_legs_of_a_live_flow_have_the_presets_and_nothing_else() {
     }
 }
 
-/// The keepalive of a leg that is or was active, and of one that is idle: when the peer is asked, when again, and how often;
-/// then user-timeout, which would take the place of the last. A silent peer is given up after 120 s in both.
+/// Keepalive of an active leg: idle and interval in seconds, count, and user-timeout in milliseconds, which would override the
+/// count. A silent peer is given up after 120 s.
 const ACTIVE: [u64; 4] = [5, 5, 23, 0];
+/// Keepalive of an idle leg, with the same fields and the same 120 s.
 const IDLE: [u64; 4] = [60, 15, 4, 0];
 
 fn keepalive(socket: &impl AsFd) -> [u64; 4] {
@@ -376,7 +378,7 @@ fn keepalive(socket: &impl AsFd) -> [u64; 4] {
 }
 
 #[test]
-fn a_leg_that_fell_silent_is_asked_soon_and_an_idle_one_seldom() {
+fn keepalive_is_fast_on_active_legs_and_slow_on_idle_ones() {
     let user_s = ["--set", "accept.keepalive-count=9", "--set", "dial.user-timeout=100s"];
     let (path, users) = (Path::new(1, &[]), Path::new(1, &user_s));
     let ((client, server), (users_client, users_server)) = (path.connect(), users.connect());
@@ -399,22 +401,23 @@ fn a_leg_that_fell_silent_is_asked_soon_and_an_idle_one_seldom() {
     both_are(IDLE);
     talk(&client, &server);
     both_are(ACTIVE);
-    // Meanwhile nobody has touched what a user had set in part.
+    // The relay does not touch the keepalive of legs where a part of it is configured.
     assert_eq!([&users_accept, &users_dial].map(keepalive), [[60, 15, 9, 0], [60, 15, 4, 100_000]]);
 }
 
-/// asm-generic/socket.h: which of its buffers somebody has set, 1 the send buffer, 2 the receive buffer.
+/// Socket option that tells which buffer sizes were set: bit 1 for the send buffer, bit 2 for the receive buffer
+/// (asm-generic/socket.h).
 const SO_BUF_LOCK: libc::c_int = 72;
 
-/// TCP's simultaneous open (RFC 9293 3.5): from the port that it dials, a socket connects to itself.
+/// A socket that dials its own port connects to itself: TCP's simultaneous open (RFC 9293 3.5).
 #[test]
-fn a_dial_that_meets_itself_is_a_failed_dial() {
+fn a_dial_that_connects_to_itself_fails() {
     in_own_network(|| {
         set_sysctl("net/ipv4/ip_local_port_range", "40001 40001");
         for fast_open in ["false", "true"] {
             let set = format!("--set=dial.fastopen={fast_open}");
             let relay = Relay::start(&["relay", "--listen", "127.0.0.1:6000", "--to", "127.0.0.1:40001", &set]);
-            relay.stop(); // a write that meets the reset would take the error from the read
+            relay.stop(); // or the write could meet the reset and take its error from the read
             let mut client = patient(TcpStream::connect("127.0.0.1:6000").unwrap());
             client.write_all(b"echo").unwrap();
             relay.signal("CONT");
@@ -426,7 +429,7 @@ fn a_dial_that_meets_itself_is_a_failed_dial() {
 }
 
 #[test]
-fn a_tunnel_that_reaches_itself_is_a_failed_dial_and_no_flood() {
+fn a_dial_to_the_tunnel_s_own_listener_fails_once() {
     let Some(own) = own_address() else { return skip("this host has no address but loopback's") };
     let port = Port::reserve("0.0.0.0");
     let number = port.address().port();
@@ -439,9 +442,9 @@ fn a_tunnel_that_reaches_itself_is_a_failed_dial_and_no_flood() {
     assert_eq!(counters["accepted"], 1, "it dialled itself: {counters}");
 }
 
-/// Of each kind of address that a host can have, on a host that gets it while the relay runs, as VRRP does it.
+/// The host gets each kind of address while the relay runs, as with VRRP.
 #[test]
-fn every_address_of_this_host_leads_back() {
+fn a_dial_to_any_address_of_this_host_is_recognised_as_a_loop() {
     in_own_network(|| {
         let ip = |args: &str| {
             let done = Command::new("ip").args(args.split(' ')).status();
@@ -451,23 +454,23 @@ fn every_address_of_this_host_leads_back() {
         for address in addresses {
             let to = std::net::SocketAddr::new(address.parse().unwrap(), 6000).to_string();
             let relay = Relay::start(&["relay", "--listen", "6000", "--to", &to, "--connect-timeout=1s"]);
-            // The log has one such line a second.
+            // The relay logs at most one such line a second.
             let failed = |relay: &Relay| {
-                let line = wait_for("a line tells of a failed dial", || {
+                let line = wait_for("the line about a failed dial", || {
                     let client = reset_by(([127, 0, 0, 1], 6000).into());
-                    relay.said("dial failed").ok_or(client)
+                    relay.try_log("dial failed").ok_or(client)
                 });
                 line["why"].as_str().unwrap().to_string()
             };
             let why = failed(&relay);
-            assert!(!why.contains("own listener"), "{address} is not here yet: {why}");
+            assert!(!why.contains("own listener"), "{address} is not an address of this host yet: {why}");
             match address {
                 "10.7.7.7" => ip("address add 10.7.7.7/32 dev lo"),
                 "10.8.8.8" => ip("route add local 10.8.0.0/16 dev lo"),
                 _ => ip("address add 2001:db8:7::7/128 dev lo nodad"),
             }
-            // An IPv6 address is delivered to a moment after ip(8) has ended: of 400 dials at once 25 had no answer, without any
-            // relay (net/ipv6/addrconf.c adds its route in addrconf_dad_work).
+            // A new IPv6 address works only a moment after ip(8) has ended, because net/ipv6/addrconf.c adds its route in
+            // addrconf_dad_work. Of 400 immediate dials without any relay, 25 had no answer.
             wait_for("the address leads back", || {
                 let why = failed(&relay);
                 if why.contains("own listener") { Ok(()) } else { Err(why) }
@@ -477,7 +480,7 @@ fn every_address_of_this_host_leads_back() {
 }
 
 #[test]
-fn tunnels_that_dial_each_other_are_a_failed_dial_too() {
+fn a_dial_to_another_tunnel_of_the_relay_fails_once() {
     let Some(own) = own_address() else { return skip("this host has no address but loopback's") };
     let ports = [Port::reserve("0.0.0.0"), Port::reserve("0.0.0.0")].map(|port| (port.address().port(), port));
     let folder = tempfile::tempdir().unwrap();
@@ -495,25 +498,25 @@ fn tunnels_that_dial_each_other_are_a_failed_dial_too() {
     assert_eq!(counters["accepted"], 1, "they dialled each other: {counters}");
 }
 
-/// An address of this host that is not loopback's: the one that it would send from. Nothing is sent (connect(2), UDP).
+/// Returns the address that this host would send from, if it has another than loopback's. Sends nothing (connect(2), UDP).
 pub(crate) fn own_address() -> Option<std::net::IpAddr> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.77:9").ok()?;
     Some(socket.local_addr().ok()?.ip())
 }
 
-/// A pump that lets others go first after 1 MiB, in the middle of a send(2) that took only a part, must keep its bytes: the next
-/// pump overwrites the worker's scratch buffer. The send buffers are swept, so that some sink is full just there.
+/// A pump yields to others after 1 MiB. If the last send(2) before that took only a part, the pump must keep the rest, because
+/// the next pump overwrites the worker's scratch buffer. The test varies the send buffer, so that some sink fills exactly there.
 #[test]
-fn bytes_are_kept_when_a_sink_fills_at_the_end_of_a_turn() {
+fn a_pump_that_yields_with_a_full_sink_keeps_its_bytes() {
     const FLOWS: u64 = 8;
     const SIZE: usize = 1_900_000;
     in_own_network(|| {
-        // The dial waits, so that the source has everything when the pump begins.
+        // The silent first hop delays the dial, so that the source has all bytes when the pump begins.
         set_sysctl("net/ipv4/tcp_rmem", "4096 6000000 6000000");
         let silent = Silent::new();
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
-        socket2::SockRef::from(&server).set_read_timeout(Some(LONG)).unwrap(); // accept(2) obeys it (socket(7))
+        socket2::SockRef::from(&server).set_read_timeout(Some(TIMEOUT)).unwrap(); // accept(2) obeys it (socket(7))
         socket2::SockRef::from(&server).set_recv_buffer_size(16 * 1024).unwrap();
         let port = Port::reserve("127.0.0.1");
         let to = format!("{},{}", silent.address(), server.local_addr().unwrap());
@@ -528,7 +531,7 @@ fn bytes_are_kept_when_a_sink_fills_at_the_end_of_a_turn() {
                 for (flow, mut client) in (0..FLOWS).zip(&clients) {
                     scope.spawn(move || {
                         let bytes = pattern(flow, SIZE);
-                        // The urgent byte ends splicing: from there on the pump copies.
+                        // The urgent byte ends splicing; from there on the pump copies.
                         let urgent = 500_000 + (flow as usize * 61_549) % 500_000;
                         client.write_all(&bytes[..urgent]).unwrap();
                         socket2::SockRef::from(client).send_out_of_band(&bytes[urgent..=urgent]).unwrap();

@@ -1,4 +1,4 @@
-//! Names that nobody answers for.
+//! Tests host names whose resolver does not answer.
 
 use crate::harness::*;
 use std::io::{Read, Write};
@@ -7,9 +7,9 @@ use std::process::Command;
 
 #[test]
 fn a_resolver_that_does_not_answer_holds_up_no_other_tunnel() {
-    const STUCK: usize = 600; // more than tokio's blocking pool has threads: 512
+    const STUCK: usize = 600; // more than the 512 threads of tokio's blocking pool
     if !rustix::process::geteuid().is_root() {
-        return skip("needs root, to give the relay a resolver of its own");
+        return skip("needs root, to give the relay its own resolv.conf");
     }
     let _silent = match UdpSocket::bind("127.9.9.9:53") {
         Ok(socket) => socket,
@@ -43,7 +43,8 @@ fn a_resolver_that_does_not_answer_holds_up_no_other_tunnel() {
     wait_until("every flow has begun", || accepted() >= STUCK as u64);
     let mut client = patient(TcpStream::connect(good.address()).unwrap());
     client.write_all(b"ping").unwrap();
-    // Not by waiting for the dial, which would come late or never: the client is reset when its tunnel gives up.
+    // Accepts on another thread, because the dial may come late or never. In that case the relay resets the client, and its
+    // read fails.
     let answer = std::thread::spawn(move || far.accept().and_then(|(mut socket, _)| socket.write_all(b"pong")));
     let mut got = [0; 4];
     client.read_exact(&mut got).expect("the other tunnel is served");

@@ -1,5 +1,5 @@
-//! Every option of the table, given to a real relay. Either the relay carries a flow with it, or it does not start and one line
-//! says why: an old kernel that lacks an option is never a hang.
+//! Starts a real relay with each option of the table. Either the relay carries a flow with it, or it does not start and logs
+//! one line with the reason. An old kernel that lacks an option must not make it hang.
 
 use crate::harness::*;
 use longhaul_config::options::{Leg, ROWS};
@@ -23,9 +23,9 @@ fn carries_or_says_why(option: &str) {
     let port = Port::reserve("127.0.0.1");
     let mut relay = start(option, port.address(), server.local_addr().unwrap());
     match first_line(&mut relay, option) {
-        Said::Listening => {
+        Start::Listening => {
             let client = patient(TcpStream::connect(port.address()).unwrap());
-            // The first byte comes before the accept: with defer-accept or fast open nothing is dialled without it.
+            // Sends the first byte before the accept: with defer-accept or fast open the relay does not dial without it.
             (&client).write_all(b".").unwrap();
             let far = patient(server.accept().unwrap_or_else(|err| panic!("{option}: no dial: {err}")).0);
             (&far).read_exact(&mut [0]).unwrap();
@@ -35,7 +35,7 @@ fn carries_or_says_why(option: &str) {
             drop(far);
             assert_eq!(read_to_end(&client), (Vec::new(), Ending::Fin), "{option}");
         }
-        Said::Refused(line) => {
+        Start::Refused(line) => {
             let code = relay.0.wait().unwrap().code();
             assert_eq!(code, Some(1), "{option}: {line}");
             assert!(line.contains(option.split_once('.').unwrap().1.split_once('=').unwrap().0), "{option}: {line}");
@@ -45,26 +45,27 @@ fn carries_or_says_why(option: &str) {
     }
 }
 
-/// The relay, and what it says.
+/// A relay process and its log.
 struct Started(Child, BufReader<UnixStream>);
 
 impl Drop for Started {
     fn drop(&mut self) {
-        // Both fail only when it has ended.
+        // Both fail only if the process has ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-enum Said {
+/// Outcome of the start.
+enum Start {
     Listening,
-    /// The only line, without its newline.
+    /// The only line of the log, without its newline.
     Refused(String),
 }
 
 fn start(option: &str, listen: SocketAddr, to: SocketAddr) -> Started {
     let (stderr, ours) = UnixStream::pair().unwrap();
-    ours.set_read_timeout(Some(LONG)).unwrap();
+    ours.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut command: Command = longhaul();
     command.args(["relay", "--listen", &listen.to_string(), "--to", &to.to_string(), "--set", option]);
     let child = command.stderr(OwnedFd::from(stderr)).spawn().unwrap();
@@ -72,18 +73,18 @@ fn start(option: &str, listen: SocketAddr, to: SocketAddr) -> Started {
 }
 
 /// Reads the log until the relay listens or has ended.
-fn first_line(relay: &mut Started, option: &str) -> Said {
+fn first_line(relay: &mut Started, option: &str) -> Start {
     let mut refusals: Vec<String> = Vec::new();
     for line in relay.1.by_ref().lines() {
         let line = line.unwrap_or_else(|err| panic!("{option}: neither a refusal nor a listener: {err}"));
         if line.contains(r#""message":"listening""#) {
-            return Said::Listening;
+            return Start::Listening;
         }
-        // What a caution of the option says comes before, as a warning.
+        // The caution of an option comes first, as a warning.
         if !line.contains(r#""level":"INFO""#) && !line.contains(r#""level":"WARN""#) {
             refusals.push(line);
         }
     }
     assert_eq!(refusals.len(), 1, "{option}: one line says why: {refusals:?}");
-    Said::Refused(refusals.remove(0))
+    Start::Refused(refusals.remove(0))
 }

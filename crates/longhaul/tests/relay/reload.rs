@@ -1,14 +1,15 @@
-//! Reloads that follow each other within the second for which a replaced listener serves on.
+//! Tests reloads in quick succession: within the second for which a replaced listener still serves.
 
 use crate::daemon::{Daemon, dial, tunnel};
 use crate::harness::*;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-/// Every kind of address that a tunnel can listen on.
+/// One address of each kind that a tunnel can listen on.
 const ADDRESSES: [&str; 4] = ["[::]", "[::1]", "127.0.0.1", "0.0.0.0"];
 
-/// Each takes out an option of the one before, which cannot be told to a listener: each reload makes a new one.
+/// Options of successive reloads. Each removes an option of the one before. An existing listener cannot drop an option, so
+/// each reload creates a new listener.
 const OPTIONS: [&str; 3] = [
     "accept = { dscp = \"ef\" }\n",
     "accept = { keepalive-idle = \"100s\", mss = \"1000B\" }\n",
@@ -17,7 +18,7 @@ const OPTIONS: [&str; 3] = [
 
 const CLIENTS: usize = 60;
 
-/// The loopback addresses that `listen` is reached by.
+/// Returns the loopback addresses that reach `listen`.
 fn ways_in(listen: SocketAddr) -> Vec<SocketAddr> {
     let at = |ip: &str| SocketAddr::new(ip.parse().unwrap(), listen.port());
     match (listen.ip().is_unspecified(), listen.is_ipv6()) {
@@ -27,12 +28,12 @@ fn ways_in(listen: SocketAddr) -> Vec<SocketAddr> {
     }
 }
 
-/// Connects to `entry` again and again: each client is refused or reset.
+/// Connects to `entry` again and again, and asserts that each client is refused or reset, and that no server is dialled.
 fn nobody_gets_in(entry: SocketAddr, to: &[&TcpListener]) {
     for _ in 0..CLIENTS {
         match TcpStream::connect(entry) {
             Ok(client) => assert_eq!(read_to_end(&patient(client)), (Vec::new(), Ending::Reset), "{entry}"),
-            // The reset may be there before connect(2) has ended.
+            // The reset may arrive before connect(2) returns.
             Err(err) => {
                 let is_expected = matches!(err.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset);
                 assert!(is_expected, "{entry}: {err}");
@@ -41,17 +42,17 @@ fn nobody_gets_in(entry: SocketAddr, to: &[&TcpListener]) {
     }
     for server in to {
         server.set_nonblocking(true).unwrap();
-        assert!(server.accept().is_err(), "a client of {entry} got in");
+        assert!(server.accept().is_err(), "the relay dialled for a client of {entry}");
     }
 }
 
 #[test]
-fn a_replaced_listener_hears_of_the_next_allow_list() {
+fn a_replaced_listener_obeys_the_next_allow_list() {
     for ip in ADDRESSES {
         let (far, port) = (server(), Port::reserve(ip));
         let with =
             |round: usize, allow: &str| tunnel("one", port.address(), &far, &(OPTIONS[round].to_string() + allow));
-        // RFC 5737: nobody has this address.
+        // RFC 5737: no host has this address.
         const NOBODY: &str = "allow = \"192.0.2.77\"";
         for last in [with(2, NOBODY), with(1, NOBODY)] {
             let daemon = Daemon::start(&with(0, ""));
@@ -63,7 +64,7 @@ fn a_replaced_listener_hears_of_the_next_allow_list() {
 }
 
 #[test]
-fn a_replaced_listener_hears_of_the_next_next_hop_and_name() {
+fn a_replaced_listener_uses_the_next_file_s_next_hop() {
     for ip in ADDRESSES {
         let (first, last, port) = (server(), server(), Port::reserve(ip));
         let daemon = Daemon::start(&tunnel("one", port.address(), &first, OPTIONS[0]));
@@ -75,16 +76,16 @@ fn a_replaced_listener_hears_of_the_next_next_hop_and_name() {
             drop((clients, there));
         }
         first.set_nonblocking(true).unwrap();
-        assert!(first.accept().is_err(), "a client went where the first file said");
+        assert!(first.accept().is_err(), "a client went to the next hop of the first file");
     }
 }
 
 #[test]
-fn a_replaced_listener_hears_that_its_tunnel_is_removed() {
+fn a_replaced_listener_stops_serving_a_removed_tunnel() {
     for ip in ADDRESSES {
         let (far, port, other) = (server(), Port::reserve(ip), Port::reserve("127.0.0.1"));
         let stays = tunnel("stays", other.address(), &far, "");
-        // Nobody listens at its next hop: who gets in is reset once that is known.
+        // Nobody listens at the next hop. A client that gets in is reset when the dial fails.
         let (nowhere, _kept) = refusing();
         let with = |round: usize| {
             let listen = port.address();
@@ -94,8 +95,8 @@ fn a_replaced_listener_hears_that_its_tunnel_is_removed() {
         assert_eq!(daemon.reload(&with(1))["message"], "reloaded");
         assert_eq!(daemon.reload(&stays)["message"], "reloaded");
         ways_in(port.address()).into_iter().for_each(|entry| nobody_gets_in(entry, &[&far]));
-        // A few may: both listeners close a moment after the reload, and first serve who waits. That is one client, and another
-        // one where the first has ended before the listener has looked for more.
+        // A few clients may get in: both listeners close a moment after the reload and first serve waiting clients. That is one
+        // client each, or two if the first client's flow ends before the listener looks for more.
         const LISTENERS: u64 = 2;
         let counters = daemon.relay.counters();
         assert!(counters["accepted"].as_u64().unwrap() <= 2 * LISTENERS, "{ip}: {counters}");
@@ -104,7 +105,7 @@ fn a_replaced_listener_hears_that_its_tunnel_is_removed() {
     }
 }
 
-/// An address where every dial is refused while the socket lives: it is bound and does not listen.
+/// Returns a bound socket that does not listen, and its address. Every dial there is refused while the socket lives.
 fn refusing() -> (SocketAddr, socket2::Socket) {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
@@ -112,7 +113,7 @@ fn refusing() -> (SocketAddr, socket2::Socket) {
 }
 
 #[test]
-fn a_listener_that_is_split_in_two_serves_each_half_by_its_own_tunnel() {
+fn a_listener_split_into_two_addresses_serves_each_by_its_own_tunnel() {
     for ip in ["0.0.0.0", "[::]"] {
         let (whole, one, two, port) = (server(), server(), server(), Port::reserve(ip));
         let daemon = Daemon::start(&tunnel("whole", port.address(), &whole, ""));
@@ -125,7 +126,7 @@ fn a_listener_that_is_split_in_two_serves_each_half_by_its_own_tunnel() {
                 talk(&patient(TcpStream::connect(entry).unwrap()), &patient(server.accept().unwrap().0));
             }
         }
-        // Nobody serves this part of it any more, neither before its listener is closed nor afterwards.
+        // No tunnel serves this address any more, neither before the old listener is closed nor afterwards.
         nobody_gets_in(at("127.0.0.3"), &[&whole, &one, &two]);
     }
 }

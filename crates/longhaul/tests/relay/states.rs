@@ -1,8 +1,8 @@
-//! Every state of TCP in which a relay can be killed, cut or drained: for each leg, with a tail of bytes that are unsent, sent
-//! or acknowledged. The cells are generated; each reads from TCP_INFO that it has reached its state. Afterwards the leg's peer
-//! sees all bytes and FIN, or RST, and never silence.
+//! Kills, cuts and drains a relay in every state of TCP: for each leg, with a tail of bytes that are unsent, sent or
+//! acknowledged. The cells are generated, and each checks by TCP_INFO that it has reached its state. Afterwards the leg's peer
+//! must see all bytes and FIN, or RST, but never silence.
 
-use crate::endings::SMALL;
+use crate::endings::SMALL_BUFFERS;
 use crate::harness::*;
 use longhaul_sys::tcp_info::{State, TcpInfo, unacknowledged};
 use socket2::{SockFilter, SockRef, Socket};
@@ -13,14 +13,14 @@ use std::os::fd::AsFd;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// The leg whose state it is.
+/// The leg that a cell is about.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Side {
     Accept,
     Dial,
 }
 
-/// The bytes on the way to the leg's peer.
+/// State of the last bytes for the leg's peer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Tail {
     Unsent,
@@ -28,7 +28,7 @@ enum Tail {
     Acknowledged,
 }
 
-/// The states of an open connection, those that differ only in whether our FIN is acknowledged taken together.
+/// States of an open connection. `FinWait` stands for both FIN_WAIT1 and FIN_WAIT2.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stage {
     Established,
@@ -56,8 +56,9 @@ struct Cell {
 #[test]
 fn every_state_ends_in_all_bytes_and_fin_or_in_a_reset() {
     in_own_network(|| {
-        // A reset behind a lost segment is asked about, but by default not within 500 ms of another answer of that kind: the
-        // kernel then drops it (docs/design/data-path.md). A busy machine brings that about by retransmissions.
+        // The peer's kernel answers a reset behind a lost segment with a challenge ACK, and only the reset that follows counts.
+        // By default it sends no such ACK within 500 ms of another (docs/design/data-path.md). Retransmissions on a busy machine
+        // cause that.
         set_sysctl("net/ipv4/tcp_invalid_ratelimit", "0");
         let (cells, reached) = (Mutex::new(cells()), Mutex::new(BTreeSet::new()));
         std::thread::scope(|scope| {
@@ -75,12 +76,12 @@ fn every_state_ends_in_all_bytes_and_fin_or_in_a_reset() {
         });
         let reached = reached.into_inner().unwrap();
         println!("{} cells were reached", reached.len());
-        // None where no descriptor may be taken, of which the cells have said SKIP.
-        assert!([0, 2 * 5 * 3 * 3].contains(&reached.len()), "a leg, a state, a tail, an action: {reached:?}");
+        // 2 legs, 5 states, 3 tails and 3 actions. Zero if pidfd_getfd(2) is not allowed; then every cell has printed SKIP.
+        assert!([0, 2 * 5 * 3 * 3].contains(&reached.len()), "not every cell was reached: {reached:?}");
     });
 }
 
-/// Says which cell it is that has failed.
+/// Prints its cell if the thread panics.
 struct Named(Cell);
 
 impl Drop for Named {
@@ -110,12 +111,12 @@ impl Cell {
     fn run(self) -> bool {
         let mut path = Path::new(1, &[]);
         let (client, server) = path.connect();
-        // `peer` is at the leg that the cell is about, `other` at the other one.
+        // `peer` is the end of the cell's leg, `other` the end of the other leg.
         let (peer, other) = if self.side == Side::Accept { (client, server) } else { (server, client) };
         SockRef::from(&peer).set_recv_buffer_size(8 * 1024).unwrap();
         talk(&peer, &other);
         let Some(leg) = path.relays[0].other_end(&peer) else {
-            skip("no descriptor may be taken (pidfd_getfd)");
+            skip("pidfd_getfd(2) is not allowed here");
             return false;
         };
         let bytes = self.reach(&peer, &other, &leg);
@@ -123,7 +124,7 @@ impl Cell {
         if self.is_over() {
             assert_eq!(path.relays[0].flow_end().2, "finished", "{self:?}");
         }
-        // While the copy of its socket is here, the relay's death does not close it.
+        // Our copy of the relay's socket would keep it open when the relay dies.
         drop(leg);
         match self.action {
             Action::Drain => self.drain(&mut path.relays[0], &peer, &other, &bytes),
@@ -132,7 +133,7 @@ impl Cell {
         true
     }
 
-    /// Brings the leg into the cell's state: the bytes that were sent to its peer.
+    /// Brings the leg into the cell's state; returns the bytes sent to its peer.
     fn reach(self, peer: &TcpStream, mut other: &TcpStream, leg: &Socket) -> Vec<u8> {
         if matches!(self.stage, Stage::CloseWait | Stage::LastAck) {
             peer.shutdown(Shutdown::Write).unwrap();
@@ -141,13 +142,13 @@ impl Cell {
         // More than the peer's buffer has room for, and less than the leg's.
         let bytes = pattern(11, if self.tail == Tail::Unsent { 200_000 } else { 1_000 });
         if self.tail == Tail::Sent {
-            be_deaf(peer);
+            drop_incoming(peer);
         }
         other.write_all(&bytes).unwrap();
         if self.tail == Tail::Acknowledged {
             wait(leg, "its bytes are acknowledged", |info, left| info.bytes_acked >= 1000 && left == 0);
             if self.is_last() {
-                be_deaf(peer); // to the FIN alone
+                drop_incoming(peer); // drops only the FIN
             }
         }
         if self.has_our_fin() {
@@ -160,7 +161,7 @@ impl Cell {
         bytes
     }
 
-    /// Waits until the kernel says that the leg is in the cell's state, and until SO_LINGER is what it has to be there.
+    /// Waits until the leg is in the cell's state by TCP_INFO, and until SO_LINGER has the value required in that state.
     fn wait_for_it(self, leg: &Socket) {
         wait(leg, &format!("{self:?}"), |info, left| {
             let fin = u32::from(matches!(info.state, State::FinWait1 | State::LastAck | State::Closing));
@@ -184,10 +185,10 @@ impl Cell {
         wait(leg, &format!("{self:?}: SO_LINGER {linger:?}"), |_, _| leg.linger().unwrap() == linger);
     }
 
-    /// Kills or cuts the relay, and looks at what its peers see.
+    /// Kills or cuts the relay, and checks what both peers see.
     fn end(self, relay: &Relay, peer: &TcpStream, other: &TcpStream, bytes: &[u8]) {
         if !self.is_last() {
-            hear_again(peer); // or it would not hear the reset, which is sent once
+            stop_dropping(peer); // or it would miss the reset, which is sent only once
         }
         match self.action {
             Action::Kill => relay.signal("KILL"),
@@ -201,7 +202,7 @@ impl Cell {
             }
         }
         if self.is_last() {
-            hear_again(peer);
+            stop_dropping(peer);
         }
         let (got, ending) = read_to_end(peer);
         assert_same(&got, &bytes[..got.len()]);
@@ -209,11 +210,11 @@ impl Cell {
             Stage::LastAck | Stage::Closing if self.tail != Tail::Unsent => {
                 assert_eq!((got.len(), ending), (bytes.len(), Ending::Fin), "{self:?}");
             }
-            // Our FIN may have been there before the reset.
+            // Our FIN may have arrived before the reset.
             Stage::FinWait if ending == Ending::Fin => assert_eq!(got.len(), bytes.len(), "{self:?}"),
             _ => assert_eq!(ending, Ending::Reset, "{self:?}"),
         }
-        // Who has ended with FIN may still write, and then hears of the reset.
+        // A peer that has got our FIN may still write, and then learns of the reset.
         if matches!(self.stage, Stage::Established | Stage::FinWait) {
             write_to_the_end(peer);
         }
@@ -226,26 +227,26 @@ impl Cell {
         }
     }
 
-    /// Checks the line of the flow that was cut: `untold` names the legs whose peers get everything and a FIN, and no reset.
+    /// Checks the log line of a flow that was cut: `untold` names the legs whose peers get everything and a FIN, but no reset.
     fn check_untold(self, line: &serde_json::Value) {
         assert_eq!(line["how"], "cut by drain or exit", "{self:?}: {line}");
         let other = if self.side == Side::Accept { "dial leg" } else { "accept leg" };
-        // The other leg had nothing to send but its FIN, once the relay has read the peer's.
+        // The other leg has only its FIN to send, once the relay has read the peer's FIN.
         let allowed: &[Option<&str>] = match (self.stage, self.tail) {
             (Stage::Established | Stage::CloseWait | Stage::FinWait, _) => &[None],
             (Stage::LastAck, Tail::Unsent) => &[Some(other)],
-            // Nothing shows when the relay has read it.
+            // The test cannot see whether the relay has already read the peer's FIN.
             (Stage::Closing, Tail::Unsent) => &[None, Some(other)],
             (Stage::LastAck | Stage::Closing, _) => &[Some("both legs")],
         };
         assert!(allowed.contains(&line["untold"].as_str()), "{self:?}: {line}");
     }
 
-    /// Drains the relay: the flow goes on to its end.
+    /// Drains the relay and checks that the flow continues to its end.
     fn drain(self, relay: &mut Relay, peer: &TcpStream, other: &TcpStream, bytes: &[u8]) {
         relay.signal("TERM");
         relay.wait_log("draining: no new connections; a second signal cuts the flows");
-        hear_again(peer);
+        stop_dropping(peer);
         if !self.has_our_fin() {
             other.shutdown(Shutdown::Write).unwrap();
         }
@@ -264,12 +265,12 @@ impl Cell {
         assert_eq!(relay.exit(), Some(0), "{self:?}");
     }
 
-    /// Whether both FINs have passed, and ours is not acknowledged.
+    /// Returns whether both FINs are sent and ours is not acknowledged.
     fn is_last(self) -> bool {
         matches!(self.stage, Stage::LastAck | Stage::Closing)
     }
 
-    /// Whether only the FIN is left to be acknowledged: the relay has nothing more to do with it.
+    /// Returns whether only our FIN is left to be acknowledged. The flow has then ended for the relay.
     fn is_over(self) -> bool {
         self.is_last() && self.tail == Tail::Acknowledged
     }
@@ -279,31 +280,32 @@ impl Cell {
     }
 }
 
-/// The peer has sent FIN behind more than the other end reads, so the relay still holds some of it when the leg is in LAST_ACK.
+/// The peer has sent more bytes than the other end reads, and then FIN. So the relay still holds some of them when the leg is in
+/// LAST_ACK. When the relay is killed, neither end may see silence.
 #[test]
-fn a_leg_in_last_ack_whose_bytes_are_still_on_the_way_is_not_silent() {
+fn a_kill_in_last_ack_with_bytes_in_the_relay_ends_both_legs() {
     for upload in (100_000..1_000_000).step_by(100_000) {
-        let mut path = Path::new(1, SMALL);
+        let mut path = Path::new(1, SMALL_BUFFERS);
         let (peer, mut other) = path.connect();
         SockRef::from(&other).set_recv_buffer_size(8 * 1024).unwrap();
         talk(&peer, &other);
         let Some(leg) = path.relays[0].other_end(&peer) else {
-            return skip("no descriptor may be taken (pidfd_getfd)");
+            return skip("pidfd_getfd(2) is not allowed here");
         };
-        be_deaf_to_bytes(&peer, &leg, &pattern(12, upload));
+        send_then_drop_incoming(&peer, &leg, &pattern(12, upload));
         let bytes = pattern(13, 1_000);
         other.write_all(&bytes).unwrap();
         other.shutdown(Shutdown::Write).unwrap();
         wait(&leg, "LAST_ACK", |info, left| info.state == State::LastAck && info.notsent_bytes == 0 && left > 1);
         wait(&leg, "SO_LINGER is off", |_, _| leg.linger().unwrap().is_none());
-        // With bytes that the relay has not read, its end is a RST at once, which is sent once.
+        // If the relay has not read all bytes, its end sends a RST at once, and only once.
         if rustix::io::ioctl_fionread(&leg).unwrap() > 0 {
-            hear_again(&peer);
+            stop_dropping(&peer);
         }
         drop(leg);
         path.relays[0].signal("KILL");
         path.relays[0].exit();
-        hear_again(&peer);
+        stop_dropping(&peer);
         let (got, ending) = read_to_end(&peer);
         if ending == Ending::Fin {
             assert_same(&got, &bytes);
@@ -314,15 +316,15 @@ fn a_leg_in_last_ack_whose_bytes_are_still_on_the_way_is_not_silent() {
     }
 }
 
-/// Sends `upload` and FIN, which the relay's kernel has afterwards, and hears nothing from then on.
-fn be_deaf_to_bytes(mut peer: &TcpStream, leg: &Socket, upload: &[u8]) {
+/// Sends `upload` and FIN, waits until the relay's kernel has them, and then drops all incoming segments of `peer`.
+fn send_then_drop_incoming(mut peer: &TcpStream, leg: &Socket, upload: &[u8]) {
     peer.write_all(upload).unwrap();
     peer.shutdown(Shutdown::Write).unwrap();
     wait(leg, "the peer's FIN", |info, _| info.state == State::CloseWait);
-    be_deaf(peer);
+    drop_incoming(peer);
 }
 
-/// Waits until `is_it` is true of what the kernel says of `leg`: TCP_INFO, and the bytes that are not acknowledged.
+/// Waits until `is_it` is true for the TCP_INFO of `leg` and the number of its unacknowledged bytes.
 fn wait(leg: &Socket, what: &str, is_it: impl Fn(&TcpInfo, u32) -> bool) {
     wait_for(what, || {
         let (info, left) = (TcpInfo::of(leg.as_fd()).unwrap(), unacknowledged(leg.as_fd()).unwrap());
@@ -330,20 +332,21 @@ fn wait(leg: &Socket, what: &str, is_it: impl Fn(&TcpInfo, u32) -> bool) {
     });
 }
 
-/// From now on no segment reaches `socket` (socket(7) SO_ATTACH_FILTER): its line is down in one direction.
-fn be_deaf(socket: &TcpStream) {
-    // BPF_RET | BPF_K: how many bytes of the segment to keep.
+/// Drops all segments to `socket` from now on (socket(7) SO_ATTACH_FILTER), like a line that is down in one direction.
+fn drop_incoming(socket: &TcpStream) {
+    // BPF_RET | BPF_K with 0: keep no byte of the segment.
     SockRef::from(socket).attach_filter(&[SockFilter::new(0x06, 0, 0, 0)]).unwrap();
 }
 
-fn hear_again(socket: &TcpStream) {
-    // It fails where no filter is attached.
+/// Lets segments reach `socket` again.
+fn stop_dropping(socket: &TcpStream) {
+    // Fails if no filter is attached.
     let _ = SockRef::from(socket).detach_filter();
 }
 
-/// Writes until the kernel says that the connection was reset.
+/// Writes until the kernel reports that the connection was reset.
 fn write_to_the_end(mut socket: &TcpStream) {
-    // A reset that comes meanwhile ends the read, and else its timeout does.
+    // The read between two writes ends by the reset, or by its timeout.
     socket.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
     let err = wait_for("a write fails", || match uninterrupted(|| socket.write(b"more")) {
         Err(err) => Ok(err),

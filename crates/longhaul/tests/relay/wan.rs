@@ -1,6 +1,6 @@
-//! The matrix again, with 300 ms between the relays: an emulated WAN in namespaces (`longhaul::lab`).
+//! Runs the matrix with 300 ms between the relays, and other tests over an emulated WAN in namespaces (longhaul-lab).
 //!
-//! Needs root, of the system or of a user namespace; what cannot run prints SKIP and why, and fails in CI.
+//! Needs root, of the system or of a user namespace. A test that cannot run here prints SKIP and the reason; it fails in CI.
 
 use crate::endings::CELLS;
 use crate::harness::*;
@@ -10,7 +10,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Two sites 300 ms apart; `None` where the lab cannot be built.
+/// Builds two sites 300 ms apart; returns `None` if the lab cannot be built here.
 fn wan() -> Option<Arc<Wan>> {
     wan_of(&far())
 }
@@ -23,13 +23,14 @@ fn wan_of(link: &LinkSpec) -> Option<Arc<Wan>> {
     wan_between(link, Profile::relay(link))
 }
 
-/// Where BBR is the default of the relays' kernels; `None` also where this kernel lets no namespace have it.
+/// Like [`wan_of`], with BBR as the default of the relays' kernels. Also returns `None` if this kernel does not allow that.
 fn wan_of_bbr(link: &LinkSpec) -> Option<Arc<Wan>> {
     let wan = wan_between(link, Profile { congestion: Some("bbr".into()), ..Profile::relay(link) })?;
     let default = wan.output(Host::Near, "cat", &["/proc/sys/net/ipv4/tcp_congestion_control"]).unwrap();
     if default.trim() != "bbr" {
         skip(
-            "BBR may not be a namespace's default: sysctl -w net.ipv4.tcp_allowed_congestion_control='reno cubic bbr'",
+            "the kernel does not allow BBR as a namespace's default: \
+             sysctl -w net.ipv4.tcp_allowed_congestion_control='reno cubic bbr'",
         );
         return None;
     }
@@ -50,7 +51,7 @@ fn wan_between(link: &LinkSpec, relay: Profile) -> Option<Arc<Wan>> {
 #[test]
 fn the_matrix_holds_across_300_ms() {
     let Some(wan) = wan() else { return };
-    // All at once: they wait for round trips, not for the processor.
+    // Runs all cells at once, because they wait for round trips and need little processor time.
     std::thread::scope(|scope| {
         for (row, cell) in CELLS.iter().enumerate() {
             for (column, (relays, up)) in [(1, true), (1, false), (2, true), (2, false)].into_iter().enumerate() {
@@ -63,9 +64,10 @@ fn the_matrix_holds_across_300_ms() {
     });
 }
 
-/// A leg is asked after a second of silence, and given up after two questions without an answer. The last message's ACK is
-/// still under way to the far relay when the line dies, so its accept leg is not silent: user-timeout ends that one.
-const CURIOUS: &[&str] = &[
+/// Flags for a short keepalive: probes begin after a second of silence, and the leg is given up after two without an answer. When
+/// the line dies, the last message's ACK is still under way to the far relay. So the far accept leg has unacknowledged bytes, and
+/// user-timeout ends it instead of keepalive.
+const SHORT_KEEPALIVE: &[&str] = &[
     "--set=accept.keepalive-idle=1s",
     "--set=accept.keepalive-interval=1s",
     "--set=accept.keepalive-count=2",
@@ -76,7 +78,7 @@ const CURIOUS: &[&str] = &[
 ];
 
 #[test]
-fn across_a_wan_a_dead_next_hop_and_a_dead_line_are_resets() {
+fn a_dead_next_hop_or_a_dead_line_across_a_wan_is_a_reset() {
     let Some(wan) = wan() else { return };
     for relays in [1, 2] {
         let mut refused = Path::across(&wan, 7099 + relays as u16, relays, &[]);
@@ -87,34 +89,36 @@ fn across_a_wan_a_dead_next_hop_and_a_dead_line_are_resets() {
     let impatient = ["--set", "accept.user-timeout=3s", "--set", "dial.user-timeout=3s", "--connect-timeout", "1s"];
     let both = Path::across(&wan, 7102, 2, &impatient);
     let one = Path::across(&wan, 7103, 1, &impatient);
-    let silent = [Path::across(&wan, 7104, 1, CURIOUS), Path::across(&wan, 7105, 2, CURIOUS)];
+    let silent = [Path::across(&wan, 7104, 1, SHORT_KEEPALIVE), Path::across(&wan, 7105, 2, SHORT_KEEPALIVE)];
     let talking = [both.connect(), one.connect()];
     let listening = [silent[0].connect(), silent[1].connect()];
     talking.iter().chain(&listening).for_each(|(client, server)| talk(client, server));
     wan.output(Host::Far, "ip", &["link", "set", "wan0", "down"]).unwrap();
-    // With bytes on the way, from both ends: the leg on the line gives up. With one relay the server has no leg of ours.
+    // With bytes under way from both ends, the legs on the line time out. With one relay, the server's connection crosses the
+    // line itself, so its end is not checked.
     talking.iter().for_each(|flow| (&flow.0).write_all(b"into the dark").unwrap());
     (&talking[0].1).write_all(b"into the dark").unwrap();
     assert_eq!(read_to_end(&talking[0].0), (Vec::new(), Ending::Reset));
     assert_eq!(read_to_end(&talking[0].1), (Vec::new(), Ending::Reset));
     assert_eq!(read_to_end(&talking[1].0), (Vec::new(), Ending::Reset));
-    // Without any: keepalive finds out.
+    // Without bytes under way, keepalive finds the dead line.
     listening.iter().for_each(|(client, _)| assert_eq!(read_to_end(client), (Vec::new(), Ending::Reset)));
     assert_eq!(read_to_end(&listening[1].1), (Vec::new(), Ending::Reset));
     for path in [&both, &one, &silent[0], &silent[1]] {
         assert_eq!(path.relays[0].flow_end().2, "dial leg timed out");
     }
-    // And whoever comes now is not kept waiting for a next hop that says nothing.
+    // A new client is reset soon, although the next hop does not answer.
     assert_eq!(read_to_end(&one.dial()), (Vec::new(), Ending::Reset));
     let why = one.relays[0].wait_log("dial failed");
     assert!(why["why"].as_str().unwrap().contains("no answer in 1s"), "{why}");
 }
 
-/// A RST is one packet. The hosts say nothing more, so only a question of the relay's kernel can bring another one.
+/// A RST is one packet, which may be lost. The hosts send nothing more, so only a keepalive probe of the relay's kernel can make
+/// the other relay's kernel send another RST.
 #[test]
 fn a_reset_that_is_lost_between_the_relays_reaches_the_other_host() {
     let Some(wan) = wan_of(&LinkSpec::new(Duration::from_millis(20), "1Gbit/s".parse().ok())) else { return };
-    // The side that resets, how many resets the line loses, and the relay that sends them over the line.
+    // Whether the client resets, how many resets the line loses, and the relay that sends them over the line.
     let cases = [(true, 1, Host::Near), (true, 2, Host::Near), (false, 1, Host::Far), (false, 2, Host::Far)];
     std::thread::scope(|scope| {
         for (index, (by_client, lost, relay)) in cases.into_iter().enumerate() {
@@ -131,16 +135,16 @@ fn a_reset_that_is_lost_between_the_relays_reaches_the_other_host() {
                     (Vec::new(), Ending::Reset),
                     "by the client: {by_client}, lost: {lost}"
                 );
-                assert_eq!(resets_on_the_line(wan, relay, port), (lost, 1), "lost, and passed");
+                assert_eq!(resets_on_the_line(wan, relay, port), (lost, 1), "resets lost and resets passed");
             });
         }
     });
 }
 
-/// Makes `relay` lose its first `lost` resets of connections with `port`, and count the others.
+/// Makes `relay` drop its first `lost` resets of connections with `port`, and count the others.
 fn lose_resets(wan: &Wan, relay: Host, port: u16, lost: u64) {
     let reset = format!("add rule inet p{port} out oifname wan0 tcp flags & rst == rst tcp");
-    // A limit that fills up again after days, and has `lost` to begin with.
+    // A token bucket with `lost` tokens that needs days to refill.
     let rules = ["dport", "sport"].map(|side| {
         format!(
             "{reset} {side} {port} limit name lost counter name lost drop; {reset} {side} {port} counter name passed"
@@ -155,7 +159,7 @@ fn lose_resets(wan: &Wan, relay: Host, port: u16, lost: u64) {
     wan.output(relay, "nft", &[&rules]).unwrap();
 }
 
-/// How many resets [`lose_resets`] has lost, and how many passed.
+/// Returns the numbers of resets that [`lose_resets`] has dropped and has let pass.
 fn resets_on_the_line(wan: &Wan, relay: Host, port: u16) -> (u64, u64) {
     let count = |name: &str| {
         let text = wan.output(relay, "nft", &["list", "counter", "inet", &format!("p{port}"), name]).unwrap();
@@ -181,7 +185,7 @@ fn a_relay_without_a_free_port_names_the_sysctls_that_help() {
 }
 
 #[test]
-fn with_the_shipped_sysctls_a_port_is_free_again_long_before_time_wait_ends() {
+fn with_the_shipped_sysctls_a_port_is_reused_long_before_time_wait_ends() {
     let link = LinkSpec::new(Duration::from_millis(1), None);
     let Some(wan) = wan_between(&link, Profile { shipped: true, ..Profile::relay(&link) }) else { return };
     let two_ports = "echo 20000 20001 > /proc/sys/net/ipv4/ip_local_port_range";
@@ -190,30 +194,30 @@ fn with_the_shipped_sysctls_a_port_is_free_again_long_before_time_wait_ends() {
     let started = Instant::now();
     std::thread::scope(|scope| {
         scope.spawn(|| echo(path.server(), 3));
-        // The client ends first, so the relay's dial leg does, and the port stays behind in TIME_WAIT (RFC 9293 3.6.1): for
-        // 60 s on Linux, and the third flow has none of its own.
+        // The client sends FIN first, so the dial leg does, too, and its port stays in TIME_WAIT (RFC 9293 3.6.1): 60 s on
+        // Linux. The third flow thus has no free port.
         for _ in 0..3 {
             loop {
                 let client = path.dial();
-                // Both fail once the reset is there.
+                // Both calls fail if the reset has already arrived.
                 let _ = (&client).write_all(b"x").and_then(|()| client.shutdown(Shutdown::Write));
                 if read_to_end(&client).0 == b"x" {
                     break;
                 }
-                assert!(started.elapsed() < LONG / 2, "the port is still busy");
+                assert!(started.elapsed() < TIMEOUT / 2, "the port is still busy");
             }
         }
     });
 }
 
 #[test]
-fn auto_is_bbr_on_the_wan_leg_alone_whatever_the_handshake_measured() {
-    // The loss ends slow start, and takes CUBIC's window from it.
+fn auto_chooses_bbr_only_on_the_wan_leg() {
+    // The loss ends slow start and makes CUBIC's window small.
     wan_of(&LinkSpec { loss: 0.01, ..far() }).into_iter().for_each(only_the_wan_leg_gets_bbr);
 }
 
 #[test]
-fn auto_is_bbr_on_the_wan_leg_alone_also_where_it_is_the_default() {
+fn auto_chooses_bbr_only_on_the_wan_leg_if_bbr_is_the_kernel_default() {
     wan_of_bbr(&LinkSpec { loss: 0.01, ..far() }).into_iter().for_each(only_the_wan_leg_gets_bbr);
 }
 
@@ -222,13 +226,13 @@ fn only_the_wan_leg_gets_bbr(wan: Arc<Wan>) {
     for host in [Host::Near, Host::Far] {
         wan.output(host, "sysctl", &["-w", "net.ipv4.tcp_fastopen=3"]).unwrap();
     }
-    // With defer-accept the handshake of the accept leg ends with the client's first byte, so the client's silence before
-    // that byte is in the first RTT (net/ipv4/tcp_minisocks.c, tcp_check_req). The dial leg's SYN asks for a cookie or carries
-    // the byte.
+    // The choice must not depend on the RTT of the handshake. With defer-accept the handshake of the accept leg ends with the
+    // client's first byte, so the first RTT includes the client's silence before it (net/ipv4/tcp_minisocks.c, tcp_check_req).
+    // The dial leg's SYN requests a cookie or carries the byte.
     let path = Path::across(&wan, 7200, 2, &["--set", "accept.defer-accept=3s", "--set", "dial.fastopen=true"]);
     let flow = || {
         let mut client = path.dial();
-        std::thread::sleep(Duration::from_millis(50)); // the silence that is tested
+        std::thread::sleep(Duration::from_millis(50)); // the client's silence
         client.write_all(b"?").unwrap();
         let server = patient(path.server().accept().unwrap().0);
         both_ways(&client, &server, &bytes, &[b"?", &bytes[..]].concat());
@@ -240,20 +244,20 @@ fn only_the_wan_leg_gets_bbr(wan: Arc<Wan>) {
             }
         });
     };
-    // The first asks the next hop for its cookie (RFC 7413), the second uses it.
+    // The first flow requests the next hop's cookie (RFC 7413), the second uses it.
     flow();
     flow();
 }
 
-/// A buffer so small that nothing else limits the path, also where other programs hold up the relays: with Reno, for CUBIC ends
-/// slow start where round trips grow (HyStart), and then its window may be smaller still.
+/// The buffer is so small that nothing else limits the path, even if other programs delay the relays. The kernels use Reno,
+/// because CUBIC ends slow start when round trips grow (HyStart), and its window may then be even smaller than the buffer.
 #[test]
-fn a_send_buffer_that_limits_a_long_path_is_named() {
+fn the_log_names_a_send_buffer_that_limits_a_long_path() {
     let link = LinkSpec::new(Duration::from_millis(60), None);
     let relay = Profile { congestion: Some("reno".into()), ..Profile::relay(&link) };
     let Some(wan) = wan_between(&link, relay) else { return };
     wan.output(Host::Near, "sysctl", &["-w", "net.ipv4.tcp_wmem=4096 16384 65536"]).unwrap();
-    // What the kernel says of itself is enough where BBR paces.
+    // With BBR the kernel's own counter is enough to find the limit.
     let by_sysctl = ["dial.congestion=auto", "dial.congestion=reno", "dial.congestion=bbr"];
     let cases = by_sysctl.map(|setting| (setting, Some(65_536))).into_iter().chain([("dial.sndbuf=32KiB", None)]);
     std::thread::scope(|scope| {
@@ -262,11 +266,11 @@ fn a_send_buffer_that_limits_a_long_path_is_named() {
             scope.spawn(move || {
                 let path = Path::across(wan, port, 2, &[&format!("--set={setting}")]);
                 let (client, server) = path.connect();
-                // Less is not worth a diagnosis.
+                // The relay makes no diagnosis for fewer bytes.
                 let bytes = pattern(7, 11_000_000);
                 both_ways(&client, &server, &bytes, &bytes);
                 let warning = "our send buffer limits this path";
-                let warning = path.relays[0].wait_line(warning, |said| said.starts_with(warning));
+                let warning = path.relays[0].wait_line(warning, |message| message.starts_with(warning));
                 assert_eq!(
                     (&warning["leg"], warning["tcp_wmem_max"].as_u64()),
                     (&"dial".into(), wmem),
@@ -277,9 +281,9 @@ fn a_send_buffer_that_limits_a_long_path_is_named() {
     });
 }
 
-/// Both ends send `bytes`, then FIN. The client must get `bytes`, the server `all`, and both FIN. Each end reads while it
-/// writes: a Linux 6.18 whose fixed receive buffer is full rejects the ACKs for what it sends, and an end that does not read
-/// until all is written can wait for ever, with relays and without (docs/design/receive-window.md).
+/// Sends `bytes` and FIN from both ends. Asserts that the client gets `bytes`, the server `all`, and both FIN. Each end reads
+/// while it writes: Linux 6.18 with a full fixed receive buffer rejects the ACKs for its own bytes. An end that does not read
+/// until it has written everything can thus wait for ever, with relays and without (docs/design/receive-window.md).
 fn both_ways(client: &TcpStream, server: &TcpStream, bytes: &[u8], all: &[u8]) {
     std::thread::scope(|scope| {
         for (mut socket, want) in [(client, bytes), (server, all)] {
@@ -297,13 +301,13 @@ fn both_ways(client: &TcpStream, server: &TcpStream, bytes: &[u8], all: &[u8]) {
 }
 
 #[test]
-fn auto_leaves_messages_alone_for_bbr_would_pace_what_may_go_at_once() {
-    // The loss ends slow start, before which nobody gets BBR.
+fn auto_does_not_choose_bbr_for_messages() {
+    // BBR would pace messages that may be sent at once. The loss ends slow start; before that no leg gets BBR.
     wan_of(&LinkSpec { loss: 0.02, ..far() }).into_iter().for_each(no_leg_gets_bbr_for_messages);
 }
 
 #[test]
-fn auto_leaves_messages_alone_also_where_bbr_is_the_default() {
+fn auto_does_not_choose_bbr_for_messages_if_bbr_is_the_kernel_default() {
     wan_of_bbr(&LinkSpec { loss: 0.02, ..far() }).into_iter().for_each(no_leg_gets_bbr_for_messages);
 }
 
@@ -328,14 +332,14 @@ fn no_leg_gets_bbr_for_messages(wan: Arc<Wan>) {
     }
 }
 
-/// The kernel heeds a route's congctl at the handshake, after what was asked for.
+/// The kernel applies a route's congctl at the handshake, after the socket option was set.
 #[test]
-fn a_congestion_control_that_was_asked_for_holds_whatever_the_route_says() {
+fn a_configured_congestion_control_overrides_the_route_s() {
     let relay = Profile { congestion: None, route: "congctl cubic".into(), ..Profile::relay(&far()) };
     let Some(wan) = wan_between(&far(), relay) else { return };
     let path = Path::across(&wan, 7400, 2, &["--set", "dial.congestion=reno", "--set", "accept.congestion=reno"]);
     let (client, server) = path.connect();
-    // The line names the control of a flow of more than 64 KiB.
+    // The log line has the congestion control only for flows of more than 64 KiB.
     let bytes = pattern(7, 100_000);
     (&client).write_all(&bytes).unwrap();
     (&server).read_exact(&mut vec![0; bytes.len()]).unwrap();

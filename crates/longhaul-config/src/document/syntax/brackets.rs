@@ -1,16 +1,16 @@
-//! The bracket that a line is in.
+//! Finds the bracket that encloses a line.
 
 /// A kind of bracket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bracket {
     /// `[`, a list.
     Square,
-    /// `{`, a table that stands as a value.
+    /// `{`, an inline table.
     Brace,
 }
 
 impl Bracket {
-    /// Returns what it encloses.
+    /// Returns the name of what the bracket encloses.
     pub(super) fn name(self) -> &'static str {
         match self {
             Bracket::Square => "list",
@@ -18,7 +18,7 @@ impl Bracket {
         }
     }
 
-    /// Returns its end.
+    /// Returns the closing bracket.
     pub(super) fn closing(self) -> char {
         match self {
             Bracket::Square => ']',
@@ -27,12 +27,12 @@ impl Bracket {
     }
 }
 
-/// A bracket that is open.
+/// An open bracket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open {
-    /// Its byte.
+    /// Offset of the bracket in the text.
     pub(super) at: usize,
-    /// Its kind.
+    /// Kind of bracket.
     pub(super) bracket: Bracket,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn around(text: &str, line_start: usize) -> Option<Open> {
     let mut open: Vec<Open> = Vec::new();
     let mut start = 0;
     for line in text.get(..line_start).unwrap_or_default().split_inclusive('\n') {
-        // Only a value opens a bracket: not a header that lacks one, nor the brace of `tunnel {`.
+        // Only a value opens a bracket. A header without its closing bracket and the brace of `tunnel {` do not.
         let is_value = line.split_once('=').is_some_and(|(key, _)| !key.contains(['[', '{']));
         if is_value || !open.is_empty() {
             follow(line, start, &mut open);
@@ -51,7 +51,7 @@ pub(super) fn around(text: &str, line_start: usize) -> Option<Open> {
     open.pop()
 }
 
-/// Returns where the text in three quotes begins that the line at `line_start` is in.
+/// Returns the start of the unclosed multi-line string (three quotes) that contains the line at `line_start`.
 pub(super) fn open_text(text: &str, line_start: usize) -> Option<usize> {
     let above = text.get(..line_start)?;
     let last = |quotes: &str| above.rfind(quotes).filter(|_| above.matches(quotes).count() % 2 == 1);
@@ -64,7 +64,7 @@ pub(super) fn is_closed_below(text: &str, from: usize) -> bool {
     lines.take_while(|line| !line.starts_with("[[")).any(|line| line.starts_with('}'))
 }
 
-/// Follows the brackets of one line. A text ends with its line, closed or not.
+/// Updates `open` by the brackets of one line. A string ends with its line, closed or not.
 fn follow(line: &str, start: usize, open: &mut Vec<Open>) {
     let mut quote = None;
     let mut chars = line.char_indices();

@@ -1,10 +1,10 @@
-//! A line that is not TOML: a header, or KEY = VALUE.
+//! Explains a line that is not TOML: a header, or KEY = VALUE.
 
 use super::value::{self, Below, SHOWN_MAX};
 
 /// A mistake in a line.
-pub(super) struct Said {
-    /// The byte of the line where it is.
+pub(super) struct LineMistake {
+    /// Offset of the mistake in the line.
     pub(super) offset: usize,
     /// Names the mistake and what to write.
     pub(super) text: String,
@@ -12,44 +12,44 @@ pub(super) struct Said {
     pub(super) below: Below,
 }
 
-/// Returns what is wrong in `line`.
-pub(super) fn explain(line: &str) -> Said {
+/// Finds the mistake in `line`.
+pub(super) fn explain(line: &str) -> LineMistake {
     let trimmed = line.trim();
     let offset = line.len() - line.trim_start().len();
-    let said = |text: String| Said { offset, text, below: Below::Readable };
+    let mistake = |text: String| LineMistake { offset, text, below: Below::Readable };
     if let Some((offset, c)) = invisible(line) {
         let text = format!(
             "an invisible character, U+{:04X}, is in this line; delete it, or write a plain blank",
             u32::from(c)
         );
-        return Said { offset, text, below: Below::Readable };
+        return LineMistake { offset, text, below: Below::Readable };
     }
     if trimmed.starts_with("//") || trimmed.starts_with(';') || trimmed.starts_with("--") {
-        return said("a comment begins with #".into());
+        return mistake("a comment begins with #".into());
     }
     if trimmed.starts_with('[') {
-        return said(header(trimmed));
+        return mistake(header(trimmed));
     }
-    let Some((key, rest)) = trimmed.split_once('=') else { return said(without_equals(trimmed)) };
+    let Some((key, rest)) = trimmed.split_once('=') else { return mistake(without_equals(trimmed)) };
     let given = rest.trim();
     let key = key.trim();
     match key_as_meant(key) {
         Meant::Good => {}
-        Meant::Missing => return said("there is no key before the =; write KEY = VALUE".into()),
+        Meant::Missing => return mistake("there is no key before the =; write KEY = VALUE".into()),
         Meant::Other(meant) => {
             let why = if key.ends_with(':') { value::EQUALS } else { "a key has no blanks in it" };
-            return said(format!("{why}: write {meant} = {}", value::as_meant(given)));
+            return mistake(format!("{why}: write {meant} = {}", value::as_meant(given)));
         }
-        Meant::Unknown => return said("a key has letters, digits, - and _; write KEY = VALUE".into()),
+        Meant::Unknown => return mistake("a key has letters, digits, - and _; write KEY = VALUE".into()),
     }
     let wrong = value::explain(key, given);
     let offset = line.find('=').map_or(0, |equals| equals + 1);
     let blanks = line[offset..].len() - line[offset..].trim_start().len();
-    Said { offset: offset + blanks, text: wrong.text, below: wrong.below }
+    LineMistake { offset: offset + blanks, text: wrong.text, below: wrong.below }
 }
 
-/// Returns the first character that TOML does not take for a blank and nobody sees: a control character anywhere, or one of the
-/// blanks that web pages have, outside quotes.
+/// Returns the first invisible character that TOML refuses, with its offset: a control character anywhere, or a blank other
+/// than space and tab outside quotes, as copied from web pages.
 fn invisible(line: &str) -> Option<(usize, char)> {
     let mut quote = None;
     line.char_indices().find(|(_, c)| {
@@ -69,15 +69,15 @@ pub(super) fn is_assignment(line: &str) -> bool {
     line.split_once('=').is_some_and(|(key, _)| matches!(key_as_meant(key.trim()), Meant::Good))
 }
 
-/// A key as it was meant.
+/// Correction of a key.
 enum Meant {
-    /// As it was written.
+    /// The key is correct as written.
     Good,
-    /// Otherwise.
+    /// The key was probably meant as this one.
     Other(String),
-    /// Not at all: nothing stands before the =.
+    /// No key is before the =.
     Missing,
-    /// Nobody can say.
+    /// No correction is known.
     Unknown,
 }
 
@@ -94,14 +94,14 @@ fn key_as_meant(key: &str) -> Meant {
     if !meant.is_empty() && meant.chars().all(is_plain) { Meant::Other(meant) } else { Meant::Unknown }
 }
 
-/// A line such as `[[tunnel]` or `[tunnel ssh]`.
+/// Explains a line such as `[[tunnel]` or `[tunnel ssh]`.
 fn header(line: &str) -> String {
     let inside = line.trim_start_matches(['[', ' ']);
     let end = inside.find([' ', ']', '{', '"', '\'']).unwrap_or(inside.len());
     let name: String = inside[..end].chars().take(SHOWN_MAX).collect();
     let name = if name.is_empty() { "NAME".into() } else { name };
     let count = |bracket| line.chars().filter(|c| *c == bracket).count();
-    // Who writes [tunnel ssh] means one of several.
+    // [tunnel ssh] means one of several tunnels.
     let has_name = inside[end..].trim_start().starts_with(|c: char| c.is_alphanumeric() || c == '"');
     let header = match count('[') > 1 || count(']') > 1 || has_name {
         true => format!("[[{name}]]"),
@@ -110,7 +110,7 @@ fn header(line: &str) -> String {
     format!("a table begins with its name in brackets; write {header} alone on the line")
 }
 
-/// A line that has no =.
+/// Explains a line without =.
 fn without_equals(line: &str) -> String {
     let line = line.strip_prefix("- ").unwrap_or(line);
     let end = line.find(|c: char| c == ':' || c == '{' || c.is_whitespace()).unwrap_or(line.len());

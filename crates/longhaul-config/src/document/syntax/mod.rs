@@ -1,7 +1,7 @@
-//! A file that is not TOML, explained to an administrator: the mistake, and the line as it should be.
+//! Explains to an administrator why a file is not TOML: names the mistake and shows the correct line.
 //!
-//! The parser says where a file stops being TOML. Its words are about its grammar, so the mistake is looked for again here, in
-//! the line: `line.rs` reads the line, `value.rs` what follows its `=`, and `brackets.rs` finds the bracket that a line is in.
+//! The parser reports where a file stops being TOML, but its messages are about its grammar. So this module examines the line
+//! again: `line.rs` explains the line, `value.rs` the text after its `=`, and `brackets.rs` finds the bracket that encloses it.
 
 mod brackets;
 mod line;
@@ -13,7 +13,7 @@ use value::{Below, SHOWN_MAX};
 
 /// One mistake in a text.
 pub(super) struct Mistake {
-    /// The byte where it is.
+    /// Offset of the mistake in the text.
     pub(super) at: usize,
     /// Names the mistake and what to write.
     pub(super) text: String,
@@ -21,7 +21,7 @@ pub(super) struct Mistake {
     below: Below,
 }
 
-/// Returns the mistakes of `text`, of which the parser found `errors`: the first of each line, in the order of the file.
+/// Returns the first mistake of each line of `text`, in the order of the file. `errors` are the parser's errors.
 pub(super) fn mistakes(text: &str, errors: &[toml::de::Error]) -> Vec<Mistake> {
     let mut spans: Vec<(Range<usize>, &str)> =
         errors.iter().map(|err| (err.span().unwrap_or_default(), err.message())).collect();
@@ -42,7 +42,7 @@ pub(super) fn mistakes(text: &str, errors: &[toml::de::Error]) -> Vec<Mistake> {
             }
             _ => explain(text, &line, message),
         };
-        let is_last = mistake.below == Below::Swallowed || found.len() + 1 == MISTAKES_MAX;
+        let is_last = mistake.below == Below::Unreadable || found.len() + 1 == MISTAKES_MAX;
         found.push(mistake);
         if is_last {
             break;
@@ -53,13 +53,13 @@ pub(super) fn mistakes(text: &str, errors: &[toml::de::Error]) -> Vec<Mistake> {
 
 /// One line of the text.
 struct Line<'t> {
-    /// Its first byte.
+    /// Offset of the line's first byte.
     start: usize,
     text: &'t str,
 }
 
 impl<'t> Line<'t> {
-    /// Returns the line that has the byte `at`.
+    /// Returns the line that contains the byte at `at`.
     fn around(text: &'t str, at: usize) -> Line<'t> {
         let mut at = at.min(text.len());
         while !text.is_char_boundary(at) {
@@ -74,26 +74,26 @@ impl<'t> Line<'t> {
 fn duplicate(text: &str, line: &Line<'_>, span: &Range<usize>) -> Mistake {
     let key: String = text.get(span.clone()).unwrap_or_default().chars().take(SHOWN_MAX).collect();
     let text = match line.text.trim_start().starts_with('[') {
-        true => format!("the table {key} stands here a second time; where there are several, write each as [[{key}]]"),
-        false => format!("{key}: this key stands here a second time; write it once"),
+        true => format!("the file already has a table {key}; if several are meant, write each as [[{key}]]"),
+        false => format!("{key}: this key is already set; write it once"),
     };
     Mistake { at: span.start, text, below: Below::Readable }
 }
 
 fn explain(text: &str, line: &Line<'_>, message: &str) -> Mistake {
     if message.contains("recurs") {
-        let text = "brackets are nested too deep here; write one list or one table".into();
-        return Mistake { at: line.start, text, below: Below::Swallowed };
+        let text = "too many nested brackets; write one list or one table".into();
+        return Mistake { at: line.start, text, below: Below::Unreadable };
     }
     if let Some(at) = brackets::open_text(text, line.start) {
         let text = "the text that begins here with three quotes is not closed; write three quotes at its end".into();
-        return Mistake { at, text, below: Below::Swallowed };
+        return Mistake { at, text, below: Below::Unreadable };
     }
     match brackets::around(text, line.start) {
         Some(open) => in_brackets(text, line, &open),
         None => {
-            let said = line::explain(line.text);
-            Mistake { at: line.start + said.offset, text: said.text, below: said.below }
+            let mistake = line::explain(line.text);
+            Mistake { at: line.start + mistake.offset, text: mistake.text, below: mistake.below }
         }
     }
 }
@@ -116,10 +116,11 @@ fn in_brackets(text: &str, line: &Line<'_>, open: &Open) -> Mistake {
     }
     let name = open.bracket.name();
     let text = format!("the {name} that begins here is not closed; write {closing} at its end");
-    Mistake { at: open.at, text, below: Below::Swallowed }
+    Mistake { at: open.at, text, below: Below::Unreadable }
 }
 
-/// The parser's word for a key that stands in a table twice.
+/// The parser's message about a key that is in a table twice.
 const DUPLICATE: &str = "duplicate key";
-/// More mistakes than anybody reads; the bracket around each is looked for from the start of the text.
+/// Maximum number of mistakes reported. More are of no use to a reader, and the search for the bracket around each mistake
+/// starts at the beginning of the text.
 const MISTAKES_MAX: usize = 20;

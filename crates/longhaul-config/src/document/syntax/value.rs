@@ -1,12 +1,12 @@
-//! Explains the text after the = of a line that is not a value of TOML.
+//! Explains why the text after the = of a line is not a TOML value.
 
-/// The lines below a mistake.
+/// State of the lines below a mistake.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Below {
-    /// They can be read.
+    /// The lines can be read.
     Readable,
-    /// They belong to a bracket that is not closed, so that errors in them mean nothing.
-    Swallowed,
+    /// The lines are inside an unclosed bracket or string, so errors in them mean nothing.
+    Unreadable,
 }
 
 /// A mistake in a value.
@@ -17,12 +17,12 @@ pub(super) struct Wrong {
     pub(super) below: Below,
 }
 
-/// The commonest mistake of all.
+/// Clause about text without quotes, the most common mistake.
 pub(super) const NEEDS_QUOTES: &str = "a text needs quotes";
-/// For another sign than =.
-pub(super) const EQUALS: &str = "between key and value stands one =";
+/// Clause about another sign in place of the =.
+pub(super) const EQUALS: &str = "key and value are separated by one =";
 
-/// Returns what is wrong with `given`, the value of `key`.
+/// Finds the mistake in `given`, the value of `key`.
 pub(super) fn explain(key: &str, given: &str) -> Wrong {
     let wrong = |text: String| Wrong { text, below: Below::Readable };
     let write = |why: &str, meant: &str| wrong(format!("{why}: write {key} = {}", shown(meant)));
@@ -43,7 +43,8 @@ pub(super) fn explain(key: &str, given: &str) -> Wrong {
     }
 }
 
-/// Returns how somebody meant to write `given`: bare text gets quotes, and nothing else changes.
+/// Returns the corrected form of `given`: bare text gets quotes, typographic quotes become straight, a comma or semicolon at
+/// the end goes.
 pub(super) fn as_meant(given: &str) -> String {
     let given = given.replace(TYPOGRAPHIC, "\"");
     let given = given.trim_end_matches([',', ';']);
@@ -56,29 +57,29 @@ pub(super) fn as_meant(given: &str) -> String {
     }
 }
 
-/// Returns `text` in quotes, in place of one that it may have at one end: in single ones where it has a backslash, which double
-/// ones would take for an escape.
+/// Returns `text` in quotes, without any quotes at its ends. The quotes are single if `text` has a backslash or a double
+/// quote: in double quotes a backslash begins an escape.
 pub(super) fn quoted(text: &str) -> String {
     let text = text.trim_matches(['"', '\'']);
     let quote = if text.contains(['\\', '"']) { '\'' } else { '"' };
     format!("{quote}{text}{quote}")
 }
 
-/// Returns the bare text at the start of `element`, a line of a list.
+/// Returns the unquoted text at the start of `element`, a line of a list; `None` if there is none.
 pub(super) fn bare_element(element: &str) -> Option<&str> {
     let text = element.split([',', '#', ']']).next().unwrap_or_default().trim();
     let is_bare = !text.is_empty() && !text.starts_with(['"', '\'', '[', '{', '}']) && !is_plain_value(text);
     is_bare.then_some(text)
 }
 
-/// A value that begins with a quote.
+/// Explains a value that begins with a quote.
 fn in_quotes(key: &str, given: &str, quote: char) -> Wrong {
     let wrong = |text: String| Wrong { text, below: Below::Readable };
     let write = |why: &str, meant: &str| wrong(format!("{why}: write {key} = {}", shown(meant)));
     let triple: String = [quote; 3].iter().collect();
     if given.starts_with(&triple) {
         let text = format!("the text that begins here is not closed; write {triple} at its end");
-        return Wrong { text, below: Below::Swallowed };
+        return Wrong { text, below: Below::Unreadable };
     }
     let inside = &given[1..];
     if quote == '"' && inside.contains('\\') {
@@ -103,11 +104,11 @@ fn in_quotes(key: &str, given: &str, quote: char) -> Wrong {
             let text = given[1..].trim_end_matches(quote).replace(quote, "");
             write("a quote inside a text ends it; leave the inner quotes out", &format!("{quote}{text}{quote}"))
         }
-        _ => wrong(format!("`{}` does not belong behind the closing quote; a comment begins with #", shown(rest))),
+        _ => wrong(format!("`{}` does not belong after the closing quote; a comment begins with #", shown(rest))),
     }
 }
 
-/// A value that begins with `[`.
+/// Explains a value that begins with `[`.
 fn list(key: &str, given: &str) -> Wrong {
     let wrong = |text: String| Wrong { text, below: Below::Readable };
     let inside = given[1..].split(']').next().unwrap_or_default();
@@ -127,15 +128,15 @@ fn list(key: &str, given: &str) -> Wrong {
         return wrong(format!("there is one comma too many in the list; write {key} = [VALUE, VALUE]"));
     }
     match is_closed {
-        true => wrong(format!("this is not a list; write {key} = [VALUE, VALUE], and nothing behind it")),
+        true => wrong(format!("this is not a list; write {key} = [VALUE, VALUE], and nothing after it")),
         false => Wrong {
             text: "the list that begins here is not closed; write ] at its end".into(),
-            below: Below::Swallowed,
+            below: Below::Unreadable,
         },
     }
 }
 
-/// A value that begins with `{`.
+/// Explains a value that begins with `{`.
 fn table(key: &str, given: &str) -> Wrong {
     let wrong = |text: String| Wrong { text, below: Below::Readable };
     let inside = given[1..].split('}').next().unwrap_or_default();
@@ -145,10 +146,7 @@ fn table(key: &str, given: &str) -> Wrong {
             return wrong(format!("{} has no value; write {key} = {{ KEY = VALUE }}", shown(pair)));
         };
         if value.matches('=').count() > 0 && !value.trim().starts_with(['{', '[']) {
-            return wrong(format!(
-                "a comma is missing behind {}; write a comma between two values",
-                shown(name.trim())
-            ));
+            return wrong(format!("a comma is missing after {}; write a comma between two values", shown(name.trim())));
         }
         pairs.push(format!("{} = {}", name.trim().trim_matches('"'), as_meant(value.trim())));
     }
@@ -159,15 +157,15 @@ fn table(key: &str, given: &str) -> Wrong {
         return wrong(format!("{why}: write {key} = {}", shown(&meant)));
     }
     match given.contains('}') {
-        true => wrong(format!("this is not a table; write {key} = {{ KEY = VALUE }}, and nothing behind it")),
+        true => wrong(format!("this is not a table; write {key} = {{ KEY = VALUE }}, and nothing after it")),
         false => Wrong {
             text: "the table that begins here is not closed; write } at its end".into(),
-            below: Below::Swallowed,
+            below: Below::Unreadable,
         },
     }
 }
 
-/// A value without quotes and brackets.
+/// Explains a value without quotes and brackets.
 fn bare(key: &str, given: &str) -> Wrong {
     let write = |why: &str, meant: &str| Wrong {
         text: format!("{why}: write {key} = {}", shown(meant)),
@@ -181,17 +179,17 @@ fn bare(key: &str, given: &str) -> Wrong {
         return write("a comment begins with #", &as_meant(text.split(" ;").next().unwrap_or_default()));
     }
     match text.to_ascii_lowercase().as_str() {
-        "true" | "yes" | "on" => return write("a switch is true or false, in small letters", "true"),
-        "false" | "no" | "off" => return write("a switch is true or false, in small letters", "false"),
+        "true" | "yes" | "on" => return write("a switch is true or false, in lower case", "true"),
+        "false" | "no" | "off" => return write("a switch is true or false, in lower case", "false"),
         _ => {}
     }
     if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
         let number = digits.trim_start_matches('0');
         let number = if number.is_empty() { "0" } else { number };
         return match digits == text {
-            true if digits == number => write("nothing belongs behind a number", number),
+            true if digits == number => write("nothing may follow a number", number),
             true => write("a number does not begin with 0", number),
-            false => write("a number has digits alone", number),
+            false => write("a number has only digits", number),
         };
     }
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
@@ -208,7 +206,7 @@ fn bare(key: &str, given: &str) -> Wrong {
     }
 }
 
-/// Returns whether `text` is a number or a switch as TOML has them.
+/// Returns whether `text` is a TOML integer or boolean.
 fn is_plain_value(text: &str) -> bool {
     let digits = text.trim_start_matches(['-', '+']);
     matches!(text, "true" | "false")
@@ -217,19 +215,19 @@ fn is_plain_value(text: &str) -> bool {
             && (digits == "0" || !digits.starts_with('0'))
 }
 
-/// `[::]:6000`, an address and not a list.
+/// Returns whether `text` is an address such as `[::]:6000`, not a list.
 fn is_address(text: &str) -> bool {
     let inside = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
     inside.is_some_and(|(host, rest)| host.contains(':') && !host.contains(['"', ',']) && rest.starts_with(':'))
 }
 
-/// Returns `text` without a comment behind it.
+/// Returns `text` without the comment at its end.
 fn without_comment(text: &str) -> &str {
     let end = [" #", "\t#", " //"].iter().filter_map(|mark| text.find(mark)).min();
     text[..end.unwrap_or(text.len())].trim()
 }
 
-/// Returns `text` as far as a message repeats it.
+/// Cuts `text` to the length that a message repeats.
 fn shown(text: &str) -> String {
     match text.chars().count() > SHOWN_MAX {
         true => text.chars().take(SHOWN_MAX).collect::<String>() + "..",
@@ -237,7 +235,7 @@ fn shown(text: &str) -> String {
     }
 }
 
-/// Characters of a key or value that a message repeats.
+/// Maximum number of characters of a key or value that a message repeats.
 pub(super) const SHOWN_MAX: usize = 60;
-/// Quotes that word processors write in place of straight ones, and those of shells and Markdown.
+/// Quotes of word processors, and the backquote of shells and Markdown.
 const TYPOGRAPHIC: [char; 9] = ['“', '”', '„', '‟', '‘', '’', '«', '»', '`'];
