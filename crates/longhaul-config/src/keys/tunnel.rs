@@ -26,8 +26,7 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         // The summary has the name above the lines of its tunnel.
         show: no_line,
         check: no_remarks,
-        doc: "Name of the tunnel in the log: 1 to 64 characters, which are letters, digits, `.`, `_` and `-`. No two tunnels \
-              have the same name.",
+        doc: "Name of the tunnel in the log: 1 to 64 letters, digits, `.`, `_` and `-`. No two tunnels have the same name.",
     },
     Row {
         name: "listen",

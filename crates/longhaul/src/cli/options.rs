@@ -110,7 +110,7 @@ fn when(row: &Row) -> &'static str {
     match row.when() {
         When::Socket => "when the socket is made",
         When::Start => "before listen(2) or connect(2); an accepted connection inherits it",
-        When::Flow => "in the relay, for flows that begin from then on",
+        When::Flow => "in the relay, for flows that begin after the change",
     }
 }
 
