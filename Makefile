@@ -83,7 +83,7 @@ uninstall:       ## takes away what `make install` put into DESTDIR; /etc/longha
 	for folder in share/longhaul share/doc/longhaul/docs share/doc/longhaul; do \
 		test ! -d $(DESTDIR)/usr/$$folder || rmdir --ignore-fail-on-non-empty $(DESTDIR)/usr/$$folder || exit 1; done
 	@echo "Kept: $(DESTDIR)/etc/longhaul. Units that run are not stopped, and sysctls keep their values until a reboot:"
-	@echo "docs/operations.md, \"Removing it\""
+	@echo "docs/install.md, \"Removing it\""
 
 clean:           ## what the others built
 	$(CARGO) clean

@@ -16,10 +16,10 @@ pub const DAEMON: &[Row<Config>] = &[Row {
         name: "drain-timeout",
         argument: Argument::Named("TIME"),
         default: None,
-        short: "How long SIGTERM waits",
+        short: "Drain time after SIGTERM",
         long: "After SIGTERM longhaul no longer listens, and it waits for flows to end. After this time it resets the flows \
-               that are left. `0` resets all of them at once. Without this flag, longhaul waits until the last flow has \
-               ended. A second SIGTERM ends the wait.",
+               that are left. `0` resets all flows at once. Without this flag, longhaul waits until the last flow has \
+               ended. A second SIGTERM resets the flows that are left.",
     }),
     value: KeyValue::One(|config, text| value::drain_timeout(text).map(|time| config.drain_timeout = Some(time))),
     show: |config| {
@@ -30,6 +30,6 @@ pub const DAEMON: &[Row<Config>] = &[Row {
         })
     },
     check: no_remarks,
-    doc: "Time that flows have to end by themselves after SIGTERM. The flows that are left then are reset. `0` resets all of \
-          them at once.",
+    doc: "Time that flows have to end by themselves after SIGTERM. Then the flows that are left are reset. `0` resets all \
+          flows at once.",
 }];

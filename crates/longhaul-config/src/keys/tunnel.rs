@@ -26,8 +26,7 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         // The summary has the name above the lines of its tunnel.
         show: no_line,
         check: no_remarks,
-        doc: "Name of the tunnel in the log: 1 to 64 characters, which are letters, digits, `.`, `_` and `-`. No two tunnels \
-              have the same name.",
+        doc: "Name of the tunnel in the log: 1 to 64 letters, digits, `.`, `_` and `-`. No two tunnels have the same name.",
     },
     Row {
         name: "listen",
@@ -45,7 +44,7 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         show: |tunnel| Some(format!("listens on {}", tunnel.listen)),
         check: no_remarks,
         doc: "Address and port to listen on: `\"ADDR:PORT\"` or `\"[IPV6]:PORT\"`. A port alone, such as `6000`, listens on \
-              every address of the host, IPv4 and IPv6; `\"0.0.0.0:6000\"` listens on every IPv4 address. Two tunnels cannot \
+              every address of the host, IPv4 and IPv6. `\"0.0.0.0:6000\"` listens on every IPv4 address. Two tunnels cannot \
               listen on the same address and port. For a link-local IPv6 address, leave `%eth0` out and write \
               `accept = { bind-device = \"eth0\" }`.",
     },
@@ -105,7 +104,7 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         },
         check: open_to_all,
         doc: "Networks and addresses that may connect. A connection from any other address is reset before anything is \
-              dialled.",
+              dialled. Without this key, anyone who reaches the port may connect.",
     },
     Row {
         name: "max_flows",
@@ -135,14 +134,14 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
             default: None,
             short: "Time limit for one dial",
             long: "100ms to 10min. When a next hop's name has several addresses, each of them has this time to answer. \
-                   Resolving the name may take as long again. The kernel sends SYNs after 0, 1, 3 and 7 seconds, so the default allows \
-                   for three lost SYNs.",
+                   Resolving the name may take the same time again. The kernel sends SYNs after 0, 1, 3 and 7 seconds, so \
+                   the default allows for three lost SYNs.",
         }),
         value: KeyValue::One(|tunnel, text| value::connect_timeout(text).map(|time| tunnel.connect_timeout = time)),
         show: |tunnel| Some(format!("waits {} for an address to answer", show_duration(tunnel.connect_timeout))),
         check: no_remarks,
-        doc: "Time that one address of a next hop has to answer, 100 ms to 10 min. Resolving the next hop's name may take as \
-              long again. The kernel sends SYNs after 0, 1, 3 and 7 s, so the default allows for three lost SYNs.",
+        doc: "Time that one address of a next hop has to answer, 100 ms to 10 min. Resolving the next hop's name may take the \
+              same time again. The kernel sends SYNs after 0, 1, 3 and 7 s, so the default allows for three lost SYNs.",
     },
     Row {
         name: "source",
@@ -169,14 +168,14 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
             argument: Argument::Means("false"),
             default: None,
             short: "Copy bytes through user space",
-            long: "Without this flag, bytes stay in the kernel, which moves them with splice(2). Copying is slower. It is for \
-                   a kernel or a network driver whose splice is broken.",
+            long: "Without this flag, bytes stay in the kernel, which moves them with splice(2). Copying is slower. Use this \
+                   flag only where splice of the kernel or of a network driver is broken.",
         }),
         value: KeyValue::One(|tunnel, text| value::switch(text).map(|on| tunnel.splice = on)),
         show: |tunnel| (!tunnel.splice).then(|| "copies through user space".into()),
         check: no_remarks,
-        doc: "`true` moves bytes inside the kernel with splice(2). `false` copies them through user space, which is slower; it \
-              is for a kernel or a network driver whose splice is broken.",
+        doc: "`true` moves bytes inside the kernel with splice(2). `false` copies them through user space, which is slower. Use \
+              `false` only where splice of the kernel or of a network driver is broken.",
     },
     Row {
         name: "accept",

@@ -15,14 +15,15 @@ pub static ROWS: &[Row] = &[
         key: "congestion",
         unit: Unit::Name,
         preset: Preset::Ours("auto"),
-        short: "The congestion control",
+        short: "Congestion control",
         help: "`auto` switches a leg to BBR during the flow, because BBR keeps its rate through the random loss of \
-               a WAN. It switches when the RTT is 5 ms or more, slow start is over, and the congestion window \
-               limits the sender: at once after a retransmission, otherwise after five round trips in a row. It \
-               does not switch a leg with a shorter RTT, with only short messages or with 4 Gbit/s or more, nor \
-               where the kernel does not offer BBR or refuses it. Such a leg keeps the kernel's default; where that \
-               is BBR, it has CUBIC, or Reno if CUBIC is not allowed. Any other word names a control for the whole \
-               flow, such as cubic, bbr or reno.",
+               a WAN. The switch needs three things: an RTT of 5 ms or more, the end of slow start, and a \
+               congestion window that limits the sender. The switch comes at once after a retransmission, otherwise \
+               after five such round trips in a row. `auto` does not switch a leg that carries only short messages, \
+               or one that carries 4 Gbit/s or more. It does not switch where the kernel does not offer BBR or \
+               refuses it. A leg that is not switched has the kernel's default, but not BBR. Where that default is \
+               BBR, the leg has CUBIC, or Reno if CUBIC is not allowed. Any other word names a congestion control \
+               for the whole flow, such as cubic, bbr or reno.",
         source: "tcp(7) TCP_CONGESTION",
         sample: "reno",
         kind: Kind::Word { set: set_congestion, get: sockopt::congestion },
@@ -36,7 +37,7 @@ pub static ROWS: &[Row] = &[
         unit: Unit::Switch,
         preset: Preset::Ours("true"),
         short: "Send small messages at once (no Nagle)",
-        help: "Without it small messages wait a WAN round trip: scp at 63 ms went from 14 to 25 MB/s with it.",
+        help: "Without it, small messages wait for a round trip of the WAN. scp and short requests are then slower.",
         source: "tcp(7) TCP_NODELAY",
         sample: "true",
         kind: Kind::Int(Opt::tcp(libc::TCP_NODELAY, "TCP_NODELAY")),
@@ -47,9 +48,9 @@ pub static ROWS: &[Row] = &[
         unit: Unit::Bytes,
         range: (88, 32767),
         preset: Preset::Kernel("from the route's MTU"),
-        short: "The largest segment, without headers",
-        help: "Set it where a tunnel on the way has a smaller MTU and the ICMP message that should say so is \
-               dropped: flows open and then hang at their first full segment.",
+        short: "Maximum segment size, without headers",
+        help: "Set it where a tunnel on the way has a smaller MTU and the ICMP message about it is dropped. Without \
+               it, flows open there and then hang at their first full segment.",
         source: "tcp(7) TCP_MAXSEG",
         sample: "1254B",
         kind: Kind::Int(Opt::tcp(libc::TCP_MAXSEG, "TCP_MAXSEG")),
@@ -60,8 +61,8 @@ pub static ROWS: &[Row] = &[
         unit: Unit::Bytes,
         range: BUFFER_RANGE,
         preset: Preset::Kernel("grown as needed up to net.ipv4.tcp_wmem[2]"),
-        short: "A fixed send buffer",
-        help: "Above net.core.wmem_max it needs CAP_NET_ADMIN. The kernel doubles what it is given, for its own \
+        short: "Fixed send buffer",
+        help: "A value above net.core.wmem_max needs CAP_NET_ADMIN. The kernel doubles the value for its own \
                bookkeeping.",
         caution: "it turns off the kernel's autotuning of the send buffer; raise net.ipv4.tcp_wmem instead, unless this \
                   leg must have a fixed buffer",
@@ -77,9 +78,9 @@ pub static ROWS: &[Row] = &[
         unit: Unit::Bytes,
         range: BUFFER_RANGE,
         preset: Preset::Kernel("grown as needed up to net.ipv4.tcp_rmem[2]"),
-        short: "A fixed receive buffer",
-        help: "It is also the largest window that this leg offers. Above net.core.rmem_max it needs CAP_NET_ADMIN. \
-               The kernel doubles what it is given, for its own bookkeeping.",
+        short: "Fixed receive buffer",
+        help: "It is also the largest window that this leg offers. A value above net.core.rmem_max needs \
+               CAP_NET_ADMIN. The kernel doubles the value for its own bookkeeping.",
         caution: "it turns off the kernel's autotuning of the receive window; raise net.ipv4.tcp_rmem instead, unless \
                   this leg must have a fixed window",
         source: "socket(7) SO_RCVBUF, SO_RCVBUFFORCE",
@@ -94,10 +95,10 @@ pub static ROWS: &[Row] = &[
         unit: Unit::Bytes,
         range: (4096, 1 << 30),
         preset: Preset::Kernel("no clamp"),
-        short: "The largest window offered at the start",
-        help: "Its lasting effect is on the window scale of the leg, which the handshake fixes: a small clamp gives \
-               a small scale, and the window can then never exceed 65535 times two to the power of the scale.",
-        caution: "only the window scale stays: the kernel's autotuning lifts the clamp itself as a fast flow goes on (64 KiB \
+        short: "Maximum window offered at the start",
+        help: "Its lasting effect is on the window scale of the leg, which the handshake fixes. A small clamp gives \
+               a small scale. With the scale s, the window can never exceed 65535 x 2^s bytes.",
+        caution: "the clamp itself does not last: the kernel's autotuning raises it during a fast flow (64 KiB \
                   became 1.8 MB within a second on Linux 6.18); a window that must stay small needs rcvbuf",
         source: "tcp(7) TCP_WINDOW_CLAMP",
         sample: "64KiB",
@@ -110,9 +111,9 @@ pub static ROWS: &[Row] = &[
         unit: Unit::Bytes,
         range: (4096, 1 << 30),
         preset: Preset::Kernel("net.ipv4.tcp_notsent_lowat, no limit on most systems"),
-        short: "How many unsent bytes may wait",
-        help: "With more in the send buffer the leg takes no further byte. It bounds the bytes that are parked in \
-               the relay on a slow path, and with them memory and the lag of an interactive flow.",
+        short: "Maximum bytes that wait unsent",
+        help: "While more bytes wait in the send buffer, the leg takes no further bytes. So fewer bytes wait in the \
+               relay on a slow path, which saves memory and shortens the delay of an interactive flow.",
         source: "tcp(7) TCP_NOTSENT_LOWAT",
         sample: "128KiB",
         kind: Kind::Int(Opt::tcp(libc::TCP_NOTSENT_LOWAT, "TCP_NOTSENT_LOWAT")),
@@ -124,14 +125,15 @@ pub static ROWS: &[Row] = &[
         range: (1, 32767),
         words: OFF,
         preset: Preset::Ours("60s"),
-        short: "Silence before the kernel asks the peer",
-        help: "A question is one empty segment. No answer to several of them resets the flow; `off` never asks. Set \
-               it, another `keepalive-*` or `user-timeout`, and the leg keeps what is set, and the presets of the \
-               others, from its start to its end. On a leg without any of them the relay changes keepalive while \
-               the flow lives, from its fourth second on. A leg that carried bytes and fell silent then asks after \
-               5 s, and every 5 s until it gets an answer. An idle leg asks after 60 s. In both cases a peer that \
-               does not answer is given up after 2 minutes of silence: 5 s + 23 x 5 s, 60 s + 4 x 15 s. Firewalls \
-               forget silent connections after 4 minutes or more; they see a packet each minute.",
+        short: "Silence before a keepalive probe",
+        help: "A probe is one empty segment, which the peer answers. After several probes without an answer, the \
+               flow is reset. `off` sends no probes. If you set this option, another `keepalive-*` or \
+               `user-timeout`, the leg keeps your values from its start to its end. The options that you did not \
+               set have their defaults. If you set none of them, longhaul changes the times during the flow, from \
+               its fourth second on. A leg that carried bytes and fell silent then sends a probe after 5 s, and \
+               every 5 s until there is an answer. An idle leg sends a probe after 60 s. In both cases a peer that \
+               does not answer is given up after 2 minutes of silence: 5 s + 23 x 5 s, or 60 s + 4 x 15 s. \
+               Firewalls forget silent connections after 4 minutes or more. They see a packet each minute.",
         source: "socket(7) SO_KEEPALIVE, tcp(7) TCP_KEEPIDLE",
         sample: "90s",
         // 0 is `off`. The other keepalive rows only say how, this one whether.
@@ -146,8 +148,8 @@ pub static ROWS: &[Row] = &[
         unit: Unit::Seconds,
         range: (1, 32767),
         preset: Preset::Ours("15s"),
-        short: "Time between two such questions",
-        help: "It is for the second and later ones, when the first was not answered.",
+        short: "Time between keepalive probes",
+        help: "After a probe without an answer, the next probe follows after this time.",
         source: "tcp(7) TCP_KEEPINTVL",
         sample: "20s",
         kind: Kind::Int(Opt::tcp(libc::TCP_KEEPINTVL, "TCP_KEEPINTVL")),
@@ -158,7 +160,7 @@ pub static ROWS: &[Row] = &[
         unit: Unit::Count,
         range: (1, 127),
         preset: Preset::Ours("4"),
-        short: "Unanswered questions before a reset",
+        short: "Unanswered probes before a reset",
         source: "tcp(7) TCP_KEEPCNT",
         sample: "5",
         kind: Kind::Int(Opt::tcp(libc::TCP_KEEPCNT, "TCP_KEEPCNT")),
@@ -170,11 +172,12 @@ pub static ROWS: &[Row] = &[
         range: (1, 24 * 86_400_000),
         words: OFF,
         preset: Preset::Kernel("off; net.ipv4.tcp_retries2 gives up after 15 minutes or more"),
-        short: "How long bytes may be unacknowledged",
-        help: "Then the flow is reset. Not set by default: the kernel counts a full receiver as unacknowledged too, \
-               and a tape change or a paused client is no dead peer. It also takes the place of `keepalive-count`, \
-               so the relay does not change the keepalive of a leg that has it.",
-        caution: "it also resets a flow whose receiver, alive and answering, takes no bytes for this long",
+        short: "Time that bytes may be unacknowledged",
+        help: "After this time the flow is reset. It is off by default, because the kernel also counts the time in \
+               which a full receiver takes no bytes. A tape change or a paused client is not a dead peer. The \
+               option also replaces `keepalive-count`. So longhaul does not change the keepalive times of a leg \
+               that has it.",
+        caution: "it also resets a flow whose receiver is alive and answers, but takes no bytes for this long",
         source: "tcp(7) TCP_USER_TIMEOUT, RFC 5482",
         sample: "5min",
         kind: Kind::Int(Opt::tcp(libc::TCP_USER_TIMEOUT, "TCP_USER_TIMEOUT")),
@@ -186,8 +189,8 @@ pub static ROWS: &[Row] = &[
         unit: Unit::BitsPerSecond,
         range: (8_000, 1_000_000_000_000),
         preset: Preset::Kernel("no cap"),
-        short: "The fastest that the leg may send",
-        help: "The bits are those of whole packets, with IP and TCP headers.",
+        short: "Maximum sending rate",
+        help: "It counts the bits of whole packets, with IP and TCP headers.",
         source: "socket(7) SO_MAX_PACING_RATE",
         sample: "500Mbit/s",
         // The kernel counts in bytes per second.
@@ -205,8 +208,8 @@ pub static ROWS: &[Row] = &[
         range: (0, 63),
         words: DSCP,
         preset: Preset::Kernel("cs0, best effort"),
-        short: "The class of the leg's packets",
-        help: "Routers may treat them by it: a number or a name such as ef, af41, cs1.",
+        short: "Traffic class of the leg's packets",
+        help: "Routers may use it to prefer or delay packets. Write a number, or a name such as ef, af41 or cs1.",
         source: "RFC 2474, RFC 4594; ip(7) IP_TOS, ipv6(7) IPV6_TCLASS",
         sample: "af11",
         kind: Kind::Number { set: sockopt::set_dscp, get: sockopt::dscp },
@@ -217,8 +220,8 @@ pub static ROWS: &[Row] = &[
         unit: Unit::Count,
         range: (0, u32::MAX as u64),
         preset: Preset::Kernel("0"),
-        short: "A firewall mark on the leg's packets",
-        help: "For `ip rule fwmark` and nftables; decimal or 0x hexadecimal.",
+        short: "Firewall mark on the leg's packets",
+        help: "It is for `ip rule fwmark` and nftables. Write it in decimal, or in hexadecimal with 0x.",
         source: "socket(7) SO_MARK",
         sample: "0x10",
         kind: Kind::Int(Opt::socket(libc::SO_MARK, "SO_MARK")),
@@ -232,7 +235,7 @@ pub static ROWS: &[Row] = &[
         key: "bind-device",
         unit: Unit::Name,
         preset: Preset::Kernel("any interface"),
-        short: "An interface or VRF for the leg",
+        short: "Interface or VRF of the leg",
         help: "It takes precedence over the routing table.",
         source: "socket(7) SO_BINDTODEVICE",
         sample: "lo",
@@ -255,9 +258,9 @@ pub static ROWS: &[Row] = &[
         range: (1, 3600),
         legs: Legs::Accept,
         preset: Preset::Kernel("off"),
-        short: "Wait for the first byte before the dial",
-        help: "The kernel holds a new connection back for up to this long: port scans and health checks then cost \
-               no dial. The kernel rounds it up to 1, 3, 7, 15, 31 .. seconds.",
+        short: "Dial after the client's first byte",
+        help: "The kernel holds a new connection back until its first byte, for up to this long. Port scans and \
+               health checks then cause no dial. The kernel rounds the time up to 1, 3, 7, 15, 31 .. seconds.",
         caution: "where the server speaks first (SMTP, FTP, MySQL) every flow starts this much later",
         source: "tcp(7) TCP_DEFER_ACCEPT",
         sample: "3s",
@@ -272,9 +275,9 @@ pub static ROWS: &[Row] = &[
         legs: Legs::Accept,
         preset: Preset::Kernel("off"),
         short: "Accept data in a client's SYN",
-        help: "It saves a round trip for clients that connected before. The number is how many such connections may \
-               wait for their handshake to end. It needs bit 2 of net.ipv4.tcp_fastopen.",
-        caution: "a SYN that is repeated by the network can deliver its data twice",
+        help: "It saves a round trip for clients that connected before. The number is the maximum of such \
+               connections whose handshake has not ended. It needs bit 0x2 of net.ipv4.tcp_fastopen.",
+        caution: "when the network duplicates a SYN, its data can arrive twice",
         source: "tcp(7) TCP_FASTOPEN, RFC 7413",
         sample: "64",
         kind: Kind::Int(Opt::tcp(libc::TCP_FASTOPEN, "TCP_FASTOPEN")),
@@ -285,13 +288,13 @@ pub static ROWS: &[Row] = &[
         unit: Unit::Switch,
         legs: Legs::Dial,
         preset: Preset::Kernel("false"),
-        short: "Send the client's first bytes in the SYN",
-        help: "It saves one WAN round trip per flow to a next hop that was dialled before. The dial waits up to 20 \
-               ms for the first byte. Without one, or without bit 1 of net.ipv4.tcp_fastopen, the SYN carries no \
-               data.",
-        caution: "a server can get the first bytes twice, and a second next hop can get them when the first one dies: use it \
-                  only where a repeated request does no harm; where the server speaks first (SMTP, FTP, MySQL) every flow \
-                  starts 20 ms later",
+        short: "Send the first bytes in the SYN",
+        help: "The client's first bytes then travel with the SYN. This saves one WAN round trip per flow to a next \
+               hop that was dialled before. The dial waits up to 20 ms for the first byte. If none comes, or \
+               without bit 0x1 of net.ipv4.tcp_fastopen, the SYN carries no data.",
+        caution: "a server can get the first bytes twice, and a second next hop can get them when the first one \
+                  dies; use it only where a repeated request does no harm; where the server speaks first (SMTP, \
+                  FTP, MySQL), every flow starts 20 ms later",
         source: "send(2) MSG_FASTOPEN, RFC 7413",
         sample: "true",
         kind: Kind::Relay,
@@ -302,10 +305,10 @@ pub static ROWS: &[Row] = &[
         unit: Unit::Switch,
         preset: Preset::Kernel("false"),
         short: "Multipath TCP where the peer speaks it",
-        help: "Plain TCP otherwise. The relay then copies instead of splicing where the kernel cannot splice such a \
-               socket.",
-        caution: "the kernel refuses window-clamp, user-timeout, max-pacing-rate and syn-retries with it (Linux 6.18), and \
-                  over long paths it is often slower than TCP: measure before use",
+        help: "With other peers it is plain TCP. Where the kernel cannot splice such a socket, longhaul copies the \
+               bytes.",
+        caution: "the kernel refuses window-clamp, user-timeout, max-pacing-rate and syn-retries with it (Linux \
+                  6.18); over long paths it is often slower than TCP, so measure before use",
         source: "mptcp(7), RFC 8684",
         sample: "true",
         kind: Kind::Protocol { get: sockopt::is_mptcp },
@@ -315,9 +318,11 @@ pub static ROWS: &[Row] = &[
         key: "syn-retries",
         unit: Unit::Count,
         range: (1, 127),
-        preset: Preset::Kernel("net.ipv4.tcp_syn_retries, 6; accept: net.ipv4.tcp_synack_retries, 5"),
-        short: "How often an unanswered SYN is resent",
-        help: "On the accept leg the SYN-ACK. For dials `connect_timeout` is the plainer limit.",
+        preset: Preset::Kernel(
+            "net.ipv4.tcp_syn_retries, usually 6; on the accept leg net.ipv4.tcp_synack_retries, usually 5",
+        ),
+        short: "Retries of an unanswered SYN",
+        help: "On the accept leg it is for SYN-ACKs. To limit the time of a dial, `connect_timeout` is simpler.",
         source: "tcp(7) TCP_SYNCNT",
         sample: "3",
         kind: Kind::Int(Opt::tcp(libc::TCP_SYNCNT, "TCP_SYNCNT")),
@@ -330,10 +335,11 @@ pub static ROWS: &[Row] = &[
         range: (1_000, 365 * 86_400_000),
         preset: Preset::Kernel("no limit"),
         short: "Silence that ends a half-open flow",
-        help: "One direction has ended and the other is silent for this long: reset. What counts is the value of \
-               the leg whose peer has ended; set both to bound both. The timer runs only while the flow is half \
-               open, and every byte that moves, or that the receiver acknowledges, starts it again.",
-        caution: "a reply that takes longer than this to start is lost, loudly (RST)",
+        help: "A flow is half open when one direction has ended. If the other direction is then silent for this \
+               long, the flow is reset. The value of the leg whose peer has ended is used, so set it on both legs \
+               to limit both cases. Every byte that moves, or that the receiver acknowledges, starts the time \
+               again.",
+        caution: "a reply that takes longer than this to start is lost, and the flow is reset",
         source: "ARCHITECTURE.md, promise 2",
         sample: "1h",
         kind: Kind::Relay,

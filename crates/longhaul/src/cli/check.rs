@@ -17,8 +17,8 @@ pub(super) struct Flags {
     file: File,
     /// Treat warnings as errors
     ///
-    /// Exits with 2 when there is a warning, so that a script can keep a doubtful file from being used. A note is about a
-    /// known trade-off of an option and stays a note.
+    /// Exits with 2 when there is a warning, so that a script can stop before a doubtful file is used. Notes stay notes: a note
+    /// is about a known trade-off of an option.
     #[arg(long)]
     strict: bool,
 }

@@ -1,6 +1,6 @@
 //! The command line: one variant a command, one file below `cli/` for each command with flags of its own.
 //!
-//! Exit codes: 0 done, 1 what was asked for failed, 2 wrong usage or configuration.
+//! Exit codes: 0 success, 1 the command failed, 2 wrong usage or configuration.
 
 mod check;
 mod file;
@@ -25,8 +25,8 @@ use tracing::error;
 
 /// Makes TCP fast over long fat networks for hosts that cannot be changed
 ///
-/// Two machines, one at each site, split every TCP connection: the hosts talk to the machine beside them, and the two
-/// machines talk to each other over the WAN with a modern congestion control and windows as large as the path needs.
+/// Two machines, one at each site, split every TCP connection. Each host talks to the machine beside it. The two machines talk
+/// to each other over the WAN, with a modern congestion control and with windows as large as the path needs.
 #[derive(Parser)]
 #[command(name = "longhaul", version, max_term_width = 80, after_help = EXIT_CODES)]
 struct Cli {
@@ -41,21 +41,21 @@ enum Command {
     /// Run one tunnel given by flags
     ///
     /// Listens on a port. For each connection that it accepts, it dials the next hop and carries the bytes between the two. It
-    /// runs until SIGTERM, and then lets the connections end. A configuration file is not read.
+    /// runs until SIGTERM, and then lets the connections end. It reads no configuration file.
     Relay(Box<relay::Flags>),
     /// Run every tunnel of a configuration file
     ///
-    /// This is the daemon that longhaul.service starts. SIGHUP reads the file again: connections that are open stay as they
-    /// are, and a file with an error changes nothing. SIGTERM stops listening and lets connections end; a second SIGTERM resets
-    /// those that are left.
+    /// This is the daemon that longhaul.service starts. SIGHUP reads the file again. Open connections stay as they are. A file
+    /// with an error changes nothing. SIGTERM stops listening and lets connections end. A second SIGTERM resets those that are
+    /// left.
     Run(file::File),
     /// Check a configuration file
     ///
-    /// Reads FILE, or standard input for `-`, and starts nothing. Prints every error with its line and column and what to write
-    /// instead, then exits with 2. When there is no error, it prints what each tunnel does and exits with 0.
+    /// Reads FILE, or standard input if FILE is `-`. It starts nothing. It prints every error with its line and column and with
+    /// what to write instead, and exits with 2. When there is no error, it prints what each tunnel does, and exits with 0.
     ///
-    /// Warnings are about values that are probably mistakes, and about what this machine or the rights of longhaul.service
-    /// do not allow. With `--log-format json`, each message and the summary are one JSON object on stderr.
+    /// A warning is about a value that is probably a mistake, or that does not work on this machine or with the rights of
+    /// longhaul.service. With `--log-format json`, each message and the summary are one JSON object on stderr.
     Check(check::Flags),
     /// Emulate a WAN on this machine
     #[cfg(feature = "lab")]
@@ -166,5 +166,5 @@ fn print(text: &str) -> ExitCode {
 const WRONG: u8 = 2;
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 done; 1 what was asked for failed; 2 wrong usage or configuration.
-`longhaul lab run` has more of them: `longhaul lab run --help`.";
+Exit codes: 0 success; 1 the command failed; 2 wrong usage or configuration.
+`longhaul lab run` has more exit codes: see `longhaul lab run --help`.";

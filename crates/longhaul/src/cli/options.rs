@@ -110,7 +110,7 @@ fn when(row: &Row) -> &'static str {
     match row.when() {
         When::Socket => "when the socket is made",
         When::Start => "before listen(2) or connect(2); an accepted connection inherits it",
-        When::Flow => "in the relay, for flows that begin from then on",
+        When::Flow => "in the relay, for flows that begin after the change",
     }
 }
 
@@ -135,16 +135,19 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
 
 const TABLE_HEAD: &str = "OPTION              LEG    VALUE  DEFAULT MEANING\n";
 
-const TABLE_FOOT: &str = "\nWhere the default is -, the kernel decides. `longhaul options KEY` says more.\n";
+const TABLE_FOOT: &str = "\nThe default - means: not set. `longhaul options KEY` describes one option.\n";
 
 const MARKDOWN_HEAD: &str = "\
 # Socket options
 
 Written by `longhaul options --markdown`; a test holds this file to it.
 
-Each leg of a flow has its own: `accept = { .. }` and `dial = { .. }` in a `[[tunnel]]`, or `--set accept.KEY=VALUE` and
-`--set dial.KEY=VALUE`. When a tunnel starts or is reloaded, longhaul tries its options on a socket, reads them back, and
-warns when the kernel has another value; an option that the kernel refuses stops the start or the reload. Each connection is
-then told the same values, without reading them back.
+A flow has two connections, its legs. The accept leg comes from the client, and the dial leg goes to the next hop. Each leg has
+options of its own: `accept = { .. }` and `dial = { .. }` in a `[[tunnel]]`, or `--set accept.KEY=VALUE` and
+`--set dial.KEY=VALUE` on the command line.
+
+When a tunnel starts or is reloaded, longhaul sets its options on a test socket and reads them back. If the kernel has another
+value, the log has a warning. If the kernel refuses an option, the start or the reload fails. Each connection then gets the same
+values, without reading them back.
 
 ";

@@ -122,8 +122,8 @@ fn set() -> Arg {
         .help("Socket option of a leg; see `longhaul options`")
         .long_help(
             "Socket option of a leg; see `longhaul options`\n\n`accept.` is the leg from the client, `dial.` the leg to the \
-             next hop. Repeat the flag for several options. When the kernel uses another value than the one given, a \
-             warning in the log has both.",
+             next hop. Repeat the flag for several options. If the kernel uses another value than yours, the log has \
+             a warning with both values.",
         )
 }
 
