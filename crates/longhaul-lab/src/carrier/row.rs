@@ -58,7 +58,7 @@ pub(crate) struct Started {
     pub(crate) shown: Vec<String>,
 }
 
-/// A carrier at work until dropped.
+/// A running carrier. The drop ends it.
 pub(crate) struct Running {
     /// The address to which host A connects.
     pub(crate) entry: SocketAddr,

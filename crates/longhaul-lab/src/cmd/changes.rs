@@ -58,7 +58,7 @@ impl Changes {
             || self.loss.is_some_and(|loss| loss != link.loss)
     }
 
-    /// Whether it replaces `stage` of one direction, which would override the changed value of the link.
+    /// Whether the changes remove `stage` from a direction. It would otherwise override the changed value of the link.
     fn replaces(&self, stage: &Setting) -> bool {
         match stage.row().traits.common {
             Some(Common::Rtt) => self.rtt.is_some(),

@@ -225,7 +225,7 @@ pub(crate) fn read_rate(text: &str) -> Result<Rate, String> {
 /// It is not a percentage up to 50 %.
 pub(crate) fn read_loss(text: &str) -> Result<f64, String> {
     let loss = percentage(text).map_err(|err| err.to_string())?;
-    if loss <= 0.5 { Ok(loss) } else { Err("a loss is at most 50%; write for example 0.1%".into()) }
+    if loss <= 0.5 { Ok(loss) } else { Err("nothing gets through above 50%; write for example 0.1%".into()) }
 }
 
 #[cfg(test)]

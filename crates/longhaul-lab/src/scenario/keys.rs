@@ -183,7 +183,7 @@ const TIMES: &[Key<Times>] = &[
 
 /// The keys of `link` that are not the stages of the emulated WAN.
 const LINK: &[&str] = &["rtt", "rate", "loss", "queue", "out", "back", "schedule"];
-/// Those of `link.out` and `link.back`.
+/// The keys of `link.out` and `link.back` that are not stages.
 const ONE_WAY: &[&str] = &["schedule"];
 
 /// Reads a `link` table: its own keys, the stages of both directions, and those of one direction below `out` and `back`.

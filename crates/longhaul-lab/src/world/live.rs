@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Both directions of the link; they stop when it is dropped.
+/// Both directions of the link. The drop stops them.
 #[derive(Debug)]
 pub(crate) struct Live {
     directions: [OneWay; 2],

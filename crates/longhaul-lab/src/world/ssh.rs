@@ -9,7 +9,7 @@ use crate::world::wan::Wan;
 use std::net::{IpAddr, SocketAddr};
 use std::process::{Command, Stdio};
 
-/// An sshd of the lab; it ends when dropped.
+/// An sshd of the lab. The drop ends it.
 pub(crate) struct Server {
     /// The process.
     pub(crate) program: Program,
