@@ -1,5 +1,5 @@
-//! Runs a scenario: for each run and each of its carriers it builds a lab, starts the carrier, sends the traffic and takes
-//! samples.
+//! Runs a scenario. For each run and each of its carriers, the engine builds a lab, starts the carrier, sends the traffic and
+//! takes samples.
 
 use crate::carrier::Carrier;
 use crate::error::LabError;
@@ -19,30 +19,30 @@ use std::time::Duration;
 /// Options of a run of scenarios.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
-    /// Only the runs of the quick form, and those shorter.
+    /// Whether to run only the runs that have a quick form, for their shorter time.
     pub(crate) quick: bool,
-    /// Only these carriers; all when empty.
+    /// The carriers to run; empty means all.
     pub(crate) carriers: Vec<&'static Carrier>,
 }
 
-/// The number of a run over a carrier, from 1, and the number of all of them.
+/// The number of a run over a carrier, from 1, and the total of such runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Number {
     pub(crate) number: usize,
     pub(crate) total: usize,
 }
 
-/// Receiver of what is under way, to show it.
+/// Shows the progress of a scenario.
 pub(crate) trait Progress {
-    /// A run begins: its number, its name, its carrier, and about how long its traffic takes.
+    /// Called when a run begins. `id` is its name, and `time` the approximate duration of its traffic.
     fn begin(&mut self, number: Number, id: &str, carrier: &str, time: Duration);
-    /// The traffic goes on.
+    /// Called for each sample of the traffic.
     fn sample(&mut self, sample: &Sample);
-    /// A run has ended.
+    /// Called when a run has ended.
     fn end(&mut self, run: &RunReport);
 }
 
-/// Runs `scenario` and returns its report. A run that fails has that as its verdict; the others go on.
+/// Runs `scenario` and returns its report. If a run ends with an error, its verdict says so, and the other runs continue.
 pub(crate) fn run(scenario: &Scenario, options: &Options, user: &User, progress: &mut dyn Progress) -> Report {
     let runs: Vec<Run> = scenario
         .runs
@@ -90,7 +90,7 @@ struct Turn<'a> {
 }
 
 impl Engine<'_> {
-    /// Runs every round of `run`, in each of which its carriers take turns. Returns the rounds of each carrier.
+    /// Runs every round of `run`. In each round the carriers take turns. Returns the rounds of each carrier.
     fn run_rounds(&mut self, run: &Run, carriers: &[&'static Carrier]) -> Vec<Vec<Result<Done, LabError>>> {
         let first = self.number + 1;
         self.number += carriers.len();
@@ -103,7 +103,8 @@ impl Engine<'_> {
         rounds
     }
 
-    /// Adds the result of the rounds `done` to `report`, and runs them again while the verdict is unclear.
+    /// Adds the result of the rounds `done` to `report`. Repeats the rounds while the verdict is unclear, up to [`ATTEMPTS`]
+    /// times.
     fn settle(&mut self, turn: Turn<'_>, mut done: Vec<Result<Done, LabError>>, report: &mut Report) {
         let Turn { run, carrier, number, is_reference } = turn;
         for attempt in 1..=ATTEMPTS {
@@ -122,7 +123,7 @@ impl Engine<'_> {
     }
 }
 
-/// Runs `run` once over `carrier`, in a lab that is gone afterwards.
+/// Runs `run` once over `carrier`, in a lab of its own that is removed afterwards.
 fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) -> Result<Done, LabError> {
     run.traffic.kind.needs.iter().try_for_each(|needed| needed.find().map(drop))?;
     let mut setup = run.setup.clone();
@@ -137,7 +138,7 @@ fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) 
         let running = &running;
         let setup = &setup;
         let traffic = scope.spawn(move || {
-            // Dropped when the traffic is over, which is what ends the watch.
+            // Dropped when the traffic is over. The drop ends the sampling.
             let _ended = ended;
             let tell = move || {
                 wan.begin();
@@ -163,7 +164,7 @@ fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) 
     Ok(Done { measured, seen: seen?, link, shown: running.shown })
 }
 
-/// Returns about how long the whole of `scenario` takes on a machine that does nothing else.
+/// Returns the approximate time that `scenario` takes on an idle machine.
 pub(crate) fn duration(scenario: &Scenario) -> Duration {
     let of_run = |run: &Run| match run.skip {
         Some(_) => Duration::ZERO,
@@ -172,13 +173,13 @@ pub(crate) fn duration(scenario: &Scenario) -> Duration {
     scenario.runs.iter().map(of_run).sum::<Duration>() * scenario.rounds
 }
 
-/// Returns the programs that the runs of `scenario` need, some of them more than once.
+/// Returns the programs that the runs of `scenario` need. A program may be in the list more than once.
 pub(crate) fn needs(scenario: &Scenario) -> impl Iterator<Item = &'static Requirement> {
     let runs = scenario.runs.iter().filter(|run| run.skip.is_none());
     runs.flat_map(|run| run.carriers.iter().flat_map(|carrier| carrier.needs).chain(run.traffic.kind.needs))
 }
 
-/// Builds what stands between the hosts, and the hosts.
+/// Builds the hosts and the path between them.
 pub(crate) fn build(setup: &Setup) -> Result<Wan, LabError> {
     let host = setup.host.profile();
     let relay = setup.relay_spec().profile();
@@ -192,13 +193,13 @@ pub(crate) fn build(setup: &Setup) -> Result<Wan, LabError> {
 /// Time that a run takes besides its traffic: to build its lab, start its programs, log in, and end.
 const BUILDING: Duration = Duration::from_secs(2);
 
-/// Maximum number of attempts at a run whose verdict is unclear, which is when other programs disturbed it.
+/// Maximum number of attempts at a run. A run is attempted again when its verdict is unclear because other programs disturbed it.
 pub(crate) const ATTEMPTS: u32 = 3;
 
-/// The run in its quick form, which takes `time`.
+/// Returns `run` in its quick form, with traffic of about `time`.
 fn hurried(run: &Run, time: Duration) -> Run {
     let link = &run.setup.link;
-    // Fifteen round trips beyond the start: a long path needs longer. And what changes on the way takes its time.
+    // A long path needs more time: about fifteen round trips after the start. A link with a schedule needs the full time.
     let time = if link.is_scheduled() { run.traffic.time } else { run.traffic.time.min(time.max(link.rtt * 25)) };
     let traffic = Traffic { time, ..run.traffic };
     Run { traffic, ..run.clone() }

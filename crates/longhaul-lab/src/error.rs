@@ -1,4 +1,4 @@
-//! Why the lab could not do something, with what to do about it.
+//! The errors of the lab. A message names what to do about the error, if something can be done.
 
 use longhaul_sys::SysError;
 use std::fmt;
@@ -6,9 +6,9 @@ use std::fmt;
 /// An error of the lab.
 #[derive(Debug)]
 pub enum LabError {
-    /// The kernel refused something.
+    /// A system call failed.
     Sys(SysError),
-    /// The kernel refused something that the standard library asked for.
+    /// An operation of the standard library failed.
     Io {
         /// The action that failed, as a phrase.
         what: String,
@@ -17,12 +17,12 @@ pub enum LabError {
     },
     /// A program that the lab needs is not installed.
     Missing {
-        /// Its name.
+        /// The name of the program.
         program: String,
-        /// The package that brings it, on Debian and on RHEL.
+        /// The package that contains the program, on Debian and on RHEL.
         package: String,
     },
-    /// Something else that it needs is missing, in a sentence that says what to do.
+    /// Something else that the lab needs is missing. The text says what to do.
     Lacking(String),
     /// A program failed.
     Failed {
@@ -33,21 +33,21 @@ pub enum LabError {
         /// The end of its output.
         said: String,
     },
-    /// A program did not say in time that it is ready.
+    /// A program did not report in time that it is ready.
     NotReady {
         /// The program and its arguments.
         program: String,
         /// The end of its output.
         said: String,
     },
-    /// The bytes that arrived are not those that were sent.
+    /// The bytes that arrived differ from the bytes that were sent.
     Bytes(String),
-    /// A program took so long that it was ended.
+    /// A program took too long and was killed.
     Late(String),
 }
 
 impl LabError {
-    /// Returns the same error, with the end of `text` as the program's output if it wrote nothing to stderr.
+    /// Returns the error. If the program wrote nothing to stderr, the last lines of `text` become its output.
     pub(crate) fn or_said(self, text: &str) -> LabError {
         match self {
             LabError::Failed { program, status, said } if said.trim().is_empty() => {
@@ -59,7 +59,7 @@ impl LabError {
         }
     }
 
-    /// For `map_err`: an I/O error met while doing `what`.
+    /// Returns a function for `map_err`, which turns an I/O error of the action `what` into an error of the lab.
     pub fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> LabError {
         let what = what.into();
         move |err| LabError::Io { what, err }
@@ -73,9 +73,9 @@ impl fmt::Display for LabError {
             LabError::Io { what, err } => write!(f, "{what}: {err}"),
             LabError::Missing { program, package } => write!(f, "{program} is not installed; it comes with {package}"),
             LabError::Failed { program, status, said } => write!(f, "`{program}` ended with {status}: {}", said.trim()),
-            LabError::NotReady { program, said } => write!(f, "`{program}` did not get ready in time: {}", said.trim()),
+            LabError::NotReady { program, said } => write!(f, "`{program}` was not ready in time: {}", said.trim()),
             LabError::Late(program) => {
-                write!(f, "`{program}` took too long and was ended; send less with traffic.size")
+                write!(f, "`{program}` took too long and was killed; set a smaller traffic.size")
             }
             LabError::Bytes(what) | LabError::Lacking(what) => f.write_str(what),
         }
@@ -90,5 +90,5 @@ impl From<SysError> for LabError {
     }
 }
 
-/// Lines of stdout that tell what went wrong.
+/// Number of lines of stdout that an error quotes.
 const LINES_SAID: usize = 3;

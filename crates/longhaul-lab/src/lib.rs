@@ -4,16 +4,16 @@
 //!   host A ── veth ── near relay ══ TUN ═ link ═ TUN ══ far relay ── veth ── host B
 //! ```
 //!
-//! Four network namespaces, and between the two in the middle the emulated WAN of [`longhaul_link`], live.
+//! Four network namespaces in a row. The emulated WAN of [`longhaul_link`] runs between the two in the middle.
 //!
-//! Every folder uses only those before it in this list:
+//! Each folder uses only the folders above it in this list:
 //!
 //! - `plan`: the lab to build, as data;
 //! - `world`: builds it;
-//! - `carrier` and `traffic`: ways across the WAN, and kinds of traffic;
+//! - `carrier` and `traffic`: the ways across the WAN, and the kinds of traffic;
 //! - `scenario`: a file that names plans, carriers, traffic and expectations;
-//! - `measure`: samples and disturbances of a run;
-//! - `report`: verdicts, table, JSON document and page;
+//! - `measure`: samples a run and measures its disturbance;
+//! - `report`: makes the verdicts, the table, the JSON document and the page;
 //! - `engine`: runs a scenario;
 //! - `cmd`: the subcommand.
 

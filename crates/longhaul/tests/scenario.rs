@@ -81,7 +81,7 @@ fn bad_files_and_flags_are_refused_before_a_lab_is_built() {
     for (name, expected) in [
         ("mitra", "error: there is no scenario \"mitra\"; did you mean mitre?"),
         ("nothing-like-it", "`longhaul lab list` shows them"),
-        (&nowhere, "error: No such file or directory (os error 2); `longhaul lab list` shows the scenarios"),
+        (&nowhere, "error: No such file or directory (os error 2); `longhaul lab list` shows the built-in scenarios"),
         (&folder, "Is a directory"),
         (&latin, "error: line 1 is not UTF-8; save the file as UTF-8"),
         ("/dev/zero", "error: it is larger than 1MiB; is this the right file?"),
@@ -107,7 +107,7 @@ fn bad_files_and_flags_are_refused_before_a_lab_is_built() {
         (&["up", &good, "--rtt", "63"], "write for example 63ms"),
         (&["run", &good, "--start-at", "row"], "error: --start-at: there is no run \"row\"; did you mean raw?"),
         (&["show", "mitra"], "error: there is no scenario \"mitra\"; did you mean mitre?"),
-        (&["init", "--window", "0"], "nothing fits into 0 bytes"),
+        (&["init", "--window", "0"], "a size must be above 0"),
     ] {
         let output = longhaul(arguments);
         let stderr = String::from_utf8_lossy(&output.stderr);

@@ -1,7 +1,7 @@
-//! The ways to carry traffic between the hosts. [`table`] has a row for each, and [`row`] says what a row is.
+//! The ways to carry traffic between the hosts. [`table`] has a row for each carrier, and [`row`] defines a row.
 //!
-//! A carrier leads connections to port [`PORT`] of host B. Those on relays are the same program on each relay, the near one
-//! leading to the far one; where one relay host joins two cables, the one leads to B.
+//! A carrier leads connections to port [`PORT`] of host B. A carrier on relays runs the same program on each relay: the near
+//! relay connects to the far one, and the far one to B. A single relay host connects to B.
 
 mod row;
 mod table;
@@ -12,13 +12,13 @@ pub(crate) use table::{ROWS, SSH_PORT};
 /// Returns the carrier called `name`.
 ///
 /// # Errors
-/// There is none.
+/// No carrier has this name.
 pub(crate) fn find(name: &str) -> Result<&'static Carrier, String> {
     let names = || ROWS.iter().map(|carrier| carrier.name);
     ROWS.iter().find(|carrier| carrier.name == name).ok_or_else(|| {
         match longhaul_config::suggest::nearest(name, names()) {
             Some(near) => format!("there is no such carrier; did you mean {near}?"),
-            None => format!("there is no such carrier; there are {}", names().collect::<Vec<_>>().join(", ")),
+            None => format!("there is no such carrier; the carriers are {}", names().collect::<Vec<_>>().join(", ")),
         }
     })
 }

@@ -1,4 +1,4 @@
-//! A row of the table: a carrier, how its programs are started, and what they are while they run.
+//! A row of the table: a carrier, the start of its programs, and the programs while they run.
 
 use crate::error::LabError;
 use crate::plan::host::HostSpec;
@@ -14,33 +14,33 @@ use std::net::{IpAddr, SocketAddr};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// One way across.
+/// One way to carry traffic between the hosts.
 pub(crate) struct Carrier {
     /// Its name in scenarios and results.
     pub(crate) name: &'static str,
     /// Its description, in a few words.
     pub(crate) what: &'static str,
-    /// Its part when results are compared.
+    /// Its part in comparisons of results.
     pub(crate) role: Role,
     /// The programs and files without which it cannot run.
     pub(crate) needs: &'static [Requirement],
-    /// The law that its own programs set a transfer, if they do.
+    /// The law by which its own programs limit a transfer; `None` if they set no limit.
     pub(crate) law: Option<Law>,
     /// Changes the hosts before the lab is built.
     pub(crate) hosts: fn(&mut HostSpec, &LinkSpec),
-    /// The congestion control that it chooses by itself on a WAN; nothing where it is the relay hosts'.
+    /// The congestion control that it chooses itself on a WAN; `None` if it uses the relay hosts' default.
     pub(crate) congestion: Option<&'static str>,
-    /// Starts it for whoever runs the lab, with socket options as `longhaul relay --set` takes them where it knows such;
-    /// nothing to start for a routed path.
+    /// Starts the carrier for the user who runs the lab. The strings are socket options in the syntax of `longhaul relay --set`;
+    /// only longhaul heeds them. A routed path has nothing to start.
     pub(crate) start: fn(&Wan, &User, &[String]) -> Result<Started, LabError>,
 }
 
-/// The part of a carrier when results are compared.
+/// The part of a carrier in comparisons of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// The hosts alone, as the scenario describes them: gains are relative to it.
+    /// The hosts alone, with the scenario's settings. Gains are relative to it.
     Direct,
-    /// The hosts alone, tuned as their owner could if they could be changed.
+    /// The hosts alone, tuned as their owner could tune them if they could be changed.
     Tuned,
     /// Programs on the relay hosts.
     Relay,
@@ -50,21 +50,21 @@ pub(crate) enum Role {
 
 /// The programs that a carrier started.
 pub(crate) struct Started {
-    /// Which host A connects to, at [`PORT`]; B where nothing stands between.
+    /// The host to which A connects, at [`PORT`]; B without a relay.
     pub(crate) entry: Host,
     /// The relays' programs, near first.
     pub(crate) programs: Vec<Program>,
-    /// The commands and files of it, as one would type them, for the report.
+    /// The commands and files of the carrier, as typed in a shell, for the report.
     pub(crate) shown: Vec<String>,
 }
 
-/// A carrier at work until dropped.
+/// A running carrier. The drop ends it.
 pub(crate) struct Running {
     /// The address to which host A connects.
     pub(crate) entry: SocketAddr,
     /// The relays' programs, near first.
     pub(crate) programs: Vec<Program>,
-    /// The commands and files of it, as one would type them.
+    /// The commands and files of the carrier, as typed in a shell.
     pub(crate) shown: Vec<String>,
 }
 
@@ -84,17 +84,17 @@ impl Carrier {
     /// The base of rows with programs on the relay hosts.
     pub(crate) const RELAYED: Carrier = Carrier { role: Role::Relay, ..Carrier::ROUTED };
 
-    /// Whether the hosts send by themselves, without a program on the relays.
+    /// Whether no program runs on the relays.
     pub(crate) fn is_routed(&self) -> bool {
         matches!(self.role, Role::Direct | Role::Tuned)
     }
 
-    /// Whether it is the transfer that gains are relative to.
+    /// Whether gains are relative to this carrier.
     pub(crate) fn is_direct(&self) -> bool {
         self.role == Role::Direct
     }
 
-    /// Carries connections to [`PORT`] of host B.
+    /// Starts carrying connections to [`PORT`] of host B.
     pub(crate) fn run(&self, wan: &Wan, user: &User, set: &[String]) -> Result<Running, LabError> {
         self.needs.iter().try_for_each(|needed| needed.find().map(drop))?;
         let Started { entry, programs, shown } = (self.start)(wan, user, set)?;
@@ -103,13 +103,14 @@ impl Carrier {
 }
 
 impl Started {
-    /// Nothing: the relay hosts route.
+    /// Returns no programs: the relay hosts route.
     pub(crate) fn nothing() -> Started {
         Started { entry: Host::B, programs: Vec::new(), shown: Vec::new() }
     }
 
-    /// On each relay the program that `command` gives for the relay and the address it leads to, at [`PORT`], from
-    /// [`PORT`], with the file that configures it or nothing; ready when each has said `ready` on stderr.
+    /// Starts a program on each relay and waits until each has written `ready` to stderr. `command` gets the relay and the
+    /// address to connect to, and returns the command with the text of its configuration file, or an empty text. The programs
+    /// listen on [`PORT`] and connect to [`PORT`].
     pub(crate) fn on_relays(
         wan: &Wan,
         ready: &'static str,
@@ -118,13 +119,13 @@ impl Started {
         Started::each(wan, command, |_, program| program.wait_for(ready))
     }
 
-    /// As [`Started::on_relays`], for programs that do not say when they are ready.
+    /// As [`Started::on_relays`], for programs that do not report when they are ready. Waits until they listen.
     pub(crate) fn when_they_listen(
         wan: &Wan,
         command: impl Fn(Host, IpAddr) -> Result<(Command, String), LabError>,
     ) -> Result<Started, LabError> {
         Started::each(wan, command, |relay, mut program| {
-            // Whatever it says: nobody waits for a line of it.
+            // The thread must read the output, but no line of it is awaited.
             drop(program.overhear(""));
             let listening = format!("sport = {PORT}");
             let start = Instant::now();
@@ -170,5 +171,5 @@ impl fmt::Debug for Carrier {
     }
 }
 
-/// The port that a carrier leads to, and where it listens.
+/// The port at which a carrier listens and to which it leads.
 pub(crate) const PORT: u16 = 6000;

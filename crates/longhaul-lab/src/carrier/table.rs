@@ -1,4 +1,4 @@
-//! The carriers: one row each, with the programs that it needs. Adding a carrier is adding a row here.
+//! The carriers: one row each, with the programs that it needs. To add a carrier, add a row.
 
 use crate::carrier::row::{Carrier, PORT, Role, Started};
 use crate::error::LabError;
@@ -12,7 +12,7 @@ use crate::world::wan::Wan;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
-/// Every carrier there is.
+/// All carriers.
 pub(crate) const ROWS: &[Carrier] = &[
     Carrier { name: "direct", what: "no relay", role: Role::Direct, ..Carrier::ROUTED },
     Carrier {
@@ -77,18 +77,18 @@ pub(crate) const ROWS: &[Carrier] = &[
 
 const SOCAT: Requirement = Requirement::program("socat", "socat", "socat");
 
-/// The hand-made recipe: the same line of socat on both relays.
+/// Starts the hand-made recipe: the same socat command on both relays.
 fn socat(wan: &Wan, options: &str) -> Result<Started, LabError> {
     Started::on_relays(wan, "listening", |_, next| {
         let mut command = Command::new("socat");
-        // -d -d: it says when it listens.
+        // -d -d: socat reports when it listens.
         command.args(["-d", "-d"]);
         command.arg(format!("TCP4-LISTEN:{PORT},fork,reuseaddr{options}")).arg(format!("TCP4:{next}:{PORT}{options}"));
         Ok((command, String::new()))
     })
 }
 
-/// A port forward of ssh from the near relay to the far one, or to B itself where there is one relay only; no compression.
+/// Starts an ssh port forward from the near relay to the far one, without compression. With one relay only, it leads to B.
 fn port_forward(wan: &Wan, user: &User) -> Result<Started, LabError> {
     let far = if wan.has_link() { Host::Far } else { Host::B };
     let server = ssh::Server::start(wan, far, SocketAddr::new(far.wan(), SSH_PORT), user)?;
@@ -99,21 +99,21 @@ fn port_forward(wan: &Wan, user: &User) -> Result<Started, LabError> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let client = wan.spawn(Host::Near, command)?;
     let shown = vec![format!("{}: {}", Host::Near.name(), client.name()), server.shown];
-    // It says so when it has logged in and listens.
+    // ssh prints this line when it has logged in and listens.
     let client = client.wait_for("Entering interactive session")?;
     Ok(Started { entry: Host::Near, programs: vec![client, server.program], shown })
 }
 
-/// Port of the port forward's sshd.
+/// The port of the sshd that serves the port forward.
 pub(crate) const SSH_PORT: u16 = 22;
 
-/// HAProxy in TCP mode, told to splice, with time for long transfers and room for many flows.
+/// Starts HAProxy in TCP mode with splicing, with timeouts for long transfers and limits for many flows.
 fn haproxy(wan: &Wan) -> Result<Started, LabError> {
     Started::when_they_listen(wan, |relay, next| {
         let config = HAPROXY_CONFIG.replace("PORT", &PORT.to_string()).replace("NEXT", &next.to_string());
         let path = wan.write(&format!("haproxy-{}.cfg", relay.name()), &config)?;
         let mut command = Command::new("haproxy");
-        // -db: it stays in the foreground.
+        // -db: stay in the foreground.
         command.args(["-db", "-f", &path]);
         Ok((command, config))
     })
@@ -135,7 +135,7 @@ listen relay
     server next NEXT:PORT
 ";
 
-/// nginx with its stream module, at its defaults, with room for many flows.
+/// Starts nginx with its stream module, at its defaults except for limits that allow many flows.
 fn nginx(wan: &Wan, user: &User) -> Result<Started, LabError> {
     let module = NGINX_STREAM.find()?;
     Started::on_relays(wan, "start worker process", |relay, next| {
@@ -146,7 +146,7 @@ fn nginx(wan: &Wan, user: &User) -> Result<Started, LabError> {
             .replace("PORT", &PORT.to_string())
             .replace("NEXT", &next.to_string());
         let path = wan.write(&format!("nginx-{}.conf", relay.name()), &config)?;
-        // As the user himself: where he only seems to be root, it could not change to another.
+        // Runs as the user: as root of a user namespace, nginx could not change to another user.
         let mut command = user.command("nginx");
         command.args(["-c", &path, "-e", "stderr"]);
         Ok((command, config))
@@ -155,7 +155,7 @@ fn nginx(wan: &Wan, user: &User) -> Result<Started, LabError> {
 
 const NGINX_STREAM: Requirement = Requirement {
     name: "ngx_stream_module.so",
-    // Debian's place and RHEL's.
+    // The paths on Debian and on RHEL.
     places: &["/usr/lib/nginx/modules/ngx_stream_module.so", "/usr/lib64/nginx/modules/ngx_stream_module.so"],
     debian: "libnginx-mod-stream",
     rhel: "nginx-mod-stream",
@@ -178,8 +178,8 @@ stream {
 }
 ";
 
-/// systemd-socket-proxyd, which takes a listening socket from whoever starts it: here systemd-socket-activate, so that no
-/// systemd need run. At its defaults, except that the maximum of connections is not 256.
+/// Starts systemd-socket-proxyd, which takes a listening socket from its parent process. The parent is systemd-socket-activate,
+/// so systemd need not run. All settings are defaults, except that the maximum of connections is not 256.
 fn socket_proxyd(wan: &Wan) -> Result<Started, LabError> {
     let program = SOCKET_PROXYD.find()?;
     Started::on_relays(wan, "Listening on", |_, next| {
@@ -193,13 +193,13 @@ fn socket_proxyd(wan: &Wan) -> Result<Started, LabError> {
 
 const SOCKET_PROXYD: Requirement = Requirement {
     name: "systemd-socket-proxyd",
-    // Where systemd keeps programs that nobody types.
+    // The paths of systemd's internal programs.
     places: &["/lib/systemd/systemd-socket-proxyd", "/usr/lib/systemd/systemd-socket-proxyd"],
     debian: "systemd",
     rhel: "systemd",
 };
 
-/// This program's own relay, at its defaults and with the socket options `set`.
+/// Starts this program's own relay, at its defaults and with the socket options `set`.
 fn longhaul(wan: &Wan, set: &[String]) -> Result<Started, LabError> {
     Started::on_relays(wan, "listening", |_, next| {
         let mut command = Command::new(std::env::current_exe().map_err(LabError::io("finding this program"))?);

@@ -1,4 +1,4 @@
-//! Changes of a scenario's link by the command line, and of the expectations that depend on it.
+//! Changes of a scenario's link by the command line, with the expectations that depend on it.
 
 use crate::plan::link::{LinkSpec, read_loss, read_rate, read_rtt};
 use crate::scenario::{Expect, Published, Run};
@@ -7,25 +7,25 @@ use longhaul_link::{Common, Setting};
 use longhaul_units::Rate;
 use std::time::Duration;
 
-/// Another link than the scenario's.
+/// Replacements for values of the scenario's link.
 #[derive(Args, Debug, Clone, Default)]
 pub(crate) struct Changes {
-    /// Another round trip for every run, from 1ms to 10s
+    /// Override the round trip, from 1ms to 10s
     ///
-    /// It also replaces the `delay` of either direction, jitter included. The traffic lasts at least 25 round trips.
+    /// Also replaces the `delay` of either direction, jitter included. The traffic lasts at least 25 round trips.
     #[arg(long, value_name = "TIME", value_parser = read_rtt)]
     rtt: Option<Duration>,
-    /// Another rate for every run, from 1Mbit/s to 100Gbit/s
+    /// Override the rate, from 1Mbit/s to 100Gbit/s
     #[arg(long, value_parser = read_rate)]
     rate: Option<Rate>,
-    /// Another share of segments lost at random, up to 50%
+    /// Override the share of random loss, up to 50%
     #[arg(long, value_name = "SHARE", value_parser = read_loss)]
     loss: Option<f64>,
 }
 
 impl Changes {
-    /// Changes the link of `run`. Computed figures follow. Published figures are of another path then: they are neither shown
-    /// nor judged, and the run's note says so.
+    /// Changes the link of `run`. Computed figures change with it. Published figures belong to the scenario's own path, so they
+    /// are neither shown nor judged, and the run's note says so.
     pub(crate) fn apply(&self, run: &mut Run) {
         if !run.setup.has_wan() || !self.differ(&run.setup.link) {
             return;
@@ -37,17 +37,17 @@ impl Changes {
         link.rtt = self.rtt.unwrap_or(link.rtt);
         link.rate = self.rate.or(link.rate);
         link.loss = self.loss.unwrap_or(link.loss);
-        // A longer path needs longer, here as in the quick form.
+        // A longer path needs more time, as in the quick form.
         run.traffic.time = run.traffic.time.max(self.rtt.unwrap_or_default() * 25);
         run.published = Published::default();
-        // Of the laws only that of loss knows of it.
+        // Only the law of loss includes a changed loss.
         let knows = self.loss.is_none() || run.computed.is_some_and(|law| law.row().includes_loss);
         let within = run.expect.within.filter(|_| knows && run.silent_law().is_none());
-        // Where nothing need arrive, nothing need arrive over another path either.
+        // If the scenario permits a speed of 0, a changed path may carry nothing too.
         let may_be_nothing = run.expect.speed.as_ref().is_some_and(|speed| speed.contains(&0.0));
         let speed = may_be_nothing.then_some(0.0..=f64::INFINITY);
         run.expect = Expect { within, speed, ..Expect::default() };
-        // The scenario's own note is of its path.
+        // The scenario's own note is about its own path.
         run.note = Some(if within.is_some() { NOT_PUBLISHED } else { NOT_JUDGED }.into());
     }
 
@@ -58,7 +58,7 @@ impl Changes {
             || self.loss.is_some_and(|loss| loss != link.loss)
     }
 
-    /// Whether it replaces `stage` of one direction, which would override the changed value of the link.
+    /// Whether the changes remove `stage` from a direction. It would otherwise override the changed value of the link.
     fn replaces(&self, stage: &Setting) -> bool {
         match stage.row().traits.common {
             Some(Common::Rtt) => self.rtt.is_some(),
@@ -69,9 +69,8 @@ impl Changes {
     }
 }
 
-const NOT_PUBLISHED: &str =
-    "this is not the scenario's path: judged by what is computed for it, and not by what is published";
-const NOT_JUDGED: &str = "this is not the scenario's path: nothing but the bytes is judged";
+const NOT_PUBLISHED: &str = "the path is not the scenario's: judged by the computed speed, not by published figures";
+const NOT_JUDGED: &str = "the path is not the scenario's: only data integrity is judged";
 
 #[cfg(test)]
 mod tests {
@@ -92,14 +91,14 @@ mod tests {
     }
 
     #[test]
-    fn another_path_is_judged_by_what_is_computed_for_it() {
+    fn another_path_is_judged_by_its_computed_speed() {
         let run = first(&Changes { rtt: Some(Duration::from_millis(20)), ..Changes::default() });
         assert_eq!((run.setup.link.rtt.as_millis(), run.published.speed), (20, None));
         assert_eq!((run.expect.within, run.expect.speed, run.expect.gain), (Some(0.15), None, None));
         assert_eq!(run.note.as_deref(), Some(NOT_PUBLISHED));
     }
 
-    /// The first run of a scenario with these lines in it.
+    /// Returns the first run of a scenario with these lines.
     fn changed(lines: &str, changes: &Changes) -> Run {
         let text = format!("about = \"x\"\nsource = \"y\"\n[[run]]\nid = \"a\"\ncarriers = \"direct\"\n{lines}");
         let mut run = scenario::read("a", "a", &text).unwrap().runs.remove(0);
@@ -108,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_is_known_to_no_law_but_its_own() {
+    fn only_the_law_of_loss_includes_loss() {
         let loss = |loss| Changes { loss: Some(loss), ..Changes::default() };
         let run = first(&loss(0.01));
         assert_eq!((run.expect.within, run.note.as_deref()), (None, Some(NOT_JUDGED)));
@@ -120,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_of_one_direction_goes_though_the_link_is_as_it_was() {
+    fn a_stage_of_one_direction_is_replaced_by_an_equal_value_of_the_link() {
         let changes = Changes { loss: Some(0.0), ..Changes::default() };
         let run = changed("link = { out = { loss = \"1%\", mtu = \"1400\" } }", &changes);
         assert_eq!((run.setup.link.out, run.note.is_some()), (vec![Setting::read("mtu", "1400").unwrap()], true));
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_need_arrive_nothing_need_arrive() {
+    fn a_permitted_speed_of_0_stays_permitted() {
         let mut run = library::load("vpn-blackhole").unwrap().unwrap().runs.remove(0);
         Changes { rtt: Some(Duration::from_millis(20)), ..Changes::default() }.apply(&mut run);
         assert_eq!(run.expect, Expect { speed: Some(0.0..=f64::INFINITY), ..Expect::default() });

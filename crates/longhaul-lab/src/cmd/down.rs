@@ -1,4 +1,4 @@
-//! `longhaul lab down`: takes the standing lab down, and sees that nothing is left of it.
+//! `longhaul lab down`: takes down the lab of `lab up` and checks that nothing is left of it.
 
 use crate::cmd::note::{Claim, Claimed, Note};
 use crate::cmd::progress::say;
@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 
 /// Take down the lab that `longhaul lab up` left standing
 ///
-/// Ends the lab and every program that still runs on its hosts. Names the processes that keep a part of it alive: network
-/// namespaces and devices stay as long as a process is in them. Without a lab it says so, and exits with 0.
+/// Ends the lab and every program that still runs on its hosts. Names processes that keep a part of it alive: network
+/// namespaces and devices stay as long as a process is in them. Without a lab it says so and exits with 0.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct Down {}
 
 impl Down {
-    /// Takes it down: 0 when nothing is left, 1 otherwise.
+    /// Takes the lab down. Returns 0 if nothing is left, 1 otherwise.
     pub(crate) fn run(self) -> ExitCode {
         match down() {
             Ok(text) => {
@@ -40,7 +40,7 @@ fn down() -> Result<String, LabError> {
         Claimed::Ours(_claim, None) => return Ok("no lab stands".into()),
         Claimed::Ours(_claim, Some(Note { scenario, process, .. })) => {
             return Ok(format!(
-                "no lab stands; that of {scenario}, process {process}, was killed and has left nothing"
+                "no lab stands; that of {scenario}, process {process}, was killed and left nothing behind"
             ));
         }
     };
@@ -49,7 +49,7 @@ fn down() -> Result<String, LabError> {
     let mut asked = None;
     let _claim = loop {
         let is_late = start.elapsed() > PATIENCE;
-        // Its process may be so young that it has not said who it is.
+        // A new process may not have written its number yet.
         if note.process != 0 && asked != Some(is_late) {
             process::end(note.process, is_late)?;
             asked = Some(is_late);
@@ -68,7 +68,7 @@ fn down() -> Result<String, LabError> {
     Ok(format!("the lab of {}, run {}, is down: nothing is left", note.scenario, note.run))
 }
 
-/// The network and process namespaces of a lab, held open: nobody else can get their numbers meanwhile.
+/// The network and process namespaces of a lab, held open so that the kernel does not reuse their numbers meanwhile.
 struct Spaces(Vec<(PathBuf, File)>);
 
 impl Spaces {
@@ -78,7 +78,7 @@ impl Spaces {
         Spaces(paths.filter_map(|path| Some((std::fs::read_link(&path).ok()?, File::open(&path).ok()?))).collect())
     }
 
-    /// Waits until no other process is in them or holds them open.
+    /// Waits until no other process is in the namespaces or holds them open.
     fn wait_until_empty(self) -> Result<(), LabError> {
         let start = Instant::now();
         loop {
@@ -88,13 +88,13 @@ impl Spaces {
             }
             if start.elapsed() > PATIENCE {
                 let who = left.join(", ");
-                return Err(LabError::Bytes(format!("the lab's hosts are still held by {who}; end what holds them")));
+                return Err(LabError::Bytes(format!("the lab's hosts are still in use by {who}; end these processes")));
             }
             std::thread::sleep(EVERY);
         }
     }
 
-    /// The other processes that are in one of them or hold one open, with their names; as far as this user may see them.
+    /// Returns the other processes that are in a namespace or hold one open, with their names, as far as this user may see them.
     fn holders(&self) -> Vec<String> {
         let is_one = |path: PathBuf| {
             std::fs::read_link(path).is_ok_and(|target| self.0.iter().any(|(known, _)| *known == target))
@@ -108,7 +108,7 @@ impl Spaces {
                 continue;
             }
             let stat = std::fs::read_to_string(path.join("stat")).unwrap_or_default();
-            // A zombie (proc_pid_stat(5)) holds nothing but its number.
+            // A zombie (proc_pid_stat(5)) holds only its number.
             let is_dead = stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'));
             let open = std::fs::read_dir(path.join("fd")).into_iter().flatten().flatten().map(|entry| entry.path());
             let within = ["ns/net", "ns/pid"].map(|space| path.join(space));

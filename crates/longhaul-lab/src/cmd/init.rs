@@ -1,4 +1,4 @@
-//! `longhaul lab init`: writes a scenario of the user's own path.
+//! `longhaul lab init`: prints a scenario of the user's own path.
 
 use crate::plan::link::{read_loss, read_rate, read_rtt};
 use crate::scenario::read_window;
@@ -24,7 +24,7 @@ pub(crate) struct Init {
     /// Round trip of the path, from 1ms to 10s
     #[arg(long, value_name = "TIME", default_value = "63ms", value_parser = read_rtt)]
     rtt: Duration,
-    /// Its rate, from 1Mbit/s to 100Gbit/s
+    /// Rate, from 1Mbit/s to 100Gbit/s
     #[arg(long, default_value = "1Gbit/s", value_parser = read_rate)]
     rate: Rate,
     /// Share of segments lost at random, up to 50%
@@ -32,7 +32,7 @@ pub(crate) struct Init {
     loss: f64,
     /// TCP window of the hosts [default: autotuned]
     ///
-    /// Such as 256KiB. Without it the window is autotuned, as on Linux of today.
+    /// For example 256KiB. Without it the window is autotuned, as on Linux of today.
     #[arg(long, value_name = "SIZE", value_parser = read_window)]
     window: Option<Bytes>,
 }
@@ -40,12 +40,12 @@ pub(crate) struct Init {
 impl Init {
     /// Prints the file.
     pub(crate) fn run(self) -> ExitCode {
-        // A reader who has seen enough, such as `head`, is no failure.
+        // A reader that closes the pipe early, such as `head`, is not an error.
         let _ = std::io::stdout().lock().write_all(self.text().as_bytes());
         ExitCode::SUCCESS
     }
 
-    /// The file.
+    /// Returns the text of the file.
     fn text(&self) -> String {
         let Init { rtt, rate, loss, window } = self;
         let mut text = String::from(HEAD);
@@ -71,22 +71,22 @@ const HEAD: &str = "\
 # A scenario of longhaul lab: longhaul lab run mine.toml
 # Every key is described in docs/lab.md.
 
-about  = \"What relays give on our path\"
+about  = \"The effect of relays on our path\"
 source = \"ping and the contract\"
 
 # The WAN between the two sites.
 ";
 
 const HOST: &str = "
-# The two hosts that nobody can change. Without a window it is autotuned, as on Linux of today.
+# The two hosts that nobody can change. Without this key the window is autotuned, as on Linux of today.
 # AIX and other old systems: congestion = \"reno\", sack = false.
 [host]
 ";
 
 const RUNS: &str = "
-# Each run is one question. It sends the same traffic by each of its carriers:
-# direct     the hosts as they are
-# tuned      the hosts as they could be, if they could be changed
+# Each run is one question. It sends the same traffic over each of its carriers:
+# direct     the hosts as they are, without a relay
+# tuned      the hosts with better TCP settings, without a relay
 # longhaul   relays beside the hosts
 # `longhaul lab list` shows the other carriers and kinds of traffic.
 [[run]]
@@ -96,7 +96,7 @@ carriers = [\"direct\", \"tuned\", \"longhaul\"]
 traffic  = { kind = \"raw\", time = \"4s\" }
 quick    = true
 
-# What must come out for the verdict `pass`: here at least twice the speed of `direct`.
+# The expectation for the verdict `pass`: here at least twice the speed of `direct`.
 # expect = { gain = [2] }
 
 # [[run]]
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_it_writes_is_a_scenario_of_the_path() {
+    fn its_output_is_a_scenario_of_the_path() {
         let init =
             |millis, loss, window| Init { rtt: Duration::from_millis(millis), rate: Rate(300_000_000), loss, window };
         for init in

@@ -10,13 +10,13 @@ use std::process::ExitCode;
 
 /// Show the built-in scenarios, carriers and traffic
 ///
-/// For each scenario: about how many minutes it takes on an idle machine, and the programs without which some of its runs
-/// are skipped.
+/// Shows for each scenario its approximate duration on an idle machine, and the programs without which some of its runs are
+/// skipped.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct List {}
 
 impl List {
-    /// Prints it.
+    /// Prints the list.
     pub(crate) fn run(self) -> ExitCode {
         let mut text = String::from("Scenarios (longhaul lab run NAME):\n");
         for (name, _) in library::FILES {
@@ -35,13 +35,13 @@ impl List {
         for kind in traffic::ROWS {
             let _ = writeln!(text, "  {:<20} {}{}", kind.name, kind.what, needed(kind.needs.iter()));
         }
-        // A reader who has seen enough, such as `head`, is no failure.
+        // A reader that closes the pipe early, such as `head`, is not an error.
         let _ = std::io::stdout().lock().write_all(text.as_bytes());
         ExitCode::SUCCESS
     }
 }
 
-/// The programs as the end of a line: `; needs socat, scp`; each once, with a word for one that is not installed.
+/// Returns the programs as the end of a line: `; needs socat, scp`. Each is named once, and a missing one is marked.
 fn needed(requirements: impl IntoIterator<Item = &'static Requirement>) -> String {
     let mut names: Vec<String> = Vec::new();
     for requirement in requirements {

@@ -1,5 +1,9 @@
-//! The subcommands of `longhaul lab`. [`changes`] is what the command line makes of a scenario, [`progress`] is shown while a
-//! run is under way, [`standing`] is a lab that `up` leaves behind and [`note`] what `down` finds it by; [`signals`] end it all.
+//! The subcommands of `longhaul lab`, a file each, and their parts:
+//!
+//! - [`changes`] applies the command line to a scenario;
+//! - [`progress`] shows the run that is in progress;
+//! - [`standing`] is a lab that `up` leaves standing, and [`note`] the file by which `down` finds it;
+//! - [`signals`] ends the process on a signal.
 
 mod changes;
 mod demo;
@@ -17,7 +21,7 @@ mod up;
 use clap::{Args, Subcommand};
 use std::process::ExitCode;
 
-/// An emulated WAN on this machine, to see what a relay gives before anybody touches production
+/// Emulate a WAN on this machine, to measure the effect of a relay before a change in production
 #[derive(Args, Debug)]
 pub struct Lab {
     #[command(subcommand)]
@@ -36,8 +40,8 @@ enum Command {
 }
 
 impl Lab {
-    /// Runs the command: 0 when it did what was asked for, 1 when it could not or an expectation was missed, 2 for wrong
-    /// values.
+    /// Runs the command. Returns 0 for success, 1 if it failed or an expectation was missed, 2 for wrong values, and 3 if runs of
+    /// `lab run` stayed unclear.
     pub fn run(self) -> ExitCode {
         match self.command {
             Command::List(list) => list.run(),

@@ -1,5 +1,5 @@
-//! The note of the lab that stands: a file that its process keeps locked. The lock goes with the process, however that ends,
-//! so a note without a lock is that of a lab which was killed, whoever has its process number now.
+//! The note of the lab of `lab up`: a file that the lab's process keeps locked. The lock vanishes with the process, however
+//! that ends. So a note without a lock belongs to a killed lab, even if its process number is in use again.
 
 use crate::error::LabError;
 use longhaul_sys::process::try_lock;
@@ -12,19 +12,19 @@ use std::path::{Path, PathBuf};
 /// The content of the note.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Note {
-    /// The process that keeps the lab.
+    /// Process number of the lab.
     pub(crate) process: u32,
     /// The scenario's name.
     pub(crate) scenario: String,
-    /// Its run.
+    /// The run's name.
     pub(crate) run: String,
-    /// A process on each host; none while it is being built.
+    /// Process number of each host's anchor; empty while the lab is being built.
     pub(crate) anchors: Vec<u32>,
     /// The commands that enter the hosts, and commands to try.
     pub(crate) manual: String,
 }
 
-/// The right to have a lab standing; nobody else has it until this is dropped, which removes the note.
+/// The exclusive right to a lab of this user. The drop ends it and removes the note.
 #[derive(Debug)]
 pub(crate) struct Claim {
     file: File,
@@ -34,22 +34,22 @@ pub(crate) struct Claim {
 /// The result of claiming the right.
 #[derive(Debug)]
 pub(crate) enum Claimed {
-    /// It is ours. A note that lay there is that of a lab which was killed.
+    /// The right is ours. If there was a note, it belongs to a killed lab.
     Ours(Claim, Option<Note>),
     /// A lab stands, or is being built.
     Taken(Note),
 }
 
 impl Claim {
-    /// Claims the right to have a lab of this user standing.
+    /// Claims the right to a lab of this user.
     ///
     /// # Errors
-    /// There is no directory for the note, or it cannot be written.
+    /// There is no directory for the note, or the note cannot be written.
     pub(crate) fn take() -> Result<Claimed, LabError> {
         Claim::take_in(|| Ok(directory()?.join(FILE)))
     }
 
-    /// `place` makes the directory of the note's path.
+    /// As [`Claim::take`]. `place` creates the directory and returns the path of the note.
     fn take_in(mut place: impl FnMut() -> Result<PathBuf, LabError>) -> Result<Claimed, LabError> {
         let mut tries = 0;
         loop {
@@ -58,7 +58,7 @@ impl Claim {
             let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
             tries += 1;
             let mut file = match open {
-                // Who had it may have removed the directory too.
+                // The previous owner may have removed the directory too.
                 Err(err) if err.kind() == ErrorKind::NotFound && tries < TRIES => continue,
                 open => open.map_err(LabError::io(what()))?,
             };
@@ -67,7 +67,7 @@ impl Claim {
             if !is_ours {
                 return Ok(Claimed::Taken(note.unwrap_or_default()));
             }
-            // Who had it may have removed the file between our opening and our locking it.
+            // The previous owner may have removed the file after we opened it and before we locked it.
             let number = file.metadata().map_err(LabError::io(what()))?.ino();
             if fs::metadata(path).is_ok_and(|now| now.ino() == number) {
                 return Ok(Claimed::Ours(Claim { file, path: path.to_path_buf() }, note));
@@ -78,7 +78,7 @@ impl Claim {
     /// Writes the note.
     ///
     /// # Errors
-    /// There is no room for it.
+    /// The file cannot be written.
     pub(crate) fn write(&mut self, note: &Note) -> Result<(), LabError> {
         let text = serde_json::to_string_pretty(note).unwrap_or_default();
         let written = self.file.rewind().and_then(|()| self.file.set_len(0));
@@ -86,7 +86,7 @@ impl Claim {
         written.map_err(LabError::io(format!("writing {}", self.path.display())))
     }
 
-    /// Returns a function that removes the note, for code that ends the process without dropping this.
+    /// Returns a function that removes the note, for code that ends the process without dropping the claim.
     pub(crate) fn removing(&self) -> impl FnOnce() + Send + 'static {
         let path = self.path.clone();
         move || remove(&path)
@@ -105,14 +105,14 @@ fn read(file: &mut File) -> Option<Note> {
     serde_json::from_str(&text).ok()
 }
 
-/// Removes the note, and its directory when nothing else is in there.
+/// Removes the note, and its directory if that is empty.
 fn remove(path: &Path) {
     let _ = fs::remove_file(path);
     let _ = path.parent().map(fs::remove_dir);
 }
 
-/// The directory for the note: in /run for root, in XDG_RUNTIME_DIR for others, and where that is not set in the directory
-/// for temporary files.
+/// Creates and returns the directory for the note: below /run for root, and below XDG_RUNTIME_DIR for others. If that is not
+/// set, the directory is below the one for temporary files.
 fn directory() -> Result<PathBuf, LabError> {
     let user = fs::metadata("/proc/self").map_err(LabError::io("reading /proc/self"))?.uid();
     let of_user = match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute()) {
@@ -130,7 +130,7 @@ fn directory() -> Result<PathBuf, LabError> {
     Err(wrong)
 }
 
-/// Makes the directory at `path`, or sees that it is this user's alone: others may write where it stands.
+/// Creates the directory at `path`, or checks that it belongs to this user, because others may write to its parent.
 fn own(path: &Path, user: u32) -> Result<(), LabError> {
     let what = || format!("making {} for the lab's note", path.display());
     match DirBuilder::new().mode(0o700).create(path) {
@@ -140,15 +140,16 @@ fn own(path: &Path, user: u32) -> Result<(), LabError> {
     let found = fs::symlink_metadata(path).map_err(LabError::io(what()))?;
     match found.is_dir() && found.uid() == user {
         true => Ok(()),
-        false => {
-            Err(LabError::Bytes(format!("{} is somebody else's; remove it, or set XDG_RUNTIME_DIR", path.display())))
-        }
+        false => Err(LabError::Bytes(format!(
+            "{} belongs to another user; remove it, or set XDG_RUNTIME_DIR",
+            path.display()
+        ))),
     }
 }
 
 const NAME: &str = "longhaul-lab";
 const FILE: &str = "standing.json";
-/// Number of attempts to open the note. Each fails only where another process removes the directory at that moment.
+/// Maximum number of attempts to open the note. An attempt fails only if another process removes the directory meanwhile.
 const TRIES: u32 = 100;
 
 #[cfg(test)]
@@ -156,7 +157,7 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    /// Returns the result of another process at `path`: this program again, which runs the test below and nothing else.
+    /// Returns the result of another process at `path`. It runs this program with the test below only.
     fn found_by_another(path: &Path) -> String {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "cmd::note::tests::another_process", "--nocapture"]).env(NOTE, path);
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn one_at_a_time_and_a_note_without_its_process_counts_for_nothing() {
+    fn one_lab_at_a_time_and_a_note_without_a_process_is_ignored() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("lab/standing.json");
         fs::create_dir(path.parent().unwrap()).unwrap();
@@ -200,9 +201,9 @@ mod tests {
         assert!(matches!(take_at(&path), Ok(Claimed::Ours(_, Some(found))) if found == note));
     }
 
-    /// A lab that ends removes the note and its directory; who takes the next may just have seen that directory.
+    /// A lab that ends removes the note and its directory, even if another process has just looked at that directory.
     #[test]
-    fn a_directory_that_goes_meanwhile_is_made_again() {
+    fn a_directory_that_vanishes_is_created_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lab/standing.json");
         let mut looks = 0;

@@ -1,6 +1,7 @@
-//! Shows on stderr what is under way, a bar with time and speed on a terminal, elsewhere one plain line for each run, and
-//! then what came of it.
-//! Nothing of it goes to stdout, and a stderr that is gone stops nothing.
+//! Shows progress on stderr. A terminal gets a bar with time and speed, other outputs one plain line per run. A line with the
+//! result follows each run.
+//!
+//! Nothing goes to stdout, and a closed stderr stops nothing.
 
 use crate::engine::{ATTEMPTS, Number, Progress};
 use crate::measure::sampler::Sample;
@@ -12,11 +13,11 @@ use std::io::{IsTerminal, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The bar of the run that is under way.
+/// The bar of the run in progress.
 pub(crate) struct Bar {
     bar: ProgressBar,
     is_terminal: bool,
-    /// The run that is under way.
+    /// The name of the run in progress.
     current: Arc<Mutex<Option<String>>>,
 }
 
@@ -30,13 +31,13 @@ impl Bar {
         }
     }
 
-    /// Returns a function that tells the run that is under way, `None` before the first.
+    /// Returns a function that returns the name of the run in progress; `None` before the first run.
     pub(crate) fn current(&self) -> impl Fn() -> Option<String> + Send + 'static {
         let current = Arc::clone(&self.current);
         move || current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns a function that takes the bar off the terminal, for the code that ends the process.
+    /// Returns a function that removes the bar from the terminal, for the code that ends the process.
     pub(crate) fn clearing(&self) -> impl FnOnce() + Send + 'static {
         let bar = self.bar.clone();
         move || {
@@ -68,7 +69,7 @@ impl Progress for Bar {
 
     fn end(&mut self, run: &RunReport) {
         self.bar.finish_and_clear();
-        // All scenarios take a quarter of an hour: who waits sees how it goes.
+        // Running all scenarios takes a quarter of an hour, so each result is shown at once.
         let came = match run.measured {
             Some(_) if run.traffic.counts == Counts::Figures => {
                 let figures = run.figures.iter().map(|(name, value)| format!("{name} {}", shown(*value)));
@@ -91,7 +92,7 @@ fn style() -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// Writes a line to stderr; ignores a stderr that is closed.
+/// Writes a line to stderr. Ignores a closed stderr.
 pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -1,4 +1,4 @@
-//! `longhaul lab run`: runs scenarios and says what came out.
+//! `longhaul lab run`: runs scenarios and prints the results.
 
 use crate::carrier::{
     Carrier, {self},
@@ -22,16 +22,16 @@ use std::process::ExitCode;
 
 /// Run a scenario and judge the results
 ///
-/// For each run and carrier of the scenario: builds the hosts, the relays and the WAN inside this machine, sends the
-/// traffic, checks every byte where the tool allows it, and compares the result with the expectation. Prints a table with
-/// the reason for each number, beside the published and computed figures.
+/// For each run and carrier of the scenario, builds the hosts, the relays and the WAN inside this machine, sends the traffic,
+/// and compares the result with the expectation. Checks every byte if the traffic's program permits it. Prints a table with
+/// published, computed and measured figures, and the reason for each result.
 ///
 /// Runs as root, or as any user where the system allows user namespaces. Leaves nothing behind, however it ends.
 ///
-/// A run that missed its expectation while other programs disturbed it is unclear. It is repeated up to twice.
+/// If other programs disturbed a run that missed its expectation, its verdict is unclear. It is repeated up to twice.
 ///
 /// Exit status: 0 every expectation was met; 1 an expectation was missed, or nothing could be run; 2 a file or value is wrong;
-/// 3 nothing failed, but runs stayed unclear; 128 plus the signal's number after a signal.
+/// 3 no run failed, but some stayed unclear; 128 plus the signal's number after a signal.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct RunArgs {
     /// A scenario of `longhaul lab list`, a file, or `all`
@@ -42,27 +42,27 @@ pub(crate) struct RunArgs {
     carrier: Vec<&'static Carrier>,
     #[command(flatten)]
     changes: Changes,
-    /// Leave out every run before this one, to continue
+    /// Skip every run before this one, to continue
     ///
-    /// An interrupted `lab run` prints the command that continues it. Comparisons with runs that are left out are not judged.
+    /// An interrupted `lab run` prints the command that continues it. Comparisons with skipped runs are not judged.
     #[arg(long, value_name = "RUN")]
     start_at: Option<String>,
-    /// Run only the most important runs, and those shorter
+    /// Run only the most important runs, in less time
     #[arg(long)]
     quick: bool,
     /// Print one JSON document and nothing else on stdout
     #[arg(long)]
     json: bool,
-    /// Also write a page to this file
+    /// Also write an HTML page to this file
     ///
-    /// The page has the verdict in words, the hosts and the link, a bar for each carrier, throughput and round trip over time,
-    /// and every figure. It is one file that any browser shows and prints. It loads nothing from elsewhere.
+    /// The page shows the verdict in words, the hosts and the link, a bar for each carrier, throughput and round trip over time,
+    /// and all figures. It is a single file for any browser, and it can be printed. It loads nothing from elsewhere.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
 
 impl RunArgs {
-    /// Runs the scenarios: 0, 1, 2 or 3, as the help says.
+    /// Runs the scenarios. Returns the exit status that the help describes.
     pub(crate) fn run(self) -> ExitCode {
         let scenarios = match self.scenarios() {
             Ok(scenarios) => scenarios,
@@ -71,7 +71,7 @@ impl RunArgs {
                 return ExitCode::from(2);
             }
         };
-        // A long run must not end with a page that cannot be written.
+        // Checked first, because an unwritable page must not show only after a long run.
         if let Some(why) = self.html.as_deref().and_then(|path| writable(path).err()) {
             say(&format!("error: --html: {why}"));
             return ExitCode::from(2);
@@ -88,8 +88,8 @@ impl RunArgs {
             say(&format!("longhaul: {problem}"));
             return ExitCode::FAILURE;
         }
-        // A connection is two descriptors here, and a shell's usual limit is 1,024. Where it cannot be raised, who needs more
-        // says so.
+        // A connection takes two descriptors here, and a shell's usual limit is 1,024. If the limit cannot be raised, traffic
+        // that needs more reports an error.
         let _ = longhaul_sys::limits::raise_nofile();
         let options = Options { quick: self.quick, carriers: self.carrier.clone() };
         let reports: Vec<Report> =
@@ -105,7 +105,7 @@ impl RunArgs {
         }
     }
 
-    /// Clears the bar and says how to continue, for the end by a signal.
+    /// Returns a function for the end by a signal. It clears the bar and prints the command to continue.
     fn interrupted(&self, bar: &Bar) -> impl FnOnce() + Send + 'static {
         let clear = bar.clearing();
         let current = bar.current();
@@ -124,14 +124,14 @@ impl RunArgs {
             (true, [one]) => serde_json::to_string_pretty(one).map_err(|err| err.to_string())? + "\n",
             (true, several) => serde_json::to_string_pretty(several).map_err(|err| err.to_string())? + "\n",
         };
-        // A reader who has seen enough, such as `head`, is no failure.
+        // A reader that closes the pipe early, such as `head`, is not an error.
         let _ = std::io::stdout().lock().write_all(text.as_bytes());
-        // Last: the figures must not be lost with a page that could not be written.
+        // The page comes last, so that the figures are not lost if it cannot be written.
         let Some(path) = &self.html else { return Ok(()) };
         std::fs::write(path, page::page(reports)).map_err(|err| format!("writing the page {}: {err}", path.display()))
     }
 
-    /// Returns the scenarios asked for, with the changes of the command line.
+    /// Returns the named scenarios, with the changes of the command line.
     fn scenarios(&self) -> Result<Vec<Scenario>, Vec<String>> {
         let mut scenarios = Vec::new();
         let mut wrong = Vec::new();
@@ -143,7 +143,7 @@ impl RunArgs {
             for name in names {
                 match library::find(name).map(|found| self.changed(found)) {
                     Ok(Ok(scenario)) => scenarios.push(scenario),
-                    // Of all scenarios, those that have the carrier are run.
+                    // With `all`, scenarios without the carrier are left out.
                     Ok(Err(why)) if is_all => without.push(why),
                     Ok(Err(why)) => wrong.push(why),
                     Err(lines) => wrong.extend(lines),
@@ -194,7 +194,7 @@ impl RunArgs {
     }
 }
 
-/// Leaves out every run before the one called `id`.
+/// Removes every run before the run `id`.
 fn start_at(scenarios: &mut Vec<Scenario>, id: &str) -> Result<(), String> {
     let place = |scenario: &Scenario| scenario.runs.iter().position(|run| run.id == id);
     let Some(first) = scenarios.iter().position(|scenario| place(scenario).is_some()) else {
@@ -212,7 +212,7 @@ fn start_at(scenarios: &mut Vec<Scenario>, id: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Leaves out the comparisons with runs that the scenario does not have any more.
+/// Removes the comparisons with removed runs.
 fn drop_comparisons(scenario: &mut Scenario) {
     for index in 0..scenario.runs.len() {
         let (earlier, rest) = scenario.runs.split_at_mut(index);
@@ -220,17 +220,17 @@ fn drop_comparisons(scenario: &mut Scenario) {
     }
 }
 
-/// Exit status: cannot tell.
+/// Exit status if runs stayed unclear.
 pub(crate) const UNCLEAR: u8 = 3;
 
-/// Whether a file can be written at `path`. One that was not there is not there afterwards either: a run that is interrupted
-/// leaves no empty page.
+/// Checks that a file can be written at `path`. Removes the file if it did not exist before, so that an interrupted run leaves
+/// no empty page.
 fn writable(path: &Path) -> Result<(), String> {
     let existed = path.exists();
     let opened = std::fs::File::options().write(true).create(true).truncate(false).open(path);
     opened.map_err(|err| {
         format!(
-            "{} cannot be written: {err}; name a file in a folder that exists and that you may write to",
+            "{} cannot be written: {err}; name a file in a folder that exists and that you can write to",
             path.display()
         )
     })?;

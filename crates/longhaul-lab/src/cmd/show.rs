@@ -1,4 +1,4 @@
-//! `longhaul lab show`: prints the file of a scenario that is built in.
+//! `longhaul lab show`: prints the file of a built-in scenario.
 
 use crate::cmd::progress::say;
 use crate::scenario::library;
@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 /// Print the file of a built-in scenario
 ///
-/// Every built-in scenario is a commented file that may be copied and changed:
+/// Copy a built-in scenario to change it:
 ///
 /// longhaul lab show mitre > mine.toml
 ///
@@ -20,11 +20,11 @@ pub(crate) struct Show {
 }
 
 impl Show {
-    /// Prints it: 0, or 2 when there is no such scenario.
+    /// Prints the file. Returns 0, or 2 if there is no such scenario.
     pub(crate) fn run(self) -> ExitCode {
         match library::text(&self.name) {
             Ok(text) => {
-                // A reader who has seen enough, such as `head`, is no failure.
+                // A reader that closes the pipe early, such as `head`, is not an error.
                 let _ = std::io::stdout().lock().write_all(text.as_bytes());
                 ExitCode::SUCCESS
             }

@@ -1,14 +1,14 @@
-//! SIGINT, SIGTERM and SIGHUP: the lab ends at once, with a clean terminal. Its programs, namespaces and devices go with the
-//! process, however that ends (see `supervisor`), so nothing has to be taken down here.
+//! SIGINT, SIGTERM and SIGHUP end the lab at once, with a clean terminal. The lab's programs, namespaces and devices vanish with
+//! the process in any case (see `supervisor`), so nothing is taken down here.
 
 use crate::error::LabError;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// From here on a signal ends the process: `tidy` is called, and the exit code is 128 and the signal's number, as shells
-/// say it (130 for Ctrl-C). A signal that the process was told to ignore, as nohup(1) does, stays ignored.
+/// Makes signals end the process: calls `tidy`, then exits with 128 plus the signal's number, as shells report it (130 for
+/// Ctrl-C). A signal that is already ignored, as under nohup(1), stays ignored.
 ///
 /// # Errors
-/// There is no thread left, or no descriptor.
+/// No thread or descriptor is available.
 pub(crate) fn end_with(tidy: impl FnOnce() + Send + 'static) -> Result<(), LabError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
     let runtime = runtime.map_err(LabError::io("preparing for signals"))?;
@@ -22,7 +22,7 @@ pub(crate) fn end_with(tidy: impl FnOnce() + Send + 'static) -> Result<(), LabEr
         [open(SignalKind::interrupt())?, open(SignalKind::terminate())?, open(SignalKind::hangup())?]
     };
     let wait = async move {
-        // Receiving a signal is cancel-safe: one that is not taken here ends the process all the same.
+        // Receiving a signal is cancel-safe. A signal that is not received here does not matter, because the process ends anyway.
         tokio::select! {
             Some(()) = next(&mut interrupt) => SignalKind::interrupt(),
             Some(()) = next(&mut terminate) => SignalKind::terminate(),
@@ -46,7 +46,7 @@ async fn next(signal: &mut Option<tokio::signal::unix::Signal>) -> Option<()> {
     }
 }
 
-/// The signals that this process ignores, a bit each from signal 1 on (proc_pid_status(5), SigIgn).
+/// Returns the signals that this process ignores, one bit each, from signal 1 (proc_pid_status(5), SigIgn).
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,4 +1,5 @@
-//! A lab that stands: what a run builds, with servers on host B, and on each host a process through which one enters it.
+//! The lab of `lab up`: the lab of a run, with servers on host B and an anchor process on each host. Users enter a host through
+//! its anchor process.
 
 use crate::carrier::{Carrier, PORT, Running};
 use crate::error::LabError;
@@ -15,24 +16,24 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
-/// The lab and everything in it; gone when dropped, or when the process ends in whatever way.
+/// The lab and everything in it. It vanishes when this value is dropped, or when the process ends for whatever reason.
 pub(crate) struct Standing {
-    /// The processes by which one enters the hosts.
+    /// The anchor processes, one per host.
     anchors: Vec<Anchor>,
     carrier: Option<(&'static Carrier, Running)>,
-    /// B's servers with their addresses, or the reason why there is none.
+    /// The servers of host B with their addresses, or the reason why one is missing.
     ssh: Result<(Server, SocketAddr), LabError>,
     iperf3: Result<(Program, SocketAddr), LabError>,
     layout: Layout,
-    // Last, so that the programs go before what they stand on.
+    // Dropped last, after the programs that need it.
     _wan: Wan,
 }
 
 impl Standing {
-    /// Builds the lab of `run` with `carrier` at work.
+    /// Builds the lab of `run` and starts `carrier`.
     ///
     /// # Errors
-    /// The lab cannot be built, or the carrier does not start. A server that is not installed is no error.
+    /// The lab cannot be built, or the carrier does not start. A server that is not installed is not an error.
     pub(crate) fn build(run: &Run, carrier: Option<&'static Carrier>, user: &User) -> Result<Standing, LabError> {
         let mut setup = run.setup.clone();
         if let Some(carrier) = carrier {
@@ -41,7 +42,7 @@ impl Standing {
         let wan = engine::build(&setup)?;
         let carrier =
             carrier.map(|carrier| Ok::<_, LabError>((carrier, carrier.run(&wan, user, &setup.set)?))).transpose()?;
-        // What the run sends is what stands at the carrier's end.
+        // The carrier leads to the server of the run's traffic.
         let (to_ssh, to_iperf3) = match run.traffic.kind.server {
             ServedBy::Sshd => (PORT, 5201),
             ServedBy::Own => (2222, PORT),
@@ -59,16 +60,16 @@ impl Standing {
         Ok(Standing { anchors, carrier, ssh, iperf3, layout: setup.layout, _wan: wan })
     }
 
-    /// A process on each of its hosts.
+    /// Returns the process number of each host's anchor.
     pub(crate) fn anchors(&self) -> Vec<u32> {
         self.anchors.iter().map(|anchor| anchor.process.id()).collect()
     }
 
-    /// Returns the commands that enter its hosts, their addresses, and commands to try.
+    /// Returns the commands that enter the hosts, their addresses, and commands to try.
     pub(crate) fn manual(&self, scenario: &str, run: &Run, user: &User) -> String {
         let mut text = format!("The lab of {scenario}, run {}, stands: {}.\n", run.id, path(run));
         text +=
-            "Take it down with: longhaul lab down\n\nEnter a host (what is left running there ends with the lab):\n";
+            "Take it down with: longhaul lab down\n\nEnter a host (programs left running there end with the lab):\n";
         for anchor in &self.anchors {
             let _ = writeln!(text, "  {:<6} {}", anchor.name, anchor.enter(user));
         }
@@ -121,7 +122,8 @@ impl Standing {
         text
     }
 
-    /// A comment for the shell: by which way a command reaches the server at `at`. Nothing where there is one way.
+    /// Returns a shell comment that says whether a command reaches the server at `at` through the carrier. Empty without a
+    /// carrier on relays.
     fn way(&self, at: SocketAddr) -> String {
         match &self.carrier {
             Some((carrier, running)) if !running.programs.is_empty() => match self.entry(at) == at {
@@ -148,7 +150,7 @@ impl Standing {
     }
 }
 
-/// The hosts and what they are called.
+/// Returns the hosts and their names.
 fn names(layout: Layout) -> &'static [(Host, &'static str)] {
     match layout {
         Layout::OneHop => &[(Host::A, "A"), (Host::Near, "relay"), (Host::B, "B")],
@@ -156,7 +158,7 @@ fn names(layout: Layout) -> &'static [(Host, &'static str)] {
     }
 }
 
-/// A process on a host that does nothing, and by which one enters the host.
+/// A process on a host that only sleeps. Users enter the host through it.
 struct Anchor {
     host: Host,
     name: &'static str,
@@ -164,7 +166,7 @@ struct Anchor {
 }
 
 impl Anchor {
-    /// Starts it under the host's `name` where that can be set.
+    /// Starts the process. Sets the host's name, if that is permitted.
     fn start(wan: &Wan, host: Host, name: &'static str) -> Result<Anchor, LabError> {
         let script = format!("hostname {name} 2>/dev/null; echo here >&2; exec sleep infinity");
         let mut command = Command::new("unshare");
@@ -176,7 +178,7 @@ impl Anchor {
 
     /// Returns the command that enters the host: its network, its name, and the lab's files and processes.
     fn enter(&self, user: &User) -> String {
-        // An ordinary user is root in the lab's user namespace only, and has no other groups there to give up.
+        // An ordinary user is root only in the lab's user namespace, and cannot drop groups there.
         let as_root = if user.mapped.is_some() { " -U --preserve-credentials" } else { "" };
         format!("nsenter -t {}{as_root} -m -u -n -p", self.process.id())
     }
@@ -190,7 +192,7 @@ fn iperf3(wan: &Wan, port: u16) -> Result<Program, LabError> {
     wan.spawn(Host::B, command)?.wait_for("Server listening")
 }
 
-/// Turns the error of a program that is not installed into a result, for it is left out.
+/// Turns the error of a program that is not installed into a result, because the lab does without it.
 fn installed<T>(started: Result<T, LabError>) -> Result<Result<T, LabError>, LabError> {
     match started {
         Err(why @ (LabError::Missing { .. } | LabError::Lacking(_))) => Ok(Err(why)),
@@ -198,7 +200,7 @@ fn installed<T>(started: Result<T, LabError>) -> Result<Result<T, LabError>, Lab
     }
 }
 
-/// The path in a few words.
+/// Returns the path in a few words.
 fn path(run: &Run) -> String {
     let link = &run.setup.link;
     if !run.setup.has_wan() {
@@ -214,5 +216,5 @@ fn path(run: &Run) -> String {
     text
 }
 
-/// Bytes of the file to copy: some seconds through a small window.
+/// Bytes of the file to copy: it takes some seconds through a small window.
 const SAMPLE: u64 = 20_000_000;

@@ -1,7 +1,7 @@
 //! `longhaul lab up`: builds the lab of a scenario and leaves it standing.
 //!
-//! The process starts itself again in a session of its own, waits until that says what stands, and ends. What was started
-//! ends again when nobody is there to be told.
+//! The process starts a second process in its own session, waits until that has built the lab and described it, and exits. The
+//! second process exits if nobody reads its description.
 
 use crate::carrier::{
     Carrier, {self},
@@ -23,8 +23,9 @@ use std::time::Duration;
 
 /// Build the lab of a scenario and leave it standing
 ///
-/// For trying programs by hand: builds the hosts, the relays and the WAN of the scenario's first run, and starts servers on
-/// host B. Prints how to enter each host, its addresses, and commands to try. The lab stands until `longhaul lab down`.
+/// Use it to try programs by hand. Builds the hosts, the relays and the WAN of the scenario's first run, and starts servers on
+/// host B. Prints the commands that enter the hosts, the addresses, and commands to try. The lab stands until `longhaul lab
+/// down`.
 ///
 /// Runs as root, or as any user where the system allows user namespaces.
 #[derive(Args, Debug, Clone)]
@@ -51,7 +52,7 @@ pub(crate) struct Up {
 }
 
 impl Up {
-    /// Builds it: 0 when it stands, 1 when it could not be built, 2 for a wrong file or value.
+    /// Builds the lab. Returns 0 if it stands, 1 if it could not be built, 2 for a wrong file or value.
     pub(crate) fn run(self) -> ExitCode {
         let plan = match self.plan() {
             Ok(plan) => plan,
@@ -67,13 +68,13 @@ impl Up {
         })
     }
 
-    /// The scenario's name and the run whose lab it is, with what the command line changes.
+    /// Returns the scenario's name and the run to build, with the changes of the command line.
     fn plan(&self) -> Result<(String, Run), Vec<String>> {
         let mut scenario = library::find(&self.name)?;
         let can = |run: &Run| run.skip.is_none();
         let at = match &self.run {
             Some(id) => scenario.runs.iter().position(|run| run.id == *id).ok_or_else(|| no_run(&scenario.runs, id)),
-            None => scenario.runs.iter().position(can).ok_or_else(|| "no run of it can be emulated".to_string()),
+            None => scenario.runs.iter().position(can).ok_or_else(|| "none of its runs can be emulated".to_string()),
         };
         let wrong = |why| vec![format!("error: {}: {why}", scenario.name)];
         let mut run = scenario.runs.swap_remove(at.map_err(wrong)?);
@@ -84,7 +85,7 @@ impl Up {
         Ok((scenario.name, run))
     }
 
-    /// Builds it in this process and stays until a signal comes.
+    /// Builds the lab in this process and waits for a signal.
     fn keep(&self, (scenario, run): &(String, Run)) -> Result<ExitCode, String> {
         if self.detached {
             longhaul_sys::process::own_session().map_err(|err| err.to_string())?;
@@ -106,9 +107,9 @@ impl Up {
         let end = if self.detached { "\0" } else { "\nIt stands until Ctrl-C.\n" };
         let told = write!(std::io::stdout(), "{}{end}", note.manual).and_then(|()| std::io::stdout().flush());
         if let (Err(err), true) = (told, self.detached) {
-            return Err(format!("nobody is there to be told: {err}"));
+            return Err(format!("nobody reads the description of the lab: {err}"));
         }
-        // So that no directory is busy because of it.
+        // Frees the current directory, so that its file system can be unmounted.
         let _ = std::env::set_current_dir("/");
         stands.store(true, Ordering::Release);
         let _ = ending.recv();
@@ -118,8 +119,8 @@ impl Up {
     }
 }
 
-/// Handles signals: while the lab is being built, one ends the process; when it stands, which the caller says with the flag,
-/// it ends the wait for the receiver, whose thread takes it down.
+/// Handles signals. While the lab is being built, a signal ends the process. Once the caller has set the returned flag, a signal
+/// sends a message to the returned receiver, whose thread takes the lab down.
 fn on_signal(claim: &Claim) -> Result<(Arc<AtomicBool>, Receiver<()>), String> {
     let stands = Arc::new(AtomicBool::new(false));
     let (end, ending) = mpsc::channel();
@@ -127,7 +128,7 @@ fn on_signal(claim: &Claim) -> Result<(Arc<AtomicBool>, Receiver<()>), String> {
     let remove = claim.removing();
     let tidy = move || {
         if is_standing.load(Ordering::Acquire) && end.send(()).is_ok() {
-            // What somebody does on a host may keep it up. The kernel takes down what is left then.
+            // A process on a host may delay the end. After this time the process exits, and the kernel removes the rest.
             std::thread::sleep(PATIENCE);
         }
         remove();
@@ -136,7 +137,7 @@ fn on_signal(claim: &Claim) -> Result<(Arc<AtomicBool>, Receiver<()>), String> {
     Ok((stands, ending))
 }
 
-/// Starts this command again in the background and says what it says.
+/// Starts this command again in the background and prints its output.
 fn launch() -> Result<ExitCode, String> {
     let program = std::env::current_exe().map_err(|err| format!("finding this program: {err}"))?;
     let mut command = Command::new(program);
@@ -149,7 +150,7 @@ fn launch() -> Result<ExitCode, String> {
     let mut text = Vec::new();
     let _ = BufReader::new(stdout).read_until(0, &mut text);
     if text.pop() == Some(0) {
-        // A reader who has seen enough, such as `head`, is no failure.
+        // A reader that closes the pipe early, such as `head`, is not an error.
         let _ = std::io::stdout().write_all(&text);
         return Ok(ExitCode::SUCCESS);
     }

@@ -1,36 +1,36 @@
-//! Whether other programs disturbed a run: how late packets left the link, and how much processor time went to programs that
-//! are not the lab's.
+//! Measures whether other programs disturbed a run: the lateness of packets that left the link, and the processor time of
+//! programs outside the lab.
 //!
-//! The lab is this process and everything that it started. Processor time is that of /proc/stat, of all processors together.
-//! Interrupts and softirqs count for nobody: during a run they carry the lab's packets, and where they run in the time of a
-//! program they are in that program's own time too. So the share of the others is rather too small than too large. Steal is
-//! time that the machine's own host took, and counts as the others'.
+//! The lab is this process and all its descendants. Processor time is that of /proc/stat, of all processors together.
+//! Interrupts and softirqs count for nobody: during a run they carry the lab's packets. If they interrupt a program, their time
+//! is in that program's own time too. So the share of other programs is too small rather than too large. Steal is time that the
+//! machine's own host took. It counts as time of other programs.
 
 use crate::world::live::LinkCounters;
 use crate::world::processes::family_ticks;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Disturbance of a run by other programs. The names of the fields are fixed: programs read them.
+/// Disturbance of a run by other programs. The names of the fields are fixed, because programs read them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Disturbance {
-    /// Lateness of packets in milliseconds: the median, the 99th percentile and the maximum, each the larger one of the
-    /// two directions. Nothing without a WAN.
+    /// Lateness of packets in milliseconds: the median, the 99th percentile and the maximum. Each is the larger value of the two
+    /// directions. `None` without a WAN.
     pub(crate) late_p50_ms: Option<f64>,
     pub(crate) late_p99_ms: Option<f64>,
     pub(crate) late_max_ms: Option<f64>,
-    /// Shares of the processor time of the machine, 0 to 1: programs outside the lab, the machine's own host, the lab.
+    /// Shares of the machine's processor time, 0 to 1: of programs outside the lab, of the machine's own host, and of the lab.
     pub(crate) outside_share: f64,
     pub(crate) steal_share: f64,
     pub(crate) lab_share: f64,
-    /// Whether that could explain a miss.
+    /// Whether the disturbance could explain a miss.
     pub(crate) disturbed: bool,
-    /// Whether a packet was so late that the link stood still for a moment.
+    /// Whether a packet was so late that the link stopped for a moment.
     #[serde(skip)]
     pub(crate) stood_still: bool,
 }
 
-/// Processor time between two moments, as shares of all there was.
+/// Processor time between two moments, as shares of the machine's whole processor time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Shares {
     pub(crate) outside: f64,
@@ -42,20 +42,20 @@ pub(crate) struct Shares {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ticks {
     all: u64,
-    /// In user and system mode of any program.
+    /// User and system mode of all programs.
     programs: u64,
     steal: u64,
     lab: u64,
 }
 
 impl Ticks {
-    /// Up to now; zero where /proc/stat cannot be read.
+    /// Returns the processor time so far; zero if /proc/stat cannot be read.
     pub(crate) fn now() -> Ticks {
         let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
         Ticks { lab: family_ticks(), ..Ticks::read(&stat).unwrap_or_default() }
     }
 
-    /// From the first line of /proc/stat (proc_stat(5)).
+    /// Reads the first line of /proc/stat (proc_stat(5)).
     fn read(stat: &str) -> Option<Ticks> {
         let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
         let times: Vec<u64> = line.split_whitespace().map_while(|time| time.parse().ok()).collect();
@@ -64,7 +64,7 @@ impl Ticks {
         Some(Ticks { all: programs + idle + iowait + irq + softirq + steal, programs, steal, lab: 0 })
     }
 
-    /// The shares from `before` to now.
+    /// Returns the shares between `before` and `self`.
     pub(crate) fn since(self, before: Ticks) -> Shares {
         let passed = |now: u64, then: u64| now.saturating_sub(then) as f64;
         let all = passed(self.all, before.all).max(1.0);
@@ -76,7 +76,7 @@ impl Ticks {
 }
 
 impl Disturbance {
-    /// Of a run over a path of `rtt`, whose link did `traffic`.
+    /// Returns the disturbance of a run over a path of `rtt`. `traffic` are the counters of its link.
     pub(crate) fn of(rtt: Duration, traffic: Option<&[LinkCounters; 2]>, shares: Shares) -> Disturbance {
         let millis = |time: Duration| (time.as_secs_f64() * 1e6).round() / 1e3;
         let worst = |value: fn(&LinkCounters) -> Duration| Some(traffic?.iter().map(value).max().unwrap_or_default());
@@ -85,7 +85,7 @@ impl Disturbance {
         let stood_still = late_max.is_some_and(|late| late > LATE_MAX.max(rtt / 5));
         let is_late = late_p99.is_some_and(|late| late > LATE_P99.max(rtt / 50)) || stood_still;
         let taken = shares.outside + shares.steal;
-        // A lab that is late because its own programs used up the processor was not disturbed.
+        // If the lab is late because its own programs used up the processor, it was not disturbed.
         let is_others = taken >= LATE_SHARE || shares.lab < BUSY_LAB;
         let rounded = |share: f64| (share * 1e4).round() / 1e4;
         Disturbance {
@@ -100,9 +100,10 @@ impl Disturbance {
         }
     }
 
-    /// The factor by which a run of this length of path could have been faster undisturbed; 1 when it was not disturbed.
+    /// Returns the estimated factor by which the run would have been faster without the disturbance; 1 if it was not disturbed.
     ///
-    /// The processor time that others took could have been the lab's, and a round trip is longer by what packets were late.
+    /// The estimate assumes that the lab could have used the processor time of the others, and that lateness lengthened each
+    /// round trip.
     pub(crate) fn slowdown(&self, rtt_ms: f64) -> f64 {
         if !self.disturbed {
             return 1.0;
@@ -112,8 +113,9 @@ impl Disturbance {
         (1.0 + late) / left
     }
 
-    /// The same at most, whatever TCP made of it: a run that missed its expectation by more was not slow for this reason. Lost or
-    /// late segments cost more than their share of the time, a single standstill much more.
+    /// Returns the largest possible [`Disturbance::slowdown`], with TCP's reaction included. If a run missed its expectation by a
+    /// larger factor, the disturbance is not the reason. Lost or late segments cost more than their share of the time, and a
+    /// standstill costs much more.
     pub(crate) fn max_slowdown(&self, rtt_ms: f64) -> f64 {
         if !self.disturbed {
             return 1.0;
@@ -121,7 +123,7 @@ impl Disturbance {
         self.slowdown(rtt_ms).powi(2).max(MIN_EXCUSE) * if self.stood_still { STANDSTILL } else { 1.0 }
     }
 
-    /// In words: `packets left the link up to 14 ms late: other programs took 38 % of the processor`.
+    /// Returns the disturbance in words: `packets left the link up to 14 ms late: other programs took 38 % of the processor`.
     pub(crate) fn words(&self) -> String {
         let late = self.late_max_ms.filter(|late| *late >= 0.05).map(|late| {
             let late = if late < 9.95 { format!("{late:.1}") } else { format!("{late:.0}") };
@@ -129,13 +131,13 @@ impl Disturbance {
         });
         match (late, self.takers()) {
             (Some(late), Some(takers)) => format!("{late}: {takers}"),
-            // Nothing that is known explains it.
+            // The cause is unknown.
             (Some(late), None) => format!("{late}, and /proc/stat shows less than 1 % for other programs"),
             (None, takers) => takers.unwrap_or_else(|| "other programs took less than 1 % of the processor".into()),
         }
     }
 
-    /// Names the others that took 1 % of the processor or more.
+    /// Returns a clause about the others that took 1 % of the processor or more; `None` if there are none.
     fn takers(&self) -> Option<String> {
         let took = |share: f64| (share >= SHOWN).then(|| format!("{:.0} %", share * 100.0));
         match (took(self.outside_share), took(self.steal_share)) {
@@ -149,21 +151,21 @@ impl Disturbance {
     }
 }
 
-/// Share of the processor from which on it is named.
+/// Minimum share of the processor that the words name.
 const SHOWN: f64 = 0.01;
-/// Others' share of the processor from which on a run was disturbed: a tenth of one core of two.
+/// Minimum share of others that disturbs a run: a tenth of one core of two.
 const SHARE: f64 = 0.05;
-/// Others' share from which on late packets are their doing.
+/// Minimum share of others at which late packets are attributed to them.
 const LATE_SHARE: f64 = 0.02;
-/// The lab's own share below which late packets are not its doing.
+/// The lab's own share below which late packets are not attributed to the lab.
 const BUSY_LAB: f64 = 0.6;
-/// The smallest factor by which a disturbed run is excused, and the factor for a standstill, by which that is multiplied.
+/// Minimum factor by which a disturbed run is excused. A standstill multiplies it by [`STANDSTILL`].
 const MIN_EXCUSE: f64 = 1.5;
 const STANDSTILL: f64 = 3.0;
-/// Packets may be late by this or by a fiftieth of the round trip, whichever is larger; on an idle machine they are much
-/// less late.
+/// Permitted 99th percentile of lateness: this or a fiftieth of the round trip, whichever is larger. On an idle machine packets
+/// are much less late.
 const LATE_P99: Duration = Duration::from_millis(1);
-/// One packet may be late by this or by a fifth of the round trip, whichever is larger.
+/// Permitted lateness of a single packet: this or a fifth of the round trip, whichever is larger.
 const LATE_MAX: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
@@ -173,7 +175,7 @@ mod tests {
 
     const RTT: Duration = Duration::from_millis(63);
 
-    /// A link one of whose thousand packets left `late`, the others at once.
+    /// Returns a link with one packet of a thousand `late`, the others on time.
     fn link(late: Duration) -> [LinkCounters; 2] {
         let mut lateness = Lateness::default();
         (0..999).for_each(|_| lateness.note(Duration::from_micros(20)));
@@ -191,9 +193,9 @@ mod tests {
         let before = Ticks { lab: 30, ..Ticks::read(stat).unwrap() };
         assert_eq!((before.all, before.programs, before.steal), (1000, 160, 20));
         let now = Ticks { lab: 90, ..Ticks::read("cpu  180 10 90 1600 0 15 75 30 0 0\n").unwrap() };
-        // 1000 ticks: 120 of programs, 60 of them the lab's; 70 of interrupts are nobody's.
+        // 1000 ticks: 120 of programs, 60 of them of the lab; 70 of interrupts count for nobody.
         assert_eq!(now.since(before), Shares { outside: 0.06, steal: 0.01, lab: 0.06 });
-        // What the lab used while interrupts ran is more than programs had: nothing is left for others.
+        // The lab's time includes interrupts and is more than all programs had, so nothing is left for others.
         let now = Ticks { lab: 300, ..now };
         assert_eq!(now.since(before).outside, 0.0);
         assert!(Ticks::read("cpu 1 2 3").is_none() && Ticks::read("").is_none());

@@ -1,17 +1,17 @@
-//! One run over one carrier, as it went, before anybody has judged it.
+//! The measurements of one run over one carrier, before the verdict.
 
 use crate::measure::sampler::Seen;
 use crate::traffic::Measured;
 use crate::world::live::LinkCounters;
 
-/// One run over one carrier, as it went.
+/// The measurements of one run over one carrier.
 #[derive(Debug, Default)]
 pub(crate) struct Done {
-    /// Result of the traffic.
+    /// The result of the traffic.
     pub(crate) measured: Measured,
     /// Samples taken while it ran.
     pub(crate) seen: Seen,
-    /// StageCounters of the link's two directions; `None` without a link.
+    /// The counters of the link's two directions; `None` without a link.
     pub(crate) link: Option<[LinkCounters; 2]>,
     /// The carrier's commands and files.
     pub(crate) shown: Vec<String>,

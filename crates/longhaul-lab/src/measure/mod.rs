@@ -1,5 +1,5 @@
-//! Measurements while traffic flows: [`sampler`] takes samples with [`sockets`], [`disturbance`] is the time that other
-//! programs took of the processor, and a run that is [`done`] has all of it.
+//! Measurements while traffic flows. [`sampler`] takes samples with [`sockets`], [`disturbance`] measures what other programs
+//! took, and [`done`] is a run with all its measurements.
 
 pub(crate) mod disturbance;
 pub(crate) mod done;

@@ -1,4 +1,4 @@
-//! Looks at a run while it goes: bytes that arrive, TCP_INFO of the senders, CPU of the relays.
+//! Samples a run while its traffic flows: bytes that arrive, TCP_INFO of the senders, CPU time of the relays.
 
 use crate::carrier::{PORT, Running, SSH_PORT};
 use crate::error::LabError;
@@ -20,26 +20,26 @@ use std::time::{Duration, Instant};
 /// A sample of the run at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Sample {
-    /// Since the traffic began.
+    /// Time since the traffic began.
     pub(crate) at: Duration,
-    /// MB/s that arrived at the receiving host since the sample before; 10^6 bytes of IP.
+    /// MB/s that arrived at the receiving host since the previous sample, in 10^6 bytes of IP.
     pub(crate) speed: f64,
-    /// Segments that the sender's congestion control allowed in flight, of all connections over the WAN.
+    /// Segments that the sender's congestion control allows in flight, summed over the connections across the WAN.
     pub(crate) cwnd: u64,
-    /// Its smoothed round trip.
+    /// The largest smoothed round trip of these connections.
     pub(crate) rtt: Duration,
-    /// Segments it has sent again so far.
+    /// Segments that they have retransmitted so far.
     pub(crate) retransmitted: u64,
 }
 
 /// All samples of a run, and their summary.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
-    /// In the order of time.
+    /// The samples, in the order of time.
     pub(crate) series: Vec<Sample>,
     /// TCP_INFO of the host that sends.
     pub(crate) host: Sender,
-    /// TCP_INFO of who sends over the WAN: the host itself, or the relay beside it.
+    /// TCP_INFO of the sender over the WAN: the host itself, or the relay beside it.
     pub(crate) wan: Sender,
     /// CPU time of the relays' programs.
     pub(crate) relay_cpu: Duration,
@@ -47,7 +47,7 @@ pub(crate) struct Seen {
     pub(crate) shares: Shares,
 }
 
-/// A run to look at.
+/// A run to sample.
 pub(crate) struct Watch<'a> {
     pub(crate) wan: &'a Wan,
     pub(crate) setup: &'a Setup,
@@ -56,7 +56,7 @@ pub(crate) struct Watch<'a> {
     pub(crate) direction: Direction,
     /// Receives one message when the traffic begins.
     pub(crate) began: &'a Receiver<()>,
-    /// Closes when the traffic is over.
+    /// Closes when the traffic ends.
     pub(crate) ended: &'a Receiver<()>,
 }
 
@@ -67,7 +67,7 @@ impl Watch<'_> {
     /// ss(8) or /proc cannot be read.
     pub(crate) fn sample(&self, mut progress: impl FnMut(&Sample)) -> Result<Seen, LabError> {
         let mut seen = Seen::default();
-        // A run that fails before it begins says so itself.
+        // If the traffic fails before it begins, its own thread reports the error.
         if self.began.recv().is_err() {
             return Ok(seen);
         }
@@ -114,9 +114,9 @@ struct Sampler {
     /// The host that sends, and the filter for its connections.
     host: Host,
     host_filter: String,
-    /// The relay that sends over the WAN.
+    /// The relay that sends over the WAN, and the filter for its connections.
     relay: Option<(Host, String)>,
-    /// /proc/net/dev of who receives.
+    /// /proc/net/dev of the receiving host.
     devices: File,
 }
 
@@ -142,7 +142,7 @@ impl Sampler {
         Ok(Sampler { host, host_filter, relay, devices })
     }
 
-    /// Bytes that the receiving host's cable has brought it.
+    /// Returns the bytes that the receiving host has received on its cable.
     fn arrived(&self) -> Result<u64, LabError> {
         let mut text = vec![0; 4096];
         let length = self.devices.read_at(&mut text, 0).map_err(LabError::io("reading /proc/net/dev"))?;
@@ -152,10 +152,10 @@ impl Sampler {
     }
 }
 
-/// Often enough for a picture, and too seldom to be seen in what is measured.
+/// Interval of samples: short enough for a curve, and long enough not to affect the measurement.
 const EVERY: Duration = Duration::from_millis(250);
-/// A look takes two runs of ss and one through /proc, 8 ms of CPU. Where no slow link sets the pace both cores are busy, and
-/// 3 % of one would be missing in what is measured.
+/// Interval of samples if no slow link limits the speed. A sample runs ss twice and reads /proc once, which takes 8 ms of CPU.
+/// Both cores are busy then, and with the short interval the measurement would lack 3 % of one core.
 const SELDOM: Duration = Duration::from_secs(1);
-/// Up to here two cores have time to spare.
+/// Up to this rate two cores have time to spare.
 const SLOW: Rate = Rate(2_000_000_000);

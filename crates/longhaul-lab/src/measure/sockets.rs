@@ -1,7 +1,7 @@
-//! TCP_INFO of a host's connections, as ss(8) prints it.
+//! Reads TCP_INFO of a host's connections from ss(8).
 //!
-//! Not sock_diag(7) by netlink: requests, filters and the layout of TCP_INFO by kernel version would be more code than the one
-//! line that is parsed here, and ss(8) comes with ip(8), which the lab needs anyway.
+//! sock_diag(7) over netlink would need requests, filters and the layout of TCP_INFO by kernel version. That is more code than
+//! parsing one line. ss(8) comes with ip(8), which the lab needs anyway.
 
 use crate::error::LabError;
 use crate::plan::place::Host;
@@ -10,25 +10,25 @@ use longhaul_config::options::CONTROLS;
 use longhaul_units::Bytes;
 use std::time::Duration;
 
-/// TCP_INFO of the sender of a transfer, over its whole life as far as it was sampled.
+/// TCP_INFO of the sender of a transfer, summarised over all samples.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Sender {
     /// The largest window that the receiver offered (`snd_wnd`).
     pub(crate) window: Bytes,
-    /// The smallest round trip seen.
+    /// The smallest round trip that TCP measured.
     pub(crate) rtt: Duration,
     /// The congestion control in use.
     pub(crate) congestion: String,
-    /// Its smoothed round trip.
+    /// The latest smoothed round trip.
     pub(crate) srtt: Duration,
-    /// The most segments that its own congestion control allowed in flight, and what they are in bytes.
+    /// Maximum of segments that the congestion control allowed in flight, and the same in bytes.
     pub(crate) cwnd: u64,
     pub(crate) allowed: Bytes,
     /// Segments retransmitted.
     pub(crate) retransmitted: u64,
 }
 
-/// The connections of `host` that match `filter`, as ss(8) takes it.
+/// Returns the connections of `host` that match `filter`, which has the syntax of ss(8).
 pub(crate) fn sample(wan: &Wan, host: Host, filter: &str) -> Result<Vec<Sender>, LabError> {
     let text = wan.output(host, "ss", &["-tinHO", "state", "established", filter])?;
     Ok(text.lines().map(read).collect())
@@ -54,13 +54,13 @@ impl Sender {
     }
 }
 
-/// The connections of one moment as one: windows and times are those of the largest, segments sent again those of all.
+/// Combines the connections of one sample: the largest windows, and the sum of all retransmitted segments.
 pub(crate) fn together(senders: &[Sender]) -> Sender {
     let retransmitted = senders.iter().map(|sender| sender.retransmitted).sum();
     Sender { retransmitted, ..senders.iter().cloned().fold(Sender::default(), Sender::with) }
 }
 
-/// One line of `ss -tinHO`: words, most of them `name:value`.
+/// Parses one line of `ss -tinHO`: words, most of them `name:value`.
 fn read(line: &str) -> Sender {
     let value = |name: &str| line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix(':'));
     // `rtt:63.1/0.2` is the round trip and its deviation.

@@ -1,6 +1,6 @@
-//! Values of a scenario that do not go together, though each alone could be.
+//! Values of a scenario that conflict, although each of them is valid alone.
 
-/// A key of a scenario whose value conflicts with another, or has no effect.
+/// A key of a scenario whose value conflicts with another key, or has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Conflict {
     /// The key, such as `host.mss`.
@@ -10,12 +10,12 @@ pub(crate) struct Conflict {
 }
 
 impl Conflict {
-    /// A conflict of `key`.
+    /// Returns a conflict of `key`.
     pub(crate) fn new(key: impl Into<String>, why: impl Into<String>) -> Conflict {
         Conflict { key: key.into(), why: why.into() }
     }
 
-    /// The same below the table `title`.
+    /// Returns the conflict with its key moved below the table `title`.
     pub(crate) fn below(self, title: &str) -> Conflict {
         Conflict { key: format!("{title}.{}", self.key), ..self }
     }

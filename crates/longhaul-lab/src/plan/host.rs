@@ -1,36 +1,36 @@
-//! TCP of a host as a scenario sets it, and the [`Profile`] that does it.
+//! TCP settings of a host as a scenario describes them, and the [`Profile`] made from them.
 
 use crate::plan::conflict::Conflict;
 use crate::plan::link::LinkSpec;
 use crate::plan::profile::{Profile, Sysctl};
 use longhaul_units::Bytes;
 
-/// TCP of one host, as a scenario describes it.
+/// TCP settings of one host, as a scenario describes them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct HostSpec {
-    /// The window it offers, and the most it has under way; `None` leaves it to the kernel's autotuning.
+    /// The window that the host offers, and the maximum that it has in flight; `None` means the kernel's autotuning.
     pub(crate) window: Option<Bytes>,
-    /// The most that autotuning may give a buffer; `None` leaves the kernel's default.
+    /// Maximum size of an autotuned buffer; `None` means the kernel's default.
     pub(crate) buffers: Option<Bytes>,
-    /// Congestion control. CUBIC unless said otherwise, as Linux has it since 2.6.19: with what this machine happens to have,
-    /// the same scenario would come out differently elsewhere.
+    /// Congestion control. The default is CUBIC, as in Linux since 2.6.19. It does not depend on this machine's default, so a
+    /// scenario gives the same result on every machine.
     pub(crate) congestion: String,
-    /// Selective acknowledgements, and with them the newer ways of Linux to find losses.
+    /// Selective acknowledgements, and the newer loss detection of Linux that needs them.
     pub(crate) sack: bool,
     /// Window scaling (RFC 7323).
     pub(crate) scaling: bool,
     /// MTU of its interfaces in bytes.
     pub(crate) mtu: u32,
-    /// The largest segment it offers and sends, in bytes of TCP options and payload; `None` means the MTU decides.
+    /// MSS that the host offers and keeps to, in bytes of TCP options and payload; `None` means that it follows from the MTU.
     pub(crate) mss: Option<u32>,
-    /// Whether it hands super-packets to its interface to be cut there.
+    /// Whether the host hands super-packets to its interface for segmentation (TSO).
     pub(crate) offload: bool,
-    /// Whether it has the sysctls that longhaul ships for relays, in place of what the lab would set.
+    /// Whether the host has the sysctls that longhaul ships for relays. They override the lab's own.
     pub(crate) shipped: bool,
 }
 
 impl Default for HostSpec {
-    /// A Linux host of today.
+    /// Returns a Linux host of today.
     fn default() -> HostSpec {
         HostSpec {
             window: None,
@@ -47,8 +47,8 @@ impl Default for HostSpec {
 }
 
 impl HostSpec {
-    /// The host whose buffers cover the link and whose TCP is as the advice for long paths is: what its owner could have
-    /// if it could be changed.
+    /// Returns the host with buffers that cover the link, and with TCP set as the advice for long paths says. This is the host
+    /// that its owner could have if it could be changed.
     pub(crate) fn tuned(&self, link: &LinkSpec) -> HostSpec {
         HostSpec {
             window: None,
@@ -60,12 +60,12 @@ impl HostSpec {
         }
     }
 
-    /// Payload bytes of its full segments, with timestamps.
+    /// Returns the payload bytes of a full segment with timestamps.
     pub(crate) fn payload(&self) -> u32 {
         self.mss.unwrap_or(self.mtu.saturating_sub(IP_AND_TCP)).saturating_sub(TIMESTAMPS)
     }
 
-    /// Returns the error of segments of `mss` bytes, if they do not fit its MTU.
+    /// Returns an error if segments of `mss` bytes do not fit the host's MTU.
     pub(crate) fn too_large(&self, mss: u32) -> Option<String> {
         let max = self.mtu.saturating_sub(IP_AND_TCP);
         let mtu = self.mtu;
@@ -78,18 +78,18 @@ impl HostSpec {
         let mut conflicts = Vec::new();
         conflicts.extend(self.mss.and_then(|mss| self.too_large(mss)).map(|text| Conflict::new("mss", text)));
         if self.window.is_some() && self.buffers.is_some() {
-            let text = "a host with a window has the buffers that fit it; leave one of the two out";
+            let text = "a window sets the buffers too; leave one of the two out";
             conflicts.push(Conflict::new("buffers", text));
         }
         if self.window.is_some_and(|window| window.0 > UNSCALED) && !self.scaling {
             let text =
-                format!("without window scaling a window has {UNSCALED} bytes at most; write that, or scaling = true");
+                format!("without window scaling a window is at most {UNSCALED} bytes; write that, or scaling = true");
             conflicts.push(Conflict::new("window", text));
         }
         conflicts
     }
 
-    /// Returns the settings of the lab for it.
+    /// Returns the kernel settings of the host.
     pub(crate) fn profile(&self) -> Profile {
         let mut profile = match (self.window, self.buffers) {
             (Some(window), _) => self.windowed(window),
@@ -112,13 +112,13 @@ impl HostSpec {
         profile
     }
 
-    /// A host that offers `window` bytes and has no more under way.
+    /// Returns a host that offers `window` bytes and has no more in flight.
     ///
-    /// The route limits the window: a clamp just below a power of two makes the kernel choose a window scale with
-    /// which it cannot offer more (65,535 times 4 is 262,140). The clamp itself is not kept by Linux 6.6 and later, which
-    /// set it anew as they learn how much of a buffer is payload. The buffers have room for the kernel's overhead, so
-    /// that the window is what limits. A window between two powers, or below the 65,535 that need no scale, is cut down on
-    /// its way out of the host.
+    /// The route limits the window. A clamp just below a power of two makes the kernel choose a window scale with which it
+    /// cannot offer more (65,535 times 4 is 262,140). Linux 6.6 and later do not keep the clamp itself: they set it again as
+    /// they learn how much of a buffer is payload. The buffers have room for the kernel's overhead, so that the window is the
+    /// limit. If a window is between two powers, or below the 65,535 that need no scale, nft(8) reduces the window field of
+    /// outgoing segments.
     fn windowed(&self, window: Bytes) -> Profile {
         let scale = (0..14).find(|scale| (65_536u64 << scale) >= window.0).unwrap_or(14);
         let room = (65_536u64 << scale) * 4;
@@ -130,30 +130,30 @@ impl HostSpec {
     }
 }
 
-/// Headers of IPv4 and TCP without options.
+/// Bytes of IPv4 and TCP headers without options.
 const IP_AND_TCP: u32 = 40;
-/// The largest window that the TCP header has room for (RFC 9293).
+/// The largest window in bytes that fits the TCP header without scaling (RFC 9293).
 const UNSCALED: u64 = 65_535;
-/// RFC 7323 timestamps, with their padding.
+/// Bytes of RFC 7323 timestamps, with their padding.
 const TIMESTAMPS: u32 = 12;
-/// The factor by which a host may offer more than its window.
+/// Factor by which a host may offer more than its window.
 const SLACK: f64 = 1.02;
 
 impl Profile {
-    /// A host like AIX at its defaults on 10 GbE or virtual Ethernet: windows of `window` bytes, Reno, no SACK, none of
-    /// the newer ways of Linux to find losses.
+    /// Returns a host like AIX at its defaults on 10 GbE or virtual Ethernet: windows of `window` bytes, Reno, no SACK, and
+    /// without the newer loss detection of Linux.
     pub fn aix_like(window: Bytes) -> Profile {
         HostSpec { window: Some(window), congestion: "reno".into(), sack: false, ..HostSpec::default() }.profile()
     }
 
-    /// A relay host whose buffers cover the path, as the advice for relays is: twice the bandwidth-delay product, for
-    /// the kernel counts its overhead in them, and as much again for what waits in the link's queue; and whose kernel's own
-    /// congestion control is CUBIC.
+    /// Returns a relay host with CUBIC as its kernel's congestion control, and with buffers that cover the path, as advised for
+    /// relays. The buffers hold twice the bandwidth-delay product, because the kernel counts its overhead in them. They hold as
+    /// much again for the bytes in the link's queue.
     pub fn relay(link: &LinkSpec) -> Profile {
         HostSpec { buffers: Some(Profile::relay_buffer(link)), ..HostSpec::default() }.profile()
     }
 
-    /// The largest buffer of [`Profile::relay`]: at least what Linux has by default since 6.16.
+    /// Returns the largest buffer of [`Profile::relay`]: at least 32 MiB, the default of Linux since 6.16.
     pub fn relay_buffer(link: &LinkSpec) -> Bytes {
         let path = link.bandwidth_delay().0.saturating_mul(4).next_power_of_two();
         Bytes(path.clamp(32 << 20, 1 << 30))

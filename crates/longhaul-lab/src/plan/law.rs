@@ -1,4 +1,4 @@
-//! Laws: the speed that a transfer should have, computed from its path and hosts.
+//! Laws compute the speed that a transfer should have from its path and hosts.
 
 use crate::plan::place::Direction;
 use crate::plan::setup::Setup;
@@ -8,52 +8,52 @@ use crate::plan::setup::Setup;
 pub(crate) struct Load {
     /// Number of connections at once.
     pub(crate) connections: u32,
-    /// The way that the bytes go.
+    /// The direction of the bytes.
     pub(crate) direction: Direction,
 }
 
-/// A way to compute a speed.
+/// A formula for the speed of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Law {
-    /// A host's window each round trip.
+    /// One host's window per round trip.
     Window,
-    /// The amount that OpenSSH sends ahead, each round trip.
+    /// One OpenSSH window per round trip.
     Openssh,
     /// The rate of the line.
     Line,
-    /// Random loss, as Reno and CUBIC respond to it.
+    /// The response of Reno and CUBIC to random loss.
     Loss,
 }
 
-/// One law: everything that longhaul knows of it.
+/// The properties of one law.
 pub(crate) struct Row {
     law: Law,
     /// Its name in scenarios.
     pub(crate) name: &'static str,
-    /// The formula, as one writes it in a report.
+    /// The formula, as reports show it.
     pub(crate) formula: &'static str,
-    /// The keys of the scenario without which it gives no speed, in a phrase.
+    /// The keys of the scenario that the law needs to give a speed, as a phrase.
     pub(crate) needs: &'static str,
-    /// The part of the path that it is about.
+    /// The part of the path to which the law applies.
     pub(crate) subject: Subject,
     /// Whether it takes random loss into account.
     pub(crate) includes_loss: bool,
-    /// Bytes a second of all connections together; nothing where it gives no speed.
+    /// Computes the speed of all connections together in bytes per second; `None` if the law gives no speed.
     compute: fn(&Setup, Load) -> Option<f64>,
 }
 
-/// The part of the path that a law is about.
+/// The part of the path to which a law applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// The hosts' own TCP: it counts where the hosts themselves send over the WAN.
+    /// The hosts' own TCP. The law applies where the hosts themselves send over the WAN.
     Hosts,
     /// The programs at both ends.
     Programs,
-    /// The WAN: it counts for everybody.
+    /// The WAN. The law applies to every sender.
     Wan,
 }
 
-/// Every law there is.
+/// All laws.
 pub(crate) const ROWS: &[Row] = &[
     Row {
         law: Law::Window,
@@ -94,12 +94,12 @@ pub(crate) const ROWS: &[Row] = &[
 ];
 
 impl Law {
-    /// Returns its row of the table.
+    /// Returns the law's row of the table.
     pub(crate) fn row(self) -> &'static Row {
         ROWS.iter().find(|row| row.law == self).unwrap_or(&ROWS[0])
     }
 
-    /// Returns the speed that this law gives, in bytes a second, and no more than the line carries.
+    /// Returns the speed that this law gives, in bytes per second, limited to what the line carries.
     pub(crate) fn speed(self, setup: &Setup, load: Load) -> Option<f64> {
         (self.row().compute)(setup, load).map(|speed| speed.min(line(setup, load.direction).unwrap_or(f64::INFINITY)))
     }
@@ -108,19 +108,19 @@ impl Law {
 /// Returns the law called `name`.
 ///
 /// # Errors
-/// There is none.
+/// No law has this name.
 pub(crate) fn find(name: &str) -> Result<Law, String> {
     let names = || ROWS.iter().map(|row| row.name);
     let row = ROWS.iter().find(|row| row.name == name);
     row.map(|row| row.law).ok_or_else(|| format!("write one of {}", names().collect::<Vec<_>>().join(", ")))
 }
 
-/// Returns the smallest speed that one of `laws` gives, in bytes a second; infinite where none gives one.
+/// Returns the smallest speed that one of `laws` gives, in bytes per second; infinity if none gives a speed.
 pub(crate) fn slowest(setup: &Setup, load: Load, laws: &[Law]) -> f64 {
     laws.iter().filter_map(|law| law.speed(setup, load)).fold(f64::INFINITY, f64::min)
 }
 
-/// Returns the smallest speed that `laws` and those of the WAN give, in bytes a second, with its formula.
+/// Returns the smallest speed that `laws` and the laws of the WAN give, in bytes per second, with its formula.
 pub(crate) fn tightest(setup: &Setup, load: Load, laws: &[Law]) -> Option<(f64, &'static str)> {
     let counts = |row: &&Row| laws.contains(&row.law) || row.subject == Subject::Wan;
     let speeds = ROWS.iter().filter(counts).filter_map(|row| Some(((row.compute)(setup, load)?, row.formula)));
@@ -131,20 +131,20 @@ fn window(setup: &Setup) -> Option<f64> {
     setup.host.window.map(|window| window.0 as f64 / setup.link.rtt.as_secs_f64())
 }
 
-/// OpenSSH's channel window, and 64 requests of 32 KiB in its sftp client.
+/// Returns the speed with OpenSSH's channel window. Its sftp client has the same limit: 64 requests of 32 KiB.
 fn openssh(setup: &Setup) -> f64 {
     OPENSSH_WINDOW / setup.link.rtt.as_secs_f64()
 }
 
-/// Returns the TCP payload that the line carries one way, in bytes a second, in full segments with timestamps.
+/// Returns the TCP payload that the line carries in `direction`, in bytes per second, in full segments with timestamps.
 pub(crate) fn line(setup: &Setup, direction: Direction) -> Option<f64> {
     let payload = setup.host.payload();
     let wire = setup.link.wire_bytes(direction, payload, HEADERS);
     setup.link.rate_of(direction).map(|rate| rate.0 as f64 / 8.0 * f64::from(payload) / wire as f64)
 }
 
-/// The most that the line can carry of TCP payload one way, whoever sends over it, in bytes a second: in full
-/// segments without timestamps. `None` where the rate is not one number: without a line, with a policer, with a schedule.
+/// Returns the maximum TCP payload that the line can carry in `direction` for any sender, in bytes per second: in full segments
+/// without timestamps. `None` if the rate is not one number: without a line, with a policer, or with a schedule.
 pub(crate) fn ceiling(setup: &Setup, direction: Direction) -> Option<f64> {
     let is_scheduled = !setup.link.schedule(direction).is_empty();
     if !setup.has_wan() || is_scheduled || setup.link.is_policed(direction) {
@@ -159,9 +159,9 @@ fn loss(setup: &Setup) -> Option<f64> {
     setup.link.loss_law(&setup.host.congestion, setup.link.rtt)
 }
 
-/// Bytes that OpenSSH sends ahead.
+/// Bytes that OpenSSH has in flight at most.
 pub(crate) const OPENSSH_WINDOW: f64 = 2_097_152.0;
-/// IPv4 and TCP headers with timestamps.
+/// Bytes of IPv4 and TCP headers with timestamps.
 const HEADERS: u32 = 52;
-/// The same without any option.
+/// Bytes of IPv4 and TCP headers without options.
 const HEADERS_ALONE: u32 = 40;

@@ -1,4 +1,4 @@
-//! The emulated WAN as data: what holds for both directions, and what one direction has of its own.
+//! The emulated WAN as data: the settings of both directions, and the settings of a single direction.
 
 use crate::plan::place::Direction;
 use longhaul_link::{Change, Common, Limit, Link, Packet, Setting, percentage};
@@ -10,28 +10,28 @@ use std::time::Duration;
 pub struct LinkSpec {
     /// The round trip; each direction takes half.
     pub rtt: Duration,
-    /// IP bits per second (see [`longhaul_link`]); nothing means as fast as this machine.
+    /// IP bits per second (see [`longhaul_link`]); `None` means as fast as this machine.
     pub rate: Option<Rate>,
     /// The share of segments lost at random, in each direction, from 0 to 1.
     pub loss: f64,
-    /// Bytes that may wait before the line; `None` means [`LinkSpec::default_queue`].
+    /// Size of the queue before the line in bytes; `None` means [`LinkSpec::default_queue`].
     pub queue: Option<Bytes>,
-    /// Chooses which segments are lost.
+    /// Seed of the random generator that chooses the lost segments.
     pub seed: u64,
-    /// Stages of the direction from near to far. One that stands for a value above (`delay`, `rate`, `loss`) overrides it in
-    /// this direction.
+    /// Stages of the direction from near to far. The stages `delay`, `rate` and `loss` override the fields above in this
+    /// direction.
     pub out: Vec<Setting>,
-    /// The same for the direction from far to near.
+    /// Stages of the direction from far to near.
     pub back: Vec<Setting>,
-    /// Changes from near to far while the link runs. Their times count from the link's start, or from
+    /// Changes of the direction from near to far while the link runs. Their times count from the link's start, or from
     /// `Wan::begin`.
     pub out_schedule: Vec<Change>,
-    /// The same for the direction from far to near.
+    /// Changes of the direction from far to near.
     pub back_schedule: Vec<Change>,
 }
 
 impl LinkSpec {
-    /// A link without loss, with the default queue and nothing else.
+    /// Returns a link with this round trip and rate, with the default queue and without loss.
     pub fn new(rtt: Duration, rate: Option<Rate>) -> LinkSpec {
         LinkSpec {
             rtt,
@@ -46,7 +46,7 @@ impl LinkSpec {
         }
     }
 
-    /// The same with one more stage in both directions.
+    /// Returns the link with one more stage in both directions.
     #[must_use]
     pub fn with(mut self, stage: Setting) -> LinkSpec {
         self.out.push(stage.clone());
@@ -59,25 +59,26 @@ impl LinkSpec {
         Bytes(self.rate.map_or(0, |rate| (rate.0 as f64 / 8.0 * self.rtt.as_secs_f64()) as u64))
     }
 
-    /// One bandwidth-delay product, which is how routers of long paths are sized (a single loss-based flow then keeps
-    /// the line busy), but at least 256 KiB: a sender's first super-packets must find room on a short path too.
+    /// Returns the default size of the queue in bytes: one bandwidth-delay product, at least 256 KiB.
+    ///
+    /// Routers of long paths are sized this way, because a single loss-based flow then keeps the line busy. The minimum gives
+    /// room to a sender's first super-packets on a short path.
     pub fn default_queue(&self) -> Bytes {
         self.bandwidth_delay().max(Bytes(256 << 10))
     }
 
-    /// The queue in force.
+    /// Returns the size of the queue in force, in bytes.
     pub fn queue(&self) -> Bytes {
         self.queue.unwrap_or_else(|| self.default_queue())
     }
 
-    /// Returns the speed to which random loss limits a connection, in bytes a second, over a round trip of `rtt` with
-    /// segments of 1448 bytes; nothing when nothing is lost, or for a congestion control that takes no loss for a full
-    /// queue.
+    /// Returns the speed to which random loss limits a connection, in bytes per second, over a round trip of `rtt` with segments
+    /// of 1448 bytes. `None` without loss, or for a congestion control that does not treat loss as congestion.
     pub fn loss_law(&self, congestion: &str, rtt: Duration) -> Option<f64> {
         let rtt = rtt.as_secs_f64();
         // Mathis, Semke, Mahdavi, Ott: The macroscopic behavior of the TCP congestion avoidance algorithm, 1997.
         let reno = 1.2 / self.loss.sqrt();
-        // RFC 8312 equation 6; and 4.2: where Reno would be faster, CUBIC does as Reno does.
+        // RFC 8312 equation 6. RFC 8312 4.2: where Reno would be faster, CUBIC behaves like Reno.
         let cubic = (1.054 * (rtt / self.loss).powf(0.75)).max(reno);
         let segments = match congestion {
             _ if self.loss <= 0.0 => None,
@@ -88,7 +89,7 @@ impl LinkSpec {
         segments.map(|segments| segments * 1448.0 / rtt)
     }
 
-    /// Gives some directions this stage, in place of theirs of the same kind.
+    /// Sets a stage in `directions`. It replaces a stage of the same kind.
     pub fn set(&mut self, directions: &[Direction], stage: &Setting) {
         for direction in directions {
             let stages = match direction {
@@ -100,7 +101,7 @@ impl LinkSpec {
         }
     }
 
-    /// Gives some directions this schedule.
+    /// Sets the schedule of `directions`.
     pub fn set_schedule(&mut self, directions: &[Direction], changes: &[Change]) {
         for direction in directions {
             match direction {
@@ -110,7 +111,7 @@ impl LinkSpec {
         }
     }
 
-    /// The stages of one direction, those of both directions first.
+    /// Returns the stages of one direction. The stages that both directions share come first.
     pub fn settings(&self, direction: Direction) -> Vec<Setting> {
         let own = match direction {
             Direction::Out => &self.out,
@@ -127,7 +128,7 @@ impl LinkSpec {
         common.filter_map(|(common, value)| Setting::of_common(common, &value?)).chain(own.iter().cloned()).collect()
     }
 
-    /// The schedule of one direction.
+    /// Returns the schedule of one direction.
     pub fn schedule(&self, direction: Direction) -> &[Change] {
         match direction {
             Direction::Out => &self.out_schedule,
@@ -135,14 +136,14 @@ impl LinkSpec {
         }
     }
 
-    /// Whether rate or delay are not the same all the time and both ways as [`LinkSpec::rtt`] and [`LinkSpec::rate`] say.
+    /// Whether rate or delay change over time, or differ from [`LinkSpec::rtt`] and [`LinkSpec::rate`] in a direction.
     pub fn varies(&self) -> bool {
         let own = self.out.iter().chain(&self.back).map(Setting::row);
         let scheduled = self.out_schedule.iter().chain(&self.back_schedule).map(Change::row);
         own.chain(scheduled).any(|row| row.traits.changes_timing)
     }
 
-    /// One direction of the link, ready to carry packets.
+    /// Returns one direction of the link, ready to carry packets.
     pub(crate) fn fitted(&self, direction: Direction) -> Link {
         // The directions must not lose the same packets.
         let seed = match direction {
@@ -152,12 +153,12 @@ impl LinkSpec {
         Link::scheduled(&self.settings(direction), self.schedule(direction), seed)
     }
 
-    /// The rate at which a direction carries bits of IP in the long run: that of its line, or of a policer below it.
+    /// Returns the long-term rate of a direction in IP bits: the rate of its line, or of a policer if that is lower.
     pub(crate) fn rate_of(&self, direction: Direction) -> Option<Rate> {
         self.settings(direction).iter().filter_map(Setting::rate).min()
     }
 
-    /// Whether a direction drops what exceeds a rate at once, without a queue.
+    /// Whether a direction has a policer, which drops packets above its rate without a queue.
     pub(crate) fn is_policed(&self, direction: Direction) -> bool {
         self.settings(direction).iter().any(|stage| stage.row().traits.limit == Limit::Policer)
     }
@@ -167,14 +168,14 @@ impl LinkSpec {
         !self.out_schedule.is_empty() || !self.back_schedule.is_empty()
     }
 
-    /// Whether the speed of a transfer can be computed: nothing changes, and every stage has a closed form.
+    /// Whether the speed of a transfer can be computed: there is no schedule, and every stage has a closed form.
     pub(crate) fn is_plain(&self) -> bool {
         let is_known = |stage: &Setting| stage.row().traits.has_closed_form || stage.is_idle();
         !self.is_scheduled() && Direction::BOTH.iter().all(|direction| self.settings(*direction).iter().all(is_known))
     }
 
-    /// Bytes that a segment of `payload` bytes and `headers` bytes of headers occupies on the line in one direction, with
-    /// what an encapsulation adds.
+    /// Returns the bytes that a segment of `payload` bytes and `headers` bytes of headers occupies on the line in one direction,
+    /// encapsulation included.
     pub(crate) fn wire_bytes(&self, direction: Direction, payload: u32, headers: u32) -> u64 {
         let packet = Packet { payload, headers, ..Packet::single(0, Duration::ZERO, 0) };
         let mut longer = self.settings(direction);
@@ -193,7 +194,7 @@ pub(crate) fn read_rtt(text: &str) -> Result<Duration, String> {
     rtt_like(text, "63ms")
 }
 
-/// Reads a round trip; `sample` shows how one is written there, which in a file is in quotes.
+/// Reads a round trip. `sample` is the example in the error message; in a file it is in quotes.
 ///
 /// # Errors
 /// As [`read_rtt`].
@@ -224,7 +225,7 @@ pub(crate) fn read_rate(text: &str) -> Result<Rate, String> {
 /// It is not a percentage up to 50 %.
 pub(crate) fn read_loss(text: &str) -> Result<f64, String> {
     let loss = percentage(text).map_err(|err| err.to_string())?;
-    if loss <= 0.5 { Ok(loss) } else { Err("nothing gets across above 50%; write for example 0.1%".into()) }
+    if loss <= 0.5 { Ok(loss) } else { Err("nothing gets through above 50%; write for example 0.1%".into()) }
 }
 
 #[cfg(test)]

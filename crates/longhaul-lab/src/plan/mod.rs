@@ -1,6 +1,12 @@
-//! The lab to build, as data. [`place`] names the hosts and directions, [`link`] is the emulated WAN, [`host`] a host as a
-//! scenario describes it, [`profile`] the same as the kernel takes it, and [`setup`] all of that for one run. [`law`] is the
-//! speed that follows from it.
+//! The lab to build, as data:
+//!
+//! - [`place`]: the hosts and directions;
+//! - [`link`]: the emulated WAN;
+//! - [`host`]: a host as a scenario describes it;
+//! - [`profile`]: a host as kernel settings;
+//! - [`setup`]: hosts, relays and link of one run;
+//! - [`law`]: computes the speed of a transfer from a set-up;
+//! - [`conflict`]: values that do not go together.
 
 pub(crate) mod conflict;
 pub(crate) mod host;

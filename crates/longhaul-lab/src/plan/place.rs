@@ -3,7 +3,7 @@
 use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// One way over the WAN.
+/// A direction over the WAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -27,20 +27,20 @@ pub enum Host {
 }
 
 impl Host {
-    /// All four, in the order of the path.
+    /// All four hosts, in the order of the path.
     pub const ALL: [Host; 4] = [Host::A, Host::Near, Host::Far, Host::B];
 
-    /// Returns its name.
+    /// Returns the name of the host.
     pub fn name(self) -> &'static str {
         ["A", "near", "far", "B"][self.index()]
     }
 
-    /// Its place on the path, from 0.
+    /// Returns the host's place on the path, from 0.
     pub fn index(self) -> usize {
         self as usize
     }
 
-    /// Its address on its site's LAN: for the relays, where their own host reaches them.
+    /// Returns the address on the LAN of the host's site. Hosts A and B reach their relays at this address.
     pub fn lan(self) -> IpAddr {
         IpAddr::V4(match self {
             Host::A => Ipv4Addr::new(10, 10, 10, 10),
@@ -50,14 +50,15 @@ impl Host {
         })
     }
 
-    /// As [`Host::lan`], with IPv6.
+    /// Returns the IPv6 address on the LAN.
     pub fn lan6(self) -> IpAddr {
         let site = if matches!(self, Host::A | Host::Near) { 0x10 } else { 0x20 };
         let host = if matches!(self, Host::A | Host::B) { 0x10 } else { 0x20 };
         IpAddr::V6(Ipv6Addr::new(0xfd00, site, 0, 0, 0, 0, 0, host))
     }
 
-    /// A relay's address on the WAN, where the other relay reaches it; the hosts have none and give their LAN's.
+    /// Returns the relay's address on the WAN, at which the other relay reaches it. For A and B, which have no WAN address,
+    /// returns the LAN address.
     pub fn wan(self) -> IpAddr {
         match self {
             Host::Near => IpAddr::V4(Ipv4Addr::new(10, 99, 0, 1)),
@@ -66,7 +67,7 @@ impl Host {
         }
     }
 
-    /// As [`Host::wan`], with IPv6.
+    /// Returns the IPv6 address on the WAN; for A and B the one on the LAN.
     pub fn wan6(self) -> IpAddr {
         match self {
             Host::Near => IpAddr::V6(Ipv6Addr::new(0xfd00, 0x99, 0, 0, 0, 0, 0, 1)),
@@ -77,10 +78,10 @@ impl Host {
 }
 
 impl Direction {
-    /// Both, from near to far first.
+    /// Both directions, from near to far first.
     pub const BOTH: [Direction; 2] = [Direction::Out, Direction::Back];
 
-    /// The hosts at its two ends, for reports.
+    /// Returns the hosts at both ends, as reports show them.
     pub(crate) fn arrow(self) -> &'static str {
         match self {
             Direction::Out => "A → B",
@@ -88,12 +89,12 @@ impl Direction {
         }
     }
 
-    /// Its place in [`Direction::BOTH`].
+    /// Returns the direction's place in [`Direction::BOTH`].
     pub(crate) fn index(self) -> usize {
         self as usize
     }
 
-    /// The host that sends this way, and the one that receives.
+    /// Returns the sending host and the receiving host.
     pub(crate) fn ends(self) -> [Host; 2] {
         match self {
             Direction::Out => [Host::A, Host::B],

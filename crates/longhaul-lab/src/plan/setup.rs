@@ -16,7 +16,7 @@ pub(crate) enum Layout {
 /// The link, and the settings of hosts and relays.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
-    /// Relay hosts and WAN.
+    /// The order of hosts and cables.
     pub(crate) layout: Layout,
     /// The emulated WAN; unused with one hop.
     pub(crate) link: LinkSpec,
@@ -24,7 +24,7 @@ pub(crate) struct Setup {
     pub(crate) host: HostSpec,
     /// The two relay hosts.
     pub(crate) relay: HostSpec,
-    /// Socket options of the relays, as `longhaul relay --set` takes them.
+    /// Socket options of the relays, in the syntax of `longhaul relay --set`.
     pub(crate) set: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ impl Setup {
         self.layout == Layout::Wan
     }
 
-    /// The relay hosts, whose buffers cover the path unless the scenario says otherwise.
+    /// Returns the relay hosts. Their buffers cover the path unless the scenario sets them.
     pub(crate) fn relay_spec(&self) -> HostSpec {
         let buffers = self.relay.buffers.or(self.has_wan().then(|| Profile::relay_buffer(&self.link)));
         HostSpec { buffers, ..self.relay.clone() }

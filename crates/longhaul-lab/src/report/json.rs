@@ -1,4 +1,4 @@
-//! The report of a scenario: the JSON document, from which the tables and the page are made. The part of each run is in run.rs.
+//! The report of a scenario: the JSON document. The tables and the page are made from it. The part of each run is in run.rs.
 
 use crate::carrier::Carrier;
 use crate::error::LabError;
@@ -18,7 +18,7 @@ use longhaul_units::Bytes;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A scenario that was run.
+/// The report of a scenario.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) scenario: String,
@@ -26,14 +26,14 @@ pub(crate) struct Report {
     pub(crate) source: String,
     pub(crate) kernel: String,
     pub(crate) cpus: usize,
-    /// Number of times that each run was repeated; the median counts.
+    /// Number of times that each run took place. The median counts.
     pub(crate) rounds: u32,
-    /// The command that repeats it, as one types it.
+    /// The command that repeats the scenario, as typed in a shell.
     pub(crate) command: String,
-    /// The time at which it began: `2026-11-21 15:10 UTC`.
+    /// The time at which the scenario began: `2026-11-21 15:10 UTC`.
     pub(crate) date: String,
     pub(crate) runs: Vec<RunReport>,
-    /// Those of each run, to find the direct transfer over the same.
+    /// The conditions of each run, to find the direct transfer under the same conditions.
     #[serde(skip)]
     pub(crate) conditions: Vec<Conditions>,
 }
@@ -41,14 +41,14 @@ pub(crate) struct Report {
 /// One attempt at a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attempt {
-    /// From 1.
+    /// Number of the attempt, from 1.
     pub(crate) number: u32,
     /// Whether later runs are compared with this one.
     pub(crate) is_reference: bool,
 }
 
 impl Report {
-    /// A report without runs yet.
+    /// Returns a report without runs.
     pub(crate) fn new(scenario: &Scenario) -> Report {
         let read = |path| std::fs::read_to_string(path).map(|text: String| text.trim().to_string()).unwrap_or_default();
         Report {
@@ -65,13 +65,13 @@ impl Report {
         }
     }
 
-    /// Notes a run that cannot be emulated.
+    /// Adds a run that cannot be emulated.
     pub(crate) fn skip(&mut self, run: &Run) {
         let why = run.skip.clone().unwrap_or_default();
         self.push(run, RunReport { why, ..blank(run, None) });
     }
 
-    /// Adds the result of the rounds of `run` over `carrier`, with its verdict, in place of the attempt before.
+    /// Adds the result of the rounds of `run` over `carrier`, with its verdict. Replaces the previous attempt.
     pub(crate) fn add(
         &mut self,
         run: &Run,
@@ -125,18 +125,18 @@ impl Report {
         self.conditions.push(Conditions::of(run));
     }
 
-    /// Whether a run failed, or none was tried.
+    /// Whether a run failed, or no run took place.
     pub(crate) fn is_bad(&self) -> bool {
         let has = |verdict| self.runs.iter().any(|run| run.verdict == verdict);
         has(Verdict::Fail) || !(has(Verdict::Pass) || has(Verdict::Unclear))
     }
 
-    /// Whether it cannot be told of a run.
+    /// Whether the verdict of a run is unclear.
     pub(crate) fn is_unclear(&self) -> bool {
         self.runs.iter().any(|run| run.verdict == Verdict::Unclear)
     }
 
-    /// The direct transfer of the same traffic over the same link: that of the same run, or the first one.
+    /// Returns the direct transfer of the same traffic over the same link: the one of the same run, or else the first one.
     fn direct(&self, run: &Run, report: &RunReport) -> Option<&RunReport> {
         let over_same =
             self.runs.iter().zip(&self.conditions).filter(|(_, conditions)| **conditions == Conditions::of(run));
@@ -148,7 +148,7 @@ impl Report {
     }
 }
 
-/// Times the direct transfer.
+/// Returns the speed as a multiple of the direct transfer.
 fn gain(report: &RunReport, direct: Option<&RunReport>) -> Option<f64> {
     if report.is_direct() {
         return Some(1.0);
@@ -157,7 +157,7 @@ fn gain(report: &RunReport, direct: Option<&RunReport>) -> Option<f64> {
     report.measured.map(|measured| rounded(measured / speed))
 }
 
-/// Whether one of `runs` is compared with `run` over `carrier`.
+/// Whether a run of `runs` is compared with `run` over `carrier`.
 pub(crate) fn is_reference(run: &Run, carrier: &Carrier, runs: &[Run]) -> bool {
     let same = |other: &Run| Conditions::of(other) == Conditions::of(run) && other.traffic.kind == run.traffic.kind;
     let by_gain = |other: &Run| carrier.is_direct() && other.expect.gain.is_some() && same(other);
@@ -165,7 +165,7 @@ pub(crate) fn is_reference(run: &Run, carrier: &Carrier, runs: &[Run]) -> bool {
     runs.iter().any(|other| by_gain(other) || by_times(other))
 }
 
-/// The hosts of a run, what stands between them, and how it is used: what two runs must share to be compared.
+/// Hosts, path and load of a run. Two runs can be compared if these are equal.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Conditions {
     layout: Layout,
@@ -202,7 +202,7 @@ mod tests {
     use crate::scenario;
     use crate::traffic::Measured;
 
-    /// The median of the rounds is what counts for the speed; a defect counts in every round.
+    /// The speed is the median of the rounds, but a defect in any round counts.
     #[test]
     fn a_connection_that_was_cut_off_in_any_round_fails_the_run() {
         let text = "about = \"a\"\nsource = \"b\"\n[[run]]\nid = \"one\"\ncarriers = [\"direct\"]\nexpect = { megabytes_per_s = [1] }\n";

@@ -1,6 +1,11 @@
-//! The results of a scenario: [`run`] is one run over one carrier, with its [`verdict`] and the [`reason`] for it, and
-//! [`json`] is the whole. [`table`] prints it, [`page`] makes a page of it; [`topology`] and [`repeat`] say in it what was
-//! built and how to do it again.
+//! The results of a scenario:
+//!
+//! - [`run`]: one run over one carrier, with its [`verdict`] and the [`reason`] for its speed;
+//! - [`topology`]: hosts, relays and link of a run;
+//! - [`repeat`]: the command that repeats a run;
+//! - [`json`]: the whole report;
+//! - [`table`]: prints the report as a table;
+//! - [`page`]: makes an HTML page of it.
 
 pub(crate) mod json;
 pub(crate) mod page;

@@ -1,4 +1,4 @@
-//! Why a run was as fast as it was, in a sentence, from what was measured.
+//! Explains the speed of a run in a sentence, from the measurements.
 
 use crate::carrier::Carrier;
 use crate::measure::disturbance::Disturbance;
@@ -10,8 +10,8 @@ use crate::scenario::Run;
 use crate::traffic::{Counts, Measured};
 use std::time::Duration;
 
-/// Returns the reasons of a result: missed expectations, the limit of the speed, and the disturbance of a run that passed
-/// all the same.
+/// Returns the reasons for a result: missed expectations, the limit of the speed, and the disturbance if the verdict does not
+/// already name it.
 pub(crate) fn why(
     run: &Run,
     carrier: &Carrier,
@@ -39,7 +39,7 @@ pub(crate) fn why(
     sentences.join("; ")
 }
 
-/// Which stage of the link dropped most of what was sent, if any did.
+/// Returns a clause about the stage of the link that dropped the most segments; `None` if nothing was dropped.
 fn dropped(run: &Run, done: &Done) -> Option<String> {
     let direction = &done.link.as_ref()?[run.traffic.direction.index()];
     let (stage, counters) = direction.stages.iter().max_by_key(|(_, counters)| counters.segments_lost())?;
@@ -48,7 +48,7 @@ fn dropped(run: &Run, done: &Done) -> Option<String> {
     (lost > 0).then(|| format!("{what} dropped {lost} of {} segments", counters.segments_in))
 }
 
-/// Returns the limit of the speed: the smallest of the possible ones.
+/// Returns a sentence about what limited the speed: the smallest of the possible limits.
 fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
     let Done { measured, seen, .. } = done;
     let speed = measured.speed / 1e6;
@@ -66,11 +66,11 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
     let share = |limit: f64| format!("{:.0} % of it", 100.0 * speed / limit);
     let retransmitted = match seen.wan.retransmitted {
         0 => String::new(),
-        count => format!("; {count} segments sent again"),
+        count => format!("; {count} segments retransmitted"),
     };
     let sentence = match (line, law) {
-        _ if !run.setup.has_wan() => "no WAN: what the machine itself carries".to_string(),
-        _ if window == 0.0 => "over before TCP_INFO could be read: a longer transfer tells what limits it".to_string(),
+        _ if !run.setup.has_wan() => "no WAN: limited by the machine itself".to_string(),
+        _ if window == 0.0 => "ended before TCP_INFO could be read: only a longer transfer shows its limit".to_string(),
         (Some(line), _) if speed > 0.85 * line => {
             format!(
                 "the line carries {line:.1} MB/s of TCP payload: {}, {} on the WAN",
@@ -79,12 +79,12 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
             )
         }
         (_, Some(law)) if law < per_rtt(window) && speed < 3.0 * law => {
-            format!("loss lets {} reach about {law:.2} MB/s over {} in the long run", seen.wan.congestion, millis(rtt))
+            format!("loss limits {} to about {law:.2} MB/s over {} in the long run", seen.wan.congestion, millis(rtt))
         }
         _ if is_ssh && (!carrier.is_direct() || per_rtt(OPENSSH_WINDOW) < per_rtt(window)) => {
             let cap = per_rtt(OPENSSH_WINDOW);
             format!(
-                "OpenSSH sends 2 MiB ahead: 2 MiB / {} = {cap:.1} MB/s; it took {:.1} round trips",
+                "OpenSSH's window is 2 MiB: 2 MiB / {} = {cap:.1} MB/s; a window took {:.1} round trips",
                 millis(rtt),
                 cap / speed
             )
@@ -95,18 +95,18 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
             per_rtt(window),
             share(per_rtt(window))
         ),
-        _ => format!("{} on the WAN, {:.0} bytes in flight at most", seen.wan.congestion, seen.wan.allowed.0),
+        _ => format!("{} on the WAN, at most {:.0} bytes in flight", seen.wan.congestion, seen.wan.allowed.0),
     };
     Some(sentence + &retransmitted)
 }
 
-/// The traffic's further figures.
+/// Returns the traffic's further figures as text.
 fn figures(measured: &Measured) -> String {
     let figures = measured.figures.iter().map(|(name, value)| format!("{name} {}", digits(*value)));
     figures.collect::<Vec<_>>().join(", ")
 }
 
-/// As many digits as it is exact to, about.
+/// Writes `value` with about as many digits as are exact.
 fn digits(value: f64) -> String {
     if value < 100.0 && value.fract() != 0.0 { format!("{value:.2}") } else { format!("{value:.0}") }
 }

@@ -1,10 +1,10 @@
-//! The command that repeats a run, and the date of the run.
+//! The command that repeats a scenario, and the date at which it ran.
 
 use jiff::Timestamp;
 use std::path::Path;
 use std::time::SystemTime;
 
-/// The command line `arguments` as one would type it into a shell.
+/// Returns the command line `arguments` as typed in a shell.
 pub(crate) fn command(arguments: impl IntoIterator<Item = String>) -> String {
     let mut words: Vec<String> = arguments.into_iter().map(|word| quoted(&word)).collect();
     if let Some(program) = words.first_mut() {
@@ -14,7 +14,7 @@ pub(crate) fn command(arguments: impl IntoIterator<Item = String>) -> String {
     words.join(" ")
 }
 
-/// Returns the command line that continues that of `arguments` at the run `id`.
+/// Returns the command line `arguments`, changed to continue at the run `id`.
 pub(crate) fn continued(arguments: &[String], id: &str) -> String {
     let is_old = |index: usize| {
         let is_option = |index: usize| arguments.get(index).is_some_and(|word| word == START_AT);
@@ -27,14 +27,14 @@ pub(crate) fn continued(arguments: &[String], id: &str) -> String {
 
 const START_AT: &str = "--start-at";
 
-/// `time` as `2026-11-21 15:10 UTC`; empty for a time that no calendar has.
+/// Returns `time` as `2026-11-21 15:10 UTC`; empty for a time outside the calendar's range.
 pub(crate) fn date(time: SystemTime) -> String {
     Timestamp::try_from(time).map(|time| time.strftime("%Y-%m-%d %H:%M UTC").to_string()).unwrap_or_default()
 }
 
-/// A word that a shell reads as it is; any other in quotes.
+/// Returns `word`, with quotes if a shell needs them.
 fn quoted(word: &str) -> String {
-    // A word with a NUL byte cannot have been an argument.
+    // Quoting fails only for a NUL byte, which no argument can contain.
     shlex::try_quote(word).unwrap_or_default().into_owned()
 }
 

@@ -1,4 +1,4 @@
-//! One run over one carrier: what was measured, the verdict on it, and the reason. A part of the JSON document.
+//! One run over one carrier: measurements, verdict and reason. A part of the JSON document.
 
 use crate::carrier::{Carrier, Role};
 use crate::measure::disturbance::Disturbance;
@@ -15,7 +15,7 @@ use crate::world::live::LinkCounters;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// One run over one carrier. The names of the fields are fixed: programs read them.
+/// One run over one carrier. The names of the fields are fixed, because programs read them.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct RunReport {
     pub(crate) id: String,
@@ -27,39 +27,39 @@ pub(crate) struct RunReport {
     pub(crate) traffic: &'static Kind,
     /// Number of connections at once.
     pub(crate) connections: u32,
-    /// The path between the hosts, and the hosts as this carrier finds them.
+    /// The path between the hosts, and the hosts with the changes of this carrier.
     pub(crate) topology: Topology,
-    /// The smallest round trip that TCP saw on the WAN, or the link's where none was seen.
+    /// The smallest round trip that TCP measured on the WAN, or the link's round trip if TCP measured none.
     pub(crate) rtt_ms: f64,
-    /// The window in force: what the receiver offered (`snd_wnd`), or the congestion window where that is smaller.
+    /// The window in force: the receiver's window (`snd_wnd`), or the congestion window if that is smaller.
     pub(crate) window_bytes: Option<u64>,
     #[serde(rename = "measured_MBps")]
     pub(crate) measured: Option<f64>,
-    /// One number, or lowest and highest: written as a number, or as a list of two.
+    /// One number, or lowest and highest. JSON has a number, or a list of two.
     #[serde(rename = "published_MBps", serialize_with = "one_or_two")]
     pub(crate) published: Option<Vec<f64>>,
     #[serde(serialize_with = "one_or_two")]
     pub(crate) published_gain: Option<Vec<f64>>,
     #[serde(rename = "computed_MBps")]
     pub(crate) computed: Option<f64>,
-    /// The formula by which it was computed.
+    /// The formula of the computed speed.
     pub(crate) formula: Option<&'static str>,
     /// The computed maximum of tuned hosts without a relay.
     pub(crate) tuned: Option<Tuned>,
     pub(crate) gain_over_direct: Option<f64>,
     pub(crate) verdict: Verdict,
-    /// Whether the scenario expects something of it. Without that `pass` says only that every byte arrived.
+    /// Whether the scenario has an expectation for the run. Without one, `pass` means only that every byte arrived.
     #[serde(skip)]
     pub(crate) has_expectation: bool,
     pub(crate) why: String,
-    /// The processor time of other programs meanwhile, and the lateness of the link.
+    /// The processor time of other programs during the run, and the lateness of the link.
     pub(crate) disturbance: Disturbance,
-    /// Number of attempts: more than one if it was unclear.
+    /// Number of attempts; more than one if an attempt was unclear.
     pub(crate) attempts: u32,
-    /// MB/s that it could have reached undisturbed.
+    /// MB/s that the run could have reached without the disturbance.
     #[serde(skip)]
     pub(crate) fastest: f64,
-    /// MB/s that the line can carry at most, where that is one number.
+    /// Maximum MB/s that the line can carry; `None` if that is not one number.
     #[serde(skip)]
     pub(crate) ceiling: Option<f64>,
     /// Each direction's stages and their counters; empty without a WAN.
@@ -67,24 +67,24 @@ pub(crate) struct RunReport {
     pub(crate) series: Vec<Point>,
     pub(crate) relay_cpu_s: f64,
     pub(crate) bytes: u64,
-    /// Connections that were cut off long after their time, in all rounds.
+    /// Number of connections that were cut off because they did not end long after their time, in all rounds.
     #[serde(skip_serializing_if = "is_none")]
     pub(crate) cut: usize,
     /// Flows whose bytes or endings were wrong, in any round.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) wrong: Vec<String>,
-    /// Whether every byte was compared and right, and every ending that was; nothing where the tool does not say, or some were
-    /// cut off.
+    /// Whether every compared byte and ending was right; `None` if the tool does not compare bytes, or if connections were cut
+    /// off.
     pub(crate) bytes_ok: Option<bool>,
     /// Further figures of the traffic, such as `p99_us`.
     pub(crate) figures: BTreeMap<String, f64>,
-    /// Lowest and highest of the rounds, by the name of the figure.
+    /// Lowest and highest value of the rounds, by the name of the figure.
     pub(crate) spread: BTreeMap<String, [f64; 2]>,
     /// The carrier's commands and files.
     pub(crate) shown: Vec<String>,
     /// TCP_INFO of the host that sends.
     pub(crate) host_sender: Option<SenderReport>,
-    /// TCP_INFO of who sends over the WAN: the host itself, or the relay beside it.
+    /// TCP_INFO of the sender over the WAN: the host itself, or the relay beside it.
     pub(crate) wan_sender: Option<SenderReport>,
 }
 
@@ -93,7 +93,7 @@ pub(crate) struct RunReport {
 pub(crate) struct Tuned {
     #[serde(rename = "computed_MBps")]
     pub(crate) computed: f64,
-    /// The formula of the law that then limits them.
+    /// The formula of the law that limits these hosts.
     pub(crate) formula: &'static str,
 }
 
@@ -103,9 +103,9 @@ pub(crate) struct SenderReport {
     pub(crate) congestion: String,
     /// The largest window that the receiver offered.
     pub(crate) window_bytes: u64,
-    /// The most that the sender's congestion control allowed in flight.
+    /// Maximum of bytes that the sender's congestion control allowed in flight.
     pub(crate) allowed_bytes: u64,
-    /// Segments sent again.
+    /// Number of segments retransmitted.
     pub(crate) retransmitted: u64,
 }
 
@@ -120,51 +120,51 @@ pub(crate) struct Point {
     pub(crate) retrans: u64,
 }
 
-/// Whether what was expected came out.
+/// The verdict on a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Verdict {
-    /// It did.
+    /// Every expectation was met.
     Pass,
-    /// It did not, or something failed.
+    /// An expectation was missed, or an error occurred.
     Fail,
-    /// It cannot be told: other programs disturbed the run.
+    /// Undecided, because other programs disturbed the run.
     Unclear,
-    /// It could not be tried: something is not installed, or cannot be emulated.
+    /// The run did not take place, because something is not installed or cannot be emulated.
     #[default]
     Skip,
 }
 
 impl RunReport {
-    /// Returns the name of its carrier; `-` for a run that was skipped.
+    /// Returns the name of the carrier; `-` for a skipped run.
     pub(crate) fn carrier_name(&self) -> &'static str {
         self.carrier.map_or("-", |carrier| carrier.name)
     }
 
-    /// Whether it passed, and nothing was expected of it but its bytes.
+    /// Whether the run passed without an expectation.
     pub(crate) fn is_plain_pass(&self) -> bool {
         self.verdict == Verdict::Pass && !self.has_expectation
     }
 
-    /// Whether its carrier has this role.
+    /// Whether the carrier of the run has this role.
     pub(crate) fn has_role(&self, role: Role) -> bool {
         self.carrier.is_some_and(|carrier| carrier.role == role)
     }
 
-    /// Whether the hosts sent by themselves, as the scenario describes them.
+    /// Whether the hosts sent without a relay, with the scenario's settings.
     pub(crate) fn is_direct(&self) -> bool {
         self.has_role(Role::Direct)
     }
 
-    /// Returns the published speed, gain, or both, each as `range` writes it, the gain with `times` behind it; empty
-    /// when nothing is.
+    /// Returns the published speed, gain, or both as text. `range` writes each of them, and `times` follows the gain. Empty if
+    /// nothing was published.
     pub(crate) fn published(&self, range: impl Fn(&[f64]) -> String, times: &str) -> String {
         let speed = self.published.as_deref().map(&range);
         let gain = self.published_gain.as_deref().map(|gain| format!("{}{times}", range(gain)));
         speed.into_iter().chain(gain).collect::<Vec<_>>().join(", ")
     }
 
-    /// Takes what the run brought. `cut` and `wrong`, which are those of every round, are there already.
+    /// Fills in the measurements of a run. The caller has set `cut` and `wrong` already, because they cover all rounds.
     pub(crate) fn fill(&mut self, run: &Run, done: &Done) {
         let Done { measured, seen, link, shown } = done;
         let rtt = if seen.wan.rtt.is_zero() { run.setup.link.rtt } else { seen.wan.rtt };
@@ -184,7 +184,7 @@ impl RunReport {
         self.disturbance = Disturbance::of(rtt, link.as_ref(), seen.shares);
         let counts_speed = run.traffic.kind.counts != Counts::Figures;
         self.ceiling = law::ceiling(&run.setup, run.traffic.direction).map(|max| max / 1e6).filter(|_| counts_speed);
-        // A host that sends by itself in a fixed window is not faster than a window a round trip.
+        // Without a relay, a host with a fixed window is not faster than one window per round trip.
         let is_fixed = self.is_direct() && run.setup.host.window.is_some() && seen.wan.window.0 > 0;
         let by_window = f64::from(self.connections) * seen.wan.window.0 as f64 / rtt.as_secs_f64().max(1e-9) / 1e6;
         let max = self.ceiling.into_iter().chain(is_fixed.then_some(by_window)).fold(f64::INFINITY, f64::min);
@@ -198,7 +198,7 @@ impl RunReport {
 }
 
 impl SenderReport {
-    /// Nothing where no connection was seen.
+    /// Returns the report of a sender; `None` if no connection was sampled.
     fn of(sender: &Sender) -> Option<SenderReport> {
         (sender.window.0 > 0).then(|| SenderReport {
             congestion: sender.congestion.clone(),
@@ -299,7 +299,7 @@ fn one_or_two<S: serde::Serializer>(numbers: &Option<Vec<f64>>, serializer: S) -
     }
 }
 
-/// Four digits are more than any of it is exact to.
+/// Rounds to four significant digits. No measurement is more exact than that.
 pub(crate) fn rounded(value: f64) -> f64 {
     let scale = 10f64.powi(3 - value.abs().log10().floor().clamp(-9.0, 3.0) as i32);
     if value == 0.0 || !value.is_finite() { 0.0 } else { (value * scale).round() / scale }

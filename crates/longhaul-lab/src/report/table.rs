@@ -1,14 +1,14 @@
-//! The table of a scenario, for people.
+//! The table of results that `lab run` prints.
 //!
-//! Not comfy-table: its Markdown has no marks for alignment, which put numbers to the right when the table is rendered.
+//! comfy-table does not fit, because its Markdown lacks the marks that right-align numbers when the table is rendered.
 
 use crate::report::json::Report;
 use crate::report::run::{RunReport, Verdict};
 use std::fmt;
 use textwrap::{Options, WordSplitter};
 
-/// The table of scenarios that were run: figure, published, computed, measured, carrier by carrier, verdict; below it the
-/// reason for each. No line is longer than 100 columns as long as names are of usual length.
+/// The table of the runs: figure, carrier, published, computed, measured, gain and verdict, with the reason for each run below.
+/// With names of usual length, no line is longer than 100 columns.
 pub(crate) struct Figures<'a>(pub(crate) &'a [Report]);
 
 impl fmt::Display for Figures<'_> {
@@ -32,7 +32,7 @@ impl fmt::Display for Figures<'_> {
         )?;
         let mut before = "";
         for run in self.runs() {
-            // A figure's name once: what stands below it belongs together.
+            // A figure's name is printed once, for all its carriers.
             let name = if run.id == before { "" } else { &run.id };
             before = &run.id;
             let gain = run.gain_over_direct.filter(|_| !run.is_direct());
@@ -57,7 +57,7 @@ impl Figures<'_> {
         self.0.iter().flat_map(|report| &report.runs)
     }
 
-    /// Returns the number of runs with each verdict, and the units of the table.
+    /// Returns a sentence with the number of runs with each verdict, and with the units of the table.
     fn tally(&self) -> String {
         let of = |verdict| self.runs().filter(|run| run.verdict == verdict && !run.is_plain_pass()).count();
         let (pass, fail, skip) = (of(Verdict::Pass), of(Verdict::Fail), of(Verdict::Skip));
@@ -70,7 +70,7 @@ impl Figures<'_> {
             count => format!(" {count} without an expectation,"),
         };
         format!(
-            "{pass} as expected, {fail} not,{plain}{unclear} {skip} left out. MB/s are 10^6 bytes; gain is times direct. Why:"
+            "{pass} as expected, {fail} not,{plain}{unclear} {skip} left out. MB/s are 10^6 bytes; gain is times direct. Reasons:"
         )
     }
 
@@ -87,7 +87,10 @@ impl Figures<'_> {
             writeln!(f, "{}", wrapped(&format!("- {over}: {}", run.why), 98))?;
         }
         if self.runs().any(|run| run.verdict == Verdict::Unclear) {
-            writeln!(f, "\nOther programs disturbed what is unclear: run it again when the machine is quieter.")?;
+            writeln!(
+                f,
+                "\nOther programs disturbed the runs marked unclear. Repeat them when the machine is quieter."
+            )?;
         }
         Ok(())
     }
@@ -99,7 +102,7 @@ fn published(run: &RunReport) -> String {
     Some(run.published(range, " x")).filter(|text| !text.is_empty()).unwrap_or("-".into())
 }
 
-/// Returns the word for the verdict of a run; a dash where nothing was expected and nothing was wrong.
+/// Returns the word for the verdict of a run; a dash for a pass without an expectation.
 pub(crate) fn verdict(run: &RunReport) -> &'static str {
     match run.verdict {
         Verdict::Pass if !run.has_expectation => "-",
@@ -123,7 +126,7 @@ pub(crate) fn shown(value: f64) -> String {
     }
 }
 
-/// `text` in lines of at most `width` characters, those after the first indented when it is an item of a list.
+/// Wraps `text` to lines of at most `width` characters. In an item of a list, lines after the first are indented.
 pub(crate) fn wrapped(text: &str, width: usize) -> String {
     let indent = if text.starts_with("- ") { "  " } else { "" };
     let options = Options::new(width).subsequent_indent(indent).word_splitter(WordSplitter::NoHyphenation);

@@ -1,4 +1,4 @@
-//! Hosts, relays and link of a run in phrases, so that the reader of a report needs no scenario.
+//! Describes hosts, relays and link of a run in phrases, so that a reader of the report does not need the scenario.
 
 use crate::plan::host::HostSpec;
 use crate::plan::link::LinkSpec;
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The hosts and the link of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Topology {
-    /// Whether one relay host joins two cables, without a WAN.
+    /// Whether there is one relay host between two cables, and no WAN.
     pub(crate) one_hop: bool,
     /// The settings of hosts A and B.
     pub(crate) hosts: Vec<String>,
@@ -19,9 +19,9 @@ pub(crate) struct Topology {
     pub(crate) relays: Vec<String>,
     /// The WAN: its round trip, and the stages of both directions.
     pub(crate) wan: Vec<String>,
-    /// The stages that only the way from A to B has.
+    /// The stages that only the direction from A to B has.
     pub(crate) wan_out: Vec<String>,
-    /// The stages that only the way from B to A has.
+    /// The stages that only the direction from B to A has.
     pub(crate) wan_back: Vec<String>,
 }
 
@@ -60,7 +60,8 @@ fn host(spec: &HostSpec) -> Vec<String> {
     said
 }
 
-/// The stages of one direction and its schedule, but not half of the round trip, which is told as a whole.
+/// Returns the stages of one direction and its schedule. Leaves out a delay of half the round trip, because the round trip is
+/// listed as a whole.
 fn stages(link: &LinkSpec, direction: Direction) -> Vec<String> {
     let plain_delay = format!("{}ns", link.rtt.as_nanos() / 2);
     let mut said = Vec::new();
@@ -79,7 +80,7 @@ fn stages(link: &LinkSpec, direction: Direction) -> Vec<String> {
     said
 }
 
-/// A size in bytes as people say it; whatever else it is stays as it is.
+/// Returns a size in bytes as MB or kB. Other text stays as it is, with a space before the unit.
 fn size(text: &str) -> String {
     match text.trim_end_matches('B').parse::<f64>() {
         Ok(bytes) if bytes >= 1e6 => format!("{:.1} MB", bytes / 1e6),
@@ -88,7 +89,7 @@ fn size(text: &str) -> String {
     }
 }
 
-/// `256KiB` as `256 KiB`.
+/// Returns `256KiB` as `256 KiB`.
 fn spaced(text: &str) -> String {
     let end = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     format!("{} {}", &text[..end], &text[end..]).trim_end().to_string()

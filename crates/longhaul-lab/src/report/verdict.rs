@@ -1,14 +1,15 @@
-//! Whether what a run expects came out, did not, or cannot be told because other programs disturbed the run.
+//! Decides whether a run met its expectations, missed them, or is unclear because other programs disturbed it.
 //!
-//! A disturbance makes a run slower, never faster: its speed could have been higher, its times shorter, a ratio to it lower.
-//! Each figure of the traffic declares how a disturbance changes it ([`Effect`]). From that follow three rules:
+//! A disturbance makes a run slower, never faster. Without it, the speed could have been higher, the times shorter, and a ratio
+//! to this run lower. Each figure of the traffic declares how a disturbance changes it ([`Effect`]). There are three rules:
 //!
-//! 1. A miss that a disturbance could explain is `unclear`: a disturbed run that is too slow, a time of it that is too long, a
-//!    rate of it that is too small, too much CPU, a ratio too high to a run that was disturbed.
-//! 2. A pass stays `pass` unless the disturbance could have made it: a bound from above, or a ratio to a disturbed run. How much
-//!    faster the run would have been is estimated ([`Disturbance::slowdown`](crate::measure::disturbance::Disturbance::slowdown)).
-//! 3. Everything else is `fail`: wrong bytes and endings, connections that were refused or cut off, nothing at all, a time that
-//!    is too short, a rate that is too high, more than the line carries.
+//! 1. A miss that a disturbance could explain is `unclear`: a speed or rate that is too low, a time that is too long, too much
+//!    CPU, or a ratio that is too high because the other run was disturbed.
+//! 2. A pass stays `pass` unless the disturbance could have caused it. It could if the expectation is an upper bound on the
+//!    speed, or a ratio to a disturbed run. The undisturbed speed is estimated
+//!    ([`Disturbance::slowdown`](crate::measure::disturbance::Disturbance::slowdown)).
+//! 3. Every other miss is `fail`: wrong bytes and endings, connections that were refused or cut off, no bytes at all, a time
+//!    that is too short, a rate that is too high, more than the line carries.
 
 use crate::report::run::{RunReport, Verdict};
 use crate::scenario::{Expect, Run, Times};
@@ -19,21 +20,21 @@ use std::ops::RangeInclusive;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Assessment {
     pub(crate) verdict: Verdict,
-    /// Clauses: the misses, or why a pass is no pass.
+    /// Clauses that name the misses, or the doubts about a pass.
     pub(crate) reasons: Vec<String>,
 }
 
-/// The runs that others are compared with.
+/// The runs with which a run is compared.
 pub(crate) struct Compared<'a> {
-    /// The runs before this one.
+    /// The runs before this run.
     pub(crate) earlier: &'a [RunReport],
-    /// The direct transfer that the gain refers to.
+    /// The direct transfer to which the gain refers.
     pub(crate) direct: Option<&'a RunReport>,
-    /// Whether later runs are compared with this one.
+    /// Whether later runs are compared with this run.
     pub(crate) is_reference: bool,
 }
 
-/// Judges a run that brought `report`.
+/// Returns the verdict of `run` with the results `report`.
 pub(crate) fn assess(run: &Run, report: &RunReport, compared: &Compared<'_>) -> Assessment {
     let mut remarks = Remarks::default();
     sound(run, report, &mut remarks);
@@ -41,7 +42,7 @@ pub(crate) fn assess(run: &Run, report: &RunReport, compared: &Compared<'_>) -> 
     let speed = Value::speed(report);
     if compared.is_reference && speed.likely.1 > speed.measured * COMPARABLE {
         remarks.doubts.push(format!(
-            "others are compared with this run, and undisturbed it could have reached {:.2} MB/s",
+            "other runs are compared with this one, which could have reached {:.2} MB/s undisturbed",
             speed.likely.1
         ));
     }
@@ -53,10 +54,10 @@ fn sound(run: &Run, report: &RunReport, remarks: &mut Remarks) {
     let may_stand_still = run.expect.speed.as_ref().is_some_and(|speed| speed.contains(&0.0));
     let mut wrong = |text: String| remarks.misses.push(Miss { text, is_explained: false });
     if report.bytes == 0 && !may_stand_still {
-        wrong("nothing arrived, and expect.megabytes_per_s does not allow that".into());
+        wrong("nothing arrived, but expect.megabytes_per_s does not include 0".into());
     }
     if report.cut > 0 && !may_stand_still {
-        wrong(format!("{} connections did not end long after their time and were cut off", report.cut));
+        wrong(format!("{} connections did not end in time and were cut off", report.cut));
     }
     report.wrong.iter().take(WRONG_SAID).for_each(|flow| wrong(flow.clone()));
     if report.wrong.len() > WRONG_SAID {
@@ -69,11 +70,11 @@ fn sound(run: &Run, report: &RunReport, remarks: &mut Remarks) {
         }
     }
     if run.expect.within.is_some() && report.computed.is_none() {
-        wrong("nothing is computed for this carrier, so `within` cannot be judged".into());
+        wrong("no speed is computed for this carrier, so `within` cannot be judged".into());
     }
 }
 
-/// The speed, what it is compared with, and the further figures.
+/// Checks the speed, its comparisons, and the further figures.
 fn speeds(run: &Run, report: &RunReport, compared: &Compared<'_>, remarks: &mut Remarks) {
     let Expect { within, speed, gain, times, cpu, figures } = &run.expect;
     let measured = Value::speed(report);
@@ -84,7 +85,7 @@ fn speeds(run: &Run, report: &RunReport, compared: &Compared<'_>, remarks: &mut 
         remarks.check("MB/s", Some(measured), Some(&range), Some(text));
     }
     remarks.check("MB/s", Some(measured), speed.as_ref(), None);
-    // What others are compared with is no gain itself.
+    // A direct transfer has no gain, because others are compared with it.
     if !report.is_direct() && gain.is_some() {
         let ratio = compared.direct.and_then(|direct| Value::ratio(report, direct));
         remarks.check("times direct", ratio, gain.as_ref(), None);
@@ -107,31 +108,31 @@ fn speeds(run: &Run, report: &RunReport, compared: &Compared<'_>, remarks: &mut 
     }
 }
 
-/// The run called `of` with the same carrier, or its first one.
+/// Returns the earlier run called `of` with the same carrier, or else with its first carrier.
 fn reference<'a>(report: &RunReport, of: &str, earlier: &'a [RunReport]) -> Option<&'a RunReport> {
     let mut same = earlier.iter().filter(|other| other.id == of && other.measured.is_some());
     same.clone().find(|other| other.carrier == report.carrier).or_else(|| same.next())
 }
 
-/// A value, and lowest and highest of what it could have been if nothing had been disturbed.
+/// A value, and the range that it could have had without the disturbance.
 #[derive(Clone, Copy, Debug)]
 struct Value {
     measured: f64,
-    /// As far as the disturbance's extent goes: whether a pass is one.
+    /// Lowest and highest by the estimated slowdown. Decides whether a pass is clear.
     likely: (f64, f64),
-    /// At all: whether a miss is one.
+    /// Lowest and highest at all. Decides whether a miss is clear.
     possible: (f64, f64),
 }
 
 impl Value {
-    /// The speed of a run.
+    /// Returns the speed of a run.
     fn speed(report: &RunReport) -> Value {
         let measured = report.measured.unwrap_or_default();
         let max = measured * report.disturbance.max_slowdown(report.rtt_ms);
         Value { measured, likely: (measured, report.fastest.max(measured)), possible: (measured, max) }
     }
 
-    /// The speed of a run as a multiple of another's.
+    /// Returns the ratio of the speeds of two runs; `None` if the other speed is 0.
     fn ratio(report: &RunReport, other: &RunReport) -> Option<Value> {
         let (value, other) = (Value::speed(report), Value::speed(other));
         (other.measured > 0.0).then(|| Value {
@@ -141,7 +142,7 @@ impl Value {
         })
     }
 
-    /// A further figure, which a disturbance changes as `effect` says.
+    /// Returns a further figure, which a disturbance changes by `effect`.
     fn figure(report: &RunReport, effect: Effect, measured: f64) -> Value {
         let slowdown = report.disturbance.slowdown(report.rtt_ms);
         let (less, more) = (measured / slowdown, measured * slowdown);
@@ -160,7 +161,7 @@ impl Value {
     }
 }
 
-/// A miss.
+/// A missed expectation.
 #[derive(Debug)]
 struct Miss {
     text: String,
@@ -171,15 +172,15 @@ struct Miss {
 #[derive(Debug, Default)]
 struct Remarks {
     misses: Vec<Miss>,
-    /// Why what passed could have failed undisturbed.
+    /// Reasons why a passed expectation could have been missed undisturbed.
     doubts: Vec<String>,
-    /// Disturbances of the runs that this one is compared with.
+    /// Disturbances of the runs with which this run is compared.
     disturbances: Vec<String>,
 }
 
 impl Remarks {
-    /// Notes when `value` is not in `range`, or not there at all, or could have been elsewhere; `text` says the first in other
-    /// words.
+    /// Checks `value`. Notes a miss if it is not in `range` or is missing, and a doubt if it could have been outside undisturbed.
+    /// `text` replaces the usual words for a value outside the range.
     fn check(&mut self, what: &str, value: Option<Value>, range: Option<&RangeInclusive<f64>>, text: Option<String>) {
         let Some(range) = range else { return };
         let wanted = match (range.start(), range.end()) {
@@ -201,7 +202,7 @@ impl Remarks {
         }
     }
 
-    /// Takes note of a run that this one is compared with.
+    /// Notes the disturbance of a run with which this run is compared.
     fn beside(&mut self, other: &RunReport) {
         if other.disturbance.disturbed {
             self.disturbances.push(format!(
@@ -228,11 +229,11 @@ impl Remarks {
     }
 }
 
-/// Wrong flows that the reasons name.
+/// Maximum number of wrong flows that the reasons name.
 const WRONG_SAID: usize = 3;
-/// Above this share of the line a measured speed is wrong.
+/// Multiple of the line's capacity above which a measured speed is wrong.
 const DEFECT: f64 = 1.01;
-/// So much faster a run may have been that others can still be compared with it.
+/// Maximum factor by which a reference run could have been faster undisturbed.
 const COMPARABLE: f64 = 1.1;
 
 #[cfg(test)]
@@ -241,7 +242,7 @@ mod tests {
     use crate::measure::disturbance::Disturbance;
     use crate::{scenario, traffic};
 
-    /// A run that expects `expect`, as a scenario's file says it.
+    /// Returns a run with the expectation `expect`, in the syntax of a scenario.
     fn run(expect: &str) -> Run {
         let text = format!(
             "about = \"a\"\nsource = \"b\"\n[[run]]\nid = \"direct\"\ncarriers = [\"direct\"]\n\
@@ -253,7 +254,7 @@ mod tests {
     const QUIET: f64 = 0.01;
     const BUSY: f64 = 0.38;
 
-    /// A report of `measured` MB/s while others took the share `outside`.
+    /// Returns a report of `measured` MB/s while other programs took the share `outside`.
     fn report(measured: f64, outside: f64) -> RunReport {
         let disturbance = Disturbance { outside_share: outside, disturbed: outside >= 0.05, ..Disturbance::default() };
         RunReport {
@@ -293,7 +294,7 @@ mod tests {
             assert_eq!(came(BUSY).0, Verdict::Unclear, "{expect}");
             assert!(came(BUSY).1.ends_with("; other programs took 38 % of the processor"), "{}", came(BUSY).1);
         }
-        // 2.6 times as fast, at most.
+        // Undisturbed, the run is at most 2.6 times as fast.
         assert_eq!(judged("megabytes_per_s = [26]", &report(9.0, BUSY), None).0, Verdict::Fail);
         let (_, said) = judged("megabytes_per_s = [26]", &report(12.0, QUIET), None);
         assert_eq!(said, "12.00 MB/s, expected at least 26.00");
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_nothing_to_do_with_speed_is_a_failure_beside_a_busy_core_too() {
+    fn a_miss_other_than_speed_is_a_failure_beside_a_busy_core_too() {
         let silent = RunReport { bytes: 0, measured: Some(0.0), fastest: 0.0, ..report(0.0, BUSY) };
         assert_eq!(judged("megabytes_per_s = [1]", &silent, None).0, Verdict::Fail);
         assert_eq!(judged("megabytes_per_s = [0, 1]", &silent, None).0, Verdict::Pass);
@@ -325,12 +326,12 @@ mod tests {
 
     #[test]
     fn a_pass_that_the_disturbance_may_have_made_is_unclear() {
-        // 8 MB/s could have been 12.9.
+        // Undisturbed, 8 MB/s could have been 12.9.
         assert_eq!(judged("megabytes_per_s = [1, 12]", &report(8.0, QUIET), None).0, Verdict::Pass);
         assert_eq!(judged("megabytes_per_s = [1, 12]", &report(8.0, BUSY), None).0, Verdict::Unclear);
         assert_eq!(judged("megabytes_per_s = [1, 14]", &report(8.0, BUSY), None).0, Verdict::Pass);
         assert_eq!(judged("megabytes_per_s = [1]", &report(8.0, BUSY), None).0, Verdict::Pass);
-        // A window that is the limit is one beside a busy core too.
+        // A window is the limit beside a busy core too.
         let limited = RunReport { fastest: 8.1, ..report(8.0, BUSY) };
         assert_eq!(judged("megabytes_per_s = [1, 12]", &limited, None).0, Verdict::Pass);
     }
@@ -345,7 +346,7 @@ mod tests {
         assert!(why.contains("while direct ran over longhaul, other programs took 38 %"), "{why}");
         assert_eq!(said(60.0, &busy).0, Verdict::Pass, "the direct run could have reached 6.5");
         assert_eq!(said(20.0, &busy).0, Verdict::Fail, "an undisturbed direct run makes the gain smaller still");
-        // Too high a gain may come of a direct run that was held up.
+        // A gain that is too high may come from a disturbed direct run.
         assert_eq!(judged("gain = [1, 6]", &report(28.0, QUIET), Some(&busy)).0, Verdict::Unclear);
         assert_eq!(judged("gain = [1, 6]", &report(28.0, QUIET), Some(&quiet)).0, Verdict::Fail);
     }
@@ -362,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_line_carries_is_a_defect_of_the_lab_whatever_was_expected() {
+    fn more_than_the_line_carries_is_always_a_defect_of_the_lab() {
         let fast = |measured| judged("megabytes_per_s = [1]", &report(measured, BUSY), None);
         assert_eq!(fast(121.0).0, Verdict::Pass);
         let (verdict, why) = fast(121.3);
@@ -370,7 +371,7 @@ mod tests {
         assert_eq!(why, "121.30 MB/s is 101 % of what the line can carry: a defect of the lab");
     }
 
-    /// The verdict of a run of `kind` whose figure `name` was `value` where `range` was expected.
+    /// Returns the verdict of a run of `kind` with `value` for the figure `name`, if `range` is expected.
     fn of_figure(kind: &str, (name, value): (&str, f64), range: RangeInclusive<f64>, outside: f64) -> Verdict {
         let mut run = run("megabytes_per_s = [1]");
         run.traffic.kind = traffic::find(kind).unwrap();
@@ -439,7 +440,7 @@ mod tests {
 
     #[test]
     fn without_a_disturbance_every_miss_is_a_failure() {
-        // A relay that is slow by itself, such as with max-pacing-rate.
+        // The relay itself is slow, for example with max-pacing-rate.
         let quiet = |measured| RunReport { disturbance: Disturbance::default(), ..report(measured, 0.0) };
         let (slow, direct) = (quiet(2.5), quiet(4.0));
         for expect in

@@ -1,5 +1,5 @@
-//! Finds values of a scenario that conflict or have no effect, though each alone is valid: the key, and the text to write
-//! instead.
+//! Finds values of a scenario that conflict or have no effect, although each is valid alone. A conflict names the key and what
+//! to write instead.
 
 use crate::carrier::{Carrier, Role};
 use crate::plan::conflict::Conflict;
@@ -14,13 +14,13 @@ use longhaul_config::options::{self, LegOptions, Value};
 use longhaul_units::Bytes;
 
 impl Run {
-    /// Returns the conflicts of the run as far as it was read; `places` are its own.
+    /// Returns the conflicts of the run, as far as it was read. `places` are the places of its keys.
     pub(crate) fn conflicts(&self, earlier: &[Run], places: &Places) -> Vec<Conflict> {
         let is_told = self.carriers.iter().any(|carrier| carrier.role == Role::Longhaul);
-        let nobody = "these are options of longhaul, which is none of the carriers; leave them out";
+        let nobody = "only the carrier longhaul has these options; leave them out, or add longhaul to the carriers";
         let has = |id: &str| earlier.iter().any(|run| run.id == id);
         let mut conflicts = those([
-            (has(&self.id), "id", format!("another run is called {:?} too; write a name of its own", self.id)),
+            (has(&self.id), "id", format!("another run has the id {:?}; write a unique id", self.id)),
             (!self.setup.set.is_empty() && !is_told, "set", nobody.into()),
         ]);
         conflicts.extend(self.sent());
@@ -34,7 +34,7 @@ impl Run {
     /// Returns the conflicts of the traffic.
     fn sent(&self) -> Vec<Conflict> {
         let Traffic { kind, connections, size, rate, direction, .. } = self.traffic;
-        let none = format!("{} has none; leave it out", kind.name);
+        let none = format!("{} does not have this key; leave it out", kind.name);
         let largest = match kind.max_size {
             0 => none.clone(),
             max => format!("{} takes {} at most", kind.name, Bytes(max)),
@@ -51,8 +51,8 @@ impl Run {
     /// Returns the expectations that cannot be judged.
     fn expected(&self) -> Vec<Conflict> {
         let (Expect { within, gain, cpu, figures, .. }, kind) = (&self.expect, self.traffic.kind);
-        let no_law = "there is nothing to compare with; write computed = \"window\", or another law";
-        let no_program = "no program runs on the relays then; leave it out, or write another carrier";
+        let no_law = "no computed speed to compare with; write computed = \"window\", or another law";
+        let no_program = "these carriers run no program on the relays; leave it out, or add another carrier";
         let mut conflicts = those([
             (within.is_some() && self.computed.is_none(), "expect.within", no_law.into()),
             (gain.is_some() && self.has_only(Carrier::is_direct), "expect.gain", NO_GAIN.into()),
@@ -67,14 +67,14 @@ impl Run {
         conflicts
     }
 
-    /// Returns the comparisons with a run that is not there; `earlier` has all before this one.
+    /// Returns the comparisons with a missing run. `earlier` contains all runs before this run.
     pub(crate) fn compared(&self, earlier: &[Run]) -> Vec<Conflict> {
         let mut conflicts = self.times_conflicts(earlier);
         conflicts.extend(self.gain_conflicts(earlier));
         conflicts
     }
 
-    /// Leaves out the comparisons with runs that are not among `earlier`, and says so in its note.
+    /// Removes the comparisons with runs that are not in `earlier`, and says so in the note.
     pub(crate) fn drop_comparisons(&mut self, earlier: &[Run]) {
         let mut is_changed = false;
         if !self.times_conflicts(earlier).is_empty() {
@@ -86,7 +86,7 @@ impl Run {
             is_changed = true;
         }
         if is_changed {
-            self.add_note("the run that it is compared with was left out, so this is not judged");
+            self.add_note("the run for comparison was left out, so the comparison is not judged");
         }
     }
 
@@ -94,8 +94,8 @@ impl Run {
         let mut conflicts = Vec::new();
         if let Some(Times { of, .. }) = &self.expect.times {
             let why = match earlier.iter().find(|run| run.id == *of) {
-                None => Some(format!("no run before this one is called {of:?}")),
-                Some(other) if other.skip.is_some() => Some(format!("{of:?} is skipped; name a run that is not")),
+                None => Some(format!("no earlier run has the id {of:?}")),
+                Some(other) if other.skip.is_some() => Some(format!("{of:?} is skipped; name another run")),
                 Some(other) if self.quick.is_some() && other.quick.is_none() => {
                     Some(format!("--quick leaves {of:?} out; write quick = true there too, or name another run"))
                 }
@@ -108,7 +108,7 @@ impl Run {
 
     fn gain_conflicts(&self, earlier: &[Run]) -> Vec<Conflict> {
         let is_judged = self.expect.gain.is_some() && self.skip.is_none() && !self.has_only(Carrier::is_direct);
-        // In a run itself the carriers are compared in their order.
+        // Within a run, the carriers take their turns in order.
         let here = self.carriers.first().is_some_and(|carrier| carrier.is_direct());
         if !is_judged || here {
             return Vec::new();
@@ -119,8 +119,7 @@ impl Run {
         };
         let direct: Vec<&Run> = earlier.iter().filter(is_direct).collect();
         let is_hurried = self.quick.is_some() && direct.iter().all(|run| run.quick.is_none());
-        let none =
-            "no direct transfer of this traffic is before it; write \"direct\" as the first carrier, or leave this out";
+        let none = "no direct transfer of this traffic comes before it; write \"direct\" as the first carrier, or leave this out";
         let left_out = "--quick leaves the direct transfer out; write quick = true in its run too";
         those([
             (direct.is_empty(), "expect.gain", none.into()),
@@ -134,7 +133,8 @@ impl Run {
         why.map(|why| Conflict::new("expect.within", why)).into_iter().collect()
     }
 
-    /// Of which carrier its law says nothing, and what that would need; nothing where there is no law, or it says something.
+    /// Returns an error that names a carrier for which the run's law gives no speed, and what the law needs. `None` if there is
+    /// no law, or if it gives a speed for all carriers.
     pub(crate) fn silent_law(&self) -> Option<String> {
         let law = self.computed?;
         let is_silent = |carrier: &&&Carrier| {
@@ -144,7 +144,9 @@ impl Run {
         };
         let carrier = self.carriers.iter().find(is_silent)?.name;
         let law::Row { name, needs, .. } = law.row();
-        Some(format!("computed = {name:?} says nothing of {carrier}: it needs {needs}; write that, or another law"))
+        Some(format!(
+            "computed = {name:?} gives no speed for {carrier}, because it needs {needs}; write that, or another law"
+        ))
     }
 
     fn has_only(&self, is_such: fn(&Carrier) -> bool) -> bool {
@@ -153,9 +155,9 @@ impl Run {
 }
 
 impl Setup {
-    /// All of it.
+    /// Returns the conflicts of the set-up.
     pub(crate) fn conflicts(&self) -> Vec<Conflict> {
-        // One relay host between two cables has the hosts' MTU.
+        // A single relay host between two cables has the hosts' MTU.
         let mtu = if self.has_wan() { self.relay.mtu } else { self.host.mtu };
         let relay = HostSpec { mtu, ..self.relay.clone() };
         let mut conflicts = Vec::new();
@@ -164,7 +166,7 @@ impl Setup {
         }
         let (mut accept, mut dial) = (LegOptions::default(), LegOptions::default());
         for text in &self.set {
-            // What is wrong with one of them alone was said when it was read.
+            // An error of a single option was reported when it was read.
             let _ = options::set(&mut accept, &mut dial, text);
         }
         let mss = |leg: &LegOptions| match leg.find("mss")?.value {
@@ -177,20 +179,20 @@ impl Setup {
     }
 }
 
-/// Returns the keys that need a WAN, where there is none.
+/// Returns the keys that need a WAN, for a set-up without one.
 pub(crate) fn without_wan(places: &Places) -> Vec<Conflict> {
-    let no_wan = "with one hop there is no WAN; leave it out, or topology";
-    let cables = "with one hop the hosts' cables are all there is; write host.mtu instead";
+    let no_wan = "a one-hop topology has no WAN; leave out this key, or topology";
+    let cables = "a one-hop topology has only the hosts' cables; write host.mtu instead";
     those([
         (places.find("link").is_some(), "link", no_wan.into()),
         (places.find("relay.mtu").is_some(), "relay.mtu", cables.into()),
     ])
 }
 
-/// Those that are wrong.
+/// Returns a conflict for each check that is true.
 fn those<const N: usize>(checks: [(bool, &str, String); N]) -> Vec<Conflict> {
     let wrong = checks.into_iter().filter(|(is_wrong, ..)| *is_wrong);
     wrong.map(|(_, key, why)| Conflict::new(key, why)).collect()
 }
 
-const NO_GAIN: &str = "the direct transfer is what others are compared with; leave it out, or write another carrier";
+const NO_GAIN: &str = "other carriers are compared with direct; leave it out, or add another carrier";

@@ -1,5 +1,5 @@
-//! The keys of a scenario as tables: a row reads one key. Adding a key is adding a row (and its line in docs/lab.md, which
-//! a test asks for).
+//! The keys of a scenario as tables. A row reads one key. To add a key, add a row, and its line in docs/lab.md, which a test
+//! checks.
 
 use crate::carrier::Carrier;
 use crate::plan::host::HostSpec;
@@ -37,7 +37,7 @@ impl Default for Head {
     }
 }
 
-/// A run with nothing of its own yet.
+/// Returns a run with only the settings of `head`.
 pub(crate) fn blank(head: &Head) -> Run {
     Run {
         id: String::new(),
@@ -183,7 +183,7 @@ const TIMES: &[Key<Times>] = &[
 
 /// The keys of `link` that are not the stages of the emulated WAN.
 const LINK: &[&str] = &["rtt", "rate", "loss", "queue", "out", "back", "schedule"];
-/// Those of `link.out` and `link.back`.
+/// The keys of `link.out` and `link.back` that are not stages.
 const ONE_WAY: &[&str] = &["schedule"];
 
 /// Reads a `link` table: its own keys, the stages of both directions, and those of one direction below `out` and `back`.
@@ -192,7 +192,7 @@ fn link_of(spec: &mut LinkSpec, given: &Written<'_>) -> Result<(), Vec<Fault>> {
         return Err(fault(given, "it is no table; write { rtt = \"63ms\", rate = \"1Gbit/s\" }"));
     };
     let mut faults = Vec::new();
-    // What one direction has of its own counts, so it is read last; a table comes by the alphabet.
+    // The settings of one direction override the others, so they are read last. The table is in alphabetical order.
     let is_own = |name: &str| ["out", "back"].contains(&name);
     let mut keys: Vec<_> = table.iter().map(|(name, value)| (name.get_ref().as_ref(), value)).collect();
     keys.sort_by_key(|(name, _)| is_own(name));
@@ -216,7 +216,7 @@ fn link_of(spec: &mut LinkSpec, given: &Written<'_>) -> Result<(), Vec<Fault>> {
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }
 
-/// The stages of one direction.
+/// Reads the stages and the schedule of one direction.
 fn direction(spec: &mut LinkSpec, directions: &[Direction], given: &Written<'_>) -> Result<(), Vec<Fault>> {
     let toml::de::DeValue::Table(table) = given.get_ref() else {
         return Err(fault(given, "it is no table; write { loss = \"0.1%\" }"));
@@ -233,7 +233,7 @@ fn direction(spec: &mut LinkSpec, directions: &[Direction], given: &Written<'_>)
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }
 
-/// A stage of the emulated WAN and its value; `beside` are the keys of its place that are no stages.
+/// Reads a stage of the emulated WAN and its value. `beside` are the other keys that are valid at the same place.
 fn stage(
     spec: &mut LinkSpec,
     directions: &[Direction],
@@ -245,7 +245,7 @@ fn stage(
         let stages = || longhaul_link::ROWS.iter().map(|row| row.key).filter(|key| !beside.contains(key));
         let known = || beside.iter().copied().chain(stages());
         let text = match longhaul_config::suggest::nearest(name, known()) {
-            _ if LINK.contains(&name) => "it is not of one direction; write it in link".into(),
+            _ if LINK.contains(&name) => "it cannot be set for one direction; write it in link".into(),
             Some(near) => format!("there is no such key; did you mean {near}?"),
             None => format!("there is no such key; the keys here are {}", known().collect::<Vec<_>>().join(", ")),
         };
@@ -255,12 +255,12 @@ fn stage(
     one(given, read).map(|stage| spec.set(directions, &stage))
 }
 
-/// A line of a schedule.
+/// Reads a line of a schedule.
 fn change(text: &str) -> Result<Change, String> {
     Change::read(text).map_err(|err| advised(err, "\"at 30s loss 1% for 5s\""))
 }
 
-/// The error, with `sample` as the text to write unless the error has one of its own.
+/// Returns the text of an error, with `sample` as an example unless the error has its own.
 fn advised(err: StageError, sample: &str) -> String {
     match err {
         StageError::Unit(_) | StageError::NoPercentage | StageError::NoRate | StageError::NoTime => {
@@ -278,7 +278,7 @@ fn below(name: &str, fault: Fault) -> Fault {
     Fault { below: format!(".{name}{}", fault.below), ..fault }
 }
 
-/// One number, exact, or two: lowest and highest. `[6]` is at least 6.
+/// Reads one exact number, or a list of lowest and highest. `[6]` means at least 6.
 fn span(given: &Written<'_>) -> Result<RangeInclusive<f64>, Vec<Fault>> {
     let is_list = matches!(given.get_ref(), toml::de::DeValue::Array(_));
     match several(given, number)?[..] {
@@ -289,24 +289,24 @@ fn span(given: &Written<'_>) -> Result<RangeInclusive<f64>, Vec<Fault>> {
     }
 }
 
-/// One or several, each once.
+/// Reads one or more carriers, each at most once.
 fn carriers(given: &Written<'_>) -> Result<Vec<&'static Carrier>, Vec<Fault>> {
     let before = RefCell::new(Vec::new());
     let carriers = several(given, |text| {
         let carrier = carrier::find(text)?;
         if before.borrow().contains(&carrier.name) {
-            return Err("it stands here a second time; write it once".to_string());
+            return Err("it is listed twice; write it once".to_string());
         }
         before.borrow_mut().push(carrier.name);
         Ok(carrier)
     })?;
     if carriers.is_empty() {
-        return Err(fault(given, "nothing would be run; write for example [\"direct\", \"longhaul\"]"));
+        return Err(fault(given, "the list is empty; write for example [\"direct\", \"longhaul\"]"));
     }
     Ok(carriers)
 }
 
-/// Reads options of `longhaul relay --set`, each once.
+/// Reads options of `longhaul relay --set`, each at most once.
 fn options_of(given: &Written<'_>) -> Result<Vec<String>, Vec<Fault>> {
     let legs = RefCell::new((LegOptions::default(), LegOptions::default()));
     several(given, |text| {
@@ -322,7 +322,7 @@ fn options_of(given: &Written<'_>) -> Result<Vec<String>, Vec<Fault>> {
     })
 }
 
-/// Refuses the names that speeds had before: they differed only by case.
+/// Refuses the former names of the speeds, which differed only by case.
 fn renamed(given: &Written<'_>) -> Result<(), Vec<Fault>> {
     let toml::de::DeValue::Table(table) = given.get_ref() else { return Ok(()) };
     let renamed = [("MBps", "megabytes_per_s"), ("Mbps", "megabits_per_s")].into_iter().filter_map(|(old, new)| {
@@ -339,7 +339,7 @@ fn renamed(given: &Written<'_>) -> Result<(), Vec<Fault>> {
 
 fn say_speed(published: &mut Published, speed: RangeInclusive<f64>, given: &Written<'_>) -> Result<(), Vec<Fault>> {
     match published.speed.replace(speed) {
-        Some(_) => Err(fault(given, "megabytes_per_s and megabits_per_s say the same twice; write one of them")),
+        Some(_) => Err(fault(given, "megabytes_per_s and megabits_per_s are the same figure; write one of them")),
         None => Ok(()),
     }
 }
@@ -370,7 +370,7 @@ fn yes(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| "write true or false".into())
 }
 
-/// `true` for the usual time, or a time.
+/// Reads `true` for the default quick time, `false`, or a time.
 fn quick(text: &str) -> Result<Option<Duration>, String> {
     match text {
         "true" => Ok(Some(QUICK)),
@@ -387,7 +387,7 @@ fn number(text: &str) -> Result<f64, String> {
 }
 
 fn frequency(text: &str) -> Result<f64, String> {
-    number(text).ok().filter(|rate| *rate > 0.0).ok_or_else(|| "write how many a second, such as 20".into())
+    number(text).ok().filter(|rate| *rate > 0.0).ok_or_else(|| "write a number per second, such as 20".into())
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -401,7 +401,7 @@ fn count(text: &str, min: u32, max: u32) -> Result<u32, String> {
 
 fn bytes(text: &str) -> Result<Bytes, String> {
     let size = Bytes::from_str(text).map_err(|err| format!("{err}; write for example \"256KiB\""))?;
-    if size.0 > 0 { Ok(size) } else { Err("nothing fits into 0 bytes; write for example \"256KiB\"".into()) }
+    if size.0 > 0 { Ok(size) } else { Err("a size must be above 0; write for example \"256KiB\"".into()) }
 }
 
 fn size(text: &str, range: RangeInclusive<Bytes>) -> Result<Bytes, String> {
@@ -415,12 +415,13 @@ fn size(text: &str, range: RangeInclusive<Bytes>) -> Result<Bytes, String> {
 /// Reads the window of a host.
 ///
 /// # Errors
-/// It is no size, or larger than a buffer of the lab can hold.
+/// The text is not a size, or the window is larger than a buffer of the lab can hold.
 pub(crate) fn read_window(text: &str) -> Result<Bytes, String> {
     size(text, Bytes(1)..=LARGEST_WINDOW)
 }
 
-/// A congestion control that this kernel has. Where it does not say, the lab finds out.
+/// Reads a congestion control that this kernel has. If the kernel does not list its congestion controls, building the lab shows
+/// whether it exists.
 fn congestion(text: &str) -> Result<String, String> {
     let name = word(text)?;
     match longhaul_sys::sockopt::congestion_controls("available") {
@@ -447,7 +448,7 @@ fn rate(text: &str) -> Result<Option<Rate>, String> {
         return Ok(None);
     }
     let rate = Rate::from_str(text).map_err(|err| format!("{err}; write for example \"1Gbit/s\", or \"none\""))?;
-    if rate.0 > 0 { Ok(Some(rate)) } else { Err("a rate of 0 carries nothing; write \"none\" for no limit".into()) }
+    if rate.0 > 0 { Ok(Some(rate)) } else { Err("a rate must be above 0; write \"none\" for no limit".into()) }
 }
 
 fn topology(text: &str) -> Result<Layout, String> {
@@ -461,13 +462,13 @@ fn topology(text: &str) -> Result<Layout, String> {
     }
 }
 
-/// Four times as much is the largest buffer, for the kernel counts its overhead in it.
+/// The largest window: a quarter of the largest buffer, because the kernel counts its overhead in the buffer.
 const LARGEST_WINDOW: Bytes = Bytes(256 << 20);
-/// The minimum of a buffer in the kernel (tcp(7), tcp_rmem).
+/// The kernel's minimum of a buffer (tcp(7), tcp_rmem).
 const SMALLEST_BUFFER: Bytes = Bytes(4096);
-/// The maximum of tcp_wmem, an int, as a round number.
+/// The largest power of two that fits tcp_wmem, which is an int.
 const LARGEST_BUFFER: Bytes = Bytes(1 << 30);
-/// About as long as it takes to see the speed of a path of some 60 ms.
+/// Default time of a quick run: enough to measure the speed of a path of about 60 ms.
 const QUICK: Duration = Duration::from_millis(2500);
 
 #[cfg(test)]
@@ -476,7 +477,7 @@ mod tests {
 
     const DOCUMENT: &str = include_str!("../../../../docs/lab.md");
 
-    /// The first column of the table below the heading that begins with `heading`.
+    /// Returns the first column of the table below the heading that begins with `heading`.
     fn documented(heading: &str) -> Vec<&'static str> {
         let after = DOCUMENT.split_once(&format!("\n{heading}")).unwrap_or_else(|| panic!("{heading} is missing")).1;
         let section = after.split("\n#").next().unwrap().split("\n<!--").next().unwrap();
@@ -495,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn so_is_one_that_the_relays_are_told() {
+    fn an_unknown_congestion_control_of_relays_is_refused() {
         let told = |name: &str| {
             let run = "[[run]]\nid = \"a\"\ncarriers = \"longhaul\"";
             let set = format!("set = [\"dial.mss=1254\", \"accept.congestion={name}\"]");

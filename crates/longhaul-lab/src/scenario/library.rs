@@ -1,10 +1,10 @@
-//! The scenarios that are built in: the files of `lab/`.
+//! The built-in scenarios: the files of `lab/`.
 
 use crate::scenario::model::Scenario;
 use crate::scenario::{self};
 use std::path::Path;
 
-/// Name and text of each.
+/// Name and text of each scenario.
 pub(crate) const FILES: &[(&str, &str)] = &[
     ("mitre", include_str!("../../../../lab/mitre.toml")),
     ("kurtcms", include_str!("../../../../lab/kurtcms.toml")),
@@ -20,19 +20,19 @@ pub(crate) const FILES: &[(&str, &str)] = &[
     ("resets", include_str!("../../../../lab/resets.toml")),
 ];
 
-/// The scenario of that name, if there is one.
+/// Reads the built-in scenario `name`; `None` if there is none.
 ///
 /// # Errors
-/// Every error of the file, a line each.
+/// Every error of the file, one per line.
 pub(crate) fn load(name: &str) -> Option<Result<Scenario, Vec<String>>> {
     let (name, text) = FILES.iter().find(|(known, _)| *known == name)?;
     Some(scenario::read(name, &format!("lab/{name}.toml"), text))
 }
 
-/// A scenario that is built in, or that of a file: a name with a dot or a slash is one.
+/// Reads a built-in scenario or a file. A name with a dot or a slash is a file.
 ///
 /// # Errors
-/// Every error of the file, a line each; or what the name may have meant.
+/// Every error of the file, one per line; or that the name is unknown, with a suggestion.
 pub(crate) fn find(name: &str) -> Result<Scenario, Vec<String>> {
     if let Some(scenario) = load(name) {
         return scenario;
@@ -43,10 +43,10 @@ pub(crate) fn find(name: &str) -> Result<Scenario, Vec<String>> {
     Err(vec![unknown(name)])
 }
 
-/// Returns the file of a scenario that is built in.
+/// Returns the text of a built-in scenario.
 ///
 /// # Errors
-/// There is none of that name.
+/// No built-in scenario has this name.
 pub(crate) fn text(name: &str) -> Result<&'static str, String> {
     FILES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text).ok_or_else(|| unknown(name))
 }
@@ -55,7 +55,7 @@ fn unknown(name: &str) -> String {
     let near = longhaul_config::suggest::nearest(name, FILES.iter().map(|(name, _)| *name));
     let meant = match near {
         Some(near) => format!("did you mean {near}?"),
-        None if Path::new(name).is_file() => format!("for the file of that name write ./{name}"),
+        None if Path::new(name).is_file() => format!("for the file of this name write ./{name}"),
         None => "`longhaul lab list` shows them".to_string(),
     };
     format!("error: there is no scenario {name:?}; {meant}")

@@ -1,11 +1,10 @@
-//! A scenario: hosts, the link between them, the carriers to compare, the traffic, and what to expect, as a TOML file says
-//! it.
+//! A scenario: a TOML file with hosts, the link between them, the carriers to compare, the traffic, and the expectations.
 //!
-//! A `[[run]]` is one experiment: one figure of somebody's, or one question. What the file says before the first run holds
-//! for all of them; a run's own `link`, `host` and `relay` come on top of it.
+//! A `[[run]]` is one experiment: one published figure, or one question. The keys before the first run apply to all runs. A
+//! run's own `link`, `host` and `relay` override them.
 //!
 //! [`model`] is the scenario as data, [`read`](mod@read) reads it by the tables of [`keys`], [`conflicts`] finds values
-//! that do not go together, and [`summary`] describes the result. [`library`] holds the scenarios that are built in.
+//! that conflict, and [`summary`] describes the result. [`library`] holds the built-in scenarios.
 
 mod conflicts;
 mod keys;

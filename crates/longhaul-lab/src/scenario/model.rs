@@ -7,29 +7,29 @@ use crate::traffic::Traffic;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// A scenario that was read.
+/// A scenario.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
-    /// Its name: the file's name without its ending.
+    /// The file's name without its extension.
     pub(crate) name: String,
-    /// A sentence about its subject.
+    /// A sentence about the scenario's subject.
     pub(crate) about: String,
     /// The source of its figures, in a sentence.
     pub(crate) source: String,
-    /// Number of times that every run is repeated, all carriers of it in turn; the median counts.
+    /// Number of times that each run takes place, with its carriers in turn. The median counts.
     pub(crate) rounds: u32,
-    /// Its experiments.
+    /// The experiments.
     pub(crate) runs: Vec<Run>,
 }
 
 /// One experiment.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
-    /// Its name, unique in the scenario; that of a published figure where there is one.
+    /// The name, unique in the scenario. A published figure gives its name.
     pub(crate) id: String,
-    /// Its file and line, as `lab/mitre.toml:21`.
+    /// File and line, such as `lab/mitre.toml:21`.
     pub(crate) at: String,
-    /// Its description, in a few words.
+    /// The description, in a few words.
     pub(crate) what: String,
     /// The link, and the settings of hosts and relays.
     pub(crate) setup: Setup,
@@ -43,11 +43,11 @@ pub(crate) struct Run {
     pub(crate) computed: Option<Law>,
     /// The expectations.
     pub(crate) expect: Expect,
-    /// The time of its traffic with `--quick`; `None` leaves it out of that.
+    /// The time of the traffic with `--quick`; `None` leaves the run out with `--quick`.
     pub(crate) quick: Option<Duration>,
-    /// Why it cannot be emulated, and what comes nearest, when it cannot.
+    /// The reason why the run cannot be emulated, and the nearest run that can; `None` for a run that can.
     pub(crate) skip: Option<String>,
-    /// Why the figure differs from what was published, where it does.
+    /// The reason why the figure differs from the published one, if it does.
     pub(crate) note: Option<String>,
 }
 
@@ -56,22 +56,22 @@ pub(crate) struct Run {
 pub(crate) struct Published {
     /// MB/s, 10^6 bytes: lowest and highest.
     pub(crate) speed: Option<RangeInclusive<f64>>,
-    /// Times the direct transfer.
+    /// Lowest and highest multiple of the direct transfer.
     pub(crate) gain: Option<RangeInclusive<f64>>,
 }
 
 /// Expectations that must be met for the verdict `pass`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Expect {
-    /// The share by which the speed may differ from the computed one: 0.15.
+    /// The share by which the speed may differ from the computed speed, such as 0.15.
     pub(crate) within: Option<f64>,
     /// MB/s: lowest and highest.
     pub(crate) speed: Option<RangeInclusive<f64>>,
-    /// Times the direct transfer: lowest and highest.
+    /// Lowest and highest multiple of the direct transfer.
     pub(crate) gain: Option<RangeInclusive<f64>>,
-    /// Times the run of that name, with the same carrier or its only one: lowest and highest.
+    /// Lowest and highest multiple of another run, with the same carrier or else its first one.
     pub(crate) times: Option<Times>,
-    /// The most that the relays' programs may use of one CPU, as a share: 0.1.
+    /// Maximum share of one CPU that the relays' programs may use, such as 0.1.
     pub(crate) cpu: Option<f64>,
     /// Further figures of the traffic, by name: lowest and highest.
     pub(crate) figures: Vec<(String, RangeInclusive<f64>)>,
@@ -87,7 +87,7 @@ pub(crate) struct Times {
 }
 
 impl Run {
-    /// Says `note` too, after what was noted before.
+    /// Adds `note` after earlier notes.
     pub(crate) fn add_note(&mut self, note: &str) {
         self.note = Some(self.note.take().map_or(note.into(), |before| format!("{before}; {note}")));
     }

@@ -1,4 +1,4 @@
-//! Reads a scenario from TOML, and says what is wrong in it.
+//! Reads a scenario from TOML and reports its errors.
 
 use crate::plan::conflict::Conflict;
 use crate::scenario::conflicts;
@@ -9,19 +9,19 @@ use std::ops::Range;
 use std::path::Path;
 use toml::de::{DeTable, DeValue};
 
-/// Reads the scenario `name` from `text`; `file` stands in the messages.
+/// Reads the scenario `name` from `text`. `file` is the file's name in messages.
 ///
 /// # Errors
-/// Every error of the file, a line each.
+/// Every error of the file, one per line.
 pub(crate) fn read(name: &str, file: &str, text: &str) -> Result<Scenario, Vec<String>> {
     let (scenario, problems) = document::read(text, |findings, root| whole(findings, root, name, file));
     scenario.ok_or_else(|| problems.iter().map(|problem| problem.message(file).to_string()).collect())
 }
 
-/// Says what is understood of a scenario's `text`; `file` stands in the messages.
+/// Returns a summary of the scenario in `text`. `file` is the file's name in messages.
 ///
 /// # Errors
-/// Every error of the file, a line each. There is no text for which it panics.
+/// Every error of the file, one per line. It does not panic for any text.
 pub fn parse(file: &str, text: &str) -> Result<String, Vec<String>> {
     read(file, file, text).map(|scenario| summary::summary(&scenario))
 }
@@ -29,7 +29,7 @@ pub fn parse(file: &str, text: &str) -> Result<String, Vec<String>> {
 /// Reads the scenario in the file at `path`.
 ///
 /// # Errors
-/// It cannot be read, or something in it is wrong.
+/// The file cannot be read, or contains errors.
 pub(crate) fn load(path: &Path) -> Result<Scenario, Vec<String>> {
     let file = path.display().to_string();
     let text = document::text(path, HINT).map_err(|why| vec![format!("{file}: error: {why}")])?;
@@ -44,14 +44,14 @@ fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>, name: &str, file: &str
     document::required(findings, keys::HEAD, "scenario", root, 0..0);
     let conflicts = head.setup.conflicts();
     note(findings, &conflicts, &places, &(0..0));
-    // Whether all before a run was read: else what it lacks there may be what is wrong there.
+    // Whether everything before a run was read without errors. Otherwise a missing run may be one with an error.
     let mut runs = Vec::new();
     let mut all = findings.errors() == 0;
     match root.get("run").map(|given| (given.get_ref(), given.span())) {
         Some((DeValue::Array(list), _)) if !list.is_empty() => {
             for given in list {
                 let DeValue::Table(table) = given.get_ref() else {
-                    findings.error(given.span(), "a run is a table; write [[run]]".into());
+                    findings.error(given.span(), "a run must be a table; write [[run]]".into());
                     all = false;
                     continue;
                 };
@@ -64,7 +64,7 @@ fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>, name: &str, file: &str
                 note(findings, &conflicts::without_wan(&places), &places, &(0..0));
             }
         }
-        Some((_, span)) => findings.error(span, "runs are tables; write [[run]], with two brackets".into()),
+        Some((_, span)) => findings.error(span, "runs must be tables; write [[run]], with two brackets".into()),
         None => findings.error(0..0, NO_RUN.into()),
     }
     let keys::Head { about, source, rounds, .. } = head;
@@ -76,7 +76,7 @@ struct Before<'a> {
     file: &'a str,
     head: &'a keys::Head,
     runs: &'a [Run],
-    /// Whether nothing before the run was wrong.
+    /// Whether the part before the run has no errors.
     is_whole: bool,
 }
 
@@ -94,7 +94,7 @@ fn run(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>, bef
     if before.is_whole {
         note(findings, &run.compared(before.runs), &places, &span);
     }
-    // What is wrong before the first run is said there, once.
+    // An error before the first run is reported there, once.
     let inherited = before.head.setup.conflicts();
     let conflicts: Vec<_> =
         run.setup.conflicts().into_iter().filter(|conflict| !inherited.contains(conflict)).collect();
@@ -105,7 +105,7 @@ fn run(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>, bef
     (findings.errors() == errors).then_some(run)
 }
 
-/// Notes what cannot be at the place of its key, or of the table that the key is in, or else at `span`.
+/// Reports each conflict at its key, or at the table of the key, or else at `span`.
 fn note(findings: &mut Findings<'_>, conflicts: &[Conflict], places: &Places, span: &Range<usize>) {
     for Conflict { key, why } in conflicts {
         let mut keys = std::iter::successors(Some(key.as_str()), |key| Some(key.rsplit_once('.')?.0));
@@ -114,5 +114,5 @@ fn note(findings: &mut Findings<'_>, conflicts: &[Conflict], places: &Places, sp
     }
 }
 
-const HINT: &str = "`longhaul lab list` shows the scenarios that are built in";
-const NO_RUN: &str = "there is no run; write [[run]] and below it id, carriers and traffic, a line each";
+const HINT: &str = "`longhaul lab list` shows the built-in scenarios";
+const NO_RUN: &str = "there is no run; write [[run]] and below it id, carriers and traffic, one per line";

@@ -1,4 +1,4 @@
-//! A scenario in words: what was understood of a file.
+//! Describes a scenario as it was read from a file, for tests.
 
 use crate::plan::host::HostSpec;
 use crate::plan::place::Direction;
@@ -6,7 +6,7 @@ use crate::plan::setup::Setup;
 use crate::scenario::model::{Run, Scenario};
 use std::fmt::Write as _;
 
-/// Every run with everything that holds for it, a few lines each.
+/// Returns every run with all its settings, in a few lines each.
 pub(crate) fn summary(scenario: &Scenario) -> String {
     let Scenario { about, source, rounds, runs, .. } = scenario;
     let mut text = format!("good, {} runs, {rounds} rounds\nabout {about}\nsource {source}\n", runs.len());

@@ -1,4 +1,4 @@
-//! New connections: how many a second, and how long each takes.
+//! New connections: their number per second, and the time of each.
 
 use crate::error::LabError;
 use crate::plan::place::Host;
@@ -11,8 +11,7 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// As many workers as the scenario has connections: each connects, sends a byte, waits for it to come back, closes, and
-/// does it again.
+/// As many workers as the scenario has connections. Each connects, sends a byte, waits for its echo, closes, and starts again.
 pub(crate) const CONNECTIONS: Kind = Kind {
     name: "connections",
     what: "new connections",
@@ -23,7 +22,7 @@ pub(crate) const CONNECTIONS: Kind = Kind {
     keys: &[],
     server: ServedBy::Own,
     max_size: 0,
-    // A machine that is too busy for 5 s can make a connection fail, but not reset one.
+    // If a machine is too busy for 5 s, a connection can fail, but it is not reset.
     figures: &[
         shrinks("per_second"),
         grows("p50_us"),
@@ -39,10 +38,10 @@ fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
     let count = drive.traffic.connections;
     let time = drive.traffic.time;
     let entry = drive.running.entry;
-    // Relays with the shipped sysctls have what their administrators get.
+    // Relays with the shipped sysctls keep them, as in production.
     let relays = [Host::Near, Host::Far].into_iter().filter(|_| !drive.setup.relay.shipped);
     [Host::A].into_iter().chain(relays).try_for_each(|host| let_ports_go(drive, host))?;
-    // One that is closing waits in the relay and in the server: twice the workers never all wait.
+    // A closing connection may still occupy a thread, so there are two threads per worker.
     let _server = Server::start(drive, 2 * count, |mut peer| exchange::answer(&mut peer, 1))?;
     (drive.began)();
     let start = Instant::now();
@@ -62,10 +61,10 @@ fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
     Ok(Measured { bytes, checked: true, speed: bytes as f64 / took, figures, ..Measured::default() })
 }
 
-/// The connections of a worker, or of several.
+/// The results of one or more workers.
 #[derive(Default)]
 struct Worked {
-    /// Duration of each good one.
+    /// Duration of each successful connection.
     times: Vec<Duration>,
     /// Number of connections without an answer within [`PATIENCE`].
     late: u32,
@@ -81,7 +80,7 @@ impl Worked {
     }
 }
 
-/// One worker: a connection after the other until `end`.
+/// Runs one worker: makes one connection after the other until `end`.
 ///
 /// # Errors
 /// A wrong byte came back.
@@ -92,7 +91,7 @@ fn work(entry: SocketAddr, end: Instant) -> Result<Worked, LabError> {
         let done = connect(entry).and_then(|mut peer| exchange::once(&mut peer, 1));
         match done.map_err(|err| (err.kind(), err)) {
             Ok(()) => worked.times.push(began.elapsed()),
-            // socket(7) SO_RCVTIMEO: a read that took too long is EAGAIN.
+            // socket(7) SO_RCVTIMEO: a read that times out fails with EAGAIN.
             Err((ErrorKind::TimedOut | ErrorKind::WouldBlock, _)) => worked.late += 1,
             Err((ErrorKind::InvalidData, err)) => return Err(exchange::failed(err)),
             Err(_) => worked.refused += 1,
@@ -108,7 +107,7 @@ fn connect(entry: SocketAddr) -> std::io::Result<TcpStream> {
     Ok(peer)
 }
 
-/// So that `host` does not run out of ports before the relay runs out of speed (ip-sysctl).
+/// Lets `host` use more ports and reuse them, so that ports do not limit the number of connections (ip-sysctl).
 fn let_ports_go(drive: &Drive<'_>, host: Host) -> Result<(), LabError> {
     joined(drive.wan.on(host, || {
         [("ip_local_port_range", "1024 65535"), ("tcp_tw_reuse", "1")].into_iter().try_for_each(|(name, value)| {
@@ -118,6 +117,6 @@ fn let_ports_go(drive: &Drive<'_>, host: Host) -> Result<(), LabError> {
     }))
 }
 
-/// A connection that takes longer has failed: a listener with a short queue, such as socat's of five, drops what comes
-/// when it is full, and the client asks again after 1, 3, 7 seconds.
+/// Maximum time of a connection before it counts as failed. A listener with a short queue, such as socat's of five, drops
+/// connections when the queue is full, and the client retries after 1, 3, 7 seconds.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -1,5 +1,5 @@
-//! Copies of one file between the hosts, at once, by a program that logs in with ssh: how fast, and whether they are the
-//! file. What the programs have in common; each has a row and a file of its own.
+//! Simultaneous copies of one file between the hosts, by a program that logs in with ssh. Measures the speed and compares each
+//! copy with the file. This is the common part of these programs; each has a row and a file of its own.
 
 use crate::error::LabError;
 use crate::plan::place::{Direction, Host};
@@ -25,11 +25,11 @@ pub(crate) struct Copy<'a> {
     pub(crate) from: String,
     /// Path of the file that is written.
     pub(crate) to: String,
-    /// The way that the file goes.
+    /// The direction of the file.
     pub(crate) direction: Direction,
 }
 
-/// The program, ready to run on host A, that makes one copy.
+/// A function that returns the command that makes one copy, to run on host A.
 pub(crate) type Tool = fn(&Copy<'_>) -> Result<Command, LabError>;
 
 /// Makes the scenario's copies with `tool` and compares each with the file.
@@ -53,19 +53,19 @@ pub(crate) fn run(drive: &Drive<'_>, tool: Tool) -> Result<Measured, LabError> {
     make_file(wan, "file", size)?;
     (drive.began)();
     let copies = copies("file");
-    // A size that was asked for may take as long as it takes.
+    // A size from the scenario may take any time.
     let longest = if traffic.size.is_some() { LONGEST } else { traffic.time * MUCH_LONGER };
     let took = at_once(&copies, tool, login + longest)?;
     copies.iter().try_for_each(Copy::check)?;
     let bytes = size * u64::from(traffic.connections);
-    // Logging in takes several round trips and some computing, and is not what is asked for.
+    // The login takes several round trips and CPU time. It does not belong to the speed of the copy.
     let moved = took.saturating_sub(login).max(Duration::from_millis(1));
     let figures = vec![("login_s", login.as_secs_f64())];
     let speed = bytes as f64 / moved.as_secs_f64();
     Ok(Measured { bytes, checked: true, speed, over: moved, figures, ..Measured::default() })
 }
 
-/// Makes all copies at once; how long the last one took, which must not be `longest`.
+/// Makes all copies at once. Returns the time of the slowest copy. Fails if one takes longer than `longest`.
 fn at_once(copies: &[Copy<'_>], tool: Tool, longest: Duration) -> Result<Duration, LabError> {
     let latest = Instant::now() + longest;
     std::thread::scope(|scope| {
@@ -77,7 +77,7 @@ fn at_once(copies: &[Copy<'_>], tool: Tool, longest: Duration) -> Result<Duratio
 }
 
 impl Copy<'_> {
-    /// Returns the source and the target of the copy, as scp(1) and rsync(1) take them.
+    /// Returns the source and the target of the copy, in the syntax of scp(1) and rsync(1).
     pub(crate) fn places(&self) -> [String; 2] {
         let there = |path: &str| format!("{}:{path}", self.login);
         match self.direction {
@@ -86,7 +86,7 @@ impl Copy<'_> {
         }
     }
 
-    /// Makes it; how long that took.
+    /// Makes the copy. Returns the time that it took.
     fn make(&self, tool: Tool, latest: Instant) -> Result<Duration, LabError> {
         let command = tool(self)?;
         let start = Instant::now();
@@ -94,7 +94,7 @@ impl Copy<'_> {
         Ok(start.elapsed())
     }
 
-    /// Compares the file and its copy by the SHA-256 that each host computes, and removes the copy.
+    /// Compares the SHA-256 of the file and its copy, each computed on its host, and removes the copy.
     fn check(&self) -> Result<(), LabError> {
         let hash = |host, path: &str| {
             let text = self.wan.output(host, "sha256sum", &[path])?;
@@ -111,9 +111,9 @@ impl Copy<'_> {
     }
 }
 
-/// The longest that a copy may take.
+/// Maximum time of a copy.
 const LONGEST: Duration = Duration::from_secs(600);
-/// So many times as long as it was meant to take, a copy does not show what it was meant to.
+/// Maximum time of a copy, as a multiple of the scenario's time. A slower copy does not show what the scenario is about.
 const MUCH_LONGER: u32 = 20;
 
 fn lost() -> LabError {

@@ -1,6 +1,6 @@
-//! Small messages and their answers: a server on host B that answers, clients on host A, and how long it took them.
+//! Small messages and their answers: a server on host B that answers, clients on host A, and the times of the answers.
 //!
-//! Blocking sockets and a few threads, so that it is the same small, known cost beside whatever it is pointed at.
+//! Blocking sockets and a few threads keep the cost small, known, and equal for all carriers.
 
 use crate::error::LabError;
 use crate::plan::place::Host;
@@ -12,16 +12,16 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Threads on host B that accept connections and serve them, until dropped. They wait for whoever is being served: clients
-/// must have closed before.
+/// Threads on host B that accept connections and serve them. The drop waits for connections being served, so clients must close
+/// theirs before.
 pub(crate) struct Server {
     listener: TcpListener,
     threads: Vec<JoinHandle<Result<(), LabError>>>,
 }
 
 impl Server {
-    /// Starts `threads` of them. Each accepts a connection and serves it with `serve`, one after the other: no thread is
-    /// made for a connection, which would cost more than the connection.
+    /// Starts `threads` threads. Each accepts connections and serves them with `serve`, one after the other. There is no thread
+    /// per connection, because its start would cost more than the connection.
     pub(crate) fn start(
         drive: &Drive<'_>,
         threads: u32,
@@ -38,7 +38,7 @@ impl Server {
             let listener = listener.map_err(LabError::io("sharing a socket"))?;
             let body = move || {
                 while let Ok((peer, _)) = listener.accept() {
-                    // A connection that was reset is its client's affair; the next one counts.
+                    // A reset is the client's business. The thread continues with the next connection.
                     let _ = patient(&peer).and_then(|()| serve(peer));
                 }
                 Ok(())
@@ -51,7 +51,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Whoever waits in accept(2) is woken by this, with EINVAL.
+        // Wakes the threads in accept(2), which fails with EINVAL.
         let _ = socket2::SockRef::from(&self.listener).shutdown(Shutdown::Both);
         for thread in self.threads.drain(..) {
             let _ = thread.join();
@@ -68,21 +68,21 @@ pub(crate) fn answer(peer: &mut TcpStream, size: usize) -> io::Result<()> {
     }
 }
 
-/// A connection to `entry`, for a thread on host A.
+/// Connects to `entry`, for a thread on host A.
 pub(crate) fn connect(entry: SocketAddr) -> io::Result<TcpStream> {
     let peer = TcpStream::connect_timeout(&entry, PATIENCE)?;
     patient(&peer)?;
     Ok(peer)
 }
 
-/// A connection to `entry` over which one message has gone there and back: its way is open from end to end.
+/// Connects to `entry` and exchanges one message, so that the connection is open from end to end.
 pub(crate) fn open(entry: SocketAddr, size: usize) -> Result<TcpStream, LabError> {
     let mut peer = connect(entry).map_err(LabError::io(format!("connecting to {entry}")))?;
     once(&mut peer, size).map_err(failed)?;
     Ok(peer)
 }
 
-/// One message of `size` bytes there and back.
+/// Sends one message of `size` bytes and receives its answer.
 pub(crate) fn once(peer: &mut TcpStream, size: usize) -> io::Result<()> {
     let message = vec![b'x'; size];
     let mut answer = vec![0; size];
@@ -91,24 +91,24 @@ pub(crate) fn once(peer: &mut TcpStream, size: usize) -> io::Result<()> {
     if message == answer { Ok(()) } else { Err(differs()) }
 }
 
-/// One client: sends a message of `size` bytes, waits for its answer, and again while `go_on`, no more often than `every`;
-/// returns how long each answer took, at least one.
+/// Runs one client: sends a message of `size` bytes, waits for its answer, and repeats this while `go_on` returns true. Messages
+/// are at least `every` apart. Returns the time of each answer, at least one.
 ///
 /// # Errors
-/// The connection failed, or what came back is something else.
+/// The connection failed, or an answer differs from its message.
 pub(crate) fn ask(
     peer: &mut TcpStream,
     size: usize,
     every: Duration,
     go_on: impl Fn() -> bool,
 ) -> io::Result<Vec<Duration>> {
-    // Each message begins a byte further on than the one before.
+    // Each message begins one byte later in the stream than the previous one.
     let stream: Vec<u8> = crate::traffic::raw::block().into_iter().cycle().take(size + 251).collect();
     let mut answer = vec![0; size];
     let mut times = Vec::new();
     let mut next = Instant::now();
     loop {
-        // A long pause must not outlast the end.
+        // A long pause must end when `go_on` does.
         while go_on() && Instant::now() < next {
             std::thread::sleep(next.saturating_duration_since(Instant::now()).min(PAUSE));
         }
@@ -127,7 +127,7 @@ pub(crate) fn ask(
     }
 }
 
-/// For `map_err`: turns an I/O error of messages into an error of the lab.
+/// Turns an I/O error of messages into an error of the lab, for `map_err`.
 pub(crate) fn failed(err: io::Error) -> LabError {
     match err.kind() {
         io::ErrorKind::InvalidData => LabError::Bytes("an answer differs from its message".into()),
@@ -135,7 +135,7 @@ pub(crate) fn failed(err: io::Error) -> LabError {
     }
 }
 
-/// A relay that loses a byte, or an end, must end the measurement, not hang it.
+/// Sets timeouts, so that a relay that loses a byte or an ending does not hang the measurement.
 fn patient(peer: &TcpStream) -> io::Result<()> {
     peer.set_nodelay(true)?;
     peer.set_read_timeout(Some(PATIENCE))?;
@@ -146,21 +146,21 @@ fn differs() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the answer differs")
 }
 
-/// The time within which `percent` of them were done, by nearest rank; 0 when there are none.
+/// Returns the `percent` percentile of sorted times, by nearest rank; 0 if there are none.
 pub(crate) fn quantile(sorted: &[Duration], percent: usize) -> Duration {
     let rank = (sorted.len() * percent).div_ceil(100).max(1) - 1;
     sorted.get(rank).copied().unwrap_or_default()
 }
 
-/// Microseconds.
+/// Returns `time` in microseconds.
 pub(crate) fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// Longer than any answer takes, and than the pause before any message.
+/// Timeout of a read or write: longer than any answer, and than the pause before any message.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Maximum time until a pause sees that it is over.
+/// Maximum time until a pause notices its end.
 const PAUSE: Duration = Duration::from_millis(20);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Flows that wait: what each costs the first relay's program.
+//! Idle flows. Measures the memory and descriptors that each costs the program on the first relay.
 
 use crate::error::LabError;
 use crate::plan::place::Host;
@@ -14,7 +14,7 @@ use std::net::TcpStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// As many flows as the scenario has connections, each of which has carried a byte there and back.
+/// As many flows as the scenario has connections. Each has carried a byte in both directions.
 pub(crate) const IDLE: Kind = Kind {
     name: "idle",
     what: "connections that wait",
@@ -46,7 +46,7 @@ fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
         keep.lock().unwrap_or_else(PoisonError::into_inner).push(peer);
         Ok(())
     })?;
-    // The first flow brings in code and threads that every later one shares.
+    // The first flow loads code and starts threads that all later flows share.
     let _first = open(drive, 1)?;
     let program = drive.running.programs.first().map(|program| program.id());
     let before = program.map(Held::by).transpose()?;
@@ -54,7 +54,7 @@ fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
     let start = Instant::now();
     let flows = open(drive, count)?;
     let opened = start.elapsed();
-    // What a relay holds for a while after the last byte is gone by then.
+    // By then a relay has released what it holds for a while after the last byte.
     std::thread::sleep((drive.traffic.time).saturating_sub(opened).max(SETTLE));
     let after = program.map(Held::by).transpose()?;
     let mut figures = vec![("count", flows.len() as f64), ("opened_s", opened.as_secs_f64())];
@@ -67,7 +67,7 @@ fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
     Ok(Measured { bytes, checked: true, speed: bytes as f64 / opened.as_secs_f64(), figures, ..Measured::default() })
 }
 
-/// That many flows from host A, by several workers: over a long path each takes some round trips.
+/// Opens `count` flows from host A. Several workers share the work, because each flow takes some round trips.
 fn open(drive: &Drive<'_>, count: u32) -> Result<Vec<TcpStream>, LabError> {
     let entry = drive.running.entry;
     let workers = WORKERS.min(count);
@@ -86,8 +86,8 @@ fn open(drive: &Drive<'_>, count: u32) -> Result<Vec<TcpStream>, LabError> {
     Ok(flows)
 }
 
-/// At once: enough to hide a long path, and no flood.
+/// Maximum number of flows opened at once: enough to hide the delay of a long path, and not a flood.
 const WORKERS: u32 = 64;
-/// Descriptors that the lab needs besides.
+/// Descriptors that the lab needs in addition.
 const SPARE: u64 = 200;
 const SETTLE: Duration = Duration::from_millis(500);

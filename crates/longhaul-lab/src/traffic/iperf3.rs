@@ -1,5 +1,5 @@
-//! A real iperf3, for whoever wants figures of a program that is not ours. It says how much arrived, not whether the bytes
-//! are right.
+//! A real iperf3, for figures from an independent program. It reports the number of bytes that arrived, but does not check
+//! them.
 
 use crate::error::LabError;
 use crate::plan::law::Law;
@@ -20,7 +20,7 @@ pub(crate) const IPERF3: Kind = Kind {
     keys: &[Heeds::Direction],
     server: ServedBy::Own,
     max_size: 0,
-    // More after a delay, fewer when less is sent.
+    // A delay causes more retransmissions, and a lower speed causes fewer.
     figures: &[varies("retransmits")],
     max_connections: THREADED,
     run,
@@ -39,7 +39,7 @@ fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
     command.args(["-s", "-1", "--forceflush", "-B", &server.ip().to_string(), "-p", &port]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let _server = drive.wan.spawn(Host::B, command)?.wait_for("Server listening")?;
-    // Whole seconds are all it takes.
+    // iperf3 takes whole seconds only.
     let start = warm_up(drive.setup, traffic.time).as_secs_f64().ceil();
     let time = (traffic.time.as_secs_f64() - start).round().max(1.0);
     let start = start.to_string();
@@ -61,13 +61,13 @@ fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
 fn read(text: &str) -> Option<Measured> {
     let json: serde_json::Value = serde_json::from_str(text).ok()?;
     let received = &json["end"]["sum_received"];
-    let sent_again = json["end"]["sum_sent"]["retransmits"].as_f64();
+    let retransmits = json["end"]["sum_sent"]["retransmits"].as_f64();
     Some(Measured {
         bytes: received["bytes"].as_u64()?,
         checked: false,
         speed: received["bits_per_second"].as_f64()? / 8.0,
         over: Duration::try_from_secs_f64(received["seconds"].as_f64()?).ok()?,
-        figures: sent_again.map(|count| ("retransmits", count)).into_iter().collect(),
+        figures: retransmits.map(|count| ("retransmits", count)).into_iter().collect(),
         ..Measured::default()
     })
 }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_iperf3_prints_is_read() {
+    fn output_of_iperf3_is_read() {
         let text = r#"{"end": {"sum_sent": {"retransmits": 3}, "sum_received": {"bytes": 10, "seconds": 1.5, "bits_per_second": 80.0}}}"#;
         let measured = read(text).unwrap();
         assert_eq!((measured.bytes, measured.speed, measured.checked), (10, 10.0, false));

@@ -1,4 +1,4 @@
-//! Bulk transfers and, beside them, somebody who types: how long a small message waits behind the large ones.
+//! Bulk transfers with an interactive session beside them. Measures how long a small message waits behind the bulk.
 
 use crate::error::LabError;
 use crate::plan::law::Law;
@@ -13,8 +13,8 @@ use crate::traffic::row::{
 };
 use std::time::{Duration, Instant};
 
-/// Raw transfers on the scenario's connections, and one more connection with small messages both ways, as many a second as
-/// the scenario's rate. The speed is that of the bulk; `size` is that of a message.
+/// Raw transfers on the scenario's connections, and one more connection with small messages both ways. The scenario's rate is
+/// the number of messages per second, and `size` is the size of a message. The speed is that of the bulk.
 pub(crate) const MIX: Kind = Kind {
     name: "mix",
     what: "bulk transfers, and small messages beside them",
@@ -25,7 +25,7 @@ pub(crate) const MIX: Kind = Kind {
     keys: &[Heeds::Rate],
     server: ServedBy::Own,
     max_size: LARGEST_MESSAGE,
-    // A disturbance makes an answer late; it also slows the bulk, and then less waits before the answer.
+    // A disturbance delays an answer. It also slows the bulk, so less data waits before the answer.
     figures: &[grows("base_ms"), varies("p50_ms"), varies("p99_ms"), shrinks("count")],
     max_connections: THREADED,
     run,
@@ -41,7 +41,7 @@ fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
     }
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            // It ends with the connection.
+            // The answers end with the connection, which is an error here.
             let _ = exchange::answer(&mut served, size);
         });
         let start = Instant::now();
@@ -68,7 +68,7 @@ fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
     })
 }
 
-/// Bytes of a message: a key and its echo with their escape sequences, or a small query.
+/// Default size of a message in bytes: a key and its echo with their escape sequences, or a small query.
 const MESSAGE: usize = 64;
-/// Messages a second: somebody who types fast, or a screen that is drawn anew.
+/// Default number of messages per second: fast typing, or a screen that is redrawn.
 const RATE: f64 = 20.0;

@@ -1,4 +1,4 @@
-//! The kinds of traffic between the hosts: a table, one file and one row for each.
+//! The kinds of traffic between the hosts: a table with a row for each kind, in a file of its own.
 
 mod connections;
 mod copies;
@@ -19,7 +19,7 @@ pub(crate) use iperf3::IPERF3_PROGRAM;
 pub use raw::{Outcome, transfer};
 pub(crate) use row::{Counts, Drive, Effect, Heeds, Kind, Measured, ServedBy, Traffic};
 
-/// Every kind there is.
+/// All kinds of traffic.
 pub(crate) const ROWS: &[Kind] = &[
     raw::RAW,
     scp::SCP,
@@ -34,7 +34,7 @@ pub(crate) const ROWS: &[Kind] = &[
 ];
 
 impl Default for &'static Kind {
-    /// The first row of the table.
+    /// Returns the first row of the table.
     fn default() -> &'static Kind {
         &ROWS[0]
     }
@@ -43,11 +43,11 @@ impl Default for &'static Kind {
 /// Returns the kind of traffic called `name`.
 ///
 /// # Errors
-/// There is none.
+/// No kind has this name.
 pub(crate) fn find(name: &str) -> Result<&'static Kind, String> {
     let names = || ROWS.iter().map(|kind| kind.name);
     ROWS.iter().find(|kind| kind.name == name).ok_or_else(|| match longhaul_config::suggest::nearest(name, names()) {
         Some(near) => format!("there is no such traffic; did you mean {near}?"),
-        None => format!("there is no such traffic; there is {}", names().collect::<Vec<_>>().join(", ")),
+        None => format!("there is no such traffic; the kinds are {}", names().collect::<Vec<_>>().join(", ")),
     })
 }

@@ -1,7 +1,7 @@
 //! Raw TCP: a generator and a sink that check every byte.
 //!
-//! The stream is one block of pseudo-random bytes over and over. Its length is a prime, so bytes that are missing,
-//! doubled or out of place do not match whatever the size of the pieces they came in.
+//! The stream repeats one block of pseudo-random bytes. The block's length is a prime, so missing, duplicate or misplaced bytes
+//! do not match, for any size of reads.
 
 use crate::error::LabError;
 use crate::plan::law::Law;
@@ -38,7 +38,7 @@ pub(crate) const RAW: Kind = Kind {
 pub struct Outcome {
     /// Bytes that arrived, each compared with what was sent.
     pub bytes: u64,
-    /// From connecting to the end of the stream at the far end.
+    /// Time from the start of the connection to the end of the stream at the receiver.
     pub took: Duration,
 }
 
@@ -49,32 +49,32 @@ enum Until {
     Time(Duration),
 }
 
-/// Sends for the scenario's time, or as much as it says, up or down.
+/// Sends for the scenario's time, or its size, up or down.
 fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
     let bulk = Bulk::open(drive, &listener(drive)?)?;
     (drive.began)();
     bulk.run(drive)
 }
 
-/// Returns the listener on host B for both [`Bulk`] and the messages beside it.
+/// Returns a listener on host B, for [`Bulk`] and for the messages beside it.
 pub(crate) fn listener(drive: &Drive<'_>) -> Result<TcpListener, LabError> {
     let server = drive.server();
     joined(drive.wan.on(Host::B, move || listen(server)))
 }
 
-/// The scenario's connections, made and idle.
+/// The scenario's connections, open and idle.
 pub(crate) struct Bulk {
     pairs: Vec<Pair>,
 }
 
 impl Bulk {
-    /// Makes them.
+    /// Opens the connections.
     pub(crate) fn open(drive: &Drive<'_>, listener: &TcpListener) -> Result<Bulk, LabError> {
         let pairs = (0..drive.traffic.connections).map(|_| Pair::open(drive, listener)).collect::<Result<_, _>>()?;
         Ok(Bulk { pairs })
     }
 
-    /// Sends on all of them.
+    /// Sends on all connections.
     pub(crate) fn run(self, drive: &Drive<'_>) -> Result<Measured, LabError> {
         match drive.traffic.size {
             Some(size) => self.send_bytes(size),
@@ -82,15 +82,15 @@ impl Bulk {
         }
     }
 
-    /// Sends for the scenario's time and gives the speed after the start.
+    /// Sends for the scenario's time and returns the speed after the start.
     ///
-    /// Bytes that are under way when the time is over may take as long again; then the connection is cut off. A path that carries
-    /// nothing is a result, not a failure: its speed is 0.
+    /// When the time is over, bytes in flight get the same time again to arrive. Then the connection is cut off. A path that
+    /// carries nothing is a result with the speed 0, not an error.
     pub(crate) fn send_for(self, drive: &Drive<'_>) -> Result<Measured, LabError> {
         let time = drive.traffic.time;
         let arrived = Arc::new(AtomicU64::new(0));
         let start = Instant::now();
-        let flows = self.start(Until::Time(time), &arrived)?;
+        let connections = self.start(Until::Time(time), &arrived)?;
         std::thread::sleep(warm_up(drive.setup, time));
         let from = Instant::now();
         let before = arrived.load(Ordering::Relaxed);
@@ -98,19 +98,20 @@ impl Bulk {
         let to = Instant::now();
         let after = arrived.load(Ordering::Relaxed);
         let patience = if after == 0 { SILENCE } else { time.max(DRAIN) };
-        let ends = flows.into_iter().map(|flow| flow.end(to + patience)).collect::<Result<Vec<End>, _>>()?;
+        let ends =
+            connections.into_iter().map(|connection| connection.end(to + patience)).collect::<Result<Vec<End>, _>>()?;
         let bytes = ends.iter().map(|end| end.bytes).sum();
         let cut = ends.iter().filter(|end| end.is_cut).count();
         Ok(Measured { bytes, cut, checked: true, ..Measured::between(after - before, from, to) })
     }
 
-    /// Sends exactly `size` on each, and gives the speed from the first byte to the last.
+    /// Sends exactly `size` on each connection. Returns the speed from the first byte to the last.
     fn send_bytes(self, size: Bytes) -> Result<Measured, LabError> {
         let start = Instant::now();
         let mut bytes = 0;
         let mut last = start;
-        for flow in self.start(Until::Bytes(size.0), &Arc::default())? {
-            let end = flow.end(start + LONGEST)?;
+        for connection in self.start(Until::Bytes(size.0), &Arc::default())? {
+            let end = connection.end(start + LONGEST)?;
             if end.bytes != size.0 {
                 return Err(LabError::Bytes(format!("{} of {} bytes arrived in {LONGEST:?}", end.bytes, size.0)));
             }
@@ -119,21 +120,22 @@ impl Bulk {
         Ok(Measured { checked: true, ..Measured::between(bytes, start, last) })
     }
 
-    fn start(self, until: Until, arrived: &Arc<AtomicU64>) -> Result<Vec<Flow>, LabError> {
+    fn start(self, until: Until, arrived: &Arc<AtomicU64>) -> Result<Vec<Connection>, LabError> {
         self.pairs.into_iter().map(|pair| pair.start(until, Arc::clone(arrived))).collect()
     }
 }
 
-/// A connection, both of its ends.
+/// Both ends of an idle connection.
 struct Pair {
     sender: TcpStream,
     receiver: TcpStream,
 }
 
 /// A connection in use.
-struct Flow {
-    /// To cut it off with, and whether it was.
+struct Connection {
+    /// The receiver's socket, to cut the connection off.
     socket: TcpStream,
+    /// Whether the connection was cut off.
     is_cut: Arc<AtomicBool>,
     sender: JoinHandle<Result<u64, LabError>>,
     receiver: JoinHandle<Result<(u64, Instant), LabError>>,
@@ -143,39 +145,40 @@ struct Flow {
 struct End {
     /// Bytes that arrived, all of them compared.
     bytes: u64,
-    /// The time at which the last one arrived.
+    /// The time at which the last byte arrived.
     last: Instant,
-    /// Whether it was cut off.
+    /// Whether the connection was cut off.
     is_cut: bool,
 }
 
 impl Pair {
-    /// Connects. One after the other: the connection that is accepted is then the one that was made.
+    /// Opens a connection. Connections are opened one after the other, so that each accepted socket belongs to the client just
+    /// made.
     fn open(drive: &Drive<'_>, listener: &TcpListener) -> Result<Pair, LabError> {
         let (client, accepted) = open(drive, listener)?;
         let (sender, receiver) = match drive.traffic.direction {
             Direction::Out => (client, accepted),
             Direction::Back => (accepted, client),
         };
-        // What has not been sent when the time is over would have to be waited for.
+        // Limits the unsent bytes for which the end of the time would have to wait.
         let kept = socket2::SockRef::from(&sender).set_tcp_notsent_lowat(UNSENT);
         kept.map_err(LabError::io("setting TCP_NOTSENT_LOWAT"))?;
         Ok(Pair { sender, receiver })
     }
 
-    fn start(self, until: Until, arrived: Arc<AtomicU64>) -> Result<Flow, LabError> {
+    fn start(self, until: Until, arrived: Arc<AtomicU64>) -> Result<Connection, LabError> {
         let Pair { sender, receiver } = self;
         let socket = receiver.try_clone().map_err(LabError::io("keeping a socket"))?;
         let sender = std::thread::spawn(move || send(sender, until));
         let is_cut = Arc::new(AtomicBool::new(false));
         let cut = Arc::clone(&is_cut);
         let receiver = std::thread::spawn(move || receive(receiver, &arrived, &cut));
-        Ok(Flow { socket, is_cut, sender, receiver })
+        Ok(Connection { socket, is_cut, sender, receiver })
     }
 }
 
-impl Flow {
-    /// Waits for its end; what has not arrived by `latest` is cut off.
+impl Connection {
+    /// Waits for the end of the connection. Cuts it off if it has not ended by `latest`.
     fn end(self, latest: Instant) -> Result<End, LabError> {
         let is_over = || self.sender.is_finished() && self.receiver.is_finished();
         while !is_over() && Instant::now() < latest {
@@ -183,7 +186,7 @@ impl Flow {
         }
         let is_cut = !is_over();
         if is_cut {
-            // The receiver ends as if all were there; the sender is told so, or stays until its time is over.
+            // The receiver then ends without an error. The sender sees the end of the connection, or runs until its time is over.
             self.is_cut.store(true, Ordering::Relaxed);
             let _ = self.socket.shutdown(Shutdown::Both);
         }
@@ -199,17 +202,17 @@ impl Flow {
     }
 }
 
-/// Both ends of a new connection: A's and B's.
+/// Opens a connection. Returns A's end and B's end.
 pub(crate) fn open(drive: &Drive<'_>, listener: &TcpListener) -> Result<(TcpStream, TcpStream), LabError> {
     let entry = drive.running.entry;
     meet(listener, drive.wan.on(Host::A, move || connect(entry)))
 }
 
-/// Sends `bytes` from `from` to `entry`, which leads to a sink on `to` that listens on `sink`; counts what has arrived
-/// in `arrived`.
+/// Sends `bytes` bytes from host `from` to `entry`, which leads to a sink on host `to` that listens on `sink`. `arrived` counts
+/// the bytes that have arrived.
 ///
 /// # Errors
-/// A connection failed, nothing moved for a minute, or what arrived is not what was sent.
+/// A connection failed, nothing moved for a minute, or the received bytes differ from the sent bytes.
 pub fn transfer(
     wan: &Wan,
     from: Host,
@@ -228,7 +231,7 @@ pub fn transfer(
     match (sent, joined(receiver)) {
         (Ok(sent), Ok((got, end))) if sent == got => Ok(Outcome { bytes, took: end.duration_since(start) }),
         (Ok(sent), Ok((got, _))) => Err(LabError::Bytes(format!("the stream ended after {got} of {sent} bytes"))),
-        // Wrong bytes say more than a connection that was closed because of them.
+        // Wrong bytes are the cause, and a closed connection is their effect.
         (Err(_), Err(why @ LabError::Bytes(_))) | (Err(why), _) | (Ok(_), Err(why)) => Err(why),
     }
 }
@@ -247,21 +250,21 @@ fn connect(entry: SocketAddr) -> Result<TcpStream, LabError> {
     Ok(socket)
 }
 
-/// Both ends of the connection that `client` makes.
+/// Returns both ends of the connection that `client` opens.
 fn meet(
     listener: &TcpListener,
     client: JoinHandle<Result<TcpStream, LabError>>,
 ) -> Result<(TcpStream, TcpStream), LabError> {
     let accepted = accept(listener, &client);
     if let (Err(why), false) = (&accepted, client.is_finished()) {
-        return Err(LabError::Bytes(format!("{why}, and the connection has not been made either")));
+        return Err(LabError::Bytes(format!("{why}, and the client's connect did not return")));
     }
-    // Why a connection could not be made says more than that none came.
+    // The client's error is the cause, so it comes before an accept that timed out.
     let client = joined(client)?;
     Ok((client, accepted?))
 }
 
-/// The connection that `client` makes; an error when it has been made, or not, and nobody comes.
+/// Accepts the connection that `client` opens. Returns an error if none arrives in time, even if the client is connected.
 fn accept(listener: &TcpListener, client: &JoinHandle<Result<TcpStream, LabError>>) -> Result<TcpStream, LabError> {
     let start = Instant::now();
     loop {
@@ -276,9 +279,11 @@ fn accept(listener: &TcpListener, client: &JoinHandle<Result<TcpStream, LabError
                     .map_err(what);
             }
             Err(err) if err.kind() == ErrorKind::WouldBlock && start.elapsed() < PATIENCE => {
-                // A relay may have accepted for us and failed to dial: whoever waits for it, waits in vain.
+                // A relay may have accepted the client and failed to dial. Then no connection arrives here.
                 if client.is_finished() && start.elapsed() > GRACE {
-                    return Err(LabError::Bytes("the connection was made, and nobody came at the far end".into()));
+                    return Err(LabError::Bytes(
+                        "the client connected, but no connection arrived at the far end".into(),
+                    ));
                 }
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -287,7 +292,7 @@ fn accept(listener: &TcpListener, client: &JoinHandle<Result<TcpStream, LabError
     }
 }
 
-/// Sends the stream; how many bytes it took. Waits until the other end has them all and closes.
+/// Sends the stream. Waits until the receiver has every byte and closes. Returns the number of bytes sent.
 fn send(mut socket: TcpStream, until: Until) -> Result<u64, LabError> {
     let what = "sending";
     let block = block();
@@ -310,15 +315,16 @@ fn send(mut socket: TcpStream, until: Until) -> Result<u64, LabError> {
         }
     }
     socket.shutdown(Shutdown::Write).map_err(LabError::io(what))?;
-    // The sink closes when it has everything; a reset before that is a broken path.
+    // The sink closes when it has every byte. An earlier reset means that the path is broken.
     match uninterrupted(|| socket.read(&mut [0])) {
         Ok(0) => Ok(sent),
-        Ok(_) => Err(LabError::Bytes("the sink sent something, which it never does".into())),
-        Err(err) => Err(LabError::io("waiting for the far end to have everything")(err)),
+        Ok(_) => Err(LabError::Bytes("bytes came back from the sink, which never sends".into())),
+        Err(err) => Err(LabError::io("waiting for the far end to receive every byte")(err)),
     }
 }
 
-/// Compares what comes with the stream until it ends, or is cut: how many bytes, and when the last one was there.
+/// Compares received bytes with the stream until the connection ends or is cut off. Returns the number of bytes, and the time
+/// of the end.
 fn receive(mut socket: TcpStream, arrived: &AtomicU64, is_cut: &AtomicBool) -> Result<(u64, Instant), LabError> {
     let block = block();
     let mut buffer = vec![0; 1 << 18];
@@ -326,13 +332,13 @@ fn receive(mut socket: TcpStream, arrived: &AtomicU64, is_cut: &AtomicBool) -> R
     loop {
         let length = match uninterrupted(|| socket.read(&mut buffer)) {
             Ok(0) => {
-                // Closing would not end the connection while a copy of the descriptor is open. A sender that is gone
-                // already says why itself.
+                // Dropping the socket would not end the connection, because a copy of the descriptor is open. An error is
+                // ignored, because a sender that has ended reports its own.
                 let _ = socket.shutdown(Shutdown::Write);
                 return Ok((got, Instant::now()));
             }
             Ok(length) => length,
-            // RFC 1122 4.2.2.13: what comes after the cut is answered with a reset, and ends the connection here too.
+            // RFC 1122 4.2.2.13: data that arrives after the cut gets a reset, which ends the connection here too.
             Err(_) if is_cut.load(Ordering::Relaxed) => return Ok((got, Instant::now())),
             Err(err) => return Err(LabError::io(format!("receiving after {got} bytes"))(err)),
         };
@@ -344,7 +350,7 @@ fn receive(mut socket: TcpStream, arrived: &AtomicU64, is_cut: &AtomicBool) -> R
     }
 }
 
-/// Whether `bytes` are what the stream has at `offset`.
+/// Whether `bytes` equal the stream at `offset`.
 pub(crate) fn matches(block: &[u8], offset: u64, mut bytes: &[u8]) -> bool {
     let mut at = (offset % BLOCK as u64) as usize;
     while !bytes.is_empty() {
@@ -357,11 +363,11 @@ pub(crate) fn matches(block: &[u8], offset: u64, mut bytes: &[u8]) -> bool {
     true
 }
 
-/// The block that the stream repeats.
+/// Returns the block that the stream repeats.
 pub(crate) fn block() -> Vec<u8> {
     let mut state = 0x6c6f_6e67_6861_756cu64;
     let mut next = || {
-        // xorshift64 (Marsaglia, 2003): no byte of it compresses.
+        // xorshift64 (Marsaglia, 2003): its bytes do not compress.
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
@@ -377,17 +383,17 @@ pub(crate) fn joined<T>(thread: JoinHandle<Result<T, LabError>>) -> Result<T, La
 /// The largest prime below 2^20.
 pub(crate) const BLOCK: usize = 1_048_573;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Maximum time of a transfer of so many bytes.
+/// Maximum time of a transfer with a fixed size.
 const LONGEST: Duration = Duration::from_secs(600);
-/// Maximum time from making a connection to its arrival at the far end.
+/// Maximum time from a client's connect until the connection arrives at the far end.
 const GRACE: Duration = Duration::from_secs(15);
-/// Minimum time for bytes that are under way when the time is over.
+/// Minimum time that bytes in flight get when the time is over.
 const DRAIN: Duration = Duration::from_secs(15);
-/// Maximum time until the first byte when the time is over: a busy machine may not have begun.
+/// Additional time for the first byte when the time is over, because a busy machine may not have begun.
 const SILENCE: Duration = Duration::from_secs(3);
-/// Bytes that a sender may have unsent: twice what a super-packet needs, and soon gone.
+/// Maximum of unsent bytes in a sender's socket: twice what a super-packet needs, and soon sent.
 const UNSENT: u32 = 1 << 20;
-/// So little at once that a slow sender sees the end of its time.
+/// Maximum bytes of a write: small, so that a slow sender notices the end of its time.
 const PIECE: u64 = 128 << 10;
 
 #[cfg(test)]
@@ -395,7 +401,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_out_of_place_does_not_match() {
+    fn misplaced_bytes_do_not_match() {
         let block = block();
         let stream: Vec<u8> = block.iter().chain(&block).copied().collect();
         assert!(matches(&block, BLOCK as u64 * 7 + 100, &stream[100..BLOCK + 5000]));

@@ -1,5 +1,5 @@
-//! Requests and answers of one size, one at a time on each connection: with one connection, one byte and no rate, the
-//! round trip of a small message.
+//! Requests and answers of one size, one at a time on each connection. With one connection, one byte and no rate, this
+//! measures the round trip of a small message.
 
 use crate::error::LabError;
 use crate::plan::place::Host;
@@ -11,8 +11,8 @@ use crate::traffic::row::{Counts, Drive, Heeds, Kind, LARGEST_MESSAGE, Measured,
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// Requests on every connection, each sent when the answer to the one before is there, and no more of them a second than
-/// the scenario's rate, all connections together.
+/// Requests on every connection, each sent after the answer to the previous one. The scenario's rate limits the requests per
+/// second of all connections together.
 pub(crate) const REQUEST: Kind = Kind {
     name: "request",
     what: "requests and answers",
@@ -60,7 +60,7 @@ fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
     Ok(Measured { bytes, checked: true, speed: bytes as f64 / took, figures, ..Measured::default() })
 }
 
-/// Seconds, and no more than a day.
+/// Returns `seconds` as a time of at most a day.
 fn interval(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(86_400))
 }

@@ -1,4 +1,4 @@
-//! A row of the table: a kind of traffic, and what goes into it and comes out of it.
+//! A row of the table: a kind of traffic, its inputs and its results.
 
 use crate::carrier::{PORT, Running};
 use crate::error::LabError;
@@ -16,20 +16,20 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// The traffic.
+/// The traffic of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Traffic {
     /// The program or generator.
     pub(crate) kind: &'static Kind,
     /// Number of connections, or copies, at once.
     pub(crate) connections: u32,
-    /// Approximate duration: a copy is as large as the expected speed makes of this.
+    /// Approximate duration. The size of a copy follows from it and the expected speed.
     pub(crate) time: Duration,
     /// The size of a copy, or of a message.
     pub(crate) size: Option<Bytes>,
-    /// Messages a second.
+    /// Messages per second.
     pub(crate) rate: Option<f64>,
-    /// The way that the bytes go.
+    /// The direction of the bytes.
     pub(crate) direction: Direction,
 }
 
@@ -39,32 +39,32 @@ pub(crate) struct Kind {
     pub(crate) name: &'static str,
     /// Its description, in a few words.
     pub(crate) what: &'static str,
-    /// A transfer of it as the subject of a sentence, such as "this scp copy".
+    /// The subject of a sentence about a transfer, such as "this scp copy".
     pub(crate) subject: &'static str,
     /// The programs and files without which it cannot run.
     pub(crate) needs: &'static [Requirement],
-    /// The laws that limit it besides those of the WAN: from them follows how much to send.
+    /// The laws that limit it, besides those of the WAN. They determine how much to send.
     pub(crate) laws: &'static [Law],
-    /// Which of its results count.
+    /// The results that the report explains.
     pub(crate) counts: Counts,
     /// The optional keys of `traffic` that it heeds.
     pub(crate) keys: &'static [Heeds],
-    /// The server on host B that answers it.
+    /// The server on host B.
     pub(crate) server: ServedBy,
-    /// The largest `size` that it takes, in bytes; 0 when it has none.
+    /// The largest permitted `size` in bytes; 0 if the kind has no `size`.
     pub(crate) max_size: u64,
     /// Its further figures.
     pub(crate) figures: &'static [Figure],
     /// Maximum number of connections at once.
     pub(crate) max_connections: u32,
-    /// Makes it from its servers and files to its last byte.
+    /// Starts servers, creates files, and sends the traffic to its last byte.
     pub(crate) run: fn(&Drive<'_>) -> Result<Measured, LabError>,
 }
 
 /// A key of `traffic` that not every kind heeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heeds {
-    /// `rate`, messages a second.
+    /// `rate`, messages per second.
     Rate,
     /// `direction`.
     Direction,
@@ -88,18 +88,18 @@ pub(crate) struct Figure {
     pub(crate) effect: Effect,
 }
 
-/// The effect on a figure when other programs disturb the run.
+/// The effect of other programs that disturb a run on a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// It grows: a time, or a count of events that took too long.
+    /// The figure grows: a time, or a count of events that took too long.
     Grows,
-    /// It grows, but what the figure of this name counts is no doing of a disturbance.
+    /// The figure grows, but a disturbance does not cause the events that the figure of this name counts.
     GrowsFrom(&'static str),
-    /// It shrinks: a rate, or a count of work done.
+    /// The figure shrinks: a rate, or a count of work done.
     Shrinks,
-    /// It may do either.
+    /// The figure may grow or shrink.
     Varies,
-    /// It stays: errors, and what a flow holds. No disturbance explains a miss.
+    /// The figure stays: errors, and resources of a flow. No disturbance explains a miss.
     Stays,
 }
 
@@ -114,38 +114,38 @@ pub(crate) enum Counts {
     Both,
 }
 
-/// Everything that a kind of traffic needs.
+/// The input of a kind of traffic.
 pub(crate) struct Drive<'a> {
     /// The lab.
     pub(crate) wan: &'a Wan,
-    /// The carrier at work.
+    /// The running carrier.
     pub(crate) running: &'a Running,
     /// The traffic that the scenario asks for.
     pub(crate) traffic: Traffic,
     /// The link, and the settings of hosts and relays.
     pub(crate) setup: &'a Setup,
-    /// The congestion control of who sends over the WAN.
+    /// The congestion control of the sender over the WAN.
     pub(crate) congestion: &'a str,
     /// The user who runs the lab, for sshd.
     pub(crate) user: &'a User,
-    /// To be called when the traffic begins and its connections exist: from there on the engine samples.
+    /// Must be called when the traffic begins and its connections exist. The engine then begins to sample.
     pub(crate) began: &'a dyn Fn(),
 }
 
-/// The error of the operating system.
+/// The result of a kind of traffic.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Measured {
     /// Bytes that arrived.
     pub(crate) bytes: u64,
-    /// Connections that had not ended long after their time and were cut off.
+    /// Number of connections that were cut off because they had not ended long after their time.
     pub(crate) cut: usize,
-    /// Whether every byte was compared with what was sent. A difference is a [`LabError`], or is in `wrong`.
+    /// Whether every byte was compared with the sent byte. A difference is a [`LabError`], or is in `wrong`.
     pub(crate) checked: bool,
-    /// Flows whose bytes or endings were wrong, each with what its ends saw.
+    /// Flows with wrong bytes or endings, each with the observations of its ends.
     pub(crate) wrong: Vec<String>,
-    /// Bytes a second, once it was under way.
+    /// Bytes per second after the start.
     pub(crate) speed: f64,
-    /// The time over which the speed was measured; zero where there is none.
+    /// The time over which the speed was measured; zero if none was measured.
     pub(crate) over: Duration,
     /// Further figures by name, such as `p99_us`.
     pub(crate) figures: Vec<(&'static str, f64)>,
@@ -161,40 +161,40 @@ impl Traffic {
 impl Kind {
     /// Returns how a disturbance changes the figure of that name.
     pub(crate) fn effect(&self, name: &str) -> Effect {
-        // A figure that nobody declared is excused by nothing.
+        // No disturbance excuses an undeclared figure.
         self.figures.iter().find(|figure| figure.name == name).map_or(Effect::Stays, |figure| figure.effect)
     }
 }
 
-/// A figure that a disturbance makes larger.
+/// Returns a figure that a disturbance makes larger.
 pub(crate) const fn grows(name: &'static str) -> Figure {
     Figure { name, effect: Effect::Grows }
 }
 
-/// A figure that a disturbance makes smaller.
+/// Returns a figure that a disturbance makes smaller.
 pub(crate) const fn shrinks(name: &'static str) -> Figure {
     Figure { name, effect: Effect::Shrinks }
 }
 
-/// A figure that a disturbance makes larger or smaller.
+/// Returns a figure that a disturbance makes larger or smaller.
 pub(crate) const fn varies(name: &'static str) -> Figure {
     Figure { name, effect: Effect::Varies }
 }
 
-/// A figure that no disturbance changes.
+/// Returns a figure that no disturbance changes.
 pub(crate) const fn stays(name: &'static str) -> Figure {
     Figure { name, effect: Effect::Stays }
 }
 
 impl Drive<'_> {
-    /// Returns the address of B's server.
+    /// Returns the address of the server on host B.
     pub(crate) fn server(&self) -> SocketAddr {
         SocketAddr::new(Host::B.lan(), PORT)
     }
 
-    /// Returns the bytes to copy so that it takes about the time that the scenario asks for.
+    /// Returns the number of bytes that take about the scenario's time to copy, or the scenario's size.
     pub(crate) fn copy_size(&self) -> u64 {
-        // A host's window counts where the host itself sends over the WAN.
+        // A host's window is a limit only where the host itself sends over the WAN.
         let by_itself = self.running.programs.is_empty();
         let counts = |law: &&Law| by_itself || law.row().subject != Subject::Hosts;
         let laws: Vec<Law> = self.traffic.kind.laws.iter().filter(counts).chain(&[Law::Line]).copied().collect();
@@ -206,23 +206,24 @@ impl Drive<'_> {
     }
 }
 
-/// Returns the time after which the speed of a transfer is measured: before it, slow start sets the speed.
+/// Returns the time after which the speed of a transfer is measured. Before it, slow start limits the speed.
 pub(crate) fn warm_up(setup: &Setup, time: Duration) -> Duration {
-    // Twelve doublings fill any path of the library; half of a short run is all there is.
+    // Twelve doublings fill any path of the library. A short run is limited to half its time.
     (setup.link.rtt * 12).max(time / 4).min(time / 2)
 }
 
 impl Measured {
-    /// The speed of `bytes` bytes between two moments.
+    /// Returns the speed of `bytes` bytes between two moments.
     pub(crate) fn between(bytes: u64, from: Instant, to: Instant) -> Measured {
         let over = to.saturating_duration_since(from);
         Measured { bytes, speed: bytes as f64 / over.as_secs_f64().max(1e-9), over, ..Measured::default() }
     }
 
-    /// The same with a speed that is no higher than the link delivered payload in any time as long.
+    /// Returns the result with its speed limited to the highest rate at which the link delivered payload in any period of that
+    /// length.
     ///
-    /// A receiver may read more than that for a while: what waited behind a lost segment, or in a relay, before the clock began
-    /// arrives after it. A login that took longer than the one of the copy makes the copy's own time too short.
+    /// A receiver may read faster for a while, because bytes that waited behind a lost segment or in a relay before the clock
+    /// started arrive after it. The time of a copy is too short if its own login was faster than the measured login.
     pub(crate) fn at_most(self, link: &Ledger) -> Measured {
         let speed = link.fastest(self.over).map_or(self.speed, |fastest| self.speed.min(fastest));
         Measured { speed, ..self }
@@ -241,16 +242,16 @@ impl fmt::Debug for Kind {
     }
 }
 
-/// A connection is two threads, or a process: more of them measure this machine's scheduler.
+/// Maximum of connections that take two threads or a process each. With more, the scheduler of this machine is measured.
 pub(crate) const THREADED: u32 = 1000;
-/// A stream is made as it is sent.
+/// Maximum `size` of a stream in bytes. It is generated while it is sent.
 pub(crate) const LARGEST_STREAM: u64 = 1 << 40;
-/// The lab's files are in memory, once at either end.
+/// Maximum `size` of a copied file in bytes. It is in memory once at each end.
 pub(crate) const LARGEST_COPY: u64 = 2 << 30;
-/// A message is in memory, several times.
+/// Maximum `size` of a message in bytes. It is in memory several times.
 pub(crate) const LARGEST_MESSAGE: u64 = 16 << 20;
-/// A connection is a descriptor at either end.
+/// Maximum of connections that take only a descriptor at each end.
 pub(crate) const MANY: u32 = 100_000;
 
-/// Faster than this no copy gets on any machine, and its file must fit into memory twice.
+/// Maximum speed assumed for a copy, in bytes per second. No machine copies faster, and the file must fit into memory twice.
 pub(crate) const FASTEST_COPY: f64 = 120e6;

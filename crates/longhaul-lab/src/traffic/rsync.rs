@@ -1,4 +1,4 @@
-//! A real rsync over ssh: whole files, uncompressed, which is how one moves much that is new.
+//! A real rsync over ssh: whole files, uncompressed, as usual for large new files.
 
 use crate::plan::law::Law;
 use crate::traffic::copies;
@@ -7,7 +7,7 @@ use crate::world::requirement::Requirement;
 use crate::world::ssh;
 use std::process::{Command, Stdio};
 
-/// Copies of one file, at once.
+/// Simultaneous copies of one file.
 pub(crate) const RSYNC: Kind = Kind {
     name: "rsync",
     what: "rsync over ssh",

@@ -6,7 +6,7 @@ use crate::traffic::row::{Counts, Heeds, Kind, LARGEST_COPY, ServedBy, THREADED,
 use crate::world::requirement::Requirement;
 use crate::world::ssh;
 
-/// Copies of one file, at once.
+/// Simultaneous copies of one file.
 pub(crate) const SCP: Kind = Kind {
     name: "scp",
     what: "scp",

@@ -1,4 +1,4 @@
-//! A real sftp, told by a batch file to put (or get) one file.
+//! A real sftp, with a batch file that puts (or gets) one file.
 
 use crate::plan::law::Law;
 use crate::plan::place::Direction;
@@ -7,7 +7,7 @@ use crate::traffic::row::{Counts, Heeds, Kind, LARGEST_COPY, ServedBy, THREADED,
 use crate::world::requirement::Requirement;
 use crate::world::ssh;
 
-/// Copies of one file, at once.
+/// Simultaneous copies of one file.
 pub(crate) const SFTP: Kind = Kind {
     name: "sftp",
     what: "sftp",

@@ -1,4 +1,4 @@
-//! Cables, addresses and routes of a host, as commands of ip(8), one a line.
+//! Cables, addresses and routes of a host, as commands of ip(8), one per line.
 
 use crate::plan::place::Host;
 use crate::plan::profile::Profile;
@@ -9,13 +9,14 @@ use std::net::IpAddr;
 /// The surroundings of a host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Site {
-    /// Relay hosts and WAN.
+    /// The order of hosts and cables.
     pub(crate) layout: Layout,
     /// Whether the hosts have IPv6.
     pub(crate) ipv6: bool,
 }
 
-/// Everything that `host` gets. `relays` are the paths of the network namespaces of the near and the far relay host.
+/// Returns the commands for the devices, addresses and routes of `host`. `relays` are the paths of the network namespaces of
+/// the near and the far relay host.
 pub(crate) fn furnish(host: Host, profile: &Profile, relays: &[String; 2], site: Site) -> String {
     let mut commands = format!("link set lo up\n{}", devices(host, profile, relays, site));
     if site.ipv6 {
@@ -25,7 +26,8 @@ pub(crate) fn furnish(host: Host, profile: &Profile, relays: &[String; 2], site:
     commands + &routes(host, &profile.route, site)
 }
 
-/// The routes of `host` with `attributes`: to its LAN, and to everything else over its relay or the other relay.
+/// Returns the commands for the routes of `host`, with `attributes`: to its LAN, and to everything else through its relay or the
+/// other relay.
 pub(crate) fn routes(host: Host, attributes: &str, site: Site) -> String {
     let mut text = String::new();
     let ipv4 = (["10.10.10.0/24", "10.20.20.0/24", "10.99.0.0/24"], Host::lan as Address, Host::wan as Address);
@@ -51,8 +53,8 @@ pub(crate) fn routes(host: Host, attributes: &str, site: Site) -> String {
     text
 }
 
-/// Rules of nft(8) that cut down to `most` the window field of every segment that the host sends, but for SYNs, whose
-/// window is never scaled (RFC 7323 2.2).
+/// Returns rules of nft(8) that limit the window field of every segment that the host sends to `max`. SYNs are excluded, because
+/// their window is never scaled (RFC 7323 2.2).
 pub(crate) fn window_rules(max: u16) -> String {
     format!(
         "add table inet lab; add chain inet lab out {{ type filter hook output priority mangle; }}; \
@@ -60,10 +62,11 @@ pub(crate) fn window_rules(max: u16) -> String {
     )
 }
 
-/// Each host's cable to its relay, which the host plugs in at both ends; each relay's device to the link.
+/// Returns the commands for the devices of `host`. A and B create both ends of the cable to their relay. A relay has a device to
+/// the link.
 fn devices(host: Host, profile: &Profile, relays: &[String; 2], site: Site) -> String {
     let mtu = profile.mtu;
-    // A device that cuts nothing is given nothing to cut.
+    // A device without segmentation offload must get single segments only.
     let up = if profile.offload { "up" } else { "gso_max_segs 1 up" };
     let cable = |net: &str, far_end: &str| {
         format!(
@@ -83,7 +86,7 @@ fn devices(host: Host, profile: &Profile, relays: &[String; 2], site: Site) -> S
         Host::Near | Host::Far if site.layout == Layout::OneHop => {
             format!("link set {LAN_DEVICE} {up}\nlink set {OTHER_LAN_DEVICE} {up}\n")
         }
-        // The link's thread shares its core with senders: the device must hold what they send until it runs again.
+        // The link's thread shares its core with senders, so the device must queue their packets until the thread runs again.
         Host::Near | Host::Far => {
             format!("link set {WAN_DEVICE} mtu {mtu} txqueuelen {DEVICE_QUEUE} {up}\nlink set {LAN_DEVICE} {up}\n")
         }
@@ -105,13 +108,13 @@ fn addresses(host: Host, [lan, wan]: [Address; 2], prefix: u8, site: Site) -> St
     text
 }
 
-/// One of the addresses of a host.
+/// A function that returns one of the addresses of a host.
 type Address = fn(Host) -> IpAddr;
 
 /// The device between the relays.
 pub(crate) const WAN_DEVICE: &str = "wan0";
 /// The device at both ends of a host's cable.
 pub(crate) const LAN_DEVICE: &str = "lan0";
-/// The relay's end of B's cable, where one relay host joins both.
+/// The relay's end of B's cable, if one relay host joins both cables.
 const OTHER_LAN_DEVICE: &str = "lan1";
 const DEVICE_QUEUE: u32 = 20_000;

@@ -1,17 +1,17 @@
-//! Buffers for the packets under way: taken and given back without allocating once there have been enough.
+//! A pool of buffers for the packets under way. Once it has grown enough, it allocates no more.
 //!
-//! Two sizes, for a link under load holds either super-packets or a great many acknowledgements, and the second must
-//! not cost 64 KiB each.
+//! Buffers have two sizes, because a busy link holds either super-packets or many acknowledgements. An acknowledgement must
+//! not cost 64 KiB.
 
 use longhaul_sys::tun::FRAME_MAX;
 
-/// Frames under way, each with how many pieces of it have yet to arrive.
+/// Frames under way, each with the number of its pieces that have yet to arrive.
 #[derive(Debug)]
 pub(crate) struct Frames {
     slots: Vec<Slot>,
-    /// Slots that hold nothing, of each size.
+    /// Empty slots, by size.
     free: [Vec<u32>; SIZES.len()],
-    /// Bytes allocated so far, and how many may be.
+    /// Bytes allocated so far, and their maximum.
     allocated: usize,
     limit: usize,
     /// The frame that is being read.
@@ -27,7 +27,7 @@ struct Slot {
 }
 
 impl Frames {
-    /// A pool that holds at most `limit` bytes.
+    /// Returns a pool of at most `limit` bytes.
     pub(crate) fn new(limit: usize) -> Frames {
         let incoming = vec![0; FRAME_MAX].into_boxed_slice();
         Frames { slots: Vec::new(), free: Default::default(), allocated: 0, limit, incoming }
@@ -38,18 +38,18 @@ impl Frames {
         &mut self.incoming
     }
 
-    /// The first `length` bytes of what was read.
+    /// Returns the first `length` bytes of the frame that was read.
     pub(crate) fn arrived(&self, length: usize) -> &[u8] {
         &self.incoming[..length]
     }
 
-    /// Keeps the first `length` bytes of what was read: its slot, or nothing when the pool is full.
+    /// Keeps the first `length` bytes of the frame that was read. Returns its slot, or `None` if the pool is full.
     pub(crate) fn keep(&mut self, length: usize) -> Option<u32> {
         let size = SIZES.iter().position(|size| length <= *size)?;
         let slot = self.free[size].pop().or_else(|| self.grow(size))?;
         let place = &mut self.slots[slot as usize];
         if place.bytes.len() == FRAME_MAX {
-            // Both are of full size: the frame stays where it was read.
+            // Both buffers have full size, so they are swapped instead of copied.
             std::mem::swap(&mut place.bytes, &mut self.incoming);
         } else {
             place.bytes[..length].copy_from_slice(&self.incoming[..length]);
@@ -58,7 +58,7 @@ impl Frames {
         Some(slot)
     }
 
-    /// Says in how many pieces the frame in `slot` will arrive; with 0 the slot is free again.
+    /// Sets the number of pieces in which the frame in `slot` will arrive. With 0 the slot becomes free.
     pub(crate) fn expect(&mut self, slot: u32, pieces: usize) {
         let place = &mut self.slots[slot as usize];
         place.pieces = pieces;
@@ -67,13 +67,13 @@ impl Frames {
         }
     }
 
-    /// The frame in `slot`.
+    /// Returns the frame in `slot`.
     pub(crate) fn frame(&self, slot: u32) -> &[u8] {
         let place = &self.slots[slot as usize];
         &place.bytes[..place.length]
     }
 
-    /// One piece of the frame in `slot` has arrived.
+    /// Counts the arrival of one piece of the frame in `slot`. Frees the slot after the last piece.
     pub(crate) fn release(&mut self, slot: u32) {
         let left = self.slots[slot as usize].pieces.saturating_sub(1);
         self.expect(slot, left);
@@ -90,7 +90,7 @@ impl Frames {
     }
 }
 
-/// One segment of an Ethernet with its header, and whatever a device can give.
+/// Sizes of buffers in bytes: a segment of an Ethernet with its header, and the largest frame of a device.
 const SIZES: [usize; 2] = [2048, FRAME_MAX];
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! The link, live: for each direction a thread that reads frames from one TUN device, lets them pass the stages of
-//! [`longhaul_link`], and writes each to the other device when it is due.
+//! The running link. Each direction has a thread that reads frames from one TUN device, passes them through the stages of
+//! [`longhaul_link`], and writes each frame to the other device when it is due.
 //!
-//! It sleeps in ppoll(2) until a frame comes or one is due, with timeouts in nanoseconds: it is on time without spinning.
-//! A frame is written as it was read unless a stage took some of its segments; then the runs that are left are written
-//! with new headers, straight from the same buffer.
+//! The thread sleeps in ppoll(2) until a frame arrives or is due. Timeouts are in nanoseconds, so the thread is on time without
+//! spinning. A frame is written as it was read, unless a stage removed some of its segments. In that case the remaining runs
+//! of segments are written with new headers, directly from the same buffer.
 
 use crate::error::LabError;
 use crate::world::frames::Frames;
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Both directions of the link; they stop when it is dropped.
+/// Both directions of the link. The drop stops them.
 #[derive(Debug)]
 pub(crate) struct Live {
     directions: [OneWay; 2],
@@ -30,45 +30,45 @@ pub(crate) struct Live {
 pub struct LinkCounters {
     /// The stages in the order in which packets pass them.
     pub stages: Vec<(&'static str, StageCounters)>,
-    /// Frames read from the one device.
+    /// Frames read from the sending side's device.
     pub frames_in: u64,
-    /// Frames written to the other.
+    /// Frames written to the receiving side's device.
     pub frames_out: u64,
-    /// Super-packets that arrived in more than one piece or not whole, because a stage did something to a part of them.
+    /// Super-packets that arrived in pieces or incomplete, because a stage changed only a part of them.
     pub cut: u64,
-    /// Frames dropped because the lab's own memory limit was reached: more than a link of this rate and delay holds.
+    /// Frames dropped because the lab's memory limit was reached. The limit is more than a link of this rate and delay holds.
     pub overflowed: u64,
-    /// Frames that were no packet, or that the kernel did not take.
+    /// Frames that were not a packet, or that the kernel refused.
     pub refused: u64,
-    /// Senders told by ICMP that a packet was too big.
+    /// ICMP messages sent to tell a sender that a packet was too big.
     pub told: u64,
-    /// Lateness of each packet since the traffic began: the time from the moment it was due to the moment it was written.
+    /// Lateness of the packets since the traffic began: the time from when a packet was due until it was written.
     pub lateness: Lateness,
-    /// TCP payload by the moment at which it was due, since the traffic began.
+    /// TCP payload by due time, since the traffic began.
     pub ledger: Ledger,
 }
 
 #[derive(Debug)]
 struct OneWay {
-    /// Closing it stops the thread.
+    /// Stops the thread when it is closed.
     stop: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
     state: Arc<Mutex<State>>,
 }
 
-/// State of a direction's thread, which unlocks it while it sleeps.
+/// State of a direction's thread. The thread unlocks it before it sleeps.
 struct State {
     link: Link,
     frames: Frames,
     traffic: LinkCounters,
     start: Instant,
-    /// Lateness that is allowed when many packets are under way.
+    /// Permitted lateness when many packets are under way.
     lateness: Duration,
 }
 
 impl Live {
-    /// Carries packets between two devices over `links`, the first of which leads from the first device to the second.
-    /// Each direction may hold `memory` bytes of packets, and be late by `lateness` when many are under way.
+    /// Carries packets between two devices over `links`. The first link leads from the first device to the second. Each direction
+    /// may hold `memory` bytes of packets, and be late by `lateness` when many packets are under way.
     pub(crate) fn start(
         devices: [Tun; 2],
         links: [Link; 2],
@@ -87,12 +87,12 @@ impl Live {
         Ok(Live { directions, start })
     }
 
-    /// Puts off what the links' schedules change.
+    /// Holds back the links' schedules until [`Live::begin`].
     pub(crate) fn hold(&self) {
         self.directions.iter().for_each(|direction| direction.lock().link.hold());
     }
 
-    /// Lets the times of the schedules count from now on, and begins the lateness and the ledger anew.
+    /// Starts the clock of the schedules now, and resets the lateness and the ledger.
     pub(crate) fn begin(&self) {
         for direction in &self.directions {
             let mut state = direction.lock();
@@ -127,9 +127,9 @@ impl OneWay {
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
         let body = move || {
-            // Without the right to it, the link is only less precise on a busy machine.
+            // Without the permission for this, the link is less precise on a busy machine, but works.
             tun::run_before_others();
-            // A device that is gone ends the link; the lab is being taken down.
+            // An error means that the device is gone because the lab is being taken down. The thread ends.
             let _ = tun::precise_timeouts().and_then(|()| carry(&from, &to, &stopped, &shared));
         };
         let spawned = std::thread::Builder::new().name(name.into()).spawn(body);
@@ -153,7 +153,7 @@ fn carry(from: &Tun, to: &Tun, stop: &UnixStream, state: &Mutex<State>) -> Resul
         let rest = {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
             state.deliver(to);
-            // When more frames are waiting only what is due goes before them.
+            // If more frames are waiting, the thread does not sleep. It first delivers the packets that are due.
             if state.accept(from)? { state.rest() } else { Rest::Wait(Some(Duration::ZERO)) }
         };
         let woken = match rest {
@@ -168,9 +168,9 @@ fn carry(from: &Tun, to: &Tun, stop: &UnixStream, state: &Mutex<State>) -> Resul
 
 /// The way in which a direction's thread sleeps.
 enum Rest {
-    /// Until the next packet is due, or a frame comes.
+    /// Until the next packet is due, or a frame arrives.
     Wait(Option<Duration>),
-    /// For a moment, to do several frames at once then.
+    /// For a fixed time, so that several frames are handled at once afterwards.
     Pause(Duration),
 }
 
@@ -190,7 +190,7 @@ impl State {
         }
     }
 
-    /// Reads a batch of frames and puts them on the link; whether those were all.
+    /// Reads a batch of frames and puts them on the link. Returns whether no more frames are waiting.
     fn accept(&mut self, from: &Tun) -> Result<bool, SysError> {
         for _ in 0..BATCH {
             let Some(length) = from.read(self.frames.incoming())? else { return Ok(true) };
@@ -216,8 +216,9 @@ impl State {
         Ok(false)
     }
 
-    /// A packet on its own is on time to the microsecond. A link with many under way, where the next is always due in a
-    /// moment, would do nothing but fall asleep and wake up: it rests a little longer and is late by that much.
+    /// Returns how to sleep. A single packet is on time to the microsecond. With many packets under way, the next is always due
+    /// very soon, and the thread would fall asleep and wake up all the time. It then sleeps a little longer and is late by that
+    /// much.
     fn rest(&self) -> Rest {
         let wait = self.link.due().map(|due| due.saturating_sub(self.start.elapsed()));
         match wait {
@@ -227,15 +228,15 @@ impl State {
     }
 }
 
-/// Tells the sender of `frame`, through the device that it came from, that it does not fit into `mtu` bytes; whether
-/// there was somebody to tell. It is told at once: the tunnel's own end is the sender's next hop.
+/// Tells the sender of `frame` by ICMP, through the device `from`, that the frame does not fit into `mtu` bytes. Returns whether
+/// a message was sent. It is sent at once, because the tunnel's end is the sender's next hop.
 fn tell(from: &Tun, frame: &[u8], shape: &Shape, mtu: u32) -> bool {
     let mut message = [0; icmp::MESSAGE_MAX];
     let length = icmp::too_big(frame, shape, mtu, &mut message);
     length > 0 && from.write(&[IoSlice::new(&message[..length])]).is_ok()
 }
 
-/// Writes the segments of `frame` that `packet` stands for.
+/// Writes the segments of `frame` that belong to `packet`.
 fn send(to: &Tun, frame: &[u8], packet: &Packet) -> Result<(), SysError> {
     let whole = segment::shape(frame).ok().filter(|shape| shape.segments() != packet.segments);
     let Some(shape) = whole else { return to.write(&[IoSlice::new(frame)]) };
@@ -250,8 +251,8 @@ impl std::fmt::Debug for State {
     }
 }
 
-/// Frames read before looking at what is due: at 10 Gbit/s eight super-packets take less than half a millisecond.
+/// Number of frames read before due packets are delivered: at 10 Gbit/s eight super-packets take less than half a millisecond.
 const BATCH: usize = 8;
 
-/// Packets under way from which on the link is busy: a dozen interactive connections are not.
+/// A link is busy with more packets under way than this. A dozen interactive connections do not make it busy.
 const MANY: usize = 32;

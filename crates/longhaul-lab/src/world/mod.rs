@@ -1,8 +1,13 @@
 //! Builds the lab: four network namespaces, the cables between them, and the emulated WAN, live.
 //!
-//! In the order in which a packet meets them: [`wan`] builds the whole from a plan with the [`cables`], [`supervisor`] makes what
-//! must vanish with us and starts programs in it, [`live`] runs the link with the buffers of [`frames`]. [`sysctls`] sets the
-//! hosts, [`ssh`] is a server on one of them, [`user`] is who runs the lab, and [`processes`] counts what programs use.
+//! - [`wan`] builds the lab from a plan, with the [`cables`];
+//! - [`supervisor`] creates everything that must vanish with this process, and starts programs in it;
+//! - [`live`] runs the link, with the buffers of [`frames`];
+//! - [`sysctls`] sets kernel parameters of the hosts;
+//! - [`ssh`] runs a server on a host;
+//! - [`user`] is the user who runs the lab;
+//! - [`processes`] measures CPU time and memory of programs;
+//! - [`requirement`] finds the programs that the lab needs.
 
 pub(crate) mod cables;
 mod frames;

@@ -1,23 +1,23 @@
-//! A program or file that the lab may lack, and the packages that bring it.
+//! A program or file that the lab needs, and the packages that contain it.
 
 use crate::error::LabError;
 use std::path::{Path, PathBuf};
 
-/// A program or file that has to be installed.
+/// A program or file that must be installed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Requirement {
-    /// Its name, as the report of a missing one has it; a program is looked up by it in PATH.
+    /// The name. Messages show it, and a program is searched for in PATH by it.
     pub(crate) name: &'static str,
-    /// Files of which one must exist; empty for a program in PATH.
+    /// Files of which at least one must exist; empty for a program in PATH.
     pub(crate) places: &'static [&'static str],
-    /// The package that brings it on Debian and Ubuntu.
+    /// The package that contains it on Debian and Ubuntu.
     pub(crate) debian: &'static str,
-    /// The package that brings it on RHEL and Fedora.
+    /// The package that contains it on RHEL and Fedora.
     pub(crate) rhel: &'static str,
 }
 
 impl Requirement {
-    /// A program in PATH.
+    /// Returns the requirement of a program in PATH.
     pub(crate) const fn program(name: &'static str, debian: &'static str, rhel: &'static str) -> Requirement {
         Requirement { name, places: &[], debian, rhel }
     }
@@ -25,7 +25,7 @@ impl Requirement {
     /// Returns the path of the program or file.
     ///
     /// # Errors
-    /// [`LabError::Missing`]: it is not installed.
+    /// [`LabError::Missing`] if it is not installed.
     pub(crate) fn find(&self) -> Result<PathBuf, LabError> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let in_path = std::env::split_paths(&path).map(|folder| folder.join(self.name));
@@ -36,7 +36,7 @@ impl Requirement {
         found.ok_or_else(|| self.missing())
     }
 
-    /// The error that it is not installed.
+    /// Returns the error for a requirement that is not installed.
     pub(crate) fn missing(&self) -> LabError {
         let package = match (self.debian, self.rhel) {
             (debian, rhel) if debian == rhel => debian.to_string(),
@@ -46,7 +46,8 @@ impl Requirement {
     }
 }
 
-/// Returns why `program`, a name in PATH or a path, could not be started: with its package, if the lab itself needs it.
+/// Returns the error for a program that is not installed. `program` is a name in PATH or a path. The error names the package if
+/// the lab itself needs the program.
 pub(crate) fn missing(program: &str) -> LabError {
     let name = Path::new(program).file_name().unwrap_or_default();
     match OWN.iter().find(|own| name == own.name) {
@@ -55,7 +56,8 @@ pub(crate) fn missing(program: &str) -> LabError {
     }
 }
 
-/// The programs that every lab needs, and those that its tests call. Those of a carrier or a kind of traffic are in its row.
+/// The programs that every lab needs, and the programs that its tests call. Carriers and kinds of traffic list their own
+/// programs in their rows.
 const OWN: &[Requirement] = &[
     Requirement::program("cat", "coreutils", "coreutils"),
     Requirement::program("id", "coreutils", "coreutils"),

@@ -1,4 +1,4 @@
-//! OpenSSH with keys and configuration of the lab's own: for copies between the hosts, and for a tunnel between the relays.
+//! OpenSSH with the lab's own keys and configuration, for copies between the hosts and for a tunnel between the relays.
 
 use crate::error::LabError;
 use crate::plan::place::Host;
@@ -9,22 +9,22 @@ use crate::world::wan::Wan;
 use std::net::{IpAddr, SocketAddr};
 use std::process::{Command, Stdio};
 
-/// An sshd of the lab; it ends when dropped.
+/// An sshd of the lab. The drop ends it.
 pub(crate) struct Server {
     /// The process.
     pub(crate) program: Program,
-    /// Its configuration, as the report shows it.
+    /// The configuration, as the report shows it.
     pub(crate) shown: String,
     user: String,
 }
 
 impl Server {
-    /// Starts sshd on `host`, listening on `listen`; `user`, who runs the lab, may log in with the lab's key.
+    /// Starts sshd on `host`, listening on `listen`. `user`, who runs the lab, can log in with the lab's key.
     ///
     /// # Errors
-    /// OpenSSH is not installed, or does not start.
+    /// OpenSSH is not installed, sshd would refuse the user, or sshd does not start.
     pub(crate) fn start(wan: &Wan, host: Host, listen: SocketAddr, user: &User) -> Result<Server, LabError> {
-        // What starts it as the user himself would only say that it failed.
+        // Checked first: with `unshare`, the error would not say that sshd is missing.
         let sshd = SSHD.find()?;
         user.can_log_in()?;
         for name in ["host_key", "user_key"] {
@@ -38,7 +38,7 @@ impl Server {
              PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin prohibit-password\n\
              Subsystem sftp internal-sftp\n"
         );
-        // By port too: a host may have one for itself and one for a tunnel.
+        // The name includes the port, because a host may run one sshd for copies and one for a tunnel.
         let path = wan.write(&format!("sshd_config-{}-{}", host.name(), listen.port()), &config)?;
         let mut command = user.command(&sshd.to_string_lossy());
         command.args(["-D", "-e", "-f", &path]);
@@ -48,7 +48,7 @@ impl Server {
         Ok(Server { program, shown, user: user.name.clone() })
     }
 
-    /// For whoever stands on a host: the file `ssh_config`, in which `b` is this server behind `entry`.
+    /// Writes the file `ssh_config` for commands typed on a host. In it, `b` is this server, reached through `entry`.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -69,15 +69,15 @@ impl Server {
     }
 }
 
-/// Returns the options with which a client logs in with the lab's key, without the user's own configuration, agents and
-/// known hosts.
+/// Returns the options for a client to log in with the lab's key. They disable the user's own configuration, agents and known
+/// hosts.
 pub(crate) fn client_options() -> Vec<String> {
     let mut words = ["-F", "none", "-i", &format!("{WORKSHOP}/user_key")].map(str::to_string).to_vec();
     words.extend(OPTIONS.iter().flat_map(|option| ["-o".to_string(), (*option).to_string()]));
     words
 }
 
-/// A client, `program`, with [`client_options`], that says nothing but errors.
+/// Returns a command for the client `program` with [`client_options`]. It prints only errors.
 pub(crate) fn client(program: &str) -> Command {
     let mut command = Command::new(program);
     command.args(client_options()).args(["-o", "LogLevel=ERROR"]);

@@ -1,9 +1,10 @@
-//! The supervisor: one thread that makes everything which must vanish with this process, and starts every program of the
+//! The supervisor: one thread that creates everything that must vanish with this process, and starts every program of the
 //! lab.
 //!
-//! It has mounts of its own, with an empty /run in memory (for keys, files, and the directory that sshd wants), and a
-//! process namespace whose init is `cat` reading a pipe from us. However this process ends, the pipe closes, `cat` ends,
-//! the kernel kills the rest of that namespace, and with the last descriptor go the network namespaces and TUN devices.
+//! The thread has its own mount namespace, with an empty /run in memory: for keys, for files, and for the directory that sshd
+//! needs. It also has its own process namespace. The init of that namespace is `cat`, which reads a pipe from this process.
+//! When this process ends, for whatever reason, the pipe closes and `cat` ends. The kernel then kills the other processes of
+//! the namespace. The network namespaces and TUN devices vanish with their last descriptor.
 
 use crate::error::LabError;
 use crate::world::requirement::missing;
@@ -17,12 +18,12 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A thread with mounts and processes of its own.
+/// A thread with its own mount and process namespaces.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     jobs: Option<mpsc::Sender<Job>>,
     thread: Option<JoinHandle<()>>,
-    /// The init of the process namespace, as we see its number.
+    /// Process number of the namespace's init, as seen from this process.
     init: u32,
 }
 
@@ -34,14 +35,14 @@ pub struct Program {
     said: Option<Said>,
 }
 
-/// The last lines a program wrote to stderr, collected by a thread of their own.
+/// The last lines that a program wrote to stderr. A separate thread collects them.
 #[derive(Clone, Debug, Default)]
 struct Said(Arc<Mutex<VecDeque<String>>>);
 
 type Job = Box<dyn FnOnce() + Send>;
 
 impl Supervisor {
-    /// Makes the namespaces.
+    /// Starts the thread, which creates the namespaces.
     pub(crate) fn start() -> Result<Supervisor, LabError> {
         let (jobs, orders) = mpsc::channel::<Job>();
         let (ready, started) = mpsc::channel();
@@ -74,7 +75,7 @@ impl Supervisor {
         self.run_anywhere(move || net.enter().map_err(LabError::from).and_then(|()| job()))
     }
 
-    /// Runs `job` on the supervisor's thread, in whatever network namespace that is, and waits for it.
+    /// Runs `job` on the supervisor's thread, in its current network namespace, and waits for it.
     pub(crate) fn run_anywhere<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> Result<T, LabError> + Send + 'static,
@@ -89,13 +90,13 @@ impl Supervisor {
     pub(crate) fn spawn(&self, net: &Arc<NetNs>, mut command: Command) -> Result<Program, LabError> {
         let name = shown(&command);
         let program = command.get_program().to_string_lossy().into_owned();
-        // A terminal's Ctrl-C is for the lab alone: its end is theirs.
+        // Only the lab handles Ctrl-C of the terminal. Its programs end when it ends.
         command.process_group(0);
         let child = self.run(net, move || command.spawn().map_err(not_started(program)))?;
         Ok(Program { name, child, said: None })
     }
 
-    /// Returns the path by which this process finds the path `inside` of the supervisor's own mounts.
+    /// Returns the path at which this process sees the path `inside` of the supervisor's mount namespace.
     pub(crate) fn path(&self, inside: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{inside}", self.init))
     }
@@ -111,11 +112,11 @@ impl Drop for Supervisor {
 }
 
 impl Program {
-    /// Waits until the program has written `ready` to stderr, or to stdout where its command has only that piped. What it
-    /// says later is read on.
+    /// Waits until the program has written `ready` to stderr, or to stdout if only stdout is piped. A thread continues to read
+    /// later output.
     ///
     /// # Errors
-    /// It ended, or 20 seconds have passed.
+    /// The program ended, or 20 seconds have passed.
     pub fn wait_for(mut self, ready: &'static str) -> Result<Program, LabError> {
         let Some(seen) = self.overhear(ready) else { return Ok(self) };
         let answer = seen.recv_timeout(READY_WITHIN);
@@ -126,8 +127,9 @@ impl Program {
         }
     }
 
-    /// Reads what it says from here on, so that it never waits for us, and keeps the last lines for an error; tells of
-    /// each line with `ready` in it. Nothing where its command has neither stderr nor stdout piped.
+    /// Starts a thread that reads the program's output, so that the program never blocks on a full pipe. The thread keeps the
+    /// last lines for an error. Returns a receiver of one message per line that contains `ready`; `None` if neither stderr nor
+    /// stdout is piped.
     pub(crate) fn overhear(&mut self, ready: &'static str) -> Option<mpsc::Receiver<()>> {
         let stderr = self.child.stderr.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>);
         let stdout = || self.child.stdout.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>);
@@ -146,10 +148,10 @@ impl Program {
         Some(seen)
     }
 
-    /// Waits for its end.
+    /// Waits until the program ends.
     ///
     /// # Errors
-    /// It did not succeed.
+    /// The program failed.
     pub fn finish(mut self) -> Result<(), LabError> {
         match self.child.wait() {
             Ok(status) if status.success() => Ok(()),
@@ -157,10 +159,10 @@ impl Program {
         }
     }
 
-    /// As [`Program::finish`], and ends it when it has not ended by `latest`.
+    /// As [`Program::finish`], but kills the program if it has not ended by `latest`.
     ///
     /// # Errors
-    /// It did not succeed, or not in time.
+    /// The program failed, or took too long.
     pub fn finish_by(mut self, latest: Instant) -> Result<(), LabError> {
         while self.ended().is_none() {
             if Instant::now() >= latest {
@@ -171,10 +173,10 @@ impl Program {
         self.finish()
     }
 
-    /// Waits for its end and gives what it wrote to stdout, which its command must have piped.
+    /// Waits until the program ends and returns its stdout, which must be piped.
     ///
     /// # Errors
-    /// It did not succeed.
+    /// The program failed.
     pub fn output(mut self) -> Result<String, LabError> {
         let mut text = String::new();
         if let Some(mut stdout) = self.child.stdout.take() {
@@ -184,27 +186,27 @@ impl Program {
         self.finish().map_err(|problem| problem.or_said(&text)).map(|()| text)
     }
 
-    /// Returns its exit status, once it has ended.
+    /// Returns the exit status if the program has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// The program and its arguments, as one would type them.
+    /// Returns the program and its arguments, as typed in a shell.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its process number as seen from here.
+    /// Returns the process number, as seen from this process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// That it has not got ready in time.
+    /// Returns the error for a program that was not ready in time.
     pub(crate) fn not_ready(&mut self) -> LabError {
         LabError::NotReady { program: self.name.clone(), said: self.said() }
     }
 
-    /// The end of what it wrote to stderr.
+    /// Returns the end of the program's stderr.
     fn said(&mut self) -> String {
         if let Some(mut stderr) = self.child.stderr.take() {
             let mut text = String::new();
@@ -214,7 +216,7 @@ impl Program {
         self.said.as_ref().map(Said::text).unwrap_or_default()
     }
 
-    /// Waits for its end, and says how it ended.
+    /// Waits until the program ends and returns its failure as an error.
     pub(crate) fn failure(&mut self) -> LabError {
         let status = self.child.wait().map_or_else(|err| err.to_string(), |status| status.to_string());
         LabError::Failed { program: self.name.clone(), status, said: self.said() }
@@ -243,7 +245,7 @@ impl Said {
     }
 }
 
-/// Isolates the calling thread and starts the init of its process namespace.
+/// Moves the calling thread to new namespaces and starts the init of its process namespace.
 fn isolate() -> Result<(Child, Option<ChildStdin>), LabError> {
     netns::own_mounts()?;
     netns::mount_tmpfs("/run", "mode=755")?;
@@ -258,13 +260,13 @@ fn isolate() -> Result<(Child, Option<ChildStdin>), LabError> {
     Ok((init, pipe))
 }
 
-/// The program and its arguments as one would type them.
+/// Returns the program and its arguments, as typed in a shell.
 fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// For `map_err`: why `program` did not start.
+/// Returns a function for `map_err`, which turns an I/O error into the reason why `program` did not start.
 pub(crate) fn not_started(program: String) -> impl FnOnce(std::io::Error) -> LabError {
     move |err| match err.kind() {
         std::io::ErrorKind::NotFound => missing(&program),
@@ -276,9 +278,9 @@ fn died() -> LabError {
     LabError::Io { what: "the lab's thread".into(), err: std::io::ErrorKind::BrokenPipe.into() }
 }
 
-/// A directory for the lab's files, in memory, seen by its programs only.
+/// Directory for the lab's files. It is in memory, and only the lab's programs see it.
 pub(crate) const WORKSHOP: &str = "/run/longhaul-lab";
 
-/// Maximum time that a program may take to get ready.
+/// Maximum time until a program must be ready.
 pub(crate) const READY_WITHIN: Duration = Duration::from_secs(20);
 const LINES_KEPT: usize = 20;

@@ -1,9 +1,9 @@
-//! The sysctls that longhaul ships for relays, packaging/90-longhaul.conf, for a host of the lab.
+//! Applies packaging/90-longhaul.conf, the sysctls that longhaul ships for relays, to a host of the lab.
 
 use crate::error::LabError;
 use std::{fs, io};
 
-/// The file as it is installed.
+/// The shipped file.
 const SHIPPED: &str = include_str!("../../../../packaging/90-longhaul.conf");
 
 /// Sets every line of the shipped file in this thread's network namespace.
@@ -13,9 +13,9 @@ const SHIPPED: &str = include_str!("../../../../packaging/90-longhaul.conf");
 pub(crate) fn set_shipped() -> Result<(), LabError> {
     for Line { path, value, may_fail } in lines(SHIPPED) {
         match fs::write(&path, value) {
-            // sysctl.d(5): a dash before the name: no error where the kernel does not have it.
+            // sysctl.d(5): with a dash before the name, failures are ignored.
             Err(_) if may_fail => {}
-            // A name that the kernel has for its first namespace alone.
+            // The kernel has this name in its first network namespace only.
             Err(err) if err.kind() == io::ErrorKind::NotFound => {}
             written => written.map_err(LabError::io(format!("setting {path} to {value:?}")))?,
         }
@@ -55,7 +55,7 @@ mod tests {
         has("ipv4/tcp_tw_reuse", "1", false);
         has("ipv4/tcp_migrate_req", "1", true);
         has("core/somaxconn", "4096", false);
-        // Each is a name that a kernel has: a misspelt one would be set nowhere.
+        // A misspelt name would be set nowhere, so each name must exist.
         for Line { path, .. } in shipped.iter().filter(|line| !line.may_fail) {
             assert!(fs::exists(path).unwrap(), "{path}");
         }

@@ -1,4 +1,4 @@
-//! Who runs the lab, and how he becomes root in it.
+//! The user who runs the lab, and how that user becomes root in it.
 
 use crate::error::LabError;
 use crate::world::supervisor::not_started;
@@ -9,17 +9,17 @@ use std::process::Command;
 /// The user who runs the lab.
 #[derive(Clone, Debug)]
 pub(crate) struct User {
-    /// The name under which sshd knows him.
+    /// The login name, as sshd knows it.
     pub(crate) name: String,
-    /// User and group number when the lab runs in a user namespace, where he appears to be root.
+    /// User and group number if the lab runs in a user namespace, where the user appears as root.
     pub(crate) mapped: Option<(u32, u32)>,
 }
 
 impl User {
-    /// Becomes root of a user namespace when not root already; must be called before any thread is started.
+    /// Becomes root of a user namespace, unless the user is root already. Must be called before any thread starts.
     ///
     /// # Errors
-    /// The kernel lets this user have no user namespace.
+    /// The kernel refuses a user namespace to this user.
     pub(crate) fn become_root() -> Result<User, LabError> {
         let output = Command::new("id").arg("-un").output().map_err(not_started("id".to_string()))?;
         let name = String::from_utf8_lossy(&output.stdout).trim().to_string();
@@ -32,24 +32,24 @@ impl User {
         Ok(User { name, mapped })
     }
 
-    /// Checks that sshd would let the user in: it asks for a shell, which the accounts of services do not have.
+    /// Checks that sshd would accept the user. sshd needs a login shell, which accounts of services do not have.
     ///
     /// # Errors
-    /// It would not let the user in.
+    /// sshd would refuse the user.
     pub(crate) fn can_log_in(&self) -> Result<(), LabError> {
-        // passwd(5): the shell is the last of seven fields. Who is in no such list has some other service to name him.
+        // passwd(5): the shell is the last of seven fields. A user without an entry is known from another source.
         let entry = Command::new("getent").args(["passwd", &self.name]).output().map(|output| output.stdout);
         let entry = String::from_utf8_lossy(&entry.unwrap_or_default()).trim().to_string();
         match entry.split(':').nth(6) {
             Some(shell) if shell.ends_with("/nologin") || shell.ends_with("/false") => Err(LabError::Lacking(format!(
-                "sshd lets nobody in as {}, whose shell is {shell}; run the lab as root, or as a user who may log in",
+                "sshd refuses logins as {}, because its shell is {shell}; run the lab as root, or as a user who can log in",
                 self.name
             ))),
             _ => Ok(()),
         }
     }
 
-    /// A command that runs as the user himself: sshd, finding itself root, would want users that the lab's user
+    /// Returns a command that runs `program` under the user's own number. As root, sshd would need users that the lab's user
     /// namespace does not have.
     pub(crate) fn command(&self, program: &str) -> Command {
         let Some((user, group)) = self.mapped else { return Command::new(program) };

@@ -19,11 +19,11 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Four hosts in a row and an emulated WAN between the two in the middle, which are the relays. Without a relay running
-/// they route. Everything is gone when this is dropped, or when the process ends in whatever way.
+/// Four hosts in a row. The two in the middle are the relay hosts, and the emulated WAN is between them. Without a relay
+/// program they route. Everything vanishes when this value is dropped, or when the process ends for whatever reason.
 #[derive(Debug)]
 pub struct Wan {
-    // In this order, so that programs lose the link first and the supervisor goes last.
+    // In the order of their drop: programs lose the link first, and the supervisor ends last.
     live: Option<Live>,
     hosts: [Arc<NetNs>; 4],
     supervisor: Supervisor,
@@ -32,7 +32,7 @@ pub struct Wan {
 }
 
 impl Wan {
-    /// Builds the lab. The four profiles are those of [`Host::ALL`]. Must run as root, of the system or of a user
+    /// Builds the lab. The profiles are in the order of [`Host::ALL`]. The caller must be root, of the system or of a user
     /// namespace.
     ///
     /// # Errors
@@ -45,15 +45,15 @@ impl Wan {
         let devices = [make_device(&supervisor, &hosts, Host::Near)?, make_device(&supervisor, &hosts, Host::Far)?];
         let mut wan = Wan { live: None, hosts, supervisor, link: link.clone(), profiles };
         wan.furnish(&Host::ALL)?;
-        // The link last: a device that is down takes no packet.
+        // The link starts last, because a device that is down accepts no packet.
         wan.live = Some(Live::start(devices, links, memory(link), lateness(link))?);
         Ok(wan)
     }
 
-    /// Whether a lab can be built here at all: namespaces and TUN devices can be made.
+    /// Checks that a lab can be built on this machine: that namespaces and TUN devices can be created.
     ///
     /// # Errors
-    /// Something is missing; the error says what to do about it.
+    /// Something is missing; the error says what to do.
     pub(crate) fn is_possible() -> Result<(), LabError> {
         let supervisor = Supervisor::start()?;
         let net = Arc::new(supervisor.run_anywhere(|| Ok(NetNs::create()?))?);
@@ -61,8 +61,8 @@ impl Wan {
         output(&supervisor, &net, "ip", &["-V"]).map(drop)
     }
 
-    /// Builds three hosts in a row, joined by cables: one relay host, which is [`Host::Near`] and [`Host::Far`] at once,
-    /// and no emulated WAN.
+    /// Builds three hosts in a row, joined by cables, without an emulated WAN. The one relay host is both [`Host::Near`] and
+    /// [`Host::Far`].
     ///
     /// # Errors
     /// As [`Wan::build`].
@@ -76,12 +76,12 @@ impl Wan {
         Ok(wan)
     }
 
-    /// Whether there is an emulated WAN; otherwise one relay host joins two cables.
+    /// Whether there is an emulated WAN. Without it, one relay host joins two cables.
     pub(crate) fn has_link(&self) -> bool {
         self.live.is_some()
     }
 
-    /// The relay hosts from near to far, each with the address that its relay leads to.
+    /// Returns the relay hosts from near to far, each with the address to which its relay connects.
     pub fn relays(&self) -> Vec<(Host, IpAddr)> {
         match self.live {
             Some(_) => vec![(Host::Near, Host::Far.wan()), (Host::Far, Host::B.lan())],
@@ -89,7 +89,7 @@ impl Wan {
         }
     }
 
-    /// Starts `command` on `host`. It is killed when the returned [`Program`] is dropped, and with the lab at the latest.
+    /// Starts `command` on `host`. The program is killed when the returned [`Program`] is dropped, at the latest with the lab.
     ///
     /// # Errors
     /// The program is not installed or cannot be run.
@@ -97,15 +97,15 @@ impl Wan {
         self.supervisor.spawn(&self.hosts[host.index()], command)
     }
 
-    /// Runs `program` on `host` to its end and gives what it wrote to stdout.
+    /// Runs `program` on `host` until it ends and returns its stdout.
     ///
     /// # Errors
-    /// It is not installed, or did not succeed; what it wrote to stderr is in the error.
+    /// The program is not installed, or failed. The error contains its stderr.
     pub fn output(&self, host: Host, program: &str, arguments: &[&str]) -> Result<String, LabError> {
         output(&self.supervisor, &self.hosts[host.index()], program, arguments)
     }
 
-    /// Runs `job` on a thread of its own that is on `host`: the sockets it makes are that host's.
+    /// Runs `job` on a new thread in the network namespace of `host`. Sockets that the job creates belong to that host.
     pub fn on<T: Send + 'static>(
         &self,
         host: Host,
@@ -120,12 +120,12 @@ impl Wan {
         self.live.as_ref().map(Live::counters).unwrap_or_default()
     }
 
-    /// Puts off what the link's schedule changes, until [`Wan::begin`].
+    /// Holds back the link's schedule until [`Wan::begin`].
     pub fn hold(&self) {
         self.live.iter().for_each(Live::hold);
     }
 
-    /// Lets the times of the link's schedule count from now on, instead of from its start.
+    /// Starts the clock of the link's schedule now, instead of at the start of the link.
     pub fn begin(&self) {
         self.live.iter().for_each(Live::begin);
     }
@@ -135,29 +135,29 @@ impl Wan {
         self.live.as_ref().map(Live::running).unwrap_or_default()
     }
 
-    /// The link as it was asked for.
+    /// Returns the link's specification.
     pub fn link(&self) -> &LinkSpec {
         &self.link
     }
 
-    /// Returns the path by which this process finds the file `path` of the lab's programs, which have their own /run.
+    /// Returns the path at which this process sees the file `path` of the lab's programs. The programs have their own /run.
     pub fn path(&self, path: &str) -> PathBuf {
         self.supervisor.path(path)
     }
 
-    /// Writes the file `name` for the lab's programs; its path as they see it.
+    /// Writes the file `name` for the lab's programs. Returns its path as the programs see it.
     pub(crate) fn write(&self, name: &str, text: &str) -> Result<String, LabError> {
         let path = format!("{WORKSHOP}/{name}");
         std::fs::write(self.path(&path), text).map_err(LabError::io(format!("writing the lab's {name}")))?;
         Ok(path)
     }
 
-    /// Sets the kernels of `hosts`, then gives them their cables, addresses and routes.
+    /// Sets kernel parameters of `hosts`, then creates their cables, addresses and routes.
     fn furnish(&self, hosts: &[Host]) -> Result<(), LabError> {
         for host in hosts {
             tune(&self.supervisor, &self.hosts, *host, self.profiles[host.index()].clone())?;
         }
-        // The hosts first: it is they who plug in the cables to the relays.
+        // Hosts A and B come first, because they create the cables to the relays.
         let is_relay = |host: &&Host| matches!(host, Host::Near | Host::Far);
         for host in hosts.iter().filter(|host| !is_relay(host)).chain(hosts.iter().filter(is_relay)) {
             let nets = [Host::Near, Host::Far].map(|relay| self.hosts[relay.index()].path());
@@ -175,8 +175,8 @@ impl Wan {
         Ok(())
     }
 
-    /// Sets the default congestion control of `host`: by sysctl, as an administrator does. `Some` when the kernel lets none but
-    /// its first network namespace have that one (tcp(7), tcp_allowed_congestion_control); then a route may.
+    /// Sets the default congestion control of `host` by sysctl, as an administrator does. Returns the name if the kernel permits
+    /// it only in its first network namespace (tcp(7), tcp_allowed_congestion_control). A route may still set it then.
     fn set_congestion(&self, host: Host, profile: &Profile) -> Result<Option<String>, LabError> {
         let Some(wanted) = profile.congestion.clone() else { return Ok(None) };
         self.supervisor.run(&self.hosts[host.index()], move || {
@@ -191,12 +191,12 @@ impl Wan {
     fn site(&self) -> Site {
         let is_one = Arc::ptr_eq(&self.hosts[Host::Near.index()], &self.hosts[Host::Far.index()]);
         let layout = if is_one { Layout::OneHop } else { Layout::Wan };
-        // RFC 8200 5: IPv6 needs 1280 bytes, and the kernel takes it from a device that has fewer.
+        // RFC 8200 5: IPv6 needs 1280 bytes. The kernel disables it on a device with a smaller MTU.
         let room = self.profiles.iter().all(|profile| profile.mtu >= 1280);
         Site { layout, ipv6: has_ipv6() && room }
     }
 
-    /// Packets that the two TUN devices dropped because the link did not read them in time.
+    /// Returns the number of packets that the two TUN devices dropped because the link did not read them in time.
     ///
     /// # Errors
     /// `ip` fails.
@@ -217,10 +217,10 @@ fn make_device(supervisor: &Supervisor, hosts: &[Arc<NetNs>; 4], host: Host) -> 
     supervisor.run(&hosts[host.index()], || Ok(Tun::create(WAN_DEVICE)?))
 }
 
-/// Sets `host`'s kernel, before it has a device.
+/// Sets kernel parameters of `host`, before it has a device.
 fn tune(supervisor: &Supervisor, hosts: &[Arc<NetNs>; 4], host: Host, profile: Profile) -> Result<(), LabError> {
     supervisor.run(&hosts[host.index()], move || {
-        // What one run learns of a path must not help the next.
+        // Metrics that one connection caches must not help the next one.
         set_ipv4("tcp_no_metrics_save", "1")?;
         profile.sysctls.iter().try_for_each(|sysctl| set_ipv4(sysctl.name, &sysctl.value))?;
         if profile.shipped {
@@ -231,7 +231,7 @@ fn tune(supervisor: &Supervisor, hosts: &[Arc<NetNs>; 4], host: Host, profile: P
             set("/proc/sys/net/ipv4/ip_forward", "1")?;
         }
         if has_ipv6() {
-            // Nobody else is on these cables, and looking for them takes two seconds.
+            // No other host is on these cables, so duplicate address detection finds nothing. It takes two seconds.
             set("/proc/sys/net/ipv6/conf/default/accept_dad", "0")?;
             set("/proc/sys/net/ipv6/conf/all/forwarding", if is_relay { "1" } else { "0" })?;
         }
@@ -239,7 +239,7 @@ fn tune(supervisor: &Supervisor, hosts: &[Arc<NetNs>; 4], host: Host, profile: P
     })
 }
 
-/// Runs commands of ip(8), one a line, inside `net`.
+/// Runs commands of ip(8), one per line, inside `net`.
 fn ip(supervisor: &Supervisor, net: &Arc<NetNs>, commands: &str) -> Result<(), LabError> {
     let name = format!("{WORKSHOP}/ip");
     std::fs::write(supervisor.path(&name), commands).map_err(LabError::io(format!("writing {name}")))?;
@@ -252,8 +252,8 @@ fn output(supervisor: &Supervisor, net: &Arc<NetNs>, program: &str, arguments: &
     supervisor.spawn(net, command)?.output()
 }
 
-/// Returns the bytes of packets that a direction may hold: its queue and the packets under way, with room for buffers that
-/// are not full; what TCP's largest windows hold without a rate, or when rate or delay are not one number.
+/// Returns the bytes of packets that a direction may hold: four times its queue and the packets under way, because buffers are
+/// not full. Without a rate, or if rate or delay vary, this is the size of TCP's largest windows.
 fn memory(link: &LinkSpec) -> usize {
     match link.rate {
         Some(_) if !link.varies() => {
@@ -263,8 +263,8 @@ fn memory(link: &LinkSpec) -> usize {
     }
 }
 
-/// Returns the lateness that a busy link may have: a three-hundredth of the way, too little to be seen, and enough to save
-/// wake-ups.
+/// Returns the lateness that a busy link may have: a three-hundredth of the one-way delay, at most 100 microseconds. That is
+/// too little to be visible, and enough to save wake-ups.
 fn lateness(link: &LinkSpec) -> Duration {
     (link.rtt / 600).min(Duration::from_micros(100))
 }
@@ -281,7 +281,7 @@ fn has_ipv6() -> bool {
     Path::new("/proc/sys/net/ipv6/conf/all/forwarding").exists()
 }
 
-/// From a line of /proc/net/dev (proc_pid_net(5)): the packets that the WAN device dropped when sending.
+/// Reads a line of /proc/net/dev (proc_pid_net(5)). Returns the packets that the WAN device dropped when sending.
 fn transmit_drops(line: &str) -> Option<u64> {
     let fields = line.trim().strip_prefix(WAN_DEVICE)?.strip_prefix(':')?;
     fields.split_whitespace().nth(11)?.parse().ok()

@@ -1,4 +1,4 @@
-//! `longhaul lab demo`: the same traffic directly, through the socat recipe and through longhaul, side by side.
+//! `longhaul lab demo`: compares the same traffic without a relay, through the socat recipe, and through longhaul.
 
 mod table;
 
@@ -28,37 +28,37 @@ use table::{CARRIERS, Table};
 ///
 /// Builds two hosts with small windows, a relay host beside each, and a WAN between the relays, all inside this machine.
 /// Sends four kinds of traffic from host to host: scp, raw TCP, raw TCP at 0.1% loss, and requests of 10 kB with answers of
-/// 10 kB. Each goes directly, through socat on both relay hosts, and through longhaul on both. Checks every byte and prints a
-/// table with the reason for each figure. Takes about two minutes.
+/// 10 kB. Sends each without a relay, through socat on both relay hosts, and through longhaul on both. Checks every byte and
+/// prints a table with the reason for each figure. Takes about two minutes.
 ///
-/// Runs as root, or as any user where the system allows user namespaces. Leaves nothing behind, however it ends. Traffic whose
-/// program (scp, sshd, socat) is not installed is left out, and the program is named with its package.
+/// Runs as root, or as any user where the system allows user namespaces. Leaves nothing behind, however it ends. If a program
+/// (scp, sshd, socat) is not installed, its traffic is left out, and the output names the program and its package.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct Demo {
     /// Round trip of the WAN, from 1ms to 10s
     #[arg(long, value_name = "TIME", default_value = "63ms", value_parser = read_rtt)]
     rtt: Duration,
-    /// Its rate, from 1Mbit/s to 100Gbit/s
+    /// Rate, from 1Mbit/s to 100Gbit/s
     ///
-    /// It counts IP bytes, as routers do: TCP's payload is 1448 of each 1500 of them. The queue before the line holds one
-    /// round trip.
+    /// The rate counts IP bytes, as routers do. TCP payload is 1448 of each 1500 bytes. The queue before the line holds the bytes
+    /// of one round trip.
     #[arg(long, default_value = "1Gbit/s", value_parser = read_rate)]
     rate: Rate,
     /// Share of segments lost at random, up to 50%
     ///
-    /// In each direction, for all traffic; the row at 0.1% is then left out.
+    /// Applies to each direction and to all traffic. The row at 0.1% is then left out.
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = read_loss)]
     loss: f64,
     /// Bytes of each transfer [default: six seconds' worth]
     ///
-    /// By default each carrier gets the bytes that take it about six seconds at its expected speed: with one size for all, a
-    /// slow carrier would take minutes.
+    /// By default each carrier gets as many bytes as it carries in about six seconds at its expected speed. With one size for
+    /// all, a slow carrier would take minutes.
     #[arg(long, value_parser = read_size)]
     size: Option<Bytes>,
 }
 
 impl Demo {
-    /// Runs it: 0 when every byte arrived, 1 otherwise.
+    /// Runs the demo. Returns 0 if every byte arrived, 1 otherwise.
     pub(crate) fn run(self) -> ExitCode {
         let user = match User::become_root().and_then(|user| Wan::is_possible().map(|()| user)) {
             Ok(user) => user,
@@ -75,12 +75,12 @@ impl Demo {
         let scenario = self.scenario();
         let report: Report = engine::run(&scenario, &Options::default(), &user, &mut bar);
         let table = Table { report: &report, setup: &scenario.runs[0].setup };
-        // A reader who has seen enough, such as `head`, is no failure.
+        // A reader that closes the pipe early, such as `head`, is not an error.
         let _ = write!(std::io::stdout(), "{table}");
         if report.is_bad() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
     }
 
-    /// Every kind of traffic over each carrier.
+    /// Returns a scenario with every kind of traffic over each carrier.
     fn scenario(&self) -> Scenario {
         let mut runs = vec![
             self.run_of("scp", "scp", "scp", self.loss, self.size),
@@ -92,14 +92,14 @@ impl Demo {
         runs.push(self.run_of("answer", "request and answer of 10 kB", "request", self.loss, Some(ANSWER)));
         Scenario {
             name: "demo".into(),
-            about: "Two hosts like AIX over a long path, and what a relay gives".into(),
+            about: "The effect of a relay on two hosts like AIX over a long path".into(),
             source: String::new(),
             rounds: 1,
             runs: runs.into_iter().flatten().collect(),
         }
     }
 
-    /// Returns a run of the traffic `kind`, over each carrier, of `size` bytes or six seconds.
+    /// Returns a run of the traffic `kind` over each carrier, with `size` bytes, or for six seconds.
     fn run_of(&self, id: &str, what: &str, kind: &str, loss: f64, size: Option<Bytes>) -> Option<Run> {
         let kind = traffic::find(kind).ok()?;
         let link = LinkSpec { loss, ..LinkSpec::new(self.rtt, Some(self.rate)) };
@@ -129,9 +129,9 @@ fn read_size(text: &str) -> Result<Bytes, String> {
 
 /// The default window of AIX on 10 GbE and virtual Ethernet.
 const WINDOW: Bytes = Bytes(262_144);
-/// Long enough that CUBIC's start over a long path does not decide.
+/// Time of each transfer: so long that CUBIC's start over a long path does not dominate the speed.
 const TIME: Duration = Duration::from_secs(6);
-/// Share of segments lost in the row that shows what loss does.
+/// Share of segments lost in the row that shows the effect of loss.
 const LOSS: f64 = 0.001;
-/// A few rows of a database, or a small page.
+/// Size of an answer: a few rows of a database, or a small page.
 const ANSWER: Bytes = Bytes(10_000);

@@ -1,4 +1,4 @@
-//! The demo's table: a row for each kind of traffic, a column for each carrier, and below it the reason for each figure.
+//! The demo's table: a row for each kind of traffic, a column for each carrier, and the reason for each figure below.
 
 use crate::plan::profile::Profile;
 use crate::plan::setup::Setup;
@@ -8,10 +8,10 @@ use crate::report::table::wrapped;
 use crate::traffic::Counts;
 use std::fmt;
 
-/// Prints as Markdown.
+/// Prints the report as Markdown.
 pub(crate) struct Table<'a> {
     pub(crate) report: &'a Report,
-    /// Hosts and link of the runs without loss of their own.
+    /// Hosts and link of all runs except the one with extra loss.
     pub(crate) setup: &'a Setup,
 }
 
@@ -61,7 +61,7 @@ impl Table<'_> {
         }
     }
 
-    /// The speed in MB/s with the gain, or the median of the answer's time in milliseconds.
+    /// Returns a cell: the speed in MB/s with the gain, or the median time of an answer in milliseconds.
     fn cell(&self, id: &str, carrier: &str) -> String {
         let Some(run) = self.find(id, carrier) else { return "-".into() };
         let figure = match (run.measured, run.gain_over_direct, run.figures.get("p50_us")) {
@@ -86,7 +86,7 @@ impl Table<'_> {
         doubtful().next().map(|_| wrapped(&text, 98))
     }
 
-    /// Processor time of both relays together, per GB of the raw transfer.
+    /// Returns the processor time of both relays together, in seconds per GB of the raw transfer.
     fn cpu(&self, carrier: &str) -> String {
         let run = self.find("raw", carrier).filter(|run| !run.is_direct() && run.bytes > 0);
         run.map_or("-".into(), |run| format!("{:.2}", run.relay_cpu_s * 1e9 / run.bytes as f64))
@@ -96,15 +96,15 @@ impl Table<'_> {
         self.report.runs.iter().find(|run| run.id == id && run.carrier_name() == carrier)
     }
 
-    /// Hosts and link, in words.
+    /// Returns a description of hosts and link.
     fn hosts(&self) -> String {
         let Setup { link, host, .. } = self.setup;
         let rate = link.rate.map_or("no rate limit".to_string(), |rate| rate.to_string());
         let window = host.window.map_or("autotuned".to_string(), |window| window.to_string());
         let text = format!(
             "Emulated WAN: {:.1} ms round trip, {rate} of IP, {:.1} MiB queue, {} % loss. Hosts like AIX: {window} windows, \
-             Reno, no SACK. Relay hosts: tcp_rmem and tcp_wmem up to {}, CUBIC. Each transfer takes some seconds; the time of scp \
-             is without its login.",
+             Reno, no SACK. Relay hosts: tcp_rmem and tcp_wmem up to {}, CUBIC. Each transfer takes some seconds. The time of scp \
+             excludes its login.",
             link.rtt.as_secs_f64() * 1e3,
             link.queue().0 as f64 / f64::from(1 << 20),
             link.loss * 100.0,
@@ -114,21 +114,22 @@ impl Table<'_> {
     }
 }
 
-/// Whether the speed of this traffic counts.
+/// Whether the speed of this traffic is shown.
 fn has_speed(run: &RunReport) -> bool {
     run.traffic.counts != Counts::Figures
 }
 
-/// Whether the run could have been more than a twentieth faster if nothing had disturbed it. One at its ceiling, such as a
-/// window each round trip, could not.
+/// Whether the run could have been more than a twentieth faster undisturbed. A run at its ceiling, such as one window per round
+/// trip, could not.
 fn is_doubtful(run: &RunReport) -> bool {
     run.measured.is_some_and(|speed| run.fastest > speed * 1.05)
 }
 
-/// The columns: what carries the traffic.
+/// The columns.
 pub(crate) const CARRIERS: [&str; 3] = ["direct", "socat", "longhaul"];
-/// Columns of the first cell of a line, and of each other one.
+/// Width of the first cell of a line, in characters.
 const LABEL: usize = 42;
+/// Width of each other cell, in characters.
 const CELL: usize = 14;
 
 #[cfg(test)]
@@ -136,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_figure_is_marked_where_undisturbed_it_would_be_another() {
+    fn a_figure_that_a_disturbance_changed_is_marked() {
         let run = |measured, fastest| RunReport { measured, fastest, ..RunReport::default() };
         assert!(is_doubtful(&run(Some(28.0), 30.0)));
         for sure in [run(Some(28.0), 28.0), run(Some(117.2), 120.7), run(None, 0.0)] {

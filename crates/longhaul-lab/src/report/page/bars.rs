@@ -1,13 +1,13 @@
-//! A bar for each carrier, with marks where the published and the computed figure are.
+//! A bar for each carrier, with marks at the published and the computed figure.
 //!
-//! Each bar is a small SVG that is stretched; names and numbers are text of the page and keep their size.
+//! Each bar is a small SVG that stretches. Names and numbers are text of the page, so they keep their size.
 
 use crate::report::page::group::{Group, Palette, verdict};
 use crate::report::page::html::Html;
 use crate::report::page::{range, speed};
 use crate::report::run::RunReport;
 
-/// The bars of `group`.
+/// Writes the bars of `group`.
 pub(crate) fn draw(html: &mut Html, group: &Group<'_>, palette: &Palette) {
     let scale = group.all().flat_map(values).fold(0.0, f64::max);
     html.node("div", &[("class", "bars")], |html| {
@@ -31,7 +31,7 @@ pub(crate) fn draw(html: &mut Html, group: &Group<'_>, palette: &Palette) {
     marks(html, group);
 }
 
-/// Everything that must fit.
+/// Returns all values that the scale must include.
 fn values(run: &RunReport) -> Vec<f64> {
     let spread = run.spread.get(MEASURED).map(|[_, max]| *max);
     let published = run.published.iter().flatten().copied();
@@ -53,7 +53,7 @@ fn bar(html: &mut Html, run: &RunReport, share: f64, palette: &Palette, is_own: 
     ];
     html.node("svg", &attributes, |html| {
         html.empty("rect", &[("class", "ground"), ("x", "0"), ("y", "0"), ("width", "1000"), ("height", "20")]);
-        // A speed of nothing is still a measured one.
+        // A measured speed of 0 gets a visible bar too.
         let width = format!("{:.1}", (WIDTH * share).max(2.0));
         html.empty("rect", &[("class", &class), ("x", "0"), ("y", "2"), ("width", &width), ("height", "16")]);
         if let Some([min, max]) = run.spread.get(MEASURED) {
@@ -63,7 +63,7 @@ fn bar(html: &mut Html, run: &RunReport, share: f64, palette: &Palette, is_own: 
             );
         }
         let published = run.published.iter().flatten().map(|value| ("published", *value));
-        // The figures of another run have their marks there.
+        // The marks of a run of another group are in that group.
         let marks = published.chain(run.computed.map(|value| ("computed", value)));
         for (class, value) in marks.filter(|_| is_own) {
             let x = of(value);
@@ -83,7 +83,7 @@ fn bar(html: &mut Html, run: &RunReport, share: f64, palette: &Palette, is_own: 
     });
 }
 
-/// Writes the legend of the marks on the bars, with the figures that they stand for.
+/// Writes the legend of the marks on the bars.
 fn marks(html: &mut Html, group: &Group<'_>) {
     let mut legend = Vec::new();
     let runs = || group.runs.iter().filter(|run| run.measured.is_some());
@@ -125,6 +125,6 @@ fn mark(html: &mut Html, class: &str, ends: Ends) {
 type Ends = [&'static str; 4];
 const ACROSS: Ends = ["0", "20", "6", "6"];
 const UPRIGHT: Ends = ["10", "10", "0", "12"];
-/// The name of the speed among the figures that have a spread.
+/// Key of the speed in [`RunReport::spread`].
 const MEASURED: &str = "measured_MBps";
 const WIDTH: f64 = 1000.0;

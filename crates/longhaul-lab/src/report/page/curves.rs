@@ -1,13 +1,13 @@
-//! Throughput and round trip over time, a line for each carrier.
+//! Throughput and round trip over time, with a line for each carrier.
 //!
-//! Lines differ in colour and in dashes. Both come from the style sheet by class, which is what lets one drawing be light,
-//! dark and printed.
+//! Lines differ in colour and in dashes. Both come from the style sheet by class, so that the same drawing can be light, dark
+//! or printed.
 
 use crate::report::page::group::{Group, Palette};
 use crate::report::page::html::Html;
 use crate::report::run::{Point, RunReport};
 
-/// Both drawings of `group`, and which line is whose.
+/// Writes both drawings of `group`, with a legend of the carriers.
 pub(crate) fn draw(html: &mut Html, group: &Group<'_>, palette: &Palette) {
     let runs: Vec<&RunReport> = group.all().filter(|run| run.series.len() > 1).collect();
     if runs.is_empty() {
@@ -27,7 +27,7 @@ pub(crate) fn draw(html: &mut Html, group: &Group<'_>, palette: &Palette) {
     html.node("div", &[("class", "curves")], |html| {
         let throughput = |point: &Point| Some(point.speed);
         chart(html, "Throughput", "MB/s", &runs, palette, throughput);
-        // Nothing is known of a round trip before the first one is over.
+        // The round trip is unknown until TCP has measured one.
         let rtt = |point: &Point| (point.rtt_ms > 0.0).then_some(point.rtt_ms);
         chart(html, "Round trip as TCP sees it", "ms", &runs, palette, rtt);
     });
@@ -64,14 +64,14 @@ fn chart(
     });
 }
 
-/// The points until nothing arrives any more: after that programs only say goodbye.
+/// Returns the points until no more data arrives. After that, programs only close connections.
 fn until_end(series: &[Point]) -> &[Point] {
     let max = series.iter().map(|point| point.speed).fold(0.0, f64::max);
     let last = series.iter().rposition(|point| point.speed > max / 1000.0).unwrap_or_default();
     &series[..series.len().min(last + 2)]
 }
 
-/// The points of which the value is known, in pieces where it is not.
+/// Returns the points with a known value, split where it is unknown.
 fn stretches(series: &[Point], value: fn(&Point) -> Option<f64>) -> Vec<Vec<(f64, f64)>> {
     let pieces = series.split(|point| value(point).is_none());
     let known = |piece: &[Point]| piece.iter().filter_map(|point| Some((point.t_s, value(point)?))).collect();
@@ -98,7 +98,7 @@ fn axes(html: &mut Html, across: &Axis, up: &Axis) {
     html.leaf("text", &[("x", &tenth(RIGHT)), ("y", &tenth(HEIGHT - 4.0)), ("text-anchor", "end")], "seconds");
 }
 
-/// An axis from nothing to a little more than the largest value, and where it lies on the drawing.
+/// An axis from 0 to the largest value or a little more, with its place on the drawing.
 struct Axis {
     max: f64,
     step: f64,
@@ -116,10 +116,10 @@ impl Axis {
         Axis { max: largest, step, from, to }.rounded()
     }
 
-    /// Ends at a tick when that is near, so that the top line has its number.
+    /// Returns the axis with its end at a tick, so that the top line has a number. The axis of time keeps its end.
     fn rounded(self) -> Axis {
         let whole = (self.max / self.step).ceil() * self.step;
-        // Time goes on to its end and no further.
+        // The axis of time ends at the last sample.
         let max = if self.from < self.to { self.max } else { whole };
         Axis { max, ..self }
     }
@@ -146,7 +146,7 @@ const LEFT: f64 = 56.0;
 const RIGHT: f64 = 546.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 222.0;
-/// At most so many steps on an axis.
+/// Maximum number of steps on an axis.
 const TICKS: f64 = 5.0;
 
 #[cfg(test)]

@@ -8,19 +8,19 @@ use crate::report::run::{RunReport, Verdict};
 
 /// One figure over several carriers.
 pub(crate) struct Group<'a> {
-    /// Its name.
+    /// The name of the figure.
     pub(crate) id: &'a str,
-    /// What it is.
+    /// The description of the figure.
     pub(crate) what: &'a str,
-    /// The run to compare with when no run of its own is direct: the first direct one of the same traffic and hosts.
+    /// The run for comparison if the group has no direct run: the first direct run with the same traffic and hosts.
     pub(crate) reference: Option<&'a RunReport>,
-    /// The hosts alone, tuned, with the same traffic: a run of its own or of another figure.
+    /// The run of the tuned hosts alone with the same traffic, from this group or from another.
     pub(crate) tuned: Option<&'a RunReport>,
-    /// Its runs.
+    /// The runs of the figure, one per carrier.
     pub(crate) runs: Vec<&'a RunReport>,
 }
 
-/// The figures of `report` in its order.
+/// Returns the figures of `report` in its order.
 pub(crate) fn groups(report: &Report) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for run in &report.runs {
@@ -41,18 +41,18 @@ pub(crate) fn groups(report: &Report) -> Vec<Group<'_>> {
 }
 
 impl<'a> Group<'a> {
-    /// The run over the carrier of this role and its speed, if it was measured.
+    /// Returns the run over the carrier of this role and its speed, if it was measured.
     pub(crate) fn measured(&self, role: Role) -> Option<(&'a RunReport, f64)> {
         self.all().find(|run| run.has_role(role)).and_then(|run| Some((run, run.measured?)))
     }
 
-    /// Returns the run to compare with, then its own runs.
+    /// Returns the reference run, then the runs of the group.
     pub(crate) fn all(&self) -> impl Iterator<Item = &'a RunReport> {
         self.reference.into_iter().chain(self.runs.iter().copied())
     }
 }
 
-/// The direct run that `gain_over_direct` refers to, when it is not in the group itself.
+/// Returns the direct run to which `gain_over_direct` refers, if it is not in the group itself.
 fn reference<'a>(report: &'a Report, runs: &[&RunReport]) -> Option<&'a RunReport> {
     let has_own = runs.iter().any(|run| run.is_direct() && run.measured.is_some());
     let compared = runs.iter().find(|run| run.gain_over_direct.is_some())?;
@@ -63,15 +63,15 @@ fn reference<'a>(report: &'a Report, runs: &[&RunReport]) -> Option<&'a RunRepor
     direct.find(|other| !has_own && other.traffic == compared.traffic && other.measured.is_some_and(is_its))
 }
 
-/// Which colour and dashes each carrier has, on the whole page.
+/// The colour and dashes of each carrier, the same on the whole page.
 pub(crate) struct Palette {
     carriers: Vec<&'static str>,
 }
 
 impl Palette {
-    /// One for each carrier of `reports`.
+    /// Returns a palette with one entry for each carrier of `reports`.
     pub(crate) fn of(reports: &[Report]) -> Palette {
-        // The two that every reader looks for have the same colours on every page.
+        // longhaul and direct have the same colours on every page, because every reader looks for them.
         let of_role = |role| carrier::ROWS.iter().filter(move |row| row.role == role).map(|row| row.name);
         let mut carriers: Vec<&str> = of_role(Role::Longhaul).chain(of_role(Role::Direct)).collect();
         for run in reports.iter().flat_map(|report| &report.runs) {
@@ -82,17 +82,17 @@ impl Palette {
         Palette { carriers }
     }
 
-    /// The class of a run's carrier in the style sheet.
+    /// Returns the style sheet's class for the carrier of a run.
     pub(crate) fn class(&self, run: &RunReport) -> String {
         let place = self.carriers.iter().position(|other| *other == run.carrier_name()).unwrap_or_default();
         format!("c{}", if place < COLOURS { place } else { 2 + (place - 2) % (COLOURS - 2) })
     }
 }
 
-/// The word, and the class in the style sheet, of a run's verdict.
+/// Returns the word for a run's verdict and its class in the style sheet.
 pub(crate) fn verdict(run: &RunReport) -> (&'static str, &'static str) {
     match run.verdict {
-        Verdict::Pass if !run.has_expectation => ("· nothing expected", "skip"),
+        Verdict::Pass if !run.has_expectation => ("· no expectation", "skip"),
         Verdict::Pass => ("✓ as expected", "pass"),
         Verdict::Fail if run.measured.is_none() => ("✗ failed", "fail"),
         Verdict::Fail => ("✗ not as expected", "fail"),

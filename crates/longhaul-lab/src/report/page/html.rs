@@ -1,7 +1,7 @@
-//! Writes HTML that is also well-formed XML: text and attributes are escaped, and what is opened is closed.
+//! Writes HTML that is also well-formed XML: text and attributes are escaped, and every tag is closed.
 //!
-//! Not maud or askama: neither closes `meta` as XML needs it nor replaces control characters, and the test reads the page as
-//! XML to know that every tag is closed.
+//! maud and askama do not fit. They neither close `meta` as XML requires nor replace control characters, and the test parses
+//! the page as XML to check that every tag is closed.
 
 /// A piece of a page.
 #[derive(Debug, Default)]
@@ -13,7 +13,7 @@ pub(crate) struct Html {
 type Attributes<'a> = [(&'a str, &'a str)];
 
 impl Html {
-    /// A tag with whatever `inside` writes.
+    /// Writes a tag with the content that `inside` writes.
     pub(crate) fn node(&mut self, name: &str, attributes: &Attributes<'_>, inside: impl FnOnce(&mut Html)) {
         self.open(name, attributes);
         self.text.push('>');
@@ -26,7 +26,7 @@ impl Html {
         self.close(name, ">");
     }
 
-    /// A tag with nothing but text in it.
+    /// Writes a tag that contains only text.
     pub(crate) fn leaf(&mut self, name: &str, attributes: &Attributes<'_>, text: &str) {
         self.open(name, attributes);
         self.text.push('>');
@@ -36,13 +36,13 @@ impl Html {
         self.close(name, ">");
     }
 
-    /// A tag with nothing in it: `meta`, or a shape of SVG.
+    /// Writes an empty tag: `meta`, or a shape of SVG.
     pub(crate) fn empty(&mut self, name: &str, attributes: &Attributes<'_>) {
         self.open(name, attributes);
         self.close(name, "/>");
     }
 
-    /// Text. Control characters, which neither HTML nor XML knows, become blanks.
+    /// Writes text. Control characters, which HTML and XML do not allow, become blanks.
     pub(crate) fn text(&mut self, text: &str) {
         for c in text.chars() {
             match c {
@@ -77,14 +77,14 @@ impl Html {
 
     fn close(&mut self, name: &str, end: &str) {
         self.text.push_str(end);
-        // Between words a line break would be a blank.
+        // Within a line of text, a line break would become a blank.
         if !WORDS.contains(&name) {
             self.text.push('\n');
         }
     }
 }
 
-/// Tags whose content begins on a line of its own.
+/// Tags with content on separate lines.
 const BLOCKS: &[&str] = &[
     "html", "head", "body", "main", "article", "section", "div", "ul", "table", "thead", "tbody", "tr", "svg", "figure",
 ];

@@ -1,11 +1,11 @@
-//! The page that one shows somebody: a whole report as one HTML file.
+//! The page: a whole report as one HTML file.
 //!
-//! It is made from the JSON document alone. It needs no other file, no network and no script; it is light or dark as the
-//! reader's system is, prints, and fits a telephone. Every text that comes from a scenario or a program is escaped, because
-//! nothing is written but through [`html::Html`], and what is opened there is closed.
+//! The page is made from the JSON document alone. It needs no other file, no network and no script. It follows the light or
+//! dark setting of the reader's system, can be printed, and fits a telephone. All output goes through [`html::Html`], which
+//! escapes every text and closes every tag.
 //!
-//! In the order of the page: `words` say what came out, `picture` draws hosts and link, `bars` and `curves` draw what was
-//! measured, `tables` list all of it. A `group` is what stands beside each other: one figure over several carriers.
+//! In the order of the page: `words` sums up the results, `picture` draws hosts and link, `bars` and `curves` draw the
+//! measurements, and `tables` lists all figures. A `group` is one figure over several carriers.
 
 mod bars;
 mod curves;
@@ -21,7 +21,7 @@ use crate::report::json::Report;
 use group::{Group, Palette};
 use html::Html;
 
-/// The page of `reports`: one scenario, or several with an overview first.
+/// Returns the page of `reports`: one scenario, or several with an overview first.
 pub(crate) fn page(reports: &[Report]) -> String {
     let mut html = Html::default();
     let names: Vec<&str> = reports.iter().map(|report| report.scenario.as_str()).collect();
@@ -47,7 +47,7 @@ pub(crate) fn page(reports: &[Report]) -> String {
 fn body(html: &mut Html, reports: &[Report]) {
     let palette = Palette::of(reports);
     if reports.len() != 1 {
-        html.leaf("h1", &[], "What a relay gives on long paths");
+        html.leaf("h1", &[], "The effect of a relay on long paths");
         html.leaf("p", &[("class", "about")], "Measured by longhaul lab on emulated wide-area networks.");
         tables::overview(html, reports);
     }
@@ -69,19 +69,19 @@ fn scenario(html: &mut Html, report: &Report, palette: &Palette, is_alone: bool)
     html.leaf(if is_alone { "h1" } else { "h2" }, &[], &report.scenario);
     html.leaf("p", &[("class", "about")], &report.about);
     if !report.source.is_empty() {
-        html.leaf("p", &[("class", "source")], &format!("Where the figures come from: {}", report.source));
+        html.leaf("p", &[("class", "source")], &format!("Source of the figures: {}", report.source));
     }
     let groups = group::groups(report);
     section(html, "Verdict", |html| words::verdict(html, report, &groups));
-    section(html, "What was built", |html| picture::draw(html, report));
+    section(html, "Hosts and link", |html| picture::draw(html, report));
     section(html, "Carrier by carrier", |html| {
         for group in &groups {
             comparison(html, group, palette);
         }
     });
     section(html, "Every figure", |html| tables::figures(html, report));
-    section(html, "How each carrier was started", |html| tables::commands(html, report));
-    section(html, "What the link did", |html| tables::counters(html, report));
+    section(html, "Commands of each carrier", |html| tables::commands(html, report));
+    section(html, "Counters of the link", |html| tables::counters(html, report));
 }
 
 fn section(html: &mut Html, title: &str, inside: impl FnOnce(&mut Html)) {
@@ -91,7 +91,7 @@ fn section(html: &mut Html, title: &str, inside: impl FnOnce(&mut Html)) {
     });
 }
 
-/// One figure: its bars, and its curves where something was sampled.
+/// Writes one figure: its bars, and its curves if there are samples.
 fn comparison(html: &mut Html, group: &Group<'_>, palette: &Palette) {
     html.node("div", &[("class", "group")], |html| {
         html.node("h4", &[], |html| {
@@ -103,12 +103,12 @@ fn comparison(html: &mut Html, group: &Group<'_>, palette: &Palette) {
     });
 }
 
-/// `1 CPU`, `2 CPUs`.
+/// Returns the number with its noun: `1 CPU`, `2 CPUs`.
 fn count(number: u64, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
-/// A speed in MB/s with as many digits as it deserves.
+/// Returns a speed in MB/s: without decimals from 100 on, with one from 1 on, with two below.
 fn speed(value: f64) -> String {
     match value {
         value if value >= 99.95 => format!("{value:.0}"),
@@ -117,11 +117,11 @@ fn speed(value: f64) -> String {
     }
 }
 
-/// Figures that somebody published: one, or lowest and highest.
+/// Returns published figures as text: one number, or lowest and highest.
 fn range(values: &[f64]) -> String {
     let shown = |value: &f64| speed(*value).trim_end_matches(".0").to_string();
     values.iter().map(shown).collect::<Vec<_>>().join(" to ")
 }
 
 const STYLE: &str = include_str!("style.css");
-const UNITS: &str = "MB is 10^6 bytes. Speeds of transfers are of payload; the curves count IP bytes that arrive.";
+const UNITS: &str = "MB is 10^6 bytes. Speeds of transfers count payload. Curves count the IP bytes that arrive.";

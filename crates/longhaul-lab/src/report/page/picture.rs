@@ -1,6 +1,6 @@
-//! The picture of what was built: hosts, relays and the WAN between them.
+//! The picture of hosts, relays and the WAN between them.
 //!
-//! Boxes in a row, which a narrow screen stacks; an SVG would have to shrink its letters.
+//! It consists of boxes in a row. A narrow screen stacks them, whereas an SVG would shrink its letters.
 
 use crate::carrier::Role;
 use crate::report::json::Report;
@@ -8,7 +8,7 @@ use crate::report::page::html::Html;
 use crate::report::run::{RunReport, SenderReport};
 use crate::report::topology::Topology;
 
-/// The set-up of the first run as a picture, and how the other runs differ from it.
+/// Writes the set-up of the first run as a picture, and the differences of the other runs.
 pub(crate) fn draw(html: &mut Html, report: &Report) {
     let Some(first) = report.runs.first() else { return };
     path(html, report, &first.topology);
@@ -26,7 +26,7 @@ pub(crate) fn draw(html: &mut Html, report: &Report) {
     if others.is_empty() {
         return;
     }
-    html.leaf("p", &[], "Other runs differ from it:");
+    html.leaf("p", &[], "Differences of other runs:");
     html.node("ul", &[("class", "differences")], |html| {
         for (what, names) in others {
             html.node("li", &[], |html| {
@@ -41,7 +41,7 @@ fn path(html: &mut Html, report: &Report, topology: &Topology) {
     let same = || report.runs.iter().filter(|run| run.topology == *topology);
     let host = same().find_map(|run| run.host_sender.as_ref());
     let relay = same().filter(|run| !run.is_direct()).filter_map(|run| Some((run, run.wan_sender.as_ref()?)));
-    // Of several carriers, ours.
+    // Prefers longhaul among several carriers.
     let relay = relay.max_by_key(|(run, _)| run.has_role(Role::Longhaul));
     html.node("div", &[("class", if topology.one_hop { "path short" } else { "path" })], |html| {
         place(html, "host", "Host A", &topology.hosts, host.map(in_force));
@@ -89,13 +89,13 @@ fn wan(html: &mut Html, topology: &Topology) {
     });
 }
 
-/// Describes a sender by its TCP_INFO.
+/// Returns a clause about a sender's window and congestion control, from its TCP_INFO.
 fn in_force(sender: &SenderReport) -> String {
     let window = crate::report::page::tables::grouped(sender.window_bytes.min(sender.allowed_bytes));
     format!("measured: {window} bytes in force, {}", sender.congestion)
 }
 
-/// The run's figure, and its carrier where it is set otherwise than the figure's first.
+/// Returns the name of the run's figure. Adds the carrier if its set-up differs from the figure's first run.
 fn name(report: &Report, run: &RunReport) -> String {
     let first = report.runs.iter().find(|other| other.id == run.id);
     match first.is_some_and(|first| first.topology == run.topology) {
@@ -120,7 +120,7 @@ fn differences(first: &Topology, other: &Topology) -> Vec<String> {
     for (title, first, other) in parts {
         let mut news: Vec<String> = other.iter().filter(|line| !first.contains(line)).cloned().collect();
         let is_negative = |line: &&String| line.starts_with("no ");
-        // What is switched on again is told too: the first had it off.
+        // A feature that the first run has switched off and the other has on is a difference too.
         news.extend(
             first.iter().filter(|line| !other.contains(line)).filter(is_negative).map(|line| line[3..].to_string()),
         );

@@ -1,4 +1,4 @@
-//! The tables: the overview of several scenarios, every figure, the carriers' commands, the link's counters.
+//! The tables: the overview of several scenarios, all figures, the carriers' commands, and the link's counters.
 
 use crate::carrier::Role;
 use crate::measure::disturbance::Disturbance;
@@ -10,14 +10,14 @@ use crate::report::page::{range, speed, words};
 use crate::report::run::{RunReport, Verdict};
 use std::collections::BTreeMap;
 
-/// A row for each scenario: what longhaul gives, and how many runs came out as expected.
+/// Writes a row for each scenario: the result with longhaul, and the number of runs with each verdict.
 pub(crate) fn overview(html: &mut Html, reports: &[Report]) {
-    let columns = ["scenario", "what came out", "as expected", "not", "unclear", "left out"];
+    let columns = ["scenario", "result", "as expected", "not", "unclear", "left out"];
     table(html, "overview", &columns, |html| {
         for report in reports {
             let groups = group::groups(report);
             let best = groups.iter().filter(|group| words::headline(group).is_some());
-            // The figure that longhaul changes most.
+            // The figure with the largest gain.
             let gain = |group: &&group::Group<'_>| {
                 group.measured(Role::Longhaul).and_then(|(run, _)| run.gain_over_direct).unwrap_or_default()
             };
@@ -44,7 +44,7 @@ pub(crate) fn overview(html: &mut Html, reports: &[Report]) {
     });
 }
 
-/// Every run: published, computed, measured, verdict and why.
+/// Writes a row for each run, with its figures, its verdict and the reason.
 pub(crate) fn figures(html: &mut Html, report: &Report) {
     let columns = [
         "figure",
@@ -99,7 +99,7 @@ fn disturbance(run: &RunReport) -> String {
     late.into_iter().chain([others]).collect::<Vec<_>>().join(", ")
 }
 
-/// The reason, the further figures of the traffic, and what disturbed it.
+/// Returns the reason, the further figures of the traffic, and the disturbance.
 fn why(run: &RunReport) -> String {
     let figures = run.figures.iter().map(|(name, value)| format!("{} {value}", name.replace('_', " ")));
     let cpu = (run.relay_cpu_s > 0.0).then(|| format!("relays used {:.2} s of CPU", run.relay_cpu_s));
@@ -108,7 +108,7 @@ fn why(run: &RunReport) -> String {
     said.into_iter().chain(figures).chain(cpu).chain(disturbance).collect::<Vec<_>>().join("; ")
 }
 
-/// Writes the commands of each carrier, each set of commands once.
+/// Writes the commands of each carrier. Equal commands are written once.
 pub(crate) fn commands(html: &mut Html, report: &Report) {
     let mut all: Vec<(&str, &[String])> = Vec::new();
     for run in report.runs.iter().filter(|run| run.measured.is_some()) {
@@ -117,12 +117,12 @@ pub(crate) fn commands(html: &mut Html, report: &Report) {
         }
     }
     if all.is_empty() {
-        html.leaf("p", &[], "None was.");
+        html.leaf("p", &[], "No carrier was started.");
     }
     for (carrier, shown) in all {
         html.leaf("h4", &[], carrier);
         match shown {
-            [] => html.leaf("p", &[], "Nothing: the relay hosts only route."),
+            [] => html.leaf("p", &[], "No command: the relay hosts only route."),
             lines => html.leaf("pre", &[], &lines.join("\n")),
         }
     }
@@ -139,7 +139,7 @@ pub(crate) fn counters(html: &mut Html, report: &Report) {
     }
 }
 
-/// Writes the counters of one run: a table of the stages, and below it those of each direction as a whole.
+/// Writes the counters of one run: a table of the stages, then the other counters of each direction.
 fn counters_of(html: &mut Html, run: &RunReport) {
     html.leaf("summary", &[], &format!("{} over {}{}", run.id, run.carrier_name(), losses(run)));
     table(html, "counters", &STAGE_COLUMNS, |html| {
@@ -170,7 +170,7 @@ fn stage_row(html: &mut Html, way: Direction, stage: &str, of: &BTreeMap<&str, u
 
 const STAGE_COLUMNS: [&str; 6] = ["direction", "stage", "segments in", "segments out", "MB in", "MB out"];
 
-/// Describes the segments that the link did not deliver, for the line that is always seen.
+/// Returns the number of segments that the link did not deliver as text, for the line that is always visible.
 fn losses(run: &RunReport) -> String {
     let mut lost = 0;
     for (_, of) in run.link.values().flat_map(stages) {
@@ -180,7 +180,7 @@ fn losses(run: &RunReport) -> String {
     if lost == 0 { String::new() } else { format!(": {} segments not delivered", grouped(lost)) }
 }
 
-/// The counters of each stage, without its name.
+/// Returns the counters of each stage, by the stage's name.
 fn stages(counters: &BTreeMap<String, u64>) -> BTreeMap<&str, BTreeMap<&str, u64>> {
     let mut stages: BTreeMap<&str, BTreeMap<&str, u64>> = BTreeMap::new();
     for (name, count) in counters {
@@ -191,7 +191,7 @@ fn stages(counters: &BTreeMap<String, u64>) -> BTreeMap<&str, BTreeMap<&str, u64
     stages
 }
 
-/// `rate_bytes_in` is `bytes_in` of the stage `rate`; `frames_in` is of no stage.
+/// Splits the name of a counter: `rate_bytes_in` is `bytes_in` of the stage `rate`. `frames_in` belongs to no stage.
 fn split(name: &str) -> Option<(&str, &str)> {
     let counter =
         ["segments_in", "segments_out", "bytes_in", "bytes_out"].into_iter().find(|end| name.ends_with(end))?;
@@ -209,21 +209,20 @@ fn table(html: &mut Html, class: &str, columns: &[&str], rows: impl FnOnce(&mut 
     });
 }
 
-/// Above numbers the name of the column stands on the right too.
+/// Returns the class of a column's heading. Headings of numbers are right-aligned, as the numbers are.
 fn column_class(column: &str) -> &'static str {
-    let words =
-        ["scenario", "what came out", "figure", "carrier", "bytes checked", "verdict", "why", "direction", "stage"];
+    let words = ["scenario", "result", "figure", "carrier", "bytes checked", "verdict", "why", "direction", "stage"];
     if words.contains(&column) { "words" } else { "number" }
 }
 
-/// A cell; its column's name stands beside it where the screen is too narrow for columns.
+/// Writes a cell. A screen too narrow for columns shows the column's name beside it.
 fn cell(html: &mut Html, column: &str, class: &str, text: &str) {
     let class = if text.is_empty() { format!("{class} none") } else { class.to_string() };
     let shown = if text.is_empty() { "–" } else { text };
     html.leaf("td", &[("data-name", column), ("class", class.trim())], shown);
 }
 
-/// `262144` as `262,144`.
+/// Returns `262144` as `262,144`.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -236,5 +235,5 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
-const COLUMNS: &str = "Published, computed and measured in MB/s; gain is times the direct transfer; the window is what TCP_INFO of \
-    the sending host shows in force, in bytes.";
+const COLUMNS: &str = "Published, computed and measured speeds are in MB/s. Gain is a multiple of the direct transfer. The window in \
+    force is in bytes, from TCP_INFO of the sending host.";

@@ -1,5 +1,5 @@
-//! The page of a fixed report, checked in. `UPDATE=1 cargo test -p longhaul-lab --lib report::page` writes it anew; read the
-//! diff.
+//! Compares the page of a fixed report with a checked-in file. `UPDATE=1 cargo test -p longhaul-lab --lib report::page` writes
+//! the file; read the diff.
 
 use super::*;
 use crate::measure::disturbance::Disturbance;
@@ -167,8 +167,8 @@ fn the_verdict_says_what_a_relay_gives_and_what_tuning_would() {
     let text = html.into_text();
     for said in [
         "With longhaul this scp copy is 7.5 times as fast: 29.6 instead of 3.9 MB/s.",
-        "Tuning the hosts alone would give 33.3 MB/s at most (computed); the limit then is OpenSSH's 2 MiB / RTT.",
-        "What limits longhaul here: OpenSSH sends 2 MiB ahead.",
+        "Tuning the hosts alone would give at most 33.3 MB/s (computed). The limit is then OpenSSH's 2 MiB / RTT.",
+        "The limit with longhaul: OpenSSH sends 2 MiB ahead.",
         "5 runs: 2 came out as expected, 1 did not, 1 unclear, 1 left out.",
         "<code>relayed</code> over socat",
     ] {

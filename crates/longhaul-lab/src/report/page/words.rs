@@ -1,4 +1,4 @@
-//! The verdict in words: what a relay gives here, what tuning the hosts would give, and what then limits.
+//! The verdict in words: the gain of a relay, the effect of tuning the hosts, and the limit in each case.
 
 use crate::carrier::Role;
 use crate::report::json::Report;
@@ -7,7 +7,7 @@ use crate::report::page::html::Html;
 use crate::report::page::{count, speed};
 use crate::report::run::{RunReport, Verdict};
 
-/// The sentences: what matters most in large letters, the other figures below, then how many came out as expected.
+/// Writes the headline of the first figure in large letters, then the other figures, then the count of verdicts.
 pub(crate) fn verdict(html: &mut Html, report: &Report, groups: &[Group<'_>]) {
     let mut told = groups.iter().filter_map(|group| Some((group, headline(group)?)));
     match told.next() {
@@ -32,7 +32,7 @@ pub(crate) fn verdict(html: &mut Html, report: &Report, groups: &[Group<'_>]) {
     tally(html, report);
 }
 
-/// Returns a sentence about longhaul's speed for this figure; `None` where it was not measured.
+/// Returns a sentence about longhaul's speed for this figure; `None` if it was not measured.
 pub(crate) fn headline(group: &Group<'_>) -> Option<String> {
     let (run, with) = group.measured(Role::Longhaul)?;
     let what = traffic(run);
@@ -41,11 +41,11 @@ pub(crate) fn headline(group: &Group<'_>) -> Option<String> {
         let instead = direct.map_or_else(String::new, |direct| format!(" instead of {}", speed(direct)));
         let measured = format!("{}{instead} MB/s", speed(with));
         return Some(format!(
-            "Not decided, for other programs disturbed the measurement of {what}. Measured: {measured}."
+            "Undecided, because other programs disturbed the measurement of {what}. Measured: {measured}."
         ));
     }
     let Some(direct) = direct else {
-        return Some(format!("With longhaul {what} reaches {} MB/s; nothing was sent without a relay.", speed(with)));
+        return Some(format!("With longhaul {what} reaches {} MB/s; there is no run without a relay.", speed(with)));
     };
     let both = format!("{} instead of {} MB/s", speed(with), speed(direct));
     Some(match run.gain_over_direct? {
@@ -68,21 +68,21 @@ fn details(group: &Group<'_>) -> Vec<String> {
     sentences.extend(tuned(group));
     if let Some((run, _)) = group.measured(Role::Longhaul).filter(|(run, _)| run.verdict == Verdict::Pass) {
         if !run.why.is_empty() {
-            sentences.push(sentence(&format!("What limits longhaul here: {}", run.why)));
+            sentences.push(sentence(&format!("The limit with longhaul: {}", run.why)));
         }
     }
     sentences
 }
 
-/// Returns a sentence about tuned hosts without a relay: measured, or else computed.
+/// Returns a sentence about the speed of tuned hosts without a relay, measured or else computed.
 fn tuned(group: &Group<'_>) -> Option<String> {
     if let Some((run, measured)) = group.tuned.and_then(|run| Some((run, run.measured?))) {
-        let text = format!("Tuning the hosts alone gives {} MB/s; the limit then is: {}", speed(measured), run.why);
+        let text = format!("Tuning the hosts alone gives {} MB/s. The limit is then: {}", speed(measured), run.why);
         return Some(sentence(&text));
     }
     let tuned = group.runs.iter().find_map(|run| run.tuned.as_ref())?;
     Some(format!(
-        "Tuning the hosts alone would give {} MB/s at most (computed); the limit then is {}.",
+        "Tuning the hosts alone would give at most {} MB/s (computed). The limit is then {}.",
         speed(tuned.computed),
         tuned.formula
     ))
@@ -96,7 +96,7 @@ pub(crate) fn without_relay(report: &Report) -> String {
     let over = if run.is_direct() { "Without a relay".into() } else { format!("Over {}", run.carrier_name()) };
     let mut text = format!("{over} {} reaches {} MB/s", traffic(run), speed(measured));
     if let Some(computed) = run.computed {
-        text += &format!(", where arithmetic says {}", speed(computed));
+        text += &format!("; the computed speed is {}", speed(computed));
     }
     if let Some(formula) = run.formula {
         text += &format!(" ({formula})");
@@ -104,7 +104,7 @@ pub(crate) fn without_relay(report: &Report) -> String {
     text + "."
 }
 
-/// Writes the number of runs that came out as expected, and the runs that did not.
+/// Writes the number of runs with each verdict, and the reasons of failed and unclear runs.
 fn tally(html: &mut Html, report: &Report) {
     let of = |verdict| report.runs.iter().filter(move |run| run.verdict == verdict && !run.is_plain_pass());
     let parts = [
@@ -140,7 +140,7 @@ fn traffic(run: &RunReport) -> String {
     }
 }
 
-/// `text` with a capital and a full stop.
+/// Returns `text` with a capital and a full stop.
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first: String = letters.next().map(|first| first.to_uppercase().collect()).unwrap_or_default();

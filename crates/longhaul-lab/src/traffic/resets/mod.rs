@@ -1,4 +1,5 @@
-//! Random flows, some of which one end resets: every byte, every ending, and how long the other end waits for the reset.
+//! Random flows, some of which are reset by one end. Checks every byte and every ending, and measures the time until the other
+//! end gets the reset.
 
 use crate::error::LabError;
 use crate::plan::place::Host;
@@ -13,8 +14,8 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// As many workers as the scenario has connections, each with one flow after the other: a request of random length, an
-/// answer of random length, and for two flows of three a reset by one end at a random byte.
+/// As many workers as the scenario has connections, each with one flow after the other. A flow has a request and an answer of
+/// random lengths. Two flows of three are reset by one end at a random byte.
 pub(crate) const RESETS: Kind = Kind {
     name: "resets",
     what: "random connections with resets from either end",
@@ -36,7 +37,7 @@ fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
     let entry = drive.running.entry;
     let endings = Arc::new(Endings::new(PATIENCE));
     let servers = Arc::clone(&endings);
-    // An end that waits in silence keeps its thread, and the others need theirs.
+    // An end that waits without an ending occupies its thread, and the other flows need threads too.
     let server = Server::start(drive, WAITING * count, move |peer| servers.serve(peer))?;
     (drive.began)();
     let start = Instant::now();
@@ -53,16 +54,16 @@ fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
         })
         .collect();
     workers.into_iter().try_for_each(joined)?;
-    drop(server); // when its last flow has ended
+    drop(server); // returns when its last flow has ended
     Ok(endings.measured(start.elapsed()))
 }
 
-/// The plan of a flow, known to both of its ends.
+/// The plan of a flow. Both ends know it.
 struct Plan {
     seed: u64,
     up: u64,
     down: u64,
-    /// The side that resets, and the bytes that it has sent and received before.
+    /// The side that resets, and the number of bytes that it sends and receives before.
     reset: Option<(Side, u64)>,
 }
 
@@ -72,18 +73,18 @@ enum Side {
     Server,
 }
 
-/// The ending of a flow for one of its ends.
+/// The ending of a flow, as one end sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Ending {
-    /// Both sent FIN, and every byte came.
+    /// Both ends sent FIN, and every byte arrived.
     Whole,
     /// This end sent a reset.
     Resets,
     /// This end got a reset.
     Reset,
-    /// Nothing came for as long as an end waits.
+    /// Nothing arrived until the timeout.
     Silence,
-    /// Wrong bytes, an early FIN, or an error that is no reset; in words.
+    /// Wrong bytes, an early FIN, or an error other than a reset, in words.
     Wrong(String),
 }
 
@@ -94,12 +95,12 @@ struct End<'a> {
     side: Side,
     block: &'a [u8],
     buffer: Vec<u8>,
-    /// Bytes sent and received so far.
+    /// Sum of the bytes sent and received so far.
     moved: u64,
     received: u64,
 }
 
-/// All flows, with what each end has seen and when.
+/// All flows, with the ending that each end saw and its time.
 struct Endings {
     block: Vec<u8>,
     /// Maximum time that an end waits for the other.
@@ -122,14 +123,14 @@ impl Plan {
         Plan { seed, up, down, reset: reset[(random.next() % 3) as usize] }
     }
 
-    /// Returns the ending that `side` must see. There is one, whatever the timing:
+    /// Returns the ending that `side` must see. It does not depend on timing:
     ///
-    /// - No reset: the server reads FIN after the client's last byte and then closes; so the client reads FIN after the server's.
-    /// - The end that resets has not sent FIN: it resets in place of that. It is in ESTABLISHED, or in CLOSE_WAIT where the other
-    ///   end is done, and close(2) with a linger of 0 sends RST in both, even after every byte and that FIN are acknowledged.
-    /// - The other end never gets a FIN then, and reads or writes until it learns of the reset: the client with all its bytes,
-    ///   which has sent FIN, waits for the server's. Only the number of bytes before the reset is open: the reset discards what
-    ///   was not sent yet.
+    /// - Without a reset, the server reads FIN after the client's last byte and then closes. So the client reads FIN after the
+    ///   server's last byte.
+    /// - The end that resets has not sent FIN, because it resets instead. It is in ESTABLISHED, or in CLOSE_WAIT if the other end
+    ///   has sent FIN. In both states close(2) with a linger of 0 sends RST, even after every byte and that FIN are acknowledged.
+    /// - The other end then never gets a FIN. It reads or writes until it gets the reset. A client that has sent FIN waits for
+    ///   the server's FIN. Only the number of bytes before the reset is open, because the reset discards unsent bytes.
     fn ending(&self, side: Side) -> Ending {
         match self.reset {
             None => Ending::Whole,
@@ -188,7 +189,7 @@ impl Random {
         self.0 >> 8
     }
 
-    /// From 64 bytes to 1 MiB, each doubling as likely as the next.
+    /// Returns a length from 64 bytes to 1 MiB. Each doubling has the same probability.
     fn length(&mut self) -> u64 {
         let doublings = self.next() % 14;
         (64 << doublings) + self.next() % (64 << doublings)
@@ -200,11 +201,11 @@ impl Endings {
         Endings { block: block(), patience, ends: Mutex::default() }
     }
 
-    /// One flow, as its client.
+    /// Runs the client's end of one flow.
     fn request(&self, entry: SocketAddr, seed: u64) -> Result<(), LabError> {
         let connecting = LabError::io(format!("connecting to {entry}"));
         let mut socket = TcpStream::connect_timeout(&entry, PATIENCE).map_err(connecting)?;
-        // The server has the plan before a reset may overtake it.
+        // The greeting ensures that the server knows the plan before a reset can overtake it.
         let greeted = waits(&socket, PATIENCE).and_then(|()| socket.write_all(&seed.to_ne_bytes()));
         greeted.and_then(|()| socket.read_exact(&mut [0; 8])).map_err(LabError::io("greeting host B"))?;
         waits(&socket, self.patience).map_err(LabError::io("greeting host B"))?;
@@ -212,7 +213,7 @@ impl Endings {
         Ok(())
     }
 
-    /// One flow, as its server.
+    /// Runs the server's end of one flow.
     fn serve(&self, mut socket: TcpStream) -> io::Result<()> {
         waits(&socket, PATIENCE)?;
         let mut seed = [0; 8];
@@ -223,7 +224,7 @@ impl Endings {
         Ok(())
     }
 
-    /// Runs one end to its end, and keeps what came of it.
+    /// Runs one end of a flow and stores its ending.
     fn note(&self, mut end: End<'_>) {
         let ending = end.run().unwrap_or_else(|err| match err.kind() {
             ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => Ending::Reset,
@@ -235,7 +236,7 @@ impl Endings {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner).insert((end.plan.seed, end.side), seen);
     }
 
-    /// The figures, once every flow has ended.
+    /// Returns the figures. Every flow must have ended.
     fn measured(&self, took: Duration) -> Measured {
         let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         let flows: BTreeSet<u64> = ends.keys().map(|(seed, _)| *seed).collect();
@@ -243,7 +244,7 @@ impl Endings {
         let resets = ends.iter().filter(|(_, seen)| seen.ending == Ending::Resets);
         let waits: Vec<Duration> = resets
             .map(|((seed, side), resets)| {
-                // An end that never learned of the reset waited in vain, or took FIN for the end.
+                // An end that did not get the reset timed out, or saw FIN instead.
                 let told = ends.get(&(*seed, side.other())).filter(|other| other.ending == Ending::Reset);
                 told.map_or(self.patience, |other| other.at.saturating_duration_since(resets.at))
             })
@@ -263,7 +264,7 @@ impl Endings {
     }
 }
 
-/// Says what both ends of a flow saw, where one of them is not what the plan says.
+/// Returns the observations of both ends of a flow if one of them differs from the plan.
 fn wrong(plan: &Plan, ends: &HashMap<(u64, Side), Seen>) -> Option<String> {
     let seen = |side| ends.get(&(plan.seed, side));
     let is_right = |side| seen(side).is_some_and(|seen| seen.ending == plan.ending(side));
@@ -279,7 +280,7 @@ impl<'a> End<'a> {
         End { socket, plan, side, block, buffer: vec![0; PIECE], moved: 0, received: 0 }
     }
 
-    /// Does what the plan says, and sees how the flow ends.
+    /// Follows the plan and returns the ending of the flow.
     ///
     /// # Errors
     /// `InvalidData`: wrong bytes, or an early FIN. `WouldBlock`: silence. Others: a reset.
@@ -293,7 +294,7 @@ impl<'a> End<'a> {
             return Ok(Ending::Resets);
         }
         if self.side == Side::Client {
-            // After a reset shutdown(2) says ENOTCONN, and keeps ECONNRESET for the read.
+            // After a reset, shutdown(2) fails with ENOTCONN, and the next read with ECONNRESET.
             self.socket.shutdown(Shutdown::Write).or_else(|err| match err.kind() {
                 ErrorKind::NotConnected => Ok(()),
                 _ => Err(err),
@@ -305,13 +306,13 @@ impl<'a> End<'a> {
         }
     }
 
-    /// Returns the bytes that it may still move before its own reset.
+    /// Returns the bytes that this end may still move before its own reset; `None` if it does not reset.
     fn left(&self) -> Option<u64> {
         let (_, after) = self.plan.reset.filter(|(side, _)| *side == self.side)?;
         Some(after.saturating_sub(self.moved))
     }
 
-    /// False when its own reset is due.
+    /// Sends the next `bytes` bytes of the stream. Returns false if its own reset is due first.
     fn send(&mut self, bytes: u64) -> io::Result<bool> {
         let mut sent = 0;
         while sent < bytes {
@@ -328,7 +329,7 @@ impl<'a> End<'a> {
         Ok(true)
     }
 
-    /// False when its own reset is due.
+    /// Receives until `bytes` bytes have arrived, and compares them. Returns false if its own reset is due first.
     fn receive(&mut self, bytes: u64) -> io::Result<bool> {
         while self.received < bytes {
             let length = (bytes - self.received).min(self.left().unwrap_or(u64::MAX)).min(PIECE as u64) as usize;
@@ -360,9 +361,9 @@ fn invalid(what: String) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, what)
 }
 
-/// Longer than any relay at its defaults leaves a host in silence.
+/// Timeout of an end: longer than any relay at its defaults keeps a host waiting.
 const PATIENCE: Duration = Duration::from_secs(130);
-/// Maximum time until the other end must know.
+/// Maximum time until the other end must have got the reset.
 const LATE: Duration = Duration::from_secs(15);
 /// Threads on host B for each client.
 const WAITING: u32 = 4;

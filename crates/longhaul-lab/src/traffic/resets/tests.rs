@@ -1,4 +1,4 @@
-//! Flows on loopback: without anything between their ends, and through relays with a fault each.
+//! Flows on loopback: directly between their ends, and through relays with one fault each.
 
 use super::*;
 use std::net::TcpListener;
@@ -11,11 +11,11 @@ enum Fault {
     FinForReset,
     /// A FIN of one leg becomes a reset on both.
     ResetForFin,
-    /// The server's bytes are cut off by FIN.
+    /// FIN cuts off the server's bytes.
     Truncates,
     /// One of the server's bytes is changed.
     WrongByte,
-    /// None of the server's bytes goes on, and no ending.
+    /// No byte of the server is forwarded, and no ending.
     Silent,
 }
 
@@ -24,7 +24,7 @@ enum Fault {
 enum Effect {
     Right,
     Wrong,
-    /// It depends on what was sent before the reset.
+    /// Depends on the bytes sent before the reset.
     Open,
 }
 
@@ -56,7 +56,7 @@ async fn relay(accept: tokio::net::TcpStream, server: SocketAddr, fault: Fault) 
     }
     for leg in [&accept, &dial] {
         match fault {
-            // The leg that was reset has no other end any more.
+            // A leg that was reset has no peer, so errors are ignored.
             Fault::FinForReset => drop(fin(leg)),
             _ => socket2::SockRef::from(leg).set_linger(Some(Duration::ZERO)).unwrap(),
         }
@@ -66,7 +66,7 @@ async fn relay(accept: tokio::net::TcpStream, server: SocketAddr, fault: Fault) 
     }
 }
 
-/// Carries one direction; the greeting goes on as it is.
+/// Carries one direction. The greeting is forwarded unchanged.
 async fn pump(from: &tokio::net::TcpStream, to: &tokio::net::TcpStream, fault: Fault) -> io::Result<()> {
     let (mut buffer, mut greeting) = (vec![0; PIECE], 8);
     loop {
@@ -104,7 +104,7 @@ async fn read(from: &tokio::net::TcpStream, buffer: &mut [u8]) -> io::Result<usi
     }
 }
 
-/// Reads what still comes.
+/// Reads the remaining bytes.
 async fn drain(from: &tokio::net::TcpStream) -> io::Result<()> {
     let mut buffer = vec![0; PIECE];
     while read(from, &mut buffer).await? > 0 {}
@@ -136,7 +136,7 @@ fn run_through(fault: Fault, flows: u64, patience: Duration) -> Endings {
     endings
 }
 
-/// The defects of each flow.
+/// Returns the defects of each flow.
 fn judged(endings: &Endings) -> Vec<(Plan, Option<String>)> {
     let ends = endings.ends.lock().unwrap();
     let seeds: BTreeSet<u64> = ends.keys().map(|(seed, _)| *seed).collect();
@@ -144,7 +144,7 @@ fn judged(endings: &Endings) -> Vec<(Plan, Option<String>)> {
     plans.map(|plan| (wrong(&plan, &ends), plan)).map(|(wrong, plan)| (plan, wrong)).collect()
 }
 
-/// Without anything between them, the ends see what the plans say.
+/// Without a relay, the ends see the planned endings.
 #[test]
 fn every_flow_ends_as_planned() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -162,7 +162,7 @@ fn every_flow_ends_as_planned() {
     assert!(figure("latest_s") < 60.0 && figure("wrong") == 0.0, "{:?}", measured.figures);
 }
 
-/// A reset when every byte and the client's FIN have arrived is one all the same, and so is one before the first byte.
+/// A reset is seen as a reset before the first byte, and after every byte and the client's FIN.
 #[test]
 fn a_reset_is_never_seen_as_fin_however_late_it_comes() {
     let endings = Endings::new(PATIENCE);
@@ -206,7 +206,7 @@ fn a_relay_is_wrong_where_its_fault_changes_an_ending_and_only_there() {
 fn a_flow_that_stalls_is_wrong_whether_or_not_a_reset_was_planned() {
     let endings = run_through(Fault::Silent, 20, Duration::from_millis(200));
     let mut seen = [0, 0];
-    // How soon another flow must go on is not asked: it may be late beside a busy core.
+    // The timing of other flows is not checked, because they may be late beside a busy core.
     for (plan, wrong) in judged(&endings).into_iter().filter(|(plan, _)| Fault::Silent.effect(plan) == Effect::Wrong) {
         let text = wrong.unwrap();
         assert!(text.contains("client heard nothing more after 0 bytes"), "{text}");
