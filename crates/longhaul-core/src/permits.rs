@@ -19,15 +19,16 @@ pub struct Permits {
     /// Number of permits that served tunnels lack of their reserve, in sum.
     owed: usize,
     next: u64,
-    tunnels: BTreeMap<TunnelId, Tunnel>,
+    tunnels: BTreeMap<TunnelId, Share>,
 }
 
 /// Identifies a tunnel that shares the permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TunnelId(u64);
 
+/// Permits that one tunnel has taken, and its limits.
 #[derive(Clone, Copy, Debug, Default)]
-struct Tunnel {
+struct Share {
     flows: usize,
     /// Number of flows whose clients are next hops of the tunnel.
     from_next_hops: usize,
@@ -36,7 +37,7 @@ struct Tunnel {
     served: bool,
 }
 
-impl Tunnel {
+impl Share {
     /// Returns the number of flows that it can always have: `reserve`, but at most its `max_flows`, because no other
     /// tunnel could use the rest.
     fn reserve(&self, reserve: usize) -> usize {
@@ -95,7 +96,7 @@ impl Permits {
     pub fn open(&mut self) -> TunnelId {
         self.next += 1;
         let id = TunnelId(self.next);
-        self.tunnels.insert(id, Tunnel::default());
+        self.tunnels.insert(id, Share::default());
         id
     }
 

@@ -14,7 +14,7 @@ mod text;
 
 pub use control::{CONTROLS, instead as control_instead, remedied};
 pub use leg_options::{LegOptions, set};
-pub use row::{Kind, Leg, Legs, Preset, Row, Unit, Value, When};
+pub use row::{Kind, Leg, LegSet, Preset, Row, Unit, Value, When};
 pub use setting::{Mismatch, Setting};
 pub use table::{ROWS, row};
 pub use text::{expected, parse, show};

@@ -17,7 +17,7 @@ pub struct Row {
     /// Words that stand for a number, such as `off` or `ef`; their numbers may be outside the range.
     pub words: &'static [(&'static str, u64)],
     /// Legs that can have the option.
-    pub legs: Legs,
+    pub legs: LegSet,
     /// Value if the option is not configured.
     pub preset: Preset,
     /// Purpose in a few words, for a line in a table; without a full stop. The manual prints it before `help`.
@@ -126,7 +126,7 @@ pub enum Leg {
 
 /// The legs that can have an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Legs {
+pub enum LegSet {
     /// Both legs.
     Both,
     /// Only the accept leg; the option is set on its listener.
@@ -173,10 +173,10 @@ impl Row {
     }
 }
 
-impl Legs {
+impl LegSet {
     /// Returns whether `leg` can have the option.
     pub fn covers(self, leg: Leg) -> bool {
-        matches!((self, leg), (Legs::Both, _) | (Legs::Accept, Leg::Accept) | (Legs::Dial, Leg::Dial))
+        matches!((self, leg), (LegSet::Both, _) | (LegSet::Accept, Leg::Accept) | (LegSet::Dial, Leg::Dial))
     }
 }
 

@@ -3,7 +3,7 @@
 //! Most are one int, and `Kind::Int` is all they need. One with a call sequence of its own has its functions in
 //! `longhaul_sys::sockopt`; one that the relay obeys is `Kind::Relay`.
 
-use super::row::{Kind, Leg, Legs, Preset, Row, Unit, Value};
+use super::row::{Kind, Leg, LegSet, Preset, Row, Unit, Value};
 use longhaul_sys::Result;
 use longhaul_sys::sockopt::{self, Opt};
 use std::os::fd::BorrowedFd;
@@ -256,7 +256,7 @@ pub static ROWS: &[Row] = &[
         key: "defer-accept",
         unit: Unit::Seconds,
         range: (1, 3600),
-        legs: Legs::Accept,
+        legs: LegSet::Accept,
         preset: Preset::Kernel("off"),
         short: "Dial after the client's first byte",
         help: "The kernel holds a new connection back until its first byte, for up to this long. Port scans and \
@@ -272,7 +272,7 @@ pub static ROWS: &[Row] = &[
         key: "fastopen",
         unit: Unit::Count,
         range: (1, 65535),
-        legs: Legs::Accept,
+        legs: LegSet::Accept,
         preset: Preset::Kernel("off"),
         short: "Accept data in a client's SYN",
         help: "It saves a round trip for clients that connected before. The number is the maximum of such \
@@ -286,7 +286,7 @@ pub static ROWS: &[Row] = &[
     Row {
         key: "fastopen",
         unit: Unit::Switch,
-        legs: Legs::Dial,
+        legs: LegSet::Dial,
         preset: Preset::Kernel("false"),
         short: "Send the first bytes in the SYN",
         help: "The client's first bytes then travel with the SYN. This saves one WAN round trip per flow to a next \
@@ -358,7 +358,7 @@ const ROW: Row = Row {
     unit: Unit::Count,
     range: (0, 0),
     words: &[],
-    legs: Legs::Both,
+    legs: LegSet::Both,
     preset: Preset::Kernel(""),
     short: "",
     help: "",

@@ -104,14 +104,14 @@ const ENCAP: Row = Row {
     needs: None,
     traits: Traits { has_closed_form: true, adds_bytes: true, ..Traits::NONE },
     build: |value, _seed| {
-        let tunnel = Tunnel::read(value)?;
-        Ok((tunnel != Tunnel::default()).then(|| Box::new(tunnel) as Box<dyn Stage>))
+        let encapsulation = Encapsulation::read(value)?;
+        Ok((encapsulation != Encapsulation::default()).then(|| Box::new(encapsulation) as Box<dyn Stage>))
     },
 };
 
 /// Lengths of the parts in bytes; the default adds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-struct Tunnel {
+struct Encapsulation {
     outer: u32,
     header: u32,
     iv: u32,
@@ -121,8 +121,8 @@ struct Tunnel {
     icv: u32,
 }
 
-impl Tunnel {
-    fn read(text: &str) -> Result<Tunnel, StageError> {
+impl Encapsulation {
+    fn read(text: &str) -> Result<Encapsulation, StageError> {
         let name = text.trim();
         if let Some((_, tunnel)) = NAMED.iter().find(|(named, _)| *named == name) {
             return Ok(*tunnel);
@@ -144,7 +144,7 @@ impl Tunnel {
         if found.iter().all(Option::is_none) || found[6].is_some() && found[..6].iter().any(Option::is_some) {
             return Err(form);
         }
-        Ok(Tunnel { outer: outer + fixed, header, iv, trailer, align, icv })
+        Ok(Encapsulation { outer: outer + fixed, header, iv, trailer, align, icv })
     }
 
     /// Returns the bytes that the tunnel adds to a packet of `inner` bytes.
@@ -154,7 +154,7 @@ impl Tunnel {
     }
 }
 
-impl Stage for Tunnel {
+impl Stage for Encapsulation {
     fn pass(&mut self, packet: Packet, exit: &mut Exit) {
         let (full, last) = packet.by_length();
         match last.filter(|last| self.adds(last.segment_bytes()) != self.adds(full.segment_bytes())) {
@@ -167,15 +167,15 @@ impl Stage for Tunnel {
     }
 }
 
-const NAMED: &[(&str, Tunnel)] = &[
+const NAMED: &[(&str, Encapsulation)] = &[
     // RFC 4106: 8 bytes of IV, 16 of ICV. RFC 4303, 2.4: padded to a multiple of 4.
-    ("esp-gcm", Tunnel { outer: 20, header: 8, iv: 8, trailer: 2, align: 4, icv: 16 }),
+    ("esp-gcm", Encapsulation { outer: 20, header: 8, iv: 8, trailer: 2, align: 4, icv: 16 }),
     // RFC 3602: AES has blocks and IV of 16 bytes. RFC 2404: 12 bytes of ICV.
-    ("esp-cbc", Tunnel { outer: 20, header: 8, iv: 16, trailer: 2, align: 16, icv: 12 }),
+    ("esp-cbc", Encapsulation { outer: 20, header: 8, iv: 16, trailer: 2, align: 16, icv: 12 }),
     // RFC 2784, without key and checksum.
-    ("gre", Tunnel { outer: 20, header: 4, iv: 0, trailer: 0, align: 0, icv: 0 }),
+    ("gre", Encapsulation { outer: 20, header: 4, iv: 0, trailer: 0, align: 0, icv: 0 }),
     // RFC 7348: outer = IP and UDP, header = VXLAN and the inner Ethernet header.
-    ("vxlan", Tunnel { outer: 28, header: 22, iv: 0, trailer: 0, align: 0, icv: 0 }),
+    ("vxlan", Encapsulation { outer: 28, header: 22, iv: 0, trailer: 0, align: 0, icv: 0 }),
 ];
 
 /// Maximum length of a part of a tunnel in bytes.

@@ -1,7 +1,7 @@
 //! `longhaul options`: the table of socket options, for a terminal or as docs/options.md.
 
 use clap::Args;
-use longhaul_config::options::{Legs, Preset, ROWS, Row, Unit, When, expected};
+use longhaul_config::options::{LegSet, Preset, ROWS, Row, Unit, When, expected};
 use longhaul_config::suggest;
 
 #[derive(Args)]
@@ -38,9 +38,9 @@ fn join<'r>(rows: impl Iterator<Item = &'r Row>, show: fn(&Row) -> String) -> St
 /// Returns the row as one line of at most 80 columns.
 fn line(row: &Row) -> String {
     let legs = match row.legs {
-        Legs::Both => "both",
-        Legs::Accept => "accept",
-        Legs::Dial => "dial",
+        LegSet::Both => "both",
+        LegSet::Accept => "accept",
+        LegSet::Dial => "dial",
     };
     let value = match row.unit {
         Unit::Switch => "switch",
@@ -100,9 +100,9 @@ fn default(row: &Row) -> String {
 /// Returns the only leg that has the option, if it is not both.
 fn leg(row: &Row) -> &'static str {
     match row.legs {
-        Legs::Both => "",
-        Legs::Accept => " (accept leg)",
-        Legs::Dial => " (dial leg)",
+        LegSet::Both => "",
+        LegSet::Accept => " (accept leg)",
+        LegSet::Dial => " (dial leg)",
     }
 }
 

@@ -19,11 +19,11 @@ use tokio::io::unix::AsyncFd;
 pub(super) struct Hangups {
     /// Created when the first leg is watched. Empty while the kernel has no descriptor for it.
     set: OnceLock<Arc<HangupSet>>,
-    legs: Mutex<Legs>,
+    legs: Mutex<WatchedLegs>,
 }
 
 #[derive(Debug, Default)]
-struct Legs {
+struct WatchedLegs {
     next: u64,
     watched: HashMap<u64, Watched>,
 }
@@ -86,7 +86,7 @@ impl Hangups {
         }
     }
 
-    fn legs(&self) -> MutexGuard<'_, Legs> {
+    fn legs(&self) -> MutexGuard<'_, WatchedLegs> {
         lock(&self.legs)
     }
 }
