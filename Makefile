@@ -8,7 +8,7 @@ $(if $(word 2,$(DESTDIR))$(findstring %,$(DESTDIR)),$(error DESTDIR has a blank 
 # rustup's cargo and, for ordinary users of Debian, `ip` and `sshd`.
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 
-.PHONY: help build demo test test-systemd test-kernels test-resets test-all lint fuzz bench deps install uninstall clean
+.PHONY: help build demo test test-systemd test-kernels test-resets test-all lint texts fuzz bench deps install uninstall clean
 
 help:            ## what there is (the default)
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -43,6 +43,11 @@ test-all:        ## all four, and docs/tested.md with what was seen
 lint:            ## formatting, clippy, rustdoc, scripts, units, links, the house rules
 	scripts/deps lint
 	scripts/lint
+
+texts:           ## writes the checked-in texts anew that come from the tables: help, manuals' tables, messages; read the diff
+	UPDATE=1 $(CARGO) test --quiet -p longhaul-config -p longhaul-link
+	UPDATE=1 $(CARGO) test --quiet -p longhaul-lab --lib
+	UPDATE=1 TRYCMD=overwrite $(CARGO) test --quiet -p longhaul --test cli --test scenario
 
 fuzz:            ## each fuzz target for 30 s (`make fuzz TIME=300`)
 	scripts/deps fuzz
