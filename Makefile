@@ -3,6 +3,8 @@
 
 CARGO ?= cargo
 PROGRAM ?= target/release/longhaul
+# Installed with docs/: the documents there link to them.
+TOP_DOCUMENTS := README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT
 # The recipes of install and uninstall do not quote DESTDIR.
 $(if $(word 2,$(DESTDIR))$(findstring %,$(DESTDIR)),$(error DESTDIR has a blank or a percent sign))
 # rustup's cargo and, for ordinary users of Debian, `ip` and `sshd`.
@@ -65,14 +67,15 @@ install:         ## what `make build` built, into DESTDIR: the program, man page
 	@test -x $(PROGRAM) || { echo "longhaul: nothing to install; first: make build" >&2; exit 1; }
 	install -D -m 755 $(PROGRAM) $(DESTDIR)/usr/bin/longhaul
 	install -d $(DESTDIR)/usr/share/man/man1 $(DESTDIR)/usr/share/bash-completion/completions
-	$(PROGRAM) man --out $(DESTDIR)/usr/share/man/man1
-	$(PROGRAM) completions bash >$(DESTDIR)/usr/share/bash-completion/completions/longhaul
+	umask 022 && $(PROGRAM) man --out $(DESTDIR)/usr/share/man/man1
+	umask 022 && $(PROGRAM) completions bash >$(DESTDIR)/usr/share/bash-completion/completions/longhaul
 	install -D -m 644 -t $(DESTDIR)/usr/lib/systemd/system packaging/longhaul.service packaging/longhaul@.service
 	install -D -m 644 packaging/90-longhaul.conf $(DESTDIR)/usr/lib/sysctl.d/90-longhaul.conf
 	install -D -m 644 packaging/longhaul-modules.conf $(DESTDIR)/usr/lib/modules-load.d/longhaul.conf
 	install -D -m 644 -t $(DESTDIR)/usr/share/longhaul packaging/longhaul.socket packaging/net-admin.conf
-	install -D -m 644 -t $(DESTDIR)/usr/share/doc/longhaul README.md
+	install -D -m 644 -t $(DESTDIR)/usr/share/doc/longhaul $(TOP_DOCUMENTS)
 	install -D -m 644 -t $(DESTDIR)/usr/share/doc/longhaul/docs docs/*.md
+	install -D -m 644 -t $(DESTDIR)/usr/share/doc/longhaul/docs/design docs/design/*.md
 	test -e $(DESTDIR)/etc/longhaul/longhaul.toml || \
 		install -D -m 644 packaging/longhaul.toml $(DESTDIR)/etc/longhaul/longhaul.toml
 	@echo "To put it in force without a reboot:"
@@ -84,8 +87,8 @@ uninstall:       ## takes away what `make install` put into DESTDIR; /etc/longha
 	rm -f $(DESTDIR)/usr/lib/systemd/system/longhaul.service $(DESTDIR)/usr/lib/systemd/system/longhaul@.service
 	rm -f $(DESTDIR)/usr/lib/sysctl.d/90-longhaul.conf $(DESTDIR)/usr/lib/modules-load.d/longhaul.conf
 	rm -f $(DESTDIR)/usr/share/longhaul/longhaul.socket $(DESTDIR)/usr/share/longhaul/net-admin.conf
-	rm -f $(DESTDIR)/usr/share/doc/longhaul/README.md $(patsubst %,$(DESTDIR)/usr/share/doc/longhaul/%,$(wildcard docs/*.md))
-	for folder in share/longhaul share/doc/longhaul/docs share/doc/longhaul; do \
+	rm -f $(patsubst %,$(DESTDIR)/usr/share/doc/longhaul/%,$(TOP_DOCUMENTS) $(wildcard docs/*.md docs/design/*.md))
+	for folder in share/longhaul share/doc/longhaul/docs/design share/doc/longhaul/docs share/doc/longhaul; do \
 		test ! -d $(DESTDIR)/usr/$$folder || rmdir --ignore-fail-on-non-empty $(DESTDIR)/usr/$$folder || exit 1; done
 	@echo "Kept: $(DESTDIR)/etc/longhaul. Units that run are not stopped, and sysctls keep their values until a reboot:"
 	@echo "docs/install.md, \"Removing it\""
