@@ -65,12 +65,7 @@ fn every_state_ends_in_all_bytes_and_fin_or_in_a_reset() {
             for _ in 0..4 {
                 scope.spawn(|| {
                     let next = || cells.lock().unwrap().pop();
-                    while let Some(cell) = next() {
-                        let _named = Named(cell);
-                        if cell.run() {
-                            reached.lock().unwrap().insert(format!("{cell:?}"));
-                        }
-                    }
+                    std::iter::from_fn(next).for_each(|cell| cell.run_named(&reached));
                 });
             }
         });
@@ -107,6 +102,14 @@ fn cells() -> Vec<Cell> {
 }
 
 impl Cell {
+    /// Runs the cell, and adds its name to `reached` if it could be run.
+    fn run_named(self, reached: &Mutex<BTreeSet<String>>) {
+        let _named = Named(self);
+        if self.run() {
+            reached.lock().unwrap().insert(format!("{self:?}"));
+        }
+    }
+
     /// Returns whether the leg was in the cell's state when the relay ended or drained.
     fn run(self) -> bool {
         let mut path = Path::new(1, &[]);
