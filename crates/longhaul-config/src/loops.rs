@@ -52,7 +52,7 @@ pub fn loops_here(tunnels: &[Tunnel], is_here: &dyn Fn(IpAddr) -> bool) -> Vec<L
     let through_others = longer_loops(tunnels, is_here).into_iter().enumerate().filter_map(|(index, way)| {
         let names: Vec<&str> = way?.iter().map(|index| tunnels[*index].name.as_str()).collect();
         let text = format!(
-            "to leads back here through tunnel {}, by addresses of this host, so every flow would loop; write the next hop's \
+            "to leads back here through tunnel {}, by addresses of this host, so every flow would fail; write the next hop's \
              address",
             names.join(", ")
         );

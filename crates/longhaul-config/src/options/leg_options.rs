@@ -137,6 +137,7 @@ fn is_keepalive(key: &str) -> bool {
 }
 
 fn unknown(leg: Leg, key: &str) -> String {
+    let key = &*key.replace('_', "-");
     if ROWS.iter().any(|row| row.key == key) {
         let other = leg.other();
         return format!("only the {other} leg can have {key}; write {other}.{key}");

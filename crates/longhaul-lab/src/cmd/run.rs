@@ -109,7 +109,7 @@ impl RunArgs {
     fn interrupted(&self, bar: &Bar) -> impl FnOnce() + Send + 'static {
         let clear = bar.clearing();
         let current = bar.current();
-        let arguments = std::env::args().collect::<Vec<_>>();
+        let arguments = repeat::arguments();
         move || {
             clear();
             if let Some(id) = current() {

@@ -58,7 +58,7 @@ impl Report {
             kernel: read("/proc/sys/kernel/osrelease"),
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
             rounds: scenario.rounds,
-            command: repeat::command(std::env::args()),
+            command: repeat::command(repeat::arguments()),
             date: repeat::date(std::time::SystemTime::now()),
             runs: Vec::new(),
             conditions: Vec::new(),

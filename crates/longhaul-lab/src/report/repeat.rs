@@ -4,6 +4,11 @@ use jiff::Timestamp;
 use std::path::Path;
 use std::time::SystemTime;
 
+/// Returns the command line of this process. A file's name need not be UTF-8, and `std::env::args` would panic then.
+pub(crate) fn arguments() -> Vec<String> {
+    std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
 /// Returns the command line `arguments` as typed in a shell.
 pub(crate) fn command(arguments: impl IntoIterator<Item = String>) -> String {
     let mut words: Vec<String> = arguments.into_iter().map(|word| quoted(&word)).collect();
@@ -21,8 +26,12 @@ pub(crate) fn continued(arguments: &[String], id: &str) -> String {
         let has_value = arguments[index].starts_with(&format!("{START_AT}="));
         is_option(index) || has_value || index.checked_sub(1).is_some_and(is_option)
     };
-    let rest = (0..arguments.len()).filter(|index| !is_old(*index)).map(|index| arguments[index].clone());
-    command(rest.chain([START_AT.to_string(), id.to_string()]))
+    let mut rest: Vec<String> =
+        (0..arguments.len()).filter(|index| !is_old(*index)).map(|index| arguments[index].clone()).collect();
+    // After `--`, a flag would be a scenario.
+    let end = rest.iter().position(|word| word == "--").unwrap_or(rest.len());
+    rest.splice(end..end, [START_AT.to_string(), id.to_string()]);
+    command(rest)
 }
 
 const START_AT: &str = "--start-at";

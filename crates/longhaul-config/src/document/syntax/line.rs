@@ -38,7 +38,7 @@ pub(super) fn explain(line: &str) -> LineMistake {
         Meant::Missing => return mistake("there is no key before the =; write KEY = VALUE".into()),
         Meant::Other(meant) => {
             let why = if key.ends_with(':') { value::EQUALS } else { "a key has no blanks in it" };
-            return mistake(format!("{why}: write {meant} = {}", value::as_meant(given)));
+            return mistake(format!("{why}: write {}", value::line(&meant, &value::as_meant(given))));
         }
         Meant::Unknown => return mistake("a key has letters, digits, - and _; write KEY = VALUE".into()),
     }
@@ -115,15 +115,18 @@ fn without_equals(line: &str) -> String {
     let line = line.strip_prefix("- ").unwrap_or(line);
     let end = line.find(|c: char| c == ':' || c == '{' || c.is_whitespace()).unwrap_or(line.len());
     let (word, rest) = (line[..end].trim_matches('"'), line[end..].trim());
-    let is_key = !word.is_empty() && matches!(key_as_meant(word), Meant::Good);
+    // A message repeats the word, so a file of one long word is not one.
+    let is_key = (1..=SHOWN_MAX).contains(&word.len()) && matches!(key_as_meant(word), Meant::Good);
     let given = rest.strip_prefix(':').unwrap_or(rest).trim();
     if !is_key || given.split_whitespace().count() > 1 && !given.starts_with(['"', '\'', '[', '{']) {
         return "this is neither KEY = VALUE nor [[TABLE]]; a comment begins with #".into();
     }
     match rest.chars().next() {
         Some('{') => format!("a table begins with its name in brackets; write [[{word}]], and no braces"),
-        Some(':') if !given.is_empty() => format!("{}: write {word} = {}", value::EQUALS, value::as_meant(given)),
+        Some(':') if !given.is_empty() => {
+            format!("{}: write {}", value::EQUALS, value::line(word, &value::as_meant(given)))
+        }
         Some(':') | None => format!("{word} has no value; write {word} = VALUE"),
-        Some(_) => format!("the = is missing: write {word} = {}", value::as_meant(given)),
+        Some(_) => format!("the = is missing: write {}", value::line(word, &value::as_meant(given))),
     }
 }

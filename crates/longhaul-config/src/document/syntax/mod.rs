@@ -27,12 +27,14 @@ pub(super) fn mistakes(text: &str, errors: &[toml::de::Error]) -> Vec<Mistake> {
         errors.iter().map(|err| (err.span().unwrap_or_default(), err.message())).collect();
     spans.sort_by_key(|(span, _)| span.start);
     let mut found: Vec<Mistake> = Vec::new();
-    let (mut last_line, mut repeated_table) = (None, false);
+    let (mut next_line, mut repeated_table) = (0, false);
     for (span, message) in spans {
-        let line = Line::around(text, span.start);
-        if last_line.replace(line.start) == Some(line.start) {
+        // A long line may have an error at each byte, so the line is looked for once.
+        if span.start < next_line {
             continue;
         }
+        let line = Line::around(text, span.start);
+        next_line = text[line.start..].find('\n').map_or(usize::MAX, |newline| line.start + newline + 1);
         let mistake = match message {
             // The keys of a repeated table are repeated with it.
             DUPLICATE if repeated_table => continue,

@@ -1,5 +1,7 @@
 //! Explains why the text after the = of a line is not a TOML value.
 
+use toml::de::DeTable;
+
 /// State of the lines below a mistake.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Below {
@@ -25,7 +27,7 @@ pub(super) const EQUALS: &str = "key and value are separated by one =";
 /// Finds the mistake in `given`, the value of `key`.
 pub(super) fn explain(key: &str, given: &str) -> Wrong {
     let wrong = |text: String| Wrong { text, below: Below::Readable };
-    let write = |why: &str, meant: &str| wrong(format!("{why}: write {key} = {}", shown(meant)));
+    let write = |why: &str, meant: &str| wrong(format!("{why}: write {}", line(key, meant)));
     let Some(first) = given.chars().next() else { return wrong(format!("{key} has no value; write {key} = VALUE")) };
     if given.starts_with('#') {
         return wrong(format!("{key} has no value before the #; write {key} = VALUE"));
@@ -43,6 +45,14 @@ pub(super) fn explain(key: &str, given: &str) -> Wrong {
     }
 }
 
+/// Returns the line to write: `KEY = MEANT`, or only its form if the guess is not TOML either.
+pub(super) fn line(key: &str, meant: &str) -> String {
+    match DeTable::parse(&format!("{key} = {meant}")) {
+        Ok(_) => format!("{key} = {}", shown(meant)),
+        Err(_) => format!("{key} = VALUE"),
+    }
+}
+
 /// Returns the corrected form of `given`: bare text gets quotes, typographic quotes become straight, a comma or semicolon at
 /// the end goes.
 pub(super) fn as_meant(given: &str) -> String {
@@ -50,10 +60,36 @@ pub(super) fn as_meant(given: &str) -> String {
     let given = given.trim_end_matches([',', ';']);
     match given.chars().next() {
         None => "VALUE".into(),
-        Some('"' | '\'' | '{') => shown(given),
-        Some('[') if !is_address(given) => shown(given),
+        // Only the quote at one end of a text: the other one was forgotten.
+        Some(quote @ ('"' | '\'')) if given.matches(quote).count() == 1 => quoted(without_comment(given)),
+        Some('"' | '\'') => given.into(),
+        Some('{') => table_as_meant(given),
+        Some('[') if !is_address(given) => given.into(),
         Some(_) if is_plain_value(given) => given.into(),
-        Some(_) => shown(&quoted(without_comment(given))),
+        Some(_) => {
+            let bare = without_comment(given);
+            switch(bare).map_or_else(|| quoted(bare), Into::into)
+        }
+    }
+}
+
+/// Returns the table `given` with `=` in every pair and with its values [as meant](as_meant), or `given` if a pair has no value.
+fn table_as_meant(given: &str) -> String {
+    let inside = given[1..].split('}').next().unwrap_or_default();
+    let pairs = inside.split(',').map(str::trim).filter(|pair| !pair.is_empty()).map(|pair| {
+        let (name, value) = pair.split_once(['=', ':'])?;
+        let value = value.trim_start_matches(['=', ':', '>', ' ']);
+        Some(format!("{} = {}", name.trim().trim_matches('"'), as_meant(value)))
+    });
+    pairs.collect::<Option<Vec<_>>>().map_or_else(|| given.into(), |pairs| format!("{{ {} }}", pairs.join(", ")))
+}
+
+/// Returns `true` or `false` for a word that means it, such as `yes` or `Off`.
+fn switch(word: &str) -> Option<&'static str> {
+    match word.trim_end_matches(['.', '}']).to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" => Some("true"),
+        "false" | "no" | "off" => Some("false"),
+        _ => None,
     }
 }
 
@@ -75,7 +111,7 @@ pub(super) fn bare_element(element: &str) -> Option<&str> {
 /// Explains a value that begins with a quote.
 fn in_quotes(key: &str, given: &str, quote: char) -> Wrong {
     let wrong = |text: String| Wrong { text, below: Below::Readable };
-    let write = |why: &str, meant: &str| wrong(format!("{why}: write {key} = {}", shown(meant)));
+    let write = |why: &str, meant: &str| wrong(format!("{why}: write {}", line(key, meant)));
     let triple: String = [quote; 3].iter().collect();
     if given.starts_with(&triple) {
         let text = format!("the text that begins here is not closed; write {triple} at its end");
@@ -116,8 +152,11 @@ fn list(key: &str, given: &str) -> Wrong {
     let elements: Vec<&str> = inside.split(',').map(str::trim).collect();
     if elements.iter().any(|element| bare_element(element).is_some()) {
         let meant: Vec<String> = elements.iter().map(|element| as_meant(element.trim_end_matches(';'))).collect();
-        let end = if is_closed { "]" } else { ", .." };
-        return wrong(format!("{NEEDS_QUOTES}: write {key} = {}", shown(&format!("[{}{end}", meant.join(", ")))));
+        let written = match is_closed {
+            true => line(key, &format!("[{}]", meant.join(", "))),
+            false => format!("{key} = {}", shown(&format!("[{}, ..", meant.join(", ")))),
+        };
+        return wrong(format!("{NEEDS_QUOTES}: write {written}"));
     }
     let two_texts = |element: &str| element.matches('"').count() > 2;
     if let Some(element) = elements.iter().copied().find(|element| two_texts(element)) {
@@ -140,21 +179,20 @@ fn list(key: &str, given: &str) -> Wrong {
 fn table(key: &str, given: &str) -> Wrong {
     let wrong = |text: String| Wrong { text, below: Below::Readable };
     let inside = given[1..].split('}').next().unwrap_or_default();
-    let mut pairs: Vec<String> = Vec::new();
     for pair in inside.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
-        let Some((name, value)) = pair.split_once('=').or_else(|| pair.split_once(':')) else {
+        let Some((name, value)) = pair.split_once(['=', ':']) else {
             return wrong(format!("{} has no value; write {key} = {{ KEY = VALUE }}", shown(pair)));
         };
-        if value.matches('=').count() > 0 && !value.trim().starts_with(['{', '[']) {
+        let value = value.trim_start_matches(['=', ':', '>', ' ']);
+        if value.contains('=') && !value.starts_with(['{', '[']) {
             return wrong(format!("a comma is missing after {}; write a comma between two values", shown(name.trim())));
         }
-        pairs.push(format!("{} = {}", name.trim().trim_matches('"'), as_meant(value.trim())));
     }
-    let meant = format!("{{ {} }}", pairs.join(", "));
+    let meant = table_as_meant(given);
     if given.trim_end().ends_with('}') && meant.split_whitespace().ne(given.split_whitespace()) {
         let has_colon = inside.split(',').any(|pair| !pair.contains('=') && pair.contains(':'));
         let why = if has_colon { EQUALS } else { NEEDS_QUOTES };
-        return wrong(format!("{why}: write {key} = {}", shown(&meant)));
+        return wrong(format!("{why}: write {}", line(key, &meant)));
     }
     match given.contains('}') {
         true => wrong(format!("this is not a table; write {key} = {{ KEY = VALUE }}, and nothing after it")),
@@ -167,10 +205,8 @@ fn table(key: &str, given: &str) -> Wrong {
 
 /// Explains a value without quotes and brackets.
 fn bare(key: &str, given: &str) -> Wrong {
-    let write = |why: &str, meant: &str| Wrong {
-        text: format!("{why}: write {key} = {}", shown(meant)),
-        below: Below::Readable,
-    };
+    let write =
+        |why: &str, meant: &str| Wrong { text: format!("{why}: write {}", line(key, meant)), below: Below::Readable };
     let whole = without_comment(given);
     let text = whole.trim_end_matches([',', ';', ']']).trim_end();
     let text = text.trim_matches(['(', ')', '<', '>', '"', '\'']);
@@ -178,10 +214,8 @@ fn bare(key: &str, given: &str) -> Wrong {
     if given.contains(" //") || given.contains(" ;") {
         return write("a comment begins with #", &as_meant(text.split(" ;").next().unwrap_or_default()));
     }
-    match text.to_ascii_lowercase().as_str() {
-        "true" | "yes" | "on" => return write("a switch is true or false, in lower case", "true"),
-        "false" | "no" | "off" => return write("a switch is true or false, in lower case", "false"),
-        _ => {}
+    if let Some(value) = switch(text) {
+        return write("a switch is true or false, in lower case", value);
     }
     if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
         let number = digits.trim_start_matches('0');
