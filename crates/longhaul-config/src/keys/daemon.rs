@@ -11,7 +11,7 @@ use std::time::Duration;
 pub const DAEMON: &[Row<Config>] = &[Row {
     name: "drain_timeout",
     default: KeyDefault::Words("no limit"),
-    example: "\"10min\"",
+    example: "\"60s\"",
     flag: Some(Flag {
         name: "drain-timeout",
         argument: Argument::Named("TIME"),
@@ -31,5 +31,5 @@ pub const DAEMON: &[Row<Config>] = &[Row {
     },
     check: no_remarks,
     doc: "Time that flows have to end by themselves after SIGTERM. Then the flows that are left are reset. `0` resets all \
-          flows at once.",
+          flows at once. Under systemd it must be shorter than the unit's `TimeoutStopSec=90s`.",
 }];

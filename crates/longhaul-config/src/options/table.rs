@@ -19,11 +19,11 @@ pub static ROWS: &[Row] = &[
         help: "`auto` switches a leg to BBR during the flow, because BBR keeps its rate through the random loss of \
                a WAN. The switch needs three things: an RTT of 5 ms or more, the end of slow start, and a \
                congestion window that limits the sender. The switch comes at once after a retransmission, otherwise \
-               after five such round trips in a row. `auto` does not switch a leg that carries only short messages, \
-               or one that carries 4 Gbit/s or more. It does not switch where the kernel does not offer BBR or \
-               refuses it. A leg that is not switched has the kernel's default, but not BBR. Where that default is \
-               BBR, the leg has CUBIC, or Reno if CUBIC is not allowed. Any other word names a congestion control \
-               for the whole flow, such as cubic, bbr or reno.",
+               after five round trips in a row in which the congestion window was the limit. `auto` does not switch \
+               a leg that carries only short messages, or one that carries 4 Gbit/s or more. It does not switch \
+               where the kernel does not offer BBR or refuses it. A leg that is not switched has the kernel's \
+               default, but not BBR. Where that default is BBR, the leg has CUBIC, or Reno if CUBIC is not allowed. \
+               Any other word names a congestion control for the whole flow, such as cubic, bbr or reno.",
         source: "tcp(7) TCP_CONGESTION",
         sample: "reno",
         kind: Kind::Word { set: set_congestion, get: sockopt::congestion },
@@ -49,7 +49,7 @@ pub static ROWS: &[Row] = &[
         range: (88, 32767),
         preset: Preset::Kernel("from the route's MTU"),
         short: "Maximum segment size, without headers",
-        help: "Set it where a tunnel on the way has a smaller MTU and the ICMP message about it is dropped. Without \
+        help: "Set it where a VPN on the way has a smaller MTU and the ICMP message about it is dropped. Without \
                it, flows open there and then hang at their first full segment.",
         source: "tcp(7) TCP_MAXSEG",
         sample: "1254B",

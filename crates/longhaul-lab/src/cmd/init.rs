@@ -17,8 +17,8 @@ use std::time::Duration;
 ///
 /// longhaul lab run mine.toml
 ///
-/// Take the round trip from ping, the rate from the contract, and the window from the host: `ss -tin` on Linux,
-/// `no -o tcp_sendspace` on AIX.
+/// Take the round trip from ping, the rate from the contract, and the window from the host: `ss -tin` on Linux, `ifconfig en0`
+/// on AIX. If that shows no tcp_sendspace: `no -o tcp_sendspace`.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct Init {
     /// Round trip of the path, from 1ms to 10s

@@ -136,5 +136,5 @@ const EXAMPLES: &str = "\
 Examples:
   In place of socat TCP4-LISTEN:6000,fork,range=10.10.10.0/24 TCP4:b:6000
     longhaul relay --listen 0.0.0.0:6000 --to b:6000 --allow 10.10.10.0/24
-  A next hop behind a tunnel with a small MTU, and a second one if that is down:
+  A next hop behind a VPN with a small MTU, and a second one if that is down:
     longhaul relay --listen 6000 --to b1:6000,b2:6000 --set dial.mss=1254B";
