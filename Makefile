@@ -1,69 +1,69 @@
-# What a person types is what CI runs. Each target first sees to the few system packages it needs (scripts/deps):
-# as root it installs them, otherwise it prints the command that would.
+# People and CI use the same targets. Each target first checks that its few system packages are installed (scripts/deps).
+# As root it installs the missing ones, otherwise it prints the command that installs them.
 
 CARGO ?= cargo
 PROGRAM ?= target/release/longhaul
-# Installed with docs/: the documents there link to them.
+# These are installed together with docs/, because the documents there link to them.
 TOP_DOCUMENTS := README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT
 # The recipes of install and uninstall do not quote DESTDIR.
 $(if $(word 2,$(DESTDIR))$(findstring %,$(DESTDIR)),$(error DESTDIR has a blank or a percent sign))
-# rustup's cargo and, for ordinary users of Debian, `ip` and `sshd`.
+# The directories of rustup's cargo, and of `ip` and `sshd`, which Debian leaves out of an ordinary user's PATH.
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 
 .PHONY: help build demo test test-systemd test-kernels test-resets test-all lint texts fuzz bench deps install uninstall clean
 
-help:            ## what there is (the default)
+help:            ## lists the targets (the default)
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 24
 
-build:           ## the program: target/release/longhaul
+build:           ## builds the program: target/release/longhaul
 	scripts/deps build
 	$(CARGO) build --release --locked --bin longhaul
 
-demo: build      ## two old hosts, 63 ms apart: direct, through socat, through longhaul (`make demo ARGS="--rtt 100ms"`)
+demo: build      ## copies between two old hosts, 63 ms apart: direct, through socat, through longhaul (`make demo ARGS="--rtt 100ms"`)
 	scripts/deps demo
 	scripts/demo $(ARGS)
 
-test:            ## every test; what was skipped, and why, comes last
+test:            ## runs every test; ends with the skipped tests and the reasons
 	scripts/deps test
 	CARGO="$(CARGO)" scripts/test
 
-test-systemd: build ## the units, under a systemd that is PID 1 in namespaces of its own (as root, a minute)
+test-systemd: build ## tests the units under a systemd that is PID 1 in its own namespaces (as root, a minute)
 	scripts/deps test-systemd
 	scripts/test-systemd $(ARGS)
 
-test-kernels:    ## endings, options and fast open on Debian's 5.10, 6.1 and ppc64le in qemu (`make test-kernels ARGS=5.10`)
+test-kernels:    ## tests endings, options and fast open on Debian's 5.10, 6.1 and ppc64le in qemu (`make test-kernels ARGS=5.10`)
 	scripts/deps test-kernels
 	scripts/test-kernels $(ARGS)
 
-test-resets: build ## resets that a WAN loses: every host knows within 15 s (as root, three minutes)
+test-resets: build ## tests that each host learns of a reset within 15 s over a lossy WAN (as root, three minutes)
 	scripts/deps demo
 	target/release/longhaul lab run resets
 
-test-all:        ## all four, and docs/tested.md with what was seen
+test-all:        ## runs all four, and writes the results to docs/tested.md
 	scripts/test-all $(ARGS)
 
-lint:            ## formatting, clippy, rustdoc, scripts, units, links, the house rules
+lint:            ## checks formatting, clippy, rustdoc, scripts, units, links, the house rules
 	scripts/deps lint
 	scripts/lint
 
-texts:           ## writes the checked-in texts anew that come from the tables: help, manuals' tables, messages; read the diff
+texts:           ## updates the checked-in texts that come from tables (help, manuals' tables, messages); read the diff
 	UPDATE=1 $(CARGO) test --quiet -p longhaul-config -p longhaul-link
 	UPDATE=1 $(CARGO) test --quiet -p longhaul-lab --lib
 	UPDATE=1 TRYCMD=overwrite $(CARGO) test --quiet -p longhaul --test cli --test scenario
 
-fuzz:            ## each fuzz target for 30 s (`make fuzz TIME=300`)
+fuzz:            ## runs each fuzz target for 30 s (`make fuzz TIME=300`)
 	scripts/deps fuzz
 	scripts/fuzz $(or $(TIME),30)
 
-bench: build     ## everything in docs/benchmarks.md, measured again (as root; `make bench ARGS="--only one-hop"`)
+bench: build     ## measures everything in docs/benchmarks.md again (as root; `make bench ARGS="--only one-hop"`)
 	scripts/deps bench
 	$(if $(ARGS),,$(CARGO) test --release --locked -p longhaul --test lab_precise -- --test-threads 1)
 	benches/run $(ARGS)
 
-deps:            ## the system packages of all targets, at once
+deps:            ## installs the system packages of all targets
 	scripts/deps build demo test test-systemd test-kernels lint fuzz bench
 
-install:         ## what `make build` built, into DESTDIR: the program, man pages, units, sysctls, documents, a sample file
+install:         ## installs into DESTDIR: the program, man pages, units, sysctls, documents, a sample file
 	@test -x $(PROGRAM) || { echo "longhaul: nothing to install; first: make build" >&2; exit 1; }
 	install -D -m 755 $(PROGRAM) $(DESTDIR)/usr/bin/longhaul
 	install -d $(DESTDIR)/usr/share/man/man1 $(DESTDIR)/usr/share/bash-completion/completions
@@ -81,7 +81,7 @@ install:         ## what `make build` built, into DESTDIR: the program, man page
 	@echo "To put it in force without a reboot:"
 	@echo "sudo systemctl daemon-reload && sudo sysctl --system && sudo modprobe tcp_bbr"
 
-uninstall:       ## takes away what `make install` put into DESTDIR; /etc/longhaul stays
+uninstall:       ## removes the files of `make install` from DESTDIR; /etc/longhaul stays
 	rm -f $(DESTDIR)/usr/bin/longhaul $(DESTDIR)/usr/share/bash-completion/completions/longhaul
 	rm -f $(DESTDIR)/usr/share/man/man1/longhaul.1 $(DESTDIR)/usr/share/man/man1/longhaul-*.1
 	rm -f $(DESTDIR)/usr/lib/systemd/system/longhaul.service $(DESTDIR)/usr/lib/systemd/system/longhaul@.service
@@ -93,6 +93,6 @@ uninstall:       ## takes away what `make install` put into DESTDIR; /etc/longha
 	@echo "Kept: $(DESTDIR)/etc/longhaul. Units that run are not stopped, and sysctls keep their values until a reboot:"
 	@echo "docs/install.md, \"Removing it\""
 
-clean:           ## what the others built
+clean:           ## removes everything that the other targets built
 	$(CARGO) clean
 	rm -rf fuzz/target fuzz/artifacts

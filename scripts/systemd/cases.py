@@ -1,7 +1,7 @@
-"""The cases of scripts/test-systemd. It runs beside a systemd that is PID 1, in namespaces made for it.
+"""The cases of scripts/test-systemd. This program runs in the namespaces of a systemd that is PID 1 there.
 
-Each case talks to the units of packaging/ as an administrator does, by systemctl, and to the relay as hosts do, by TCP
-connections on loopback. A case asserts bytes, endings (FIN or RST) and states of systemd; it waits for them, up to LONG.
+Each case controls the units of packaging/ by systemctl, as an administrator does. It talks to the relay by TCP connections on
+loopback, as hosts do. A case waits up to LONG for bytes, endings (FIN or RST) and states of systemd, and asserts them.
 """
 
 import os
@@ -55,7 +55,7 @@ def wait_shown(unit, key, wanted):
 
 
 def process_status(pid):
-    """The fields of /proc/PID/status."""
+    """Returns the fields of /proc/PID/status."""
     with open(f"/proc/{pid}/status", encoding="utf-8") as file:
         return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
 
@@ -76,7 +76,7 @@ def tunnel(name, listen, server, more=""):
 
 
 class Server:
-    """A host behind the relay: accepts when it is asked to."""
+    """A host behind the relay. Accepts a connection when a case calls `accept`."""
 
     def __init__(self):
         self.socket = socket.create_server(("127.0.0.1", 0))
@@ -95,7 +95,7 @@ def dial(port, source=None):
 
 
 def is_closed(port):
-    """Whether nobody listens. It does not connect: a connection in the last moment would be a flow, which a drain waits for."""
+    """Whether nobody listens. Makes no connection, because a drain would wait for the flow of a late connection."""
     done = subprocess.run(["ss", "-Hltn", f"sport = :{port}"], capture_output=True, text=True, timeout=60, check=True)
     return not done.stdout.strip()
 
@@ -123,7 +123,7 @@ def talk(one, other):
 
 
 def flow(port, server):
-    """A live flow through the relay: the client's end and the server's."""
+    """Opens a flow through the relay. Returns the client's end and the server's end."""
     client = dial(port)
     end = server.accept()
     talk(client, end)
@@ -171,14 +171,14 @@ def started_with_the_rights_of_the_unit(server):
     client, end = flow(6000, server)
     status = process_status(shown(SERVICE, "MainPID"))
     expect(status["Uid"].split()[0] != "0", "it runs as root")
-    # CAP_NET_BIND_SERVICE is bit 10, CAP_SYS_RESOURCE bit 24 (capabilities(7)); a container may not have the latter.
+    # CAP_NET_BIND_SERVICE is bit 10 and CAP_SYS_RESOURCE bit 24 (capabilities(7)). A container may lack the latter.
     wanted = (1 << 10 | 1 << 24) & int(process_status("1")["CapBnd"], 16)
     expect(int(status["CapEff"], 16) == wanted, f"capabilities {status['CapEff']}, not {wanted:x}")
     expect(status["Seccomp"] == "2", "no seccomp filter")
     finish(client, end)
     wait_for("`flow ended` in the journal", lambda: "flow ended" in journal(SERVICE))
     log = journal(SERVICE)
-    # Under the shipped seccomp filter and limits nothing has to be done the slow way.
+    # The relay needs no slow replacement for anything under the shipped seccomp filter and limits.
     for word in ("WARN", "ERROR", "splice is refused"):
         expect(word not in log, f"{word} in the journal:\n{log}")
     stop(SERVICE)
@@ -233,11 +233,11 @@ def a_bad_reload_changes_nothing(server):
     good = tunnel("one", 6000, server)
     start(SERVICE, good)
     live, other, taken = flow(6000, server), Server(), Server()
-    # `longhaul check` of the unit sees this one: systemctl reload fails, and the daemon is not asked.
+    # The unit's `longhaul check` finds this error: systemctl reload fails, and the daemon gets no signal.
     write(CONFIG, tunnel("one", 6000, other) + "no-such-key = 1\n")
     expect(systemctl("reload", SERVICE, good=False).returncode != 0, "a bad file was reloaded")
     finish(*flow(6000, server))
-    # Only the kernel refuses this one: a port in use.
+    # Only the kernel finds this error: a port in use.
     write(CONFIG, tunnel("one", 6000, other) + tunnel("two", taken.port, other))
     systemctl("reload", SERVICE)
     said = wait_for("the refusal in StatusText", lambda: "EADDRINUSE" in shown(SERVICE, "StatusText") and shown(SERVICE, "StatusText"))
@@ -282,7 +282,7 @@ def a_tunnel_without_a_file(server):
         expect_reset(dial(6200, source="127.0.0.2"))
     except ConnectionResetError:
         pass
-    # Its restart: a flow that does not end within the drain timeout is reset, and the new process serves.
+    # A restart: a flow that does not end within the drain timeout is reset, and the new process serves.
     live, before = flow(6200, server), shown(unit, "MainPID")
     systemctl("restart", unit)
     for end in live:
@@ -369,7 +369,7 @@ CASES = [
 
 
 class Watchdog:
-    """A process that stands still is ended by the watchdog and started again. It waits while the other cases run."""
+    """Tests that the watchdog ends a stopped process, and systemd starts it again. Waits while the other cases run."""
 
     def __init__(self):
         self.server = Server()
@@ -380,7 +380,7 @@ class Watchdog:
         systemctl("kill", "--signal=STOP", self.unit)
 
     def check(self):
-        # SIGABRT of the watchdog comes after WatchdogSec=30s; the flow ends with RST.
+        # The watchdog's SIGABRT comes after WatchdogSec=30s, and the flow ends with RST.
         for end in self.live:
             expect_reset(end)
         wait_for("another process", lambda: shown(self.unit, "MainPID") not in (self.pid, "0"))
@@ -394,7 +394,7 @@ def run(name, case):
     began = time.monotonic()
     try:
         case()
-    except Exception as err:  # whatever it is, it is this case's failure, and the next ones still run
+    except Exception as err:  # any error is a failure of this case, and the next cases still run
         print(f"FAILED {name}: {err}", flush=True)
         if not isinstance(err, Failed):
             traceback.print_exc()
