@@ -2,13 +2,14 @@
 
 use super::row::Value;
 use super::setting::Setting;
+use super::table::{AUTO, key};
 use crate::suggest;
 use longhaul_sys::SysError;
 use longhaul_sys::sockopt::congestion_controls;
 
 /// Returns the remedy for a congestion control `name` that is not in the kernel's list `offered`: `did you mean bbr?`.
 pub fn instead(name: &str, offered: &str) -> String {
-    let known = || offered.split(' ').chain(CONTROLS.iter().copied()).chain(["auto"]);
+    let known = || offered.split(' ').chain(CONTROLS.iter().copied()).chain([AUTO]);
     match suggest::nearest(name, known()) {
         Some(near) if !known().any(|known| known == name) => format!("did you mean {near}?"),
         _ => format!("try modprobe tcp_{name}"),
@@ -19,7 +20,7 @@ pub fn instead(name: &str, offered: &str) -> String {
 /// names the control that is probably meant.
 pub fn remedied<'s>(err: SysError, mut settings: impl Iterator<Item = &'s Setting>) -> SysError {
     let Some(Value::Name(name)) =
-        settings.find(|setting| setting.row.key == "congestion").map(|setting| &setting.value)
+        settings.find(|setting| setting.row.key == key::CONGESTION).map(|setting| &setting.value)
     else {
         return err;
     };

@@ -1,5 +1,6 @@
 //! One socket option: the columns of the option table.
 
+use super::need::Need;
 use longhaul_sys::Result;
 use longhaul_sys::sockopt::Opt;
 use std::fmt;
@@ -24,8 +25,12 @@ pub struct Row {
     pub short: &'static str,
     /// The rest of the manual, in whole sentences; may be empty.
     pub help: &'static str,
-    /// Harm that the option can do; empty if none is known. `longhaul check` prints it.
+    /// Harm that the option can do; empty if none is known. `longhaul check` prints it unless the option is off.
     pub caution: &'static str,
+    /// Returns a warning about a value that is probably a mistake. `longhaul check` prints it instead of `caution`.
+    pub warning: fn(&Value) -> Option<String>,
+    /// Needs of the option on this machine; `longhaul check` warns of those that are not met.
+    pub needs: &'static [Need],
     /// The man page or RFC.
     pub source: &'static str,
     /// Sample value for the documentation; a test sets it.
@@ -170,6 +175,13 @@ impl Row {
             Kind::Relay => return Ok(None),
         };
         got.map(Some)
+    }
+}
+
+impl Value {
+    /// Returns whether the value turns its option off: `false` or 0.
+    pub fn is_off(&self) -> bool {
+        matches!(self, Value::Switch(false) | Value::Number(0))
     }
 }
 

@@ -3,8 +3,10 @@
 //! Most are one int, and `Kind::Int` is all they need. One with a call sequence of its own has its functions in
 //! `longhaul_sys::sockopt`; one that the relay obeys is `Kind::Relay`.
 
+use super::need::Need;
 use super::row::{Kind, Leg, LegSet, Preset, Row, Unit, Value};
 use longhaul_sys::Result;
+use longhaul_sys::limits::Capability;
 use longhaul_sys::sockopt::{self, Opt};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -12,9 +14,9 @@ use std::time::Duration;
 /// Every option, in the order of docs/options.md.
 pub static ROWS: &[Row] = &[
     Row {
-        key: "congestion",
+        key: key::CONGESTION,
         unit: Unit::Name,
-        preset: Preset::Ours("auto"),
+        preset: Preset::Ours(AUTO),
         short: "Congestion control",
         help: "`auto` switches a leg to BBR during the flow, because BBR keeps its rate through the random loss of \
                a WAN. The switch needs three things: an RTT of 5 ms or more, the end of slow start, and a \
@@ -24,11 +26,12 @@ pub static ROWS: &[Row] = &[
                where the kernel does not offer BBR or refuses it. A leg that is not switched has the kernel's \
                default, but not BBR. Where that default is BBR, the leg has CUBIC, or Reno if CUBIC is not allowed. \
                Any other word names a congestion control for the whole flow, such as cubic, bbr or reno.",
+        needs: &[Need::CongestionControl],
         source: "tcp(7) TCP_CONGESTION",
         sample: "reno",
         kind: Kind::Word { set: set_congestion, get: sockopt::congestion },
         agrees: |asked, got| asked == got || is_auto(asked),
-        // `auto` is told by saying nothing, so it does not take back another word.
+        // `auto` sets nothing in the kernel, so it does not replace another control.
         live: |new| !is_auto(new),
         ..ROW
     },
@@ -38,26 +41,28 @@ pub static ROWS: &[Row] = &[
         preset: Preset::Ours("true"),
         short: "Send small messages at once (no Nagle)",
         help: "Without it, small messages wait for a round trip of the WAN. scp and short requests are then slower.",
+        warning: |value| value.is_off().then(|| "small messages will wait for a round trip; leave it out".into()),
         source: "tcp(7) TCP_NODELAY",
         sample: "true",
         kind: Kind::Int(Opt::tcp(libc::TCP_NODELAY, "TCP_NODELAY")),
         ..ROW
     },
     Row {
-        key: "mss",
+        key: key::MSS,
         unit: Unit::Bytes,
         range: (88, 32767),
         preset: Preset::Kernel("from the route's MTU"),
         short: "Maximum segment size, without headers",
         help: "Set it where a VPN on the way has a smaller MTU and the ICMP message about it is dropped. Without \
                it, flows open there and then hang at their first full segment.",
+        warning: too_long_for_jumbo_frames,
         source: "tcp(7) TCP_MAXSEG",
         sample: "1254B",
         kind: Kind::Int(Opt::tcp(libc::TCP_MAXSEG, "TCP_MAXSEG")),
         ..ROW
     },
     Row {
-        key: "sndbuf",
+        key: key::SNDBUF,
         unit: Unit::Bytes,
         range: BUFFER_RANGE,
         preset: Preset::Kernel("grown as needed up to net.ipv4.tcp_wmem[2]"),
@@ -66,6 +71,7 @@ pub static ROWS: &[Row] = &[
                bookkeeping.",
         caution: "it turns off the kernel's autotuning of the send buffer; raise net.ipv4.tcp_wmem instead, unless this \
                   leg must have a fixed buffer",
+        needs: &[Need::UpTo { sysctl: "net/core/wmem_max", exempt: Capability::NetAdmin }],
         source: "socket(7) SO_SNDBUF, SO_SNDBUFFORCE",
         sample: "256KiB",
         kind: Kind::Number { set: sockopt::set_send_buffer, get: sockopt::send_buffer },
@@ -83,6 +89,7 @@ pub static ROWS: &[Row] = &[
                CAP_NET_ADMIN. The kernel doubles the value for its own bookkeeping.",
         caution: "it turns off the kernel's autotuning of the receive window; raise net.ipv4.tcp_rmem instead, unless \
                   this leg must have a fixed window",
+        needs: &[Need::UpTo { sysctl: "net/core/rmem_max", exempt: Capability::NetAdmin }],
         source: "socket(7) SO_RCVBUF, SO_RCVBUFFORCE",
         sample: "256KiB",
         kind: Kind::Number { set: sockopt::set_receive_buffer, get: sockopt::receive_buffer },
@@ -120,7 +127,7 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
-        key: "keepalive-idle",
+        key: key::KEEPALIVE_IDLE,
         unit: Unit::Seconds,
         range: (1, 32767),
         words: OFF,
@@ -144,7 +151,7 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
-        key: "keepalive-interval",
+        key: key::KEEPALIVE_INTERVAL,
         unit: Unit::Seconds,
         range: (1, 32767),
         preset: Preset::Ours("15s"),
@@ -156,7 +163,7 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
-        key: "keepalive-count",
+        key: key::KEEPALIVE_COUNT,
         unit: Unit::Count,
         range: (1, 127),
         preset: Preset::Ours("4"),
@@ -167,7 +174,7 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
-        key: "user-timeout",
+        key: key::USER_TIMEOUT,
         unit: Unit::Millis,
         range: (1, 24 * 86_400_000),
         words: OFF,
@@ -222,6 +229,7 @@ pub static ROWS: &[Row] = &[
         preset: Preset::Kernel("0"),
         short: "Firewall mark on the leg's packets",
         help: "It is for `ip rule fwmark` and nftables. Write it in decimal, or in hexadecimal with 0x.",
+        needs: &[Need::Capability(Capability::NetAdmin)],
         source: "socket(7) SO_MARK",
         sample: "0x10",
         kind: Kind::Int(Opt::socket(libc::SO_MARK, "SO_MARK")),
@@ -237,6 +245,7 @@ pub static ROWS: &[Row] = &[
         preset: Preset::Kernel("any interface"),
         short: "Interface or VRF of the leg",
         help: "It takes precedence over the routing table.",
+        needs: &[Need::Interface],
         source: "socket(7) SO_BINDTODEVICE",
         sample: "lo",
         kind: Kind::Word { set: sockopt::set_device, get: sockopt::device },
@@ -269,7 +278,7 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
-        key: "fastopen",
+        key: key::FASTOPEN,
         unit: Unit::Count,
         range: (1, 65535),
         legs: LegSet::Accept,
@@ -278,13 +287,15 @@ pub static ROWS: &[Row] = &[
         help: "It saves a round trip for clients that connected before. The number is the maximum of such \
                connections whose handshake has not ended. It needs bit 0x2 of net.ipv4.tcp_fastopen.",
         caution: "when the network duplicates a SYN, its data can arrive twice",
+        // tcp(7) tcp_fastopen: bit 1 lets a client use it, bit 2 a server.
+        needs: &[Need::Bits { sysctl: "net/ipv4/tcp_fastopen", bits: 2 }],
         source: "tcp(7) TCP_FASTOPEN, RFC 7413",
         sample: "64",
         kind: Kind::Int(Opt::tcp(libc::TCP_FASTOPEN, "TCP_FASTOPEN")),
         ..ROW
     },
     Row {
-        key: "fastopen",
+        key: key::FASTOPEN,
         unit: Unit::Switch,
         legs: LegSet::Dial,
         preset: Preset::Kernel("false"),
@@ -295,13 +306,14 @@ pub static ROWS: &[Row] = &[
         caution: "a server can get the first bytes twice, and a second next hop can get them when the first one \
                   dies; use it only where a repeated request does no harm; where the server speaks first (SMTP, \
                   FTP, MySQL), every flow starts 20 ms later",
+        needs: &[Need::Bits { sysctl: "net/ipv4/tcp_fastopen", bits: 1 }],
         source: "send(2) MSG_FASTOPEN, RFC 7413",
         sample: "true",
         kind: Kind::Relay,
         ..ROW
     },
     Row {
-        key: "mptcp",
+        key: key::MPTCP,
         unit: Unit::Switch,
         preset: Preset::Kernel("false"),
         short: "Multipath TCP where the peer speaks it",
@@ -330,7 +342,7 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
-        key: "linger-half-open",
+        key: key::LINGER_HALF_OPEN,
         unit: Unit::Millis,
         range: (1_000, 365 * 86_400_000),
         preset: Preset::Kernel("no limit"),
@@ -346,6 +358,33 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
 ];
+
+/// Keys of the rows that code names. All code outside the table uses these constants.
+pub mod key {
+    /// Congestion control; `auto` or a name.
+    pub const CONGESTION: &str = "congestion";
+    /// Maximum segment size in bytes.
+    pub const MSS: &str = "mss";
+    /// Fixed send buffer in bytes.
+    pub const SNDBUF: &str = "sndbuf";
+    /// Silence before a keepalive probe, in seconds.
+    pub const KEEPALIVE_IDLE: &str = "keepalive-idle";
+    /// Time between keepalive probes, in seconds.
+    pub const KEEPALIVE_INTERVAL: &str = "keepalive-interval";
+    /// Number of unanswered probes before a reset.
+    pub const KEEPALIVE_COUNT: &str = "keepalive-count";
+    /// Time that bytes may be unacknowledged, in milliseconds.
+    pub const USER_TIMEOUT: &str = "user-timeout";
+    /// Fast Open: a queue length on the accept leg, a switch on the dial leg.
+    pub const FASTOPEN: &str = "fastopen";
+    /// Multipath TCP, a switch.
+    pub const MPTCP: &str = "mptcp";
+    /// Silence that ends a half-open flow, in milliseconds.
+    pub const LINGER_HALF_OPEN: &str = "linger-half-open";
+}
+
+/// Value of `congestion` that lets the relay choose the congestion control.
+pub const AUTO: &str = "auto";
 
 /// Returns the row of `key` on `leg`, or `None` when that leg has no such option.
 pub fn row(leg: Leg, key: &str) -> Option<&'static Row> {
@@ -363,6 +402,8 @@ const ROW: Row = Row {
     short: "",
     help: "",
     caution: "",
+    warning: |_| None,
+    needs: &[],
     source: "",
     sample: "",
     kind: Kind::Int(Opt::tcp(0, "")),
@@ -382,13 +423,18 @@ fn is_auto(value: &Value) -> bool {
     matches!(value, Value::Name(name) if name == AUTO)
 }
 
+fn too_long_for_jumbo_frames(mss: &Value) -> Option<String> {
+    let is_too_long = matches!(mss, Value::Number(mss) if *mss > JUMBO_MSS);
+    is_too_long.then(|| format!("no path carries segments this long; jumbo frames hold at most {JUMBO_MSS}B"))
+}
+
 /// Whether the kernel has the value that was asked for or a larger one: it rounds some up, and raises those that are too small.
 fn at_least(asked: &Value, got: &Value) -> bool {
     matches!((asked, got), (Value::Number(asked), Value::Number(got)) if got >= asked)
 }
 
-/// The congestion control that the relay chooses itself.
-const AUTO: &str = "auto";
+/// Payload bytes of a segment at an MTU of 9,000, without IPv4 and TCP headers.
+const JUMBO_MSS: u64 = 8960;
 
 /// The kernel raises less than 4,608 bytes, and doubles what it takes: 1 GiB is also the largest window (RFC 7323 2.3).
 const BUFFER_RANGE: (u64, u64) = (4096, 512 << 20);

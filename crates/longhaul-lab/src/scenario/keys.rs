@@ -314,9 +314,9 @@ fn options_of(given: &Written<'_>) -> Result<Vec<String>, Vec<Fault>> {
         options::set(accept, dial, text)?;
         let (mut accept, mut dial) = (LegOptions::default(), LegOptions::default());
         options::set(&mut accept, &mut dial, text)?;
-        let asked = accept.asked().chain(dial.asked()).find(|setting| setting.row.key == "congestion");
+        let asked = accept.asked().chain(dial.asked()).find(|setting| setting.row.key == options::key::CONGESTION);
         match asked.map(|setting| &setting.value) {
-            Some(Value::Name(name)) if name != "auto" => congestion(name).map(|_| text.into()),
+            Some(Value::Name(name)) if name != options::AUTO => congestion(name).map(|_| text.into()),
             _ => Ok(text.into()),
         }
     })
