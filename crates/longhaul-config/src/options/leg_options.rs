@@ -1,8 +1,9 @@
 //! The socket options of one leg: the configured options, and the presets of the table for all others.
 
+use super::control::AUTO;
 use super::row::{Leg, Preset, Row, Value, When};
 use super::setting::Setting;
-use super::table::{self, AUTO, ROWS, key};
+use super::table::{self, ROWS, key};
 use super::text::parse;
 use crate::suggest;
 use std::time::Duration;

@@ -3,6 +3,7 @@
 use super::need::Need;
 use longhaul_sys::Result;
 use longhaul_sys::sockopt::Opt;
+use std::borrow::Cow;
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
@@ -47,8 +48,17 @@ pub struct Row {
     /// Returns whether a socket that already listens takes this value, whatever value it had, and gives it to the connections
     /// that it accepts from then on.
     pub live: fn(&Value) -> bool,
-    /// Remedies by errno.
-    pub remedies: &'static [(i32, &'static str)],
+    /// Remedies for errors of the kernel; at most one for each errno.
+    pub remedies: &'static [Remedy],
+}
+
+/// The remedy if the kernel refuses an option with `errno`.
+#[derive(Clone, Copy, Debug)]
+pub struct Remedy {
+    /// The errno of setsockopt(2).
+    pub errno: i32,
+    /// Returns the remedy for the refused value: a clause or two.
+    pub text: fn(&Value) -> Cow<'static, str>,
 }
 
 /// Implementation of an option: by the kernel, with the calls that set and read it, or by the relay.

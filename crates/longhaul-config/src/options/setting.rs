@@ -64,8 +64,8 @@ impl Setting {
             return err;
         }
         let (min, max) = self.row.range;
-        match self.row.remedies.iter().find(|(errno, _)| *errno == err.errno) {
-            Some((_, remedy)) => err.hint(*remedy),
+        match self.row.remedies.iter().find(|remedy| remedy.errno == err.errno) {
+            Some(remedy) => err.hint((remedy.text)(&self.value)),
             None if err.errno == libc::EINVAL && max > 0 => {
                 let hint = format!("{} takes {min} to {max}", self.row.key);
                 err.hint(Cow::Owned(hint))

@@ -3,8 +3,9 @@
 //! Most are one int, and `Kind::Int` is all they need. One with a call sequence of its own has its functions in
 //! `longhaul_sys::sockopt`; one that the relay obeys is `Kind::Relay`.
 
+use super::control::{self, AUTO};
 use super::need::Need;
-use super::row::{Kind, Leg, LegSet, Preset, Row, Unit, Value};
+use super::row::{Kind, Leg, LegSet, Preset, Remedy, Row, Unit, Value};
 use longhaul_sys::Result;
 use longhaul_sys::limits::Capability;
 use longhaul_sys::sockopt::{self, Opt};
@@ -33,6 +34,10 @@ pub static ROWS: &[Row] = &[
         agrees: |asked, got| asked == got || is_auto(asked),
         // `auto` sets nothing in the kernel, so it does not replace another control.
         live: |new| !is_auto(new),
+        remedies: &[
+            Remedy { errno: libc::ENOENT, text: |control| control::unknown(control).into() },
+            Remedy { errno: libc::EPERM, text: |control| control::forbidden(control).into() },
+        ],
         ..ROW
     },
     Row {
@@ -233,10 +238,14 @@ pub static ROWS: &[Row] = &[
         source: "socket(7) SO_MARK",
         sample: "0x10",
         kind: Kind::Int(Opt::socket(libc::SO_MARK, "SO_MARK")),
-        remedies: &[(
-            libc::EPERM,
-            "a mark needs CAP_NET_ADMIN: run as root, or give it to the unit by the drop-in /usr/share/longhaul/net-admin.conf",
-        )],
+        remedies: &[Remedy {
+            errno: libc::EPERM,
+            text: |_| {
+                "a mark needs CAP_NET_ADMIN: run as root, or give it to the unit by the drop-in \
+                 /usr/share/longhaul/net-admin.conf"
+                    .into()
+            },
+        }],
         ..ROW
     },
     Row {
@@ -252,12 +261,15 @@ pub static ROWS: &[Row] = &[
         // Without CAP_NET_RAW a socket is bound to a device once (net/core/sock.c, sock_bindtoindex_locked: EPERM).
         live: |_| false,
         remedies: &[
-            (
-                libc::EPERM,
-                "before Linux 5.7 this needs CAP_NET_RAW: run as root, or add it to CapabilityBoundingSet= and \
-                 AmbientCapabilities= of the unit",
-            ),
-            (libc::ENODEV, "there is no such interface: `ip link` lists them"),
+            Remedy {
+                errno: libc::EPERM,
+                text: |_| {
+                    "before Linux 5.7 this needs CAP_NET_RAW: run as root, or add it to CapabilityBoundingSet= and \
+                     AmbientCapabilities= of the unit"
+                        .into()
+                },
+            },
+            Remedy { errno: libc::ENODEV, text: |_| "there is no such interface: `ip link` lists them".into() },
         ],
         ..ROW
     },
@@ -382,9 +394,6 @@ pub mod key {
     /// Silence that ends a half-open flow, in milliseconds.
     pub const LINGER_HALF_OPEN: &str = "linger-half-open";
 }
-
-/// Value of `congestion` that lets the relay choose the congestion control.
-pub const AUTO: &str = "auto";
 
 /// Returns the row of `key` on `leg`, or `None` when that leg has no such option.
 pub fn row(leg: Leg, key: &str) -> Option<&'static Row> {

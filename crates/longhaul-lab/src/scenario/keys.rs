@@ -424,7 +424,7 @@ pub(crate) fn read_window(text: &str) -> Result<Bytes, String> {
 /// whether it exists.
 fn congestion(text: &str) -> Result<String, String> {
     let name = word(text)?;
-    match longhaul_sys::sockopt::congestion_controls("available") {
+    match longhaul_sys::sockopt::available_congestion_controls() {
         Some(all) if !all.split(' ').any(|known| known == name) => {
             Err(format!("this kernel offers {all}; write one of them, or load it with modprobe tcp_{name}"))
         }

@@ -3,12 +3,12 @@
 //! check` warns of it; it may be run on another host than the daemon, so nothing here is an error.
 
 use super::rights::Rights;
-use longhaul_config::options::{AUTO, Leg, LegOptions, Need, Setting, Value, control_instead, show};
+use longhaul_config::options::{AUTO, Leg, LegOptions, Need, Setting, Value, not_offered, show};
 use longhaul_config::{Config, Message, Severity, Tunnel};
 use longhaul_sys::limits::Capability::{NetAdmin, NetBindService};
 use longhaul_sys::limits::{local_ports, sysctl};
 use longhaul_sys::route::RouteSocket;
-use longhaul_sys::sockopt::congestion_controls;
+use longhaul_sys::sockopt::{allowed_congestion_controls, available_congestion_controls};
 use longhaul_units::show_duration;
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -165,9 +165,9 @@ fn dotted(path: &str) -> String {
 
 fn congestion(name: &str, rights: &Rights) -> Option<String> {
     let has = |list: &str| list.split(' ').any(|known| known == name);
-    let (offered, allowed) = (congestion_controls("available")?, congestion_controls("allowed")?);
+    let (offered, allowed) = (available_congestion_controls()?, allowed_congestion_controls()?);
     if !has(&offered) {
-        return Some(format!("the kernel offers {offered}; {}", control_instead(name, &offered)));
+        return Some(not_offered(name, &offered));
     }
     let why = rights.lack(NetAdmin).filter(|_| !has(&allowed))?;
     Some(format!("net.ipv4.tcp_allowed_congestion_control allows {allowed}; another needs CAP_NET_ADMIN: {why}"))
