@@ -15,7 +15,8 @@ pub(super) fn read(options: &mut LegOptions, leg: Leg, given: &Written<'_>) -> R
         let text = format!("it is {}; write {} = {{ nodelay = true }}", kind(given.get_ref()), leg.name());
         return Err(fault(given, text));
     };
-    let (mut faults, spellings) = (Vec::new(), Spellings::of(table));
+    let mut faults = Vec::new();
+    let spellings = Spellings::of(table);
     for (key, value) in table {
         let name = key.get_ref();
         let set = match (spellings.earlier(name, key.span().start), scalar(value.get_ref())) {

@@ -5,6 +5,7 @@ use longhaul_sys::Result;
 use longhaul_sys::sockopt::Opt;
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::os::fd::BorrowedFd;
 
 /// Everything that longhaul knows of one option.
@@ -14,8 +15,8 @@ pub struct Row {
     pub key: &'static str,
     /// Unit of the value.
     pub unit: Unit,
-    /// Minimum and maximum of the number, both included; not used for [`Unit::Name`] and [`Unit::Switch`].
-    pub range: (u64, u64),
+    /// Valid numbers; not used for [`Unit::Name`] and [`Unit::Switch`].
+    pub range: RangeInclusive<u64>,
     /// Words that stand for a number, such as `off` or `ef`; their numbers may be outside the range.
     pub words: &'static [(&'static str, u64)],
     /// Legs that can have the option.

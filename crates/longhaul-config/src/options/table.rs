@@ -9,6 +9,7 @@ use super::row::{Kind, Leg, LegSet, Preset, Remedy, Row, Unit, Value};
 use longhaul_sys::Result;
 use longhaul_sys::limits::Capability;
 use longhaul_sys::sockopt::{self, Opt};
+use std::ops::RangeInclusive;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -55,7 +56,7 @@ pub static ROWS: &[Row] = &[
     Row {
         key: key::MSS,
         unit: Unit::Bytes,
-        range: (88, 32767),
+        range: 88..=32767,
         preset: Preset::Kernel("from the route's MTU"),
         short: "Maximum segment size, without headers",
         help: "Set it where a VPN on the way has a smaller MTU and the ICMP message about it is dropped. Without \
@@ -105,7 +106,7 @@ pub static ROWS: &[Row] = &[
     Row {
         key: "window-clamp",
         unit: Unit::Bytes,
-        range: (4096, 1 << 30),
+        range: 4096..=1 << 30,
         preset: Preset::Kernel("no clamp"),
         short: "Maximum window offered at the start",
         help: "Its lasting effect is on the window scale of the leg, which the handshake fixes. A small clamp gives \
@@ -121,7 +122,7 @@ pub static ROWS: &[Row] = &[
     Row {
         key: "notsent-lowat",
         unit: Unit::Bytes,
-        range: (4096, 1 << 30),
+        range: 4096..=1 << 30,
         preset: Preset::Kernel("net.ipv4.tcp_notsent_lowat, no limit on most systems"),
         short: "Maximum bytes that wait unsent",
         help: "While more bytes wait in the send buffer, the leg takes no further bytes. So fewer bytes wait in the \
@@ -134,7 +135,7 @@ pub static ROWS: &[Row] = &[
     Row {
         key: key::KEEPALIVE_IDLE,
         unit: Unit::Seconds,
-        range: (1, 32767),
+        range: 1..=32767,
         words: OFF,
         preset: Preset::Ours("60s"),
         short: "Silence before a keepalive probe",
@@ -158,7 +159,7 @@ pub static ROWS: &[Row] = &[
     Row {
         key: key::KEEPALIVE_INTERVAL,
         unit: Unit::Seconds,
-        range: (1, 32767),
+        range: 1..=32767,
         preset: Preset::Ours("15s"),
         short: "Time between keepalive probes",
         help: "After a probe without an answer, the next probe follows after this time.",
@@ -170,7 +171,7 @@ pub static ROWS: &[Row] = &[
     Row {
         key: key::KEEPALIVE_COUNT,
         unit: Unit::Count,
-        range: (1, 127),
+        range: 1..=127,
         preset: Preset::Ours("4"),
         short: "Unanswered probes before a reset",
         source: "tcp(7) TCP_KEEPCNT",
@@ -181,7 +182,7 @@ pub static ROWS: &[Row] = &[
     Row {
         key: key::USER_TIMEOUT,
         unit: Unit::Millis,
-        range: (1, 24 * 86_400_000),
+        range: 1..=24 * 86_400_000,
         words: OFF,
         preset: Preset::Kernel("off; net.ipv4.tcp_retries2 gives up after 15 minutes or more"),
         short: "Time that bytes may be unacknowledged",
@@ -199,7 +200,7 @@ pub static ROWS: &[Row] = &[
     Row {
         key: "max-pacing-rate",
         unit: Unit::BitsPerSecond,
-        range: (8_000, 1_000_000_000_000),
+        range: 8_000..=1_000_000_000_000,
         preset: Preset::Kernel("no cap"),
         short: "Maximum sending rate",
         help: "It counts the bits of whole packets, with IP and TCP headers.",
@@ -217,7 +218,7 @@ pub static ROWS: &[Row] = &[
     Row {
         key: "dscp",
         unit: Unit::Count,
-        range: (0, 63),
+        range: 0..=63,
         words: DSCP,
         preset: Preset::Kernel("cs0, best effort"),
         short: "Traffic class of the leg's packets",
@@ -230,7 +231,7 @@ pub static ROWS: &[Row] = &[
     Row {
         key: "mark",
         unit: Unit::Count,
-        range: (0, u32::MAX as u64),
+        range: 0..=u32::MAX as u64,
         preset: Preset::Kernel("0"),
         short: "Firewall mark on the leg's packets",
         help: "It is for `ip rule fwmark` and nftables. Write it in decimal, or in hexadecimal with 0x.",
@@ -276,7 +277,7 @@ pub static ROWS: &[Row] = &[
     Row {
         key: "defer-accept",
         unit: Unit::Seconds,
-        range: (1, 3600),
+        range: 1..=3600,
         legs: LegSet::Accept,
         preset: Preset::Kernel("off"),
         short: "Dial after the client's first byte",
@@ -292,7 +293,7 @@ pub static ROWS: &[Row] = &[
     Row {
         key: key::FASTOPEN,
         unit: Unit::Count,
-        range: (1, 65535),
+        range: 1..=65535,
         legs: LegSet::Accept,
         preset: Preset::Kernel("off"),
         short: "Accept data in a client's SYN",
@@ -341,7 +342,7 @@ pub static ROWS: &[Row] = &[
     Row {
         key: "syn-retries",
         unit: Unit::Count,
-        range: (1, 127),
+        range: 1..=127,
         preset: Preset::Kernel(
             "net.ipv4.tcp_syn_retries, usually 6; on the accept leg net.ipv4.tcp_synack_retries, usually 5",
         ),
@@ -356,7 +357,7 @@ pub static ROWS: &[Row] = &[
     Row {
         key: key::LINGER_HALF_OPEN,
         unit: Unit::Millis,
-        range: (1_000, 365 * 86_400_000),
+        range: 1_000..=365 * 86_400_000,
         preset: Preset::Kernel("no limit"),
         short: "Silence that ends a half-open flow",
         help: "A flow is half open when one direction has ended. If the other direction is then silent for this \
@@ -404,7 +405,7 @@ pub fn row(leg: Leg, key: &str) -> Option<&'static Row> {
 const ROW: Row = Row {
     key: "",
     unit: Unit::Count,
-    range: (0, 0),
+    range: 0..=0,
     words: &[],
     legs: LegSet::Both,
     preset: Preset::Kernel(""),
@@ -446,7 +447,7 @@ fn at_least(asked: &Value, got: &Value) -> bool {
 const JUMBO_MSS: u64 = 8960;
 
 /// The kernel raises less than 4,608 bytes, and doubles what it takes: 1 GiB is also the largest window (RFC 7323 2.3).
-const BUFFER_RANGE: (u64, u64) = (4096, 512 << 20);
+const BUFFER_RANGE: RangeInclusive<u64> = 4096..=512 << 20;
 
 const OFF: &[(&str, u64)] = &[("off", 0)];
 

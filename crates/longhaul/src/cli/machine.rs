@@ -44,7 +44,8 @@ enum Effect {
 /// Returns everything of `config`, the file at `path`, that will not work here.
 pub(super) fn look(config: &Config, path: &Path) -> Here {
     let rights = Rights::of_the_daemon();
-    let (mut found, mut will_not_start) = (Vec::new(), 0);
+    let mut found = Vec::new();
+    let mut will_not_start = 0;
     for tunnel in &config.tunnels {
         let findings = of_tunnel(tunnel, &rights);
         let stops = findings.iter().any(|finding| finding.effect == Effect::NoStart) || mixes_mptcp(tunnel);
@@ -90,7 +91,8 @@ fn unmet(need: Need, setting: &Setting, rights: &Rights) -> Option<String> {
     match (need, &setting.value) {
         (Need::Capability(capability), _) => rights.lack(capability).map(|why| format!("the kernel refuses it: {why}")),
         (Need::UpTo { sysctl, exempt }, Value::Number(asked)) => {
-            let (max, why) = (exceeded(sysctl, *asked)?, rights.lack(exempt)?);
+            let max = exceeded(sysctl, *asked)?;
+            let why = rights.lack(exempt)?;
             let shown = show(setting.row, &Value::Number(max));
             Some(format!("the kernel cuts it to {shown}, {}: {why}", dotted(sysctl)))
         }
@@ -165,7 +167,8 @@ fn dotted(path: &str) -> String {
 
 fn congestion(name: &str, rights: &Rights) -> Option<String> {
     let has = |list: &str| list.split(' ').any(|known| known == name);
-    let (offered, allowed) = (available_congestion_controls()?, allowed_congestion_controls()?);
+    let offered = available_congestion_controls()?;
+    let allowed = allowed_congestion_controls()?;
     if !has(&offered) {
         return Some(not_offered(name, &offered));
     }
@@ -213,7 +216,8 @@ fn unresolved(config: &Config) -> Vec<String> {
     let say = |name: &str, why: &str| {
         format!("to = {name}: cannot be resolved now: {why}; see /etc/hosts and /etc/resolv.conf")
     };
-    let (mut found, end) = (Vec::new(), Instant::now() + RESOLVER_PATIENCE);
+    let mut found = Vec::new();
+    let end = Instant::now() + RESOLVER_PATIENCE;
     while let Ok((name, resolved)) = answered.recv_timeout(end.saturating_duration_since(Instant::now())) {
         names.remove(&name);
         found.extend(resolved.err().map(|err| say(&name, &err.to_string())));
