@@ -79,14 +79,6 @@ impl Tunnel {
             Leg::Dial => &self.dial,
         }
     }
-
-    /// Returns the options of `leg` for modification.
-    pub fn options_mut(&mut self, leg: Leg) -> &mut LegOptions {
-        match leg {
-            Leg::Accept => &mut self.accept,
-            Leg::Dial => &mut self.dial,
-        }
-    }
 }
 
 impl fmt::Display for NextHop {

@@ -109,10 +109,10 @@ fn mixes_mptcp(tunnel: &Tunnel) -> bool {
     Leg::ALL.into_iter().any(refused)
 }
 
-/// Returns whether the kernel delivers packets for `ip` to this host. The source for an address of this host is that address.
+/// Returns whether the kernel delivers packets for `ip` to this host; `false` if the kernel does not answer.
 fn has_address(ip: IpAddr) -> bool {
-    let source = RouteSocket::new(ip).and_then(|socket| socket.source(SocketAddr::new(ip, 9)));
-    source.ok().flatten().is_some_and(|source| source == ip || source.is_loopback())
+    // The route does not depend on the port.
+    RouteSocket::new(ip).and_then(|socket| socket.is_here(SocketAddr::new(ip, 9))).unwrap_or(false)
 }
 
 /// ip(7) ip_local_port_range: a dial may have the port before the listener does.
