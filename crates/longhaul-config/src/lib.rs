@@ -2,8 +2,9 @@
 //!
 //! The modules in the order in which a file is read: `read.rs` walks the tables with [`document`]; a row of [`keys`] reads
 //! one key; [`value`] parses one value; [`loops`] compares tunnels. A row of [`keys`] also holds the key's flag, default,
-//! summary line, remarks and line in docs/configuration.md. Nothing here looks at the machine: the same file gives the same
-//! answer everywhere.
+//! summary line, remarks and line in docs/configuration.md. Reading and checking a file
+//! does not look at the machine: the same file gives the same answer everywhere. Only [`options`] calls the kernel: it sets an
+//! option on a socket, reads it back, and reads /proc for the remedy of a refused one.
 
 #![forbid(unsafe_code)]
 

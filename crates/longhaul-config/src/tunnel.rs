@@ -2,8 +2,7 @@
 //!
 //! To add a key, add a field here, a row in `keys/tunnel.rs` and the place in the relay that uses the field.
 
-use crate::options::LegOptions;
-use crate::options::{Leg, Value};
+use crate::options::{Leg, LegOptions, Value, key};
 use ipnet::IpNet;
 use longhaul_core::next_hop::{POLICIES, Policy};
 use std::fmt;
@@ -70,7 +69,7 @@ impl Tunnel {
 
     /// Returns whether `leg` speaks Multipath TCP.
     pub fn mptcp(&self, leg: Leg) -> bool {
-        self.options(leg).find("mptcp").is_some_and(|setting| setting.value == Value::Switch(true))
+        self.options(leg).find(key::MPTCP).is_some_and(|setting| setting.value == Value::Switch(true))
     }
 
     /// Returns the options of `leg`.
@@ -78,14 +77,6 @@ impl Tunnel {
         match leg {
             Leg::Accept => &self.accept,
             Leg::Dial => &self.dial,
-        }
-    }
-
-    /// Returns the options of `leg` for modification.
-    pub fn options_mut(&mut self, leg: Leg) -> &mut LegOptions {
-        match leg {
-            Leg::Accept => &mut self.accept,
-            Leg::Dial => &mut self.dial,
         }
     }
 }

@@ -50,11 +50,19 @@ pub fn page_size() -> usize {
     rustix::param::page_size()
 }
 
-/// Returns the largest buffers in bytes that autotuning may give a TCP socket: `(tcp_rmem[2], tcp_wmem[2])` (tcp(7)).
-/// Returns `None` if /proc/sys does not show them.
-pub fn tcp_buffer_maxima() -> Option<(u64, u64)> {
+/// The largest buffers that autotuning may give a TCP socket (tcp(7)), in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpBufferMaxima {
+    /// Receive buffer: the third number of net.ipv4.tcp_rmem.
+    pub receive: u64,
+    /// Send buffer: the third number of net.ipv4.tcp_wmem.
+    pub send: u64,
+}
+
+/// Returns the largest buffers that autotuning may give a TCP socket. Returns `None` if /proc/sys does not show them.
+pub fn tcp_buffer_maxima() -> Option<TcpBufferMaxima> {
     let third = |name| sysctl(name)?.split_whitespace().nth(2)?.parse().ok();
-    Some((third("net/ipv4/tcp_rmem")?, third("net/ipv4/tcp_wmem")?))
+    Some(TcpBufferMaxima { receive: third("net/ipv4/tcp_rmem")?, send: third("net/ipv4/tcp_wmem")? })
 }
 
 /// Returns the ports from which the kernel chooses when the program names none (ip(7) ip_local_port_range), in the
@@ -109,8 +117,8 @@ mod tests {
         // Other tests of this process open descriptors too, so only a lower bound is certain.
         assert!(before >= 3 && pipe.slots() >= 2);
         assert!(raise_nofile().unwrap() >= before as u64);
-        let (rmem, wmem) = tcp_buffer_maxima().unwrap();
-        assert!(rmem > 4096 && wmem > 4096);
+        let maxima = tcp_buffer_maxima().unwrap();
+        assert!(maxima.receive > 4096 && maxima.send > 4096);
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         assert!(local_ports().contains(&port));
     }

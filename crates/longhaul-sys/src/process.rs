@@ -34,12 +34,24 @@ pub fn try_lock(file: impl AsFd) -> Result<bool> {
     }
 }
 
-/// Asks the process `id` to end: by SIGTERM, or by SIGKILL with `now`. A process that is gone already is not an error.
+/// A signal that ends a process (signal(7)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndSignal {
+    /// SIGTERM: the process may tidy up first, or ignore the signal.
+    Term,
+    /// SIGKILL: the kernel ends the process at once.
+    Kill,
+}
+
+/// Sends `signal` to the process `id`. A process that is gone already is not an error.
 ///
 /// # Errors
 /// EPERM when it belongs to another user. EINVAL for 0.
-pub fn end(id: u32, now: bool) -> Result<()> {
-    let (signal, name) = if now { (Signal::KILL, "SIGKILL") } else { (Signal::TERM, "SIGTERM") };
+pub fn end(id: u32, signal: EndSignal) -> Result<()> {
+    let (signal, name) = match signal {
+        EndSignal::Term => (Signal::TERM, "SIGTERM"),
+        EndSignal::Kill => (Signal::KILL, "SIGKILL"),
+    };
     let call = || format!("kill({id}, {name})");
     let pid = i32::try_from(id).ok().and_then(Pid::from_raw).ok_or_else(|| SysError::new(call(), Errno::INVAL))?;
     match rustix::process::kill_process(pid, signal) {
@@ -124,8 +136,8 @@ mod tests {
     #[test]
     fn a_process_is_ended_once_and_nobody_is_no_process() {
         let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
-        end(child.id(), false).unwrap();
+        end(child.id(), EndSignal::Term).unwrap();
         assert_eq!(child.wait().unwrap().code(), None);
-        assert_eq!(end(0, false).unwrap_err().errno, libc::EINVAL);
+        assert_eq!(end(0, EndSignal::Term).unwrap_err().errno, libc::EINVAL);
     }
 }

@@ -1,5 +1,5 @@
-//! Queries the source address that the kernel's routing tables choose for a destination, by a UDP socket that sends
-//! nothing.
+//! Queries the source address that the kernel's routing tables choose for a destination, and whether the destination is
+//! this host, by a UDP socket that sends nothing.
 
 use crate::{Result, SysError};
 use rustix::io::Errno;
@@ -39,6 +39,17 @@ impl RouteSocket {
         let name = rustix::net::getsockname(&self.0).map_err(|errno| SysError::new("getsockname", errno))?;
         Ok(SocketAddr::try_from(name).ok().map(|name| name.ip()))
     }
+
+    /// Returns whether the kernel delivers packets for `to` to this host.
+    ///
+    /// # Errors
+    /// Those of [`source`](RouteSocket::source).
+    pub fn is_here(&self, to: SocketAddr) -> Result<bool> {
+        // The source for an address of this host is that address (RFC 6724 5, rule 1) or a loopback address. The kernel
+        // chooses a loopback address for 127.0.0.0/8 and for an IPv4 route of type local (ip-route(8)). No packet
+        // leaves a host with a loopback source.
+        Ok(self.source(to)?.is_some_and(|source| source == to.ip() || source.is_loopback()))
+    }
 }
 
 /// Errnos for a missing route, and for routes of the types unreachable, prohibit and blackhole (ip-route(8)).
@@ -59,5 +70,7 @@ mod tests {
             assert_eq!(socket.source(loopback).unwrap(), Some(loopback.ip()));
             assert!(elsewhere().is_none_or(|source| !source.is_loopback()));
         }
+        assert_eq!(socket.is_here("127.9.9.9:9".parse().unwrap()), Ok(true));
+        assert_eq!(socket.is_here("192.0.2.77:9".parse().unwrap()), Ok(false));
     }
 }

@@ -37,14 +37,6 @@ impl Rate {
     pub fn bytes_per_second(self) -> u64 {
         self.0 / 8
     }
-
-    /// Returns the time that `bytes` take at this rate; [`Duration::MAX`] at rate 0.
-    pub fn time_for(self, bytes: u64) -> Duration {
-        match u128::from(bytes) * 8_000_000_000 {
-            _ if self.0 == 0 => Duration::MAX,
-            bits => Duration::from_nanos(u64::try_from(bits / u128::from(self.0)).unwrap_or(u64::MAX)),
-        }
-    }
 }
 
 impl FromStr for Bytes {

@@ -68,12 +68,25 @@ impl<T> Field for Key<T> {
 }
 
 /// Places of the valid values of a table, by key. Keys of inner tables are written as `dial.mss`.
-pub struct Places(Vec<(String, Range<usize>)>);
+pub struct Places {
+    /// By key; `_` is written as `-`.
+    spans: HashMap<String, Range<usize>>,
+}
 
 impl Places {
     /// Returns the byte range of the value of `key`.
     pub fn find(&self, key: &str) -> Option<Range<usize>> {
-        self.0.iter().find(|(known, _)| same_key(known, key)).map(|(_, span)| span.clone())
+        self.spans.get(&key.replace('_', "-")).cloned()
+    }
+
+    /// Adds the place of the value `given` of the key `name`, and those of its inner table.
+    fn add(&mut self, name: &str, given: &Written<'_>) {
+        let plain = |key: &str| key.replace('_', "-");
+        self.spans.insert(plain(name), given.span());
+        if let DeValue::Table(inner) = given.get_ref() {
+            let spans = inner.iter().map(|(key, value)| (plain(&format!("{name}.{}", key.get_ref())), value.span()));
+            self.spans.extend(spans);
+        }
     }
 }
 
@@ -105,7 +118,8 @@ pub fn fields_or<K: Field>(
     model: &mut K::Model,
     elsewhere: impl Fn(&str) -> Option<String>,
 ) -> Places {
-    let (mut places, spellings) = (Places(Vec::new()), Spellings::of(table));
+    let mut places = Places { spans: HashMap::new() };
+    let spellings = Spellings::of(table);
     for (name, given) in table {
         let (span, name) = (name.span(), name.get_ref().as_ref());
         if shape.tables.iter().any(|(table, _)| *table == name) {
@@ -121,7 +135,7 @@ pub fn fields_or<K: Field>(
             continue;
         };
         match key.read(model, given) {
-            Ok(()) => note(&mut places, name, given),
+            Ok(()) => places.add(name, given),
             Err(faults) => {
                 for Fault { below, span, text } in faults {
                     let text = format!("{}{name}{below} = {}: {text}", shape.prefix, findings.written(&span));
@@ -170,13 +184,6 @@ pub fn twice(name: &str, first: &str) -> String {
     }
 }
 
-fn note(places: &mut Places, name: &str, given: &Written<'_>) {
-    places.0.push((name.into(), given.span()));
-    if let DeValue::Table(inner) = given.get_ref() {
-        places.0.extend(inner.iter().map(|(key, value)| (format!("{name}.{}", key.get_ref()), value.span())));
-    }
-}
-
 fn unknown<K: Field>(shape: &Shape<K>, name: &str) -> String {
     let written = |key| shape.tables.iter().find(|(table, _)| *table == key).map_or(key, |(_, written)| *written);
     let known: Vec<&str> =
@@ -220,7 +227,8 @@ pub fn inner<K: Field>(keys: &[K], given: &Written<'_>, model: &mut K::Model) ->
         let example = keys.first().map_or("KEY", Field::name);
         return Err(fault(given, format!("it is {}; write {{ {example} = .. }}", kind(given.get_ref()))));
     };
-    let (mut faults, spellings) = (Vec::new(), Spellings::of(table));
+    let mut faults = Vec::new();
+    let spellings = Spellings::of(table);
     for (key, value) in table {
         let name = key.get_ref().as_ref();
         let shown: String = name.chars().take(40).collect();

@@ -2,8 +2,7 @@
 
 use crate::document::{Fault, Severity, Spellings, Written, fault, kind, scalar, twice};
 use crate::keys::remark::Remark;
-use crate::options::{self, LegOptions};
-use crate::options::{Leg, Setting, Value};
+use crate::options::{self, Leg, LegOptions, Setting};
 use crate::tunnel::Tunnel;
 use toml::de::DeValue;
 
@@ -16,7 +15,8 @@ pub(super) fn read(options: &mut LegOptions, leg: Leg, given: &Written<'_>) -> R
         let text = format!("it is {}; write {} = {{ nodelay = true }}", kind(given.get_ref()), leg.name());
         return Err(fault(given, text));
     };
-    let (mut faults, spellings) = (Vec::new(), Spellings::of(table));
+    let mut faults = Vec::new();
+    let spellings = Spellings::of(table);
     for (key, value) in table {
         let name = key.get_ref();
         let set = match (spellings.earlier(name, key.span().start), scalar(value.get_ref())) {
@@ -58,22 +58,12 @@ fn beside_mptcp(tunnel: &Tunnel, leg: Leg, setting: &Setting) -> Option<Remark> 
     })
 }
 
-/// Returns a remark about the value, or the row's own caution unless the option is off.
+/// Returns the row's warning about the value, or else its caution unless the option is off.
 fn caution(leg: Leg, setting: &Setting) -> Option<Remark> {
     let key = format!("{leg}.{}", setting.row.key);
-    match (setting.row.key, &setting.value) {
-        ("nodelay", Value::Switch(false)) => {
-            Some(Remark::warning(&key, "small messages will wait for a round trip; leave it out".into()))
-        }
-        ("mss", Value::Number(mss)) if *mss > JUMBO_MSS => {
-            let text = format!("no path carries segments this long; jumbo frames hold at most {JUMBO_MSS}B");
-            Some(Remark::warning(&key, text))
-        }
-        (_, Value::Switch(false) | Value::Number(0)) => None,
-        _ if setting.row.caution.is_empty() => None,
-        _ => Some(Remark { severity: Severity::Note, key, text: setting.row.caution.into() }),
+    match (setting.row.warning)(&setting.value) {
+        Some(text) => Some(Remark::warning(&key, text)),
+        None if setting.value.is_off() || setting.row.caution.is_empty() => None,
+        None => Some(Remark { severity: Severity::Note, key, text: setting.row.caution.into() }),
     }
 }
-
-/// Payload bytes of a segment at an MTU of 9,000, without IPv4 and TCP headers.
-const JUMBO_MSS: u64 = 8960;

@@ -1,37 +1,44 @@
-//! Remedies for a congestion control that the kernel lacks: load a module, or write another name.
+//! Remedies for a congestion control that the kernel lacks or forbids: load a module, write another name, or allow it.
 
 use super::row::Value;
-use super::setting::Setting;
 use crate::suggest;
-use longhaul_sys::SysError;
-use longhaul_sys::sockopt::congestion_controls;
+use longhaul_sys::sockopt::{allowed_congestion_controls, available_congestion_controls};
 
-/// Returns the remedy for a congestion control `name` that is not in the kernel's list `offered`: `did you mean bbr?`.
-pub fn instead(name: &str, offered: &str) -> String {
-    let known = || offered.split(' ').chain(CONTROLS.iter().copied()).chain(["auto"]);
+/// Returns the remedy for a congestion control `name` that is not in the kernel's list `offered`: `the kernel offers reno
+/// cubic; did you mean cubic?`.
+pub fn not_offered(name: &str, offered: &str) -> String {
+    format!("the kernel offers {offered}; {}", instead(name, offered))
+}
+
+/// Returns the remedy for ENOENT.
+pub(super) fn unknown(control: &Value) -> String {
+    let name = control.to_string();
+    match available_congestion_controls() {
+        Some(offered) => not_offered(&name, &offered),
+        None => instead(&name, ""),
+    }
+}
+
+/// Returns the remedy for EPERM.
+pub(super) fn forbidden(control: &Value) -> String {
+    let allowed = allowed_congestion_controls().unwrap_or_default();
+    format!(
+        "without CAP_NET_ADMIN only {allowed} may be chosen: \
+         sysctl -w net.ipv4.tcp_allowed_congestion_control='{allowed} {control}'"
+    )
+}
+
+/// Returns `did you mean bbr?` or `try modprobe tcp_vegas` for a `name` that is not in `offered`.
+fn instead(name: &str, offered: &str) -> String {
+    let known = || offered.split(' ').chain(CONTROLS.iter().copied()).chain([AUTO]);
     match suggest::nearest(name, known()) {
         Some(near) if !known().any(|known| known == name) => format!("did you mean {near}?"),
         _ => format!("try modprobe tcp_{name}"),
     }
 }
 
-/// Adds a hint to `err`, the kernel's refusal of one of `settings`, if the reason is an unknown congestion control. The hint
-/// names the control that is probably meant.
-pub fn remedied<'s>(err: SysError, mut settings: impl Iterator<Item = &'s Setting>) -> SysError {
-    let Some(Value::Name(name)) =
-        settings.find(|setting| setting.row.key == "congestion").map(|setting| &setting.value)
-    else {
-        return err;
-    };
-    let is_unknown = err.errno == libc::ENOENT && err.call.contains("TCP_CONGESTION");
-    match congestion_controls("available").filter(|_| is_unknown) {
-        Some(offered) => {
-            let hint = format!("the kernel offers {offered}; {}", instead(name, &offered));
-            err.hint(hint)
-        }
-        None => err,
-    }
-}
+/// Value of `congestion` that lets the relay choose the congestion control.
+pub const AUTO: &str = "auto";
 
 /// The congestion controls of Linux (net/ipv4/Kconfig); all but Reno may be modules.
 pub const CONTROLS: &[&str] = &[

@@ -1,8 +1,9 @@
 //! The socket options of one leg: the configured options, and the presets of the table for all others.
 
+use super::control::AUTO;
 use super::row::{Leg, Preset, Row, Value, When};
 use super::setting::Setting;
-use super::table::{self, ROWS};
+use super::table::{self, ROWS, key};
 use super::text::parse;
 use crate::suggest;
 use std::time::Duration;
@@ -56,18 +57,18 @@ impl LegOptions {
 
     /// Returns whether the relay chooses the congestion control (`congestion = "auto"`).
     pub fn is_auto(&self) -> bool {
-        self.find("congestion").is_some_and(|setting| setting.value == Value::Name("auto".into()))
+        self.find(key::CONGESTION).is_some_and(|setting| setting.value == Value::Name(AUTO.into()))
     }
 
     /// Returns whether the relay dials with the client's first bytes in the SYN (`dial.fastopen`).
     pub fn fast_open(&self) -> bool {
-        self.find("fastopen").is_some_and(|setting| setting.value == Value::Switch(true))
+        self.find(key::FASTOPEN).is_some_and(|setting| setting.value == Value::Switch(true))
     }
 
     /// Returns whether the relay itself adjusts the leg's keepalive during a flow. It does so if no keepalive option is
     /// configured, and no `user-timeout`, which overrides `keepalive-count` (tcp(7)).
     pub fn keepalive_is_ours(&self) -> bool {
-        !self.asked.iter().any(|key| is_keepalive(key) || *key == "user-timeout")
+        !self.asked.iter().any(|key| is_keepalive(key) || *key == key::USER_TIMEOUT)
     }
 
     /// Returns the settings for a socket before it dials. Keepalive is left out if the relay
@@ -79,7 +80,7 @@ impl LegOptions {
 
     /// Returns the maximum silence of a half-open flow (`linger-half-open`); `None` means no limit.
     pub fn linger_half_open(&self) -> Option<Duration> {
-        match self.find("linger-half-open")?.value {
+        match self.find(key::LINGER_HALF_OPEN)?.value {
             Value::Number(millis) => Some(Duration::from_millis(millis)),
             _ => None,
         }
@@ -133,7 +134,7 @@ fn preset(row: &'static Row) -> Option<Setting> {
 }
 
 fn is_keepalive(key: &str) -> bool {
-    key.starts_with("keepalive-")
+    [key::KEEPALIVE_IDLE, key::KEEPALIVE_INTERVAL, key::KEEPALIVE_COUNT].contains(&key)
 }
 
 fn unknown(leg: Leg, key: &str) -> String {

@@ -1,20 +1,22 @@
 //! Socket options: a table of rows, and the options of one leg. A config file and `--set` both use [`LegOptions::set`], so
 //! both accept and refuse the same values. The relay applies the options when a leg starts, and reads them back.
 //!
-//! Reading order: `row.rs` is one option, `table.rs` all of them; `text.rs` parses and shows a value; `setting.rs` sets a value
-//! in the kernel and reads it back; `control.rs` has remedies for an unknown congestion control; `leg_options.rs` is the options
+//! Reading order: `row.rs` is one option, `need.rs` its needs on the machine, `table.rs` all options; `text.rs` parses and shows a value; `setting.rs` sets a value
+//! in the kernel and reads it back; `control.rs` has remedies for a refused congestion control; `leg_options.rs` is the options
 //! of one leg.
 
 mod control;
 mod leg_options;
+mod need;
 mod row;
 mod setting;
 mod table;
 mod text;
 
-pub use control::{CONTROLS, instead as control_instead, remedied};
+pub use control::{AUTO, CONTROLS, not_offered};
 pub use leg_options::{LegOptions, set};
-pub use row::{Kind, Leg, LegSet, Preset, Row, Unit, Value, When};
+pub use need::Need;
+pub use row::{Kind, Leg, LegSet, Preset, Remedy, Row, Unit, Value, When};
 pub use setting::{Mismatch, Setting};
-pub use table::{ROWS, row};
+pub use table::{ROWS, key, row};
 pub use text::{expected, parse, show};

@@ -1,8 +1,11 @@
 //! One socket option: the columns of the option table.
 
+use super::need::Need;
 use longhaul_sys::Result;
 use longhaul_sys::sockopt::Opt;
+use std::borrow::Cow;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::os::fd::BorrowedFd;
 
 /// Everything that longhaul knows of one option.
@@ -12,8 +15,8 @@ pub struct Row {
     pub key: &'static str,
     /// Unit of the value.
     pub unit: Unit,
-    /// Minimum and maximum of the number, both included; not used for [`Unit::Name`] and [`Unit::Switch`].
-    pub range: (u64, u64),
+    /// Valid numbers; not used for [`Unit::Name`] and [`Unit::Switch`].
+    pub range: RangeInclusive<u64>,
     /// Words that stand for a number, such as `off` or `ef`; their numbers may be outside the range.
     pub words: &'static [(&'static str, u64)],
     /// Legs that can have the option.
@@ -24,8 +27,12 @@ pub struct Row {
     pub short: &'static str,
     /// The rest of the manual, in whole sentences; may be empty.
     pub help: &'static str,
-    /// Harm that the option can do; empty if none is known. `longhaul check` prints it.
+    /// Harm that the option can do; empty if none is known. `longhaul check` prints it unless the option is off.
     pub caution: &'static str,
+    /// Returns a warning about a value that is probably a mistake. `longhaul check` prints it instead of `caution`.
+    pub warning: fn(&Value) -> Option<String>,
+    /// Needs of the option on this machine; `longhaul check` warns of those that are not met.
+    pub needs: &'static [Need],
     /// The man page or RFC.
     pub source: &'static str,
     /// Sample value for the documentation; a test sets it.
@@ -42,8 +49,17 @@ pub struct Row {
     /// Returns whether a socket that already listens takes this value, whatever value it had, and gives it to the connections
     /// that it accepts from then on.
     pub live: fn(&Value) -> bool,
-    /// Remedies by errno.
-    pub remedies: &'static [(i32, &'static str)],
+    /// Remedies for errors of the kernel; at most one for each errno.
+    pub remedies: &'static [Remedy],
+}
+
+/// The remedy if the kernel refuses an option with `errno`.
+#[derive(Clone, Copy, Debug)]
+pub struct Remedy {
+    /// The errno of setsockopt(2).
+    pub errno: i32,
+    /// Returns the remedy for the refused value: a clause or two.
+    pub text: fn(&Value) -> Cow<'static, str>,
 }
 
 /// Implementation of an option: by the kernel, with the calls that set and read it, or by the relay.
@@ -170,6 +186,13 @@ impl Row {
             Kind::Relay => return Ok(None),
         };
         got.map(Some)
+    }
+}
+
+impl Value {
+    /// Returns whether the value turns its option off: `false` or 0.
+    pub fn is_off(&self) -> bool {
+        matches!(self, Value::Switch(false) | Value::Number(0))
     }
 }
 

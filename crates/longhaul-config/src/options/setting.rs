@@ -63,12 +63,11 @@ impl Setting {
         if !err.hint.is_empty() {
             return err;
         }
-        let (min, max) = self.row.range;
-        match self.row.remedies.iter().find(|(errno, _)| *errno == err.errno) {
-            Some((_, remedy)) => err.hint(*remedy),
-            None if err.errno == libc::EINVAL && max > 0 => {
-                let hint = format!("{} takes {min} to {max}", self.row.key);
-                err.hint(Cow::Owned(hint))
+        match self.row.remedies.iter().find(|remedy| remedy.errno == err.errno) {
+            Some(remedy) => err.hint((remedy.text)(&self.value)),
+            None if err.errno == libc::EINVAL && *self.row.range.end() > 0 => {
+                let (min, max) = (self.row.range.start(), self.row.range.end());
+                err.hint(Cow::Owned(format!("{} takes {min} to {max}", self.row.key)))
             }
             None => err,
         }

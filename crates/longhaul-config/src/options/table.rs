@@ -3,18 +3,22 @@
 //! Most are one int, and `Kind::Int` is all they need. One with a call sequence of its own has its functions in
 //! `longhaul_sys::sockopt`; one that the relay obeys is `Kind::Relay`.
 
-use super::row::{Kind, Leg, LegSet, Preset, Row, Unit, Value};
+use super::control::{self, AUTO};
+use super::need::Need;
+use super::row::{Kind, Leg, LegSet, Preset, Remedy, Row, Unit, Value};
 use longhaul_sys::Result;
+use longhaul_sys::limits::Capability;
 use longhaul_sys::sockopt::{self, Opt};
+use std::ops::RangeInclusive;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 /// Every option, in the order of docs/options.md.
 pub static ROWS: &[Row] = &[
     Row {
-        key: "congestion",
+        key: key::CONGESTION,
         unit: Unit::Name,
-        preset: Preset::Ours("auto"),
+        preset: Preset::Ours(AUTO),
         short: "Congestion control",
         help: "`auto` switches a leg to BBR during the flow, because BBR keeps its rate through the random loss of \
                a WAN. The switch needs three things: an RTT of 5 ms or more, the end of slow start, and a \
@@ -24,12 +28,17 @@ pub static ROWS: &[Row] = &[
                where the kernel does not offer BBR or refuses it. A leg that is not switched has the kernel's \
                default, but not BBR. Where that default is BBR, the leg has CUBIC, or Reno if CUBIC is not allowed. \
                Any other word names a congestion control for the whole flow, such as cubic, bbr or reno.",
+        needs: &[Need::CongestionControl],
         source: "tcp(7) TCP_CONGESTION",
         sample: "reno",
         kind: Kind::Word { set: set_congestion, get: sockopt::congestion },
         agrees: |asked, got| asked == got || is_auto(asked),
-        // `auto` is told by saying nothing, so it does not take back another word.
+        // `auto` sets nothing in the kernel, so it does not replace another control.
         live: |new| !is_auto(new),
+        remedies: &[
+            Remedy { errno: libc::ENOENT, text: |control| control::unknown(control).into() },
+            Remedy { errno: libc::EPERM, text: |control| control::forbidden(control).into() },
+        ],
         ..ROW
     },
     Row {
@@ -38,26 +47,28 @@ pub static ROWS: &[Row] = &[
         preset: Preset::Ours("true"),
         short: "Send small messages at once (no Nagle)",
         help: "Without it, small messages wait for a round trip of the WAN. scp and short requests are then slower.",
+        warning: |value| value.is_off().then(|| "small messages will wait for a round trip; leave it out".into()),
         source: "tcp(7) TCP_NODELAY",
         sample: "true",
         kind: Kind::Int(Opt::tcp(libc::TCP_NODELAY, "TCP_NODELAY")),
         ..ROW
     },
     Row {
-        key: "mss",
+        key: key::MSS,
         unit: Unit::Bytes,
-        range: (88, 32767),
+        range: 88..=32767,
         preset: Preset::Kernel("from the route's MTU"),
         short: "Maximum segment size, without headers",
         help: "Set it where a VPN on the way has a smaller MTU and the ICMP message about it is dropped. Without \
                it, flows open there and then hang at their first full segment.",
+        warning: too_long_for_jumbo_frames,
         source: "tcp(7) TCP_MAXSEG",
         sample: "1254B",
         kind: Kind::Int(Opt::tcp(libc::TCP_MAXSEG, "TCP_MAXSEG")),
         ..ROW
     },
     Row {
-        key: "sndbuf",
+        key: key::SNDBUF,
         unit: Unit::Bytes,
         range: BUFFER_RANGE,
         preset: Preset::Kernel("grown as needed up to net.ipv4.tcp_wmem[2]"),
@@ -66,6 +77,7 @@ pub static ROWS: &[Row] = &[
                bookkeeping.",
         caution: "it turns off the kernel's autotuning of the send buffer; raise net.ipv4.tcp_wmem instead, unless this \
                   leg must have a fixed buffer",
+        needs: &[Need::UpTo { sysctl: "net/core/wmem_max", exempt: Capability::NetAdmin }],
         source: "socket(7) SO_SNDBUF, SO_SNDBUFFORCE",
         sample: "256KiB",
         kind: Kind::Number { set: sockopt::set_send_buffer, get: sockopt::send_buffer },
@@ -83,6 +95,7 @@ pub static ROWS: &[Row] = &[
                CAP_NET_ADMIN. The kernel doubles the value for its own bookkeeping.",
         caution: "it turns off the kernel's autotuning of the receive window; raise net.ipv4.tcp_rmem instead, unless \
                   this leg must have a fixed window",
+        needs: &[Need::UpTo { sysctl: "net/core/rmem_max", exempt: Capability::NetAdmin }],
         source: "socket(7) SO_RCVBUF, SO_RCVBUFFORCE",
         sample: "256KiB",
         kind: Kind::Number { set: sockopt::set_receive_buffer, get: sockopt::receive_buffer },
@@ -93,7 +106,7 @@ pub static ROWS: &[Row] = &[
     Row {
         key: "window-clamp",
         unit: Unit::Bytes,
-        range: (4096, 1 << 30),
+        range: 4096..=1 << 30,
         preset: Preset::Kernel("no clamp"),
         short: "Maximum window offered at the start",
         help: "Its lasting effect is on the window scale of the leg, which the handshake fixes. A small clamp gives \
@@ -109,7 +122,7 @@ pub static ROWS: &[Row] = &[
     Row {
         key: "notsent-lowat",
         unit: Unit::Bytes,
-        range: (4096, 1 << 30),
+        range: 4096..=1 << 30,
         preset: Preset::Kernel("net.ipv4.tcp_notsent_lowat, no limit on most systems"),
         short: "Maximum bytes that wait unsent",
         help: "While more bytes wait in the send buffer, the leg takes no further bytes. So fewer bytes wait in the \
@@ -120,9 +133,9 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
-        key: "keepalive-idle",
+        key: key::KEEPALIVE_IDLE,
         unit: Unit::Seconds,
-        range: (1, 32767),
+        range: 1..=32767,
         words: OFF,
         preset: Preset::Ours("60s"),
         short: "Silence before a keepalive probe",
@@ -144,9 +157,9 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
-        key: "keepalive-interval",
+        key: key::KEEPALIVE_INTERVAL,
         unit: Unit::Seconds,
-        range: (1, 32767),
+        range: 1..=32767,
         preset: Preset::Ours("15s"),
         short: "Time between keepalive probes",
         help: "After a probe without an answer, the next probe follows after this time.",
@@ -156,9 +169,9 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
-        key: "keepalive-count",
+        key: key::KEEPALIVE_COUNT,
         unit: Unit::Count,
-        range: (1, 127),
+        range: 1..=127,
         preset: Preset::Ours("4"),
         short: "Unanswered probes before a reset",
         source: "tcp(7) TCP_KEEPCNT",
@@ -167,9 +180,9 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
-        key: "user-timeout",
+        key: key::USER_TIMEOUT,
         unit: Unit::Millis,
-        range: (1, 24 * 86_400_000),
+        range: 1..=24 * 86_400_000,
         words: OFF,
         preset: Preset::Kernel("off; net.ipv4.tcp_retries2 gives up after 15 minutes or more"),
         short: "Time that bytes may be unacknowledged",
@@ -187,7 +200,7 @@ pub static ROWS: &[Row] = &[
     Row {
         key: "max-pacing-rate",
         unit: Unit::BitsPerSecond,
-        range: (8_000, 1_000_000_000_000),
+        range: 8_000..=1_000_000_000_000,
         preset: Preset::Kernel("no cap"),
         short: "Maximum sending rate",
         help: "It counts the bits of whole packets, with IP and TCP headers.",
@@ -205,7 +218,7 @@ pub static ROWS: &[Row] = &[
     Row {
         key: "dscp",
         unit: Unit::Count,
-        range: (0, 63),
+        range: 0..=63,
         words: DSCP,
         preset: Preset::Kernel("cs0, best effort"),
         short: "Traffic class of the leg's packets",
@@ -218,17 +231,22 @@ pub static ROWS: &[Row] = &[
     Row {
         key: "mark",
         unit: Unit::Count,
-        range: (0, u32::MAX as u64),
+        range: 0..=u32::MAX as u64,
         preset: Preset::Kernel("0"),
         short: "Firewall mark on the leg's packets",
         help: "It is for `ip rule fwmark` and nftables. Write it in decimal, or in hexadecimal with 0x.",
+        needs: &[Need::Capability(Capability::NetAdmin)],
         source: "socket(7) SO_MARK",
         sample: "0x10",
         kind: Kind::Int(Opt::socket(libc::SO_MARK, "SO_MARK")),
-        remedies: &[(
-            libc::EPERM,
-            "a mark needs CAP_NET_ADMIN: run as root, or give it to the unit by the drop-in /usr/share/longhaul/net-admin.conf",
-        )],
+        remedies: &[Remedy {
+            errno: libc::EPERM,
+            text: |_| {
+                "a mark needs CAP_NET_ADMIN: run as root, or give it to the unit by the drop-in \
+                 /usr/share/longhaul/net-admin.conf"
+                    .into()
+            },
+        }],
         ..ROW
     },
     Row {
@@ -237,25 +255,29 @@ pub static ROWS: &[Row] = &[
         preset: Preset::Kernel("any interface"),
         short: "Interface or VRF of the leg",
         help: "It takes precedence over the routing table.",
+        needs: &[Need::Interface],
         source: "socket(7) SO_BINDTODEVICE",
         sample: "lo",
         kind: Kind::Word { set: sockopt::set_device, get: sockopt::device },
         // Without CAP_NET_RAW a socket is bound to a device once (net/core/sock.c, sock_bindtoindex_locked: EPERM).
         live: |_| false,
         remedies: &[
-            (
-                libc::EPERM,
-                "before Linux 5.7 this needs CAP_NET_RAW: run as root, or add it to CapabilityBoundingSet= and \
-                 AmbientCapabilities= of the unit",
-            ),
-            (libc::ENODEV, "there is no such interface: `ip link` lists them"),
+            Remedy {
+                errno: libc::EPERM,
+                text: |_| {
+                    "before Linux 5.7 this needs CAP_NET_RAW: run as root, or add it to CapabilityBoundingSet= and \
+                     AmbientCapabilities= of the unit"
+                        .into()
+                },
+            },
+            Remedy { errno: libc::ENODEV, text: |_| "there is no such interface: `ip link` lists them".into() },
         ],
         ..ROW
     },
     Row {
         key: "defer-accept",
         unit: Unit::Seconds,
-        range: (1, 3600),
+        range: 1..=3600,
         legs: LegSet::Accept,
         preset: Preset::Kernel("off"),
         short: "Dial after the client's first byte",
@@ -269,22 +291,24 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
-        key: "fastopen",
+        key: key::FASTOPEN,
         unit: Unit::Count,
-        range: (1, 65535),
+        range: 1..=65535,
         legs: LegSet::Accept,
         preset: Preset::Kernel("off"),
         short: "Accept data in a client's SYN",
         help: "It saves a round trip for clients that connected before. The number is the maximum of such \
                connections whose handshake has not ended. It needs bit 0x2 of net.ipv4.tcp_fastopen.",
         caution: "when the network duplicates a SYN, its data can arrive twice",
+        // tcp(7) tcp_fastopen: bit 1 lets a client use it, bit 2 a server.
+        needs: &[Need::Bits { sysctl: "net/ipv4/tcp_fastopen", bits: 2 }],
         source: "tcp(7) TCP_FASTOPEN, RFC 7413",
         sample: "64",
         kind: Kind::Int(Opt::tcp(libc::TCP_FASTOPEN, "TCP_FASTOPEN")),
         ..ROW
     },
     Row {
-        key: "fastopen",
+        key: key::FASTOPEN,
         unit: Unit::Switch,
         legs: LegSet::Dial,
         preset: Preset::Kernel("false"),
@@ -295,13 +319,14 @@ pub static ROWS: &[Row] = &[
         caution: "a server can get the first bytes twice, and a second next hop can get them when the first one \
                   dies; use it only where a repeated request does no harm; where the server speaks first (SMTP, \
                   FTP, MySQL), every flow starts 20 ms later",
+        needs: &[Need::Bits { sysctl: "net/ipv4/tcp_fastopen", bits: 1 }],
         source: "send(2) MSG_FASTOPEN, RFC 7413",
         sample: "true",
         kind: Kind::Relay,
         ..ROW
     },
     Row {
-        key: "mptcp",
+        key: key::MPTCP,
         unit: Unit::Switch,
         preset: Preset::Kernel("false"),
         short: "Multipath TCP where the peer speaks it",
@@ -317,7 +342,7 @@ pub static ROWS: &[Row] = &[
     Row {
         key: "syn-retries",
         unit: Unit::Count,
-        range: (1, 127),
+        range: 1..=127,
         preset: Preset::Kernel(
             "net.ipv4.tcp_syn_retries, usually 6; on the accept leg net.ipv4.tcp_synack_retries, usually 5",
         ),
@@ -330,9 +355,9 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
-        key: "linger-half-open",
+        key: key::LINGER_HALF_OPEN,
         unit: Unit::Millis,
-        range: (1_000, 365 * 86_400_000),
+        range: 1_000..=365 * 86_400_000,
         preset: Preset::Kernel("no limit"),
         short: "Silence that ends a half-open flow",
         help: "A flow is half open when one direction has ended. If the other direction is then silent for this \
@@ -347,6 +372,30 @@ pub static ROWS: &[Row] = &[
     },
 ];
 
+/// Keys of the rows that code names. All code outside the table uses these constants.
+pub mod key {
+    /// Congestion control; `auto` or a name.
+    pub const CONGESTION: &str = "congestion";
+    /// Maximum segment size in bytes.
+    pub const MSS: &str = "mss";
+    /// Fixed send buffer in bytes.
+    pub const SNDBUF: &str = "sndbuf";
+    /// Silence before a keepalive probe, in seconds.
+    pub const KEEPALIVE_IDLE: &str = "keepalive-idle";
+    /// Time between keepalive probes, in seconds.
+    pub const KEEPALIVE_INTERVAL: &str = "keepalive-interval";
+    /// Number of unanswered probes before a reset.
+    pub const KEEPALIVE_COUNT: &str = "keepalive-count";
+    /// Time that bytes may be unacknowledged, in milliseconds.
+    pub const USER_TIMEOUT: &str = "user-timeout";
+    /// Fast Open: a queue length on the accept leg, a switch on the dial leg.
+    pub const FASTOPEN: &str = "fastopen";
+    /// Multipath TCP, a switch.
+    pub const MPTCP: &str = "mptcp";
+    /// Silence that ends a half-open flow, in milliseconds.
+    pub const LINGER_HALF_OPEN: &str = "linger-half-open";
+}
+
 /// Returns the row of `key` on `leg`, or `None` when that leg has no such option.
 pub fn row(leg: Leg, key: &str) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.key == key && row.legs.covers(leg))
@@ -356,13 +405,15 @@ pub fn row(leg: Leg, key: &str) -> Option<&'static Row> {
 const ROW: Row = Row {
     key: "",
     unit: Unit::Count,
-    range: (0, 0),
+    range: 0..=0,
     words: &[],
     legs: LegSet::Both,
     preset: Preset::Kernel(""),
     short: "",
     help: "",
     caution: "",
+    warning: |_| None,
+    needs: &[],
     source: "",
     sample: "",
     kind: Kind::Int(Opt::tcp(0, "")),
@@ -382,16 +433,21 @@ fn is_auto(value: &Value) -> bool {
     matches!(value, Value::Name(name) if name == AUTO)
 }
 
+fn too_long_for_jumbo_frames(mss: &Value) -> Option<String> {
+    let is_too_long = matches!(mss, Value::Number(mss) if *mss > JUMBO_MSS);
+    is_too_long.then(|| format!("no path carries segments this long; jumbo frames hold at most {JUMBO_MSS}B"))
+}
+
 /// Whether the kernel has the value that was asked for or a larger one: it rounds some up, and raises those that are too small.
 fn at_least(asked: &Value, got: &Value) -> bool {
     matches!((asked, got), (Value::Number(asked), Value::Number(got)) if got >= asked)
 }
 
-/// The congestion control that the relay chooses itself.
-const AUTO: &str = "auto";
+/// Payload bytes of a segment at an MTU of 9,000, without IPv4 and TCP headers.
+const JUMBO_MSS: u64 = 8960;
 
 /// The kernel raises less than 4,608 bytes, and doubles what it takes: 1 GiB is also the largest window (RFC 7323 2.3).
-const BUFFER_RANGE: (u64, u64) = (4096, 512 << 20);
+const BUFFER_RANGE: RangeInclusive<u64> = 4096..=512 << 20;
 
 const OFF: &[(&str, u64)] = &[("off", 0)];
 

@@ -23,9 +23,9 @@ pub fn parse(row: &Row, text: &str) -> Result<Value, String> {
         Unit::Count => count(text),
     };
     let number = read.map_err(|why| format!("{why}; write {}", expected(row)))?;
-    match row.range {
-        (min, _) if number < min => Err(format!("it is too small; write {}", expected(row))),
-        (_, max) if number > max => Err(format!("it is too large; write {}", expected(row))),
+    match &row.range {
+        range if number < *range.start() => Err(format!("it is too small; write {}", expected(row))),
+        range if number > *range.end() => Err(format!("it is too large; write {}", expected(row))),
         _ => Ok(Value::Number(number)),
     }
 }
@@ -47,17 +47,18 @@ pub fn show(row: &Row, value: &Value) -> String {
 
 /// Describes the valid values of `row`: `a size from 88B to 32767B, such as "1254B"`.
 pub fn expected(row: &Row) -> String {
-    let (min, max) = (show(row, &Value::Number(row.range.0)), show(row, &Value::Number(row.range.1)));
+    let (first, last) = (*row.range.start(), *row.range.end());
+    let (min, max) = (show(row, &Value::Number(first)), show(row, &Value::Number(last)));
     let kind = match row.unit {
         Unit::Switch => return "true or false".into(),
         Unit::Name => return format!("one word of up to {NAME_MAX} characters, such as \"{}\"", row.sample),
         Unit::Bytes => "a size",
         Unit::BitsPerSecond => "a rate",
         Unit::Millis | Unit::Seconds => "a time",
-        Unit::Count if row.words.is_empty() => return format!("a number from {} to {}", row.range.0, row.range.1),
+        Unit::Count if row.words.is_empty() => return format!("a number from {first} to {last}"),
         Unit::Count => {
             let words: Vec<&str> = row.words.iter().map(|(word, _)| *word).collect();
-            return format!("a number from {} to {}, or one of {}", row.range.0, row.range.1, words.join(" "));
+            return format!("a number from {first} to {last}, or one of {}", words.join(" "));
         }
     };
     let word = if row.words.is_empty() { "" } else { ", or \"off\"" };

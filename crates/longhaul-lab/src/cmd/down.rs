@@ -4,7 +4,7 @@ use crate::cmd::note::{Claim, Claimed, Note};
 use crate::cmd::progress::say;
 use crate::error::LabError;
 use clap::Args;
-use longhaul_sys::process;
+use longhaul_sys::process::{self, EndSignal};
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
@@ -46,13 +46,13 @@ fn down() -> Result<String, LabError> {
     };
     let spaces = Spaces::of(&note);
     let start = Instant::now();
-    let mut asked = None;
+    let mut sent = None;
     let _claim = loop {
-        let is_late = start.elapsed() > PATIENCE;
+        let signal = if start.elapsed() > PATIENCE { EndSignal::Kill } else { EndSignal::Term };
         // A new process may not have written its number yet.
-        if note.process != 0 && asked != Some(is_late) {
-            process::end(note.process, is_late)?;
-            asked = Some(is_late);
+        if note.process != 0 && sent != Some(signal) {
+            process::end(note.process, signal)?;
+            sent = Some(signal);
         }
         std::thread::sleep(EVERY);
         match Claim::take()? {

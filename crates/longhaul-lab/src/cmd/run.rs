@@ -1,14 +1,10 @@
 //! `longhaul lab run`: runs scenarios and prints the results.
 
-use crate::carrier::{
-    Carrier, {self},
-};
+use crate::carrier::{self, Carrier};
 use crate::cmd::changes::Changes;
 use crate::cmd::progress::{Bar, say};
 use crate::cmd::signals;
-use crate::engine::{
-    Options, {self},
-};
+use crate::engine::{self, Options};
 use crate::report::json::Report;
 use crate::report::table::Figures;
 use crate::report::{page, repeat};

@@ -3,9 +3,7 @@
 //! The process starts a second process in its own session, waits until that has built the lab and described it, and exits. The
 //! second process exits if nobody reads its description.
 
-use crate::carrier::{
-    Carrier, {self},
-};
+use crate::carrier::{self, Carrier};
 use crate::cmd::changes::Changes;
 use crate::cmd::note::{Claim, Claimed, Note};
 use crate::cmd::progress::say;

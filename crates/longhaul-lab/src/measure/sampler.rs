@@ -3,9 +3,7 @@
 use crate::carrier::{PORT, Running, SSH_PORT};
 use crate::error::LabError;
 use crate::measure::disturbance::{Shares, Ticks};
-use crate::measure::sockets::{
-    Sender, {self},
-};
+use crate::measure::sockets::{self, Sender};
 use crate::plan::place::{Direction, Host};
 use crate::plan::setup::Setup;
 use crate::world::cables::LAN_DEVICE;

@@ -8,9 +8,7 @@ use crate::plan::law::Load;
 use crate::plan::link::LinkSpec;
 use crate::plan::setup::{Layout, Setup};
 use crate::report::run::{RunReport, Verdict, blank, rounded};
-use crate::report::verdict::{
-    Compared, {self},
-};
+use crate::report::verdict::{self, Compared};
 use crate::report::{reason, repeat};
 use crate::scenario::{Run, Scenario};
 use crate::traffic::Traffic;

@@ -169,7 +169,7 @@ impl Setup {
             // An error of a single option was reported when it was read.
             let _ = options::set(&mut accept, &mut dial, text);
         }
-        let mss = |leg: &LegOptions| match leg.find("mss")?.value {
+        let mss = |leg: &LegOptions| match leg.find(options::key::MSS)?.value {
             Value::Number(mss) => u32::try_from(mss).ok(),
             _ => None,
         };

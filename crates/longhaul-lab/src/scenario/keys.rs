@@ -314,9 +314,9 @@ fn options_of(given: &Written<'_>) -> Result<Vec<String>, Vec<Fault>> {
         options::set(accept, dial, text)?;
         let (mut accept, mut dial) = (LegOptions::default(), LegOptions::default());
         options::set(&mut accept, &mut dial, text)?;
-        let asked = accept.asked().chain(dial.asked()).find(|setting| setting.row.key == "congestion");
+        let asked = accept.asked().chain(dial.asked()).find(|setting| setting.row.key == options::key::CONGESTION);
         match asked.map(|setting| &setting.value) {
-            Some(Value::Name(name)) if name != "auto" => congestion(name).map(|_| text.into()),
+            Some(Value::Name(name)) if name != options::AUTO => congestion(name).map(|_| text.into()),
             _ => Ok(text.into()),
         }
     })
@@ -424,7 +424,7 @@ pub(crate) fn read_window(text: &str) -> Result<Bytes, String> {
 /// whether it exists.
 fn congestion(text: &str) -> Result<String, String> {
     let name = word(text)?;
-    match longhaul_sys::sockopt::congestion_controls("available") {
+    match longhaul_sys::sockopt::available_congestion_controls() {
         Some(all) if !all.split(' ').any(|known| known == name) => {
             Err(format!("this kernel offers {all}; write one of them, or load it with modprobe tcp_{name}"))
         }

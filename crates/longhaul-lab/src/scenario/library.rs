@@ -1,7 +1,7 @@
 //! The built-in scenarios: the files of `lab/`.
 
+use crate::scenario;
 use crate::scenario::model::Scenario;
-use crate::scenario::{self};
 use std::path::Path;
 
 /// Name and text of each scenario.

@@ -2,9 +2,7 @@
 
 use crate::error::LabError;
 use crate::plan::place::Host;
-use crate::traffic::exchange::{
-    Server, micros, quantile, {self},
-};
+use crate::traffic::exchange::{self, Server, micros, quantile};
 use crate::traffic::raw::joined;
 use crate::traffic::row::{Counts, Drive, Effect, Figure, Kind, Measured, ServedBy, THREADED, grows, shrinks, stays};
 use std::io::ErrorKind;

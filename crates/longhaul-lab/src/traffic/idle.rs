@@ -2,9 +2,7 @@
 
 use crate::error::LabError;
 use crate::plan::place::Host;
-use crate::traffic::exchange::{
-    Server, {self},
-};
+use crate::traffic::exchange::{self, Server};
 use crate::traffic::raw::joined;
 use crate::traffic::row::{Counts, Drive, Kind, MANY, Measured, ServedBy, grows, stays};
 use crate::world::processes::Held;

@@ -2,12 +2,8 @@
 
 use crate::error::LabError;
 use crate::plan::law::Law;
-use crate::traffic::exchange::{
-    ask, quantile, {self},
-};
-use crate::traffic::raw::{
-    Bulk, {self},
-};
+use crate::traffic::exchange::{self, ask, quantile};
+use crate::traffic::raw::{self, Bulk};
 use crate::traffic::row::{
     Counts, Drive, Heeds, Kind, LARGEST_MESSAGE, Measured, ServedBy, THREADED, grows, shrinks, varies,
 };

@@ -3,9 +3,7 @@
 
 use crate::error::LabError;
 use crate::plan::place::Host;
-use crate::traffic::exchange::{
-    Server, ask, micros, quantile, {self},
-};
+use crate::traffic::exchange::{self, Server, ask, micros, quantile};
 use crate::traffic::raw::joined;
 use crate::traffic::row::{Counts, Drive, Heeds, Kind, LARGEST_MESSAGE, Measured, ServedBy, THREADED, grows, shrinks};
 use std::net::TcpStream;

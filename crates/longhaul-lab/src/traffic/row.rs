@@ -2,9 +2,7 @@
 
 use crate::carrier::{PORT, Running};
 use crate::error::LabError;
-use crate::plan::law::{
-    Law, Load, Subject, {self},
-};
+use crate::plan::law::{self, Law, Load, Subject};
 use crate::plan::place::{Direction, Host};
 use crate::plan::setup::Setup;
 use crate::world::requirement::Requirement;

@@ -5,9 +5,7 @@ use crate::plan::link::LinkSpec;
 use crate::plan::place::{Direction, Host};
 use crate::plan::profile::Profile;
 use crate::plan::setup::Layout;
-use crate::world::cables::{
-    Site, WAN_DEVICE, {self},
-};
+use crate::world::cables::{self, Site, WAN_DEVICE};
 use crate::world::live::{LinkCounters, Live};
 use crate::world::supervisor::{Program, Supervisor, WORKSHOP};
 use crate::world::sysctls;

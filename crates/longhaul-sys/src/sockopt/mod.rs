@@ -4,43 +4,33 @@
 mod opt;
 
 use crate::Result;
+use crate::limits::sysctl;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 pub use opt::Opt;
 
-/// Returns the congestion controls that the kernel offers (`list` is `available`) or that an ordinary user may set
-/// (`allowed`): their names, separated by spaces. Neither list has modules that are not loaded. Returns `None` if /proc
-/// cannot be read.
-pub fn congestion_controls(list: &str) -> Option<String> {
-    let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/tcp_{list}_congestion_control")).ok()?;
-    Some(text.trim().to_string())
+/// Returns the congestion controls that the kernel offers: their names, separated by spaces. A module that is not loaded
+/// is missing. Returns `None` if /proc cannot be read.
+pub fn available_congestion_controls() -> Option<String> {
+    sysctl("net/ipv4/tcp_available_congestion_control")
+}
+
+/// Returns the congestion controls that a process without CAP_NET_ADMIN may set: their names, separated by spaces.
+/// Returns `None` if /proc cannot be read.
+pub fn allowed_congestion_controls() -> Option<String> {
+    sysctl("net/ipv4/tcp_allowed_congestion_control")
 }
 
 /// Sets the congestion control (tcp(7) TCP_CONGESTION).
 ///
 /// # Errors
-/// ENOENT: the kernel has no such control. EPERM: only CAP_NET_ADMIN may set it. The hint lists the controls that can
-/// be set.
+/// ENOENT: the kernel has no such control. EPERM: only CAP_NET_ADMIN may set it.
 pub fn set_congestion(fd: BorrowedFd<'_>, name: &str) -> Result<()> {
-    CONGESTION.set_word(fd, name).map_err(|err| match err.errno {
-        libc::ENOENT => {
-            let offered = congestion_controls("available").unwrap_or_default();
-            err.hint(format!("the kernel offers {offered}; for another one: modprobe tcp_{name}"))
-        }
-        libc::EPERM => {
-            let allowed = congestion_controls("allowed").unwrap_or_default();
-            err.hint(format!(
-                "without CAP_NET_ADMIN only {allowed} may be chosen: \
-                 sysctl -w net.ipv4.tcp_allowed_congestion_control='{allowed} {name}'"
-            ))
-        }
-        _ => err,
-    })
+    CONGESTION.set_word(fd, name)
 }
 
-/// Tries to set the congestion control. Returns false when the kernel refuses it. Unlike [`set_congestion`] it does not
-/// look for the reason, so it is cheap enough for a flow.
+/// Tries to set the congestion control. Returns false when the kernel refuses it.
 pub fn try_congestion(fd: BorrowedFd<'_>, name: &str) -> bool {
     CONGESTION.set_word(fd, name).is_ok()
 }

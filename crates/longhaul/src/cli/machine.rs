@@ -3,12 +3,12 @@
 //! check` warns of it; it may be run on another host than the daemon, so nothing here is an error.
 
 use super::rights::Rights;
-use longhaul_config::options::{Leg, LegOptions, Setting, Value, control_instead, show};
+use longhaul_config::options::{AUTO, Leg, LegOptions, Need, Setting, Value, not_offered, show};
 use longhaul_config::{Config, Message, Severity, Tunnel};
 use longhaul_sys::limits::Capability::{NetAdmin, NetBindService};
 use longhaul_sys::limits::{local_ports, sysctl};
 use longhaul_sys::route::RouteSocket;
-use longhaul_sys::sockopt::congestion_controls;
+use longhaul_sys::sockopt::{allowed_congestion_controls, available_congestion_controls};
 use longhaul_units::show_duration;
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -44,7 +44,8 @@ enum Effect {
 /// Returns everything of `config`, the file at `path`, that will not work here.
 pub(super) fn look(config: &Config, path: &Path) -> Here {
     let rights = Rights::of_the_daemon();
-    let (mut found, mut will_not_start) = (Vec::new(), 0);
+    let mut found = Vec::new();
+    let mut will_not_start = 0;
     for tunnel in &config.tunnels {
         let findings = of_tunnel(tunnel, &rights);
         let stops = findings.iter().any(|finding| finding.effect == Effect::NoStart) || mixes_mptcp(tunnel);
@@ -77,21 +78,29 @@ fn of_tunnel(tunnel: &Tunnel, rights: &Rights) -> Vec<Finding> {
 }
 
 fn of_leg(leg: Leg, options: &LegOptions, rights: &Rights) -> Vec<Finding> {
-    let warning = |setting: &Setting| match (setting.row.key, &setting.value) {
-        ("congestion", Value::Name(name)) => congestion(name, rights),
-        ("bind-device", Value::Name(device)) => no_device(device),
-        ("mark", _) => rights.lack(NetAdmin).map(|why| format!("the kernel refuses it: {why}")),
-        ("sndbuf", Value::Number(bytes)) => beyond("wmem_max", *bytes, setting, rights),
-        ("rcvbuf", Value::Number(bytes)) => beyond("rmem_max", *bytes, setting, rights),
-        ("fastopen", _) => no_fastopen(leg),
+    let of_need = |setting: &Setting, need: Need| {
+        let text = format!("{leg}.{} = {}: {}", setting.row.key, setting.value, unmet(need, setting, rights)?);
+        Some(Finding { text, effect: if need.stops_start() { Effect::NoStart } else { Effect::Degraded } })
+    };
+    let needs = options.asked().flat_map(|setting| setting.row.needs.iter().map(move |need| (setting, *need)));
+    needs.filter_map(|(setting, need)| of_need(setting, need)).collect()
+}
+
+/// Returns the reason why `need` of `setting` is not met; `None` if it is met.
+fn unmet(need: Need, setting: &Setting, rights: &Rights) -> Option<String> {
+    match (need, &setting.value) {
+        (Need::Capability(capability), _) => rights.lack(capability).map(|why| format!("the kernel refuses it: {why}")),
+        (Need::UpTo { sysctl, exempt }, Value::Number(asked)) => {
+            let max = exceeded(sysctl, *asked)?;
+            let why = rights.lack(exempt)?;
+            let shown = show(setting.row, &Value::Number(max));
+            Some(format!("the kernel cuts it to {shown}, {}: {why}", dotted(sysctl)))
+        }
+        (Need::Bits { sysctl, bits }, value) if !value.is_off() => without_bits(sysctl, bits),
+        (Need::Interface, Value::Name(device)) => no_device(device),
+        (Need::CongestionControl, Value::Name(name)) if name != AUTO => congestion(name, rights),
         _ => None,
-    };
-    let named = |setting: &Setting| {
-        let text = format!("{}.{} = {}: {}", leg.name(), setting.row.key, setting.value, warning(setting)?);
-        let stops = ["congestion", "bind-device", "mark"].contains(&setting.row.key);
-        Some(Finding { text, effect: if stops { Effect::NoStart } else { Effect::Degraded } })
-    };
-    options.asked().filter_map(named).collect()
+    }
 }
 
 /// Returns whether a leg with `mptcp` has an option that the kernel then refuses; the file's own warnings name it.
@@ -100,10 +109,10 @@ fn mixes_mptcp(tunnel: &Tunnel) -> bool {
     Leg::ALL.into_iter().any(refused)
 }
 
-/// Returns whether the kernel delivers packets for `ip` to this host. The source for an address of this host is that address.
+/// Returns whether the kernel delivers packets for `ip` to this host; `false` if the kernel does not answer.
 fn has_address(ip: IpAddr) -> bool {
-    let source = RouteSocket::new(ip).and_then(|socket| socket.source(SocketAddr::new(ip, 9)));
-    source.ok().flatten().is_some_and(|source| source == ip || source.is_loopback())
+    // The route does not depend on the port.
+    RouteSocket::new(ip).and_then(|socket| socket.is_here(SocketAddr::new(ip, 9))).unwrap_or(false)
 }
 
 /// ip(7) ip_local_port_range: a dial may have the port before the listener does.
@@ -139,24 +148,32 @@ fn privileged(tunnel: &Tunnel, rights: &Rights) -> Option<String> {
     Some(format!("port {port} is below {first_free}: {why}"))
 }
 
-/// socket(7) SO_SNDBUFFORCE: only CAP_NET_ADMIN goes beyond the sysctl.
-fn beyond(name: &str, asked: u64, setting: &Setting, rights: &Rights) -> Option<String> {
-    let max: u64 = sysctl(&format!("net/core/{name}"))?.parse().ok()?;
-    let why = rights.lack(NetAdmin).filter(|_| asked > max)?;
-    Some(format!("the kernel cuts it to {}, net.core.{name}: {why}", show(setting.row, &Value::Number(max))))
+/// Returns the value of a sysctl, if `asked` is larger.
+fn exceeded(name: &str, asked: u64) -> Option<u64> {
+    let max: u64 = sysctl(name)?.parse().ok()?;
+    (asked > max).then_some(max)
+}
+
+/// Returns a clause with the remedy, if bits are missing in a sysctl.
+fn without_bits(name: &str, bits: u32) -> Option<String> {
+    let set: u32 = sysctl(name)?.parse().ok()?;
+    (set & bits != bits).then(|| format!("it is off in the kernel; run sysctl -w {}={}", dotted(name), set | bits))
+}
+
+/// Returns the name of the sysctl with this path below /proc/sys: `net.core.wmem_max` of `net/core/wmem_max`.
+fn dotted(path: &str) -> String {
+    path.replace('/', ".")
 }
 
 fn congestion(name: &str, rights: &Rights) -> Option<String> {
     let has = |list: &str| list.split(' ').any(|known| known == name);
-    let (offered, allowed) = (congestion_controls("available")?, congestion_controls("allowed")?);
-    match name {
-        "auto" => None,
-        _ if !has(&offered) => Some(format!("the kernel offers {offered}; {}", control_instead(name, &offered))),
-        _ if has(&allowed) => None,
-        _ => rights.lack(NetAdmin).map(|why| {
-            format!("net.ipv4.tcp_allowed_congestion_control allows {allowed}; another needs CAP_NET_ADMIN: {why}")
-        }),
+    let offered = available_congestion_controls()?;
+    let allowed = allowed_congestion_controls()?;
+    if !has(&offered) {
+        return Some(not_offered(name, &offered));
     }
+    let why = rights.lack(NetAdmin).filter(|_| !has(&allowed))?;
+    Some(format!("net.ipv4.tcp_allowed_congestion_control allows {allowed}; another needs CAP_NET_ADMIN: {why}"))
 }
 
 /// Returns one warning for all legs: `auto` is the default of each.
@@ -199,7 +216,8 @@ fn unresolved(config: &Config) -> Vec<String> {
     let say = |name: &str, why: &str| {
         format!("to = {name}: cannot be resolved now: {why}; see /etc/hosts and /etc/resolv.conf")
     };
-    let (mut found, end) = (Vec::new(), Instant::now() + RESOLVER_PATIENCE);
+    let mut found = Vec::new();
+    let end = Instant::now() + RESOLVER_PATIENCE;
     while let Ok((name, resolved)) = answered.recv_timeout(end.saturating_duration_since(Instant::now())) {
         names.remove(&name);
         found.extend(resolved.err().map(|err| say(&name, &err.to_string())));
@@ -212,13 +230,6 @@ fn unresolved(config: &Config) -> Vec<String> {
 fn no_device(device: &str) -> Option<String> {
     let here = Path::new("/sys/class/net").join(device).exists();
     (!here).then(|| "there is no such interface; `ip link` lists them".into())
-}
-
-/// tcp(7) tcp_fastopen: bit 1 lets a client use it, bit 2 a server.
-fn no_fastopen(leg: Leg) -> Option<String> {
-    let bit: u32 = if leg == Leg::Dial { 1 } else { 2 };
-    let bits: u32 = sysctl("net/ipv4/tcp_fastopen")?.parse().ok()?;
-    (bits & bit == 0).then(|| format!("it is off in the kernel; run sysctl -w net.ipv4.tcp_fastopen={}", bits | bit))
 }
 
 /// Names that are resolved at the same time.

@@ -67,10 +67,12 @@ enum Command {
     /// file with accept = { KEY = VALUE } and dial = { KEY = VALUE }.
     Options(options::Flags),
     /// Write a shell's completion script to stdout
+    #[command(name = pages::COMPLETIONS)]
     Completions(pages::Shell),
     /// Write manual pages
     ///
     /// Without --out, one page is printed. To read it: `longhaul man relay | man -l -`.
+    #[command(name = pages::MAN)]
     Man(pages::Man),
 }
 

@@ -85,7 +85,15 @@ fn roff(command: &Command) -> String {
     String::from_utf8_lossy(&roff).into_owned()
 }
 
-/// Returns whether `man --out` writes a page for `command`. The others are for whoever installs longhaul, and no page lists them.
+/// Returns whether `man --out` writes a page for `command`. The others serve the installation of longhaul or are clap's own,
+/// and no page lists them.
 fn has_page(command: &Command) -> bool {
-    !["completions", "man", "help"].contains(&command.get_name())
+    ![COMPLETIONS, MAN, CLAPS_HELP].contains(&command.get_name())
 }
+
+/// Name of the command that [`Shell`] runs.
+pub(super) const COMPLETIONS: &str = "completions";
+/// Name of the command that [`Man`] runs.
+pub(super) const MAN: &str = "man";
+/// Name of the command that clap adds to every command with subcommands.
+const CLAPS_HELP: &str = "help";

@@ -9,7 +9,7 @@ use super::shared::Relay;
 use super::stream::Stream;
 use super::tally::Tally;
 use longhaul_config::Tunnel;
-use longhaul_config::options::Leg;
+use longhaul_config::options::{Leg, key};
 use longhaul_core::path::MIN_ACKED_BYTES;
 use longhaul_core::path::findings::{self, Buffer, limiting_buffer, max_rate};
 use longhaul_sys::tcp_info::{State, TcpInfo};
@@ -111,13 +111,13 @@ impl LegEnd {
         if relay.lines.limit.pass(&tunnel.name, Instant::now()).is_none() {
             return;
         }
-        let (sndbuf, tunnel) = (tunnel.options(leg).find("sndbuf"), &tunnel.name);
+        let (sndbuf, tunnel) = (tunnel.options(leg).find(key::SNDBUF), &tunnel.name);
         let reach = |bytes: u64| format!("{:.1} MB/s", max_rate(bytes, self.info.rtt) / 1e6);
         if let (Buffer::Ours, Some(sndbuf)) = (small, sndbuf) {
             warn!(tunnel, %leg, rtt_ms = self.rtt_ms(), sndbuf = %sndbuf.value,
                 "our send buffer limits this path: remove sndbuf, so that the kernel sizes the buffer, or make it larger");
         } else if let Buffer::Ours = small {
-            let wmem = limits::tcp_buffer_maxima().map_or(0, |(_, wmem)| wmem);
+            let wmem = limits::tcp_buffer_maxima().map_or(0, |maxima| maxima.send);
             warn!(tunnel, %leg, rtt_ms = self.rtt_ms(), tcp_wmem_max = wmem, at_most = %reach(wmem),
                 "our send buffer limits this path: raise the third number of net.ipv4.tcp_wmem (twice rate x RTT)");
         } else {

@@ -4,7 +4,7 @@
 use super::sample::sample;
 use super::stream::Stream;
 use longhaul_config::Tunnel;
-use longhaul_config::options::{Leg, LegOptions, Mismatch, Setting, When, remedied};
+use longhaul_config::options::{Leg, LegOptions, Mismatch, Setting, When};
 use longhaul_core::path::{AutoCongestion, Start};
 use longhaul_sys::sockopt;
 use longhaul_sys::tcp_info::TcpInfo;
@@ -97,7 +97,7 @@ pub(super) fn catch_up(accepted: &Socket, options: &LegOptions, mptcp: bool) -> 
 /// The kernel refused an option.
 pub(super) fn dry_run(tunnel: &Tunnel, leg: Leg, address: &SocketAddr) -> Result<Vec<Mismatch>> {
     let options = tunnel.options(leg);
-    let socket = open(address, options, tunnel.mptcp(leg)).map_err(|err| remedied(err, options.asked()))?;
+    let socket = open(address, options, tunnel.mptcp(leg))?;
     let settings = options.at(When::Start);
     settings.filter_map(|setting| setting.apply(socket.as_fd()).transpose()).collect()
 }

@@ -159,10 +159,7 @@ impl Asked {
             Some(socket) => socket,
             none => none.insert(RouteSocket::new(to.ip())?),
         };
-        // The source for an address of this host is that address (RFC 6724 5, rule 1) or a loopback address. The kernel
-        // chooses a loopback address for 127.0.0.0/8 and for an IPv4 route of type local (ip-route(8)). No packet
-        // leaves a host with a loopback source.
-        Ok(socket.source(to)?.is_some_and(|source| source == to.ip() || source.is_loopback()))
+        socket.is_here(to)
     }
 }
 

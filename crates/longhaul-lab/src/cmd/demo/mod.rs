@@ -4,9 +4,7 @@ mod table;
 
 use crate::cmd::progress::{Bar, say};
 use crate::cmd::signals;
-use crate::engine::{
-    Options, {self},
-};
+use crate::engine::{self, Options};
 use crate::plan::host::HostSpec;
 use crate::plan::link::{LinkSpec, read_loss, read_rate, read_rtt};
 use crate::plan::place::Direction;

@@ -1,8 +1,6 @@
 //! The runs that the page shows side by side: one figure, over all its carriers.
 
-use crate::carrier::{
-    Role, {self},
-};
+use crate::carrier::{self, Role};
 use crate::report::json::Report;
 use crate::report::run::{RunReport, Verdict};
 
