@@ -54,10 +54,9 @@ pub(super) fn check(flags: &Flags, logs: logs::Flags) -> ExitCode {
 
 fn summary(name: &str, config: &Config, here: &Here) -> String {
     let mut text = format!("{name}: {}", longhaul_config::summary(config));
-    let count = here.will_not_start;
-    if count > 0 {
-        let plural = if count == 1 { "" } else { "s" };
-        text += &format!("{name}: good, but {count} tunnel{plural} will not start on this machine\n");
+    if here.will_not_start > 0 {
+        let (count, all) = (here.will_not_start, config.tunnels.len());
+        text += &format!("{name}: {count} of {all} tunnels will NOT start on this machine\n");
     }
     text
 }

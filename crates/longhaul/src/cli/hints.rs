@@ -48,9 +48,17 @@ fn tip(command: &str, given: &str, args: &[String]) -> Option<String> {
     let is_flag = given.starts_with('-');
     match command {
         "relay" if is_flag => option(word(given)).or_else(|| suggest::advice(word(given)).map(Into::into)),
-        "relay" => socat(args, ""),
+        "relay" => socat(args, "").or_else(|| listen_and_to(args)),
         _ => None,
     }
+}
+
+/// Returns the flags for two bare words, such as `6000 10.20.20.20:6000`.
+fn listen_and_to(args: &[String]) -> Option<String> {
+    let [.., listen, to] = args else { return None };
+    let is_port = |text: &str| text.parse::<u16>().is_ok();
+    let has_port = |text: &str| text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && is_port(port));
+    ((is_port(listen) || has_port(listen)) && has_port(to)).then(|| format!("write: --listen {listen} --to {to}"))
 }
 
 /// Returns a sentence for a line of socat among `args`: its flags here after `command`, or why it has no counterpart.

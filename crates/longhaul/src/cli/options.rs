@@ -24,10 +24,13 @@ pub(super) fn text(flags: &Flags) -> Result<String, String> {
         _ if flags.markdown => Ok(MARKDOWN_HEAD.to_string() + &join(ROWS.iter(), markdown)),
         None => Ok(TABLE_HEAD.to_string() + &ROWS.iter().map(line).collect::<String>() + TABLE_FOOT),
         Some(key) if ROWS.iter().any(|row| row.key == key) => Ok(join(ROWS.iter().filter(|row| row.key == key), plain)),
-        Some(key) => Err(match suggest::nearest(&key, ROWS.iter().map(|row| row.key)) {
-            Some(near) => format!("error: there is no option {key}; did you mean {near}?"),
-            None => format!("error: there is no option {key}; `longhaul options` lists them all"),
-        }),
+        Some(key) => {
+            let near =
+                suggest::nearest(&key, ROWS.iter().map(|row| row.key)).map(|near| format!("did you mean {near}?"));
+            let tip = near.or_else(|| suggest::advice(&key).map(Into::into));
+            let tip = tip.unwrap_or_else(|| "`longhaul options` lists them all".into());
+            Err(format!("error: there is no option {key}; {tip}"))
+        }
     }
 }
 
