@@ -7,13 +7,14 @@
 //!                   └──> deliver: wait until the other leg's peer has acknowledged all ──> RST on both legs
 //! ```
 
-use super::closing::{self, Closing, Fins};
+use super::closing::{self, Closing};
 use super::direction::Direction;
 use super::how::{Broken, How};
 use super::legs::Legs;
 use super::stream::Stream;
 use super::tally::Tally;
 use longhaul_config::options::Leg;
+use longhaul_core::closing::Fins;
 use longhaul_sys::tcp_info::{State, TcpInfo, unacknowledged};
 use std::future::{Future, poll_fn};
 use std::io;

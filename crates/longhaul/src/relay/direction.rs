@@ -14,7 +14,7 @@ use super::low_water::LowWater;
 use super::shared::Relay;
 use super::stream::Stream;
 use longhaul_config::options::Leg;
-use longhaul_core::path::{AutoCongestion, MIN_ACKED_BYTES};
+use longhaul_core::path::{AutoCongestion, FullSinks};
 use longhaul_core::pump::{Pump, Step};
 use longhaul_sys::tcp_info::TcpInfo;
 use std::future::Future;
@@ -62,8 +62,8 @@ struct Bulk {
     low_water: LowWater,
     /// Chooses the sink's congestion control.
     choice: AutoCongestion,
-    /// Number of times that the pump had to wait for its sink.
-    parks: u32,
+    /// Decides when the sink is sampled.
+    full: FullSinks,
     /// Runs while a pipe waits for the sink.
     stall: Option<Stall>,
 }
@@ -310,7 +310,7 @@ impl<'a> Direction<'a> {
     fn park(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         self.hold(self.pump.held());
         let (held, moved) = (self.pump.held(), self.pump.moved());
-        if moved >= MIN_ACKED_BYTES {
+        if FullSinks::are_worth_a_look(moved) {
             self.look_into_full_sink();
         }
         if !matches!(self.buffer, Buffer::Pipe(_)) {
@@ -335,9 +335,7 @@ impl<'a> Direction<'a> {
         // TCP_INFO of an mptcp leg describes one subflow.
         let counts = !self.legs.tunnel().mptcp(leg);
         let bulk = self.bulk();
-        bulk.parks = bulk.parks.wrapping_add(1);
-        // One look in eight is sample enough for the warning.
-        if bulk.choice.is_settled() && bulk.parks % 8 != 0 {
+        if !bulk.full.is_next_due(&bulk.choice) {
             return;
         }
         let Ok(info) = TcpInfo::of(sink.as_fd()) else { return };
@@ -371,7 +369,9 @@ impl<'a> Direction<'a> {
 
     fn bulk(&mut self) -> &mut Bulk {
         let choice = if self.may_choose { AutoCongestion::open() } else { AutoCongestion::settled() };
-        self.bulk.get_or_insert_with(|| Box::new(Bulk { low_water: LowWater::new(), choice, parks: 0, stall: None }))
+        self.bulk.get_or_insert_with(|| {
+            Box::new(Bulk { low_water: LowWater::new(), choice, full: FullSinks::new(), stall: None })
+        })
     }
 
     /// Whether the source has sent FIN. Call it only when every byte is read and the source's error was taken: then the

@@ -5,7 +5,7 @@ use super::sample::sample;
 use super::stream::Stream;
 use longhaul_config::Tunnel;
 use longhaul_config::options::{Leg, LegOptions, Mismatch, Setting, When};
-use longhaul_core::path::{AutoCongestion, Start};
+use longhaul_core::path::{AutoCongestion, BBR, RENO, Start, first_controls};
 use longhaul_sys::sockopt;
 use longhaul_sys::tcp_info::TcpInfo;
 use longhaul_sys::{Result, SysError};
@@ -15,10 +15,6 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
-
-const BBR: &str = "bbr";
-const CUBIC: &str = "cubic";
-const RENO: &str = "reno";
 
 /// Whether this process may set BBR, by the last call of [`try_bbr`].
 static MAY_HAVE_BBR: AtomicBool = AtomicBool::new(false);
@@ -106,7 +102,7 @@ pub(super) fn dry_run(tunnel: &Tunnel, leg: Leg, address: &SocketAddr) -> Result
 /// with `congestion = "auto"`, if this process may set BBR.
 pub(super) fn auto_congestion(tunnel: &Tunnel, leg: Leg, socket: &Stream) -> AutoCongestion {
     if tunnel.options(leg).is_auto() {
-        return if MAY_HAVE_BBR.load(Relaxed) { AutoCongestion::open() } else { AutoCongestion::settled() };
+        return AutoCongestion::begin(MAY_HAVE_BBR.load(Relaxed));
     }
     if let Some(asked) = tunnel.options(leg).find("congestion") {
         // At the handshake, a congctl of the route replaces the configured control (net/ipv4/tcp_output.c,
@@ -126,16 +122,10 @@ pub(super) fn follow_path(auto: &mut AutoCongestion, socket: &Stream, info: &Tcp
 }
 
 /// Gives `socket` BBR. Returns false when no further sample is needed: the socket has BBR already since the handshake,
-/// from a route's congctl, or BBR is no longer allowed. In the second case a socket without BBR keeps its control.
+/// or BBR is no longer allowed. In the second case a socket without BBR keeps its control.
 fn start_bbr(socket: BorrowedFd<'_>, start: Start) -> bool {
-    match start {
-        Start::First if has_bbr(socket) => return false,
-        Start::First => {}
-        // Setting BBR again would not restart it, so switch to Reno first. Every kernel has Reno and allows it to every
-        // user.
-        Start::Again => drop(sockopt::try_congestion(socket, RENO)),
-    }
-    sockopt::try_congestion(socket, BBR)
+    let controls = start.controls(|| has_bbr(socket)).iter();
+    controls.fold(false, |_, control| sockopt::try_congestion(socket, control))
 }
 
 /// Tries whether this process may set BBR, and keeps the answer for all later legs. As root this also loads the module.
@@ -151,15 +141,13 @@ pub(super) fn try_bbr() -> Result<()> {
     tried
 }
 
-/// Replaces BBR on a leg with `congestion = "auto"` where BBR is the kernel's default. BBR paces from the first byte,
-/// by a timer for each 64 KiB, and a LAN needs no pacing (docs/design/data-path.md). This happens before the handshake,
-/// because a connection that was paced once stays paced under any control (net/ipv4/tcp_bbr.c, sk_pacing_status).
-///
-/// Where BBR is the default and not allowed, the leg keeps it, because it could not get BBR back.
+/// Replaces the congestion control of a leg with `congestion = "auto"` if it must not [begin](first_controls) with it.
 fn begin_unpaced(socket: &Socket, options: &LegOptions) {
     let socket = socket.as_fd();
-    if options.is_auto() && MAY_HAVE_BBR.load(Relaxed) && has_bbr(socket) {
-        let _ = sockopt::try_congestion(socket, CUBIC) || sockopt::try_congestion(socket, RENO);
+    if options.is_auto() {
+        let mut controls = first_controls(MAY_HAVE_BBR.load(Relaxed), || has_bbr(socket)).iter();
+        // If the kernel accepts none, the leg keeps its control.
+        let _ = controls.any(|control| sockopt::try_congestion(socket, control));
     }
 }
 

@@ -1,7 +1,8 @@
 //! Converts TCP_INFO for longhaul-core.
 
+use longhaul_core::closing;
 use longhaul_core::path::Sample;
-use longhaul_sys::tcp_info::TcpInfo;
+use longhaul_sys::tcp_info::{State, TcpInfo};
 
 /// Returns the fields of `info` that decisions need, with their units.
 pub(super) fn sample(info: &TcpInfo) -> Sample {
@@ -20,6 +21,16 @@ pub(super) fn sample(info: &TcpInfo) -> Sample {
         busy: info.busy_time,
         limited_by_peer: info.rwnd_limited,
         limited_by_send_buffer: info.sndbuf_limited,
+    }
+}
+
+/// Returns `state` as far as the close of a leg depends on it.
+pub(super) fn closing_state(state: State) -> closing::State {
+    match state {
+        State::Established | State::FinWait1 | State::FinWait2 | State::CloseWait => closing::State::Open,
+        State::LastAck | State::Closing => closing::State::LastAck,
+        State::Closed => closing::State::Closed,
+        State::Other => closing::State::Unknown,
     }
 }
 
