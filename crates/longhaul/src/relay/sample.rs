@@ -2,6 +2,7 @@
 
 use longhaul_core::closing;
 use longhaul_core::path::Sample;
+use longhaul_core::silence::SilentLeg;
 use longhaul_sys::tcp_info::{State, TcpInfo};
 
 /// Returns the fields of `info` that decisions need, with their units.
@@ -21,6 +22,17 @@ pub(super) fn sample(info: &TcpInfo) -> Sample {
         busy: info.busy_time,
         limited_by_peer: info.rwnd_limited,
         limited_by_send_buffer: info.sndbuf_limited,
+    }
+}
+
+/// Returns the fields of `info` that tell whether a silent leg's peer has answered.
+pub(super) fn silent_leg(info: &TcpInfo) -> SilentLeg {
+    SilentLeg {
+        since_sent: info.last_data_sent,
+        since_received: info.last_data_received,
+        unanswered_probes: info.probes,
+        unacked_segments: info.unacked_segments,
+        unsent_bytes: info.notsent_bytes,
     }
 }
 
