@@ -11,6 +11,7 @@ use super::permits::{Gate, Permits};
 use super::pool::Pool;
 use super::registry::{FlowView, Registry};
 use super::silence::Sweep;
+use super::tally::Tally;
 use super::throttle::Lines;
 use longhaul_config::Tunnel;
 use longhaul_sys::limits;
@@ -119,6 +120,16 @@ impl Relay {
     /// Logs the number of lines held back so far. Call it before the process ends.
     pub fn tell_all_held_back(&self) {
         self.lines.tell_all_held_back();
+    }
+
+    /// Returns the number of bytes that all flows have carried, live and ended.
+    pub fn carried(&self) -> Tally {
+        self.registry.carried()
+    }
+
+    /// Writes the counters to the log, with the bytes of live and ended flows.
+    pub fn log_counters(&self) {
+        self.counters.log(self.carried());
     }
 
     /// Cuts every open flow with RST on both legs.
