@@ -90,8 +90,12 @@ fn obey(command: Command, tunnels: &Tunnels, refusal: Option<&str>) -> ControlFl
     // A reply fails when the client does not wait for it.
     match command {
         Command::Status(reply) => {
-            let (phase, refusal) = (Phase::Draining, refusal.map(str::to_owned));
-            let _ = reply.send(Status { phase, tunnels: Vec::new(), flows: flows(relay), refusal });
+            let _ = reply.send(Status {
+                phase: Phase::Draining,
+                tunnels: Vec::new(),
+                flows: flows(relay),
+                refusal: refusal.map(str::to_owned),
+            });
         }
         Command::Relay(command) => tunnels.obey(command),
         Command::Reload(reply) => {

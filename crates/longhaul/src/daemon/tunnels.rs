@@ -71,8 +71,7 @@ impl Tunnels {
     /// A tunnel cannot listen, or the kernel refused one of its options. Then nothing has changed.
     pub(super) fn apply(&mut self, tunnels: Vec<Tunnel>) -> Result<(), BindError> {
         // Before the first listener is opened, because its connections inherit its options.
-        let is_auto = |tunnel: &Tunnel| Leg::ALL.into_iter().any(|leg| tunnel.options(leg).is_auto());
-        Relay::look_for_bbr(tunnels.iter().any(is_auto));
+        Relay::look_for_bbr(&tunnels);
         let changes = self.plan_all(tunnels).inspect_err(|_| {
             self.running.values().for_each(|running| running.handle.stay());
         })?;

@@ -33,7 +33,7 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 ///
 /// Not an async fn: an async fn would hold its arguments twice in the future of every idle flow.
 pub(super) fn run<'a>(legs: &'a Legs<'a>, early: u64) -> impl Future<Output = How> {
-    let mut flow = Both {
+    let mut pumps = Both {
         legs,
         up: Direction::new(legs, Leg::Accept, early),
         down: Direction::new(legs, Leg::Dial, 0),
@@ -44,24 +44,24 @@ pub(super) fn run<'a>(legs: &'a Legs<'a>, early: u64) -> impl Future<Output = Ho
     let mut errors = [None, None];
     async move {
         poll_fn(|cx| {
-            while let Some(broken) = flow.first_break(cx, &mut errors, |socket| socket.failed()) {
-                if flow.breaks(broken).is_err() {
+            while let Some(broken) = pumps.first_break(cx, &mut errors, |socket| socket.failed()) {
+                if pumps.breaks(broken).is_err() {
                     return Poll::Ready(());
                 }
             }
-            match flow.has_ended() || stall.poll(cx, flow.limit(), flow.moved(), || left(flow.legs)).is_ready() {
+            match pumps.has_ended() || stall.poll(cx, pumps.limit(), pumps.moved(), || left(pumps.legs)).is_ready() {
                 true => Poll::Ready(()),
                 false => Poll::Pending,
             }
         })
         .await;
         drop(errors);
-        let legs = flow.legs;
-        let broken = flow.broken;
-        let has_ended = flow.has_ended();
-        let sent = flow.sent();
-        let closing = std::mem::take(&mut flow.closing);
-        drop(flow);
+        let legs = pumps.legs;
+        let broken = pumps.broken;
+        let has_ended = pumps.has_ended();
+        let sent = pumps.sent();
+        let closing = std::mem::take(&mut pumps.closing);
+        drop(pumps);
         let ended = match broken {
             None if !has_ended => return How::HalfOpenTooLong,
             Some(broken) if !has_ended => return broken.into(),
@@ -98,7 +98,8 @@ async fn settle(legs: &Legs<'_>, mut closing: Closings) -> Result<(), Broken> {
 /// Waits until the peer of `leg` has acknowledged every byte, as long as it makes progress. A RST would make the kernel
 /// discard the unacknowledged bytes.
 async fn deliver(legs: &Legs<'_>, leg: Leg) {
-    let (mut left, mut since) = (u32::MAX, Instant::now());
+    let mut left = u32::MAX;
+    let mut since = Instant::now();
     let mut pause = Duration::from_millis(1);
     let socket = legs.of(leg);
     loop {
@@ -147,8 +148,8 @@ impl<'a> Both<'a> {
         failed: impl Fn(&'a Stream) -> F,
     ) -> Option<Broken> {
         for source in Leg::ALL {
-            if let Poll::Ready(Err((end, err))) = self.out_of(source).poll(cx) {
-                return Some(Broken::of(end.of(source), &err));
+            if let Poll::Ready(Err(broken)) = self.out_of(source).poll(cx) {
+                return Some(broken);
             }
         }
         // A blocked pump does not look at its source, and an ended pump looks at neither socket. Without this check, a
@@ -286,11 +287,13 @@ impl StallTimer {
             *running = begin();
         }
         while running.timer.as_mut().poll(cx).is_ready() {
-            let (now, left) = (Instant::now(), left());
+            let now = Instant::now();
+            let left = left();
             if moved > running.moved || left < running.left {
                 running.since = now;
             }
-            (running.moved, running.left) = (moved, left);
+            running.moved = moved;
+            running.left = left;
             if now - running.since >= limit {
                 return Poll::Ready(());
             }

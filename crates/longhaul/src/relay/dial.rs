@@ -2,7 +2,7 @@
 //! answers.
 
 use super::fast_open::{self, FirstBytes};
-use super::leg::{self, failed};
+use super::leg::{self, Protocol, failed};
 use super::shared::Relay;
 use super::stream::Stream;
 use longhaul_config::options::Leg;
@@ -107,7 +107,8 @@ async fn connect(
     if relay.served.leads_back(tunnel, address).map_err(|err| format!("cannot tell whether this leads back: {err}"))? {
         return Err("this leads back to the tunnel's own listener: every flow would dial itself".to_owned());
     }
-    let socket = leg::open_to_dial(&address, &tunnel.dial, tunnel.mptcp(Leg::Dial)).map_err(|err| err.to_string())?;
+    let socket =
+        leg::open_to_dial(&address, &tunnel.dial, Protocol::of(tunnel, Leg::Dial)).map_err(|err| err.to_string())?;
     if let Some(source) = tunnel.source {
         bind(&socket, source, address)?;
     }

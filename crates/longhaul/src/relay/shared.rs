@@ -14,6 +14,7 @@ use super::silence::Sweep;
 use super::tally::Tally;
 use super::throttle::Lines;
 use longhaul_config::Tunnel;
+use longhaul_config::options::Leg;
 use longhaul_sys::limits;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -81,9 +82,11 @@ impl Relay {
         self.permits.serve(served);
     }
 
-    /// Tries whether WAN legs may use BBR. If they may not and some leg `wants` it, logs what would help.
-    pub fn look_for_bbr(wants: bool) {
-        if let (Err(err), true) = (leg::try_bbr(), wants) {
+    /// Tries whether legs with `congestion = "auto"` may use BBR. If they may not and one of `tunnels` has such a leg,
+    /// logs what would help.
+    pub fn look_for_bbr(tunnels: &[Tunnel]) {
+        let is_auto = |tunnel: &Tunnel| Leg::ALL.into_iter().any(|leg| tunnel.options(leg).is_auto());
+        if let (Err(err), true) = (leg::try_bbr(), tunnels.iter().any(is_auto)) {
             warn!(%err, "WAN legs keep the kernel's congestion control; for BBR: modprobe tcp_bbr, and where it is not \
                 allowed: sysctl -w net.ipv4.tcp_allowed_congestion_control='reno cubic bbr'; then reload (longhaul@ and \
                 `longhaul relay`: restart), because only that tries again");
