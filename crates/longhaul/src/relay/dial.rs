@@ -7,6 +7,7 @@ use super::shared::Relay;
 use super::stream::Stream;
 use longhaul_config::options::Leg;
 use longhaul_config::{NextHop, Tunnel};
+use longhaul_units::show_duration;
 use socket2::{SockAddr, SockRef, Socket};
 use std::fmt::Write;
 use std::io;
@@ -88,9 +89,10 @@ async fn resolve(next_hop: &NextHop, patience: Duration, lookups: &Arc<Semaphore
     };
     match timeout(patience, looking).await {
         Ok(addresses) => addresses,
-        Err(_) => {
-            Err(io::Error::new(io::ErrorKind::TimedOut, format!("no answer in {patience:?}; see /etc/resolv.conf")))
-        }
+        Err(_) => Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("no answer in {}; see /etc/resolv.conf", show_duration(patience)),
+        )),
     }
 }
 
@@ -122,7 +124,7 @@ async fn connect(
         }
         Ok(Ok(())) => Ok((stream, early)),
         Ok(Err(err)) => Err(connect_failed(&err)),
-        Err(_) => Err(format!("connect: no answer in {:?}", tunnel.connect_timeout)),
+        Err(_) => Err(format!("connect: no answer in {}", show_duration(tunnel.connect_timeout))),
     }
 }
 
