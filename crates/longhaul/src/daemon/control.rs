@@ -52,7 +52,7 @@ pub struct Status {
     pub tunnels: Vec<Arc<Tunnel>>,
     /// Number of flows that are open.
     pub flows: u64,
-    /// Why the last reload was refused. `None` after a successful one.
+    /// Why the last reload was refused, in both phases. `None` after a successful one.
     pub refusal: Option<String>,
 }
 
