@@ -15,6 +15,7 @@ use super::stream::Stream;
 use super::tally::Tally;
 use longhaul_config::options::Leg;
 use longhaul_core::closing::Fins;
+use longhaul_core::stall::Stall;
 use longhaul_sys::tcp_info::{State, TcpInfo, unacknowledged};
 use std::future::{Future, poll_fn};
 use std::io;
@@ -265,39 +266,29 @@ impl Closings {
 struct StallTimer(Option<Box<Running>>);
 
 struct Running {
-    limit: Duration,
-    /// Time of the last progress.
-    since: Instant,
-    moved: u64,
-    left: u32,
+    stall: Stall,
     timer: Pin<Box<Sleep>>,
 }
 
 impl StallTimer {
-    /// Ready when the flow made no progress for `limit`, give or take an eighth of it. Progress is a byte `moved` into
-    /// a socket, or an acknowledgement of one of the bytes that are `left` there. A socket with a large buffer takes no
-    /// more until a third of it is free, while its peer may read all the time. A changed limit restarts the timer.
+    /// Ready when the flow has [stalled](Stall) for `limit`. `moved` is the number of bytes that it has moved, `left` the
+    /// number of those that the peers have not acknowledged. A changed limit restarts the timer.
     fn poll(&mut self, cx: &mut Context<'_>, limit: Option<Duration>, moved: u64, left: impl Fn() -> u32) -> Poll<()> {
         let Some(limit) = limit else { return Poll::Pending };
-        let step = limit / 8;
-        let begin =
-            || Box::new(Running { limit, since: Instant::now(), moved, left: left(), timer: Box::pin(sleep(step)) });
+        let begin = || {
+            let stall = Stall::begin(limit, Instant::now().into_std(), moved, left());
+            Box::new(Running { stall, timer: Box::pin(sleep(stall.step())) })
+        };
         let running = self.0.get_or_insert_with(begin);
-        if running.limit != limit {
+        if running.stall.limit() != limit {
             *running = begin();
         }
         while running.timer.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
-            let left = left();
-            if moved > running.moved || left < running.left {
-                running.since = now;
-            }
-            running.moved = moved;
-            running.left = left;
-            if now - running.since >= limit {
+            if running.stall.is_over(now.into_std(), moved, left()) {
                 return Poll::Ready(());
             }
-            running.timer.set(sleep_until(now + step));
+            running.timer.set(sleep_until(now + running.stall.step()));
         }
         Poll::Pending
     }
