@@ -145,15 +145,25 @@ pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<usize> {
     recv(socket, bytes, RecvFlags::DONTWAIT)
 }
 
-/// Writes as many of `bytes` as `socket` takes, by copying, and returns their number. With `urgent`, the last byte is
-/// sent as urgent data (tcp(7)).
+/// Writes as many of `bytes` as `socket` takes, by copying, and returns their number.
 ///
 /// # Errors
 /// `WouldBlock`: the send buffer is full. Otherwise the socket's error. EPIPE comes without SIGPIPE.
-pub fn send(socket: impl AsFd, bytes: &[u8], urgent: bool) -> io::Result<usize> {
-    let urgent = if urgent { SendFlags::OOB } else { SendFlags::empty() };
+pub fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+    send_with(socket, bytes, SendFlags::empty())
+}
+
+/// Like [`send`], and sends the last byte as urgent data (tcp(7)).
+///
+/// # Errors
+/// As [`send`].
+pub fn send_urgent(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+    send_with(socket, bytes, SendFlags::OOB)
+}
+
+fn send_with(socket: impl AsFd, bytes: &[u8], flags: SendFlags) -> io::Result<usize> {
     loop {
-        match rustix::net::send(&socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL | urgent) {
+        match rustix::net::send(&socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL | flags) {
             Err(Errno::INTR) => {}
             done => return Ok(done?),
         }

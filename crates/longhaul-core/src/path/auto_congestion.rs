@@ -49,6 +49,11 @@ enum State {
 }
 
 impl AutoCongestion {
+    /// Returns the choice of a leg that begins. It is open if the process may set BBR.
+    pub const fn begin(may_set_bbr: bool) -> AutoCongestion {
+        if may_set_bbr { AutoCongestion::open() } else { AutoCongestion::settled() }
+    }
+
     /// Returns a choice that is still open.
     pub const fn open() -> AutoCongestion {
         AutoCongestion(State::Open)
@@ -76,6 +81,33 @@ impl AutoCongestion {
     pub fn settle(&mut self) {
         self.0 = State::Settled;
     }
+}
+
+impl Start {
+    /// Returns the controls to set on the leg, one after the other. The leg has BBR if the last one succeeds. There are
+    /// none if the leg `has_bbr` already since the handshake, from a route's congctl; then no further sample is needed.
+    /// `has_bbr` is called only if that matters.
+    pub fn controls(self, has_bbr: impl FnOnce() -> bool) -> &'static [&'static str] {
+        match self {
+            Start::First if has_bbr() => &[],
+            Start::First => &[BBR],
+            // Setting BBR again would not restart it, so switch to Reno first. Every kernel has Reno and allows it to
+            // every user.
+            Start::Again => &[RENO, BBR],
+        }
+    }
+}
+
+/// Returns the controls of which the first that the kernel accepts replaces the control of a leg before its handshake.
+/// There are none if the leg keeps its control. `has_bbr` tells whether the leg has BBR now; it is called only if that
+/// matters.
+///
+/// BBR paces from the first byte, by a timer for each 64 KiB, and a LAN needs no pacing (docs/design/data-path.md). A
+/// connection that was paced once stays paced under any control (net/ipv4/tcp_bbr.c, sk_pacing_status). So a leg does
+/// not begin with BBR where BBR is the kernel's default. Where BBR is the default and the process may not set it, the
+/// leg keeps it, because it could not get BBR back.
+pub fn first_controls(may_set_bbr: bool, has_bbr: impl FnOnce() -> bool) -> &'static [&'static str] {
+    if may_set_bbr && has_bbr() { &[CUBIC, RENO] } else { &[] }
 }
 
 impl State {
@@ -119,6 +151,13 @@ impl State {
         }
     }
 }
+
+/// The kernel's name of BBR.
+pub const BBR: &str = "bbr";
+/// The kernel's name of CUBIC.
+pub const CUBIC: &str = "cubic";
+/// The kernel's name of Reno, which every kernel has and allows to every user.
+pub const RENO: &str = "reno";
 
 /// Number of successive round trips during which the congestion window has to hold bytes back if no bytes were lost.
 /// Without a loss, slow start ended because the round-trip time grew, which may have been chance.
@@ -235,6 +274,22 @@ mod tests {
         assert_eq!(auto.look(&lost, start), Some(Start::First));
         auto.settle();
         assert_eq!((auto.look(&lost, start + 10 * WAN), auto), (None, AutoCongestion::settled()));
+    }
+
+    #[test]
+    fn a_leg_begins_without_bbr_only_if_it_can_get_it_back() {
+        assert_eq!(first_controls(true, || true), ["cubic", "reno"]);
+        assert!(first_controls(true, || false).is_empty());
+        assert!(first_controls(false, || unreachable!("the kernel is not asked")).is_empty());
+        assert_eq!(AutoCongestion::begin(true), AutoCongestion::open());
+        assert!(AutoCongestion::begin(false).is_settled());
+    }
+
+    #[test]
+    fn bbr_from_a_route_is_not_set_and_a_restart_leaves_bbr_first() {
+        assert!(Start::First.controls(|| true).is_empty());
+        assert_eq!(Start::First.controls(|| false), ["bbr"]);
+        assert_eq!(Start::Again.controls(|| unreachable!("the kernel is not asked")), ["reno", "bbr"]);
     }
 
     proptest! {

@@ -1,11 +1,13 @@
 //! Decisions about the path of one leg, from what the kernel reports.
 //!
-//! [`Sample`] is one look at the leg. From samples, [`AutoCongestion`] decides whether the leg gets BBR, and
+//! [`Sample`] is one look at the leg, and [`FullSinks`] decides when to take one. From samples, [`AutoCongestion`] decides whether the leg gets BBR, and
 //! [`findings`] tells what limited it: a buffer, or the path itself.
 
 mod auto_congestion;
 pub mod findings;
+mod full_sinks;
 mod sample;
 
-pub use auto_congestion::{AutoCongestion, Start};
+pub use auto_congestion::{AutoCongestion, BBR, CUBIC, RENO, Start, first_controls};
+pub use full_sinks::FullSinks;
 pub use sample::{MIN_ACKED_BYTES, Sample, WAN_RTT};

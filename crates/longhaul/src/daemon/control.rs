@@ -22,18 +22,25 @@ pub(super) type Reply<T> = oneshot::Sender<T>;
 pub(super) enum Command {
     /// Answers with the state of the daemon.
     Status(Reply<Status>),
-    /// Answers with the live flows, the oldest first.
-    Flows(Reply<Vec<FlowView>>),
-    /// Cuts the flow with this number. Answers whether it exists.
-    Kill(u64, Reply<bool>),
-    /// Writes the counters to the log.
-    Report(Reply<()>),
+    /// A command whose answer is the same in every phase.
+    Relay(RelayCommand),
     /// Reads the configuration file again.
     Reload(Reply<Reloaded>),
     /// Ends when the last flow has ended. Answers with the number of flows.
     Drain(Reply<u64>),
     /// Ends now, and resets every flow. Answers with the number of flows.
     Cut(Reply<u64>),
+}
+
+/// A command to the relay, with a sender for its answer.
+#[derive(Debug)]
+pub(super) enum RelayCommand {
+    /// Answers with the live flows, the oldest first.
+    Flows(Reply<Vec<FlowView>>),
+    /// Cuts the flow with this number. Answers whether it exists.
+    Kill(u64, Reply<bool>),
+    /// Writes the counters to the log.
+    Report(Reply<()>),
 }
 
 /// State of the daemon.
@@ -45,7 +52,7 @@ pub struct Status {
     pub tunnels: Vec<Arc<Tunnel>>,
     /// Number of flows that are open.
     pub flows: u64,
-    /// Why the last reload was refused. `None` after a successful one.
+    /// Why the last reload was refused, in both phases. `None` after a successful one.
     pub refusal: Option<String>,
 }
 
@@ -86,17 +93,17 @@ impl Control {
 
     /// Returns the live flows, the oldest first.
     pub async fn flows(&self) -> Option<Vec<FlowView>> {
-        self.ask(Command::Flows).await
+        self.ask_relay(RelayCommand::Flows).await
     }
 
     /// Cuts flow `number` with RST on both legs. Returns whether it exists. It ends a moment later.
     pub async fn kill(&self, number: u64) -> Option<bool> {
-        self.ask(|reply| Command::Kill(number, reply)).await
+        self.ask_relay(|reply| RelayCommand::Kill(number, reply)).await
     }
 
     /// Writes the counters to the log.
     pub async fn report(&self) -> Option<()> {
-        self.ask(Command::Report).await
+        self.ask_relay(RelayCommand::Report).await
     }
 
     /// Reads the configuration file again, and waits until it is applied or refused. If another reload begins
@@ -114,6 +121,10 @@ impl Control {
     /// Resets every flow and ends the process. Returns the number of flows that were left.
     pub async fn cut(&self) -> Option<u64> {
         self.ask(Command::Cut).await
+    }
+
+    async fn ask_relay<T>(&self, command: impl FnOnce(Reply<T>) -> RelayCommand) -> Option<T> {
+        self.ask(|reply| Command::Relay(command(reply))).await
     }
 
     async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Option<T> {

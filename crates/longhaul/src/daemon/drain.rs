@@ -31,16 +31,22 @@ enum Waited {
     Cut,
 }
 
-/// Stops listening and waits for the flows to end. A command or the limit cuts them.
+/// Stops listening and waits for the flows to end. A command or the limit cuts them. `refusal` is the reason why the
+/// last reload was refused, if it was.
 ///
 /// # Errors
 /// A listener has panicked.
-pub(super) async fn drain(tunnels: &mut Tunnels, commands: &mut Commands, limit: Limit) -> Result<(), DaemonError> {
+pub(super) async fn drain(
+    tunnels: &mut Tunnels,
+    commands: &mut Commands,
+    limit: Limit,
+    refusal: Option<String>,
+) -> Result<(), DaemonError> {
     tunnels.stop();
     tell(&[NotifyState::Stopping, NotifyState::Status(&status_line(&tunnels.relay))]);
     let waited = match limit {
         Limit::Now => Waited::Cut,
-        Limit::After(limit) => wait(tunnels, commands, limit).await?,
+        Limit::After(limit) => wait(tunnels, commands, limit, refusal.as_deref()).await?,
     };
     match waited {
         Waited::Ended => Ok(()),
@@ -48,7 +54,12 @@ pub(super) async fn drain(tunnels: &mut Tunnels, commands: &mut Commands, limit:
     }
 }
 
-async fn wait(tunnels: &mut Tunnels, commands: &mut Commands, limit: Option<Duration>) -> Result<Waited, DaemonError> {
+async fn wait(
+    tunnels: &mut Tunnels,
+    commands: &mut Commands,
+    limit: Option<Duration>,
+    refusal: Option<&str>,
+) -> Result<Waited, DaemonError> {
     let relay = tunnels.relay.clone();
     info!(flows = flows(&relay), drain_timeout = %limit.map_or("none".into(), show_duration),
         "draining: no new connections; a second signal cuts the flows");
@@ -64,7 +75,7 @@ async fn wait(tunnels: &mut Tunnels, commands: &mut Commands, limit: Option<Dura
                 info!(flows = flows(&relay), "still draining");
             }
             Some(command) = commands.recv() => {
-                if obey(command, tunnels).is_break() {
+                if obey(command, tunnels, refusal).is_break() {
                     return Ok(Waited::Cut);
                 }
             }
@@ -74,20 +85,19 @@ async fn wait(tunnels: &mut Tunnels, commands: &mut Commands, limit: Option<Dura
 }
 
 /// Obeys `command`. Returns `Break` when the remaining flows are to be cut.
-fn obey(command: Command, tunnels: &Tunnels) -> ControlFlow<()> {
+fn obey(command: Command, tunnels: &Tunnels, refusal: Option<&str>) -> ControlFlow<()> {
     let relay = &tunnels.relay;
     // A reply fails when the client does not wait for it.
     match command {
         Command::Status(reply) => {
-            let status = Status { phase: Phase::Draining, tunnels: Vec::new(), flows: flows(relay), refusal: None };
-            let _ = reply.send(status);
+            let _ = reply.send(Status {
+                phase: Phase::Draining,
+                tunnels: Vec::new(),
+                flows: flows(relay),
+                refusal: refusal.map(str::to_owned),
+            });
         }
-        Command::Flows(reply) => tunnels.list_flows(reply),
-        Command::Kill(number, reply) => drop(reply.send(relay.kill(number))),
-        Command::Report(reply) => {
-            relay.counters.log();
-            let _ = reply.send(());
-        }
+        Command::Relay(command) => tunnels.obey(command),
         Command::Reload(reply) => {
             tell_reloading();
             not_reloaded();

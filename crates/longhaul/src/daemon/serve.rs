@@ -69,9 +69,9 @@ impl Daemon {
             not_reloaded();
         }
         self.reload.answer(&Err(NotReloaded::Draining));
-        drain(&mut self.tunnels, &mut commands, limit).await?;
+        drain(&mut self.tunnels, &mut commands, limit, self.status.refusal()).await?;
         relay.tell_all_held_back();
-        relay.counters.log();
+        relay.log_counters();
         Ok(())
     }
 
@@ -99,12 +99,7 @@ impl Daemon {
         // A reply fails when the client does not wait for it.
         match command {
             Command::Status(reply) => drop(reply.send(self.state())),
-            Command::Flows(reply) => self.tunnels.list_flows(reply),
-            Command::Kill(number, reply) => drop(reply.send(self.tunnels.relay.kill(number))),
-            Command::Report(reply) => {
-                self.tunnels.relay.counters.log();
-                let _ = reply.send(());
-            }
+            Command::Relay(command) => self.tunnels.obey(command),
             Command::Reload(reply) => self.reload.begin(reply),
             Command::Drain(reply) => {
                 let _ = reply.send(self.flows());
@@ -200,7 +195,7 @@ mod tests {
         let serving = timeout(LONG, daemon.obey(&mut commands)).await.unwrap().map(|_| ());
         daemon.tunnels.listen_by(async { panic!("as a test, {}", 1) });
         let never = Limit::After(None);
-        let draining = timeout(LONG, drain(&mut daemon.tunnels, &mut commands, never)).await.unwrap();
+        let draining = timeout(LONG, drain(&mut daemon.tunnels, &mut commands, never, None)).await.unwrap();
         for ended in [serving, draining] {
             assert!(matches!(ended, Err(DaemonError::Panicked(said)) if said == "as a test, 1"));
         }
@@ -224,5 +219,22 @@ mod tests {
         assert_eq!(control.drain().await, Some(0));
         timeout(LONG, serving).await.unwrap().unwrap().unwrap();
         assert_eq!(control.cut().await, None, "it has ended");
+    }
+
+    #[tokio::test]
+    async fn a_drain_tells_why_the_last_reload_was_refused() {
+        let mut daemon = daemon();
+        let (control, commands) = Control::new();
+        daemon.status.refused(&"line 7: name is missing");
+        // A listener that serves until `last` is dropped.
+        let (last, served) = tokio::sync::oneshot::channel::<()>();
+        daemon.tunnels.listen_by(async { drop(served.await) });
+        let serving = tokio::spawn(async move { daemon.serve(commands).await });
+        assert_eq!(control.drain().await, Some(0));
+        let status = control.status().await.unwrap();
+        assert_eq!((status.phase, status.refusal.as_deref()), (Phase::Draining, Some("line 7: name is missing")));
+        assert_eq!(control.kill(1).await, Some(false));
+        drop(last);
+        timeout(LONG, serving).await.unwrap().unwrap().unwrap();
     }
 }

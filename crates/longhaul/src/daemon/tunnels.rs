@@ -3,7 +3,7 @@
 //! A change builds everything new before it touches anything old. So a port in use refuses the change as a whole. Live
 //! flows are not touched in either case.
 
-use super::control::Reply;
+use super::control::{RelayCommand, Reply};
 use super::error::DaemonError;
 use crate::relay::{Activated, BindError, FlowView, Gate, Handle, Listener, Relay, Route, Serving};
 use longhaul_config::Tunnel;
@@ -71,8 +71,7 @@ impl Tunnels {
     /// A tunnel cannot listen, or the kernel refused one of its options. Then nothing has changed.
     pub(super) fn apply(&mut self, tunnels: Vec<Tunnel>) -> Result<(), BindError> {
         // Before the first listener is opened, because its connections inherit its options.
-        let is_auto = |tunnel: &Tunnel| Leg::ALL.into_iter().any(|leg| tunnel.options(leg).is_auto());
-        Relay::look_for_bbr(tunnels.iter().any(is_auto));
+        Relay::look_for_bbr(&tunnels);
         let changes = self.plan_all(tunnels).inspect_err(|_| {
             self.running.values().for_each(|running| running.handle.stay());
         })?;
@@ -169,8 +168,21 @@ impl Tunnels {
         Running { tunnel, gate, serving, handle }
     }
 
+    /// Obeys `command`.
+    pub(super) fn obey(&self, command: RelayCommand) {
+        // A reply fails when the client does not wait for it.
+        match command {
+            RelayCommand::Flows(reply) => self.list_flows(reply),
+            RelayCommand::Kill(number, reply) => drop(reply.send(self.relay.kill(number))),
+            RelayCommand::Report(reply) => {
+                self.relay.log_counters();
+                let _ = reply.send(());
+            }
+        }
+    }
+
     /// Sends the live flows to `reply`, from another thread, because listing thousands of flows takes milliseconds.
-    pub(super) fn list_flows(&self, reply: Reply<Vec<FlowView>>) {
+    fn list_flows(&self, reply: Reply<Vec<FlowView>>) {
         let relay = self.relay.clone();
         // This fails when the client does not wait for it.
         spawn_blocking(move || drop(reply.send(relay.flows())));

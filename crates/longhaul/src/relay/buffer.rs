@@ -74,7 +74,8 @@ impl Buffer {
             Buffer::Scratch { from, to, urgent } => (&scratch[..*to as usize], from, *urgent),
             Buffer::Heap { bytes, from, urgent } => (&**bytes, from, *urgent),
         };
-        let sent = splice::send(sink, &bytes[*from as usize..], urgent)?;
+        let bytes = &bytes[*from as usize..];
+        let sent = if urgent { splice::send_urgent(sink, bytes) } else { splice::send(sink, bytes) }?;
         *from += sent as u32;
         Ok(sent)
     }

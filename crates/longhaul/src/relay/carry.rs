@@ -7,13 +7,15 @@
 //!                   └──> deliver: wait until the other leg's peer has acknowledged all ──> RST on both legs
 //! ```
 
-use super::closing::{self, Closing, Fins};
+use super::closing::{self, Closing};
 use super::direction::Direction;
 use super::how::{Broken, How};
 use super::legs::Legs;
 use super::stream::Stream;
 use super::tally::Tally;
 use longhaul_config::options::Leg;
+use longhaul_core::closing::Fins;
+use longhaul_core::stall::Stall;
 use longhaul_sys::tcp_info::{State, TcpInfo, unacknowledged};
 use std::future::{Future, poll_fn};
 use std::io;
@@ -32,7 +34,7 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 ///
 /// Not an async fn: an async fn would hold its arguments twice in the future of every idle flow.
 pub(super) fn run<'a>(legs: &'a Legs<'a>, early: u64) -> impl Future<Output = How> {
-    let mut flow = Both {
+    let mut pumps = Both {
         legs,
         up: Direction::new(legs, Leg::Accept, early),
         down: Direction::new(legs, Leg::Dial, 0),
@@ -43,24 +45,24 @@ pub(super) fn run<'a>(legs: &'a Legs<'a>, early: u64) -> impl Future<Output = Ho
     let mut errors = [None, None];
     async move {
         poll_fn(|cx| {
-            while let Some(broken) = flow.first_break(cx, &mut errors, |socket| socket.failed()) {
-                if flow.breaks(broken).is_err() {
+            while let Some(broken) = pumps.first_break(cx, &mut errors, |socket| socket.failed()) {
+                if pumps.breaks(broken).is_err() {
                     return Poll::Ready(());
                 }
             }
-            match flow.has_ended() || stall.poll(cx, flow.limit(), flow.moved(), || left(flow.legs)).is_ready() {
+            match pumps.has_ended() || stall.poll(cx, pumps.limit(), pumps.moved(), || left(pumps.legs)).is_ready() {
                 true => Poll::Ready(()),
                 false => Poll::Pending,
             }
         })
         .await;
         drop(errors);
-        let legs = flow.legs;
-        let broken = flow.broken;
-        let has_ended = flow.has_ended();
-        let sent = flow.sent();
-        let closing = std::mem::take(&mut flow.closing);
-        drop(flow);
+        let legs = pumps.legs;
+        let broken = pumps.broken;
+        let has_ended = pumps.has_ended();
+        let sent = pumps.sent();
+        let closing = std::mem::take(&mut pumps.closing);
+        drop(pumps);
         let ended = match broken {
             None if !has_ended => return How::HalfOpenTooLong,
             Some(broken) if !has_ended => return broken.into(),
@@ -97,7 +99,8 @@ async fn settle(legs: &Legs<'_>, mut closing: Closings) -> Result<(), Broken> {
 /// Waits until the peer of `leg` has acknowledged every byte, as long as it makes progress. A RST would make the kernel
 /// discard the unacknowledged bytes.
 async fn deliver(legs: &Legs<'_>, leg: Leg) {
-    let (mut left, mut since) = (u32::MAX, Instant::now());
+    let mut left = u32::MAX;
+    let mut since = Instant::now();
     let mut pause = Duration::from_millis(1);
     let socket = legs.of(leg);
     loop {
@@ -146,8 +149,8 @@ impl<'a> Both<'a> {
         failed: impl Fn(&'a Stream) -> F,
     ) -> Option<Broken> {
         for source in Leg::ALL {
-            if let Poll::Ready(Err((end, err))) = self.out_of(source).poll(cx) {
-                return Some(Broken::of(end.of(source), &err));
+            if let Poll::Ready(Err(broken)) = self.out_of(source).poll(cx) {
+                return Some(broken);
             }
         }
         // A blocked pump does not look at its source, and an ended pump looks at neither socket. Without this check, a
@@ -263,37 +266,29 @@ impl Closings {
 struct StallTimer(Option<Box<Running>>);
 
 struct Running {
-    limit: Duration,
-    /// Time of the last progress.
-    since: Instant,
-    moved: u64,
-    left: u32,
+    stall: Stall,
     timer: Pin<Box<Sleep>>,
 }
 
 impl StallTimer {
-    /// Ready when the flow made no progress for `limit`, give or take an eighth of it. Progress is a byte `moved` into
-    /// a socket, or an acknowledgement of one of the bytes that are `left` there. A socket with a large buffer takes no
-    /// more until a third of it is free, while its peer may read all the time. A changed limit restarts the timer.
+    /// Ready when the flow has [stalled](Stall) for `limit`. `moved` is the number of bytes that it has moved, `left` the
+    /// number of those that the peers have not acknowledged. A changed limit restarts the timer.
     fn poll(&mut self, cx: &mut Context<'_>, limit: Option<Duration>, moved: u64, left: impl Fn() -> u32) -> Poll<()> {
         let Some(limit) = limit else { return Poll::Pending };
-        let step = limit / 8;
-        let begin =
-            || Box::new(Running { limit, since: Instant::now(), moved, left: left(), timer: Box::pin(sleep(step)) });
+        let begin = || {
+            let stall = Stall::begin(limit, Instant::now().into_std(), moved, left());
+            Box::new(Running { stall, timer: Box::pin(sleep(stall.step())) })
+        };
         let running = self.0.get_or_insert_with(begin);
-        if running.limit != limit {
+        if running.stall.limit() != limit {
             *running = begin();
         }
         while running.timer.as_mut().poll(cx).is_ready() {
-            let (now, left) = (Instant::now(), left());
-            if moved > running.moved || left < running.left {
-                running.since = now;
-            }
-            (running.moved, running.left) = (moved, left);
-            if now - running.since >= limit {
+            let now = Instant::now();
+            if running.stall.is_over(now.into_std(), moved, left()) {
                 return Poll::Ready(());
             }
-            running.timer.set(sleep_until(now + step));
+            running.timer.set(sleep_until(now + running.stall.step()));
         }
         Poll::Pending
     }

@@ -1,4 +1,4 @@
-//! Counters of the process. They only grow, except those whose names end in "now".
+//! Counters of the process. They only grow, except those whose names end in "now". The bytes are counted in the registry.
 
 use super::how::How;
 use super::tally::Tally;
@@ -35,17 +35,13 @@ pub struct Counters {
     pub half_open_too_long: AtomicU64,
     /// Flows that longhaul cut: drain timeout, second signal, or command.
     pub cut: AtomicU64,
-    /// Bytes that ended flows carried from the accept leg to the dial leg.
-    pub bytes_up: AtomicU64,
-    /// Bytes that ended flows carried from the dial leg to the accept leg.
-    pub bytes_down: AtomicU64,
     /// Number of times that bulk was copied through user space because no pipe was free or the socket refused splice.
     pub copied: AtomicU64,
 }
 
 impl Counters {
     /// Counts a flow that has ended.
-    pub(super) fn ended(&self, how: How, tally: &Tally) {
+    pub(super) fn ended(&self, how: How) {
         let why = match how {
             How::Finished => None,
             How::Reset(_) => Some(&self.reset_by_peer),
@@ -59,12 +55,10 @@ impl Counters {
             None => self.finished.fetch_add(1, Relaxed),
             Some(why) => why.fetch_add(1, Relaxed) + self.reset.fetch_add(1, Relaxed),
         };
-        self.bytes_up.fetch_add(tally.up, Relaxed);
-        self.bytes_down.fetch_add(tally.down, Relaxed);
     }
 
-    /// Writes all counters to the log.
-    pub fn log(&self) {
+    /// Writes all counters to the log. `carried` are the bytes of all flows, live and ended.
+    pub(super) fn log(&self, carried: Tally) {
         let now = |counter: &AtomicU64| counter.load(Relaxed);
         info!(
             flows_now = now(&self.flows_now),
@@ -80,8 +74,8 @@ impl Counters {
             leg_failed = now(&self.leg_failed),
             half_open_too_long = now(&self.half_open_too_long),
             cut = now(&self.cut),
-            bytes_up = now(&self.bytes_up),
-            bytes_down = now(&self.bytes_down),
+            bytes_up = carried.up,
+            bytes_down = carried.down,
             copied = now(&self.copied),
             "counters"
         );
@@ -105,8 +99,7 @@ mod tests {
             How::Cut,
             How::Killed,
         ];
-        let tally = Tally { up: 3, down: 5 };
-        [How::Finished].into_iter().chain(resets).for_each(|how| counters.ended(how, &tally));
+        [How::Finished].into_iter().chain(resets).for_each(|how| counters.ended(how));
         let reasons = [
             &counters.reset_by_peer,
             &counters.timed_out,
@@ -116,7 +109,6 @@ mod tests {
             &counters.cut,
         ];
         assert_eq!(reasons.map(|reason| reason.load(Relaxed)), [1, 1, 1, 1, 1, 2]);
-        let all = [&counters.finished, &counters.reset, &counters.bytes_up, &counters.bytes_down];
-        assert_eq!(all.map(|counter| counter.load(Relaxed)), [1, 7, 24, 40]);
+        assert_eq!((counters.finished.load(Relaxed), counters.reset.load(Relaxed)), (1, 7));
     }
 }

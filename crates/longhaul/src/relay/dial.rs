@@ -2,11 +2,12 @@
 //! answers.
 
 use super::fast_open::{self, FirstBytes};
-use super::leg::{self, failed};
+use super::leg::{self, Protocol, failed};
 use super::shared::Relay;
 use super::stream::Stream;
 use longhaul_config::options::Leg;
 use longhaul_config::{NextHop, Tunnel};
+use longhaul_units::show_duration;
 use socket2::{SockAddr, SockRef, Socket};
 use std::fmt::Write;
 use std::io;
@@ -88,9 +89,10 @@ async fn resolve(next_hop: &NextHop, patience: Duration, lookups: &Arc<Semaphore
     };
     match timeout(patience, looking).await {
         Ok(addresses) => addresses,
-        Err(_) => {
-            Err(io::Error::new(io::ErrorKind::TimedOut, format!("no answer in {patience:?}; see /etc/resolv.conf")))
-        }
+        Err(_) => Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("no answer in {}; see /etc/resolv.conf", show_duration(patience)),
+        )),
     }
 }
 
@@ -107,7 +109,8 @@ async fn connect(
     if relay.served.leads_back(tunnel, address).map_err(|err| format!("cannot tell whether this leads back: {err}"))? {
         return Err("this leads back to the tunnel's own listener: every flow would dial itself".to_owned());
     }
-    let socket = leg::open_to_dial(&address, &tunnel.dial, tunnel.mptcp(Leg::Dial)).map_err(|err| err.to_string())?;
+    let socket =
+        leg::open_to_dial(&address, &tunnel.dial, Protocol::of(tunnel, Leg::Dial)).map_err(|err| err.to_string())?;
     if let Some(source) = tunnel.source {
         bind(&socket, source, address)?;
     }
@@ -121,7 +124,7 @@ async fn connect(
         }
         Ok(Ok(())) => Ok((stream, early)),
         Ok(Err(err)) => Err(connect_failed(&err)),
-        Err(_) => Err(format!("connect: no answer in {:?}", tunnel.connect_timeout)),
+        Err(_) => Err(format!("connect: no answer in {}", show_duration(tunnel.connect_timeout))),
     }
 }
 

@@ -8,13 +8,14 @@
 //! holds bytes only while it waits for its sink.
 
 use super::buffer::{Buffer, SCRATCH, with_scratch};
+use super::how::Broken;
 use super::leg;
 use super::legs::Legs;
 use super::low_water::LowWater;
 use super::shared::Relay;
 use super::stream::Stream;
 use longhaul_config::options::Leg;
-use longhaul_core::path::{AutoCongestion, MIN_ACKED_BYTES};
+use longhaul_core::path::{AutoCongestion, FullSinks};
 use longhaul_core::pump::{Pump, Step};
 use longhaul_sys::tcp_info::TcpInfo;
 use std::future::Future;
@@ -43,8 +44,8 @@ pub(super) struct Direction<'a> {
     is_bulk: bool,
     /// State for bulk. Allocated at the first bulk and kept, so that a flow of messages does not have it.
     bulk: Option<Box<Bulk>>,
-    /// Number of the held bytes that the relay's budget counts.
-    parked: u32,
+    /// Number of the held bytes that the relay's budget counts, because the pump is blocked.
+    blocked: u32,
     /// Whether the sink's congestion control was still undecided at its handshake.
     may_choose: bool,
     /// Bytes that the sink had before the pump began (fast open).
@@ -62,8 +63,8 @@ struct Bulk {
     low_water: LowWater,
     /// Chooses the sink's congestion control.
     choice: AutoCongestion,
-    /// Number of times that the pump had to wait for its sink.
-    parks: u32,
+    /// Decides when the sink is sampled.
+    full: FullSinks,
     /// Runs while a pipe waits for the sink.
     stall: Option<Stall>,
 }
@@ -72,23 +73,6 @@ struct Bulk {
 struct Stall {
     timer: Pin<Box<Sleep>>,
     moved: u64,
-}
-
-/// The socket at which a pump failed.
-#[derive(Clone, Copy)]
-pub(super) enum End {
-    Source,
-    Sink,
-}
-
-impl End {
-    /// Returns the leg at this end of the pump whose source is `source`.
-    pub(super) fn of(self, source: Leg) -> Leg {
-        match self {
-            End::Source => source,
-            End::Sink => source.other(),
-        }
-    }
 }
 
 impl<'a> Direction<'a> {
@@ -104,7 +88,7 @@ impl<'a> Direction<'a> {
             spliced: false,
             is_bulk: false,
             bulk: None,
-            parked: 0,
+            blocked: 0,
             may_choose: !leg::auto_congestion(legs.tunnel(), sink, legs.of(sink)).is_settled(),
             early,
             source_is_broken: legs.of(source).was_reset(),
@@ -158,7 +142,10 @@ impl<'a> Direction<'a> {
     }
 
     /// Moves bytes until the pump has to wait. Ready when FIN was sent or the direction was [stopped](Direction::stop).
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), (End, io::Error)>> {
+    ///
+    /// # Errors
+    /// The leg that broke: the source or the sink.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Broken>> {
         with_scratch(|scratch| {
             let polled = self.poll_with(cx, scratch);
             // In every case, because the next pump on this worker overwrites the scratch buffer.
@@ -171,25 +158,29 @@ impl<'a> Direction<'a> {
     /// Runs the steps until the pump has to wait or has used up its turn. The turn is limited so that the other
     /// direction and other flows can run: with tokio's whole budget, a message in the other direction waited 140 ms
     /// behind a copying pump.
-    fn poll_with(&mut self, cx: &mut Context<'_>, scratch: &mut [u8]) -> Poll<Result<(), (End, io::Error)>> {
-        let (before, mut turns) = (self.pump.moved(), 0);
+    fn poll_with(&mut self, cx: &mut Context<'_>, scratch: &mut [u8]) -> Poll<Result<(), Broken>> {
+        let source = self.source;
+        let source_broke = |err| Broken::of(source, &err);
+        let sink_broke = |err| Broken::of(source.other(), &err);
+        let before = self.pump.moved();
+        let mut turns = 0;
         loop {
             match self.pump.step() {
                 _ if self.is_stopped => return Poll::Ready(Ok(())),
                 Step::Fill => {
-                    let filled = ready!(self.poll_fill(cx, scratch)).map_err(|err| (End::Source, err))?;
+                    let filled = ready!(self.poll_fill(cx, scratch)).map_err(source_broke)?;
                     if filled == 0 && self.source_is_broken && !self.has_fin() {
-                        return Poll::Ready(Err((End::Source, io::Error::from_raw_os_error(libc::ECONNRESET))));
+                        return Poll::Ready(Err(source_broke(io::Error::from_raw_os_error(libc::ECONNRESET))));
                     }
                     self.beat();
                     self.pump.filled(filled);
                 }
                 Step::Drain => {
                     let Poll::Ready(drained) = self.poll_drain(cx, scratch) else {
-                        self.park(cx).map_err(|err| (End::Sink, err))?;
+                        self.block(cx).map_err(sink_broke)?;
                         return Poll::Pending;
                     };
-                    self.pump.drained(drained.map_err(|err| (End::Sink, err))?);
+                    self.pump.drained(drained.map_err(sink_broke)?);
                     if self.pump.held() > 0 {
                         continue;
                     }
@@ -202,7 +193,7 @@ impl<'a> Direction<'a> {
                 }
                 Step::Fin => {
                     self.rest();
-                    shutdown(self.sink()).map_err(|err| (End::Sink, err))?;
+                    shutdown(self.sink()).map_err(sink_broke)?;
                     self.pump.finned();
                     self.legs.flow.passed_fin(self.source);
                 }
@@ -307,10 +298,11 @@ impl<'a> Direction<'a> {
 
     /// Called when the sink takes no more. Counts the held bytes in the budget. Once they have waited for [`STALLED`],
     /// moves them to the heap and frees their pipe for another pump.
-    fn park(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+    fn block(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         self.hold(self.pump.held());
-        let (held, moved) = (self.pump.held(), self.pump.moved());
-        if moved >= MIN_ACKED_BYTES {
+        let held = self.pump.held();
+        let moved = self.pump.moved();
+        if FullSinks::are_worth_a_look(moved) {
             self.look_into_full_sink();
         }
         if !matches!(self.buffer, Buffer::Pipe(_)) {
@@ -331,13 +323,11 @@ impl<'a> Direction<'a> {
     /// Samples TCP_INFO of a full sink that carries bulk. The sample decides on the sink's congestion control, and on
     /// the warning about a small send buffer at the flow's end.
     fn look_into_full_sink(&mut self) {
-        let (sink, leg) = (self.sink(), self.source.other());
+        let sink = self.sink();
         // TCP_INFO of an mptcp leg describes one subflow.
-        let counts = !self.legs.tunnel().mptcp(leg);
+        let counts = !self.legs.tunnel().mptcp(self.source.other());
         let bulk = self.bulk();
-        bulk.parks = bulk.parks.wrapping_add(1);
-        // One look in eight is sample enough for the warning.
-        if bulk.choice.is_settled() && bulk.parks % 8 != 0 {
+        if !bulk.full.is_next_due(&bulk.choice) {
             return;
         }
         let Ok(info) = TcpInfo::of(sink.as_fd()) else { return };
@@ -360,7 +350,8 @@ impl<'a> Direction<'a> {
     /// Called when the source is empty or has ended. Frees the pipe, because an idle pump holds none.
     fn rest(&mut self) {
         if let Buffer::Pipe(_) = self.buffer {
-            let (source, marks) = (self.source(), &self.legs.relay.marks);
+            let source = self.source();
+            let marks = &self.legs.relay.marks;
             self.bulk().low_water.wait(source, marks, std::time::Instant::now);
             self.give_back();
         }
@@ -371,7 +362,9 @@ impl<'a> Direction<'a> {
 
     fn bulk(&mut self) -> &mut Bulk {
         let choice = if self.may_choose { AutoCongestion::open() } else { AutoCongestion::settled() };
-        self.bulk.get_or_insert_with(|| Box::new(Bulk { low_water: LowWater::new(), choice, parks: 0, stall: None }))
+        self.bulk.get_or_insert_with(|| {
+            Box::new(Bulk { low_water: LowWater::new(), choice, full: FullSinks::new(), stall: None })
+        })
     }
 
     /// Whether the source has sent FIN. Call it only when every byte is read and the source's error was taken: then the
@@ -395,8 +388,8 @@ impl<'a> Direction<'a> {
     }
 
     fn hold(&mut self, bytes: usize) {
-        self.legs.relay.budget.hold(self.parked as usize, bytes);
-        self.parked = bytes as u32;
+        self.legs.relay.budget.hold(self.blocked as usize, bytes);
+        self.blocked = bytes as u32;
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) fn run(
         };
         live.flow.ended(how);
         let end = FlowEnd { flow: &live.flow, tally: live.flow.tally(), how };
-        live.relay.counters.ended(how, &end.tally);
+        live.relay.counters.ended(how);
         let ends = Ends::conclude(&end, &accept, dial.as_deref());
         // Closed at once, because `conclude` prepared the close for the state that the kernel just reported. Closed
         // before the permit is dropped, because the permit stands for their descriptors.
@@ -226,7 +226,7 @@ mod tests {
         let mut got = Vec::new();
         let read = tokio::task::spawn_blocking(move || (client.read_to_end(&mut got).unwrap_err().kind(), got)).await;
         assert_eq!(read.unwrap(), (ErrorKind::ConnectionReset, b"answer".to_vec()));
-        assert_eq!((relay.counters.reset_by_peer.load(Relaxed), relay.counters.bytes_down.load(Relaxed)), (1, 6));
+        assert_eq!((relay.counters.reset_by_peer.load(Relaxed), relay.carried().down), (1, 6));
     }
 
     /// Views show a flow from its beginning, and its bytes as they move. A kill sends RST on both legs.

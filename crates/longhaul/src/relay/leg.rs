@@ -5,20 +5,16 @@ use super::sample::sample;
 use super::stream::Stream;
 use longhaul_config::Tunnel;
 use longhaul_config::options::{Leg, LegOptions, Mismatch, Setting, When};
-use longhaul_core::path::{AutoCongestion, Start};
+use longhaul_core::path::{AutoCongestion, BBR, RENO, Start, first_controls};
 use longhaul_sys::sockopt;
 use longhaul_sys::tcp_info::TcpInfo;
 use longhaul_sys::{Result, SysError};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
-
-const BBR: &str = "bbr";
-const CUBIC: &str = "cubic";
-const RENO: &str = "reno";
 
 /// Whether this process may set BBR, by the last call of [`try_bbr`].
 static MAY_HAVE_BBR: AtomicBool = AtomicBool::new(false);
@@ -26,12 +22,28 @@ static MAY_HAVE_BBR: AtomicBool = AtomicBool::new(false);
 /// Hint for a kernel without sockets of Multipath TCP: EPROTONOSUPPORT, as in Debian 11's kernel, or ENOPROTOOPT.
 const NO_MPTCP: &str = "this kernel has no Multipath TCP, or net.mptcp.enabled is 0; remove mptcp";
 
+/// The protocol of a leg.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    /// TCP (RFC 9293).
+    Tcp,
+    /// Multipath TCP (RFC 8684).
+    Mptcp,
+}
+
+impl Protocol {
+    /// Returns the protocol of `leg` of `tunnel`.
+    pub(super) fn of(tunnel: &Tunnel, leg: Leg) -> Protocol {
+        if tunnel.mptcp(leg) { Protocol::Mptcp } else { Protocol::Tcp }
+    }
+}
+
 /// Opens a socket for the IP version of `address`, with every option that takes effect from the start.
 ///
 /// # Errors
 /// socket(2) failed, or the kernel refused an option.
-pub(super) fn open(address: &SocketAddr, options: &LegOptions, mptcp: bool) -> Result<Socket> {
-    apply_options(fresh(address, mptcp)?, options, mptcp)
+pub(super) fn open(address: &SocketAddr, options: &LegOptions, protocol: Protocol) -> Result<Socket> {
+    apply_options(fresh(address, protocol)?, options, protocol)
 }
 
 /// Opens a socket for the IP version of `address`, with every option that a dial needs. Keepalive is set once the flow
@@ -39,34 +51,37 @@ pub(super) fn open(address: &SocketAddr, options: &LegOptions, mptcp: bool) -> R
 ///
 /// # Errors
 /// socket(2) failed, or the kernel refused an option.
-pub(super) fn open_to_dial(address: &SocketAddr, options: &LegOptions, mptcp: bool) -> Result<Socket> {
-    prepare(fresh(address, mptcp)?, options, options.before_dial(), mptcp)
+pub(super) fn open_to_dial(address: &SocketAddr, options: &LegOptions, protocol: Protocol) -> Result<Socket> {
+    prepare(fresh(address, protocol)?, options, options.before_dial(), protocol)
 }
 
-fn fresh(address: &SocketAddr, mptcp: bool) -> Result<OwnedFd> {
-    let protocol = if mptcp { Protocol::MPTCP } else { Protocol::TCP };
-    let call = if mptcp { "socket(IPPROTO_MPTCP)" } else { "socket(IPPROTO_TCP)" };
-    let socket = Socket::new(Domain::for_address(*address), Type::STREAM.nonblocking(), Some(protocol))
-        .map_err(|err| if mptcp { failed(call, &err).hint(NO_MPTCP) } else { failed(call, &err) })?;
-    Ok(socket.into())
+fn fresh(address: &SocketAddr, protocol: Protocol) -> Result<OwnedFd> {
+    let open = |protocol| Socket::new(Domain::for_address(*address), Type::STREAM.nonblocking(), Some(protocol));
+    let socket = match protocol {
+        Protocol::Tcp => open(socket2::Protocol::TCP).map_err(|err| failed("socket(IPPROTO_TCP)", &err)),
+        Protocol::Mptcp => {
+            open(socket2::Protocol::MPTCP).map_err(|err| failed("socket(IPPROTO_MPTCP)", &err).hint(NO_MPTCP))
+        }
+    };
+    socket.map(OwnedFd::from)
 }
 
 /// Sets every option that takes effect from the start on `socket`, which must be O_NONBLOCK.
 ///
 /// # Errors
 /// The kernel refused an option.
-pub(super) fn apply_options(socket: OwnedFd, options: &LegOptions, mptcp: bool) -> Result<Socket> {
-    prepare(socket, options, options.at(When::Start), mptcp)
+pub(super) fn apply_options(socket: OwnedFd, options: &LegOptions, protocol: Protocol) -> Result<Socket> {
+    prepare(socket, options, options.at(When::Start), protocol)
 }
 
 fn prepare<'a>(
     socket: OwnedFd,
     options: &LegOptions,
     settings: impl Iterator<Item = &'a Setting>,
-    mptcp: bool,
+    protocol: Protocol,
 ) -> Result<Socket> {
     let socket = Socket::from(socket);
-    keep_loud(&socket, mptcp)?;
+    keep_loud(&socket, protocol)?;
     begin_unpaced(&socket, options);
     for setting in settings {
         setting.tell(socket.as_fd())?;
@@ -79,7 +94,7 @@ fn prepare<'a>(
 ///
 /// # Errors
 /// The first option that the kernel refused.
-pub(super) fn catch_up(accepted: &Socket, options: &LegOptions, mptcp: bool) -> Result<()> {
+pub(super) fn catch_up(accepted: &Socket, options: &LegOptions, protocol: Protocol) -> Result<()> {
     // Every listener of ours sets SO_LINGER. So a connection that has it was accepted after the first longhaul got the
     // socket, and inherited the options of that time. After a change it may lack the new ones, like a connection that
     // waits in the queue during a reload.
@@ -87,7 +102,7 @@ pub(super) fn catch_up(accepted: &Socket, options: &LegOptions, mptcp: bool) -> 
         return Ok(());
     }
     let told = options.at(When::Start).map(|setting| setting.tell(accepted.as_fd()));
-    told.fold(keep_loud(accepted, mptcp), Result::and)
+    told.fold(keep_loud(accepted, protocol), Result::and)
 }
 
 /// Tries every option of `leg` on a socket that is then closed. Returns the options whose value the kernel changed. So
@@ -97,7 +112,7 @@ pub(super) fn catch_up(accepted: &Socket, options: &LegOptions, mptcp: bool) -> 
 /// The kernel refused an option.
 pub(super) fn dry_run(tunnel: &Tunnel, leg: Leg, address: &SocketAddr) -> Result<Vec<Mismatch>> {
     let options = tunnel.options(leg);
-    let socket = open(address, options, tunnel.mptcp(leg))?;
+    let socket = open(address, options, Protocol::of(tunnel, leg))?;
     let settings = options.at(When::Start);
     settings.filter_map(|setting| setting.apply(socket.as_fd()).transpose()).collect()
 }
@@ -106,7 +121,7 @@ pub(super) fn dry_run(tunnel: &Tunnel, leg: Leg, address: &SocketAddr) -> Result
 /// with `congestion = "auto"`, if this process may set BBR.
 pub(super) fn auto_congestion(tunnel: &Tunnel, leg: Leg, socket: &Stream) -> AutoCongestion {
     if tunnel.options(leg).is_auto() {
-        return if MAY_HAVE_BBR.load(Relaxed) { AutoCongestion::open() } else { AutoCongestion::settled() };
+        return AutoCongestion::begin(MAY_HAVE_BBR.load(Relaxed));
     }
     if let Some(asked) = tunnel.options(leg).find("congestion") {
         // At the handshake, a congctl of the route replaces the configured control (net/ipv4/tcp_output.c,
@@ -126,16 +141,10 @@ pub(super) fn follow_path(auto: &mut AutoCongestion, socket: &Stream, info: &Tcp
 }
 
 /// Gives `socket` BBR. Returns false when no further sample is needed: the socket has BBR already since the handshake,
-/// from a route's congctl, or BBR is no longer allowed. In the second case a socket without BBR keeps its control.
+/// or BBR is no longer allowed. In the second case a socket without BBR keeps its control.
 fn start_bbr(socket: BorrowedFd<'_>, start: Start) -> bool {
-    match start {
-        Start::First if has_bbr(socket) => return false,
-        Start::First => {}
-        // Setting BBR again would not restart it, so switch to Reno first. Every kernel has Reno and allows it to every
-        // user.
-        Start::Again => drop(sockopt::try_congestion(socket, RENO)),
-    }
-    sockopt::try_congestion(socket, BBR)
+    let controls = start.controls(|| has_bbr(socket)).iter();
+    controls.fold(false, |_, control| sockopt::try_congestion(socket, control))
 }
 
 /// Tries whether this process may set BBR, and keeps the answer for all later legs. As root this also loads the module.
@@ -151,15 +160,13 @@ pub(super) fn try_bbr() -> Result<()> {
     tried
 }
 
-/// Replaces BBR on a leg with `congestion = "auto"` where BBR is the kernel's default. BBR paces from the first byte,
-/// by a timer for each 64 KiB, and a LAN needs no pacing (docs/design/data-path.md). This happens before the handshake,
-/// because a connection that was paced once stays paced under any control (net/ipv4/tcp_bbr.c, sk_pacing_status).
-///
-/// Where BBR is the default and not allowed, the leg keeps it, because it could not get BBR back.
+/// Replaces the congestion control of a leg with `congestion = "auto"` if it must not [begin](first_controls) with it.
 fn begin_unpaced(socket: &Socket, options: &LegOptions) {
     let socket = socket.as_fd();
-    if options.is_auto() && MAY_HAVE_BBR.load(Relaxed) && has_bbr(socket) {
-        let _ = sockopt::try_congestion(socket, CUBIC) || sockopt::try_congestion(socket, RENO);
+    if options.is_auto() {
+        let mut controls = first_controls(MAY_HAVE_BBR.load(Relaxed), || has_bbr(socket)).iter();
+        // If the kernel accepts none, the leg keeps its control.
+        let _ = controls.any(|control| sockopt::try_congestion(socket, control));
     }
 }
 
@@ -176,10 +183,13 @@ pub(super) fn failed(call: impl Into<String>, err: &io::Error) -> SysError {
 /// SO_LINGER 0 it sends RST (socket(7)), so every leg has that from the start until both directions have ended well.
 /// Also sets SO_OOBINLINE, which urgent data needs to pass (`longhaul_sys::splice`). An accepted socket inherits both
 /// from its listener.
-fn keep_loud(socket: &Socket, mptcp: bool) -> Result<()> {
+fn keep_loud(socket: &Socket, protocol: Protocol) -> Result<()> {
     sockopt::set_reset_on_close(socket.as_fd())?;
-    // MPTCP supports neither the option nor urgent data (mptcp_setsockopt: EOPNOTSUPP).
-    if mptcp { Ok(()) } else { sockopt::set_urgent_inline(socket.as_fd()) }
+    match protocol {
+        Protocol::Tcp => sockopt::set_urgent_inline(socket.as_fd()),
+        // MPTCP supports neither the option nor urgent data (mptcp_setsockopt: EOPNOTSUPP).
+        Protocol::Mptcp => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -197,7 +207,7 @@ mod tests {
             asked.map_or(Ok(()), |name| options.set(Leg::Dial, "congestion", name)).unwrap();
             let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
             socket.set_tcp_congestion(BBR.as_bytes()).unwrap();
-            let socket = apply_options(socket.into(), &options, false).unwrap();
+            let socket = apply_options(socket.into(), &options, Protocol::Tcp).unwrap();
             sockopt::congestion(socket.as_fd()).unwrap()
         };
         assert!(["cubic", "reno"].contains(&begins_with(None).as_str()), "{}", begins_with(None));

@@ -3,7 +3,7 @@
 
 use super::activated::Activated;
 use super::flow;
-use super::leg::{self, failed};
+use super::leg::{self, Protocol, failed};
 use super::permits::{Gate, Permit};
 use super::shared::Relay;
 use super::stream::Stream;
@@ -103,7 +103,8 @@ impl Listener {
         let socket = socket.share();
         let socket = socket.map_err(|err| BindError::new(tunnel, "share its socket".into(), failed("dup", &err)))?;
         let unblocked = SockRef::from(&socket).set_nonblocking(true).map_err(|err| failed("fcntl(O_NONBLOCK)", &err));
-        let adopted = unblocked.and_then(|()| leg::apply_options(socket, &tunnel.accept, tunnel.mptcp(Leg::Accept)));
+        let adopted =
+            unblocked.and_then(|()| leg::apply_options(socket, &tunnel.accept, Protocol::of(tunnel, Leg::Accept)));
         let what = format!("use the socket from systemd for {}", tunnel.listen);
         Ok(Listener { adopted: true, ..Listener::new(tunnel, adopted, what)? })
     }
@@ -242,8 +243,8 @@ impl Listener {
         }
         match Stream::new(accept) {
             Ok(accept) => {
-                let (relay, lookups) = (relay.clone(), gate.lookups.clone());
-                tokio::spawn(flow::run(relay, tunnel, lookups, accept, peer, permit));
+                let lookups = gate.lookups.clone();
+                tokio::spawn(flow::run(relay.clone(), tunnel, lookups, accept, peer, permit));
             }
             // The kernel has no memory or no epoll watch left. The connection is reset.
             Err(err) => {
@@ -324,7 +325,7 @@ fn address_here(tunnel: &Tunnel) -> SocketAddr {
 }
 
 fn listen(tunnel: &Tunnel, address: &SocketAddr, prepare: Prepare) -> Result<Socket, SysError> {
-    let socket = leg::open(address, &tunnel.accept, tunnel.mptcp(Leg::Accept))?;
+    let socket = leg::open(address, &tunnel.accept, Protocol::of(tunnel, Leg::Accept))?;
     // A restart must not wait for TIME_WAIT (socket(7) SO_REUSEADDR). SO_REUSEPORT is set only to replace a listener of
     // our own, because it would let a second longhaul take half of the connections.
     sockopt::set_reuse_address(socket.as_fd())?;
@@ -380,7 +381,7 @@ fn is_echo_too_many(relay: &Relay, tunnel: &Tunnel, peer: SocketAddr, permit: &m
 }
 
 fn catch_up(relay: &Relay, tunnel: &Tunnel, accept: &Socket, peer: SocketAddr) {
-    let Err(err) = leg::catch_up(accept, &tunnel.accept, tunnel.mptcp(Leg::Accept)) else { return };
+    let Err(err) = leg::catch_up(accept, &tunnel.accept, Protocol::of(tunnel, Leg::Accept)) else { return };
     if let Some(more) = relay.lines.early.pass(&tunnel.name, Instant::now()) {
         warn!(tunnel = %tunnel.name, %peer, %err, more, "socket option not applied to a connection accepted before startup");
     }

@@ -15,9 +15,9 @@
 //!   carry    join(pump up, pump down): two directions, one task
 //!     direction  one pump with its sockets
 //!     buffer holds a pump's bytes between its sockets: scratch buffer, pipe or heap
-//!     budget bounds the bytes that wait for sinks
+//!     budget counts the bytes that wait for sinks
 //!     low_water  number of bytes that a bulk flow waits for
-//!     silence  keepalive: when to probe a silent peer
+//!     silence  sets the keepalive of legs whose peers fell silent
 //!     pool   empty pipes, kept for reuse
 //!     closing    a leg from its last FIN to its last acknowledgement
 //!       hangups  wakes a flow when a peer sends FIN or a leg is closed

@@ -17,9 +17,6 @@ const MAX_PIPES: usize = 8192;
 /// more close it.
 const MAX_WAITING: usize = 512;
 
-/// The maximum number of bytes of one fill. docs/design/data-path.md has the figures for other sizes.
-pub(super) const BULK: usize = 1 << 20;
-
 /// Number of slots of a pipe for bulk: the segments of one wake-up at 10 Gbit/s. A slot holds one piece of a segment,
 /// 1,448 bytes from a network card, regardless of the page size. Where pages are 64 KiB the kernel allows an ordinary
 /// user 16 of them (pipe(7) fs.pipe-max-size), and pipes keep their size.

@@ -1,8 +1,8 @@
 //! The live flows: their state, which other tasks may read, and the order to cut one.
 //!
 //! A flow is one allocation, made when its connection is accepted, and one entry in a map. Its task writes the flow by
-//! plain atomics, so readers never stop it. The map is locked when a flow begins, when it ends, and while a view takes
-//! [`CHUNK`] flows from it.
+//! plain atomics, so readers never stop it. The map is locked when a flow begins, when it ends, while a view takes
+//! [`CHUNK`] flows from it, and while the bytes of all flows are summed.
 
 use super::cut::{Cut, Order};
 use super::how::How;
@@ -107,6 +107,8 @@ struct Lists {
     flows: BTreeMap<u64, Arc<Flow>>,
     /// The number of the newest flow.
     last: u64,
+    /// Number of bytes that the removed flows have carried.
+    ended: Tally,
     /// Idle flows that have moved bytes again.
     woken: Vec<Weak<Flow>>,
     is_sweep_waiting: bool,
@@ -234,8 +236,23 @@ impl Registry {
 
     /// Removes a flow that has ended.
     pub(super) fn remove(&self, flow: &Flow) {
-        let removed = lock(&self.lists).flows.remove(&flow.number);
+        let mut lists = lock(&self.lists);
+        let removed = lists.flows.remove(&flow.number);
+        if removed.is_some() {
+            lists.ended += flow.tally();
+        }
+        drop(lists);
         drop(removed); // after the lock is released
+    }
+
+    /// Returns the number of bytes that all flows have carried, live and ended. It never falls. The lock is kept for the
+    /// whole sum, so that a flow that ends meanwhile is counted once: with many thousands of flows for some
+    /// milliseconds.
+    pub(super) fn carried(&self) -> Tally {
+        let lists = lock(&self.lists);
+        let mut sum = lists.ended;
+        lists.flows.values().for_each(|flow| sum += flow.tally());
+        sum
     }
 
     /// Returns a view of every live flow. A flow that begins or ends meanwhile may be in it or not.
@@ -367,6 +384,27 @@ mod tests {
         }
         let later = registry.add(tunnel.clone(), tunnel.listen, &leg);
         assert_eq!(later.cut.given().await, How::Cut, "it began after the order");
+    }
+
+    #[tokio::test]
+    async fn every_byte_is_counted_once_before_and_after_its_flow_ends() {
+        let (registry, tunnel, leg) = (Registry::default(), tunnel(), stream());
+        let flows = [1, 2].map(|bytes| {
+            let flow = registry.add(tunnel.clone(), tunnel.listen, &leg);
+            flow.carried(Leg::Accept, bytes);
+            flow.carried(Leg::Dial, 10 * bytes);
+            flow
+        });
+        let all = Tally { up: 3, down: 30 };
+        assert_eq!(registry.carried(), all, "both are live");
+        for flow in &flows {
+            flow.ended(How::Finished);
+            assert_eq!(registry.carried(), all, "one is just ending");
+            registry.remove(flow);
+            assert_eq!(registry.carried(), all, "and has ended");
+        }
+        registry.remove(&flows[0]);
+        assert_eq!(registry.carried(), all);
     }
 
     #[tokio::test]

@@ -1,7 +1,9 @@
 //! Converts TCP_INFO for longhaul-core.
 
+use longhaul_core::closing;
 use longhaul_core::path::Sample;
-use longhaul_sys::tcp_info::TcpInfo;
+use longhaul_core::silence::SilentLeg;
+use longhaul_sys::tcp_info::{State, TcpInfo};
 
 /// Returns the fields of `info` that decisions need, with their units.
 pub(super) fn sample(info: &TcpInfo) -> Sample {
@@ -20,6 +22,27 @@ pub(super) fn sample(info: &TcpInfo) -> Sample {
         busy: info.busy_time,
         limited_by_peer: info.rwnd_limited,
         limited_by_send_buffer: info.sndbuf_limited,
+    }
+}
+
+/// Returns the fields of `info` that tell whether a silent leg's peer has answered.
+pub(super) fn silent_leg(info: &TcpInfo) -> SilentLeg {
+    SilentLeg {
+        since_sent: info.last_data_sent,
+        since_received: info.last_data_received,
+        unanswered_probes: info.probes,
+        unacked_segments: info.unacked_segments,
+        unsent_bytes: info.notsent_bytes,
+    }
+}
+
+/// Returns `state` as far as the close of a leg depends on it.
+pub(super) fn closing_state(state: State) -> closing::State {
+    match state {
+        State::Established | State::FinWait1 | State::FinWait2 | State::CloseWait => closing::State::Open,
+        State::LastAck | State::Closing => closing::State::LastAck,
+        State::Closed => closing::State::Closed,
+        State::Other => closing::State::Unknown,
     }
 }
 

@@ -11,8 +11,10 @@ use super::permits::{Gate, Permits};
 use super::pool::Pool;
 use super::registry::{FlowView, Registry};
 use super::silence::Sweep;
+use super::tally::Tally;
 use super::throttle::Lines;
 use longhaul_config::Tunnel;
+use longhaul_config::options::Leg;
 use longhaul_sys::limits;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -80,9 +82,11 @@ impl Relay {
         self.permits.serve(served);
     }
 
-    /// Tries whether WAN legs may use BBR. If they may not and some leg `wants` it, logs what would help.
-    pub fn look_for_bbr(wants: bool) {
-        if let (Err(err), true) = (leg::try_bbr(), wants) {
+    /// Tries whether legs with `congestion = "auto"` may use BBR. If they may not and one of `tunnels` has such a leg,
+    /// logs what would help.
+    pub fn look_for_bbr(tunnels: &[Tunnel]) {
+        let is_auto = |tunnel: &Tunnel| Leg::ALL.into_iter().any(|leg| tunnel.options(leg).is_auto());
+        if let (Err(err), true) = (leg::try_bbr(), tunnels.iter().any(is_auto)) {
             warn!(%err, "WAN legs keep the kernel's congestion control; for BBR: modprobe tcp_bbr, and where it is not \
                 allowed: sysctl -w net.ipv4.tcp_allowed_congestion_control='reno cubic bbr'; then reload (longhaul@ and \
                 `longhaul relay`: restart), because only that tries again");
@@ -119,6 +123,16 @@ impl Relay {
     /// Logs the number of lines held back so far. Call it before the process ends.
     pub fn tell_all_held_back(&self) {
         self.lines.tell_all_held_back();
+    }
+
+    /// Returns the number of bytes that all flows have carried, live and ended.
+    pub fn carried(&self) -> Tally {
+        self.registry.carried()
+    }
+
+    /// Writes the counters to the log, with the bytes of live and ended flows.
+    pub fn log_counters(&self) {
+        self.counters.log(self.carried());
     }
 
     /// Cuts every open flow with RST on both legs.

@@ -1,9 +1,5 @@
-//! Keepalive that follows the flow: decides when to probe a silent peer.
-//!
-//! A RST is one packet that is never retransmitted. If it is lost, a peer that only receives does not notice until its
-//! kernel sends a probe. So a leg that was active and fell silent probes its peer after 5 s, and again every 5 s until
-//! it gets an answer. Then the leg is idle, and probes once a minute. In both cases a peer that never answers is given
-//! up after 120 s (see [`ACTIVE`]).
+//! Sets keepalive as [`longhaul_core::silence`] decides it: a leg whose peer fell silent probes it at once, an idle leg
+//! once a minute.
 //!
 //! One thread, the sweep, looks at the flows once a second. It waits on a condition while there is nothing to look at:
 //! - a flow younger than [`MIN_AGE`] is only in the registry, and makes no system call for keepalive;
@@ -12,8 +8,10 @@
 //! - an idle flow is not looked at, and its next byte puts it on the list again.
 
 use super::registry::{Flow, Registry};
+use super::sample::silent_leg;
 use super::stream::Stream;
 use longhaul_config::options::{Leg, LegOptions, Setting, Value};
+use longhaul_core::silence::{ACTIVE, Check, Keepalive, MIN_AGE, Silence};
 use longhaul_sys::tcp_info::TcpInfo;
 use std::os::fd::AsFd;
 use std::sync::{Arc, LazyLock, OnceLock, Weak};
@@ -32,17 +30,14 @@ struct Sweeper {
     /// The lowest number of a flow that it has not taken yet.
     from: u64,
     watched: Vec<Watched>,
-    /// Returns `None` when a leg's peer has answered a probe. Otherwise returns the time until the next check.
-    next_check: fn(&Stream) -> Option<Duration>,
+    /// Checks a silent leg in the kernel.
+    check: fn(&Stream) -> Check,
 }
 
 /// A flow that is not idle.
 struct Watched {
     flow: Weak<Flow>,
-    /// Time of the next check in the kernel, unless bytes move before.
-    due: Instant,
-    /// Whether the keepalive of each leg is [`ACTIVE`].
-    active: [bool; 2],
+    silence: Silence,
 }
 
 impl Sweep {
@@ -62,15 +57,15 @@ impl Sweep {
     /// Starts the thread at the first call. Returns false when it could not be started.
     fn is_swept(&self) -> bool {
         *self.thread.get_or_init(|| {
-            let sweeper = Sweeper::new(self.registry.clone(), next_check);
+            let sweeper = Sweeper::new(self.registry.clone(), check);
             std::thread::Builder::new().name("longhaul-sweep".into()).spawn(move || sweeper.run()).is_ok()
         })
     }
 }
 
 impl Sweeper {
-    fn new(registry: Arc<Registry>, next_check: fn(&Stream) -> Option<Duration>) -> Sweeper {
-        Sweeper { registry, from: 1, watched: Vec::new(), next_check }
+    fn new(registry: Arc<Registry>, check: fn(&Stream) -> Check) -> Sweeper {
+        Sweeper { registry, from: 1, watched: Vec::new(), check }
     }
 
     fn run(mut self) -> ! {
@@ -85,9 +80,9 @@ impl Sweeper {
 
     fn sweep(&mut self, now: Instant) {
         for flow in self.registry.take(&mut self.from, |flow| now.saturating_duration_since(flow.began) >= MIN_AGE) {
-            self.watched.push(Watched { flow, due: now, active: [false; 2] });
+            self.watched.push(Watched { flow, silence: Silence::begin(now) });
         }
-        self.watched.retain_mut(|watched| watched.look(now, self.next_check));
+        self.watched.retain_mut(|watched| watched.look(now, self.check));
         if self.watched.capacity() > 2 * self.watched.len() + SPARE_ENTRIES {
             self.watched.shrink_to(self.watched.len() + SPARE_ENTRIES);
         }
@@ -97,36 +92,24 @@ impl Sweeper {
 impl Watched {
     /// Sets the keepalive of the legs as the flow needs it now. Returns false when the sweep need not look at the flow:
     /// it is idle or has ended, or we set the keepalive of neither leg.
-    fn look(&mut self, now: Instant, next_check: fn(&Stream) -> Option<Duration>) -> bool {
+    fn look(&mut self, now: Instant, check: fn(&Stream) -> Check) -> bool {
         let Some(flow) = self.flow.upgrade().filter(|flow| is_ours(flow)) else { return false };
         if !flow.is_connected() {
             return true;
         }
         if flow.pulse.take_beat() {
-            for (leg, active) in Leg::ALL.into_iter().zip(&mut self.active) {
-                if !std::mem::replace(active, true) {
-                    tell(&flow, leg, &ACTIVE_SETTINGS);
-                }
-            }
-            self.due = now + SETTLED;
+            tell_some(&flow, self.silence.moved(now), &ACTIVE_SETTINGS);
             return true;
         }
-        if now < self.due {
-            return true;
+        let Some(to_check) = self.silence.to_check(now) else { return true };
+        let mut checks = [None; 2];
+        for ((leg, is_due), result) in Leg::ALL.into_iter().zip(to_check).zip(&mut checks) {
+            *result = if is_due { our_stream(&flow, leg).map(|socket| check(&socket)) } else { None };
         }
-        for (leg, active) in Leg::ALL.into_iter().zip(&mut self.active) {
-            let Some(socket) = our_stream(&flow, leg).filter(|_| *active) else { continue };
-            match next_check(&socket) {
-                Some(pause) => self.due = now + pause,
-                None => {
-                    tell(&flow, leg, &IDLE_SETTINGS);
-                    *active = false;
-                }
-            }
-        }
+        tell_some(&flow, self.silence.checked(now, checks), &IDLE_SETTINGS);
         // The pump may have moved bytes meanwhile. Then the flow stays on the list, and the next look makes its legs
         // active.
-        self.due > now || !flow.pulse.rest()
+        self.silence.is_in_doubt(now) || !flow.pulse.rest()
     }
 }
 
@@ -140,24 +123,16 @@ fn our_stream(flow: &Flow, leg: Leg) -> Option<Arc<Stream>> {
     flow.stream(leg).filter(|_| flow.tunnel.options(leg).keepalive_is_ours())
 }
 
-/// Checks a leg in the kernel whose flow moved no byte for [`SETTLED`] while [`ACTIVE`] was in force. Returns `None`
-/// when its peer has answered, otherwise the time until the next check.
-fn next_check(socket: &Stream) -> Option<Duration> {
-    // MPTCP before Linux 5.16 has no TCP_INFO. Then the leg counts as idle after [`SETTLED`].
-    TcpInfo::of(socket.as_fd()).ok().and_then(|info| look_again(&info))
+/// Checks a silent leg in the kernel.
+fn check(socket: &Stream) -> Check {
+    // MPTCP before Linux 5.16 has no TCP_INFO. Then the leg counts as idle.
+    TcpInfo::of(socket.as_fd()).map_or(Check::Idle, |info| silent_leg(&info).check())
 }
 
-fn look_again(info: &TcpInfo) -> Option<Duration> {
-    let silent = info.last_data_sent.min(info.last_data_received);
-    // An unanswered probe stays counted. With a keepalive-count smaller than that count, the kernel would give the peer
-    // up at once (net/ipv4/tcp_timer.c, tcp_keepalive_timer).
-    let unanswered = info.probes > 0;
-    // While bytes are unsent or unacknowledged, the kernel sends no keepalive probes: retransmissions and window probes
-    // take their place (same function).
-    let is_busy = info.unacked_segments > 0 || info.notsent_bytes > 0;
-    match !unanswered && (silent >= STALLED || (silent >= SETTLED && !is_busy)) {
-        true => None,
-        false => Some(ACTIVE.idle),
+/// Sets the keepalive of the legs for which `which` is true.
+fn tell_some(flow: &Flow, which: [bool; 2], settings: &[Setting]) {
+    for (leg, _) in Leg::ALL.into_iter().zip(which).filter(|(_, is_told)| *is_told) {
+        tell(flow, leg, settings);
     }
 }
 
@@ -170,19 +145,10 @@ fn tell(flow: &Flow, leg: Leg, settings: &[Setting]) {
     }
 }
 
-/// Times of keepalive. A silent peer is given up after `idle + interval * count`.
-struct Keepalive {
-    idle: Duration,
-    interval: Duration,
-    count: u64,
-}
-
-impl Keepalive {
-    /// Returns the rows of the table with these values.
-    fn settings(&self) -> Vec<Setting> {
-        let values = [self.interval.as_secs(), self.count, self.idle.as_secs()];
-        presets().zip(values).map(|(preset, number)| Setting { value: Value::Number(number), ..preset }).collect()
-    }
+/// Returns the rows of the table with the values of `keepalive`.
+fn settings(keepalive: &Keepalive) -> Vec<Setting> {
+    let values = [keepalive.interval.as_secs(), keepalive.count.into(), keepalive.idle.as_secs()];
+    presets().zip(values).map(|(preset, number)| Setting { value: Value::Number(number), ..preset }).collect()
 }
 
 /// Returns the table's presets in the order in which they are set. `keepalive-idle` is last, because it restarts the
@@ -194,22 +160,13 @@ fn presets() -> impl Iterator<Item = Setting> {
         .filter_map(move |key| presets.find(key).cloned())
 }
 
-/// Keepalive of a leg that is active or has just fallen silent. The first three probes are sent within 15 s. 5 s + 23 x
-/// 5 s = 120 s, as with the presets of the table, 60 s + 4 x 15 s.
-const ACTIVE: Keepalive = Keepalive { idle: Duration::from_secs(5), interval: Duration::from_secs(5), count: 23 };
 /// Settings of [`ACTIVE`].
-static ACTIVE_SETTINGS: LazyLock<Vec<Setting>> = LazyLock::new(|| ACTIVE.settings());
+static ACTIVE_SETTINGS: LazyLock<Vec<Setting>> = LazyLock::new(|| settings(&ACTIVE));
 /// Settings of an idle leg: the presets of the table.
 static IDLE_SETTINGS: LazyLock<Vec<Setting>> = LazyLock::new(|| presets().collect());
 
 /// Interval between two looks of the sweep.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Age from which on a flow gets keepalive from the sweep.
-const MIN_AGE: Duration = Duration::from_secs(3);
-/// Silence after which the first probe of [`ACTIVE`] has its answer, with an RTT of up to 2 s and late timers.
-const SETTLED: Duration = Duration::from_secs(8);
-/// Silence after which a leg is idle even though bytes wait in it, because its peer does not read.
-const STALLED: Duration = Duration::from_secs(60);
 /// Number of unused entries that the list keeps when it shrinks.
 const SPARE_ENTRIES: usize = 256;
 
@@ -232,25 +189,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_leg_is_idle_once_its_peer_has_answered() {
-        let answered = TcpInfo { last_data_sent: SETTLED, last_data_received: SETTLED, ..TcpInfo::default() };
-        assert_eq!(look_again(&answered), None);
-        let not_yet = [
-            ("a probe is not answered", TcpInfo { probes: 1, ..answered }),
-            ("sent a moment ago", TcpInfo { last_data_sent: SETTLED / 2, ..answered }),
-            ("received a moment ago", TcpInfo { last_data_received: SETTLED / 2, ..answered }),
-            ("not acknowledged", TcpInfo { unacked_segments: 1, ..answered }),
-            ("not sent", TcpInfo { notsent_bytes: 1, ..answered }),
-        ];
-        for (what, info) in not_yet {
-            assert_eq!(look_again(&info), Some(ACTIVE.idle), "{what}");
-        }
-        let stalled = TcpInfo { last_data_sent: STALLED, last_data_received: STALLED, notsent_bytes: 1, ..answered };
-        assert_eq!(look_again(&stalled), None, "its peer does not read");
-        assert_eq!(look_again(&TcpInfo { probes: 1, ..stalled }), Some(ACTIVE.idle), "a window probe is not answered");
-    }
-
     /// Returns both ends of a connection. The first is a leg.
     fn leg() -> (Arc<Stream>, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -269,10 +207,10 @@ mod tests {
         Tunnel::new("silence", "127.0.0.1:1".parse().unwrap(), Vec::new())
     }
 
-    /// Returns a sweep whose thread is the test. The clock is an argument, and `next_check` says when a peer has answered.
-    fn swept_here(next_check: fn(&Stream) -> Option<Duration>) -> (Sweep, Sweeper) {
+    /// Returns a sweep whose thread is the test. The clock is an argument, and `check` says when a peer has answered.
+    fn swept_here(check: fn(&Stream) -> Check) -> (Sweep, Sweeper) {
         let registry = Arc::<Registry>::default();
-        (Sweep { registry: registry.clone(), thread: OnceLock::from(true) }, Sweeper::new(registry, next_check))
+        (Sweep { registry: registry.clone(), thread: OnceLock::from(true) }, Sweeper::new(registry, check))
     }
 
     /// Returns a flow of `tunnel` that is connected now.
@@ -292,7 +230,7 @@ mod tests {
 
     #[tokio::test]
     async fn keepalive_follows_the_flow() {
-        let (sweep, mut sweeper) = swept_here(|_| None);
+        let (sweep, mut sweeper) = swept_here(|_| Check::Idle);
         let ((accept, _client), (dial, _server)) = (leg(), leg());
         let flow = flow(&sweep, &tunnel(), &accept, &dial);
         let start = Instant::now();
@@ -319,7 +257,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_leg_in_doubt_is_looked_at_again_and_a_byte_meanwhile_is_seen() {
-        let (sweep, mut sweeper) = swept_here(|_| Some(ACTIVE.idle));
+        let (sweep, mut sweeper) = swept_here(|_| Check::InDoubt);
         let ((accept, _client), (dial, _server)) = (leg(), leg());
         let flow = flow(&sweep, &tunnel(), &accept, &dial);
         let start = Instant::now();
@@ -328,10 +266,10 @@ mod tests {
             assert_eq!((idle_s(&dial), sweeper.watched.len()), (Value::Number(5), 1), "{seconds} s");
         }
         // The kernel reports that a leg is idle. A byte moves while its keepalive is set.
-        sweeper.next_check = |_| None;
+        sweeper.check = |_| Check::Idle;
         let watched = &mut sweeper.watched[0];
         let later = start + Duration::from_secs(7200);
-        watched.look(later, |_| None);
+        watched.look(later, |_| Check::Idle);
         assert_eq!(idle_s(&dial), Value::Number(60));
         moved(&sweep, &flow);
         let mut none_else = u64::MAX;
@@ -340,7 +278,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_a_user_has_set_and_what_has_ended_is_never_looked_at() {
-        let (sweep, mut sweeper) = swept_here(|_| None);
+        let (sweep, mut sweeper) = swept_here(|_| Check::Idle);
         let ((accept, _client), (dial, _server)) = (leg(), leg());
         let later = Instant::now() + Duration::from_secs(60);
         for option in ["keepalive-idle=77s", "keepalive-interval=7s", "keepalive-count=7", "user-timeout=7s"] {
@@ -364,7 +302,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_flow_whose_dial_takes_long_has_keepalive_once_it_is_connected() {
-        let (sweep, mut sweeper) = swept_here(|_| None);
+        let (sweep, mut sweeper) = swept_here(|_| Check::Idle);
         let ((accept, _client), (dial, _server)) = (leg(), leg());
         let (tunnel, later) = (Arc::new(tunnel()), Instant::now() + Duration::from_secs(60));
         let flow = sweep.registry.add(tunnel.clone(), tunnel.listen, &accept);

@@ -120,6 +120,36 @@ fn a_bad_file_is_refused_whole_and_the_old_one_stays() {
 }
 
 #[test]
+fn counters_have_the_bytes_of_live_flows_and_count_them_once() {
+    let (server, port) = (server(), Port::reserve("127.0.0.1"));
+    let mut daemon = Daemon::start(&tunnel("one", port.address(), &server, ""));
+    let bytes = |counters: &Value| ["bytes_up", "bytes_down"].map(|key| counters[key].as_u64().unwrap());
+    let (client, far) = (dial(&port), accept(&server));
+    (&client).write_all(&pattern(1, 100_000)).unwrap();
+    (&far).read_exact(&mut vec![0; 100_000]).unwrap();
+    (&far).write_all(b"answer").unwrap();
+    (&client).read_exact(&mut [0; 6]).unwrap();
+    // The relay counts a byte just after the kernel has taken it.
+    let live = wait_for("the bytes of a live flow", || {
+        let counters = daemon.relay.counters();
+        if bytes(&counters) == [100_000, 6] { Ok(counters) } else { Err(counters) }
+    });
+    assert_eq!(live["flows_now"], 1, "{live}");
+    let (other, other_far) = (dial(&port), accept(&server));
+    talk(&other, &other_far);
+    drop((client, far));
+    daemon.relay.wait_log("flow ended");
+    wait_for("one flow is live, and one has ended", || {
+        let counters = daemon.relay.counters();
+        if bytes(&counters) == [100_004, 10] { Ok(()) } else { Err(counters) }
+    });
+    daemon.relay.signal("TERM");
+    drop((other, other_far));
+    assert_eq!(bytes(&daemon.relay.wait_log("counters")), [100_004, 10], "at the end");
+    assert_eq!(daemon.relay.exit(), Some(0));
+}
+
+#[test]
 fn a_file_that_blocks_on_read_delays_no_signal() {
     let (old, new, port) = (server(), server(), Port::reserve("127.0.0.1"));
     let mut daemon = Daemon::start(&tunnel("one", port.address(), &old, ""));

@@ -1,0 +1,191 @@
+//! Keepalive that follows a flow: decides when a leg probes its silent peer.
+//!
+//! A RST is one packet that is never retransmitted. If it is lost, a peer that only receives does not notice until its
+//! kernel sends a probe. So a leg that was active and fell silent probes its peer after 5 s, and again every 5 s until
+//! it gets an answer. Then the leg is idle, and probes once a minute. In both cases a peer that never answers is given
+//! up after 120 s (see [`ACTIVE`]).
+//!
+//! ```text
+//!            bytes moved                    8 s without a byte
+//!  Idle ───────────────────> Active ───────────────────────────> check the leg
+//!    ^                         ^ └── a byte: 8 s begin again        │    │
+//!    │                         └────── in doubt: again in 5 s ──────┘    │
+//!    └──────────────────────────── answered ─────────────────────────────┘
+//! ```
+
+use std::time::{Duration, Instant};
+
+/// Times of keepalive. A silent peer is given up after `idle + interval * count`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keepalive {
+    /// Silence before the first probe.
+    pub idle: Duration,
+    /// Time between two probes.
+    pub interval: Duration,
+    /// Number of unanswered probes after which the peer is given up.
+    pub count: u32,
+}
+
+/// Keepalive of a leg that is active or has just fallen silent. The first three probes are sent within 15 s. 5 s + 23 x
+/// 5 s = 120 s, as with the presets of the option table, 60 s + 4 x 15 s.
+pub const ACTIVE: Keepalive = Keepalive { idle: Duration::from_secs(5), interval: Duration::from_secs(5), count: 23 };
+
+/// Age from which on a flow gets its keepalive from this module.
+pub const MIN_AGE: Duration = Duration::from_secs(3);
+
+/// A silent leg as the kernel reports it. A field that the kernel does not report is zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SilentLeg {
+    /// Time since payload was last sent.
+    pub since_sent: Duration,
+    /// Time since payload was last received.
+    pub since_received: Duration,
+    /// Probes, of keepalive or of the window, since the peer last acknowledged anything.
+    pub unanswered_probes: u8,
+    /// Segments sent and not yet acknowledged.
+    pub unacked_segments: u32,
+    /// Bytes written by the program and not yet sent.
+    pub unsent_bytes: u32,
+}
+
+/// Result of a check of a silent leg.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// The peer has answered, or does not read for a long time. The leg becomes idle.
+    Idle,
+    /// The peer has not answered yet. The leg is checked again.
+    InDoubt,
+}
+
+impl SilentLeg {
+    /// Checks a leg whose flow moved no byte for [`SETTLED`] while [`ACTIVE`] was in force.
+    pub fn check(&self) -> Check {
+        let silent = self.since_sent.min(self.since_received);
+        // An unanswered probe stays counted. With a keepalive-count smaller than that count, the kernel would give the
+        // peer up at once (net/ipv4/tcp_timer.c, tcp_keepalive_timer).
+        let unanswered = self.unanswered_probes > 0;
+        // While bytes are unsent or unacknowledged, the kernel sends no keepalive probes: retransmissions and window
+        // probes take their place (same function).
+        let is_busy = self.unacked_segments > 0 || self.unsent_bytes > 0;
+        match !unanswered && (silent >= BUSY_SETTLED || (silent >= SETTLED && !is_busy)) {
+            true => Check::Idle,
+            false => Check::InDoubt,
+        }
+    }
+}
+
+/// The keepalive of a flow that is not idle. Arrays have one element for each leg.
+#[derive(Clone, Copy, Debug)]
+pub struct Silence {
+    /// Time of the next check in the kernel, unless bytes move before.
+    due: Instant,
+    /// Whether the keepalive of each leg is [`ACTIVE`].
+    active: [bool; 2],
+}
+
+impl Silence {
+    /// Returns the keepalive of a flow that is looked at from `now` on. No leg is [`ACTIVE`].
+    pub const fn begin(now: Instant) -> Silence {
+        Silence { due: now, active: [false; 2] }
+    }
+
+    /// Records that bytes moved since the last look. Returns the legs whose keepalive has to become [`ACTIVE`].
+    pub fn moved(&mut self, now: Instant) -> [bool; 2] {
+        self.due = now + SETTLED;
+        std::mem::replace(&mut self.active, [true; 2]).map(|active| !active)
+    }
+
+    /// Returns the legs to check `now`, or `None` if it is too early for a check. Call it only if no bytes moved since
+    /// the last look.
+    pub fn to_check(&self, now: Instant) -> Option<[bool; 2]> {
+        (now >= self.due).then_some(self.active)
+    }
+
+    /// Records the checks of the legs from [`to_check`](Silence::to_check). `None` stands for a leg that was not
+    /// checked: it is closed, or its keepalive is a user's. Returns the legs whose keepalive has to become idle.
+    pub fn checked(&mut self, now: Instant, checks: [Option<Check>; 2]) -> [bool; 2] {
+        if checks.contains(&Some(Check::InDoubt)) {
+            self.due = now + ACTIVE.idle;
+        }
+        let idle = checks.map(|check| check == Some(Check::Idle));
+        for (active, idle) in self.active.iter_mut().zip(idle) {
+            *active &= !idle;
+        }
+        idle
+    }
+
+    /// Whether a leg has to be checked again after `now`. Otherwise the flow is idle until its next byte.
+    pub fn is_in_doubt(&self, now: Instant) -> bool {
+        self.due > now
+    }
+}
+
+/// Silence after which the first probe of [`ACTIVE`] has its answer, with an RTT of up to 2 s and late timers.
+pub const SETTLED: Duration = Duration::from_secs(8);
+/// Silence after which a leg is idle even though bytes wait in it, because its peer does not read.
+const BUSY_SETTLED: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_active_leg_gives_its_peer_up_after_two_minutes() {
+        assert_eq!(ACTIVE.idle + ACTIVE.interval * ACTIVE.count, Duration::from_secs(120));
+    }
+
+    #[test]
+    fn a_leg_is_idle_once_its_peer_has_answered() {
+        let answered = SilentLeg { since_sent: SETTLED, since_received: SETTLED, ..SilentLeg::default() };
+        assert_eq!(answered.check(), Check::Idle);
+        let not_yet = [
+            ("a probe is not answered", SilentLeg { unanswered_probes: 1, ..answered }),
+            ("sent a moment ago", SilentLeg { since_sent: SETTLED / 2, ..answered }),
+            ("received a moment ago", SilentLeg { since_received: SETTLED / 2, ..answered }),
+            ("not acknowledged", SilentLeg { unacked_segments: 1, ..answered }),
+            ("not sent", SilentLeg { unsent_bytes: 1, ..answered }),
+        ];
+        for (what, leg) in not_yet {
+            assert_eq!(leg.check(), Check::InDoubt, "{what}");
+        }
+        let unread = SilentLeg { since_sent: BUSY_SETTLED, since_received: BUSY_SETTLED, unsent_bytes: 1, ..answered };
+        assert_eq!(unread.check(), Check::Idle, "its peer does not read");
+        let probed = SilentLeg { unanswered_probes: 1, ..unread };
+        assert_eq!(probed.check(), Check::InDoubt, "a window probe is not answered");
+    }
+
+    /// In virtual time: bytes, silence, an answer on one leg, then on the other.
+    #[test]
+    fn a_flow_falls_silent_leg_by_leg() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut flow = Silence::begin(start);
+        assert_eq!(flow.moved(at(0)), [true, true]);
+        assert_eq!(flow.to_check(at(7)), None);
+        assert_eq!(flow.moved(at(7)), [false, false], "they are active already");
+        assert_eq!(
+            (flow.to_check(at(14)), flow.to_check(at(15))),
+            (None, Some([true, true])),
+            "8 s from the last byte"
+        );
+        assert_eq!(flow.checked(at(15), [Some(Check::Idle), Some(Check::InDoubt)]), [true, false]);
+        assert!(flow.is_in_doubt(at(15)));
+        assert_eq!((flow.to_check(at(19)), flow.to_check(at(20))), (None, Some([false, true])), "again in 5 s");
+        assert_eq!(flow.checked(at(20), [None, Some(Check::Idle)]), [false, true]);
+        assert!(!flow.is_in_doubt(at(20)));
+        assert_eq!(flow.moved(at(99)), [true, true], "a byte while the last leg became idle");
+    }
+
+    #[test]
+    fn a_leg_that_is_never_checked_keeps_no_flow_in_doubt() {
+        let start = Instant::now();
+        let mut flow = Silence::begin(start);
+        assert_eq!(flow.to_check(start), Some([false, false]), "no byte has moved");
+        assert!(!flow.is_in_doubt(start));
+        flow.moved(start);
+        let later = start + SETTLED;
+        assert_eq!(flow.checked(later, [Some(Check::Idle), None]), [true, false]);
+        assert!(!flow.is_in_doubt(later));
+        assert_eq!(flow.moved(later), [true, false], "the other leg was active all the time");
+    }
+}
