@@ -3,8 +3,8 @@
 
 use super::control::{NotReloaded, Reloaded, Reply};
 use super::notify::tell_reloading;
-use longhaul_config::{Loaded, Refused};
-use std::path::PathBuf;
+use longhaul_config::{Loaded, Message, Refused, Severity};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -65,9 +65,16 @@ impl Reload {
                 self.read();
                 continue;
             }
-            // This fails only when reading has panicked, which no input causes.
-            return read.ok();
+            return Some(read.unwrap_or_else(|_| Err(self.panicked())));
         }
+    }
+
+    /// Returns the refusal of a file whose reading has panicked. No known input causes it, but clients and systemd wait
+    /// for an answer in every case.
+    fn panicked(&self) -> Refused {
+        let place = self.file.as_deref().unwrap_or(Path::new("")).display().to_string();
+        let text = "reading this file has panicked, which is a bug of longhaul; report it with the file".into();
+        Refused { messages: vec![Message { severity: Severity::Error, place, text }] }
     }
 
     /// Answers every client that waits for a reload.
