@@ -152,7 +152,7 @@ fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) 
         let direction = run.traffic.direction;
         let watch = Watch { wan, setup, running, direction, began: &beginning, ended: &ending };
         let seen = watch.sample(|sample| progress.sample(sample));
-        (traffic.join().unwrap_or_else(|_| Err(LabError::Bytes("the traffic's thread ended early".into()))), seen)
+        (traffic.join().unwrap_or(Err(LabError::Panicked("the traffic's thread"))), seen)
     });
     let link = setup.has_wan().then(|| wan.counters());
     let measured = match &link {

@@ -1,7 +1,7 @@
 //! Samples a run while its traffic flows: bytes that arrive, TCP_INFO of the senders, CPU time of the relays.
 
 use crate::carrier::{PORT, Running, SSH_PORT};
-use crate::error::LabError;
+use crate::error::{LabError, joined};
 use crate::measure::disturbance::{Shares, Ticks};
 use crate::measure::sockets::{self, Sender};
 use crate::plan::place::{Direction, Host};
@@ -123,7 +123,7 @@ impl Sampler {
         let [host, receiver] = direction.ends();
         let what = LabError::io("opening /proc/net/dev");
         let opening = wan.on(receiver, || File::open("/proc/thread-self/net/dev").map_err(what));
-        let devices = opening.join().unwrap_or_else(|_| Err(LabError::Bytes("a thread ended early".into())))?;
+        let devices = joined(opening)?;
         let direct = running.programs.is_empty();
         let relay = match (direct, direction) {
             (true, _) => None,

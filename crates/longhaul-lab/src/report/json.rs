@@ -83,18 +83,21 @@ impl Report {
         }
         let mut report = RunReport { attempts: attempt.number, ..blank(run, Some(carrier)) };
         let mut good = Vec::new();
-        let mut wrong = None;
+        let mut problems = Vec::new();
         for round in rounds {
             match round {
                 Ok(done) => good.push(done),
-                Err(problem) => wrong = wrong.or(Some(problem)),
+                Err(problem) => problems.push(problem),
             }
         }
-        match wrong {
+        // Wrong bytes in any round are the most important problem.
+        let differs = |problem: &LabError| matches!(problem, LabError::Bytes(_));
+        let at = problems.iter().position(differs).unwrap_or(0);
+        match problems.into_iter().nth(at) {
             Some(problem) => {
                 let missing = matches!(problem, LabError::Missing { .. } | LabError::Lacking(_));
                 report.verdict = if missing { Verdict::Skip } else { Verdict::Fail };
-                report.bytes_ok = matches!(problem, LabError::Bytes(_)).then_some(false);
+                report.bytes_ok = differs(&problem).then_some(false);
                 report.why = if missing { format!("{}: {problem}", run.at) } else { problem.to_string() };
             }
             None => {
@@ -222,5 +225,36 @@ mod tests {
             "{}",
             bad.why
         );
+    }
+
+    /// Only a difference of bytes is `bytes_ok: false`. No other error says anything about the bytes.
+    #[test]
+    fn only_different_bytes_are_reported_as_different() {
+        let text = "about = \"a\"\nsource = \"b\"\n[[run]]\nid = \"one\"\ncarriers = [\"direct\"]\n";
+        let scenario = scenario::read("small", "small.toml", text).unwrap();
+        let run = &scenario.runs[0];
+        let added = |problems: Vec<LabError>| {
+            let rounds = problems.into_iter().map(Err).collect();
+            let attempt = Attempt { number: 1, is_reference: false };
+            let report = Report::new(&scenario).add(run, run.carriers[0], rounds, attempt).clone();
+            (report.verdict, report.bytes_ok, report.why)
+        };
+        let panicking = || -> Result<u64, LabError> { std::panic::panic_any("a defect") };
+        let panicked = || crate::error::joined(std::thread::spawn(panicking)).unwrap_err();
+        let why = "a thread of the lab panicked, which is a defect of longhaul lab".to_string();
+        assert_eq!(added(vec![panicked()]), (Verdict::Fail, None, why));
+        let differs = || LabError::Bytes("wrong bytes arrived".into());
+        for problems in [vec![differs()], vec![panicked(), differs()]] {
+            assert_eq!(added(problems), (Verdict::Fail, Some(false), "wrong bytes arrived".into()));
+        }
+        for other in [
+            LabError::NotConnected(String::new()),
+            LabError::Unfinished(String::new()),
+            LabError::Late(String::new()),
+            LabError::Foreign("/run".into()),
+            LabError::NotEnded(String::new()),
+        ] {
+            assert_eq!(added(vec![other]).1, None);
+        }
     }
 }

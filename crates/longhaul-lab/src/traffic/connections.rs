@@ -1,9 +1,8 @@
 //! New connections: their number per second, and the time of each.
 
-use crate::error::LabError;
+use crate::error::{LabError, joined};
 use crate::plan::place::Host;
 use crate::traffic::exchange::{self, Server, micros, quantile};
-use crate::traffic::raw::joined;
 use crate::traffic::row::{Counts, Drive, Effect, Figure, Kind, Measured, ServedBy, THREADED, grows, shrinks, stays};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};

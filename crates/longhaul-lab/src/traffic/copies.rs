@@ -70,7 +70,8 @@ fn at_once(copies: &[Copy<'_>], tool: Tool, longest: Duration) -> Result<Duratio
     let latest = Instant::now() + longest;
     std::thread::scope(|scope| {
         let running: Vec<_> = copies.iter().map(|copy| scope.spawn(move || copy.make(tool, latest))).collect();
-        let ended = running.into_iter().map(|copy| copy.join().unwrap_or_else(|_| Err(lost())));
+        let ended =
+            running.into_iter().map(|copy| copy.join().unwrap_or(Err(LabError::Panicked("a thread of the copy"))));
         let took = ended.collect::<Result<Vec<Duration>, LabError>>()?;
         Ok(took.into_iter().max().unwrap_or_default())
     })
@@ -115,10 +116,6 @@ impl Copy<'_> {
 const LONGEST: Duration = Duration::from_secs(600);
 /// Maximum time of a copy, as a multiple of the scenario's time. A slower copy does not show what the scenario is about.
 const MUCH_LONGER: u32 = 20;
-
-fn lost() -> LabError {
-    LabError::Bytes("a thread of the copy ended early".into())
-}
 
 /// Makes a file of `bytes` bytes that do not compress.
 pub(crate) fn make_file(wan: &Wan, name: &str, bytes: u64) -> Result<(), LabError> {

@@ -2,9 +2,8 @@
 //!
 //! Blocking sockets and a few threads keep the cost small, known, and equal for all carriers.
 
-use crate::error::LabError;
+use crate::error::{LabError, joined};
 use crate::plan::place::Host;
-use crate::traffic::raw::joined;
 use crate::traffic::row::Drive;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

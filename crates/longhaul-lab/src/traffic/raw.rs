@@ -3,7 +3,7 @@
 //! The stream repeats one block of pseudo-random bytes. The block's length is a prime, so missing, duplicate or misplaced bytes
 //! do not match, for any size of reads.
 
-use crate::error::LabError;
+use crate::error::{LabError, joined};
 use crate::plan::law::Law;
 use crate::plan::place::{Direction, Host};
 use crate::traffic::row::{Counts, Drive, Heeds, Kind, LARGEST_STREAM, Measured, ServedBy, THREADED, warm_up};
@@ -113,7 +113,12 @@ impl Bulk {
         for connection in self.start(Until::Bytes(size.0), &Arc::default())? {
             let end = connection.end(start + LONGEST)?;
             if end.bytes != size.0 {
-                return Err(LabError::Bytes(format!("{} of {} bytes arrived in {LONGEST:?}", end.bytes, size.0)));
+                return Err(LabError::Unfinished(format!(
+                    "{} of {} bytes arrived in {}",
+                    end.bytes,
+                    size.0,
+                    longhaul_units::show_duration(LONGEST)
+                )));
             }
             (bytes, last) = (bytes + end.bytes, last.max(end.last));
         }
@@ -257,7 +262,7 @@ fn meet(
 ) -> Result<(TcpStream, TcpStream), LabError> {
     let accepted = accept(listener, &client);
     if let (Err(why), false) = (&accepted, client.is_finished()) {
-        return Err(LabError::Bytes(format!("{why}, and the client's connect did not return")));
+        return Err(LabError::NotConnected(format!("{why}, and the client's connect did not return")));
     }
     // The client's error is the cause, so it comes before an accept that timed out.
     let client = joined(client)?;
@@ -281,7 +286,7 @@ fn accept(listener: &TcpListener, client: &JoinHandle<Result<TcpStream, LabError
             Err(err) if err.kind() == ErrorKind::WouldBlock && start.elapsed() < PATIENCE => {
                 // A relay may have accepted the client and failed to dial. Then no connection arrives here.
                 if client.is_finished() && start.elapsed() > GRACE {
-                    return Err(LabError::Bytes(
+                    return Err(LabError::NotConnected(
                         "the client connected, but no connection arrived at the far end".into(),
                     ));
                 }
@@ -374,10 +379,6 @@ pub(crate) fn block() -> Vec<u8> {
         (state >> 32) as u8
     };
     std::iter::repeat_with(&mut next).take(BLOCK).collect()
-}
-
-pub(crate) fn joined<T>(thread: JoinHandle<Result<T, LabError>>) -> Result<T, LabError> {
-    thread.join().unwrap_or_else(|_| Err(LabError::Bytes("a thread of the transfer ended early".into())))
 }
 
 /// The largest prime below 2^20.

@@ -1,6 +1,6 @@
 //! Builds the lab: namespaces, cables, addresses, routes, TCP settings, and the link between the relays.
 
-use crate::error::LabError;
+use crate::error::{LabError, joined};
 use crate::plan::link::LinkSpec;
 use crate::plan::place::{Direction, Host};
 use crate::plan::profile::Profile;
@@ -204,7 +204,7 @@ impl Wan {
             let text = self.on(host, || {
                 std::fs::read_to_string("/proc/thread-self/net/dev").map_err(LabError::io("reading /proc/net/dev"))
             });
-            let text = text.join().unwrap_or_else(|_| Ok(String::new()))?;
+            let text = joined(text)?;
             drops += text.lines().filter_map(transmit_drops).sum::<u64>();
         }
         Ok(drops)

@@ -1,10 +1,10 @@
 //! Random flows, some of which are reset by one end. Checks every byte and every ending, and measures the time until the other
 //! end gets the reset.
 
-use crate::error::LabError;
+use crate::error::{LabError, joined};
 use crate::plan::place::Host;
 use crate::traffic::exchange::Server;
-use crate::traffic::raw::{BLOCK, block, joined, matches};
+use crate::traffic::raw::{BLOCK, block, matches};
 use crate::traffic::row::{Counts, Drive, Kind, Measured, ServedBy, THREADED, grows, shrinks, stays};
 use longhaul_sys::uninterrupted;
 use std::collections::{BTreeSet, HashMap};
