@@ -3,6 +3,7 @@
 use crate::carrier::Carrier;
 use crate::measure::disturbance::Disturbance;
 use crate::measure::done::Done;
+use crate::plan::congestion::loss_law;
 use crate::plan::law::{Law, OPENSSH_WINDOW, line};
 use crate::report::run::Verdict;
 use crate::report::verdict::Assessment;
@@ -62,7 +63,7 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
     let whose = if seen.wan.allowed < seen.wan.window { "congestion window" } else { "window" };
     let is_ssh = carrier.law.iter().chain(run.traffic.kind.laws).any(|law| *law == Law::Openssh);
     let line = line(&run.setup, run.traffic.direction).map(|line| line / 1e6);
-    let law = run.setup.link.loss_law(&seen.wan.congestion, rtt).map(|law| connections * law / 1e6);
+    let law = loss_law(&run.setup.link, &seen.wan.congestion, rtt).map(|law| connections * law / 1e6);
     let share = |limit: f64| format!("{:.0} % of it", 100.0 * speed / limit);
     let retransmitted = match seen.wan.retransmitted {
         0 => String::new(),

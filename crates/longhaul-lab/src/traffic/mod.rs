@@ -16,8 +16,11 @@ mod sftp;
 
 pub(crate) use copies::make_file;
 pub(crate) use iperf3::IPERF3_PROGRAM;
+pub(crate) use raw::RAW;
 pub use raw::{Outcome, transfer};
+pub(crate) use request::REQUEST;
 pub(crate) use row::{Counts, Drive, Effect, Heeds, Kind, Measured, ServedBy, Traffic};
+pub(crate) use scp::SCP;
 
 /// All kinds of traffic.
 pub(crate) const ROWS: &[Kind] = &[
