@@ -5,7 +5,7 @@ use crate::carrier::Carrier;
 use crate::error::LabError;
 use crate::measure::done::Done;
 use crate::measure::sampler::{Sample, Watch};
-use crate::plan::setup::{Layout, Setup};
+use crate::plan::setup::{Setup, Topology};
 use crate::report::json::{Attempt, Report, is_reference};
 use crate::report::run::{RunReport, Verdict};
 use crate::scenario::{Run, Scenario};
@@ -184,9 +184,9 @@ pub(crate) fn build(setup: &Setup) -> Result<Wan, LabError> {
     let host = setup.host.profile();
     let relay = setup.relay_spec().profile();
     let profiles = [host.clone(), relay.clone(), relay, host];
-    match setup.layout {
-        Layout::Wan => Wan::build(&setup.link, profiles),
-        Layout::OneHop => Wan::build_one_hop(profiles),
+    match setup.topology {
+        Topology::Wan => Wan::build(&setup.link, profiles),
+        Topology::OneHop => Wan::build_one_hop(profiles),
     }
 }
 

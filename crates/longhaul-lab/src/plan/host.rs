@@ -3,7 +3,7 @@
 use crate::plan::conflict::Conflict;
 use crate::plan::congestion::{CUBIC, RENO};
 use crate::plan::link::LinkSpec;
-use crate::plan::profile::{Profile, Sysctl};
+use crate::plan::profile::{Profile, Sysctl, Sysctls};
 use longhaul_units::Bytes;
 
 /// TCP settings of one host, as a scenario describes them.
@@ -26,8 +26,8 @@ pub struct HostSpec {
     pub(crate) mss: Option<u32>,
     /// Whether the host hands super-packets to its interface for segmentation (TSO).
     pub(crate) offload: bool,
-    /// Whether the host has the sysctls that longhaul ships for relays. They override the lab's own.
-    pub(crate) shipped: bool,
+    /// Its sysctls. The shipped ones override the lab's own.
+    pub(crate) sysctls: Sysctls,
 }
 
 impl Default for HostSpec {
@@ -42,7 +42,7 @@ impl Default for HostSpec {
             mtu: 1500,
             mss: None,
             offload: true,
-            shipped: false,
+            sysctls: Sysctls::Defaults,
         }
     }
 }
@@ -115,7 +115,7 @@ impl HostSpec {
         }
         profile.mtu = self.mtu;
         profile.offload = self.offload;
-        profile.shipped = self.shipped;
+        profile.further = self.sysctls;
         profile
     }
 

@@ -6,7 +6,7 @@ use crate::measure::done::Done;
 use crate::plan::host::HostSpec;
 use crate::plan::law::Load;
 use crate::plan::link::LinkSpec;
-use crate::plan::setup::{Layout, Setup};
+use crate::plan::setup::{Setup, Topology};
 use crate::report::run::{RunReport, Verdict, blank, rounded};
 use crate::report::verdict::{self, Compared};
 use crate::report::{reason, repeat};
@@ -169,7 +169,7 @@ pub(crate) fn is_reference(run: &Run, carrier: &Carrier, runs: &[Run]) -> bool {
 /// Hosts, path and load of a run. Two runs can be compared if these are equal.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Conditions {
-    layout: Layout,
+    topology: Topology,
     link: LinkSpec,
     host: HostSpec,
     load: Load,
@@ -180,8 +180,8 @@ pub(crate) struct Conditions {
 impl Conditions {
     fn of(run: &Run) -> Conditions {
         let Traffic { size, rate, .. } = run.traffic;
-        let Setup { layout, link, host, .. } = run.setup.clone();
-        Conditions { layout, link, host, load: run.traffic.load(), size, rate }
+        let Setup { topology, link, host, .. } = run.setup.clone();
+        Conditions { topology, link, host, load: run.traffic.load(), size, rate }
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::plan::host::HostSpec;
 use crate::plan::place::Direction;
+use crate::plan::profile::Sysctls;
 use crate::plan::setup::Setup;
 use crate::scenario::model::{Expect, Published, Run, Scenario, Times};
 use crate::traffic::Traffic;
@@ -65,14 +66,14 @@ fn path(setup: &Setup) -> String {
 }
 
 fn host(host: &HostSpec) -> String {
-    let HostSpec { window, buffers, congestion, sack, scaling, mtu, mss, offload, shipped } = host;
+    let HostSpec { window, buffers, congestion, sack, scaling, mtu, mss, offload, sysctls } = host;
     format!(
         "window {}, buffers {}, congestion {congestion}, sack {sack}, scaling {scaling}, mtu {mtu}, mss {}, offload {offload}, \
          sysctls {}",
         or_dash(*window),
         or_dash(*buffers),
         or_dash(*mss),
-        or_dash(shipped.then_some("shipped")),
+        or_dash((*sysctls == Sysctls::Shipped).then_some("shipped")),
     )
 }
 

@@ -8,7 +8,7 @@ use crate::engine::{self, Options};
 use crate::plan::host::HostSpec;
 use crate::plan::link::{LinkSpec, read_loss, read_rate, read_rtt};
 use crate::plan::place::Direction;
-use crate::plan::setup::{Layout, Setup};
+use crate::plan::setup::{Setup, Topology};
 use crate::report::json::Report;
 use crate::scenario::{Expect, Published, Run, Scenario};
 use crate::traffic::{Kind, RAW, REQUEST, SCP, Traffic};
@@ -104,7 +104,7 @@ impl Demo {
             id: id.into(),
             at: "lab demo".into(),
             what: what.into(),
-            setup: Setup { layout: Layout::Wan, link, host, relay: HostSpec::default(), set: Vec::new() },
+            setup: Setup { topology: Topology::Wan, link, host, relay: HostSpec::default(), set: Vec::new() },
             carriers: CARRIERS.to_vec(),
             traffic: Traffic { kind, connections: 1, time: TIME, size, rate: None, direction: Direction::Out },
             published: Published::default(),
