@@ -2,8 +2,9 @@
 //! copy with the file. This is the common part of these programs; each has a row and a file of its own.
 
 use crate::error::LabError;
+use crate::plan::law::Law;
 use crate::plan::place::{Direction, Host};
-use crate::traffic::row::{Drive, Measured};
+use crate::traffic::row::{Counts, Drive, Heeds, Kind, LARGEST_COPY, Measured, ServedBy, THREADED, grows};
 use crate::world::ssh;
 use crate::world::supervisor::WORKSHOP;
 use crate::world::wan::Wan;
@@ -12,6 +13,22 @@ use std::io::{BufWriter, Write};
 use std::net::SocketAddr;
 use std::process::Command;
 use std::time::{Duration, Instant};
+
+/// The base of the rows of these programs. A row has its own name, needs and `run`.
+pub(crate) const BASE: Kind = Kind {
+    name: "",
+    what: "",
+    subject: "",
+    needs: &[],
+    laws: &[Law::Window, Law::Openssh],
+    counts: Counts::Speed,
+    keys: &[Heeds::Direction],
+    server: ServedBy::Sshd,
+    max_size: LARGEST_COPY,
+    figures: &[grows("login_s")],
+    max_connections: THREADED,
+    run: |_| Err(LabError::Lacking("this kind of traffic names no program".into())),
+};
 
 /// One copy to be made: paths in the lab's workshop.
 pub(crate) struct Copy<'a> {
