@@ -3,6 +3,7 @@
 
 use crate::carrier::Carrier;
 use crate::error::LabError;
+use crate::measure::disturbance::Ticks;
 use crate::measure::done::Done;
 use crate::measure::sampler::{Sample, Watch};
 use crate::plan::setup::{Setup, Topology};
@@ -141,8 +142,10 @@ fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) 
             // Dropped when the traffic is over. The drop ends the sampling.
             let _ended = ended;
             let tell = move || {
+                // Read here, because the sampler's thread may begin much later on a busy machine.
+                let ticks = Ticks::now();
                 wan.begin();
-                let _ = began.send(());
+                let _ = began.send(ticks);
             };
             let relays = carrier.congestion.unwrap_or(&setup.relay.congestion);
             let congestion = if running.programs.is_empty() { &setup.host.congestion } else { relays };

@@ -54,7 +54,9 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
     let Done { measured, seen, .. } = done;
     let speed = measured.speed / 1e6;
     if speed == 0.0 {
-        return Some("nothing arrived".into());
+        return Some(
+            if measured.bytes == 0 { "nothing arrived" } else { "nothing arrived in the measured time" }.into(),
+        );
     }
     let rtt = if seen.wan.rtt.is_zero() { run.setup.link.rtt } else { seen.wan.rtt };
     let connections = f64::from(run.traffic.connections);

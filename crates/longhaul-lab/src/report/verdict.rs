@@ -4,7 +4,8 @@
 //! to this run lower. Each figure of the traffic declares how a disturbance changes it ([`Effect`]). There are three rules:
 //!
 //! 1. A miss that a disturbance could explain is `unclear`: a speed or rate that is too low, a time that is too long, too much
-//!    CPU, or a ratio that is too high because the other run was disturbed.
+//!    CPU, or a ratio that is too high because the other run was disturbed. A speed of 0 counts as too low if every byte arrived
+//!    after the measured time.
 //! 2. A pass stays `pass` unless the disturbance could have caused it. It could if the expectation is an upper bound on the
 //!    speed, or a ratio to a disturbed run. The undisturbed speed is estimated
 //!    ([`Disturbance::slowdown`](crate::measure::disturbance::Disturbance::slowdown)).
@@ -156,7 +157,12 @@ impl Value {
     /// Returns the speed of a run.
     fn speed(report: &RunReport) -> Value {
         let measured = report.measured.unwrap_or_default();
-        let max = measured * report.disturbance.max_slowdown(report.rtt_ms);
+        // If every byte arrived, but after the measured time, no factor of 0 says how fast the run could have been.
+        let came_later = measured == 0.0 && report.bytes > 0 && report.cut == 0;
+        let max = match came_later && report.disturbance.disturbed {
+            true => f64::INFINITY,
+            false => measured * report.disturbance.max_slowdown(report.rtt_ms),
+        };
         let likely = Bounds::new(measured, report.fastest.max(measured));
         Value { measured, likely, possible: Bounds::new(measured, max) }
     }
@@ -342,6 +348,12 @@ mod tests {
         let silent = RunReport { bytes: 0, measured: Some(0.0), fastest: 0.0, ..report(0.0, BUSY) };
         assert_eq!(judged("megabytes_per_s = [1]", &silent, None).0, Verdict::Fail);
         assert_eq!(judged("megabytes_per_s = [0, 1]", &silent, None).0, Verdict::Pass);
+        // The bytes arrived after the measured time, and the connection ended by itself.
+        let late = |outside| RunReport { bytes: 1, ..report(0.0, outside) };
+        assert_eq!(judged("megabytes_per_s = [1]", &late(BUSY), None).0, Verdict::Unclear);
+        assert_eq!(judged("megabytes_per_s = [1]", &late(QUIET), None).0, Verdict::Fail);
+        let cut = RunReport { cut: 1, ..late(BUSY) };
+        assert_eq!(judged("megabytes_per_s = [1]", &cut, None).0, Verdict::Fail);
         let cut = RunReport { cut: 2, ..report(30.0, BUSY) };
         let said = judged("megabytes_per_s = [1]", &cut, None);
         assert_eq!(said.0, Verdict::Fail);

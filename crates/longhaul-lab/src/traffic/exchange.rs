@@ -102,7 +102,7 @@ pub(crate) fn ask(
     go_on: impl Fn() -> bool,
 ) -> io::Result<Vec<Duration>> {
     // Each message begins one byte later in the stream than the previous one.
-    let stream: Vec<u8> = crate::traffic::raw::block().into_iter().cycle().take(size + 251).collect();
+    let stream: Vec<u8> = crate::traffic::raw::block().iter().copied().cycle().take(size + 251).collect();
     let mut answer = vec![0; size];
     let mut times = Vec::new();
     let mut next = Instant::now();

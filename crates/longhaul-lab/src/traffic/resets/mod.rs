@@ -102,7 +102,7 @@ struct End<'a> {
 
 /// All flows, with the ending that each end saw and its time.
 struct Endings {
-    block: Vec<u8>,
+    block: &'static [u8],
     /// Maximum time that an end waits for the other.
     patience: Duration,
     ends: Mutex<HashMap<(u64, Side), Seen>>,
@@ -209,7 +209,7 @@ impl Endings {
         let greeted = waits(&socket, PATIENCE).and_then(|()| socket.write_all(&seed.to_ne_bytes()));
         greeted.and_then(|()| socket.read_exact(&mut [0; 8])).map_err(LabError::io("greeting host B"))?;
         waits(&socket, self.patience).map_err(LabError::io("greeting host B"))?;
-        self.note(End::new(socket, &Plan::of(seed), Side::Client, &self.block));
+        self.note(End::new(socket, &Plan::of(seed), Side::Client, self.block));
         Ok(())
     }
 
@@ -220,7 +220,7 @@ impl Endings {
         socket.read_exact(&mut seed)?;
         socket.write_all(&seed)?;
         waits(&socket, self.patience)?;
-        self.note(End::new(socket, &Plan::of(u64::from_ne_bytes(seed)), Side::Server, &self.block));
+        self.note(End::new(socket, &Plan::of(u64::from_ne_bytes(seed)), Side::Server, self.block));
         Ok(())
     }
 
