@@ -210,8 +210,14 @@ const SOCKET_PROXYD: Requirement = Requirement {
 
 /// Starts this program's own relay, at its defaults and with the socket options `set`.
 fn longhaul(wan: &Wan, set: &[String]) -> Result<Started, LabError> {
+    let program = std::env::current_exe().map_err(LabError::io("finding this program"))?;
+    // proc_pid_exe(5): the path of a file that was replaced ends with " (deleted)".
+    std::fs::metadata(&program).map_err(LabError::io(format!(
+        "starting {}, which was replaced after this command had begun; start the command again",
+        program.display()
+    )))?;
     Started::on_relays(wan, "listening", |_, next| {
-        let mut command = Command::new(std::env::current_exe().map_err(LabError::io("finding this program"))?);
+        let mut command = Command::new(&program);
         command.args(["relay", "--listen", &PORT.to_string(), "--to", &format!("{next}:{PORT}")]);
         command.args(set.iter().flat_map(|setting| ["--set", setting]));
         Ok((command, String::new()))
