@@ -3,9 +3,10 @@
 
 use crate::carrier::Carrier;
 use crate::error::LabError;
+use crate::measure::disturbance::Ticks;
 use crate::measure::done::Done;
 use crate::measure::sampler::{Sample, Watch};
-use crate::plan::setup::{Layout, Setup};
+use crate::plan::setup::{Setup, Topology};
 use crate::report::json::{Attempt, Report, is_reference};
 use crate::report::run::{RunReport, Verdict};
 use crate::scenario::{Run, Scenario};
@@ -141,8 +142,10 @@ fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) 
             // Dropped when the traffic is over. The drop ends the sampling.
             let _ended = ended;
             let tell = move || {
+                // Read here, because the sampler's thread may begin much later on a busy machine.
+                let ticks = Ticks::now();
                 wan.begin();
-                let _ = began.send(());
+                let _ = began.send(ticks);
             };
             let relays = carrier.congestion.unwrap_or(&setup.relay.congestion);
             let congestion = if running.programs.is_empty() { &setup.host.congestion } else { relays };
@@ -152,7 +155,7 @@ fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) 
         let direction = run.traffic.direction;
         let watch = Watch { wan, setup, running, direction, began: &beginning, ended: &ending };
         let seen = watch.sample(|sample| progress.sample(sample));
-        (traffic.join().unwrap_or_else(|_| Err(LabError::Bytes("the traffic's thread ended early".into()))), seen)
+        (traffic.join().unwrap_or(Err(LabError::Panicked("the traffic's thread"))), seen)
     });
     let link = setup.has_wan().then(|| wan.counters());
     let measured = match &link {
@@ -184,9 +187,9 @@ pub(crate) fn build(setup: &Setup) -> Result<Wan, LabError> {
     let host = setup.host.profile();
     let relay = setup.relay_spec().profile();
     let profiles = [host.clone(), relay.clone(), relay, host];
-    match setup.layout {
-        Layout::Wan => Wan::build(&setup.link, profiles),
-        Layout::OneHop => Wan::build_one_hop(profiles),
+    match setup.topology {
+        Topology::Wan => Wan::build(&setup.link, profiles),
+        Topology::OneHop => Wan::build_one_hop(profiles),
     }
 }
 

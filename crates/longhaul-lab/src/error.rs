@@ -2,6 +2,8 @@
 
 use longhaul_sys::SysError;
 use std::fmt;
+use std::path::PathBuf;
+use std::thread::JoinHandle;
 
 /// An error of the lab.
 #[derive(Debug)]
@@ -40,10 +42,21 @@ pub enum LabError {
         /// The end of its output.
         said: String,
     },
-    /// The bytes that arrived differ from the bytes that were sent.
+    /// The bytes that arrived differ from the bytes that were sent. No other error has this variant, because a report derives
+    /// `bytes_ok: false` from it.
     Bytes(String),
+    /// A connection did not reach the far end in time.
+    NotConnected(String),
+    /// A transfer with a fixed size did not end in time.
+    Unfinished(String),
     /// A program took too long and was killed.
     Late(String),
+    /// A thread of the lab panicked, which is a defect of the lab. The text names the thread.
+    Panicked(&'static str),
+    /// Something with the name of the lab's directory is not a directory of this user.
+    Foreign(PathBuf),
+    /// A lab that was taken down has not ended. The text names the processes.
+    NotEnded(String),
 }
 
 impl LabError {
@@ -77,7 +90,15 @@ impl fmt::Display for LabError {
             LabError::Late(program) => {
                 write!(f, "`{program}` took too long and was killed; set a smaller traffic.size")
             }
-            LabError::Bytes(what) | LabError::Lacking(what) => f.write_str(what),
+            LabError::Panicked(thread) => write!(f, "{thread} panicked, which is a defect of longhaul lab"),
+            LabError::Foreign(path) => {
+                write!(f, "{} belongs to another user; remove it, or set XDG_RUNTIME_DIR", path.display())
+            }
+            LabError::Bytes(what)
+            | LabError::Lacking(what)
+            | LabError::NotConnected(what)
+            | LabError::Unfinished(what)
+            | LabError::NotEnded(what) => f.write_str(what),
         }
     }
 }
@@ -88,6 +109,14 @@ impl From<SysError> for LabError {
     fn from(err: SysError) -> LabError {
         LabError::Sys(err)
     }
+}
+
+/// Waits for the end of a thread and returns its result.
+///
+/// # Errors
+/// The error of the thread, or [`LabError::Panicked`].
+pub(crate) fn joined<T>(thread: JoinHandle<Result<T, LabError>>) -> Result<T, LabError> {
+    thread.join().unwrap_or(Err(LabError::Panicked("a thread of the lab")))
 }
 
 /// Number of lines of stdout that an error quotes.

@@ -32,9 +32,10 @@ mod world;
 
 pub use cmd::Lab;
 pub use error::LabError;
+pub use plan::host::HostSpec;
 pub use plan::link::LinkSpec;
 pub use plan::place::{Direction, Host};
-pub use plan::profile::{Profile, Sysctl};
+pub use plan::profile::{Profile, Sysctl, Sysctls};
 pub use scenario::parse;
 pub use traffic::{Outcome, transfer};
 pub use world::live::LinkCounters;

@@ -9,7 +9,7 @@
 mod common;
 
 use common::{alone, lab, runs};
-use longhaul_lab::{Host, LinkSpec, Profile, Sysctl, Wan, transfer};
+use longhaul_lab::{Host, HostSpec, LinkSpec, Profile, Sysctl, Wan, transfer};
 use longhaul_units::{Bytes, Rate};
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -98,7 +98,7 @@ fn every_byte_arrives_through_cut_super_packets() {
 fn a_host_like_aix_is_limited_by_its_configured_window() {
     let _alone = alone();
     let link = link(30, "1Gbit/s", 0.0);
-    let (host, relay) = (Profile::aix_like(Bytes(262_144)), Profile::relay(&link));
+    let (host, relay) = (HostSpec::aix_like(Bytes(262_144)).profile(), Profile::relay(&link));
     let Some(wan) = runs(Wan::build(&link, [host.clone(), relay.clone(), relay, host])) else { return };
     let sink = SocketAddr::new(Host::B.lan(), 7000);
     let outcome = transfer(&wan, Host::A, sink, Host::B, sink, 20_000_000, &Arc::default());

@@ -7,7 +7,7 @@ mod row;
 mod table;
 
 pub(crate) use row::{Carrier, PORT, Role, Running};
-pub(crate) use table::{ROWS, SSH_PORT};
+pub(crate) use table::{DIRECT, LONGHAUL, ROWS, SOCAT, SSH_PORT};
 
 /// Returns the carrier called `name`.
 ///

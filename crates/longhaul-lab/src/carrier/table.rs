@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 
 /// All carriers.
 pub(crate) const ROWS: &[Carrier] = &[
-    Carrier { name: "direct", what: "no relay", role: Role::Direct, ..Carrier::ROUTED },
+    DIRECT,
     Carrier {
         name: "tuned",
         what: "no relay, the hosts tuned",
@@ -22,17 +22,11 @@ pub(crate) const ROWS: &[Carrier] = &[
         hosts: |host, link| *host = host.tuned(link),
         ..Carrier::ROUTED
     },
-    Carrier {
-        name: "socat",
-        what: "socat on both relays",
-        needs: &[SOCAT],
-        start: |wan, _, _| socat(wan, ""),
-        ..Carrier::RELAYED
-    },
+    SOCAT,
     Carrier {
         name: "socat-nodelay",
         what: "socat with nodelay on both relays",
-        needs: &[SOCAT],
+        needs: &[SOCAT_PROGRAM],
         start: |wan, _, _| socat(wan, ",nodelay"),
         ..Carrier::RELAYED
     },
@@ -65,17 +59,32 @@ pub(crate) const ROWS: &[Carrier] = &[
         start: |wan, _, _| socket_proxyd(wan),
         ..Carrier::RELAYED
     },
-    Carrier {
-        name: "longhaul",
-        what: "longhaul on both relays",
-        role: Role::Longhaul,
-        congestion: Some("bbr"),
-        start: |wan, _, set| longhaul(wan, set),
-        ..Carrier::RELAYED
-    },
+    LONGHAUL,
 ];
 
-const SOCAT: Requirement = Requirement::program("socat", "socat", "socat");
+/// The hosts alone, with the scenario's settings.
+pub(crate) const DIRECT: Carrier = Carrier { name: "direct", what: "no relay", role: Role::Direct, ..Carrier::ROUTED };
+
+/// The recipe that many people write by hand.
+pub(crate) const SOCAT: Carrier = Carrier {
+    name: "socat",
+    what: "socat on both relays",
+    needs: &[SOCAT_PROGRAM],
+    start: |wan, _, _| socat(wan, ""),
+    ..Carrier::RELAYED
+};
+
+/// longhaul's own relays.
+pub(crate) const LONGHAUL: Carrier = Carrier {
+    name: "longhaul",
+    what: "longhaul on both relays",
+    role: Role::Longhaul,
+    congestion: Some("bbr"),
+    start: |wan, _, set| longhaul(wan, set),
+    ..Carrier::RELAYED
+};
+
+const SOCAT_PROGRAM: Requirement = Requirement::program("socat", "socat", "socat");
 
 /// Starts the hand-made recipe: the same socat command on both relays.
 fn socat(wan: &Wan, options: &str) -> Result<Started, LabError> {
@@ -201,8 +210,14 @@ const SOCKET_PROXYD: Requirement = Requirement {
 
 /// Starts this program's own relay, at its defaults and with the socket options `set`.
 fn longhaul(wan: &Wan, set: &[String]) -> Result<Started, LabError> {
+    let program = std::env::current_exe().map_err(LabError::io("finding this program"))?;
+    // proc_pid_exe(5): the path of a file that was replaced ends with " (deleted)".
+    std::fs::metadata(&program).map_err(LabError::io(format!(
+        "starting {}, which was replaced after this command had begun; start the command again",
+        program.display()
+    )))?;
     Started::on_relays(wan, "listening", |_, next| {
-        let mut command = Command::new(std::env::current_exe().map_err(LabError::io("finding this program"))?);
+        let mut command = Command::new(&program);
         command.args(["relay", "--listen", &PORT.to_string(), "--to", &format!("{next}:{PORT}")]);
         command.args(set.iter().flat_map(|setting| ["--set", setting]));
         Ok((command, String::new()))

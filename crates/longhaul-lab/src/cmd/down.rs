@@ -58,7 +58,7 @@ fn down() -> Result<String, LabError> {
         match Claim::take()? {
             Claimed::Ours(claim, _) => break claim,
             Claimed::Taken(_) if start.elapsed() > PATIENCE * 2 => {
-                return Err(LabError::Bytes(format!("process {} does not end", note.process)));
+                return Err(LabError::NotEnded(format!("process {} does not end", note.process)));
             }
             Claimed::Taken(other) if note.process == 0 => note = other,
             Claimed::Taken(_) => {}
@@ -88,7 +88,9 @@ impl Spaces {
             }
             if start.elapsed() > PATIENCE {
                 let who = left.join(", ");
-                return Err(LabError::Bytes(format!("the lab's hosts are still in use by {who}; end these processes")));
+                return Err(LabError::NotEnded(format!(
+                    "the lab's hosts are still in use by {who}; end these processes"
+                )));
             }
             std::thread::sleep(EVERY);
         }

@@ -3,7 +3,7 @@
 use crate::plan::link::{read_loss, read_rate, read_rtt};
 use crate::scenario::read_window;
 use clap::Args;
-use longhaul_units::{Bytes, Rate};
+use longhaul_units::{Bytes, Rate, show_duration};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -49,7 +49,7 @@ impl Init {
     fn text(&self) -> String {
         let Init { rtt, rate, loss, window } = self;
         let mut text = String::from(HEAD);
-        let _ = writeln!(text, "[link]\nrtt  = \"{rtt:?}\"\nrate = \"{rate}\"");
+        let _ = writeln!(text, "[link]\nrtt  = \"{}\"\nrate = \"{rate}\"", show_duration(*rtt));
         if *loss > 0.0 {
             let _ = writeln!(
                 text,

@@ -119,15 +119,11 @@ fn directory() -> Result<PathBuf, LabError> {
         Some(path) => path.join(NAME),
         None => std::env::temp_dir().join(format!("{NAME}-{user}")),
     };
-    let of_root = (user == 0).then(|| Path::new("/run").join(NAME));
-    let mut wrong = LabError::Bytes(String::new());
-    for path in of_root.into_iter().chain([of_user]) {
-        match own(&path, user) {
-            Ok(()) => return Ok(path),
-            Err(why) => wrong = why,
-        }
+    let of_root = Path::new("/run").join(NAME);
+    if user == 0 && own(&of_root, user).is_ok() {
+        return Ok(of_root);
     }
-    Err(wrong)
+    own(&of_user, user).map(|()| of_user)
 }
 
 /// Creates the directory at `path`, or checks that it belongs to this user, because others may write to its parent.
@@ -140,10 +136,7 @@ fn own(path: &Path, user: u32) -> Result<(), LabError> {
     let found = fs::symlink_metadata(path).map_err(LabError::io(what()))?;
     match found.is_dir() && found.uid() == user {
         true => Ok(()),
-        false => Err(LabError::Bytes(format!(
-            "{} belongs to another user; remove it, or set XDG_RUNTIME_DIR",
-            path.display()
-        ))),
+        false => Err(LabError::Foreign(path.to_path_buf())),
     }
 }
 

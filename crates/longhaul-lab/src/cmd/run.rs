@@ -172,8 +172,7 @@ impl RunArgs {
         let mut all: Vec<&str> = scenario.runs.iter().flat_map(|run| &run.carriers).map(|known| known.name).collect();
         all.sort_unstable();
         all.dedup();
-        let wanted = |known: &&'static Carrier| self.carrier.iter().any(|wanted| wanted.name == known.name);
-        scenario.runs.iter_mut().for_each(|run| run.carriers.retain(wanted));
+        scenario.runs.iter_mut().for_each(|run| run.carriers.retain(|known| self.carrier.contains(known)));
         scenario.runs.retain(|run| run.skip.is_some() || !run.carriers.is_empty());
         let asked: Vec<&str> = self.carrier.iter().map(|carrier| carrier.name).collect();
         let asked = asked.join(" or ");

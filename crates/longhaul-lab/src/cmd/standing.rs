@@ -4,7 +4,7 @@
 use crate::carrier::{Carrier, PORT, Running};
 use crate::error::LabError;
 use crate::plan::place::Host;
-use crate::plan::setup::Layout;
+use crate::plan::setup::Topology;
 use crate::scenario::Run;
 use crate::traffic::{IPERF3_PROGRAM, ServedBy};
 use crate::world::ssh::Server;
@@ -24,7 +24,7 @@ pub(crate) struct Standing {
     /// The servers of host B with their addresses, or the reason why one is missing.
     ssh: Result<(Server, SocketAddr), LabError>,
     iperf3: Result<(Program, SocketAddr), LabError>,
-    layout: Layout,
+    topology: Topology,
     // Dropped last, after the programs that need it.
     _wan: Wan,
 }
@@ -55,9 +55,9 @@ impl Standing {
             server.configure(&wan, carried.map_or(on_b(to_ssh), |(_, running)| running.entry))?;
             traffic::make_file(&wan, "sample", SAMPLE)?;
         }
-        let anchors = names(setup.layout).iter().map(|(host, name)| Anchor::start(&wan, *host, name));
+        let anchors = names(setup.topology).iter().map(|(host, name)| Anchor::start(&wan, *host, name));
         let anchors = anchors.collect::<Result<_, LabError>>()?;
-        Ok(Standing { anchors, carrier, ssh, iperf3, layout: setup.layout, _wan: wan })
+        Ok(Standing { anchors, carrier, ssh, iperf3, topology: setup.topology, _wan: wan })
     }
 
     /// Returns the process number of each host's anchor.
@@ -142,19 +142,21 @@ impl Standing {
 
     fn addresses(&self, host: Host) -> String {
         let lan = format!("{} {}", host.lan(), host.lan6());
-        match (host, self.layout) {
-            (Host::Near | Host::Far, Layout::OneHop) => format!("{lan}; to B {} {}", Host::Far.lan(), Host::Far.lan6()),
-            (Host::Near | Host::Far, Layout::Wan) => format!("{lan}; on the WAN {} {}", host.wan(), host.wan6()),
+        match (host, self.topology) {
+            (Host::Near | Host::Far, Topology::OneHop) => {
+                format!("{lan}; to B {} {}", Host::Far.lan(), Host::Far.lan6())
+            }
+            (Host::Near | Host::Far, Topology::Wan) => format!("{lan}; on the WAN {} {}", host.wan(), host.wan6()),
             (Host::A | Host::B, _) => lan,
         }
     }
 }
 
 /// Returns the hosts and their names.
-fn names(layout: Layout) -> &'static [(Host, &'static str)] {
-    match layout {
-        Layout::OneHop => &[(Host::A, "A"), (Host::Near, "relay"), (Host::B, "B")],
-        Layout::Wan => &[(Host::A, "A"), (Host::Near, "near"), (Host::Far, "far"), (Host::B, "B")],
+fn names(topology: Topology) -> &'static [(Host, &'static str)] {
+    match topology {
+        Topology::OneHop => &[(Host::A, "A"), (Host::Near, "relay"), (Host::B, "B")],
+        Topology::Wan => &[(Host::A, "A"), (Host::Near, "near"), (Host::Far, "far"), (Host::B, "B")],
     }
 }
 

@@ -49,6 +49,14 @@ pub(crate) struct Up {
     detached: bool,
 }
 
+/// The lab to build.
+struct Plan {
+    /// The scenario's name.
+    scenario: String,
+    /// The run, with the changes of the command line.
+    run: Run,
+}
+
 impl Up {
     /// Builds the lab. Returns 0 if it stands, 1 if it could not be built, 2 for a wrong file or value.
     pub(crate) fn run(self) -> ExitCode {
@@ -66,8 +74,8 @@ impl Up {
         })
     }
 
-    /// Returns the scenario's name and the run to build, with the changes of the command line.
-    fn plan(&self) -> Result<(String, Run), Vec<String>> {
+    /// Returns the lab to build.
+    fn plan(&self) -> Result<Plan, Vec<String>> {
         let mut scenario = library::find(&self.name)?;
         let can = |run: &Run| run.skip.is_none();
         let at = match &self.run {
@@ -80,11 +88,11 @@ impl Up {
             return Err(vec![format!("error: {}: run {} cannot be emulated: {why}", scenario.name, run.id)]);
         }
         self.changes.apply(&mut run);
-        Ok((scenario.name, run))
+        Ok(Plan { scenario: scenario.name, run })
     }
 
     /// Builds the lab in this process and waits for a signal.
-    fn keep(&self, (scenario, run): &(String, Run)) -> Result<ExitCode, String> {
+    fn keep(&self, Plan { scenario, run }: &Plan) -> Result<ExitCode, String> {
         if self.detached {
             longhaul_sys::process::own_session().map_err(|err| err.to_string())?;
         }

@@ -1,7 +1,7 @@
 //! Samples a run while its traffic flows: bytes that arrive, TCP_INFO of the senders, CPU time of the relays.
 
 use crate::carrier::{PORT, Running, SSH_PORT};
-use crate::error::LabError;
+use crate::error::{LabError, joined};
 use crate::measure::disturbance::{Shares, Ticks};
 use crate::measure::sockets::{self, Sender};
 use crate::plan::place::{Direction, Host};
@@ -52,8 +52,8 @@ pub(crate) struct Watch<'a> {
     pub(crate) running: &'a Running,
     /// The direction of the bytes.
     pub(crate) direction: Direction,
-    /// Receives one message when the traffic begins.
-    pub(crate) began: &'a Receiver<()>,
+    /// Receives one message when the traffic begins: the processor time until then.
+    pub(crate) began: &'a Receiver<Ticks>,
     /// Closes when the traffic ends.
     pub(crate) ended: &'a Receiver<()>,
 }
@@ -66,15 +66,12 @@ impl Watch<'_> {
     pub(crate) fn sample(&self, mut progress: impl FnMut(&Sample)) -> Result<Seen, LabError> {
         let mut seen = Seen::default();
         // If the traffic fails before it begins, its own thread reports the error.
-        if self.began.recv().is_err() {
-            return Ok(seen);
-        }
+        let Ok(before) = self.began.recv() else { return Ok(seen) };
         let is_slow = self.setup.has_wan() && self.setup.link.rate.is_some_and(|rate| rate <= SLOW);
         let every = if is_slow { EVERY } else { SELDOM };
         let sampler = Sampler::open(self.wan, self.running, self.direction)?;
         let mut cpu = Cpu::of(&self.running.programs);
         let start = Instant::now();
-        let before = Ticks::now();
         let mut last = start;
         let mut bytes = sampler.arrived()?;
         while let Err(RecvTimeoutError::Timeout) = self.ended.recv_timeout(every.saturating_sub(last.elapsed())) {
@@ -123,7 +120,7 @@ impl Sampler {
         let [host, receiver] = direction.ends();
         let what = LabError::io("opening /proc/net/dev");
         let opening = wan.on(receiver, || File::open("/proc/thread-self/net/dev").map_err(what));
-        let devices = opening.join().unwrap_or_else(|_| Err(LabError::Bytes("a thread ended early".into())))?;
+        let devices = joined(opening)?;
         let direct = running.programs.is_empty();
         let relay = match (direct, direction) {
             (true, _) => None,

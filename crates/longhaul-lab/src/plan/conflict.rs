@@ -15,6 +15,11 @@ impl Conflict {
         Conflict { key: key.into(), why: why.into() }
     }
 
+    /// Returns a conflict of `key` if `is_wrong`.
+    pub(crate) fn when(is_wrong: bool, key: &str, why: impl Into<String>) -> Option<Conflict> {
+        is_wrong.then(|| Conflict::new(key, why))
+    }
+
     /// Returns the conflict with its key moved below the table `title`.
     pub(crate) fn below(self, title: &str) -> Conflict {
         Conflict { key: format!("{title}.{}", self.key), ..self }

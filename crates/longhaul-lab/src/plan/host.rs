@@ -1,13 +1,14 @@
 //! TCP settings of a host as a scenario describes them, and the [`Profile`] made from them.
 
 use crate::plan::conflict::Conflict;
+use crate::plan::congestion::{CUBIC, RENO};
 use crate::plan::link::LinkSpec;
-use crate::plan::profile::{Profile, Sysctl};
+use crate::plan::profile::{Profile, Sysctl, Sysctls};
 use longhaul_units::Bytes;
 
 /// TCP settings of one host, as a scenario describes them.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct HostSpec {
+pub struct HostSpec {
     /// The window that the host offers, and the maximum that it has in flight; `None` means the kernel's autotuning.
     pub(crate) window: Option<Bytes>,
     /// Maximum size of an autotuned buffer; `None` means the kernel's default.
@@ -25,8 +26,8 @@ pub(crate) struct HostSpec {
     pub(crate) mss: Option<u32>,
     /// Whether the host hands super-packets to its interface for segmentation (TSO).
     pub(crate) offload: bool,
-    /// Whether the host has the sysctls that longhaul ships for relays. They override the lab's own.
-    pub(crate) shipped: bool,
+    /// Its sysctls. The shipped ones override the lab's own.
+    pub(crate) sysctls: Sysctls,
 }
 
 impl Default for HostSpec {
@@ -35,25 +36,31 @@ impl Default for HostSpec {
         HostSpec {
             window: None,
             buffers: None,
-            congestion: "cubic".into(),
+            congestion: CUBIC.into(),
             sack: true,
             scaling: true,
             mtu: 1500,
             mss: None,
             offload: true,
-            shipped: false,
+            sysctls: Sysctls::Defaults,
         }
     }
 }
 
 impl HostSpec {
+    /// Returns a host like AIX at its defaults on 10 GbE or virtual Ethernet: windows of `window` bytes, Reno, no SACK, and
+    /// without the newer loss detection of Linux.
+    pub fn aix_like(window: Bytes) -> HostSpec {
+        HostSpec { window: Some(window), congestion: RENO.into(), sack: false, ..HostSpec::default() }
+    }
+
     /// Returns the host with buffers that cover the link, and with TCP set as the advice for long paths says. This is the host
     /// that its owner could have if it could be changed.
     pub(crate) fn tuned(&self, link: &LinkSpec) -> HostSpec {
         HostSpec {
             window: None,
             buffers: Some(Profile::relay_buffer(link)),
-            congestion: "cubic".into(),
+            congestion: CUBIC.into(),
             sack: true,
             scaling: true,
             ..self.clone()
@@ -90,7 +97,7 @@ impl HostSpec {
     }
 
     /// Returns the kernel settings of the host.
-    pub(crate) fn profile(&self) -> Profile {
+    pub fn profile(&self) -> Profile {
         let mut profile = match (self.window, self.buffers) {
             (Some(window), _) => self.windowed(window),
             (None, Some(max)) => Profile::buffers(max),
@@ -108,7 +115,7 @@ impl HostSpec {
         }
         profile.mtu = self.mtu;
         profile.offload = self.offload;
-        profile.shipped = self.shipped;
+        profile.further = self.sysctls;
         profile
     }
 
@@ -140,12 +147,6 @@ const TIMESTAMPS: u32 = 12;
 const SLACK: f64 = 1.02;
 
 impl Profile {
-    /// Returns a host like AIX at its defaults on 10 GbE or virtual Ethernet: windows of `window` bytes, Reno, no SACK, and
-    /// without the newer loss detection of Linux.
-    pub fn aix_like(window: Bytes) -> Profile {
-        HostSpec { window: Some(window), congestion: "reno".into(), sack: false, ..HostSpec::default() }.profile()
-    }
-
     /// Returns a relay host with CUBIC as its kernel's congestion control, and with buffers that cover the path, as advised for
     /// relays. The buffers hold twice the bandwidth-delay product, because the kernel counts its overhead in them. They hold as
     /// much again for the bytes in the link's queue.
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_go_together_is_said() {
+    fn values_that_conflict_are_reported() {
         let conflicts = |host: HostSpec| {
             host.conflicts().into_iter().map(|Conflict { key, why }| format!("{key}: {why}")).collect::<String>()
         };

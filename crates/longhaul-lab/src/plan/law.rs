@@ -1,5 +1,6 @@
 //! Laws compute the speed that a transfer should have from its path and hosts.
 
+use crate::plan::congestion::loss_law;
 use crate::plan::place::Direction;
 use crate::plan::setup::Setup;
 
@@ -54,49 +55,57 @@ pub(crate) enum Subject {
 }
 
 /// All laws.
-pub(crate) const ROWS: &[Row] = &[
-    Row {
-        law: Law::Window,
-        name: "window",
-        formula: "window / RTT",
-        needs: "host.window",
-        subject: Subject::Hosts,
-        includes_loss: false,
-        compute: |setup, load| window(setup).map(|speed| speed * f64::from(load.connections)),
-    },
-    Row {
-        law: Law::Openssh,
-        name: "openssh",
-        formula: "OpenSSH's 2 MiB / RTT",
-        needs: "nothing",
-        subject: Subject::Programs,
-        includes_loss: false,
-        compute: |setup, load| Some(openssh(setup) * f64::from(load.connections)),
-    },
-    Row {
-        law: Law::Line,
-        name: "line",
-        formula: "the line's share of TCP payload",
-        needs: "link.rate",
-        subject: Subject::Wan,
-        includes_loss: false,
-        compute: |setup, load| line(setup, load.direction),
-    },
-    Row {
-        law: Law::Loss,
-        name: "loss",
-        formula: "Reno's or CUBIC's loss law",
-        needs: "link.loss, and reno or cubic for host.congestion",
-        subject: Subject::Wan,
-        includes_loss: true,
-        compute: |setup, load| loss(setup).map(|speed| speed * f64::from(load.connections)),
-    },
-];
+pub(crate) const ROWS: &[Row] = &[WINDOW, OPENSSH, LINE, LOSS];
+
+const WINDOW: Row = Row {
+    law: Law::Window,
+    name: "window",
+    formula: "window / RTT",
+    needs: "host.window",
+    subject: Subject::Hosts,
+    includes_loss: false,
+    compute: |setup, load| window(setup).map(|speed| speed * f64::from(load.connections)),
+};
+
+const OPENSSH: Row = Row {
+    law: Law::Openssh,
+    name: "openssh",
+    formula: "OpenSSH's 2 MiB / RTT",
+    needs: "nothing",
+    subject: Subject::Programs,
+    includes_loss: false,
+    compute: |setup, load| Some(openssh(setup) * f64::from(load.connections)),
+};
+
+const LINE: Row = Row {
+    law: Law::Line,
+    name: "line",
+    formula: "the line's share of TCP payload",
+    needs: "link.rate",
+    subject: Subject::Wan,
+    includes_loss: false,
+    compute: |setup, load| line(setup, load.direction),
+};
+
+const LOSS: Row = Row {
+    law: Law::Loss,
+    name: "loss",
+    formula: "Reno's or CUBIC's loss law",
+    needs: "link.loss, and reno or cubic for host.congestion",
+    subject: Subject::Wan,
+    includes_loss: true,
+    compute: |setup, load| loss(setup).map(|speed| speed * f64::from(load.connections)),
+};
 
 impl Law {
     /// Returns the law's row of the table.
     pub(crate) fn row(self) -> &'static Row {
-        ROWS.iter().find(|row| row.law == self).unwrap_or(&ROWS[0])
+        match self {
+            Law::Window => &WINDOW,
+            Law::Openssh => &OPENSSH,
+            Law::Line => &LINE,
+            Law::Loss => &LOSS,
+        }
     }
 
     /// Returns the speed that this law gives, in bytes per second, limited to what the line carries.
@@ -156,7 +165,7 @@ pub(crate) fn ceiling(setup: &Setup, direction: Direction) -> Option<f64> {
 }
 
 fn loss(setup: &Setup) -> Option<f64> {
-    setup.link.loss_law(&setup.host.congestion, setup.link.rtt)
+    loss_law(&setup.link, &setup.host.congestion, setup.link.rtt)
 }
 
 /// Bytes that OpenSSH has in flight at most.

@@ -72,23 +72,6 @@ impl LinkSpec {
         self.queue.unwrap_or_else(|| self.default_queue())
     }
 
-    /// Returns the speed to which random loss limits a connection, in bytes per second, over a round trip of `rtt` with segments
-    /// of 1448 bytes. `None` without loss, or for a congestion control that does not treat loss as congestion.
-    pub fn loss_law(&self, congestion: &str, rtt: Duration) -> Option<f64> {
-        let rtt = rtt.as_secs_f64();
-        // Mathis, Semke, Mahdavi, Ott: The macroscopic behavior of the TCP congestion avoidance algorithm, 1997.
-        let reno = 1.2 / self.loss.sqrt();
-        // RFC 8312 equation 6. RFC 8312 4.2: where Reno would be faster, CUBIC behaves like Reno.
-        let cubic = (1.054 * (rtt / self.loss).powf(0.75)).max(reno);
-        let segments = match congestion {
-            _ if self.loss <= 0.0 => None,
-            "reno" => Some(reno),
-            "cubic" => Some(cubic),
-            _ => None,
-        };
-        segments.map(|segments| segments * 1448.0 / rtt)
-    }
-
     /// Sets a stage in `directions`. It replaces a stage of the same kind.
     pub fn set(&mut self, directions: &[Direction], stage: &Setting) {
         for direction in directions {

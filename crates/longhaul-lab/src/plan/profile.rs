@@ -2,6 +2,16 @@
 
 use longhaul_units::Bytes;
 
+/// The kernel parameters that a host has besides those of its profile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sysctls {
+    /// The kernel's defaults.
+    #[default]
+    Defaults,
+    /// Those of packaging/90-longhaul.conf, which longhaul ships for relays. They are set after those of the profile.
+    Shipped,
+}
+
 /// A kernel parameter and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sysctl {
@@ -26,8 +36,8 @@ pub struct Profile {
     pub mtu: u32,
     /// Whether the host hands super-packets to its interface for segmentation (TSO).
     pub offload: bool,
-    /// Whether the host has the sysctls of packaging/90-longhaul.conf. They are set after the others.
-    pub shipped: bool,
+    /// Further kernel parameters.
+    pub further: Sysctls,
 }
 
 impl Sysctl {
@@ -47,7 +57,7 @@ impl Profile {
             window_field: None,
             mtu: 1500,
             offload: true,
-            shipped: false,
+            further: Sysctls::Defaults,
         }
     }
 

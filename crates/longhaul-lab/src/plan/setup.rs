@@ -5,9 +5,10 @@ use crate::plan::link::LinkSpec;
 use crate::plan::profile::Profile;
 
 /// The order of hosts and cables between A and B.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Layout {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Topology {
     /// Two relay hosts and the emulated WAN between them.
+    #[default]
     Wan,
     /// One relay host between two cables, without a WAN.
     OneHop,
@@ -17,7 +18,7 @@ pub(crate) enum Layout {
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     /// The order of hosts and cables.
-    pub(crate) layout: Layout,
+    pub(crate) topology: Topology,
     /// The emulated WAN; unused with one hop.
     pub(crate) link: LinkSpec,
     /// Hosts A and B.
@@ -31,7 +32,7 @@ pub(crate) struct Setup {
 impl Setup {
     /// Whether there is an emulated WAN.
     pub(crate) fn has_wan(&self) -> bool {
-        self.layout == Layout::Wan
+        self.topology == Topology::Wan
     }
 
     /// Returns the relay hosts. Their buffers cover the path unless the scenario sets them.

@@ -6,7 +6,7 @@ use crate::measure::done::Done;
 use crate::plan::host::HostSpec;
 use crate::plan::law::Load;
 use crate::plan::link::LinkSpec;
-use crate::plan::setup::{Layout, Setup};
+use crate::plan::setup::{Setup, Topology};
 use crate::report::run::{RunReport, Verdict, blank, rounded};
 use crate::report::verdict::{self, Compared};
 use crate::report::{reason, repeat};
@@ -83,18 +83,21 @@ impl Report {
         }
         let mut report = RunReport { attempts: attempt.number, ..blank(run, Some(carrier)) };
         let mut good = Vec::new();
-        let mut wrong = None;
+        let mut problems = Vec::new();
         for round in rounds {
             match round {
                 Ok(done) => good.push(done),
-                Err(problem) => wrong = wrong.or(Some(problem)),
+                Err(problem) => problems.push(problem),
             }
         }
-        match wrong {
+        // Wrong bytes in any round are the most important problem.
+        let differs = |problem: &LabError| matches!(problem, LabError::Bytes(_));
+        let at = problems.iter().position(differs).unwrap_or(0);
+        match problems.into_iter().nth(at) {
             Some(problem) => {
                 let missing = matches!(problem, LabError::Missing { .. } | LabError::Lacking(_));
                 report.verdict = if missing { Verdict::Skip } else { Verdict::Fail };
-                report.bytes_ok = matches!(problem, LabError::Bytes(_)).then_some(false);
+                report.bytes_ok = differs(&problem).then_some(false);
                 report.why = if missing { format!("{}: {problem}", run.at) } else { problem.to_string() };
             }
             None => {
@@ -166,7 +169,7 @@ pub(crate) fn is_reference(run: &Run, carrier: &Carrier, runs: &[Run]) -> bool {
 /// Hosts, path and load of a run. Two runs can be compared if these are equal.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Conditions {
-    layout: Layout,
+    topology: Topology,
     link: LinkSpec,
     host: HostSpec,
     load: Load,
@@ -177,8 +180,8 @@ pub(crate) struct Conditions {
 impl Conditions {
     fn of(run: &Run) -> Conditions {
         let Traffic { size, rate, .. } = run.traffic;
-        let Setup { layout, link, host, .. } = run.setup.clone();
-        Conditions { layout, link, host, load: run.traffic.load(), size, rate }
+        let Setup { topology, link, host, .. } = run.setup.clone();
+        Conditions { topology, link, host, load: run.traffic.load(), size, rate }
     }
 }
 
@@ -222,5 +225,36 @@ mod tests {
             "{}",
             bad.why
         );
+    }
+
+    /// Only a difference of bytes is `bytes_ok: false`. No other error says anything about the bytes.
+    #[test]
+    fn only_different_bytes_are_reported_as_different() {
+        let text = "about = \"a\"\nsource = \"b\"\n[[run]]\nid = \"one\"\ncarriers = [\"direct\"]\n";
+        let scenario = scenario::read("small", "small.toml", text).unwrap();
+        let run = &scenario.runs[0];
+        let added = |problems: Vec<LabError>| {
+            let rounds = problems.into_iter().map(Err).collect();
+            let attempt = Attempt { number: 1, is_reference: false };
+            let report = Report::new(&scenario).add(run, run.carriers[0], rounds, attempt).clone();
+            (report.verdict, report.bytes_ok, report.why)
+        };
+        let panicking = || -> Result<u64, LabError> { std::panic::panic_any("a defect") };
+        let panicked = || crate::error::joined(std::thread::spawn(panicking)).unwrap_err();
+        let why = "a thread of the lab panicked, which is a defect of longhaul lab".to_string();
+        assert_eq!(added(vec![panicked()]), (Verdict::Fail, None, why));
+        let differs = || LabError::Bytes("wrong bytes arrived".into());
+        for problems in [vec![differs()], vec![panicked(), differs()]] {
+            assert_eq!(added(problems), (Verdict::Fail, Some(false), "wrong bytes arrived".into()));
+        }
+        for other in [
+            LabError::NotConnected(String::new()),
+            LabError::Unfinished(String::new()),
+            LabError::Late(String::new()),
+            LabError::Foreign("/run".into()),
+            LabError::NotEnded(String::new()),
+        ] {
+            assert_eq!(added(vec![other]).1, None);
+        }
     }
 }

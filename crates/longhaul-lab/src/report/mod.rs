@@ -1,7 +1,7 @@
 //! The results of a scenario:
 //!
 //! - [`run`]: one run over one carrier, with its [`verdict`] and the [`reason`] for its speed;
-//! - [`topology`]: hosts, relays and link of a run;
+//! - [`path`](mod@path): hosts, relays and link of a run;
 //! - [`repeat`]: the command that repeats a run;
 //! - [`json`]: the whole report;
 //! - [`table`]: prints the report as a table;
@@ -9,9 +9,9 @@
 
 pub(crate) mod json;
 pub(crate) mod page;
+pub(crate) mod path;
 pub(crate) mod reason;
 pub(crate) mod repeat;
 pub(crate) mod run;
 pub(crate) mod table;
-pub(crate) mod topology;
 pub(crate) mod verdict;

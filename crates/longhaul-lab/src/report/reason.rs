@@ -3,6 +3,7 @@
 use crate::carrier::Carrier;
 use crate::measure::disturbance::Disturbance;
 use crate::measure::done::Done;
+use crate::plan::congestion::loss_law;
 use crate::plan::law::{Law, OPENSSH_WINDOW, line};
 use crate::report::run::Verdict;
 use crate::report::verdict::Assessment;
@@ -53,7 +54,9 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
     let Done { measured, seen, .. } = done;
     let speed = measured.speed / 1e6;
     if speed == 0.0 {
-        return Some("nothing arrived".into());
+        return Some(
+            if measured.bytes == 0 { "nothing arrived" } else { "nothing arrived in the measured time" }.into(),
+        );
     }
     let rtt = if seen.wan.rtt.is_zero() { run.setup.link.rtt } else { seen.wan.rtt };
     let connections = f64::from(run.traffic.connections);
@@ -62,7 +65,7 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
     let whose = if seen.wan.allowed < seen.wan.window { "congestion window" } else { "window" };
     let is_ssh = carrier.law.iter().chain(run.traffic.kind.laws).any(|law| *law == Law::Openssh);
     let line = line(&run.setup, run.traffic.direction).map(|line| line / 1e6);
-    let law = run.setup.link.loss_law(&seen.wan.congestion, rtt).map(|law| connections * law / 1e6);
+    let law = loss_law(&run.setup.link, &seen.wan.congestion, rtt).map(|law| connections * law / 1e6);
     let share = |limit: f64| format!("{:.0} % of it", 100.0 * speed / limit);
     let retransmitted = match seen.wan.retransmitted {
         0 => String::new(),

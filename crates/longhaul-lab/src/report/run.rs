@@ -8,7 +8,7 @@ use crate::measure::sockets::Sender;
 use crate::plan::law;
 use crate::plan::place::Direction;
 use crate::plan::setup::Setup;
-use crate::report::topology::Topology;
+use crate::report::path::PathReport;
 use crate::scenario::{Expect, Run};
 use crate::traffic::{Counts, Kind};
 use crate::world::live::LinkCounters;
@@ -28,7 +28,8 @@ pub(crate) struct RunReport {
     /// Number of connections at once.
     pub(crate) connections: u32,
     /// The path between the hosts, and the hosts with the changes of this carrier.
-    pub(crate) topology: Topology,
+    #[serde(rename = "topology")]
+    pub(crate) path: PathReport,
     /// The smallest round trip that TCP measured on the WAN, or the link's round trip if TCP measured none.
     pub(crate) rtt_ms: f64,
     /// The window in force: the receiver's window (`snd_wnd`), or the congestion window if that is smaller.
@@ -239,7 +240,7 @@ pub(crate) fn blank(run: &Run, carrier: Option<&'static Carrier>) -> RunReport {
         traffic: run.traffic.kind,
         connections: run.traffic.connections,
         has_expectation: run.expect != Expect::default(),
-        topology: Topology::of(&setup),
+        path: PathReport::of(&setup),
         tuned: tuned(run),
         rtt_ms: rounded(run.setup.link.rtt.as_secs_f64() * 1e3),
         published: run.published.speed.as_ref().map(both),

@@ -4,7 +4,8 @@
 //! to this run lower. Each figure of the traffic declares how a disturbance changes it ([`Effect`]). There are three rules:
 //!
 //! 1. A miss that a disturbance could explain is `unclear`: a speed or rate that is too low, a time that is too long, too much
-//!    CPU, or a ratio that is too high because the other run was disturbed.
+//!    CPU, or a ratio that is too high because the other run was disturbed. A speed of 0 counts as too low if every byte arrived
+//!    after the measured time.
 //! 2. A pass stays `pass` unless the disturbance could have caused it. It could if the expectation is an upper bound on the
 //!    speed, or a ratio to a disturbed run. The undisturbed speed is estimated
 //!    ([`Disturbance::slowdown`](crate::measure::disturbance::Disturbance::slowdown)).
@@ -40,10 +41,10 @@ pub(crate) fn assess(run: &Run, report: &RunReport, compared: &Compared<'_>) -> 
     sound(run, report, &mut remarks);
     speeds(run, report, compared, &mut remarks);
     let speed = Value::speed(report);
-    if compared.is_reference && speed.likely.1 > speed.measured * COMPARABLE {
+    if compared.is_reference && speed.likely.max > speed.measured * COMPARABLE {
         remarks.doubts.push(format!(
             "other runs are compared with this one, which could have reached {:.2} MB/s undisturbed",
-            speed.likely.1
+            speed.likely.max
         ));
     }
     remarks.assessment(report)
@@ -118,18 +119,52 @@ fn reference<'a>(report: &RunReport, of: &str, earlier: &'a [RunReport]) -> Opti
 #[derive(Clone, Copy, Debug)]
 struct Value {
     measured: f64,
-    /// Lowest and highest by the estimated slowdown. Decides whether a pass is clear.
-    likely: (f64, f64),
-    /// Lowest and highest at all. Decides whether a miss is clear.
-    possible: (f64, f64),
+    /// By the estimated slowdown. Decides whether a pass is clear.
+    likely: Bounds,
+    /// With TCP's reaction included. Decides whether a miss is clear.
+    possible: Bounds,
+}
+
+/// The lowest and the highest value that a figure could have had undisturbed.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    min: f64,
+    max: f64,
+}
+
+impl Bounds {
+    fn new(min: f64, max: f64) -> Bounds {
+        Bounds { min, max }
+    }
+
+    /// Returns the bounds of the ratio to another figure.
+    fn over(self, other: Bounds) -> Bounds {
+        Bounds { min: self.min / other.max, max: self.max / other.min }
+    }
+
+    /// Whether a value within the bounds is in `range`.
+    fn touches(self, range: &RangeInclusive<f64>) -> bool {
+        self.min <= *range.end() && self.max >= *range.start()
+    }
+
+    /// Whether every value within the bounds is in `range`.
+    fn is_within(self, range: &RangeInclusive<f64>) -> bool {
+        self.min >= *range.start() && self.max <= *range.end()
+    }
 }
 
 impl Value {
     /// Returns the speed of a run.
     fn speed(report: &RunReport) -> Value {
         let measured = report.measured.unwrap_or_default();
-        let max = measured * report.disturbance.max_slowdown(report.rtt_ms);
-        Value { measured, likely: (measured, report.fastest.max(measured)), possible: (measured, max) }
+        // If every byte arrived, but after the measured time, no factor of 0 says how fast the run could have been.
+        let came_later = measured == 0.0 && report.bytes > 0 && report.cut == 0;
+        let max = match came_later && report.disturbance.disturbed {
+            true => f64::INFINITY,
+            false => measured * report.disturbance.max_slowdown(report.rtt_ms),
+        };
+        let likely = Bounds::new(measured, report.fastest.max(measured));
+        Value { measured, likely, possible: Bounds::new(measured, max) }
     }
 
     /// Returns the ratio of the speeds of two runs; `None` if the other speed is 0.
@@ -137,8 +172,8 @@ impl Value {
         let (value, other) = (Value::speed(report), Value::speed(other));
         (other.measured > 0.0).then(|| Value {
             measured: value.measured / other.measured,
-            likely: (value.likely.0 / other.likely.1, value.likely.1 / other.likely.0),
-            possible: (value.possible.0 / other.possible.1, value.possible.1 / other.possible.0),
+            likely: value.likely.over(other.likely),
+            possible: value.possible.over(other.possible),
         })
     }
 
@@ -146,17 +181,18 @@ impl Value {
     fn figure(report: &RunReport, effect: Effect, measured: f64) -> Value {
         let slowdown = report.disturbance.slowdown(report.rtt_ms);
         let (less, more) = (measured / slowdown, measured * slowdown);
+        let exact = Bounds::new(measured, measured);
         let (likely, possible) = match effect {
-            Effect::Grows => ((less, measured), (0.0, measured)),
+            Effect::Grows => (Bounds::new(less, measured), Bounds::new(0.0, measured)),
             Effect::GrowsFrom(errors) => {
                 let errors = report.figures.get(errors).copied().unwrap_or_default();
-                ((less.max(errors), measured), (errors, measured))
+                (Bounds::new(less.max(errors), measured), Bounds::new(errors, measured))
             }
-            Effect::Shrinks => ((measured, more), (measured, f64::INFINITY)),
-            Effect::Varies => ((less, more), (0.0, f64::INFINITY)),
-            Effect::Stays => ((measured, measured), (measured, measured)),
+            Effect::Shrinks => (Bounds::new(measured, more), Bounds::new(measured, f64::INFINITY)),
+            Effect::Varies => (Bounds::new(less, more), Bounds::new(0.0, f64::INFINITY)),
+            Effect::Stays => (exact, exact),
         };
-        let possible = if report.disturbance.disturbed { possible } else { (measured, measured) };
+        let possible = if report.disturbance.disturbed { possible } else { exact };
         Value { measured, likely, possible }
     }
 }
@@ -192,13 +228,12 @@ impl Remarks {
             let text = format!("{what}: there is nothing to compare with, expected {wanted}");
             return self.misses.push(Miss { text, is_explained: false });
         };
-        let reaches = |(from, to): (f64, f64)| from <= *range.end() && to >= *range.start();
         if !range.contains(&measured) {
             let text = text.unwrap_or_else(|| format!("{measured:.2} {what}, expected {wanted}"));
-            self.misses.push(Miss { text, is_explained: reaches(possible) });
-        } else if likely.0 < *range.start() || likely.1 > *range.end() {
-            let (from, to) = likely;
-            self.doubts.push(format!("{measured:.2} {what}, undisturbed {from:.2} to {to:.2}, expected {wanted}"));
+            self.misses.push(Miss { text, is_explained: possible.touches(range) });
+        } else if !likely.is_within(range) {
+            let Bounds { min, max } = likely;
+            self.doubts.push(format!("{measured:.2} {what}, undisturbed {min:.2} to {max:.2}, expected {wanted}"));
         }
     }
 
@@ -313,6 +348,12 @@ mod tests {
         let silent = RunReport { bytes: 0, measured: Some(0.0), fastest: 0.0, ..report(0.0, BUSY) };
         assert_eq!(judged("megabytes_per_s = [1]", &silent, None).0, Verdict::Fail);
         assert_eq!(judged("megabytes_per_s = [0, 1]", &silent, None).0, Verdict::Pass);
+        // The bytes arrived after the measured time, and the connection ended by itself.
+        let late = |outside| RunReport { bytes: 1, ..report(0.0, outside) };
+        assert_eq!(judged("megabytes_per_s = [1]", &late(BUSY), None).0, Verdict::Unclear);
+        assert_eq!(judged("megabytes_per_s = [1]", &late(QUIET), None).0, Verdict::Fail);
+        let cut = RunReport { cut: 1, ..late(BUSY) };
+        assert_eq!(judged("megabytes_per_s = [1]", &cut, None).0, Verdict::Fail);
         let cut = RunReport { cut: 2, ..report(30.0, BUSY) };
         let said = judged("megabytes_per_s = [1]", &cut, None);
         assert_eq!(said.0, Verdict::Fail);
@@ -375,7 +416,7 @@ mod tests {
     fn of_figure(kind: &str, (name, value): (&str, f64), range: RangeInclusive<f64>, outside: f64) -> Verdict {
         let mut run = run("megabytes_per_s = [1]");
         run.traffic.kind = traffic::find(kind).unwrap();
-        run.expect.figures = vec![(name.into(), range)];
+        run.expect.figures = [(name.into(), range)].into();
         let report = RunReport { figures: [(name.to_string(), value)].into(), ..report(30.0, outside) };
         assess(&run, &report, &Compared { earlier: &[], direct: None, is_reference: false }).verdict
     }
@@ -415,7 +456,7 @@ mod tests {
         let failed = |refused: f64| {
             let mut run = run("megabytes_per_s = [1]");
             run.traffic.kind = traffic::find("connections").unwrap();
-            run.expect.figures = vec![("failed".into(), 0.0..=0.0)];
+            run.expect.figures = [("failed".into(), 0.0..=0.0)].into();
             let figures = [("failed".to_string(), 3.0), ("refused".to_string(), refused)].into();
             let report = RunReport { figures, ..report(30.0, BUSY) };
             assess(&run, &report, &Compared { earlier: &[], direct: None, is_reference: false }).verdict
@@ -433,7 +474,7 @@ mod tests {
     #[test]
     fn a_figure_that_is_not_there_is_a_failure() {
         let mut run = run("megabytes_per_s = [1]");
-        run.expect.figures = vec![("p99_us".into(), 0.0..=1.0)];
+        run.expect.figures = [("p99_us".into(), 0.0..=1.0)].into();
         let compared = Compared { earlier: &[], direct: None, is_reference: false };
         assert_eq!(assess(&run, &report(30.0, BUSY), &compared).verdict, Verdict::Fail);
     }

@@ -19,9 +19,9 @@ impl Run {
         let is_told = self.carriers.iter().any(|carrier| carrier.role == Role::Longhaul);
         let nobody = "only the carrier longhaul has these options; leave them out, or add longhaul to the carriers";
         let has = |id: &str| earlier.iter().any(|run| run.id == id);
-        let mut conflicts = those([
-            (has(&self.id), "id", format!("another run has the id {:?}; write a unique id", self.id)),
-            (!self.setup.set.is_empty() && !is_told, "set", nobody.into()),
+        let mut conflicts = found([
+            Conflict::when(has(&self.id), "id", format!("another run has the id {:?}; write a unique id", self.id)),
+            Conflict::when(!self.setup.set.is_empty() && !is_told, "set", nobody),
         ]);
         conflicts.extend(self.sent());
         conflicts.extend(self.expected());
@@ -40,11 +40,15 @@ impl Run {
             max => format!("{} takes {} at most", kind.name, Bytes(max)),
         };
         let max = format!("{} can have {} at most; write fewer", kind.name, kind.max_connections);
-        those([
-            (connections > kind.max_connections, "traffic.connections", max),
-            (rate.is_some() && !kind.keys.contains(&Heeds::Rate), "traffic.rate", none.clone()),
-            (direction == Direction::Back && !kind.keys.contains(&Heeds::Direction), "traffic.direction", none),
-            (size.is_some_and(|size| size.0 > kind.max_size), "traffic.size", largest),
+        found([
+            Conflict::when(connections > kind.max_connections, "traffic.connections", max),
+            Conflict::when(rate.is_some() && !kind.keys.contains(&Heeds::Rate), "traffic.rate", none.clone()),
+            Conflict::when(
+                direction == Direction::Back && !kind.keys.contains(&Heeds::Direction),
+                "traffic.direction",
+                none,
+            ),
+            Conflict::when(size.is_some_and(|size| size.0 > kind.max_size), "traffic.size", largest),
         ])
     }
 
@@ -53,14 +57,14 @@ impl Run {
         let (Expect { within, gain, cpu, figures, .. }, kind) = (&self.expect, self.traffic.kind);
         let no_law = "no computed speed to compare with; write computed = \"window\", or another law";
         let no_program = "these carriers run no program on the relays; leave it out, or add another carrier";
-        let mut conflicts = those([
-            (within.is_some() && self.computed.is_none(), "expect.within", no_law.into()),
-            (gain.is_some() && self.has_only(Carrier::is_direct), "expect.gain", NO_GAIN.into()),
-            (cpu.is_some() && self.has_only(Carrier::is_routed), "expect.cpu", no_program.into()),
+        let mut conflicts = found([
+            Conflict::when(within.is_some() && self.computed.is_none(), "expect.within", no_law),
+            Conflict::when(gain.is_some() && self.has_only(Carrier::is_direct), "expect.gain", NO_GAIN),
+            Conflict::when(cpu.is_some() && self.has_only(Carrier::is_routed), "expect.cpu", no_program),
         ]);
         let names: Vec<&str> = kind.figures.iter().map(|figure| figure.name).collect();
         let known = if names.is_empty() { "none".into() } else { names.join(", ") };
-        for (name, _) in figures.iter().filter(|(name, _)| !names.contains(&name.as_str())) {
+        for name in figures.keys().filter(|name| !names.contains(&name.as_str())) {
             let why = format!("{} has no such figure; it has {known}", kind.name);
             conflicts.push(Conflict::new(format!("expect.figures.{name}"), why));
         }
@@ -121,9 +125,9 @@ impl Run {
         let is_hurried = self.quick.is_some() && direct.iter().all(|run| run.quick.is_none());
         let none = "no direct transfer of this traffic comes before it; write \"direct\" as the first carrier, or leave this out";
         let left_out = "--quick leaves the direct transfer out; write quick = true in its run too";
-        those([
-            (direct.is_empty(), "expect.gain", none.into()),
-            (is_hurried && !direct.is_empty(), "expect.gain", left_out.into()),
+        found([
+            Conflict::when(direct.is_empty(), "expect.gain", none),
+            Conflict::when(is_hurried && !direct.is_empty(), "expect.gain", left_out),
         ])
     }
 
@@ -183,16 +187,15 @@ impl Setup {
 pub(crate) fn without_wan(places: &Places) -> Vec<Conflict> {
     let no_wan = "a one-hop topology has no WAN; leave out this key, or topology";
     let cables = "a one-hop topology has only the hosts' cables; write host.mtu instead";
-    those([
-        (places.find("link").is_some(), "link", no_wan.into()),
-        (places.find("relay.mtu").is_some(), "relay.mtu", cables.into()),
+    found([
+        Conflict::when(places.find("link").is_some(), "link", no_wan),
+        Conflict::when(places.find("relay.mtu").is_some(), "relay.mtu", cables),
     ])
 }
 
-/// Returns a conflict for each check that is true.
-fn those<const N: usize>(checks: [(bool, &str, String); N]) -> Vec<Conflict> {
-    let wrong = checks.into_iter().filter(|(is_wrong, ..)| *is_wrong);
-    wrong.map(|(_, key, why)| Conflict::new(key, why)).collect()
+/// Returns the conflicts that were found.
+fn found<const N: usize>(checks: [Option<Conflict>; N]) -> Vec<Conflict> {
+    checks.into_iter().flatten().collect()
 }
 
 const NO_GAIN: &str = "other carriers are compared with direct; leave it out, or add another carrier";

@@ -6,7 +6,8 @@ use crate::plan::host::HostSpec;
 use crate::plan::law;
 use crate::plan::link::{LinkSpec, rtt_like};
 use crate::plan::place::Direction;
-use crate::plan::setup::{Layout, Setup};
+use crate::plan::profile::Sysctls;
+use crate::plan::setup::{Setup, Topology};
 use crate::scenario::model::{Expect, Published, Run, Times};
 use crate::traffic::Traffic;
 use crate::{carrier, traffic};
@@ -16,6 +17,7 @@ use longhaul_config::options::{self, LegOptions};
 use longhaul_link::{Change, Setting, StageError, percentage, row};
 use longhaul_units::{Bytes, Rate};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
@@ -31,8 +33,13 @@ pub(crate) struct Head {
 impl Default for Head {
     fn default() -> Head {
         let link = LinkSpec::new(Duration::from_millis(63), Some(Rate(1_000_000_000)));
-        let setup =
-            Setup { layout: Layout::Wan, link, host: HostSpec::default(), relay: HostSpec::default(), set: Vec::new() };
+        let setup = Setup {
+            topology: Topology::Wan,
+            link,
+            host: HostSpec::default(),
+            relay: HostSpec::default(),
+            set: Vec::new(),
+        };
         Head { about: String::new(), source: String::new(), rounds: 1, setup }
     }
 }
@@ -75,7 +82,7 @@ pub(crate) const HEAD: &[Key<Head>] = &[
         read: |head, given| one(given, sentence).map(|text| head.source = text),
     },
     key("rounds", |head, given| one(given, |text| count(text, 1, 100)).map(|rounds| head.rounds = rounds)),
-    key("topology", |head, given| one(given, topology).map(|layout| head.setup.layout = layout)),
+    key("topology", |head, given| one(given, topology).map(|topology| head.setup.topology = topology)),
     key("link", |head, given| link_of(&mut head.setup.link, given)),
     key("host", |head, given| inner(HOST, given, &mut head.setup.host)),
     key("relay", |head, given| inner(HOST, given, &mut head.setup.relay)),
@@ -94,7 +101,7 @@ pub(crate) const RUN: &[Key<Run>] = &[
         toml::de::DeValue::Table(_) => inner(TRAFFIC, given, &mut run.traffic),
         _ => one(given, traffic::find).map(|kind| run.traffic.kind = kind),
     }),
-    key("topology", |run, given| one(given, topology).map(|layout| run.setup.layout = layout)),
+    key("topology", |run, given| one(given, topology).map(|topology| run.setup.topology = topology)),
     key("link", |run, given| link_of(&mut run.setup.link, given)),
     key("host", |run, given| inner(HOST, given, &mut run.setup.host)),
     key("relay", |run, given| inner(HOST, given, &mut run.setup.relay)),
@@ -121,10 +128,10 @@ pub(crate) const HOST: &[Key<HostSpec>] = &[
     key("offload", |host, given| one(given, yes).map(|on| host.offload = on)),
     key("sysctls", |host, given| {
         one(given, |text| match text {
-            "shipped" => Ok(true),
+            "shipped" => Ok(Sysctls::Shipped),
             _ => Err("write \"shipped\", packaging/90-longhaul.conf, or leave it out".to_string()),
         })
-        .map(|shipped| host.shipped = shipped)
+        .map(|sysctls| host.sysctls = sysctls)
     }),
 ];
 
@@ -344,14 +351,14 @@ fn say_speed(published: &mut Published, speed: RangeInclusive<f64>, given: &Writ
     }
 }
 
-fn figures(figures: &mut Vec<(String, RangeInclusive<f64>)>, given: &Written<'_>) -> Result<(), Vec<Fault>> {
+fn figures(figures: &mut BTreeMap<String, RangeInclusive<f64>>, given: &Written<'_>) -> Result<(), Vec<Fault>> {
     let toml::de::DeValue::Table(table) = given.get_ref() else {
         return Err(fault(given, "it is no table; write { p99_ms = [0, 100] }"));
     };
     for (name, value) in table {
         let range = span(value)
             .map_err(|faults| faults.into_iter().map(|fault| below(name.get_ref(), fault)).collect::<Vec<_>>())?;
-        figures.push((name.get_ref().to_string(), range));
+        figures.insert(name.get_ref().to_string(), range);
     }
     Ok(())
 }
@@ -451,10 +458,10 @@ fn rate(text: &str) -> Result<Option<Rate>, String> {
     if rate.0 > 0 { Ok(Some(rate)) } else { Err("a rate must be above 0; write \"none\" for no limit".into()) }
 }
 
-fn topology(text: &str) -> Result<Layout, String> {
+fn topology(text: &str) -> Result<Topology, String> {
     match text {
-        "wan" => Ok(Layout::Wan),
-        "one-hop" => Ok(Layout::OneHop),
+        "wan" => Ok(Topology::Wan),
+        "one-hop" => Ok(Topology::OneHop),
         _ => {
             Err("write \"wan\", two relays and an emulated WAN between them, or \"one-hop\", one relay and no WAN"
                 .into())

@@ -4,6 +4,7 @@ use crate::carrier::Carrier;
 use crate::plan::law::Law;
 use crate::plan::setup::Setup;
 use crate::traffic::Traffic;
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -74,7 +75,7 @@ pub(crate) struct Expect {
     /// Maximum share of one CPU that the relays' programs may use, such as 0.1.
     pub(crate) cpu: Option<f64>,
     /// Further figures of the traffic, by name: lowest and highest.
-    pub(crate) figures: Vec<(String, RangeInclusive<f64>)>,
+    pub(crate) figures: BTreeMap<String, RangeInclusive<f64>>,
 }
 
 /// A ratio to another run.

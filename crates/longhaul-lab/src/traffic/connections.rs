@@ -1,9 +1,9 @@
 //! New connections: their number per second, and the time of each.
 
-use crate::error::LabError;
+use crate::error::{LabError, joined};
 use crate::plan::place::Host;
+use crate::plan::profile::Sysctls;
 use crate::traffic::exchange::{self, Server, micros, quantile};
-use crate::traffic::raw::joined;
 use crate::traffic::row::{Counts, Drive, Effect, Figure, Kind, Measured, ServedBy, THREADED, grows, shrinks, stays};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
@@ -37,7 +37,7 @@ fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
     let time = drive.traffic.time;
     let entry = drive.running.entry;
     // Relays with the shipped sysctls keep them, as in production.
-    let relays = [Host::Near, Host::Far].into_iter().filter(|_| !drive.setup.relay.shipped);
+    let relays = [Host::Near, Host::Far].into_iter().filter(|_| drive.setup.relay.sysctls == Sysctls::Defaults);
     [Host::A].into_iter().chain(relays).try_for_each(|host| let_ports_go(drive, host))?;
     // A closing connection may still occupy a thread, so there are two threads per worker.
     let _server = Server::start(drive, 2 * count, |mut peer| exchange::answer(&mut peer, 1))?;

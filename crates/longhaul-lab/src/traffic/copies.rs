@@ -2,8 +2,9 @@
 //! copy with the file. This is the common part of these programs; each has a row and a file of its own.
 
 use crate::error::LabError;
+use crate::plan::law::Law;
 use crate::plan::place::{Direction, Host};
-use crate::traffic::row::{Drive, Measured};
+use crate::traffic::row::{Counts, Drive, Heeds, Kind, LARGEST_COPY, Measured, ServedBy, THREADED, grows};
 use crate::world::ssh;
 use crate::world::supervisor::WORKSHOP;
 use crate::world::wan::Wan;
@@ -12,6 +13,22 @@ use std::io::{BufWriter, Write};
 use std::net::SocketAddr;
 use std::process::Command;
 use std::time::{Duration, Instant};
+
+/// The base of the rows of these programs. A row has its own name, needs and `run`.
+pub(crate) const BASE: Kind = Kind {
+    name: "",
+    what: "",
+    subject: "",
+    needs: &[],
+    laws: &[Law::Window, Law::Openssh],
+    counts: Counts::Speed,
+    keys: &[Heeds::Direction],
+    server: ServedBy::Sshd,
+    max_size: LARGEST_COPY,
+    figures: &[grows("login_s")],
+    max_connections: THREADED,
+    run: |_| Err(LabError::Lacking("this kind of traffic names no program".into())),
+};
 
 /// One copy to be made: paths in the lab's workshop.
 pub(crate) struct Copy<'a> {
@@ -70,7 +87,8 @@ fn at_once(copies: &[Copy<'_>], tool: Tool, longest: Duration) -> Result<Duratio
     let latest = Instant::now() + longest;
     std::thread::scope(|scope| {
         let running: Vec<_> = copies.iter().map(|copy| scope.spawn(move || copy.make(tool, latest))).collect();
-        let ended = running.into_iter().map(|copy| copy.join().unwrap_or_else(|_| Err(lost())));
+        let ended =
+            running.into_iter().map(|copy| copy.join().unwrap_or(Err(LabError::Panicked("a thread of the copy"))));
         let took = ended.collect::<Result<Vec<Duration>, LabError>>()?;
         Ok(took.into_iter().max().unwrap_or_default())
     })
@@ -115,10 +133,6 @@ impl Copy<'_> {
 const LONGEST: Duration = Duration::from_secs(600);
 /// Maximum time of a copy, as a multiple of the scenario's time. A slower copy does not show what the scenario is about.
 const MUCH_LONGER: u32 = 20;
-
-fn lost() -> LabError {
-    LabError::Bytes("a thread of the copy ended early".into())
-}
 
 /// Makes a file of `bytes` bytes that do not compress.
 pub(crate) fn make_file(wan: &Wan, name: &str, bytes: u64) -> Result<(), LabError> {

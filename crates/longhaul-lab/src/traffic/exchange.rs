@@ -2,9 +2,8 @@
 //!
 //! Blocking sockets and a few threads keep the cost small, known, and equal for all carriers.
 
-use crate::error::LabError;
+use crate::error::{LabError, joined};
 use crate::plan::place::Host;
-use crate::traffic::raw::joined;
 use crate::traffic::row::Drive;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -103,7 +102,7 @@ pub(crate) fn ask(
     go_on: impl Fn() -> bool,
 ) -> io::Result<Vec<Duration>> {
     // Each message begins one byte later in the stream than the previous one.
-    let stream: Vec<u8> = crate::traffic::raw::block().into_iter().cycle().take(size + 251).collect();
+    let stream: Vec<u8> = crate::traffic::raw::block().iter().copied().cycle().take(size + 251).collect();
     let mut answer = vec![0; size];
     let mut times = Vec::new();
     let mut next = Instant::now();

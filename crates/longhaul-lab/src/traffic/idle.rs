@@ -1,9 +1,8 @@
 //! Idle flows. Measures the memory and descriptors that each costs the program on the first relay.
 
-use crate::error::LabError;
+use crate::error::{LabError, joined};
 use crate::plan::place::Host;
 use crate::traffic::exchange::{self, Server};
-use crate::traffic::raw::joined;
 use crate::traffic::row::{Counts, Drive, Kind, MANY, Measured, ServedBy, grows, stays};
 use crate::world::processes::Held;
 use longhaul_sys::limits;

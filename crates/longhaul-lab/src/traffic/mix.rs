@@ -48,9 +48,9 @@ fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
         let end = Instant::now() + drive.traffic.time;
         let talk = scope.spawn(move || ask(&mut client, size, every, || Instant::now() < end));
         let measured = bulk.send_for(drive);
-        let times = talk.join().unwrap_or_else(|_| Ok(Vec::new()));
+        let times = talk.join().map_err(|_| LabError::Panicked("the thread of the small messages"));
         let mut measured = measured?;
-        let mut times = times.map_err(exchange::failed)?;
+        let mut times = times?.map_err(exchange::failed)?;
         base.sort_unstable();
         times.sort_unstable();
         let millis = |time: Duration| time.as_secs_f64() * 1e3;

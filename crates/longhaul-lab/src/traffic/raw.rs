@@ -3,7 +3,7 @@
 //! The stream repeats one block of pseudo-random bytes. The block's length is a prime, so missing, duplicate or misplaced bytes
 //! do not match, for any size of reads.
 
-use crate::error::LabError;
+use crate::error::{LabError, joined};
 use crate::plan::law::Law;
 use crate::plan::place::{Direction, Host};
 use crate::traffic::row::{Counts, Drive, Heeds, Kind, LARGEST_STREAM, Measured, ServedBy, THREADED, warm_up};
@@ -12,8 +12,8 @@ use longhaul_sys::uninterrupted;
 use longhaul_units::Bytes;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -70,6 +70,8 @@ pub(crate) struct Bulk {
 impl Bulk {
     /// Opens the connections.
     pub(crate) fn open(drive: &Drive<'_>, listener: &TcpListener) -> Result<Bulk, LabError> {
+        // On a busy machine the block takes longer than a short run. It must exist before the clock starts.
+        block();
         let pairs = (0..drive.traffic.connections).map(|_| Pair::open(drive, listener)).collect::<Result<_, _>>()?;
         Ok(Bulk { pairs })
     }
@@ -84,8 +86,8 @@ impl Bulk {
 
     /// Sends for the scenario's time and returns the speed after the start.
     ///
-    /// When the time is over, bytes in flight get the same time again to arrive. Then the connection is cut off. A path that
-    /// carries nothing is a result with the speed 0, not an error.
+    /// When the time is over, bytes in flight get the same time again to arrive. Then the connection is cut off. If no byte has
+    /// arrived yet, the first byte gets [`SILENCE`]. A path that carries nothing is a result with the speed 0, not an error.
     pub(crate) fn send_for(self, drive: &Drive<'_>) -> Result<Measured, LabError> {
         let time = drive.traffic.time;
         let arrived = Arc::new(AtomicU64::new(0));
@@ -97,9 +99,11 @@ impl Bulk {
         std::thread::sleep((start + time).saturating_duration_since(from));
         let to = Instant::now();
         let after = arrived.load(Ordering::Relaxed);
-        let patience = if after == 0 { SILENCE } else { time.max(DRAIN) };
-        let ends =
-            connections.into_iter().map(|connection| connection.end(to + patience)).collect::<Result<Vec<End>, _>>()?;
+        let latest = || match arrived.load(Ordering::Relaxed) {
+            0 => to + SILENCE,
+            _ => to + time.max(DRAIN),
+        };
+        let ends = connections.into_iter().map(|connection| connection.end(latest)).collect::<Result<Vec<End>, _>>()?;
         let bytes = ends.iter().map(|end| end.bytes).sum();
         let cut = ends.iter().filter(|end| end.is_cut).count();
         Ok(Measured { bytes, cut, checked: true, ..Measured::between(after - before, from, to) })
@@ -111,9 +115,14 @@ impl Bulk {
         let mut bytes = 0;
         let mut last = start;
         for connection in self.start(Until::Bytes(size.0), &Arc::default())? {
-            let end = connection.end(start + LONGEST)?;
+            let end = connection.end(|| start + LONGEST)?;
             if end.bytes != size.0 {
-                return Err(LabError::Bytes(format!("{} of {} bytes arrived in {LONGEST:?}", end.bytes, size.0)));
+                return Err(LabError::Unfinished(format!(
+                    "{} of {} bytes arrived in {}",
+                    end.bytes,
+                    size.0,
+                    longhaul_units::show_duration(LONGEST)
+                )));
             }
             (bytes, last) = (bytes + end.bytes, last.max(end.last));
         }
@@ -178,10 +187,10 @@ impl Pair {
 }
 
 impl Connection {
-    /// Waits for the end of the connection. Cuts it off if it has not ended by `latest`.
-    fn end(self, latest: Instant) -> Result<End, LabError> {
+    /// Waits for the end of the connection. Cuts it off if it has not ended by `latest`, which may change meanwhile.
+    fn end(self, latest: impl Fn() -> Instant) -> Result<End, LabError> {
         let is_over = || self.sender.is_finished() && self.receiver.is_finished();
-        while !is_over() && Instant::now() < latest {
+        while !is_over() && Instant::now() < latest() {
             std::thread::sleep(Duration::from_millis(1));
         }
         let is_cut = !is_over();
@@ -257,7 +266,7 @@ fn meet(
 ) -> Result<(TcpStream, TcpStream), LabError> {
     let accepted = accept(listener, &client);
     if let (Err(why), false) = (&accepted, client.is_finished()) {
-        return Err(LabError::Bytes(format!("{why}, and the client's connect did not return")));
+        return Err(LabError::NotConnected(format!("{why}, and the client's connect did not return")));
     }
     // The client's error is the cause, so it comes before an accept that timed out.
     let client = joined(client)?;
@@ -281,7 +290,7 @@ fn accept(listener: &TcpListener, client: &JoinHandle<Result<TcpStream, LabError
             Err(err) if err.kind() == ErrorKind::WouldBlock && start.elapsed() < PATIENCE => {
                 // A relay may have accepted the client and failed to dial. Then no connection arrives here.
                 if client.is_finished() && start.elapsed() > GRACE {
-                    return Err(LabError::Bytes(
+                    return Err(LabError::NotConnected(
                         "the client connected, but no connection arrived at the far end".into(),
                     ));
                 }
@@ -342,7 +351,7 @@ fn receive(mut socket: TcpStream, arrived: &AtomicU64, is_cut: &AtomicBool) -> R
             Err(_) if is_cut.load(Ordering::Relaxed) => return Ok((got, Instant::now())),
             Err(err) => return Err(LabError::io(format!("receiving after {got} bytes"))(err)),
         };
-        if !matches(&block, got, &buffer[..length]) {
+        if !matches(block, got, &buffer[..length]) {
             return Err(LabError::Bytes(format!("wrong bytes arrived between {got} and {}", got + length as u64)));
         }
         got += length as u64;
@@ -363,8 +372,13 @@ pub(crate) fn matches(block: &[u8], offset: u64, mut bytes: &[u8]) -> bool {
     true
 }
 
-/// Returns the block that the stream repeats.
-pub(crate) fn block() -> Vec<u8> {
+/// Returns the block that the stream repeats. Only the first call generates it.
+pub(crate) fn block() -> &'static [u8] {
+    static BYTES: LazyLock<Vec<u8>> = LazyLock::new(generated);
+    &BYTES
+}
+
+fn generated() -> Vec<u8> {
     let mut state = 0x6c6f_6e67_6861_756cu64;
     let mut next = || {
         // xorshift64 (Marsaglia, 2003): its bytes do not compress.
@@ -376,10 +390,6 @@ pub(crate) fn block() -> Vec<u8> {
     std::iter::repeat_with(&mut next).take(BLOCK).collect()
 }
 
-pub(crate) fn joined<T>(thread: JoinHandle<Result<T, LabError>>) -> Result<T, LabError> {
-    thread.join().unwrap_or_else(|_| Err(LabError::Bytes("a thread of the transfer ended early".into())))
-}
-
 /// The largest prime below 2^20.
 pub(crate) const BLOCK: usize = 1_048_573;
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -389,7 +399,8 @@ const LONGEST: Duration = Duration::from_secs(600);
 const GRACE: Duration = Duration::from_secs(15);
 /// Minimum time that bytes in flight get when the time is over.
 const DRAIN: Duration = Duration::from_secs(15);
-/// Additional time for the first byte when the time is over, because a busy machine may not have begun.
+/// Additional time for the first byte when the time is over, because a busy machine may not have begun. Short, because a path
+/// that carries nothing waits for all of it.
 const SILENCE: Duration = Duration::from_secs(3);
 /// Maximum of unsent bytes in a sender's socket: twice what a super-packet needs, and soon sent.
 const UNSENT: u32 = 1 << 20;
@@ -403,9 +414,9 @@ mod tests {
     #[test]
     fn misplaced_bytes_do_not_match() {
         let block = block();
-        let stream: Vec<u8> = block.iter().chain(&block).copied().collect();
-        assert!(matches(&block, BLOCK as u64 * 7 + 100, &stream[100..BLOCK + 5000]));
-        assert!(!matches(&block, 101, &stream[100..5000]));
-        assert!(!matches(&block, 65_536, &stream[..65_536]));
+        let stream: Vec<u8> = block.iter().chain(block).copied().collect();
+        assert!(matches(block, BLOCK as u64 * 7 + 100, &stream[100..BLOCK + 5000]));
+        assert!(!matches(block, 101, &stream[100..5000]));
+        assert!(!matches(block, 65_536, &stream[..65_536]));
     }
 }

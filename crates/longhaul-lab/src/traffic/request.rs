@@ -1,10 +1,9 @@
 //! Requests and answers of one size, one at a time on each connection. With one connection, one byte and no rate, this
 //! measures the round trip of a small message.
 
-use crate::error::LabError;
+use crate::error::{LabError, joined};
 use crate::plan::place::Host;
 use crate::traffic::exchange::{self, Server, ask, micros, quantile};
-use crate::traffic::raw::joined;
 use crate::traffic::row::{Counts, Drive, Heeds, Kind, LARGEST_MESSAGE, Measured, ServedBy, THREADED, grows, shrinks};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -42,10 +41,13 @@ fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
             .into_iter()
             .map(|mut peer| scope.spawn(move || ask(&mut peer, size, every, || start.elapsed() < time)))
             .collect();
-        let ended = running.into_iter().map(|client| client.join().unwrap_or_else(|_| Ok(Vec::new())));
-        ended.collect::<std::io::Result<Vec<Vec<Duration>>>>()
+        let ended = running.into_iter().map(|client| match client.join() {
+            Ok(times) => times.map_err(exchange::failed),
+            Err(_) => Err(LabError::Panicked("a client's thread")),
+        });
+        ended.collect::<Result<Vec<Vec<Duration>>, LabError>>()
     });
-    let mut times = times.map_err(exchange::failed)?.concat();
+    let mut times = times?.concat();
     let took = start.elapsed().as_secs_f64();
     times.sort_unstable();
     let bytes = (times.len() * size) as u64;

@@ -1,8 +1,7 @@
 //! A real rsync over ssh: whole files, uncompressed, as usual for large new files.
 
-use crate::plan::law::Law;
 use crate::traffic::copies;
-use crate::traffic::row::{Counts, Heeds, Kind, LARGEST_COPY, ServedBy, THREADED, grows};
+use crate::traffic::row::Kind;
 use crate::world::requirement::Requirement;
 use crate::world::ssh;
 use std::process::{Command, Stdio};
@@ -13,13 +12,6 @@ pub(crate) const RSYNC: Kind = Kind {
     what: "rsync over ssh",
     subject: "this traffic (rsync)",
     needs: &[Requirement::program("rsync", "rsync", "rsync"), ssh::SSH, ssh::SSHD, ssh::KEYGEN],
-    laws: &[Law::Window, Law::Openssh],
-    counts: Counts::Speed,
-    keys: &[Heeds::Direction],
-    server: ServedBy::Sshd,
-    max_size: LARGEST_COPY,
-    figures: &[grows("login_s")],
-    max_connections: THREADED,
     run: |drive| {
         copies::run(drive, |copy| {
             let words = ssh::client_options().join(" ");
@@ -30,4 +22,5 @@ pub(crate) const RSYNC: Kind = Kind {
             Ok(command)
         })
     },
+    ..copies::BASE
 };

@@ -1,8 +1,7 @@
 //! A real scp to a real sshd.
 
-use crate::plan::law::Law;
 use crate::traffic::copies;
-use crate::traffic::row::{Counts, Heeds, Kind, LARGEST_COPY, ServedBy, THREADED, grows};
+use crate::traffic::row::Kind;
 use crate::world::requirement::Requirement;
 use crate::world::ssh;
 
@@ -12,13 +11,6 @@ pub(crate) const SCP: Kind = Kind {
     what: "scp",
     subject: "this scp copy",
     needs: &[Requirement::program("scp", "openssh-client", "openssh-clients"), ssh::SSHD, ssh::KEYGEN],
-    laws: &[Law::Window, Law::Openssh],
-    counts: Counts::Speed,
-    keys: &[Heeds::Direction],
-    server: ServedBy::Sshd,
-    max_size: LARGEST_COPY,
-    figures: &[grows("login_s")],
-    max_connections: THREADED,
     run: |drive| {
         copies::run(drive, |copy| {
             let mut command = ssh::client("scp");
@@ -26,4 +18,5 @@ pub(crate) const SCP: Kind = Kind {
             Ok(command)
         })
     },
+    ..copies::BASE
 };

@@ -1,9 +1,8 @@
 //! A real sftp, with a batch file that puts (or gets) one file.
 
-use crate::plan::law::Law;
 use crate::plan::place::Direction;
 use crate::traffic::copies;
-use crate::traffic::row::{Counts, Heeds, Kind, LARGEST_COPY, ServedBy, THREADED, grows};
+use crate::traffic::row::Kind;
 use crate::world::requirement::Requirement;
 use crate::world::ssh;
 
@@ -13,13 +12,6 @@ pub(crate) const SFTP: Kind = Kind {
     what: "sftp",
     subject: "this sftp copy",
     needs: &[Requirement::program("sftp", "openssh-client", "openssh-clients"), ssh::SSHD, ssh::KEYGEN],
-    laws: &[Law::Window, Law::Openssh],
-    counts: Counts::Speed,
-    keys: &[Heeds::Direction],
-    server: ServedBy::Sshd,
-    max_size: LARGEST_COPY,
-    figures: &[grows("login_s")],
-    max_connections: THREADED,
     run: |drive| {
         copies::run(drive, |copy| {
             let order = match copy.direction {
@@ -33,4 +25,5 @@ pub(crate) const SFTP: Kind = Kind {
             Ok(command)
         })
     },
+    ..copies::BASE
 };

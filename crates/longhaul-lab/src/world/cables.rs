@@ -2,7 +2,7 @@
 
 use crate::plan::place::Host;
 use crate::plan::profile::Profile;
-use crate::plan::setup::Layout;
+use crate::plan::setup::Topology;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use std::net::IpAddr;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Site {
     /// The order of hosts and cables.
-    pub(crate) layout: Layout,
+    pub(crate) topology: Topology,
     /// Whether the hosts have IPv6.
     pub(crate) ipv6: bool,
 }
@@ -36,7 +36,7 @@ pub(crate) fn routes(host: Host, attributes: &str, site: Site) -> String {
         let (own, next, device) = match host {
             Host::A => (site_a, lan(Host::Near), LAN_DEVICE),
             Host::B => (site_b, lan(Host::Far), LAN_DEVICE),
-            Host::Near | Host::Far if site.layout == Layout::OneHop => {
+            Host::Near | Host::Far if site.topology == Topology::OneHop => {
                 let _ = writeln!(text, "route replace {site_a} dev {LAN_DEVICE} {attributes}");
                 let _ = writeln!(text, "route replace {site_b} dev {OTHER_LAN_DEVICE} {attributes}");
                 continue;
@@ -78,12 +78,12 @@ fn devices(host: Host, profile: &Profile, relays: &[String; 2], site: Site) -> S
         Host::A => cable(&relays[0], LAN_DEVICE),
         Host::B => cable(
             &relays[1],
-            match site.layout {
-                Layout::OneHop => OTHER_LAN_DEVICE,
-                Layout::Wan => LAN_DEVICE,
+            match site.topology {
+                Topology::OneHop => OTHER_LAN_DEVICE,
+                Topology::Wan => LAN_DEVICE,
             },
         ),
-        Host::Near | Host::Far if site.layout == Layout::OneHop => {
+        Host::Near | Host::Far if site.topology == Topology::OneHop => {
             format!("link set {LAN_DEVICE} {up}\nlink set {OTHER_LAN_DEVICE} {up}\n")
         }
         // The link's thread shares its core with senders, so the device must queue their packets until the thread runs again.
@@ -102,7 +102,7 @@ fn addresses(host: Host, [lan, wan]: [Address; 2], prefix: u8, site: Site) -> St
     add(lan(host), LAN_DEVICE);
     match host {
         Host::A | Host::B => {}
-        Host::Near | Host::Far if site.layout == Layout::OneHop => add(lan(Host::Far), OTHER_LAN_DEVICE),
+        Host::Near | Host::Far if site.topology == Topology::OneHop => add(lan(Host::Far), OTHER_LAN_DEVICE),
         Host::Near | Host::Far => add(wan(host), WAN_DEVICE),
     }
     text

@@ -275,7 +275,7 @@ pub(crate) fn not_started(program: String) -> impl FnOnce(std::io::Error) -> Lab
 }
 
 fn died() -> LabError {
-    LabError::Io { what: "the lab's thread".into(), err: std::io::ErrorKind::BrokenPipe.into() }
+    LabError::Panicked("the supervisor thread of the lab")
 }
 
 /// Directory for the lab's files. It is in memory, and only the lab's programs see it.

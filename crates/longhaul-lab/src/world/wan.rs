@@ -1,10 +1,10 @@
 //! Builds the lab: namespaces, cables, addresses, routes, TCP settings, and the link between the relays.
 
-use crate::error::LabError;
+use crate::error::{LabError, joined};
 use crate::plan::link::LinkSpec;
 use crate::plan::place::{Direction, Host};
-use crate::plan::profile::Profile;
-use crate::plan::setup::Layout;
+use crate::plan::profile::{Profile, Sysctls};
+use crate::plan::setup::Topology;
 use crate::world::cables::{self, Site, WAN_DEVICE};
 use crate::world::live::{LinkCounters, Live};
 use crate::world::supervisor::{Program, Supervisor, WORKSHOP};
@@ -188,10 +188,10 @@ impl Wan {
 
     fn site(&self) -> Site {
         let is_one = Arc::ptr_eq(&self.hosts[Host::Near.index()], &self.hosts[Host::Far.index()]);
-        let layout = if is_one { Layout::OneHop } else { Layout::Wan };
+        let topology = if is_one { Topology::OneHop } else { Topology::Wan };
         // RFC 8200 5: IPv6 needs 1280 bytes. The kernel disables it on a device with a smaller MTU.
         let room = self.profiles.iter().all(|profile| profile.mtu >= 1280);
-        Site { layout, ipv6: has_ipv6() && room }
+        Site { topology, ipv6: has_ipv6() && room }
     }
 
     /// Returns the number of packets that the two TUN devices dropped because the link did not read them in time.
@@ -204,7 +204,7 @@ impl Wan {
             let text = self.on(host, || {
                 std::fs::read_to_string("/proc/thread-self/net/dev").map_err(LabError::io("reading /proc/net/dev"))
             });
-            let text = text.join().unwrap_or_else(|_| Ok(String::new()))?;
+            let text = joined(text)?;
             drops += text.lines().filter_map(transmit_drops).sum::<u64>();
         }
         Ok(drops)
@@ -221,7 +221,7 @@ fn tune(supervisor: &Supervisor, hosts: &[Arc<NetNs>; 4], host: Host, profile: P
         // Metrics that one connection caches must not help the next one.
         set_ipv4("tcp_no_metrics_save", "1")?;
         profile.sysctls.iter().try_for_each(|sysctl| set_ipv4(sysctl.name, &sysctl.value))?;
-        if profile.shipped {
+        if profile.further == Sysctls::Shipped {
             sysctls::set_shipped()?;
         }
         let is_relay = matches!(host, Host::Near | Host::Far);

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_sink_does_not_take_is_kept_when_the_scratch_is_overwritten() {
+    async fn unsent_bytes_survive_when_the_scratch_is_overwritten() {
         let mut buffer = with_scratch(|scratch| {
             scratch[..4].copy_from_slice(b"abcd");
             let mut buffer = Buffer::Scratch { from: 1, to: 3, urgent: false };

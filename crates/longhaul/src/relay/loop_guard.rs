@@ -173,7 +173,7 @@ mod tests {
     use std::net::Ipv6Addr;
 
     #[test]
-    fn what_this_host_has_is_here_and_the_rest_is_not() {
+    fn only_addresses_of_this_host_are_local() {
         let known = Here::default();
         for (address, here) in [
             ("127.0.0.1:6000", true),

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_waits_for_is_closed() {
+    fn returned_pipes_beyond_the_limit_are_closed() {
         let pool = Pool::new(pipes(MAX_WAITING + 5), None);
         longhaul_sys::limits::raise_nofile().unwrap();
         let taken: Vec<Pipe> = std::iter::from_fn(|| pool.take()).collect();

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_user_has_set_and_what_has_ended_is_never_looked_at() {
+    async fn ended_flows_and_legs_with_options_of_a_user_are_never_sampled() {
         let (sweep, mut sweeper) = swept_here(|_| Check::Idle);
         let ((accept, _client), (dial, _server)) = (leg(), leg());
         let later = Instant::now() + Duration::from_secs(60);

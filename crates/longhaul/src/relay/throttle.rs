@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_back_is_told_once_when_no_line_follows() {
+    fn suppressed_lines_are_reported_once_when_no_line_follows() {
         let (notify, start) = (Arc::<Notify>::default(), Instant::now());
         let throttles = Throttles::counted("line", &notify);
         let notified = || std::pin::pin!(notify.notified()).poll(&mut Context::from_waker(Waker::noop())).is_ready();

@@ -4,7 +4,7 @@
 
 use crate::endings::CELLS;
 use crate::harness::*;
-use longhaul_lab::{Host, LabError, LinkSpec, Profile, Wan};
+use longhaul_lab::{Host, LabError, LinkSpec, Profile, Sysctls, Wan};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
@@ -187,7 +187,7 @@ fn a_relay_without_a_free_port_names_the_sysctls_that_help() {
 #[test]
 fn with_the_shipped_sysctls_a_port_is_reused_long_before_time_wait_ends() {
     let link = LinkSpec::new(Duration::from_millis(1), None);
-    let Some(wan) = wan_between(&link, Profile { shipped: true, ..Profile::relay(&link) }) else { return };
+    let Some(wan) = wan_between(&link, Profile { further: Sysctls::Shipped, ..Profile::relay(&link) }) else { return };
     let two_ports = "echo 20000 20001 > /proc/sys/net/ipv4/ip_local_port_range";
     wan.output(Host::Near, "sh", &["-c", two_ports]).unwrap();
     let path = Path::across(&wan, 7107, 1, &[]);

@@ -8,13 +8,12 @@ use crate::engine::{self, Options};
 use crate::plan::host::HostSpec;
 use crate::plan::link::{LinkSpec, read_loss, read_rate, read_rtt};
 use crate::plan::place::Direction;
-use crate::plan::setup::{Layout, Setup};
+use crate::plan::setup::{Setup, Topology};
 use crate::report::json::Report;
 use crate::scenario::{Expect, Published, Run, Scenario};
-use crate::traffic::Traffic;
+use crate::traffic::{Kind, RAW, REQUEST, SCP, Traffic};
 use crate::world::user::User;
 use crate::world::wan::Wan;
-use crate::{carrier, traffic};
 use clap::Args;
 use longhaul_units::{Bytes, Rate};
 use std::io::Write as _;
@@ -81,33 +80,32 @@ impl Demo {
     /// Returns a scenario with every kind of traffic over each carrier.
     fn scenario(&self) -> Scenario {
         let mut runs = vec![
-            self.run_of("scp", "scp", "scp", self.loss, self.size),
-            self.run_of("raw", "raw TCP", "raw", self.loss, self.size),
+            self.run_of("scp", "scp", &SCP, self.loss, self.size),
+            self.run_of("raw", "raw TCP", &RAW, self.loss, self.size),
         ];
         if self.loss == 0.0 {
-            runs.push(self.run_of("raw-loss", "raw TCP at 0.1 % loss", "raw", LOSS, self.size));
+            runs.push(self.run_of("raw-loss", "raw TCP at 0.1 % loss", &RAW, LOSS, self.size));
         }
-        runs.push(self.run_of("answer", "request and answer of 10 kB", "request", self.loss, Some(ANSWER)));
+        runs.push(self.run_of("answer", "request and answer of 10 kB", &REQUEST, self.loss, Some(ANSWER)));
         Scenario {
             name: "demo".into(),
             about: "The effect of a relay on two hosts like AIX over a long path".into(),
             source: String::new(),
             rounds: 1,
-            runs: runs.into_iter().flatten().collect(),
+            runs,
         }
     }
 
     /// Returns a run of the traffic `kind` over each carrier, with `size` bytes, or for six seconds.
-    fn run_of(&self, id: &str, what: &str, kind: &str, loss: f64, size: Option<Bytes>) -> Option<Run> {
-        let kind = traffic::find(kind).ok()?;
+    fn run_of(&self, id: &str, what: &str, kind: &'static Kind, loss: f64, size: Option<Bytes>) -> Run {
         let link = LinkSpec { loss, ..LinkSpec::new(self.rtt, Some(self.rate)) };
-        let host = HostSpec { window: Some(WINDOW), congestion: "reno".into(), sack: false, ..HostSpec::default() };
-        Some(Run {
+        let host = HostSpec::aix_like(WINDOW);
+        Run {
             id: id.into(),
             at: "lab demo".into(),
             what: what.into(),
-            setup: Setup { layout: Layout::Wan, link, host, relay: HostSpec::default(), set: Vec::new() },
-            carriers: CARRIERS.iter().filter_map(|name| carrier::find(name).ok()).collect(),
+            setup: Setup { topology: Topology::Wan, link, host, relay: HostSpec::default(), set: Vec::new() },
+            carriers: CARRIERS.to_vec(),
             traffic: Traffic { kind, connections: 1, time: TIME, size, rate: None, direction: Direction::Out },
             published: Published::default(),
             computed: None,
@@ -115,7 +113,7 @@ impl Demo {
             quick: None,
             skip: None,
             note: None,
-        })
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The demo's table: a row for each kind of traffic, a column for each carrier, and the reason for each figure below.
 
+use crate::carrier::{Carrier, DIRECT, LONGHAUL, SOCAT};
 use crate::plan::profile::Profile;
 use crate::plan::setup::Setup;
 use crate::report::json::Report;
@@ -21,7 +22,7 @@ impl fmt::Display for Table<'_> {
         if let Some(doubt) = self.doubt() {
             writeln!(f, "{doubt}\n")?;
         }
-        self.line(f, "", CARRIERS.map(String::from))?;
+        self.line(f, "", CARRIERS.map(|carrier| carrier.name.to_string()))?;
         writeln!(f, "| {} |{}", "-".repeat(LABEL), format!(" {}: |", "-".repeat(CELL - 1)).repeat(CARRIERS.len()))?;
         let mut before = "";
         for run in &self.report.runs {
@@ -62,7 +63,7 @@ impl Table<'_> {
     }
 
     /// Returns a cell: the speed in MB/s with the gain, or the median time of an answer in milliseconds.
-    fn cell(&self, id: &str, carrier: &str) -> String {
+    fn cell(&self, id: &str, carrier: &'static Carrier) -> String {
         let Some(run) = self.find(id, carrier) else { return "-".into() };
         let figure = match (run.measured, run.gain_over_direct, run.figures.get("p50_us")) {
             (Some(_), _, Some(micros)) => format!("{:.1}", micros / 1e3),
@@ -87,13 +88,13 @@ impl Table<'_> {
     }
 
     /// Returns the processor time of both relays together, in seconds per GB of the raw transfer.
-    fn cpu(&self, carrier: &str) -> String {
+    fn cpu(&self, carrier: &'static Carrier) -> String {
         let run = self.find("raw", carrier).filter(|run| !run.is_direct() && run.bytes > 0);
         run.map_or("-".into(), |run| format!("{:.2}", run.relay_cpu_s * 1e9 / run.bytes as f64))
     }
 
-    fn find(&self, id: &str, carrier: &str) -> Option<&RunReport> {
-        self.report.runs.iter().find(|run| run.id == id && run.carrier_name() == carrier)
+    fn find(&self, id: &str, carrier: &'static Carrier) -> Option<&RunReport> {
+        self.report.runs.iter().find(|run| run.id == id && run.carrier == Some(carrier))
     }
 
     /// Returns a description of hosts and link.
@@ -126,7 +127,7 @@ fn is_doubtful(run: &RunReport) -> bool {
 }
 
 /// The columns.
-pub(crate) const CARRIERS: [&str; 3] = ["direct", "socat", "longhaul"];
+pub(crate) const CARRIERS: [&Carrier; 3] = [&DIRECT, &SOCAT, &LONGHAUL];
 /// Width of the first cell of a line, in characters.
 const LABEL: usize = 42;
 /// Width of each other cell, in characters.

@@ -32,7 +32,7 @@ pub(crate) fn groups(report: &Report) -> Vec<Group<'_>> {
         let mut tuned = report.runs.iter().filter(|run| run.has_role(Role::Tuned) && run.measured.is_some());
         let first = group.runs[0];
         let alike = |run: &&RunReport| (&run.traffic, run.connections) == (&first.traffic, first.connections);
-        let same_path = |run: &&RunReport| alike(run) && run.topology.wan == first.topology.wan;
+        let same_path = |run: &&RunReport| alike(run) && run.path.wan == first.path.wan;
         group.tuned = tuned.clone().find(|run| run.id == group.id).or_else(|| tuned.find(same_path));
     }
     groups

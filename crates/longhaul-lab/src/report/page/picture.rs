@@ -3,18 +3,19 @@
 //! It consists of boxes in a row. A narrow screen stacks them, whereas an SVG would shrink its letters.
 
 use crate::carrier::Role;
+use crate::plan::setup::Topology;
 use crate::report::json::Report;
 use crate::report::page::html::Html;
+use crate::report::path::PathReport;
 use crate::report::run::{RunReport, SenderReport};
-use crate::report::topology::Topology;
 
 /// Writes the set-up of the first run as a picture, and the differences of the other runs.
 pub(crate) fn draw(html: &mut Html, report: &Report) {
     let Some(first) = report.runs.first() else { return };
-    path(html, report, &first.topology);
+    row(html, report, &first.path);
     let mut others: Vec<(Vec<String>, Vec<String>)> = Vec::new();
     for run in &report.runs {
-        let what = differences(&first.topology, &run.topology);
+        let what = differences(&first.path, &run.path);
         let name = name(report, run);
         match others.iter_mut().find(|(other, _)| *other == what) {
             _ if what.is_empty() => {}
@@ -37,21 +38,22 @@ pub(crate) fn draw(html: &mut Html, report: &Report) {
     });
 }
 
-fn path(html: &mut Html, report: &Report, topology: &Topology) {
-    let same = || report.runs.iter().filter(|run| run.topology == *topology);
+fn row(html: &mut Html, report: &Report, path: &PathReport) {
+    let is_short = path.topology == Topology::OneHop;
+    let same = || report.runs.iter().filter(|run| run.path == *path);
     let host = same().find_map(|run| run.host_sender.as_ref());
     let relay = same().filter(|run| !run.is_direct()).filter_map(|run| Some((run, run.wan_sender.as_ref()?)));
     // Prefers longhaul among several carriers.
     let relay = relay.max_by_key(|(run, _)| run.has_role(Role::Longhaul));
-    html.node("div", &[("class", if topology.one_hop { "path short" } else { "path" })], |html| {
-        place(html, "host", "Host A", &topology.hosts, host.map(in_force));
+    html.node("div", &[("class", if is_short { "path short" } else { "path" })], |html| {
+        place(html, "host", "Host A", &path.hosts, host.map(in_force));
         cable(html);
         let relay = relay.map(|(run, sender)| format!("{} with {}", in_force(sender), run.carrier_name()));
-        if topology.one_hop {
-            place(html, "relay", "Relay", &topology.relays, relay);
+        if is_short {
+            place(html, "relay", "Relay", &path.relays, relay);
         } else {
-            place(html, "relay", "Near relay", &topology.relays, relay);
-            wan(html, topology);
+            place(html, "relay", "Near relay", &path.relays, relay);
+            wan(html, path);
             place(html, "relay", "Far relay", &[], Some("set as the near relay".into()));
         }
         cable(html);
@@ -75,13 +77,13 @@ fn cable(html: &mut Html) {
     html.node("div", &[("class", "cable")], |html| html.leaf("span", &[], "LAN"));
 }
 
-fn wan(html: &mut Html, topology: &Topology) {
+fn wan(html: &mut Html, path: &PathReport) {
     html.node("div", &[("class", "place wan")], |html| {
         html.leaf("b", &[], "Emulated WAN");
-        for stage in &topology.wan {
+        for stage in &path.wan {
             html.leaf("div", &[], stage);
         }
-        for (stages, way) in [(&topology.wan_out, "A → B"), (&topology.wan_back, "B → A")] {
+        for (stages, way) in [(&path.wan_out, "A → B"), (&path.wan_back, "B → A")] {
             for stage in stages {
                 html.leaf("div", &[], &format!("{way}: {stage}"));
             }
@@ -98,17 +100,21 @@ fn in_force(sender: &SenderReport) -> String {
 /// Returns the name of the run's figure. Adds the carrier if its set-up differs from the figure's first run.
 fn name(report: &Report, run: &RunReport) -> String {
     let first = report.runs.iter().find(|other| other.id == run.id);
-    match first.is_some_and(|first| first.topology == run.topology) {
+    match first.is_some_and(|first| first.path == run.path) {
         true => run.id.clone(),
         false => format!("{} over {}", run.id, run.carrier_name()),
     }
 }
 
 /// Returns the settings that `other` has and `first` has not.
-fn differences(first: &Topology, other: &Topology) -> Vec<String> {
+fn differences(first: &PathReport, other: &PathReport) -> Vec<String> {
     let mut what = Vec::new();
-    if first.one_hop != other.one_hop {
-        what.push(if other.one_hop { "one relay, no WAN" } else { "two relays and a WAN" }.to_string());
+    if first.topology != other.topology {
+        let hosts = match other.topology {
+            Topology::OneHop => "one relay, no WAN",
+            Topology::Wan => "two relays and a WAN",
+        };
+        what.push(hosts.to_string());
     }
     let parts = [
         ("hosts", &first.hosts, &other.hosts),

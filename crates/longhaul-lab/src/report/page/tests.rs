@@ -4,8 +4,8 @@
 use super::*;
 use crate::measure::disturbance::Disturbance;
 use crate::plan::place::Direction;
+use crate::report::path::PathReport;
 use crate::report::run::{Point, RunReport, SenderReport, Tuned, Verdict};
-use crate::report::topology::Topology;
 use std::collections::BTreeMap;
 
 /// One figure without a relay, one with, one that failed, one that was left out, one that is unclear; text that is no good.
@@ -25,12 +25,11 @@ fn report() -> Report {
 }
 
 fn run(id: &str, carrier: &str, verdict: Verdict) -> RunReport {
-    let topology = Topology {
-        one_hop: false,
+    let path = PathReport {
         hosts: vec!["256 KiB window".into(), "no SACK".into()],
         relays: vec!["autotuned window".into()],
         wan: vec!["63 ms round trip".into(), "1 Gbit/s".into()],
-        ..Topology::default()
+        ..PathReport::default()
     };
     RunReport {
         id: id.into(),
@@ -38,7 +37,7 @@ fn run(id: &str, carrier: &str, verdict: Verdict) -> RunReport {
         carrier: crate::carrier::find(carrier).ok(),
         traffic: crate::traffic::find("scp").unwrap(),
         connections: 1,
-        topology,
+        path,
         rtt_ms: 63.1,
         verdict,
         has_expectation: true,

@@ -1,10 +1,10 @@
 //! Random flows, some of which are reset by one end. Checks every byte and every ending, and measures the time until the other
 //! end gets the reset.
 
-use crate::error::LabError;
+use crate::error::{LabError, joined};
 use crate::plan::place::Host;
 use crate::traffic::exchange::Server;
-use crate::traffic::raw::{BLOCK, block, joined, matches};
+use crate::traffic::raw::{BLOCK, block, matches};
 use crate::traffic::row::{Counts, Drive, Kind, Measured, ServedBy, THREADED, grows, shrinks, stays};
 use longhaul_sys::uninterrupted;
 use std::collections::{BTreeSet, HashMap};
@@ -102,7 +102,7 @@ struct End<'a> {
 
 /// All flows, with the ending that each end saw and its time.
 struct Endings {
-    block: Vec<u8>,
+    block: &'static [u8],
     /// Maximum time that an end waits for the other.
     patience: Duration,
     ends: Mutex<HashMap<(u64, Side), Seen>>,
@@ -209,7 +209,7 @@ impl Endings {
         let greeted = waits(&socket, PATIENCE).and_then(|()| socket.write_all(&seed.to_ne_bytes()));
         greeted.and_then(|()| socket.read_exact(&mut [0; 8])).map_err(LabError::io("greeting host B"))?;
         waits(&socket, self.patience).map_err(LabError::io("greeting host B"))?;
-        self.note(End::new(socket, &Plan::of(seed), Side::Client, &self.block));
+        self.note(End::new(socket, &Plan::of(seed), Side::Client, self.block));
         Ok(())
     }
 
@@ -220,7 +220,7 @@ impl Endings {
         socket.read_exact(&mut seed)?;
         socket.write_all(&seed)?;
         waits(&socket, self.patience)?;
-        self.note(End::new(socket, &Plan::of(u64::from_ne_bytes(seed)), Side::Server, &self.block));
+        self.note(End::new(socket, &Plan::of(u64::from_ne_bytes(seed)), Side::Server, self.block));
         Ok(())
     }
 

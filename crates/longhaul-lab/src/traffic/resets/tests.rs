@@ -173,8 +173,8 @@ fn a_reset_is_never_seen_as_fin_however_late_it_comes() {
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let server = listener.accept().unwrap().0;
         std::thread::scope(|scope| {
-            scope.spawn(|| endings.note(End::new(client, &plan, Side::Client, &endings.block)));
-            endings.note(End::new(server, &plan, Side::Server, &endings.block));
+            scope.spawn(|| endings.note(End::new(client, &plan, Side::Client, endings.block)));
+            endings.note(End::new(server, &plan, Side::Server, endings.block));
         });
         assert_eq!(wrong(&plan, &endings.ends.lock().unwrap()), None);
     }

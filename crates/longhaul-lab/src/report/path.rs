@@ -3,16 +3,17 @@
 use crate::plan::host::HostSpec;
 use crate::plan::link::LinkSpec;
 use crate::plan::place::Direction;
-use crate::plan::setup::Setup;
+use crate::plan::setup::{Setup, Topology};
 use longhaul_link::{Common, Limit, Traits};
 use serde::Serialize;
 use std::time::Duration;
 
 /// The hosts and the link of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(crate) struct Topology {
-    /// Whether there is one relay host between two cables, and no WAN.
-    pub(crate) one_hop: bool,
+pub(crate) struct PathReport {
+    /// The order of hosts and cables. JSON has `true` for one hop.
+    #[serde(rename = "one_hop", serialize_with = "is_one_hop")]
+    pub(crate) topology: Topology,
     /// The settings of hosts A and B.
     pub(crate) hosts: Vec<String>,
     /// The settings of the relay hosts.
@@ -25,22 +26,22 @@ pub(crate) struct Topology {
     pub(crate) wan_back: Vec<String>,
 }
 
-impl Topology {
+impl PathReport {
     /// Describes `setup`.
-    pub(crate) fn of(setup: &Setup) -> Topology {
+    pub(crate) fn of(setup: &Setup) -> PathReport {
         let hosts = host(&setup.host);
         let relays = host(&setup.relay_spec());
-        let mut topology = Topology { one_hop: !setup.has_wan(), hosts, relays, ..Topology::default() };
-        topology.relays.extend(setup.set.iter().map(|option| format!("longhaul --set {option}")));
+        let mut path = PathReport { topology: setup.topology, hosts, relays, ..PathReport::default() };
+        path.relays.extend(setup.set.iter().map(|option| format!("longhaul --set {option}")));
         if !setup.has_wan() {
-            return topology;
+            return path;
         }
         let [out, back] = Direction::BOTH.map(|direction| stages(&setup.link, direction));
-        topology.wan_out = out.iter().filter(|stage| !back.contains(stage)).cloned().collect();
-        topology.wan_back = back.into_iter().filter(|stage| !out.contains(stage)).collect();
-        topology.wan = vec![format!("{} round trip", millis(setup.link.rtt))];
-        topology.wan.extend(out.into_iter().filter(|stage| !topology.wan_out.contains(stage)));
-        topology
+        path.wan_out = out.iter().filter(|stage| !back.contains(stage)).cloned().collect();
+        path.wan_back = back.into_iter().filter(|stage| !out.contains(stage)).collect();
+        path.wan = vec![format!("{} round trip", millis(setup.link.rtt))];
+        path.wan.extend(out.into_iter().filter(|stage| !path.wan_out.contains(stage)));
+        path
     }
 }
 
@@ -95,6 +96,10 @@ fn spaced(text: &str) -> String {
     format!("{} {}", &text[..end], &text[end..]).trim_end().to_string()
 }
 
+fn is_one_hop<S: serde::Serializer>(topology: &Topology, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_bool(*topology == Topology::OneHop)
+}
+
 fn millis(time: Duration) -> String {
     format!("{} ms", (time.as_secs_f64() * 1e5).round() / 1e2)
 }
@@ -105,7 +110,6 @@ const ETHERNET: u32 = 1500;
 mod tests {
     use super::*;
     use crate::plan::host::HostSpec;
-    use crate::plan::setup::Layout;
     use longhaul_link::{Change, Setting};
     use longhaul_units::{Bytes, Rate};
 
@@ -115,13 +119,13 @@ mod tests {
         link.set(&[Direction::Out], &Setting::read("loss", "0.1%").unwrap());
         link.set_schedule(&Direction::BOTH, &[Change::read("at 10s down for 20s").unwrap()]);
         let host = HostSpec { window: Some(Bytes(262_144)), sack: false, mss: Some(1254), ..HostSpec::default() };
-        let setup = Setup { layout: Layout::Wan, link, host, relay: HostSpec::default(), set: Vec::new() };
-        let topology = Topology::of(&setup);
+        let setup = Setup { topology: Topology::Wan, link, host, relay: HostSpec::default(), set: Vec::new() };
+        let path = PathReport::of(&setup);
         let cubic = "congestion control cubic";
-        assert_eq!(topology.hosts, ["256 KiB window", cubic, "no SACK", "MSS 1254"]);
-        assert_eq!(topology.relays, ["autotuned window, buffers up to 32 MiB", cubic]);
-        assert_eq!(topology.wan, ["63 ms round trip", "1 Gbit/s", "7.9 MB queue", "at 10s down for 20s"]);
-        assert_eq!((topology.wan_out, topology.wan_back), (vec!["loss 0.1%".to_string()], Vec::new()));
-        assert_eq!(Topology::of(&Setup { layout: Layout::OneHop, ..setup }).wan, Vec::<String>::new());
+        assert_eq!(path.hosts, ["256 KiB window", cubic, "no SACK", "MSS 1254"]);
+        assert_eq!(path.relays, ["autotuned window, buffers up to 32 MiB", cubic]);
+        assert_eq!(path.wan, ["63 ms round trip", "1 Gbit/s", "7.9 MB queue", "at 10s down for 20s"]);
+        assert_eq!((path.wan_out, path.wan_back), (vec!["loss 0.1%".to_string()], Vec::new()));
+        assert_eq!(PathReport::of(&Setup { topology: Topology::OneHop, ..setup }).wan, Vec::<String>::new());
     }
 }
