@@ -41,6 +41,8 @@ pub(crate) trait Progress {
     fn sample(&mut self, sample: &Sample);
     /// Called when a run has ended.
     fn end(&mut self, run: &RunReport);
+    /// Called with the report so far, when a scenario begins and when a run has its final result.
+    fn report(&mut self, report: &Report);
 }
 
 /// Runs `scenario` and returns its report. If a run ends with an error, its verdict says so, and the other runs continue.
@@ -54,6 +56,7 @@ pub(crate) fn run(scenario: &Scenario, options: &Options, user: &User, progress:
     let total = runs.iter().map(|run| run.carriers.iter().filter(|carrier| wanted(carrier)).count()).sum();
     let mut report = Report::new(scenario);
     let mut engine = Engine { rounds: scenario.rounds, user, progress, number: 0, total };
+    engine.progress.report(&report);
     for run in &runs {
         if run.skip.is_some() {
             report.skip(run);
@@ -65,6 +68,7 @@ pub(crate) fn run(scenario: &Scenario, options: &Options, user: &User, progress:
         for (index, (carrier, done)) in carriers.into_iter().zip(rounds).enumerate() {
             let is_reference = is_reference(run, carrier, &runs);
             engine.settle(Turn { run, carrier, number: first + index, is_reference }, done, &mut report);
+            engine.progress.report(&report);
         }
     }
     report

@@ -194,6 +194,32 @@ fn a_run_ended_by_a_signal_leaves_nothing() {
 }
 
 #[test]
+fn an_interrupted_run_shows_the_scenarios_that_have_ended() {
+    let _alone = alone();
+    let Some(room) = Room::open(true) else { return };
+    let mut run = room.command(&["run", "/mnt/short.toml", "/mnt/short.toml", "--json"]).spawn().unwrap();
+    let mut progress = BufReader::new(run.stderr.take().unwrap());
+    let mut line = String::new();
+    // The first scenario has ended when the second one begins.
+    for _ in 0..2 {
+        while line.trim() != "1/2 raw, longhaul" {
+            line.clear();
+            assert!(progress.read_line(&mut line).unwrap() > 0, "it ended early");
+        }
+        line.clear();
+    }
+    send("INT", run.id());
+    let mut rest = String::new();
+    progress.read_to_string(&mut rest).unwrap();
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{rest}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    let carriers: Vec<_> = report["runs"].as_array().unwrap().iter().map(|run| run["carrier"].clone()).collect();
+    assert_eq!(carriers, ["longhaul", "direct"], "{report}");
+    assert!(rest.trim().ends_with(" --json --start-at short:raw"), "{rest}");
+}
+
+#[test]
 fn a_lab_killed_during_its_construction_leaves_nothing() {
     each_user(|room| {
         for signal in ["KILL", "TERM"] {

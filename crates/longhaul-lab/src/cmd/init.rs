@@ -1,11 +1,11 @@
 //! `longhaul lab init`: prints a scenario of the user's own path.
 
+use crate::cmd::progress::print_only;
 use crate::plan::link::{read_loss, read_rate, read_rtt};
 use crate::scenario::read_window;
 use clap::Args;
-use longhaul_units::{Bytes, Rate, show_duration};
+use longhaul_units::{Bytes, Rate};
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -22,50 +22,71 @@ use std::time::Duration;
 #[derive(Args, Debug, Clone)]
 pub(crate) struct Init {
     /// Round trip of the path, from 1ms to 10s
-    #[arg(long, value_name = "TIME", default_value = "63ms", value_parser = read_rtt)]
-    rtt: Duration,
+    #[arg(long, value_name = "TIME", default_value = "63ms", value_parser = typed(read_rtt))]
+    rtt: Typed<Duration>,
     /// Rate, from 1Mbit/s to 100Gbit/s
-    #[arg(long, default_value = "1Gbit/s", value_parser = read_rate)]
-    rate: Rate,
+    #[arg(long, default_value = "1Gbit/s", value_parser = typed(read_rate))]
+    rate: Typed<Rate>,
     /// Share of segments lost at random, up to 50%
-    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = read_loss)]
-    loss: f64,
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = typed(read_loss))]
+    loss: Typed<f64>,
     /// TCP window of the hosts [default: autotuned]
     ///
     /// For example 256KiB. Without it the window is autotuned, as on Linux of today.
-    #[arg(long, value_name = "SIZE", value_parser = read_window)]
-    window: Option<Bytes>,
+    #[arg(long, value_name = "SIZE", value_parser = typed(read_window))]
+    window: Option<Typed<Bytes>>,
+}
+
+/// A value with its text as it was typed. The file gets the text, because the value may be rounded when it is printed.
+#[derive(Clone, Debug)]
+struct Typed<T> {
+    value: T,
+    text: String,
+}
+
+/// Returns a parser that also keeps the text.
+fn typed<T>(read: fn(&str) -> Result<T, String>) -> impl Fn(&str) -> Result<Typed<T>, String> + Clone {
+    move |text| read(text).map(|value| Typed { value, text: text.trim().to_string() })
 }
 
 impl Init {
     /// Prints the file.
     pub(crate) fn run(self) -> ExitCode {
-        // A reader that closes the pipe early, such as `head`, is not an error.
-        let _ = std::io::stdout().lock().write_all(self.text().as_bytes());
-        ExitCode::SUCCESS
+        print_only(&self.text())
     }
 
     /// Returns the text of the file.
     fn text(&self) -> String {
-        let Init { rtt, rate, loss, window } = self;
         let mut text = String::from(HEAD);
-        let _ = writeln!(text, "[link]\nrtt  = \"{}\"\nrate = \"{rate}\"", show_duration(*rtt));
-        if *loss > 0.0 {
+        let _ = writeln!(text, "[link]\nrtt  = \"{}\"\nrate = \"{}\"", self.rtt.text, self.rate.text);
+        let has_loss = self.loss.value > 0.0;
+        if has_loss {
             let _ = writeln!(
                 text,
-                "# The share of segments lost at random, in each direction.\nloss = \"{}%\"",
-                loss * 100.0
+                "# The share of segments lost at random, in each direction.\nloss = \"{}\"",
+                self.loss.text
             );
         }
         text += HOST;
-        let _ = match window {
-            Some(window) => writeln!(text, "window = \"{window}\""),
+        let _ = match &self.window {
+            Some(window) => writeln!(text, "window = \"{}\"", window.text),
             None => writeln!(text, "# window = \"256KiB\""),
         };
-        text += RUNS;
+        text += &RUNS.replace("TIME", if has_loss { LONG } else { SHORT });
+        if has_loss {
+            text.push_str(WHY_LONG);
+        }
         text
     }
 }
+
+/// Time of the traffic. Without loss, a transfer reaches its speed within some round trips.
+const SHORT: &str = "4s";
+/// The same with loss.
+const LONG: &str = "40s";
+const WHY_LONG: &str = "
+# 40s, because the first losses come late on a fast line: a shorter transfer looks faster than a long one is.
+";
 
 const HEAD: &str = "\
 # A scenario of longhaul lab: longhaul lab run mine.toml
@@ -93,7 +114,7 @@ const RUNS: &str = "
 id       = \"today\"
 what     = \"one connection\"
 carriers = [\"direct\", \"tuned\", \"longhaul\"]
-traffic  = { kind = \"raw\", time = \"4s\" }
+traffic  = { kind = \"raw\", time = \"TIME\" }
 quick    = true
 
 # The expectation for the verdict `pass`: here at least twice the speed of `direct`.
@@ -103,7 +124,7 @@ quick    = true
 # id       = \"four\"
 # what     = \"four connections at once\"
 # carriers = [\"direct\", \"longhaul\"]
-# traffic  = { kind = \"raw\", connections = 4, time = \"4s\" }
+# traffic  = { kind = \"raw\", connections = 4, time = \"TIME\" }
 ";
 
 #[cfg(test)]
@@ -112,17 +133,24 @@ mod tests {
 
     #[test]
     fn its_output_is_a_scenario_of_the_path() {
-        let init =
-            |millis, loss, window| Init { rtt: Duration::from_millis(millis), rate: Rate(300_000_000), loss, window };
-        for init in
-            [init(110, 0.0, Some(Bytes(65_536))), init(1, 0.001, None), init(10_000, 0.5, Some(Bytes(1_000_000)))]
-        {
+        for (rtt, rate, loss, window) in [
+            ("110ms", "300Mbit/s", "0", Some("64KiB")),
+            ("1ms", "9.95328Gbit/s", "7%", None),
+            ("10s", "1Mbit/s", "50%", Some("1000000B")),
+        ] {
+            let init = Init {
+                rtt: typed(read_rtt)(rtt).unwrap(),
+                rate: typed(read_rate)(rate).unwrap(),
+                loss: typed(read_loss)(loss).unwrap(),
+                window: window.map(|window| typed(read_window)(window).unwrap()),
+            };
             let text = init.text();
+            assert!(text.contains(&format!("rate = \"{rate}\"")) && !text.contains("TIME"), "{text}");
             let scenario =
                 crate::scenario::read("mine", "mine.toml", &text).unwrap_or_else(|lines| panic!("{lines:?}\n{text}"));
             let setup = &scenario.runs[0].setup;
-            assert_eq!((setup.link.rtt, setup.link.rate), (init.rtt, Some(init.rate)));
-            assert_eq!((setup.link.loss, setup.host.window), (init.loss, init.window));
+            assert_eq!((setup.link.rtt, setup.link.rate), (init.rtt.value, Some(init.rate.value)));
+            assert_eq!((setup.link.loss, setup.host.window), (init.loss.value, init.window.map(|window| window.value)));
         }
     }
 }

@@ -1,11 +1,11 @@
 //! `longhaul lab list`: the scenarios, carriers and kinds of traffic.
 
+use crate::cmd::progress::print_only;
 use crate::scenario::library;
 use crate::world::requirement::Requirement;
 use crate::{carrier, engine, traffic};
 use clap::Args;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::process::ExitCode;
 
 /// Show the built-in scenarios, carriers and traffic
@@ -35,9 +35,7 @@ impl List {
         for kind in traffic::ROWS {
             let _ = writeln!(text, "  {:<20} {}{}", kind.name, kind.what, needed(kind.needs.iter()));
         }
-        // A reader that closes the pipe early, such as `head`, is not an error.
-        let _ = std::io::stdout().lock().write_all(text.as_bytes());
-        ExitCode::SUCCESS
+        print_only(&text)
     }
 }
 

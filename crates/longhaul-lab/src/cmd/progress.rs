@@ -5,11 +5,13 @@
 
 use crate::engine::{ATTEMPTS, Number, Progress};
 use crate::measure::sampler::Sample;
+use crate::report::json::Report;
 use crate::report::run::{RunReport, Verdict};
 use crate::report::table::{shown, verdict};
 use crate::traffic::Counts;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::{IsTerminal, Write as _};
+use std::io::{ErrorKind, IsTerminal, Write as _};
+use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,8 +19,16 @@ use std::time::Duration;
 pub(crate) struct Bar {
     bar: ProgressBar,
     is_terminal: bool,
-    /// The name of the run in progress.
-    current: Arc<Mutex<Option<String>>>,
+    done: Arc<Mutex<Done>>,
+}
+
+/// The results so far, for the code that ends the process.
+#[derive(Clone, Default)]
+pub(crate) struct Done {
+    /// The name of the run in progress; `None` before the first run.
+    pub(crate) current: Option<String>,
+    /// The reports of the scenarios that have begun. The last one may be incomplete.
+    pub(crate) reports: Vec<Report>,
 }
 
 impl Bar {
@@ -27,14 +37,14 @@ impl Bar {
         Bar {
             bar: ProgressBar::hidden().with_style(style()),
             is_terminal: std::io::stderr().is_terminal(),
-            current: Arc::default(),
+            done: Arc::default(),
         }
     }
 
-    /// Returns a function that returns the name of the run in progress; `None` before the first run.
-    pub(crate) fn current(&self) -> impl Fn() -> Option<String> + Send + 'static {
-        let current = Arc::clone(&self.current);
-        move || current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Returns a function that returns the results so far.
+    pub(crate) fn done(&self) -> impl Fn() -> Done + Send + 'static {
+        let done = Arc::clone(&self.done);
+        move || done.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns a function that removes the bar from the terminal, for the code that ends the process.
@@ -49,7 +59,7 @@ impl Bar {
 
 impl Progress for Bar {
     fn begin(&mut self, number: Number, id: &str, carrier: &str, time: Duration) {
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(id.to_string());
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).current = Some(id.to_string());
         let name = format!("{}/{} {id}, {carrier}", number.number, number.total);
         if !self.is_terminal {
             return say(&name);
@@ -85,11 +95,43 @@ impl Progress for Bar {
         }
         say(&line);
     }
+
+    fn report(&mut self, report: &Report) {
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        // A report without runs is that of the next scenario.
+        if !report.runs.is_empty() {
+            done.reports.pop();
+        }
+        done.reports.push(report.clone());
+    }
 }
 
 fn style() -> ProgressStyle {
     let template = "{prefix:40} {wide_bar:.cyan} {elapsed:>4} {msg:>14}";
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// Writes `text` to stdout. A reader that closes the pipe early, such as `head`, is not an error.
+///
+/// # Errors
+/// The text could not be written whole, for example because the disk is full.
+pub(crate) fn print(text: &str) -> Result<(), String> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(err) if err.kind() != ErrorKind::BrokenPipe => Err(format!("error: stdout: {err}")),
+        _ => Ok(()),
+    }
+}
+
+/// Like [`print`], for a command that does nothing else. Returns its exit status; an error goes to stderr.
+pub(crate) fn print_only(text: &str) -> ExitCode {
+    match print(text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            say(&why);
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Writes a line to stderr. Ignores a closed stderr.

@@ -2,7 +2,7 @@
 
 use crate::carrier::{self, Carrier};
 use crate::cmd::changes::Changes;
-use crate::cmd::progress::{Bar, say};
+use crate::cmd::progress::{Bar, Done, print, say};
 use crate::cmd::signals;
 use crate::engine::{self, Options};
 use crate::report::json::Report;
@@ -12,7 +12,6 @@ use crate::scenario::{Scenario, library};
 use crate::world::user::User;
 use crate::world::wan::Wan;
 use clap::Args;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -40,7 +39,9 @@ pub(crate) struct RunArgs {
     changes: Changes,
     /// Skip every run before this one, to continue
     ///
-    /// An interrupted `lab run` prints the command that continues it. Comparisons with skipped runs are not judged.
+    /// An interrupted `lab run` shows the runs that have ended, and prints the command that continues it. The continued command
+    /// shows only the remaining runs. Comparisons with skipped runs are not judged. SCENARIO:RUN names a run of one of several
+    /// scenarios.
     #[arg(long, value_name = "RUN")]
     start_at: Option<String>,
     /// Run only the most important runs, in less time
@@ -101,30 +102,48 @@ impl RunArgs {
         }
     }
 
-    /// Returns a function for the end by a signal. It clears the bar and prints the command to continue.
+    /// Returns a function for the end by a signal. It clears the bar, shows the results of the runs that have ended, and
+    /// prints the command to continue.
     fn interrupted(&self, bar: &Bar) -> impl FnOnce() + Send + 'static {
         let clear = bar.clearing();
-        let current = bar.current();
+        let done = bar.done();
         let arguments = repeat::arguments();
+        let this = self.clone();
         move || {
             clear();
-            if let Some(id) = current() {
+            let Done { current, mut reports } = done();
+            let scenario = reports.last().map(|report| report.scenario.clone()).unwrap_or_default();
+            let is_first = reports.len() < 2;
+            reports.retain(|report| !report.runs.is_empty());
+            if !reports.is_empty() {
+                this.show(&reports).unwrap_or_else(|why| say(&format!("longhaul: {why}")));
+            }
+            if let Some(id) = current {
+                // Other scenarios may have a run of this name.
+                let id = if is_first { id } else { format!("{scenario}:{id}") };
                 say(&format!("interrupted; to continue: {}", repeat::continued(&arguments, &id)));
             }
         }
     }
 
+    /// Prints the results, and writes the page.
+    ///
+    /// # Errors
+    /// stdout or the page cannot be written.
     fn show(&self, reports: &[Report]) -> Result<(), String> {
         let text = match (self.json, reports) {
             (false, _) => Figures(reports).to_string(),
             (true, [one]) => serde_json::to_string_pretty(one).map_err(|err| err.to_string())? + "\n",
             (true, several) => serde_json::to_string_pretty(several).map_err(|err| err.to_string())? + "\n",
         };
-        // A reader that closes the pipe early, such as `head`, is not an error.
-        let _ = std::io::stdout().lock().write_all(text.as_bytes());
-        // The page comes last, so that the figures are not lost if it cannot be written.
-        let Some(path) = &self.html else { return Ok(()) };
-        std::fs::write(path, page::page(reports)).map_err(|err| format!("writing the page {}: {err}", path.display()))
+        let printed = print(&text);
+        let write = |path: &PathBuf| {
+            let written = std::fs::write(path, page::page(reports));
+            written.map_err(|err| format!("writing the page {}: {err}", path.display()))
+        };
+        // Each of the two is tried, so that the figures are not lost if the other cannot be written.
+        let written = self.html.as_ref().map_or(Ok(()), write);
+        printed.and(written)
     }
 
     /// Returns the named scenarios, with the changes of the command line.
@@ -191,7 +210,10 @@ impl RunArgs {
 
 /// Removes every run before the run `id`.
 fn start_at(scenarios: &mut Vec<Scenario>, id: &str) -> Result<(), String> {
-    let place = |scenario: &Scenario| scenario.runs.iter().position(|run| run.id == id);
+    let place = |scenario: &Scenario| {
+        let id = id.strip_prefix(&format!("{}:", scenario.name)).unwrap_or(id);
+        scenario.runs.iter().position(|run| run.id == id)
+    };
     let Some(first) = scenarios.iter().position(|scenario| place(scenario).is_some()) else {
         let names = scenarios.iter().flat_map(|scenario| &scenario.runs).map(|run| run.id.as_str());
         let near = longhaul_config::suggest::nearest(id, names);

@@ -1,9 +1,8 @@
 //! `longhaul lab show`: prints the file of a built-in scenario.
 
-use crate::cmd::progress::say;
+use crate::cmd::progress::{print_only, say};
 use crate::scenario::library;
 use clap::Args;
-use std::io::Write as _;
 use std::process::ExitCode;
 
 /// Print the file of a built-in scenario
@@ -23,11 +22,7 @@ impl Show {
     /// Prints the file. Returns 0, or 2 if there is no such scenario.
     pub(crate) fn run(self) -> ExitCode {
         match library::text(&self.name) {
-            Ok(text) => {
-                // A reader that closes the pipe early, such as `head`, is not an error.
-                let _ = std::io::stdout().lock().write_all(text.as_bytes());
-                ExitCode::SUCCESS
-            }
+            Ok(text) => print_only(text),
             Err(why) => {
                 say(&why);
                 ExitCode::from(2)

@@ -48,7 +48,11 @@ pub(crate) fn find(name: &str) -> Result<Scenario, Vec<String>> {
 /// # Errors
 /// No built-in scenario has this name.
 pub(crate) fn text(name: &str) -> Result<&'static str, String> {
-    FILES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text).ok_or_else(|| unknown(name))
+    let found = FILES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
+    found.ok_or_else(|| match Path::new(name).is_file() {
+        true => format!("error: {name} is a file, not a built-in scenario; to read it: cat {name}"),
+        false => unknown(name),
+    })
 }
 
 fn unknown(name: &str) -> String {
