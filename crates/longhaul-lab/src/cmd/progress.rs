@@ -123,7 +123,7 @@ pub(crate) fn print(text: &str) -> Result<(), String> {
     }
 }
 
-/// Like [`print`], for a command that does nothing else. Returns its exit status; an error goes to stderr.
+/// Like [`print()`], for a command that does nothing else. Returns its exit status; an error goes to stderr.
 pub(crate) fn print_only(text: &str) -> ExitCode {
     match print(text) {
         Ok(()) => ExitCode::SUCCESS,
