@@ -4,7 +4,7 @@
 use super::sample::sample;
 use super::stream::Stream;
 use longhaul_config::Tunnel;
-use longhaul_config::options::{Leg, LegOptions, Mismatch, Setting, When};
+use longhaul_config::options::{Leg, LegOptions, Mismatch, Setting, When, key};
 use longhaul_core::path::{AutoCongestion, BBR, RENO, Start, first_controls};
 use longhaul_sys::sockopt;
 use longhaul_sys::tcp_info::TcpInfo;
@@ -123,7 +123,7 @@ pub(super) fn auto_congestion(tunnel: &Tunnel, leg: Leg, socket: &Stream) -> Aut
     if tunnel.options(leg).is_auto() {
         return AutoCongestion::begin(MAY_HAVE_BBR.load(Relaxed));
     }
-    if let Some(asked) = tunnel.options(leg).find("congestion") {
+    if let Some(asked) = tunnel.options(leg).find(key::CONGESTION) {
         // At the handshake, a congctl of the route replaces the configured control (net/ipv4/tcp_output.c,
         // tcp_ca_dst_init), so set it again. A locked congctl stays; the log line at the flow's end shows it.
         let _ = asked.tell(socket.as_fd());

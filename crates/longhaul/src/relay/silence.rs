@@ -10,7 +10,7 @@
 use super::registry::{Flow, Registry};
 use super::sample::silent_leg;
 use super::stream::Stream;
-use longhaul_config::options::{Leg, LegOptions, Setting, Value};
+use longhaul_config::options::{Leg, LegOptions, Setting, Value, key};
 use longhaul_core::silence::{ACTIVE, Check, Keepalive, MIN_AGE, Silence};
 use longhaul_sys::tcp_info::TcpInfo;
 use std::os::fd::AsFd;
@@ -155,7 +155,7 @@ fn settings(keepalive: &Keepalive) -> Vec<Setting> {
 /// timer.
 fn presets() -> impl Iterator<Item = Setting> {
     let presets = LegOptions::default();
-    ["keepalive-interval", "keepalive-count", "keepalive-idle"]
+    [key::KEEPALIVE_INTERVAL, key::KEEPALIVE_COUNT, key::KEEPALIVE_IDLE]
         .into_iter()
         .filter_map(move |key| presets.find(key).cloned())
 }
