@@ -156,7 +156,16 @@ const WORDS: &[&str] = &[
 /// A line of a mebibyte with an error at each byte is explained once. The time for it must not grow with the square of its length.
 #[test]
 fn a_long_line_with_many_errors_is_one_message() {
-    for text in ["=".repeat(1 << 20), format!("a=[{}", "x,".repeat(1 << 19)), "'".repeat(1 << 20)] {
+    let braces = "{a:".repeat(1 << 18);
+    let texts = [
+        "=".repeat(1 << 20),
+        format!("a=[{}", "x,".repeat(1 << 19)),
+        "'".repeat(1 << 20),
+        format!("a = {{b:{braces}"),
+        format!("a = [{{b:{braces}"),
+        format!("{} y = z", "x".repeat(1 << 19)),
+    ];
+    for text in texts {
         let refused = longhaul_config::load_from("long", text.as_bytes()).unwrap_err();
         let said: Vec<String> = refused.messages.iter().map(ToString::to_string).collect();
         assert!(said.len() <= 2 && said.iter().all(|line| line.len() < 300), "{} messages", said.len());

@@ -60,6 +60,7 @@ pub(crate) fn run(scenario: &Scenario, options: &Options, user: &User, progress:
     for run in &runs {
         if run.skip.is_some() {
             report.skip(run);
+            engine.progress.report(&report);
             continue;
         }
         let carriers: Vec<&'static Carrier> = run.carriers.iter().copied().filter(|carrier| wanted(carrier)).collect();

@@ -1,9 +1,9 @@
 //! Socket options: a table of rows, and the options of one leg. A config file and `--set` both use [`LegOptions::set`], so
 //! both accept and refuse the same values. The relay applies the options when a leg starts, and reads them back.
 //!
-//! Reading order: `row.rs` is one option, `need.rs` its needs on the machine, `table.rs` all options; `text.rs` parses and shows a value; `setting.rs` sets a value
-//! in the kernel and reads it back; `control.rs` has remedies for a refused congestion control; `leg_options.rs` is the options
-//! of one leg.
+//! Reading order: `row.rs` is one option, `need.rs` its needs on the machine, `table.rs` all options; `text.rs` parses and
+//! shows a value; `setting.rs` sets a value in the kernel and reads it back; `control.rs` has remedies for a refused congestion
+//! control; `leg_options.rs` is the options of one leg.
 
 mod control;
 mod leg_options;

@@ -1,7 +1,7 @@
 //! Decisions about the path of one leg, from what the kernel reports.
 //!
-//! [`Sample`] is one look at the leg, and [`FullSinks`] decides when to take one. From samples, [`AutoCongestion`] decides whether the leg gets BBR, and
-//! [`findings`] tells what limited it: a buffer, or the path itself.
+//! [`Sample`] is one look at the leg, and [`FullSinks`] decides when to take one. From samples, [`AutoCongestion`]
+//! decides whether the leg gets BBR, and [`findings`] tells what limited it: a buffer, or the path itself.
 
 mod auto_congestion;
 pub mod findings;

@@ -22,13 +22,28 @@ pub(crate) struct Bar {
     done: Arc<Mutex<Done>>,
 }
 
-/// The results so far, for the code that ends the process.
+/// The runs that have ended, and the run in progress.
 #[derive(Clone, Default)]
 pub(crate) struct Done {
-    /// The name of the run in progress; `None` before the first run.
+    /// The name of the run in progress; `None` before the first run of a scenario.
     pub(crate) current: Option<String>,
     /// The reports of the scenarios that have begun. The last one may be incomplete.
     pub(crate) reports: Vec<Report>,
+    /// Whether the results are being shown or were shown.
+    is_shown: bool,
+}
+
+/// The results so far, for the main thread and for the code that ends the process.
+#[derive(Clone)]
+pub(crate) struct Results(Arc<Mutex<Done>>);
+
+impl Results {
+    /// Returns the results for the first caller, which shows them, and `None` for every later caller.
+    pub(crate) fn take(&self) -> Option<Done> {
+        let mut done = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = !std::mem::replace(&mut done.is_shown, true);
+        is_first.then(|| done.clone())
+    }
 }
 
 impl Bar {
@@ -41,10 +56,9 @@ impl Bar {
         }
     }
 
-    /// Returns a function that returns the results so far.
-    pub(crate) fn done(&self) -> impl Fn() -> Done + Send + 'static {
-        let done = Arc::clone(&self.done);
-        move || done.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Returns the results so far.
+    pub(crate) fn results(&self) -> Results {
+        Results(Arc::clone(&self.done))
     }
 
     /// Returns a function that removes the bar from the terminal, for the code that ends the process.
@@ -99,8 +113,9 @@ impl Progress for Bar {
     fn report(&mut self, report: &Report) {
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         // A report without runs is that of the next scenario.
-        if !report.runs.is_empty() {
-            done.reports.pop();
+        match report.runs.is_empty() {
+            true => done.current = None,
+            false => drop(done.reports.pop()),
         }
         done.reports.push(report.clone());
     }

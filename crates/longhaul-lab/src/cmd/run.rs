@@ -91,6 +91,9 @@ impl RunArgs {
         let options = Options { quick: self.quick, carriers: self.carrier.clone() };
         let reports: Vec<Report> =
             scenarios.iter().map(|scenario| engine::run(scenario, &options, &user, &mut bar)).collect();
+        if bar.results().take().is_none() {
+            wait_for_the_end();
+        }
         match self.show(&reports) {
             Ok(()) if reports.iter().any(Report::is_bad) => ExitCode::FAILURE,
             Ok(()) if reports.iter().any(Report::is_unclear) => ExitCode::from(UNCLEAR),
@@ -103,15 +106,15 @@ impl RunArgs {
     }
 
     /// Returns a function for the end by a signal. It clears the bar, shows the results of the runs that have ended, and
-    /// prints the command to continue.
+    /// prints the command to continue. While the main thread shows the results, it waits for the end.
     fn interrupted(&self, bar: &Bar) -> impl FnOnce() + Send + 'static {
         let clear = bar.clearing();
-        let done = bar.done();
+        let results = bar.results();
         let arguments = repeat::arguments();
         let this = self.clone();
         move || {
+            let Some(Done { current, mut reports, .. }) = results.take() else { wait_for_the_end() };
             clear();
-            let Done { current, mut reports } = done();
             let scenario = reports.last().map(|report| report.scenario.clone()).unwrap_or_default();
             let is_first = reports.len() < 2;
             reports.retain(|report| !report.runs.is_empty());
@@ -205,6 +208,13 @@ impl RunArgs {
         }
         drop_comparisons(&mut scenario);
         Ok(scenario)
+    }
+}
+
+/// Waits while another thread shows the results and ends the process.
+fn wait_for_the_end() -> ! {
+    loop {
+        std::thread::park();
     }
 }
 

@@ -2,44 +2,79 @@
 //! the process in any case (see `supervisor`), so nothing is taken down here.
 
 use crate::error::LabError;
-use tokio::signal::unix::{SignalKind, signal};
+use std::io;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Makes signals end the process: calls `tidy`, then exits with 128 plus the signal's number, as shells report it (130 for
-/// Ctrl-C). A signal that is already ignored, as under nohup(1), stays ignored.
+/// Makes signals end the process: calls `tidy` on a thread of its own, then exits with 128 plus the signal's number, as shells
+/// report it (130 for Ctrl-C). A second signal does not wait for `tidy`, which may write to a pipe that nobody reads. A signal
+/// that is already ignored, as under nohup(1), stays ignored.
 ///
 /// # Errors
 /// No thread or descriptor is available.
 pub(crate) fn end_with(tidy: impl FnOnce() + Send + 'static) -> Result<(), LabError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
     let runtime = runtime.map_err(LabError::io("preparing for signals"))?;
-    let ignored = ignored();
-    let [mut interrupt, mut terminate, mut hang_up] = {
+    let mut signals = {
         let _inside = runtime.enter();
-        let open = |kind| match ignored & (1 << (SignalKind::as_raw_value(&kind) - 1)) {
-            0 => signal(kind).map(Some).map_err(LabError::io("preparing for signals")),
-            _ => Ok(None),
-        };
-        [open(SignalKind::interrupt())?, open(SignalKind::terminate())?, open(SignalKind::hangup())?]
+        Signals::open().map_err(LabError::io("preparing for signals"))?
     };
     let wait = async move {
-        // Receiving a signal is cancel-safe. A signal that is not received here does not matter, because the process ends anyway.
+        let which = signals.next().await;
+        // Dropped when the thread ends, also by a panic.
+        let (tidying, tidied) = tokio::sync::oneshot::channel::<()>();
+        let body = move || {
+            let _tidying = tidying;
+            tidy();
+        };
+        let _ = std::thread::Builder::new().name("lab-tidy".into()).spawn(body);
+        // The process ends next, so nothing is lost with the arm that is dropped.
         tokio::select! {
-            Some(()) = next(&mut interrupt) => SignalKind::interrupt(),
-            Some(()) = next(&mut terminate) => SignalKind::terminate(),
-            Some(()) = next(&mut hang_up) => SignalKind::hangup(),
-            else => std::future::pending().await,
+            _ = tidied => which,
+            second = signals.next() => second,
         }
     };
     let body = move || {
         let which = runtime.block_on(wait);
-        tidy();
         std::process::exit(128 + which.as_raw_value());
     };
     let spawned = std::thread::Builder::new().name("lab-signals".into()).spawn(body);
     spawned.map(drop).map_err(LabError::io("starting the thread for signals"))
 }
 
-async fn next(signal: &mut Option<tokio::signal::unix::Signal>) -> Option<()> {
+/// The signals that end the lab. `None` is one that this process ignores.
+struct Signals {
+    interrupt: Option<Signal>,
+    terminate: Option<Signal>,
+    hang_up: Option<Signal>,
+}
+
+impl Signals {
+    fn open() -> io::Result<Signals> {
+        let ignored = ignored();
+        let open = |kind: SignalKind| match ignored & (1 << (kind.as_raw_value() - 1)) {
+            0 => signal(kind).map(Some),
+            _ => Ok(None),
+        };
+        Ok(Signals {
+            interrupt: open(SignalKind::interrupt())?,
+            terminate: open(SignalKind::terminate())?,
+            hang_up: open(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for the next signal. The wait may be dropped.
+    async fn next(&mut self) -> SignalKind {
+        // Receiving a signal is cancel-safe.
+        tokio::select! {
+            Some(()) = next(&mut self.interrupt) => SignalKind::interrupt(),
+            Some(()) = next(&mut self.terminate) => SignalKind::terminate(),
+            Some(()) = next(&mut self.hang_up) => SignalKind::hangup(),
+            else => std::future::pending().await,
+        }
+    }
+}
+
+async fn next(signal: &mut Option<Signal>) -> Option<()> {
     match signal {
         Some(signal) => signal.recv().await,
         None => None,

@@ -91,3 +91,23 @@ impl Reload {
 
 /// Maximum number of threads that a configuration file can block when it does not answer.
 const MAX_READERS: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::oneshot;
+
+    #[tokio::test]
+    async fn a_reload_whose_reading_panics_is_refused() {
+        let (reply, answer) = oneshot::channel();
+        let mut reload = Reload::new(Some("/etc/longhaul.toml".into()));
+        reload.waiting.push(reply);
+        reload.task = Some(spawn_blocking(|| panic!("as a test")));
+        let refused = reload.settled().await.unwrap().unwrap_err();
+        let message = &refused.messages[0];
+        assert_eq!((message.place.as_str(), message.severity), ("/etc/longhaul.toml", Severity::Error));
+        assert!(message.text.contains("has panicked"), "{}", message.text);
+        reload.answer(&Err(NotReloaded::Refused(message.text.clone())));
+        assert_eq!(answer.await.unwrap(), Err(NotReloaded::Refused(message.text.clone())));
+    }
+}

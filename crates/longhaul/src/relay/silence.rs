@@ -1,5 +1,5 @@
-//! Sets keepalive as [`longhaul_core::silence`] decides it: a leg whose peer fell silent probes it at once, an idle leg
-//! once a minute.
+//! Sets keepalive as [`longhaul_core::silence`] decides it: a leg whose peer fell silent probes it after some
+//! seconds, an idle leg once a minute.
 //!
 //! One thread, the sweep, looks at the flows once a second. It waits on a condition while there is nothing to look at:
 //! - a flow younger than [`MIN_AGE`] is only in the registry, and makes no system call for keepalive;

@@ -4,6 +4,7 @@
 use crate::endings::{OVER_ALL_BUFFERS, SMALL_BUFFERS};
 use crate::harness::*;
 use crate::many::own_address;
+use longhaul_core::budget::{MAX_HELD, MIN_FILL};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use socket2::SockRef;
 use std::io::{Read, Write};
@@ -234,10 +235,6 @@ fn a_lack_of_pipes_is_logged_once_and_counted_each_time() {
 #[test]
 fn flows_whose_readers_stop_hold_few_bytes_and_no_pipe() {
     const FLOWS: usize = 150;
-    /// Maximum number of bytes that the relay holds for all flows together (relay/budget.rs).
-    const MAX_HELD: usize = 64 << 20;
-    /// Number of bytes that each flow may hold besides.
-    const MIN_FILL: usize = 16 << 10;
     /// Bytes for code, threads and tasks.
     const MAX_BASE_MEMORY: usize = 32 << 20;
     let server = server();

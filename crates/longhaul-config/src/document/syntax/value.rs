@@ -48,8 +48,8 @@ pub(super) fn explain(key: &str, given: &str) -> Wrong {
 /// Returns the line to write: `KEY = MEANT`, or only its form if the guess is not TOML either.
 pub(super) fn line(key: &str, meant: &str) -> String {
     match DeTable::parse(&format!("{key} = {meant}")) {
-        Ok(_) => format!("{key} = {}", shown(meant)),
-        Err(_) => format!("{key} = VALUE"),
+        Ok(_) => format!("{} = {}", shown(key), shown(meant)),
+        Err(_) => format!("{} = VALUE", shown(key)),
     }
 }
 
@@ -74,12 +74,14 @@ pub(super) fn as_meant(given: &str) -> String {
 }
 
 /// Returns the table `given` with `=` in every pair and with its values [as meant](as_meant), or `given` if a pair has no value.
+/// A table within it stays as it is, so a line with many braces uses little stack.
 fn table_as_meant(given: &str) -> String {
     let inside = given[1..].split('}').next().unwrap_or_default();
     let pairs = inside.split(',').map(str::trim).filter(|pair| !pair.is_empty()).map(|pair| {
         let (name, value) = pair.split_once(['=', ':'])?;
         let value = value.trim_start_matches(['=', ':', '>', ' ']);
-        Some(format!("{} = {}", name.trim().trim_matches('"'), as_meant(value)))
+        let meant = if value.starts_with('{') { value.into() } else { as_meant(value) };
+        Some(format!("{} = {meant}", name.trim().trim_matches('"')))
     });
     pairs.collect::<Option<Vec<_>>>().map_or_else(|| given.into(), |pairs| format!("{{ {} }}", pairs.join(", ")))
 }
