@@ -219,6 +219,38 @@ fn an_interrupted_run_shows_the_scenarios_that_have_ended() {
     assert!(rest.trim().ends_with(" --json --start-at short:raw"), "{rest}");
 }
 
+/// The results are shown once, also if a signal comes while a slow reader takes them.
+#[test]
+fn a_signal_while_the_results_are_shown_does_not_show_them_again() {
+    const RUNS: usize = 400;
+    let _alone = alone();
+    let Some(room) = Room::open(true) else { return };
+    let mut scenario = "about = \"a long report\"\nsource = \"made up for tests\"\n".to_string();
+    (0..RUNS).for_each(|run| scenario += &format!("[[run]]\nid = \"r{run}\"\nskip = \"as a test\"\n"));
+    fs::write(format!("/proc/{}/root/mnt/long.toml", room.holder.id()), scenario).unwrap();
+    // The first byte is there, and the pipe has no room for the whole report.
+    let begin = || {
+        let mut run = room.command(&["run", "/mnt/long.toml", "--json"]).spawn().unwrap();
+        let mut first = vec![0];
+        run.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+        send("INT", run.id());
+        (run, first)
+    };
+    let (run, mut report) = begin();
+    report.extend(run.wait_with_output().unwrap().stdout);
+    let json: serde_json::Value = serde_json::from_slice(&report).expect("one JSON document");
+    assert_eq!(json["runs"].as_array().map(Vec::len), Some(RUNS));
+    assert!(report.len() > 65_536, "{} bytes fit into the pipe", report.len());
+
+    // Nobody reads the rest: a further signal ends the run. The process may see two of them as one.
+    let (mut run, _) = begin();
+    let ended = until("the end", || {
+        send("INT", run.id());
+        run.try_wait().unwrap()
+    });
+    assert_eq!(ended.code(), Some(130));
+}
+
 #[test]
 fn a_lab_killed_during_its_construction_leaves_nothing() {
     each_user(|room| {

@@ -19,12 +19,12 @@ pub struct Counters {
     pub accept_errors: AtomicU64,
     /// Number of times that connections of a tunnel had to wait because no permit was free.
     pub without_permit: AtomicU64,
-    /// Flows whose dial no address answered.
-    pub dials_failed: AtomicU64,
     /// Flows that ended well in both directions.
     pub finished: AtomicU64,
-    /// Flows that ended with RST. `dials_failed` and the next five counters give the reason.
+    /// Flows that ended with RST. The next six counters give the reason.
     pub reset: AtomicU64,
+    /// Flows whose dial no address answered.
+    pub dials_failed: AtomicU64,
     /// Flows in which a peer sent RST.
     pub reset_by_peer: AtomicU64,
     /// Flows in which a peer stopped answering.
@@ -66,9 +66,9 @@ impl Counters {
             refused = now(&self.refused),
             accept_errors = now(&self.accept_errors),
             without_permit = now(&self.without_permit),
-            dials_failed = now(&self.dials_failed),
             finished = now(&self.finished),
             reset = now(&self.reset),
+            dials_failed = now(&self.dials_failed),
             reset_by_peer = now(&self.reset_by_peer),
             timed_out = now(&self.timed_out),
             leg_failed = now(&self.leg_failed),

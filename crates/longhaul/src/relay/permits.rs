@@ -125,7 +125,7 @@ impl Gate {
                 if let Some(more) = lines.permit.pass(name, Instant::now()) {
                     warn!(
                         tunnel = %name, flows, flows_of_all = all, most_flows = permits, more,
-                        remedy = "raise RLIMIT_NOFILE (LimitNOFILE=), or give max_flows to the tunnel that has most of them",
+                        remedy = "raise RLIMIT_NOFILE (LimitNOFILE=), or give max_flows to the tunnel with the most flows",
                         "no descriptors for another flow of this tunnel: connections wait in the listen queue"
                     );
                 }
