@@ -2,6 +2,7 @@
 //! its default, its help, its line in `longhaul check`, its errors and warnings, and its line in docs/configuration.md
 //! (`UPDATE=1 cargo test -p longhaul-config --lib docs_configuration_md` writes that file).
 
+mod addresses;
 mod admin;
 mod daemon;
 mod leg;

@@ -1,5 +1,6 @@
 //! The keys of a `[[tunnel]]`.
 
+use crate::keys::addresses;
 use crate::keys::leg;
 use crate::keys::remark::{Remark, Syntax, no_remarks};
 use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row, no_line};
@@ -42,11 +43,11 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         }),
         value: KeyValue::One(|tunnel, text| value::listen(text).map(|listen| tunnel.listen = listen)),
         show: |tunnel| Some(format!("listens on {}", tunnel.listen)),
-        check: no_remarks,
+        check: addresses::link_local_listener,
         doc: "Address and port to listen on: `\"ADDR:PORT\"` or `\"[IPV6]:PORT\"`. A port alone, such as `6000`, listens on \
               every address of the host, IPv4 and IPv6. `\"0.0.0.0:6000\"` listens on every IPv4 address. Two tunnels cannot \
-              listen on the same address and port. For a link-local IPv6 address, leave `%eth0` out and write \
-              `accept = { bind-device = \"eth0\" }`.",
+              listen on the same address and port. A link-local IPv6 address needs its interface: leave `%eth0` out and \
+              write `accept = { bind-device = \"eth0\" }`.",
     },
     Row {
         name: "to",
@@ -66,9 +67,10 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
             empty: "it is empty; write at least one next hop, such as [\"10.20.20.20:6000\"]",
         },
         show: |tunnel| Some(format!("dials {}", list(&tunnel.to))),
-        check: dials_itself,
+        check: |tunnel, syntax| [dials_itself(tunnel), addresses::link_local_hops(tunnel, syntax)].concat(),
         doc: "Next hop to dial, or a list of them: `\"HOST:PORT\"` or `\"[IPV6]:PORT\"`. A host name is resolved again for each \
-              connection. A tunnel that would dial itself, directly or through other tunnels of the file, is refused.",
+              connection. A tunnel that would dial itself, directly or through other tunnels of the file, is refused. A \
+              link-local IPv6 address needs `dial = { bind-device = \"eth0\" }`.",
     },
     Row {
         name: "policy",
@@ -156,8 +158,9 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         }),
         value: KeyValue::One(|tunnel, text| value::source(text).map(|source| tunnel.source = Some(source))),
         show: |tunnel| tunnel.source.map(|source| format!("dials from {source}")),
-        check: other_family,
-        doc: "Address of this host to dial from, of the same family (IPv4 or IPv6) as the next hops.",
+        check: |tunnel, syntax| [other_family(tunnel), addresses::link_local_source(tunnel, syntax)].concat(),
+        doc: "Address of this host to dial from, of the same family (IPv4 or IPv6) as the next hops. A link-local IPv6 address \
+              needs `dial = { bind-device = \"eth0\" }`.",
     },
     Row {
         name: "splice",
@@ -203,7 +206,7 @@ fn list(values: &[impl ToString]) -> String {
     values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn dials_itself(tunnel: &Tunnel, _: Syntax) -> Vec<Remark> {
+fn dials_itself(tunnel: &Tunnel) -> Vec<Remark> {
     let own = tunnel.to.iter().filter(|hop| loops::leads_back(tunnel.listen, hop, &|ip| ip.is_loopback()));
     own.map(|hop| {
         let text = format!(
@@ -228,7 +231,7 @@ fn open_to_all(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
     vec![Remark::warning("allow", text)]
 }
 
-fn other_family(tunnel: &Tunnel, _: Syntax) -> Vec<Remark> {
+fn other_family(tunnel: &Tunnel) -> Vec<Remark> {
     let Some(source) = tunnel.source else { return Vec::new() };
     let differs = |host: IpAddr| host.is_ipv4() != source.is_ipv4();
     let hop = tunnel.to.iter().find(|hop| hop.host.parse().is_ok_and(differs));

@@ -250,7 +250,7 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
-        key: "bind-device",
+        key: key::BIND_DEVICE,
         unit: Unit::Name,
         preset: Preset::Kernel("any interface"),
         short: "Interface or VRF of the leg",
@@ -386,6 +386,8 @@ pub mod key {
     pub const KEEPALIVE_INTERVAL: &str = "keepalive-interval";
     /// Number of unanswered probes before a reset.
     pub const KEEPALIVE_COUNT: &str = "keepalive-count";
+    /// Interface of the leg.
+    pub const BIND_DEVICE: &str = "bind-device";
     /// Time that bytes may be unacknowledged, in milliseconds.
     pub const USER_TIMEOUT: &str = "user-timeout";
     /// Fast Open: a queue length on the accept leg, a switch on the dial leg.
