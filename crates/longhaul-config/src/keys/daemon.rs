@@ -31,5 +31,6 @@ pub const DAEMON: &[Row<Config>] = &[Row {
     },
     check: no_remarks,
     doc: "Time that flows have to end by themselves after SIGTERM. Then the flows that are left are reset. `0` resets all \
-          flows at once. Under systemd it must be shorter than the unit's `TimeoutStopSec=90s`.",
+          flows at once. Under systemd it must be shorter than the unit's `TimeoutStopSec=90s`, which also ends a drain without \
+          this key.",
 }];

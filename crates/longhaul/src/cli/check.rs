@@ -54,6 +54,7 @@ pub(super) fn check(flags: &Flags, logs: logs::Flags) -> ExitCode {
 
 fn summary(name: &str, config: &Config, here: &Here) -> String {
     let mut text = format!("{name}: {}", longhaul_config::summary(config));
+    text.extend(here.drain.iter().map(|line| format!("{line}\n")));
     if here.will_not_start > 0 {
         let (count, all) = (here.will_not_start, config.tunnels.len());
         text += &format!("{name}: {count} of {all} tunnels will NOT start on this machine\n");

@@ -24,6 +24,8 @@ pub(super) struct Here {
     pub(super) warnings: Vec<Message>,
     /// Number of tunnels that will not start.
     pub(super) will_not_start: usize,
+    /// Line of the summary about a drain without `drain_timeout`, where the unit limits it.
+    pub(super) drain: Option<String>,
 }
 
 /// Something that will not work.
@@ -62,7 +64,7 @@ pub(super) fn look(config: &Config, path: &Path) -> Here {
     let place = "on this machine";
     let warnings =
         found.into_iter().map(|text| Message { severity: Severity::Warning, place: place.into(), text }).collect();
-    Here { warnings, will_not_start }
+    Here { warnings, will_not_start, drain: no_limit(config, &rights) }
 }
 
 fn of_tunnel(tunnel: &Tunnel, rights: &Rights) -> Vec<Finding> {
@@ -195,6 +197,16 @@ fn too_long(config: &Config, rights: &Rights) -> Option<String> {
     })
 }
 
+/// Returns the line about the end of a drain that the file does not limit and systemd does. The default is no mistake, so this is
+/// no warning.
+fn no_limit(config: &Config, rights: &Rights) -> Option<String> {
+    let stop = rights.stop_timeout().filter(|_| config.drain_timeout.is_none())?;
+    let stop = show_duration(stop);
+    Some(format!(
+        "under longhaul.service, systemd kills longhaul {stop} after SIGTERM (TimeoutStopSec), which resets the flows that are left"
+    ))
+}
+
 /// Returns a warning for each next hop whose name getaddrinfo(3) cannot resolve now.
 fn unresolved(config: &Config) -> Vec<String> {
     let hosts = config.tunnels.iter().flat_map(|tunnel| &tunnel.to).map(|hop| hop.host.clone());
@@ -236,3 +248,24 @@ fn no_device(device: &str) -> Option<String> {
 const RESOLVERS: usize = 16;
 /// Time for resolving all names.
 const RESOLVER_PATIENCE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_drain_is_the_file_s_or_the_unit_s() {
+        let drain =
+            |seconds: Option<u64>| Config { drain_timeout: seconds.map(Duration::from_secs), ..Config::default() };
+        let unit = |stop: &str| Rights::of_text(format!("[Service]\nTimeoutStopSec={stop}\n"));
+        let said = |seconds, stop: &str| {
+            let (config, rights) = (drain(seconds), unit(stop));
+            (too_long(&config, &rights).is_some(), no_limit(&config, &rights))
+        };
+        assert!(said(None, "2min").1.is_some_and(|line| line.contains(" 2min after SIGTERM ")));
+        assert_eq!(said(None, "infinity"), (false, None));
+        assert_eq!(said(Some(0), "2min"), (false, None));
+        assert_eq!(said(Some(119), "2min"), (false, None));
+        assert_eq!(said(Some(120), "2min"), (true, None));
+    }
+}

@@ -32,6 +32,12 @@ impl Rights {
         Rights { text }
     }
 
+    /// Returns the rights that a unit with this text gives.
+    #[cfg(test)]
+    pub(super) fn of_text(text: String) -> Rights {
+        Rights { text }
+    }
+
     /// Returns the warning for when the daemon will not have `capability`.
     pub(super) fn lack(&self, capability: Capability) -> Option<String> {
         // A process of the unit itself, as `systemctl reload` starts one, has the daemon's rights; root has others.
