@@ -3,7 +3,8 @@
 use crate::keys::remark::{Remark, Syntax};
 use crate::options::{Leg, key};
 use crate::tunnel::Tunnel;
-use std::net::IpAddr;
+use ipnet::IpNet;
+use std::net::{IpAddr, SocketAddr};
 
 /// Returns an error if `listen` is link-local and the accept leg has no interface.
 pub(super) fn link_local_listener(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
@@ -20,6 +21,34 @@ pub(super) fn link_local_hops(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
 pub(super) fn link_local_source(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
     let found = tunnel.source.and_then(|source| link_local(tunnel, Leg::Dial, "source", source, syntax));
     found.into_iter().collect()
+}
+
+/// Returns a warning for each entry of `allow` that has the IP version which no client of the listener has.
+pub(super) fn unseen_networks(tunnel: &Tunnel) -> Vec<Remark> {
+    let Some(only) = only_version(tunnel.listen) else { return Vec::new() };
+    let version = |net: &IpNet| if matches!(net, IpNet::V4(_)) { 4 } else { 6 };
+    // `0.0.0.0/0` together with `::/0` is how a file says that everybody may connect.
+    let says_everybody = |net: &IpNet| net.prefix_len() == 0;
+    let everybody = tunnel.allow.iter().any(|net| version(net) == only && says_everybody(net));
+    let unseen = tunnel.allow.iter().filter(|net| version(net) != only && !(everybody && says_everybody(net)));
+    let text = |net: &IpNet| {
+        format!("{net} lets nobody in: only IPv{only} clients reach {}; write their IPv{only} networks", tunnel.listen)
+    };
+    unseen.map(|net| Remark::warning("allow", text(net))).collect()
+}
+
+/// Returns a network of the version that clients of `listen` have, as an example for `allow`.
+pub(super) fn sample_network(listen: SocketAddr) -> &'static str {
+    if only_version(listen) == Some(6) { "2001:db8::/32" } else { "10.0.0.0/8" }
+}
+
+/// Returns the only IP version that clients of `listen` have; `None` if they have both, as on `[::]`.
+fn only_version(listen: SocketAddr) -> Option<u8> {
+    match listen.ip() {
+        IpAddr::V4(_) => Some(4),
+        IpAddr::V6(any) if any.is_unspecified() => None,
+        IpAddr::V6(_) => Some(6),
+    }
 }
 
 /// Returns the error about `address`, the value of `key`. bind(2) and connect(2) answer EINVAL for a link-local IPv6 address,

@@ -104,7 +104,7 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
             true => Some("allows everybody".into()),
             false => Some(format!("allows {}", list(&tunnel.allow))),
         },
-        check: open_to_all,
+        check: |tunnel, syntax| [open_to_all(tunnel, syntax), addresses::unseen_networks(tunnel)].concat(),
         doc: "Networks and addresses that may connect. A connection from any other address is reset before anything is \
               dialled. Without this key, anyone who reaches the port may connect.",
     },
@@ -222,9 +222,10 @@ fn open_to_all(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
     if !tunnel.allow.is_empty() || tunnel.listen.ip().to_canonical().is_loopback() {
         return Vec::new();
     }
+    let sample = addresses::sample_network(tunnel.listen);
     let better = match syntax {
-        Syntax::File => "allow = [\"10.0.0.0/8\"]",
-        Syntax::Flags => "--allow 10.0.0.0/8",
+        Syntax::File => format!("allow = [\"{sample}\"]"),
+        Syntax::Flags => format!("--allow {sample}"),
     };
     let text =
         format!("anyone who reaches {} may connect; write {better}, or the networks of your clients", tunnel.listen);
