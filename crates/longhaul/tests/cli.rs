@@ -111,7 +111,8 @@ fn check_warns_about_addresses_devices_and_names_missing_on_this_machine() {
         "tunnel a: listen = 192.0.2.77: no interface has this address",
         "tunnel a: dial.bind-device = nosuch0: there is no such interface",
         "tunnel a: dial.congestion = nosuch: the kernel offers",
-        "to = nosuch.invalid: cannot be resolved now: ",
+        "tunnel a: to = nosuch.invalid: cannot be resolved now: ",
+        "; flows of a fail until it resolves; ",
     ] {
         assert!(stderr.contains(part), "{part:?} is not in:\n{stderr}");
     }

@@ -10,7 +10,7 @@ use longhaul_sys::limits::{local_ports, sysctl};
 use longhaul_sys::route::RouteSocket;
 use longhaul_sys::sockopt::{allowed_congestion_controls, available_congestion_controls};
 use longhaul_units::show_duration;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::Path;
@@ -207,10 +207,33 @@ fn no_limit(config: &Config, rights: &Rights) -> Option<String> {
     ))
 }
 
-/// Returns a warning for each next hop whose name getaddrinfo(3) cannot resolve now.
+/// Returns a warning for each next hop whose name getaddrinfo(3) cannot resolve now, in the order of the file.
 fn unresolved(config: &Config) -> Vec<String> {
     let hosts = config.tunnels.iter().flat_map(|tunnel| &tunnel.to).map(|hop| hop.host.clone());
-    let mut names: BTreeSet<String> = hosts.filter(|host| host.parse::<IpAddr>().is_err()).collect();
+    let failed = failed_names(hosts.filter(|host| host.parse::<IpAddr>().is_err()).collect());
+    config.tunnels.iter().flat_map(|tunnel| unresolved_of(tunnel, &failed)).collect()
+}
+
+/// Returns the warnings for the next hops of `tunnel` that are among the names in `failed`.
+fn unresolved_of(tunnel: &Tunnel, failed: &BTreeMap<String, String>) -> Vec<String> {
+    let name = &tunnel.name;
+    let effect = match tunnel.to.iter().all(|hop| failed.contains_key(&hop.host)) {
+        true => format!("flows of {name} fail until it resolves"),
+        false => format!("flows of {name} cannot use it until it resolves"),
+    };
+    let mut told = BTreeSet::new();
+    let hosts = tunnel.to.iter().map(|hop| &hop.host).filter(|host| told.insert(*host));
+    let say = |host: &String| {
+        let why = failed.get(host)?;
+        Some(format!(
+            "tunnel {name}: to = {host}: cannot be resolved now: {why}; {effect}; see /etc/hosts and /etc/resolv.conf"
+        ))
+    };
+    hosts.filter_map(say).collect()
+}
+
+/// Returns those of `names` that getaddrinfo(3) cannot resolve now, with the reasons.
+fn failed_names(mut names: BTreeSet<String>) -> BTreeMap<String, String> {
     let open = Arc::new(Mutex::new(names.clone()));
     let (answers, answered) = mpsc::channel();
     for _ in 0..names.len().min(RESOLVERS) {
@@ -225,18 +248,14 @@ fn unresolved(config: &Config) -> Vec<String> {
         });
     }
     drop(answers);
-    let say = |name: &str, why: &str| {
-        format!("to = {name}: cannot be resolved now: {why}; see /etc/hosts and /etc/resolv.conf")
-    };
-    let mut found = Vec::new();
+    let mut failed = BTreeMap::new();
     let end = Instant::now() + RESOLVER_PATIENCE;
     while let Ok((name, resolved)) = answered.recv_timeout(end.saturating_duration_since(Instant::now())) {
         names.remove(&name);
-        found.extend(resolved.err().map(|err| say(&name, &err.to_string())));
+        failed.extend(resolved.err().map(|err| (name, err.to_string())));
     }
-    found.extend(names.iter().map(|name| say(name, &format!("no answer in {RESOLVER_PATIENCE:?}"))));
-    found.sort();
-    found
+    failed.extend(names.into_iter().map(|name| (name, format!("no answer in {RESOLVER_PATIENCE:?}"))));
+    failed
 }
 
 fn no_device(device: &str) -> Option<String> {
@@ -252,6 +271,7 @@ const RESOLVER_PATIENCE: Duration = Duration::from_secs(5);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longhaul_config::NextHop;
 
     #[test]
     fn the_end_of_a_drain_is_the_file_s_or_the_unit_s() {
@@ -267,5 +287,20 @@ mod tests {
         assert_eq!(said(Some(0), "2min"), (false, None));
         assert_eq!(said(Some(119), "2min"), (false, None));
         assert_eq!(said(Some(120), "2min"), (true, None));
+    }
+
+    #[test]
+    fn a_name_without_an_address_is_told_for_each_tunnel_with_the_effect() {
+        let tunnel = |name: &str, hosts: &[&str]| {
+            let hop = |host: &&str| NextHop { host: (*host).into(), port: 22 };
+            Tunnel::new(name, SocketAddr::from(([127, 0, 0, 1], 6000)), hosts.iter().map(hop).collect())
+        };
+        let failed = BTreeMap::from([("no.invalid".to_string(), "why".to_string())]);
+        let said = |hosts: &[&str]| unresolved_of(&tunnel("b", hosts), &failed);
+        let of_b = "tunnel b: to = no.invalid: cannot be resolved now: why; flows of b";
+        let see = "until it resolves; see /etc/hosts and /etc/resolv.conf";
+        assert_eq!(said(&["no.invalid", "no.invalid"]), [format!("{of_b} fail {see}")]);
+        assert_eq!(said(&["no.invalid", "b"]), [format!("{of_b} cannot use it {see}")]);
+        assert!(said(&["b", "192.0.2.1"]).is_empty());
     }
 }
