@@ -68,8 +68,11 @@ pub(super) fn look(config: &Config, path: &Path) -> Here {
 }
 
 fn of_tunnel(tunnel: &Tunnel, rights: &Rights) -> Vec<Finding> {
-    let stopping = [foreign("listen", tunnel.listen.ip()), privileged(tunnel, rights)];
-    let doubtful = [tunnel.source.and_then(|source| foreign("source", source)), in_local_range(tunnel.listen.port())];
+    let stopping = [foreign("listen", tunnel.listen.ip(), ""), privileged(tunnel, rights)];
+    let doubtful = [
+        tunnel.source.and_then(|source| foreign("source", source, ", and every dial fails until one has it")),
+        in_local_range(tunnel.listen.port()),
+    ];
     let finding = |effect| move |text| Finding { text, effect };
     let mut found: Vec<Finding> = stopping.into_iter().flatten().map(finding(Effect::NoStart)).collect();
     found.extend(doubtful.into_iter().flatten().map(finding(Effect::Degraded)));
@@ -136,11 +139,11 @@ fn in_local_range(port: u16) -> Option<String> {
     ))
 }
 
-/// An address that no interface has: bind(2) to any port of it says so and disturbs nobody.
-fn foreign(key: &str, address: IpAddr) -> Option<String> {
+/// An address that no interface has: bind(2) to any port of it says so and disturbs nobody. `effect` follows the finding.
+fn foreign(key: &str, address: IpAddr, effect: &str) -> Option<String> {
     let err = TcpListener::bind((address, 0)).err()?;
     let here = err.kind() != ErrorKind::AddrNotAvailable;
-    (!here).then(|| format!("{key} = {address}: no interface has this address; `ip address` lists them"))
+    (!here).then(|| format!("{key} = {address}: no interface has this address{effect}; `ip address` lists them"))
 }
 
 fn privileged(tunnel: &Tunnel, rights: &Rights) -> Option<String> {
