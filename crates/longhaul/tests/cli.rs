@@ -138,7 +138,7 @@ fn check_assumes_the_capabilities_of_the_unit_and_strict_turns_warnings_into_err
     let lacks = "longhaul.service does not give CAP_NET_ADMIN; the drop-in /usr/share/longhaul/net-admin.conf does";
     for (option, why) in [
         ("mark = 7", "dial.mark = 7: the kernel refuses it: "),
-        ("sndbuf = \"512MiB\"", "dial.sndbuf = 536870912: the kernel cuts it to "),
+        ("sndbuf = \"512MiB\"", "dial.sndbuf = 512MiB: the kernel cuts it to "),
     ] {
         let (code, stderr, shown) = check(&format!("{reno}, {option} }}"), &[]);
         assert_eq!(code, Some(0), "{stderr}");

@@ -84,7 +84,8 @@ fn of_tunnel(tunnel: &Tunnel, rights: &Rights) -> Vec<Finding> {
 
 fn of_leg(leg: Leg, options: &LegOptions, rights: &Rights) -> Vec<Finding> {
     let of_need = |setting: &Setting, need: Need| {
-        let text = format!("{leg}.{} = {}: {}", setting.row.key, setting.value, unmet(need, setting, rights)?);
+        let shown = show(setting.row, &setting.value);
+        let text = format!("{leg}.{} = {shown}: {}", setting.row.key, unmet(need, setting, rights)?);
         Some(Finding { text, effect: if need.stops_start() { Effect::NoStart } else { Effect::Degraded } })
     };
     let needs = options.asked().flat_map(|setting| setting.row.needs.iter().map(move |need| (setting, *need)));
