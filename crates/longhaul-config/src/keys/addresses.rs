@@ -2,8 +2,9 @@
 
 use crate::keys::remark::{Remark, Syntax};
 use crate::options::{Leg, key};
-use crate::tunnel::Tunnel;
+use crate::tunnel::{NextHop, Tunnel};
 use ipnet::IpNet;
+use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 
 /// Returns an error if `listen` is link-local and the accept leg has no interface.
@@ -15,6 +16,23 @@ pub(super) fn link_local_listener(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark
 pub(super) fn link_local_hops(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
     let addresses = tunnel.to.iter().filter_map(|hop| hop.host.parse().ok());
     addresses.filter_map(|address| link_local(tunnel, Leg::Dial, "to", address, syntax)).collect()
+}
+
+/// Returns a warning for each next hop that `to` has already. Letters of a name have no case (RFC 4343), and an IPv4-mapped
+/// address is dialled by IPv4.
+pub(super) fn repeated_hops(tunnel: &Tunnel) -> Vec<Remark> {
+    let host = |hop: &NextHop| match hop.host.parse::<IpAddr>() {
+        Ok(address) => address.to_canonical().to_string(),
+        Err(_) => hop.host.to_ascii_lowercase(),
+    };
+    let mut known = HashSet::new();
+    let repeated = tunnel.to.iter().filter(|hop| !known.insert((host(hop), hop.port)));
+    repeated
+        .map(|hop| {
+            let text = format!("{hop} is in the list already, and is dialled again after it has failed; write it once");
+            Remark::warning("to", text)
+        })
+        .collect()
 }
 
 /// Returns an error if `source` is link-local and the dial leg has no interface.

@@ -67,7 +67,10 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
             empty: "it is empty; write at least one next hop, such as [\"10.20.20.20:6000\"]",
         },
         show: |tunnel| Some(format!("dials {}", list(&tunnel.to))),
-        check: |tunnel, syntax| [dials_itself(tunnel), addresses::link_local_hops(tunnel, syntax)].concat(),
+        check: |tunnel, syntax| {
+            let link_local = addresses::link_local_hops(tunnel, syntax);
+            [dials_itself(tunnel), link_local, addresses::repeated_hops(tunnel)].concat()
+        },
         doc: "Next hop to dial, or a list of them: `\"HOST:PORT\"` or `\"[IPV6]:PORT\"`. A host name is resolved again for each \
               connection. A tunnel that would dial itself, directly or through other tunnels of the file, is refused. A \
               link-local IPv6 address needs `dial = { bind-device = \"eth0\" }`.",
