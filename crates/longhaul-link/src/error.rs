@@ -4,7 +4,7 @@ use longhaul_units::UnitError;
 use std::fmt;
 
 /// Reason to refuse a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StageError {
     /// No stage has that name.
     UnknownStage {

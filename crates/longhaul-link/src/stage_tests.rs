@@ -252,9 +252,9 @@ fn a_wrong_schedule_line_is_refused_with_its_reason() {
     let refused = |line: &str| linked(&[], &["at 1s down", line], 1).err();
     let form = StageError::Form("at 10s down for 20s, or at 30s loss 1%");
     for (line, why) in [
-        ("10s down", form),
-        ("at 10s", form),
-        ("at 10 down", StageError::Unit(longhaul_units::UnitError::UnknownUnit)),
+        ("10s down", form.clone()),
+        ("at 10s", form.clone()),
+        ("at 10 down", StageError::Unit(longhaul_units::UnitError::NoUnit)),
         ("at 10s dwn", StageError::UnknownStage { known: crate::stage::KEYS }),
         ("at 10s loss 1", StageError::NoPercentage),
         ("at 10s down for ever", StageError::Unit(longhaul_units::UnitError::NoNumber)),

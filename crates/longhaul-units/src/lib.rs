@@ -7,6 +7,8 @@
 
 #![forbid(unsafe_code)]
 
+mod meant;
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -20,12 +22,19 @@ pub struct Bytes(pub u64);
 pub struct Rate(pub u64);
 
 /// Reason why a quantity cannot be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnitError {
     /// The text does not start with a number.
     NoNumber,
-    /// The unit is missing or unknown for this kind of quantity.
-    UnknownUnit,
+    /// The number has no unit.
+    NoUnit,
+    /// This kind of quantity has no such unit.
+    UnknownUnit {
+        /// The unit as it is written, at most 20 characters of it.
+        unit: String,
+        /// The quantity that was probably meant, such as `5min` for `5m`; `None` if that is not clear.
+        meant: Option<String>,
+    },
     /// The quantity is too large for 64 bits.
     TooLarge,
     /// The quantity is not a whole number of bytes.
@@ -42,7 +51,7 @@ impl Rate {
 impl FromStr for Bytes {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Bytes, UnitError> {
-        match scaled(text, BYTE_UNITS)? {
+        match scaled(text, &SIZE)? {
             (bytes, true) => Ok(Bytes(bytes)),
             _ => Err(UnitError::Fraction),
         }
@@ -52,7 +61,7 @@ impl FromStr for Bytes {
 impl FromStr for Rate {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Rate, UnitError> {
-        scaled(text, RATE_UNITS).map(|(bits, _)| Rate(bits))
+        scaled(text, &RATE).map(|(bits, _)| Rate(bits))
     }
 }
 
@@ -64,7 +73,7 @@ pub fn duration(text: &str) -> Result<Duration, UnitError> {
     if text.trim() == "0" {
         return Ok(Duration::ZERO);
     }
-    scaled(text, TIME_UNITS).map(|(nanos, _)| Duration::from_nanos(nanos))
+    scaled(text, &TIME).map(|(nanos, _)| Duration::from_nanos(nanos))
 }
 
 /// Formats `time` with the largest unit in which it is a whole number: `63ms`, `90s`, `2h`. [`duration`] reads it back.
@@ -109,26 +118,39 @@ impl fmt::Display for Rate {
 
 impl fmt::Display for UnitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            UnitError::NoNumber => "it does not start with a number",
-            UnitError::UnknownUnit => "its unit is missing or unknown",
-            UnitError::TooLarge => "it is too large",
-            UnitError::Fraction => "it is not a whole number of bytes",
-        })
+        match self {
+            UnitError::NoNumber => f.write_str("it does not start with a number"),
+            UnitError::NoUnit => f.write_str("it has no unit"),
+            // The debug form escapes control characters.
+            UnitError::UnknownUnit { unit, meant: None } => write!(f, "unknown unit {unit:?}"),
+            UnitError::UnknownUnit { unit, meant: Some(meant) } => {
+                write!(f, "unknown unit {unit:?} (did you mean {meant}?)")
+            }
+            UnitError::TooLarge => f.write_str("it is too large"),
+            UnitError::Fraction => f.write_str("it is not a whole number of bytes"),
+        }
     }
 }
 
 impl std::error::Error for UnitError {}
 
+/// A kind of quantity.
+struct Kind {
+    /// Its units, each with its size in the smallest unit.
+    units: &'static [(&'static str, f64)],
+    /// Returns the unit that an unknown unit means.
+    meant: fn(&str) -> Option<&'static str>,
+}
+
 /// Splits `text` into a decimal number and a unit. Returns their product, rounded, and whether the product is whole.
-fn scaled(text: &str, units: &[(&str, f64)]) -> Result<(u64, bool), UnitError> {
+fn scaled(text: &str, kind: &Kind) -> Result<(u64, bool), UnitError> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
     let digits = text[..end].replace('_', "");
     let number: f64 = digits.parse().map_err(|_| UnitError::NoNumber)?;
     let unit = text[end..].trim();
-    let factor = units.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
-    let factor = factor.ok_or(UnitError::UnknownUnit)?;
+    let factor = kind.units.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
+    let factor = factor.ok_or_else(|| unknown(&text[..end], unit, kind))?;
     if let Ok(whole) = digits.parse::<u64>() {
         // Integers, because an f64 would round a product above 2^53. Every factor is a whole number.
         let value = whole.checked_mul(factor as u64).filter(|value| *value < 1 << 63);
@@ -144,7 +166,25 @@ fn scaled(text: &str, units: &[(&str, f64)]) -> Result<(u64, bool), UnitError> {
     Ok((value.round() as u64, is_whole))
 }
 
-const BYTE_UNITS: &[(&str, f64)] = &[
+/// Returns the error of a `number` whose `unit` is missing or unknown.
+fn unknown(number: &str, unit: &str, kind: &Kind) -> UnitError {
+    if unit.is_empty() {
+        return UnitError::NoUnit;
+    }
+    let is_short = number.len() <= SHOWN_MAX && unit.len() <= SHOWN_MAX;
+    let meant = if is_short { (kind.meant)(unit) } else { None };
+    let meant = meant.map(|unit| format!("{number}{unit}"));
+    UnitError::UnknownUnit { unit: unit.chars().take(SHOWN_MAX).collect(), meant }
+}
+
+/// Maximum length of a number or unit that an error repeats.
+const SHOWN_MAX: usize = 20;
+
+const SIZE: Kind = Kind { units: SIZE_UNITS, meant: meant::size };
+const RATE: Kind = Kind { units: RATE_UNITS, meant: meant::rate };
+const TIME: Kind = Kind { units: TIME_UNITS, meant: meant::time };
+
+const SIZE_UNITS: &[(&str, f64)] = &[
     ("", 1.0),
     ("B", 1.0),
     ("kB", 1e3),
@@ -197,12 +237,107 @@ mod tests {
     #[test]
     fn wrong_quantities_are_refused() {
         assert_eq!("KiB".parse::<Bytes>(), Err(UnitError::NoNumber));
-        assert_eq!("12 parsecs".parse::<Bytes>(), Err(UnitError::UnknownUnit));
+        assert_eq!("12 parsecs".parse::<Bytes>(), Err(unknown_unit("parsecs", None)));
         assert_eq!("99999999999999TB".parse::<Bytes>(), Err(UnitError::TooLarge));
         assert_eq!("1254.5".parse::<Bytes>(), Err(UnitError::Fraction));
         assert_eq!("1.1KiB".parse::<Bytes>(), Err(UnitError::Fraction));
-        assert_eq!(duration("63"), Err(UnitError::UnknownUnit));
-        assert_eq!("1Gb".parse::<Rate>(), Err(UnitError::UnknownUnit), "Gb could mean bits or bytes");
+        assert_eq!(duration("63"), Err(UnitError::NoUnit));
+        assert_eq!("190".parse::<Rate>(), Err(UnitError::NoUnit));
+        assert_eq!("1Gb".parse::<Rate>(), Err(unknown_unit("Gb", None)), "Gb could mean bits or bytes");
+        assert_eq!(duration(&format!("1{}", "x".repeat(1000))), Err(unknown_unit(&"x".repeat(20), None)));
+    }
+
+    #[test]
+    fn an_unknown_unit_with_one_meaning_gets_a_suggestion() {
+        let times = [
+            ("5m", "5min"),
+            ("60 seconds", "60s"),
+            ("5 sec", "5s"),
+            ("2 Minutes", "2min"),
+            ("100\u{b5}s", "100us"),
+            ("1.5 hours", "1.5h"),
+        ];
+        for (text, meant) in times {
+            assert_eq!(meant_by(duration(text)).as_deref(), Some(meant), "{text}");
+        }
+        let sizes = [
+            ("4M", "4MiB"),
+            ("128K", "128KiB"),
+            ("128k", "128KiB"),
+            ("2mib", "2MiB"),
+            ("4mb", "4MB"),
+            ("64KB", "64kB"),
+            ("1254 bytes", "1254B"),
+        ];
+        for (text, meant) in sizes {
+            assert_eq!(meant_by(text.parse::<Bytes>()).as_deref(), Some(meant), "{text}");
+        }
+        let rates = [
+            ("190M", "190Mbit/s"),
+            ("190mbit/s", "190Mbit/s"),
+            ("100Mbps", "100Mbit/s"),
+            ("1 Gb/s", "1Gbit/s"),
+            ("60MBps", "60MB/s"),
+        ];
+        for (text, meant) in rates {
+            assert_eq!(meant_by(text.parse::<Rate>()).as_deref(), Some(meant), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_ambiguous_unit_gets_no_suggestion() {
+        for text in ["5M", "5w", "5,5s", "5 s s"] {
+            assert_eq!(meant_by(duration(text)), None, "{text}");
+        }
+        for text in ["4Mb", "4Mib", "4b", "4 Mbit"] {
+            assert_eq!(meant_by(text.parse::<Bytes>()), None, "{text}");
+        }
+        for text in ["100mbps", "100mb/s", "1Gb", "1GB", "5MiB/s"] {
+            assert_eq!(meant_by(text.parse::<Rate>()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_suggestion_is_accepted() {
+        for unit in ["M", "k", "Kib", "bytes", "sec", "MINUTES", "Mbps", "KB/s", "bits"] {
+            let text = format!("3{unit}");
+            let accepted = [
+                meant_by(duration(&text)).is_none_or(|meant| duration(&meant).is_ok()),
+                meant_by(text.parse::<Bytes>()).is_none_or(|meant| meant.parse::<Bytes>().is_ok()),
+                meant_by(text.parse::<Rate>()).is_none_or(|meant| meant.parse::<Rate>().is_ok()),
+            ];
+            assert_eq!(accepted, [true; 3], "{text}");
+        }
+    }
+
+    #[test]
+    fn the_manual_lists_every_unit() {
+        let manual = include_str!("../../../docs/configuration.md");
+        let format = manual.split("\n## ").find(|section| section.starts_with("Format")).expect("a section Format");
+        let line = |kind: &str, units: &[(&str, f64)]| {
+            let names: Vec<String> = units
+                .iter()
+                .map(|(name, _)| *name)
+                .filter(|name| !name.is_empty())
+                .map(|name| format!("`{name}`"))
+                .collect();
+            format!("| {kind} | {} |", names.join(", "))
+        };
+        for line in [line("size", SIZE_UNITS), line("time", TIME_UNITS), line("rate", RATE_UNITS)] {
+            assert!(format.contains(&line), "docs/configuration.md lacks: {line}");
+        }
+    }
+
+    fn unknown_unit(unit: &str, meant: Option<&str>) -> UnitError {
+        UnitError::UnknownUnit { unit: unit.into(), meant: meant.map(Into::into) }
+    }
+
+    /// Returns the suggestion in the error of `read`.
+    fn meant_by<T>(read: Result<T, UnitError>) -> Option<String> {
+        match read {
+            Err(UnitError::UnknownUnit { meant, .. }) => meant,
+            _ => None,
+        }
     }
 
     proptest! {

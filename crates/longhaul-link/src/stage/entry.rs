@@ -48,7 +48,7 @@ const MTU: Row = Row {
     traits: Traits { dropped_by: "the link's mtu", ..Traits::NONE },
     build: |value, _seed| {
         let form = StageError::Form(MTU.sample);
-        let (bytes, [black_hole]) = value::parts(value, ["black-hole"]).ok_or(form)?;
+        let (bytes, [black_hole]) = value::parts(value, ["black-hole"]).ok_or_else(|| form.clone())?;
         if black_hole.is_some_and(|rest| !rest.is_empty()) || bytes.contains(' ') {
             return Err(form);
         }
@@ -129,12 +129,12 @@ impl Encapsulation {
         }
         let form = StageError::Form("outer 20 header 8 iv 8 trailer 2 align 4 icv 16");
         let words = ["outer", "header", "iv", "trailer", "align", "icv", "fixed"];
-        let ("", found) = value::parts(name, words).ok_or(form)? else {
+        let ("", found) = value::parts(name, words).ok_or_else(|| form.clone())? else {
             return Err(StageError::Form("esp-gcm, esp-cbc, gre, vxlan, fixed 50"));
         };
         let mut numbers = [0; 7];
         for (number, text) in numbers.iter_mut().zip(found) {
-            let bytes: u64 = text.map_or(Ok(0), str::parse).map_err(|_| form)?;
+            let bytes: u64 = text.map_or(Ok(0), str::parse).map_err(|_| form.clone())?;
             *number = u32::try_from(bytes)
                 .ok()
                 .filter(|bytes| *bytes <= MAX_PART)
@@ -285,9 +285,9 @@ struct Policer {
 impl Policer {
     fn read(text: &str) -> Result<Policer, StageError> {
         let form = StageError::Form(POLICER.sample);
-        let (rate, [burst]) = value::parts(text, ["burst"]).ok_or(form)?;
+        let (rate, [burst]) = value::parts(text, ["burst"]).ok_or_else(|| form.clone())?;
         let rate = rate.parse::<Rate>()?;
-        let burst = burst.ok_or(form)?.parse::<Bytes>()?;
+        let burst = burst.ok_or_else(|| form.clone())?.parse::<Bytes>()?;
         if rate.0 == 0 {
             return Err(StageError::NoRate);
         }

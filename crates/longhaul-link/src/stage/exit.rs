@@ -46,7 +46,7 @@ struct Heap {
 impl Reassembly {
     fn read(text: &str) -> Result<Reassembly, StageError> {
         let form = StageError::Form(REASSEMBLY.sample);
-        let ("", [in_order, within]) = value::parts(text, ["in-order", "within"]).ok_or(form)? else {
+        let ("", [in_order, within]) = value::parts(text, ["in-order", "within"]).ok_or_else(|| form.clone())? else {
             return Err(form);
         };
         if in_order.is_some_and(|rest| !rest.is_empty()) {

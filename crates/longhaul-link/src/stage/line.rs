@@ -201,7 +201,9 @@ struct State {
 impl BurstLoss {
     fn read(text: &str, seed: u64) -> Result<BurstLoss, StageError> {
         let form = StageError::Form(BURST_LOSS.sample);
-        let ("", [Some(p), Some(r), good, bad]) = value::parts(text, ["p", "r", "good", "bad"]).ok_or(form)? else {
+        let ("", [Some(p), Some(r), good, bad]) =
+            value::parts(text, ["p", "r", "good", "bad"]).ok_or_else(|| form.clone())?
+        else {
             return Err(form);
         };
         let state = |leave: &str, share: &str, seed| -> Result<State, StageError> {

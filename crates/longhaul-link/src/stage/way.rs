@@ -109,7 +109,7 @@ const REORDER: Row = Row {
     build: |value, seed| {
         let ((share, by), form) = (split(value)?, StageError::Form(REORDER.sample));
         let share = percentage(share)?;
-        let by = longhaul_units::duration(by.ok_or(form)?)?;
+        let by = longhaul_units::duration(by.ok_or_else(|| form.clone())?)?;
         let chance = Chance::new(share, seed);
         Ok((share > 0.0 && !by.is_zero()).then(|| Box::new(Reorder { chance, by }) as Box<dyn Stage>))
     },
