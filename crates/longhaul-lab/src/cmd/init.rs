@@ -33,7 +33,7 @@ pub(crate) struct Init {
     /// TCP window of the hosts [default: autotuned]
     ///
     /// For example 256KiB. Without it the window is autotuned, as on Linux of today.
-    #[arg(long, value_name = "SIZE", value_parser = typed(read_window))]
+    #[arg(long, value_name = "SIZE", value_parser = typed(window_with_unit))]
     window: Option<Typed<Bytes>>,
 }
 
@@ -42,6 +42,14 @@ pub(crate) struct Init {
 struct Typed<T> {
     value: T,
     text: String,
+}
+
+/// Reads a window with its unit. A number alone is probably a window whose unit was forgotten.
+fn window_with_unit(text: &str) -> Result<Bytes, String> {
+    if text.trim().bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'_' | b'.')) {
+        return Err("it has no unit; write for example 256KiB, or 65535B".into());
+    }
+    read_window(text)
 }
 
 /// Returns a parser that also keeps the text.
@@ -137,6 +145,7 @@ mod tests {
             ("110ms", "300Mbit/s", "0", Some("64KiB")),
             ("1ms", "9.95328Gbit/s", "7%", None),
             ("10s", "1Mbit/s", "50%", Some("1000000B")),
+            ("10s", "1Mbit/s", "50%", Some("4KiB")),
         ] {
             let init = Init {
                 rtt: typed(read_rtt)(rtt).unwrap(),

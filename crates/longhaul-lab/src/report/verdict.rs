@@ -58,11 +58,13 @@ fn sound(run: &Run, report: &RunReport, remarks: &mut Remarks) {
         wrong("nothing arrived, but expect.megabytes_per_s does not include 0".into());
     }
     if report.cut > 0 && !may_stand_still {
-        wrong(format!("{} connections did not end in time and were cut off", report.cut));
+        let (connections, were) = if report.cut == 1 { ("connection", "was") } else { ("connections", "were") };
+        wrong(format!("{} {connections} did not end in time and {were} cut off", report.cut));
     }
     report.wrong.iter().take(WRONG_SAID).for_each(|flow| wrong(flow.clone()));
     if report.wrong.len() > WRONG_SAID {
-        wrong(format!("{} more flows were wrong", report.wrong.len() - WRONG_SAID));
+        let more = report.wrong.len() - WRONG_SAID;
+        wrong(if more == 1 { "1 more flow was wrong".into() } else { format!("{more} more flows were wrong") });
     }
     if let (Some(measured), Some(ceiling)) = (report.measured, report.ceiling) {
         if measured > ceiling * DEFECT {
@@ -353,7 +355,9 @@ mod tests {
         assert_eq!(judged("megabytes_per_s = [1]", &late(BUSY), None).0, Verdict::Unclear);
         assert_eq!(judged("megabytes_per_s = [1]", &late(QUIET), None).0, Verdict::Fail);
         let cut = RunReport { cut: 1, ..late(BUSY) };
-        assert_eq!(judged("megabytes_per_s = [1]", &cut, None).0, Verdict::Fail);
+        let said = judged("megabytes_per_s = [1]", &cut, None);
+        assert_eq!(said.0, Verdict::Fail);
+        assert!(said.1.contains("1 connection did not end in time and was cut off"), "{}", said.1);
         let cut = RunReport { cut: 2, ..report(30.0, BUSY) };
         let said = judged("megabytes_per_s = [1]", &cut, None);
         assert_eq!(said.0, Verdict::Fail);

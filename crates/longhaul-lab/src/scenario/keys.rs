@@ -422,9 +422,10 @@ fn size(text: &str, range: RangeInclusive<Bytes>) -> Result<Bytes, String> {
 /// Reads the window of a host.
 ///
 /// # Errors
-/// The text is not a size, or the window is larger than a buffer of the lab can hold.
+/// The text is not a size, or the window is smaller than the kernel's smallest buffer or larger than a buffer of the lab can
+/// hold.
 pub(crate) fn read_window(text: &str) -> Result<Bytes, String> {
-    size(text, Bytes(1)..=LARGEST_WINDOW)
+    size(text, SMALLEST_BUFFER..=LARGEST_WINDOW)
 }
 
 /// Reads a congestion control that this kernel has. If the kernel does not list its congestion controls, building the lab shows
