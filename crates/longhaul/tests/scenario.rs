@@ -107,6 +107,8 @@ fn bad_files_and_flags_are_refused_before_a_lab_is_built() {
         (&["up", &good, "--rtt", "63"], "write for example 63ms"),
         (&["run", &good, "--start-at", "row"], "error: --start-at: there is no run \"row\"; did you mean raw?"),
         (&["show", "mitra"], "error: there is no scenario \"mitra\"; did you mean mitre?"),
+        (&["init", "--loss", "1"], "not a percentage from 0% to 50%, such as 0.1%"),
+        (&["init", "--loss", "60%"], "nothing gets through above 50%"),
         (&["init", "--window", "0B"], "a size must be above 0"),
         (&["init", "--window", "5"], "it has no unit; write for example 256KiB"),
         (&["init", "--window", "65535"], "it has no unit; write for example 256KiB"),

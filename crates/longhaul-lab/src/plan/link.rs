@@ -207,7 +207,9 @@ pub(crate) fn read_rate(text: &str) -> Result<Rate, String> {
 /// # Errors
 /// It is not a percentage up to 50 %.
 pub(crate) fn read_loss(text: &str) -> Result<f64, String> {
-    let loss = percentage(text).map_err(|err| err.to_string())?;
+    // The stage itself allows 100%, and its message says so.
+    let wrong = "not a percentage from 0% to 50%, such as 0.1%";
+    let loss = percentage(text).map_err(|_| wrong.to_string())?;
     if loss <= 0.5 { Ok(loss) } else { Err("nothing gets through above 50%; write for example 0.1%".into()) }
 }
 
