@@ -119,7 +119,11 @@ impl<'t> Findings<'t> {
     /// Returns the place of a byte.
     fn place(&self, byte: usize) -> Place {
         let line = self.lines.partition_point(|start| *start <= byte);
-        let start = self.lines[line - 1]; // the first line starts at 0
+        let mut start = self.lines[line - 1]; // the first line starts at 0
+        // Editors do not show a byte order mark, so it has no column.
+        if line == 1 && self.text.starts_with(BOM) {
+            start = BOM.len_utf8();
+        }
         Place { line, column: self.text.get(start..byte).unwrap_or_default().chars().count() + 1 }
     }
 
@@ -135,4 +139,6 @@ impl<'t> Findings<'t> {
     }
 }
 
+/// Byte order mark: a character at the start of a text that is not part of it. TOML parsers ignore it.
+pub(super) const BOM: char = '\u{feff}';
 const WRITTEN_MAX: usize = 60;

@@ -7,6 +7,7 @@ mod brackets;
 mod line;
 mod value;
 
+use super::problem::BOM;
 use brackets::{Bracket, Open};
 use std::ops::Range;
 use value::{Below, SHOWN_MAX};
@@ -67,7 +68,8 @@ impl<'t> Line<'t> {
         while !text.is_char_boundary(at) {
             at -= 1;
         }
-        let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+        let first = if text.starts_with(BOM) { BOM.len_utf8() } else { 0 };
+        let start = text[..at].rfind('\n').map_or(first, |newline| newline + 1);
         let line = text[start..].split('\n').next().unwrap_or_default();
         Line { start, text: line.strip_suffix('\r').unwrap_or(line) }
     }
