@@ -24,6 +24,9 @@ pub(super) struct Mistake {
 
 /// Returns the first mistake of each line of `text`, in the order of the file. `errors` are the parser's errors.
 pub(super) fn mistakes(text: &str, errors: &[toml::de::Error]) -> Vec<Mistake> {
+    if let Some(mistake) = yaml(text).filter(|_| !errors.is_empty()) {
+        return vec![mistake];
+    }
     let mut spans: Vec<(Range<usize>, &str)> =
         errors.iter().map(|err| (err.span().unwrap_or_default(), err.message())).collect();
     spans.sort_by_key(|(span, _)| span.start);
@@ -52,6 +55,28 @@ pub(super) fn mistakes(text: &str, errors: &[toml::de::Error]) -> Vec<Mistake> {
         }
     }
     found
+}
+
+/// Returns the mistake of a text that is YAML: its first line of content is a key without a value, such as `tunnels:`.
+fn yaml(text: &str) -> Option<Mistake> {
+    let without_mark = text.strip_prefix(BOM).unwrap_or(text);
+    let mut at = text.len() - without_mark.len();
+    let first = without_mark.split_inclusive('\n').find(|line| {
+        let is_content = !matches!(line.trim(), "" | "---") && !line.trim_start().starts_with('#');
+        at += if is_content { 0 } else { line.len() };
+        is_content
+    })?;
+    let key = first.split(" #").next().unwrap_or_default().trim_end();
+    if !key.ends_with(':') || key.contains('=') {
+        return None;
+    }
+    // A scenario has runs, and a configuration has tunnels.
+    let table = if matches!(key, "run:" | "runs:") { "run" } else { "tunnel" };
+    let text = format!(
+        "this looks like YAML, and the file must be TOML; write a table as [[{table}]], and below it each KEY = VALUE \
+         on a line of its own"
+    );
+    Some(Mistake { at, text, below: Below::Unreadable })
 }
 
 /// One line of the text.
