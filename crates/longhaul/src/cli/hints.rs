@@ -12,7 +12,12 @@ use std::env;
 pub(super) fn meant(mut err: clap::Error, mut cli: Command) -> clap::Error {
     let args: Vec<String> = env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
     if err.kind() == ErrorKind::InvalidSubcommand {
-        if let Some(tip) = socat(&args, "longhaul relay ") {
+        let service = match err.get(ContextKind::InvalidSubcommand) {
+            // The lab has no service.
+            Some(ContextValue::String(given)) if !args.iter().any(|arg| arg == "lab") => service(given),
+            _ => None,
+        };
+        if let Some(tip) = service.or_else(|| socat(&args, "longhaul relay ")) {
             err.remove(ContextKind::SuggestedSubcommand);
             err.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(tip)]));
         }
@@ -26,6 +31,7 @@ pub(super) fn meant(mut err: clap::Error, mut cli: Command) -> clap::Error {
     if err.kind() != ErrorKind::UnknownArgument {
         return err;
     }
+    drop_escape(&mut err);
     // clap's own usage shows the flag that clap has guessed.
     let usage = ContextValue::StyledStr(command.render_usage());
     if let Some(tip) = tip(command.get_name(), &given, &args) {
@@ -43,14 +49,43 @@ pub(super) fn meant(mut err: clap::Error, mut cli: Command) -> clap::Error {
     err
 }
 
+/// Removes clap's tip `to pass '--check' as a value, use '-- --check'`: no argument of longhaul has such a value.
+fn drop_escape(err: &mut clap::Error) {
+    let Some(ContextValue::StyledStrs(tips)) = err.remove(ContextKind::Suggested) else { return };
+    let kept: Vec<_> = tips.into_iter().filter(|tip| !tip.to_string().contains(" as a value, use ")).collect();
+    if !kept.is_empty() {
+        err.insert(ContextKind::Suggested, ContextValue::StyledStrs(kept));
+    }
+}
+
+/// Returns the command of systemd for `word`, a verb of systemctl(1) that longhaul does not have.
+fn service(word: &str) -> Option<String> {
+    match word {
+        "reload" => Some("write: systemctl reload longhaul (or send SIGHUP to the daemon)".into()),
+        "status" | "start" | "stop" | "restart" => Some(format!("write: systemctl {word} longhaul")),
+        _ => None,
+    }
+}
+
 /// Returns a whole sentence for the argument `given`, which `command` does not know.
 fn tip(command: &str, given: &str, args: &[String]) -> Option<String> {
     let is_flag = given.starts_with('-');
     match command {
         "relay" if is_flag => option(word(given)).or_else(|| suggest::advice(word(given)).map(Into::into)),
-        "relay" => socat(args, "").or_else(|| listen_and_to(args)),
+        "relay" => set(given, args).or_else(|| socat(args, "")).or_else(|| listen_and_to(args)),
         _ => None,
     }
+}
+
+/// Returns how to write `--set dial.mss 1254` and `--set dial.mss = 1254`, of which clap does not know the word `given`.
+fn set(given: &str, args: &[String]) -> Option<String> {
+    let at = args.windows(3).position(|words| words[0] == "--set" && words[2] == given)?;
+    let key = &args[at + 1];
+    let value = match given.strip_prefix('=').unwrap_or(given) {
+        "" => args.get(at + 3)?,
+        value => value,
+    };
+    (key.contains('.') && !key.contains('=')).then(|| format!("write {key}={value}"))
 }
 
 /// Returns the flags for two bare words, such as `6000 10.20.20.20:6000`.
