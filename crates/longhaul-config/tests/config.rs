@@ -162,8 +162,9 @@ fn a_long_line_with_many_errors_is_one_message() {
         format!("a=[{}", "x,".repeat(1 << 19)),
         "'".repeat(1 << 20),
         format!("a = {{b:{braces}"),
-        format!("a = [{{b:{braces}"),
+        format!("a = [x, {{b:{braces}"),
         format!("{} y = z", "x".repeat(1 << 19)),
+        format!("{} =", "x".repeat(1 << 19)),
     ];
     for text in texts {
         let refused = longhaul_config::load_from("long", text.as_bytes()).unwrap_err();

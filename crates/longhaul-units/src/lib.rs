@@ -250,7 +250,6 @@ mod tests {
     #[test]
     fn an_unknown_unit_with_one_meaning_gets_a_suggestion() {
         let times = [
-            ("5m", "5min"),
             ("60 seconds", "60s"),
             ("5 sec", "5s"),
             ("2 Minutes", "2min"),
@@ -272,13 +271,7 @@ mod tests {
         for (text, meant) in sizes {
             assert_eq!(meant_by(text.parse::<Bytes>()).as_deref(), Some(meant), "{text}");
         }
-        let rates = [
-            ("190M", "190Mbit/s"),
-            ("190mbit/s", "190Mbit/s"),
-            ("100Mbps", "100Mbit/s"),
-            ("1 Gb/s", "1Gbit/s"),
-            ("60MBps", "60MB/s"),
-        ];
+        let rates = [("190mbit/s", "190Mbit/s"), ("100Mbps", "100Mbit/s"), ("1 Gb/s", "1Gbit/s"), ("60MBps", "60MB/s")];
         for (text, meant) in rates {
             assert_eq!(meant_by(text.parse::<Rate>()).as_deref(), Some(meant), "{text}");
         }
@@ -286,13 +279,13 @@ mod tests {
 
     #[test]
     fn an_ambiguous_unit_gets_no_suggestion() {
-        for text in ["5M", "5w", "5,5s", "5 s s"] {
+        for text in ["5M", "5m", "5w", "5,5s", "5 s s"] {
             assert_eq!(meant_by(duration(text)), None, "{text}");
         }
         for text in ["4Mb", "4Mib", "4b", "4 Mbit"] {
             assert_eq!(meant_by(text.parse::<Bytes>()), None, "{text}");
         }
-        for text in ["100mbps", "100mb/s", "1Gb", "1GB", "5MiB/s"] {
+        for text in ["190M", "100mbps", "100mb/s", "1Gb", "1GB", "5MiB/s"] {
             assert_eq!(meant_by(text.parse::<Rate>()), None, "{text}");
         }
     }

@@ -1,12 +1,8 @@
-//! Guesses which unit an unknown unit means: `min` for `m` and `minutes`, `MiB` for `M` and `mib`. A unit with two meanings in
+//! Guesses which unit an unknown unit means: `min` for `minutes`, `MiB` for `M` and `mib`. A unit with two meanings in
 //! use has no guess.
 
 /// Returns the unit of times that `unit` means.
 pub(super) fn time(unit: &str) -> Option<&'static str> {
-    // `M` is months in systemd.time(7).
-    if unit == "M" {
-        return None;
-    }
     listed(TIMES, &unit.to_lowercase())
 }
 
@@ -30,14 +26,14 @@ fn listed(names: &[(&[&str], &'static str)], name: &str) -> Option<&'static str>
     names.iter().find(|(known, _)| known.contains(&name)).map(|(_, unit)| *unit)
 }
 
-/// Names of the units of times, in lower case.
+/// Names of the units of times, in lower case. `m` is not among them: it may mean minutes, milliseconds or months.
 const TIMES: &[(&[&str], &str)] = &[
     (&["ns", "nsec", "nsecs", "nanosecond", "nanoseconds"], "ns"),
     // U+00B5 is the micro sign; U+03BC is the Greek letter.
     (&["us", "\u{b5}s", "\u{3bc}s", "usec", "usecs", "microsecond", "microseconds"], "us"),
     (&["ms", "msec", "msecs", "millisecond", "milliseconds"], "ms"),
     (&["s", "sec", "secs", "second", "seconds"], "s"),
-    (&["min", "m", "mins", "minute", "minutes"], "min"),
+    (&["min", "mins", "minute", "minutes"], "min"),
     (&["h", "hr", "hrs", "hour", "hours"], "h"),
     (&["d", "day", "days"], "d"),
 ];
@@ -65,10 +61,10 @@ const EXACT_RATES: &[(&[&str], &str)] = &[
     (&["GBps"], "GB/s"),
 ];
 
-/// Names of the units of rates, in lower case.
+/// Names of the units of rates, in lower case. A letter alone is not among them: it is bytes for curl and rsync.
 const RATES: &[(&[&str], &str)] = &[
     (&["bit/s", "bit", "bits", "bits/s"], "bit/s"),
-    (&["k", "kbit/s", "kbit", "kbits", "kbits/s"], "kbit/s"),
-    (&["m", "mbit/s", "mbit", "mbits", "mbits/s"], "Mbit/s"),
-    (&["g", "gbit/s", "gbit", "gbits", "gbits/s"], "Gbit/s"),
+    (&["kbit/s", "kbit", "kbits", "kbits/s"], "kbit/s"),
+    (&["mbit/s", "mbit", "mbits", "mbits/s"], "Mbit/s"),
+    (&["gbit/s", "gbit", "gbits", "gbits/s"], "Gbit/s"),
 ];

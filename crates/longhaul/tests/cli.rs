@@ -100,7 +100,8 @@ fn check_warns_about_addresses_devices_and_names_missing_on_this_machine() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("longhaul.toml");
     let text = "[[tunnel]]\nname = \"a\"\nlisten = \"192.0.2.77:6000\"\nto = \"nosuch.invalid:1\"\nallow = \"10.0.0.0/8\"\n\
-                source = \"192.0.2.78\"\ndial = { bind-device = \"nosuch0\", congestion = \"nosuch\" }\n";
+                dial = { bind-device = \"nosuch0\", congestion = \"nosuch\" }\n\
+                [[tunnel]]\nname = \"b\"\nlisten = \"127.0.0.1:6001\"\nto = \"192.0.2.1:1\"\nsource = \"192.0.2.78\"\n";
     fs::write(&file, text).expect("a file");
     let output = run(&["check", "-c", &file.to_string_lossy()]);
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -109,7 +110,7 @@ fn check_warns_about_addresses_devices_and_names_missing_on_this_machine() {
     // resolves.
     for part in [
         "tunnel a: listen = 192.0.2.77: no interface has this address",
-        "tunnel a: source = 192.0.2.78: no interface has this address, and every dial fails until one has it; ",
+        "tunnel b: source = 192.0.2.78: no interface has this address, and every dial fails until one has it; ",
         "tunnel a: dial.bind-device = nosuch0: there is no such interface",
         "tunnel a: dial.congestion = nosuch: the kernel offers",
         "tunnel a: to = nosuch.invalid: cannot be resolved now: ",

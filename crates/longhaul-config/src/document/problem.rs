@@ -1,5 +1,6 @@
 //! The errors, warnings and notes about a file, with their places.
 
+use std::cell::Cell;
 use std::fmt;
 use std::ops::Range;
 
@@ -78,6 +79,9 @@ pub struct Findings<'t> {
     text: &'t str,
     /// Offset of each line's first byte.
     lines: Vec<usize>,
+    /// The last byte whose place was asked for, and its column. The column of a later byte of the same line counts from it, so
+    /// a line with many problems is counted once.
+    last: Cell<(usize, usize)>,
     found: Vec<(usize, Problem)>,
 }
 
@@ -85,7 +89,7 @@ impl<'t> Findings<'t> {
     /// Returns empty findings about `text`.
     pub fn new(text: &'t str) -> Findings<'t> {
         let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        Findings { text, lines, found: Vec::new() }
+        Findings { text, lines, last: Cell::new((0, 1)), found: Vec::new() }
     }
 
     /// Adds a problem at `span`, or about the whole file.
@@ -105,10 +109,12 @@ impl<'t> Findings<'t> {
     /// Returns the text at `span` in one line of at most 60 characters.
     pub fn written(&self, span: &Range<usize>) -> String {
         let raw = self.text.get(span.clone()).unwrap_or_default();
-        let mut shown: String =
-            raw.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(WRITTEN_MAX).collect();
+        // Only the start, because a value may have a megabyte and many remarks.
+        let start: String = raw.chars().take(READ_MAX).collect();
+        let words: Vec<&str> = start.split_whitespace().collect();
+        let mut shown: String = words.join(" ").chars().take(WRITTEN_MAX).collect();
         shown.retain(|c| !c.is_control());
-        if raw.chars().count() > WRITTEN_MAX { shown + ".." } else { shown }
+        if raw.chars().nth(WRITTEN_MAX).is_some() { shown + ".." } else { shown }
     }
 
     /// Returns the line number of a byte, from 1.
@@ -124,7 +130,13 @@ impl<'t> Findings<'t> {
         if line == 1 && self.text.starts_with(BOM) {
             start = BOM.len_utf8();
         }
-        Place { line, column: self.text.get(start..byte).unwrap_or_default().chars().count() + 1 }
+        let (from, before) = match self.last.get() {
+            (last, column) if (start..=byte).contains(&last) => (last, column),
+            _ => (start, 1),
+        };
+        let column = before + self.text.get(from..byte).unwrap_or_default().chars().count();
+        self.last.set((byte.max(start), column));
+        Place { line, column }
     }
 
     /// Returns the number of errors so far.
@@ -141,4 +153,7 @@ impl<'t> Findings<'t> {
 
 /// Byte order mark: a character at the start of a text that is not part of it. TOML parsers ignore it.
 pub(super) const BOM: char = '\u{feff}';
+/// Maximum number of characters of a value that a message repeats.
 const WRITTEN_MAX: usize = 60;
+/// Maximum number of characters that are searched for them: a list may begin with blanks.
+const READ_MAX: usize = 1000;

@@ -12,27 +12,43 @@ pub(super) fn link_local_listener(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark
     link_local(tunnel, Leg::Accept, "listen", tunnel.listen.ip(), syntax).into_iter().collect()
 }
 
-/// Returns an error for each next hop with a link-local address, if the dial leg has no interface.
+/// Returns a remark about next hops with link-local addresses, if the dial leg has no interface. It is an error if no other
+/// next hop is left, and a warning otherwise.
 pub(super) fn link_local_hops(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
-    let addresses = tunnel.to.iter().filter_map(|hop| hop.host.parse().ok());
-    addresses.filter_map(|address| link_local(tunnel, Leg::Dial, "to", address, syntax)).collect()
+    let wrong = |hop: &&NextHop| {
+        let address = hop.host.parse().ok();
+        address.and_then(|address| link_local(tunnel, Leg::Dial, "to", address, syntax)).is_some()
+    };
+    let hops: Vec<&NextHop> = tunnel.to.iter().filter(wrong).collect();
+    let Some(first) = hops.first() else { return Vec::new() };
+    if hops.len() < tunnel.to.len() {
+        let text = format!(
+            "{} cannot be dialled, because link-local addresses need an interface; give them a tunnel of their own with \
+             dial.{}",
+            and_more(first, hops.len()),
+            key::BIND_DEVICE
+        );
+        return vec![Remark::warning("to", text)];
+    }
+    let address = first.host.parse().ok();
+    address.and_then(|address| link_local(tunnel, Leg::Dial, "to", address, syntax)).into_iter().collect()
 }
 
-/// Returns a warning for each next hop that `to` has already. Letters of a name have no case (RFC 4343), and an IPv4-mapped
-/// address is dialled by IPv4.
+/// Returns a warning if `to` has a next hop twice. Letters of a name have no case (RFC 4343), and an IPv4-mapped address is
+/// dialled by IPv4.
 pub(super) fn repeated_hops(tunnel: &Tunnel) -> Vec<Remark> {
     let host = |hop: &NextHop| match hop.host.parse::<IpAddr>() {
         Ok(address) => address.to_canonical().to_string(),
         Err(_) => hop.host.to_ascii_lowercase(),
     };
     let mut known = HashSet::new();
-    let repeated = tunnel.to.iter().filter(|hop| !known.insert((host(hop), hop.port)));
-    repeated
-        .map(|hop| {
-            let text = format!("{hop} is in the list already, and is dialled again after it has failed; write it once");
-            Remark::warning("to", text)
-        })
-        .collect()
+    let repeated: Vec<&NextHop> = tunnel.to.iter().filter(|hop| !known.insert((host(hop), hop.port))).collect();
+    let Some(first) = repeated.first() else { return Vec::new() };
+    let text = format!(
+        "{} is in the list already, and is dialled again after it has failed; write it once",
+        and_more(first, repeated.len())
+    );
+    vec![Remark::warning("to", text)]
 }
 
 /// Returns an error if `source` is link-local and the dial leg has no interface.
@@ -41,18 +57,17 @@ pub(super) fn link_local_source(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> 
     found.into_iter().collect()
 }
 
-/// Returns a warning for each entry of `allow` that has the IP version which no client of the listener has.
+/// Returns a warning if `allow` lets nobody in: no entry has the IP version of the listener's clients. A list for both versions
+/// may serve several tunnels, so an entry that no client has is no mistake by itself.
 pub(super) fn unseen_networks(tunnel: &Tunnel) -> Vec<Remark> {
     let Some(only) = only_version(tunnel.listen) else { return Vec::new() };
     let version = |net: &IpNet| if matches!(net, IpNet::V4(_)) { 4 } else { 6 };
-    // `0.0.0.0/0` together with `::/0` is how a file says that everybody may connect.
-    let says_everybody = |net: &IpNet| net.prefix_len() == 0;
-    let everybody = tunnel.allow.iter().any(|net| version(net) == only && says_everybody(net));
-    let unseen = tunnel.allow.iter().filter(|net| version(net) != only && !(everybody && says_everybody(net)));
-    let text = |net: &IpNet| {
-        format!("{net} lets nobody in: only IPv{only} clients reach {}; write their IPv{only} networks", tunnel.listen)
-    };
-    unseen.map(|net| Remark::warning("allow", text(net))).collect()
+    if tunnel.allow.is_empty() || tunnel.allow.iter().any(|net| version(net) == only) {
+        return Vec::new();
+    }
+    let text =
+        format!("it lets nobody in: only IPv{only} clients reach {}; write their IPv{only} networks", tunnel.listen);
+    vec![Remark::warning("allow", text)]
 }
 
 /// Returns a network of the version that clients of `listen` have, as an example for `allow`.
@@ -76,11 +91,16 @@ fn link_local(tunnel: &Tunnel, leg: Leg, key: &str, address: IpAddr, syntax: Syn
     let works = !address.is_unicast_link_local() || tunnel.options(leg).find(key::BIND_DEVICE).is_some();
     let device = key::BIND_DEVICE;
     let option = match syntax {
-        Syntax::File => format!("{leg} = {{ {device} = \"eth0\" }}"),
+        Syntax::File => format!("{device} = \"eth0\" to {leg}"),
         Syntax::Flags => format!("--set {leg}.{device}=eth0"),
     };
     (!works).then(|| {
-        let text = format!("{address} is link-local: write {option}, with the interface of its link");
+        let text = format!("{address} is link-local and needs an interface: add {option}, with the name of yours");
         Remark::error(key, text)
     })
+}
+
+/// Returns `first`, and how many more there are of `count` in all.
+fn and_more(first: &NextHop, count: usize) -> String {
+    if count > 1 { format!("{first} (and {} more)", count - 1) } else { first.to_string() }
 }

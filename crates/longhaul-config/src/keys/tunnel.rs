@@ -210,7 +210,8 @@ fn list(values: &[impl ToString]) -> String {
 }
 
 fn dials_itself(tunnel: &Tunnel) -> Vec<Remark> {
-    let own = tunnel.to.iter().filter(|hop| loops::leads_back(tunnel.listen, hop, &|ip| ip.is_loopback()));
+    // A few are enough: a remark for each of thousands of next hops says no more.
+    let own = tunnel.to.iter().filter(|hop| loops::leads_back(tunnel.listen, hop, &|ip| ip.is_loopback())).take(4);
     own.map(|hop| {
         let text = format!(
             "{hop} is this tunnel's own listener ({}): every flow would dial itself; write the next hop's address",

@@ -46,7 +46,8 @@ struct Typed<T> {
 
 /// Reads a window with its unit. A number alone is probably a window whose unit was forgotten.
 fn window_with_unit(text: &str) -> Result<Bytes, String> {
-    if text.trim().bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'_' | b'.')) {
+    let is_number = text.trim().bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'_' | b'.'));
+    if is_number && text.bytes().any(|byte| byte.is_ascii_digit()) {
         return Err("it has no unit; write for example 256KiB, or 65535B".into());
     }
     read_window(text)

@@ -3,16 +3,18 @@
 
 use crate::error::LabError;
 use std::io;
+use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::sleep;
 
 /// Makes signals end the process: calls `tidy` on a thread of its own, then exits with 128 plus the signal's number, as shells
-/// report it (130 for Ctrl-C). A second signal does not wait for `tidy`, which may write to a pipe that nobody reads. A signal
-/// that is already ignored, as under nohup(1), stays ignored.
+/// report it (130 for Ctrl-C). [`PATIENCE`] later a further signal does not wait for `tidy`, which may write to a pipe that nobody
+/// reads. A signal that is already ignored, as under nohup(1), stays ignored.
 ///
 /// # Errors
 /// No thread or descriptor is available.
 pub(crate) fn end_with(tidy: impl FnOnce() + Send + 'static) -> Result<(), LabError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
     let runtime = runtime.map_err(LabError::io("preparing for signals"))?;
     let mut signals = {
         let _inside = runtime.enter();
@@ -28,9 +30,13 @@ pub(crate) fn end_with(tidy: impl FnOnce() + Send + 'static) -> Result<(), LabEr
         };
         let _ = std::thread::Builder::new().name("lab-tidy".into()).spawn(body);
         // The process ends next, so nothing is lost with the arm that is dropped.
+        let further = async {
+            sleep(PATIENCE).await;
+            signals.next().await
+        };
         tokio::select! {
             _ = tidied => which,
-            second = signals.next() => second,
+            further = further => further,
         }
     };
     let body = move || {
@@ -87,3 +93,6 @@ fn ignored() -> u64 {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }
+
+/// Time that `tidy` has before a further signal ends the process. `lab up` may need 4 s to take its lab down.
+const PATIENCE: Duration = Duration::from_secs(5);

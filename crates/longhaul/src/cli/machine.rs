@@ -3,7 +3,7 @@
 //! check` warns of it; it may be run on another host than the daemon, so nothing here is an error.
 
 use super::rights::Rights;
-use longhaul_config::options::{AUTO, Leg, LegOptions, Need, Setting, Value, not_offered, show};
+use longhaul_config::options::{AUTO, Leg, LegOptions, Need, Setting, Value, key, not_offered, show};
 use longhaul_config::{Config, Message, Severity, Tunnel};
 use longhaul_sys::limits::Capability::{NetAdmin, NetBindService};
 use longhaul_sys::limits::{local_ports, sysctl};
@@ -69,10 +69,7 @@ pub(super) fn look(config: &Config, path: &Path) -> Here {
 
 fn of_tunnel(tunnel: &Tunnel, rights: &Rights) -> Vec<Finding> {
     let stopping = [foreign("listen", tunnel.listen.ip(), ""), privileged(tunnel, rights)];
-    let doubtful = [
-        tunnel.source.and_then(|source| foreign("source", source, ", and every dial fails until one has it")),
-        in_local_range(tunnel.listen.port()),
-    ];
+    let doubtful = [source_elsewhere(tunnel), in_local_range(tunnel.listen.port())];
     let finding = |effect| move |text| Finding { text, effect };
     let mut found: Vec<Finding> = stopping.into_iter().flatten().map(finding(Effect::NoStart)).collect();
     found.extend(doubtful.into_iter().flatten().map(finding(Effect::Degraded)));
@@ -145,6 +142,13 @@ fn foreign(key: &str, address: IpAddr, effect: &str) -> Option<String> {
     let err = TcpListener::bind((address, 0)).err()?;
     let here = err.kind() != ErrorKind::AddrNotAvailable;
     (!here).then(|| format!("{key} = {address}: no interface has this address{effect}; `ip address` lists them"))
+}
+
+/// A source that no interface has. Not if the dial leg is bound to an interface: that may be a VRF, whose addresses another
+/// socket cannot bind.
+fn source_elsewhere(tunnel: &Tunnel) -> Option<String> {
+    let source = tunnel.source.filter(|_| tunnel.dial.find(key::BIND_DEVICE).is_none())?;
+    foreign("source", source, ", and every dial fails until one has it")
 }
 
 fn privileged(tunnel: &Tunnel, rights: &Rights) -> Option<String> {

@@ -66,12 +66,13 @@ fn yaml(text: &str) -> Option<Mistake> {
         at += if is_content { 0 } else { line.len() };
         is_content
     })?;
-    let key = first.split(" #").next().unwrap_or_default().trim_end();
-    if !key.ends_with(':') || key.contains('=') {
+    let key = first.split(" #").next().unwrap_or_default().trim().strip_suffix(':')?;
+    let is_word = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    if !is_word {
         return None;
     }
     // A scenario has runs, and a configuration has tunnels.
-    let table = if matches!(key, "run:" | "runs:") { "run" } else { "tunnel" };
+    let table = if matches!(key, "run" | "runs") { "run" } else { "tunnel" };
     let text = format!(
         "this looks like YAML, and the file must be TOML; write a table as [[{table}]], and below it each KEY = VALUE \
          on a line of its own"

@@ -26,6 +26,7 @@ pub(super) const EQUALS: &str = "key and value are separated by one =";
 
 /// Finds the mistake in `given`, the value of `key`.
 pub(super) fn explain(key: &str, given: &str) -> Wrong {
+    let key = &shown(key);
     let wrong = |text: String| Wrong { text, below: Below::Readable };
     let write = |why: &str, meant: &str| wrong(format!("{why}: write {}", line(key, meant)));
     let Some(first) = given.chars().next() else { return wrong(format!("{key} has no value; write {key} = VALUE")) };
