@@ -1,6 +1,8 @@
 //! A whole configuration: every tunnel of a file, and the settings of the process.
 
 use crate::tunnel::Tunnel;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// A whole configuration.
@@ -10,4 +12,15 @@ pub struct Config {
     pub tunnels: Vec<Tunnel>,
     /// Time that flows have to end by themselves in a drain before they are reset; `None` means no limit.
     pub drain_timeout: Option<Duration>,
+    /// Where the process is controlled and watched.
+    pub admin: Admin,
+}
+
+/// The values of `[admin]`: where the process is controlled and watched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Admin {
+    /// Absolute path of the control socket; `None` means the default path of the command.
+    pub socket: Option<PathBuf>,
+    /// Address of the read-only HTTP listener; `None` means that there is none.
+    pub listen: Option<SocketAddr>,
 }

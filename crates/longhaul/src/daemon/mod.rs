@@ -15,7 +15,7 @@
 //! error        why the daemon ended
 //! ```
 
-mod control;
+pub(crate) mod control;
 mod descriptors;
 mod drain;
 mod error;

@@ -9,7 +9,8 @@ use super::notify::{not_reloaded, tell, watchdog};
 use super::reload::Reload;
 use super::status::StatusLine;
 use super::tunnels::Tunnels;
-use crate::relay::{Activated, BindError, Relay};
+use crate::admin::Admin;
+use crate::relay::{Activated, Relay};
 use longhaul_config::{Config, Loaded, Refused, Severity};
 use sd_notify::NotifyState;
 use std::path::PathBuf;
@@ -26,6 +27,8 @@ pub(super) struct Daemon {
     open: usize,
     drain_timeout: Option<Duration>,
     reload: Reload,
+    /// The control socket and the HTTP listener.
+    admin: Option<Admin>,
     /// The status line for systemd.
     status: StatusLine,
 }
@@ -39,17 +42,28 @@ impl Daemon {
             open,
             drain_timeout: None,
             reload: Reload::new(file),
+            admin: None,
             status: StatusLine::default(),
         }
+    }
+
+    /// Uses `admin` from now on. Its listeners open with the next configuration.
+    pub(super) fn administrate(&mut self, admin: Admin) {
+        self.admin = Some(admin);
     }
 
     /// Applies `config`, all or nothing.
     ///
     /// # Errors
-    /// A tunnel cannot listen, or the kernel refused one of its options.
-    pub(super) fn apply(&mut self, config: Config) -> Result<(), BindError> {
-        self.tunnels.apply(config.tunnels)?;
+    /// A tunnel cannot listen, or the kernel refused one of its options. Or a listener of the admin part cannot be opened.
+    pub(super) fn apply(&mut self, config: Config) -> Result<(), DaemonError> {
+        let plan = self.admin.as_ref().map(|admin| admin.plan(&config.admin));
+        let plan = plan.transpose().map_err(DaemonError::Process)?;
+        self.tunnels.apply(config.tunnels).map_err(DaemonError::Bind)?;
         self.drain_timeout = config.drain_timeout;
+        if let (Some(admin), Some(plan)) = (&mut self.admin, plan) {
+            admin.apply(plan);
+        }
         Ok(())
     }
 
@@ -70,6 +84,9 @@ impl Daemon {
         }
         self.reload.answer(&Err(NotReloaded::Draining));
         drain(&mut self.tunnels, &mut commands, limit, self.status.refusal()).await?;
+        if let Some(admin) = &mut self.admin {
+            admin.finish();
+        }
         relay.tell_all_held_back();
         relay.log_counters();
         Ok(())
@@ -206,7 +223,7 @@ mod tests {
         let mut daemon = daemon();
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let tunnel = Tunnel::new("one", listen, vec![NextHop { host: "127.0.0.1".into(), port: 9 }]);
-        daemon.apply(Config { tunnels: vec![tunnel], drain_timeout: None }).unwrap();
+        daemon.apply(Config { tunnels: vec![tunnel], ..Config::default() }).unwrap();
         let (control, commands) = Control::new();
         let serving = tokio::spawn(async move { daemon.serve(commands).await });
         let status = control.status().await.unwrap();
