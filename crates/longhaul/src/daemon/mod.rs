@@ -9,7 +9,7 @@
 //!   tunnels      the tunnels that are served, and the change to others
 //!   reload       reads the file again
 //!   log          writes messages of the configuration to the log
-//! drain        waits for the last flow
+//! stop         waits for the last flow
 //! status       the line that `systemctl status` shows
 //! notify       messages to systemd
 //! error        why the daemon ended
@@ -17,7 +17,6 @@
 
 pub(crate) mod control;
 mod descriptors;
-mod drain;
 mod error;
 mod log;
 mod notify;
@@ -26,6 +25,7 @@ mod serve;
 mod signals;
 mod start;
 mod status;
+mod stop;
 mod tunnels;
 
 pub use control::{Control, NotReloaded, Phase, Reloaded, Status};

@@ -2,12 +2,12 @@
 
 use super::control::{Command, Commands, NotReloaded, Phase, Reloaded, Status};
 use super::descriptors::share_out;
-use super::drain::{Limit, drain};
 use super::error::DaemonError;
 use super::log::log;
 use super::notify::{not_reloaded, tell, watchdog};
 use super::reload::Reload;
 use super::status::StatusLine;
+use super::stop::{Limit, stop};
 use super::tunnels::Tunnels;
 use crate::admin::Admin;
 use crate::relay::{Activated, Relay};
@@ -83,7 +83,7 @@ impl Daemon {
             not_reloaded();
         }
         self.reload.answer(&Err(NotReloaded::Draining));
-        drain(&mut self.tunnels, &mut commands, limit, self.status.refusal()).await?;
+        stop(&mut self.tunnels, &mut commands, limit, self.status.refusal()).await?;
         if let Some(admin) = &mut self.admin {
             admin.finish();
         }
@@ -212,7 +212,7 @@ mod tests {
         let serving = timeout(LONG, daemon.obey(&mut commands)).await.unwrap().map(|_| ());
         daemon.tunnels.listen_by(async { panic!("as a test, {}", 1) });
         let never = Limit::After(None);
-        let draining = timeout(LONG, drain(&mut daemon.tunnels, &mut commands, never, None)).await.unwrap();
+        let draining = timeout(LONG, stop(&mut daemon.tunnels, &mut commands, never, None)).await.unwrap();
         for ended in [serving, draining] {
             assert!(matches!(ended, Err(DaemonError::Panicked(said)) if said == "as a test, 1"));
         }

@@ -36,7 +36,7 @@ enum Waited {
 ///
 /// # Errors
 /// A listener has panicked.
-pub(super) async fn drain(
+pub(super) async fn stop(
     tunnels: &mut Tunnels,
     commands: &mut Commands,
     limit: Limit,
