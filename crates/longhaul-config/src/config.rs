@@ -6,14 +6,28 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// A whole configuration.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// The tunnels, in the order of the file. Names and listen addresses are unique.
     pub tunnels: Vec<Tunnel>,
     /// Time that flows have to end by themselves in a drain before they are reset; `None` means no limit.
     pub drain_timeout: Option<Duration>,
+    /// Time between a command to drain and the end of listening.
+    pub drain_grace: Duration,
     /// Where the process is controlled and watched.
     pub admin: Admin,
+}
+
+impl Config {
+    /// Default of [`drain_grace`](Config::drain_grace). Load balancers and keepalived look every second or two, so they send
+    /// no more connections by then.
+    pub const DRAIN_GRACE: Duration = Duration::from_secs(5);
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config { tunnels: Vec::new(), drain_timeout: None, drain_grace: Config::DRAIN_GRACE, admin: Admin::default() }
+    }
 }
 
 /// The values of `[admin]`: where the process is controlled and watched.

@@ -198,6 +198,16 @@ pub fn drain_timeout(text: &str) -> Result<Duration, String> {
     longhaul_units::duration(text).map_err(|err| format!("{err}; write a time such as \"30s\" or \"1h\""))
 }
 
+/// Parses the time for which a drain by command listens; `0` means that it does not.
+///
+/// # Errors
+/// The text is not a time, or the time is longer than an hour.
+pub fn drain_grace(text: &str) -> Result<Duration, String> {
+    const FORM: &str = "write a time of up to an hour such as \"5s\"";
+    let time = longhaul_units::duration(text).map_err(|err| format!("{err}; {FORM}"))?;
+    if time <= Duration::from_secs(3600) { Ok(time) } else { Err(format!("it is out of range; {FORM}")) }
+}
+
 /// Parses the address to dial from.
 ///
 /// # Errors
@@ -515,7 +525,7 @@ mod tests {
         fn no_text_panics(text in "\\PC*") {
             let _ = (listen(&text), next_hop(&text), network(&text), name(&text), policy(&text), max_flows(&text));
             let _ = (connect_timeout(&text), drain_timeout(&text), source(&text), switch(&text));
-            let _ = (admin_listen(&text), admin_socket(&text));
+            let _ = (admin_listen(&text), admin_socket(&text), drain_grace(&text));
         }
 
         #[test]

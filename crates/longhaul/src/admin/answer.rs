@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
+use tokio::sync::mpsc;
 
 /// An answer to a request.
 pub(super) type Answer = Response<Content>;
@@ -17,6 +18,8 @@ pub(super) type Answer = Response<Content>;
 #[derive(Debug)]
 pub(super) struct Content {
     bytes: Option<Bytes>,
+    /// More of the body, until the sender is dropped.
+    lines: Option<mpsc::Receiver<Bytes>>,
     _busy: Option<Busy>,
 }
 
@@ -55,6 +58,20 @@ pub(super) fn json(status: StatusCode, document: &impl Serialize) -> Answer {
     }
 }
 
+/// Returns an answer whose body are the lines that come through `lines`, each a JSON document.
+pub(super) fn lines(lines: mpsc::Receiver<Bytes>) -> Answer {
+    let mut answer = answer(StatusCode::OK, "application/jsonl", Bytes::new());
+    *answer.body_mut() = Content { bytes: None, lines: Some(lines), _busy: None };
+    answer
+}
+
+/// Returns `document` as one line of JSON.
+pub(super) fn line(document: &impl Serialize) -> Bytes {
+    let mut line = serde_json::to_vec(document).unwrap_or_default();
+    line.push(b'\n');
+    line.into()
+}
+
 /// Returns `{"error": why}`.
 pub(super) fn error(status: StatusCode, why: &str) -> Answer {
     json(status, &Failure { error: why.into() })
@@ -74,7 +91,7 @@ pub(super) fn busy(mut answer: Answer, busy: Busy) -> Answer {
 }
 
 fn answer(status: StatusCode, kind: &'static str, bytes: Bytes) -> Answer {
-    let mut answer = Response::new(Content { bytes: Some(bytes), _busy: None });
+    let mut answer = Response::new(Content { bytes: Some(bytes), lines: None, _busy: None });
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -91,7 +108,7 @@ pub(super) struct Failure {
 impl Content {
     /// Returns the body of a request without one.
     pub(super) fn empty() -> Content {
-        Content { bytes: None, _busy: None }
+        Content { bytes: None, lines: None, _busy: None }
     }
 }
 
@@ -99,15 +116,21 @@ impl Body for Content {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.bytes.take().map(|bytes| Ok(Frame::data(bytes))))
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match (self.bytes.take(), &mut self.lines) {
+            (None, Some(lines)) => lines.poll_recv(cx).map(|line| line.map(|line| Ok(Frame::data(line)))),
+            (bytes, _) => Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes)))),
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.bytes.is_none()
+        self.bytes.is_none() && self.lines.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+        match self.lines {
+            Some(_) => SizeHint::default(),
+            None => SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+        }
     }
 }

@@ -1,19 +1,21 @@
 //! The routes: one row each, with its method, its path, who may ask, and what it does. docs/admin.md describes them.
 //! A row that only reads is served by both listeners. A row that changes something is served by the control socket alone.
 
-use super::answer::{Answer, Busy, busy, error, json, text, wrong_method};
+use super::answer::{self, Answer, Busy, busy, error, json, text, wrong_method};
 use super::collect;
 use super::source::Source;
-use crate::daemon::control::{NotReloaded, Phase, Status};
+use crate::daemon::control::{DrainUndone, NotReloaded, Phase, Status};
+use hyper::body::Bytes;
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::sync::mpsc;
+use tokio::time::{interval, timeout};
 
 /// The listener that a request came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +71,18 @@ const ROUTES: &[Route] = &[
         path: "/reload",
         who: Who::Owner,
         run: |source, _| Box::pin(async move { reload(&source).await }),
+    },
+    Route {
+        method: Method::POST,
+        path: "/drain",
+        who: Who::Owner,
+        run: |source, _| Box::pin(async move { drain(source) }),
+    },
+    Route {
+        method: Method::POST,
+        path: "/drain/undo",
+        who: Who::Owner,
+        run: |source, _| Box::pin(async move { undrain(&source).await }),
     },
     Route {
         method: Method::POST,
@@ -138,7 +152,8 @@ async fn healthz(source: &Source) -> Answer {
 async fn readyz(source: &Source) -> Answer {
     match daemon(source).await {
         Some(Status { phase: Phase::Serving, .. }) => text(StatusCode::OK, "ready"),
-        Some(Status { phase: Phase::Draining, .. }) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping"),
+        Some(Status { phase: Phase::Draining, .. }) => text(StatusCode::SERVICE_UNAVAILABLE, "draining"),
+        Some(Status { phase: Phase::Stopping, .. }) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping"),
         None => text(StatusCode::SERVICE_UNAVAILABLE, NO_ANSWER),
     }
 }
@@ -147,8 +162,53 @@ async fn reload(source: &Source) -> Answer {
     match source.control.reload().await {
         Some(Ok(tunnels)) => json(StatusCode::OK, &Reloaded { tunnels }),
         Some(Err(NotReloaded::NoFile)) => error(StatusCode::CONFLICT, "the tunnel was given on the command line"),
-        Some(Err(NotReloaded::Draining)) => error(StatusCode::CONFLICT, "the daemon stops, so it does not reload"),
+        Some(Err(NotReloaded::Draining)) => {
+            error(StatusCode::CONFLICT, "the daemon drains; first: longhaul drain --undo")
+        }
+        Some(Err(NotReloaded::Stopping)) => error(StatusCode::CONFLICT, "the daemon stops, so it does not reload"),
         Some(Err(NotReloaded::Refused(why))) => error(StatusCode::CONFLICT, &why),
+        None => no_answer(),
+    }
+}
+
+/// Begins a drain, and answers with a line of JSON each second until it has ended.
+fn drain(source: Arc<Source>) -> Answer {
+    let (lines, body) = mpsc::channel(1);
+    tokio::spawn(follow_drain(source, lines));
+    answer::lines(body)
+}
+
+/// Sends a [`DrainProgress`] now, each second and at the end of the drain. A client that goes away leaves the drain as it is.
+async fn follow_drain(source: Arc<Source>, lines: mpsc::Sender<Bytes>) {
+    let mut drained = pin!(source.control.drain());
+    let mut tick = interval(PROGRESS_INTERVAL);
+    let now = |drained, error: Option<&str>| DrainProgress {
+        drained,
+        flows: source.relay.counters.flows_now.load(Relaxed),
+        error: error.map(Into::into),
+    };
+    loop {
+        // `drained` first, because its first poll sends the command. It is kept, and the tick may be dropped.
+        let progress = tokio::select! {
+            biased;
+            outcome = &mut drained => match outcome {
+                Some(Ok(())) => now(true, None),
+                Some(Err(DrainUndone)) => now(false, Some("the drain was undone")),
+                None => now(false, Some(NO_ANSWER)),
+            },
+            _ = tick.tick() => now(false, None),
+        };
+        let is_last = progress.drained || progress.error.is_some();
+        if lines.send(answer::line(&progress)).await.is_err() || is_last {
+            return;
+        }
+    }
+}
+
+async fn undrain(source: &Source) -> Answer {
+    match source.control.undrain().await {
+        Some(Ok(())) => json(StatusCode::OK, &Undone { listening: true }),
+        Some(Err(why)) => error(StatusCode::CONFLICT, &why),
         None => no_answer(),
     }
 }
@@ -170,6 +230,26 @@ fn no_answer() -> Answer {
     error(StatusCode::SERVICE_UNAVAILABLE, NO_ANSWER)
 }
 
+/// A line of the answer to a drain.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DrainProgress {
+    /// Whether the listeners are closed and no flow is left. It is true in the last line only.
+    pub drained: bool,
+    /// Number of live flows.
+    pub flows: u64,
+    /// Why the drain has ended before the last flow. It is in the last line only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// The document of a drain that was undone.
+#[derive(Serialize)]
+struct Undone {
+    /// Whether the tunnels listen.
+    listening: bool,
+}
+
 /// The document of a reload that succeeded.
 #[derive(Serialize)]
 struct Reloaded {
@@ -184,6 +264,8 @@ struct Killed {
     flow: u64,
 }
 
+/// Interval of the lines of a drain.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 const NO_ANSWER: &str = "the daemon does not answer";
 /// Time that the daemon has to answer. It answers at once unless it hangs.
 const DAEMON_TIMEOUT: Duration = Duration::from_secs(2);

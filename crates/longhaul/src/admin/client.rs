@@ -1,6 +1,7 @@
 //! The client of the control socket.
 
 use super::answer::{Content, Failure};
+use super::api::DrainProgress;
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper::{Method, Request, StatusCode};
@@ -21,6 +22,8 @@ pub enum Ask {
     Status,
     /// Reads the configuration file again. The answer comes when it is applied or refused.
     Reload,
+    /// Undoes a drain.
+    Undrain,
 }
 
 /// Why there is no answer, or not the one that was asked for.
@@ -44,29 +47,96 @@ pub async fn ask(socket: &Path, ask: Ask) -> Result<Bytes, NoAnswer> {
     let (method, path, limit) = match ask {
         Ask::Status => (Method::GET, "/status.json", STATUS_LIMIT),
         Ask::Reload => (Method::POST, "/reload", RELOAD_LIMIT),
+        Ask::Undrain => (Method::POST, "/drain/undo", STATUS_LIMIT),
     };
     let answered = timeout(limit, exchange(socket, method, path)).await;
     answered.unwrap_or_else(|_| Err(NoAnswer::Hangs(format!("no answer within {} s", limit.as_secs()))))
 }
 
+/// Drains the daemon whose control socket is `socket`, and waits until no flow is left. Calls `say` with each line of its
+/// answer but the last one. The drain goes on when the wait is dropped.
+///
+/// # Errors
+/// There is no daemon, or the drain has ended before the last flow.
+pub async fn drain(socket: &Path, mut say: impl FnMut(&DrainProgress)) -> Result<(), NoAnswer> {
+    let mut answer = send(socket, Method::POST, "/drain").await?;
+    if answer.status != StatusCode::OK {
+        return answer.whole().await.map(drop);
+    }
+    let mut text = Vec::new();
+    while let Some(more) = answer.next().await? {
+        text.extend_from_slice(&more);
+        while let Some(end) = text.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = text.drain(..=end).collect();
+            let progress: DrainProgress =
+                serde_json::from_slice(&line).map_err(|err| NoAnswer::Failed(format!("the daemon's answer: {err}")))?;
+            match progress {
+                DrainProgress { drained: true, .. } => return Ok(()),
+                DrainProgress { error: Some(why), .. } => return Err(NoAnswer::Refused(why)),
+                progress => say(&progress),
+            }
+        }
+    }
+    Err(NoAnswer::Failed("the daemon has ended before the last flow".into()))
+}
+
+/// An answer whose head has come.
+struct Incomplete {
+    socket: PathBuf,
+    status: StatusCode,
+    body: Incoming,
+    /// Dropping it could end the connection.
+    _sender: http1::SendRequest<Content>,
+}
+
 async fn exchange(socket: &Path, method: Method, path: &str) -> Result<Bytes, NoAnswer> {
+    send(socket, method, path).await?.whole().await
+}
+
+async fn send(socket: &Path, method: Method, path: &str) -> Result<Incomplete, NoAnswer> {
     let stream = UnixStream::connect(socket).await.map_err(|err| not_connected(socket, &err))?;
-    let failed = |err: hyper::Error| NoAnswer::Failed(format!("{}: {err}", socket.display()));
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(|err| not_sent(socket, &err))?;
     // Its error is also that of the request.
     tokio::spawn(async move { drop(connection.await) });
     // RFC 9112 3.2: every request has a Host.
     let request = Request::builder().method(method).uri(path).header("host", "longhaul").body(Content::empty());
     let request = request.map_err(|err| NoAnswer::Failed(err.to_string()))?;
-    let (head, body) = sender.send_request(request).await.map_err(failed)?.into_parts();
-    let bytes = whole(body).await.map_err(failed)?;
-    let why = || serde_json::from_slice(&bytes).map_or_else(|_| head.status.to_string(), |no: Failure| no.error);
-    match head.status {
-        StatusCode::OK => Ok(bytes),
-        StatusCode::CONFLICT | StatusCode::NOT_FOUND => Err(NoAnswer::Refused(why())),
-        StatusCode::SERVICE_UNAVAILABLE => Err(NoAnswer::Hangs(why())),
-        _ => Err(NoAnswer::Failed(why())),
+    let answer = sender.send_request(request).await.map_err(|err| not_sent(socket, &err))?;
+    let (head, body) = answer.into_parts();
+    Ok(Incomplete { socket: socket.into(), status: head.status, body, _sender: sender })
+}
+
+impl Incomplete {
+    /// Returns the whole body of a successful answer.
+    async fn whole(mut self) -> Result<Bytes, NoAnswer> {
+        let mut bytes = Vec::new();
+        while let Some(more) = self.next().await? {
+            bytes.extend_from_slice(&more);
+        }
+        let why = || serde_json::from_slice(&bytes).map_or_else(|_| self.status.to_string(), |no: Failure| no.error);
+        match self.status {
+            StatusCode::OK => Ok(bytes.into()),
+            StatusCode::CONFLICT | StatusCode::NOT_FOUND => Err(NoAnswer::Refused(why())),
+            StatusCode::SERVICE_UNAVAILABLE => Err(NoAnswer::Hangs(why())),
+            _ => Err(NoAnswer::Failed(why())),
+        }
     }
+
+    /// Waits for more of the body. Returns `None` at its end.
+    async fn next(&mut self) -> Result<Option<Bytes>, NoAnswer> {
+        while let Some(frame) = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)).await {
+            // A frame without data has trailers, which no answer here has.
+            if let Ok(data) = frame.map_err(|err| not_sent(&self.socket, &err))?.into_data() {
+                return Ok(Some(data));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn not_sent(socket: &Path, err: &hyper::Error) -> NoAnswer {
+    NoAnswer::Failed(format!("{}: {err}", socket.display()))
 }
 
 fn not_connected(socket: &Path, err: &io::Error) -> NoAnswer {
@@ -77,16 +147,6 @@ fn not_connected(socket: &Path, err: &io::Error) -> NoAnswer {
         }
         _ => NoAnswer::Failed(format!("{}: {err}", socket.display())),
     }
-}
-
-async fn whole(mut body: Incoming) -> Result<Bytes, hyper::Error> {
-    let mut bytes = Vec::new();
-    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-        if let Ok(data) = frame?.into_data() {
-            bytes.extend_from_slice(&data);
-        }
-    }
-    Ok(bytes.into())
 }
 
 impl fmt::Display for NoAnswer {

@@ -19,6 +19,7 @@ pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
     let tunnel = |tunnel: &longhaul_config::Tunnel| TunnelState {
         name: tunnel.name.clone(),
         listen: tunnel.listen.to_string(),
+        listening: status.listens,
         to: tunnel.to.iter().map(ToString::to_string).collect(),
         flows_now: of_tunnel.get(tunnel.name.as_str()).copied().unwrap_or(0),
     };
@@ -29,7 +30,8 @@ pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
         uptime_seconds: source.began.elapsed().as_secs_f64(),
         phase: match status.phase {
             Phase::Serving => PhaseName::Serving,
-            Phase::Draining => PhaseName::Stopping,
+            Phase::Draining => PhaseName::Draining,
+            Phase::Stopping => PhaseName::Stopping,
         },
         reload_refused: status.refusal,
         tunnels: status.tunnels.iter().map(|served| tunnel(served)).collect(),

@@ -10,7 +10,7 @@
 //! source       access to the daemon and to the live flows
 //! collect      fills a Snapshot
 //! snapshot     the document that every view reads
-//! client       the other end: `longhaul status`, `reload`
+//! client       the other end: `longhaul status`, `reload`, `drain`
 //! ```
 //! Everything here runs on one thread of its own, so no request delays a byte. It reaches the daemon by
 //! [`Control`](crate::daemon::Control), and reads the live flows by a handle of the relay.
@@ -25,6 +25,7 @@ pub mod snapshot;
 mod socket;
 mod source;
 
+pub use api::DrainProgress;
 pub(crate) use connections::descriptors;
 pub(crate) use server::{Admin, Thread};
 pub use socket::default_path;

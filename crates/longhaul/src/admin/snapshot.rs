@@ -41,6 +41,8 @@ pub enum PhaseName {
     /// It accepts connections.
     #[default]
     Serving,
+    /// A command drains it: its listeners are closed or about to close, and it stays.
+    Draining,
     /// It got SIGTERM, and ends with its last flow.
     Stopping,
 }
@@ -53,6 +55,8 @@ pub struct TunnelState {
     pub name: String,
     /// Address and port that it listens on.
     pub listen: String,
+    /// Whether it accepts connections.
+    pub listening: bool,
     /// Its next hops, as configured.
     pub to: Vec<String>,
     /// Number of its live flows.

@@ -3,10 +3,11 @@
 use super::complain;
 use clap::Args;
 use longhaul::admin::client::{self, Ask, NoAnswer};
-use longhaul::admin::default_path;
+use longhaul::admin::{DrainProgress, default_path};
 use longhaul_config::{DEFAULT_PATH, Refused};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tokio::runtime::{Builder, Runtime};
 
 /// The flags that name a running daemon.
 #[derive(Args)]
@@ -52,11 +53,27 @@ impl Target {
     /// # Errors
     /// There is no answer, or not the one that was asked for.
     pub(super) fn ask(&self, what: Ask) -> Result<Vec<u8>, NoAnswer> {
-        let socket = self.socket().map_err(|refused| NoAnswer::Failed(refused.to_string()))?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
-        let runtime = runtime.map_err(|err| NoAnswer::Failed(format!("cannot start: {err}")))?;
-        runtime.block_on(client::ask(&socket, what)).map(|bytes| bytes.to_vec())
+        let socket = self.socket().map_err(unreadable)?;
+        runtime()?.block_on(client::ask(&socket, what)).map(|bytes| bytes.to_vec())
     }
+
+    /// Drains the daemon, and waits until no flow is left. Calls `say` with the progress.
+    ///
+    /// # Errors
+    /// There is no answer, or the drain has ended before the last flow.
+    pub(super) fn drain(&self, say: impl FnMut(&DrainProgress)) -> Result<(), NoAnswer> {
+        let socket = self.socket().map_err(unreadable)?;
+        runtime()?.block_on(client::drain(&socket, say))
+    }
+}
+
+fn unreadable(refused: Refused) -> NoAnswer {
+    NoAnswer::Failed(refused.to_string())
+}
+
+fn runtime() -> Result<Runtime, NoAnswer> {
+    let runtime = Builder::new_current_thread().enable_io().enable_time().build();
+    runtime.map_err(|err| NoAnswer::Failed(format!("cannot start: {err}")))
 }
 
 /// Writes `why` to stderr. Returns the exit code of a command that has failed.

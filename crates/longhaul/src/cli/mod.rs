@@ -4,6 +4,7 @@
 
 mod check;
 mod control;
+mod drain;
 mod file;
 mod hints;
 mod log_queue;
@@ -71,6 +72,11 @@ enum Command {
     /// Waits until the file is in force or refused. If it is refused, prints the reason and exits with 1. Then the old
     /// configuration stays. Open connections are not touched in any case.
     Reload(control::Target),
+    /// Take a running daemon out of service, and wait for its flows
+    ///
+    /// /readyz says 503 at once. After drain_grace of the configuration (5 s), the tunnels no longer listen. The command ends when
+    /// no flow is left. The daemon stays until SIGTERM. If the command is interrupted, the drain goes on.
+    Drain(drain::Flags),
     /// Emulate a WAN on this machine
     #[cfg(feature = "lab")]
     Lab(longhaul_lab::Lab),
@@ -103,6 +109,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Check(flags) => check::check(&flags, logs),
         Command::Status(flags) => status::status(&flags),
         Command::Reload(target) => reload::reload(&target),
+        Command::Drain(flags) => drain::drain(&flags),
         #[cfg(feature = "lab")]
         Command::Lab(lab) => lab.run(),
         Command::Options(flags) => say(options::text(&flags)),

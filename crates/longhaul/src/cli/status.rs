@@ -61,14 +61,14 @@ fn nagios(answer: Result<Vec<u8>, NoAnswer>, target: &Target) -> (String, u8) {
     }
     // The bar separates the figures that Nagios keeps.
     let more = more.replace('|', "/");
+    let leaving = |how: &str| format!("CRITICAL - {how}, {} left{more} | flows={flows}", count(flows, "flow"));
     match snapshot.phase {
         PhaseName::Serving => (
             format!("OK - {}, {}{more} | flows={flows}", count(snapshot.tunnels.len(), "tunnel"), count(flows, "flow")),
             0,
         ),
-        PhaseName::Stopping => {
-            (format!("CRITICAL - stopping, {} left{more} | flows={flows}", count(flows, "flow")), BROKEN)
-        }
+        PhaseName::Draining => (leaving("draining"), BROKEN),
+        PhaseName::Stopping => (leaving("stopping"), BROKEN),
     }
 }
 
@@ -84,6 +84,7 @@ fn text(snapshot: &Snapshot) -> String {
     let Snapshot { version, pid, tunnels, flows, .. } = snapshot;
     let phase = match snapshot.phase {
         PhaseName::Serving => "serving",
+        PhaseName::Draining => "draining: `longhaul drain --undo` ends that",
         PhaseName::Stopping => "stopping: it ends with its last flow",
     };
     let up = age(snapshot.uptime_seconds);
@@ -102,7 +103,8 @@ fn text(snapshot: &Snapshot) -> String {
 }
 
 fn tunnel_line(tunnel: &TunnelState) -> Vec<String> {
-    vec![tunnel.name.clone(), tunnel.listen.clone(), tunnel.to.join(","), tunnel.flows_now.to_string()]
+    let listen = if tunnel.listening { tunnel.listen.clone() } else { format!("({})", tunnel.listen) };
+    vec![tunnel.name.clone(), listen, tunnel.to.join(","), tunnel.flows_now.to_string()]
 }
 
 fn flow_line(flow: &FlowState) -> Vec<String> {
@@ -206,6 +208,7 @@ mod tests {
         let tunnel = TunnelState {
             name: "ssh-to-b".into(),
             listen: "10.0.0.1:6000".into(),
+            listening: true,
             to: vec!["b:1".into()],
             flows_now: 1,
         };

@@ -9,6 +9,7 @@
 //!   tunnels      the tunnels that are served, and the change to others
 //!   reload       reads the file again
 //!   log          writes messages of the configuration to the log
+//! drain        a drain by command, which can be undone
 //! stop         waits for the last flow
 //! status       the line that `systemctl status` shows
 //! notify       messages to systemd
@@ -17,6 +18,7 @@
 
 pub(crate) mod control;
 mod descriptors;
+mod drain;
 mod error;
 mod log;
 mod notify;
@@ -28,7 +30,7 @@ mod status;
 mod stop;
 mod tunnels;
 
-pub use control::{Control, NotReloaded, Phase, Reloaded, Status};
+pub use control::{Control, DrainUndone, Drained, NotReloaded, Phase, Reloaded, Status, Undrained};
 pub use error::DaemonError;
 pub use log::log;
 pub use start::run;

@@ -1,6 +1,6 @@
-//! Draining: accepts no new connections, and waits until every flow has ended or is cut.
+//! The end of the process: accepts no new connections, and waits until every flow has ended or is cut.
 
-use super::control::{Command, Commands, NotReloaded, Phase, Status};
+use super::control::{Command, Commands, Drained, NotReloaded, Phase, Reply, Status};
 use super::error::DaemonError;
 use super::notify::{not_reloaded, tell, tell_reloading};
 use super::status;
@@ -31,34 +31,44 @@ enum Waited {
     Cut,
 }
 
-/// Stops listening and waits for the flows to end. A command or the limit cuts them. `refusal` is the reason why the
-/// last reload was refused, if it was.
+/// What the process knows when it stops.
+pub(super) struct Ending {
+    /// When to cut the remaining flows.
+    pub(super) limit: Limit,
+    /// Why the last reload was refused, if it was.
+    pub(super) refusal: Option<String>,
+    /// Clients that wait for the last flow.
+    pub(super) waiting: Vec<Reply<Drained>>,
+}
+
+/// Stops listening and waits for the flows to end. A command or the limit cuts them. Then answers the waiting clients.
 ///
 /// # Errors
 /// A listener has panicked.
 pub(super) async fn stop(
     tunnels: &mut Tunnels,
     commands: &mut Commands,
-    limit: Limit,
-    refusal: Option<String>,
+    mut ending: Ending,
 ) -> Result<(), DaemonError> {
     tunnels.stop();
     tell(&[NotifyState::Stopping, NotifyState::Status(&status_line(&tunnels.relay))]);
-    let waited = match limit {
+    let waited = match ending.limit {
         Limit::Now => Waited::Cut,
-        Limit::After(limit) => wait(tunnels, commands, limit, refusal.as_deref()).await?,
+        Limit::After(limit) => wait(tunnels, commands, limit, &mut ending).await?,
     };
-    match waited {
-        Waited::Ended => Ok(()),
-        Waited::Cut => cut(tunnels).await,
+    if let Waited::Cut = waited {
+        cut(tunnels).await?;
     }
+    // A reply fails when the client does not wait for it.
+    ending.waiting.into_iter().for_each(|reply| drop(reply.send(Ok(()))));
+    Ok(())
 }
 
 async fn wait(
     tunnels: &mut Tunnels,
     commands: &mut Commands,
     limit: Option<Duration>,
-    refusal: Option<&str>,
+    ending: &mut Ending,
 ) -> Result<Waited, DaemonError> {
     let relay = tunnels.relay.clone();
     info!(flows = flows(&relay), drain_timeout = %limit.map_or("none".into(), show_duration),
@@ -75,7 +85,7 @@ async fn wait(
                 info!(flows = flows(&relay), "still draining");
             }
             Some(command) = commands.recv() => {
-                if obey(command, tunnels, refusal).is_break() {
+                if obey(command, tunnels, ending).is_break() {
                     return Ok(Waited::Cut);
                 }
             }
@@ -85,16 +95,17 @@ async fn wait(
 }
 
 /// Obeys `command`. Returns `Break` when the remaining flows are to be cut.
-fn obey(command: Command, tunnels: &Tunnels, refusal: Option<&str>) -> ControlFlow<()> {
+fn obey(command: Command, tunnels: &Tunnels, ending: &mut Ending) -> ControlFlow<()> {
     let relay = &tunnels.relay;
     // A reply fails when the client does not wait for it.
     match command {
         Command::Status(reply) => {
             let _ = reply.send(Status {
-                phase: Phase::Draining,
+                phase: Phase::Stopping,
                 tunnels: Vec::new(),
+                listens: false,
                 flows: flows(relay),
-                refusal: refusal.map(str::to_owned),
+                refusal: ending.refusal.clone(),
             });
         }
         Command::Relay(command) => tunnels.obey(command),
@@ -102,9 +113,11 @@ fn obey(command: Command, tunnels: &Tunnels, refusal: Option<&str>) -> ControlFl
             tell_reloading();
             not_reloaded();
             tell(&[NotifyState::Stopping]);
-            let _ = reply.send(Err(NotReloaded::Draining));
+            let _ = reply.send(Err(NotReloaded::Stopping));
         }
-        Command::Drain(reply) => drop(reply.send(flows(relay))),
+        Command::Drain(reply) => ending.waiting.push(reply),
+        Command::Undrain(reply) => drop(reply.send(Err("the daemon stops".into()))),
+        Command::Stop(reply) => drop(reply.send(flows(relay))),
         Command::Cut(reply) => {
             let _ = reply.send(flows(relay));
             return ControlFlow::Break(());

@@ -4,13 +4,13 @@ use crate::daemon::{Daemon, dial, tunnel};
 use crate::harness::*;
 use serde_json::Value;
 use std::fs::{self, Permissions};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 /// A daemon with a control socket, an HTTP listener and one tunnel.
@@ -394,4 +394,111 @@ fn without_a_daemon_status_says_so_and_asks_systemd() {
     let want = "longhaul.service is failed (failed), never started, 14 restarts, result exit-code";
     assert_eq!(status.status.code(), Some(1));
     assert!(stderr(&status).contains(want), "{}", stderr(&status));
+}
+
+/// Returns a daemon whose drain has a grace of `grace`.
+fn with_grace(grace: &str) -> Admin {
+    let admin = Admin::start();
+    let config = config(&admin.socket(), admin.http.address(), admin.port.address(), &admin.far);
+    assert_eq!(admin.daemon.reload(&format!("drain_grace = \"{grace}\"\n{config}"))["message"], "reloaded");
+    admin
+}
+
+/// Waits until nobody listens on the tunnel's port.
+fn nobody_listens(admin: &Admin) {
+    admin.daemon.relay.wait_log("drain: every listener is closed");
+    assert_eq!(TcpStream::connect(admin.port.address()).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+}
+
+#[test]
+fn a_drain_waits_for_the_last_flow_and_is_undone() {
+    let mut admin = with_grace("0");
+    let (client, far) = admin.flow();
+    let socket = admin.socket().display().to_string();
+    std::thread::scope(|scope| {
+        let drain = scope.spawn(|| program().args(["drain", "--admin", &socket]).output().unwrap());
+        wait_until("it is not ready", || by_http(admin.http.address(), "GET", "/readyz") == (503, "draining\n".into()));
+        nobody_listens(&admin);
+        let status = admin.status();
+        assert_eq!((&status["phase"], &status["tunnels"][0]["listening"]), (&"draining".into(), &false.into()));
+        assert_eq!(by_http(admin.http.address(), "GET", "/healthz").0, 200);
+        let reload = admin.command(&["reload"]);
+        assert_eq!(stderr(&reload), "reload refused: the daemon drains; first: longhaul drain --undo\n");
+        assert_eq!(admin.command(&["status", "--nagios"]).status.code(), Some(2));
+        talk(&client, &far);
+        assert!(!drain.is_finished());
+        drop((client, far));
+        let drain = drain.join().unwrap();
+        assert_eq!(drain.status.code(), Some(0), "{drain:?}");
+        assert!(stdout(&drain).starts_with("drained: ") && stderr(&drain).starts_with("draining, flows left: 1\n"));
+    });
+    // The process stays.
+    assert_eq!(admin.command(&["drain"]).status.code(), Some(0), "a second drain has nothing to wait for");
+    let undo = admin.command(&["drain", "--undo"]);
+    assert_eq!((undo.status.code(), stdout(&undo)), (Some(0), "the tunnels listen\n".into()));
+    assert_eq!(by_http(admin.http.address(), "GET", "/readyz").0, 200);
+    let (client, far) = admin.flow();
+    talk(&client, &far);
+    drop((client, far));
+    assert_eq!(admin.command(&["drain"]).status.code(), Some(0));
+    admin.daemon.relay.signal("TERM");
+    assert_eq!(admin.daemon.relay.exit(), Some(0));
+}
+
+#[test]
+fn a_drain_listens_until_its_grace_is_over() {
+    let admin = with_grace("1h");
+    let socket = admin.socket().display().to_string();
+    std::thread::scope(|scope| {
+        let drain = scope.spawn(|| program().args(["drain", "--admin", &socket]).output().unwrap());
+        wait_until("it is not ready", || by_http(admin.http.address(), "GET", "/readyz").0 == 503);
+        let (client, far) = admin.flow();
+        talk(&client, &far);
+        assert_eq!(admin.status()["tunnels"][0]["listening"], true);
+        assert_eq!(admin.command(&["drain", "--undo"]).status.code(), Some(0));
+        let drain = drain.join().unwrap();
+        assert_eq!(drain.status.code(), Some(1));
+        assert!(stderr(&drain).ends_with("error: the drain was undone\n"), "{drain:?}");
+        assert_eq!(by_http(admin.http.address(), "GET", "/readyz").0, 200);
+        talk(&client, &far);
+    });
+}
+
+#[test]
+fn a_drain_that_cannot_be_undone_goes_on() {
+    let admin = with_grace("0");
+    assert_eq!(admin.command(&["drain"]).status.code(), Some(0));
+    let taken = TcpListener::bind(admin.port.address()).unwrap();
+    let undo = admin.command(&["drain", "--undo"]);
+    assert_eq!(undo.status.code(), Some(1));
+    assert!(stderr(&undo).contains("tunnel one: cannot listen on"), "{undo:?}");
+    assert_eq!(admin.status()["phase"], "draining");
+    drop(taken);
+    assert_eq!(admin.command(&["drain", "--undo"]).status.code(), Some(0));
+    let (client, far) = admin.flow();
+    talk(&client, &far);
+}
+
+#[test]
+fn a_drain_goes_on_when_its_client_goes_away_and_ends_with_sigterm() {
+    let mut admin = with_grace("0");
+    let (client, far) = admin.flow();
+    let mut gone = UnixStream::connect(admin.socket()).unwrap();
+    gone.write_all(b"POST /drain HTTP/1.1\r\nHost: test\r\n\r\n").unwrap();
+    gone.read_exact(&mut [0; 9]).unwrap();
+    drop(gone);
+    nobody_listens(&admin);
+    let socket = admin.socket().display().to_string();
+    let mut waiting = program();
+    waiting.args(["drain", "--admin", &socket]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut waiting = waiting.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(waiting.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "draining, flows left: 1\n");
+    admin.daemon.relay.signal("TERM");
+    wait_until("it stops", || admin.status()["phase"] == "stopping");
+    talk(&client, &far);
+    drop((client, far));
+    assert_eq!(admin.daemon.relay.exit(), Some(0));
+    assert!(stdout(&waiting.wait_with_output().unwrap()).starts_with("drained: "));
 }
