@@ -292,6 +292,37 @@ def a_tunnel_without_a_file(server):
     stop(unit)
 
 
+def each_unit_has_a_control_socket(server):
+    """The daemon and the instances share the folder of the sockets. The end of one leaves the sockets of the others."""
+    unit = f"longhaul@127.0.0.1:6200:127.0.0.1:{server.port}.service"
+    own = f"/run/longhaul/127.0.0.1-6200-127.0.0.1-{server.port}.sock"
+    start(SERVICE, tunnel("one", 6000, server))
+    start(unit)
+    live = flow(6200, server)
+    for arguments, port in ((["status"], 6000), (["status", "--admin", own], 6200)):
+        code, said = longhaul(*arguments)
+        expect(code == 0 and "serving" in said and f"127.0.0.1:{port}" in said, said)
+    expect(longhaul("reload") == (0, "reloaded, tunnels: 1\n"), "reload")
+    stop(SERVICE)
+    code, said = longhaul("status")
+    expect(code == 1 and "no daemon at /run/longhaul/admin.sock: longhaul.service is inactive (dead)" in said, said)
+    expect(longhaul("status", "--nagios")[0] == 2, "a stopped daemon is broken")
+    expect(longhaul("status", "--nagios", "--admin", own) == (0, "longhaul OK - 1 tunnel, 1 flow | flows=1\n"), "the instance")
+    start(SERVICE)
+    expect(longhaul("status")[0] == 0, "the socket is there again")
+    stop(SERVICE)
+    finish(*live)
+    expect(longhaul("drain", "--admin", own)[0] == 0, "drain")
+    stop(unit)
+    expect(not os.path.exists(own), "the socket of a unit that has stopped")
+
+
+def longhaul(*arguments):
+    """Runs longhaul. Returns its exit code and what it printed."""
+    done = subprocess.run(["longhaul", *arguments], capture_output=True, text=True, timeout=LONG)
+    return done.returncode, done.stdout + (done.stderr if done.returncode else "")
+
+
 def a_stop_drains(server):
     start(SERVICE, 'drain_timeout = "60s"\n' + tunnel("one", 6000, server))
     client, end = flow(6000, server)
@@ -361,6 +392,7 @@ CASES = [
     a_bad_file_is_not_tried_again,
     an_address_that_comes_late_heals_by_itself,
     a_tunnel_without_a_file,
+    each_unit_has_a_control_socket,
     a_stop_drains,
     a_stop_resets_what_is_left_after_the_drain_timeout,
     a_restart_drains_and_serves_again,

@@ -1,13 +1,40 @@
 //! A whole configuration: every tunnel of a file, and the settings of the process.
 
 use crate::tunnel::Tunnel;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// A whole configuration.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// The tunnels, in the order of the file. Names and listen addresses are unique.
     pub tunnels: Vec<Tunnel>,
     /// Time that flows have to end by themselves in a drain before they are reset; `None` means no limit.
     pub drain_timeout: Option<Duration>,
+    /// Time between a command to drain and the end of listening.
+    pub drain_grace: Duration,
+    /// Where the process is controlled and watched.
+    pub admin: Admin,
+}
+
+impl Config {
+    /// Default of [`drain_grace`](Config::drain_grace). Load balancers and keepalived look every second or two, so they send
+    /// no more connections by then.
+    pub const DRAIN_GRACE: Duration = Duration::from_secs(5);
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config { tunnels: Vec::new(), drain_timeout: None, drain_grace: Config::DRAIN_GRACE, admin: Admin::default() }
+    }
+}
+
+/// The values of `[admin]`: where the process is controlled and watched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Admin {
+    /// Absolute path of the control socket; `None` means the default path of the command.
+    pub socket: Option<PathBuf>,
+    /// Address of the read-only HTTP listener; `None` means that there is none.
+    pub listen: Option<SocketAddr>,
 }

@@ -2,10 +2,10 @@
 
 use crate::config::Config;
 use crate::document::{self, Message, Severity};
-use crate::read::read;
+use crate::read::{self, read};
 use std::fmt;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Default path of the daemon's configuration file.
 pub const DEFAULT_PATH: &str = "/etc/longhaul/longhaul.toml";
@@ -56,6 +56,16 @@ pub fn parse(name: &str, text: &str) -> Result<Loaded, Refused> {
         Some(config) => Ok(Loaded { config, warnings: messages }),
         None => Err(Refused { messages }),
     }
+}
+
+/// Returns the control socket that the file at `path` names, even if the file has errors elsewhere. Returns `None` if it
+/// names none.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn control_socket(path: &Path) -> Result<Option<PathBuf>, Refused> {
+    let text = document::text(path, HINT).map_err(|why| unreadable(&path.display().to_string(), why))?;
+    Ok(read::control_socket(&text))
 }
 
 fn unreadable(name: &str, why: String) -> Refused {

@@ -20,9 +20,9 @@ mod summary;
 mod tunnel;
 pub mod value;
 
-pub use config::Config;
+pub use config::{Admin, Config};
 pub use document::{Message, Place, Problem, Severity};
-pub use file::{DEFAULT_PATH, Loaded, Refused, load, load_from, parse};
+pub use file::{DEFAULT_PATH, Loaded, Refused, control_socket, load, load_from, parse};
 pub use keys::{Remark, Syntax, remarks};
 pub use loops::covers_same;
 pub use read::read;

@@ -1,12 +1,13 @@
 //! Walks a config file, table by table, and compares its tunnels.
 
-use crate::config::Config;
+use crate::config::{Admin, Config};
 use crate::document::{self, Field, Findings, Places, Problem, Severity, Shape, Written, fields_or, kind};
-use crate::keys::{self, Admin, DAEMON, Syntax, TUNNEL};
+use crate::keys::{self, ADMIN, DAEMON, Syntax, TUNNEL};
 use crate::loops;
 use crate::tunnel::Tunnel;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::ops::Range;
+use std::path::PathBuf;
 use toml::de::{DeTable, DeValue};
 
 /// Reads a config file's text. Returns the configuration, or `None` if the text has an error, and all errors, warnings and
@@ -15,31 +16,54 @@ pub fn read(text: &str) -> (Option<Config>, Vec<Problem>) {
     document::read(text, whole)
 }
 
+/// Returns the control socket that a config file's text names, even if the text has errors elsewhere.
+pub(crate) fn control_socket(text: &str) -> Option<PathBuf> {
+    let (root, _) = DeTable::parse_recoverable(text);
+    let DeValue::Table(table) = root.get_ref().get("admin")?.get_ref() else { return None };
+    let mut admin = Admin::default();
+    let row = ADMIN.iter().find(|row| row.name == SOCKET)?;
+    row.read(&mut admin, table.get(SOCKET)?).ok()?;
+    admin.socket
+}
+
 fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>) -> Config {
     let mut config = Config::default();
     let shape = Shape { prefix: "", keys: DAEMON, tables: &[("tunnel", "[[tunnel]]"), ("admin", "[admin]")] };
     fields_or(findings, &shape, root, &mut config, keys::elsewhere);
-    if let Some(given) = root.get("admin") {
-        admin(findings, given);
-    }
+    let http = root.get("admin").and_then(|given| admin(findings, given, &mut config.admin));
     match root.get("tunnel") {
         Some(given) => tunnels(findings, given, &mut config),
         None if findings.errors() > 0 => {}
         None => findings.add(Severity::Error, None, no_tunnel()),
     }
+    if let (Some(place), Some(listen)) = (http, config.admin.listen) {
+        same_port(findings, place, listen, &config.tunnels);
+    }
     config
 }
 
-fn admin(findings: &mut Findings<'_>, given: &Written<'_>) {
-    match given.get_ref() {
-        DeValue::Table(table) => {
-            let shape = Shape { prefix: "admin.", keys: keys::ADMIN, tables: &[] };
-            fields_or(findings, &shape, table, &mut Admin, keys::elsewhere);
-            let text =
-                "[admin]: this version reads it and does not serve it yet: there is no socket and no HTTP listener";
-            findings.add(Severity::Warning, Some(given.span()), text.into());
-        }
-        other => findings.error(given.span(), format!("admin is {}; write [admin]", kind(other))),
+/// Reads `[admin]`. Returns the place of its `listen`.
+fn admin(findings: &mut Findings<'_>, given: &Written<'_>, admin: &mut Admin) -> Option<Range<usize>> {
+    let DeValue::Table(table) = given.get_ref() else {
+        findings.error(given.span(), format!("admin is {}; write [admin]", kind(given.get_ref())));
+        return None;
+    };
+    let shape = Shape { prefix: "admin.", keys: ADMIN, tables: &[] };
+    let places = fields_or(findings, &shape, table, admin, keys::elsewhere);
+    for remark in ADMIN.iter().flat_map(|row| (row.check)(admin, Syntax::File)) {
+        let place = places.find(&remark.key).unwrap_or(given.span());
+        let text = format!("admin.{} = {}: {}", remark.key, findings.written(&place), remark.text);
+        findings.add(remark.severity, Some(place), text);
+    }
+    places.find("listen")
+}
+
+/// Adds an error if a tunnel listens on the address of the HTTP listener.
+fn same_port(findings: &mut Findings<'_>, place: Range<usize>, listen: SocketAddr, tunnels: &[Tunnel]) {
+    if let Some(tunnel) = tunnels.iter().find(|tunnel| loops::covers_same(tunnel.listen, listen)) {
+        let (written, name) = (findings.written(&place), &tunnel.name);
+        let text = format!("admin.listen = {written}: tunnel \"{name}\" listens there; write another port");
+        findings.error(place, text);
     }
 }
 
@@ -129,3 +153,6 @@ fn no_tunnel() -> String {
     let required: Vec<String> = TUNNEL.iter().filter_map(Field::required).collect();
     format!("there is no tunnel; write [[tunnel]], and below it, each on its own line: {}", required.join(", "))
 }
+
+/// The key of `[admin]` that names the control socket.
+const SOCKET: &str = "socket";

@@ -9,6 +9,7 @@ use crate::tunnel::NextHop;
 use ipnet::{IpNet, Ipv4Net};
 use longhaul_core::next_hop::{POLICIES, Policy};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Parses the address of a listener: `PORT` for every address of the host, `ADDR:PORT` or `[IPV6]:PORT`.
@@ -44,6 +45,27 @@ pub fn listen(text: &str) -> Result<SocketAddr, String> {
         _ if host.contains(':') => Err(format!("`{host}` is not an IPv6 address; {FORM}")),
         _ if looks_numeric(host) => Err(format!("`{host}` is not an IPv4 address; {FORM}")),
         _ => Err(format!("a listener needs an address of this host, not a name; {FORM}")),
+    }
+}
+
+/// Parses the address of the HTTP listener: as [`listen`], but `PORT` alone means 127.0.0.1.
+///
+/// # Errors
+/// As [`listen`].
+pub fn admin_listen(text: &str) -> Result<SocketAddr, String> {
+    let address = listen(text)?;
+    let is_port = text.bytes().all(|byte| byte.is_ascii_digit());
+    Ok(if is_port { SocketAddr::from((Ipv4Addr::LOCALHOST, address.port())) } else { address })
+}
+
+/// Parses the path of the control socket.
+///
+/// # Errors
+/// The path is relative or too long, or has a NUL.
+pub fn admin_socket(text: &str) -> Result<PathBuf, String> {
+    match text.starts_with('/') && text.len() < SUN_PATH_MAX && !text.contains('\0') {
+        true => Ok(text.into()),
+        false => Err("write an absolute path shorter than 108 bytes, such as \"/run/longhaul/admin.sock\"".into()),
     }
 }
 
@@ -174,6 +196,16 @@ pub fn connect_timeout(text: &str) -> Result<Duration, String> {
 /// The text is not a time.
 pub fn drain_timeout(text: &str) -> Result<Duration, String> {
     longhaul_units::duration(text).map_err(|err| format!("{err}; write a time such as \"30s\" or \"1h\""))
+}
+
+/// Parses the time for which a drain by command listens; `0` means that it does not.
+///
+/// # Errors
+/// The text is not a time, or the time is longer than an hour.
+pub fn drain_grace(text: &str) -> Result<Duration, String> {
+    const FORM: &str = "write a time of up to an hour such as \"5s\"";
+    let time = longhaul_units::duration(text).map_err(|err| format!("{err}; {FORM}"))?;
+    if time <= Duration::from_secs(3600) { Ok(time) } else { Err(format!("it is out of range; {FORM}")) }
 }
 
 /// Parses the address to dial from.
@@ -361,6 +393,9 @@ fn is_host_name(host: &str) -> bool {
     host.len() <= 253 && host.strip_suffix('.').unwrap_or(host).split('.').all(label)
 }
 
+/// unix(7): sun_path has room for 108 bytes, and the last one is NUL.
+const SUN_PATH_MAX: usize = 108;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -374,6 +409,17 @@ mod tests {
         for bad in ["", ":", "0", "65536", "1.2.3.4", "::1:6000", "[::1]", "host:6000", ":6000", "*:6000", "1.2.3:6000"]
         {
             assert!(listen(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn admin_addresses() {
+        assert_eq!(admin_listen("9650"), Ok("127.0.0.1:9650".parse().unwrap()));
+        assert_eq!(admin_listen("[::]:9650"), Ok("[::]:9650".parse().unwrap()));
+        assert!(admin_listen("localhost:9650").is_err() && admin_listen("").is_err());
+        assert_eq!(admin_socket("/run/x.sock"), Ok("/run/x.sock".into()));
+        for bad in ["", "x.sock", "/run/\0", &format!("/{}", "x".repeat(107))] {
+            assert!(admin_socket(bad).is_err(), "{bad}");
         }
     }
 
@@ -479,6 +525,7 @@ mod tests {
         fn no_text_panics(text in "\\PC*") {
             let _ = (listen(&text), next_hop(&text), network(&text), name(&text), policy(&text), max_flows(&text));
             let _ = (connect_timeout(&text), drain_timeout(&text), source(&text), switch(&text));
+            let _ = (admin_listen(&text), admin_socket(&text), drain_grace(&text));
         }
 
         #[test]

@@ -3,7 +3,7 @@
 //!
 //! [`splice`] moves bytes, [`sockopt`] sets and reads socket options, [`tcp_info`] reads the kernel's state of a
 //! connection, [`hangups`] reports FIN and close, [`route`] queries the routing tables, [`limits`] reads the limits of
-//! the process, [`activation`] takes the sockets that systemd opened. For the lab, [`netns`] creates namespaces,
+//! the process, [`activation`] takes the sockets that systemd opened, [`unix`] makes the control socket. For the lab, [`netns`] creates namespaces,
 //! [`tun`] creates network devices that vanish with the process, and [`process`] has the calls of a background process.
 //! Every failure is a [`SysError`]: the call, its argument, the errno and a hint.
 
@@ -18,6 +18,7 @@ pub mod sockopt;
 pub mod splice;
 pub mod tcp_info;
 pub mod tun;
+pub mod unix;
 
 pub use error::{Result, SysError, errno_text};
 

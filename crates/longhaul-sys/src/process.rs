@@ -34,6 +34,11 @@ pub fn try_lock(file: impl AsFd) -> Result<bool> {
     }
 }
 
+/// Returns the effective user id of this process.
+pub fn effective_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
 /// A signal that ends a process (signal(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndSignal {

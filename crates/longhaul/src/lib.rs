@@ -5,5 +5,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod admin;
 pub mod daemon;
 pub mod relay;

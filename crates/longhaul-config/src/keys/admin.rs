@@ -1,43 +1,43 @@
 //! The keys of `[admin]`.
 
-use crate::keys::remark::no_remarks;
-use crate::keys::row::{KeyDefault, KeyValue, Row, no_line};
+use crate::config::Admin;
+use crate::document::Severity;
+use crate::keys::remark::{Remark, Syntax, no_remarks};
+use crate::keys::row::{KeyDefault, KeyValue, Row};
 use crate::value;
-
-/// The values of an `[admin]` table: this version checks them and keeps none.
-#[derive(Default)]
-pub(crate) struct Admin;
 
 /// The keys of `[admin]`, in the order of the manual.
 pub(crate) const ADMIN: &[Row<Admin>] = &[
     Row {
         name: "socket",
-        default: KeyDefault::Words("none"),
+        default: KeyDefault::Value("\"/run/longhaul/admin.sock\""),
         example: "\"/run/longhaul/admin.sock\"",
         flag: None,
-        value: KeyValue::One(|_, text| {
-            match text.starts_with('/') && text.len() < SUN_PATH_MAX && !text.contains('\0') {
-                true => Ok(()),
-                false => {
-                    Err("write an absolute path shorter than 108 bytes, such as \"/run/longhaul/admin.sock\"".into())
-                }
-            }
-        }),
-        show: no_line,
+        value: KeyValue::One(|admin, text| value::admin_socket(text).map(|path| admin.socket = Some(path))),
+        show: |admin| admin.socket.as_ref().map(|path| format!("is controlled through {}", path.display())),
         check: no_remarks,
-        doc: "Absolute path of the control socket.",
+        doc: "Absolute path of the control socket, shorter than 108 bytes. Only root and the user of the daemon may use it. \
+              Without this key, the daemon uses the default if it can, and otherwise logs a warning. With it, the daemon \
+              does not start without the socket. `longhaul relay` and the instances have `/run/longhaul/NAME.sock`, with \
+              the name of the tunnel.",
     },
     Row {
         name: "listen",
         default: KeyDefault::Words("none"),
         example: "\"127.0.0.1:9650\"",
         flag: None,
-        value: KeyValue::One(|_, text| value::listen(text).map(drop)),
-        show: no_line,
-        check: no_remarks,
-        doc: "Address of the read-only HTTP listener.",
+        value: KeyValue::One(|admin, text| value::admin_listen(text).map(|address| admin.listen = Some(address))),
+        show: |admin| admin.listen.map(|address| format!("serves its state by HTTP on {address}")),
+        check: open_to_others,
+        doc: "Address and port of the HTTP listener. It is read-only: nothing can be changed through it. A port alone \
+              listens on 127.0.0.1. Whoever reaches another address can read the names of the tunnels and the addresses \
+              of the flows.",
     },
 ];
 
-/// unix(7): sun_path has room for 108 bytes, and the last one is NUL.
-const SUN_PATH_MAX: usize = 108;
+/// Returns a note if other hosts may read the HTTP listener.
+fn open_to_others(admin: &Admin, _: Syntax) -> Vec<Remark> {
+    let open = admin.listen.filter(|address| !address.ip().is_loopback());
+    let text = "other hosts can read the tunnels and the addresses of the flows; 127.0.0.1 keeps it on this host";
+    open.map(|_| Remark { severity: Severity::Note, key: "listen".into(), text: text.into() }).into_iter().collect()
+}

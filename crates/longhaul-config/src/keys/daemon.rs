@@ -8,7 +8,9 @@ use longhaul_units::show_duration;
 use std::time::Duration;
 
 /// The keys of the whole daemon, in the order of the manual.
-pub const DAEMON: &[Row<Config>] = &[Row {
+pub const DAEMON: &[Row<Config>] = &[TIMEOUT, GRACE];
+
+const TIMEOUT: Row<Config> = Row {
     name: "drain_timeout",
     default: KeyDefault::Words("no limit"),
     example: "\"60s\"",
@@ -33,4 +35,26 @@ pub const DAEMON: &[Row<Config>] = &[Row {
     doc: "Time that flows have to end by themselves after SIGTERM. Then the flows that are left are reset. `0` resets all \
           flows at once. Under systemd it must be shorter than the unit's `TimeoutStopSec=90s`, which also ends a drain without \
           this key.",
-}];
+};
+
+const GRACE: Row<Config> = Row {
+    name: "drain_grace",
+    default: KeyDefault::Value("\"5s\""),
+    example: "\"10s\"",
+    flag: Some(Flag {
+        name: "drain-grace",
+        argument: Argument::Named("TIME"),
+        default: None,
+        short: "Listen time of `longhaul drain`",
+        long: "`longhaul drain` makes /readyz say 503 at once. The tunnel listens for this time more, so that a load balancer \
+               can send new connections elsewhere before any is refused.",
+    }),
+    value: KeyValue::One(|config, text| value::drain_grace(text).map(|time| config.drain_grace = time)),
+    show: |config| {
+        let grace = Some(config.drain_grace).filter(|grace| *grace != Config::DRAIN_GRACE);
+        grace.map(|grace| format!("a drain by command listens for {} more", show_duration(grace)))
+    },
+    check: no_remarks,
+    doc: "Time for which `longhaul drain` lets the tunnels listen. `/readyz` says 503 at once, so that a load balancer can send \
+          new connections elsewhere before any is refused. SIGTERM does not wait for it.",
+};

@@ -13,7 +13,7 @@ mod tunnel;
 use crate::options::{self, Leg};
 use crate::suggest;
 
-pub(crate) use admin::{ADMIN, Admin};
+pub(crate) use admin::ADMIN;
 pub use daemon::DAEMON;
 pub use remark::{Remark, Syntax};
 pub use row::{Argument, Flag, KeyDefault, KeyValue, Row};

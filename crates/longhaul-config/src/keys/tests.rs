@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::Config;
+use crate::config::{Admin, Config};
 use crate::document::{Field, Severity};
 use longhaul_core::next_hop::POLICIES;
 use toml::de::DeTable;
@@ -67,7 +67,7 @@ fn every_row_reads_its_own_default_and_example() {
         }
     }
     DAEMON.iter().for_each(|row| read(row, row.example, &mut Config::default()));
-    ADMIN.iter().for_each(|row| read(row, row.example, &mut Admin));
+    ADMIN.iter().for_each(|row| read(row, row.example, &mut Admin::default()));
 }
 
 fn default(default: KeyDefault) -> &'static str {

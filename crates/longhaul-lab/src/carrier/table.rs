@@ -216,8 +216,10 @@ fn longhaul(wan: &Wan, set: &[String]) -> Result<Started, LabError> {
         "starting {}, which was replaced after this command had begun; start the command again",
         program.display()
     )))?;
-    Started::on_relays(wan, "listening", |_, next| {
+    Started::on_relays(wan, "listening", |relay, next| {
         let mut command = Command::new(&program);
+        // Both relays see the same files, so each has a folder of its own for its control socket.
+        command.env("RUNTIME_DIRECTORY", format!("{WORKSHOP}/{}", relay.name()));
         command.args(["relay", "--listen", &PORT.to_string(), "--to", &format!("{next}:{PORT}")]);
         command.args(set.iter().flat_map(|setting| ["--set", setting]));
         Ok((command, String::new()))

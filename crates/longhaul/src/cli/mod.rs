@@ -1,8 +1,10 @@
 //! The command line: one variant a command, one file below `cli/` for each command with flags of its own.
 //!
-//! Exit codes: 0 success, 1 the command failed, 2 wrong usage or configuration.
+//! Exit codes: 0 success, 1 the command failed, 2 wrong usage or configuration. `status --nagios` has those of a check.
 
 mod check;
+mod control;
+mod drain;
 mod file;
 mod hints;
 mod log_queue;
@@ -11,7 +13,10 @@ mod machine;
 mod options;
 mod pages;
 mod relay;
+mod reload;
 mod rights;
+mod status;
+mod systemd;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -57,6 +62,21 @@ enum Command {
     /// A warning is about a value that is probably a mistake, or that does not work on this machine or with the rights of
     /// longhaul.service. With `--log-format json`, each message and the summary are one JSON object on stderr.
     Check(check::Flags),
+    /// Show the state of a running daemon
+    ///
+    /// Prints the tunnels and the live flows of the daemon of longhaul.service, or of another one: see -c and --admin. Without a
+    /// daemon, it says so, and says what systemd knows of longhaul.service. Then it exits with 1.
+    Status(status::Flags),
+    /// Let a running daemon read its configuration file again
+    ///
+    /// Waits until the file is in force or refused. If it is refused, prints the reason and exits with 1. Then the old
+    /// configuration stays. Open connections are not touched in any case.
+    Reload(control::Target),
+    /// Take a running daemon out of service, and wait for its flows
+    ///
+    /// /readyz says 503 at once. After drain_grace of the configuration (5 s), the tunnels no longer listen. The command ends when
+    /// no flow is left. The daemon stays until SIGTERM. If the command is interrupted, the drain goes on.
+    Drain(drain::Flags),
     /// Emulate a WAN on this machine
     #[cfg(feature = "lab")]
     Lab(longhaul_lab::Lab),
@@ -87,6 +107,9 @@ pub(crate) fn main() -> ExitCode {
         },
         Command::Run(file) => run(file.path(), logs),
         Command::Check(flags) => check::check(&flags, logs),
+        Command::Status(flags) => status::status(&flags),
+        Command::Reload(target) => reload::reload(&target),
+        Command::Drain(flags) => drain::drain(&flags),
         #[cfg(feature = "lab")]
         Command::Lab(lab) => lab.run(),
         Command::Options(flags) => say(options::text(&flags)),

@@ -26,8 +26,12 @@ pub(super) enum Command {
     Relay(RelayCommand),
     /// Reads the configuration file again.
     Reload(Reply<Reloaded>),
+    /// Stops listening, and keeps the process. Answers when no flow is left.
+    Drain(Reply<Drained>),
+    /// Undoes a drain. Answers when every tunnel listens.
+    Undrain(Reply<Undrained>),
     /// Ends when the last flow has ended. Answers with the number of flows.
-    Drain(Reply<u64>),
+    Stop(Reply<u64>),
     /// Ends now, and resets every flow. Answers with the number of flows.
     Cut(Reply<u64>),
 }
@@ -46,13 +50,15 @@ pub(super) enum RelayCommand {
 /// State of the daemon.
 #[derive(Clone, Debug)]
 pub struct Status {
-    /// Whether it accepts connections.
+    /// Whether it wants connections.
     pub phase: Phase,
-    /// The tunnels that it serves, by name. Empty while it drains.
+    /// The tunnels that it serves, by name. Empty while it stops.
     pub tunnels: Vec<Arc<Tunnel>>,
+    /// Whether the tunnels listen. In a drain they listen for a moment more.
+    pub listens: bool,
     /// Number of flows that are open.
     pub flows: u64,
-    /// Why the last reload was refused, in both phases. `None` after a successful one.
+    /// Why the last reload was refused, in every phase. `None` after a successful one.
     pub refusal: Option<String>,
 }
 
@@ -61,9 +67,21 @@ pub struct Status {
 pub enum Phase {
     /// It accepts connections.
     Serving,
-    /// It waits for its flows to end.
+    /// A command drains it: new connections are to go elsewhere. The process stays, and the drain can be undone.
     Draining,
+    /// It waits for its flows to end, and then ends.
+    Stopping,
 }
+
+/// Outcome of a drain: no flow is left, or why the drain has ended before.
+pub type Drained = Result<(), DrainUndone>;
+
+/// A drain that was undone before the last flow had ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DrainUndone;
+
+/// Outcome of the command that undoes a drain: every tunnel listens, or the reason why not. In that case the drain goes on.
+pub type Undrained = Result<(), String>;
 
 /// Outcome of a reload: the number of tunnels served from now on.
 pub type Reloaded = Result<usize, NotReloaded>;
@@ -73,8 +91,10 @@ pub type Reloaded = Result<usize, NotReloaded>;
 pub enum NotReloaded {
     /// The tunnel was given on the command line, so there is no file.
     NoFile,
-    /// The daemon drains.
+    /// The daemon drains. The drain must be undone first.
     Draining,
+    /// The daemon stops.
+    Stopping,
     /// The file or something that it asks for was refused. The text is the first reason.
     Refused(String),
 }
@@ -112,10 +132,21 @@ impl Control {
         self.ask(Command::Reload).await
     }
 
-    /// Begins to drain: accepts no new connections, and ends the process when the last flow has ended. Returns the
-    /// number of flows that are left.
-    pub async fn drain(&self) -> Option<u64> {
+    /// Begins to drain: the process is no longer ready, its listeners close after `drain_grace`, and it stays. Waits until
+    /// no flow is left.
+    pub async fn drain(&self) -> Option<Drained> {
         self.ask(Command::Drain).await
+    }
+
+    /// Undoes a drain. Without one, does nothing.
+    pub async fn undrain(&self) -> Option<Undrained> {
+        self.ask(Command::Undrain).await
+    }
+
+    /// Begins to stop: accepts no new connections, and ends the process when the last flow has ended. Returns the number
+    /// of flows that are left.
+    pub async fn stop(&self) -> Option<u64> {
+        self.ask(Command::Stop).await
     }
 
     /// Resets every flow and ends the process. Returns the number of flows that were left.

@@ -1,6 +1,7 @@
 //! The number of descriptors for flows and pipes.
 
 use super::error::DaemonError;
+use crate::admin;
 use crate::relay::Relay;
 use longhaul_sys::limits;
 use tracing::{info, warn};
@@ -34,7 +35,7 @@ impl Descriptors {
         if left >= ONE_FLOW {
             return Ok(left);
         }
-        let min = open + 2 * tunnels + HEADROOM + ONE_FLOW;
+        let min = open + 2 * tunnels + HEADROOM + admin::descriptors(nofile) + ONE_FLOW;
         let text = format!(
             "descriptors: a limit of {nofile} leaves none for flows; at least {min} are needed: raise RLIMIT_NOFILE \
             (LimitNOFILE= of the unit, or ulimit -n)"
@@ -62,13 +63,15 @@ pub(super) fn share_out(relay: &Relay, open: usize, tunnels: usize) {
 /// Returns the number of descriptors that a limit of `nofile` leaves for flows and pipes. Each tunnel needs two, for
 /// its listener and the handle.
 fn left_for_flows(nofile: u64, open: usize, tunnels: usize) -> usize {
+    let admin = admin::descriptors(nofile);
     let nofile = usize::try_from(nofile).unwrap_or(usize::MAX);
-    nofile.saturating_sub(open + 2 * tunnels + HEADROOM)
+    nofile.saturating_sub(open + 2 * tunnels + HEADROOM + admin)
 }
 
 /// Number of descriptors of a flow's two legs.
 const ONE_FLOW: usize = 2;
-/// Number of descriptors kept for everything that is neither flow nor pipe and is opened after the count at the start.
+/// Number of descriptors kept for everything that is neither flow, pipe nor admin connection, and is opened after the
+/// count at the start.
 ///
 /// Four have a fixed use: the epoll set of legs that close (1), the sockets of the loop check (2, one of each IP
 /// version) and the configuration file (1, while it is read). The other 20 are for the lookups of one tunnel (16 at

@@ -1,144 +1,100 @@
-//! Draining: accepts no new connections, and waits until every flow has ended or is cut.
+//! A drain by command: the process is not ready at once, its listeners close after a grace, and its flows go on. It stays
+//! until SIGTERM, and another command undoes the drain.
 
-use super::control::{Command, Commands, NotReloaded, Phase, Status};
-use super::error::DaemonError;
-use super::notify::{not_reloaded, tell, tell_reloading};
-use super::status;
-use super::tunnels::Tunnels;
+use super::control::{DrainUndone, Drained, Reply};
 use crate::relay::Relay;
-use longhaul_units::show_duration;
-use sd_notify::NotifyState;
-use std::ops::ControlFlow;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use tokio::time::{Instant, interval, sleep_until, timeout};
-use tracing::{error, info, warn};
+use tokio::time::{Instant, sleep_until};
 
-/// When to cut the remaining flows, unless a command cuts them earlier.
+/// A drain.
+pub(super) struct Drain {
+    stage: Stage,
+    /// Clients that wait for the last flow.
+    waiting: Vec<Reply<Drained>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The listeners still accept, until this time.
+    Grace(Instant),
+    /// The listeners serve what waits in their queues.
+    Closing,
+    /// No listener is left.
+    Closed,
+}
+
+/// The next step of a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Limit {
-    /// At once.
-    Now,
-    /// After this time, or never with `None`.
-    After(Option<Duration>),
+pub(super) enum Step {
+    /// The grace is over: close the listeners.
+    Close,
+    /// No flow is left: tell the clients.
+    Tell,
 }
 
-/// Result of the wait for the flows.
-enum Waited {
-    /// No flow is left.
-    Ended,
-    /// The remaining flows are to be cut.
-    Cut,
-}
-
-/// Stops listening and waits for the flows to end. A command or the limit cuts them. `refusal` is the reason why the
-/// last reload was refused, if it was.
-///
-/// # Errors
-/// A listener has panicked.
-pub(super) async fn drain(
-    tunnels: &mut Tunnels,
-    commands: &mut Commands,
-    limit: Limit,
-    refusal: Option<String>,
-) -> Result<(), DaemonError> {
-    tunnels.stop();
-    tell(&[NotifyState::Stopping, NotifyState::Status(&status_line(&tunnels.relay))]);
-    let waited = match limit {
-        Limit::Now => Waited::Cut,
-        Limit::After(limit) => wait(tunnels, commands, limit, refusal.as_deref()).await?,
-    };
-    match waited {
-        Waited::Ended => Ok(()),
-        Waited::Cut => cut(tunnels).await,
+impl Drain {
+    /// Returns a drain whose listeners close after `grace`.
+    pub(super) fn new(grace: Duration) -> Drain {
+        Drain { stage: Stage::Grace(Instant::now() + grace), waiting: Vec::new() }
     }
-}
 
-async fn wait(
-    tunnels: &mut Tunnels,
-    commands: &mut Commands,
-    limit: Option<Duration>,
-    refusal: Option<&str>,
-) -> Result<Waited, DaemonError> {
-    let relay = tunnels.relay.clone();
-    info!(flows = flows(&relay), drain_timeout = %limit.map_or("none".into(), show_duration),
-        "draining: no new connections; a second signal cuts the flows");
-    let deadline = limit.map(|limit| Instant::now() + limit);
-    let mut tick = interval(REPORT_INTERVAL);
-    tick.tick().await;
-    loop {
-        // Every arm may be dropped: `ended` forgets only listeners that have ended, and the other arms lose nothing.
-        tokio::select! {
-            ended = tunnels.ended() => return ended.map(|()| Waited::Ended),
-            _ = tick.tick() => {
-                tell(&[NotifyState::Status(&status_line(&relay))]);
-                info!(flows = flows(&relay), "still draining");
+    /// Waits for the next step. Returns `None` when there is none before another event. The wait may be dropped.
+    pub(super) async fn step(drain: &Option<Drain>, relay: &Relay) -> Option<Step> {
+        let drain = drain.as_ref()?;
+        match drain.stage {
+            Stage::Grace(end) => {
+                sleep_until(end).await;
+                Some(Step::Close)
             }
-            Some(command) = commands.recv() => {
-                if obey(command, tunnels, refusal).is_break() {
-                    return Ok(Waited::Cut);
-                }
+            Stage::Closed if !drain.waiting.is_empty() => {
+                relay.ended().await;
+                Some(Step::Tell)
             }
-            () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => return Ok(Waited::Cut),
+            Stage::Closing | Stage::Closed => None,
         }
     }
-}
 
-/// Obeys `command`. Returns `Break` when the remaining flows are to be cut.
-fn obey(command: Command, tunnels: &Tunnels, refusal: Option<&str>) -> ControlFlow<()> {
-    let relay = &tunnels.relay;
-    // A reply fails when the client does not wait for it.
-    match command {
-        Command::Status(reply) => {
-            let _ = reply.send(Status {
-                phase: Phase::Draining,
-                tunnels: Vec::new(),
-                flows: flows(relay),
-                refusal: refusal.map(str::to_owned),
-            });
-        }
-        Command::Relay(command) => tunnels.obey(command),
-        Command::Reload(reply) => {
-            tell_reloading();
-            not_reloaded();
-            tell(&[NotifyState::Stopping]);
-            let _ = reply.send(Err(NotReloaded::Draining));
-        }
-        Command::Drain(reply) => drop(reply.send(flows(relay))),
-        Command::Cut(reply) => {
-            let _ = reply.send(flows(relay));
-            return ControlFlow::Break(());
-        }
+    /// Whether the listeners still accept connections.
+    pub(super) fn listens(&self) -> bool {
+        matches!(self.stage, Stage::Grace(_))
     }
-    ControlFlow::Continue(())
-}
 
-/// Cuts the remaining flows, and gives them a moment to end.
-async fn cut(tunnels: &mut Tunnels) -> Result<(), DaemonError> {
-    let relay = tunnels.relay.clone();
-    // If the last flow ends while the command arrives, there is nothing to cut.
-    if flows(&relay) > 0 {
-        warn!(flows = flows(&relay), "cutting the remaining flows with RST");
+    /// Adds a client that waits for the last flow.
+    pub(super) fn wait(&mut self, reply: Reply<Drained>) {
+        self.waiting.push(reply);
     }
-    relay.cut();
-    match timeout(CUT_TIMEOUT, tunnels.ended()).await {
-        Ok(ended) => ended,
-        Err(_) => {
-            error!(flows = flows(&relay), "flows did not end in time: exiting resets them");
-            Ok(())
+
+    /// Records that the listeners were told to end.
+    pub(super) fn closing(&mut self) {
+        self.stage = Stage::Closing;
+    }
+
+    /// Records that no listener is left. Returns false if that is not news.
+    pub(super) fn closed(&mut self) -> bool {
+        let is_news = self.stage == Stage::Closing;
+        if is_news {
+            self.stage = Stage::Closed;
         }
+        is_news
+    }
+
+    /// Tells the waiting clients that no flow is left.
+    pub(super) fn tell(&mut self) {
+        self.answer(&Ok(()));
+    }
+
+    /// Tells the waiting clients that the drain is undone.
+    pub(super) fn undo(mut self) {
+        self.answer(&Err(DrainUndone));
+    }
+
+    /// Returns the waiting clients.
+    pub(super) fn into_waiting(self) -> Vec<Reply<Drained>> {
+        self.waiting
+    }
+
+    fn answer(&mut self, outcome: &Drained) {
+        // A reply fails when the client does not wait for it.
+        self.waiting.drain(..).for_each(|reply| drop(reply.send(outcome.clone())));
     }
 }
-
-fn flows(relay: &Relay) -> u64 {
-    relay.counters.flows_now.load(Relaxed)
-}
-
-fn status_line(relay: &Relay) -> String {
-    format!("draining, {} left", status::flows(&relay.counters))
-}
-
-/// Interval at which a drain reports the number of remaining flows.
-const REPORT_INTERVAL: Duration = Duration::from_secs(10);
-/// Time that cut flows have to close their sockets.
-const CUT_TIMEOUT: Duration = Duration::from_secs(5);

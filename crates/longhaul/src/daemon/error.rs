@@ -9,7 +9,7 @@ use tokio::task::JoinError;
 pub enum DaemonError {
     /// A tunnel cannot listen, or the kernel refused one of its options.
     Bind(BindError),
-    /// The process lacks something else that it needs. The text names it.
+    /// The process lacks something else that it needs, such as the control socket. The text names it.
     Process(String),
     /// A listener's task has panicked, which is a bug of longhaul. Its tunnel serves nobody any more. The text is the
     /// panic's message.

@@ -9,13 +9,14 @@
 //!   tunnels      the tunnels that are served, and the change to others
 //!   reload       reads the file again
 //!   log          writes messages of the configuration to the log
-//! drain        waits for the last flow
+//! drain        a drain by command, which can be undone
+//! stop         waits for the last flow
 //! status       the line that `systemctl status` shows
 //! notify       messages to systemd
 //! error        why the daemon ended
 //! ```
 
-mod control;
+pub(crate) mod control;
 mod descriptors;
 mod drain;
 mod error;
@@ -26,9 +27,10 @@ mod serve;
 mod signals;
 mod start;
 mod status;
+mod stop;
 mod tunnels;
 
-pub use control::{Control, NotReloaded, Phase, Reloaded, Status};
+pub use control::{Control, DrainUndone, Drained, NotReloaded, Phase, Reloaded, Status, Undrained};
 pub use error::DaemonError;
 pub use log::log;
 pub use start::run;

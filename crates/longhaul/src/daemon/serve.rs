@@ -1,16 +1,19 @@
 //! The daemon while it serves: obeys commands, watches listeners, updates the line that `systemctl status` shows.
 
-use super::control::{Command, Commands, NotReloaded, Phase, Reloaded, Status};
+use super::control::{Command, Commands, Drained, NotReloaded, Phase, Reloaded, Reply, Status, Undrained};
 use super::descriptors::share_out;
-use super::drain::{Limit, drain};
+use super::drain::{Drain, Step};
 use super::error::DaemonError;
 use super::log::log;
 use super::notify::{not_reloaded, tell, watchdog};
 use super::reload::Reload;
 use super::status::StatusLine;
+use super::stop::{Ending, Limit, stop};
 use super::tunnels::Tunnels;
-use crate::relay::{Activated, BindError, Relay};
+use crate::admin::Admin;
+use crate::relay::{Activated, Relay};
 use longhaul_config::{Config, Loaded, Refused, Severity};
+use longhaul_units::show_duration;
 use sd_notify::NotifyState;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +28,12 @@ pub(super) struct Daemon {
     /// Number of descriptors used at the start for anything but tunnels, flows and pipes.
     open: usize,
     drain_timeout: Option<Duration>,
+    drain_grace: Duration,
+    /// The drain that a command has begun.
+    drain: Option<Drain>,
     reload: Reload,
+    /// The control socket and the HTTP listener.
+    admin: Option<Admin>,
     /// The status line for systemd.
     status: StatusLine,
 }
@@ -38,22 +46,36 @@ impl Daemon {
             tunnels: Tunnels::new(relay, activated),
             open,
             drain_timeout: None,
+            drain_grace: Config::DRAIN_GRACE,
+            drain: None,
             reload: Reload::new(file),
+            admin: None,
             status: StatusLine::default(),
         }
+    }
+
+    /// Uses `admin` from now on. Its listeners open with the next configuration.
+    pub(super) fn administrate(&mut self, admin: Admin) {
+        self.admin = Some(admin);
     }
 
     /// Applies `config`, all or nothing.
     ///
     /// # Errors
-    /// A tunnel cannot listen, or the kernel refused one of its options.
-    pub(super) fn apply(&mut self, config: Config) -> Result<(), BindError> {
-        self.tunnels.apply(config.tunnels)?;
+    /// A tunnel cannot listen, or the kernel refused one of its options. Or a listener of the admin part cannot be opened.
+    pub(super) fn apply(&mut self, config: Config) -> Result<(), DaemonError> {
+        let plan = self.admin.as_ref().map(|admin| admin.plan(&config.admin));
+        let plan = plan.transpose().map_err(DaemonError::Process)?;
+        self.tunnels.apply(config.tunnels).map_err(DaemonError::Bind)?;
         self.drain_timeout = config.drain_timeout;
+        self.drain_grace = config.drain_grace;
+        if let (Some(admin), Some(plan)) = (&mut self.admin, plan) {
+            admin.apply(plan);
+        }
         Ok(())
     }
 
-    /// Serves until a command ends it, and then drains.
+    /// Serves until a command ends it, and then stops.
     ///
     /// # Errors
     /// A listener has panicked.
@@ -68,8 +90,13 @@ impl Daemon {
         if self.reload.is_reading() {
             not_reloaded();
         }
-        self.reload.answer(&Err(NotReloaded::Draining));
-        drain(&mut self.tunnels, &mut commands, limit, self.status.refusal()).await?;
+        self.reload.answer(&Err(NotReloaded::Stopping));
+        let waiting = self.drain.take().map(Drain::into_waiting).unwrap_or_default();
+        let ending = Ending { limit, refusal: self.status.refusal(), waiting };
+        stop(&mut self.tunnels, &mut commands, ending).await?;
+        if let Some(admin) = &mut self.admin {
+            admin.finish();
+        }
         relay.tell_all_held_back();
         relay.log_counters();
         Ok(())
@@ -78,6 +105,7 @@ impl Daemon {
     /// Obeys commands until one ends the daemon. Returns when to cut the remaining flows.
     async fn obey(&mut self, commands: &mut Commands) -> Result<Limit, DaemonError> {
         self.tell_ready();
+        let relay = self.tunnels.relay.clone();
         let mut tick = interval(STATUS_INTERVAL);
         loop {
             // Every arm keeps what it has not returned, so dropping it loses nothing.
@@ -88,7 +116,11 @@ impl Daemon {
                     }
                 }
                 Some(read) = self.reload.settled() => self.reloaded(read),
-                Some(ended) = self.tunnels.listener_ended() => ended?,
+                Some(ended) = self.tunnels.listener_ended() => {
+                    ended?;
+                    self.close_if_silent();
+                }
+                Some(step) = Drain::step(&self.drain, &relay) => self.proceed(step),
                 _ = tick.tick() => self.status.tell_if_changed(self.tunnels.count(), &self.tunnels.relay.counters),
             }
         }
@@ -100,8 +132,14 @@ impl Daemon {
         match command {
             Command::Status(reply) => drop(reply.send(self.state())),
             Command::Relay(command) => self.tunnels.obey(command),
+            Command::Reload(reply) if self.drain.is_some() => {
+                not_reloaded();
+                let _ = reply.send(Err(NotReloaded::Draining));
+            }
             Command::Reload(reply) => self.reload.begin(reply),
-            Command::Drain(reply) => {
+            Command::Drain(reply) => self.begin_drain(reply),
+            Command::Undrain(reply) => drop(reply.send(self.undrain())),
+            Command::Stop(reply) => {
                 let _ = reply.send(self.flows());
                 return Some(Limit::After(self.drain_timeout));
             }
@@ -115,8 +153,9 @@ impl Daemon {
 
     fn state(&self) -> Status {
         Status {
-            phase: Phase::Serving,
+            phase: if self.drain.is_some() { Phase::Draining } else { Phase::Serving },
             tunnels: self.tunnels.list(),
+            listens: self.drain.as_ref().is_none_or(Drain::listens),
             flows: self.flows(),
             refusal: self.status.refusal(),
         }
@@ -124,6 +163,61 @@ impl Daemon {
 
     fn flows(&self) -> u64 {
         self.tunnels.relay.counters.flows_now.load(Relaxed)
+    }
+
+    /// Begins a drain, or joins the one that goes on.
+    fn begin_drain(&mut self, reply: Reply<Drained>) {
+        if self.drain.is_none() {
+            info!(flows = self.flows(), drain_grace = %show_duration(self.drain_grace),
+                "draining by command: not ready; the listeners close after the grace");
+            self.status.drains(true);
+        }
+        self.drain.get_or_insert_with(|| Drain::new(self.drain_grace)).wait(reply);
+    }
+
+    fn proceed(&mut self, step: Step) {
+        let Some(drain) = &mut self.drain else { return };
+        match step {
+            Step::Close => {
+                drain.closing();
+                self.tunnels.close();
+                self.close_if_silent();
+            }
+            Step::Tell => {
+                info!("drained: no flow is left");
+                drain.tell();
+            }
+        }
+    }
+
+    /// Notes the end of the last listener in a drain.
+    fn close_if_silent(&mut self) {
+        if self.tunnels.is_silent() && self.drain.as_mut().is_some_and(Drain::closed) {
+            info!(flows = self.flows(), "drain: every listener is closed");
+            self.tunnels.refuse();
+        }
+    }
+
+    /// Undoes a drain, if there is one.
+    fn undrain(&mut self) -> Undrained {
+        let Some(drain) = self.drain.take() else { return Ok(()) };
+        if let Err(why) = self.listen_again(&drain) {
+            error!(err = %why, "the drain cannot be undone");
+            self.drain = Some(drain);
+            return Err(why);
+        }
+        info!("drain undone");
+        drain.undo();
+        self.status.drains(false);
+        Ok(())
+    }
+
+    fn listen_again(&mut self, drain: &Drain) -> Result<(), String> {
+        match (drain.listens(), self.tunnels.is_silent()) {
+            (true, _) => Ok(()),
+            (false, true) => self.tunnels.reopen().map_err(|err| err.to_string()),
+            (false, false) => Err("the listeners are just closing; try again".into()),
+        }
     }
 
     /// Applies the result of reading the file. Errors go to the log, and then nothing changes. `systemctl reload` has
@@ -144,6 +238,11 @@ impl Daemon {
 
     fn take_over(&mut self, read: Result<Loaded, Refused>) -> Reloaded {
         match read {
+            // The drain has begun while the file was read.
+            Ok(_) if self.drain.is_some() => {
+                not_reloaded();
+                Err(NotReloaded::Draining)
+            }
             Ok(loaded) => {
                 loaded.warnings.iter().for_each(log);
                 self.apply(loaded.config).map_err(|err| {
@@ -175,7 +274,7 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(5);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::control::Control;
+    use crate::daemon::control::{Control, DrainUndone};
     use longhaul_config::{NextHop, Tunnel};
     use std::net::SocketAddr;
     use tokio::time::timeout;
@@ -194,9 +293,9 @@ mod tests {
         daemon.tunnels.listen_by(async { panic!("as a test, {}", 1) });
         let serving = timeout(LONG, daemon.obey(&mut commands)).await.unwrap().map(|_| ());
         daemon.tunnels.listen_by(async { panic!("as a test, {}", 1) });
-        let never = Limit::After(None);
-        let draining = timeout(LONG, drain(&mut daemon.tunnels, &mut commands, never, None)).await.unwrap();
-        for ended in [serving, draining] {
+        let ending = Ending { limit: Limit::After(None), refusal: None, waiting: Vec::new() };
+        let stopping = timeout(LONG, stop(&mut daemon.tunnels, &mut commands, ending)).await.unwrap();
+        for ended in [serving, stopping] {
             assert!(matches!(ended, Err(DaemonError::Panicked(said)) if said == "as a test, 1"));
         }
     }
@@ -206,7 +305,7 @@ mod tests {
         let mut daemon = daemon();
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let tunnel = Tunnel::new("one", listen, vec![NextHop { host: "127.0.0.1".into(), port: 9 }]);
-        daemon.apply(Config { tunnels: vec![tunnel], drain_timeout: None }).unwrap();
+        daemon.apply(Config { tunnels: vec![tunnel], ..Config::default() }).unwrap();
         let (control, commands) = Control::new();
         let serving = tokio::spawn(async move { daemon.serve(commands).await });
         let status = control.status().await.unwrap();
@@ -216,13 +315,48 @@ mod tests {
         assert_eq!(control.kill(1).await, Some(false));
         assert_eq!(control.report().await, Some(()));
         assert_eq!(control.reload().await, Some(Err(NotReloaded::NoFile)));
-        assert_eq!(control.drain().await, Some(0));
+        assert_eq!(control.undrain().await, Some(Ok(())));
+        assert_eq!(control.stop().await, Some(0));
         timeout(LONG, serving).await.unwrap().unwrap().unwrap();
         assert_eq!(control.cut().await, None, "it has ended");
     }
 
     #[tokio::test]
-    async fn a_drain_tells_why_the_last_reload_was_refused() {
+    async fn a_drain_waits_for_the_grace_and_can_be_undone() {
+        let mut daemon = daemon();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let listen = listener.local_addr().unwrap();
+        drop(listener);
+        let tunnel = Tunnel::new("one", listen, vec![NextHop { host: "127.0.0.1".into(), port: 9 }]);
+        let grace = Duration::from_secs(3600);
+        daemon.apply(Config { tunnels: vec![tunnel], drain_grace: grace, ..Config::default() }).unwrap();
+        let (control, commands) = Control::new();
+        let serving = tokio::spawn(async move { daemon.serve(commands).await });
+        let waiting = control.send(Command::Drain).await;
+        let status = control.status().await.unwrap();
+        assert_eq!((status.phase, status.listens, status.tunnels.len()), (Phase::Draining, true, 1));
+        assert_eq!(control.reload().await, Some(Err(NotReloaded::Draining)));
+        assert_eq!(control.undrain().await, Some(Ok(())));
+        assert_eq!(waiting.await.unwrap(), Err(DrainUndone));
+        assert_eq!(control.status().await.unwrap().phase, Phase::Serving);
+        let waiting = control.send(Command::Drain).await;
+        tokio::time::pause();
+        tokio::time::advance(grace).await;
+        assert_eq!(waiting.await.unwrap(), Ok(()), "no flow is left");
+        tokio::time::resume();
+        let status = control.status().await.unwrap();
+        assert_eq!((status.phase, status.listens, status.tunnels.len()), (Phase::Draining, false, 1));
+        assert!(std::net::TcpStream::connect(listen).is_err());
+        assert_eq!(control.undrain().await, Some(Ok(())));
+        assert!(std::net::TcpStream::connect(listen).is_ok());
+        let waiting = control.send(Command::Drain).await;
+        assert!(control.stop().await.is_some());
+        timeout(LONG, serving).await.unwrap().unwrap().unwrap();
+        assert_eq!(waiting.await.unwrap(), Ok(()), "the process has stopped");
+    }
+
+    #[tokio::test]
+    async fn a_stop_tells_why_the_last_reload_was_refused() {
         let mut daemon = daemon();
         let (control, commands) = Control::new();
         daemon.status.refused(&"line 7: name is missing");
@@ -230,9 +364,9 @@ mod tests {
         let (last, served) = tokio::sync::oneshot::channel::<()>();
         daemon.tunnels.listen_by(async { drop(served.await) });
         let serving = tokio::spawn(async move { daemon.serve(commands).await });
-        assert_eq!(control.drain().await, Some(0));
+        assert_eq!(control.stop().await, Some(0));
         let status = control.status().await.unwrap();
-        assert_eq!((status.phase, status.refusal.as_deref()), (Phase::Draining, Some("line 7: name is missing")));
+        assert_eq!((status.phase, status.refusal.as_deref()), (Phase::Stopping, Some("line 7: name is missing")));
         assert_eq!(control.kill(1).await, Some(false));
         drop(last);
         timeout(LONG, serving).await.unwrap().unwrap().unwrap();

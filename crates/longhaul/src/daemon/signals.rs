@@ -31,9 +31,9 @@ impl Signals {
     }
 
     /// Sends the command of each signal that comes. SIGHUP reloads, SIGUSR1 writes the counters, the first SIGTERM or
-    /// SIGINT drains, and each further one cuts. Never ends.
+    /// SIGINT stops, and each further one cuts. Never ends.
     pub(super) async fn forward(mut self, control: Control) {
-        let mut drains = false;
+        let mut stops = false;
         loop {
             // A signal stays with its arm until the arm is polled again, so dropping an arm loses none. The replies are
             // not awaited, because the log reports the outcome.
@@ -41,8 +41,8 @@ impl Signals {
                 _ = self.reload.recv() => drop(control.send(Command::Reload).await),
                 _ = self.report.recv() => drop(control.send(report).await),
                 _ = self.unused.recv() => ignored(),
-                _ = self.terminate.recv() => stop(&control, &mut drains).await,
-                _ = self.interrupt.recv() => stop(&control, &mut drains).await,
+                _ = self.terminate.recv() => stop(&control, &mut stops).await,
+                _ = self.interrupt.recv() => stop(&control, &mut stops).await,
             }
         }
     }
@@ -52,10 +52,10 @@ fn report(reply: Reply<()>) -> Command {
     Command::Relay(RelayCommand::Report(reply))
 }
 
-/// Drains at the first call, and cuts at each further one.
-async fn stop(control: &Control, drains: &mut bool) {
-    match std::mem::replace(drains, true) {
-        false => drop(control.send(Command::Drain).await),
+/// Stops at the first call, and cuts at each further one.
+async fn stop(control: &Control, stops: &mut bool) {
+    match std::mem::replace(stops, true) {
+        false => drop(control.send(Command::Stop).await),
         true => drop(control.send(Command::Cut).await),
     }
 }

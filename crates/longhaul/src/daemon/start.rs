@@ -5,6 +5,7 @@ use super::descriptors::Descriptors;
 use super::error::DaemonError;
 use super::serve::Daemon;
 use super::signals::Signals;
+use crate::admin::{self, Admin, Source};
 use crate::relay::{Activated, LOOKUPS, Relay};
 use longhaul_config::Config;
 use longhaul_sys::{activation, limits};
@@ -25,16 +26,22 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError> {
         .max_blocking_threads(STUCK_TUNNELS * LOOKUPS)
         .build()
         .map_err(|err| DaemonError::process("cannot start threads")(&err))?;
+    // Before the count, because it keeps descriptors of its own.
+    let thread = admin::Thread::start().map_err(|err| DaemonError::process("cannot start the admin thread")(&err))?;
     let descriptors = Descriptors::count(nofile, passed.len())?;
     let relay = Relay::new(descriptors.left(config.tunnels.len())?);
     info!(nofile, most_flows = relay.max_flows(), most_pipes = relay.max_pipes(), "limits");
+    let name = config.tunnels.first().map(|tunnel| tunnel.name.clone()).unwrap_or_default();
     let done = runtime.block_on(async {
         let activated = passed.into_iter().filter_map(Activated::new).collect();
+        let (control, commands) = Control::new();
+        let socket = admin::default_path(file.as_ref().map_or(name.as_str(), |_| "admin"));
+        let admin = Admin::new(thread, Source::new(control.clone(), relay.clone()), socket, nofile);
         let mut daemon = Daemon::new(relay, activated, file, descriptors.open);
+        daemon.administrate(admin);
         // Before the first tunnel listens, so that from then on signals work as docs/operations.md says.
         let signals = Signals::new().map_err(|err| DaemonError::process("signals")(&err))?;
-        daemon.apply(config).map_err(DaemonError::Bind)?;
-        let (control, commands) = Control::new();
+        daemon.apply(config)?;
         tokio::spawn(signals.forward(control));
         daemon.serve(commands).await
     });

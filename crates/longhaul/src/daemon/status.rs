@@ -16,6 +16,8 @@ pub(super) struct StatusLine {
     told: String,
     /// Why the last reload was refused. `None` after a successful one.
     refusal: Option<String>,
+    /// Whether a command drains the process.
+    drains: bool,
 }
 
 impl StatusLine {
@@ -34,6 +36,11 @@ impl StatusLine {
         self.refusal = None;
     }
 
+    /// Records whether a command drains the process.
+    pub(super) fn drains(&mut self, drains: bool) {
+        self.drains = drains;
+    }
+
     /// Returns the status for `tunnels` tunnels. It is one line, because each line of a notification is a message of
     /// its own (sd_notify(3)).
     pub(super) fn line(&mut self, tunnels: usize, counters: &Counters) -> &str {
@@ -42,6 +49,9 @@ impl StatusLine {
             self.told.push_str("reload refused: ");
             self.told.extend(why.chars().filter(|c| !c.is_control()).take(REFUSAL_CHARS));
             self.told.push_str("; ");
+        }
+        if self.drains {
+            self.told.push_str("draining by command; ");
         }
         self.told.push_str(&numbers(tunnels, counters));
         &self.told
@@ -104,6 +114,9 @@ mod tests {
         status.refused(&"x".repeat(1000));
         assert!(status.line(2, &counters).len() < 400);
         status.reloaded();
+        status.drains(true);
+        assert!(status.line(2, &counters).starts_with("draining by command; 2 tunnels, 37 flows; "));
+        status.drains(false);
         counters.refused.store(0, Relaxed);
         counters.dials_failed.store(0, Relaxed);
         assert_eq!(status.line(0, &counters), "0 tunnels, 37 flows");

@@ -22,6 +22,8 @@ pub(super) struct Tunnels {
     /// Every socket from systemd, with or without a tunnel that listens on it.
     activated: Vec<Activated>,
     running: BTreeMap<String, Running>,
+    /// The tunnels that [`close`](Tunnels::close) has ended.
+    closed: Vec<Route>,
     replaced: Vec<Replaced>,
     /// The tasks of the listeners, including replaced ones that serve for a moment more.
     listeners: JoinSet<()>,
@@ -52,17 +54,25 @@ struct Change {
 impl Tunnels {
     /// Returns an object that serves no tunnel yet. `activated` are the sockets from systemd.
     pub(super) fn new(relay: Arc<Relay>, activated: Vec<Activated>) -> Tunnels {
-        Tunnels { relay, activated, running: BTreeMap::new(), replaced: Vec::new(), listeners: JoinSet::new() }
+        Tunnels {
+            relay,
+            activated,
+            running: BTreeMap::new(),
+            closed: Vec::new(),
+            replaced: Vec::new(),
+            listeners: JoinSet::new(),
+        }
     }
 
-    /// Returns the number of tunnels that are served.
+    /// Returns the number of tunnels that are served or closed.
     pub(super) fn count(&self) -> usize {
-        self.running.len()
+        self.running.len() + self.closed.len()
     }
 
-    /// Returns the tunnels that are served, by name.
+    /// Returns the tunnels that are served or closed, by name.
     pub(super) fn list(&self) -> Vec<Arc<Tunnel>> {
-        self.running.values().map(|running| running.tunnel.clone()).collect()
+        let running = self.running.values().map(|running| &running.tunnel);
+        running.chain(self.closed.iter().map(|closed| &closed.tunnel)).cloned().collect()
     }
 
     /// Serves `tunnels` from now on, and no others. All or nothing.
@@ -144,7 +154,8 @@ impl Tunnels {
 
     fn plan(&self, tunnel: Tunnel) -> Result<Change, BindError> {
         let before = self.running.get(&tunnel.name);
-        let gate = before.map_or_else(|| self.relay.gate(), |old| old.gate.clone());
+        let closed = || self.closed.iter().find(|closed| closed.tunnel.name == tunnel.name).map(|closed| &closed.gate);
+        let gate = before.map(|old| &old.gate).or_else(closed).cloned().unwrap_or_else(|| self.relay.gate());
         if before.is_some_and(|old| old.listens_alike(&tunnel)) {
             return Ok(Change { tunnel, gate, listener: None });
         }
@@ -186,6 +197,34 @@ impl Tunnels {
         let relay = self.relay.clone();
         // This fails when the client does not wait for it.
         spawn_blocking(move || drop(reply.send(relay.flows())));
+    }
+
+    /// Ends every listener, as [`stop`](Tunnels::stop) does, until [`reopen`](Tunnels::reopen).
+    pub(super) fn close(&mut self) {
+        let route = |running: &Running| Route { tunnel: running.tunnel.clone(), gate: running.gate.clone() };
+        self.closed.extend(self.running.values().map(route));
+        self.stop();
+    }
+
+    /// Resets the connections to the sockets from systemd, after [`close`](Tunnels::close). systemd holds these sockets too,
+    /// so they cannot be closed.
+    pub(super) fn refuse(&mut self) {
+        self.activated.iter_mut().for_each(|socket| socket.refuse(&self.relay));
+    }
+
+    /// Serves the tunnels again that [`close`](Tunnels::close) has ended. All or nothing.
+    ///
+    /// # Errors
+    /// A tunnel cannot listen any more.
+    pub(super) fn reopen(&mut self) -> Result<(), BindError> {
+        self.apply(self.closed.iter().map(|closed| (*closed.tunnel).clone()).collect())?;
+        self.closed.clear();
+        Ok(())
+    }
+
+    /// Whether every listener has ended.
+    pub(super) fn is_silent(&self) -> bool {
+        self.listeners.is_empty()
     }
 
     /// Ends every listener. Each first starts a flow for the connections in its queue that get a permit.

@@ -166,6 +166,7 @@ impl Ends {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::relay::leg_view::LegView;
     use crate::relay::registry::State;
     use crate::relay::tally::Tally;
     use longhaul_config::NextHop;
@@ -244,7 +245,7 @@ mod tests {
         let relay = Relay::new(100);
         let view = || relay.flows().pop().unwrap();
         let task = run(relay.clone(), Arc::new(tunnel), Arc::new(Semaphore::new(1)), accept, peer, ());
-        assert_eq!((view().state, view().next_hop, view().dial_local), (State::Dialling, None, None));
+        assert!(view().state == State::Dialling && view().next_hop.is_none() && view().dial.is_none());
         let flow = tokio::spawn(task);
         let (far, dial_local) = server.accept().await.unwrap();
         pass(&client, &far).await;
@@ -255,9 +256,12 @@ mod tests {
         }
         let seen = view();
         assert_eq!((seen.number, seen.state), (1, State::Open));
-        assert_eq!((seen.peer, seen.accept_local), (client.local_addr().unwrap(), client.peer_addr().ok()));
+        let local = |leg: &Option<LegView>| leg.as_ref().unwrap().local;
+        assert_eq!((seen.peer, local(&seen.accept)), (client.local_addr().unwrap(), client.peer_addr().ok()));
         assert_eq!((seen.next_hop, seen.next_hop_address), (Some(hop), Some(to)));
-        assert_eq!(seen.dial_local, Some(dial_local));
+        assert_eq!(local(&seen.dial), Some(dial_local));
+        let dial = seen.dial.unwrap();
+        assert!(dial.info.snd_cwnd > 0 && dial.congestion.is_some(), "{dial:?}");
 
         assert!(!relay.kill(2) && relay.kill(1));
         flow.await.unwrap();

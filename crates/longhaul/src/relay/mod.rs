@@ -22,6 +22,7 @@
 //!     closing    a leg from its last FIN to its last acknowledgement
 //!       hangups  wakes a flow when a peer sends FIN or a leg is closed
 //! registry   the live flows, for views and for kill
+//!   leg_view a leg as a view shows it
 //!   cut      the order that ends a flow
 //!   pulse    whether a flow moves bytes, for keepalive
 //! permits    limits the number of flows
@@ -52,6 +53,7 @@ mod half_open_tests;
 mod hangups;
 mod how;
 mod leg;
+mod leg_view;
 mod legs;
 mod listener;
 mod local_ports;
@@ -72,6 +74,7 @@ mod throttle;
 pub use activated::Activated;
 pub use counters::Counters;
 pub use how::How;
+pub use leg_view::LegView;
 pub use listener::{BindError, Handle, Listener, Route, Serving};
 pub use permits::{Gate, LOOKUPS};
 pub use registry::{FlowView, State};

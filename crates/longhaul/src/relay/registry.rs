@@ -6,6 +6,7 @@
 
 use super::cut::{Cut, Order};
 use super::how::How;
+use super::leg_view::LegView;
 use super::lock::lock;
 use super::pulse::Pulse;
 use super::stream::Stream;
@@ -62,10 +63,10 @@ pub struct FlowView {
     pub tunnel: Arc<Tunnel>,
     /// Address of the client: the far end of the accept leg.
     pub peer: SocketAddr,
-    /// Our end of the accept leg. `None` when the flow has ended meanwhile.
-    pub accept_local: Option<SocketAddr>,
-    /// Our end of the dial leg. `None` until a next hop has answered, and when the flow has ended meanwhile.
-    pub dial_local: Option<SocketAddr>,
+    /// The accept leg. `None` when the flow has ended meanwhile.
+    pub accept: Option<LegView>,
+    /// The dial leg. `None` until a next hop has answered, and when the flow has ended meanwhile.
+    pub dial: Option<LegView>,
     /// The next hop that answered, as configured.
     pub next_hop: Option<NextHop>,
     /// The address that answered: the far end of the dial leg.
@@ -197,14 +198,14 @@ impl Flow {
     }
 
     fn view(&self) -> FlowView {
-        let local = |leg| self.stream(leg).and_then(|stream| stream.local());
+        let leg = |leg| self.stream(leg).map(|stream| LegView::of(&stream));
         let next_hop = self.next_hop();
         FlowView {
             number: self.number,
             tunnel: self.tunnel.clone(),
             peer: self.peer,
-            accept_local: local(Leg::Accept),
-            dial_local: local(Leg::Dial),
+            accept: leg(Leg::Accept),
+            dial: leg(Leg::Dial),
             next_hop: next_hop.map(|(hop, _)| hop.clone()),
             next_hop_address: next_hop.map(|(_, address)| address),
             began: self.began,
@@ -364,7 +365,7 @@ mod tests {
         flow.ended(How::Finished);
         assert_eq!(flow.state(), State::Ended(How::Finished));
         drop(leg);
-        assert_eq!((flow.view().accept_local, flow.view().dial_local), (None, None), "the sockets are closed");
+        assert!(flow.view().accept.is_none() && flow.view().dial.is_none(), "the sockets are closed");
     }
 
     #[tokio::test]

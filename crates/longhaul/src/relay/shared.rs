@@ -140,7 +140,8 @@ impl Relay {
         self.registry.cut_all();
     }
 
-    /// Returns every live flow, the oldest first. Asks the kernel for each of our addresses.
+    /// Returns every live flow, the oldest first. Asks the kernel about both legs of each, six system calls: with
+    /// thousands of flows that takes tens of milliseconds, so call it from no thread that carries flows.
     pub fn flows(&self) -> Vec<FlowView> {
         self.registry.snapshot()
     }

@@ -37,9 +37,14 @@ impl Daemon {
         Daemon { relay, folder }
     }
 
+    /// Writes `config`, and does not reload the daemon.
+    pub(crate) fn write(&self, config: &str) {
+        std::fs::write(file(&self.folder), config).expect("a config file");
+    }
+
     /// Writes `config` and reloads the daemon; returns the log line with the result.
     pub(crate) fn reload(&self, config: &str) -> Value {
-        std::fs::write(file(&self.folder), config).expect("a config file");
+        self.write(config);
         self.relay.signal("HUP");
         self.relay.wait_log_any(&["reloaded", "reload refused: the old configuration stays"])
     }

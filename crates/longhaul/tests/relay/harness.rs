@@ -21,6 +21,9 @@ use std::time::{Duration, Instant};
 /// Timeout of every wait, longer than any step takes on a slow machine. A test that reaches it has failed.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The variable that names the folder of the default control socket (systemd.exec(5)).
+pub(crate) const RUNTIME_DIRECTORY: &str = "RUNTIME_DIRECTORY";
+
 /// A `longhaul` process.
 pub(crate) struct Relay {
     process: Process,
@@ -54,6 +57,10 @@ impl Relay {
     fn spawn_by(mut command: Command, spawn: impl FnOnce(Command) -> Process) -> Relay {
         let (stderr, ours) = UnixStream::pair().expect("a pair of sockets");
         command.stderr(OwnedFd::from(stderr));
+        // Without it, tests as root would make the control sockets of this machine.
+        if command.get_envs().all(|(name, _)| name != RUNTIME_DIRECTORY) {
+            command.env(RUNTIME_DIRECTORY, "/dev/null/no-folder");
+        }
         let process = spawn(command); // drops the command, and with it our copy of the child's stderr
         let (sender, log) = channel();
         std::thread::spawn(move || {

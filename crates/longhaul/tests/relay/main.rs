@@ -14,10 +14,12 @@
 //! | `drain` | SIGTERM |
 //! | `options` | every option of the table |
 //! | `fast_open` | data in the SYN |
+//! | `admin` | the control socket and the HTTP listener |
 //! | `wan` | the matrix again, with 300 ms of RTT |
 
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
 
+mod admin;
 mod daemon;
 mod drain;
 mod endings;

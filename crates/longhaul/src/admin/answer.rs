@@ -1,0 +1,136 @@
+//! An answer to a request.
+
+use hyper::body::{Body, Bytes, Frame, SizeHint};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::{Response, StatusCode};
+use serde::Serialize;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use tokio::sync::mpsc;
+
+/// An answer to a request.
+pub(super) type Answer = Response<Content>;
+
+/// The body of an answer, and a mark on its connection while it is not sent.
+#[derive(Debug)]
+pub(super) struct Content {
+    bytes: Option<Bytes>,
+    /// More of the body, until the sender is dropped.
+    lines: Option<mpsc::Receiver<Bytes>>,
+    _busy: Option<Busy>,
+}
+
+/// Marks a connection as busy until it is dropped.
+#[derive(Debug)]
+pub(super) struct Busy(Arc<AtomicBool>);
+
+impl Busy {
+    /// Sets `mark` until the value is dropped.
+    pub(super) fn new(mark: Arc<AtomicBool>) -> Busy {
+        mark.store(true, Relaxed);
+        Busy(mark)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.store(false, Relaxed);
+    }
+}
+
+/// Returns `text` with a line end, as plain text.
+pub(super) fn text(status: StatusCode, text: &str) -> Answer {
+    answer(status, "text/plain; charset=utf-8", format!("{text}\n").into())
+}
+
+/// Returns `document` as JSON with a line end.
+pub(super) fn json(status: StatusCode, document: &impl Serialize) -> Answer {
+    match serde_json::to_vec(document) {
+        Ok(mut bytes) => {
+            bytes.push(b'\n');
+            answer(status, "application/json", bytes.into())
+        }
+        // No document here has a map with keys that are not text, so this does not happen.
+        Err(err) => text(StatusCode::INTERNAL_SERVER_ERROR, &err.to_string()),
+    }
+}
+
+/// Returns an answer whose body are the lines that come through `lines`, each a JSON document.
+pub(super) fn lines(lines: mpsc::Receiver<Bytes>) -> Answer {
+    let mut answer = answer(StatusCode::OK, "application/jsonl", Bytes::new());
+    *answer.body_mut() = Content { bytes: None, lines: Some(lines), _busy: None };
+    answer
+}
+
+/// Returns `document` as one line of JSON.
+pub(super) fn line(document: &impl Serialize) -> Bytes {
+    let mut line = serde_json::to_vec(document).unwrap_or_default();
+    line.push(b'\n');
+    line.into()
+}
+
+/// Returns `{"error": why}`.
+pub(super) fn error(status: StatusCode, why: &str) -> Answer {
+    json(status, &Failure { error: why.into() })
+}
+
+/// Returns the error of a request with a wrong method. `allowed` is the right one.
+pub(super) fn wrong_method(allowed: &'static str) -> Answer {
+    let mut answer = error(StatusCode::METHOD_NOT_ALLOWED, &format!("this path has only {allowed}"));
+    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    answer
+}
+
+/// Marks `answer`'s connection as busy until the answer is sent.
+pub(super) fn busy(mut answer: Answer, busy: Busy) -> Answer {
+    answer.body_mut()._busy = Some(busy);
+    answer
+}
+
+fn answer(status: StatusCode, kind: &'static str, bytes: Bytes) -> Answer {
+    let mut answer = Response::new(Content { bytes: Some(bytes), lines: None, _busy: None });
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    answer
+}
+
+/// The document of a request that failed.
+#[derive(Debug, Serialize, serde::Deserialize)]
+pub(super) struct Failure {
+    /// Why it failed.
+    pub(super) error: String,
+}
+
+impl Content {
+    /// Returns the body of a request without one.
+    pub(super) fn empty() -> Content {
+        Content { bytes: None, lines: None, _busy: None }
+    }
+}
+
+impl Body for Content {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match (self.bytes.take(), &mut self.lines) {
+            (None, Some(lines)) => lines.poll_recv(cx).map(|line| line.map(|line| Ok(Frame::data(line)))),
+            (bytes, _) => Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes)))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.is_none() && self.lines.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self.lines {
+            Some(_) => SizeHint::default(),
+            None => SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+        }
+    }
+}

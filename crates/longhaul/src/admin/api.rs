@@ -1,0 +1,305 @@
+//! The routes: one row each, with its method, its path, who may ask, and what it does. docs/admin.md describes them.
+//! A row that only reads is served by both listeners. A row that changes something is served by the control socket alone.
+
+use super::answer::{self, Answer, Busy, busy, error, json, text, wrong_method};
+use super::collect;
+use super::source::Source;
+use crate::daemon::control::{DrainUndone, NotReloaded, Phase, Status};
+use hyper::body::Bytes;
+use hyper::http::request::Parts;
+use hyper::{Method, StatusCode};
+use serde::{Deserialize, Serialize};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{interval, timeout};
+
+/// The listener that a request came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Door {
+    /// The control socket.
+    Control,
+    /// The HTTP listener.
+    Http,
+}
+
+/// A route.
+struct Route {
+    method: Method,
+    /// `*` stands for a number.
+    path: &'static str,
+    who: Who,
+    run: Run,
+}
+
+/// Who may ask.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Who {
+    /// The clients of both listeners.
+    Everyone,
+    /// The clients of the control socket.
+    Owner,
+}
+
+/// A route's function. Its second argument is the number in the path, or 0 without one.
+type Run = fn(Arc<Source>, u64) -> Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+const ROUTES: &[Route] = &[
+    Route {
+        method: Method::GET,
+        path: "/status.json",
+        who: Who::Everyone,
+        run: |source, _| Box::pin(async move { status(&source).await }),
+    },
+    Route {
+        method: Method::GET,
+        path: "/healthz",
+        who: Who::Everyone,
+        run: |source, _| Box::pin(async move { healthz(&source).await }),
+    },
+    Route {
+        method: Method::GET,
+        path: "/readyz",
+        who: Who::Everyone,
+        run: |source, _| Box::pin(async move { readyz(&source).await }),
+    },
+    Route {
+        method: Method::POST,
+        path: "/reload",
+        who: Who::Owner,
+        run: |source, _| Box::pin(async move { reload(&source).await }),
+    },
+    Route {
+        method: Method::POST,
+        path: "/drain",
+        who: Who::Owner,
+        run: |source, _| Box::pin(async move { drain(source) }),
+    },
+    Route {
+        method: Method::POST,
+        path: "/drain/undo",
+        who: Who::Owner,
+        run: |source, _| Box::pin(async move { undrain(&source).await }),
+    },
+    Route {
+        method: Method::POST,
+        path: "/flows/*/kill",
+        who: Who::Owner,
+        run: |source, number| Box::pin(async move { kill(&source, number).await }),
+    },
+];
+
+/// Answers the request with this head, which came through `door`. `mark` stays until the answer is sent.
+pub(super) async fn answer(source: Arc<Source>, door: Door, head: Parts, mark: Busy) -> Answer {
+    source.counters.requests.fetch_add(1, Relaxed);
+    let answer = match find(door, &head.method, head.uri.path()) {
+        Ok((route, number)) => (route.run)(source, number).await,
+        Err(refused) => *refused,
+    };
+    busy(answer, mark)
+}
+
+/// Returns the route of a request and the number in its path.
+fn find(door: Door, method: &Method, path: &str) -> Result<(&'static Route, u64), Box<Answer>> {
+    // RFC 9110 9.3.2: HEAD is GET without the content, which hyper leaves out.
+    let method = if method == Method::HEAD { &Method::GET } else { method };
+    let mut known = ROUTES.iter().filter_map(|route| Some((route, number_in(route.path, path)?)));
+    let Some((route, number)) = known.next() else {
+        return Err(Box::new(error(StatusCode::NOT_FOUND, "there is no such path")));
+    };
+    if route.who == Who::Owner && door != Door::Control {
+        return Err(Box::new(error(StatusCode::FORBIDDEN, "only the control socket has this path")));
+    }
+    match route.method == method {
+        true => Ok((route, number)),
+        false if route.method == Method::GET => Err(Box::new(wrong_method("GET, HEAD"))),
+        false => Err(Box::new(wrong_method("POST"))),
+    }
+}
+
+/// Compares `path` with the path of a route. Returns the number that `*` stands for, 0 without one, or `None` if the paths
+/// differ.
+fn number_in(pattern: &str, path: &str) -> Option<u64> {
+    let mut number = 0;
+    let (mut wanted, mut given) = (pattern.split('/'), path.split('/'));
+    loop {
+        match (wanted.next(), given.next()) {
+            (None, None) => return Some(number),
+            (Some("*"), Some(part)) if part.bytes().all(|byte| byte.is_ascii_digit()) => number = part.parse().ok()?,
+            (Some(wanted), Some(given)) if wanted == given && wanted != "*" => {}
+            _ => return None,
+        }
+    }
+}
+
+async fn status(source: &Source) -> Answer {
+    match daemon(source).await {
+        Some(status) => json(StatusCode::OK, &collect::snapshot(source, status)),
+        None => no_answer(),
+    }
+}
+
+async fn healthz(source: &Source) -> Answer {
+    match daemon(source).await {
+        Some(_) => text(StatusCode::OK, "ok"),
+        None => text(StatusCode::SERVICE_UNAVAILABLE, NO_ANSWER),
+    }
+}
+
+async fn readyz(source: &Source) -> Answer {
+    match daemon(source).await {
+        Some(Status { phase: Phase::Serving, .. }) => text(StatusCode::OK, "ready"),
+        Some(Status { phase: Phase::Draining, .. }) => text(StatusCode::SERVICE_UNAVAILABLE, "draining"),
+        Some(Status { phase: Phase::Stopping, .. }) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping"),
+        None => text(StatusCode::SERVICE_UNAVAILABLE, NO_ANSWER),
+    }
+}
+
+async fn reload(source: &Source) -> Answer {
+    match source.control.reload().await {
+        Some(Ok(tunnels)) => json(StatusCode::OK, &Reloaded { tunnels }),
+        Some(Err(NotReloaded::NoFile)) => error(StatusCode::CONFLICT, "the tunnel was given on the command line"),
+        Some(Err(NotReloaded::Draining)) => {
+            error(StatusCode::CONFLICT, "the daemon drains; first: longhaul drain --undo")
+        }
+        Some(Err(NotReloaded::Stopping)) => error(StatusCode::CONFLICT, "the daemon stops, so it does not reload"),
+        Some(Err(NotReloaded::Refused(why))) => error(StatusCode::CONFLICT, &why),
+        None => no_answer(),
+    }
+}
+
+/// Begins a drain, and answers with a line of JSON each second until it has ended.
+fn drain(source: Arc<Source>) -> Answer {
+    let (lines, body) = mpsc::channel(1);
+    tokio::spawn(follow_drain(source, lines));
+    answer::lines(body)
+}
+
+/// Sends a [`DrainProgress`] now, each second and at the end of the drain. A client that goes away leaves the drain as it is.
+async fn follow_drain(source: Arc<Source>, lines: mpsc::Sender<Bytes>) {
+    let mut drained = pin!(source.control.drain());
+    let mut tick = interval(PROGRESS_INTERVAL);
+    let now = |drained, error: Option<&str>| DrainProgress {
+        drained,
+        flows: source.relay.counters.flows_now.load(Relaxed),
+        error: error.map(Into::into),
+    };
+    loop {
+        // `drained` first, because its first poll sends the command. It is kept, and the tick may be dropped.
+        let progress = tokio::select! {
+            biased;
+            outcome = &mut drained => match outcome {
+                Some(Ok(())) => now(true, None),
+                Some(Err(DrainUndone)) => now(false, Some("the drain was undone")),
+                None => now(false, Some(NO_ANSWER)),
+            },
+            _ = tick.tick() => now(false, None),
+        };
+        let is_last = progress.drained || progress.error.is_some();
+        if lines.send(answer::line(&progress)).await.is_err() || is_last {
+            return;
+        }
+    }
+}
+
+async fn undrain(source: &Source) -> Answer {
+    match source.control.undrain().await {
+        Some(Ok(())) => json(StatusCode::OK, &Undone { listening: true }),
+        Some(Err(why)) => error(StatusCode::CONFLICT, &why),
+        None => no_answer(),
+    }
+}
+
+async fn kill(source: &Source, number: u64) -> Answer {
+    match source.control.kill(number).await {
+        Some(true) => json(StatusCode::OK, &Killed { flow: number }),
+        Some(false) => error(StatusCode::NOT_FOUND, "there is no such flow"),
+        None => no_answer(),
+    }
+}
+
+/// Returns the state of the daemon, or `None` if it does not answer in time.
+async fn daemon(source: &Source) -> Option<Status> {
+    timeout(DAEMON_TIMEOUT, source.control.status()).await.ok()?
+}
+
+fn no_answer() -> Answer {
+    error(StatusCode::SERVICE_UNAVAILABLE, NO_ANSWER)
+}
+
+/// A line of the answer to a drain.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DrainProgress {
+    /// Whether the listeners are closed and no flow is left. It is true in the last line only.
+    pub drained: bool,
+    /// Number of live flows.
+    pub flows: u64,
+    /// Why the drain has ended before the last flow. It is in the last line only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// The document of a drain that was undone.
+#[derive(Serialize)]
+struct Undone {
+    /// Whether the tunnels listen.
+    listening: bool,
+}
+
+/// The document of a reload that succeeded.
+#[derive(Serialize)]
+struct Reloaded {
+    /// Number of tunnels that are served now.
+    tunnels: usize,
+}
+
+/// The document of a flow that was cut.
+#[derive(Serialize)]
+struct Killed {
+    /// Its number.
+    flow: u64,
+}
+
+/// Interval of the lines of a drain.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+const NO_ANSWER: &str = "the daemon does not answer";
+/// Time that the daemon has to answer. It answers at once unless it hangs.
+const DAEMON_TIMEOUT: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status_of(door: Door, method: Method, path: &str) -> u16 {
+        find(door, &method, path).map_or_else(|answer| answer.status().as_u16(), |_| 200)
+    }
+
+    #[test]
+    fn the_http_listener_only_reads() {
+        for route in ROUTES {
+            let path = route.path.replace('*', "7");
+            assert_eq!(status_of(Door::Control, route.method.clone(), &path), 200, "{path}");
+            let by_http = status_of(Door::Http, route.method.clone(), &path);
+            assert_eq!(by_http, if route.method == Method::GET { 200 } else { 403 }, "{path}");
+            assert_eq!(route.who == Who::Everyone, route.method == Method::GET, "{path}");
+            assert_eq!(status_of(Door::Control, Method::DELETE, &path), 405, "{path}");
+        }
+        assert_eq!(status_of(Door::Http, Method::HEAD, "/healthz"), 200);
+        assert_eq!(status_of(Door::Http, Method::POST, "/status.json"), 405);
+    }
+
+    #[test]
+    fn a_path_has_a_number_or_is_unknown() {
+        assert_eq!(number_in("/flows/*/kill", "/flows/12/kill"), Some(12));
+        for path in
+            ["/flows//kill", "/flows/+1/kill", "/flows/1", "/flows/99999999999999999999/kill", "/flows/*/kill", "/", ""]
+        {
+            assert_eq!(number_in("/flows/*/kill", path), None, "{path}");
+            assert_eq!(status_of(Door::Control, Method::POST, path), 404, "{path}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The client of the control socket.
+
+use super::answer::{Content, Failure};
+use super::api::DrainProgress;
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::time::Duration;
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+/// A request for [`ask`].
+#[derive(Clone, Copy, Debug)]
+pub enum Ask {
+    /// The state of the process: the text of a [`Snapshot`](super::snapshot::Snapshot).
+    Status,
+    /// Reads the configuration file again. The answer comes when it is applied or refused.
+    Reload,
+    /// Undoes a drain.
+    Undrain,
+}
+
+/// Why there is no answer, or not the one that was asked for.
+#[derive(Debug)]
+pub enum NoAnswer {
+    /// Nobody listens at this path.
+    NoDaemon(PathBuf),
+    /// The daemon has refused the request. The text is its reason.
+    Refused(String),
+    /// The daemon says that it cannot answer now.
+    Hangs(String),
+    /// Something else, such as a missing right.
+    Failed(String),
+}
+
+/// Sends a request to the daemon whose control socket is `socket`. Returns the JSON text of its answer.
+///
+/// # Errors
+/// There is no daemon, or it does not do what was asked.
+pub async fn ask(socket: &Path, ask: Ask) -> Result<Bytes, NoAnswer> {
+    let (method, path, limit) = match ask {
+        Ask::Status => (Method::GET, "/status.json", STATUS_LIMIT),
+        Ask::Reload => (Method::POST, "/reload", RELOAD_LIMIT),
+        Ask::Undrain => (Method::POST, "/drain/undo", STATUS_LIMIT),
+    };
+    let answered = timeout(limit, exchange(socket, method, path)).await;
+    answered.unwrap_or_else(|_| Err(NoAnswer::Hangs(format!("no answer within {} s", limit.as_secs()))))
+}
+
+/// Drains the daemon whose control socket is `socket`, and waits until no flow is left. Calls `say` with each line of its
+/// answer but the last one. The drain goes on when the wait is dropped.
+///
+/// # Errors
+/// There is no daemon, or the drain has ended before the last flow.
+pub async fn drain(socket: &Path, mut say: impl FnMut(&DrainProgress)) -> Result<(), NoAnswer> {
+    let mut answer = send(socket, Method::POST, "/drain").await?;
+    if answer.status != StatusCode::OK {
+        return answer.whole().await.map(drop);
+    }
+    let mut text = Vec::new();
+    while let Some(more) = answer.next().await? {
+        text.extend_from_slice(&more);
+        while let Some(end) = text.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = text.drain(..=end).collect();
+            let progress: DrainProgress =
+                serde_json::from_slice(&line).map_err(|err| NoAnswer::Failed(format!("the daemon's answer: {err}")))?;
+            match progress {
+                DrainProgress { drained: true, .. } => return Ok(()),
+                DrainProgress { error: Some(why), .. } => return Err(NoAnswer::Refused(why)),
+                progress => say(&progress),
+            }
+        }
+    }
+    Err(NoAnswer::Failed("the daemon has ended before the last flow".into()))
+}
+
+/// An answer whose head has come.
+struct Incomplete {
+    socket: PathBuf,
+    status: StatusCode,
+    body: Incoming,
+    /// Dropping it could end the connection.
+    _sender: http1::SendRequest<Content>,
+}
+
+async fn exchange(socket: &Path, method: Method, path: &str) -> Result<Bytes, NoAnswer> {
+    send(socket, method, path).await?.whole().await
+}
+
+async fn send(socket: &Path, method: Method, path: &str) -> Result<Incomplete, NoAnswer> {
+    let stream = UnixStream::connect(socket).await.map_err(|err| not_connected(socket, &err))?;
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(|err| not_sent(socket, &err))?;
+    // Its error is also that of the request.
+    tokio::spawn(async move { drop(connection.await) });
+    // RFC 9112 3.2: every request has a Host.
+    let request = Request::builder().method(method).uri(path).header("host", "longhaul").body(Content::empty());
+    let request = request.map_err(|err| NoAnswer::Failed(err.to_string()))?;
+    let answer = sender.send_request(request).await.map_err(|err| not_sent(socket, &err))?;
+    let (head, body) = answer.into_parts();
+    Ok(Incomplete { socket: socket.into(), status: head.status, body, _sender: sender })
+}
+
+impl Incomplete {
+    /// Returns the whole body of a successful answer.
+    async fn whole(mut self) -> Result<Bytes, NoAnswer> {
+        let mut bytes = Vec::new();
+        while let Some(more) = self.next().await? {
+            bytes.extend_from_slice(&more);
+        }
+        let why = || serde_json::from_slice(&bytes).map_or_else(|_| self.status.to_string(), |no: Failure| no.error);
+        match self.status {
+            StatusCode::OK => Ok(bytes.into()),
+            StatusCode::CONFLICT | StatusCode::NOT_FOUND => Err(NoAnswer::Refused(why())),
+            StatusCode::SERVICE_UNAVAILABLE => Err(NoAnswer::Hangs(why())),
+            _ => Err(NoAnswer::Failed(why())),
+        }
+    }
+
+    /// Waits for more of the body. Returns `None` at its end.
+    async fn next(&mut self) -> Result<Option<Bytes>, NoAnswer> {
+        while let Some(frame) = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)).await {
+            // A frame without data has trailers, which no answer here has.
+            if let Ok(data) = frame.map_err(|err| not_sent(&self.socket, &err))?.into_data() {
+                return Ok(Some(data));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn not_sent(socket: &Path, err: &hyper::Error) -> NoAnswer {
+    NoAnswer::Failed(format!("{}: {err}", socket.display()))
+}
+
+fn not_connected(socket: &Path, err: &io::Error) -> NoAnswer {
+    match err.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => NoAnswer::NoDaemon(socket.into()),
+        io::ErrorKind::PermissionDenied => {
+            NoAnswer::Failed(format!("{}: {err}; only root and the user of the daemon may connect", socket.display()))
+        }
+        _ => NoAnswer::Failed(format!("{}: {err}", socket.display())),
+    }
+}
+
+impl fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoAnswer::NoDaemon(socket) => write!(f, "no daemon at {}", socket.display()),
+            NoAnswer::Refused(why) | NoAnswer::Hangs(why) | NoAnswer::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for NoAnswer {}
+
+/// Time for the state. The daemon needs milliseconds.
+const STATUS_LIMIT: Duration = Duration::from_secs(10);
+/// Time for a reload. The file system of the file may be slow.
+const RELOAD_LIMIT: Duration = Duration::from_secs(60);

@@ -1,0 +1,203 @@
+//! The connections of a listener: at most some dozens, each with a time limit for its requests. A new connection always
+//! gets in. If there are too many, the oldest one without a request is closed for it, so clients that say nothing keep
+//! nobody out.
+
+use super::answer::Busy;
+use super::api::{self, Door};
+use super::source::Source;
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use longhaul_sys::process::effective_user;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tracing::warn;
+
+/// Returns the number of descriptors that the admin part may open: two listeners and their connections. `nofile` is the
+/// limit of the process (RLIMIT_NOFILE).
+pub(crate) fn descriptors(nofile: u64) -> usize {
+    LISTENERS * (1 + max_connections(nofile))
+}
+
+/// Returns the maximum number of connections of one listener.
+pub(super) fn max_connections(nofile: u64) -> usize {
+    usize::try_from(nofile / NOFILE_PER_CONNECTION).unwrap_or(usize::MAX).clamp(2, MAX_CONNECTIONS)
+}
+
+/// The connections of one listener, and of those that it has replaced.
+#[derive(Debug)]
+pub(super) struct Connections {
+    source: Arc<Source>,
+    door: Door,
+    max: usize,
+    /// The oldest first.
+    open: Mutex<VecDeque<Connection>>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    task: AbortHandle,
+    /// Whether a request is being answered.
+    busy: Arc<AtomicBool>,
+}
+
+/// A connection as it comes from accept(2).
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
+
+impl Connections {
+    /// Returns the connections that come through `door`, at most `max`.
+    pub(super) fn new(source: Arc<Source>, door: Door, max: usize) -> Arc<Connections> {
+        Arc::new(Connections { source, door, max, open: Mutex::default() })
+    }
+
+    /// Accepts the connections of the control socket. Closes those of other users than root and this process's. Never
+    /// ends, except on an error of the runtime.
+    pub(super) async fn accept_local(self: Arc<Self>, listener: std::os::unix::net::UnixListener) {
+        let Some(listener) = registered(UnixListener::from_std(listener)) else { return };
+        let user = effective_user();
+        loop {
+            let Some((stream, _)) = accepted(listener.accept().await).await else { continue };
+            // unix(7) SO_PEERCRED: the user who called connect(2).
+            match stream.peer_cred().map(|peer| peer.uid()) {
+                Ok(uid) if uid == ROOT || uid == user => self.add(stream),
+                Ok(uid) => self.refuse(uid),
+                Err(err) => warn!(%err, "control socket: the user of a client is unknown; closed"),
+            }
+        }
+    }
+
+    /// Accepts the connections of the HTTP listener. Never ends, except on an error of the runtime.
+    pub(super) async fn accept_http(self: Arc<Self>, listener: std::net::TcpListener) {
+        let Some(listener) = registered(TcpListener::from_std(listener)) else { return };
+        loop {
+            let Some((stream, _)) = accepted(listener.accept().await).await else { continue };
+            // It fails only on a connection that is gone already.
+            let _ = stream.set_nodelay(true);
+            self.add(stream);
+        }
+    }
+
+    /// Waits until no request is being answered, at most for `limit`.
+    pub(super) async fn finish(&self, limit: Duration) {
+        let end = Instant::now() + limit;
+        let is_busy = |connection: &Connection| connection.busy.load(Relaxed) && !connection.task.is_finished();
+        while Instant::now() < end && self.open().iter().any(is_busy) {
+            sleep(FINISH_POLL).await;
+        }
+    }
+
+    fn refuse(&self, uid: u32) {
+        // One line is enough: the counter has the number.
+        if self.source.counters.refused.fetch_add(1, Relaxed) == 0 {
+            warn!(uid, "control socket: refused, because only root and the daemon's own user may connect");
+        }
+    }
+
+    /// Serves `stream` on a task of its own.
+    fn add(&self, stream: impl Stream) {
+        let busy = Arc::new(AtomicBool::new(false));
+        let task = tokio::spawn(carry(stream, self.source.clone(), self.door, busy.clone())).abort_handle();
+        let mut open = self.open();
+        open.retain(|connection| !connection.task.is_finished());
+        if open.len() >= self.max {
+            let idle = open.iter().position(|connection| !connection.busy.load(Relaxed)).unwrap_or(0);
+            if let Some(displaced) = open.remove(idle) {
+                displaced.task.abort();
+                self.source.counters.displaced.fetch_add(1, Relaxed);
+            }
+        }
+        open.push_back(Connection { task, busy });
+    }
+
+    fn open(&self) -> MutexGuard<'_, VecDeque<Connection>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Answers the requests of one connection.
+async fn carry(stream: impl Stream, source: Arc<Source>, door: Door, busy: Arc<AtomicBool>) {
+    let service = service_fn(|request: Request<Incoming>| {
+        let (source, busy) = (source.clone(), Busy::new(busy.clone()));
+        // No request has a body that is read. hyper closes a connection that sends one.
+        let head = request.into_parts().0;
+        async move { Ok::<_, Infallible>(api::answer(source, door, head, busy).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_HEAD)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = pin!(connection);
+    let ended = match door {
+        // Only trusted users come through it, and a command may take long.
+        Door::Control => connection.await,
+        Door::Http => match timeout(LIFETIME, connection.as_mut()).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                connection.as_mut().graceful_shutdown();
+                let end = Instant::now() + HEAD_TIMEOUT;
+                timeout_at(end, connection).await.unwrap_or(Ok(()))
+            }
+        },
+    };
+    if ended.is_err_and(|err| err.is_parse() || err.is_timeout() || err.is_incomplete_message()) {
+        source.counters.malformed.fetch_add(1, Relaxed);
+    }
+}
+
+/// Returns a listener that the runtime has registered, or logs why it has not.
+fn registered<L>(listener: io::Result<L>) -> Option<L> {
+    listener.inspect_err(|err| warn!(%err, "admin: cannot watch a listener; it does not answer")).ok()
+}
+
+/// Returns what accept(2) has returned. After an error, waits before the next try.
+async fn accepted<T>(accepted: io::Result<T>) -> Option<T> {
+    if accepted.is_err() {
+        // EMFILE, ENFILE, ENOMEM: the listener would be ready at once again.
+        sleep(ACCEPT_PAUSE).await;
+    }
+    accepted.ok()
+}
+
+/// Time in which a client must send the head of a request, from its connection or from the last answer.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time after which an HTTP connection gets no further request answered.
+const LIFETIME: Duration = Duration::from_secs(60);
+/// Maximum size of a request's head in bytes.
+const MAX_HEAD: usize = 16 * 1024;
+/// Maximum number of connections of a listener.
+const MAX_CONNECTIONS: usize = 32;
+/// A process with few descriptors keeps them for flows: one connection for each 64.
+const NOFILE_PER_CONNECTION: u64 = 64;
+/// The control socket and the HTTP listener.
+const LISTENERS: usize = 2;
+/// Pause after accept(2) has failed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Interval at which the end of the process looks for requests that are being answered.
+const FINISH_POLL: Duration = Duration::from_millis(10);
+/// User id of root.
+const ROOT: u32 = 0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_with_few_descriptors_has_few_admin_connections() {
+        assert_eq!([20, 80, 1024, 262_144, u64::MAX].map(max_connections), [2, 2, 16, 32, 32]);
+        assert_eq!(descriptors(80), 6);
+    }
+}

@@ -1,0 +1,32 @@
+//! The admin part: a control socket and a read-only HTTP listener, both HTTP/1.1. The files, in the order in which a
+//! request passes them:
+//!
+//! ```text
+//! server       the thread and its runtime; opens and closes both listeners
+//!   socket       the file of the control socket
+//! connections  accepts, limits and closes connections
+//! api          the routes: method, path, who may, what it does
+//!   answer       an answer and its body
+//! source       access to the daemon and to the live flows
+//! collect      fills a Snapshot
+//! snapshot     the document that every view reads
+//! client       the other end: `longhaul status`, `reload`, `drain`
+//! ```
+//! Everything here runs on one thread of its own, so no request delays a byte. It reaches the daemon by
+//! [`Control`](crate::daemon::Control), and reads the live flows by a handle of the relay.
+
+mod answer;
+mod api;
+pub mod client;
+mod collect;
+mod connections;
+mod server;
+pub mod snapshot;
+mod socket;
+mod source;
+
+pub use api::DrainProgress;
+pub(crate) use connections::descriptors;
+pub(crate) use server::{Admin, Thread};
+pub use socket::default_path;
+pub(crate) use source::Source;

@@ -1,0 +1,212 @@
+//! The thread of the admin part, and the two listeners that it serves. Both may change at a reload.
+
+use super::api::Door;
+use super::connections::{Connections, max_connections};
+use super::socket::SocketFile;
+use super::source::Source;
+use longhaul_config::Admin as Wanted;
+use longhaul_sys::errno_text;
+use std::future::Future;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+use tracing::{info, warn};
+
+/// The thread of the admin part, with its runtime. Dropping it ends the thread and every connection.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    runtime: Handle,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Thread {
+    /// Starts the thread. It opens its descriptors now, and none later but listeners and connections.
+    ///
+    /// # Errors
+    /// There is no thread, or no descriptor for its epoll(7).
+    pub(crate) fn start() -> io::Result<Thread> {
+        let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let run = move || {
+            // The sender is only dropped.
+            let _ = runtime.block_on(stopped);
+            runtime.shutdown_background();
+        };
+        let thread = thread::Builder::new().name("longhaul-admin".into()).spawn(run)?;
+        Ok(Thread { runtime: handle, stop: Some(stop), thread: Some(thread) })
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> Task {
+        Task(self.runtime.spawn(task).abort_handle())
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was printed already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The control socket and the HTTP listener of the process. Dropping it closes both, and removes the socket's file.
+pub(crate) struct Admin {
+    control: Option<ControlSocket>,
+    http: Option<HttpListener>,
+    /// Path of the control socket if the configuration names none.
+    default_path: PathBuf,
+    by_control: Arc<Connections>,
+    by_http: Arc<Connections>,
+    /// The last field, because the thread ends after what it serves.
+    thread: Thread,
+}
+
+struct ControlSocket {
+    file: SocketFile,
+    _task: Task,
+}
+
+struct HttpListener {
+    address: SocketAddr,
+    _task: Task,
+}
+
+/// A task of the thread. Dropping it ends the task.
+struct Task(AbortHandle);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A change of the listeners that is prepared: what is new listens already. Dropping it closes that again.
+pub(crate) struct Plan {
+    control: Change<(UnixListener, SocketFile)>,
+    http: Change<(TcpListener, SocketAddr)>,
+}
+
+enum Change<L> {
+    /// The listener stays.
+    Keep,
+    /// This one replaces it.
+    New(L),
+    /// The configuration has none.
+    Unset,
+}
+
+impl Admin {
+    /// Returns an admin part without listeners. `nofile` is the limit of descriptors (RLIMIT_NOFILE).
+    pub(crate) fn new(thread: Thread, source: Arc<Source>, default_path: PathBuf, nofile: u64) -> Admin {
+        let max = max_connections(nofile);
+        let by_control = Connections::new(source.clone(), Door::Control, max);
+        let by_http = Connections::new(source, Door::Http, max);
+        Admin { control: None, http: None, default_path, by_control, by_http, thread }
+    }
+
+    /// Opens the listeners of `wanted` that are not open yet.
+    ///
+    /// # Errors
+    /// One of them cannot be opened. Then nothing has changed.
+    pub(crate) fn plan(&self, wanted: &Wanted) -> Result<Plan, String> {
+        let control = match &wanted.socket {
+            None => Change::Unset,
+            Some(path) if self.control.as_ref().is_some_and(|now| now.is_at(path)) => Change::Keep,
+            Some(path) => {
+                Change::New(SocketFile::listen(path).map_err(|why| format!("control socket: cannot listen: {why}"))?)
+            }
+        };
+        let http = match wanted.listen {
+            None => Change::Unset,
+            Some(address) if self.http.as_ref().is_some_and(|now| now.address == address) => Change::Keep,
+            Some(address) => Change::New((listen_http(address)?, address)),
+        };
+        Ok(Plan { control, http })
+    }
+
+    /// Serves the listeners of `plan` from now on, and closes the others. Without a configured control socket, it tries the
+    /// default path, and logs a warning if that cannot be used.
+    pub(crate) fn apply(&mut self, plan: Plan) {
+        match plan.control {
+            Change::Keep => {}
+            Change::New((listener, file)) => self.serve_control(listener, file),
+            Change::Unset => self.serve_default(),
+        }
+        match plan.http {
+            Change::Keep => {}
+            Change::New((listener, address)) => {
+                info!(%address, "HTTP listener is open");
+                let task = self.thread.spawn(self.by_http.clone().accept_http(listener));
+                self.http = Some(HttpListener { address, _task: task });
+            }
+            Change::Unset => self.http = None,
+        }
+    }
+
+    /// Closes the listeners, and gives the requests that are being answered a moment to end.
+    pub(crate) fn finish(&mut self) {
+        (self.control, self.http) = (None, None);
+        let (by_control, by_http) = (self.by_control.clone(), self.by_http.clone());
+        let (done, wait) = std::sync::mpsc::channel();
+        self.thread.runtime.spawn(async move {
+            tokio::join!(by_control.finish(FINISH_LIMIT), by_http.finish(FINISH_LIMIT));
+            let _ = done.send(());
+        });
+        // Longer than the limit, in case the thread is busy.
+        let _ = wait.recv_timeout(2 * FINISH_LIMIT);
+    }
+
+    fn serve_default(&mut self) {
+        let path = self.default_path.clone();
+        if self.control.as_ref().is_some_and(|now| now.is_at(&path)) {
+            return;
+        }
+        SocketFile::make_folder(&path);
+        match SocketFile::listen(&path) {
+            Ok((listener, file)) => self.serve_control(listener, file),
+            Err(err) => {
+                self.control = None;
+                warn!(socket = %path.display(), %err, "no control socket: `longhaul status` cannot reach this process");
+            }
+        }
+    }
+
+    fn serve_control(&mut self, listener: UnixListener, file: SocketFile) {
+        info!(socket = %file.path().display(), "control socket is open");
+        let task = self.thread.spawn(self.by_control.clone().accept_local(listener));
+        self.control = Some(ControlSocket { file, _task: task });
+    }
+}
+
+impl ControlSocket {
+    /// Whether it is reached by `path`.
+    fn is_at(&self, path: &std::path::Path) -> bool {
+        self.file.path() == path && self.file.is_there()
+    }
+}
+
+fn listen_http(address: SocketAddr) -> Result<TcpListener, String> {
+    // std sets SO_REUSEADDR, so a restart does not wait for TIME_WAIT.
+    let listener = TcpListener::bind(address).and_then(|listener| {
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    });
+    listener.map_err(|err| {
+        let (errno, port) = (errno_text(err.raw_os_error().unwrap_or(libc::EIO)), address.port());
+        format!("admin.listen = {address}: cannot listen: {errno} (who has it: ss -tanp 'sport = :{port}')")
+    })
+}
+
+/// Time that requests have to end at the end of the process.
+const FINISH_LIMIT: Duration = Duration::from_millis(500);

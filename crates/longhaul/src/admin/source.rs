@@ -1,0 +1,43 @@
+//! What the admin part knows of the process: its commands, its live flows, its start.
+
+use crate::daemon::control::Control;
+use crate::relay::Relay;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Instant, SystemTime};
+
+/// Access to the daemon and to the live flows.
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// The channel of commands.
+    pub(super) control: Control,
+    /// For reading only. Commands go through `control`.
+    pub(super) relay: Arc<Relay>,
+    /// Start of the process, by the wall clock.
+    pub(super) started: SystemTime,
+    /// The same moment, by the monotonic clock.
+    pub(super) began: Instant,
+    /// Events of the admin part.
+    pub(super) counters: Counters,
+}
+
+/// Events of the admin part since the start.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    /// Requests that were answered, also with an error.
+    pub(super) requests: AtomicU64,
+    /// Connections to the control socket by another user than root and the daemon's.
+    pub(super) refused: AtomicU64,
+    /// Connections that ended because of bytes that are no HTTP request, or of a request that did not come in time.
+    pub(super) malformed: AtomicU64,
+    /// Connections that were closed because a newer one needed their place.
+    pub(super) displaced: AtomicU64,
+}
+
+impl Source {
+    /// Returns a source for the process that starts now.
+    pub(crate) fn new(control: Control, relay: Arc<Relay>) -> Arc<Source> {
+        let (started, began) = (SystemTime::now(), Instant::now());
+        Arc::new(Source { control, relay, started, began, counters: Counters::default() })
+    }
+}

@@ -1,0 +1,83 @@
+//! Requests to a running daemon, and the flags that say which one.
+
+use super::complain;
+use clap::Args;
+use longhaul::admin::client::{self, Ask, NoAnswer};
+use longhaul::admin::{DrainProgress, default_path};
+use longhaul_config::{DEFAULT_PATH, Refused};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use tokio::runtime::{Builder, Runtime};
+
+/// The flags that name a running daemon.
+#[derive(Args)]
+pub(super) struct Target {
+    /// Configuration file of the daemon
+    ///
+    /// Its `[admin] socket` is the control socket, or /run/longhaul/admin.sock if it has none. Without -c and --admin, the file is
+    /// /etc/longhaul/longhaul.toml.
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Control socket of the daemon
+    ///
+    /// That of `longhaul relay --name NAME` is /run/longhaul/NAME.sock. The name of an instance of longhaul@.service is the
+    /// instance with dashes for colons: /run/longhaul/6000-10.20.20.20-6000.sock.
+    #[arg(long, value_name = "SOCKET", conflicts_with = "config")]
+    admin: Option<PathBuf>,
+}
+
+impl Target {
+    /// Returns the path of the daemon's control socket.
+    ///
+    /// # Errors
+    /// The file that -c names cannot be read.
+    pub(super) fn socket(&self) -> Result<PathBuf, Refused> {
+        if let Some(socket) = &self.admin {
+            return Ok(socket.clone());
+        }
+        let configured = match &self.config {
+            Some(file) => longhaul_config::control_socket(file)?,
+            // Without the file, a daemon may run with another one and the default socket.
+            None => longhaul_config::control_socket(Path::new(DEFAULT_PATH)).ok().flatten(),
+        };
+        Ok(configured.unwrap_or_else(|| default_path("admin")))
+    }
+
+    /// Whether it is the daemon of longhaul.service, as far as the flags tell.
+    pub(super) fn is_the_service(&self) -> bool {
+        self.admin.is_none() && self.config.as_deref().is_none_or(|file| file == Path::new(DEFAULT_PATH))
+    }
+
+    /// Sends a request to the daemon. Returns the JSON text of its answer.
+    ///
+    /// # Errors
+    /// There is no answer, or not the one that was asked for.
+    pub(super) fn ask(&self, what: Ask) -> Result<Vec<u8>, NoAnswer> {
+        let socket = self.socket().map_err(unreadable)?;
+        runtime()?.block_on(client::ask(&socket, what)).map(|bytes| bytes.to_vec())
+    }
+
+    /// Drains the daemon, and waits until no flow is left. Calls `say` with the progress.
+    ///
+    /// # Errors
+    /// There is no answer, or the drain has ended before the last flow.
+    pub(super) fn drain(&self, say: impl FnMut(&DrainProgress)) -> Result<(), NoAnswer> {
+        let socket = self.socket().map_err(unreadable)?;
+        runtime()?.block_on(client::drain(&socket, say))
+    }
+}
+
+fn unreadable(refused: Refused) -> NoAnswer {
+    NoAnswer::Failed(refused.to_string())
+}
+
+fn runtime() -> Result<Runtime, NoAnswer> {
+    let runtime = Builder::new_current_thread().enable_io().enable_time().build();
+    runtime.map_err(|err| NoAnswer::Failed(format!("cannot start: {err}")))
+}
+
+/// Writes `why` to stderr. Returns the exit code of a command that has failed.
+pub(super) fn failed(why: &str) -> ExitCode {
+    complain(&[why]);
+    ExitCode::FAILURE
+}

@@ -1,0 +1,504 @@
+//! Tests the control socket and the HTTP listener, and the commands that use them.
+
+use crate::daemon::{Daemon, dial, tunnel};
+use crate::harness::*;
+use serde_json::Value;
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// A daemon with a control socket, an HTTP listener and one tunnel.
+struct Admin {
+    daemon: Daemon,
+    port: Port,
+    far: TcpListener,
+    http: Port,
+    folder: TempDir,
+}
+
+impl Admin {
+    fn start() -> Admin {
+        let (folder, port, http, far) =
+            (tempfile::tempdir().unwrap(), Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"), server());
+        let daemon = Daemon::start(&config(&socket(&folder), http.address(), port.address(), &far));
+        daemon.relay.wait_log("HTTP listener is open");
+        Admin { daemon, port, far, http, folder }
+    }
+
+    fn socket(&self) -> PathBuf {
+        socket(&self.folder)
+    }
+
+    /// Returns the state of the daemon.
+    fn status(&self) -> Value {
+        let (code, body) = by_socket(&self.socket(), "GET", "/status.json");
+        assert_eq!(code, 200, "{body}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    /// Opens a flow; returns the client's end and the server's.
+    fn flow(&self) -> (TcpStream, TcpStream) {
+        let client = dial(&self.port);
+        (client, patient(self.far.accept().unwrap().0))
+    }
+
+    /// Runs `longhaul` with `args` and the flag that names this daemon.
+    fn command(&self, args: &[&str]) -> Output {
+        let socket = self.socket().display().to_string();
+        program().args(args).args(["--admin", &socket]).output().unwrap()
+    }
+}
+
+/// Returns the command of the program under test, with its output and its log as text.
+fn program() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_longhaul"))
+}
+
+fn socket(folder: &TempDir) -> PathBuf {
+    folder.path().join("admin.sock")
+}
+
+fn admin(socket: &Path, http: SocketAddr) -> String {
+    format!("[admin]\nsocket = \"{}\"\nlisten = \"{http}\"\n", socket.display())
+}
+
+fn config(socket: &Path, http: SocketAddr, listen: SocketAddr, far: &TcpListener) -> String {
+    admin(socket, http) + &tunnel("one", listen, far, "")
+}
+
+/// Sends a request on `stream`; returns the code and the body of the answer.
+fn request(mut stream: impl Read + Write, method: &str, path: &str) -> (u16, String) {
+    write!(stream, "{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.into())
+}
+
+fn by_socket(socket: &Path, method: &str, path: &str) -> (u16, String) {
+    let stream = UnixStream::connect(socket).expect("the daemon listens");
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    request(stream, method, path)
+}
+
+fn by_http(address: SocketAddr, method: &str, path: &str) -> (u16, String) {
+    request(patient(TcpStream::connect(address).expect("the daemon listens")), method, path)
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn the_control_socket_is_the_owner_s_alone_and_goes_with_the_process() {
+    let mut admin = Admin::start();
+    let found = fs::symlink_metadata(admin.socket()).unwrap();
+    assert!(found.file_type().is_socket());
+    assert_eq!(found.permissions().mode() & 0o7777, 0o600);
+    assert_eq!(by_socket(&admin.socket(), "GET", "/healthz"), (200, "ok\n".into()));
+    admin.daemon.relay.signal("TERM");
+    assert_eq!(admin.daemon.relay.exit(), Some(0));
+    assert!(!admin.socket().exists());
+}
+
+#[test]
+fn another_user_is_refused_even_if_the_file_lets_him_in() {
+    if !longhaul_sys::netns::is_root() {
+        return skip("needs root, to run a program as another user");
+    }
+    let admin = Admin::start();
+    let as_nobody = || {
+        let socket = admin.socket().display().to_string();
+        let mut command = program();
+        command.args(["status", "--admin", &socket]).uid(65534).gid(65534);
+        let output = command.output().unwrap();
+        assert_eq!((output.status.code(), stdout(&output)), (Some(1), String::new()), "{output:?}");
+        stderr(&output)
+    };
+    fs::set_permissions(admin.folder.path(), Permissions::from_mode(0o755)).unwrap();
+    assert!(as_nobody().contains("Permission denied"));
+    fs::set_permissions(admin.socket(), Permissions::from_mode(0o666)).unwrap();
+    as_nobody();
+    assert_eq!(admin.status()["admin"]["refused"], 1);
+}
+
+#[test]
+fn a_stale_socket_is_replaced_and_a_live_one_is_an_error() {
+    let mut first = Admin::start();
+    let (other, far, http) = (Port::reserve("127.0.0.1"), server(), Port::reserve("127.0.0.1"));
+    let file = first.folder.path().join("second.toml").display().to_string();
+    fs::write(&file, config(&first.socket(), http.address(), other.address(), &far)).unwrap();
+    let refused = program().args(["run", "-c", &file]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("another process listens on"), "{}", stderr(&refused));
+    assert_eq!(by_socket(&first.socket(), "GET", "/healthz").0, 200, "the first daemon keeps its socket");
+    first.daemon.relay.signal("KILL");
+    first.daemon.relay.exit();
+    assert!(first.socket().exists(), "kill -9 leaves the file");
+    let _second = Relay::start(&["run", "-c", &file]);
+    wait_until("the socket is replaced", || UnixStream::connect(first.socket()).is_ok());
+    assert_eq!(by_socket(&first.socket(), "GET", "/healthz").0, 200);
+}
+
+#[test]
+fn a_default_socket_is_tried_and_its_absence_is_one_warning() {
+    let (folder, far) = (tempfile::tempdir().unwrap(), server());
+    let start = |name: &str| {
+        let port = Port::reserve("127.0.0.1");
+        let (listen, to) = (port.address().to_string(), far.local_addr().unwrap().to_string());
+        let mut command = longhaul();
+        command.args(["relay", "--name", name, "--listen", &listen, "--to", &to]);
+        // The folder does not exist yet.
+        command.env(RUNTIME_DIRECTORY, folder.path().join("longhaul"));
+        Relay::spawn(command)
+    };
+    let first = start("one");
+    first.wait_log("control socket is open");
+    let socket = folder.path().join("longhaul/one.sock");
+    assert_eq!(by_socket(&socket, "GET", "/readyz"), (200, "ready\n".into()));
+    assert_eq!(by_socket(&socket, "POST", "/reload").0, 409, "it has no file");
+    let second = start("one");
+    let warning = second.wait_line("a warning", |message| message.starts_with("no control socket"));
+    assert!(warning["err"].as_str().unwrap().contains("another process listens"), "{warning}");
+    drop((first, second));
+}
+
+#[test]
+fn the_http_listener_reads_and_changes_nothing() {
+    let admin = Admin::start();
+    let http = admin.http.address();
+    assert_eq!(by_http(http, "GET", "/healthz"), (200, "ok\n".into()));
+    assert_eq!(by_http(http, "GET", "/readyz"), (200, "ready\n".into()));
+    assert_eq!(by_http(http, "HEAD", "/readyz"), (200, String::new()));
+    let (code, body) = by_http(http, "GET", "/status.json");
+    let status: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((code, &status["phase"], &status["pid"]), (200, &"serving".into(), &admin.daemon.relay.id().into()));
+    let (client, server) = admin.flow();
+    for path in ["/reload", "/flows/1/kill"] {
+        assert_eq!(by_http(http, "POST", path).0, 403, "{path}");
+        assert_eq!(by_http(http, "GET", path).0, 403, "{path}");
+    }
+    assert_eq!(by_http(http, "GET", "/no-such-path").0, 404);
+    assert_eq!(by_http(http, "DELETE", "/status.json").0, 405);
+    talk(&client, &server);
+}
+
+#[test]
+fn a_status_shows_bytes_that_grow_while_a_flow_lives() {
+    let admin = Admin::start();
+    let (mut client, mut server) = admin.flow();
+    for bytes in [100_000, 1_000_000] {
+        client.write_all(&pattern(1, bytes)).unwrap();
+        server.read_exact(&mut vec![0; bytes]).unwrap();
+        server.write_all(b"ok").unwrap();
+        client.read_exact(&mut [0; 2]).unwrap();
+    }
+    // The pump counts after it has written.
+    let status = wait_for("the bytes are counted", || {
+        let status = admin.status();
+        match status["flows"][0]["up_bytes"] == 1_100_000 && status["flows"][0]["down_bytes"] == 4 {
+            true => Ok(status),
+            false => Err(status),
+        }
+    });
+    let (flow, tunnel) = (&status["flows"][0], &status["tunnels"][0]);
+    assert_eq!((&flow["flow"], &flow["tunnel"], &flow["state"]), (&1.into(), &"one".into(), &"open".into()));
+    assert_eq!(flow["peer"], client.local_addr().unwrap().to_string());
+    assert_eq!(flow["dial"]["local"], server.peer_addr().unwrap().to_string());
+    assert_eq!(flow["next_hop_address"], server.local_addr().unwrap().to_string());
+    for leg in ["accept", "dial"] {
+        assert!(flow[leg]["rtt_ms"].as_f64().unwrap() > 0.0 && flow[leg]["congestion"].is_string(), "{flow}");
+        assert!(flow[leg]["cwnd_segments"].as_u64().unwrap() > 0, "{flow}");
+    }
+    assert_eq!((&tunnel["name"], &tunnel["flows_now"]), (&"one".into(), &1.into()));
+    assert_eq!(tunnel["listen"], admin.port.address().to_string());
+    assert_eq!((&status["counters"]["accepted"], &status["counters"]["bytes_up"]), (&1.into(), &1_100_000.into()));
+    // Half-closed, and then gone.
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    wait_until("the FIN is passed on", || admin.status()["flows"][0]["state"] == "accept-half-closed");
+    drop((client, server));
+    wait_until("the flow has ended", || admin.status()["flows"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn a_flow_is_killed_by_its_number() {
+    let admin = Admin::start();
+    let (kept, cut) = (admin.flow(), admin.flow());
+    let flows = admin.status()["flows"].clone();
+    let peer = cut.0.local_addr().unwrap().to_string();
+    let number = &flows.as_array().unwrap().iter().find(|flow| flow["peer"] == peer).unwrap()["flow"];
+    assert_eq!(by_socket(&admin.socket(), "POST", &format!("/flows/{number}/kill")).0, 200);
+    assert_eq!(read_to_end(&cut.0), (Vec::new(), Ending::Reset));
+    assert_eq!(read_to_end(&cut.1), (Vec::new(), Ending::Reset));
+    assert_eq!(by_socket(&admin.socket(), "POST", "/flows/999/kill").0, 404);
+    talk(&kept.0, &kept.1);
+}
+
+#[test]
+fn a_reload_through_the_socket_answers_with_the_outcome() {
+    let admin = Admin::start();
+    let good = config(&admin.socket(), admin.http.address(), admin.port.address(), &admin.far);
+    let (second, taken) = (Port::reserve("127.0.0.1"), server());
+    let more = |listen| good.clone() + &tunnel("two", listen, &admin.far, "");
+    admin.daemon.write(&more(second.address()));
+    let output = admin.command(&["reload"]);
+    assert_eq!((output.status.code(), stdout(&output)), (Some(0), "reloaded, tunnels: 2\n".into()));
+    for (bad, why) in [
+        (more(taken.local_addr().unwrap()), "tunnel two: cannot listen on"),
+        (good.clone() + "[[tunnel]]\nname = 7\n", "this [[tunnel]] has no listen"),
+        (good.replace("admin.sock", "no-folder/admin.sock"), "control socket: cannot listen: bind("),
+        (good.replace(&admin.http.address().to_string(), &taken.local_addr().unwrap().to_string()), "admin.listen = "),
+    ] {
+        admin.daemon.write(&bad);
+        let output = admin.command(&["reload"]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(said.starts_with("reload refused: ") && said.contains(why), "{said}");
+        let status = admin.status();
+        assert!(status["reload_refused"].as_str().unwrap().contains(why), "{status}");
+        assert_eq!(status["tunnels"].as_array().unwrap().len(), 2, "nothing has changed");
+    }
+    admin.daemon.write(&good);
+    assert_eq!(admin.command(&["reload"]).status.code(), Some(0));
+    assert_eq!(admin.status()["reload_refused"], Value::Null);
+}
+
+#[test]
+fn a_reload_moves_the_listeners() {
+    let admin = Admin::start();
+    let (moved, http) = (admin.folder.path().join("moved.sock"), Port::reserve("127.0.0.1"));
+    admin.daemon.write(&config(&moved, http.address(), admin.port.address(), &admin.far));
+    // The answer comes through the socket that the reload closes.
+    assert_eq!(by_socket(&admin.socket(), "POST", "/reload").0, 200);
+    assert!(!admin.socket().exists());
+    assert_eq!(by_socket(&moved, "GET", "/healthz").0, 200);
+    assert_eq!(by_http(http.address(), "GET", "/healthz").0, 200);
+    wait_until("the old HTTP listener is closed", || {
+        TcpStream::connect(admin.http.address()).is_err_and(|err| err.kind() == ErrorKind::ConnectionRefused)
+    });
+    // Without [admin], there is no HTTP listener, and the default socket cannot be made here.
+    admin.daemon.write(&tunnel("one", admin.port.address(), &admin.far, ""));
+    assert_eq!(by_socket(&moved, "POST", "/reload").0, 200);
+    wait_until("both are closed", || !moved.exists() && TcpStream::connect(http.address()).is_err());
+}
+
+/// More connections than either listener has room for.
+const FLOOD: usize = 100;
+
+#[test]
+fn garbage_and_silence_keep_nobody_out() {
+    let admin = Admin::start();
+    let (client, server) = admin.flow();
+    let to_socket = || UnixStream::connect(admin.socket());
+    let to_http = || TcpStream::connect(admin.http.address());
+    // Connections that say nothing, or begin a request and do not end it.
+    let mut slow: (Vec<UnixStream>, Vec<TcpStream>) = (Vec::new(), Vec::new());
+    for _ in 0..FLOOD {
+        slow.0.push(to_socket().unwrap());
+        slow.1.push(to_http().unwrap());
+        // It fails on a connection that was displaced.
+        let _ = slow.0.last_mut().unwrap().write_all(b"GET /status.json HT");
+        let _ = slow.1.last_mut().unwrap().write_all(b"GET /status.json HT");
+    }
+    assert_eq!(admin.status()["flows"].as_array().unwrap().len(), 1);
+    assert_eq!(by_http(admin.http.address(), "GET", "/readyz").0, 200);
+    let garbage = pattern(3, 40_000);
+    for _ in 0..FLOOD {
+        let (mut one, mut two) = (to_socket().unwrap(), to_http().unwrap());
+        let _ = one.write_all(&garbage);
+        let _ = two.write_all(&garbage);
+    }
+    // A head that is too large.
+    let mut large = patient(to_http().unwrap());
+    let _ = large.write_all(format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(100_000)).as_bytes());
+    let mut answer = Vec::new();
+    let _ = large.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+    let counted = wait_for("the garbage is counted", || {
+        let status = admin.status();
+        let counted = |name: &str| status["admin"][name].as_u64().unwrap();
+        // Bytes that come after the connection was displaced are not seen.
+        let seen = counted("malformed") + counted("displaced");
+        if seen >= 2 * FLOOD as u64 { Ok(status["admin"].clone()) } else { Err(status["admin"].clone()) }
+    });
+    assert!(counted["malformed"].as_u64().unwrap() > 0 && counted["displaced"].as_u64().unwrap() > 0, "{counted}");
+    talk(&client, &server);
+    drop(slow);
+}
+
+#[test]
+fn status_prints_text_json_or_a_line_for_nagios() {
+    let admin = Admin::start();
+    let (client, server) = admin.flow();
+    talk(&client, &server);
+    let text = stdout(&admin.command(&["status"]));
+    let peer = client.local_addr().unwrap().to_string();
+    assert!(text.contains(", serving\n") && text.contains("one") && text.contains(&peer), "{text}");
+    let output = admin.command(&["status", "--json"]);
+    let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&status["flows"][0]["peer"], stderr(&output)), (&peer.into(), String::new()));
+    let nagios = admin.command(&["status", "--nagios"]);
+    assert_eq!(nagios.status.code(), Some(0));
+    assert_eq!(stdout(&nagios), "longhaul OK - 1 tunnel, 1 flow | flows=1\n");
+    admin.daemon.relay.signal("TERM");
+    wait_until("it stops", || admin.status()["phase"] == "stopping");
+    assert_eq!(by_http(admin.http.address(), "GET", "/readyz"), (503, "stopping\n".into()));
+    assert_eq!(by_http(admin.http.address(), "GET", "/healthz").0, 200);
+    let nagios = admin.command(&["status", "--nagios"]);
+    assert_eq!(
+        (nagios.status.code(), stdout(&nagios)),
+        (Some(2), "longhaul CRITICAL - stopping, 1 flow left | flows=1\n".into())
+    );
+    let reload = admin.command(&["reload"]);
+    assert_eq!(reload.status.code(), Some(1));
+    assert_eq!(stderr(&reload), "reload refused: the daemon stops, so it does not reload\n");
+    talk(&client, &server);
+}
+
+#[test]
+fn without_a_daemon_status_says_so_and_asks_systemd() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = socket(&folder).display().to_string();
+    let file = folder.path().join("longhaul.toml").display().to_string();
+    // The socket is found although the file has an error elsewhere.
+    fs::write(&file, format!("[admin]\nsocket = \"{socket}\"\n[[tunnel]]\nname = 7\n")).unwrap();
+    for args in [["status", "--admin", &socket], ["status", "-c", &file], ["reload", "-c", &file]] {
+        let output = program().args(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(stderr(&output).trim_end().ends_with(&format!("no daemon at {socket}")), "{output:?}");
+    }
+    let nagios = program().args(["status", "--nagios", "--admin", &socket]).output().unwrap();
+    assert_eq!(nagios.status.code(), Some(2));
+    assert_eq!(stdout(&nagios), format!("longhaul CRITICAL - no daemon at {socket}\n"));
+    let unreadable = program().args(["status", "--nagios", "-c", "/nonexistent.toml"]).output().unwrap();
+    assert_eq!(unreadable.status.code(), Some(3), "{unreadable:?}");
+    assert!(stdout(&unreadable).starts_with("longhaul UNKNOWN - /nonexistent.toml: error: "), "{unreadable:?}");
+    // A systemctl of our own.
+    let systemctl = folder.path().join("systemctl");
+    let script = "#!/bin/sh\n[ \"$2\" = longhaul.service ] || exit 1\n\
+                  printf 'LoadState=loaded\\nActiveState=failed\\nSubState=failed\\nResult=exit-code\\nNRestarts=14\\n'\n";
+    fs::write(&systemctl, script).unwrap();
+    fs::set_permissions(&systemctl, Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let status = program().arg("status").env("PATH", path).env(RUNTIME_DIRECTORY, folder.path()).output().unwrap();
+    let want = "longhaul.service is failed (failed), never started, 14 restarts, result exit-code";
+    assert_eq!(status.status.code(), Some(1));
+    assert!(stderr(&status).contains(want), "{}", stderr(&status));
+}
+
+/// Returns a daemon whose drain has a grace of `grace`.
+fn with_grace(grace: &str) -> Admin {
+    let admin = Admin::start();
+    let config = config(&admin.socket(), admin.http.address(), admin.port.address(), &admin.far);
+    assert_eq!(admin.daemon.reload(&format!("drain_grace = \"{grace}\"\n{config}"))["message"], "reloaded");
+    admin
+}
+
+/// Waits until nobody listens on the tunnel's port.
+fn nobody_listens(admin: &Admin) {
+    admin.daemon.relay.wait_log("drain: every listener is closed");
+    assert_eq!(TcpStream::connect(admin.port.address()).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+}
+
+#[test]
+fn a_drain_waits_for_the_last_flow_and_is_undone() {
+    let mut admin = with_grace("0");
+    let (client, far) = admin.flow();
+    let socket = admin.socket().display().to_string();
+    std::thread::scope(|scope| {
+        let drain = scope.spawn(|| program().args(["drain", "--admin", &socket]).output().unwrap());
+        wait_until("it is not ready", || by_http(admin.http.address(), "GET", "/readyz") == (503, "draining\n".into()));
+        nobody_listens(&admin);
+        let status = admin.status();
+        assert_eq!((&status["phase"], &status["tunnels"][0]["listening"]), (&"draining".into(), &false.into()));
+        assert_eq!(by_http(admin.http.address(), "GET", "/healthz").0, 200);
+        let reload = admin.command(&["reload"]);
+        assert_eq!(stderr(&reload), "reload refused: the daemon drains; first: longhaul drain --undo\n");
+        assert_eq!(admin.command(&["status", "--nagios"]).status.code(), Some(2));
+        talk(&client, &far);
+        assert!(!drain.is_finished());
+        drop((client, far));
+        let drain = drain.join().unwrap();
+        assert_eq!(drain.status.code(), Some(0), "{drain:?}");
+        assert!(stdout(&drain).starts_with("drained: ") && stderr(&drain).starts_with("draining, flows left: 1\n"));
+    });
+    // The process stays.
+    assert_eq!(admin.command(&["drain"]).status.code(), Some(0), "a second drain has nothing to wait for");
+    let undo = admin.command(&["drain", "--undo"]);
+    assert_eq!((undo.status.code(), stdout(&undo)), (Some(0), "the tunnels listen\n".into()));
+    assert_eq!(by_http(admin.http.address(), "GET", "/readyz").0, 200);
+    let (client, far) = admin.flow();
+    talk(&client, &far);
+    drop((client, far));
+    assert_eq!(admin.command(&["drain"]).status.code(), Some(0));
+    admin.daemon.relay.signal("TERM");
+    assert_eq!(admin.daemon.relay.exit(), Some(0));
+}
+
+#[test]
+fn a_drain_listens_until_its_grace_is_over() {
+    let admin = with_grace("1h");
+    let socket = admin.socket().display().to_string();
+    std::thread::scope(|scope| {
+        let drain = scope.spawn(|| program().args(["drain", "--admin", &socket]).output().unwrap());
+        wait_until("it is not ready", || by_http(admin.http.address(), "GET", "/readyz").0 == 503);
+        let (client, far) = admin.flow();
+        talk(&client, &far);
+        assert_eq!(admin.status()["tunnels"][0]["listening"], true);
+        assert_eq!(admin.command(&["drain", "--undo"]).status.code(), Some(0));
+        let drain = drain.join().unwrap();
+        assert_eq!(drain.status.code(), Some(1));
+        assert!(stderr(&drain).ends_with("error: the drain was undone\n"), "{drain:?}");
+        assert_eq!(by_http(admin.http.address(), "GET", "/readyz").0, 200);
+        talk(&client, &far);
+    });
+}
+
+#[test]
+fn a_drain_that_cannot_be_undone_goes_on() {
+    let admin = with_grace("0");
+    assert_eq!(admin.command(&["drain"]).status.code(), Some(0));
+    let taken = TcpListener::bind(admin.port.address()).unwrap();
+    let undo = admin.command(&["drain", "--undo"]);
+    assert_eq!(undo.status.code(), Some(1));
+    assert!(stderr(&undo).contains("tunnel one: cannot listen on"), "{undo:?}");
+    assert_eq!(admin.status()["phase"], "draining");
+    drop(taken);
+    assert_eq!(admin.command(&["drain", "--undo"]).status.code(), Some(0));
+    let (client, far) = admin.flow();
+    talk(&client, &far);
+}
+
+#[test]
+fn a_drain_goes_on_when_its_client_goes_away_and_ends_with_sigterm() {
+    let mut admin = with_grace("0");
+    let (client, far) = admin.flow();
+    let mut gone = UnixStream::connect(admin.socket()).unwrap();
+    gone.write_all(b"POST /drain HTTP/1.1\r\nHost: test\r\n\r\n").unwrap();
+    gone.read_exact(&mut [0; 9]).unwrap();
+    drop(gone);
+    nobody_listens(&admin);
+    let socket = admin.socket().display().to_string();
+    let mut waiting = program();
+    waiting.args(["drain", "--admin", &socket]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut waiting = waiting.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(waiting.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "draining, flows left: 1\n");
+    admin.daemon.relay.signal("TERM");
+    wait_until("it stops", || admin.status()["phase"] == "stopping");
+    talk(&client, &far);
+    drop((client, far));
+    assert_eq!(admin.daemon.relay.exit(), Some(0));
+    assert!(stdout(&waiting.wait_with_output().unwrap()).starts_with("drained: "));
+}
