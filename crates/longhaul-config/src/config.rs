@@ -8,6 +8,9 @@ use std::time::Duration;
 pub struct Config {
     /// The tunnels, in the order of the file. Names and listen addresses are unique.
     pub tunnels: Vec<Tunnel>,
+    /// Maximum number of flows of all tunnels; further connections wait in the listen queue. With `None` the limit on open
+    /// files decides.
+    pub max_flows: Option<usize>,
     /// Time that flows have to end by themselves in a drain before they are reset; `None` means no limit.
     pub drain_timeout: Option<Duration>,
 }

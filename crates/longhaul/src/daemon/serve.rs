@@ -25,6 +25,8 @@ pub(super) struct Daemon {
     /// Number of descriptors used at the start for anything but tunnels, flows and pipes.
     open: usize,
     drain_timeout: Option<Duration>,
+    /// Maximum number of flows of all tunnels.
+    max_flows: Option<usize>,
     reload: Reload,
     /// The status line for systemd.
     status: StatusLine,
@@ -38,6 +40,7 @@ impl Daemon {
             tunnels: Tunnels::new(relay, activated),
             open,
             drain_timeout: None,
+            max_flows: None,
             reload: Reload::new(file),
             status: StatusLine::default(),
         }
@@ -50,6 +53,7 @@ impl Daemon {
     pub(super) fn apply(&mut self, config: Config) -> Result<(), BindError> {
         self.tunnels.apply(config.tunnels)?;
         self.drain_timeout = config.drain_timeout;
+        self.max_flows = config.max_flows;
         Ok(())
     }
 
@@ -150,7 +154,7 @@ impl Daemon {
                     error!(%err, "reload refused: the old configuration stays");
                     NotReloaded::Refused(err.to_string())
                 })?;
-                share_out(&self.tunnels.relay, self.open, self.tunnels.count());
+                share_out(&self.tunnels.relay, self.open, self.tunnels.count(), self.max_flows);
                 Ok(self.tunnels.count())
             }
             Err(refused) => {
@@ -206,7 +210,7 @@ mod tests {
         let mut daemon = daemon();
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let tunnel = Tunnel::new("one", listen, vec![NextHop { host: "127.0.0.1".into(), port: 9 }]);
-        daemon.apply(Config { tunnels: vec![tunnel], drain_timeout: None }).unwrap();
+        daemon.apply(Config { tunnels: vec![tunnel], ..Config::default() }).unwrap();
         let (control, commands) = Control::new();
         let serving = tokio::spawn(async move { daemon.serve(commands).await });
         let status = control.status().await.unwrap();

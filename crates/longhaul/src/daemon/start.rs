@@ -27,6 +27,7 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError> {
         .map_err(|err| DaemonError::process("cannot start threads")(&err))?;
     let descriptors = Descriptors::count(nofile, passed.len())?;
     let relay = Relay::new(descriptors.left(config.tunnels.len())?);
+    relay.limit_flows(config.max_flows);
     info!(nofile, most_flows = relay.max_flows(), most_pipes = relay.max_pipes(), "limits");
     let done = runtime.block_on(async {
         let activated = passed.into_iter().filter_map(Activated::new).collect();
