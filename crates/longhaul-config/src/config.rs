@@ -10,6 +10,9 @@ use std::time::Duration;
 pub struct Config {
     /// The tunnels, in the order of the file. Names and listen addresses are unique.
     pub tunnels: Vec<Tunnel>,
+    /// Maximum number of flows of all tunnels; further connections wait in the listen queue. With `None` the limit on open
+    /// files decides.
+    pub max_flows: Option<usize>,
     /// Time that flows have to end by themselves in a drain before they are reset; `None` means no limit.
     pub drain_timeout: Option<Duration>,
     /// Time between a command to drain and the end of listening.
@@ -26,7 +29,13 @@ impl Config {
 
 impl Default for Config {
     fn default() -> Config {
-        Config { tunnels: Vec::new(), drain_timeout: None, drain_grace: Config::DRAIN_GRACE, admin: Admin::default() }
+        Config {
+            tunnels: Vec::new(),
+            drain_timeout: None,
+            drain_grace: Config::DRAIN_GRACE,
+            max_flows: None,
+            admin: Admin::default(),
+        }
     }
 }
 

@@ -62,6 +62,7 @@ fn plain(word: &str) -> String {
 /// Words of socat, HAProxy, nginx and others, each with its counterpart here. The first counterpart among the known words
 /// wins.
 const FOREIGN: &[(&str, &str)] = &[
+    ("accept-proxy", "proxy-in"),
     ("acl", "allow"),
     ("allowlist", "allow"),
     ("backend", "to"),
@@ -83,6 +84,8 @@ const FOREIGN: &[(&str, &str)] = &[
     ("range", "allow"),
     ("rcvbuf-late", "rcvbuf"),
     ("remote", "to"),
+    ("send-proxy", "proxy-out"),
+    ("send-proxy-v2", "proxy-out"),
     ("server", "to"),
     ("bindtodevice", "bind-device"),
     ("sndbuf-late", "sndbuf"),

@@ -5,6 +5,8 @@
 use crate::options::{Leg, LegOptions, Value, key};
 use ipnet::IpNet;
 use longhaul_core::next_hop::{POLICIES, Policy};
+use longhaul_core::proxy_header::{Accepts, Version};
+use longhaul_core::sources::Limits;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -22,8 +24,17 @@ pub struct Tunnel {
     pub policy: &'static Policy,
     /// Networks that may connect; empty means everybody.
     pub allow: Vec<IpNet>,
+    /// PROXY headers that a connection must begin with; `None` means that it has none. Needs [`allow`](Tunnel::allow), which
+    /// then names the proxies.
+    pub proxy_in: Option<Accepts>,
+    /// PROXY header that a dialled connection begins with; `None` sends none.
+    pub proxy_out: Option<Version>,
     /// Maximum number of flows; further connections wait in the listen queue. With `None` the limit on open files decides.
     pub max_flows: Option<usize>,
+    /// Maximum number of flows of one source; further connections are reset.
+    pub max_flows_per_source: Option<usize>,
+    /// Maximum number of new flows a second of one source; further connections are reset.
+    pub new_flows_per_second_per_source: Option<u32>,
     /// Time that one address has to answer a dial.
     pub connect_timeout: Duration,
     /// Address to dial from; `None` lets the kernel choose.
@@ -58,13 +69,22 @@ impl Tunnel {
             to,
             policy: &POLICIES[0],
             allow: Vec::new(),
+            proxy_in: None,
+            proxy_out: None,
             max_flows: None,
+            max_flows_per_source: None,
+            new_flows_per_second_per_source: None,
             connect_timeout: Tunnel::CONNECT_TIMEOUT,
             source: None,
             splice: true,
             accept: LegOptions::default(),
             dial: LegOptions::default(),
         }
+    }
+
+    /// Returns the limits of each source.
+    pub fn source_limits(&self) -> Limits {
+        Limits { max_flows: self.max_flows_per_source, new_per_second: self.new_flows_per_second_per_source }
     }
 
     /// Returns whether `leg` speaks Multipath TCP.

@@ -8,6 +8,8 @@ use crate::suggest;
 use crate::tunnel::NextHop;
 use ipnet::{IpNet, Ipv4Net};
 use longhaul_core::next_hop::{POLICIES, Policy};
+use longhaul_core::proxy_header::{Accepts, Version};
+use longhaul_core::sources::MAX_RATE;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -177,6 +179,31 @@ pub fn max_flows(text: &str) -> Result<usize, String> {
         Ok(count) => Ok(count),
         Err(_) => Err("write a number of flows, such as 1000".into()),
     }
+}
+
+/// Parses a maximum number of new flows a second, 1 to [`MAX_RATE`].
+///
+/// # Errors
+/// The text is not a number, or it is out of range.
+pub fn new_flows_per_second(text: &str) -> Result<u32, String> {
+    let rate = text.replace('_', "").parse().ok().filter(|rate| (1..=MAX_RATE).contains(rate));
+    rate.ok_or_else(|| format!("write a number of flows from 1 to {MAX_RATE}, or leave it out for no limit"))
+}
+
+/// Parses the PROXY headers that a tunnel accepts: `v1`, `v2` or `any`.
+///
+/// # Errors
+/// The text is none of these.
+pub fn proxy_in(text: &str) -> Result<Accepts, String> {
+    Accepts::named(text).ok_or_else(|| "write \"v1\", \"v2\" or \"any\"".into())
+}
+
+/// Parses the PROXY header that a tunnel sends: `v1` or `v2`.
+///
+/// # Errors
+/// The text is neither.
+pub fn proxy_out(text: &str) -> Result<Version, String> {
+    Version::named(text).ok_or_else(|| "write \"v1\" or \"v2\"".into())
 }
 
 /// Parses the time that one address has to answer a dial.
@@ -524,6 +551,7 @@ mod tests {
         #[test]
         fn no_text_panics(text in "\\PC*") {
             let _ = (listen(&text), next_hop(&text), network(&text), name(&text), policy(&text), max_flows(&text));
+            let _ = (proxy_in(&text), proxy_out(&text), new_flows_per_second(&text));
             let _ = (connect_timeout(&text), drain_timeout(&text), source(&text), switch(&text));
             let _ = (admin_listen(&text), admin_socket(&text), drain_grace(&text));
         }

@@ -1,8 +1,9 @@
 //! The decisions of longhaul: no I/O, no clock, no async. `now` and randomness are arguments, so every decision is
 //! tested in virtual time.
 //!
-//! In the order in which a byte passes them: [`permits`] decides whether a tunnel may have another flow. [`next_hop`]
-//! decides which address is dialled first. [`pump`] decides what one direction of a flow does next, and [`low_water`]
+//! In the order in which a byte passes them: [`permits`] decides whether a tunnel may have another flow, and [`sources`]
+//! whether a source may. [`proxy_header`] reads and writes the client's address. [`next_hop`] decides which address is
+//! dialled first. [`pump`] decides what one direction of a flow does next, and [`low_water`]
 //! how many bytes it waits for. [`budget`] bounds what it reads while other pumps wait for their sinks. [`path`] decides
 //! what a leg's path needs, and finds what limited it. [`silence`] decides when a silent peer is probed, [`stall`] when
 //! a flow has made no progress for too long, and [`closing`] when a leg that ends is looked at.
@@ -15,6 +16,8 @@ pub mod low_water;
 pub mod next_hop;
 pub mod path;
 pub mod permits;
+pub mod proxy_header;
 pub mod pump;
 pub mod silence;
+pub mod sources;
 pub mod stall;

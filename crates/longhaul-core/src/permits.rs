@@ -1,4 +1,5 @@
-//! Permits for flows. Their number is limited by the descriptors, and all tunnels share them.
+//! Permits for flows. Their number is limited by the descriptors and by `max_flows` of the process, and all tunnels share
+//! them.
 //!
 //! A next hop that never answers keeps each flow of its tunnel until `connect_timeout`. So each tunnel has a reserve:
 //! the other tunnels leave it as many permits as it still lacks of its reserve. A tunnel below its reserve always gets
@@ -12,7 +13,10 @@ use std::collections::BTreeMap;
 /// Permits of the process, and the tunnels that share them.
 #[derive(Clone, Debug)]
 pub struct Permits {
+    /// The smaller one of the next two.
     all: usize,
+    by_descriptors: usize,
+    max_flows: Option<usize>,
     used: usize,
     /// Number of flows that each served tunnel without `max_flows` can always have.
     reserve: usize,
@@ -55,7 +59,9 @@ impl Share {
 pub enum Full {
     /// The tunnel has `max_flows` flows.
     MaxFlows,
-    /// No permit is left, or only those that are reserved for other tunnels.
+    /// The process has `max_flows` flows, or the rest of them is reserved for other tunnels.
+    AllFlows,
+    /// The descriptors allow no further permit, or only those that are reserved for other tunnels.
     Permits,
 }
 
@@ -74,7 +80,16 @@ fn may_take(own: usize, reserve: usize, free: usize, owed: usize) -> bool {
 impl Permits {
     /// Returns `all` permits without tunnels.
     pub fn new(all: usize) -> Permits {
-        Permits { all, used: 0, reserve: 0, owed: 0, next: 0, tunnels: BTreeMap::new() }
+        Permits {
+            all,
+            by_descriptors: all,
+            max_flows: None,
+            used: 0,
+            reserve: 0,
+            owed: 0,
+            next: 0,
+            tunnels: BTreeMap::new(),
+        }
     }
 
     /// Returns the number of permits.
@@ -118,9 +133,15 @@ impl Permits {
         self.settle();
     }
 
-    /// Changes the number of permits to `all`. Existing flows keep theirs.
+    /// Changes the number of permits that the descriptors allow to `all`. Existing flows keep theirs.
     pub fn set(&mut self, all: usize) {
-        self.all = all;
+        self.by_descriptors = all;
+        self.settle();
+    }
+
+    /// Changes the `max_flows` of the process. Existing flows keep their permits.
+    pub fn limit(&mut self, max_flows: Option<usize>) {
+        self.max_flows = max_flows;
         self.settle();
     }
 
@@ -130,13 +151,14 @@ impl Permits {
     /// The tunnel cannot have another flow now, or was [closed](Permits::close).
     pub fn take(&mut self, tunnel: TunnelId) -> Result<(), Full> {
         let free = self.all.saturating_sub(self.used);
-        let Some(tunnel) = self.tunnels.get_mut(&tunnel) else { return Err(Full::Permits) };
+        let none_left = if self.all < self.by_descriptors { Full::AllFlows } else { Full::Permits };
+        let Some(tunnel) = self.tunnels.get_mut(&tunnel) else { return Err(none_left) };
         if tunnel.max_flows.is_some_and(|max| tunnel.flows >= max) {
             return Err(Full::MaxFlows);
         }
         let reserve = tunnel.reserve(self.reserve);
         if !may_take(tunnel.flows, reserve, free, self.owed) {
-            return Err(Full::Permits);
+            return Err(none_left);
         }
         self.owed -= usize::from(tunnel.flows < reserve);
         tunnel.flows += 1;
@@ -173,8 +195,9 @@ impl Permits {
         self.give_back(tunnel);
     }
 
-    /// Recomputes the reserves.
+    /// Recomputes the number of permits and the reserves.
     fn settle(&mut self) {
+        self.all = self.max_flows.map_or(self.by_descriptors, |max| max.min(self.by_descriptors));
         self.reserve = reserve(self.all, self.tunnels.values().filter(|tunnel| tunnel.served).count());
         self.owed = self.tunnels.values().map(|tunnel| tunnel.owed(self.reserve)).sum();
     }
@@ -237,6 +260,19 @@ mod tests {
         assert_eq!(permits.take(ids[0]), Err(Full::MaxFlows));
         permits.serve([(ids[0], Some(5)), (ids[1], None)]);
         assert_eq!(flood(&mut permits, ids[0]), 2);
+    }
+
+    #[test]
+    fn max_flows_of_the_process_binds_all_tunnels_and_keeps_their_reserves() {
+        let (mut permits, ids) = permits(100, 2);
+        permits.limit(Some(20));
+        assert_eq!((permits.all(), flood(&mut permits, ids[0])), (20, 15), "5 are the other tunnel's reserve");
+        assert_eq!((permits.take(ids[0]), flood(&mut permits, ids[1])), (Err(Full::AllFlows), 5));
+        permits.set(10);
+        assert_eq!((permits.all(), permits.take(ids[1])), (10, Err(Full::Permits)), "the descriptors bind");
+        permits.set(100);
+        permits.limit(None);
+        assert_eq!((permits.all(), flood(&mut permits, ids[0])), (100, 69));
     }
 
     #[test]

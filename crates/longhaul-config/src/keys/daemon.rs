@@ -1,6 +1,7 @@
 //! The keys of the whole daemon, which stand before the first `[[tunnel]]`.
 
 use crate::config::Config;
+use crate::keys::clients;
 use crate::keys::remark::no_remarks;
 use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row};
 use crate::value;
@@ -8,7 +9,7 @@ use longhaul_units::show_duration;
 use std::time::Duration;
 
 /// The keys of the whole daemon, in the order of the manual.
-pub const DAEMON: &[Row<Config>] = &[TIMEOUT, GRACE];
+pub const DAEMON: &[Row<Config>] = &[TIMEOUT, GRACE, clients::MAX_FLOWS];
 
 const TIMEOUT: Row<Config> = Row {
     name: "drain_timeout",

@@ -4,6 +4,7 @@
 
 mod addresses;
 mod admin;
+mod clients;
 mod daemon;
 mod leg;
 mod remark;

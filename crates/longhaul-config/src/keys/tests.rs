@@ -106,7 +106,7 @@ fn fits<M>(row: &Row<M>, model: &mut M) {
 
 #[test]
 fn the_message_about_a_misplaced_key_names_its_place() {
-    for name in ["max_flows", "max-flows"] {
+    for name in ["connect_timeout", "connect-timeout"] {
         assert!(elsewhere(name).is_some_and(|text| text.contains("of one tunnel")), "{name}");
     }
     assert!(elsewhere("keepalive_idle").is_some_and(|text| text.contains("keepalive-idle = ..")));

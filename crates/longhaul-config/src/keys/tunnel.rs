@@ -1,6 +1,7 @@
 //! The keys of a `[[tunnel]]`.
 
 use crate::keys::addresses;
+use crate::keys::clients;
 use crate::keys::leg;
 use crate::keys::remark::{Remark, Syntax, no_remarks};
 use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row, no_line};
@@ -111,6 +112,8 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         doc: "Networks and addresses that may connect. A connection from any other address is reset before anything is \
               dialled. Without this key, anyone who reaches the port may connect.",
     },
+    clients::PROXY_IN,
+    clients::PROXY_OUT,
     Row {
         name: "max_flows",
         default: KeyDefault::Words("no limit"),
@@ -129,6 +132,8 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         doc: "Maximum number of flows. Further connections wait in the listen queue. Without this key, the limit on open files \
               decides.",
     },
+    clients::MAX_FLOWS_PER_SOURCE,
+    clients::NEW_FLOWS_PER_SECOND_PER_SOURCE,
     Row {
         name: "connect_timeout",
         default: KeyDefault::Value("\"10s\""),

@@ -46,6 +46,7 @@ fn flow(view: &FlowView) -> FlowState {
         flow: view.number,
         tunnel: view.tunnel.name.clone(),
         peer: view.peer.to_string(),
+        proxy: view.proxy.map(|proxy| proxy.to_string()),
         next_hop: view.next_hop.as_ref().map(ToString::to_string),
         next_hop_address: view.next_hop_address,
         state: match view.state {
@@ -81,6 +82,8 @@ fn counters(relay: &Relay) -> CounterValues {
         flows_now: now(&counters.flows_now),
         accepted: now(&counters.accepted),
         refused: now(&counters.refused),
+        bad_proxy_headers: now(&counters.bad_proxy_headers),
+        over_source_limit: now(&counters.over_source_limit),
         accept_errors: now(&counters.accept_errors),
         without_permit: now(&counters.without_permit),
         dials_failed: now(&counters.dials_failed),

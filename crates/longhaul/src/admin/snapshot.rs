@@ -73,6 +73,9 @@ pub struct FlowState {
     pub tunnel: String,
     /// Address and port of the client.
     pub peer: String,
+    /// Address and port of the sender of the PROXY header that named the client. Absent without a header.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<String>,
     /// The next hop that answered, as configured. Absent until one has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_hop: Option<String>,
@@ -141,6 +144,8 @@ pub struct CounterValues {
     pub flows_now: u64,
     pub accepted: u64,
     pub refused: u64,
+    pub bad_proxy_headers: u64,
+    pub over_source_limit: u64,
     pub accept_errors: u64,
     pub without_permit: u64,
     pub dials_failed: u64,

@@ -61,8 +61,7 @@ fn drop_escape(err: &mut clap::Error) {
 /// Returns the command of systemd for `word`, a verb of systemctl(1) that longhaul does not have.
 fn service(word: &str) -> Option<String> {
     match word {
-        "reload" => Some("write: systemctl reload longhaul (or send SIGHUP to the daemon)".into()),
-        "status" | "start" | "stop" | "restart" => Some(format!("write: systemctl {word} longhaul")),
+        "start" | "stop" | "restart" => Some(format!("write: systemctl {word} longhaul")),
         _ => None,
     }
 }

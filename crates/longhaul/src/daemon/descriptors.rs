@@ -45,9 +45,10 @@ impl Descriptors {
 }
 
 /// Divides the descriptors anew, because the number of tunnels or the limit (prlimit(1)) may have changed. `open` as in
-/// [`Descriptors`].
-pub(super) fn share_out(relay: &Relay, open: usize, tunnels: usize) {
+/// [`Descriptors`]. `max_flows` further limits the number of flows.
+pub(super) fn share_out(relay: &Relay, open: usize, tunnels: usize, max_flows: Option<usize>) {
     let before = (relay.max_flows(), relay.max_pipes());
+    relay.limit_flows(max_flows);
     match limits::raise_nofile() {
         Ok(nofile) => {
             relay.share_out(left_for_flows(nofile, open, tunnels));

@@ -31,6 +31,8 @@ pub(super) struct Daemon {
     drain_grace: Duration,
     /// The drain that a command has begun.
     drain: Option<Drain>,
+    /// Maximum number of flows of all tunnels.
+    max_flows: Option<usize>,
     reload: Reload,
     /// The control socket and the HTTP listener.
     admin: Option<Admin>,
@@ -48,6 +50,7 @@ impl Daemon {
             drain_timeout: None,
             drain_grace: Config::DRAIN_GRACE,
             drain: None,
+            max_flows: None,
             reload: Reload::new(file),
             admin: None,
             status: StatusLine::default(),
@@ -68,6 +71,7 @@ impl Daemon {
         let plan = plan.transpose().map_err(DaemonError::Process)?;
         self.tunnels.apply(config.tunnels).map_err(DaemonError::Bind)?;
         self.drain_timeout = config.drain_timeout;
+        self.max_flows = config.max_flows;
         self.drain_grace = config.drain_grace;
         if let (Some(admin), Some(plan)) = (&mut self.admin, plan) {
             admin.apply(plan);
@@ -249,7 +253,7 @@ impl Daemon {
                     error!(%err, "reload refused: the old configuration stays");
                     NotReloaded::Refused(err.to_string())
                 })?;
-                share_out(&self.tunnels.relay, self.open, self.tunnels.count());
+                share_out(&self.tunnels.relay, self.open, self.tunnels.count(), self.max_flows);
                 Ok(self.tunnels.count())
             }
             Err(refused) => {

@@ -30,6 +30,7 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError> {
     let thread = admin::Thread::start().map_err(|err| DaemonError::process("cannot start the admin thread")(&err))?;
     let descriptors = Descriptors::count(nofile, passed.len())?;
     let relay = Relay::new(descriptors.left(config.tunnels.len())?);
+    relay.limit_flows(config.max_flows);
     info!(nofile, most_flows = relay.max_flows(), most_pipes = relay.max_pipes(), "limits");
     let name = config.tunnels.first().map(|tunnel| tunnel.name.clone()).unwrap_or_default();
     let done = runtime.block_on(async {

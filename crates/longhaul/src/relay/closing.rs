@@ -78,14 +78,15 @@ impl Closing {
 /// looks as if everything had arrived.
 pub(super) fn is_settled(leg: &Stream, sent: u64) -> bool {
     match TcpInfo::of(leg.as_fd()) {
-        Ok(info) if info.state == State::Closed => is_over(&info, sent),
+        Ok(info) if info.state == State::Closed => is_over(&info, leg, sent),
         _ => is_acknowledged(leg),
     }
 }
 
-/// Whether a connection is closed and its peer has acknowledged the `sent` bytes and, on the accept leg, our FIN.
-pub(super) fn is_over(info: &TcpInfo, sent: u64) -> bool {
-    closing::is_over(closing_state(info.state), info.bytes_acked, sent)
+/// Whether `leg` is closed and its peer has acknowledged our PROXY header, the `sent` bytes of the flow and, on the
+/// accept leg, our FIN. `info` is a fresh TCP_INFO of the leg.
+pub(super) fn is_over(info: &TcpInfo, leg: &Stream, sent: u64) -> bool {
+    closing::is_over(closing_state(info.state), info.bytes_acked, leg.header_sent() + sent)
 }
 
 fn is_acknowledged(leg: &Stream) -> bool {
@@ -121,6 +122,19 @@ mod tests {
     use super::*;
     use std::future::poll_fn;
     use std::net::{Shutdown, TcpListener, TcpStream};
+
+    /// The kernel's count of acknowledged bytes includes the header, so it must not stand for bytes of the flow.
+    #[tokio::test]
+    async fn a_leg_with_a_header_is_over_only_after_its_last_byte() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let leg = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        leg.set_nonblocking(true).unwrap();
+        let leg = Stream::new(leg.into()).unwrap();
+        let closed = |bytes_acked| TcpInfo { state: State::Closed, bytes_acked, ..TcpInfo::default() };
+        assert!(is_over(&closed(1001), &leg, 1000));
+        leg.note_header_sent(28);
+        assert!(!is_over(&closed(1028), &leg, 1000) && is_over(&closed(1029), &leg, 1000));
+    }
 
     /// A blocked pump may see the end of a leg before its flow waits for it, and the watch reports the end only once.
     #[tokio::test]

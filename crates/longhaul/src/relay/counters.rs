@@ -13,8 +13,13 @@ pub struct Counters {
     /// Connections accepted and allowed.
     pub accepted: AtomicU64,
     /// Connections that were reset before a flow began: the allow-list does not contain their peer, too many flows come
-    /// from the tunnel's own next hop, or they came to a socket from systemd that has no tunnel.
+    /// from the tunnel's own next hop, or they came to a socket from systemd that has no tunnel. The next two counters
+    /// give further reasons, which are counted here too.
     pub refused: AtomicU64,
+    /// Connections that were reset because `proxy_in` found no valid header in time.
+    pub bad_proxy_headers: AtomicU64,
+    /// Connections that were reset because of a limit of their source.
+    pub over_source_limit: AtomicU64,
     /// Number of times that accept failed: EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC.
     pub accept_errors: AtomicU64,
     /// Number of times that connections of a tunnel had to wait because no permit was free.
@@ -64,6 +69,8 @@ impl Counters {
             flows_now = now(&self.flows_now),
             accepted = now(&self.accepted),
             refused = now(&self.refused),
+            bad_proxy_headers = now(&self.bad_proxy_headers),
+            over_source_limit = now(&self.over_source_limit),
             accept_errors = now(&self.accept_errors),
             without_permit = now(&self.without_permit),
             finished = now(&self.finished),

@@ -3,6 +3,7 @@
 
 use super::fast_open::{self, FirstBytes};
 use super::leg::{self, Protocol, failed};
+use super::proxy_out::Header;
 use super::shared::Relay;
 use super::stream::Stream;
 use longhaul_config::options::Leg;
@@ -37,7 +38,7 @@ pub(super) enum NotDialled {
     Accept(io::Error),
 }
 
-/// Dials `tunnel`'s next hops for the connection `accept` until one answers.
+/// Dials `tunnel`'s next hops for the connection `accept` until one answers. The dial leg has `header` then.
 ///
 /// # Errors
 /// No next hop answered, or the accept leg failed.
@@ -46,6 +47,7 @@ pub(super) async fn dial(
     tunnel: &Tunnel,
     lookups: &Arc<Semaphore>,
     accept: &Stream,
+    header: &Header,
 ) -> Result<Dialled, NotDialled> {
     let mut said = String::new();
     let first_bytes = FirstBytes::of(tunnel, accept);
@@ -57,7 +59,7 @@ pub(super) async fn dial(
                 relay.served.resolved(&next_hop.host, &addresses);
                 for address in addresses {
                     let bytes = first_bytes.peek().await.map_err(NotDialled::Accept)?;
-                    match connect(relay, tunnel, address, bytes).await {
+                    match connect(relay, tunnel, address, header, bytes).await {
                         Ok((stream, early)) => return Ok(Dialled { stream, hop, address, early }),
                         Err(why) => note(&mut said, &address.to_string(), &why),
                     }
@@ -96,7 +98,8 @@ async fn resolve(next_hop: &NextHop, patience: Duration, lookups: &Arc<Semaphore
     }
 }
 
-/// Returns the connection to `address` and the number of the client's `first_bytes` that it took.
+/// Returns the connection to `address`, on which `header` was sent, and the number of the client's `first_bytes` that it
+/// took after it.
 ///
 /// # Errors
 /// The connection failed. The text names the call and the kernel's answer.
@@ -104,6 +107,7 @@ async fn connect(
     relay: &Relay,
     tunnel: &Tunnel,
     address: SocketAddr,
+    header: &Header,
     first_bytes: Vec<u8>,
 ) -> Result<(Stream, usize), String> {
     if relay.served.leads_back(tunnel, address).map_err(|err| format!("cannot tell whether this leads back: {err}"))? {
@@ -114,15 +118,19 @@ async fn connect(
     if let Some(source) = tunnel.source {
         bind(&socket, source, address)?;
     }
-    let early = begin(&socket, &address.into(), &first_bytes).map_err(|err| connect_failed(&err))?;
-    drop(first_bytes); // frees them while the next hop takes its time
+    let in_syn = header.before(first_bytes, tunnel);
+    let taken = begin(&socket, &address.into(), &in_syn).map_err(|err| connect_failed(&err))?;
+    drop(in_syn); // frees them while the next hop takes its time
     // Only after connect(2), because epoll(7) reports EPOLLHUP on a socket that is not connecting.
     let stream = Stream::new(socket).map_err(|err| failed("epoll_ctl(EPOLL_CTL_ADD)", &err).to_string())?;
     match timeout(tunnel.connect_timeout, stream.connected()).await {
         Ok(Ok(())) if relay.local_ports.contain(address.port()) && is_itself(&stream) => {
             Err(connect_failed(&io::Error::from_raw_os_error(libc::ECONNREFUSED)))
         }
-        Ok(Ok(())) => Ok((stream, early)),
+        Ok(Ok(())) => {
+            let early = header.send_rest(&stream, taken)?;
+            Ok((stream, early))
+        }
         Ok(Err(err)) => Err(connect_failed(&err)),
         Err(_) => Err(format!("connect: no answer in {}", show_duration(tunnel.connect_timeout))),
     }
@@ -141,7 +149,7 @@ fn connect_failed(err: &io::Error) -> String {
     .to_string()
 }
 
-/// Sends the SYN. Returns the number of the client's `first_bytes` that the socket took.
+/// Sends the SYN. Returns the number of the `first_bytes` that the socket took.
 fn begin(socket: &Socket, address: &SockAddr, first_bytes: &[u8]) -> io::Result<usize> {
     if !first_bytes.is_empty() {
         if let Some(taken) = fast_open::connect(socket, address, first_bytes)? {

@@ -371,7 +371,8 @@ impl<'a> Direction<'a> {
     /// kernel reports the end of the stream with or without a FIN. A FIN counts as a received byte that no read
     /// returns.
     fn has_fin(&self) -> bool {
-        TcpInfo::of(self.source().as_fd()).is_ok_and(|info| info.bytes_received > self.sent())
+        let read = self.source().header_received() + self.sent();
+        TcpInfo::of(self.source().as_fd()).is_ok_and(|info| info.bytes_received > read)
     }
 
     /// Whether this empty pump has a pipe for its next bytes. Takes one from the pool if need be.

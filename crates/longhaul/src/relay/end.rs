@@ -39,7 +39,8 @@ impl FlowEnd<'_> {
         info!(
             flow = flow.number,
             tunnel = %flow.tunnel.name,
-            peer = %flow.peer,
+            peer = %flow.peer(),
+            proxy = flow.proxy().map(display),
             next_hop = next_hop.map(|(hop, _)| display(hop)),
             next_hop_address = next_hop.map(|(_, address)| display(address)),
             dial_local = dial.and_then(|dial| dial.local).map(display),
@@ -93,7 +94,7 @@ impl LegEnd {
                 false
             }
             // Both FINs have passed on this leg, and every byte and our FIN are sent or even acknowledged.
-            how => closing::let_go(socket, &info) || how.is_of_other(leg) && closing::is_over(&info, sent),
+            how => closing::let_go(socket, &info) || how.is_of_other(leg) && closing::is_over(&info, socket, sent),
         };
         // A short flow ends before congestion control matters, and the question costs as much as sending its bytes.
         let is_worth_it = end.tally.up + end.tally.down > MIN_ACKED_BYTES;

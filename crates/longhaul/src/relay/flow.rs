@@ -1,10 +1,12 @@
 //! One flow, from the accepted connection to its end.
 
 use super::carry;
+use super::client::Client;
 use super::dial::{Dialled, NotDialled};
 use super::end::{FlowEnd, LegEnd};
 use super::how::{Broken, How};
 use super::legs::Legs;
+use super::proxy_out::Header;
 use super::registry::Flow;
 use super::shared::Relay;
 use super::stream::Stream;
@@ -12,7 +14,6 @@ use super::{dial, fast_open};
 use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;
 use std::future::Future;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -31,11 +32,11 @@ pub(super) fn run(
     tunnel: Arc<Tunnel>,
     lookups: Arc<Semaphore>,
     accept: Stream,
-    peer: SocketAddr,
+    client: impl Into<Client>,
     permit: impl Send,
 ) -> impl Future<Output = ()> + Send {
     let accept = Arc::new(accept);
-    let live = Live::begin(relay, tunnel, peer, &accept);
+    let live = Live::begin(relay, tunnel, client.into(), &accept);
     async move {
         // Boxed, because the dial's states would otherwise be part of every idle flow.
         let reached = Box::pin(reach(&live, &lookups, &accept)).await;
@@ -66,11 +67,12 @@ struct Live {
 }
 
 impl Live {
-    fn begin(relay: Arc<Relay>, tunnel: Arc<Tunnel>, peer: SocketAddr, accept: &Arc<Stream>) -> Live {
+    fn begin(relay: Arc<Relay>, tunnel: Arc<Tunnel>, client: Client, accept: &Arc<Stream>) -> Live {
         relay.counters.accepted.fetch_add(1, Relaxed);
         relay.counters.flows_now.fetch_add(1, Relaxed);
-        let flow = relay.registry.add(tunnel, peer, accept);
-        debug!(flow = flow.number, tunnel = %flow.tunnel.name, %peer, "flow began");
+        let flow = relay.registry.add(tunnel, client, accept);
+        let proxy = flow.proxy().map(tracing::field::display);
+        debug!(flow = flow.number, tunnel = %flow.tunnel.name, peer = %flow.peer(), proxy, "flow began");
         Live { relay, flow }
     }
 }
@@ -86,9 +88,10 @@ impl Drop for Live {
 async fn reach(live: &Live, lookups: &Arc<Semaphore>, accept: &Stream) -> Result<Arc<Stream>, How> {
     let Live { relay, flow } = live;
     let tunnel = &flow.tunnel;
+    let header = Header::of(flow);
     // Every arm may be dropped at any await. Dropping a dial closes its socket.
     let dialled = tokio::select! {
-        dialled = dial::dial(relay, tunnel, lookups, accept) => dialled,
+        dialled = dial::dial(relay, tunnel, lookups, accept, &header) => dialled,
         () = accept.failed() => return Err(How::Reset(Leg::Accept)),
         how = flow.cut.given() => return Err(how),
     };
@@ -100,7 +103,8 @@ async fn reach(live: &Live, lookups: &Arc<Semaphore>, accept: &Stream) -> Result
             debug!(
                 flow = flow.number,
                 tunnel = %tunnel.name,
-                peer = %flow.peer,
+                peer = %flow.peer(),
+                proxy = flow.proxy().map(tracing::field::display),
                 next_hop = %tunnel.to[hop],
                 next_hop_address = %address,
                 dial_local = dial.local().map(tracing::field::display),
@@ -114,7 +118,7 @@ async fn reach(live: &Live, lookups: &Arc<Semaphore>, accept: &Stream) -> Result
         Err(NotDialled::NoAnswer(why)) => {
             // Every flow has its own line at its end. This line has the reason, which is the same for most of them.
             if let Some(more) = relay.lines.dial.pass(&tunnel.name, Instant::now()) {
-                warn!(flow = flow.number, tunnel = %tunnel.name, peer = %flow.peer, %why, more, "dial failed");
+                warn!(flow = flow.number, tunnel = %tunnel.name, peer = %flow.peer(), %why, more, "dial failed");
             }
             Err(How::DialFailed)
         }
@@ -172,7 +176,7 @@ mod tests {
     use longhaul_config::NextHop;
     use socket2::SockRef;
     use std::io::{ErrorKind, Read, Write};
-    use std::net::Shutdown;
+    use std::net::{Shutdown, SocketAddr};
     use std::time::Duration;
     use tokio::io::Interest;
     use tokio::net::{TcpListener, TcpStream};
@@ -194,7 +198,7 @@ mod tests {
     /// adds about 100 bytes to the future, and allocates it in steps of 128.
     #[test]
     fn an_idle_flow_is_small() {
-        let task = size_of_future(|relay, tunnel, lookups, accept, peer, permit: u64| {
+        let task = size_of_future(|relay, tunnel, lookups, accept, peer: SocketAddr, permit: u64| {
             run(relay, tunnel, lookups, accept, peer, permit)
         });
         let flow = size_of::<Flow>();

@@ -5,7 +5,9 @@ use super::activated::Activated;
 use super::flow;
 use super::leg::{self, Protocol, failed};
 use super::permits::{Gate, Permit};
+use super::proxy_in::{self, Arrived};
 use super::shared::Relay;
+use super::source_limits;
 use super::stream::Stream;
 use longhaul_config::Tunnel;
 use longhaul_config::options::{self, Leg, LegOptions, Mismatch, row};
@@ -241,10 +243,19 @@ impl Listener {
         if !is_allowed(relay, &tunnel, peer) || is_echo_too_many(relay, &tunnel, peer, &mut permit) {
             return;
         }
+        // Behind a proxy, the source is known only after its header.
+        if tunnel.proxy_in.is_none() && !source_limits::admit(relay, &tunnel, &peer.into(), &mut permit) {
+            return;
+        }
         match Stream::new(accept) {
             Ok(accept) => {
-                let lookups = gate.lookups.clone();
-                tokio::spawn(flow::run(relay.clone(), tunnel, lookups, accept, peer, permit));
+                let (relay, lookups) = (relay.clone(), gate.lookups.clone());
+                match tunnel.proxy_in {
+                    None => tokio::spawn(flow::run(relay, tunnel, lookups, accept, peer, permit)),
+                    Some(accepts) => {
+                        tokio::spawn(proxy_in::run(accepts, Arrived { relay, tunnel, lookups, accept, peer, permit }))
+                    }
+                };
             }
             // The kernel has no memory or no epoll watch left. The connection is reset.
             Err(err) => {

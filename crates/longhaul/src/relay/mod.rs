@@ -3,12 +3,16 @@
 //! ```text
 //! activated  systemd's sockets; resets connections to one that no tunnel uses
 //! listener   permit, accept, allow-list                        (one task a tunnel)
+//! proxy_in   reads the PROXY header before the flow begins     (one task a connection)
+//! source_limits  refuses a source that has too many flows
+//! client     the client of a flow, and the proxy that named it
 //! flow       one flow, from the accepted connection to its end (one task a flow)
 //!   stream   a connection as the runtime sees it
 //!   leg      sets a connection's socket options and reads back their values
 //!     sample converts TCP_INFO for longhaul-core
 //!   dial     resolve, connect, next address
 //!     fast_open  the client's first bytes in the SYN
+//!     proxy_out  the PROXY header before them
 //!     loop_guard  whether a dial would come back to this process
 //!     local_ports  range of ports that the kernel chooses for dials
 //!   legs     the two connections, and the state that the pumps share
@@ -40,6 +44,7 @@ mod activated;
 mod budget;
 mod buffer;
 mod carry;
+mod client;
 mod closing;
 mod counters;
 mod cut;
@@ -62,11 +67,14 @@ mod loop_guard;
 mod low_water;
 mod permits;
 mod pool;
+mod proxy_in;
+mod proxy_out;
 mod pulse;
 mod registry;
 mod sample;
 mod shared;
 mod silence;
+mod source_limits;
 mod stream;
 mod tally;
 mod throttle;

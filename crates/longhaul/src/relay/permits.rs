@@ -5,6 +5,7 @@ use super::counters::Counters;
 use super::lock::lock;
 use super::throttle::Lines;
 use longhaul_core::permits::{Full, Permits as Book, TunnelId};
+use longhaul_core::sources::{Crowded, Limits, Source, Sources};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
@@ -35,6 +36,12 @@ impl Permits {
         self.returned.notify_waiters();
     }
 
+    /// Changes the `max_flows` of the process. Existing flows keep their permits.
+    pub(super) fn limit(&self, max_flows: Option<usize>) {
+        self.book().limit(max_flows);
+        self.returned.notify_waiters();
+    }
+
     /// Serves the tunnels of these gates from now on, each with its `max_flows`. Only these have a reserve.
     pub(super) fn serve<'a>(&self, served: impl IntoIterator<Item = (&'a Arc<Gate>, Option<usize>)>) {
         let served: Vec<_> = served.into_iter().collect();
@@ -59,14 +66,16 @@ impl Permits {
     }
 }
 
-/// A tunnel's access to its permits, and its limit of concurrent lookups. A listener and those that it replaced share
-/// one gate.
+/// A tunnel's access to its permits, the sources of its flows, and its limit of concurrent lookups. A listener and those
+/// that it replaced share one gate.
 #[derive(Debug)]
 pub struct Gate {
     permits: Arc<Permits>,
     tunnel: TunnelId,
     /// Notified when a flow of the tunnel ends or its limit may have grown.
     left: Notify,
+    /// The sources of the flows that began while the tunnel had a limit for each source.
+    sources: Mutex<Sources>,
     pub(super) lookups: Arc<Semaphore>,
 }
 
@@ -74,7 +83,7 @@ impl Gate {
     pub(super) fn new(permits: &Arc<Permits>) -> Arc<Gate> {
         let tunnel = permits.book().open();
         let lookups = Arc::new(Semaphore::new(LOOKUPS));
-        Arc::new(Gate { permits: permits.clone(), tunnel, left: Notify::new(), lookups })
+        Arc::new(Gate { permits: permits.clone(), tunnel, left: Notify::new(), sources: Mutex::default(), lookups })
     }
 
     /// Takes a permit for another flow, if the tunnel may have one now.
@@ -82,7 +91,8 @@ impl Gate {
     /// # Errors
     /// The tunnel may not have another flow now, with the reason.
     pub(super) fn try_enter(self: &Arc<Gate>) -> Result<Permit, Full> {
-        self.permits.book().take(self.tunnel).map(|()| Permit { gate: self.clone(), is_from_next_hop: false })
+        let taken = self.permits.book().take(self.tunnel);
+        taken.map(|()| Permit { gate: self.clone(), is_from_next_hop: false, source: None })
     }
 
     /// Waits for a permit for another flow of the tunnel `name`, and logs that it waits. The wait may be dropped.
@@ -103,7 +113,7 @@ impl Gate {
             }
             match full {
                 Full::MaxFlows => left.await,
-                Full::Permits => returned.await,
+                Full::AllFlows | Full::Permits => returned.await,
             }
         }
     }
@@ -118,6 +128,12 @@ impl Gate {
             Full::MaxFlows => {
                 if lines.full.pass(name, Instant::now()).is_some() {
                     info!(tunnel = %name, flows, "tunnel is full: connections wait in the listen queue");
+                }
+            }
+            Full::AllFlows => {
+                if lines.full.pass(name, Instant::now()).is_some() {
+                    info!(tunnel = %name, flows, flows_of_all = all, most_flows = permits,
+                        "relay is full: connections wait in the listen queue");
                 }
             }
             Full::Permits => {
@@ -146,6 +162,8 @@ impl Drop for Gate {
 pub(super) struct Permit {
     gate: Arc<Gate>,
     is_from_next_hop: bool,
+    /// The source that counts the flow. Boxed, because every idle flow has a permit and few tunnels count sources.
+    source: Option<Box<Source>>,
 }
 
 impl Permit {
@@ -160,11 +178,27 @@ impl Permit {
         self.is_from_next_hop = self.gate.permits.book().take_from_next_hop(self.gate.tunnel);
         self.is_from_next_hop
     }
+
+    /// Counts the flow for its `source`, until the permit is dropped. Call it once.
+    ///
+    /// # Errors
+    /// One of `limits` forbids the source another flow.
+    pub(super) fn note_source(&mut self, source: Source, limits: Limits) -> Result<(), Crowded> {
+        let mut sources = lock(&self.gate.sources);
+        // The clock is read under the lock, so that the times never go back.
+        sources.take(source, limits, Instant::now())?;
+        self.source = Some(Box::new(source));
+        Ok(())
+    }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let Gate { permits, tunnel, left, .. } = &*self.gate;
+        let Gate { permits, tunnel, left, sources, .. } = &*self.gate;
+        if let Some(source) = self.source.take() {
+            let mut sources = lock(sources);
+            sources.give_back(*source, Instant::now());
+        }
         match self.is_from_next_hop {
             true => permits.book().give_back_from_next_hop(*tunnel),
             false => permits.book().give_back(*tunnel),
@@ -221,6 +255,22 @@ mod tests {
         drop(timeout(LONG, waiting).await.unwrap().unwrap());
         drop((of_one, of_two));
         timeout(LONG, relay.ended()).await.unwrap();
+    }
+
+    #[test]
+    fn a_permit_that_is_dropped_leaves_room_for_its_source() {
+        let relay = Relay::new(1000);
+        let gate = relay.gate();
+        let limits = Limits { max_flows: Some(1), new_per_second: None };
+        let one = Source::from(std::net::IpAddr::from([192, 0, 2, 7]));
+        let mut first = gate.try_enter().unwrap();
+        let mut second = gate.try_enter().unwrap();
+        assert_eq!(first.note_source(one, limits), Ok(()));
+        assert_eq!(second.note_source(one, limits), Err(Crowded::MaxFlows));
+        drop(first);
+        assert_eq!(second.note_source(one, limits), Ok(()));
+        drop(second);
+        assert!(lock(&gate.sources).is_empty());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! plain atomics, so readers never stop it. The map is locked when a flow begins, when it ends, while a view takes
 //! [`CHUNK`] flows from it, and while the bytes of all flows are summed.
 
+use super::client::Client;
 use super::cut::{Cut, Order};
 use super::how::How;
 use super::leg_view::LegView;
@@ -26,8 +27,7 @@ pub(super) struct Flow {
     pub(super) number: u64,
     /// Its tunnel, as it was when the flow began.
     pub(super) tunnel: Arc<Tunnel>,
-    /// Address of the client.
-    pub(super) peer: SocketAddr,
+    client: Client,
     /// Time when it was accepted.
     pub(super) began: Instant,
     /// The order to end it.
@@ -61,8 +61,10 @@ pub struct FlowView {
     pub number: u64,
     /// Its tunnel, as it was when the flow began.
     pub tunnel: Arc<Tunnel>,
-    /// Address of the client: the far end of the accept leg.
+    /// Address of the client: by the PROXY header, or the far end of the accept leg.
     pub peer: SocketAddr,
+    /// The far end of the accept leg, if a PROXY header named another client.
+    pub proxy: Option<SocketAddr>,
     /// The accept leg. `None` when the flow has ended meanwhile.
     pub accept: Option<LegView>,
     /// The dial leg. `None` until a next hop has answered, and when the flow has ended meanwhile.
@@ -118,11 +120,11 @@ struct Lists {
 }
 
 impl Flow {
-    fn new(tunnel: Arc<Tunnel>, peer: SocketAddr, accept: &Arc<Stream>) -> Flow {
+    fn new(tunnel: Arc<Tunnel>, client: Client, accept: &Arc<Stream>) -> Flow {
         Flow {
             number: 0,
             tunnel,
-            peer,
+            client,
             began: Instant::now(),
             cut: Cut::default(),
             pulse: Pulse::new(),
@@ -158,6 +160,25 @@ impl Flow {
     /// Records why the flow ended. Only the first call has an effect.
     pub(super) fn ended(&self, how: How) {
         let _ = self.how.set(how);
+    }
+
+    /// Returns the address of the client.
+    pub(super) fn peer(&self) -> SocketAddr {
+        self.client.address()
+    }
+
+    /// Returns the address of the proxy that named the client. `None` for a client that connected to us.
+    pub(super) fn proxy(&self) -> Option<SocketAddr> {
+        self.client.via().map(|via| via.proxy)
+    }
+
+    /// Returns the address that the client connected to: by the PROXY header, or our end of the accept leg. `None` when
+    /// the accept leg is closed.
+    pub(super) fn client_to(&self) -> Option<SocketAddr> {
+        match self.client.via() {
+            Some(via) => Some(via.to),
+            None => self.stream(Leg::Accept)?.local(),
+        }
     }
 
     /// Returns the number of bytes that it has carried so far.
@@ -203,7 +224,8 @@ impl Flow {
         FlowView {
             number: self.number,
             tunnel: self.tunnel.clone(),
-            peer: self.peer,
+            peer: self.peer(),
+            proxy: self.proxy(),
             accept: leg(Leg::Accept),
             dial: leg(Leg::Dial),
             next_hop: next_hop.map(|(hop, _)| hop.clone()),
@@ -217,8 +239,8 @@ impl Flow {
 
 impl Registry {
     /// Adds a flow that begins now.
-    pub(super) fn add(&self, tunnel: Arc<Tunnel>, peer: SocketAddr, accept: &Arc<Stream>) -> Arc<Flow> {
-        let mut flow = Flow::new(tunnel, peer, accept);
+    pub(super) fn add(&self, tunnel: Arc<Tunnel>, client: impl Into<Client>, accept: &Arc<Stream>) -> Arc<Flow> {
+        let mut flow = Flow::new(tunnel, client.into(), accept);
         let mut lists = lock(&self.lists);
         // Numbered under the lock, because the sweep proceeds by number and must miss none.
         lists.last += 1;

@@ -18,6 +18,7 @@ use longhaul_config::options::Leg;
 use longhaul_sys::limits;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use tokio::sync::watch;
 use tracing::warn;
 
 /// State that all tunnels of the process share.
@@ -42,6 +43,8 @@ pub struct Relay {
     pub(super) splice_refused: AtomicBool,
     /// Throttled log lines.
     pub(super) lines: Lines,
+    /// Whether every connection is to be cut, for those whose flow has not begun.
+    is_cut: watch::Sender<bool>,
 }
 
 impl Relay {
@@ -62,6 +65,7 @@ impl Relay {
             local_ports: LocalPorts::unknown(),
             splice_refused: AtomicBool::new(false),
             lines: Lines::default(),
+            is_cut: watch::Sender::new(false),
         })
     }
 
@@ -70,6 +74,11 @@ impl Relay {
     pub fn share_out(&self, descriptors: usize) {
         self.permits.set(flows(descriptors));
         self.pool.share_out(descriptors);
+    }
+
+    /// Sets the `max_flows` of the process. `None` leaves the limit to the descriptors. Live flows continue.
+    pub fn limit_flows(&self, max_flows: Option<usize>) {
+        self.permits.limit(max_flows);
     }
 
     /// Returns the gate of a new tunnel.
@@ -100,7 +109,7 @@ impl Relay {
         self.served.set(tunnels.into_iter().collect());
     }
 
-    /// Returns the maximum number of flows, by the descriptors.
+    /// Returns the maximum number of flows, by the descriptors and `max_flows` of the process.
     pub fn max_flows(&self) -> usize {
         self.permits.all()
     }
@@ -135,9 +144,16 @@ impl Relay {
         self.counters.log(self.carried());
     }
 
-    /// Cuts every open flow with RST on both legs.
+    /// Cuts every open flow with RST on both legs, and resets the connections whose flow has not begun.
     pub fn cut(&self) {
         self.registry.cut_all();
+        self.is_cut.send_replace(true);
+    }
+
+    /// Waits until [`cut`](Relay::cut) was called. The wait may be dropped.
+    pub(super) async fn is_cut(&self) {
+        // This fails only when the sender is gone, and it is ours.
+        let _ = self.is_cut.subscribe().wait_for(|is_cut| *is_cut).await;
     }
 
     /// Returns every live flow, the oldest first. Asks the kernel about both legs of each, six system calls: with

@@ -10,7 +10,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
@@ -26,6 +26,10 @@ pub(super) struct Stream {
     full: AtomicU32,
     /// Number of those samples in which every byte in the buffer was in flight.
     full_under_way: AtomicU32,
+    /// Length in bytes of the PROXY header that was read from it.
+    header_received: AtomicU16,
+    /// Length in bytes of the PROXY header that was sent on it.
+    header_sent: AtomicU16,
     /// Whether the peer had reset the connection by the time the handshake was checked.
     was_reset: AtomicBool,
 }
@@ -43,6 +47,8 @@ impl Stream {
             socket,
             full: AtomicU32::new(0),
             full_under_way: AtomicU32::new(0),
+            header_received: AtomicU16::new(0),
+            header_sent: AtomicU16::new(0),
             was_reset: AtomicBool::new(false),
         })
     }
@@ -109,10 +115,37 @@ impl Stream {
         }
     }
 
-    /// Whether [`connected`](Self::connected) has taken the error that reports a reset. If so, the end of the stream
-    /// looks as it does after a FIN.
+    /// Whether [`connected`](Self::connected) or the caller has taken the error that reports a reset. If so, the end of
+    /// the stream looks as it does after a FIN.
     pub(super) fn was_reset(&self) -> bool {
         self.was_reset.load(Relaxed)
+    }
+
+    /// Records that the caller has taken the error that reports a reset.
+    pub(super) fn note_reset(&self) {
+        self.was_reset.store(true, Relaxed);
+    }
+
+    /// Records that a PROXY header of `bytes` was read. The kernel's count of received bytes includes it, and the flow's
+    /// does not.
+    pub(super) fn note_header_received(&self, bytes: usize) {
+        self.header_received.store(u16::try_from(bytes).unwrap_or(u16::MAX), Relaxed);
+    }
+
+    /// Records that a PROXY header of `bytes` was sent. The kernel's count of acknowledged bytes includes it, and the
+    /// flow's does not.
+    pub(super) fn note_header_sent(&self, bytes: usize) {
+        self.header_sent.store(u16::try_from(bytes).unwrap_or(u16::MAX), Relaxed);
+    }
+
+    /// Returns the length in bytes of the PROXY header that was read.
+    pub(super) fn header_received(&self) -> u64 {
+        self.header_received.load(Relaxed).into()
+    }
+
+    /// Returns the length in bytes of the PROXY header that was sent.
+    pub(super) fn header_sent(&self) -> u64 {
+        self.header_sent.load(Relaxed).into()
     }
 
     /// Returns our address (getsockname(2)), or `None` when the kernel does not report it.

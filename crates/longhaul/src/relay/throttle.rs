@@ -13,6 +13,10 @@ use tracing::warn;
 pub(super) struct Lines {
     /// A connection was reset before a flow began.
     pub(super) refused: Throttles,
+    /// A connection has no valid PROXY header.
+    pub(super) header: Throttles,
+    /// A source has too many flows, or begins too many.
+    pub(super) source: Throttles,
     /// accept(2) failed.
     pub(super) accept: Throttles,
     /// A buffer limits a path.
@@ -35,6 +39,8 @@ impl Default for Lines {
         let counted = |line| Throttles::counted(line, &held_back);
         Lines {
             refused: counted("refused"),
+            header: counted("refused: no valid PROXY header"),
+            source: counted("refused: limit of its source"),
             accept: counted("cannot accept"),
             limit: Throttles::uncounted("a buffer limits this path"),
             full: Throttles::uncounted("tunnel is full"),
@@ -67,7 +73,8 @@ impl Lines {
 
     /// Writes the counts that have been due since `due`. Returns whether counts are left that are not due yet.
     fn flush(&self, due: Instant) -> bool {
-        let counted = [&self.refused, &self.accept, &self.permit, &self.early, &self.dial];
+        let [refused, header, source] = [&self.refused, &self.header, &self.source];
+        let counted = [refused, header, source, &self.accept, &self.permit, &self.early, &self.dial];
         counted.into_iter().filter(|throttles| throttles.flush(due)).count() > 0
     }
 }

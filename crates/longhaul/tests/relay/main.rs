@@ -7,6 +7,8 @@
 //! | `states` | the end of a relay in every state of TCP |
 //! | `many` | many flows, many messages, urgent data, addresses |
 //! | `limits` | few descriptors, pipes and pipe pages |
+//! | `sources` | limits of a source, and of the process |
+//! | `proxy` | PROXY headers, also of HAProxy and nginx |
 //! | `names` | a resolver that does not answer |
 //! | `logs` | a stderr that fails or blocks |
 //! | `daemon` | reload and systemd |
@@ -30,6 +32,8 @@ mod logs;
 mod many;
 mod names;
 mod options;
+mod proxy;
 mod reload;
+mod sources;
 mod states;
 mod wan;

@@ -1,0 +1,123 @@
+//! Keys about the clients of a tunnel: how they are told from the proxy before them, and the limits of each.
+
+use crate::config::Config;
+use crate::keys::remark::{Remark, Syntax, no_remarks};
+use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row};
+use crate::tunnel::Tunnel;
+use crate::value;
+
+/// `proxy_in` of a tunnel.
+pub(super) const PROXY_IN: Row<Tunnel> = Row {
+    name: "proxy_in",
+    default: KeyDefault::Words("none"),
+    example: "\"v2\"",
+    flag: Some(Flag {
+        name: "proxy-in",
+        argument: Argument::Named("VERSION"),
+        default: None,
+        short: "PROXY header to read first",
+        long: "v1, v2 or any. Each connection must begin with a header of the PROXY protocol, which names the client. \
+               --allow is required beside it, and names the relays and load balancers that send the header. A connection \
+               without a valid header within 5 seconds is reset.",
+    }),
+    value: KeyValue::One(|tunnel, text| value::proxy_in(text).map(|accepts| tunnel.proxy_in = Some(accepts))),
+    show: |tunnel| Some(format!("takes the client from a PROXY header ({})", tunnel.proxy_in?.name())),
+    check: without_allow,
+    doc: "Version of the PROXY header with which each connection must begin: `\"v1\"`, `\"v2\"` or `\"any\"`. The header \
+          names the client. `allow` is required beside it, and names the relays and load balancers that send the header; \
+          see [the client's address](#the-clients-address).",
+};
+
+/// `proxy_out` of a tunnel.
+pub(super) const PROXY_OUT: Row<Tunnel> = Row {
+    name: "proxy_out",
+    default: KeyDefault::Words("none"),
+    example: "\"v2\"",
+    flag: Some(Flag {
+        name: "proxy-out",
+        argument: Argument::Named("VERSION"),
+        default: None,
+        short: "PROXY header to send first",
+        long: "v1 or v2. Each connection to the next hop begins with a header of the PROXY protocol, which has the \
+               client's address and the address that the client connected to. The next hop must expect it.",
+    }),
+    value: KeyValue::One(|tunnel, text| value::proxy_out(text).map(|version| tunnel.proxy_out = Some(version))),
+    show: |tunnel| Some(format!("sends a PROXY header first ({})", tunnel.proxy_out?.name())),
+    check: no_remarks,
+    doc: "Version of the PROXY header with which each connection to the next hop begins: `\"v1\"` or `\"v2\"`. The next \
+          hop must expect it; see [the client's address](#the-clients-address).",
+};
+
+/// `max_flows_per_source` of a tunnel.
+pub(super) const MAX_FLOWS_PER_SOURCE: Row<Tunnel> = Row {
+    name: "max_flows_per_source",
+    default: KeyDefault::Words("no limit"),
+    example: "100",
+    flag: Some(Flag {
+        name: "source-flows",
+        argument: Argument::Named("COUNT"),
+        default: None,
+        short: "Maximum flows of one source",
+        long: "A source is an IPv4 address, or the /64 of an IPv6 address. Further connections of that source are reset \
+               before anything is dialled.",
+    }),
+    value: KeyValue::One(|tunnel, text| value::max_flows(text).map(|count| tunnel.max_flows_per_source = Some(count))),
+    show: |tunnel| Some(format!("carries up to {} flows of one source at once", tunnel.max_flows_per_source?)),
+    check: no_remarks,
+    doc: "Maximum number of flows of one source. Further connections of that source are reset before anything is dialled; \
+          see [limits of a source](#limits-of-a-source).",
+};
+
+/// `new_flows_per_second_per_source` of a tunnel.
+pub(super) const NEW_FLOWS_PER_SECOND_PER_SOURCE: Row<Tunnel> = Row {
+    name: "new_flows_per_second_per_source",
+    default: KeyDefault::Words("no limit"),
+    example: "10",
+    flag: Some(Flag {
+        name: "source-rate",
+        argument: Argument::Named("COUNT"),
+        default: None,
+        short: "Max new flows/s of a source",
+        long: "1 to 10000. A source is an IPv4 address, or the /64 of an IPv6 address. A source that was quiet for a \
+               second may begin this many flows at once. Further connections of that source are reset before anything \
+               is dialled.",
+    }),
+    value: KeyValue::One(|tunnel, text| {
+        value::new_flows_per_second(text).map(|rate| tunnel.new_flows_per_second_per_source = Some(rate))
+    }),
+    show: |tunnel| {
+        Some(format!("begins up to {} flows of one source a second", tunnel.new_flows_per_second_per_source?))
+    },
+    check: no_remarks,
+    doc: "Maximum number of new flows a second of one source, 1 to 10000. Further connections of that source are reset \
+          before anything is dialled; see [limits of a source](#limits-of-a-source).",
+};
+
+/// `max_flows` of the daemon.
+pub(super) const MAX_FLOWS: Row<Config> = Row {
+    name: "max_flows",
+    default: KeyDefault::Words("no limit"),
+    example: "5000",
+    flag: None, // `--max-flows` is the tunnel's, and there is only one.
+    value: KeyValue::One(|config, text| value::max_flows(text).map(|count| config.max_flows = Some(count))),
+    show: |config| Some(format!("carries up to {} flows of all tunnels at once", config.max_flows?)),
+    check: no_remarks,
+    doc: "Maximum number of flows of all tunnels together. Further connections wait in the listen queue. Without this key, \
+          the limit on open files decides.",
+};
+
+/// Returns an error for `proxy_in` without `allow`: whoever reaches the port could claim any address.
+fn without_allow(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
+    if tunnel.proxy_in.is_none() || !tunnel.allow.is_empty() {
+        return Vec::new();
+    }
+    let (key, allow) = match syntax {
+        Syntax::File => ("proxy_in", "allow = [\"192.0.2.20\"]"),
+        Syntax::Flags => ("proxy-in", "--allow 192.0.2.20"),
+    };
+    let text = format!(
+        "whoever reaches the port could claim any client's address; write {allow} with the addresses of the relays and load \
+         balancers that send the header"
+    );
+    vec![Remark::error(key, text)]
+}

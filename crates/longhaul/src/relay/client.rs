@@ -1,0 +1,47 @@
+//! The client of a flow. A proxy before us may have named it.
+
+use std::net::SocketAddr;
+
+/// Who began a flow. As small as its address, because every idle flow has one.
+#[derive(Clone, Debug)]
+pub(super) enum Client {
+    /// The client with this address connected to us.
+    Direct(SocketAddr),
+    /// A proxy connected to us and named its client.
+    Via(Box<Via>),
+}
+
+/// A connection through a proxy, by its PROXY header.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Via {
+    /// Address of the client.
+    pub(super) client: SocketAddr,
+    /// Address that the client connected to.
+    pub(super) to: SocketAddr,
+    /// Address of the proxy: the far end of the accept leg.
+    pub(super) proxy: SocketAddr,
+}
+
+impl Client {
+    /// Returns the address of the client.
+    pub(super) fn address(&self) -> SocketAddr {
+        match self {
+            Client::Direct(address) => *address,
+            Client::Via(via) => via.client,
+        }
+    }
+
+    /// Returns the proxy's connection, unless the client connected to us.
+    pub(super) fn via(&self) -> Option<&Via> {
+        match self {
+            Client::Direct(_) => None,
+            Client::Via(via) => Some(via),
+        }
+    }
+}
+
+impl From<SocketAddr> for Client {
+    fn from(address: SocketAddr) -> Client {
+        Client::Direct(address)
+    }
+}
