@@ -4,7 +4,7 @@
 
 use crate::options::{Leg, LegOptions, Value, key};
 use ipnet::IpNet;
-use longhaul_core::next_hop::{POLICIES, Policy};
+use longhaul_core::next_hop::{HopKey, Member, POLICIES, Policy};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -43,6 +43,20 @@ pub struct NextHop {
     pub host: String,
     /// The TCP port, 1 to 65535.
     pub port: u16,
+    /// Its weight, 1 to 256, for the policies that use weights.
+    pub weight: u32,
+}
+
+impl NextHop {
+    /// Returns a next hop of weight 1.
+    pub fn new(host: impl Into<String>, port: u16) -> NextHop {
+        NextHop { host: host.into(), port, weight: 1 }
+    }
+
+    /// Returns the hop as a member of its group.
+    pub fn member(&self) -> Member {
+        Member { key: HopKey::of(&self.host, self.port), weight: self.weight }
+    }
 }
 
 impl Tunnel {
@@ -83,7 +97,7 @@ impl Tunnel {
 
 impl fmt::Display for NextHop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NextHop { host, port } = self;
+        let NextHop { host, port, .. } = self;
         if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
     }
 }

@@ -82,7 +82,7 @@ impl Permits {
         self.all
     }
 
-    /// Returns the number of flows.
+    /// Returns the number of flows, and of spare permits that are taken.
     pub fn used(&self) -> usize {
         self.used
     }
@@ -150,6 +150,18 @@ impl Permits {
         tunnel.flows -= 1;
         self.used -= 1;
         self.owed += usize::from(tunnel.flows < tunnel.reserve(self.reserve));
+    }
+
+    /// Takes a permit that belongs to no tunnel, if no tunnel lacks it for its reserve. Returns whether it could.
+    pub fn take_spare(&mut self) -> bool {
+        let is_free = self.all.saturating_sub(self.used) > self.owed;
+        self.used += usize::from(is_free);
+        is_free
+    }
+
+    /// Gives back a permit that was [taken as a spare](Permits::take_spare).
+    pub fn give_back_spare(&mut self) {
+        self.used = self.used.saturating_sub(1);
     }
 
     /// Counts a flow of `tunnel`, which has its permit, as one whose client is a next hop of the tunnel. The tunnel

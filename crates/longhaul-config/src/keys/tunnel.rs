@@ -5,7 +5,7 @@ use crate::keys::leg;
 use crate::keys::remark::{Remark, Syntax, no_remarks};
 use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row, no_line};
 use crate::options::Leg;
-use crate::tunnel::Tunnel;
+use crate::tunnel::{NextHop, Tunnel};
 use crate::{loops, value};
 use longhaul_units::show_duration;
 use std::net::IpAddr;
@@ -59,27 +59,34 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
             default: None,
             short: "Next hop to dial; several separated by commas",
             long: "HOST:PORT or [IPV6]:PORT. A host name is resolved again for each connection. Several next hops are \
-                   separated by commas, or the flag is repeated. longhaul dials them in the order written until one \
-                   answers.",
+                   separated by commas, or the flag is repeated; --policy says which one is dialled first. \
+                   \"b1:6000 weight=3\" gives a next hop three times the flows of one without a weight.",
         }),
         value: KeyValue::Several {
             add: |tunnel, text| value::next_hop(text).map(|hop| tunnel.to.push(hop)),
             empty: "it is empty; write at least one next hop, such as [\"10.20.20.20:6000\"]",
         },
-        show: |tunnel| Some(format!("dials {}", list(&tunnel.to))),
+        show: |tunnel| Some(format!("dials {}", list(&tunnel.to.iter().map(with_weight).collect::<Vec<_>>()))),
         check: |tunnel, syntax| {
             let link_local = addresses::link_local_hops(tunnel, syntax);
-            [dials_itself(tunnel), link_local, addresses::repeated_hops(tunnel)].concat()
+            [dials_itself(tunnel), link_local, addresses::repeated_hops(tunnel), needless_weight(tunnel)].concat()
         },
-        doc: "Next hop to dial, or a list of them: `\"HOST:PORT\"` or `\"[IPV6]:PORT\"`. A host name is resolved again for each \
-              connection. A tunnel that would dial itself, directly or through other tunnels of the file, is refused. A \
+        doc: "Next hop to dial, or a list of them: `\"HOST:PORT\"` or `\"[IPV6]:PORT\"`. `\"b1:6000 weight=3\"` has a \
+              weight from 1 to 256; without it the weight is 1. A host name is resolved again for each connection. A tunnel that would dial itself, directly or through other tunnels of the file, is refused. A \
               link-local IPv6 address needs `dial = { bind-device = \"eth0\" }`.",
     },
     Row {
         name: "policy",
         default: KeyDefault::Value("\"in-order\""),
-        example: "\"in-order\"",
-        flag: None,
+        example: "\"least-flows\"",
+        flag: Some(Flag {
+            name: "policy",
+            argument: Argument::Named("POLICY"),
+            default: None,
+            short: "Next hop dialled first",
+            long: "in-order, round-robin, least-flows, least-rtt or source-hash. If a next hop does not answer, the next one \
+                   is dialled in each case.",
+        }),
         value: KeyValue::One(|tunnel, text| value::policy(text).map(|policy| tunnel.policy = policy)),
         show: |tunnel| (tunnel.to.len() > 1).then(|| format!("order {}: {}", tunnel.policy.name, tunnel.policy.help)),
         check: no_remarks,
@@ -207,6 +214,19 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
 
 fn list(values: &[impl ToString]) -> String {
     values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn with_weight(hop: &NextHop) -> String {
+    if hop.weight == 1 { hop.to_string() } else { format!("{hop} weight={}", hop.weight) }
+}
+
+fn needless_weight(tunnel: &Tunnel) -> Vec<Remark> {
+    let policy = tunnel.policy;
+    if policy.uses_weights || tunnel.to.iter().all(|hop| hop.weight == 1) {
+        return Vec::new();
+    }
+    let text = format!("policy {} does not use weights; write another policy, such as \"round-robin\"", policy.name);
+    vec![Remark::warning("to", text)]
 }
 
 fn dials_itself(tunnel: &Tunnel) -> Vec<Remark> {

@@ -205,7 +205,7 @@ mod tests {
     async fn every_command_is_answered() {
         let mut daemon = daemon();
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        let tunnel = Tunnel::new("one", listen, vec![NextHop { host: "127.0.0.1".into(), port: 9 }]);
+        let tunnel = Tunnel::new("one", listen, vec![NextHop::new("127.0.0.1", 9)]);
         daemon.apply(Config { tunnels: vec![tunnel], drain_timeout: None }).unwrap();
         let (control, commands) = Control::new();
         let serving = tokio::spawn(async move { daemon.serve(commands).await });

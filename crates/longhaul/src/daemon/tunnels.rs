@@ -78,6 +78,7 @@ impl Tunnels {
         // Before the first tunnel listens, because a flow that it accepts may dial at once.
         self.relay.serves(changes.iter().map(|change| change.tunnel.clone()));
         self.relay.permit(changes.iter().map(|change| (&change.gate, change.tunnel.max_flows)));
+        self.relay.group(changes.iter().map(|change| (&change.gate, &change.tunnel)));
         let mut before = std::mem::take(&mut self.running);
         for Change { tunnel, gate, listener } in changes {
             let name = tunnel.name.clone();
@@ -175,6 +176,7 @@ impl Tunnels {
             RelayCommand::Flows(reply) => self.list_flows(reply),
             RelayCommand::Kill(number, reply) => drop(reply.send(self.relay.kill(number))),
             RelayCommand::Report(reply) => {
+                self.relay.log_groups();
                 self.relay.log_counters();
                 let _ = reply.send(());
             }

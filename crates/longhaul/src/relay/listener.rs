@@ -243,8 +243,7 @@ impl Listener {
         }
         match Stream::new(accept) {
             Ok(accept) => {
-                let lookups = gate.lookups.clone();
-                tokio::spawn(flow::run(relay.clone(), tunnel, lookups, accept, peer, permit));
+                tokio::spawn(flow::run(relay.clone(), tunnel, gate, accept, peer, permit));
             }
             // The kernel has no memory or no epoll watch left. The connection is reset.
             Err(err) => {
@@ -464,7 +463,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let _entered = runtime.enter();
         let relay = Relay::new(100);
-        let to = NextHop { host: "127.0.0.1".into(), port: 9 };
+        let to = NextHop::new("127.0.0.1", 9);
         let mut tunnel = Tunnel::new("one", SocketAddr::from(([127, 0, 0, 1], 0)), vec![to]);
         let listener = Listener::bind(&tunnel).unwrap();
         let address = listener.socket.get_ref().local_addr().unwrap().as_socket().unwrap();

@@ -8,6 +8,9 @@
 //!   leg      sets a connection's socket options and reads back their values
 //!     sample converts TCP_INFO for longhaul-core
 //!   dial     resolve, connect, next address
+//!     hops     state of a tunnel's next hops
+//!     race     attempts beside each other
+//!     connect  one address
 //!     fast_open  the client's first bytes in the SYN
 //!     loop_guard  whether a dial would come back to this process
 //!     local_ports  range of ports that the kernel chooses for dials
@@ -40,6 +43,7 @@ mod budget;
 mod buffer;
 mod carry;
 mod closing;
+mod connect;
 mod counters;
 mod cut;
 mod dial;
@@ -50,6 +54,7 @@ mod flow;
 #[cfg(test)]
 mod half_open_tests;
 mod hangups;
+mod hops;
 mod how;
 mod leg;
 mod legs;
@@ -61,6 +66,7 @@ mod low_water;
 mod permits;
 mod pool;
 mod pulse;
+mod race;
 mod registry;
 mod sample;
 mod shared;
@@ -71,6 +77,7 @@ mod throttle;
 
 pub use activated::Activated;
 pub use counters::Counters;
+pub use hops::GroupView;
 pub use how::How;
 pub use listener::{BindError, Handle, Listener, Route, Serving};
 pub use permits::{Gate, LOOKUPS};

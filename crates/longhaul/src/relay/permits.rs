@@ -2,6 +2,7 @@
 //! for lack of descriptors. [`longhaul_core::permits`] does the arithmetic; this module makes tunnels wait.
 
 use super::counters::Counters;
+use super::hops::Hops;
 use super::lock::lock;
 use super::throttle::Lines;
 use longhaul_core::permits::{Full, Permits as Book, TunnelId};
@@ -59,7 +60,7 @@ impl Permits {
     }
 }
 
-/// A tunnel's access to its permits, and its limit of concurrent lookups. A listener and those that it replaced share
+/// A tunnel's access to its permits, its limit of concurrent lookups, and the state of its next hops. A listener and those that it replaced share
 /// one gate.
 #[derive(Debug)]
 pub struct Gate {
@@ -68,13 +69,14 @@ pub struct Gate {
     /// Notified when a flow of the tunnel ends or its limit may have grown.
     left: Notify,
     pub(super) lookups: Arc<Semaphore>,
+    pub(super) hops: Arc<Hops>,
 }
 
 impl Gate {
     pub(super) fn new(permits: &Arc<Permits>) -> Arc<Gate> {
         let tunnel = permits.book().open();
         let lookups = Arc::new(Semaphore::new(LOOKUPS));
-        Arc::new(Gate { permits: permits.clone(), tunnel, left: Notify::new(), lookups })
+        Arc::new(Gate { permits: permits.clone(), tunnel, left: Notify::new(), lookups, hops: Arc::default() })
     }
 
     /// Takes a permit for another flow, if the tunnel may have one now.
@@ -83,6 +85,11 @@ impl Gate {
     /// The tunnel may not have another flow now, with the reason.
     pub(super) fn try_enter(self: &Arc<Gate>) -> Result<Permit, Full> {
         self.permits.book().take(self.tunnel).map(|()| Permit { gate: self.clone(), is_from_next_hop: false })
+    }
+
+    /// Takes a permit for a connection beside a flow's own, if no tunnel needs it for a flow.
+    pub(super) fn spare(&self) -> Option<Spare> {
+        self.permits.book().take_spare().then(|| Spare { permits: self.permits.clone() })
     }
 
     /// Waits for a permit for another flow of the tunnel `name`, and logs that it waits. The wait may be dropped.
@@ -171,6 +178,19 @@ impl Drop for Permit {
         }
         left.notify_waiters();
         permits.returned.notify_waiters();
+    }
+}
+
+/// A permit for a connection beside a flow's own. Dropping it returns it.
+#[derive(Debug)]
+pub(super) struct Spare {
+    permits: Arc<Permits>,
+}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        self.permits.book().give_back_spare();
+        self.permits.returned.notify_waiters();
     }
 }
 
