@@ -91,6 +91,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("sndbuf-late", "sndbuf"),
     ("syncnt", "syn-retries"),
     ("target", "to"),
+    ("timeout", "connect-timeout"),
     ("upstream", "to"),
     ("whitelist", "allow"),
 ];

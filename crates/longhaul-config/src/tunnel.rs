@@ -20,6 +20,8 @@ pub struct Tunnel {
     pub to: Vec<NextHop>,
     /// Order in which the next hops are dialled.
     pub policy: &'static Policy,
+    /// Active checks of the next hops.
+    pub check: Check,
     /// Networks that may connect; empty means everybody.
     pub allow: Vec<IpNet>,
     /// Maximum number of flows; further connections wait in the listen queue. With `None` the limit on open files decides.
@@ -47,6 +49,35 @@ pub struct NextHop {
     pub weight: u32,
 }
 
+/// Active checks of a tunnel's next hops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// How a hop is checked; `None` if it is not.
+    pub by: Option<CheckBy>,
+    /// Time between the beginnings of two checks of a hop.
+    pub interval: Duration,
+    /// Time that a hop has to answer a check.
+    pub timeout: Duration,
+    /// Number of good checks in a row after which a hop is up again.
+    pub rise: u32,
+    /// Number of failed checks in a row after which a hop is down.
+    pub fall: u32,
+}
+
+/// How a next hop is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckBy {
+    /// By a TCP connection, which is reset at once.
+    Tcp,
+}
+
+impl Check {
+    /// No checks, and the default times of checks. A check survives one lost SYN, which the kernel sends again after a
+    /// second. A dead hop is down after 15 s; its dials eject it before, if there are any.
+    pub const NONE: Check =
+        Check { by: None, interval: Duration::from_secs(5), timeout: Duration::from_secs(3), rise: 2, fall: 3 };
+}
+
 impl NextHop {
     /// Returns a next hop of weight 1.
     pub fn new(host: impl Into<String>, port: u16) -> NextHop {
@@ -71,6 +102,7 @@ impl Tunnel {
             listen,
             to,
             policy: &POLICIES[0],
+            check: Check::NONE,
             allow: Vec::new(),
             max_flows: None,
             connect_timeout: Tunnel::CONNECT_TIMEOUT,

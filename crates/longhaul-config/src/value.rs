@@ -5,7 +5,7 @@
 
 use crate::options::Leg;
 use crate::suggest;
-use crate::tunnel::NextHop;
+use crate::tunnel::{CheckBy, NextHop};
 use ipnet::{IpNet, Ipv4Net};
 use longhaul_core::next_hop::{POLICIES, Policy};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -188,6 +188,45 @@ pub fn connect_timeout(text: &str) -> Result<Duration, String> {
 fn time(text: &str, range: RangeInclusive<Duration>, form: &str) -> Result<Duration, String> {
     let time = longhaul_units::duration(text).map_err(|err| format!("{err}; {form}"))?;
     if range.contains(&time) { Ok(time) } else { Err(format!("it is out of range; {form}")) }
+}
+
+/// Parses the kind of check; `none` means that next hops are not checked.
+///
+/// # Errors
+/// There is no such check.
+pub fn check(text: &str) -> Result<Option<CheckBy>, String> {
+    match text {
+        "none" => Ok(None),
+        "tcp" => Ok(Some(CheckBy::Tcp)),
+        _ => Err("write \"tcp\" or \"none\"".into()),
+    }
+}
+
+/// Parses the time between two checks of a next hop.
+///
+/// # Errors
+/// The text is not a time from 100 ms to 1 h.
+pub fn check_interval(text: &str) -> Result<Duration, String> {
+    time(text, Duration::from_millis(100)..=Duration::from_secs(3600), "write a time from 100ms to 1h, such as \"5s\"")
+}
+
+/// Parses the time that a next hop has to answer a check.
+///
+/// # Errors
+/// The text is not a time from 100 ms to 1 min.
+pub fn check_timeout(text: &str) -> Result<Duration, String> {
+    time(text, Duration::from_millis(100)..=Duration::from_secs(60), "write a time from 100ms to 1min, such as \"3s\"")
+}
+
+/// Parses the number of checks in a row that change the state of a next hop.
+///
+/// # Errors
+/// The text is not a number from 1 to 100.
+pub fn checks(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(count @ 1..=100) => Ok(count),
+        _ => Err("write a number of checks from 1 to 100".into()),
+    }
 }
 
 /// Parses the time that a drain waits; `0` means that it does not wait.

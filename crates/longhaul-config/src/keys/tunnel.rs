@@ -5,7 +5,7 @@ use crate::keys::leg;
 use crate::keys::remark::{Remark, Syntax, no_remarks};
 use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row, no_line};
 use crate::options::Leg;
-use crate::tunnel::{NextHop, Tunnel};
+use crate::tunnel::{Check, CheckBy, NextHop, Tunnel};
 use crate::{loops, value};
 use longhaul_units::show_duration;
 use std::net::IpAddr;
@@ -91,6 +91,70 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         show: |tunnel| (tunnel.to.len() > 1).then(|| format!("order {}: {}", tunnel.policy.name, tunnel.policy.help)),
         check: no_remarks,
         doc: "Which next hop is dialled first; see [policies](#policies).",
+    },
+    Row {
+        name: "check",
+        default: KeyDefault::Value("\"none\""),
+        example: "\"tcp\"",
+        flag: Some(Flag {
+            name: "check",
+            argument: Argument::Named("KIND"),
+            default: None,
+            short: "Active checks of next hops",
+            long: "none or tcp. With tcp, longhaul connects to each next hop every 5 seconds, and resets the connection. A next \
+                   hop that fails three checks in a row is not dialled until two checks in a row succeed.",
+        }),
+        value: KeyValue::One(|tunnel, text| value::check(text).map(|by| tunnel.check.by = by)),
+        show: |tunnel| {
+            let Check { by, interval, timeout, rise, fall } = tunnel.check;
+            let (interval, timeout) = (show_duration(interval), show_duration(timeout));
+            by.map(|CheckBy::Tcp| {
+                format!("checks each next hop every {interval} for {timeout}: {fall} failures are down, {rise} answers are up")
+            })
+        },
+        check: |tunnel, _| checks_nothing(tunnel),
+        doc: "Active checks of the next hops: `\"none\"`, or `\"tcp\"`, which connects to each next hop and resets the \
+              connection at once. A next hop whose checks fail is not dialled: [active checks](next-hops.md#active-checks).",
+    },
+    Row {
+        name: "check_interval",
+        default: KeyDefault::Value("\"5s\""),
+        example: "\"2s\"",
+        flag: None,
+        value: KeyValue::One(|tunnel, text| value::check_interval(text).map(|time| tunnel.check.interval = time)),
+        show: no_line, // the line of `check` has it
+        check: no_remarks,
+        doc: "Time from the beginning of one check of a next hop to the next, 100 ms to 1 h.",
+    },
+    Row {
+        name: "check_timeout",
+        default: KeyDefault::Value("\"3s\""),
+        example: "\"1s\"",
+        flag: None,
+        value: KeyValue::One(|tunnel, text| value::check_timeout(text).map(|time| tunnel.check.timeout = time)),
+        show: no_line,
+        check: no_remarks,
+        doc: "Time that a next hop has to answer a check, 100 ms to 1 min. The kernel sends a lost SYN again after 1 s.",
+    },
+    Row {
+        name: "rise",
+        default: KeyDefault::Value("2"),
+        example: "3",
+        flag: None,
+        value: KeyValue::One(|tunnel, text| value::checks(text).map(|count| tunnel.check.rise = count)),
+        show: no_line,
+        check: no_remarks,
+        doc: "Number of good checks in a row after which a next hop is dialled again, 1 to 100.",
+    },
+    Row {
+        name: "fall",
+        default: KeyDefault::Value("3"),
+        example: "2",
+        flag: None,
+        value: KeyValue::One(|tunnel, text| value::checks(text).map(|count| tunnel.check.fall = count)),
+        show: no_line,
+        check: no_remarks,
+        doc: "Number of failed checks in a row after which a next hop is no longer dialled, 1 to 100.",
     },
     Row {
         name: "allow",
@@ -227,6 +291,14 @@ fn needless_weight(tunnel: &Tunnel) -> Vec<Remark> {
     }
     let text = format!("policy {} does not use weights; write another policy, such as \"round-robin\"", policy.name);
     vec![Remark::warning("to", text)]
+}
+
+fn checks_nothing(tunnel: &Tunnel) -> Vec<Remark> {
+    if tunnel.check.by.is_some() || tunnel.check == Check::NONE {
+        return Vec::new();
+    }
+    let text = "without checks, check_interval, check_timeout, rise and fall have no effect; write check = \"tcp\"";
+    vec![Remark::warning("check", text.into())]
 }
 
 fn dials_itself(tunnel: &Tunnel) -> Vec<Remark> {

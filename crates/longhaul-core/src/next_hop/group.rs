@@ -4,7 +4,7 @@
 //! hop keeps its state. Order and weights come from the tunnel as the flow knows it.
 
 use super::hash::HopKey;
-use super::health::{Change, Check, Health, Rank, State};
+use super::health::{Change, Health, Rank, State, Thresholds};
 use super::policy::{Choice, Load, Policy};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -124,8 +124,8 @@ impl Group {
     }
 
     /// Records the result of an active check of the hop.
-    pub fn checked(&mut self, key: HopKey, passed: bool, check: Check, now: Instant) -> Option<Change> {
-        self.hop(key, now).health.checked(passed, check, now)
+    pub fn checked(&mut self, key: HopKey, passed: bool, thresholds: Thresholds, now: Instant) -> Option<Change> {
+        self.hop(key, now).health.checked(passed, thresholds, now)
     }
 
     /// Ends the effect of active checks, because the tunnel no longer has any.

@@ -63,7 +63,7 @@ pub enum Change {
 
 /// Number of checks in a row that change a hop's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Check {
+pub struct Thresholds {
     /// Number of good checks after which a hop is up again.
     pub rise: u32,
     /// Number of failed checks after which a hop is down.
@@ -202,17 +202,17 @@ impl Health {
     }
 
     /// Records the result of an active check.
-    pub(super) fn checked(&mut self, passed: bool, check: Check, now: Instant) -> Option<Change> {
+    pub(super) fn checked(&mut self, passed: bool, thresholds: Thresholds, now: Instant) -> Option<Change> {
         self.streak = if passed == self.passed { self.streak.saturating_add(1) } else { 1 };
         self.passed = passed;
         match (passed, self.phase) {
-            (true, Phase::Down | Phase::Ejected { .. }) if self.streak >= check.rise => {
+            (true, Phase::Down | Phase::Ejected { .. }) if self.streak >= thresholds.rise => {
                 let change = if self.phase == Phase::Down { Change::Up } else { Change::Returned };
                 self.failures = 0;
                 self.enter(Phase::SlowStart, now);
                 Some(change)
             }
-            (false, Phase::Up | Phase::SlowStart | Phase::Ejected { .. }) if self.streak >= check.fall => {
+            (false, Phase::Up | Phase::SlowStart | Phase::Ejected { .. }) if self.streak >= thresholds.fall => {
                 self.enter(Phase::Down, now);
                 Some(Change::Down)
             }

@@ -19,7 +19,7 @@ mod source_hash;
 
 pub use group::{Group, HopView, Member};
 pub use hash::HopKey;
-pub use health::{Change, Check, EJECT_AFTER, FIRST_PAUSE, LONGEST_PAUSE, SLOW_START, State};
+pub use health::{Change, EJECT_AFTER, FIRST_PAUSE, LONGEST_PAUSE, SLOW_START, State, Thresholds};
 pub use policy::{Choice, Load, Policy};
 
 /// Every policy; the first is the default.

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
-const CHECK: Check = Check { rise: 2, fall: 3 };
+const THRESHOLDS: Thresholds = Thresholds { rise: 2, fall: 3 };
 
 fn client(number: u32) -> IpAddr {
     Ipv4Addr::from(0x0a00_0000 + number % 0x100_0000).into()
@@ -101,8 +101,8 @@ proptest! {
             match event {
                 0 | 1 => drop(group.failed(key, false, now)),
                 2 => drop(group.answered(key, Duration::ZERO, now)),
-                3 => drop(group.checked(key, false, CHECK, now)),
-                4 => drop(group.checked(key, true, CHECK, now)),
+                3 => drop(group.checked(key, false, THRESHOLDS, now)),
+                4 => drop(group.checked(key, true, THRESHOLDS, now)),
                 _ => group.ended(key),
             }
             let mut order = group.order(&POLICIES[which], &members, client(9), mix(seconds), now);
@@ -187,7 +187,7 @@ impl Two {
     }
 
     fn check(&mut self, hop: usize, passed: bool) -> Option<Change> {
-        self.group.checked(self.members[hop].key, passed, CHECK, self.now)
+        self.group.checked(self.members[hop].key, passed, THRESHOLDS, self.now)
     }
 
     fn state(&self, hop: usize) -> State {

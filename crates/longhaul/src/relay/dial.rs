@@ -61,7 +61,8 @@ pub(super) async fn dial(
 ) -> Result<Dialled, NotDialled> {
     let order = gate.hops.order(tunnel, peer.ip());
     if order.is_empty() {
-        return Err(NotDialled::NoAnswer("every next hop is down: its checks failed".into()));
+        let names: Vec<String> = tunnel.to.iter().map(ToString::to_string).collect();
+        return Err(NotDialled::NoAnswer(format!("every next hop is down by its checks: {}", names.join(", "))));
     }
     let dial =
         Dial { relay, gate, tunnel, first_bytes: FirstBytes::of(tunnel, accept), has_sent: AtomicBool::new(false) };
@@ -284,7 +285,11 @@ impl<'a> Attempts<'a> {
 
 /// Returns the current addresses of `next_hop`. getaddrinfo(3) resolves a name anew for each dial, on a thread that
 /// carries no bytes. `patience` limits the whole time, including the wait for one of the tunnel's `lookups`.
-async fn resolve(next_hop: &NextHop, patience: Duration, lookups: &Arc<Semaphore>) -> io::Result<Vec<SocketAddr>> {
+pub(super) async fn resolve(
+    next_hop: &NextHop,
+    patience: Duration,
+    lookups: &Arc<Semaphore>,
+) -> io::Result<Vec<SocketAddr>> {
     if let Ok(address) = next_hop.host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, next_hop.port)]);
     }

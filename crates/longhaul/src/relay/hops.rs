@@ -4,7 +4,7 @@
 use super::counters::Counters;
 use super::lock::lock;
 use longhaul_config::{NextHop, Tunnel};
-use longhaul_core::next_hop::{Change, Group, HopKey, HopView, Member};
+use longhaul_core::next_hop::{Change, Group, HopKey, HopView, Member, Thresholds};
 use longhaul_units::show_duration;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -60,6 +60,26 @@ impl Hops {
         self.group().ended(hop.member().key);
     }
 
+    /// Records the result of an active check of next hop `hop` of `tunnel`: the time of its handshake, or why it did not
+    /// answer.
+    pub(super) fn checked(&self, counters: &Counters, tunnel: &Tunnel, hop: usize, result: &Result<Duration, String>) {
+        let thresholds = Thresholds { rise: tunnel.check.rise, fall: tunnel.check.fall };
+        let (key, now) = (tunnel.to[hop].member().key, Instant::now());
+        let mut group = self.group();
+        if let Ok(rtt) = result {
+            group.measured(key, *rtt, now);
+        }
+        let change = group.checked(key, result.is_ok(), thresholds, now);
+        drop(group);
+        let why = result.as_ref().err().map(String::as_str);
+        tell(counters, tunnel, hop, Told { change, why });
+    }
+
+    /// Ends the effect of active checks, because the tunnel no longer has any.
+    pub(super) fn unchecked(&self) {
+        self.group().unchecked(Instant::now());
+    }
+
     fn view(&self, tunnel: &Tunnel) -> Vec<HopView> {
         let (group, now) = (self.group(), Instant::now());
         members(tunnel).iter().map(|member| group.view(member.key, now)).collect()
@@ -85,7 +105,7 @@ impl Claim<'_> {
     pub(super) fn answered(mut self, rtt: Duration) {
         self.is_counted = false;
         let change = self.hops.group().answered(self.key, rtt, Instant::now());
-        tell(self.counters, self.tunnel, self.hop, change);
+        tell(self.counters, self.tunnel, self.hop, Told { change, why: None });
     }
 
     /// Records that the next hop did not answer.
@@ -93,7 +113,7 @@ impl Claim<'_> {
         self.is_counted = false;
         let is_alone = self.tunnel.to.len() == 1;
         let change = self.hops.group().failed(self.key, is_alone, Instant::now());
-        tell(self.counters, self.tunnel, self.hop, change);
+        tell(self.counters, self.tunnel, self.hop, Told { change, why: None });
     }
 }
 
@@ -121,9 +141,12 @@ impl Groups {
         served.into_iter().map(|Served { tunnel, hops }| GroupView { hops: hops.view(&tunnel), tunnel }).collect()
     }
 
-    /// Writes one line to the log for each next hop of a tunnel that has several.
+    /// Writes one line to the log for each next hop of a tunnel that has several or
+    /// checks them.
     pub(super) fn log(&self) {
-        for GroupView { tunnel, hops } in self.view().iter().filter(|group| group.hops.len() > 1) {
+        for GroupView { tunnel, hops } in
+            self.view().iter().filter(|group| group.hops.len() > 1 || group.tunnel.check.by.is_some())
+        {
             for (hop, view) in tunnel.to.iter().zip(hops) {
                 info!(
                     tunnel = %tunnel.name,
@@ -144,10 +167,17 @@ fn members(tunnel: &Tunnel) -> Vec<Member> {
     tunnel.to.iter().map(NextHop::member).collect()
 }
 
+/// A change of the state of a hop, and why its check failed.
+struct Told<'a> {
+    change: Option<Change>,
+    why: Option<&'a str>,
+}
+
 /// Logs a change of the state of next hop `hop`, and counts it if the hop is lost.
-fn tell(counters: &Counters, tunnel: &Tunnel, hop: usize, change: Option<Change>) {
+fn tell(counters: &Counters, tunnel: &Tunnel, hop: usize, told: Told<'_>) {
     let (next_hop, tunnel) = (&tunnel.to[hop], &tunnel.name);
-    match change {
+    let why = told.why;
+    match told.change {
         None => {}
         Some(Change::Ejected(pause)) => {
             counters.hops_lost.fetch_add(1, Relaxed);
@@ -156,7 +186,7 @@ fn tell(counters: &Counters, tunnel: &Tunnel, hop: usize, change: Option<Change>
         Some(Change::Returned) => info!(%tunnel, %next_hop, "next hop answers again"),
         Some(Change::Down) => {
             counters.hops_lost.fetch_add(1, Relaxed);
-            warn!(%tunnel, %next_hop, "next hop down: its checks failed");
+            warn!(%tunnel, %next_hop, why, "next hop down: its checks failed");
         }
         Some(Change::Up) => info!(%tunnel, %next_hop, "next hop up: its checks succeed"),
     }

@@ -9,6 +9,7 @@
 //!     sample converts TCP_INFO for longhaul-core
 //!   dial     resolve, connect, next address
 //!     hops     state of a tunnel's next hops
+//!       checks active checks                                 (one task a tunnel)
 //!     race     attempts beside each other
 //!     connect  one address
 //!     fast_open  the client's first bytes in the SYN
@@ -42,6 +43,7 @@ mod activated;
 mod budget;
 mod buffer;
 mod carry;
+mod checks;
 mod closing;
 mod connect;
 mod counters;
@@ -76,6 +78,7 @@ mod tally;
 mod throttle;
 
 pub use activated::Activated;
+pub use checks::Checks;
 pub use counters::Counters;
 pub use hops::GroupView;
 pub use how::How;

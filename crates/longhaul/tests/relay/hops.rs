@@ -29,7 +29,10 @@ fn pass(entry: SocketAddr, server: &TcpListener) -> (TcpStream, TcpStream) {
 
 /// Answers each connection with its own `letter`, and closes it.
 fn lettered(letter: u8) -> String {
-    let server = server();
+    lettered_by(server(), letter)
+}
+
+fn lettered_by(server: TcpListener, letter: u8) -> String {
     let address = name(&server);
     // Ends when accept(2) times out, after the test.
     std::thread::spawn(move || {
@@ -189,11 +192,50 @@ fn a_reload_keeps_the_state_of_the_hops_that_stay() {
     assert_eq!((&states[1]["state"], &states[2]["state"]), (&"ejected".into(), &"up".into()), "{states:?}");
 }
 
+/// Flags of quick checks. The states of a hop change after the first check.
+const QUICK: &str = "check = \"tcp\"\ncheck_interval = \"100ms\"\ncheck_timeout = \"100ms\"\nrise = 1\nfall = 1\n";
+
+#[test]
+fn checks_take_a_hop_out_and_back_and_without_any_hop_clients_are_reset_at_once() {
+    let (port, silent, dead) = (Port::reserve("127.0.0.1"), Silent::new(), Port::reserve("127.0.0.1"));
+    let to = [silent.address().to_string(), dead.address().to_string()];
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("longhaul.toml");
+    write_config_with(&file, &port, &to, QUICK);
+    let relay = Relay::start(&["run", "-c", file.to_str().unwrap()]);
+    let down = [(); 2].map(|()| relay.wait_log("next hop down: its checks failed"));
+    let why = |hop: &str| {
+        let line = down.iter().find(|line| line["next_hop"] == hop).expect("each hop is down");
+        line["why"].as_str().unwrap().to_string()
+    };
+    assert!(why(&to[0]).contains("no answer in 100ms") && why(&to[1]).contains("ECONNREFUSED"), "{down:?}");
+    reset_by(port.address());
+    let why = relay.wait_log("dial failed")["why"].as_str().unwrap().to_string();
+    assert!(to.iter().all(|hop| why.contains(hop)), "{why}");
+    assert!(states(&relay).iter().all(|hop| hop["state"] == "down"));
+    // The second one comes back. The first one would not answer a dial.
+    lettered_by(TcpListener::bind(dead.address()).unwrap(), b'b');
+    assert_eq!(relay.wait_log("next hop up: its checks succeed")["next_hop"], to[1]);
+    assert_eq!(letter(port.address(), "127.0.0.1"), 'b');
+    // Without checks, nothing keeps a hop down.
+    write_config(&file, &port, &to);
+    relay.signal("HUP");
+    relay.wait_log("reloaded");
+    let states = states(&relay);
+    assert!(states.iter().all(|hop| hop["state"] == "slow start"), "{states:?}");
+    assert_eq!(letter(port.address(), "127.0.0.1"), 'b');
+}
+
 /// Writes a file with one tunnel from `port` to `to`.
 fn write_config(file: &Path, port: &Port, to: &[String]) {
+    write_config_with(file, port, to, "");
+}
+
+/// Like [`write_config`], with further keys.
+fn write_config_with(file: &Path, port: &Port, to: &[String], keys: &str) {
     let to: Vec<String> = to.iter().map(|hop| format!("{hop:?}")).collect();
     let text = format!(
-        "[[tunnel]]\nname = \"one\"\nlisten = \"{}\"\nto = [{}]\nconnect_timeout = \"10min\"\npolicy = \"in-order\"\n",
+        "[[tunnel]]\nname = \"one\"\nlisten = \"{}\"\nto = [{}]\nconnect_timeout = \"10min\"\n{keys}",
         port.address(),
         to.join(", ")
     );
