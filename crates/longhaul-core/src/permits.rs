@@ -287,6 +287,19 @@ mod tests {
     }
 
     #[test]
+    fn a_spare_permit_is_one_that_no_tunnel_lacks() {
+        let (mut permits, ids) = permits(100, 2);
+        assert!(permits.take(ids[0]).is_ok());
+        // 16 of each tunnel's permits are its reserve, of which one is taken.
+        let spares = (0..100).filter(|_| permits.take_spare()).count();
+        assert_eq!((spares, permits.used()), (100 - 2 * RESERVE, 101 - 2 * RESERVE));
+        assert_eq!((1..RESERVE).filter(|_| permits.take(ids[0]).is_ok()).count(), RESERVE - 1);
+        assert!(permits.take(ids[0]).is_err());
+        permits.give_back_spare();
+        assert!(permits.take(ids[0]).is_ok());
+    }
+
+    #[test]
     fn a_quarter_of_the_permits_or_1024_are_for_clients_that_are_next_hops() {
         for (all, max) in [(0, 1), (3, 1), (375, 93), (7500, MAX_FROM_NEXT_HOPS)] {
             let (mut permits, ids) = permits(all, 2);

@@ -12,7 +12,7 @@
 
 use super::connect::{self, Failure};
 use super::fast_open::FirstBytes;
-use super::hops::Claim;
+use super::hops::{Chosen, Claim};
 use super::permits::{Gate, Spare};
 use super::race::Race;
 use super::shared::Relay;
@@ -59,14 +59,14 @@ pub(super) async fn dial(
     peer: SocketAddr,
     accept: &Stream,
 ) -> Result<Dialled, NotDialled> {
-    let order = gate.hops.order(tunnel, peer.ip());
-    if order.is_empty() {
+    let chosen = gate.hops.choose(&relay.counters, tunnel, peer.ip());
+    if chosen.order.is_empty() {
         let names: Vec<String> = tunnel.to.iter().map(ToString::to_string).collect();
         return Err(NotDialled::NoAnswer(format!("every next hop is down by its checks: {}", names.join(", "))));
     }
     let dial =
         Dial { relay, gate, tunnel, first_bytes: FirstBytes::of(tunnel, accept), has_sent: AtomicBool::new(false) };
-    let mut attempts = Attempts::new(&dial, order);
+    let mut attempts = Attempts::new(&dial, chosen);
     attempts.start_next();
     loop {
         // Dropping the wait loses no attempt, and the timer is set anew.
@@ -177,6 +177,8 @@ struct Attempts<'a> {
     /// Steps to come, the first one first.
     steps: VecDeque<Step>,
     race: Race<'a, Ended>,
+    /// The claim of the first hop, until it is dialled.
+    first: Option<Claim<'a>>,
     /// The hops whose addresses are under way or to come.
     tries: Vec<Try<'a>>,
     /// Time of the last start.
@@ -197,10 +199,10 @@ struct Try<'a> {
 }
 
 impl<'a> Attempts<'a> {
-    fn new(dial: &'a Dial<'a>, order: Vec<usize>) -> Attempts<'a> {
+    fn new(dial: &'a Dial<'a>, Chosen { order, first }: Chosen<'a>) -> Attempts<'a> {
         let steps = order.into_iter().map(|hop| Step::Resolve { hop }).collect();
         let last = Instant::now();
-        Attempts { dial, steps, race: Race::new(), tries: Vec::new(), last, said: String::new() }
+        Attempts { dial, steps, race: Race::new(), first, tries: Vec::new(), last, said: String::new() }
     }
 
     /// Whether another step may begin now.
@@ -225,7 +227,8 @@ impl<'a> Attempts<'a> {
         }
         let Some(step) = self.steps.pop_front() else { return };
         if let Step::Resolve { hop } = step {
-            let claim = gate.hops.claim(&relay.counters, tunnel, hop);
+            let first = self.first.take();
+            let claim = first.unwrap_or_else(|| gate.hops.claim(&relay.counters, tunnel, hop));
             self.tries.push(Try { hop, claim, began: now, left: 1, is_to_blame: false });
         }
         self.race.start(self.dial.step(step, is_alone, spare));

@@ -41,11 +41,19 @@ pub struct GroupView {
 }
 
 impl Hops {
-    /// Returns the order in which to dial the next hops of `tunnel` for `client`, as indices. Hops that are down are not
-    /// in it.
-    pub(super) fn order(&self, tunnel: &Tunnel, client: IpAddr) -> Vec<usize> {
+    /// Chooses the order in which to dial the next hops of `tunnel` for `client`, and counts the first dial. So of two
+    /// flows that come at the same time, the later one sees the first one's choice.
+    pub(super) fn choose<'a>(&'a self, counters: &'a Counters, tunnel: &'a Tunnel, client: IpAddr) -> Chosen<'a> {
         let now = Instant::now();
-        self.group().order(tunnel.policy, &members(tunnel), client, self.random.hash_one(now), now)
+        let members = members(tunnel);
+        let mut group = self.group();
+        let order = group.order(tunnel.policy, &members, client, self.random.hash_one(now), now);
+        let first = order.first().map(|hop| {
+            let key = members[*hop].key;
+            group.began(key, now);
+            Claim { hops: self, counters, tunnel, hop: *hop, key, is_counted: true }
+        });
+        Chosen { order, first }
     }
 
     /// Counts a dial to next hop `hop` of `tunnel`, which begins.
@@ -88,6 +96,14 @@ impl Hops {
     fn group(&self) -> MutexGuard<'_, Group> {
         lock(&self.group)
     }
+}
+
+/// The next hops of a dial.
+pub(super) struct Chosen<'a> {
+    /// The order in which to dial them, as indices into the tunnel's `to`. Hops that are down are not in it.
+    pub(super) order: Vec<usize>,
+    /// The claim of the first one.
+    pub(super) first: Option<Claim<'a>>,
 }
 
 /// A dial to a next hop that has begun. Dropping it ends the dial without blame.
