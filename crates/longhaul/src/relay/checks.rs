@@ -64,7 +64,8 @@ async fn run(relay: Arc<Relay>, gate: Arc<Gate>, tunnel: Arc<Tunnel>) {
 async fn check(relay: &Relay, gate: &Gate, tunnel: &Tunnel, hop: usize) -> Option<Result<Duration, String>> {
     let timeout = tunnel.check.timeout;
     let addresses = match resolve(&tunnel.to[hop], timeout, &gate.lookups).await {
-        Ok(addresses) => addresses,
+        Ok(addresses) if !addresses.is_empty() => addresses,
+        Ok(_) => return Some(Err("its name has no address".into())),
         Err(err) => return Some(Err(format!("cannot be resolved: {err}"))),
     };
     let mut why = None;

@@ -237,7 +237,7 @@ impl<'a> Attempts<'a> {
     fn resolved(&mut self, hop: usize, addresses: io::Result<Vec<SocketAddr>>) {
         let next_hop = &self.dial.tunnel.to[hop];
         match addresses {
-            Ok(addresses) => {
+            Ok(addresses) if !addresses.is_empty() => {
                 self.dial.relay.served.resolved(&next_hop.host, &addresses);
                 if let Some(tried) = self.tries.iter_mut().find(|tried| tried.hop == hop) {
                     tried.left = addresses.len();
@@ -246,8 +246,9 @@ impl<'a> Attempts<'a> {
                     self.steps.push_front(Step::Connect { hop, address });
                 });
             }
-            Err(err) => {
-                note(&mut self.said, &next_hop.to_string(), &format!("cannot be resolved: {err}"));
+            unresolved => {
+                let why = unresolved.map_or_else(|err| err.to_string(), |_| "it has no address".into());
+                note(&mut self.said, &next_hop.to_string(), &format!("cannot be resolved: {why}"));
                 self.lost(hop, true);
             }
         }
