@@ -27,4 +27,4 @@ pub use keys::{Remark, Syntax, remarks};
 pub use loops::covers_same;
 pub use read::read;
 pub use summary::summary;
-pub use tunnel::{NextHop, Tunnel};
+pub use tunnel::{Check, CheckBy, NextHop, Tunnel};

@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn a_dial_to_an_address_of_this_host_leads_back() {
         let tunnel = |name: &str, listen: &str, to: &str, port| {
-            let hop = NextHop { host: to.into(), port };
+            let hop = NextHop::new(to, port);
             Tunnel::new(name, listen.parse().expect("an address"), vec![hop])
         };
         let own = |ip: IpAddr| ip == IpAddr::from([10, 10, 10, 20]);

@@ -4,7 +4,7 @@
 
 use crate::options::{Leg, LegOptions, Value, key};
 use ipnet::IpNet;
-use longhaul_core::next_hop::{POLICIES, Policy};
+use longhaul_core::next_hop::{HopKey, Member, POLICIES, Policy};
 use longhaul_core::proxy_header::{Accepts, Version};
 use longhaul_core::sources::Limits;
 use std::fmt;
@@ -22,6 +22,8 @@ pub struct Tunnel {
     pub to: Vec<NextHop>,
     /// Order in which the next hops are dialled.
     pub policy: &'static Policy,
+    /// Active checks of the next hops.
+    pub check: Check,
     /// Networks that may connect; empty means everybody.
     pub allow: Vec<IpNet>,
     /// PROXY headers that a connection must begin with; `None` means that it has none. Needs [`allow`](Tunnel::allow), which
@@ -54,6 +56,49 @@ pub struct NextHop {
     pub host: String,
     /// The TCP port, 1 to 65535.
     pub port: u16,
+    /// Its weight, 1 to 256, for the policies that use weights.
+    pub weight: u32,
+}
+
+/// Active checks of a tunnel's next hops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// How a hop is checked; `None` if it is not.
+    pub by: Option<CheckBy>,
+    /// Time between the beginnings of two checks of a hop.
+    pub interval: Duration,
+    /// Time that a hop has to answer a check.
+    pub timeout: Duration,
+    /// Number of good checks in a row after which a hop is up again.
+    pub rise: u32,
+    /// Number of failed checks in a row after which a hop is down.
+    pub fall: u32,
+}
+
+/// How a next hop is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckBy {
+    /// By a TCP connection, which is reset at once.
+    Tcp,
+}
+
+impl Check {
+    /// No checks, and the default times of checks. A check survives one lost SYN, which the kernel sends again after a
+    /// second. A dead hop is down after 15 s; its dials eject it before, if there are any.
+    pub const NONE: Check =
+        Check { by: None, interval: Duration::from_secs(5), timeout: Duration::from_secs(3), rise: 2, fall: 3 };
+}
+
+impl NextHop {
+    /// Returns a next hop of weight 1.
+    pub fn new(host: impl Into<String>, port: u16) -> NextHop {
+        NextHop { host: host.into(), port, weight: 1 }
+    }
+
+    /// Returns the hop as a member of its group.
+    pub fn member(&self) -> Member {
+        Member { key: HopKey::of(&self.host, self.port), weight: self.weight }
+    }
 }
 
 impl Tunnel {
@@ -68,6 +113,7 @@ impl Tunnel {
             listen,
             to,
             policy: &POLICIES[0],
+            check: Check::NONE,
             allow: Vec::new(),
             proxy_in: None,
             proxy_out: None,
@@ -103,7 +149,7 @@ impl Tunnel {
 
 impl fmt::Display for NextHop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NextHop { host, port } = self;
+        let NextHop { host, port, .. } = self;
         if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
     }
 }

@@ -5,12 +5,13 @@
 
 use crate::options::Leg;
 use crate::suggest;
-use crate::tunnel::NextHop;
+use crate::tunnel::{CheckBy, NextHop};
 use ipnet::{IpNet, Ipv4Net};
 use longhaul_core::next_hop::{POLICIES, Policy};
 use longhaul_core::proxy_header::{Accepts, Version};
 use longhaul_core::sources::MAX_RATE;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -71,11 +72,29 @@ pub fn admin_socket(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// Parses a next hop: `HOST:PORT` or `[IPV6]:PORT`; the host may be a name.
+/// Parses a next hop: `HOST:PORT` or `[IPV6]:PORT`, and perhaps ` weight=N` after it; the host may be a name.
 ///
 /// # Errors
-/// The text has neither form, the port is not 1 to 65535, or the address cannot be dialled.
+/// The text has neither form, the port is not 1 to 65535, the weight is not 1 to 256, or the address cannot be dialled.
 pub fn next_hop(text: &str) -> Result<NextHop, String> {
+    let (address, weight) = match text.split_once(' ') {
+        Some((address, rest)) if rest.trim_start().starts_with("weight") => (address, weight(rest.trim())?),
+        _ => (text, 1),
+    };
+    Ok(NextHop { weight, ..unweighted(address)? })
+}
+
+/// Parses the weight of a next hop, as nginx writes it: `weight=3`.
+fn weight(text: &str) -> Result<u32, String> {
+    const FORM: &str = "write a weight from 1 to 256, such as \"b1:6000 weight=3\"";
+    match text.strip_prefix("weight=").map(str::parse) {
+        Some(Ok(weight @ 1..=256)) => Ok(weight),
+        Some(Ok(0)) => Err(format!("a next hop of weight 0 gets no flow; leave it out, or {FORM}")),
+        _ => Err(FORM.into()),
+    }
+}
+
+fn unweighted(text: &str) -> Result<NextHop, String> {
     const FORM: &str = "write HOST:PORT or [IPV6]:PORT, such as \"10.20.20.20:6000\"";
     if text.contains("://") {
         return Err(format!("it is a URL; {FORM}"));
@@ -97,11 +116,11 @@ pub fn next_hop(text: &str) -> Result<NextHop, String> {
         Ok(address) if address.is_unspecified() || address.is_multicast() => {
             Err(format!("{address} cannot be dialled; write the next hop's own address"))
         }
-        Ok(address) => Ok(NextHop { host: address.to_string(), port }),
+        Ok(address) => Ok(NextHop::new(address.to_string(), port)),
         Err(_) if host.contains(':') => Err(format!("`{host}` is not an IPv6 address; {FORM}")),
         Err(_) if looks_numeric(host) => Err(format!("`{host}` is not an IPv4 address; {FORM}")),
         Err(_) if !is_host_name(host) => Err(format!("`{host}` is not a host name; {FORM}")),
-        Err(_) => Ok(NextHop { host: host.into(), port }),
+        Err(_) => Ok(NextHop::new(host, port)),
     }
 }
 
@@ -212,9 +231,51 @@ pub fn proxy_out(text: &str) -> Result<Version, String> {
 /// The text is not a time from 100 ms to 10 min.
 pub fn connect_timeout(text: &str) -> Result<Duration, String> {
     const FORM: &str = "write a time from 100ms to 10min, such as \"10s\"";
-    let time = longhaul_units::duration(text).map_err(|err| format!("{err}; {FORM}"))?;
-    let range = Duration::from_millis(100)..=Duration::from_secs(600);
-    if range.contains(&time) { Ok(time) } else { Err(format!("it is out of range; {FORM}")) }
+    time(text, Duration::from_millis(100)..=Duration::from_secs(600), FORM)
+}
+
+fn time(text: &str, range: RangeInclusive<Duration>, form: &str) -> Result<Duration, String> {
+    let time = longhaul_units::duration(text).map_err(|err| format!("{err}; {form}"))?;
+    if range.contains(&time) { Ok(time) } else { Err(format!("it is out of range; {form}")) }
+}
+
+/// Parses the kind of check; `none` means that next hops are not checked.
+///
+/// # Errors
+/// There is no such check.
+pub fn check(text: &str) -> Result<Option<CheckBy>, String> {
+    match text {
+        "none" => Ok(None),
+        "tcp" => Ok(Some(CheckBy::Tcp)),
+        _ => Err("write \"tcp\" or \"none\"".into()),
+    }
+}
+
+/// Parses the time between two checks of a next hop.
+///
+/// # Errors
+/// The text is not a time from 100 ms to 1 h.
+pub fn check_interval(text: &str) -> Result<Duration, String> {
+    time(text, Duration::from_millis(100)..=Duration::from_secs(3600), "write a time from 100ms to 1h, such as \"5s\"")
+}
+
+/// Parses the time that a next hop has to answer a check.
+///
+/// # Errors
+/// The text is not a time from 100 ms to 1 min.
+pub fn check_timeout(text: &str) -> Result<Duration, String> {
+    time(text, Duration::from_millis(100)..=Duration::from_secs(60), "write a time from 100ms to 1min, such as \"3s\"")
+}
+
+/// Parses the number of checks in a row that change the state of a next hop.
+///
+/// # Errors
+/// The text is not a number from 1 to 100.
+pub fn checks(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(count @ 1..=100) => Ok(count),
+        _ => Err("write a number of checks from 1 to 100".into()),
+    }
 }
 
 /// Parses the time that a drain waits; `0` means that it does not wait.
@@ -452,10 +513,14 @@ mod tests {
 
     #[test]
     fn next_hops() {
-        let hop = |host: &str, port| Ok(NextHop { host: host.into(), port });
+        let hop = |host: &str, port| Ok(NextHop::new(host, port));
         assert_eq!(next_hop("b.example.com:22"), hop("b.example.com", 22));
         assert_eq!(next_hop("[2001:db8::0:1]:22"), hop("2001:db8::1", 22));
         assert_eq!(next_hop("10.20.20.20:22"), hop("10.20.20.20", 22));
+        assert_eq!(next_hop("b:22 weight=256"), Ok(NextHop { weight: 256, ..NextHop::new("b", 22) }));
+        for bad in ["b:22 weight=0", "b:22 weight=257", "b:22 weight", "b:22 weight 3", "b:22 weight=3 x", "weight=3"] {
+            assert!(next_hop(bad).unwrap_err().contains("write"), "{bad}");
+        }
         for bad in
             ["", "b", "b:", ":22", "b:ssh", "b:0", "10.0.0.300:22", "0.0.0.0:22", "tcp://b:22", "TCP4:b:22", "b:+22"]
         {

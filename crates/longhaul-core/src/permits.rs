@@ -97,7 +97,7 @@ impl Permits {
         self.all
     }
 
-    /// Returns the number of flows.
+    /// Returns the number of flows, and of spare permits that are taken.
     pub fn used(&self) -> usize {
         self.used
     }
@@ -172,6 +172,18 @@ impl Permits {
         tunnel.flows -= 1;
         self.used -= 1;
         self.owed += usize::from(tunnel.flows < tunnel.reserve(self.reserve));
+    }
+
+    /// Takes a permit that belongs to no tunnel, if no tunnel lacks it for its reserve. Returns whether it could.
+    pub fn take_spare(&mut self) -> bool {
+        let is_free = self.all.saturating_sub(self.used) > self.owed;
+        self.used += usize::from(is_free);
+        is_free
+    }
+
+    /// Gives back a permit that was [taken as a spare](Permits::take_spare).
+    pub fn give_back_spare(&mut self) {
+        self.used = self.used.saturating_sub(1);
     }
 
     /// Counts a flow of `tunnel`, which has its permit, as one whose client is a next hop of the tunnel. The tunnel
@@ -308,6 +320,19 @@ mod tests {
         assert_eq!(flood(&mut permits, ids[0]), 1);
         permits.set(4);
         assert_eq!(flood(&mut permits, ids[0]), 2);
+    }
+
+    #[test]
+    fn a_spare_permit_is_one_that_no_tunnel_lacks() {
+        let (mut permits, ids) = permits(100, 2);
+        assert!(permits.take(ids[0]).is_ok());
+        // 16 of each tunnel's permits are its reserve, of which one is taken.
+        let spares = (0..100).filter(|_| permits.take_spare()).count();
+        assert_eq!((spares, permits.used()), (100 - 2 * RESERVE, 101 - 2 * RESERVE));
+        assert_eq!((1..RESERVE).filter(|_| permits.take(ids[0]).is_ok()).count(), RESERVE - 1);
+        assert!(permits.take(ids[0]).is_err());
+        permits.give_back_spare();
+        assert!(permits.take(ids[0]).is_ok());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::keys::leg;
 use crate::keys::remark::{Remark, Syntax, no_remarks};
 use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row, no_line};
 use crate::options::Leg;
-use crate::tunnel::Tunnel;
+use crate::tunnel::{Check, CheckBy, NextHop, Tunnel};
 use crate::{loops, value};
 use longhaul_units::show_duration;
 use std::net::IpAddr;
@@ -60,31 +60,102 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
             default: None,
             short: "Next hop to dial; several separated by commas",
             long: "HOST:PORT or [IPV6]:PORT. A host name is resolved again for each connection. Several next hops are \
-                   separated by commas, or the flag is repeated. longhaul dials them in the order written until one \
-                   answers.",
+                   separated by commas, or the flag is repeated; --policy says which one is dialled first. \
+                   \"b1:6000 weight=3\" gives a next hop three times the flows of one without a weight.",
         }),
         value: KeyValue::Several {
             add: |tunnel, text| value::next_hop(text).map(|hop| tunnel.to.push(hop)),
             empty: "it is empty; write at least one next hop, such as [\"10.20.20.20:6000\"]",
         },
-        show: |tunnel| Some(format!("dials {}", list(&tunnel.to))),
+        show: |tunnel| Some(format!("dials {}", list(&tunnel.to.iter().map(with_weight).collect::<Vec<_>>()))),
         check: |tunnel, syntax| {
             let link_local = addresses::link_local_hops(tunnel, syntax);
-            [dials_itself(tunnel), link_local, addresses::repeated_hops(tunnel)].concat()
+            [dials_itself(tunnel), link_local, addresses::repeated_hops(tunnel), needless_weight(tunnel)].concat()
         },
-        doc: "Next hop to dial, or a list of them: `\"HOST:PORT\"` or `\"[IPV6]:PORT\"`. A host name is resolved again for each \
-              connection. A tunnel that would dial itself, directly or through other tunnels of the file, is refused. A \
+        doc: "Next hop to dial, or a list of them: `\"HOST:PORT\"` or `\"[IPV6]:PORT\"`. `\"b1:6000 weight=3\"` has a \
+              weight from 1 to 256; without it the weight is 1. A host name is resolved again for each connection. A tunnel that would dial itself, directly or through other tunnels of the file, is refused. A \
               link-local IPv6 address needs `dial = { bind-device = \"eth0\" }`.",
     },
     Row {
         name: "policy",
         default: KeyDefault::Value("\"in-order\""),
-        example: "\"in-order\"",
-        flag: None,
+        example: "\"least-flows\"",
+        flag: Some(Flag {
+            name: "policy",
+            argument: Argument::Named("POLICY"),
+            default: None,
+            short: "Next hop dialled first",
+            long: "in-order, round-robin, least-flows, least-rtt or source-hash. If a next hop does not answer, the next one \
+                   is dialled in each case.",
+        }),
         value: KeyValue::One(|tunnel, text| value::policy(text).map(|policy| tunnel.policy = policy)),
         show: |tunnel| (tunnel.to.len() > 1).then(|| format!("order {}: {}", tunnel.policy.name, tunnel.policy.help)),
         check: no_remarks,
         doc: "Which next hop is dialled first; see [policies](#policies).",
+    },
+    Row {
+        name: "check",
+        default: KeyDefault::Value("\"none\""),
+        example: "\"tcp\"",
+        flag: Some(Flag {
+            name: "check",
+            argument: Argument::Named("KIND"),
+            default: None,
+            short: "Active checks of next hops",
+            long: "none or tcp. With tcp, longhaul connects to each next hop every 5 seconds, and resets the connection. A next \
+                   hop that fails three checks in a row is not dialled until two checks in a row succeed.",
+        }),
+        value: KeyValue::One(|tunnel, text| value::check(text).map(|by| tunnel.check.by = by)),
+        show: |tunnel| {
+            let Check { by, interval, timeout, rise, fall } = tunnel.check;
+            let (interval, timeout) = (show_duration(interval), show_duration(timeout));
+            by.map(|CheckBy::Tcp| {
+                format!("checks each next hop every {interval} for {timeout}: {fall} failures are down, {rise} answers are up")
+            })
+        },
+        check: |tunnel, _| checks_nothing(tunnel),
+        doc: "Active checks of the next hops: `\"none\"`, or `\"tcp\"`, which connects to each next hop and resets the \
+              connection at once. A next hop whose checks fail is not dialled: [active checks](next-hops.md#active-checks).",
+    },
+    Row {
+        name: "check_interval",
+        default: KeyDefault::Value("\"5s\""),
+        example: "\"2s\"",
+        flag: None,
+        value: KeyValue::One(|tunnel, text| value::check_interval(text).map(|time| tunnel.check.interval = time)),
+        show: no_line, // the line of `check` has it
+        check: no_remarks,
+        doc: "Time from the beginning of one check of a next hop to the next, 100 ms to 1 h.",
+    },
+    Row {
+        name: "check_timeout",
+        default: KeyDefault::Value("\"3s\""),
+        example: "\"1s\"",
+        flag: None,
+        value: KeyValue::One(|tunnel, text| value::check_timeout(text).map(|time| tunnel.check.timeout = time)),
+        show: no_line,
+        check: no_remarks,
+        doc: "Time that a next hop has to answer a check, 100 ms to 1 min. The kernel sends a lost SYN again after 1 s.",
+    },
+    Row {
+        name: "rise",
+        default: KeyDefault::Value("2"),
+        example: "3",
+        flag: None,
+        value: KeyValue::One(|tunnel, text| value::checks(text).map(|count| tunnel.check.rise = count)),
+        show: no_line,
+        check: no_remarks,
+        doc: "Number of good checks in a row after which a next hop is dialled again, 1 to 100.",
+    },
+    Row {
+        name: "fall",
+        default: KeyDefault::Value("3"),
+        example: "2",
+        flag: None,
+        value: KeyValue::One(|tunnel, text| value::checks(text).map(|count| tunnel.check.fall = count)),
+        show: no_line,
+        check: no_remarks,
+        doc: "Number of failed checks in a row after which a next hop is no longer dialled, 1 to 100.",
     },
     Row {
         name: "allow",
@@ -212,6 +283,27 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
 
 fn list(values: &[impl ToString]) -> String {
     values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn with_weight(hop: &NextHop) -> String {
+    if hop.weight == 1 { hop.to_string() } else { format!("{hop} weight={}", hop.weight) }
+}
+
+fn needless_weight(tunnel: &Tunnel) -> Vec<Remark> {
+    let policy = tunnel.policy;
+    if policy.uses_weights || tunnel.to.iter().all(|hop| hop.weight == 1) {
+        return Vec::new();
+    }
+    let text = format!("policy {} does not use weights; write another policy, such as \"round-robin\"", policy.name);
+    vec![Remark::warning("to", text)]
+}
+
+fn checks_nothing(tunnel: &Tunnel) -> Vec<Remark> {
+    if tunnel.check.by.is_some() || tunnel.check == Check::NONE {
+        return Vec::new();
+    }
+    let text = "without checks, check_interval, check_timeout, rise and fall have no effect; write check = \"tcp\"";
+    vec![Remark::warning("check", text.into())]
 }
 
 fn dials_itself(tunnel: &Tunnel) -> Vec<Remark> {

@@ -1,42 +1,30 @@
-//! Policies that decide which of a tunnel's next hops is dialled first.
+//! The choice among a tunnel's next hops.
 //!
-//! A policy is one file here and one row of [`POLICIES`]. It orders the next hops, and the relay dials them in that
-//! order until one answers.
+//! ```text
+//! policy     which hop is dialled first; each policy is one file beside it and one row of POLICIES
+//! health     whether a hop may be dialled: ejection after failed dials, gentle return, active checks
+//! group      the state of a tunnel's hops; orders them for a dial
+//! hash       the hash that identifies a hop, and that `source-hash` decides by
+//! ```
 
+mod group;
+mod hash;
+mod health;
 mod in_order;
+mod least_flows;
+mod least_rtt;
+mod policy;
+mod round_robin;
+mod source_hash;
 
-/// One way to order a group's next hops.
-#[derive(Debug)]
-pub struct Policy {
-    /// Its name in a config file.
-    pub name: &'static str,
-    /// One line of help.
-    pub help: &'static str,
-    /// Returns the order in which to try `count` next hops: each of the indices `0..count` once.
-    pub order: fn(count: usize) -> Vec<usize>,
-}
-
-impl PartialEq for Policy {
-    fn eq(&self, other: &Policy) -> bool {
-        self.name == other.name
-    }
-}
+pub use group::{Group, HopView, Member};
+pub use hash::HopKey;
+pub use health::{Change, EJECT_AFTER, FIRST_PAUSE, LONGEST_PAUSE, SLOW_START, State, Thresholds};
+pub use policy::{Choice, Load, Policy};
 
 /// Every policy; the first is the default.
-pub static POLICIES: &[Policy] = &[in_order::POLICY];
+pub static POLICIES: &[Policy] =
+    &[in_order::POLICY, round_robin::POLICY, least_flows::POLICY, least_rtt::POLICY, source_hash::POLICY];
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_policy_tries_every_next_hop_once() {
-        for policy in POLICIES {
-            for count in 0..20 {
-                let mut order = (policy.order)(count);
-                order.sort_unstable();
-                assert_eq!(order, (0..count).collect::<Vec<_>>(), "{}", policy.name);
-            }
-        }
-    }
-}
+mod tests;

@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn a_name_without_an_address_is_told_for_each_tunnel_with_the_effect() {
         let tunnel = |name: &str, hosts: &[&str]| {
-            let hop = |host: &&str| NextHop { host: (*host).into(), port: 22 };
+            let hop = |host: &&str| NextHop::new(*host, 22);
             Tunnel::new(name, SocketAddr::from(([127, 0, 0, 1], 6000)), hosts.iter().map(hop).collect())
         };
         let failed = BTreeMap::from([("no.invalid".to_string(), "why".to_string())]);

@@ -308,7 +308,7 @@ mod tests {
     async fn every_command_is_answered() {
         let mut daemon = daemon();
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        let tunnel = Tunnel::new("one", listen, vec![NextHop { host: "127.0.0.1".into(), port: 9 }]);
+        let tunnel = Tunnel::new("one", listen, vec![NextHop::new("127.0.0.1", 9)]);
         daemon.apply(Config { tunnels: vec![tunnel], ..Config::default() }).unwrap();
         let (control, commands) = Control::new();
         let serving = tokio::spawn(async move { daemon.serve(commands).await });
@@ -331,7 +331,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let listen = listener.local_addr().unwrap();
         drop(listener);
-        let tunnel = Tunnel::new("one", listen, vec![NextHop { host: "127.0.0.1".into(), port: 9 }]);
+        let tunnel = Tunnel::new("one", listen, vec![NextHop::new("127.0.0.1", 9)]);
         let grace = Duration::from_secs(3600);
         daemon.apply(Config { tunnels: vec![tunnel], drain_grace: grace, ..Config::default() }).unwrap();
         let (control, commands) = Control::new();

@@ -5,7 +5,7 @@
 
 use super::control::{RelayCommand, Reply};
 use super::error::DaemonError;
-use crate::relay::{Activated, BindError, FlowView, Gate, Handle, Listener, Relay, Route, Serving};
+use crate::relay::{Activated, BindError, Checks, FlowView, Gate, Handle, Listener, Relay, Route, Serving};
 use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;
 use std::collections::BTreeMap;
@@ -35,6 +35,8 @@ struct Running {
     gate: Arc<Gate>,
     serving: watch::Sender<Serving>,
     handle: Handle,
+    /// The active checks of its next hops, if it has some.
+    checks: Option<Checks>,
 }
 
 /// A replaced listener, which serves for a moment more.
@@ -88,13 +90,14 @@ impl Tunnels {
         // Before the first tunnel listens, because a flow that it accepts may dial at once.
         self.relay.serves(changes.iter().map(|change| change.tunnel.clone()));
         self.relay.permit(changes.iter().map(|change| (&change.gate, change.tunnel.max_flows)));
+        self.relay.group(changes.iter().map(|change| (&change.gate, &change.tunnel)));
         let mut before = std::mem::take(&mut self.running);
         for Change { tunnel, gate, listener } in changes {
             let name = tunnel.name.clone();
             let running = match listener {
                 Some((listener, handle)) => self.start(tunnel, gate, listener, handle),
                 None => match before.remove(&name) {
-                    Some(running) => running.update(tunnel),
+                    Some(running) => running.update(&self.relay, tunnel),
                     None => continue, // `plan` keeps only what runs
                 },
             };
@@ -176,7 +179,8 @@ impl Tunnels {
         let tunnel = Arc::new(tunnel);
         let (serving, receiver) = watch::channel(Serving::one(tunnel.clone(), gate.clone()));
         self.listeners.spawn(listener.serve(self.relay.clone(), receiver));
-        Running { tunnel, gate, serving, handle }
+        let checks = Checks::begin(&self.relay, &gate, &tunnel);
+        Running { tunnel, gate, serving, handle, checks }
     }
 
     /// Obeys `command`.
@@ -186,6 +190,7 @@ impl Tunnels {
             RelayCommand::Flows(reply) => self.list_flows(reply),
             RelayCommand::Kill(number, reply) => drop(reply.send(self.relay.kill(number))),
             RelayCommand::Report(reply) => {
+                self.relay.log_groups();
                 self.relay.log_counters();
                 let _ = reply.send(());
             }
@@ -268,11 +273,12 @@ impl Running {
         longhaul_config::covers_same(self.tunnel.listen, tunnel.listen)
     }
 
-    fn update(mut self, tunnel: Tunnel) -> Running {
+    fn update(mut self, relay: &Arc<Relay>, tunnel: Tunnel) -> Running {
         if *self.tunnel != tunnel {
             info!(tunnel = %tunnel.name, "tunnel changed; its flows keep their settings");
             self.handle.tell(&self.tunnel.accept, &tunnel);
             self.tunnel = Arc::new(tunnel);
+            self.checks = Checks::begin(relay, &self.gate, &self.tunnel);
             self.serving.send_replace(Serving::one(self.tunnel.clone(), self.gate.clone()));
         }
         self

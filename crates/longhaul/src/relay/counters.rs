@@ -24,6 +24,8 @@ pub struct Counters {
     pub accept_errors: AtomicU64,
     /// Number of times that connections of a tunnel had to wait because no permit was free.
     pub without_permit: AtomicU64,
+    /// Number of times that a next hop was ejected or went down.
+    pub hops_lost: AtomicU64,
     /// Flows that ended well in both directions.
     pub finished: AtomicU64,
     /// Flows that ended with RST. The next six counters give the reason.
@@ -76,6 +78,7 @@ impl Counters {
             finished = now(&self.finished),
             reset = now(&self.reset),
             dials_failed = now(&self.dials_failed),
+            hops_lost = now(&self.hops_lost),
             reset_by_peer = now(&self.reset_by_peer),
             timed_out = now(&self.timed_out),
             leg_failed = now(&self.leg_failed),

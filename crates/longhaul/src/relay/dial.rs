@@ -1,29 +1,40 @@
 //! Dialling: tries the next hops in the policy's order, and the addresses of each in the resolver's order, until one
 //! answers.
+//!
+//! ```text
+//! first address    SYN ─────── no answer ──────────────────────────────── closed
+//! second address              1 s  SYN ── refused
+//! third address                           SYN ── answers: carries the flow
+//! ```
+//! An address that fails is followed by the next one at once. If none has answered for a second, the next one is tried
+//! beside those under way (RFC 8305 5). A second, because by then a SYN would have been sent again. While a SYN is under
+//! way that carries the client's first bytes, no other address is tried: only one server may get them.
 
-use super::fast_open::{self, FirstBytes};
-use super::leg::{self, Protocol, failed};
+use super::connect::{self, Failure};
+use super::fast_open::FirstBytes;
+use super::hops::{Chosen, Claim};
+use super::permits::{Gate, Spare};
 use super::proxy_out::Header;
+use super::race::Race;
 use super::shared::Relay;
 use super::stream::Stream;
-use longhaul_config::options::Leg;
 use longhaul_config::{NextHop, Tunnel};
 use longhaul_units::show_duration;
-use socket2::{SockAddr, SockRef, Socket};
+use std::collections::VecDeque;
 use std::fmt::Write;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use tokio::time::{sleep_until, timeout};
 
 /// A connection that was made. The peer may have reset it since. Bytes that came before the reset can still be read.
 pub(super) struct Dialled {
     pub(super) stream: Stream,
-    /// The next hop, as an index into the tunnel's `to`.
+    /// The next hop, as an index into the tunnel's `to`. It counts the flow until `Hops::ended`.
     pub(super) hop: usize,
     pub(super) address: SocketAddr,
     /// Number of bytes that `stream` took during connect. They were only peeked from the accept leg (`dial.fastopen`).
@@ -38,41 +49,267 @@ pub(super) enum NotDialled {
     Accept(io::Error),
 }
 
-/// Dials `tunnel`'s next hops for the connection `accept` until one answers. The dial leg has `header` then.
+/// Dials `tunnel`'s next hops for the connection `accept` of the client `peer`, until one answers. The dial leg has `header`
+/// then. `gate` is the tunnel's.
 ///
 /// # Errors
 /// No next hop answered, or the accept leg failed.
 pub(super) async fn dial(
     relay: &Relay,
+    gate: &Arc<Gate>,
     tunnel: &Tunnel,
-    lookups: &Arc<Semaphore>,
+    peer: SocketAddr,
     accept: &Stream,
     header: &Header,
 ) -> Result<Dialled, NotDialled> {
-    let mut said = String::new();
-    let first_bytes = FirstBytes::of(tunnel, accept);
-    for hop in (tunnel.policy.order)(tunnel.to.len()) {
-        let next_hop = &tunnel.to[hop];
-        match resolve(next_hop, tunnel.connect_timeout, lookups).await {
-            Err(err) => note(&mut said, &next_hop.to_string(), &format!("cannot be resolved: {err}")),
-            Ok(addresses) => {
-                relay.served.resolved(&next_hop.host, &addresses);
-                for address in addresses {
-                    let bytes = first_bytes.peek().await.map_err(NotDialled::Accept)?;
-                    match connect(relay, tunnel, address, header, bytes).await {
-                        Ok((stream, early)) => return Ok(Dialled { stream, hop, address, early }),
-                        Err(why) => note(&mut said, &address.to_string(), &why),
-                    }
+    let chosen = gate.hops.choose(&relay.counters, tunnel, peer.ip());
+    if chosen.order.is_empty() {
+        let names: Vec<String> = tunnel.to.iter().map(ToString::to_string).collect();
+        return Err(NotDialled::NoAnswer(format!("every next hop is down by its checks: {}", names.join(", "))));
+    }
+    let dial = Dial {
+        relay,
+        gate,
+        tunnel,
+        first_bytes: FirstBytes::of(tunnel, accept),
+        header,
+        has_sent: AtomicBool::new(false),
+    };
+    let mut attempts = Attempts::new(&dial, chosen);
+    attempts.start_next();
+    loop {
+        // Dropping the wait loses no attempt, and the timer is set anew.
+        let ended = tokio::select! {
+            biased;
+            ended = attempts.race.ended() => ended,
+            () = sleep_until((attempts.last + BESIDE).into()), if attempts.may_start() => {
+                attempts.start_next();
+                continue;
+            }
+        };
+        match ended {
+            Ended::Accept(err) => return Err(NotDialled::Accept(err)),
+            Ended::Connected(connected) => return Ok(attempts.won(connected)),
+            Ended::Resolved { hop, addresses } => attempts.resolved(hop, addresses),
+            Ended::Failed { hop, address, failure } => attempts.failed(hop, address, &failure),
+        }
+        attempts.start_next();
+        if attempts.race.is_empty() {
+            return Err(NotDialled::NoAnswer(attempts.said));
+        }
+    }
+}
+
+/// The dial of one flow.
+struct Dial<'a> {
+    relay: &'a Relay,
+    gate: &'a Arc<Gate>,
+    tunnel: &'a Tunnel,
+    first_bytes: FirstBytes<'a>,
+    header: &'a Header,
+    /// Whether a SYN is under way that carries bytes of the client, or a PROXY header.
+    has_sent: AtomicBool,
+}
+
+/// One step of a dial.
+enum Step {
+    Resolve { hop: usize },
+    Connect { hop: usize, address: SocketAddr },
+}
+
+/// The end of a step.
+enum Ended {
+    Resolved {
+        hop: usize,
+        addresses: io::Result<Vec<SocketAddr>>,
+    },
+    Connected(Connected),
+    Failed {
+        hop: usize,
+        address: SocketAddr,
+        failure: Failure,
+    },
+    /// The accept leg failed.
+    Accept(io::Error),
+}
+
+struct Connected {
+    dialled: Dialled,
+    /// Time of the handshake.
+    rtt: Duration,
+}
+
+impl Dial<'_> {
+    /// Takes one step. Only an attempt that `is_alone` may carry the client's first bytes. `spare` is the permit of an
+    /// attempt beside another, whose socket is one more than the flow's own permit is for.
+    async fn step(&self, step: Step, is_alone: bool, spare: Option<Spare>) -> Ended {
+        let ended = match step {
+            Step::Resolve { hop } => {
+                let Tunnel { to, connect_timeout, .. } = self.tunnel;
+                let addresses = resolve(&to[hop], *connect_timeout, &self.gate.lookups).await;
+                Ended::Resolved { hop, addresses }
+            }
+            Step::Connect { hop, address } => self.connect(hop, address, is_alone).await,
+        };
+        drop(spare);
+        ended
+    }
+
+    async fn connect(&self, hop: usize, address: SocketAddr, is_alone: bool) -> Ended {
+        // Beside another attempt the SYN carries nothing: only one server may get the client's first bytes.
+        let bytes = match is_alone {
+            true => self.first_bytes.peek().await.map(|bytes| self.header.before(bytes, self.tunnel)),
+            false => Ok(Vec::new()),
+        };
+        let bytes = match bytes {
+            Ok(bytes) => bytes,
+            Err(err) => return Ended::Accept(err),
+        };
+        let began = Instant::now();
+        let begun = connect::begin(self.relay, self.tunnel, address, &bytes);
+        drop(bytes); // frees them while the next hop takes its time
+        let (stream, taken) = match begun {
+            Ok(begun) => begun,
+            Err(failure) => return Ended::Failed { hop, address, failure },
+        };
+        if taken > 0 {
+            self.has_sent.store(true, Relaxed);
+        }
+        let finished = connect::finish(self.relay, &stream, address, self.tunnel.connect_timeout).await;
+        // Nothing is awaited between the answer and the end of this attempt, so only the winner gets the header.
+        match finished.and_then(|()| self.header.send_rest(&stream, taken).map_err(Failure::here)) {
+            Ok(early) => {
+                let dialled = Dialled { stream, hop, address, early };
+                Ended::Connected(Connected { dialled, rtt: began.elapsed() })
+            }
+            Err(failure) => Ended::Failed { hop, address, failure },
+        }
+    }
+}
+
+/// The steps of a dial: those to come, those under way, and those that failed.
+struct Attempts<'a> {
+    dial: &'a Dial<'a>,
+    /// Steps to come, the first one first.
+    steps: VecDeque<Step>,
+    race: Race<'a, Ended>,
+    /// The claim of the first hop, until it is dialled.
+    first: Option<Claim<'a>>,
+    /// The hops whose addresses are under way or to come.
+    tries: Vec<Try<'a>>,
+    /// Time of the last start.
+    last: Instant,
+    /// The addresses that failed, each with its error.
+    said: String,
+}
+
+/// A hop that is being dialled.
+struct Try<'a> {
+    hop: usize,
+    claim: Claim<'a>,
+    began: Instant,
+    /// Number of addresses that have not failed.
+    left: usize,
+    /// Whether one failed by the hop's fault.
+    is_to_blame: bool,
+}
+
+impl<'a> Attempts<'a> {
+    fn new(dial: &'a Dial<'a>, Chosen { order, first }: Chosen<'a>) -> Attempts<'a> {
+        let steps = order.into_iter().map(|hop| Step::Resolve { hop }).collect();
+        let last = Instant::now();
+        Attempts { dial, steps, race: Race::new(), first, tries: Vec::new(), last, said: String::new() }
+    }
+
+    /// Whether another step may begin now.
+    fn may_start(&self) -> bool {
+        !self.steps.is_empty() && !self.dial.has_sent.load(Relaxed)
+    }
+
+    /// Begins the next step, if there is one and it may begin. An attempt beside another needs a spare permit. Without
+    /// one, it begins later or when it is the only one.
+    fn start_next(&mut self) {
+        if !self.may_start() {
+            return;
+        }
+        let Dial { relay, gate, tunnel, .. } = *self.dial;
+        let now = Instant::now();
+        self.last = now;
+        let is_alone = self.race.is_empty();
+        let needs_spare = !is_alone && matches!(self.steps.front(), Some(Step::Connect { .. }));
+        let spare = if needs_spare { gate.spare() } else { None };
+        if needs_spare && spare.is_none() {
+            return;
+        }
+        let Some(step) = self.steps.pop_front() else { return };
+        if let Step::Resolve { hop } = step {
+            let first = self.first.take();
+            let claim = first.unwrap_or_else(|| gate.hops.claim(&relay.counters, tunnel, hop));
+            self.tries.push(Try { hop, claim, began: now, left: 1, is_to_blame: false });
+        }
+        self.race.start(self.dial.step(step, is_alone, spare));
+    }
+
+    fn resolved(&mut self, hop: usize, addresses: io::Result<Vec<SocketAddr>>) {
+        let next_hop = &self.dial.tunnel.to[hop];
+        match addresses {
+            Ok(addresses) if !addresses.is_empty() => {
+                self.dial.relay.served.resolved(&next_hop.host, &addresses);
+                if let Some(tried) = self.tries.iter_mut().find(|tried| tried.hop == hop) {
+                    tried.left = addresses.len();
                 }
+                addresses.into_iter().rev().for_each(|address| {
+                    self.steps.push_front(Step::Connect { hop, address });
+                });
+            }
+            unresolved => {
+                let why = unresolved.map_or_else(|err| err.to_string(), |_| "it has no address".into());
+                note(&mut self.said, &next_hop.to_string(), &format!("cannot be resolved: {why}"));
+                self.lost(hop, true);
             }
         }
     }
-    Err(NotDialled::NoAnswer(said))
+
+    fn failed(&mut self, hop: usize, address: SocketAddr, failure: &Failure) {
+        self.dial.has_sent.store(false, Relaxed);
+        note(&mut self.said, &address.to_string(), &failure.to_string());
+        self.lost(hop, failure.is_of_hop);
+    }
+
+    /// Records that an address of `hop` failed, or its name.
+    fn lost(&mut self, hop: usize, is_of_hop: bool) {
+        let Some(index) = self.tries.iter().position(|tried| tried.hop == hop) else { return };
+        let tried = &mut self.tries[index];
+        tried.left = tried.left.saturating_sub(1);
+        tried.is_to_blame |= is_of_hop;
+        if tried.left == 0 {
+            let Try { claim, is_to_blame, .. } = self.tries.swap_remove(index);
+            if is_to_blame {
+                claim.failed();
+            }
+        }
+    }
+
+    /// Ends the dial: one address has answered. The others are closed. A hop that had its second has failed.
+    fn won(self, Connected { dialled, rtt }: Connected) -> Dialled {
+        for Try { hop, claim, began, .. } in self.tries {
+            if hop == dialled.hop {
+                claim.answered(rtt);
+            } else if began.elapsed() >= BESIDE {
+                claim.failed();
+            }
+        }
+        dialled
+    }
 }
 
 /// Returns the current addresses of `next_hop`. getaddrinfo(3) resolves a name anew for each dial, on a thread that
 /// carries no bytes. `patience` limits the whole time, including the wait for one of the tunnel's `lookups`.
-async fn resolve(next_hop: &NextHop, patience: Duration, lookups: &Arc<Semaphore>) -> io::Result<Vec<SocketAddr>> {
+pub(super) async fn resolve(
+    next_hop: &NextHop,
+    patience: Duration,
+    lookups: &Arc<Semaphore>,
+) -> io::Result<Vec<SocketAddr>> {
     if let Ok(address) = next_hop.host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, next_hop.port)]);
     }
@@ -98,121 +335,12 @@ async fn resolve(next_hop: &NextHop, patience: Duration, lookups: &Arc<Semaphore
     }
 }
 
-/// Returns the connection to `address`, on which `header` was sent, and the number of the client's `first_bytes` that it
-/// took after it.
-///
-/// # Errors
-/// The connection failed. The text names the call and the kernel's answer.
-async fn connect(
-    relay: &Relay,
-    tunnel: &Tunnel,
-    address: SocketAddr,
-    header: &Header,
-    first_bytes: Vec<u8>,
-) -> Result<(Stream, usize), String> {
-    if relay.served.leads_back(tunnel, address).map_err(|err| format!("cannot tell whether this leads back: {err}"))? {
-        return Err("this leads back to the tunnel's own listener: every flow would dial itself".to_owned());
-    }
-    let socket =
-        leg::open_to_dial(&address, &tunnel.dial, Protocol::of(tunnel, Leg::Dial)).map_err(|err| err.to_string())?;
-    if let Some(source) = tunnel.source {
-        bind(&socket, source, address)?;
-    }
-    let in_syn = header.before(first_bytes, tunnel);
-    let taken = begin(&socket, &address.into(), &in_syn).map_err(|err| connect_failed(&err))?;
-    drop(in_syn); // frees them while the next hop takes its time
-    // Only after connect(2), because epoll(7) reports EPOLLHUP on a socket that is not connecting.
-    let stream = Stream::new(socket).map_err(|err| failed("epoll_ctl(EPOLL_CTL_ADD)", &err).to_string())?;
-    match timeout(tunnel.connect_timeout, stream.connected()).await {
-        Ok(Ok(())) if relay.local_ports.contain(address.port()) && is_itself(&stream) => {
-            Err(connect_failed(&io::Error::from_raw_os_error(libc::ECONNREFUSED)))
-        }
-        Ok(Ok(())) => {
-            let early = header.send_rest(&stream, taken)?;
-            Ok((stream, early))
-        }
-        Ok(Err(err)) => Err(connect_failed(&err)),
-        Err(_) => Err(format!("connect: no answer in {}", show_duration(tunnel.connect_timeout))),
-    }
-}
-
-/// Returns the error of connect(2) with a hint.
-fn connect_failed(err: &io::Error) -> String {
-    let failed = failed("connect", err);
-    match err.kind() {
-        io::ErrorKind::AddrNotAvailable => failed.hint(
-            "no free port towards it: set net.ipv4.tcp_tw_reuse = 1 and a wider net.ipv4.ip_local_port_range, as \
-             90-longhaul.conf does, or add a second tunnel with another `source`",
-        ),
-        _ => failed,
-    }
-    .to_string()
-}
-
-/// Sends the SYN. Returns the number of the `first_bytes` that the socket took.
-fn begin(socket: &Socket, address: &SockAddr, first_bytes: &[u8]) -> io::Result<usize> {
-    if !first_bytes.is_empty() {
-        if let Some(taken) = fast_open::connect(socket, address, first_bytes)? {
-            return Ok(taken);
-        }
-    }
-    match socket.connect(address) {
-        Err(err) if err.raw_os_error() != Some(libc::EINPROGRESS) => Err(err),
-        _ => Ok(0),
-    }
-}
-
-/// Whether both ends of a connection are the same socket. A dial to a free port of this host can connect to itself when
-/// the kernel chooses the same port as its source: TCP's simultaneous open (RFC 9293 3.5). No process listens there.
-fn is_itself(stream: &Stream) -> bool {
-    let socket = SockRef::from(stream);
-    matches!((socket.local_addr(), socket.peer_addr()), (Ok(local), Ok(peer)) if local == peer)
-}
-
-/// Binds to `source` and leaves the choice of the port to connect(2), which may then use one port for many next hops
-/// (ip(7) IP_BIND_ADDRESS_NO_PORT).
-fn bind(socket: &Socket, source: IpAddr, address: SocketAddr) -> Result<(), String> {
-    if source.is_ipv4() != address.is_ipv4() {
-        return Err(format!("cannot be dialled from source {source}, which has another IP version"));
-    }
-    // Not fatal: without this option bind(2) chooses the port now, from a smaller set.
-    let _ = longhaul_sys::sockopt::set_bind_address_no_port(socket.as_fd());
-    socket.bind(&SockAddr::from(SocketAddr::new(source, 0))).map_err(|err| {
-        let hint = if err.kind() == io::ErrorKind::AddrNotAvailable { " (not an address of this host)" } else { "" };
-        format!("{}{hint}", failed(format!("bind({source})"), &err))
-    })
-}
-
 fn note(said: &mut String, what: &str, why: &str) {
     let comma = if said.is_empty() { "" } else { "; " };
     // Writing to a String cannot fail.
     let _ = write!(said, "{comma}{what}: {why}");
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::relay::local_ports::LocalPorts;
-    use socket2::{Domain, Type};
-    use std::net::Ipv4Addr;
-
-    #[tokio::test]
-    async fn a_connection_to_itself_is_told_from_one_to_a_listener() {
-        let connected = |socket: Socket, to: SockAddr| {
-            socket.connect(&to).unwrap();
-            socket.set_nonblocking(true).unwrap();
-            Stream::new(socket).unwrap()
-        };
-        let socket = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        let bound = socket();
-        bound.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
-        let own = bound.local_addr().unwrap();
-        assert!(is_itself(&connected(bound, own.clone())));
-        let ports = LocalPorts::unknown();
-        assert!(ports.contain(own.as_socket().unwrap().port()) && ports.contain(1));
-        ports.read();
-        assert!(ports.contain(own.as_socket().unwrap().port()) && !ports.contain(1));
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        assert!(!is_itself(&connected(socket(), listener.local_addr().unwrap().into())));
-    }
-}
+/// Time that an address has to itself before the next one is tried beside it. The kernel sends a SYN again after this time
+/// (RFC 6298 2.1), so a longer wait is a sign of a lost packet or a dead hop, on any path.
+const BESIDE: Duration = Duration::from_secs(1);

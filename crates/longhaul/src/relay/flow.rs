@@ -6,6 +6,7 @@ use super::dial::{Dialled, NotDialled};
 use super::end::{FlowEnd, LegEnd};
 use super::how::{Broken, How};
 use super::legs::Legs;
+use super::permits::Gate;
 use super::proxy_out::Header;
 use super::registry::Flow;
 use super::shared::Relay;
@@ -17,29 +18,28 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
-use tokio::sync::Semaphore;
 use tracing::{Level, debug, enabled, warn};
 
 /// Bytes below which a flow ends too soon for its congestion counters to mean anything.
 const MIN_DIAGNOSIS_BYTES: u64 = 10_000_000;
 
 /// Dials for the accepted connection, carries every byte, and logs how the flow ended. The dial starts before a byte is
-/// read. `lookups` are the tunnel's; `permit` is dropped when the flow is over.
+/// read. `gate` is the tunnel's; `permit` is dropped when the flow is over.
 ///
 /// Not an async fn: an async fn would hold its arguments twice in the future of every idle flow.
 pub(super) fn run(
     relay: Arc<Relay>,
     tunnel: Arc<Tunnel>,
-    lookups: Arc<Semaphore>,
+    gate: Arc<Gate>,
     accept: Stream,
     client: impl Into<Client>,
     permit: impl Send,
 ) -> impl Future<Output = ()> + Send {
     let accept = Arc::new(accept);
-    let live = Live::begin(relay, tunnel, client.into(), &accept);
+    let live = Live::begin(relay, gate, tunnel, client.into(), &accept);
     async move {
         // Boxed, because the dial's states would otherwise be part of every idle flow.
-        let reached = Box::pin(reach(&live, &lookups, &accept)).await;
+        let reached = Box::pin(reach(&live, &accept)).await;
         let (dial, how) = match reached {
             Ok(dial) => {
                 let how = carry(&live, &accept, &dial).await;
@@ -60,38 +60,43 @@ pub(super) fn run(
     }
 }
 
-/// A registered flow, and the relay that carries it. Dropping it removes the flow from the registry.
+/// A registered flow, and the relay that carries it. Dropping it removes the flow from the registry, and from the flows
+/// of its next hop.
 struct Live {
     relay: Arc<Relay>,
+    gate: Arc<Gate>,
     flow: Arc<Flow>,
 }
 
 impl Live {
-    fn begin(relay: Arc<Relay>, tunnel: Arc<Tunnel>, client: Client, accept: &Arc<Stream>) -> Live {
+    fn begin(relay: Arc<Relay>, gate: Arc<Gate>, tunnel: Arc<Tunnel>, client: Client, accept: &Arc<Stream>) -> Live {
         relay.counters.accepted.fetch_add(1, Relaxed);
         relay.counters.flows_now.fetch_add(1, Relaxed);
         let flow = relay.registry.add(tunnel, client, accept);
         let proxy = flow.proxy().map(tracing::field::display);
         debug!(flow = flow.number, tunnel = %flow.tunnel.name, peer = %flow.peer(), proxy, "flow began");
-        Live { relay, flow }
+        Live { relay, gate, flow }
     }
 }
 
 impl Drop for Live {
     fn drop(&mut self) {
+        if let Some((hop, _)) = self.flow.next_hop() {
+            self.gate.hops.ended(hop);
+        }
         self.relay.registry.remove(&self.flow);
         self.relay.counters.flows_now.fetch_sub(1, Relaxed);
     }
 }
 
 /// Dials, unless the client gives up or the flow is cut before a next hop answers.
-async fn reach(live: &Live, lookups: &Arc<Semaphore>, accept: &Stream) -> Result<Arc<Stream>, How> {
-    let Live { relay, flow } = live;
+async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
+    let Live { relay, gate, flow } = live;
     let tunnel = &flow.tunnel;
     let header = Header::of(flow);
     // Every arm may be dropped at any await. Dropping a dial closes its socket.
     let dialled = tokio::select! {
-        dialled = dial::dial(relay, tunnel, lookups, accept, &header) => dialled,
+        dialled = dial::dial(relay, gate, tunnel, flow.peer(), accept, &header) => dialled,
         () = accept.failed() => return Err(How::Reset(Leg::Accept)),
         how = flow.cut.given() => return Err(how),
     };
@@ -127,7 +132,7 @@ async fn reach(live: &Live, lookups: &Arc<Semaphore>, accept: &Stream) -> Result
 
 /// Carries the flow until it ends or is cut. Not an async fn, for the same reason as [`run`].
 fn carry<'a>(live: &'a Live, accept: &'a Arc<Stream>, dial: &'a Arc<Stream>) -> impl Future<Output = How> {
-    let Live { relay, flow } = live;
+    let Live { relay, flow, .. } = live;
     relay.sweep.begin(flow);
     let legs = Legs { relay, flow, accept, dial };
     async move {
@@ -198,8 +203,8 @@ mod tests {
     /// adds about 100 bytes to the future, and allocates it in steps of 128.
     #[test]
     fn an_idle_flow_is_small() {
-        let task = size_of_future(|relay, tunnel, lookups, accept, peer: SocketAddr, permit: u64| {
-            run(relay, tunnel, lookups, accept, peer, permit)
+        let task = size_of_future(|relay, tunnel, gate, accept, peer: SocketAddr, permit: u64| {
+            run(relay, tunnel, gate, accept, peer, permit)
         });
         let flow = size_of::<Flow>();
         assert!(task <= 440 && flow <= 192, "a flow has grown to {task} bytes of future and {flow} in the registry");
@@ -211,9 +216,9 @@ mod tests {
         let ours = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let to = server.local_addr().unwrap();
-        let to = NextHop { host: to.ip().to_string(), port: to.port() };
+        let to = NextHop::new(to.ip().to_string(), to.port());
         // The second next hop is not dialled.
-        let other = NextHop { host: "192.0.2.1".into(), port: 1 };
+        let other = NextHop::new("192.0.2.1", 1);
         let tunnel = Tunnel::new("loud", ours.local_addr().unwrap(), vec![to, other]);
         let mut client = std::net::TcpStream::connect(tunnel.listen).unwrap();
         let (accept, peer) = ours.accept().await.unwrap();
@@ -221,7 +226,7 @@ mod tests {
         // As our own listener sets it.
         SockRef::from(&accept).set_linger(Some(Duration::ZERO)).unwrap();
         let relay = Relay::new(100);
-        tokio::spawn(run(relay.clone(), Arc::new(tunnel), Arc::new(Semaphore::new(1)), accept, peer, ()));
+        tokio::spawn(run(relay.clone(), Arc::new(tunnel), relay.gate(), accept, peer, ()));
         // The flow dials in its first turn. It gets no other turn before the next await here.
         tokio::task::yield_now().await;
         let mut answers = server.accept().unwrap().0;
@@ -240,7 +245,7 @@ mod tests {
         let listener = async || TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (ours, server) = (listener().await, listener().await);
         let to = server.local_addr().unwrap();
-        let hop = NextHop { host: to.ip().to_string(), port: to.port() };
+        let hop = NextHop::new(to.ip().to_string(), to.port());
         let tunnel = Tunnel::new("seen", ours.local_addr().unwrap(), vec![hop.clone()]);
         let client = TcpStream::connect(tunnel.listen).await.unwrap();
         let (accept, peer) = ours.accept().await.unwrap();
@@ -248,7 +253,7 @@ mod tests {
         SockRef::from(&accept).set_linger(Some(Duration::ZERO)).unwrap(); // as our own listener sets it
         let relay = Relay::new(100);
         let view = || relay.flows().pop().unwrap();
-        let task = run(relay.clone(), Arc::new(tunnel), Arc::new(Semaphore::new(1)), accept, peer, ());
+        let task = run(relay.clone(), Arc::new(tunnel), relay.gate(), accept, peer, ());
         assert!(view().state == State::Dialling && view().next_hop.is_none() && view().dial.is_none());
         let flow = tokio::spawn(task);
         let (far, dial_local) = server.accept().await.unwrap();
@@ -284,7 +289,7 @@ mod tests {
         let listener = async || TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (ours, server) = (listener().await, listener().await);
         let to = server.local_addr().unwrap();
-        let to = NextHop { host: to.ip().to_string(), port: to.port() };
+        let to = NextHop::new(to.ip().to_string(), to.port());
         let mut tunnel = Tunnel::new("idle", ours.local_addr().unwrap(), vec![to]);
         tunnel.accept.set(Leg::Accept, "linger-half-open", "1s").unwrap();
         tunnel.dial.set(Leg::Dial, "linger-half-open", "1s").unwrap();
@@ -292,7 +297,7 @@ mod tests {
         let (accept, peer) = ours.accept().await.unwrap();
         let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
         let relay = Relay::new(100);
-        let flow = tokio::spawn(run(relay.clone(), Arc::new(tunnel), Arc::new(Semaphore::new(1)), accept, peer, ()));
+        let flow = tokio::spawn(run(relay.clone(), Arc::new(tunnel), relay.gate(), accept, peer, ()));
         let (far, _) = server.accept().await.unwrap();
         pass(&client, &far).await;
 

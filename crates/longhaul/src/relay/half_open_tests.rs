@@ -12,7 +12,6 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, advance, pause};
 
 const LINGER: Duration = Duration::from_secs(3);
@@ -33,14 +32,14 @@ async fn every_byte_starts_the_linger_of_a_half_open_flow_again() {
     let (ours, server) =
         (TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap());
     let to = server.local_addr().unwrap();
-    let to = NextHop { host: to.ip().to_string(), port: to.port() };
+    let to = NextHop::new(to.ip().to_string(), to.port());
     let mut tunnel = Tunnel::new("half-open", ours.local_addr().unwrap(), vec![to]);
     tunnel.accept.set(Leg::Accept, "linger-half-open", "3s").unwrap();
     let client = TcpStream::connect(tunnel.listen).await.unwrap();
     let (accept, peer) = ours.accept().await.unwrap();
     let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
     let relay = Relay::new(100);
-    let flow = tokio::spawn(flow::run(relay.clone(), Arc::new(tunnel), Arc::new(Semaphore::new(1)), accept, peer, ()));
+    let flow = tokio::spawn(flow::run(relay.clone(), Arc::new(tunnel), relay.gate(), accept, peer, ()));
     let (far, _) = server.accept().await.unwrap();
     pass(&client, &far).await;
 

@@ -249,11 +249,11 @@ impl Listener {
         }
         match Stream::new(accept) {
             Ok(accept) => {
-                let (relay, lookups) = (relay.clone(), gate.lookups.clone());
+                let relay = relay.clone();
                 match tunnel.proxy_in {
-                    None => tokio::spawn(flow::run(relay, tunnel, lookups, accept, peer, permit)),
+                    None => tokio::spawn(flow::run(relay, tunnel, gate, accept, peer, permit)),
                     Some(accepts) => {
-                        tokio::spawn(proxy_in::run(accepts, Arrived { relay, tunnel, lookups, accept, peer, permit }))
+                        tokio::spawn(proxy_in::run(accepts, Arrived { relay, tunnel, gate, accept, peer, permit }))
                     }
                 };
             }
@@ -475,7 +475,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let _entered = runtime.enter();
         let relay = Relay::new(100);
-        let to = NextHop { host: "127.0.0.1".into(), port: 9 };
+        let to = NextHop::new("127.0.0.1", 9);
         let mut tunnel = Tunnel::new("one", SocketAddr::from(([127, 0, 0, 1], 0)), vec![to]);
         let listener = Listener::bind(&tunnel).unwrap();
         let address = listener.socket.get_ref().local_addr().unwrap().as_socket().unwrap();

@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn the_way_through_other_tunnels_is_followed() {
         let tunnel = |listen: u16, to: u16| {
-            let hop = NextHop { host: "127.0.0.1".into(), port: to };
+            let hop = NextHop::new("127.0.0.1", to);
             Tunnel::new("a", SocketAddr::from((Ipv6Addr::UNSPECIFIED, listen)), vec![hop])
         };
         let (one, two, three, out) = (tunnel(1, 2), tunnel(2, 3), tunnel(3, 1), tunnel(4, 5));
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn names_are_followed_once_they_were_dialled() {
         let named = |listen: u16, to: u16, host: &str| {
-            let hop = NextHop { host: host.into(), port: to };
+            let hop = NextHop::new(host, to);
             Tunnel::new("a", SocketAddr::from((Ipv6Addr::UNSPECIFIED, listen)), vec![hop])
         };
         let (one, two) = (named(1, 2, "two.example"), named(2, 1, "one.example"));

@@ -11,6 +11,10 @@
 //!   leg      sets a connection's socket options and reads back their values
 //!     sample converts TCP_INFO for longhaul-core
 //!   dial     resolve, connect, next address
+//!     hops     state of a tunnel's next hops
+//!       checks active checks                                 (one task a tunnel)
+//!     race     attempts beside each other
+//!     connect  one address
 //!     fast_open  the client's first bytes in the SYN
 //!     proxy_out  the PROXY header before them
 //!     loop_guard  whether a dial would come back to this process
@@ -44,8 +48,10 @@ mod activated;
 mod budget;
 mod buffer;
 mod carry;
+mod checks;
 mod client;
 mod closing;
+mod connect;
 mod counters;
 mod cut;
 mod dial;
@@ -56,6 +62,7 @@ mod flow;
 #[cfg(test)]
 mod half_open_tests;
 mod hangups;
+mod hops;
 mod how;
 mod leg;
 mod leg_view;
@@ -70,6 +77,7 @@ mod pool;
 mod proxy_in;
 mod proxy_out;
 mod pulse;
+mod race;
 mod registry;
 mod sample;
 mod shared;
@@ -80,7 +88,9 @@ mod tally;
 mod throttle;
 
 pub use activated::Activated;
+pub use checks::Checks;
 pub use counters::Counters;
+pub use hops::GroupView;
 pub use how::How;
 pub use leg_view::LegView;
 pub use listener::{BindError, Handle, Listener, Route, Serving};

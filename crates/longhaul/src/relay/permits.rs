@@ -2,6 +2,7 @@
 //! for lack of descriptors. [`longhaul_core::permits`] does the arithmetic; this module makes tunnels wait.
 
 use super::counters::Counters;
+use super::hops::Hops;
 use super::lock::lock;
 use super::throttle::Lines;
 use longhaul_core::permits::{Full, Permits as Book, TunnelId};
@@ -66,8 +67,8 @@ impl Permits {
     }
 }
 
-/// A tunnel's access to its permits, the sources of its flows, and its limit of concurrent lookups. A listener and those
-/// that it replaced share one gate.
+/// A tunnel's access to its permits, the sources of its flows, its limit of concurrent lookups, and the state of its next
+/// hops. A listener and those that it replaced share one gate.
 #[derive(Debug)]
 pub struct Gate {
     permits: Arc<Permits>,
@@ -77,13 +78,15 @@ pub struct Gate {
     /// The sources of the flows that began while the tunnel had a limit for each source.
     sources: Mutex<Sources>,
     pub(super) lookups: Arc<Semaphore>,
+    pub(super) hops: Arc<Hops>,
 }
 
 impl Gate {
     pub(super) fn new(permits: &Arc<Permits>) -> Arc<Gate> {
         let tunnel = permits.book().open();
         let lookups = Arc::new(Semaphore::new(LOOKUPS));
-        Arc::new(Gate { permits: permits.clone(), tunnel, left: Notify::new(), sources: Mutex::default(), lookups })
+        let (permits, hops) = (permits.clone(), Arc::default());
+        Arc::new(Gate { permits, tunnel, left: Notify::new(), sources: Mutex::default(), lookups, hops })
     }
 
     /// Takes a permit for another flow, if the tunnel may have one now.
@@ -93,6 +96,11 @@ impl Gate {
     pub(super) fn try_enter(self: &Arc<Gate>) -> Result<Permit, Full> {
         let taken = self.permits.book().take(self.tunnel);
         taken.map(|()| Permit { gate: self.clone(), is_from_next_hop: false, source: None })
+    }
+
+    /// Takes a permit for a connection beside a flow's own, if no tunnel needs it for a flow.
+    pub(super) fn spare(&self) -> Option<Spare> {
+        self.permits.book().take_spare().then(|| Spare { permits: self.permits.clone() })
     }
 
     /// Waits for a permit for another flow of the tunnel `name`, and logs that it waits. The wait may be dropped.
@@ -205,6 +213,19 @@ impl Drop for Permit {
         }
         left.notify_waiters();
         permits.returned.notify_waiters();
+    }
+}
+
+/// A permit for a connection beside a flow's own. Dropping it returns it.
+#[derive(Debug)]
+pub(super) struct Spare {
+    permits: Arc<Permits>,
+}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        self.permits.book().give_back_spare();
+        self.permits.returned.notify_waiters();
     }
 }
 

@@ -11,7 +11,7 @@
 use super::client::{Client, Via};
 use super::fast_open;
 use super::flow;
-use super::permits::Permit;
+use super::permits::{Gate, Permit};
 use super::shared::Relay;
 use super::source_limits;
 use super::stream::Stream;
@@ -27,7 +27,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tracing::warn;
 
@@ -35,8 +34,8 @@ use tracing::warn;
 pub(super) struct Arrived {
     pub(super) relay: Arc<Relay>,
     pub(super) tunnel: Arc<Tunnel>,
-    /// Limits the tunnel's lookups.
-    pub(super) lookups: Arc<Semaphore>,
+    /// The tunnel's.
+    pub(super) gate: Arc<Gate>,
     pub(super) accept: Stream,
     /// Address of the proxy: the far end of `accept`.
     pub(super) peer: SocketAddr,
@@ -71,8 +70,8 @@ pub(super) async fn run(accepts: Accepts, mut arrived: Arrived) {
         Err(refusal) => return refuse(relay, tunnel, *peer, &refusal),
     };
     if source_limits::admit(relay, tunnel, &client, permit) {
-        let Arrived { relay, tunnel, lookups, accept, permit, .. } = arrived;
-        tokio::spawn(flow::run(relay, tunnel, lookups, accept, client, permit));
+        let Arrived { relay, tunnel, gate, accept, permit, .. } = arrived;
+        tokio::spawn(flow::run(relay, tunnel, gate, accept, client, permit));
     }
 }
 
@@ -164,11 +163,11 @@ mod tests {
     fn arrived(relay: &Arc<Relay>, accept: Stream, server: SocketAddr) -> Arrived {
         let gate = relay.gate();
         relay.permit([(&gate, None)]);
-        let hop = NextHop { host: server.ip().to_string(), port: server.port() };
+        let hop = NextHop::new(server.ip().to_string(), server.port());
         let tunnel = Arc::new(Tunnel::new("one", "127.0.0.1:1".parse().unwrap(), vec![hop]));
         let permit = gate.try_enter().unwrap();
         let peer = SockRef::from(&accept).peer_addr().unwrap().as_socket().unwrap();
-        Arrived { relay: relay.clone(), tunnel, lookups: gate.lookups.clone(), accept, peer, permit }
+        Arrived { relay: relay.clone(), tunnel, gate, accept, peer, permit }
     }
 
     /// The header comes in two parts, split at every byte. Between them the task sleeps: each arrival polls it once.

@@ -3,6 +3,7 @@
 use super::budget::Budget;
 use super::counters::Counters;
 use super::hangups::Hangups;
+use super::hops::{GroupView, Groups};
 use super::leg;
 use super::local_ports::LocalPorts;
 use super::loop_guard::Served;
@@ -38,6 +39,7 @@ pub struct Relay {
     pub(super) sweep: Sweep,
     permits: Arc<Permits>,
     pub(super) served: Served,
+    groups: Groups,
     pub(super) local_ports: LocalPorts,
     /// Whether the log has reported that splice is refused.
     pub(super) splice_refused: AtomicBool,
@@ -62,6 +64,7 @@ impl Relay {
             registry,
             permits: Permits::new(flows(descriptors)),
             served: Served::default(),
+            groups: Groups::default(),
             local_ports: LocalPorts::unknown(),
             splice_refused: AtomicBool::new(false),
             lines: Lines::default(),
@@ -107,6 +110,22 @@ impl Relay {
     pub fn serves(&self, tunnels: impl IntoIterator<Item = Tunnel>) {
         self.local_ports.read();
         self.served.set(tunnels.into_iter().collect());
+    }
+
+    /// Sets the tunnels whose next hops views show, each with its gate. A hop that stays keeps its state.
+    pub fn group<'a>(&self, served: impl IntoIterator<Item = (&'a Arc<Gate>, &'a Tunnel)>) {
+        let served = served.into_iter();
+        self.groups.set(served.map(|(gate, tunnel)| (Arc::new(tunnel.clone()), gate.hops.clone())));
+    }
+
+    /// Returns the state of the next hops of every tunnel.
+    pub fn groups(&self) -> Vec<GroupView> {
+        self.groups.view()
+    }
+
+    /// Writes the state of the next hops to the log, for tunnels that have several.
+    pub fn log_groups(&self) {
+        self.groups.log();
     }
 
     /// Returns the maximum number of flows, by the descriptors and `max_flows` of the process.

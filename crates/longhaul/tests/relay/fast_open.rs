@@ -11,6 +11,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 const FAST_OPEN: &str = "--set=dial.fastopen=true";
 
@@ -216,6 +217,29 @@ fn if_a_next_hop_does_not_answer_the_bytes_go_to_the_next_one() {
         let (dead, server) = (Silent::new(), open_server("127.0.0.1"));
         let opener = Opener::new(&[dead.address(), server.local_addr().unwrap()], &["--connect-timeout=1s"]);
         opener.pass(&server);
+        opener.pass(&server);
+    });
+}
+
+/// The bytes of a SYN may have reached a server whose answer is lost, so no other server gets them meanwhile.
+#[test]
+fn while_a_syn_with_data_is_under_way_no_other_hop_is_dialled() {
+    alone(|| {
+        get_cookie();
+        let (dead, server) = (Silent::new(), open_server("127.0.0.1"));
+        let opener = Opener::new(&[dead.address(), server.local_addr().unwrap()], &["--connect-timeout=3s"]);
+        let started = Instant::now();
+        opener.pass(&server);
+        assert!(started.elapsed() >= Duration::from_secs(3), "{:?}", started.elapsed());
+    });
+}
+
+/// Without a cookie the SYN carries no data, so the dials may race. The second one must not carry data either.
+#[test]
+fn a_syn_without_data_leaves_the_dials_free_to_race() {
+    alone(|| {
+        let (dead, server) = (Silent::new(), open_server("127.0.0.1"));
+        let opener = Opener::new(&[dead.address(), server.local_addr().unwrap()], &["--connect-timeout=10min"]);
         opener.pass(&server);
     });
 }

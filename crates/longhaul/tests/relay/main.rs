@@ -6,6 +6,7 @@
 //! | `endings` | the matrix of FIN, RST, kill -9, slow reader and dead next hop |
 //! | `states` | the end of a relay in every state of TCP |
 //! | `many` | many flows, many messages, urgent data, addresses |
+//! | `hops` | several next hops: policies, racing dials, ejection |
 //! | `limits` | few descriptors, pipes and pipe pages |
 //! | `sources` | limits of a source, and of the process |
 //! | `proxy` | PROXY headers, also of HAProxy and nginx |
@@ -27,6 +28,7 @@ mod drain;
 mod endings;
 mod fast_open;
 mod harness;
+mod hops;
 mod limits;
 mod logs;
 mod many;

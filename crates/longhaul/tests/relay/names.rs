@@ -51,3 +51,28 @@ fn a_resolver_that_does_not_answer_holds_up_no_other_tunnel() {
     assert_eq!(&got, b"pong");
     answer.join().unwrap().unwrap();
 }
+
+#[test]
+fn a_name_that_is_not_resolved_costs_no_flow_its_connect_timeout() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("needs root, to give the relay its own resolv.conf");
+    }
+    let _silent = match UdpSocket::bind("127.9.9.8:53") {
+        Ok(socket) => socket,
+        Err(err) => return skip(&format!("needs port 53 of a loopback address: {err}")),
+    };
+    let (server, port, folder) = (server(), Port::reserve("127.0.0.1"), tempfile::tempdir().unwrap());
+    let resolv = folder.path().join("resolv.conf").display().to_string();
+    std::fs::write(&resolv, "nameserver 127.9.9.8\noptions timeout:30 attempts:5\n").unwrap();
+    let (listen, to) = (port.address().to_string(), format!("nobody.invalid:9,{}", server.local_addr().unwrap()));
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", "mount --bind \"$1\" /etc/resolv.conf && shift && exec \"$0\" \"$@\""]);
+    command.args([env!("CARGO_BIN_EXE_longhaul"), &resolv, "--log-format", "json", "relay"]);
+    command.args(["--listen", &listen, "--to", &to, "--connect-timeout", "10min"]);
+    let relay = Relay::spawn(command);
+    let client = patient(TcpStream::connect(port.address()).unwrap());
+    let accepted = patient(server.accept().expect("the second hop is dialled").0);
+    talk(&client, &accepted);
+    drop((client, accepted));
+    assert_eq!(relay.flow_end(), (4, 4, "finished".into()));
+}

@@ -1,0 +1,171 @@
+//! The state of a tunnel's next hops, and their order for a dial. `now` and randomness are arguments.
+//!
+//! A hop is known by its key, and its state is kept while it is in the tunnel or has flows. So a reload that keeps the
+//! hop keeps its state. Order and weights come from the tunnel as the flow knows it.
+
+use super::hash::HopKey;
+use super::health::{Change, Health, Rank, State, Thresholds};
+use super::policy::{Choice, Load, Policy};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+/// The state of a tunnel's next hops.
+#[derive(Clone, Debug, Default)]
+pub struct Group {
+    hops: Vec<Hop>,
+    /// Number of dials so far.
+    turn: u64,
+}
+
+/// A hop as the tunnel names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Identifies the hop.
+    pub key: HopKey,
+    /// Its weight, 1 or more.
+    pub weight: u32,
+}
+
+/// State of a hop at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HopView {
+    /// Its state.
+    pub state: State,
+    /// Time for which it has had the state. For a hop that is up, the time since it last came back or was first seen.
+    pub age: Duration,
+    /// Number of flows to it, including those that are being dialled.
+    pub flows: u32,
+    /// Smoothed time of its handshakes; `None` before the first one.
+    pub rtt: Option<Duration>,
+    /// Number of failed dials since it last answered.
+    pub failures: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Hop {
+    key: HopKey,
+    flows: u32,
+    rtt: Option<Duration>,
+    health: Health,
+}
+
+impl Group {
+    /// Returns the order in which to try `members` for a flow of `client`, as indices. A hop that is down is not in it.
+    /// Ejected hops come last. `random` has random bits.
+    pub fn order(
+        &mut self,
+        policy: &Policy,
+        members: &[Member],
+        client: IpAddr,
+        random: u64,
+        now: Instant,
+    ) -> Vec<usize> {
+        let turn = self.turn;
+        self.turn = turn.wrapping_add(1);
+        if let [only] = members {
+            return if self.hop(only.key, now).health.rank(0.0, now).is_some() { vec![0] } else { Vec::new() };
+        }
+        let ranks: Vec<Option<Rank>> = members
+            .iter()
+            .map(|member| {
+                // A sticky policy moves each client once while a hop comes back, and not for each flow.
+                let bits = if policy.is_sticky { member.key.of_client(client).rotate_left(32) } else { random };
+                self.hop(member.key, now).health.rank((bits >> 11) as f64 / (1u64 << 53) as f64, now)
+            })
+            .collect();
+        let mut order = Vec::with_capacity(members.len());
+        for rank in [Rank::Usual, Rank::Spared, Rank::Last] {
+            let of_rank: Vec<usize> = (0..members.len()).filter(|index| ranks[*index] == Some(rank)).collect();
+            if of_rank.is_empty() {
+                continue;
+            }
+            let hops: Vec<Load> = of_rank.iter().map(|index| self.load(members[*index], now)).collect();
+            let chosen = (policy.order)(&Choice { hops: &hops, client, turn });
+            order.extend(chosen.into_iter().filter_map(|index| of_rank.get(index).copied()));
+        }
+        order
+    }
+
+    /// Counts a dial to the hop `key`, which begins.
+    pub fn began(&mut self, key: HopKey, now: Instant) {
+        let hop = self.hop(key, now);
+        hop.flows = hop.flows.saturating_add(1);
+        hop.health.began(now);
+    }
+
+    /// Records that the dial was answered after `rtt`. The flow still counts.
+    pub fn answered(&mut self, key: HopKey, rtt: Duration, now: Instant) -> Option<Change> {
+        self.measured(key, rtt, now);
+        self.hop(key, now).health.answered(now)
+    }
+
+    /// Records that the dial failed by the hop's fault, and counts it no more. `is_alone` tells whether the tunnel has
+    /// no other hop.
+    pub fn failed(&mut self, key: HopKey, is_alone: bool, now: Instant) -> Option<Change> {
+        self.ended(key);
+        self.hop(key, now).health.failed(is_alone, now)
+    }
+
+    /// Records that a flow or a dial to the hop has ended, not by the hop's fault.
+    pub fn ended(&mut self, key: HopKey) {
+        if let Some(hop) = self.hops.iter_mut().find(|hop| hop.key == key) {
+            hop.flows = hop.flows.saturating_sub(1);
+        }
+    }
+
+    /// Records that a handshake with the hop took `rtt`. A SYN was lost if it took a second or more (RFC 6298 2.1), so
+    /// such a time is no measurement (Karn's rule, RFC 6298 3).
+    pub fn measured(&mut self, key: HopKey, rtt: Duration, now: Instant) {
+        let hop = self.hop(key, now);
+        if rtt < FIRST_RTO {
+            // RFC 6298 2.3: alpha is 1/8.
+            hop.rtt = Some(hop.rtt.map_or(rtt, |smoothed| smoothed * 7 / 8 + rtt / 8));
+        }
+    }
+
+    /// Records the result of an active check of the hop.
+    pub fn checked(&mut self, key: HopKey, passed: bool, thresholds: Thresholds, now: Instant) -> Option<Change> {
+        self.hop(key, now).health.checked(passed, thresholds, now)
+    }
+
+    /// Ends the effect of active checks, because the tunnel no longer has any.
+    pub fn unchecked(&mut self, now: Instant) {
+        self.hops.iter_mut().for_each(|hop| hop.health.unchecked(now));
+    }
+
+    /// Forgets the hops that are not in `members`, except those that have flows.
+    pub fn keep(&mut self, members: &[Member]) {
+        self.hops.retain(|hop| hop.flows > 0 || members.iter().any(|member| member.key == hop.key));
+    }
+
+    /// Returns the state of the hop `key`.
+    pub fn view(&self, key: HopKey, now: Instant) -> HopView {
+        let unknown = Hop::new(key, now);
+        let Hop { flows, rtt, health, .. } = self.hops.iter().find(|hop| hop.key == key).unwrap_or(&unknown);
+        let (state, age) = (health.state(now), health.age(now));
+        HopView { state, age, flows: *flows, rtt: *rtt, failures: health.failures() }
+    }
+
+    fn load(&mut self, member: Member, now: Instant) -> Load {
+        let Hop { key, flows, rtt, .. } = *self.hop(member.key, now);
+        Load { key, weight: member.weight, flows, rtt }
+    }
+
+    /// Returns the hop `key`, and adds it if it is new.
+    fn hop(&mut self, key: HopKey, now: Instant) -> &mut Hop {
+        let index = self.hops.iter().position(|hop| hop.key == key).unwrap_or_else(|| {
+            self.hops.push(Hop::new(key, now));
+            self.hops.len() - 1
+        });
+        &mut self.hops[index]
+    }
+}
+
+impl Hop {
+    fn new(key: HopKey, now: Instant) -> Hop {
+        Hop { key, flows: 0, rtt: None, health: Health::new(now) }
+    }
+}
+
+/// The first retransmission timeout of a SYN (RFC 6298 2.1).
+const FIRST_RTO: Duration = Duration::from_secs(1);

@@ -1,0 +1,238 @@
+//! Whether a hop may be dialled.
+//!
+//! ```text
+//!        3 failed dials in a row               an answer: of one dial after the pause, or of checks
+//!   Up ──────────────────────────> Ejected ──────────────────────────────────────────────> SlowStart
+//!    ^                               ^  └── the dial failed: pause doubles                   │   │
+//!    │                               └──────────────────────── a failed dial ────────────────┘   │
+//!    └──────────────────────────────────── 30 s ─────────────────────────────────────────────────┘
+//!
+//!   any state ── `fall` failed checks ──> Down ── `rise` good checks ──> SlowStart
+//! ```
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// Number of failed dials in a row after which a hop is ejected. One or two may be lost SYNs: at 1 % of loss, three in a
+/// row are one in a million.
+pub const EJECT_AFTER: u32 = 3;
+/// Time for which a hop is ejected at first. After it, one dial tries the hop. A restarted relay is back in less.
+pub const FIRST_PAUSE: Duration = Duration::from_secs(10);
+/// Longest time for which a hop is ejected; each failed return doubles the time up to this. A hop that is repaired waits
+/// no longer for its first flow.
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Time over which the share of a hop that came back grows from a tenth to all of its flows.
+pub const SLOW_START: Duration = Duration::from_secs(30);
+
+/// State of a hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It is dialled as the policy says.
+    Up,
+    /// It has come back, and gets a growing share of its flows.
+    SlowStart,
+    /// Its last dials failed. It is dialled when no other hop answers.
+    Ejected,
+    /// Its active checks failed. It is not dialled.
+    Down,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            State::Up => "up",
+            State::SlowStart => "slow start",
+            State::Ejected => "ejected",
+            State::Down => "down",
+        })
+    }
+}
+
+/// A change that is worth a line in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It was ejected for this time.
+    Ejected(Duration),
+    /// It answered after it was ejected.
+    Returned,
+    /// Its checks failed.
+    Down,
+    /// Its checks succeed again.
+    Up,
+}
+
+/// Number of checks in a row that change a hop's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thresholds {
+    /// Number of good checks after which a hop is up again.
+    pub rise: u32,
+    /// Number of failed checks after which a hop is down.
+    pub fall: u32,
+}
+
+/// Health of one hop.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Health {
+    phase: Phase,
+    /// Time when the phase began.
+    since: Instant,
+    /// Number of failed dials since the last answer.
+    failures: u32,
+    /// Time of the next ejection.
+    pause: Duration,
+    /// Result of the last check.
+    passed: bool,
+    /// Number of checks in a row with this result, since the hop was last ejected.
+    streak: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Up,
+    SlowStart,
+    Ejected {
+        /// Time from which on one dial may try it.
+        until: Instant,
+        /// Whether a dial tries it now.
+        on_trial: bool,
+    },
+    Down,
+}
+
+/// The place of a hop in the order of a dial: lower ranks are dialled first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// As the policy says.
+    Usual,
+    /// After those: it has come back and has had its share.
+    Spared,
+    /// When no other hop answers.
+    Last,
+}
+
+impl Health {
+    /// Returns the health of a hop that was not dialled yet.
+    pub(super) fn new(now: Instant) -> Health {
+        Health { phase: Phase::Up, since: now, failures: 0, pause: FIRST_PAUSE, passed: true, streak: 0 }
+    }
+
+    /// Returns the state at `now`.
+    pub(super) fn state(&self, now: Instant) -> State {
+        match self.phase {
+            Phase::SlowStart if self.age(now) < SLOW_START => State::SlowStart,
+            Phase::Up | Phase::SlowStart => State::Up,
+            Phase::Ejected { .. } => State::Ejected,
+            Phase::Down => State::Down,
+        }
+    }
+
+    /// Returns the time for which it has had its state.
+    pub(super) fn age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.since)
+    }
+
+    /// Returns the number of failed dials since the last answer.
+    pub(super) fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Returns its place in the order of a dial. `dice` is a random number below 1. `None` if it is not to be dialled.
+    pub(super) fn rank(&self, dice: f64, now: Instant) -> Option<Rank> {
+        match self.phase {
+            Phase::Down => None,
+            Phase::Ejected { until, .. } => Some(if now >= until { Rank::Usual } else { Rank::Last }),
+            Phase::Up => Some(Rank::Usual),
+            Phase::SlowStart => {
+                let share = self.age(now).as_secs_f64() / SLOW_START.as_secs_f64();
+                Some(if dice < share.max(FIRST_SHARE) { Rank::Usual } else { Rank::Spared })
+            }
+        }
+    }
+
+    /// Records that a dial begins. If it tries an ejected hop, no other dial tries the hop for another pause.
+    pub(super) fn began(&mut self, now: Instant) {
+        match self.phase {
+            Phase::Ejected { until, .. } if now >= until => {
+                self.phase = Phase::Ejected { until: now + self.pause, on_trial: true };
+            }
+            _ => {}
+        }
+    }
+
+    /// Records that a dial was answered.
+    pub(super) fn answered(&mut self, now: Instant) -> Option<Change> {
+        self.failures = 0;
+        match self.phase {
+            Phase::Ejected { .. } => {
+                self.enter(Phase::SlowStart, now);
+                Some(Change::Returned)
+            }
+            // Only once it has proved itself, a later ejection begins with the short pause again.
+            Phase::SlowStart if self.age(now) >= SLOW_START => {
+                self.pause = FIRST_PAUSE;
+                self.phase = Phase::Up;
+                None
+            }
+            Phase::Up | Phase::SlowStart | Phase::Down => None,
+        }
+    }
+
+    /// Records that a dial failed. `is_alone` tells whether the tunnel has no other hop: then there is nothing to eject
+    /// it for.
+    pub(super) fn failed(&mut self, is_alone: bool, now: Instant) -> Option<Change> {
+        self.failures = self.failures.saturating_add(1);
+        let returning = self.state(now) == State::SlowStart;
+        match self.phase {
+            _ if is_alone => None,
+            Phase::Up | Phase::SlowStart if returning || self.failures >= EJECT_AFTER => {
+                self.enter(Phase::Ejected { until: now + self.pause, on_trial: false }, now);
+                self.streak = 0;
+                let pause = self.pause;
+                self.pause = (2 * pause).min(LONGEST_PAUSE);
+                Some(Change::Ejected(pause))
+            }
+            // The ejection goes on. Only the dial that tries the hop counts, and not an older one or a last resort.
+            Phase::Ejected { on_trial: true, .. } => {
+                self.phase = Phase::Ejected { until: now + self.pause, on_trial: false };
+                self.pause = (2 * self.pause).min(LONGEST_PAUSE);
+                None
+            }
+            Phase::Up | Phase::SlowStart | Phase::Ejected { .. } | Phase::Down => None,
+        }
+    }
+
+    /// Records the result of an active check.
+    pub(super) fn checked(&mut self, passed: bool, thresholds: Thresholds, now: Instant) -> Option<Change> {
+        self.streak = if passed == self.passed { self.streak.saturating_add(1) } else { 1 };
+        self.passed = passed;
+        match (passed, self.phase) {
+            (true, Phase::Down | Phase::Ejected { .. }) if self.streak >= thresholds.rise => {
+                let change = if self.phase == Phase::Down { Change::Up } else { Change::Returned };
+                self.failures = 0;
+                self.enter(Phase::SlowStart, now);
+                Some(change)
+            }
+            (false, Phase::Up | Phase::SlowStart | Phase::Ejected { .. }) if self.streak >= thresholds.fall => {
+                self.enter(Phase::Down, now);
+                Some(Change::Down)
+            }
+            _ => None,
+        }
+    }
+
+    /// Ends the effect of checks, because the tunnel no longer has any.
+    pub(super) fn unchecked(&mut self, now: Instant) {
+        self.streak = 0;
+        if self.phase == Phase::Down {
+            self.enter(Phase::SlowStart, now);
+        }
+    }
+
+    fn enter(&mut self, phase: Phase, now: Instant) {
+        self.phase = phase;
+        self.since = now;
+    }
+}
+
+/// Share of its flows that a hop gets at once when it has come back.
+const FIRST_SHARE: f64 = 0.1;

@@ -1,0 +1,209 @@
+//! The state of a tunnel's next hops. [`longhaul_core::next_hop`] decides; this module asks it with the time of day, and
+//! logs changes.
+
+use super::counters::Counters;
+use super::lock::lock;
+use longhaul_config::{NextHop, Tunnel};
+use longhaul_core::next_hop::{Change, Group, HopKey, HopView, Member, Thresholds};
+use longhaul_units::show_duration;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::net::IpAddr;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+use tracing::{info, warn};
+
+/// The state of a tunnel's next hops. A reload keeps it for the hops that stay.
+#[derive(Debug, Default)]
+pub(super) struct Hops {
+    group: Mutex<Group>,
+    random: RandomState,
+}
+
+/// The next hops of all tunnels that are served.
+#[derive(Debug, Default)]
+pub(super) struct Groups(Mutex<Vec<Served>>);
+
+#[derive(Clone, Debug)]
+struct Served {
+    tunnel: Arc<Tunnel>,
+    hops: Arc<Hops>,
+}
+
+/// State of a tunnel's next hops at one moment.
+#[derive(Clone, Debug)]
+pub struct GroupView {
+    /// The tunnel, as it is served now.
+    pub tunnel: Arc<Tunnel>,
+    /// The state of each next hop, in the order of the tunnel's `to`.
+    pub hops: Vec<HopView>,
+}
+
+impl Hops {
+    /// Chooses the order in which to dial the next hops of `tunnel` for `client`, and counts the first dial. So of two
+    /// flows that come at the same time, the later one sees the first one's choice.
+    pub(super) fn choose<'a>(&'a self, counters: &'a Counters, tunnel: &'a Tunnel, client: IpAddr) -> Chosen<'a> {
+        let now = Instant::now();
+        let members = members(tunnel);
+        let mut group = self.group();
+        let order = group.order(tunnel.policy, &members, client, self.random.hash_one(now), now);
+        let first = order.first().map(|hop| {
+            let key = members[*hop].key;
+            group.began(key, now);
+            Claim { hops: self, counters, tunnel, hop: *hop, key, is_counted: true }
+        });
+        Chosen { order, first }
+    }
+
+    /// Counts a dial to next hop `hop` of `tunnel`, which begins.
+    pub(super) fn claim<'a>(&'a self, counters: &'a Counters, tunnel: &'a Tunnel, hop: usize) -> Claim<'a> {
+        let key = tunnel.to[hop].member().key;
+        self.group().began(key, Instant::now());
+        Claim { hops: self, counters, tunnel, hop, key, is_counted: true }
+    }
+
+    /// Records that a flow to `hop` has ended.
+    pub(super) fn ended(&self, hop: &NextHop) {
+        self.group().ended(hop.member().key);
+    }
+
+    /// Records the result of an active check of next hop `hop` of `tunnel`: the time of its handshake, or why it did not
+    /// answer.
+    pub(super) fn checked(&self, counters: &Counters, tunnel: &Tunnel, hop: usize, result: &Result<Duration, String>) {
+        let thresholds = Thresholds { rise: tunnel.check.rise, fall: tunnel.check.fall };
+        let (key, now) = (tunnel.to[hop].member().key, Instant::now());
+        let mut group = self.group();
+        if let Ok(rtt) = result {
+            group.measured(key, *rtt, now);
+        }
+        let change = group.checked(key, result.is_ok(), thresholds, now);
+        drop(group);
+        let why = result.as_ref().err().map(String::as_str);
+        tell(counters, tunnel, hop, Told { change, why });
+    }
+
+    /// Ends the effect of active checks, because the tunnel no longer has any.
+    pub(super) fn unchecked(&self) {
+        self.group().unchecked(Instant::now());
+    }
+
+    fn view(&self, tunnel: &Tunnel) -> Vec<HopView> {
+        let (group, now) = (self.group(), Instant::now());
+        members(tunnel).iter().map(|member| group.view(member.key, now)).collect()
+    }
+
+    fn group(&self) -> MutexGuard<'_, Group> {
+        lock(&self.group)
+    }
+}
+
+/// The next hops of a dial.
+pub(super) struct Chosen<'a> {
+    /// The order in which to dial them, as indices into the tunnel's `to`. Hops that are down are not in it.
+    pub(super) order: Vec<usize>,
+    /// The claim of the first one.
+    pub(super) first: Option<Claim<'a>>,
+}
+
+/// A dial to a next hop that has begun. Dropping it ends the dial without blame.
+pub(super) struct Claim<'a> {
+    hops: &'a Hops,
+    counters: &'a Counters,
+    tunnel: &'a Tunnel,
+    hop: usize,
+    key: HopKey,
+    is_counted: bool,
+}
+
+impl Claim<'_> {
+    /// Records that the next hop answered after `rtt`. Its flow counts until [`Hops::ended`].
+    pub(super) fn answered(mut self, rtt: Duration) {
+        self.is_counted = false;
+        let change = self.hops.group().answered(self.key, rtt, Instant::now());
+        tell(self.counters, self.tunnel, self.hop, Told { change, why: None });
+    }
+
+    /// Records that the next hop did not answer.
+    pub(super) fn failed(mut self) {
+        self.is_counted = false;
+        let is_alone = self.tunnel.to.len() == 1;
+        let change = self.hops.group().failed(self.key, is_alone, Instant::now());
+        tell(self.counters, self.tunnel, self.hop, Told { change, why: None });
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        if self.is_counted {
+            self.hops.group().ended(self.key);
+        }
+    }
+}
+
+impl Groups {
+    /// Replaces the served tunnels. The hops that a tunnel no longer has are forgotten once they have no flow.
+    pub(super) fn set(&self, served: impl Iterator<Item = (Arc<Tunnel>, Arc<Hops>)>) {
+        let served: Vec<Served> = served.map(|(tunnel, hops)| Served { tunnel, hops }).collect();
+        for Served { tunnel, hops } in &served {
+            hops.group().keep(&members(tunnel));
+        }
+        *lock(&self.0) = served;
+    }
+
+    /// Returns the state of every tunnel's next hops.
+    pub(super) fn view(&self) -> Vec<GroupView> {
+        let served = lock(&self.0).clone();
+        served.into_iter().map(|Served { tunnel, hops }| GroupView { hops: hops.view(&tunnel), tunnel }).collect()
+    }
+
+    /// Writes one line to the log for each next hop of a tunnel that has several or
+    /// checks them.
+    pub(super) fn log(&self) {
+        for GroupView { tunnel, hops } in
+            self.view().iter().filter(|group| group.hops.len() > 1 || group.tunnel.check.by.is_some())
+        {
+            for (hop, view) in tunnel.to.iter().zip(hops) {
+                info!(
+                    tunnel = %tunnel.name,
+                    next_hop = %hop,
+                    state = %view.state,
+                    seconds = view.age.as_secs(),
+                    flows_now = view.flows,
+                    rtt_ms = view.rtt.map(|rtt| rtt.as_micros() as f64 / 1e3),
+                    failed_dials = view.failures,
+                    "next hop"
+                );
+            }
+        }
+    }
+}
+
+fn members(tunnel: &Tunnel) -> Vec<Member> {
+    tunnel.to.iter().map(NextHop::member).collect()
+}
+
+/// A change of the state of a hop, and why its check failed.
+struct Told<'a> {
+    change: Option<Change>,
+    why: Option<&'a str>,
+}
+
+/// Logs a change of the state of next hop `hop`, and counts it if the hop is lost.
+fn tell(counters: &Counters, tunnel: &Tunnel, hop: usize, told: Told<'_>) {
+    let (next_hop, tunnel) = (&tunnel.to[hop], &tunnel.name);
+    let why = told.why;
+    match told.change {
+        None => {}
+        Some(Change::Ejected(pause)) => {
+            counters.hops_lost.fetch_add(1, Relaxed);
+            warn!(%tunnel, %next_hop, pause = %show_duration(pause), "next hop ejected: its dials failed");
+        }
+        Some(Change::Returned) => info!(%tunnel, %next_hop, "next hop answers again"),
+        Some(Change::Down) => {
+            counters.hops_lost.fetch_add(1, Relaxed);
+            warn!(%tunnel, %next_hop, why, "next hop down: its checks failed");
+        }
+        Some(Change::Up) => info!(%tunnel, %next_hop, "next hop up: its checks succeed"),
+    }
+}

@@ -1,0 +1,243 @@
+//! Tests several next hops: racing dials, policies, ejection and return, and the state over a reload.
+
+use crate::harness::*;
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+
+/// Longer than any test may take: a dial that waits for it fails the test.
+const NEVER: &str = "--connect-timeout=10min";
+
+/// Starts a relay from flags.
+fn relay_to(port: &Port, to: &[String], flags: &[&str]) -> Relay {
+    let (listen, to) = (port.address().to_string(), to.join(","));
+    Relay::start(&[&["relay", "--listen", &listen, "--to", &to], flags].concat())
+}
+
+fn name(of: &TcpListener) -> String {
+    of.local_addr().unwrap().to_string()
+}
+
+/// Connects to `entry` through the relay and sends a message each way.
+fn pass(entry: SocketAddr, server: &TcpListener) -> (TcpStream, TcpStream) {
+    let client = patient(TcpStream::connect(entry).unwrap());
+    let accepted = patient(server.accept().expect("the relay dials").0);
+    talk(&client, &accepted);
+    (client, accepted)
+}
+
+/// Answers each connection with its own `letter`, and closes it.
+fn lettered(letter: u8) -> String {
+    lettered_by(server(), letter)
+}
+
+fn lettered_by(server: TcpListener, letter: u8) -> String {
+    let address = name(&server);
+    // Ends when accept(2) times out, after the test.
+    std::thread::spawn(move || {
+        while let Ok((mut socket, _)) = server.accept() {
+            let _ = socket.write_all(&[letter]);
+        }
+    });
+    address
+}
+
+/// Returns the letter of the server that `entry` leads to, from the client's address `from`.
+fn letter(entry: SocketAddr, from: &str) -> char {
+    let client = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    client.bind(&format!("{from}:0").parse::<SocketAddr>().unwrap().into()).unwrap();
+    client.connect(&entry.into()).unwrap();
+    let mut client = patient(client.into());
+    client.shutdown(Shutdown::Write).unwrap();
+    let mut got = String::new();
+    client.read_to_string(&mut got).unwrap();
+    got.chars().next().expect("a letter")
+}
+
+/// Returns the states of the next hops, in the order of `to`.
+fn states(relay: &Relay) -> Vec<Value> {
+    let lines = relay.lines_to_counters();
+    lines.into_iter().filter(|line| line["message"] == "next hop").collect()
+}
+
+#[test]
+fn a_blackholed_first_hop_costs_no_flow_its_connect_timeout() {
+    let (port, silent, other, server) = (Port::reserve("127.0.0.1"), Silent::new(), Silent::new(), server());
+    let to = [silent.address().to_string(), other.address().to_string(), name(&server)];
+    let relay = relay_to(&port, &to, &[NEVER]);
+    let mut client = patient(TcpStream::connect(port.address()).unwrap());
+    client.write_all(b"exactly this").unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    let accepted = patient(server.accept().unwrap().0);
+    assert_eq!(read_to_end(&accepted), (b"exactly this".to_vec(), Ending::Fin));
+    drop(accepted);
+    assert_eq!(relay.flow_end(), (12, 0, "finished".into()));
+    // Each flow that went past the silent ones counts as a failed dial of theirs.
+    for _ in 0..2 {
+        drop(pass(port.address(), &server));
+    }
+    let ejected = relay.wait_log("next hop ejected: its dials failed");
+    assert_eq!((&ejected["next_hop"], &ejected["pause"]), (&to[0].clone().into(), &"10s".into()));
+    let state = |hop: usize| states(&relay)[hop]["state"].clone();
+    assert_eq!((state(0), state(2)), ("ejected".into(), "up".into()));
+    assert!(relay.counters()["hops_lost"].as_u64() >= Some(1));
+}
+
+#[test]
+fn a_refused_first_hop_is_passed_over_and_then_ejected() {
+    let (port, dead, server) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"), server());
+    let relay = relay_to(&port, &[dead.address().to_string(), name(&server)], &[NEVER]);
+    let flows: Vec<_> = (0..5).map(|_| pass(port.address(), &server)).collect();
+    let states = states(&relay);
+    assert_eq!((&states[0]["state"], &states[0]["flows_now"]), (&"ejected".into(), &0.into()), "{states:?}");
+    assert_eq!((&states[1]["state"], &states[1]["flows_now"]), (&"up".into(), &5.into()), "{states:?}");
+    drop(flows);
+    for _ in 0..5 {
+        assert_eq!(relay.flow_end(), (4, 4, "finished".into()));
+    }
+    // The line is written just before the flow is no longer counted.
+    wait_until("flows that ended are not counted", || self::states(&relay)[1]["flows_now"] == 0);
+}
+
+#[test]
+fn a_hop_that_comes_back_is_used_again() {
+    let (port, first, second) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"), server());
+    let to = [first.address().to_string(), name(&second)];
+    let relay = relay_to(&port, &to, &[NEVER]);
+    let _flows: Vec<_> = (0..3).map(|_| pass(port.address(), &second)).collect();
+    relay.wait_log("next hop ejected: its dials failed");
+    // The other one goes away too. So the ejected hop is tried at once, as the last resort.
+    let back = TcpListener::bind(first.address()).unwrap();
+    socket2::SockRef::from(&second).shutdown(Shutdown::Both).unwrap();
+    drop(second);
+    drop(pass(port.address(), &back));
+    assert_eq!(relay.wait_log("next hop answers again")["next_hop"], to[0]);
+    assert_eq!(states(&relay)[0]["state"], "slow start");
+}
+
+#[test]
+fn when_all_hops_are_ejected_each_flow_tries_all_of_them() {
+    let (port, dead) = (Port::reserve("127.0.0.1"), [Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1")]);
+    let to = dead.each_ref().map(|port| port.address().to_string());
+    let relay = relay_to(&port, &to, &[NEVER]);
+    for _ in 0..5 {
+        reset_by(port.address());
+        let why = relay.wait_log_any(&["dial failed", "flow ended"]);
+        // The line is written at most once a second.
+        if let Some(why) = why["why"].as_str() {
+            assert!(to.iter().all(|hop| why.contains(&format!("{hop}: connect: ECONNREFUSED"))), "{why}");
+            relay.wait_log("flow ended");
+        }
+    }
+    assert!(states(&relay).iter().all(|hop| hop["state"] == "ejected"));
+}
+
+#[test]
+fn flows_are_spread_by_policy_and_weight() {
+    for policy in ["round-robin", "least-flows"] {
+        let port = Port::reserve("127.0.0.1");
+        let to = [format!("{} weight=3", lettered(b'a')), lettered(b'b')];
+        let _relay = relay_to(&port, &to, &["--policy", policy]);
+        let letters: String = (0..40).map(|_| letter(port.address(), "127.0.0.1")).collect();
+        let first = letters.matches('a').count();
+        // Flows that end at once leave `least-flows` only its tie: more flows to the heavier one.
+        let expected = if policy == "round-robin" { 30..=30 } else { 20..=40 };
+        assert!(expected.contains(&first), "{policy}: {letters}");
+    }
+}
+
+#[test]
+fn least_flows_takes_the_hop_with_fewer_flows() {
+    let (port, one, two) = (Port::reserve("127.0.0.1"), server(), server());
+    let _relay = relay_to(&port, &[name(&one), name(&two)], &["--policy=least-flows"]);
+    let mut clients = Vec::new();
+    for _ in 0..4 {
+        clients.push(TcpStream::connect(port.address()).unwrap());
+        clients.push(TcpStream::connect(port.address()).unwrap());
+    }
+    let flows: Vec<_> =
+        [&one, &one, &one, &one, &two, &two, &two, &two].map(|server| server.accept().unwrap().0).into();
+    drop((flows, clients));
+}
+
+#[test]
+fn source_hash_sends_a_client_to_the_same_hop() {
+    let port = Port::reserve("127.0.0.1");
+    let to = [lettered(b'a'), lettered(b'b'), lettered(b'c')];
+    let _relay = relay_to(&port, &to, &["--policy=source-hash"]);
+    let clients: Vec<String> = (1..=30).map(|n| format!("127.0.1.{n}")).collect();
+    let all = || clients.iter().map(|client| letter(port.address(), client)).collect::<String>();
+    let first = all();
+    assert_eq!(all(), first);
+    assert!(['a', 'b', 'c'].iter().all(|letter| first.contains(*letter)), "{first}");
+}
+
+#[test]
+fn a_reload_keeps_the_state_of_the_hops_that_stay() {
+    let (port, dead, server) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"), server());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("longhaul.toml");
+    let write = |to: &[String]| write_config(&file, &port, to);
+    let (dead, alive) = (dead.address().to_string(), name(&server));
+    write(&[dead.clone(), alive.clone()]);
+    let relay = Relay::start(&["run", "-c", file.to_str().unwrap()]);
+    let _flows: Vec<_> = (0..3).map(|_| pass(port.address(), &server)).collect();
+    relay.wait_log("next hop ejected: its dials failed");
+    write(&[alive, dead, "127.0.0.1:1 weight=2".into()]);
+    relay.signal("HUP");
+    relay.wait_log("reloaded");
+    let states = states(&relay);
+    assert_eq!((&states[0]["state"], &states[0]["flows_now"]), (&"up".into(), &3.into()), "{states:?}");
+    assert_eq!((&states[1]["state"], &states[2]["state"]), (&"ejected".into(), &"up".into()), "{states:?}");
+}
+
+/// Flags of quick checks. The states of a hop change after the first check.
+const QUICK: &str = "check = \"tcp\"\ncheck_interval = \"100ms\"\ncheck_timeout = \"100ms\"\nrise = 1\nfall = 1\n";
+
+#[test]
+fn checks_take_a_hop_out_and_back_and_without_any_hop_clients_are_reset_at_once() {
+    let (port, silent, dead) = (Port::reserve("127.0.0.1"), Silent::new(), Port::reserve("127.0.0.1"));
+    let to = [silent.address().to_string(), dead.address().to_string()];
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("longhaul.toml");
+    write_config_with(&file, &port, &to, QUICK);
+    let relay = Relay::start(&["run", "-c", file.to_str().unwrap()]);
+    let down = [(); 2].map(|()| relay.wait_log("next hop down: its checks failed"));
+    let why = |hop: &str| {
+        let line = down.iter().find(|line| line["next_hop"] == hop).expect("each hop is down");
+        line["why"].as_str().unwrap().to_string()
+    };
+    assert!(why(&to[0]).contains("no answer in 100ms") && why(&to[1]).contains("ECONNREFUSED"), "{down:?}");
+    reset_by(port.address());
+    let why = relay.wait_log("dial failed")["why"].as_str().unwrap().to_string();
+    assert!(to.iter().all(|hop| why.contains(hop)), "{why}");
+    assert!(states(&relay).iter().all(|hop| hop["state"] == "down"));
+    // The second one comes back. The first one would not answer a dial.
+    lettered_by(TcpListener::bind(dead.address()).unwrap(), b'b');
+    assert_eq!(relay.wait_log("next hop up: its checks succeed")["next_hop"], to[1]);
+    assert_eq!(letter(port.address(), "127.0.0.1"), 'b');
+    // Without checks, nothing keeps a hop down.
+    write_config(&file, &port, &to);
+    relay.signal("HUP");
+    relay.wait_log("reloaded");
+    let states = states(&relay);
+    assert!(states.iter().all(|hop| hop["state"] == "slow start"), "{states:?}");
+    assert_eq!(letter(port.address(), "127.0.0.1"), 'b');
+}
+
+/// Writes a file with one tunnel from `port` to `to`.
+fn write_config(file: &Path, port: &Port, to: &[String]) {
+    write_config_with(file, port, to, "");
+}
+
+/// Like [`write_config`], with further keys.
+fn write_config_with(file: &Path, port: &Port, to: &[String], keys: &str) {
+    let to: Vec<String> = to.iter().map(|hop| format!("{hop:?}")).collect();
+    let text = format!(
+        "[[tunnel]]\nname = \"one\"\nlisten = \"{}\"\nto = [{}]\nconnect_timeout = \"10min\"\n{keys}",
+        port.address(),
+        to.join(", ")
+    );
+    std::fs::write(file, text).unwrap();
+}
