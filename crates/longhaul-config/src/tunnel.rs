@@ -4,7 +4,9 @@
 
 use crate::options::{Leg, LegOptions, Value, key};
 use ipnet::IpNet;
+use longhaul_core::caps::Bandwidth;
 use longhaul_core::next_hop::{POLICIES, Policy};
+use longhaul_units::Rate;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -24,6 +26,10 @@ pub struct Tunnel {
     pub allow: Vec<IpNet>,
     /// Maximum number of flows; further connections wait in the listen queue. With `None` the limit on open files decides.
     pub max_flows: Option<usize>,
+    /// Cap of all flows of the tunnel together, for each direction.
+    pub bandwidth: Bandwidth,
+    /// Cap of each flow, for each direction.
+    pub flow_bandwidth: Option<Rate>,
     /// Time that one address has to answer a dial.
     pub connect_timeout: Duration,
     /// Address to dial from; `None` lets the kernel choose.
@@ -59,6 +65,8 @@ impl Tunnel {
             policy: &POLICIES[0],
             allow: Vec::new(),
             max_flows: None,
+            bandwidth: Bandwidth::default(),
+            flow_bandwidth: None,
             connect_timeout: Tunnel::CONNECT_TIMEOUT,
             source: None,
             splice: true,

@@ -1,36 +1,67 @@
 //! The keys of the whole daemon, which stand before the first `[[tunnel]]`.
 
 use crate::config::Config;
+use crate::keys::bandwidth;
 use crate::keys::remark::no_remarks;
-use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row};
+use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row, no_line};
 use crate::value;
 use longhaul_units::show_duration;
 use std::time::Duration;
 
 /// The keys of the whole daemon, in the order of the manual.
-pub const DAEMON: &[Row<Config>] = &[Row {
-    name: "drain_timeout",
-    default: KeyDefault::Words("no limit"),
-    example: "\"60s\"",
-    flag: Some(Flag {
-        name: "drain-timeout",
-        argument: Argument::Named("TIME"),
-        default: None,
-        short: "Drain time after SIGTERM",
-        long: "After SIGTERM longhaul no longer listens, and it waits for flows to end. After this time it resets the flows \
+pub const DAEMON: &[Row<Config>] = &[
+    Row {
+        name: "drain_timeout",
+        default: KeyDefault::Words("no limit"),
+        example: "\"60s\"",
+        flag: Some(Flag {
+            name: "drain-timeout",
+            argument: Argument::Named("TIME"),
+            default: None,
+            short: "Drain time after SIGTERM",
+            long: "After SIGTERM longhaul no longer listens, and it waits for flows to end. After this time it resets the flows \
                that are left. `0` resets all flows at once. Without this flag, longhaul waits until the last flow has \
                ended. A second SIGTERM resets the flows that are left.",
-    }),
-    value: KeyValue::One(|config, text| value::drain_timeout(text).map(|time| config.drain_timeout = Some(time))),
-    show: |config| {
-        Some(match config.drain_timeout {
-            None => "SIGTERM waits for every flow to end".into(),
-            Some(Duration::ZERO) => "SIGTERM resets every flow at once".into(),
-            Some(time) => format!("SIGTERM waits {} for flows to end", show_duration(time)),
-        })
-    },
-    check: no_remarks,
-    doc: "Time that flows have to end by themselves after SIGTERM. Then the flows that are left are reset. `0` resets all \
+        }),
+        value: KeyValue::One(|config, text| value::drain_timeout(text).map(|time| config.drain_timeout = Some(time))),
+        show: |config| {
+            Some(match config.drain_timeout {
+                None => "SIGTERM waits for every flow to end".into(),
+                Some(Duration::ZERO) => "SIGTERM resets every flow at once".into(),
+                Some(time) => format!("SIGTERM waits {} for flows to end", show_duration(time)),
+            })
+        },
+        check: no_remarks,
+        doc: "Time that flows have to end by themselves after SIGTERM. Then the flows that are left are reset. `0` resets all \
           flows at once. Under systemd it must be shorter than the unit's `TimeoutStopSec=90s`, which also ends a drain without \
-          this key.",
-}];
+              this key.",
+    },
+    Row {
+        name: "bandwidth",
+        default: KeyDefault::Words("no cap"),
+        example: "\"500Mbit/s\"",
+        flag: None, // a process with one tunnel has the tunnel's
+        value: KeyValue::One(|config, text| bandwidth::rate(text).map(|rate| config.bandwidth.rate = Some(rate))),
+        show: |config| {
+            bandwidth::show(&config.bandwidth).map(|cap| format!("bandwidth of all tunnels in each direction: {cap}"))
+        },
+        check: |config, _| {
+            config.tunnels.iter().flat_map(|tunnel| bandwidth::unpaced(&config.bandwidth, tunnel)).collect()
+        },
+        doc: "Cap of all flows of all tunnels together, for the payload that is sent in each direction, 8 kbit/s to 1000 Gbit/s. \
+              See [Limiting the bandwidth](operations.md#limiting-the-bandwidth).",
+    },
+    Row {
+        name: "bandwidth_schedule",
+        default: KeyDefault::Words("none"),
+        example: "[\"Mon-Fri 08:00-18:00 200Mbit/s\", \"Sat 22:00-06:00 none\"]",
+        flag: None,
+        value: KeyValue::Several {
+            add: |config, text| bandwidth::window(text).map(|window| config.bandwidth.schedule.push(window)),
+            empty: "it is empty; write a window such as \"Mon-Fri 08:00-18:00 200Mbit/s\", or leave the key out",
+        },
+        show: no_line, // `bandwidth` shows it
+        check: |config, _| bandwidth::without_effect(&config.bandwidth),
+        doc: "Windows of the week in which another cap holds than `bandwidth`, as for a tunnel.",
+    },
+];

@@ -49,6 +49,7 @@ impl Daemon {
     /// A tunnel cannot listen, or the kernel refused one of its options.
     pub(super) fn apply(&mut self, config: Config) -> Result<(), BindError> {
         self.tunnels.apply(config.tunnels)?;
+        self.tunnels.relay.cap(config.bandwidth, &self.tunnels.list());
         self.drain_timeout = config.drain_timeout;
         Ok(())
     }
@@ -206,7 +207,7 @@ mod tests {
         let mut daemon = daemon();
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let tunnel = Tunnel::new("one", listen, vec![NextHop { host: "127.0.0.1".into(), port: 9 }]);
-        daemon.apply(Config { tunnels: vec![tunnel], drain_timeout: None }).unwrap();
+        daemon.apply(Config { tunnels: vec![tunnel], ..Config::default() }).unwrap();
         let (control, commands) = Control::new();
         let serving = tokio::spawn(async move { daemon.serve(commands).await });
         let status = control.status().await.unwrap();

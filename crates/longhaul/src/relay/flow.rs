@@ -125,6 +125,7 @@ async fn reach(live: &Live, lookups: &Arc<Semaphore>, accept: &Stream) -> Result
 fn carry<'a>(live: &'a Live, accept: &'a Arc<Stream>, dial: &'a Arc<Stream>) -> impl Future<Output = How> {
     let Live { relay, flow } = live;
     relay.sweep.begin(flow);
+    relay.governor.begin(flow);
     let legs = Legs { relay, flow, accept, dial };
     async move {
         // Dropping the carrying future loses no count, because the counts are in the flow. Dropping the other arm loses

@@ -24,6 +24,7 @@
 //! registry   the live flows, for views and for kill
 //!   cut      the order that ends a flow
 //!   pulse    whether a flow moves bytes, for keepalive
+//! caps       keeps the bandwidth caps: sets the pacing rates of the live flows
 //! permits    limits the number of flows
 //! how        why a flow ended
 //! tally      number of bytes that a flow carried
@@ -38,6 +39,7 @@
 mod activated;
 mod budget;
 mod buffer;
+mod caps;
 mod carry;
 mod closing;
 mod counters;

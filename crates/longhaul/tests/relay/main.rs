@@ -13,11 +13,13 @@
 //! | `reload` | reloads in quick succession |
 //! | `drain` | SIGTERM |
 //! | `options` | every option of the table |
+//! | `caps` | bandwidth caps |
 //! | `fast_open` | data in the SYN |
 //! | `wan` | the matrix again, with 300 ms of RTT |
 
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
 
+mod caps;
 mod daemon;
 mod drain;
 mod endings;
