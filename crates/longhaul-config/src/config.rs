@@ -1,6 +1,7 @@
 //! A whole configuration: every tunnel of a file, and the settings of the process.
 
 use crate::tunnel::Tunnel;
+use longhaul_core::caps::Bandwidth;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,6 +18,8 @@ pub struct Config {
     pub drain_timeout: Option<Duration>,
     /// Time between a command to drain and the end of listening.
     pub drain_grace: Duration,
+    /// Cap of all flows of all tunnels together, for each direction.
+    pub bandwidth: Bandwidth,
     /// Where the process is controlled and watched.
     pub admin: Admin,
 }
@@ -34,6 +37,7 @@ impl Default for Config {
             drain_timeout: None,
             drain_grace: Config::DRAIN_GRACE,
             max_flows: None,
+            bandwidth: Bandwidth::default(),
             admin: Admin::default(),
         }
     }

@@ -23,7 +23,7 @@ pub mod value;
 pub use config::{Admin, Config};
 pub use document::{Message, Place, Problem, Severity};
 pub use file::{DEFAULT_PATH, Loaded, Refused, control_socket, load, load_from, parse};
-pub use keys::{Remark, Syntax, remarks};
+pub use keys::{Remark, Syntax, daemon_remarks, remarks};
 pub use loops::covers_same;
 pub use read::read;
 pub use summary::summary;

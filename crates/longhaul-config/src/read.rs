@@ -2,7 +2,7 @@
 
 use crate::config::{Admin, Config};
 use crate::document::{self, Field, Findings, Places, Problem, Severity, Shape, Written, fields_or, kind};
-use crate::keys::{self, ADMIN, DAEMON, Syntax, TUNNEL};
+use crate::keys::{self, ADMIN, DAEMON, Remark, Syntax, TUNNEL};
 use crate::loops;
 use crate::tunnel::Tunnel;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -29,7 +29,7 @@ pub(crate) fn control_socket(text: &str) -> Option<PathBuf> {
 fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>) -> Config {
     let mut config = Config::default();
     let shape = Shape { prefix: "", keys: DAEMON, tables: &[("tunnel", "[[tunnel]]"), ("admin", "[admin]")] };
-    fields_or(findings, &shape, root, &mut config, keys::elsewhere);
+    let places = fields_or(findings, &shape, root, &mut config, keys::elsewhere);
     let http = root.get("admin").and_then(|given| admin(findings, given, &mut config.admin));
     match root.get("tunnel") {
         Some(given) => tunnels(findings, given, &mut config),
@@ -38,6 +38,10 @@ fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>) -> Config {
     }
     if let (Some(place), Some(listen)) = (http, config.admin.listen) {
         same_port(findings, place, listen, &config.tunnels);
+    }
+    if findings.errors() == 0 {
+        // Every tunnel is read by now. A remark about a key of the daemon is never about the whole file.
+        remark(findings, keys::daemon_remarks(&config, Syntax::File), &places, 0..0);
     }
     config
 }
@@ -101,14 +105,20 @@ fn tunnel(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>) 
     let places = fields_or(findings, &shape, table, &mut tunnel, keys::elsewhere);
     document::required(findings, TUNNEL, "[[tunnel]]", table, span.clone());
     // A tunnel with errors holds placeholders, and remarks about those would mislead.
-    let whole = findings.errors() == errors;
-    for remark in keys::remarks(&tunnel, Syntax::File).into_iter().filter(|_| whole) {
+    if findings.errors() == errors {
+        remark(findings, keys::remarks(&tunnel, Syntax::File), &places, span);
+    }
+    (tunnel, places)
+}
+
+/// Adds `remarks` at the places of their keys, or at `span` where a key is not written.
+fn remark(findings: &mut Findings<'_>, remarks: Vec<Remark>, places: &Places, span: Range<usize>) {
+    for remark in remarks {
         let place = places.find(&remark.key);
         let written = place.as_ref().map(|span| format!(" = {}", findings.written(span))).unwrap_or_default();
         let text = format!("{}{written}: {}", remark.key, remark.text);
         findings.add(remark.severity, Some(place.unwrap_or(span.clone())), text);
     }
-    (tunnel, places)
 }
 
 /// Adds an error for each tunnel whose name or listen address an earlier tunnel has.

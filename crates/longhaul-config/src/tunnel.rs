@@ -4,9 +4,11 @@
 
 use crate::options::{Leg, LegOptions, Value, key};
 use ipnet::IpNet;
+use longhaul_core::caps::Bandwidth;
 use longhaul_core::next_hop::{HopKey, Member, POLICIES, Policy};
 use longhaul_core::proxy_header::{Accepts, Version};
 use longhaul_core::sources::Limits;
+use longhaul_units::Rate;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -37,6 +39,10 @@ pub struct Tunnel {
     pub max_flows_per_source: Option<usize>,
     /// Maximum number of new flows a second of one source; further connections are reset.
     pub new_flows_per_second_per_source: Option<u32>,
+    /// Cap of all flows of the tunnel together, for each direction.
+    pub bandwidth: Bandwidth,
+    /// Cap of each flow, for each direction.
+    pub flow_bandwidth: Option<Rate>,
     /// Time that one address has to answer a dial.
     pub connect_timeout: Duration,
     /// Address to dial from; `None` lets the kernel choose.
@@ -120,6 +126,8 @@ impl Tunnel {
             max_flows: None,
             max_flows_per_source: None,
             new_flows_per_second_per_source: None,
+            bandwidth: Bandwidth::default(),
+            flow_bandwidth: None,
             connect_timeout: Tunnel::CONNECT_TIMEOUT,
             source: None,
             splice: true,

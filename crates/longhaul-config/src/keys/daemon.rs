@@ -1,15 +1,15 @@
 //! The keys of the whole daemon, which stand before the first `[[tunnel]]`.
 
 use crate::config::Config;
-use crate::keys::clients;
 use crate::keys::remark::no_remarks;
-use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row};
+use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row, no_line};
+use crate::keys::{bandwidth, clients};
 use crate::value;
 use longhaul_units::show_duration;
 use std::time::Duration;
 
 /// The keys of the whole daemon, in the order of the manual.
-pub const DAEMON: &[Row<Config>] = &[TIMEOUT, GRACE, clients::MAX_FLOWS];
+pub const DAEMON: &[Row<Config>] = &[TIMEOUT, GRACE, clients::MAX_FLOWS, BANDWIDTH, SCHEDULE];
 
 const TIMEOUT: Row<Config> = Row {
     name: "drain_timeout",
@@ -58,4 +58,32 @@ const GRACE: Row<Config> = Row {
     check: no_remarks,
     doc: "Time for which `longhaul drain` lets the tunnels listen. `/readyz` says 503 at once, so that a load balancer can send \
           new connections elsewhere before any is refused. SIGTERM does not wait for it.",
+};
+
+const BANDWIDTH: Row<Config> = Row {
+    name: "bandwidth",
+    default: KeyDefault::Words("no cap"),
+    example: "\"500Mbit/s\"",
+    flag: None, // a process with one tunnel has the tunnel's
+    value: KeyValue::One(|config, text| bandwidth::rate(text).map(|rate| config.bandwidth.rate = Some(rate))),
+    show: |config| {
+        bandwidth::show(&config.bandwidth).map(|cap| format!("bandwidth of all tunnels in each direction: {cap}"))
+    },
+    check: |config, _| config.tunnels.iter().flat_map(|tunnel| bandwidth::unpaced(&config.bandwidth, tunnel)).collect(),
+    doc: "Cap of all flows of all tunnels together, for the payload that is sent in each direction, 8 kbit/s to 1000 Gbit/s. \
+          See [Limiting the bandwidth](operations.md#limiting-the-bandwidth).",
+};
+
+const SCHEDULE: Row<Config> = Row {
+    name: "bandwidth_schedule",
+    default: KeyDefault::Words("none"),
+    example: "[\"Mon-Fri 08:00-18:00 200Mbit/s\", \"Sat 22:00-06:00 none\"]",
+    flag: None,
+    value: KeyValue::Several {
+        add: |config, text| bandwidth::window(text).map(|window| config.bandwidth.schedule.push(window)),
+        empty: "it is empty; write a window such as \"Mon-Fri 08:00-18:00 200Mbit/s\", or leave the key out",
+    },
+    show: no_line, // `bandwidth` shows it
+    check: |config, _| bandwidth::without_effect(&config.bandwidth),
+    doc: "Windows of the week in which another cap holds than `bandwidth`, as for a tunnel.",
 };

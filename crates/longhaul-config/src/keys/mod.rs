@@ -4,6 +4,7 @@
 
 mod addresses;
 mod admin;
+mod bandwidth;
 mod clients;
 mod daemon;
 mod leg;
@@ -20,12 +21,19 @@ pub use remark::{Remark, Syntax};
 pub use row::{Argument, Flag, KeyDefault, KeyValue, Row};
 pub use tunnel::TUNNEL;
 
+use crate::config::Config;
 use crate::document::same_key;
 use crate::tunnel::Tunnel;
 
 /// Returns the errors, warnings and notes about `tunnel`, in the order of its keys.
 pub fn remarks(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
     TUNNEL.iter().flat_map(|row| (row.check)(tunnel, syntax)).collect()
+}
+
+/// Returns the errors, warnings and notes about the keys of the daemon, in the order of the keys. Pass the whole
+/// configuration.
+pub fn daemon_remarks(config: &Config, syntax: Syntax) -> Vec<Remark> {
+    DAEMON.iter().flat_map(|row| (row.check)(config, syntax)).collect()
 }
 
 /// Returns where the misplaced key `name` belongs, and what to write there.

@@ -1,10 +1,8 @@
 //! The keys of a `[[tunnel]]`.
 
-use crate::keys::addresses;
-use crate::keys::clients;
-use crate::keys::leg;
 use crate::keys::remark::{Remark, Syntax, no_remarks};
 use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row, no_line};
+use crate::keys::{addresses, bandwidth, clients, leg};
 use crate::options::Leg;
 use crate::tunnel::{Check, CheckBy, NextHop, Tunnel};
 use crate::{loops, value};
@@ -205,6 +203,59 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
     },
     clients::MAX_FLOWS_PER_SOURCE,
     clients::NEW_FLOWS_PER_SECOND_PER_SOURCE,
+    Row {
+        name: "bandwidth",
+        default: KeyDefault::Words("no cap"),
+        example: "\"200Mbit/s\"",
+        flag: Some(Flag {
+            name: "bandwidth",
+            argument: Argument::Named("RATE"),
+            default: None,
+            short: "Cap of all flows together",
+            long: "Payload that the relay sends for all flows together, in each direction, such as 200Mbit/s. The flows share it \
+                   fairly, and a flow that wants less leaves the rest to the others.",
+        }),
+        value: KeyValue::One(|tunnel, text| bandwidth::rate(text).map(|rate| tunnel.bandwidth.rate = Some(rate))),
+        show: |tunnel| bandwidth::show(&tunnel.bandwidth).map(|cap| format!("bandwidth in each direction: {cap}")),
+        check: |tunnel, _| bandwidth::unpaced(&tunnel.bandwidth, tunnel),
+        doc: "Cap of all flows of the tunnel together, for the payload that is sent in each direction, 8 kbit/s to 1000 Gbit/s. \
+              See [Limiting the bandwidth](operations.md#limiting-the-bandwidth).",
+    },
+    Row {
+        name: "bandwidth_schedule",
+        default: KeyDefault::Words("none"),
+        example: "[\"Mon-Fri 08:00-18:00 200Mbit/s\", \"Sat 22:00-06:00 none\"]",
+        flag: None, // its name would not fit beside the short help
+        value: KeyValue::Several {
+            add: |tunnel, text| bandwidth::window(text).map(|window| tunnel.bandwidth.schedule.push(window)),
+            empty: "it is empty; write a window such as \"Mon-Fri 08:00-18:00 200Mbit/s\", or leave the key out",
+        },
+        // `bandwidth` shows it.
+        show: no_line,
+        check: |tunnel, _| bandwidth::without_effect(&tunnel.bandwidth),
+        doc: "Windows of the week in which another cap holds than `bandwidth`: days, times and rate, in local time. `none` \
+              means no cap. Without days, the window is for every day. A window may pass midnight. The first window that holds \
+              the time decides. Outside of all windows, `bandwidth` holds.",
+    },
+    Row {
+        name: "flow_bandwidth",
+        default: KeyDefault::Words("no cap"),
+        example: "\"50Mbit/s\"",
+        flag: Some(Flag {
+            name: "flow-bandwidth",
+            argument: Argument::Named("RATE"),
+            default: None,
+            short: "Cap of each flow",
+            long: "Payload that the relay sends for one flow in each direction, such as 50Mbit/s.",
+        }),
+        value: KeyValue::One(|tunnel, text| bandwidth::rate(text).map(|rate| tunnel.flow_bandwidth = Some(rate))),
+        show: |tunnel| tunnel.flow_bandwidth.map(|cap| format!("bandwidth of a flow in each direction: {cap}")),
+        check: |tunnel, _| match tunnel.flow_bandwidth {
+            Some(_) => bandwidth::unpaced_by(tunnel, "flow_bandwidth"),
+            None => Vec::new(),
+        },
+        doc: "Cap of each flow, for the payload that is sent in each direction.",
+    },
     Row {
         name: "connect_timeout",
         default: KeyDefault::Value("\"10s\""),

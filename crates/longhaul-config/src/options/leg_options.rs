@@ -6,6 +6,7 @@ use super::setting::Setting;
 use super::table::{self, ROWS, key};
 use super::text::parse;
 use crate::suggest;
+use longhaul_units::Rate;
 use std::time::Duration;
 
 /// The options of one leg: the configured ones, and presets for the others. At most one setting for each key.
@@ -82,6 +83,14 @@ impl LegOptions {
     pub fn linger_half_open(&self) -> Option<Duration> {
         match self.find(key::LINGER_HALF_OPEN)?.value {
             Value::Number(millis) => Some(Duration::from_millis(millis)),
+            _ => None,
+        }
+    }
+
+    /// Returns the maximum rate of the leg's packets (`max-pacing-rate`); `None` means no limit.
+    pub fn max_pacing_rate(&self) -> Option<Rate> {
+        match self.find(key::MAX_PACING_RATE)?.value {
+            Value::Number(bits) => Some(Rate(bits)),
             _ => None,
         }
     }

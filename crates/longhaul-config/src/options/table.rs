@@ -198,7 +198,7 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
-        key: "max-pacing-rate",
+        key: key::MAX_PACING_RATE,
         unit: Unit::BitsPerSecond,
         range: 8_000..=1_000_000_000_000,
         preset: Preset::Kernel("no cap"),
@@ -392,6 +392,8 @@ pub mod key {
     pub const USER_TIMEOUT: &str = "user-timeout";
     /// Fast Open: a queue length on the accept leg, a switch on the dial leg.
     pub const FASTOPEN: &str = "fastopen";
+    /// Maximum rate of a leg's packets, in bits per second.
+    pub const MAX_PACING_RATE: &str = "max-pacing-rate";
     /// Multipath TCP, a switch.
     pub const MPTCP: &str = "mptcp";
     /// Silence that ends a half-open flow, in milliseconds.

@@ -70,6 +70,7 @@ impl Daemon {
         let plan = self.admin.as_ref().map(|admin| admin.plan(&config.admin));
         let plan = plan.transpose().map_err(DaemonError::Process)?;
         self.tunnels.apply(config.tunnels).map_err(DaemonError::Bind)?;
+        self.tunnels.relay.cap(config.bandwidth, &self.tunnels.list());
         self.drain_timeout = config.drain_timeout;
         self.max_flows = config.max_flows;
         self.drain_grace = config.drain_grace;

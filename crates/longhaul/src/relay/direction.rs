@@ -389,6 +389,9 @@ impl<'a> Direction<'a> {
     }
 
     fn hold(&mut self, bytes: usize) {
+        if (self.blocked > 0) != (bytes > 0) {
+            self.legs.flow.set_blocked(self.source, bytes > 0);
+        }
         self.legs.relay.budget.hold(self.blocked as usize, bytes);
         self.blocked = bytes as u32;
     }

@@ -134,6 +134,7 @@ async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
 fn carry<'a>(live: &'a Live, accept: &'a Arc<Stream>, dial: &'a Arc<Stream>) -> impl Future<Output = How> {
     let Live { relay, flow, .. } = live;
     relay.sweep.begin(flow);
+    relay.governor.begin(flow);
     let legs = Legs { relay, flow, accept, dial };
     async move {
         // Dropping the carrying future loses no count, because the counts are in the flow. Dropping the other arm loses

@@ -33,6 +33,7 @@
 //!   leg_view a leg as a view shows it
 //!   cut      the order that ends a flow
 //!   pulse    whether a flow moves bytes, for keepalive
+//! caps       keeps the bandwidth caps: sets the pacing rates of the live flows
 //! permits    limits the number of flows
 //! how        why a flow ended
 //! tally      number of bytes that a flow carried
@@ -47,6 +48,7 @@
 mod activated;
 mod budget;
 mod buffer;
+mod caps;
 mod carry;
 mod checks;
 mod client;

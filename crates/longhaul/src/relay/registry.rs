@@ -16,7 +16,7 @@ use longhaul_config::options::Leg;
 use longhaul_config::{NextHop, Tunnel};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Instant;
 
@@ -40,6 +40,9 @@ pub(super) struct Flow {
     /// Number of bytes that the sinks have taken, by direction.
     up: AtomicU64,
     down: AtomicU64,
+    /// Whether the pump of each direction waits for its sink.
+    up_blocked: AtomicBool,
+    down_blocked: AtomicBool,
     /// The legs whose FIN was passed on: 1 is the accept leg's, 2 the dial leg's.
     fins: AtomicU8,
     how: OnceLock<How>,
@@ -132,6 +135,8 @@ impl Flow {
             dialled: OnceLock::new(),
             up: AtomicU64::new(0),
             down: AtomicU64::new(0),
+            up_blocked: AtomicBool::new(false),
+            down_blocked: AtomicBool::new(false),
             fins: AtomicU8::new(0),
             how: OnceLock::new(),
         }
@@ -149,6 +154,23 @@ impl Flow {
         match source {
             Leg::Accept => self.up.store(bytes, Relaxed),
             Leg::Dial => self.down.store(bytes, Relaxed),
+        }
+    }
+
+    /// Records that the pump out of `source` begins or ends to wait for its sink.
+    pub(super) fn set_blocked(&self, source: Leg, is_blocked: bool) {
+        self.blocked(source).store(is_blocked, Relaxed);
+    }
+
+    /// Whether the pump out of `source` waits for its sink.
+    pub(super) fn is_blocked(&self, source: Leg) -> bool {
+        self.blocked(source).load(Relaxed)
+    }
+
+    fn blocked(&self, source: Leg) -> &AtomicBool {
+        match source {
+            Leg::Accept => &self.up_blocked,
+            Leg::Dial => &self.down_blocked,
         }
     }
 
@@ -179,6 +201,11 @@ impl Flow {
             Some(via) => Some(via.to),
             None => self.stream(Leg::Accept)?.local(),
         }
+    }
+
+    /// Whether it has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.how.get().is_some()
     }
 
     /// Returns the number of bytes that it has carried so far.
@@ -308,7 +335,7 @@ impl Registry {
     }
 
     /// Returns up to [`CHUNK`] of the oldest flows from number `from` on.
-    fn chunk(&self, from: u64) -> Vec<Arc<Flow>> {
+    pub(super) fn chunk(&self, from: u64) -> Vec<Arc<Flow>> {
         lock(&self.lists).flows.range(from..).take(CHUNK).map(|(_, flow)| flow.clone()).collect()
     }
 

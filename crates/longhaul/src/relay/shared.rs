@@ -1,6 +1,7 @@
 //! State that all tunnels of the process share: counters, permits, pipes, the live flows.
 
 use super::budget::Budget;
+use super::caps::Governor;
 use super::counters::Counters;
 use super::hangups::Hangups;
 use super::hops::{GroupView, Groups};
@@ -16,6 +17,7 @@ use super::tally::Tally;
 use super::throttle::Lines;
 use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;
+use longhaul_core::caps::Bandwidth;
 use longhaul_sys::limits;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -37,6 +39,7 @@ pub struct Relay {
     /// The live flows.
     pub(super) registry: Arc<Registry>,
     pub(super) sweep: Sweep,
+    pub(super) governor: Governor,
     permits: Arc<Permits>,
     pub(super) served: Served,
     groups: Groups,
@@ -61,6 +64,7 @@ impl Relay {
             marks: Arc::default(),
             hangups: Arc::default(),
             sweep: Sweep::new(&registry),
+            governor: Governor::new(&registry),
             registry,
             permits: Permits::new(flows(descriptors)),
             served: Served::default(),
@@ -92,6 +96,12 @@ impl Relay {
     /// Sets the tunnels that share the permits, by their gates, and the `max_flows` of each.
     pub fn permit<'a>(&self, served: impl IntoIterator<Item = (&'a Arc<Gate>, Option<usize>)>) {
         self.permits.serve(served);
+    }
+
+    /// Sets the bandwidth caps: `all` of the daemon, and those of `tunnels`. They hold for live flows, too. The flows of
+    /// a tunnel that is not among `tunnels` any more keep its last caps.
+    pub fn cap(&self, all: Bandwidth, tunnels: &[Arc<Tunnel>]) {
+        self.governor.set(all, tunnels);
     }
 
     /// Tries whether legs with `congestion = "auto"` may use BBR. If they may not and one of `tunnels` has such a leg,

@@ -16,6 +16,7 @@
 //! | `reload` | reloads in quick succession |
 //! | `drain` | SIGTERM |
 //! | `options` | every option of the table |
+//! | `caps` | bandwidth caps |
 //! | `fast_open` | data in the SYN |
 //! | `admin` | the control socket and the HTTP listener |
 //! | `wan` | the matrix again, with 300 ms of RTT |
@@ -23,6 +24,7 @@
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
 
 mod admin;
+mod caps;
 mod daemon;
 mod drain;
 mod endings;

@@ -1,0 +1,191 @@
+//! What the keys about bandwidth share: parsing of rates and windows, the lines of `longhaul check`, and remarks.
+
+use crate::keys::remark::Remark;
+use crate::options::Leg;
+use crate::suggest;
+use crate::tunnel::Tunnel;
+use longhaul_core::caps::{Bandwidth, MINUTES_OF_DAY, Weekday, Window};
+use longhaul_units::Rate;
+
+/// Parses a cap.
+///
+/// # Errors
+/// The text is no rate, or the rate is out of range.
+pub(super) fn rate(text: &str) -> Result<Rate, String> {
+    const FORM: &str = "write a rate from 8kbit/s to 1000Gbit/s, such as \"200Mbit/s\"";
+    match text.trim().parse::<Rate>() {
+        Ok(rate) if rate < MIN_RATE => Err(format!("it is too small; {FORM}")),
+        Ok(rate) if rate > MAX_RATE => Err(format!("it is too large; {FORM}")),
+        Ok(rate) => Ok(rate),
+        Err(_) if text.trim() == "none" => Err(format!("leave the key out to have no cap, or {FORM}")),
+        Err(err) => Err(format!("{err}; {FORM}")),
+    }
+}
+
+/// Parses a window of a schedule: `Mon-Fri 08:00-18:00 200Mbit/s`, `Sat 22:00-06:00 none` or, for every day,
+/// `08:00-18:00 200Mbit/s`.
+///
+/// # Errors
+/// The text is no window.
+pub(super) fn window(text: &str) -> Result<Window, String> {
+    const FORM: &str =
+        "write DAYS FROM-UNTIL RATE, such as \"Mon-Fri 08:00-18:00 200Mbit/s\" or \"Sat 22:00-06:00 none\"";
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let (days, times, cap) = match words[..] {
+        [days, times, cap] => (Some(days), times, cap),
+        [times, cap] => (None, times, cap),
+        _ => return Err(FORM.into()),
+    };
+    let (first, last) = days.map_or(Ok((Weekday::Mon, Weekday::Sun)), |days| match days.split_once('-') {
+        Some((first, last)) => Ok((weekday(first)?, weekday(last)?)),
+        None => weekday(days).map(|day| (day, day)),
+    })?;
+    let (from, until) = times.split_once('-').ok_or_else(|| format!("`{times}` has no end; {FORM}"))?;
+    let (from, until) = (time(from)?, time(until)?);
+    if from == MINUTES_OF_DAY {
+        return Err("a window cannot begin at 24:00; write 00:00 of the next day".into());
+    }
+    if from == until {
+        return Err("it begins and ends at the same time; write 00:00-24:00 for a whole day".into());
+    }
+    let until = if until == 0 { MINUTES_OF_DAY } else { until };
+    let rate = if cap == "none" { None } else { Some(rate(cap)?) };
+    Ok(Window { first, last, from, until, rate })
+}
+
+/// Returns the words about `bandwidth`: `Sat 22:00-06:00 none, otherwise 200Mbit/s`. `None` if nothing is written.
+pub(super) fn show(bandwidth: &Bandwidth) -> Option<String> {
+    let Bandwidth { rate, schedule } = bandwidth;
+    if rate.is_none() && schedule.is_empty() {
+        return None;
+    }
+    let mut words = schedule.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let otherwise = if schedule.is_empty() { "" } else { "otherwise " };
+    match rate {
+        Some(rate) => words.push(format!("{otherwise}{rate}")),
+        None => words.push("otherwise no cap".into()),
+    }
+    Some(words.join(", "))
+}
+
+/// Returns a warning for each window that never decides, and one about a schedule that never sets a cap.
+pub(super) fn without_effect(bandwidth: &Bandwidth) -> Vec<Remark> {
+    if !(bandwidth.schedule.is_empty() || bandwidth.is_capped()) {
+        let text = "it never sets a cap; write bandwidth beside it, or a window with a rate".into();
+        return vec![Remark::warning("bandwidth_schedule", text)];
+    }
+    let covered = bandwidth.covered();
+    let text = |window: &Window| {
+        format!(
+            "\"{window}\" never decides, because windows before it hold all of its times; write it first, or remove it"
+        )
+    };
+    covered.map(|window| Remark::warning("bandwidth_schedule", text(window))).collect()
+}
+
+/// Returns a warning for each leg of `tunnel` that the kernel does not pace, if `bandwidth` is to cap it.
+pub(super) fn unpaced(bandwidth: &Bandwidth, tunnel: &Tunnel) -> Vec<Remark> {
+    let key = if bandwidth.rate.is_some() { "bandwidth" } else { "bandwidth_schedule" };
+    if bandwidth.is_capped() { unpaced_by(tunnel, key) } else { Vec::new() }
+}
+
+/// Returns a warning about `key`, a cap of `tunnel`, for each leg that the kernel does not pace.
+pub(super) fn unpaced_by(tunnel: &Tunnel, key: &str) -> Vec<Remark> {
+    let unpaced = Leg::ALL.into_iter().filter(|leg| tunnel.mptcp(*leg));
+    let text = |leg| {
+        format!(
+            "the kernel does not limit what the {leg} leg of tunnel \"{}\" sends, because of {leg}.mptcp (Linux 6.18); \
+             leave one of them out",
+            tunnel.name
+        )
+    };
+    unpaced.map(|leg| Remark::warning(key, text(leg))).collect()
+}
+
+fn weekday(text: &str) -> Result<Weekday, String> {
+    let days = || Weekday::ALL.into_iter();
+    if let Some(day) = days().find(|day| day.name().eq_ignore_ascii_case(text)) {
+        return Ok(day);
+    }
+    let begins = |day: &Weekday| text.get(..3).is_some_and(|start| start.eq_ignore_ascii_case(day.name()));
+    let meant = days().find(begins).map(Weekday::name).or_else(|| suggest::nearest(text, days().map(Weekday::name)));
+    Err(match meant {
+        Some(day) => format!("`{text}` is not a day; did you mean {day}?"),
+        None => format!("`{text}` is not a day; write Mon, Tue, Wed, Thu, Fri, Sat or Sun"),
+    })
+}
+
+/// Parses `HH:MM` into the minute of the day, 0 to 1440.
+fn time(text: &str) -> Result<u16, String> {
+    let number = |text: &str| match text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => text.parse::<u16>().ok(),
+        false => None,
+    };
+    let parsed = text.split_once(':').and_then(|(hour, minute)| Some((number(hour)?, number(minute)?)));
+    match parsed {
+        Some((hour, minute)) if minute < 60 && hour * 60 + minute <= MINUTES_OF_DAY => Ok(hour * 60 + minute),
+        _ => Err(format!("`{text}` is not a time of day; write it as 08:00, from 00:00 to 24:00")),
+    }
+}
+
+/// The smallest cap: a segment in a second and a half.
+const MIN_RATE: Rate = Rate(8_000);
+const MAX_RATE: Rate = Rate(1_000_000_000_000);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn windows_are_read_and_shown() {
+        for text in ["Mon-Fri 08:00-18:00 200Mbit/s", "Sat 22:00-06:00 none", "12:30-24:00 1.5Gbit/s"] {
+            assert_eq!(window(text).unwrap().to_string(), text);
+        }
+        assert_eq!(window("sat-MON  22:00-00:00 none").unwrap().to_string(), "Sat-Mon 22:00-24:00 none");
+    }
+
+    #[test]
+    fn a_bad_window_is_refused_with_what_to_write() {
+        for (text, said) in [
+            ("Monday 08:00-18:00 none", "`Monday` is not a day; did you mean Mon?"),
+            ("Mon-Fru 08:00-18:00 none", "`Fru` is not a day; did you mean Fri?"),
+            ("Quux 08:00-18:00 none", "write Mon, Tue"),
+            ("Mon 08:00 none", "`08:00` has no end"),
+            ("Mon 8-18 none", "`8` is not a time of day"),
+            ("Mon 08:00-24:01 none", "`24:01` is not a time of day"),
+            ("Mon 24:00-06:00 none", "cannot begin at 24:00"),
+            ("Mon 08:00-08:00 none", "write 00:00-24:00 for a whole day"),
+            ("Mon 08:00-18:00 0", "it has no unit; write a rate"),
+            ("Mon 08:00-18:00 0Mbit/s", "it is too small"),
+            ("Mon 08:00-18:00", "write DAYS FROM-UNTIL RATE"),
+            ("Mon 08:00-18:00 fast", "does not start with a number; write a rate"),
+        ] {
+            let refused = window(text).unwrap_err();
+            assert!(refused.contains(said), "{text}: {refused}");
+        }
+        for (text, said) in [("0bit", "too small"), ("none", "leave the key out"), ("99999Gbit/s", "too large")] {
+            assert!(rate(text).unwrap_err().contains(said), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_summary_has_the_schedule_in_its_order() {
+        let schedule = vec![window("Sat 22:00-06:00 none").unwrap(), window("08:00-18:00 2Mbit/s").unwrap()];
+        let caps = |rate, schedule| show(&Bandwidth { rate, schedule });
+        assert_eq!(caps(None, Vec::new()), None);
+        assert_eq!(caps(Some(Rate(5_000_000)), Vec::new()).unwrap(), "5Mbit/s");
+        assert_eq!(
+            caps(Some(Rate(5_000_000)), schedule.clone()).unwrap(),
+            "Sat 22:00-06:00 none, 08:00-18:00 2Mbit/s, otherwise 5Mbit/s"
+        );
+        assert!(caps(None, schedule).unwrap().contains("otherwise no cap"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "\\PC*", days in "[A-Za-zé]{0,5}", times in "[0-9:]{0,6}-[0-9:]{0,6}") {
+            let _ = (window(&text), rate(&text), window(&format!("{days} {times} none")));
+        }
+    }
+}

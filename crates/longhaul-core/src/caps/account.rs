@@ -1,0 +1,88 @@
+//! What a cap has been underused or exceeded so far, and the capacity that makes up for it.
+//!
+//! The limits of the flows are never exact: a connection begins with segments that the kernel does not pace, a flow
+//! waits for a round trip, BBR sends a little less than it may. The account counts what was sent, and raises or lowers
+//! the capacity that is divided. So the cap holds on average, however the single errors come about.
+
+use longhaul_units::Rate;
+use std::time::Duration;
+
+/// The account of one cap.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Account {
+    /// Number of bits that could have been sent and were not; negative if more were sent than the cap allows.
+    balance: f64,
+}
+
+impl Account {
+    /// Counts `sent` bytes of the last `elapsed`, while the cap was `cap`. Only while flows wanted more than they got,
+    /// `is_wanted`, unused capacity can be used later. Otherwise it is soon forgotten.
+    pub fn settle(&mut self, cap: Rate, elapsed: Duration, sent: u64, is_wanted: bool) {
+        let cap = cap.0 as f64;
+        let kept = (1.0 - elapsed.as_secs_f64() / FORGETTING.as_secs_f64()).max(0.0);
+        let most = if is_wanted { cap * MAX_CREDIT.as_secs_f64() } else { self.balance.max(0.0) * kept };
+        self.balance += cap * elapsed.as_secs_f64() - sent as f64 * 8.0;
+        self.balance = self.balance.clamp(-cap * MAX_DEBT.as_secs_f64(), most);
+    }
+
+    /// Returns the capacity that is to be divided, so that the balance is even about a quarter of a second later: a quarter of
+    /// `cap` to three times that.
+    pub fn capacity(&self, cap: Rate) -> Rate {
+        let whole = cap.0 as f64;
+        let capacity = whole + self.balance / HORIZON.as_secs_f64();
+        Rate(capacity.clamp(whole * MIN_CAPACITY, whole * MAX_CAPACITY) as u64)
+    }
+}
+
+/// Time in which the balance is evened out. Much longer than the time that a new limit takes to show.
+const HORIZON: Duration = Duration::from_millis(250);
+/// Unused capacity that can be used later, as time at the full cap: 5 % of 10 s.
+const MAX_CREDIT: Duration = Duration::from_millis(500);
+/// Time in which unused capacity is forgotten that nobody wants.
+const FORGETTING: Duration = Duration::from_millis(250);
+/// Excess that is remembered, as time at the full cap.
+const MAX_DEBT: Duration = Duration::from_secs(1);
+/// Least capacity, as a part of the cap. Flows must go on even while an excess is paid back.
+const MIN_CAPACITY: f64 = 0.25;
+/// Largest capacity, as a multiple of the cap.
+const MAX_CAPACITY: f64 = 3.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAP: Rate = Rate(8_000_000);
+    const TICK: Duration = Duration::from_millis(100);
+
+    #[test]
+    fn what_is_not_used_is_used_later_only_if_it_was_wanted() {
+        let mut account = Account::default();
+        account.settle(CAP, TICK, 50_000, false);
+        assert_eq!(account.capacity(CAP), CAP);
+        account.settle(CAP, TICK, 50_000, true);
+        assert_eq!(account.capacity(CAP), Rate(9_600_000));
+        for _ in 0..100 {
+            account.settle(CAP, TICK, 0, true);
+        }
+        assert_eq!(account.capacity(CAP), Rate(24_000_000));
+        for _ in 0..10 {
+            account.settle(CAP, TICK, 0, false);
+        }
+        assert!(account.capacity(CAP).0 < 8_100_000, "an idle second");
+    }
+
+    #[test]
+    fn an_excess_is_paid_back_and_never_stops_the_flows() {
+        let mut account = Account::default();
+        account.settle(CAP, TICK, 150_000, true);
+        assert_eq!(account.capacity(CAP), Rate(6_400_000));
+        account.settle(CAP, TICK, 50_000, true);
+        assert_eq!(account.capacity(CAP), CAP);
+        account.settle(CAP, TICK, u64::MAX, true);
+        assert_eq!(account.capacity(CAP), Rate(2_000_000));
+        for _ in 0..10 {
+            account.settle(CAP, TICK, 0, false);
+        }
+        assert_eq!(account.capacity(CAP), CAP, "a second of silence pays back a second");
+    }
+}

@@ -1,0 +1,313 @@
+//! Divides the caps among the flows, for one direction: the limit of each flow.
+//!
+//! A flow is below two caps, that of its tunnel and that of the daemon. Each of them is an equal level for the flows
+//! whose demand it does not meet, so a flow gets the least of its demand and both levels. That is max-min fair among all
+//! flows of the daemon.
+//!
+//! A limit is never below an equal share of the cap: the demand of a quiet flow is small, and its next burst must not
+//! crawl until the next look. If every flow bursts at once, the caps are exceeded until that look, and the accounts pay
+//! it back.
+
+use super::account::Account;
+use super::meter::{Meter, Sample};
+use super::share::fair_level;
+use longhaul_units::Rate;
+use std::time::{Duration, Instant};
+
+/// The caps that hold now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Caps {
+    /// Cap of the daemon.
+    pub all: Option<Rate>,
+    /// Cap of each tunnel.
+    pub tunnels: Vec<Option<Rate>>,
+}
+
+/// One direction of one flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Member {
+    /// The flow's tunnel, as an index into [`Caps::tunnels`].
+    tunnel: usize,
+    /// The cap of the flow itself.
+    own: Option<Rate>,
+    meter: Meter,
+    demand: Rate,
+    limit: Option<Rate>,
+    /// The limit that the socket has.
+    told: Option<Rate>,
+}
+
+/// Divides the caps among the flows, for one direction.
+#[derive(Clone, Debug)]
+pub struct Divider {
+    all: Group,
+    tunnels: Vec<Group>,
+}
+
+/// The flows below one cap.
+#[derive(Clone, Debug, Default)]
+struct Group {
+    cap: Option<Rate>,
+    account: Account,
+    /// Whether the cap has changed since the last division.
+    is_changed: bool,
+    /// Number of bytes sent since the last division.
+    sent: u64,
+    flows: u64,
+    waiting: u64,
+    /// Whether a flow sends as much as its limit allows, and wants more.
+    is_wanted: bool,
+    /// The cap, corrected by the account.
+    capacity: Option<Rate>,
+    demands: Vec<Rate>,
+    level: Option<Rate>,
+}
+
+/// The share of a flow that begins between two divisions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offer {
+    capacity: Option<Rate>,
+    rivals: u64,
+}
+
+impl Offer {
+    /// Returns the offer of a cap below which no flow is alive.
+    pub fn first(cap: Option<Rate>) -> Offer {
+        Offer { capacity: cap, rivals: 0 }
+    }
+
+    /// Returns the share of one more flow: as if it, all that waited at the division and `begun` newer ones wanted as
+    /// much as they can get. `ended` is the number of flows that have ended since the division.
+    pub fn share(&self, begun: u64, ended: u64) -> Option<Rate> {
+        let rivals = self.rivals.saturating_sub(ended) + begun;
+        self.capacity.map(|capacity| Rate(capacity.0 / (rivals + 1)))
+    }
+}
+
+impl Member {
+    /// Returns a direction that begins `now`, after `sent` bytes, of a flow of `tunnel`, an index into
+    /// [`Caps::tunnels`]. `own` is the cap of the flow itself. The limit of its socket is `told`.
+    pub fn begin(tunnel: usize, own: Option<Rate>, now: Instant, sent: u64, told: Option<Rate>) -> Member {
+        Member { tunnel, own, meter: Meter::begin(now, sent), demand: Rate(0), limit: told, told }
+    }
+
+    /// Returns the same direction below other caps.
+    pub fn below(self, tunnel: usize, own: Option<Rate>) -> Member {
+        Member { tunnel, own, ..self }
+    }
+
+    /// Returns the flow's tunnel, as an index into [`Caps::tunnels`].
+    pub fn tunnel(&self) -> usize {
+        self.tunnel
+    }
+
+    /// Returns the number of bytes sent at the last look.
+    pub fn sent(&self) -> u64 {
+        self.meter.sent()
+    }
+
+    /// Returns the limit if the socket must be told: if it differs from the told one by more than a sixteenth. The
+    /// inner `None` means no limit.
+    pub fn news(&mut self) -> Option<Option<Rate>> {
+        let is_near = match (self.limit, self.told) {
+            (Some(limit), Some(told)) => limit.0.abs_diff(told.0) <= told.0 / NEAR,
+            (limit, told) => limit == told,
+        };
+        if is_near {
+            return None;
+        }
+        self.told = self.limit;
+        Some(self.limit)
+    }
+}
+
+impl Divider {
+    /// Returns a divider below `caps`.
+    pub fn new(caps: &Caps) -> Divider {
+        let mut divider = Divider { all: Group::default(), tunnels: vec![Group::default(); caps.tunnels.len()] };
+        divider.set(caps);
+        divider.groups().for_each(|group| group.is_changed = false);
+        divider
+    }
+
+    /// Replaces the caps. There are as many tunnels as before.
+    pub fn set(&mut self, caps: &Caps) {
+        self.all.set(caps.all);
+        for (group, cap) in self.tunnels.iter_mut().zip(&caps.tunnels) {
+            group.set(*cap);
+        }
+    }
+
+    /// Takes a sample of `member`. Returns the number of bytes that it has sent since the last one.
+    pub fn look(&mut self, member: &mut Member, now: Instant, sample: &Sample) -> u64 {
+        let sent = member.meter.look(now, sample);
+        self.all.sent += sent;
+        if let Some(group) = self.tunnels.get_mut(member.tunnel) {
+            group.sent += sent;
+        }
+        sent
+    }
+
+    /// Sets the limits of `members`, all live flows. `elapsed` is the time since the last division.
+    pub fn divide(&mut self, elapsed: Duration, members: &mut [Member]) {
+        self.count(members);
+        self.groups().for_each(|group| group.settle(elapsed));
+        self.demand(members);
+        for member in members {
+            let groups = || [Some(&self.all), self.tunnels.get(member.tunnel)].into_iter().flatten();
+            let levels = groups().filter_map(|group| group.level);
+            let share = levels.fold(member.demand, Rate::min);
+            let floor = groups().filter_map(Group::floor).min();
+            // Without a cap above it, only the flow's own cap limits it.
+            let limit = floor.map(|floor| share.max(floor));
+            member.limit = limit.into_iter().chain(member.own).min();
+        }
+    }
+
+    /// Returns the offer of the daemon's cap, and of each tunnel's.
+    pub fn offers(&self) -> (Offer, impl Iterator<Item = Offer>) {
+        (self.all.offer(), self.tunnels.iter().map(Group::offer))
+    }
+
+    fn groups(&mut self) -> impl Iterator<Item = &mut Group> {
+        std::iter::once(&mut self.all).chain(&mut self.tunnels)
+    }
+
+    /// Counts the flows below each cap.
+    fn count(&mut self, members: &[Member]) {
+        self.groups().for_each(|group| (group.flows, group.waiting, group.is_wanted) = (0, 0, false));
+        for member in members {
+            let is_waiting = member.meter.is_waiting();
+            // A flow that its own cap limits can use nothing more.
+            let limit = member.told.filter(|limit| member.own.is_none_or(|own| *limit < own));
+            let is_wanted = limit.is_some_and(|limit| member.meter.is_held_by(limit));
+            for group in [Some(&mut self.all), self.tunnels.get_mut(member.tunnel)].into_iter().flatten() {
+                group.flows += 1;
+                group.waiting += u64::from(is_waiting);
+                group.is_wanted |= is_wanted;
+            }
+        }
+    }
+
+    /// Sets the demands and levels: first those of the tunnels, and then the daemon's, of what the tunnels leave.
+    fn demand(&mut self, members: &mut [Member]) {
+        self.groups().for_each(|group| group.demands.clear());
+        for member in members.iter_mut() {
+            let tunnel = self.tunnels.get_mut(member.tunnel);
+            let fair = [self.all.fair(), tunnel.as_ref().and_then(|tunnel| tunnel.fair())].into_iter().flatten();
+            let demand = member.meter.demand(fair.min().unwrap_or(Rate(u64::MAX)));
+            member.demand = member.own.map_or(demand, |own| demand.min(own));
+            if let Some(tunnel) = tunnel {
+                tunnel.demands.push(member.demand);
+            }
+        }
+        self.tunnels.iter_mut().for_each(Group::share);
+        for member in members {
+            let level = self.tunnels.get(member.tunnel).and_then(|tunnel| tunnel.level);
+            self.all.demands.push(level.map_or(member.demand, |level| member.demand.min(level)));
+        }
+        self.all.share();
+    }
+}
+
+impl Group {
+    /// Replaces the cap. What was sent under another cap does not count for the new one.
+    fn set(&mut self, cap: Option<Rate>) {
+        if self.cap != cap {
+            (self.cap, self.capacity) = (cap, cap);
+            (self.account, self.is_changed) = (Account::default(), true);
+        }
+    }
+
+    /// Counts what was sent, and corrects the capacity.
+    fn settle(&mut self, elapsed: Duration) {
+        let sent = std::mem::take(&mut self.sent);
+        if std::mem::take(&mut self.is_changed) {
+            return;
+        }
+        self.capacity = self.cap.map(|cap| {
+            self.account.settle(cap, elapsed, sent, self.is_wanted);
+            self.account.capacity(cap)
+        });
+    }
+
+    /// Returns an equal share for each flow that waits.
+    fn fair(&self) -> Option<Rate> {
+        self.capacity.map(|capacity| Rate(capacity.0 / self.waiting.max(1)))
+    }
+
+    /// Returns an equal share for each flow. It is that of the cap and not of the capacity, so that it rarely changes.
+    fn floor(&self) -> Option<Rate> {
+        self.cap.map(|cap| Rate(cap.0.min(self.capacity.unwrap_or(cap).0) / self.flows.max(1)))
+    }
+
+    fn share(&mut self) {
+        self.level = self.capacity.and_then(|capacity| fair_level(capacity, &mut self.demands));
+    }
+
+    fn offer(&self) -> Offer {
+        Offer { capacity: self.capacity, rivals: self.waiting }
+    }
+}
+
+/// A new limit is told if it differs from the old one by more than 1/`NEAR`.
+const NEAR: u64 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn mbit(rate: u64) -> Rate {
+        Rate(rate * 1_000_000)
+    }
+
+    /// Divides `caps` among flows of the given tunnels. Each of them is blocked for the first time, so wants what it
+    /// can get.
+    fn limits(caps: &Caps, tunnels: &[usize], own: Option<Rate>) -> Vec<Option<Rate>> {
+        let start = Instant::now();
+        let mut divider = Divider::new(caps);
+        let mut members: Vec<Member> =
+            tunnels.iter().map(|tunnel| Member::begin(*tunnel, own, start, 0, None)).collect();
+        for member in &mut members {
+            divider.look(member, start + SECOND, &Sample { taken: 1, unsent: 1, is_blocked: true });
+        }
+        divider.divide(SECOND, &mut members);
+        members.iter_mut().filter_map(Member::news).collect()
+    }
+
+    #[test]
+    fn the_tunnel_s_cap_and_the_daemon_s_hold_together() {
+        let caps = Caps { all: Some(mbit(100)), tunnels: vec![Some(mbit(20)), None, Some(mbit(10))] };
+        let equal = limits(&caps, &[0, 1, 1, 1], None);
+        assert_eq!(equal, [Some(mbit(20)), Some(mbit(25)), Some(mbit(25)), Some(mbit(25))]);
+        assert_eq!(limits(&caps, &[2, 2], None), [Some(mbit(5)); 2]);
+        assert_eq!(limits(&caps, &[1, 1], Some(mbit(7))), [Some(mbit(7)); 2]);
+        let none = Caps { all: None, tunnels: vec![None] };
+        assert_eq!(limits(&none, &[0, 0], Some(mbit(7))), [Some(mbit(7)); 2], "only the flow's own cap");
+        assert_eq!(limits(&none, &[0, 0], None), [], "no cap, nothing to tell");
+    }
+
+    #[test]
+    fn small_changes_are_not_told() {
+        let mut member = Member::begin(0, None, Instant::now(), 0, None);
+        let mut told = |limit| {
+            member.limit = limit;
+            member.news()
+        };
+        assert_eq!(told(Some(mbit(16))), Some(Some(mbit(16))));
+        assert_eq!((told(Some(mbit(17))), told(Some(mbit(15)))), (None, None));
+        assert_eq!(told(Some(mbit(14))), Some(Some(mbit(14))));
+        assert_eq!((told(None), told(None)), (Some(None), None));
+    }
+
+    #[test]
+    fn a_new_flow_gets_a_share_beside_those_that_wait() {
+        let offer = Offer { capacity: Some(mbit(100)), rivals: 3 };
+        assert_eq!((offer.share(0, 0), offer.share(1, 0)), (Some(mbit(25)), Some(mbit(20))));
+        assert_eq!((offer.share(0, 2), offer.share(1, 9)), (Some(mbit(50)), Some(mbit(50))));
+        assert_eq!(Offer::first(Some(mbit(100))).share(0, 0), Some(mbit(100)));
+        assert_eq!(Offer::first(None).share(0, 0), None);
+    }
+}

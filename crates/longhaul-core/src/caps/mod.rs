@@ -1,0 +1,27 @@
+//! Bandwidth caps: the rate that each flow may send with, so that all flows together keep a cap.
+//!
+//! ```text
+//! schedule  the cap that holds at a time of the week
+//! share     max-min fair sharing of a capacity among demands
+//! meter     the demand of one direction of a flow, from what it has sent and what waits
+//! account   what a cap has been underused or exceeded so far, and the capacity that makes up for it
+//! divider   all of these together: the limit of each flow, for one direction
+//! ```
+//!
+//! A direction is divided by a [`Divider`] of its own, because a cap holds for each direction. The relay samples the
+//! flows some times a second and sets the limits on their sockets; the kernel keeps them by pacing. So the limits must
+//! be right on average only: the [`Account`] makes up for what they missed.
+
+mod account;
+mod divider;
+mod meter;
+mod schedule;
+mod share;
+#[cfg(test)]
+mod simulation;
+
+pub use account::Account;
+pub use divider::{Caps, Divider, Member, Offer};
+pub use meter::{Meter, Sample};
+pub use schedule::{Bandwidth, MINUTES_OF_DAY, Weekday, Window};
+pub use share::fair_level;

@@ -1,0 +1,251 @@
+//! The divider in virtual time, with simulated flows whose sockets keep their limits exactly.
+
+use super::divider::{Caps, Divider, Member, Offer};
+use super::meter::Sample;
+use longhaul_units::Rate;
+use std::time::{Duration, Instant};
+
+const CAP: Rate = Rate(200_000_000);
+const TICK: Duration = Duration::from_millis(25);
+const STEP: Duration = Duration::from_millis(1);
+/// The first ten segments of a connection, which the kernel does not pace.
+const UNPACED: f64 = 14_480.0;
+
+/// A flow of one direction.
+#[derive(Clone, Copy)]
+struct Flow {
+    /// Rate at which the source brings bytes.
+    source: Rate,
+    /// Rate of the path, or of the reader.
+    path: Rate,
+    /// Number of bytes after which the flow ends.
+    length: f64,
+    produced: f64,
+    taken: f64,
+    sent: f64,
+    limit: Option<Rate>,
+}
+
+/// A flow whose source and path are as fast as can be.
+const GREEDY: Flow = Flow {
+    source: Rate(10_000_000_000),
+    path: Rate(1_000_000_000),
+    length: f64::INFINITY,
+    produced: 0.0,
+    taken: 0.0,
+    sent: 0.0,
+    limit: None,
+};
+
+/// Size of a send buffer.
+const BUFFER: f64 = 256_000.0;
+
+impl Flow {
+    fn step(&mut self) {
+        let bytes = |rate: Rate| rate.0 as f64 / 8.0 * STEP.as_secs_f64();
+        self.produced = (self.produced + bytes(self.source)).min(self.length);
+        self.taken = self.produced.min(self.sent + BUFFER);
+        let rate = self.limit.map_or(self.path, |limit| limit.min(self.path));
+        let unpaced = (UNPACED - self.sent).max(0.0).min(bytes(self.path));
+        self.sent = (self.sent + unpaced.max(bytes(rate))).min(self.taken);
+    }
+
+    fn sample(&self) -> Sample {
+        let is_blocked = self.produced - self.taken >= 1.0;
+        Sample { taken: self.taken as u64, unsent: (self.taken - self.sent) as u64, is_blocked }
+    }
+}
+
+/// The flows below one cap.
+struct World {
+    now: Instant,
+    divider: Divider,
+    /// For flows that begin before the next look.
+    offer: Offer,
+    /// Number of flows that have begun and ended since the last look.
+    begun: u64,
+    over: u64,
+    flows: Vec<Flow>,
+    members: Vec<Member>,
+    /// Bytes of flows that have ended.
+    ended: f64,
+}
+
+impl World {
+    fn new(flows: &[Flow]) -> World {
+        let divider = Divider::new(&Caps { all: None, tunnels: vec![Some(CAP)] });
+        let (now, offer) = (Instant::now(), Offer::first(Some(CAP)));
+        let mut world =
+            World { now, divider, offer, begun: 0, over: 0, flows: Vec::new(), members: Vec::new(), ended: 0.0 };
+        flows.iter().for_each(|flow| world.begin(*flow));
+        world
+    }
+
+    fn begin(&mut self, flow: Flow) {
+        let limit = self.offer.share(self.begun, self.over);
+        self.begun += 1;
+        self.flows.push(Flow { limit, ..flow });
+        self.members.push(Member::begin(0, None, self.now, 0, limit));
+    }
+
+    /// Runs for `time`. Calls `each` in every step.
+    fn run(&mut self, time: Duration, mut each: impl FnMut(&mut World)) {
+        for _ in 0..time.as_millis() / TICK.as_millis() {
+            for _ in 0..TICK.as_millis() / STEP.as_millis() {
+                self.flows.iter_mut().for_each(Flow::step);
+                self.now += STEP;
+                each(self);
+            }
+            self.look();
+        }
+    }
+
+    fn look(&mut self) {
+        for (flow, member) in self.flows.iter().zip(&mut self.members) {
+            self.divider.look(member, self.now, &flow.sample());
+        }
+        self.divider.divide(TICK, &mut self.members);
+        for (flow, member) in self.flows.iter_mut().zip(&mut self.members) {
+            if let Some(limit) = member.news() {
+                flow.limit = limit;
+            }
+        }
+        self.offer = self.divider.offers().1.next().unwrap_or_default();
+        (self.begun, self.over) = (0, 0);
+    }
+
+    /// Removes the flows that have sent everything.
+    fn end_finished(&mut self) -> usize {
+        let before = self.flows.len();
+        for index in (0..before).rev() {
+            if self.flows[index].sent < self.flows[index].length {
+                continue;
+            }
+            let flow = self.flows.swap_remove(index);
+            let mut member = self.members.swap_remove(index);
+            self.ended += flow.sent;
+            self.over += 1;
+            self.divider.look(&mut member, self.now, &flow.sample());
+        }
+        before - self.flows.len()
+    }
+
+    fn sent(&self) -> f64 {
+        self.ended + self.flows.iter().map(|flow| flow.sent).sum::<f64>()
+    }
+
+    /// Runs for `time` and returns the mean rate as a part of the cap, of all flows and of the first one.
+    fn rates(&mut self, time: Duration, each: impl FnMut(&mut World)) -> (f64, f64) {
+        let first = |world: &World| world.flows.first().map_or(0.0, |flow| flow.sent);
+        let before = (self.sent(), first(self));
+        self.run(time, each);
+        let part = |bytes: f64| bytes * 8.0 / time.as_secs_f64() / CAP.0 as f64;
+        (part(self.sent() - before.0), part(first(self) - before.1))
+    }
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn the_cap_holds_for_any_number_of_greedy_flows() {
+    for count in [1, 8, 100, 1000] {
+        let mut world = World::new(&vec![GREEDY; count]);
+        // A flow of its own sends ten segments and a buffer before anybody looks.
+        let (start, _) = world.rates(seconds(2), |_| {});
+        let (then, first) = world.rates(seconds(10), |_| {});
+        assert!((0.9..1.1).contains(&start), "{count}: {start} in the first two seconds");
+        assert!((0.99..1.01).contains(&then), "{count}: {then}");
+        let fair = 1.0 / count as f64;
+        assert!((0.9 * fair..1.1 * fair).contains(&first), "{count}: {first}");
+    }
+}
+
+#[test]
+fn a_greedy_flow_gets_what_quiet_ones_leave() {
+    let mut flows = vec![GREEDY; 1];
+    flows.extend(vec![Flow { source: Rate(100_000), ..GREEDY }; 99]);
+    let mut world = World::new(&flows);
+    world.run(seconds(2), |_| {});
+    let (all, greedy) = world.rates(seconds(10), |_| {});
+    assert!((0.97..1.01).contains(&all) && greedy >= 0.92, "{all} {greedy}");
+}
+
+#[test]
+fn quiet_flows_that_burst_take_little_from_a_greedy_one() {
+    let mut flows = vec![GREEDY; 1];
+    flows.extend(vec![Flow { source: Rate(0), ..GREEDY }; 99]);
+    let mut world = World::new(&flows);
+    let mut step = 0;
+    // Each quiet flow sends 12.5 kB once a second, 10 ms after the one before.
+    let mut burst = |world: &mut World| {
+        step += 1;
+        if step % 10 == 0 {
+            world.flows[1 + (step / 10) % 99].produced += 12_500.0;
+        }
+    };
+    world.run(seconds(3), &mut burst);
+    let (all, greedy) = world.rates(seconds(10), &mut burst);
+    assert!((0.95..1.01).contains(&all) && greedy >= 0.9, "{all} {greedy}");
+}
+
+#[test]
+fn flows_that_path_or_reader_hold_back_do_not_keep_their_share() {
+    let mut flows = vec![GREEDY; 1];
+    flows.extend(vec![Flow { path: Rate(1_000_000), ..GREEDY }; 20]);
+    flows.extend(vec![Flow { path: Rate(0), ..GREEDY }; 20]);
+    let mut world = World::new(&flows);
+    world.run(seconds(2), |_| {});
+    let (all, greedy) = world.rates(seconds(10), |_| {});
+    assert!((0.97..1.01).contains(&all) && greedy >= 0.85, "{all} {greedy}");
+}
+
+#[test]
+fn a_changed_cap_holds_within_a_second() {
+    let mut world = World::new(&[GREEDY; 8]);
+    world.run(seconds(3), |_| {});
+    world.divider.set(&Caps { all: None, tunnels: vec![Some(Rate(CAP.0 / 10))] });
+    world.run(seconds(1), |_| {});
+    let (all, _) = world.rates(seconds(1), |_| {});
+    assert!((0.08..0.11).contains(&all), "{all} of the old cap");
+    world.divider.set(&Caps { all: None, tunnels: vec![None] });
+    world.run(TICK, |_| {});
+    assert!(world.flows.iter().all(|flow| flow.limit.is_none()), "no cap any more");
+    world.divider.set(&Caps { all: None, tunnels: vec![Some(CAP)] });
+    world.run(seconds(1), |_| {});
+    let (all, _) = world.rates(seconds(2), |_| {});
+    assert!((0.9..1.1).contains(&all), "{all}");
+}
+
+#[test]
+fn a_flow_that_wakes_up_has_its_share_within_a_second() {
+    let mut world = World::new(&[GREEDY, Flow { source: Rate(0), ..GREEDY }]);
+    world.run(seconds(5), |_| {});
+    world.flows[1].source = GREEDY.source;
+    world.run(seconds(1), |_| {});
+    let (all, first) = world.rates(seconds(2), |_| {});
+    assert!((0.95..1.05).contains(&all) && (0.45..0.55).contains(&first), "{all} {first}");
+}
+
+#[test]
+fn requests_on_new_connections_keep_the_cap() {
+    for at_once in [1, 8, 50] {
+        let request = Flow { length: 100_000.0, produced: 100_000.0, ..GREEDY };
+        let mut world = World::new(&vec![request; at_once]);
+        // A connection takes two milliseconds until it sends.
+        let mut due = Vec::new();
+        let mut each = |world: &mut World| {
+            due.extend(vec![world.now + 2 * STEP; world.end_finished()]);
+            let now = world.now;
+            let before = due.len();
+            due.retain(|at| *at > now);
+            (0..before - due.len()).for_each(|_| world.begin(request));
+        };
+        world.run(seconds(3), &mut each);
+        let (all, _) = world.rates(seconds(10), &mut each);
+        // A single client waits for its answer before it asks again, so it may use less.
+        let least = if at_once == 1 { 0.0 } else { 0.95 };
+        assert!((least..1.05).contains(&all), "{at_once}: {all}");
+    }
+}

@@ -1,0 +1,123 @@
+//! The caps as configured: the daemon's, and those of each tunnel that is served or still has flows.
+
+use super::clock::WeekTime;
+use longhaul_config::Tunnel;
+use longhaul_core::caps::{Bandwidth, Caps};
+use longhaul_units::Rate;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The configured caps.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    all: Bandwidth,
+    rules: Vec<Rule>,
+    /// Indices of the rules by the tunnels' names.
+    names: HashMap<String, usize>,
+}
+
+/// The caps of one tunnel.
+#[derive(Clone, Debug)]
+struct Rule {
+    name: String,
+    bandwidth: Bandwidth,
+    flow: Option<Rate>,
+}
+
+impl Rules {
+    /// Returns the caps of the daemon and of the served `tunnels`, and beside them the last caps in `self` of `alive`:
+    /// the tunnels that have flows, by name. A tunnel without a rule in `self` has the caps with which its flows began.
+    pub(super) fn next(&self, all: Bandwidth, tunnels: &[Arc<Tunnel>], alive: &HashMap<String, Arc<Tunnel>>) -> Rules {
+        let mut next = Rules { all, rules: Vec::new(), names: HashMap::new() };
+        tunnels.iter().for_each(|tunnel| next.add(Rule::of(tunnel)));
+        for (name, tunnel) in alive {
+            let last = self.names.get(name).and_then(|rule| self.rules.get(*rule));
+            next.add(last.cloned().unwrap_or_else(|| Rule::of(tunnel)));
+        }
+        next
+    }
+
+    fn add(&mut self, rule: Rule) {
+        if !self.names.contains_key(&rule.name) {
+            self.names.insert(rule.name.clone(), self.rules.len());
+            self.rules.push(rule);
+        }
+    }
+
+    /// Whether any flow may be below a cap at some time.
+    pub(super) fn is_capped(&self) -> bool {
+        self.all.is_capped() || self.rules.iter().any(|rule| rule.flow.is_some() || rule.bandwidth.is_capped())
+    }
+
+    /// Returns the index of the rule of tunnel `name`; `None` if its flows are never below a cap.
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        let rule = *self.names.get(name)?;
+        (self.needs_looks(rule) || self.flow_cap(rule).is_some()).then_some(rule)
+    }
+
+    /// Whether the limits of the flows change with what they and others send.
+    pub(super) fn needs_looks(&self, rule: usize) -> bool {
+        self.all.is_capped() || self.rules.get(rule).is_some_and(|rule| rule.bandwidth.is_capped())
+    }
+
+    /// Returns the cap of each flow.
+    pub(super) fn flow_cap(&self, rule: usize) -> Option<Rate> {
+        self.rules.get(rule)?.flow
+    }
+
+    /// Whether the caps depend on the time.
+    pub(super) fn has_schedule(&self) -> bool {
+        let has = |bandwidth: &Bandwidth| !bandwidth.schedule.is_empty();
+        has(&self.all) || self.rules.iter().any(|rule| has(&rule.bandwidth))
+    }
+
+    /// Returns the caps that hold now, by the indices of the rules. Reads `clock` only if there is a schedule.
+    pub(super) fn caps(&self, clock: fn() -> WeekTime) -> Caps {
+        let now = self.has_schedule().then(clock);
+        let at = |bandwidth: &Bandwidth| now.map_or(bandwidth.rate, |now| bandwidth.at(now.day, now.minute));
+        Caps { all: at(&self.all), tunnels: self.rules.iter().map(|rule| at(&rule.bandwidth)).collect() }
+    }
+}
+
+impl Rule {
+    fn of(tunnel: &Tunnel) -> Rule {
+        Rule { name: tunnel.name.clone(), bandwidth: tunnel.bandwidth.clone(), flow: tunnel.flow_bandwidth }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_core::caps::{Weekday, Window};
+
+    fn tunnel(name: &str, mbit: u64) -> Arc<Tunnel> {
+        let mut tunnel = Tunnel::new(name, "127.0.0.1:1".parse().unwrap(), Vec::new());
+        tunnel.bandwidth.rate = (mbit > 0).then_some(Rate(mbit * 1_000_000));
+        Arc::new(tunnel)
+    }
+
+    #[test]
+    fn a_removed_tunnel_with_flows_keeps_its_last_caps() {
+        let (none, no_flows) = (Bandwidth::default(), HashMap::new());
+        let first = Rules::default().next(none.clone(), &[tunnel("a", 1), tunnel("b", 2), tunnel("c", 0)], &no_flows);
+        assert!(first.is_capped() && first.find("c").is_none() && first.find("d").is_none());
+        let alive = HashMap::from([("a".to_string(), tunnel("a", 7)), ("e".to_string(), tunnel("e", 8))]);
+        let next = first.next(none.clone(), &[tunnel("b", 3)], &alive);
+        let cap = |name| next.caps(|| panic!("there is no schedule")).tunnels[next.find(name).unwrap()];
+        assert_eq!(
+            [cap("a"), cap("b"), cap("e")],
+            [Some(Rate(1_000_000)), Some(Rate(3_000_000)), Some(Rate(8_000_000))]
+        );
+        assert!(!next.next(none, &[tunnel("c", 0)], &no_flows).is_capped());
+    }
+
+    #[test]
+    fn the_daemon_s_cap_holds_for_every_tunnel() {
+        let window = Window { first: Weekday::Mon, last: Weekday::Mon, from: 60, until: 120, rate: None };
+        let all = Bandwidth { rate: Some(Rate(9)), schedule: vec![window] };
+        let rules = Rules::default().next(all, &[tunnel("a", 0)], &HashMap::new());
+        assert!(rules.needs_looks(rules.find("a").unwrap()) && rules.has_schedule());
+        assert_eq!(rules.caps(|| WeekTime { day: Weekday::Mon, minute: 60 }).all, None);
+        assert_eq!(rules.caps(|| WeekTime { day: Weekday::Mon, minute: 120 }).all, Some(Rate(9)));
+    }
+}
