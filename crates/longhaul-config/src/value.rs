@@ -8,6 +8,7 @@ use crate::suggest;
 use crate::tunnel::NextHop;
 use ipnet::{IpNet, Ipv4Net};
 use longhaul_core::next_hop::{POLICIES, Policy};
+use longhaul_core::wire::probe::MAX_HOPS;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
@@ -155,6 +156,17 @@ pub fn max_flows(text: &str) -> Result<usize, String> {
         Ok(count) => Ok(count),
         Err(_) => Err("write a number of flows, such as 1000".into()),
     }
+}
+
+/// Parses the number of relays after this one, 0 to [`MAX_HOPS`].
+///
+/// # Errors
+/// The text is not such a number.
+pub fn verify_hops(text: &str) -> Result<u8, String> {
+    let hops = text.parse().ok().filter(|hops| *hops <= MAX_HOPS);
+    hops.ok_or_else(|| {
+        format!("write the number of relays after this one, 0 to {MAX_HOPS}; 0 if it dials the final host")
+    })
 }
 
 /// Parses the time that one address has to answer a dial.

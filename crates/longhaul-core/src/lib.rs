@@ -5,7 +5,8 @@
 //! decides which address is dialled first. [`pump`] decides what one direction of a flow does next, and [`low_water`]
 //! how many bytes it waits for. [`budget`] bounds what it reads while other pumps wait for their sinks. [`path`] decides
 //! what a leg's path needs, and finds what limited it. [`silence`] decides when a silent peer is probed, [`stall`] when
-//! a flow has made no progress for too long, and [`closing`] when a leg that ends is looked at.
+//! a flow has made no progress for too long, and [`closing`] when a leg that ends is looked at. [`wire`] has the formats
+//! of what relays send each other, and [`ration`] limits how many probes they answer.
 
 #![forbid(unsafe_code)]
 
@@ -16,5 +17,7 @@ pub mod next_hop;
 pub mod path;
 pub mod permits;
 pub mod pump;
+pub mod ration;
 pub mod silence;
 pub mod stall;
+pub mod wire;

@@ -7,3 +7,4 @@
 
 pub mod daemon;
 pub mod relay;
+pub mod verify;

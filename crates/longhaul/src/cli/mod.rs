@@ -12,6 +12,7 @@ mod options;
 mod pages;
 mod relay;
 mod rights;
+mod verify;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -57,6 +58,17 @@ enum Command {
     /// A warning is about a value that is probably a mistake, or that does not work on this machine or with the rights of
     /// longhaul.service. With `--log-format json`, each message and the summary are one JSON object on stderr.
     Check(check::Flags),
+    /// Check that a tunnel passes data end to end
+    ///
+    /// Connects to the tunnel's own listener as a client. The probe goes through every relay up to the final host's port. The
+    /// last relay echoes a payload. Prints each stage with its times, and the payload's round-trip time, rate and checksum.
+    ///
+    /// The tunnel's `allow` must contain the address of this host. Write `verify_hops = 0` in each tunnel that dials the final
+    /// host itself. With 1, the default, another relay follows.
+    ///
+    /// Exit codes: 0 whole; 1 broken, and the stage is named; 2 wrong usage or configuration; 3 cannot tell, because whoever
+    /// is there does not answer to a probe.
+    Verify(verify::Flags),
     /// Emulate a WAN on this machine
     #[cfg(feature = "lab")]
     Lab(longhaul_lab::Lab),
@@ -87,6 +99,7 @@ pub(crate) fn main() -> ExitCode {
         },
         Command::Run(file) => run(file.path(), logs),
         Command::Check(flags) => check::check(&flags, logs),
+        Command::Verify(flags) => verify::verify(&flags, logs),
         #[cfg(feature = "lab")]
         Command::Lab(lab) => lab.run(),
         Command::Options(flags) => say(options::text(&flags)),

@@ -8,7 +8,7 @@ use super::legs::Legs;
 use super::registry::Flow;
 use super::shared::Relay;
 use super::stream::Stream;
-use super::{dial, fast_open};
+use super::{dial, fast_open, probe};
 use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;
 use std::future::Future;
@@ -86,6 +86,9 @@ impl Drop for Live {
 async fn reach(live: &Live, lookups: &Arc<Semaphore>, accept: &Stream) -> Result<Arc<Stream>, How> {
     let Live { relay, flow } = live;
     let tunnel = &flow.tunnel;
+    if let Some(how) = probe::answer_undialled(relay, flow, accept).await {
+        return Err(how);
+    }
     // Every arm may be dropped at any await. Dropping a dial closes its socket.
     let dialled = tokio::select! {
         dialled = dial::dial(relay, tunnel, lookups, accept) => dialled,
@@ -116,6 +119,7 @@ async fn reach(live: &Live, lookups: &Arc<Semaphore>, accept: &Stream) -> Result
             if let Some(more) = relay.lines.dial.pass(&tunnel.name, Instant::now()) {
                 warn!(flow = flow.number, tunnel = %tunnel.name, peer = %flow.peer, %why, more, "dial failed");
             }
+            probe::tell_dial_failed(relay, flow, accept, &why).await;
             Err(How::DialFailed)
         }
     }

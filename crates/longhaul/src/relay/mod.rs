@@ -21,6 +21,8 @@
 //!     pool   empty pipes, kept for reuse
 //!     closing    a leg from its last FIN to its last acknowledgement
 //!       hangups  wakes a flow when a peer sends FIN or a leg is closed
+//!   probe    answers a probe, or passes it on
+//!     probes limits the probes that are answered
 //! registry   the live flows, for views and for kill
 //!   cut      the order that ends a flow
 //!   pulse    whether a flow moves bytes, for keepalive
@@ -60,6 +62,8 @@ mod loop_guard;
 mod low_water;
 mod permits;
 mod pool;
+mod probe;
+mod probes;
 mod pulse;
 mod registry;
 mod sample;

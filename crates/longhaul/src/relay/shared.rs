@@ -9,6 +9,7 @@ use super::loop_guard::Served;
 use super::low_water::Marks;
 use super::permits::{Gate, Permits};
 use super::pool::Pool;
+use super::probes::Probes;
 use super::registry::{FlowView, Registry};
 use super::silence::Sweep;
 use super::tally::Tally;
@@ -36,6 +37,8 @@ pub struct Relay {
     pub(super) registry: Arc<Registry>,
     pub(super) sweep: Sweep,
     permits: Arc<Permits>,
+    /// Limits the probes that are answered.
+    pub(super) probes: Probes,
     pub(super) served: Served,
     pub(super) local_ports: LocalPorts,
     /// Whether the log has reported that splice is refused.
@@ -58,6 +61,7 @@ impl Relay {
             sweep: Sweep::new(&registry),
             registry,
             permits: Permits::new(flows(descriptors)),
+            probes: Probes::default(),
             served: Served::default(),
             local_ports: LocalPorts::unknown(),
             splice_refused: AtomicBool::new(false),

@@ -14,6 +14,7 @@
 //! | `drain` | SIGTERM |
 //! | `options` | every option of the table |
 //! | `fast_open` | data in the SYN |
+//! | `verify` | probes: whole paths, broken stages, bad prefaces |
 //! | `wan` | the matrix again, with 300 ms of RTT |
 
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
@@ -30,4 +31,5 @@ mod names;
 mod options;
 mod reload;
 mod states;
+mod verify;
 mod wan;
