@@ -49,6 +49,10 @@ pub struct Tunnel {
     pub source: Option<IpAddr>,
     /// Whether bytes move through pipes with splice(2); `false` copies them through user space.
     pub splice: bool,
+    /// Number of relays after this one. `None` means 1, and that only probes from this host are passed on.
+    pub verify_hops: Option<u8>,
+    /// Whether a probe dials the final host.
+    pub verify_final: bool,
     /// Socket options of the accept leg.
     pub accept: LegOptions,
     /// Socket options of the dial leg.
@@ -131,6 +135,8 @@ impl Tunnel {
             connect_timeout: Tunnel::CONNECT_TIMEOUT,
             source: None,
             splice: true,
+            verify_hops: None,
+            verify_final: true,
             accept: LegOptions::default(),
             dial: LegOptions::default(),
         }

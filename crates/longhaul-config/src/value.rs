@@ -10,6 +10,7 @@ use ipnet::{IpNet, Ipv4Net};
 use longhaul_core::next_hop::{POLICIES, Policy};
 use longhaul_core::proxy_header::{Accepts, Version};
 use longhaul_core::sources::MAX_RATE;
+use longhaul_core::wire::probe::MAX_HOPS;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -223,6 +224,17 @@ pub fn proxy_in(text: &str) -> Result<Accepts, String> {
 /// The text is neither.
 pub fn proxy_out(text: &str) -> Result<Version, String> {
     Version::named(text).ok_or_else(|| "write \"v1\" or \"v2\"".into())
+}
+
+/// Parses the number of relays after this one, 0 to [`MAX_HOPS`].
+///
+/// # Errors
+/// The text is not such a number.
+pub fn verify_hops(text: &str) -> Result<u8, String> {
+    let hops = text.parse().ok().filter(|hops| *hops <= MAX_HOPS);
+    hops.ok_or_else(|| {
+        format!("write the number of relays after this one, 0 to {MAX_HOPS}; 0 if it dials the final host")
+    })
 }
 
 /// Parses the time that one address has to answer a dial.

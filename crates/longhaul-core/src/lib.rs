@@ -7,7 +7,8 @@
 //! how many bytes it waits for. [`budget`] bounds what it reads while other pumps wait for their sinks. [`path`] decides
 //! what a leg's path needs, and finds what limited it. [`caps`] divides bandwidth caps among the flows. [`silence`]
 //! decides when a silent peer is probed, [`stall`] when a flow has made no progress for too long, and [`closing`] when a
-//! leg that ends is looked at.
+//! leg that ends is looked at. [`wire`] has the formats
+//! of what relays send each other, and [`ration`] limits how many probes they answer.
 
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,8 @@ pub mod path;
 pub mod permits;
 pub mod proxy_header;
 pub mod pump;
+pub mod ration;
 pub mod silence;
 pub mod sources;
 pub mod stall;
+pub mod wire;

@@ -8,3 +8,4 @@
 pub mod admin;
 pub mod daemon;
 pub mod relay;
+pub mod verify;

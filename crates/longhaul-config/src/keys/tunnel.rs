@@ -311,6 +311,48 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
               `false` only where splice of the kernel or of a network driver is broken.",
     },
     Row {
+        name: "verify_hops",
+        default: KeyDefault::Words("1"),
+        example: "0",
+        flag: Some(Flag {
+            name: "verify-hops",
+            argument: Argument::Named("COUNT"),
+            default: None,
+            short: "Relays after this one",
+            long: "0 to 8, for `longhaul verify`. With 0 the next hop is the final host, and a probe is answered here. Without this flag, a probe from \
+                   this host is passed on to the next hop, which must then be a relay. A probe from another host is not.",
+        }),
+        value: KeyValue::One(|tunnel, text| value::verify_hops(text).map(|hops| tunnel.verify_hops = Some(hops))),
+        show: |tunnel| match tunnel.verify_hops? {
+            0 => Some("answers probes: the next hop is the final host".into()),
+            1 => Some("passes probes on to 1 more relay".into()),
+            hops => Some(format!("passes probes on to {hops} more relays")),
+        },
+        check: no_remarks,
+        doc: "Number of relays after this one, 0 to 8, for [`longhaul verify`](operations.md#verifying-a-tunnel). With `0` the \
+              next hop is the final host, and a probe is never passed on. Write `0` on the last relay. Without this key, the \
+              relay passes on a probe that comes from its own host, and refuses to pass on one that comes from another host.",
+    },
+    Row {
+        name: "verify_final",
+        default: KeyDefault::Value("true"),
+        example: "false",
+        flag: Some(Flag {
+            name: "no-verify-final",
+            argument: Argument::Means("false"),
+            default: None,
+            short: "Answer probes without a dial",
+            long: "A probe then leaves the final host's port alone. The dial waits up to 20 ms for the client's first byte, \
+                   which delays protocols in which the server speaks first.",
+        }),
+        value: KeyValue::One(|tunnel, text| value::switch(text).map(|on| tunnel.verify_final = on)),
+        show: |tunnel| (!tunnel.verify_final).then(|| "answers probes without dialling the final host".into()),
+        check: no_remarks,
+        doc: "`false` on the last relay answers a probe without a dial, so that the final host does not count a connection \
+              without a login. To recognise a probe in time, each dial of the tunnel then waits up to 20 ms for the client's \
+              first byte. Where the server speaks first, each connection takes 20 ms longer.",
+    },
+    Row {
         name: "accept",
         default: KeyDefault::Value("{}"),
         example: "{ defer-accept = \"3s\" }",

@@ -97,6 +97,9 @@ fn counters(relay: &Relay) -> CounterValues {
         bytes_up: carried.up,
         bytes_down: carried.down,
         copied: now(&counters.copied),
+        hops_lost: now(&counters.hops_lost),
+        probes: now(&counters.probes),
+        probes_refused: now(&counters.probes_refused),
     }
 }
 

@@ -159,6 +159,9 @@ pub struct CounterValues {
     pub bytes_up: u64,
     pub bytes_down: u64,
     pub copied: u64,
+    pub hops_lost: u64,
+    pub probes: u64,
+    pub probes_refused: u64,
 }
 
 /// Events of the control socket and of the HTTP listener, since the start.

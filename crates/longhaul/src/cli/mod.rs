@@ -17,6 +17,7 @@ mod reload;
 mod rights;
 mod status;
 mod systemd;
+mod verify;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -77,6 +78,17 @@ enum Command {
     /// /readyz says 503 at once. After drain_grace of the configuration (5 s), the tunnels no longer listen. The command ends when
     /// no flow is left. The daemon stays until SIGTERM. If the command is interrupted, the drain goes on.
     Drain(drain::Flags),
+    /// Check that a tunnel passes data end to end
+    ///
+    /// Connects to the tunnel's own listener as a client. The probe goes through every relay up to the final host's port. The
+    /// last relay echoes a payload. Prints each stage with its times, and the payload's round-trip time, rate and checksum.
+    ///
+    /// The tunnel's `allow` must contain the address of this host. Write `verify_hops = 0` in each tunnel that dials the final
+    /// host itself. With 1, the default, another relay follows.
+    ///
+    /// Exit codes: 0 whole; 1 broken, and the stage is named; 2 wrong usage or configuration; 3 cannot tell, because whoever
+    /// is there does not answer to a probe.
+    Verify(verify::Flags),
     /// Emulate a WAN on this machine
     #[cfg(feature = "lab")]
     Lab(longhaul_lab::Lab),
@@ -110,6 +122,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Status(flags) => status::status(&flags),
         Command::Reload(target) => reload::reload(&target),
         Command::Drain(flags) => drain::drain(&flags),
+        Command::Verify(flags) => verify::verify(&flags, logs),
         #[cfg(feature = "lab")]
         Command::Lab(lab) => lab.run(),
         Command::Options(flags) => say(options::text(&flags)),

@@ -2,6 +2,7 @@
 //! this module applies them to sockets.
 //!
 //! ```text
+//! the first bytes are a probe for this relay ──> probe: answer it
 //! both directions run ── FIN passed on, both ways ──> settle: wait for the last acknowledgements
 //!         └── a leg breaks: the direction into it stops, the direction out of it goes on to its end
 //!                   └──> deliver: wait until the other leg's peer has acknowledged all ──> RST on both legs
@@ -11,6 +12,7 @@ use super::closing::{self, Closing};
 use super::direction::Direction;
 use super::how::{Broken, How};
 use super::legs::Legs;
+use super::probe;
 use super::stream::Stream;
 use super::tally::Tally;
 use longhaul_config::options::Leg;
@@ -50,6 +52,9 @@ pub(super) fn run<'a>(legs: &'a Legs<'a>, early: u64) -> impl Future<Output = Ho
                     return Poll::Ready(());
                 }
             }
+            if pumps.up.has_probe() {
+                return Poll::Ready(());
+            }
             match pumps.has_ended() || stall.poll(cx, pumps.limit(), pumps.moved(), || left(pumps.legs)).is_ready() {
                 true => Poll::Ready(()),
                 false => Poll::Pending,
@@ -58,6 +63,10 @@ pub(super) fn run<'a>(legs: &'a Legs<'a>, early: u64) -> impl Future<Output = Ho
         .await;
         drop(errors);
         let legs = pumps.legs;
+        if let Some(first) = pumps.up.take_probe() {
+            drop(pumps);
+            return Box::pin(probe::answer(legs, first)).await;
+        }
         let broken = pumps.broken;
         let has_ended = pumps.has_ended();
         let sent = pumps.sent();

@@ -44,6 +44,10 @@ pub struct Counters {
     pub cut: AtomicU64,
     /// Number of times that bulk was copied through user space because no pipe was free or the socket refused splice.
     pub copied: AtomicU64,
+    /// Probes that were answered or passed on.
+    pub probes: AtomicU64,
+    /// Probes that were refused: a preface that cannot be used, too many probes, or one that may not be passed on.
+    pub probes_refused: AtomicU64,
 }
 
 impl Counters {
@@ -87,6 +91,8 @@ impl Counters {
             bytes_up = carried.up,
             bytes_down = carried.down,
             copied = now(&self.copied),
+            probes = now(&self.probes),
+            probes_refused = now(&self.probes_refused),
             "counters"
         );
     }

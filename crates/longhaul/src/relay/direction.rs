@@ -12,6 +12,7 @@ use super::how::Broken;
 use super::leg;
 use super::legs::Legs;
 use super::low_water::LowWater;
+use super::probe::{self, Verdict};
 use super::shared::Relay;
 use super::stream::Stream;
 use longhaul_config::options::Leg;
@@ -56,6 +57,22 @@ pub(super) struct Direction<'a> {
     /// Whether the source is broken. The end of its stream then counts as FIN only if a FIN came before the break.
     source_is_broken: bool,
     is_stopped: bool,
+    first: First,
+}
+
+/// How far the first bytes of a flow are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum First {
+    /// None has come.
+    Ahead,
+    /// They may be the beginning of a preface. They are on the heap, and the pump has not counted them.
+    Held,
+    /// They are held, and no more will come in time.
+    Last,
+    /// They are payload, as are all bytes after them.
+    Payload,
+    /// They are a probe that this relay answers. They are on the heap.
+    Probe,
 }
 
 /// Part of a pump that only bulk needs.
@@ -67,6 +84,8 @@ struct Bulk {
     full: FullSinks,
     /// Runs while a pipe waits for the sink.
     stall: Option<Stall>,
+    /// Runs while first bytes are held back.
+    hold: Option<Pin<Box<Sleep>>>,
 }
 
 /// A timer, and the number of bytes that the pump had moved when the timer was set.
@@ -93,6 +112,7 @@ impl<'a> Direction<'a> {
             early,
             source_is_broken: legs.of(source).was_reset(),
             is_stopped: false,
+            first: if source == Leg::Accept && early == 0 { First::Ahead } else { First::Payload },
         }
     }
 
@@ -131,6 +151,22 @@ impl<'a> Direction<'a> {
         self.pump.step() == Step::Drain && !self.is_stopped
     }
 
+    /// Whether the first bytes are a probe that this relay answers.
+    pub(super) fn has_probe(&self) -> bool {
+        self.first == First::Probe && !self.is_stopped
+    }
+
+    /// Takes the bytes of a [probe](Self::has_probe).
+    pub(super) fn take_probe(&mut self) -> Option<Box<[u8]>> {
+        match std::mem::replace(&mut self.buffer, Buffer::Empty) {
+            Buffer::Heap { bytes, .. } if self.has_probe() => Some(bytes),
+            other => {
+                self.buffer = other;
+                None
+            }
+        }
+    }
+
     /// Whether FIN was sent on the sink.
     pub(super) fn has_sent_fin(&self) -> bool {
         self.pump.step() == Step::Done
@@ -167,8 +203,16 @@ impl<'a> Direction<'a> {
         loop {
             match self.pump.step() {
                 _ if self.is_stopped => return Poll::Ready(Ok(())),
+                _ if self.first == First::Probe => return Poll::Pending,
                 Step::Fill => {
-                    let filled = ready!(self.poll_fill(cx, scratch)).map_err(source_broke)?;
+                    let polled = match self.first {
+                        First::Held => self.poll_more(cx, scratch),
+                        _ => self.poll_fill(cx, scratch),
+                    };
+                    let filled = ready!(polled).map_err(source_broke)?;
+                    if self.first != First::Payload && self.keeps_first(scratch, filled) {
+                        continue;
+                    }
                     if filled == 0 && self.source_is_broken && !self.has_fin() {
                         return Poll::Ready(Err(source_broke(io::Error::from_raw_os_error(libc::ECONNRESET))));
                     }
@@ -207,6 +251,47 @@ impl<'a> Direction<'a> {
         if self.legs.flow.pulse.beat() {
             self.legs.relay.registry.wake(self.legs.flow);
         }
+    }
+
+    /// Looks at the first `filled` bytes. Returns whether the pump keeps them: they may become a preface, or they are a
+    /// probe that this relay answers.
+    fn keeps_first(&mut self, scratch: &mut [u8], filled: usize) -> bool {
+        let is_urgent = matches!(self.buffer, Buffer::Scratch { urgent: true, .. });
+        let verdict = match filled > 0 && !is_urgent {
+            true => probe::look(self.legs, &mut scratch[..filled], self.first == First::Last),
+            false => Verdict::Payload,
+        };
+        self.first = match verdict {
+            Verdict::Payload => First::Payload,
+            Verdict::More => First::Held,
+            Verdict::Probe => First::Probe,
+        };
+        let keeps = self.first != First::Payload;
+        if keeps {
+            self.buffer.keep(&scratch[..filled]);
+        } else if let Some(bulk) = &mut self.bulk {
+            bulk.hold = None;
+        }
+        keeps
+    }
+
+    /// Reads on behind first bytes that are held back, for at most [`probe::PATIENCE`].
+    fn poll_more(&mut self, cx: &mut Context<'_>, scratch: &mut [u8]) -> Poll<io::Result<usize>> {
+        let Buffer::Heap { bytes, .. } = &self.buffer else { return Poll::Pending };
+        let held = bytes.len();
+        scratch[..held].copy_from_slice(bytes);
+        let hold = self.bulk().hold.get_or_insert_with(|| Box::pin(sleep(probe::PATIENCE)));
+        let is_over = hold.as_mut().poll(cx).is_ready();
+        // A reset is reported behind the bytes before it. Urgent data is not part of a preface.
+        let more = match is_over || self.source_is_broken || self.source().has_urgent() {
+            true => 0,
+            false => ready!(probe::poll_receive(self.source(), cx, &mut scratch[held..]))?,
+        };
+        if more == 0 {
+            self.first = First::Last;
+        }
+        self.buffer = Buffer::Scratch { from: 0, to: (held + more) as u32, urgent: false };
+        Poll::Ready(Ok(held + more))
     }
 
     fn poll_fill(&mut self, cx: &mut Context<'_>, scratch: &mut [u8]) -> Poll<io::Result<usize>> {
@@ -363,7 +448,7 @@ impl<'a> Direction<'a> {
     fn bulk(&mut self) -> &mut Bulk {
         let choice = if self.may_choose { AutoCongestion::open() } else { AutoCongestion::settled() };
         self.bulk.get_or_insert_with(|| {
-            Box::new(Bulk { low_water: LowWater::new(), choice, full: FullSinks::new(), stall: None })
+            Box::new(Bulk { low_water: LowWater::new(), choice, full: FullSinks::new(), stall: None, hold: None })
         })
     }
 

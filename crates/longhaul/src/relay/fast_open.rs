@@ -12,6 +12,7 @@
 
 use super::stream::Stream;
 use longhaul_config::Tunnel;
+use longhaul_core::wire::probe::{self, Look};
 use longhaul_sys::splice;
 use socket2::{SockAddr, Socket};
 use std::future::poll_fn;
@@ -35,8 +36,8 @@ impl FirstBytes<'_> {
     }
 
     /// Waits for the bytes and copies them. Returns no bytes when an ordinary dial is needed: without fast open, when
-    /// nothing came in time (perhaps the server speaks first), when the client has sent FIN, or when the first byte is
-    /// urgent.
+    /// nothing came in time (perhaps the server speaks first), when the client has sent FIN, when the first byte is
+    /// urgent, or when the bytes may be a probe.
     ///
     /// # Errors
     /// The accept leg failed. This call has taken the socket's error, so no later call sees it.
@@ -58,7 +59,9 @@ fn poll_peek(accept: &Stream, cx: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>>
     // Checked after the peek, so that it sees an urgent byte that came in between. The peek itself stops before a later
     // urgent byte (net/ipv4/tcp.c, tcp_recvmsg_locked).
     let is_urgent = splice::is_at_urgent_byte(accept.as_fd());
-    Poll::Ready(Ok(if is_urgent { Vec::new() } else { bytes[..peeked].to_vec() }))
+    // A preface must not reach a final host. The pump recognises it.
+    let is_payload = probe::look(&bytes[..peeked]) == Look::Payload;
+    Poll::Ready(Ok(if is_urgent || !is_payload { Vec::new() } else { bytes[..peeked].to_vec() }))
 }
 
 /// Starts to connect `socket` to `address`, with as many of `bytes` in the SYN as fit. Returns the number of bytes that

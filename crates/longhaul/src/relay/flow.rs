@@ -11,7 +11,7 @@ use super::proxy_out::Header;
 use super::registry::Flow;
 use super::shared::Relay;
 use super::stream::Stream;
-use super::{dial, fast_open};
+use super::{dial, fast_open, probe};
 use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;
 use std::future::Future;
@@ -94,6 +94,9 @@ async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
     let Live { relay, gate, flow } = live;
     let tunnel = &flow.tunnel;
     let header = Header::of(flow);
+    if let Some(how) = probe::answer_undialled(relay, flow, accept).await {
+        return Err(how);
+    }
     // Every arm may be dropped at any await. Dropping a dial closes its socket.
     let dialled = tokio::select! {
         dialled = dial::dial(relay, gate, tunnel, flow.peer(), accept, &header) => dialled,
@@ -125,6 +128,7 @@ async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
             if let Some(more) = relay.lines.dial.pass(&tunnel.name, Instant::now()) {
                 warn!(flow = flow.number, tunnel = %tunnel.name, peer = %flow.peer(), %why, more, "dial failed");
             }
+            probe::tell_dial_failed(relay, flow, accept, &why).await;
             Err(How::DialFailed)
         }
     }

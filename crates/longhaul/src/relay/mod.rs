@@ -29,6 +29,8 @@
 //!     pool   empty pipes, kept for reuse
 //!     closing    a leg from its last FIN to its last acknowledgement
 //!       hangups  wakes a flow when a peer sends FIN or a leg is closed
+//!   probe    answers a probe, or passes it on
+//!     probes limits the probes that are answered
 //! registry   the live flows, for views and for kill
 //!   leg_view a leg as a view shows it
 //!   cut      the order that ends a flow
@@ -76,6 +78,8 @@ mod loop_guard;
 mod low_water;
 mod permits;
 mod pool;
+mod probe;
+mod probes;
 mod proxy_in;
 mod proxy_out;
 mod pulse;

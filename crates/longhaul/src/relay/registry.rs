@@ -54,6 +54,8 @@ struct Dialled {
     stream: Weak<Stream>,
     /// The next hop, as an index into the tunnel's `to`.
     hop: u32,
+    /// Time from accept to the next hop's answer, in µs. At most 71 minutes.
+    dial_us: u32,
     address: SocketAddr,
 }
 
@@ -146,7 +148,8 @@ impl Flow {
     pub(super) fn connected(&self, hop: usize, address: SocketAddr, dial: &Arc<Stream>) {
         // A tunnel never has more next hops than fit into a u32.
         let hop = u32::try_from(hop).unwrap_or(u32::MAX);
-        let _ = self.dialled.set(Dialled { stream: Arc::downgrade(dial), hop, address });
+        let dial_us = u32::try_from(self.began.elapsed().as_micros()).unwrap_or(u32::MAX);
+        let _ = self.dialled.set(Dialled { stream: Arc::downgrade(dial), hop, dial_us, address });
     }
 
     /// Records that the sink of the direction out of `source` has taken `bytes` so far.
@@ -217,6 +220,11 @@ impl Flow {
     pub(super) fn next_hop(&self) -> Option<(&NextHop, SocketAddr)> {
         let Dialled { hop, address, .. } = self.dialled.get()?;
         Some((self.tunnel.to.get(*hop as usize)?, *address))
+    }
+
+    /// Returns the time from accept to the next hop's answer, in µs.
+    pub(super) fn dial_us(&self) -> Option<u32> {
+        Some(self.dialled.get()?.dial_us)
     }
 
     /// Whether a next hop has answered.

@@ -11,6 +11,7 @@ use super::loop_guard::Served;
 use super::low_water::Marks;
 use super::permits::{Gate, Permits};
 use super::pool::Pool;
+use super::probes::Probes;
 use super::registry::{FlowView, Registry};
 use super::silence::Sweep;
 use super::tally::Tally;
@@ -41,6 +42,8 @@ pub struct Relay {
     pub(super) sweep: Sweep,
     pub(super) governor: Governor,
     permits: Arc<Permits>,
+    /// Limits the probes that are answered.
+    pub(super) probes: Probes,
     pub(super) served: Served,
     groups: Groups,
     pub(super) local_ports: LocalPorts,
@@ -67,6 +70,7 @@ impl Relay {
             governor: Governor::new(&registry),
             registry,
             permits: Permits::new(flows(descriptors)),
+            probes: Probes::default(),
             served: Served::default(),
             groups: Groups::default(),
             local_ports: LocalPorts::unknown(),

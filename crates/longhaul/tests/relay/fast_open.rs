@@ -4,6 +4,8 @@
 
 use crate::harness::*;
 use longhaul_config::options::{self, Leg, Setting, row};
+use longhaul_core::wire::answer;
+use longhaul_core::wire::probe::Preface;
 use longhaul_sys::tcp_info::{State, TcpInfo};
 use rustix::event::PollFlags;
 use socket2::{Domain, SockRef, Socket, Type};
@@ -186,6 +188,22 @@ fn multipath_tcp_and_fast_open_together_lose_nothing() {
         opener.pass(&server);
         get_cookie();
         opener.pass(&server);
+    });
+}
+
+/// The first bytes of a probe go into no SYN, because the next hop is the final host.
+#[test]
+fn a_probe_is_not_in_the_syn() {
+    alone(|| {
+        let server = open_server("127.0.0.1");
+        get_cookie();
+        let opener = Opener::new(&[server.local_addr().unwrap()], &["--verify-hops=0"]);
+        let preface = Preface { hops: 0, echo_bytes: 0, nonce: [1; 16] }.bytes();
+        let client = opener.dial_and(|mut client| client.write_all(&preface).unwrap());
+        let (got, ending) = read_to_end(&patient(server.accept().unwrap().0));
+        assert_eq!((got, ending), (Vec::new(), Ending::Fin));
+        let (report_and_receipt, ending) = read_to_end(&client);
+        assert_eq!((&report_and_receipt[..16], ending), (&answer::MAGIC[..], Ending::Fin));
     });
 }
 

@@ -19,6 +19,7 @@
 //! | `caps` | bandwidth caps |
 //! | `fast_open` | data in the SYN |
 //! | `admin` | the control socket and the HTTP listener |
+//! | `verify` | probes: whole paths, broken stages, bad prefaces |
 //! | `wan` | the matrix again, with 300 ms of RTT |
 
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
@@ -40,4 +41,5 @@ mod proxy;
 mod reload;
 mod sources;
 mod states;
+mod verify;
 mod wan;

@@ -1,0 +1,385 @@
+//! Probes: connections whose first bytes are a preface (docs/protocol.md). A relay passes a probe on to the next relay, or
+//! answers it: it echoes the prober's bytes and says how its own dial went.
+//!
+//! ```text
+//! hops to go > 0   report to the prober, preface to the next hop, then an ordinary flow
+//! hops to go = 0   report to the prober, FIN to the final host, echo, receipt
+//! dial failed      report to the prober, RST
+//! ```
+//! The pump finds the preface in its first read, so that an ordinary flow pays for one comparison of a byte, and the dial
+//! does not wait. No preface goes to a final host: one with 0 hops to go is answered here. One with more is passed on only
+//! if `verify_hops` says that the next hop is a relay, or if it comes from this host, whose administrator can tell.
+//!
+//! The final host gets a connection that ends with FIN before a byte. Every server knows that from clients that give up.
+//! A RST would reach most servers as an error of accept(2) or read(2), which many of them log.
+
+use super::fast_open;
+use super::how::{Broken, How};
+use super::legs::Legs;
+use super::registry::Flow;
+use super::shared::Relay;
+use super::stream::Stream;
+use longhaul_config::Tunnel;
+use longhaul_config::options::Leg;
+use longhaul_core::wire::answer::{Dial, Frame, Next, Receipt, Report};
+use longhaul_core::wire::probe::{self, LENGTH, Look, MAGIC, Preface};
+use longhaul_sys::splice;
+use longhaul_sys::tcp_info::TcpInfo;
+use socket2::SockRef;
+use std::future::poll_fn;
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant, SystemTime};
+use tokio::time::timeout;
+use tracing::{debug, warn};
+
+/// What the first bytes of a flow are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Payload, which goes to the dial leg.
+    Payload,
+    /// Perhaps the beginning of a preface. More bytes decide.
+    More,
+    /// A probe that does not go to the dial leg.
+    Probe,
+}
+
+/// Decides on `first`, the bytes of a flow from its beginning. `is_last`: no more will come in time. A probe that is
+/// passed on becomes payload: this call reports to the prober, and changes the preface in place.
+pub(super) fn look(legs: &Legs<'_>, first: &mut [u8], is_last: bool) -> Verdict {
+    match probe::look(first) {
+        Look::Payload => Verdict::Payload,
+        Look::Maybe | Look::Begun if !is_last => Verdict::More,
+        // A probe whose preface is cut off is no payload either, because the next hop could be a final host.
+        Look::Maybe | Look::Begun if first.len() < MAGIC.len() => Verdict::Payload,
+        Look::Preface(preface) if first.len() == LENGTH => {
+            match course(legs.tunnel(), &preface, || is_from_here(legs.accept)) {
+                Course::PassOn(hops) if pass_on(legs, &preface) => {
+                    first.copy_from_slice(&Preface { hops, ..preface }.bytes());
+                    Verdict::Payload
+                }
+                _ => Verdict::Probe,
+            }
+        }
+        // Also a preface with bytes behind it: the prober sends none before the report.
+        _ => Verdict::Probe,
+    }
+}
+
+/// Reports to the prober that its preface goes on. Returns whether it may.
+fn pass_on(legs: &Legs<'_>, preface: &Preface) -> bool {
+    if !legs.relay.probes.may_pass_on() {
+        return false;
+    }
+    let report = Frame::Report(report(legs.flow, preface, Some(legs.dial), Next::PassedOn)).bytes();
+    // The send buffer is empty, unless a server has sent its size in advance.
+    let is_sent = splice::send(legs.accept, &report).is_ok_and(|sent| sent == report.len());
+    if is_sent {
+        legs.relay.counters.probes.fetch_add(1, Relaxed);
+    }
+    is_sent
+}
+
+/// What a relay does with a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Course {
+    /// Answers it.
+    Answer,
+    /// Passes it on, with so many hops to go.
+    PassOn(u8),
+    /// Refuses to pass it on.
+    Refuse,
+}
+
+fn course(tunnel: &Tunnel, preface: &Preface, is_from_here: impl FnOnce() -> bool) -> Course {
+    match (preface.hops, tunnel.verify_hops) {
+        (0, _) | (_, Some(0)) => Course::Answer,
+        (hops, Some(follow)) => Course::PassOn(hops.min(follow) - 1),
+        (_, None) if is_from_here() => Course::PassOn(0),
+        (_, None) => Course::Refuse,
+    }
+}
+
+/// Whether the peer of `accept` is this host.
+fn is_from_here(accept: &Stream) -> bool {
+    let socket = SockRef::from(accept);
+    let ip = |name: io::Result<socket2::SockAddr>| Some(name.ok()?.as_socket()?.ip().to_canonical());
+    let (peer, own) = (ip(socket.peer_addr()), ip(socket.local_addr()));
+    peer.is_some_and(|peer| peer.is_loopback() || Some(peer) == own)
+}
+
+/// Answers the probe that begins with `first`, and returns how its flow ends. The final host gets FIN and no byte.
+pub(super) async fn answer(legs: &Legs<'_>, first: Box<[u8]>) -> How {
+    // This fails only on a connection that is gone.
+    let _ = SockRef::from(&**legs.dial).shutdown(Shutdown::Write);
+    let how = answer_as_last(legs.relay, legs.flow, legs.accept, Some(legs.dial), &first).await;
+    discard(legs.dial);
+    how
+}
+
+/// Answers a probe before the dial where the tunnel has `verify_final = false`. Returns `None` when the flow is to be
+/// dialled. Then no byte was read.
+pub(super) async fn answer_undialled(relay: &Relay, flow: &Flow, accept: &Stream) -> Option<How> {
+    if flow.tunnel.verify_final {
+        return None;
+    }
+    let preface = peek_preface(accept).await?;
+    if course(&flow.tunnel, &preface, || is_from_here(accept)) != Course::Answer
+        || fast_open::consume(accept, LENGTH).is_err()
+    {
+        return None;
+    }
+    let first = preface.bytes();
+    // Dropping the answer loses nothing that the other arm needs.
+    tokio::select! {
+        how = answer_as_last(relay, flow, accept, None, &first) => Some(how),
+        how = flow.cut.given() => Some(how),
+    }
+}
+
+/// After a failed dial: if the client is a prober, tells it `why`. Any other client that has sent nothing yet is reset
+/// [`FIRST_BYTES`] later than without this call, and one that has sent bytes at once.
+pub(super) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream, why: &str) {
+    let telling = async {
+        let Some(preface) = peek_preface(accept).await else { return };
+        // The preface was peeked, so it is there. If it is read, the close below can end with FIN.
+        if !relay.probes.may_pass_on() || fast_open::consume(accept, LENGTH).is_err() {
+            return refused(relay, flow, "too many probes");
+        }
+        relay.counters.probes.fetch_add(1, Relaxed);
+        let report = Report { dial: dial_of(why), why: why.into(), ..report(flow, &preface, None, Next::DialFailed) };
+        if send_all(accept, &Frame::Report(report).bytes()).await.is_ok() {
+            bid_farewell(accept).await;
+        }
+    };
+    tokio::select! {
+        _ = timeout(ANSWER_TIME, telling) => {}
+        _ = flow.cut.given() => {}
+    }
+}
+
+/// Returns the kind of a failed dial by its text, which names the errno. With several addresses, the last one counts.
+fn dial_of(why: &str) -> Dial {
+    let last = why.rsplit("; ").next().unwrap_or_default();
+    if last.contains("ECONNREFUSED") {
+        Dial::Refused
+    } else if last.contains("connect: no answer in") || last.contains("ETIMEDOUT") {
+        Dial::NoAnswer
+    } else {
+        Dial::Failed
+    }
+}
+
+/// Waits for the first bytes on `accept`, for at most [`FIRST_BYTES`]. Returns the preface if they are one, and leaves
+/// them where they are.
+async fn peek_preface(accept: &Stream) -> Option<Preface> {
+    let mut first = [0; LENGTH];
+    let peeked = timeout(FIRST_BYTES, poll_fn(|cx| poll_read(accept, cx, || splice::peek(accept, &mut first)))).await;
+    let peeked = peeked.ok()?.ok()?;
+    match probe::look(&first[..peeked]) {
+        Look::Preface(preface) => Some(preface),
+        _ => None,
+    }
+}
+
+async fn answer_as_last(relay: &Relay, flow: &Flow, accept: &Stream, dial: Option<&Stream>, first: &[u8]) -> How {
+    let preface = match probe::look(first) {
+        Look::Preface(preface) if first.len() == LENGTH => preface,
+        look => {
+            refused(relay, flow, &format!("bad preface of {} bytes: {look:?}", first.len()));
+            return BAD_PREFACE;
+        }
+    };
+    let place = relay.probes.begin();
+    let next = match course(&flow.tunnel, &preface, || is_from_here(accept)) {
+        Course::Answer if place.is_some() => Next::Echo,
+        Course::Answer | Course::PassOn(_) => Next::Busy,
+        Course::Refuse => Next::NotPassedOn,
+    };
+    if next == Next::Echo {
+        relay.counters.probes.fetch_add(1, Relaxed);
+        debug!(flow = flow.number, tunnel = %flow.tunnel.name, peer = %flow.peer(), "answering a probe");
+    } else {
+        let why = if next == Next::Busy { "too many probes" } else { "verify_hops does not allow it to be passed on" };
+        refused(relay, flow, why);
+    }
+    let report = report(flow, &preface, dial, next);
+    match timeout(ANSWER_TIME, converse(accept, report)).await {
+        Ok(Ok(())) if next == Next::Echo => How::Finished,
+        Ok(Ok(())) => BAD_PREFACE,
+        Ok(Err(err)) => Broken::of(Leg::Accept, &err).into(),
+        Err(_) => How::TimedOut(Leg::Accept),
+    }
+}
+
+/// Sends `report`, echoes if it says so, and ends the connection.
+async fn converse(accept: &Stream, report: Report) -> io::Result<()> {
+    let (echoes, nonce, bytes) = (report.next == Next::Echo, report.nonce, report.echo_bytes);
+    send_all(accept, &Frame::Report(report).bytes()).await?;
+    if echoes {
+        let receipt = Frame::Receipt(Receipt { nonce, ..echo(accept, bytes).await? });
+        send_all(accept, &receipt.bytes()).await?;
+    }
+    bid_farewell(accept).await;
+    Ok(())
+}
+
+/// Echoes `bytes` bytes. Returns the receipt, without the nonce.
+async fn echo(accept: &Stream, bytes: u32) -> io::Result<Receipt> {
+    let mut buffer = vec![0; BUFFER];
+    let (mut left, mut checksum, mut began) = (bytes as usize, 0, None);
+    while left > 0 {
+        let max = left.min(BUFFER);
+        let got = poll_fn(|cx| poll_receive(accept, cx, &mut buffer[..max])).await?;
+        if got == 0 {
+            return Err(io::Error::from_raw_os_error(libc::ECONNRESET));
+        }
+        began.get_or_insert_with(Instant::now);
+        checksum = crc32c::crc32c_append(checksum, &buffer[..got]);
+        send_all(accept, &buffer[..got]).await?;
+        left -= got;
+    }
+    let time = began.map_or(Duration::ZERO, |began| began.elapsed());
+    Ok(Receipt { nonce: [0; 16], bytes, checksum, time_us: micros(time) })
+}
+
+/// Sends FIN, and waits until the peer has ended the connection, so that the close discards nothing.
+async fn bid_farewell(accept: &Stream) {
+    let _ = SockRef::from(accept).shutdown(Shutdown::Write);
+    let reading = async {
+        let mut bytes = [0; 1024];
+        while poll_fn(|cx| poll_receive(accept, cx, &mut bytes)).await.is_ok_and(|got| got > 0) {}
+    };
+    let _ = timeout(FAREWELL_TIME, reading).await;
+}
+
+/// Reads and drops what the final host has said, because a close with unread bytes sends RST.
+fn discard(dial: &Stream) {
+    let mut bytes = [0; 4096];
+    // A host that says more than 1 MiB to a silent client gets the RST.
+    let _ = (0..256).take_while(|_| splice::receive(dial, &mut bytes).is_ok_and(|got| got > 0)).count();
+}
+
+fn report(flow: &Flow, preface: &Preface, dial: Option<&Stream>, next: Next) -> Report {
+    let rtt = dial.and_then(|dial| TcpInfo::of(dial.as_fd()).ok()).map_or(Duration::ZERO, |info| info.rtt);
+    let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let dialled = flow.next_hop().map(|(_, address)| address.to_string());
+    Report {
+        nonce: preface.nonce,
+        hops: preface.hops,
+        dial: if dial.is_some() { Dial::Connected } else { Dial::NotDialled },
+        next,
+        clock_us: u64::try_from(clock.as_micros()).unwrap_or(u64::MAX),
+        dial_us: flow.dial_us().unwrap_or_else(|| micros(flow.began.elapsed())),
+        rtt_us: micros(rtt),
+        echo_bytes: if next == Next::Echo { preface.echo_bytes } else { 0 },
+        name: name.trim().into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        next_hop: dialled.unwrap_or_default(),
+        why: String::new(),
+    }
+}
+
+fn refused(relay: &Relay, flow: &Flow, why: &str) {
+    relay.counters.probes_refused.fetch_add(1, Relaxed);
+    if let Some(more) = relay.lines.refused.pass(&flow.tunnel.name, Instant::now()) {
+        warn!(flow = flow.number, tunnel = %flow.tunnel.name, peer = %flow.peer(), why, more, "probe refused");
+    }
+}
+
+/// Waits for bytes on `socket` and reads them. 0 is the end of the stream.
+///
+/// # Errors
+/// The socket's error.
+pub(super) fn poll_receive(socket: &Stream, cx: &mut Context<'_>, bytes: &mut [u8]) -> Poll<io::Result<usize>> {
+    poll_read(socket, cx, || splice::receive(socket, bytes))
+}
+
+fn poll_read(
+    socket: &Stream,
+    cx: &mut Context<'_>,
+    mut read: impl FnMut() -> io::Result<usize>,
+) -> Poll<io::Result<usize>> {
+    loop {
+        let mut ready = ready!(socket.poll_read_ready(cx))?;
+        match read() {
+            Err(err) if err.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
+            done => return Poll::Ready(done),
+        }
+    }
+}
+
+async fn send_all(socket: &Stream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let sent = poll_fn(|cx| poll_send(socket, cx, bytes)).await?;
+        bytes = &bytes[sent..];
+    }
+    Ok(())
+}
+
+fn poll_send(socket: &Stream, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    loop {
+        let mut ready = ready!(socket.poll_write_ready(cx))?;
+        match splice::send(socket, bytes) {
+            Err(err) if err.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
+            done => return Poll::Ready(done),
+        }
+    }
+}
+
+fn micros(time: Duration) -> u32 {
+    u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
+}
+
+/// How the flow of a refused probe ends: RST on both legs.
+const BAD_PREFACE: How = How::Failed(Leg::Accept, libc::EPROTO);
+
+/// Time that bytes like the beginning of a preface wait for the rest. The prober sends the preface by one call, so only a
+/// loss separates its bytes.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Time to wait for the first bytes before or after a dial. The near relay sends them right after its handshake.
+const FIRST_BYTES: Duration = Duration::from_millis(20);
+
+/// Maximum time that an answer takes: 64 MiB each way at 10 Mbit/s.
+const ANSWER_TIME: Duration = Duration::from_secs(120);
+
+/// Time that the prober has to end the connection after the last byte.
+const FAREWELL_TIME: Duration = Duration::from_secs(5);
+
+/// Size of the buffer of an echo in bytes.
+const BUFFER: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A preface never goes to a final host by the will of another host.
+    #[test]
+    fn a_probe_is_passed_on_only_where_a_relay_is_known_to_follow() {
+        let with = |verify_hops, hops, is_from_here| {
+            let mut tunnel = Tunnel::new("t", "127.0.0.1:1".parse().unwrap(), Vec::new());
+            tunnel.verify_hops = verify_hops;
+            course(&tunnel, &Preface { hops, echo_bytes: 0, nonce: [0; 16] }, || is_from_here)
+        };
+        assert_eq!([with(None, 1, true), with(None, 5, true)], [Course::PassOn(0); 2]);
+        assert_eq!([with(None, 1, false), with(None, 5, false)], [Course::Refuse; 2]);
+        assert_eq!([with(Some(1), 1, false), with(Some(2), 2, false)], [Course::PassOn(0), Course::PassOn(1)]);
+        assert_eq!(with(Some(1), 8, true), Course::PassOn(0), "no further than the tunnel goes");
+        assert_eq!([with(Some(0), 1, true), with(None, 0, false), with(Some(2), 0, false)], [Course::Answer; 3]);
+    }
+
+    /// The texts are those of the dial.
+    #[test]
+    fn a_failed_dial_has_a_kind() {
+        let refused = "192.0.2.1:22: connect: ECONNREFUSED (connection refused)";
+        let silent = "192.0.2.1:22: connect: no answer in 10s";
+        let unknown = "b.example:22: cannot be resolved: no answer in 10s; see /etc/resolv.conf";
+        assert_eq!([refused, silent, unknown].map(dial_of), [Dial::Refused, Dial::NoAnswer, Dial::Failed]);
+        assert_eq!(dial_of(&format!("{refused}; {silent}")), Dial::NoAnswer);
+    }
+}

@@ -1,0 +1,132 @@
+//! The stages of a tunnel's path as a probe found them.
+
+use longhaul_core::wire::answer::Report;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// The stages that answered, and the one that did not.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// Time until the tunnel's listener accepted.
+    pub connected: Option<Duration>,
+    /// The address of the prober, which the tunnel's `allow` must contain.
+    pub prober: Option<SocketAddr>,
+    /// The relays that reported, the near one first.
+    pub relays: Vec<Relay>,
+    /// The payload that came back.
+    pub echo: Option<Echo>,
+    /// Where the path ends. `None` if it is whole.
+    pub trouble: Option<Trouble>,
+}
+
+/// A relay that reported.
+#[derive(Clone, Debug)]
+pub struct Relay {
+    /// Its report.
+    pub report: Report,
+    /// Time from the preface to its report.
+    pub after: Duration,
+    /// Its clock minus the prober's when the report came, in µs. It does not consider that the report was on its way.
+    pub clock_ahead_us: i64,
+}
+
+/// The payload that came back whole.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Echo {
+    /// Number of bytes.
+    pub bytes: u32,
+    /// Least round-trip time of a small message over the whole path.
+    pub rtt: Duration,
+    /// Number of those bytes that were sent without a pause, and the time until they were back.
+    pub bulk_bytes: u32,
+    /// See `bulk_bytes`.
+    pub bulk_time: Duration,
+    /// CRC-32C of all bytes.
+    pub checksum: u32,
+}
+
+impl Echo {
+    /// Returns the goodput in bytes per second, there and back at the same time.
+    pub fn goodput(&self) -> f64 {
+        f64::from(self.bulk_bytes) / self.bulk_time.as_secs_f64().max(1e-6)
+    }
+}
+
+/// The stage at which a path ends, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// The stage.
+    pub stage: Stage,
+    /// How it showed.
+    pub kind: Kind,
+    /// Details, and a remedy if there is one.
+    pub why: String,
+    /// Whether the stage is broken for certain. `false` if whoever is there may just not know probes.
+    pub is_certain: bool,
+}
+
+/// How a broken stage shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Nobody listens there.
+    Refused,
+    /// No answer came in time.
+    NoAnswer,
+    /// The connection was reset or ended, or another error.
+    Reset,
+}
+
+impl Kind {
+    /// Returns the kind in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Refused => "refused",
+            Kind::NoAnswer => "no answer",
+            Kind::Reset => "reset or other error",
+        }
+    }
+}
+
+/// A stage of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The relay with this many relays before it.
+    Relay(usize),
+    /// The network between the relay with this many relays before it, and the next relay.
+    Link(usize),
+    /// The network between the last relay and the final host, and that host.
+    FinalHost,
+    /// The payload, over the whole path.
+    Data,
+}
+
+impl Stage {
+    /// Returns the stage's name in a path with `hops` relays after the first.
+    pub fn name(self, hops: u8) -> String {
+        let hops = usize::from(hops);
+        match self {
+            Stage::Relay(0) if hops == 0 => "relay".into(),
+            Stage::Relay(0) => "near relay".into(),
+            Stage::Relay(before) if before >= hops => "far relay".into(),
+            Stage::Relay(before) => format!("relay {}", before + 1),
+            Stage::Link(_) if hops <= 1 => "WAN".into(),
+            Stage::Link(before) => format!("link {}", before + 1),
+            Stage::FinalHost => "final host".into(),
+            Stage::Data => "data".into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_have_the_names_of_the_manual() {
+        let names = |hops, stages: &[Stage]| stages.iter().map(|stage| stage.name(hops)).collect::<Vec<_>>();
+        assert_eq!(names(0, &[Stage::Relay(0), Stage::FinalHost]), ["relay", "final host"]);
+        assert_eq!(names(1, &[Stage::Relay(0), Stage::Link(0), Stage::Relay(1)]), ["near relay", "WAN", "far relay"]);
+        let chain = [Stage::Relay(0), Stage::Link(0), Stage::Relay(1), Stage::Link(1), Stage::Relay(2)];
+        assert_eq!(names(2, &chain), ["near relay", "link 1", "relay 2", "link 2", "far relay"]);
+    }
+}

@@ -1,0 +1,18 @@
+//! `longhaul verify`: goes through a tunnel as a client, and finds out how far its bytes come.
+//!
+//! ```text
+//! prober   connects, sends the preface, reads the reports, sends bytes and compares the echo
+//!   stream   the prober's connection
+//! findings the stages of the path, and where it is broken
+//! verdict  the findings as text, JSON and a line for Nagios
+//! ```
+//! docs/protocol.md describes the bytes.
+
+mod findings;
+mod prober;
+mod stream;
+mod verdict;
+
+pub use findings::{Echo, Findings, Kind, Relay, Stage, Trouble};
+pub use prober::{MIN_ECHO_BYTES, Plan, run};
+pub use verdict::{Verdict, Verified, json, nagios};

@@ -1,0 +1,307 @@
+//! The prober: a client of a tunnel that sends a preface.
+
+use super::findings::{Echo, Findings, Kind, Relay, Stage, Trouble};
+use super::stream::{Lost, Reader, send};
+use ipnet::IpNet;
+use longhaul_config::Tunnel;
+use longhaul_core::wire::answer::{Dial, Frame, Next, Receipt, Report};
+use longhaul_core::wire::probe::{Nonce, Preface};
+use longhaul_units::show_duration;
+use std::fs::File;
+use std::io::{self, Read};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant, SystemTime};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// A probe to make.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The tunnel's listener.
+    pub address: SocketAddr,
+    /// Networks that the tunnel admits; empty means everybody.
+    pub allow: Vec<IpNet>,
+    /// Number of relays after the first.
+    pub hops: u8,
+    /// Number of bytes to echo, at least [`MIN_ECHO_BYTES`].
+    pub echo_bytes: u32,
+    /// Time to wait for each answer.
+    pub limit: Duration,
+}
+
+impl Plan {
+    /// Returns the plan to verify `tunnel` from its own host. A listener on every address is reached on loopback. Without
+    /// `limit`, the probe waits until the tunnel's dials have failed.
+    pub fn of(tunnel: &Tunnel, echo_bytes: u32, limit: Option<Duration>) -> Plan {
+        let ip = match tunnel.listen.ip() {
+            // `[::]` listens on IPv4 too, and a host may be without IPv6.
+            ip if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            ip => ip,
+        };
+        let dials = tunnel.connect_timeout.saturating_mul(u32::try_from(tunnel.to.len()).unwrap_or(u32::MAX));
+        Plan {
+            address: SocketAddr::new(ip, tunnel.listen.port()),
+            allow: tunnel.allow.clone(),
+            hops: tunnel.verify_hops.unwrap_or(1),
+            echo_bytes,
+            limit: limit.unwrap_or((dials + MARGIN).max(MIN_LIMIT)),
+        }
+    }
+
+    fn allows(&self, ip: IpAddr) -> bool {
+        self.allow.is_empty() || self.allow.iter().any(|net| net.contains(&ip.to_canonical()))
+    }
+}
+
+/// Makes the probe `plan`, and returns how far it came. A relay whose dial fails at once may reset the connection before
+/// the preface has come, so a connection that is reset without a report is tried again.
+pub async fn run(plan: &Plan) -> Findings {
+    let mut tries = 1;
+    loop {
+        let mut findings = Findings::default();
+        let trouble = walk(plan, &mut findings).await.err();
+        let may_be_early = trouble.as_ref().is_some_and(|trouble| trouble.is_certain && trouble.stage != Stage::Data);
+        let is_reset = trouble.as_ref().is_some_and(|trouble| trouble.kind == Kind::Reset);
+        if tries == MAX_TRIES || !may_be_early || !is_reset {
+            return Findings { trouble, ..findings };
+        }
+        tries += 1;
+    }
+}
+
+async fn walk(plan: &Plan, findings: &mut Findings) -> Result<(), Trouble> {
+    let first = Stage::Relay(0);
+    let nonce = nonce().map_err(|err| Lost::Failed(err).at(first))?;
+    let start = Instant::now();
+    // A client that dials an address of its own host comes from that address (net/ipv4/route.c, RTN_LOCAL). A reset may
+    // come before the socket can be asked.
+    findings.prober = Some(SocketAddr::new(plan.address.ip(), 0));
+    let stream = connect(plan).await.map_err(|trouble| explain(trouble, plan, findings))?;
+    findings.connected = Some(start.elapsed());
+    findings.prober = stream.local_addr().ok().or(findings.prober);
+    let preface = Preface { hops: plan.hops, echo_bytes: plan.echo_bytes, nonce };
+    let sent = Instant::now();
+    // The tunnel may have reset the connection already. The first read reports why.
+    let _ = send(&stream, &preface.bytes(), plan.limit).await;
+    let mut reader = Reader::new(&stream, plan.limit);
+    loop {
+        let at = findings.relays.len();
+        let report = loop {
+            match reader.frame().await {
+                Ok(Frame::Report(report)) if report.nonce == nonce => break report,
+                Ok(_) => {}
+                Err(lost) => return Err(explain(lost.at(Stage::Relay(at)), plan, findings)),
+            }
+        };
+        let clock_ahead_us = i64::try_from(report.clock_us).unwrap_or(i64::MAX).saturating_sub(clock_us());
+        let (next, trouble) = (report.next, trouble_of(&report, at));
+        findings.relays.push(Relay { report, after: sent.elapsed(), clock_ahead_us });
+        match (trouble, next) {
+            (Some(trouble), _) => return Err(trouble),
+            (None, Next::Echo) => break,
+            (None, _) if at > usize::from(plan.hops) => {
+                return Err(uncertain(Stage::Relay(at), "it passes probes on that have no hops to go"));
+            }
+            (None, _) => {}
+        }
+    }
+    findings.echo = Some(echo(plan, &stream, reader, &nonce).await?);
+    Ok(())
+}
+
+async fn connect(plan: &Plan) -> Result<TcpStream, Trouble> {
+    let trouble = |kind, why| Trouble { stage: Stage::Relay(0), kind, why, is_certain: true };
+    let stream = match timeout(plan.limit, TcpStream::connect(plan.address)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(err)) if err.kind() == io::ErrorKind::ConnectionRefused => {
+            let why = format!("nobody listens on {}; does longhaul run?", plan.address);
+            return Err(trouble(Kind::Refused, why));
+        }
+        Ok(Err(err)) => return Err(trouble(Kind::Reset, format!("connect to {}: {err}", plan.address))),
+        Err(_) => {
+            let why = format!("{} did not accept in {}", plan.address, show_duration(plan.limit));
+            return Err(trouble(Kind::NoAnswer, why));
+        }
+    };
+    // A small message must not wait for the acknowledgement of the one before it. This fails only on a connection that is
+    // gone.
+    let _ = stream.set_nodelay(true);
+    Ok(stream)
+}
+
+/// Adds to `trouble`, which is that a relay did not report, what is known about it.
+fn explain(mut trouble: Trouble, plan: &Plan, findings: &Findings) -> Trouble {
+    match (trouble.stage, findings.prober) {
+        (Stage::Relay(0), Some(prober)) if trouble.kind == Kind::Reset && !plan.allows(prober.ip()) => {
+            trouble.why = format!("`allow` does not contain {}, from which this probe comes; add it", prober.ip());
+        }
+        _ if trouble.kind == Kind::Refused => {}
+        (Stage::Relay(0), _) if trouble.kind == Kind::Reset => trouble.why += "; see the log of this relay",
+        (Stage::Relay(0), _) if !trouble.is_certain => trouble.why += "; does an older longhaul listen there?",
+        _ if !trouble.is_certain => {
+            trouble.why += "; if it is the final host or another program, write `verify_hops = 0` in this tunnel";
+        }
+        _ => trouble.why += "; see the log of that relay",
+    }
+    trouble
+}
+
+/// Returns the trouble that the relay `at` reports, if it does.
+fn trouble_of(report: &Report, at: usize) -> Option<Trouble> {
+    let stage = match report.dial {
+        _ if report.hops == 0 => Stage::FinalHost,
+        Dial::Refused => Stage::Relay(at + 1),
+        _ => Stage::Link(at),
+    };
+    let kind = match report.dial {
+        Dial::Refused => Kind::Refused,
+        Dial::NoAnswer => Kind::NoAnswer,
+        Dial::Failed | Dial::Connected | Dial::NotDialled => Kind::Reset,
+    };
+    match report.next {
+        Next::Echo | Next::PassedOn => None,
+        Next::DialFailed => Some(Trouble { stage, kind, why: report.why.clone(), is_certain: true }),
+        Next::Busy => Some(uncertain(Stage::Relay(at), "it answers no more probes at the moment; try again")),
+        Next::NotPassedOn => Some(uncertain(
+            Stage::Relay(at),
+            "it passes on no probe of another host: write `verify_hops` in its tunnel, 0 if it dials the final host",
+        )),
+    }
+}
+
+fn uncertain(stage: Stage, why: &str) -> Trouble {
+    Trouble { stage, kind: Kind::Reset, why: why.into(), is_certain: false }
+}
+
+/// Sends the bytes and compares their echo: first small messages one by one, for the round-trip time, then the rest.
+async fn echo(plan: &Plan, stream: &TcpStream, mut reader: Reader<'_>, nonce: &Nonce) -> Result<Echo, Trouble> {
+    let lost = |lost: Lost| lost.at(Stage::Data);
+    let (mut out, mut back) = (Pattern::new(nonce), Pattern::new(nonce));
+    let (mut sent, mut is_same) = (0, true);
+    let mut rtt = Duration::MAX;
+    for _ in 0..PINGS {
+        let (start, ping) = (Instant::now(), out.take(PING_BYTES));
+        sent = crc32c::crc32c_append(sent, &ping);
+        send(stream, &ping, plan.limit).await.map_err(lost)?;
+        reader.bytes(PING_BYTES, |piece| is_same &= back.is_next(piece)).await.map_err(lost)?;
+        rtt = rtt.min(start.elapsed());
+    }
+    let start = Instant::now();
+    let bulk = plan.echo_bytes as usize - PINGS * PING_BYTES;
+    let sending = async {
+        let mut left = bulk;
+        while left > 0 {
+            let chunk = out.take(left.min(CHUNK));
+            sent = crc32c::crc32c_append(sent, &chunk);
+            send(stream, &chunk, plan.limit).await?;
+            left -= chunk.len();
+        }
+        Ok::<(), Lost>(())
+    };
+    tokio::try_join!(sending, reader.bytes(bulk, |piece| is_same &= back.is_next(piece))).map_err(lost)?;
+    let bulk_time = start.elapsed();
+    let Receipt { bytes, checksum, .. } = receipt(&mut reader, nonce).await.map_err(lost)?;
+    let damaged = |way| {
+        let why = format!("{} bytes were changed on the way {way}", plan.echo_bytes);
+        Trouble { stage: Stage::Data, kind: Kind::Reset, why, is_certain: true }
+    };
+    match (bytes, checksum) == (plan.echo_bytes, sent) {
+        false => Err(damaged("there")),
+        true if !is_same => Err(damaged("back")),
+        true => Ok(Echo { bytes, rtt, bulk_bytes: bulk as u32, bulk_time, checksum }),
+    }
+}
+
+async fn receipt(reader: &mut Reader<'_>, nonce: &Nonce) -> Result<Receipt, Lost> {
+    loop {
+        if let Frame::Receipt(receipt) = reader.frame().await? {
+            if receipt.nonce == *nonce {
+                return Ok(receipt);
+            }
+        }
+    }
+}
+
+/// The payload: pseudo-random bytes, so that a misplaced byte shows and nothing on the way can compress them.
+struct Pattern {
+    state: u64,
+}
+
+impl Pattern {
+    fn new(nonce: &Nonce) -> Pattern {
+        let mut seed = [0; 8];
+        seed.copy_from_slice(&nonce[..8]);
+        Pattern { state: u64::from_be_bytes(seed) | 1 }
+    }
+
+    fn next(&mut self) -> u8 {
+        // xorshift64
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        (self.state >> 32) as u8
+    }
+
+    fn take(&mut self, bytes: usize) -> Vec<u8> {
+        (0..bytes).map(|_| self.next()).collect()
+    }
+
+    /// Whether `piece` is what comes next.
+    fn is_next(&mut self, piece: &[u8]) -> bool {
+        piece.iter().fold(true, |same, byte| (*byte == self.next()) & same)
+    }
+}
+
+fn nonce() -> io::Result<Nonce> {
+    let mut nonce = Nonce::default();
+    File::open("/dev/urandom")?.read_exact(&mut nonce)?;
+    Ok(nonce)
+}
+
+fn clock_us() -> i64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Number of times that a probe is made when its connection is reset without a report.
+const MAX_TRIES: u32 = 3;
+
+/// Least number of bytes of an echo.
+pub const MIN_ECHO_BYTES: u32 = 1024;
+
+/// Number and size in bytes of the messages that measure the round-trip time.
+const PINGS: usize = 3;
+const PING_BYTES: usize = 64;
+
+/// Number of bytes that are sent at once.
+const CHUNK: usize = 64 * 1024;
+
+/// Least time to wait for an answer by default: the default of `connect_timeout` of the far relay, which is not known here,
+/// and a margin.
+const MIN_LIMIT: Duration = Duration::from_secs(15);
+
+/// Time beyond the tunnel's own dials.
+const MARGIN: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_on_every_address_is_reached_on_loopback() {
+        let plan = |listen: &str| Plan::of(&Tunnel::new("t", listen.parse().unwrap(), Vec::new()), 1024, None);
+        assert_eq!(plan("[::]:6000").address, "127.0.0.1:6000".parse().unwrap());
+        assert_eq!(plan("0.0.0.0:6000").address, "127.0.0.1:6000".parse().unwrap());
+        assert_eq!(plan("[2001:db8::1]:6000").address, "[2001:db8::1]:6000".parse().unwrap());
+        assert_eq!((plan("[::]:6000").hops, plan("[::]:6000").limit), (1, MIN_LIMIT));
+    }
+
+    #[test]
+    fn the_pattern_is_the_same_in_any_pieces() {
+        let mut pattern = Pattern::new(&[9; 16]);
+        let bytes = pattern.take(1000);
+        let mut again = Pattern::new(&[9; 16]);
+        assert!(bytes.chunks(7).all(|piece| again.is_next(piece)));
+        assert!(!Pattern::new(&[9; 16]).is_next(&bytes[1..]));
+    }
+}

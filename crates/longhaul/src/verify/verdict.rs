@@ -1,0 +1,213 @@
+//! The findings of probes as text, as JSON and as a line for Nagios.
+
+use super::findings::{Findings, Relay, Stage};
+use super::prober::Plan;
+use longhaul_core::wire::answer::{Dial, Next};
+use longhaul_units::Bytes;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// A tunnel that was verified.
+#[derive(Clone, Debug)]
+pub struct Verified {
+    /// Its name.
+    pub tunnel: String,
+    /// The probe.
+    pub plan: Plan,
+    /// How far it came.
+    pub findings: Findings,
+}
+
+/// Whether a tunnel is whole. The worse one is greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// Every stage answered, and the payload came back whole.
+    Whole,
+    /// Somebody did not answer who may not know probes.
+    Unknown,
+    /// A stage is broken.
+    Broken,
+}
+
+impl Verified {
+    /// Returns whether the tunnel is whole.
+    pub fn verdict(&self) -> Verdict {
+        match &self.findings.trouble {
+            None => Verdict::Whole,
+            Some(trouble) if trouble.is_certain => Verdict::Broken,
+            Some(_) => Verdict::Unknown,
+        }
+    }
+
+    /// Returns one line: the tunnel, and whether it is whole or at which stage it ends.
+    pub fn line(&self) -> String {
+        let Some(trouble) = &self.findings.trouble else { return format!("{}: whole", self.tunnel) };
+        let stage = trouble.stage.name(self.plan.hops);
+        match trouble.is_certain {
+            true => format!("{}: BROKEN at the {stage}: {}", self.tunnel, trouble.kind.name()),
+            false => format!("{}: cannot tell, {stage}: {}", self.tunnel, trouble.kind.name()),
+        }
+    }
+
+    /// Returns the line and a line for each stage.
+    pub fn text(&self) -> String {
+        let mut text = format!("{}\n", self.line());
+        for (stage, what) in self.rows() {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "  {stage:<10}  {what}");
+        }
+        text
+    }
+
+    fn rows(&self) -> Vec<(String, String)> {
+        let mut rows = Vec::new();
+        let name = |stage: Stage| stage.name(self.plan.hops);
+        for (at, relay) in self.findings.relays.iter().enumerate() {
+            let way = match (at, self.findings.connected) {
+                (0, Some(connected)) => format!("{} accepted after {}, ", self.plan.address, ms(connected)),
+                _ => String::new(),
+            };
+            rows.push((name(Stage::Relay(at)), format!("{way}{}", self.said(relay))));
+            let stage = if relay.report.next == Next::Echo { Stage::FinalHost } else { Stage::Link(at) };
+            rows.extend(dialled(relay).map(|what| (name(stage), what)));
+        }
+        if let Some(echo) = &self.findings.echo {
+            let what = format!(
+                "{} there and back, RTT {}, {:.1} MB/s each way, CRC-32C {:08x} on both sides",
+                Bytes(echo.bytes.into()),
+                ms(echo.rtt),
+                echo.goodput() / 1e6,
+                echo.checksum
+            );
+            rows.push((name(Stage::Data), what));
+        }
+        if let Some(trouble) = &self.findings.trouble {
+            rows.push((name(trouble.stage), format!("{}: {}", trouble.kind.name(), trouble.why)));
+        }
+        rows
+    }
+
+    fn said(&self, relay: &Relay) -> String {
+        let report = &relay.report;
+        let ahead = self.clock_ahead_us(relay);
+        let (by, word) = (ahead.unsigned_abs(), if ahead < 0 { "behind" } else { "ahead" });
+        format!(
+            "reported after {}: {}, longhaul {}, clock {} {word}",
+            ms(relay.after),
+            report.name,
+            report.version,
+            ms(Duration::from_micros(by)),
+        )
+    }
+
+    /// Returns the relay's clock minus ours in µs. The time that the report was on its way is taken as half of the time
+    /// that the probe and the report took together, so half of that is the uncertainty.
+    fn clock_ahead_us(&self, relay: &Relay) -> i64 {
+        let way = self.findings.echo.map_or(relay.after, |echo| echo.rtt.min(relay.after)) / 2;
+        relay.clock_ahead_us.saturating_add(i64::try_from(way.as_micros()).unwrap_or(i64::MAX))
+    }
+
+    fn json(&self) -> Value {
+        let findings = &self.findings;
+        let relays = findings.relays.iter().enumerate().map(|(at, relay)| {
+            let report = &relay.report;
+            json!({
+                "stage": Stage::Relay(at).name(self.plan.hops),
+                "name": report.name,
+                "version": report.version,
+                "reported_ms": millis(relay.after),
+                "clock_ahead_ms": self.clock_ahead_us(relay) as f64 / 1e3,
+                "dial": dial_name(report.dial),
+                "dial_ms": f64::from(report.dial_us) / 1e3,
+                "dial_rtt_ms": (report.rtt_us > 0).then(|| f64::from(report.rtt_us) / 1e3),
+                "next_hop": report.next_hop,
+            })
+        });
+        json!({
+            "tunnel": self.tunnel,
+            "address": self.plan.address.to_string(),
+            "verdict": match self.verdict() {
+                Verdict::Whole => "whole",
+                Verdict::Unknown => "unknown",
+                Verdict::Broken => "broken",
+            },
+            "stage": findings.trouble.as_ref().map(|trouble| trouble.stage.name(self.plan.hops)),
+            "kind": findings.trouble.as_ref().map(|trouble| trouble.kind.name()),
+            "why": findings.trouble.as_ref().map(|trouble| &trouble.why),
+            "connect_ms": findings.connected.map(millis),
+            "relays": relays.collect::<Vec<_>>(),
+            "echo": findings.echo.map(|echo| json!({
+                "bytes": echo.bytes,
+                "rtt_ms": millis(echo.rtt),
+                "bytes_per_second": echo.goodput().round(),
+                "crc32c": format!("{:08x}", echo.checksum),
+            })),
+        })
+    }
+}
+
+/// Returns the JSON document about all of `verified`.
+pub fn json(verified: &[Verified]) -> String {
+    let tunnels: Vec<_> = verified.iter().map(Verified::json).collect();
+    format!("{:#}\n", json!({ "tunnels": tunnels }))
+}
+
+/// Returns the line of a Nagios plugin about all of `verified`.
+pub fn nagios(verified: &[Verified]) -> String {
+    let of = |verdict| verified.iter().filter(move |tunnel| tunnel.verdict() == verdict).map(Verified::line);
+    let bad: Vec<_> = of(Verdict::Broken).chain(of(Verdict::Unknown)).collect();
+    let word = match verified.iter().map(Verified::verdict).max() {
+        Some(Verdict::Broken) => "CRITICAL",
+        Some(Verdict::Whole) => "OK",
+        Some(Verdict::Unknown) | None => "UNKNOWN",
+    };
+    let what = match bad.is_empty() {
+        true => of(Verdict::Whole).collect::<Vec<_>>().join(", "),
+        false => bad.join(", "),
+    };
+    let figures = verified.iter().filter_map(|tunnel| Some((&tunnel.tunnel, tunnel.findings.echo?)));
+    let figures: String = figures
+        .map(|(name, echo)| {
+            format!(" '{name} rtt'={:.6}s '{name} goodput'={:.0}B", echo.rtt.as_secs_f64(), echo.goodput())
+        })
+        .collect();
+    let bar = if figures.is_empty() { "" } else { " |" };
+    format!("LONGHAUL {word} - {what}{bar}{figures}\n")
+}
+
+/// Returns the line about the stage that the relay has dialled, if a connection was made or none was wanted.
+fn dialled(relay: &Relay) -> Option<String> {
+    let report = &relay.report;
+    let rtt = match report.rtt_us {
+        0 => String::new(),
+        rtt => format!(", RTT {}", ms(Duration::from_micros(rtt.into()))),
+    };
+    match report.dial {
+        Dial::Connected => Some(format!(
+            "{} accepted after {}{rtt}",
+            report.next_hop,
+            ms(Duration::from_micros(report.dial_us.into()))
+        )),
+        Dial::NotDialled if report.next == Next::Echo => Some("not dialled (verify_final = false)".into()),
+        _ => None,
+    }
+}
+
+fn dial_name(dial: Dial) -> &'static str {
+    match dial {
+        Dial::Connected => "connected",
+        Dial::Refused => "refused",
+        Dial::NoAnswer => "no answer",
+        Dial::Failed => "failed",
+        Dial::NotDialled => "not dialled",
+    }
+}
+
+fn ms(time: Duration) -> String {
+    format!("{:.1} ms", millis(time))
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_micros() as f64 / 1e3
+}
