@@ -8,12 +8,9 @@ use crate::suggest;
 use crate::tunnel::{CheckBy, NextHop};
 use ipnet::{IpNet, Ipv4Net};
 use longhaul_core::next_hop::{POLICIES, Policy};
-use longhaul_core::proxy_header::{Accepts, Version};
-use longhaul_core::sources::MAX_RATE;
 use longhaul_core::wire::probe::MAX_HOPS;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// Parses the address of a listener: `PORT` for every address of the host, `ADDR:PORT` or `[IPV6]:PORT`.
@@ -49,27 +46,6 @@ pub fn listen(text: &str) -> Result<SocketAddr, String> {
         _ if host.contains(':') => Err(format!("`{host}` is not an IPv6 address; {FORM}")),
         _ if looks_numeric(host) => Err(format!("`{host}` is not an IPv4 address; {FORM}")),
         _ => Err(format!("a listener needs an address of this host, not a name; {FORM}")),
-    }
-}
-
-/// Parses the address of the HTTP listener: as [`listen`], but `PORT` alone means 127.0.0.1.
-///
-/// # Errors
-/// As [`listen`].
-pub fn admin_listen(text: &str) -> Result<SocketAddr, String> {
-    let address = listen(text)?;
-    let is_port = text.bytes().all(|byte| byte.is_ascii_digit());
-    Ok(if is_port { SocketAddr::from((Ipv4Addr::LOCALHOST, address.port())) } else { address })
-}
-
-/// Parses the path of the control socket.
-///
-/// # Errors
-/// The path is relative or too long, or has a NUL.
-pub fn admin_socket(text: &str) -> Result<PathBuf, String> {
-    match text.starts_with('/') && text.len() < SUN_PATH_MAX && !text.contains('\0') {
-        true => Ok(text.into()),
-        false => Err("write an absolute path shorter than 108 bytes, such as \"/run/longhaul/admin.sock\"".into()),
     }
 }
 
@@ -199,31 +175,6 @@ pub fn max_flows(text: &str) -> Result<usize, String> {
         Ok(count) => Ok(count),
         Err(_) => Err("write a number of flows, such as 1000".into()),
     }
-}
-
-/// Parses a maximum number of new flows a second, 1 to [`MAX_RATE`].
-///
-/// # Errors
-/// The text is not a number, or it is out of range.
-pub fn new_flows_per_second(text: &str) -> Result<u32, String> {
-    let rate = text.replace('_', "").parse().ok().filter(|rate| (1..=MAX_RATE).contains(rate));
-    rate.ok_or_else(|| format!("write a number of flows from 1 to {MAX_RATE}, or leave it out for no limit"))
-}
-
-/// Parses the PROXY headers that a tunnel accepts: `v1`, `v2` or `any`.
-///
-/// # Errors
-/// The text is none of these.
-pub fn proxy_in(text: &str) -> Result<Accepts, String> {
-    Accepts::named(text).ok_or_else(|| "write \"v1\", \"v2\" or \"any\"".into())
-}
-
-/// Parses the PROXY header that a tunnel sends: `v1` or `v2`.
-///
-/// # Errors
-/// The text is neither.
-pub fn proxy_out(text: &str) -> Result<Version, String> {
-    Version::named(text).ok_or_else(|| "write \"v1\" or \"v2\"".into())
 }
 
 /// Parses the number of relays after this one, 0 to [`MAX_HOPS`].
@@ -493,9 +444,6 @@ fn is_host_name(host: &str) -> bool {
     host.len() <= 253 && host.strip_suffix('.').unwrap_or(host).split('.').all(label)
 }
 
-/// unix(7): sun_path has room for 108 bytes, and the last one is NUL.
-const SUN_PATH_MAX: usize = 108;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -509,17 +457,6 @@ mod tests {
         for bad in ["", ":", "0", "65536", "1.2.3.4", "::1:6000", "[::1]", "host:6000", ":6000", "*:6000", "1.2.3:6000"]
         {
             assert!(listen(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn admin_addresses() {
-        assert_eq!(admin_listen("9650"), Ok("127.0.0.1:9650".parse().unwrap()));
-        assert_eq!(admin_listen("[::]:9650"), Ok("[::]:9650".parse().unwrap()));
-        assert!(admin_listen("localhost:9650").is_err() && admin_listen("").is_err());
-        assert_eq!(admin_socket("/run/x.sock"), Ok("/run/x.sock".into()));
-        for bad in ["", "x.sock", "/run/\0", &format!("/{}", "x".repeat(107))] {
-            assert!(admin_socket(bad).is_err(), "{bad}");
         }
     }
 
@@ -628,9 +565,8 @@ mod tests {
         #[test]
         fn no_text_panics(text in "\\PC*") {
             let _ = (listen(&text), next_hop(&text), network(&text), name(&text), policy(&text), max_flows(&text));
-            let _ = (proxy_in(&text), proxy_out(&text), new_flows_per_second(&text));
             let _ = (connect_timeout(&text), drain_timeout(&text), source(&text), switch(&text));
-            let _ = (admin_listen(&text), admin_socket(&text), drain_grace(&text));
+            let _ = drain_grace(&text);
         }
 
         #[test]

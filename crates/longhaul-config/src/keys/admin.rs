@@ -5,6 +5,8 @@ use crate::document::Severity;
 use crate::keys::remark::{Remark, Syntax, no_remarks};
 use crate::keys::row::{KeyDefault, KeyValue, Row};
 use crate::value;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 /// The keys of `[admin]`, in the order of the manual.
 pub(crate) const ADMIN: &[Row<Admin>] = &[
@@ -13,7 +15,7 @@ pub(crate) const ADMIN: &[Row<Admin>] = &[
         default: KeyDefault::Value("\"/run/longhaul/admin.sock\""),
         example: "\"/run/longhaul/admin.sock\"",
         flag: None,
-        value: KeyValue::One(|admin, text| value::admin_socket(text).map(|path| admin.socket = Some(path))),
+        value: KeyValue::One(|admin, text| socket(text).map(|path| admin.socket = Some(path))),
         show: |admin| admin.socket.as_ref().map(|path| format!("is controlled through {}", path.display())),
         check: no_remarks,
         doc: "Absolute path of the control socket, shorter than 108 bytes. Only root and the user of the daemon may use it. \
@@ -26,7 +28,7 @@ pub(crate) const ADMIN: &[Row<Admin>] = &[
         default: KeyDefault::Words("none"),
         example: "\"127.0.0.1:9650\"",
         flag: None,
-        value: KeyValue::One(|admin, text| value::admin_listen(text).map(|address| admin.listen = Some(address))),
+        value: KeyValue::One(|admin, text| listen(text).map(|address| admin.listen = Some(address))),
         show: |admin| admin.listen.map(|address| format!("serves its state by HTTP on {address}")),
         check: open_to_others,
         doc: "Address and port of the HTTP listener. It is read-only: nothing can be changed through it. A port alone \
@@ -40,4 +42,44 @@ fn open_to_others(admin: &Admin, _: Syntax) -> Vec<Remark> {
     let open = admin.listen.filter(|address| !address.ip().is_loopback());
     let text = "other hosts can read the tunnels and the addresses of the flows; 127.0.0.1 keeps it on this host";
     open.map(|_| Remark { severity: Severity::Note, key: "listen".into(), text: text.into() }).into_iter().collect()
+}
+
+/// Parses the address of the HTTP listener: as [`value::listen`], but `PORT` alone means 127.0.0.1.
+///
+/// # Errors
+/// As [`value::listen`].
+fn listen(text: &str) -> Result<SocketAddr, String> {
+    let address = value::listen(text)?;
+    let is_port = text.bytes().all(|byte| byte.is_ascii_digit());
+    Ok(if is_port { SocketAddr::from((Ipv4Addr::LOCALHOST, address.port())) } else { address })
+}
+
+/// Parses the path of the control socket.
+///
+/// # Errors
+/// The path is relative or too long, or has a NUL.
+fn socket(text: &str) -> Result<PathBuf, String> {
+    match text.starts_with('/') && text.len() < SUN_PATH_MAX && !text.contains('\0') {
+        true => Ok(text.into()),
+        false => Err("write an absolute path shorter than 108 bytes, such as \"/run/longhaul/admin.sock\"".into()),
+    }
+}
+
+/// unix(7): sun_path has room for 108 bytes, and the last one is NUL.
+const SUN_PATH_MAX: usize = 108;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn admin_addresses() {
+        assert_eq!(listen("9650"), Ok("127.0.0.1:9650".parse().unwrap()));
+        assert_eq!(listen("[::]:9650"), Ok("[::]:9650".parse().unwrap()));
+        assert!(listen("localhost:9650").is_err() && listen("").is_err());
+        assert_eq!(socket("/run/x.sock"), Ok("/run/x.sock".into()));
+        for bad in ["", "x.sock", "/run/\0", &format!("/{}", "x".repeat(107))] {
+            assert!(socket(bad).is_err(), "{bad}");
+        }
+    }
 }

@@ -5,6 +5,8 @@ use crate::keys::remark::{Remark, Syntax, no_remarks};
 use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row};
 use crate::tunnel::Tunnel;
 use crate::value;
+use longhaul_core::proxy_header::{Accepts, Version};
+use longhaul_core::sources::MAX_RATE;
 
 /// `proxy_in` of a tunnel.
 pub(super) const PROXY_IN: Row<Tunnel> = Row {
@@ -20,7 +22,7 @@ pub(super) const PROXY_IN: Row<Tunnel> = Row {
                --allow is required beside it, and names the relays and load balancers that send the header. A connection \
                without a valid header within 5 seconds is reset.",
     }),
-    value: KeyValue::One(|tunnel, text| value::proxy_in(text).map(|accepts| tunnel.proxy_in = Some(accepts))),
+    value: KeyValue::One(|tunnel, text| accepts(text).map(|accepts| tunnel.proxy_in = Some(accepts))),
     show: |tunnel| Some(format!("takes the client from a PROXY header ({})", tunnel.proxy_in?.name())),
     check: without_allow,
     doc: "Version of the PROXY header with which each connection must begin: `\"v1\"`, `\"v2\"` or `\"any\"`. The header \
@@ -41,7 +43,7 @@ pub(super) const PROXY_OUT: Row<Tunnel> = Row {
         long: "v1 or v2. Each connection to the next hop begins with a header of the PROXY protocol, which has the \
                client's address and the address that the client connected to. The next hop must expect it.",
     }),
-    value: KeyValue::One(|tunnel, text| value::proxy_out(text).map(|version| tunnel.proxy_out = Some(version))),
+    value: KeyValue::One(|tunnel, text| version(text).map(|version| tunnel.proxy_out = Some(version))),
     show: |tunnel| Some(format!("sends a PROXY header first ({})", tunnel.proxy_out?.name())),
     check: no_remarks,
     doc: "Version of the PROXY header with which each connection to the next hop begins: `\"v1\"` or `\"v2\"`. The next \
@@ -83,7 +85,7 @@ pub(super) const NEW_FLOWS_PER_SECOND_PER_SOURCE: Row<Tunnel> = Row {
                is dialled.",
     }),
     value: KeyValue::One(|tunnel, text| {
-        value::new_flows_per_second(text).map(|rate| tunnel.new_flows_per_second_per_source = Some(rate))
+        new_flows(text).map(|rate| tunnel.new_flows_per_second_per_source = Some(rate))
     }),
     show: |tunnel| {
         Some(format!("begins up to {} flows of one source a second", tunnel.new_flows_per_second_per_source?))
@@ -120,4 +122,29 @@ fn without_allow(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
          balancers that send the header"
     );
     vec![Remark::error(key, text)]
+}
+
+/// Parses the PROXY headers that a tunnel accepts: `v1`, `v2` or `any`.
+///
+/// # Errors
+/// The text is none of these.
+fn accepts(text: &str) -> Result<Accepts, String> {
+    Accepts::named(text).ok_or_else(|| "write \"v1\", \"v2\" or \"any\"".into())
+}
+
+/// Parses the PROXY header that a tunnel sends: `v1` or `v2`.
+///
+/// # Errors
+/// The text is neither.
+fn version(text: &str) -> Result<Version, String> {
+    Version::named(text).ok_or_else(|| "write \"v1\" or \"v2\"".into())
+}
+
+/// Parses a maximum number of new flows a second, 1 to [`MAX_RATE`].
+///
+/// # Errors
+/// The text is not a number, or it is out of range.
+fn new_flows(text: &str) -> Result<u32, String> {
+    let rate = text.replace('_', "").parse().ok().filter(|rate| (1..=MAX_RATE).contains(rate));
+    rate.ok_or_else(|| format!("write a number of flows from 1 to {MAX_RATE}, or leave it out for no limit"))
 }
