@@ -20,10 +20,10 @@ mod summary;
 mod tunnel;
 pub mod value;
 
-pub use config::Config;
+pub use config::{Config, Resolver};
 pub use document::{Message, Place, Problem, Severity};
 pub use file::{DEFAULT_PATH, Loaded, Refused, load, load_from, parse};
-pub use keys::{Remark, Syntax, remarks};
+pub use keys::{Remark, Syntax, daemon_remarks, remarks};
 pub use loops::covers_same;
 pub use read::read;
 pub use summary::summary;

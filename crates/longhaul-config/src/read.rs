@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::document::{self, Field, Findings, Places, Problem, Severity, Shape, Written, fields_or, kind};
-use crate::keys::{self, Admin, DAEMON, Syntax, TUNNEL};
+use crate::keys::{self, Admin, DAEMON, Remark, Syntax, TUNNEL};
 use crate::loops;
 use crate::tunnel::Tunnel;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -18,7 +18,7 @@ pub fn read(text: &str) -> (Option<Config>, Vec<Problem>) {
 fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>) -> Config {
     let mut config = Config::default();
     let shape = Shape { prefix: "", keys: DAEMON, tables: &[("tunnel", "[[tunnel]]"), ("admin", "[admin]")] };
-    fields_or(findings, &shape, root, &mut config, keys::elsewhere);
+    let places = fields_or(findings, &shape, root, &mut config, keys::elsewhere);
     if let Some(given) = root.get("admin") {
         admin(findings, given);
     }
@@ -27,7 +27,20 @@ fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>) -> Config {
         None if findings.errors() > 0 => {}
         None => findings.add(Severity::Error, None, no_tunnel()),
     }
+    // As in `tunnel`: remarks about placeholders would mislead.
+    let whole = findings.errors() == 0;
+    for remark in keys::daemon_remarks(&config, Syntax::File).into_iter().filter(|_| whole) {
+        tell(findings, &places, remark, None);
+    }
     config
+}
+
+/// Adds `remark` at the place of its key, or at `otherwise` if the key is not written.
+fn tell(findings: &mut Findings<'_>, places: &Places, remark: Remark, otherwise: Option<Range<usize>>) {
+    let place = places.find(&remark.key);
+    let written = place.as_ref().map(|span| format!(" = {}", findings.written(span))).unwrap_or_default();
+    let text = format!("{}{written}: {}", remark.key, remark.text);
+    findings.add(remark.severity, place.or(otherwise), text);
 }
 
 fn admin(findings: &mut Findings<'_>, given: &Written<'_>) {
@@ -79,10 +92,7 @@ fn tunnel(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>) 
     // A tunnel with errors holds placeholders, and remarks about those would mislead.
     let whole = findings.errors() == errors;
     for remark in keys::remarks(&tunnel, Syntax::File).into_iter().filter(|_| whole) {
-        let place = places.find(&remark.key);
-        let written = place.as_ref().map(|span| format!(" = {}", findings.written(span))).unwrap_or_default();
-        let text = format!("{}{written}: {}", remark.key, remark.text);
-        findings.add(remark.severity, Some(place.unwrap_or(span.clone())), text);
+        tell(findings, &places, remark, Some(span.clone()));
     }
     (tunnel, places)
 }

@@ -19,12 +19,18 @@ pub use remark::{Remark, Syntax};
 pub use row::{Argument, Flag, KeyDefault, KeyValue, Row};
 pub use tunnel::TUNNEL;
 
+use crate::config::Config;
 use crate::document::same_key;
 use crate::tunnel::Tunnel;
 
 /// Returns the errors, warnings and notes about `tunnel`, in the order of its keys.
 pub fn remarks(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
     TUNNEL.iter().flat_map(|row| (row.check)(tunnel, syntax)).collect()
+}
+
+/// Returns the errors, warnings and notes about the keys of the daemon, in their order.
+pub fn daemon_remarks(config: &Config, syntax: Syntax) -> Vec<Remark> {
+    DAEMON.iter().flat_map(|row| (row.check)(config, syntax)).collect()
 }
 
 /// Returns where the misplaced key `name` belongs, and what to write there.

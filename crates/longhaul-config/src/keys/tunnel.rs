@@ -58,9 +58,9 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
             argument: Argument::Named("HOST:PORT"),
             default: None,
             short: "Next hop to dial; several separated by commas",
-            long: "HOST:PORT or [IPV6]:PORT. A host name is resolved again for each connection. Several next hops are \
-                   separated by commas, or the flag is repeated. longhaul dials them in the order written until one \
-                   answers.",
+            long: "HOST:PORT, [IPV6]:PORT, or srv:NAME for an SRV name such as srv:_relay._tcp.b.example, whose answer has \
+                   the hosts and ports. The answer for a name is kept for its TTL. Several next hops are separated by \
+                   commas, or the flag is repeated. longhaul dials them in the order written until one answers.",
         }),
         value: KeyValue::Several {
             add: |tunnel, text| value::next_hop(text).map(|hop| tunnel.to.push(hop)),
@@ -71,9 +71,11 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
             let link_local = addresses::link_local_hops(tunnel, syntax);
             [dials_itself(tunnel), link_local, addresses::repeated_hops(tunnel)].concat()
         },
-        doc: "Next hop to dial, or a list of them: `\"HOST:PORT\"` or `\"[IPV6]:PORT\"`. A host name is resolved again for each \
-              connection. A tunnel that would dial itself, directly or through other tunnels of the file, is refused. A \
-              link-local IPv6 address needs `dial = { bind-device = \"eth0\" }`.",
+        doc: "Next hop to dial, or a list of them: `\"HOST:PORT\"`, `\"[IPV6]:PORT\"`, or `\"srv:NAME\"` for an SRV name such as \
+              `srv:_relay._tcp.b.example`, whose answer has the hosts and ports. If a name has several addresses, they are \
+              dialled one after the other until one answers. The answer for a name is kept for its TTL: see \
+              [Names](operations.md#names). A tunnel that would dial itself, directly or through other tunnels of the file, \
+              is refused. A link-local IPv6 address needs `dial = { bind-device = \"eth0\" }`.",
     },
     Row {
         name: "policy",

@@ -48,7 +48,7 @@ impl Daemon {
     /// # Errors
     /// A tunnel cannot listen, or the kernel refused one of its options.
     pub(super) fn apply(&mut self, config: Config) -> Result<(), BindError> {
-        self.tunnels.apply(config.tunnels)?;
+        self.tunnels.apply(config.tunnels, config.resolver)?;
         self.drain_timeout = config.drain_timeout;
         Ok(())
     }
@@ -206,7 +206,7 @@ mod tests {
         let mut daemon = daemon();
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let tunnel = Tunnel::new("one", listen, vec![NextHop { host: "127.0.0.1".into(), port: 9 }]);
-        daemon.apply(Config { tunnels: vec![tunnel], drain_timeout: None }).unwrap();
+        daemon.apply(Config { tunnels: vec![tunnel], ..Config::default() }).unwrap();
         let (control, commands) = Control::new();
         let serving = tokio::spawn(async move { daemon.serve(commands).await });
         let status = control.status().await.unwrap();

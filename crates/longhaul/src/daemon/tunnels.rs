@@ -6,8 +6,8 @@
 use super::control::{RelayCommand, Reply};
 use super::error::DaemonError;
 use crate::relay::{Activated, BindError, FlowView, Gate, Handle, Listener, Relay, Route, Serving};
-use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;
+use longhaul_config::{Resolver, Tunnel};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -65,18 +65,18 @@ impl Tunnels {
         self.running.values().map(|running| running.tunnel.clone()).collect()
     }
 
-    /// Serves `tunnels` from now on, and no others. All or nothing.
+    /// Serves `tunnels` from now on, and no others. Resolves names by `resolver`. All or nothing.
     ///
     /// # Errors
     /// A tunnel cannot listen, or the kernel refused one of its options. Then nothing has changed.
-    pub(super) fn apply(&mut self, tunnels: Vec<Tunnel>) -> Result<(), BindError> {
+    pub(super) fn apply(&mut self, tunnels: Vec<Tunnel>, resolver: Option<Resolver>) -> Result<(), BindError> {
         // Before the first listener is opened, because its connections inherit its options.
         Relay::look_for_bbr(&tunnels);
         let changes = self.plan_all(tunnels).inspect_err(|_| {
             self.running.values().for_each(|running| running.handle.stay());
         })?;
         // Before the first tunnel listens, because a flow that it accepts may dial at once.
-        self.relay.serves(changes.iter().map(|change| change.tunnel.clone()));
+        self.relay.serves(changes.iter().map(|change| change.tunnel.clone()), resolver);
         self.relay.permit(changes.iter().map(|change| (&change.gate, change.tunnel.max_flows)));
         let mut before = std::mem::take(&mut self.running);
         for Change { tunnel, gate, listener } in changes {

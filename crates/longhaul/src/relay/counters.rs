@@ -19,6 +19,8 @@ pub struct Counters {
     pub accept_errors: AtomicU64,
     /// Number of times that connections of a tunnel had to wait because no permit was free.
     pub without_permit: AtomicU64,
+    /// Dials that used an expired answer for a name, because no resolver had answered in time.
+    pub stale_answers: AtomicU64,
     /// Flows that ended well in both directions.
     pub finished: AtomicU64,
     /// Flows that ended with RST. The next six counters give the reason.
@@ -66,6 +68,7 @@ impl Counters {
             refused = now(&self.refused),
             accept_errors = now(&self.accept_errors),
             without_permit = now(&self.without_permit),
+            stale_answers = now(&self.stale_answers),
             finished = now(&self.finished),
             reset = now(&self.reset),
             dials_failed = now(&self.dials_failed),

@@ -5,18 +5,14 @@ use super::fast_open::{self, FirstBytes};
 use super::leg::{self, Protocol, failed};
 use super::shared::Relay;
 use super::stream::Stream;
+use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;
-use longhaul_config::{NextHop, Tunnel};
 use longhaul_units::show_duration;
 use socket2::{SockAddr, SockRef, Socket};
 use std::fmt::Write;
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 /// A connection that was made. The peer may have reset it since. Bytes that came before the reset can still be read.
@@ -41,20 +37,15 @@ pub(super) enum NotDialled {
 ///
 /// # Errors
 /// No next hop answered, or the accept leg failed.
-pub(super) async fn dial(
-    relay: &Relay,
-    tunnel: &Tunnel,
-    lookups: &Arc<Semaphore>,
-    accept: &Stream,
-) -> Result<Dialled, NotDialled> {
+pub(super) async fn dial(relay: &Relay, tunnel: &Tunnel, accept: &Stream) -> Result<Dialled, NotDialled> {
     let mut said = String::new();
     let first_bytes = FirstBytes::of(tunnel, accept);
     for hop in (tunnel.policy.order)(tunnel.to.len()) {
         let next_hop = &tunnel.to[hop];
-        match resolve(next_hop, tunnel.connect_timeout, lookups).await {
-            Err(err) => note(&mut said, &next_hop.to_string(), &format!("cannot be resolved: {err}")),
+        match relay.addresses(next_hop, tunnel.connect_timeout).await {
+            Err(why) => note(&mut said, &next_hop.to_string(), &format!("cannot be resolved: {why}")),
             Ok(addresses) => {
-                relay.served.resolved(&next_hop.host, &addresses);
+                relay.served.resolved(next_hop, &addresses);
                 for address in addresses {
                     let bytes = first_bytes.peek().await.map_err(NotDialled::Accept)?;
                     match connect(relay, tunnel, address, bytes).await {
@@ -66,34 +57,6 @@ pub(super) async fn dial(
         }
     }
     Err(NotDialled::NoAnswer(said))
-}
-
-/// Returns the current addresses of `next_hop`. getaddrinfo(3) resolves a name anew for each dial, on a thread that
-/// carries no bytes. `patience` limits the whole time, including the wait for one of the tunnel's `lookups`.
-async fn resolve(next_hop: &NextHop, patience: Duration, lookups: &Arc<Semaphore>) -> io::Result<Vec<SocketAddr>> {
-    if let Ok(address) = next_hop.host.parse::<IpAddr>() {
-        return Ok(vec![SocketAddr::new(address, next_hop.port)]);
-    }
-    let name = (next_hop.host.clone(), next_hop.port);
-    let looking = async {
-        // This fails only on a closed semaphore, and this semaphore is never closed.
-        let permit = lookups.clone().acquire_owned().await.map_err(io::Error::other)?;
-        // The permit belongs to the thread, because getaddrinfo(3) occupies the thread long after we have stopped
-        // waiting.
-        let looked_up = spawn_blocking(move || {
-            let addresses = name.to_socket_addrs().map(Vec::from_iter);
-            drop(permit);
-            addresses
-        });
-        looked_up.await.map_err(io::Error::other)?
-    };
-    match timeout(patience, looking).await {
-        Ok(addresses) => addresses,
-        Err(_) => Err(io::Error::new(
-            io::ErrorKind::TimedOut,
-            format!("no answer in {}; see /etc/resolv.conf", show_duration(patience)),
-        )),
-    }
 }
 
 /// Returns the connection to `address` and the number of the client's `first_bytes` that it took.

@@ -16,20 +16,18 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
-use tokio::sync::Semaphore;
 use tracing::{Level, debug, enabled, warn};
 
 /// Bytes below which a flow ends too soon for its congestion counters to mean anything.
 const MIN_DIAGNOSIS_BYTES: u64 = 10_000_000;
 
 /// Dials for the accepted connection, carries every byte, and logs how the flow ended. The dial starts before a byte is
-/// read. `lookups` are the tunnel's; `permit` is dropped when the flow is over.
+/// read. `permit` is dropped when the flow is over.
 ///
 /// Not an async fn: an async fn would hold its arguments twice in the future of every idle flow.
 pub(super) fn run(
     relay: Arc<Relay>,
     tunnel: Arc<Tunnel>,
-    lookups: Arc<Semaphore>,
     accept: Stream,
     peer: SocketAddr,
     permit: impl Send,
@@ -38,7 +36,7 @@ pub(super) fn run(
     let live = Live::begin(relay, tunnel, peer, &accept);
     async move {
         // Boxed, because the dial's states would otherwise be part of every idle flow.
-        let reached = Box::pin(reach(&live, &lookups, &accept)).await;
+        let reached = Box::pin(reach(&live, &accept)).await;
         let (dial, how) = match reached {
             Ok(dial) => {
                 let how = carry(&live, &accept, &dial).await;
@@ -83,12 +81,12 @@ impl Drop for Live {
 }
 
 /// Dials, unless the client gives up or the flow is cut before a next hop answers.
-async fn reach(live: &Live, lookups: &Arc<Semaphore>, accept: &Stream) -> Result<Arc<Stream>, How> {
+async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
     let Live { relay, flow } = live;
     let tunnel = &flow.tunnel;
     // Every arm may be dropped at any await. Dropping a dial closes its socket.
     let dialled = tokio::select! {
-        dialled = dial::dial(relay, tunnel, lookups, accept) => dialled,
+        dialled = dial::dial(relay, tunnel, accept) => dialled,
         () = accept.failed() => return Err(How::Reset(Leg::Accept)),
         how = flow.cut.given() => return Err(how),
     };
@@ -185,7 +183,7 @@ mod tests {
         assert_eq!(read.unwrap(), 7);
     }
 
-    fn size_of_future<A, B, C, D, E, F, R>(_: impl Fn(A, B, C, D, E, F) -> R) -> usize {
+    fn size_of_future<A, B, C, D, E, R>(_: impl Fn(A, B, C, D, E) -> R) -> usize {
         size_of::<R>()
     }
 
@@ -193,9 +191,7 @@ mod tests {
     /// adds about 100 bytes to the future, and allocates it in steps of 128.
     #[test]
     fn an_idle_flow_is_small() {
-        let task = size_of_future(|relay, tunnel, lookups, accept, peer, permit: u64| {
-            run(relay, tunnel, lookups, accept, peer, permit)
-        });
+        let task = size_of_future(|relay, tunnel, accept, peer, permit: u64| run(relay, tunnel, accept, peer, permit));
         let flow = size_of::<Flow>();
         assert!(task <= 440 && flow <= 192, "a flow has grown to {task} bytes of future and {flow} in the registry");
     }
@@ -216,7 +212,7 @@ mod tests {
         // As our own listener sets it.
         SockRef::from(&accept).set_linger(Some(Duration::ZERO)).unwrap();
         let relay = Relay::new(100);
-        tokio::spawn(run(relay.clone(), Arc::new(tunnel), Arc::new(Semaphore::new(1)), accept, peer, ()));
+        tokio::spawn(run(relay.clone(), Arc::new(tunnel), accept, peer, ()));
         // The flow dials in its first turn. It gets no other turn before the next await here.
         tokio::task::yield_now().await;
         let mut answers = server.accept().unwrap().0;
@@ -243,7 +239,7 @@ mod tests {
         SockRef::from(&accept).set_linger(Some(Duration::ZERO)).unwrap(); // as our own listener sets it
         let relay = Relay::new(100);
         let view = || relay.flows().pop().unwrap();
-        let task = run(relay.clone(), Arc::new(tunnel), Arc::new(Semaphore::new(1)), accept, peer, ());
+        let task = run(relay.clone(), Arc::new(tunnel), accept, peer, ());
         assert_eq!((view().state, view().next_hop, view().dial_local), (State::Dialling, None, None));
         let flow = tokio::spawn(task);
         let (far, dial_local) = server.accept().await.unwrap();
@@ -284,7 +280,7 @@ mod tests {
         let (accept, peer) = ours.accept().await.unwrap();
         let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
         let relay = Relay::new(100);
-        let flow = tokio::spawn(run(relay.clone(), Arc::new(tunnel), Arc::new(Semaphore::new(1)), accept, peer, ()));
+        let flow = tokio::spawn(run(relay.clone(), Arc::new(tunnel), accept, peer, ()));
         let (far, _) = server.accept().await.unwrap();
         pass(&client, &far).await;
 

@@ -12,7 +12,6 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, advance, pause};
 
 const LINGER: Duration = Duration::from_secs(3);
@@ -40,7 +39,7 @@ async fn every_byte_starts_the_linger_of_a_half_open_flow_again() {
     let (accept, peer) = ours.accept().await.unwrap();
     let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
     let relay = Relay::new(100);
-    let flow = tokio::spawn(flow::run(relay.clone(), Arc::new(tunnel), Arc::new(Semaphore::new(1)), accept, peer, ()));
+    let flow = tokio::spawn(flow::run(relay.clone(), Arc::new(tunnel), accept, peer, ()));
     let (far, _) = server.accept().await.unwrap();
     pass(&client, &far).await;
 

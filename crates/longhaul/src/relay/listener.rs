@@ -233,7 +233,7 @@ impl Listener {
         peer: SocketAddr,
     ) {
         let accept = Socket::from(accept);
-        let Some((Route { tunnel, gate }, mut permit)) = admit(&serving.borrow(), &accept, permit) else { return };
+        let Some((Route { tunnel, .. }, mut permit)) = admit(&serving.borrow(), &accept, permit) else { return };
         if self.adopted {
             catch_up(relay, &tunnel, &accept, peer);
         }
@@ -243,8 +243,7 @@ impl Listener {
         }
         match Stream::new(accept) {
             Ok(accept) => {
-                let lookups = gate.lookups.clone();
-                tokio::spawn(flow::run(relay.clone(), tunnel, lookups, accept, peer, permit));
+                tokio::spawn(flow::run(relay.clone(), tunnel, accept, peer, permit));
             }
             // The kernel has no memory or no epoll watch left. The connection is reset.
             Err(err) => {

@@ -7,7 +7,8 @@
 //!   stream   a connection as the runtime sees it
 //!   leg      sets a connection's socket options and reads back their values
 //!     sample converts TCP_INFO for longhaul-core
-//!   dial     resolve, connect, next address
+//!   dial     addresses, connect, next address
+//!     names  the addresses of a name, from the last answer
 //!     fast_open  the client's first bytes in the SYN
 //!     loop_guard  whether a dial would come back to this process
 //!     local_ports  range of ports that the kernel chooses for dials
@@ -58,6 +59,7 @@ mod local_ports;
 mod lock;
 mod loop_guard;
 mod low_water;
+mod names;
 mod permits;
 mod pool;
 mod pulse;
@@ -73,7 +75,8 @@ pub use activated::Activated;
 pub use counters::Counters;
 pub use how::How;
 pub use listener::{BindError, Handle, Listener, Route, Serving};
-pub use permits::{Gate, LOOKUPS};
+pub use names::{Unresolved, unresolved};
+pub use permits::Gate;
 pub use registry::{FlowView, State};
 pub use shared::Relay;
 pub use tally::Tally;

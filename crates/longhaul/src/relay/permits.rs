@@ -8,7 +8,7 @@ use longhaul_core::permits::{Full, Permits as Book, TunnelId};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use tracing::{info, warn};
 
 /// All permits of the process.
@@ -59,22 +59,19 @@ impl Permits {
     }
 }
 
-/// A tunnel's access to its permits, and its limit of concurrent lookups. A listener and those that it replaced share
-/// one gate.
+/// A tunnel's access to its permits. A listener and those that it replaced share one gate.
 #[derive(Debug)]
 pub struct Gate {
     permits: Arc<Permits>,
     tunnel: TunnelId,
     /// Notified when a flow of the tunnel ends or its limit may have grown.
     left: Notify,
-    pub(super) lookups: Arc<Semaphore>,
 }
 
 impl Gate {
     pub(super) fn new(permits: &Arc<Permits>) -> Arc<Gate> {
         let tunnel = permits.book().open();
-        let lookups = Arc::new(Semaphore::new(LOOKUPS));
-        Arc::new(Gate { permits: permits.clone(), tunnel, left: Notify::new(), lookups })
+        Arc::new(Gate { permits: permits.clone(), tunnel, left: Notify::new() })
     }
 
     /// Takes a permit for another flow, if the tunnel may have one now.
@@ -173,10 +170,6 @@ impl Drop for Permit {
         permits.returned.notify_waiters();
     }
 }
-
-/// Number of names that a tunnel looks up at once: 320 a second with a resolver that takes 50 ms. A resolver that does
-/// not answer occupies only these threads, so the lookups of other tunnels find theirs.
-pub const LOOKUPS: usize = 16;
 
 #[cfg(test)]
 mod tests {

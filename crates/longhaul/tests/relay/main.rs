@@ -7,7 +7,7 @@
 //! | `states` | the end of a relay in every state of TCP |
 //! | `many` | many flows, many messages, urgent data, addresses |
 //! | `limits` | few descriptors, pipes and pipe pages |
-//! | `names` | a resolver that does not answer |
+//! | `names` | names: TTL, outages of the resolver, SRV; `nameserver` answers |
 //! | `logs` | a stderr that fails or blocks |
 //! | `daemon` | reload and systemd |
 //! | `reload` | reloads in quick succession |
@@ -27,6 +27,7 @@ mod limits;
 mod logs;
 mod many;
 mod names;
+mod nameserver;
 mod options;
 mod reload;
 mod states;
