@@ -20,6 +20,8 @@ pub struct Config {
     pub drain_grace: Duration,
     /// Cap of all flows of all tunnels together, for each direction.
     pub bandwidth: Bandwidth,
+    /// How host names are resolved; `None` chooses by /etc/nsswitch.conf.
+    pub resolver: Option<Resolver>,
     /// Where the process is controlled and watched.
     pub admin: Admin,
 }
@@ -38,9 +40,19 @@ impl Default for Config {
             drain_grace: Config::DRAIN_GRACE,
             max_flows: None,
             bandwidth: Bandwidth::default(),
+            resolver: None,
             admin: Admin::default(),
         }
     }
+}
+
+/// A way to resolve host names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resolver {
+    /// Asks /etc/hosts and the nameservers of /etc/resolv.conf. Answers have a TTL.
+    Dns,
+    /// Asks getaddrinfo(3), and with it every source of /etc/nsswitch.conf. Answers have no TTL.
+    System,
 }
 
 /// The values of `[admin]`: where the process is controlled and watched.

@@ -59,12 +59,12 @@ pub struct Tunnel {
     pub dial: LegOptions,
 }
 
-/// A host, by name or by address, and a port. A name is resolved again for each dial.
+/// A host, by name or by address, and a port; or an SRV name, whose answer has hosts and ports.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NextHop {
     /// A DNS name or an IP address, without brackets.
     pub host: String,
-    /// The TCP port, 1 to 65535.
+    /// The TCP port, 1 to 65535; 0 if `host` is an SRV name.
     pub port: u16,
     /// Its weight, 1 to 256, for the policies that use weights.
     pub weight: u32,
@@ -108,6 +108,22 @@ impl NextHop {
     /// Returns the hop as a member of its group.
     pub fn member(&self) -> Member {
         Member { key: HopKey::of(&self.host, self.port), weight: self.weight }
+    }
+
+    /// Returns the next hop of the SRV name `name` (RFC 2782).
+    pub fn srv(name: impl Into<String>) -> NextHop {
+        // No host has port 0, so it can stand for the ports of the answer.
+        NextHop::new(name, 0)
+    }
+
+    /// Returns whether the hosts and ports come from an SRV name.
+    pub fn is_srv(&self) -> bool {
+        self.port == 0
+    }
+
+    /// Returns the address, if no name has to be resolved.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.host.parse().ok().map(|ip: IpAddr| SocketAddr::new(ip, self.port))
     }
 }
 
@@ -164,6 +180,10 @@ impl Tunnel {
 impl fmt::Display for NextHop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let NextHop { host, port, .. } = self;
-        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+        match host {
+            _ if self.is_srv() => write!(f, "srv:{host}"),
+            _ if host.contains(':') => write!(f, "[{host}]:{port}"),
+            _ => write!(f, "{host}:{port}"),
+        }
     }
 }

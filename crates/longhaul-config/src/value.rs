@@ -3,6 +3,7 @@
 //!
 //! On error, every function returns one clause: what is wrong and what to write instead. The clause does not repeat the text.
 
+use crate::config::Resolver;
 use crate::options::Leg;
 use crate::suggest;
 use crate::tunnel::{CheckBy, NextHop};
@@ -49,10 +50,12 @@ pub fn listen(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// Parses a next hop: `HOST:PORT` or `[IPV6]:PORT`, and perhaps ` weight=N` after it; the host may be a name.
+/// Parses a next hop: `HOST:PORT` or `[IPV6]:PORT`, where the host may be a name, or `srv:NAME`; and perhaps ` weight=N`
+/// after it.
 ///
 /// # Errors
-/// The text has neither form, the port is not 1 to 65535, the weight is not 1 to 256, or the address cannot be dialled.
+/// The text has none of these forms, the port is not 1 to 65535, the weight is not 1 to 256, or the address cannot be
+/// dialled.
 pub fn next_hop(text: &str) -> Result<NextHop, String> {
     let (address, weight) = match text.split_once(' ') {
         Some((address, rest)) if rest.trim_start().starts_with("weight") => (address, weight(rest.trim())?),
@@ -83,6 +86,9 @@ fn unweighted(text: &str) -> Result<NextHop, String> {
     if text.contains(',') {
         return Err("several next hops need a list: write to = [\"a:6000\", \"b:6000\"]".into());
     }
+    if let Some(name) = srv_name(text) {
+        return name.map(NextHop::srv);
+    }
     let apart = split(text).ok_or_else(|| bare_v6(text).unwrap_or(format!("it is not a host and a port; {FORM}")));
     let (host, port_text) = apart?;
     let port = port(port_text)?;
@@ -98,6 +104,32 @@ fn unweighted(text: &str) -> Result<NextHop, String> {
         Err(_) if looks_numeric(host) => Err(format!("`{host}` is not an IPv4 address; {FORM}")),
         Err(_) if !is_host_name(host) => Err(format!("`{host}` is not a host name; {FORM}")),
         Err(_) => Ok(NextHop::new(host, port)),
+    }
+}
+
+/// Returns the name in `srv:NAME`, or `None` for any other text. `srv:22` is port 22 of a host with the name `srv`.
+///
+/// # Errors
+/// The text is not the name of a service (RFC 2782), or has a port.
+fn srv_name(text: &str) -> Option<Result<&str, String>> {
+    const FORM: &str = "write srv:_SERVICE._tcp.DOMAIN, such as \"srv:_relay._tcp.b.example\"";
+    let name = text.strip_prefix("srv:").filter(|rest| !rest.bytes().all(|byte| byte.is_ascii_digit()))?;
+    Some(match name.split_once(':') {
+        Some((name, _)) => Err(format!("an SRV name has its ports in the answer; write \"srv:{name}\"")),
+        None if name.starts_with('_') && name.contains('.') && is_host_name(name) => Ok(name),
+        None => Err(format!("`{name}` is not the name of a service; {FORM}")),
+    })
+}
+
+/// Parses the name of a resolver.
+///
+/// # Errors
+/// There is no such resolver.
+pub fn resolver(text: &str) -> Result<Resolver, String> {
+    match text {
+        "dns" => Ok(Resolver::Dns),
+        "system" => Ok(Resolver::System),
+        _ => Err("write \"dns\" or \"system\"".into()),
     }
 }
 
@@ -478,6 +510,25 @@ mod tests {
     }
 
     #[test]
+    fn srv_names() {
+        let name = "_relay._tcp.b.example";
+        assert_eq!(next_hop(&format!("srv:{name}")), Ok(NextHop::srv(name)));
+        assert_eq!(next_hop(&format!("srv:{name} weight=3")), Ok(NextHop { weight: 3, ..NextHop::srv(name) }));
+        assert_eq!(next_hop("srv:22"), Ok(NextHop::new("srv", 22)));
+        assert_eq!(
+            next_hop(&format!("srv:{name}:22")).unwrap_err().split("; ").nth(1),
+            Some("write \"srv:_relay._tcp.b.example\"")
+        );
+        for bad in ["srv:b.example", "srv:_relay", "srv:_relay..b", "srv:_relay._tcp.b example"] {
+            assert!(next_hop(bad).is_err(), "{bad}");
+        }
+        for text in ["b:22", "[2001:db8::1]:22", "10.0.0.1:22", "srv:_relay._tcp.b.example"] {
+            let hop = next_hop(text).unwrap();
+            assert_eq!((hop.to_string().as_str(), hop.is_srv()), (text, text.starts_with("srv")));
+        }
+    }
+
+    #[test]
     fn socat_s_addresses_are_translated() {
         for (text, meant) in [
             ("TCP4-LISTEN:6000,fork,reuseaddr", "\"0.0.0.0:6000\""),
@@ -565,7 +616,7 @@ mod tests {
         #[test]
         fn no_text_panics(text in "\\PC*") {
             let _ = (listen(&text), next_hop(&text), network(&text), name(&text), policy(&text), max_flows(&text));
-            let _ = (connect_timeout(&text), drain_timeout(&text), source(&text), switch(&text));
+            let _ = (connect_timeout(&text), drain_timeout(&text), source(&text), switch(&text), resolver(&text));
             let _ = drain_grace(&text);
         }
 

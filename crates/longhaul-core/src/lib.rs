@@ -3,12 +3,12 @@
 //!
 //! In the order in which a byte passes them: [`permits`] decides whether a tunnel may have another flow, and [`sources`]
 //! whether a source may. [`proxy_header`] reads and writes the client's address. [`next_hop`] decides which hop is
-//! dialled first, and which may be dialled at all. [`pump`] decides what one direction of a flow does next, and [`low_water`]
-//! how many bytes it waits for. [`budget`] bounds what it reads while other pumps wait for their sinks. [`path`] decides
-//! what a leg's path needs, and finds what limited it. [`caps`] divides bandwidth caps among the flows. [`silence`]
-//! decides when a silent peer is probed, [`stall`] when a flow has made no progress for too long, and [`closing`] when a
-//! leg that ends is looked at. [`wire`] has the formats
-//! of what relays send each other, and [`ration`] limits how many probes they answer.
+//! dialled first, and which may be dialled at all, and [`names`] how long the addresses of a name serve. [`pump`] decides
+//! what one direction of a flow does next, and [`low_water`] how many bytes it waits for. [`budget`] bounds what it reads
+//! while other pumps wait for their sinks. [`path`] decides what a leg's path needs, and finds what limited it. [`caps`]
+//! divides bandwidth caps among the flows. [`silence`] decides when a silent peer is probed, [`stall`] when a flow has made
+//! no progress for too long, and [`closing`] when a leg that ends is looked at. [`wire`] has the
+//! formats of what relays send each other, and [`ration`] limits how many probes they answer.
 
 #![forbid(unsafe_code)]
 
@@ -16,6 +16,7 @@ pub mod budget;
 pub mod caps;
 pub mod closing;
 pub mod low_water;
+pub mod names;
 pub mod next_hop;
 pub mod path;
 pub mod permits;

@@ -1,7 +1,7 @@
 //! The keys of the whole daemon, which stand before the first `[[tunnel]]`.
 
-use crate::config::Config;
-use crate::keys::remark::no_remarks;
+use crate::config::{Config, Resolver};
+use crate::keys::remark::{Remark, Syntax, no_remarks};
 use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row, no_line};
 use crate::keys::{bandwidth, clients};
 use crate::value;
@@ -9,7 +9,7 @@ use longhaul_units::show_duration;
 use std::time::Duration;
 
 /// The keys of the whole daemon, in the order of the manual.
-pub const DAEMON: &[Row<Config>] = &[TIMEOUT, GRACE, clients::MAX_FLOWS, BANDWIDTH, SCHEDULE];
+pub const DAEMON: &[Row<Config>] = &[TIMEOUT, GRACE, clients::MAX_FLOWS, BANDWIDTH, SCHEDULE, RESOLVER];
 
 const TIMEOUT: Row<Config> = Row {
     name: "drain_timeout",
@@ -87,3 +87,41 @@ const SCHEDULE: Row<Config> = Row {
     check: |config, _| bandwidth::without_effect(&config.bandwidth),
     doc: "Windows of the week in which another cap holds than `bandwidth`, as for a tunnel.",
 };
+
+const RESOLVER: Row<Config> = Row {
+    name: "resolver",
+    default: KeyDefault::Words("by nsswitch.conf"),
+    example: "\"dns\"",
+    flag: Some(Flag {
+        name: "resolver",
+        argument: Argument::Named("RESOLVER"),
+        default: None,
+        short: "dns or system",
+        long: "`dns` asks /etc/hosts and the nameservers of /etc/resolv.conf, and keeps each answer for its TTL. `system` \
+               asks getaddrinfo(3), which knows no TTL, and keeps each answer for 30 s. Without this flag it is `dns`, \
+               unless the line `hosts:` of /etc/nsswitch.conf names other sources.",
+    }),
+    value: KeyValue::One(|config, text| value::resolver(text).map(|resolver| config.resolver = Some(resolver))),
+    show: |config| {
+        config.resolver.map(|resolver| match resolver {
+            Resolver::Dns => "names are resolved by DNS".into(),
+            Resolver::System => "names are resolved by getaddrinfo(3)".into(),
+        })
+    },
+    check: srv_without_dns,
+    doc: "How host names are resolved. `\"dns\"` asks `/etc/hosts` and the nameservers of `/etc/resolv.conf`, and keeps \
+          each answer for its TTL. `\"system\"` asks getaddrinfo(3), which knows no TTL, and keeps each answer for 30 s. \
+          Without this key it is `\"dns\"`, unless the line `hosts:` of `/etc/nsswitch.conf` names other sources than \
+          `files`, `dns`, `myhostname` and `mdns*`, or names them in an order that DNS alone cannot follow. See \
+          [Names](operations.md#names).",
+};
+
+/// getaddrinfo(3) has no SRV names.
+fn srv_without_dns(config: &Config, _: Syntax) -> Vec<Remark> {
+    if config.resolver != Some(Resolver::System) {
+        return Vec::new();
+    }
+    let first = config.tunnels.iter().flat_map(|tunnel| &tunnel.to).find(|hop| hop.is_srv());
+    let text = first.map(|hop| format!("getaddrinfo(3) cannot resolve {hop}; write \"dns\", or leave it out"));
+    text.map(|text| Remark::error("resolver", text)).into_iter().collect()
+}

@@ -57,9 +57,10 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
             argument: Argument::Named("HOST:PORT"),
             default: None,
             short: "Next hop to dial; several separated by commas",
-            long: "HOST:PORT or [IPV6]:PORT. A host name is resolved again for each connection. Several next hops are \
-                   separated by commas, or the flag is repeated; --policy says which one is dialled first. \
-                   \"b1:6000 weight=3\" gives a next hop three times the flows of one without a weight.",
+            long: "HOST:PORT, [IPV6]:PORT, or srv:NAME for an SRV name such as srv:_relay._tcp.b.example, whose answer has \
+                   the hosts and ports. The answer for a name is kept for its TTL. Several next hops are separated by \
+                   commas, or the flag is repeated; --policy says which one is dialled first. \"b1:6000 weight=3\" gives \
+                   a next hop three times the flows of one without a weight.",
         }),
         value: KeyValue::Several {
             add: |tunnel, text| value::next_hop(text).map(|hop| tunnel.to.push(hop)),
@@ -70,9 +71,12 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
             let link_local = addresses::link_local_hops(tunnel, syntax);
             [dials_itself(tunnel), link_local, addresses::repeated_hops(tunnel), needless_weight(tunnel)].concat()
         },
-        doc: "Next hop to dial, or a list of them: `\"HOST:PORT\"` or `\"[IPV6]:PORT\"`. `\"b1:6000 weight=3\"` has a \
-              weight from 1 to 256; without it the weight is 1. A host name is resolved again for each connection. A tunnel that would dial itself, directly or through other tunnels of the file, is refused. A \
-              link-local IPv6 address needs `dial = { bind-device = \"eth0\" }`.",
+        doc: "Next hop to dial, or a list of them: `\"HOST:PORT\"`, `\"[IPV6]:PORT\"`, or `\"srv:NAME\"` for an SRV name such as \
+              `srv:_relay._tcp.b.example`, whose answer has the hosts and ports. `\"b1:6000 weight=3\"` has a weight from 1 to \
+              256; without it the weight is 1. If a name has several addresses, they are tried in turn until one answers. \
+              The answer for a name is kept for its TTL: see [Names](operations.md#names). A tunnel that would dial itself, \
+              directly or through other tunnels of the file, is refused. A link-local IPv6 address needs \
+              `dial = { bind-device = \"eth0\" }`.",
     },
     Row {
         name: "policy",

@@ -86,6 +86,7 @@ fn counters(relay: &Relay) -> CounterValues {
         over_source_limit: now(&counters.over_source_limit),
         accept_errors: now(&counters.accept_errors),
         without_permit: now(&counters.without_permit),
+        stale_answers: now(&counters.stale_answers),
         dials_failed: now(&counters.dials_failed),
         finished: now(&counters.finished),
         reset: now(&counters.reset),

@@ -148,6 +148,7 @@ pub struct CounterValues {
     pub over_source_limit: u64,
     pub accept_errors: u64,
     pub without_permit: u64,
+    pub stale_answers: u64,
     pub dials_failed: u64,
     pub finished: u64,
     pub reset: u64,

@@ -8,8 +8,9 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 use tracing::{Dispatch, dispatcher, warn};
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 /// Form of a log line.
@@ -91,9 +92,11 @@ impl Flags {
         let log = tracing_subscriber::fmt().with_writer(writer).with_ansi(colours).with_max_level(self.log_level);
         // It would say them with eprintln!, which panics where stderr is what fails.
         let log = log.log_internal_errors(false);
+        // Libraries report what they do to the code that calls them; their own lines would be a second report.
+        let ours = Targets::new().with_target("longhaul", self.log_level);
         match self.log_format {
-            Format::Text => log.with_target(false).finish().into(),
-            Format::Json => log.json().finish().into(),
+            Format::Text => log.with_target(false).finish().with(ours).into(),
+            Format::Json => log.json().finish().with(ours).into(),
         }
     }
 }

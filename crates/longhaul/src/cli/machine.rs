@@ -12,11 +12,9 @@ use longhaul_sys::sockopt::{allowed_congestion_controls, available_congestion_co
 use longhaul_units::show_duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::Path;
-use std::sync::{Arc, Mutex, mpsc};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Findings of `check` on this machine.
 pub(super) struct Here {
@@ -215,55 +213,32 @@ fn no_limit(config: &Config, rights: &Rights) -> Option<String> {
     ))
 }
 
-/// Returns a warning for each next hop whose name getaddrinfo(3) cannot resolve now, in the order of the file.
+/// Returns a warning for each next hop whose name cannot be resolved now, in the daemon's way, in the order of the file.
 fn unresolved(config: &Config) -> Vec<String> {
-    let hosts = config.tunnels.iter().flat_map(|tunnel| &tunnel.to).map(|hop| hop.host.clone());
-    let failed = failed_names(hosts.filter(|host| host.parse::<IpAddr>().is_err()).collect());
+    let next_hops = config.tunnels.iter().flat_map(|tunnel| &tunnel.to);
+    // Without a runtime nothing is known about names.
+    let found = longhaul::relay::unresolved(next_hops, config.resolver, RESOLVER_PATIENCE).unwrap_or_default();
+    let failed = found.into_iter().map(|found| (found.name, found.why)).collect();
     config.tunnels.iter().flat_map(|tunnel| unresolved_of(tunnel, &failed)).collect()
 }
 
-/// Returns the warnings for the next hops of `tunnel` that are among the names in `failed`.
+/// Returns the warnings for the next hops of `tunnel` that are among the names in `failed`, which are in lower case.
 fn unresolved_of(tunnel: &Tunnel, failed: &BTreeMap<String, String>) -> Vec<String> {
     let name = &tunnel.name;
-    let effect = match tunnel.to.iter().all(|hop| failed.contains_key(&hop.host)) {
+    let why = |host: &str| failed.get(&host.to_ascii_lowercase());
+    let hosts = || tunnel.to.iter().map(|hop| if hop.is_srv() { hop.to_string() } else { hop.host.clone() });
+    let effect = match hosts().all(|host| why(&host).is_some()) {
         true => format!("flows of {name} fail until it resolves"),
         false => format!("flows of {name} cannot use it until it resolves"),
     };
     let mut told = BTreeSet::new();
-    let hosts = tunnel.to.iter().map(|hop| &hop.host).filter(|host| told.insert(*host));
-    let say = |host: &String| {
-        let why = failed.get(host)?;
+    let say = |host: String| {
+        let why = why(&host)?;
         Some(format!(
             "tunnel {name}: to = {host}: cannot be resolved now: {why}; {effect}; see /etc/hosts and /etc/resolv.conf"
         ))
     };
-    hosts.filter_map(say).collect()
-}
-
-/// Returns those of `names` that getaddrinfo(3) cannot resolve now, with the reasons.
-fn failed_names(mut names: BTreeSet<String>) -> BTreeMap<String, String> {
-    let open = Arc::new(Mutex::new(names.clone()));
-    let (answers, answered) = mpsc::channel();
-    for _ in 0..names.len().min(RESOLVERS) {
-        let (open, answers) = (open.clone(), answers.clone());
-        // A thread that cannot be had, or that ends too late, leaves names without an answer.
-        let _ = thread::Builder::new().spawn(move || {
-            let next = || open.lock().ok()?.pop_first();
-            while let Some(name) = next() {
-                let resolved = (name.as_str(), 0).to_socket_addrs().map(drop);
-                let _ = answers.send((name, resolved));
-            }
-        });
-    }
-    drop(answers);
-    let mut failed = BTreeMap::new();
-    let end = Instant::now() + RESOLVER_PATIENCE;
-    while let Ok((name, resolved)) = answered.recv_timeout(end.saturating_duration_since(Instant::now())) {
-        names.remove(&name);
-        failed.extend(resolved.err().map(|err| (name, err.to_string())));
-    }
-    failed.extend(names.into_iter().map(|name| (name, format!("no answer in {RESOLVER_PATIENCE:?}"))));
-    failed
+    hosts().filter(|host| told.insert(host.clone())).filter_map(say).collect()
 }
 
 fn no_device(device: &str) -> Option<String> {
@@ -271,8 +246,6 @@ fn no_device(device: &str) -> Option<String> {
     (!here).then(|| "there is no such interface; `ip link` lists them".into())
 }
 
-/// Names that are resolved at the same time.
-const RESOLVERS: usize = 16;
 /// Time for resolving all names.
 const RESOLVER_PATIENCE: Duration = Duration::from_secs(5);
 

@@ -55,15 +55,17 @@ impl Flags {
             options::set(&mut tunnel.accept, &mut tunnel.dial, text)
                 .map_err(|why| format!("invalid value '{text}' for '--set <LEG.KEY=VALUE>': {why}"))?;
         }
-        let (errors, warnings): (Vec<_>, Vec<_>) = longhaul_config::remarks(&tunnel, Syntax::Flags)
-            .into_iter()
-            .partition(|remark| remark.severity == Severity::Error);
+        let mut remarks = longhaul_config::remarks(&tunnel, Syntax::Flags);
+        let config = Config { tunnels: vec![tunnel], ..daemon };
+        remarks.extend(longhaul_config::daemon_remarks(&config, Syntax::Flags));
+        let (errors, warnings): (Vec<_>, Vec<_>) =
+            remarks.into_iter().partition(|remark| remark.severity == Severity::Error);
         if let Some(error) = errors.first() {
             return Err(format!("--{}: {}", error.key, error.text));
         }
         let message = |Remark { severity, key, text }| Message { severity, place: key, text };
         let warnings = warnings.into_iter().map(message).collect();
-        Ok(Loaded { config: Config { tunnels: vec![tunnel], ..daemon }, warnings })
+        Ok(Loaded { config, warnings })
     }
 }
 

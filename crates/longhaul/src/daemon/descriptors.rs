@@ -75,10 +75,10 @@ const ONE_FLOW: usize = 2;
 /// count at the start.
 ///
 /// Four have a fixed use: the epoll set of legs that close (1), the sockets of the loop check (2, one of each IP
-/// version) and the configuration file (1, while it is read). The other 20 are for the lookups of one tunnel (16 at
-/// once, mostly with one descriptor each) and for a few listeners that a reload has replaced and that serve for a
-/// second more.
+/// version) and the configuration file (1, while it is read). The other 20 are for the exchanges with nameservers (16
+/// at once, each with one descriptor) and for a few listeners that a reload has replaced and that serve for a second
+/// more.
 ///
-/// Lookups can need more: several tunnels look up at once, or a lookup has two files open. If every flow and pipe is in
-/// use then, a lookup fails with EMFILE, and its dial with it. The log reports it.
+/// Queries can need more: their files, a connection over TCP, many names by getaddrinfo(3). If every flow and pipe is
+/// in use then, a query fails with EMFILE. The last good answer serves, and the query is repeated.
 const HEADROOM: usize = 24;

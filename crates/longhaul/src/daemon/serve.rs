@@ -69,7 +69,7 @@ impl Daemon {
     pub(super) fn apply(&mut self, config: Config) -> Result<(), DaemonError> {
         let plan = self.admin.as_ref().map(|admin| admin.plan(&config.admin));
         let plan = plan.transpose().map_err(DaemonError::Process)?;
-        self.tunnels.apply(config.tunnels).map_err(DaemonError::Bind)?;
+        self.tunnels.apply(config.tunnels, config.resolver).map_err(DaemonError::Bind)?;
         self.tunnels.relay.cap(config.bandwidth, &self.tunnels.list());
         self.drain_timeout = config.drain_timeout;
         self.max_flows = config.max_flows;

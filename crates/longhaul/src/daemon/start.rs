@@ -6,7 +6,7 @@ use super::error::DaemonError;
 use super::serve::Daemon;
 use super::signals::Signals;
 use crate::admin::{self, Admin, Source};
-use crate::relay::{Activated, LOOKUPS, Relay};
+use crate::relay::{Activated, Relay};
 use longhaul_config::Config;
 use longhaul_sys::{activation, limits};
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("longhaul")
-        .max_blocking_threads(STUCK_TUNNELS * LOOKUPS)
+        .max_blocking_threads(MAX_BLOCKING_THREADS)
         .build()
         .map_err(|err| DaemonError::process("cannot start threads")(&err))?;
     // Before the count, because it keeps descriptors of its own.
@@ -51,6 +51,6 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError> {
     done
 }
 
-/// Number of tunnels that may wait for a resolver that does not answer before another tunnel has to wait for a thread.
-/// A thread starts when a name is looked up and ends after it was idle for 10 s.
-const STUCK_TUNNELS: usize = 256;
+/// Maximum number of threads that may wait for getaddrinfo(3) with `resolver = "system"`. Each name has one at most. A
+/// thread starts when a name is looked up and ends after it was idle for 10 s.
+const MAX_BLOCKING_THREADS: usize = 4096;

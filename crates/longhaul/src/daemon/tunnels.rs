@@ -6,8 +6,8 @@
 use super::control::{RelayCommand, Reply};
 use super::error::DaemonError;
 use crate::relay::{Activated, BindError, Checks, FlowView, Gate, Handle, Listener, Relay, Route, Serving};
-use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;
+use longhaul_config::{Resolver, Tunnel};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,6 +24,8 @@ pub(super) struct Tunnels {
     running: BTreeMap<String, Running>,
     /// The tunnels that [`close`](Tunnels::close) has ended.
     closed: Vec<Route>,
+    /// How the names of the tunnels are resolved.
+    resolver: Option<Resolver>,
     replaced: Vec<Replaced>,
     /// The tasks of the listeners, including replaced ones that serve for a moment more.
     listeners: JoinSet<()>,
@@ -61,6 +63,7 @@ impl Tunnels {
             activated,
             running: BTreeMap::new(),
             closed: Vec::new(),
+            resolver: None,
             replaced: Vec::new(),
             listeners: JoinSet::new(),
         }
@@ -77,18 +80,19 @@ impl Tunnels {
         running.chain(self.closed.iter().map(|closed| &closed.tunnel)).cloned().collect()
     }
 
-    /// Serves `tunnels` from now on, and no others. All or nothing.
+    /// Serves `tunnels` from now on, and no others. Resolves names by `resolver`. All or nothing.
     ///
     /// # Errors
     /// A tunnel cannot listen, or the kernel refused one of its options. Then nothing has changed.
-    pub(super) fn apply(&mut self, tunnels: Vec<Tunnel>) -> Result<(), BindError> {
+    pub(super) fn apply(&mut self, tunnels: Vec<Tunnel>, resolver: Option<Resolver>) -> Result<(), BindError> {
         // Before the first listener is opened, because its connections inherit its options.
         Relay::look_for_bbr(&tunnels);
         let changes = self.plan_all(tunnels).inspect_err(|_| {
             self.running.values().for_each(|running| running.handle.stay());
         })?;
         // Before the first tunnel listens, because a flow that it accepts may dial at once.
-        self.relay.serves(changes.iter().map(|change| change.tunnel.clone()));
+        self.relay.serves(changes.iter().map(|change| change.tunnel.clone()), resolver);
+        self.resolver = resolver;
         self.relay.permit(changes.iter().map(|change| (&change.gate, change.tunnel.max_flows)));
         self.relay.group(changes.iter().map(|change| (&change.gate, &change.tunnel)));
         let mut before = std::mem::take(&mut self.running);
@@ -222,7 +226,8 @@ impl Tunnels {
     /// # Errors
     /// A tunnel cannot listen any more.
     pub(super) fn reopen(&mut self) -> Result<(), BindError> {
-        self.apply(self.closed.iter().map(|closed| (*closed.tunnel).clone()).collect())?;
+        let tunnels = self.closed.iter().map(|closed| (*closed.tunnel).clone()).collect();
+        self.apply(tunnels, self.resolver)?;
         self.closed.clear();
         Ok(())
     }

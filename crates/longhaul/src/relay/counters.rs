@@ -26,6 +26,8 @@ pub struct Counters {
     pub without_permit: AtomicU64,
     /// Number of times that a next hop was ejected or went down.
     pub hops_lost: AtomicU64,
+    /// Dials and active checks that used an expired answer for a name, because no resolver had answered in time.
+    pub stale_answers: AtomicU64,
     /// Flows that ended well in both directions.
     pub finished: AtomicU64,
     /// Flows that ended with RST. The next six counters give the reason.
@@ -79,6 +81,7 @@ impl Counters {
             over_source_limit = now(&self.over_source_limit),
             accept_errors = now(&self.accept_errors),
             without_permit = now(&self.without_permit),
+            stale_answers = now(&self.stale_answers),
             finished = now(&self.finished),
             reset = now(&self.reset),
             dials_failed = now(&self.dials_failed),

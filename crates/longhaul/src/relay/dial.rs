@@ -18,18 +18,15 @@ use super::proxy_out::Header;
 use super::race::Race;
 use super::shared::Relay;
 use super::stream::Stream;
-use longhaul_config::{NextHop, Tunnel};
-use longhaul_units::show_duration;
+use longhaul_config::Tunnel;
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
-use tokio::time::{sleep_until, timeout};
+use tokio::time::sleep_until;
 
 /// A connection that was made. The peer may have reset it since. Bytes that came before the reset can still be read.
 pub(super) struct Dialled {
@@ -121,7 +118,7 @@ enum Step {
 enum Ended {
     Resolved {
         hop: usize,
-        addresses: io::Result<Vec<SocketAddr>>,
+        addresses: Result<Vec<SocketAddr>, String>,
     },
     Connected(Connected),
     Failed {
@@ -146,7 +143,7 @@ impl Dial<'_> {
         let ended = match step {
             Step::Resolve { hop } => {
                 let Tunnel { to, connect_timeout, .. } = self.tunnel;
-                let addresses = resolve(&to[hop], *connect_timeout, &self.gate.lookups).await;
+                let addresses = self.relay.addresses(&to[hop], *connect_timeout).await;
                 Ended::Resolved { hop, addresses }
             }
             Step::Connect { hop, address } => self.connect(hop, address, is_alone).await,
@@ -250,11 +247,11 @@ impl<'a> Attempts<'a> {
         self.race.start(self.dial.step(step, is_alone, spare));
     }
 
-    fn resolved(&mut self, hop: usize, addresses: io::Result<Vec<SocketAddr>>) {
+    fn resolved(&mut self, hop: usize, addresses: Result<Vec<SocketAddr>, String>) {
         let next_hop = &self.dial.tunnel.to[hop];
         match addresses {
             Ok(addresses) if !addresses.is_empty() => {
-                self.dial.relay.served.resolved(&next_hop.host, &addresses);
+                self.dial.relay.served.resolved(next_hop, &addresses);
                 if let Some(tried) = self.tries.iter_mut().find(|tried| tried.hop == hop) {
                     tried.left = addresses.len();
                 }
@@ -263,7 +260,7 @@ impl<'a> Attempts<'a> {
                 });
             }
             unresolved => {
-                let why = unresolved.map_or_else(|err| err.to_string(), |_| "it has no address".into());
+                let why = unresolved.err().unwrap_or_else(|| "it has no address".into());
                 note(&mut self.said, &next_hop.to_string(), &format!("cannot be resolved: {why}"));
                 self.lost(hop, true);
             }
@@ -300,38 +297,6 @@ impl<'a> Attempts<'a> {
             }
         }
         dialled
-    }
-}
-
-/// Returns the current addresses of `next_hop`. getaddrinfo(3) resolves a name anew for each dial, on a thread that
-/// carries no bytes. `patience` limits the whole time, including the wait for one of the tunnel's `lookups`.
-pub(super) async fn resolve(
-    next_hop: &NextHop,
-    patience: Duration,
-    lookups: &Arc<Semaphore>,
-) -> io::Result<Vec<SocketAddr>> {
-    if let Ok(address) = next_hop.host.parse::<IpAddr>() {
-        return Ok(vec![SocketAddr::new(address, next_hop.port)]);
-    }
-    let name = (next_hop.host.clone(), next_hop.port);
-    let looking = async {
-        // This fails only on a closed semaphore, and this semaphore is never closed.
-        let permit = lookups.clone().acquire_owned().await.map_err(io::Error::other)?;
-        // The permit belongs to the thread, because getaddrinfo(3) occupies the thread long after we have stopped
-        // waiting.
-        let looked_up = spawn_blocking(move || {
-            let addresses = name.to_socket_addrs().map(Vec::from_iter);
-            drop(permit);
-            addresses
-        });
-        looked_up.await.map_err(io::Error::other)?
-    };
-    match timeout(patience, looking).await {
-        Ok(addresses) => addresses,
-        Err(_) => Err(io::Error::new(
-            io::ErrorKind::TimedOut,
-            format!("no answer in {}; see /etc/resolv.conf", show_duration(patience)),
-        )),
     }
 }
 

@@ -25,31 +25,31 @@ pub(super) struct Served {
 #[derive(Debug, Default)]
 struct Known {
     tunnels: Arc<[Tunnel]>,
-    /// The addresses of each next hop's host at its last dial. Empty for a name that was not dialled yet.
-    hosts: HashMap<String, Vec<IpAddr>>,
+    /// The addresses of each next hop at its last dial. Empty for a name that was not dialled yet.
+    hops: HashMap<NextHop, Vec<SocketAddr>>,
 }
 
 impl Served {
     /// Replaces the served tunnels by `tunnels`.
     pub(super) fn set(&self, tunnels: Arc<[Tunnel]>) {
         let mut known = self.known();
-        let before = std::mem::take(&mut known.hosts);
-        let hosts = tunnels.iter().flat_map(|tunnel| &tunnel.to).map(|hop| &hop.host);
-        known.hosts = hosts
-            .map(|host| {
-                let last = before.get(host).cloned().unwrap_or_default();
-                (host.clone(), host.parse().map_or(last, |address| vec![address]))
+        let before = std::mem::take(&mut known.hops);
+        let hops = tunnels.iter().flat_map(|tunnel| &tunnel.to);
+        known.hops = hops
+            .map(|hop| {
+                let last = || before.get(hop).cloned().unwrap_or_default();
+                (hop.clone(), hop.address().map_or_else(last, |address| vec![address]))
             })
             .collect();
         known.tunnels = tunnels;
     }
 
-    /// Records the current addresses of `host`. Call it before [`leads_back`](Served::leads_back): the flow that closes
+    /// Records the current addresses of `next_hop`. Call it before [`leads_back`](Served::leads_back): the flow that closes
     /// a loop then finds all of its names, and no flow goes round twice.
-    pub(super) fn resolved(&self, host: &str, addresses: &[SocketAddr]) {
-        if let Some(last) = self.known().hosts.get_mut(host) {
+    pub(super) fn resolved(&self, next_hop: &NextHop, addresses: &[SocketAddr]) {
+        if let Some(last) = self.known().hops.get_mut(next_hop) {
             last.clear();
-            last.extend(addresses.iter().map(SocketAddr::ip));
+            last.extend_from_slice(addresses);
         }
     }
 
@@ -77,10 +77,7 @@ impl Served {
                 if !been.contains(&next.listen) && reaches(address, next.listen, &mut here)? {
                     been.push(next.listen);
                     let known = self.known();
-                    let addresses = |hop: &NextHop| known.hosts.get(&hop.host).cloned().unwrap_or_default();
-                    open.extend(next.to.iter().flat_map(|hop| {
-                        addresses(hop).into_iter().map(move |address| SocketAddr::new(address, hop.port))
-                    }));
+                    open.extend(next.to.iter().filter_map(|hop| known.hops.get(hop)).flatten());
                 }
             }
         }
@@ -95,8 +92,8 @@ impl Served {
             return false;
         }
         let known = self.known();
-        let addresses = tunnel.to.iter().filter_map(|hop| known.hosts.get(&hop.host));
-        addresses.flatten().any(|address| address.to_canonical() == client)
+        let addresses = tunnel.to.iter().filter_map(|hop| known.hops.get(hop));
+        addresses.flatten().any(|address| address.ip().to_canonical() == client)
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -227,27 +224,28 @@ mod tests {
 
     #[test]
     fn names_are_followed_once_they_were_dialled() {
-        let named = |listen: u16, to: u16, host: &str| {
-            let hop = NextHop::new(host, to);
-            Tunnel::new("a", SocketAddr::from((Ipv6Addr::UNSPECIFIED, listen)), vec![hop])
+        let named = |listen: u16, hop: &NextHop| {
+            Tunnel::new("a", SocketAddr::from((Ipv6Addr::UNSPECIFIED, listen)), vec![hop.clone()])
         };
-        let (one, two) = (named(1, 2, "two.example"), named(2, 1, "one.example"));
+        let to_one = NextHop::new("one.example", 1);
+        let to_two = NextHop::srv("_two._tcp.example");
+        let (one, two) = (named(1, &to_two), named(2, &to_one));
         let served = Served::default();
         let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
         served.set([one.clone(), two.clone()].into());
-        served.resolved("two.example", &[at(2)]);
+        served.resolved(&to_two, &[at(2)]);
         assert!(!served.leads_back(&one, at(2)).unwrap(), "the way on from two is not known yet");
-        served.resolved("one.example", &[at(1)]);
+        served.resolved(&to_one, &[at(1)]);
         assert!(served.leads_back(&two, at(1)).unwrap() && served.leads_back(&one, at(2)).unwrap());
         served.set([one.clone(), two.clone()].into());
         assert!(served.leads_back(&one, at(2)).unwrap(), "a reload forgets it");
-        served.resolved("one.example", &["192.0.2.1:1".parse().unwrap()]);
+        served.resolved(&to_one, &["192.0.2.1:1".parse().unwrap()]);
         assert!(!served.leads_back(&one, at(2)).unwrap(), "the name is elsewhere now");
         let elsewhere: IpAddr = "::ffff:192.0.2.1".parse().unwrap();
         assert!(served.is_next_hop(&two, elsewhere) && !served.is_next_hop(&one, elsewhere));
         assert!(!served.is_next_hop(&one, at(2).ip()), "whatever comes from this host itself");
         served.set([].into());
-        served.resolved("one.example", &[at(1)]);
-        assert!(served.known().hosts.is_empty(), "nobody dials it any more");
+        served.resolved(&to_one, &[at(1)]);
+        assert!(served.known().hops.is_empty(), "nobody dials it any more");
     }
 }

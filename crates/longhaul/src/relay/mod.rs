@@ -10,7 +10,8 @@
 //!   stream   a connection as the runtime sees it
 //!   leg      sets a connection's socket options and reads back their values
 //!     sample converts TCP_INFO for longhaul-core
-//!   dial     resolve, connect, next address
+//!   dial     addresses, connect, next address
+//!     names    the addresses of a name, from the last answer
 //!     hops     state of a tunnel's next hops
 //!       checks active checks                                 (one task a tunnel)
 //!     race     attempts beside each other
@@ -76,6 +77,7 @@ mod local_ports;
 mod lock;
 mod loop_guard;
 mod low_water;
+mod names;
 mod permits;
 mod pool;
 mod probe;
@@ -100,7 +102,8 @@ pub use hops::GroupView;
 pub use how::How;
 pub use leg_view::LegView;
 pub use listener::{BindError, Handle, Listener, Route, Serving};
-pub use permits::{Gate, LOOKUPS};
+pub use names::{Unresolved, unresolved};
+pub use permits::Gate;
 pub use registry::{FlowView, State};
 pub use shared::Relay;
 pub use tally::Tally;

@@ -10,7 +10,7 @@ use longhaul_core::sources::{Crowded, Limits, Source, Sources};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use tracing::{info, warn};
 
 /// All permits of the process.
@@ -67,8 +67,8 @@ impl Permits {
     }
 }
 
-/// A tunnel's access to its permits, the sources of its flows, its limit of concurrent lookups, and the state of its next
-/// hops. A listener and those that it replaced share one gate.
+/// A tunnel's access to its permits, the sources of its flows, and the state of its next hops. A listener and those that
+/// it replaced share one gate.
 #[derive(Debug)]
 pub struct Gate {
     permits: Arc<Permits>,
@@ -77,16 +77,14 @@ pub struct Gate {
     left: Notify,
     /// The sources of the flows that began while the tunnel had a limit for each source.
     sources: Mutex<Sources>,
-    pub(super) lookups: Arc<Semaphore>,
     pub(super) hops: Arc<Hops>,
 }
 
 impl Gate {
     pub(super) fn new(permits: &Arc<Permits>) -> Arc<Gate> {
         let tunnel = permits.book().open();
-        let lookups = Arc::new(Semaphore::new(LOOKUPS));
         let (permits, hops) = (permits.clone(), Arc::default());
-        Arc::new(Gate { permits, tunnel, left: Notify::new(), sources: Mutex::default(), lookups, hops })
+        Arc::new(Gate { permits, tunnel, left: Notify::new(), sources: Mutex::default(), hops })
     }
 
     /// Takes a permit for another flow, if the tunnel may have one now.
@@ -228,10 +226,6 @@ impl Drop for Spare {
         self.permits.returned.notify_waiters();
     }
 }
-
-/// Number of names that a tunnel looks up at once: 320 a second with a resolver that takes 50 ms. A resolver that does
-/// not answer occupies only these threads, so the lookups of other tunnels find theirs.
-pub const LOOKUPS: usize = 16;
 
 #[cfg(test)]
 mod tests {

@@ -9,6 +9,7 @@ use super::leg;
 use super::local_ports::LocalPorts;
 use super::loop_guard::Served;
 use super::low_water::Marks;
+use super::names::Names;
 use super::permits::{Gate, Permits};
 use super::pool::Pool;
 use super::probes::Probes;
@@ -16,12 +17,14 @@ use super::registry::{FlowView, Registry};
 use super::silence::Sweep;
 use super::tally::Tally;
 use super::throttle::Lines;
-use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;
+use longhaul_config::{NextHop, Resolver, Tunnel};
 use longhaul_core::caps::Bandwidth;
 use longhaul_sys::limits;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 use tokio::sync::watch;
 use tracing::warn;
 
@@ -46,6 +49,7 @@ pub struct Relay {
     pub(super) probes: Probes,
     pub(super) served: Served,
     groups: Groups,
+    names: Names,
     pub(super) local_ports: LocalPorts,
     /// Whether the log has reported that splice is refused.
     pub(super) splice_refused: AtomicBool,
@@ -73,6 +77,7 @@ impl Relay {
             probes: Probes::default(),
             served: Served::default(),
             groups: Groups::default(),
+            names: Names::default(),
             local_ports: LocalPorts::unknown(),
             splice_refused: AtomicBool::new(false),
             lines: Lines::default(),
@@ -119,11 +124,22 @@ impl Relay {
         }
     }
 
-    /// Sets the tunnels that are served, so that no dial comes back to one of them or to itself. Call it at start and
-    /// at each reload.
-    pub fn serves(&self, tunnels: impl IntoIterator<Item = Tunnel>) {
+    /// Sets the tunnels that are served, so that no dial comes back to one of them or to itself, and begins to resolve
+    /// the names of their next hops by `resolver`. Call it at start and at each reload, in a runtime.
+    pub fn serves(&self, tunnels: impl IntoIterator<Item = Tunnel>, resolver: Option<Resolver>) {
         self.local_ports.read();
-        self.served.set(tunnels.into_iter().collect());
+        let tunnels: Arc<[Tunnel]> = tunnels.into_iter().collect();
+        self.names.serve(tunnels.iter().flat_map(|tunnel| &tunnel.to), resolver);
+        self.served.set(tunnels);
+    }
+
+    /// Returns the addresses of `next_hop` in the order in which to dial them, from the last answer if there is one.
+    /// Waits up to `patience` for a first answer.
+    ///
+    /// # Errors
+    /// There is no address, or no resolver answers. The text says which.
+    pub(super) async fn addresses(&self, next_hop: &NextHop, patience: Duration) -> Result<Vec<SocketAddr>, String> {
+        self.names.addresses(next_hop, patience, &self.counters.stale_answers).await
     }
 
     /// Sets the tunnels whose next hops views show, each with its gate. A hop that stays keeps its state.

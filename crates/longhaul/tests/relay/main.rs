@@ -10,7 +10,7 @@
 //! | `limits` | few descriptors, pipes and pipe pages |
 //! | `sources` | limits of a source, and of the process |
 //! | `proxy` | PROXY headers, also of HAProxy and nginx |
-//! | `names` | a resolver that does not answer |
+//! | `names` | names: TTL, outages of the resolver, SRV; `nameserver` answers |
 //! | `logs` | a stderr that fails or blocks |
 //! | `daemon` | reload and systemd |
 //! | `reload` | reloads in quick succession |
@@ -36,6 +36,7 @@ mod limits;
 mod logs;
 mod many;
 mod names;
+mod nameserver;
 mod options;
 mod proxy;
 mod reload;

@@ -210,7 +210,7 @@ fn a_bare_port_serves_ipv4_and_ipv6_and_a_name_is_resolved() {
 }
 
 #[test]
-fn the_next_flow_follows_a_changed_name() {
+fn a_later_flow_follows_a_changed_name() {
     let folder = tempfile::tempdir().unwrap();
     let hosts = folder.path().join("hosts");
     // Writes in place, because the mount refers to this very file.
@@ -240,12 +240,24 @@ fn the_next_flow_follows_a_changed_name() {
     let before = flow(&old);
     talk(&before.0, &before.1);
     is_at("127.0.0.3");
-    let after = flow(&new);
+    [&old, &new].iter().for_each(|server| server.set_nonblocking(true).unwrap());
+    // The answer of the hosts file is good for 5 s.
+    let after = wait_for("a flow to the new address", || {
+        let client = patient(TcpStream::connect(port.address()).unwrap());
+        wait_for("a server", || match (new.accept(), old.accept()) {
+            (Ok((socket, _)), _) => Ok(Ok((client.try_clone().unwrap(), patient(socket)))),
+            (_, Ok(_)) => Ok(Err("the old address")),
+            (Err(_), Err(_)) => Err("none"),
+        })
+    });
     talk(&after.0, &after.1);
     talk(&before.0, &before.1); // an open flow keeps its next hop
     drop(after);
-    let line = relay.wait_log("flow ended");
-    assert_eq!(line["next_hop_address"], new.local_addr().unwrap().to_string(), "{line}");
+    let to_new = new.local_addr().unwrap().to_string();
+    let line = wait_for("the end of the flow to the new address", || {
+        let line = relay.wait_log("flow ended");
+        if line["next_hop_address"] == to_new { Ok(line) } else { Err(line) }
+    });
     assert_eq!((line["next_hop"].as_str(), line["how"].as_str()), (Some(to.as_str()), Some("finished")), "{line}");
 }
 

@@ -1,0 +1,166 @@
+//! The names of the configuration, and the last answer for each. Flows share an answer and the query for it.
+
+use super::resolver::Resolver;
+use super::target::{Question, Targets, addresses};
+use crate::relay::lock::lock;
+use longhaul_config::{NextHop, Resolver as Choice};
+use longhaul_core::names::{Answer, Ask, Cached, Outcome, Reply};
+use longhaul_units::show_duration;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+use tokio::time::{sleep_until, timeout, timeout_at};
+use tracing::{info, warn};
+
+/// The names of the next hops of every tunnel that is served.
+#[derive(Debug)]
+pub(crate) struct Names(Mutex<Known>);
+
+#[derive(Debug)]
+struct Known {
+    resolver: Arc<Resolver>,
+    names: HashMap<Question, Arc<Name>>,
+}
+
+/// One name.
+#[derive(Debug)]
+struct Name {
+    question: Question,
+    resolver: Arc<Resolver>,
+    cached: Mutex<Cached<Targets>>,
+    /// Notified when a query has ended.
+    answered: Notify,
+}
+
+impl Default for Names {
+    fn default() -> Names {
+        Names(Mutex::new(Known { resolver: Arc::new(Resolver::new(None)), names: HashMap::new() }))
+    }
+}
+
+impl Names {
+    /// Replaces the names by those of `next_hops`, and begins to ask for each, so that the first flow finds an answer
+    /// and an outage finds a last good one. Forgets the others. Answers for names that stay have expired: a reload asks
+    /// again. Call it in a runtime.
+    pub(crate) fn serve<'a>(&self, next_hops: impl Iterator<Item = &'a NextHop>, choice: Option<Choice>) {
+        let (resolver, now) = (Arc::new(Resolver::new(choice)), now());
+        let mut known = lock(&self.0);
+        let before = std::mem::take(&mut known.names);
+        let questions = next_hops.filter(|hop| hop.address().is_none()).map(Question::of);
+        known.names = questions
+            .map(|question| {
+                let last = before.get(&question).map(|name| lock(&name.cached).expired(now));
+                (question.clone(), Name::new(question, &resolver, last.unwrap_or_default()))
+            })
+            .collect();
+        known.resolver = resolver;
+        let names: Vec<Arc<Name>> = known.names.values().cloned().collect();
+        drop(known);
+        for name in names {
+            name.ask();
+        }
+    }
+
+    /// Returns the addresses of `next_hop` in the order in which to dial them. Waits for an answer for up to `patience`,
+    /// and only if there is none from before. Counts in `stale` an answer that has expired.
+    ///
+    /// # Errors
+    /// The name has no address, or none is known and no resolver answers. The text says which.
+    pub(crate) async fn addresses(
+        &self,
+        next_hop: &NextHop,
+        patience: Duration,
+        stale: &AtomicU64,
+    ) -> Result<Vec<SocketAddr>, String> {
+        if let Some(address) = next_hop.address() {
+            return Ok(vec![address]);
+        }
+        let name = self.name(Question::of(next_hop));
+        match timeout(patience, name.targets(stale)).await {
+            Ok(targets) => targets.map(|targets| addresses(&targets, next_hop.port)),
+            Err(_) => Err(format!("no answer in {}; see /etc/resolv.conf", show_duration(patience))),
+        }
+    }
+
+    /// Returns the name of `question`. A flow of a tunnel that was removed may ask for a name that is no longer kept;
+    /// it is then resolved for this flow alone.
+    fn name(&self, question: Question) -> Arc<Name> {
+        let known = lock(&self.0);
+        let kept = known.names.get(&question).cloned();
+        kept.unwrap_or_else(|| Name::new(question, &known.resolver, Cached::default()))
+    }
+}
+
+impl Name {
+    fn new(question: Question, resolver: &Arc<Resolver>, cached: Cached<Targets>) -> Arc<Name> {
+        Arc::new(Name { question, resolver: resolver.clone(), cached: Mutex::new(cached), answered: Notify::new() })
+    }
+
+    /// Waits until there is an answer, and returns it.
+    async fn targets(self: &Arc<Name>, stale: &AtomicU64) -> Result<Targets, String> {
+        loop {
+            // Before the question, because notify_waiters wakes every `Notified` that exists by then.
+            let answered = self.answered.notified();
+            match self.ask() {
+                Answer::Fresh(targets) => return Ok(targets),
+                Answer::Stale(targets) => {
+                    stale.fetch_add(1, Relaxed);
+                    return Ok(targets);
+                }
+                Answer::Absent(why) | Answer::Unanswered(why) => return Err(why),
+                Answer::Wait { until: None } => answered.await,
+                Answer::Wait { until: Some(until) } => drop(timeout_at(until.into(), answered).await),
+            }
+        }
+    }
+
+    /// Returns what is known. Begins a query if one is due.
+    fn ask(self: &Arc<Name>) -> Answer<Targets> {
+        let Ask { answer, begin } = lock(&self.cached).ask(now());
+        if begin {
+            tokio::spawn(query(Arc::downgrade(self), self.question.clone(), self.resolver.clone()));
+        }
+        answer
+    }
+
+    /// Stores the reply to a query. Returns when the query is to be repeated, if it failed.
+    fn answer(&self, reply: Reply<Targets>) -> Option<Instant> {
+        let why = if let Reply::Failed { why } = &reply { why.clone() } else { String::new() };
+        let (outcome, again) = {
+            let mut cached = lock(&self.cached);
+            (cached.answered(reply, now()), cached.again())
+        };
+        let name = &self.question;
+        // One line for each outage, not for each retry: resolvers can be down for hours.
+        match outcome {
+            Outcome::OutageBegins => warn!(%name, %why, "no resolver answers; the last good answer serves, if any"),
+            Outcome::Recovered(failed) => info!(%name, failed, "a resolver answers again"),
+            Outcome::Answered | Outcome::OutageGoesOn => {}
+        }
+        self.answered.notify_waiters();
+        again
+    }
+}
+
+/// Asks until there is an answer, or until nobody wants one any more.
+async fn query(name: Weak<Name>, question: Question, resolver: Arc<Resolver>) {
+    loop {
+        let once = {
+            let (question, resolver) = (question.clone(), resolver.clone());
+            async move { resolver.resolve(&question).await }
+        };
+        // On a task of its own, so that a panic is a failed query: no flow must wait for ever.
+        let reply = tokio::spawn(once).await;
+        let reply = reply.unwrap_or_else(|err| Reply::Failed { why: format!("the query has failed: {err}") });
+        let Some(again) = name.upgrade().and_then(|name| name.answer(reply)) else { return };
+        sleep_until(again.into()).await;
+    }
+}
+
+/// Returns the time of the runtime, which tests can advance.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
