@@ -3,13 +3,11 @@
 //!
 //! On error, every function returns one clause: what is wrong and what to write instead. The clause does not repeat the text.
 
-use crate::config::Resolver;
 use crate::options::Leg;
 use crate::suggest;
 use crate::tunnel::{CheckBy, NextHop};
 use ipnet::{IpNet, Ipv4Net};
 use longhaul_core::next_hop::{POLICIES, Policy};
-use longhaul_core::wire::probe::MAX_HOPS;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -121,18 +119,6 @@ fn srv_name(text: &str) -> Option<Result<&str, String>> {
     })
 }
 
-/// Parses the name of a resolver.
-///
-/// # Errors
-/// There is no such resolver.
-pub fn resolver(text: &str) -> Result<Resolver, String> {
-    match text {
-        "dns" => Ok(Resolver::Dns),
-        "system" => Ok(Resolver::System),
-        _ => Err("write \"dns\" or \"system\"".into()),
-    }
-}
-
 /// Parses an entry of an allow-list: a network such as `10.0.0.0/8`, or one address.
 ///
 /// # Errors
@@ -209,17 +195,6 @@ pub fn max_flows(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Parses the number of relays after this one, 0 to [`MAX_HOPS`].
-///
-/// # Errors
-/// The text is not such a number.
-pub fn verify_hops(text: &str) -> Result<u8, String> {
-    let hops = text.parse().ok().filter(|hops| *hops <= MAX_HOPS);
-    hops.ok_or_else(|| {
-        format!("write the number of relays after this one, 0 to {MAX_HOPS}; 0 if it dials the final host")
-    })
-}
-
 /// Parses the time that one address has to answer a dial.
 ///
 /// # Errors
@@ -279,16 +254,6 @@ pub fn checks(text: &str) -> Result<u32, String> {
 /// The text is not a time.
 pub fn drain_timeout(text: &str) -> Result<Duration, String> {
     longhaul_units::duration(text).map_err(|err| format!("{err}; write a time such as \"30s\" or \"1h\""))
-}
-
-/// Parses the time for which a drain by command listens; `0` means that it does not.
-///
-/// # Errors
-/// The text is not a time, or the time is longer than an hour.
-pub fn drain_grace(text: &str) -> Result<Duration, String> {
-    const FORM: &str = "write a time of up to an hour such as \"5s\"";
-    let time = longhaul_units::duration(text).map_err(|err| format!("{err}; {FORM}"))?;
-    if time <= Duration::from_secs(3600) { Ok(time) } else { Err(format!("it is out of range; {FORM}")) }
 }
 
 /// Parses the address to dial from.
@@ -616,8 +581,7 @@ mod tests {
         #[test]
         fn no_text_panics(text in "\\PC*") {
             let _ = (listen(&text), next_hop(&text), network(&text), name(&text), policy(&text), max_flows(&text));
-            let _ = (connect_timeout(&text), drain_timeout(&text), source(&text), switch(&text), resolver(&text));
-            let _ = drain_grace(&text);
+            let _ = (connect_timeout(&text), drain_timeout(&text), source(&text), switch(&text));
         }
 
         #[test]

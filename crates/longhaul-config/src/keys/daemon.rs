@@ -50,7 +50,7 @@ const GRACE: Row<Config> = Row {
         long: "`longhaul drain` makes /readyz say 503 at once. The tunnel listens for this time more, so that a load balancer \
                can send new connections elsewhere before any is refused.",
     }),
-    value: KeyValue::One(|config, text| value::drain_grace(text).map(|time| config.drain_grace = time)),
+    value: KeyValue::One(|config, text| drain_grace(text).map(|time| config.drain_grace = time)),
     show: |config| {
         let grace = Some(config.drain_grace).filter(|grace| *grace != Config::DRAIN_GRACE);
         grace.map(|grace| format!("a drain by command listens for {} more", show_duration(grace)))
@@ -101,7 +101,7 @@ const RESOLVER: Row<Config> = Row {
                asks getaddrinfo(3), which knows no TTL, and keeps each answer for 30 s. Without this flag it is `dns`, \
                unless the line `hosts:` of /etc/nsswitch.conf names other sources.",
     }),
-    value: KeyValue::One(|config, text| value::resolver(text).map(|resolver| config.resolver = Some(resolver))),
+    value: KeyValue::One(|config, text| resolver(text).map(|resolver| config.resolver = Some(resolver))),
     show: |config| {
         config.resolver.map(|resolver| match resolver {
             Resolver::Dns => "names are resolved by DNS".into(),
@@ -124,4 +124,26 @@ fn srv_without_dns(config: &Config, _: Syntax) -> Vec<Remark> {
     let first = config.tunnels.iter().flat_map(|tunnel| &tunnel.to).find(|hop| hop.is_srv());
     let text = first.map(|hop| format!("getaddrinfo(3) cannot resolve {hop}; write \"dns\", or leave it out"));
     text.map(|text| Remark::error("resolver", text)).into_iter().collect()
+}
+
+/// Parses the name of a resolver.
+///
+/// # Errors
+/// There is no such resolver.
+fn resolver(text: &str) -> Result<Resolver, String> {
+    match text {
+        "dns" => Ok(Resolver::Dns),
+        "system" => Ok(Resolver::System),
+        _ => Err("write \"dns\" or \"system\"".into()),
+    }
+}
+
+/// Parses the time for which a drain by command listens; `0` means that it does not.
+///
+/// # Errors
+/// The text is not a time, or the time is longer than an hour.
+fn drain_grace(text: &str) -> Result<Duration, String> {
+    const FORM: &str = "write a time of up to an hour such as \"5s\"";
+    let time = longhaul_units::duration(text).map_err(|err| format!("{err}; {FORM}"))?;
+    if time <= Duration::from_secs(3600) { Ok(time) } else { Err(format!("it is out of range; {FORM}")) }
 }

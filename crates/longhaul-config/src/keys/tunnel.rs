@@ -6,6 +6,7 @@ use crate::keys::{addresses, bandwidth, clients, leg};
 use crate::options::Leg;
 use crate::tunnel::{Check, CheckBy, NextHop, Tunnel};
 use crate::{loops, value};
+use longhaul_core::wire::probe::MAX_HOPS;
 use longhaul_units::show_duration;
 use std::net::IpAddr;
 
@@ -326,7 +327,7 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
             long: "0 to 8, for `longhaul verify`. With 0 the next hop is the final host, and a probe is answered here. Without this flag, a probe from \
                    this host is passed on to the next hop, which must then be a relay. A probe from another host is not.",
         }),
-        value: KeyValue::One(|tunnel, text| value::verify_hops(text).map(|hops| tunnel.verify_hops = Some(hops))),
+        value: KeyValue::One(|tunnel, text| verify_hops(text).map(|hops| tunnel.verify_hops = Some(hops))),
         show: |tunnel| match tunnel.verify_hops? {
             0 => Some("answers probes: the next hop is the final host".into()),
             1 => Some("passes probes on to 1 more relay".into()),
@@ -438,4 +439,15 @@ fn other_family(tunnel: &Tunnel) -> Vec<Remark> {
         format!("{hop} cannot be dialled from {source}: one is IPv4, the other IPv6; write a source of its family")
     });
     text.map(|text| Remark::error("source", text)).into_iter().collect()
+}
+
+/// Parses the number of relays after this one, 0 to [`MAX_HOPS`].
+///
+/// # Errors
+/// The text is not such a number.
+fn verify_hops(text: &str) -> Result<u8, String> {
+    let hops = text.parse().ok().filter(|hops| *hops <= MAX_HOPS);
+    hops.ok_or_else(|| {
+        format!("write the number of relays after this one, 0 to {MAX_HOPS}; 0 if it dials the final host")
+    })
 }
