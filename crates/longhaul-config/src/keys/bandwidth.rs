@@ -1,4 +1,4 @@
-//! What the keys about bandwidth share: parsing of rates and windows, the lines of `longhaul check`, and remarks.
+//! Common to the keys about bandwidth: parsing of rates and windows, the lines of `longhaul check`, and remarks.
 
 use crate::keys::remark::Remark;
 use crate::options::Leg;

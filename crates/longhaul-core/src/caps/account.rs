@@ -1,4 +1,4 @@
-//! What a cap has been underused or exceeded so far, and the capacity that makes up for it.
+//! The amount by which a cap has been underused or exceeded so far, and the capacity that makes up for it.
 //!
 //! The limits of the flows are never exact: a connection begins with segments that the kernel does not pace, a flow
 //! waits for a round trip, BBR sends a little less than it may. The account counts what was sent, and raises or lowers

@@ -5,7 +5,7 @@ use longhaul_units::Rate;
 /// Returns the level at which `capacity` is shared max-min fairly among `demands`: everybody gets its demand or the
 /// level, whichever is less. Returns `None` if the demands fit into the capacity. Sorts `demands`.
 ///
-/// Nobody gets more than it demands, and nobody whose demand is not met gets less than another. The shares together are
+/// No flow gets more than it demands, and none whose demand is not met gets less than another. The shares together are
 /// never above the capacity, and below it only by the rounding of the level to whole bits per second.
 pub fn fair_level(capacity: Rate, demands: &mut [Rate]) -> Option<Rate> {
     demands.sort_unstable();

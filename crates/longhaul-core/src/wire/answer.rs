@@ -9,7 +9,7 @@
 //!        ── bytes ────────────────────────────────────────────────────────>
 //!        <── the same bytes, receipt ──────────────────────────────────────
 //! ```
-//! What a server says before the first frame, such as a banner, comes in front of it. The prober discards it.
+//! Bytes of the server, such as a banner, may come before the first frame. The prober discards them.
 //!
 //! Every number is big-endian. A frame begins and ends like this:
 //!
@@ -79,7 +79,7 @@ pub enum Dial {
     NotDialled,
 }
 
-/// What a relay does after its report.
+/// Next step of a relay after its report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Echoes the bytes that come.
@@ -103,7 +103,7 @@ pub struct Report {
     pub hops: u8,
     /// Result of its dial.
     pub dial: Dial,
-    /// What it does now.
+    /// Its next step.
     pub next: Next,
     /// Its clock, in µs since 1970-01-01 UTC.
     pub clock_us: u64,

@@ -59,7 +59,7 @@ pub struct Preface {
     pub nonce: Nonce,
 }
 
-/// What the first bytes of a connection are, as far as they have come.
+/// Kind of the first bytes of a connection, as far as they have come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     /// The payload of an ordinary client.

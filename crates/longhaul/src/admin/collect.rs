@@ -1,11 +1,9 @@
 //! Fills a [`Snapshot`].
 
-use super::snapshot::{
-    AdminCounters, CounterValues, FlowState, FlowStateName, LegState, PhaseName, Snapshot, TunnelState,
-};
+use super::snapshot::{AdminCounters, FlowState, FlowStateName, LegState, PhaseName, Snapshot, TunnelState};
 use super::source::Source;
 use crate::daemon::control::{Phase, Status};
-use crate::relay::{FlowView, LegView, Relay, State};
+use crate::relay::{FlowView, LegView, State};
 use longhaul_config::options::Leg;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -36,7 +34,7 @@ pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
         reload_refused: status.refusal,
         tunnels: status.tunnels.iter().map(|served| tunnel(served)).collect(),
         flows: flows.iter().map(flow).collect(),
-        counters: counters(&source.relay),
+        counters: source.relay.counter_values(),
         admin: admin(source),
     }
 }
@@ -73,34 +71,6 @@ fn leg(view: &LegView) -> LegState {
         cwnd_segments: view.info.snd_cwnd,
         retrans_bytes: view.info.bytes_retrans,
         congestion: view.congestion.clone(),
-    }
-}
-
-fn counters(relay: &Relay) -> CounterValues {
-    let (counters, carried) = (&relay.counters, relay.carried());
-    CounterValues {
-        flows_now: now(&counters.flows_now),
-        accepted: now(&counters.accepted),
-        refused: now(&counters.refused),
-        bad_proxy_headers: now(&counters.bad_proxy_headers),
-        over_source_limit: now(&counters.over_source_limit),
-        accept_errors: now(&counters.accept_errors),
-        without_permit: now(&counters.without_permit),
-        stale_answers: now(&counters.stale_answers),
-        dials_failed: now(&counters.dials_failed),
-        finished: now(&counters.finished),
-        reset: now(&counters.reset),
-        reset_by_peer: now(&counters.reset_by_peer),
-        timed_out: now(&counters.timed_out),
-        leg_failed: now(&counters.leg_failed),
-        half_open_too_long: now(&counters.half_open_too_long),
-        cut: now(&counters.cut),
-        bytes_up: carried.up,
-        bytes_down: carried.down,
-        copied: now(&counters.copied),
-        hops_lost: now(&counters.hops_lost),
-        probes: now(&counters.probes),
-        probes_refused: now(&counters.probes_refused),
     }
 }
 

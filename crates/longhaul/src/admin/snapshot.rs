@@ -4,6 +4,7 @@
 //! Later versions add fields and remove none. A reader ignores fields that it does not know, and a field that an older
 //! daemon does not send has its empty value.
 
+use crate::relay::CounterValues;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
@@ -134,35 +135,6 @@ pub struct LegState {
     /// Congestion control.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
-}
-
-/// The counters of the process. docs/operations.md describes them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-#[expect(missing_docs, reason = "the relay's `Counters` has each of them, with its description")]
-pub struct CounterValues {
-    pub flows_now: u64,
-    pub accepted: u64,
-    pub refused: u64,
-    pub bad_proxy_headers: u64,
-    pub over_source_limit: u64,
-    pub accept_errors: u64,
-    pub without_permit: u64,
-    pub stale_answers: u64,
-    pub dials_failed: u64,
-    pub finished: u64,
-    pub reset: u64,
-    pub reset_by_peer: u64,
-    pub timed_out: u64,
-    pub leg_failed: u64,
-    pub half_open_too_long: u64,
-    pub cut: u64,
-    pub bytes_up: u64,
-    pub bytes_down: u64,
-    pub copied: u64,
-    pub hops_lost: u64,
-    pub probes: u64,
-    pub probes_refused: u64,
 }
 
 /// Events of the control socket and of the HTTP listener, since the start.

@@ -1,4 +1,4 @@
-//! What the admin part knows of the process: its commands, its live flows, its start.
+//! The admin part's access to the process: its commands, its live flows, its start.
 
 use crate::daemon::control::Control;
 use crate::relay::Relay;

@@ -48,7 +48,7 @@ impl Flags {
     /// Returns the configuration of this one tunnel, and the warnings about it.
     ///
     /// # Errors
-    /// What is wrong and what to write instead.
+    /// Names the mistake, and what to write instead.
     pub(super) fn load(self) -> Result<Loaded, String> {
         let Flags { mut tunnel, daemon, set } = self;
         for text in &set {

@@ -1,4 +1,4 @@
-//! What systemd knows of longhaul.service when there is no daemon to ask.
+//! Asks systemd about longhaul.service when there is no daemon to ask.
 
 use std::collections::HashMap;
 use std::process::{Command, Stdio};

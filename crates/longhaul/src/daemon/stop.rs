@@ -31,7 +31,7 @@ enum Waited {
     Cut,
 }
 
-/// What the process knows when it stops.
+/// State of the process when it stops.
 pub(super) struct Ending {
     /// When to cut the remaining flows.
     pub(super) limit: Limit,

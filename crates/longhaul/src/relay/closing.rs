@@ -119,17 +119,16 @@ fn progress_of(info: &TcpInfo) -> Option<Progress> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::stream::pair;
     use super::*;
+    use socket2::SockRef;
     use std::future::poll_fn;
-    use std::net::{Shutdown, TcpListener, TcpStream};
+    use std::net::Shutdown;
 
     /// The kernel's count of acknowledged bytes includes the header, so it must not stand for bytes of the flow.
     #[tokio::test]
     async fn a_leg_with_a_header_is_over_only_after_its_last_byte() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let leg = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        leg.set_nonblocking(true).unwrap();
-        let leg = Stream::new(leg.into()).unwrap();
+        let (leg, _peer) = pair();
         let closed = |bytes_acked| TcpInfo { state: State::Closed, bytes_acked, ..TcpInfo::default() };
         assert!(is_over(&closed(1001), &leg, 1000));
         leg.note_header_sent(28);
@@ -139,12 +138,8 @@ mod tests {
     /// A blocked pump may see the end of a leg before its flow waits for it, and the watch reports the end only once.
     #[tokio::test]
     async fn a_leg_that_was_acknowledged_stays_acknowledged() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let leg = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let peer = listener.accept().unwrap().0;
-        leg.set_nonblocking(true).unwrap();
-        leg.shutdown(Shutdown::Write).unwrap();
-        let leg = Stream::new(leg.into()).unwrap();
+        let (leg, peer) = pair();
+        SockRef::from(&leg).shutdown(Shutdown::Write).unwrap();
         let mut closing = Closing::new(&Arc::default(), &leg);
         let is_ready = poll_fn(|cx| Poll::Ready(closing.poll(cx, &leg, Fins::Ours).is_ready())).await;
         assert!(!is_ready, "the peer has not sent its FIN");

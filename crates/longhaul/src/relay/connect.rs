@@ -15,11 +15,24 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 use tokio::time::timeout;
 
+/// Kind of a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The address refused the connection.
+    Refused,
+    /// The address did not answer in time.
+    NoAnswer,
+    /// Any other, such as a name that cannot be resolved.
+    Other,
+}
+
 /// Why there is no connection to an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
     /// Names the call and the kernel's answer.
     text: String,
+    /// Its kind.
+    pub(super) cause: Cause,
     /// Whether the next hop or the way to it is at fault, and not this host, such as for lack of descriptors.
     pub(super) is_of_hop: bool,
 }
@@ -27,7 +40,7 @@ pub(super) struct Failure {
 impl Failure {
     /// Returns a failure of this host.
     pub(super) fn here(text: impl ToString) -> Failure {
-        Failure { text: text.to_string(), is_of_hop: false }
+        Failure { text: text.to_string(), cause: Cause::Other, is_of_hop: false }
     }
 
     /// Returns the failure of connect(2), with a hint.
@@ -51,7 +64,12 @@ impl Failure {
             libc::ENOPROTOOPT, // RFC 1122 4.2.3.9: ICMP says that the protocol or port is unreachable
             libc::EACCES,      // ICMP says that it is prohibited
         ];
-        Failure { text, is_of_hop: err.raw_os_error().is_some_and(|errno| answers.contains(&errno)) }
+        let cause = match err.raw_os_error() {
+            Some(libc::ECONNREFUSED) => Cause::Refused,
+            Some(libc::ETIMEDOUT) => Cause::NoAnswer,
+            _ => Cause::Other,
+        };
+        Failure { text, cause, is_of_hop: err.raw_os_error().is_some_and(|errno| answers.contains(&errno)) }
     }
 }
 
@@ -104,7 +122,7 @@ pub(super) async fn finish(
         Ok(Err(err)) => Err(Failure::connect(&err)),
         Err(_) => {
             let text = format!("connect: no answer in {}", show_duration(patience));
-            Err(Failure { text, is_of_hop: true })
+            Err(Failure { text, cause: Cause::NoAnswer, is_of_hop: true })
         }
     }
 }

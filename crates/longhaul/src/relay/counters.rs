@@ -2,54 +2,93 @@
 
 use super::how::How;
 use super::tally::Tally;
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tracing::info;
 
-/// Every counter. The code that sees an event counts it.
-#[derive(Debug, Default)]
-pub struct Counters {
+/// Makes [`Counters`] and [`CounterValues`] from one list, so that a new counter is a line of it.
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Every counter. The code that sees an event counts it.
+        #[derive(Debug, Default)]
+        pub struct Counters {
+            $($(#[$doc])* pub $name: AtomicU64,)*
+        }
+
+        /// The counters at one moment, for the log and for views.
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct CounterValues {
+            $($(#[$doc])* pub $name: u64,)*
+            /// Bytes that all flows, live and ended, have carried from their clients to their next hops.
+            pub bytes_up: u64,
+            /// The same in the other direction.
+            pub bytes_down: u64,
+        }
+
+        impl Counters {
+            /// Returns all counters. `carried` are the bytes of all flows, live and ended.
+            pub(super) fn values(&self, carried: Tally) -> CounterValues {
+                CounterValues {
+                    $($name: self.$name.load(Relaxed),)*
+                    bytes_up: carried.up,
+                    bytes_down: carried.down,
+                }
+            }
+        }
+
+        impl CounterValues {
+            /// Writes all counters to the log.
+            pub(super) fn log(&self) {
+                info!($($name = self.$name,)* bytes_up = self.bytes_up, bytes_down = self.bytes_down, "counters");
+            }
+        }
+    };
+}
+
+counters! {
     /// Flows open now.
-    pub flows_now: AtomicU64,
+    flows_now,
     /// Connections accepted and allowed.
-    pub accepted: AtomicU64,
+    accepted,
     /// Connections that were reset before a flow began: the allow-list does not contain their peer, too many flows come
     /// from the tunnel's own next hop, or they came to a socket from systemd that has no tunnel. The next two counters
     /// give further reasons, which are counted here too.
-    pub refused: AtomicU64,
+    refused,
     /// Connections that were reset because `proxy_in` found no valid header in time.
-    pub bad_proxy_headers: AtomicU64,
+    bad_proxy_headers,
     /// Connections that were reset because of a limit of their source.
-    pub over_source_limit: AtomicU64,
+    over_source_limit,
     /// Number of times that accept failed: EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC.
-    pub accept_errors: AtomicU64,
+    accept_errors,
     /// Number of times that connections of a tunnel had to wait because no permit was free.
-    pub without_permit: AtomicU64,
+    without_permit,
     /// Number of times that a next hop was ejected or went down.
-    pub hops_lost: AtomicU64,
+    hops_lost,
     /// Dials and active checks that used an expired answer for a name, because no resolver had answered in time.
-    pub stale_answers: AtomicU64,
+    stale_answers,
     /// Flows that ended well in both directions.
-    pub finished: AtomicU64,
+    finished,
     /// Flows that ended with RST. The next six counters give the reason.
-    pub reset: AtomicU64,
+    reset,
     /// Flows whose dial no address answered.
-    pub dials_failed: AtomicU64,
+    dials_failed,
     /// Flows in which a peer sent RST.
-    pub reset_by_peer: AtomicU64,
+    reset_by_peer,
     /// Flows in which a peer stopped answering.
-    pub timed_out: AtomicU64,
+    timed_out,
     /// Flows in which a leg failed with another errno.
-    pub leg_failed: AtomicU64,
+    leg_failed,
     /// Flows that `linger-half-open` ended.
-    pub half_open_too_long: AtomicU64,
+    half_open_too_long,
     /// Flows that longhaul cut: drain timeout, second signal, or command.
-    pub cut: AtomicU64,
+    cut,
     /// Number of times that bulk was copied through user space because no pipe was free or the socket refused splice.
-    pub copied: AtomicU64,
+    copied,
     /// Probes that were answered or passed on.
-    pub probes: AtomicU64,
+    probes,
     /// Probes that were refused: a preface that cannot be used, too many probes, or one that may not be passed on.
-    pub probes_refused: AtomicU64,
+    probes_refused,
 }
 
 impl Counters {
@@ -68,36 +107,6 @@ impl Counters {
             None => self.finished.fetch_add(1, Relaxed),
             Some(why) => why.fetch_add(1, Relaxed) + self.reset.fetch_add(1, Relaxed),
         };
-    }
-
-    /// Writes all counters to the log. `carried` are the bytes of all flows, live and ended.
-    pub(super) fn log(&self, carried: Tally) {
-        let now = |counter: &AtomicU64| counter.load(Relaxed);
-        info!(
-            flows_now = now(&self.flows_now),
-            accepted = now(&self.accepted),
-            refused = now(&self.refused),
-            bad_proxy_headers = now(&self.bad_proxy_headers),
-            over_source_limit = now(&self.over_source_limit),
-            accept_errors = now(&self.accept_errors),
-            without_permit = now(&self.without_permit),
-            stale_answers = now(&self.stale_answers),
-            finished = now(&self.finished),
-            reset = now(&self.reset),
-            dials_failed = now(&self.dials_failed),
-            hops_lost = now(&self.hops_lost),
-            reset_by_peer = now(&self.reset_by_peer),
-            timed_out = now(&self.timed_out),
-            leg_failed = now(&self.leg_failed),
-            half_open_too_long = now(&self.half_open_too_long),
-            cut = now(&self.cut),
-            bytes_up = carried.up,
-            bytes_down = carried.down,
-            copied = now(&self.copied),
-            probes = now(&self.probes),
-            probes_refused = now(&self.probes_refused),
-            "counters"
-        );
     }
 }
 

@@ -10,7 +10,7 @@
 //! beside those under way (RFC 8305 5). A second, because by then a SYN would have been sent again. While a SYN is under
 //! way that carries the client's first bytes, no other address is tried: only one server may get them.
 
-use super::connect::{self, Failure};
+use super::connect::{self, Cause, Failure};
 use super::fast_open::FirstBytes;
 use super::hops::{Chosen, Claim};
 use super::permits::{Gate, Spare};
@@ -40,8 +40,13 @@ pub(super) struct Dialled {
 
 /// Why no connection was made.
 pub(super) enum NotDialled {
-    /// No address answered. The text names every address that was tried and its error.
-    NoAnswer(String),
+    /// No address answered.
+    NoAnswer {
+        /// Names every address that was tried, and its error.
+        why: String,
+        /// Why the last one failed.
+        cause: Cause,
+    },
     /// The accept leg failed first.
     Accept(io::Error),
 }
@@ -62,7 +67,8 @@ pub(super) async fn dial(
     let chosen = gate.hops.choose(&relay.counters, tunnel, peer.ip());
     if chosen.order.is_empty() {
         let names: Vec<String> = tunnel.to.iter().map(ToString::to_string).collect();
-        return Err(NotDialled::NoAnswer(format!("every next hop is down by its checks: {}", names.join(", "))));
+        let why = format!("every next hop is down by its checks: {}", names.join(", "));
+        return Err(NotDialled::NoAnswer { why, cause: Cause::Other });
     }
     let dial = Dial {
         relay,
@@ -92,7 +98,7 @@ pub(super) async fn dial(
         }
         attempts.start_next();
         if attempts.race.is_empty() {
-            return Err(NotDialled::NoAnswer(attempts.said));
+            return Err(NotDialled::NoAnswer { why: attempts.said, cause: attempts.cause });
         }
     }
 }
@@ -198,6 +204,8 @@ struct Attempts<'a> {
     last: Instant,
     /// The addresses that failed, each with its error.
     said: String,
+    /// Why the last one failed.
+    cause: Cause,
 }
 
 /// A hop that is being dialled.
@@ -215,7 +223,16 @@ impl<'a> Attempts<'a> {
     fn new(dial: &'a Dial<'a>, Chosen { order, first }: Chosen<'a>) -> Attempts<'a> {
         let steps = order.into_iter().map(|hop| Step::Resolve { hop }).collect();
         let last = Instant::now();
-        Attempts { dial, steps, race: Race::new(), first, tries: Vec::new(), last, said: String::new() }
+        Attempts {
+            dial,
+            steps,
+            race: Race::new(),
+            first,
+            tries: Vec::new(),
+            last,
+            said: String::new(),
+            cause: Cause::Other,
+        }
     }
 
     /// Whether another step may begin now.
@@ -262,6 +279,7 @@ impl<'a> Attempts<'a> {
             unresolved => {
                 let why = unresolved.err().unwrap_or_else(|| "it has no address".into());
                 note(&mut self.said, &next_hop.to_string(), &format!("cannot be resolved: {why}"));
+                self.cause = Cause::Other;
                 self.lost(hop, true);
             }
         }
@@ -270,6 +288,7 @@ impl<'a> Attempts<'a> {
     fn failed(&mut self, hop: usize, address: SocketAddr, failure: &Failure) {
         self.dial.has_sent.store(false, Relaxed);
         note(&mut self.said, &address.to_string(), &failure.to_string());
+        self.cause = failure.cause;
         self.lost(hop, failure.is_of_hop);
     }
 

@@ -123,12 +123,12 @@ async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
             Ok(dial)
         }
         Err(NotDialled::Accept(err)) => Err(Broken::of(Leg::Accept, &err).into()),
-        Err(NotDialled::NoAnswer(why)) => {
+        Err(NotDialled::NoAnswer { why, cause }) => {
             // Every flow has its own line at its end. This line has the reason, which is the same for most of them.
             if let Some(more) = relay.lines.dial.pass(&tunnel.name, Instant::now()) {
                 warn!(flow = flow.number, tunnel = %tunnel.name, peer = %flow.peer(), %why, more, "dial failed");
             }
-            probe::tell_dial_failed(relay, flow, accept, &why).await;
+            probe::tell_dial_failed(relay, flow, accept, why, cause).await;
             Err(How::DialFailed)
         }
     }

@@ -157,8 +157,7 @@ impl Groups {
         served.into_iter().map(|Served { tunnel, hops }| GroupView { hops: hops.view(&tunnel), tunnel }).collect()
     }
 
-    /// Writes one line to the log for each next hop of a tunnel that has several or
-    /// checks them.
+    /// Writes one line to the log for each next hop of a tunnel that has several or checks them.
     pub(super) fn log(&self) {
         for GroupView { tunnel, hops } in
             self.view().iter().filter(|group| group.hops.len() > 1 || group.tunnel.check.by.is_some())

@@ -97,7 +97,7 @@ mod throttle;
 
 pub use activated::Activated;
 pub use checks::Checks;
-pub use counters::Counters;
+pub use counters::{CounterValues, Counters};
 pub use hops::GroupView;
 pub use how::How;
 pub use leg_view::LegView;

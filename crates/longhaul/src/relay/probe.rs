@@ -13,6 +13,7 @@
 //! The final host gets a connection that ends with FIN before a byte. Every server knows that from clients that give up.
 //! A RST would reach most servers as an error of accept(2) or read(2), which many of them log.
 
+use super::connect::Cause;
 use super::fast_open;
 use super::how::{Broken, How};
 use super::legs::Legs;
@@ -36,7 +37,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
-/// What the first bytes of a flow are.
+/// Kind of the first bytes of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Payload, which goes to the dial leg.
@@ -83,7 +84,7 @@ fn pass_on(legs: &Legs<'_>, preface: &Preface) -> bool {
     is_sent
 }
 
-/// What a relay does with a probe.
+/// Course of a probe at a relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Course {
     /// Answers it.
@@ -140,9 +141,9 @@ pub(super) async fn answer_undialled(relay: &Relay, flow: &Flow, accept: &Stream
     }
 }
 
-/// After a failed dial: if the client is a prober, tells it `why`. Any other client that has sent nothing yet is reset
-/// [`FIRST_BYTES`] later than without this call, and one that has sent bytes at once.
-pub(super) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream, why: &str) {
+/// After a failed dial: if the client is a prober, tells it `why`, and the `cause` at the last address. Any other client
+/// that has sent nothing yet is reset [`FIRST_BYTES`] later than without this call, and one that has sent bytes at once.
+pub(super) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream, why: String, cause: Cause) {
     let telling = async {
         let Some(preface) = peek_preface(accept).await else { return };
         // The preface was peeked, so it is there. If it is read, the close below can end with FIN.
@@ -150,7 +151,7 @@ pub(super) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream
             return refused(relay, flow, "too many probes");
         }
         relay.counters.probes.fetch_add(1, Relaxed);
-        let report = Report { dial: dial_of(why), why: why.into(), ..report(flow, &preface, None, Next::DialFailed) };
+        let report = Report { dial: dial_of(cause), why, ..report(flow, &preface, None, Next::DialFailed) };
         if send_all(accept, &Frame::Report(report).bytes()).await.is_ok() {
             bid_farewell(accept).await;
         }
@@ -161,15 +162,12 @@ pub(super) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream
     }
 }
 
-/// Returns the kind of a failed dial by its text, which names the errno. With several addresses, the last one counts.
-fn dial_of(why: &str) -> Dial {
-    let last = why.rsplit("; ").next().unwrap_or_default();
-    if last.contains("ECONNREFUSED") {
-        Dial::Refused
-    } else if last.contains("connect: no answer in") || last.contains("ETIMEDOUT") {
-        Dial::NoAnswer
-    } else {
-        Dial::Failed
+/// Returns how a report tells that a dial failed because of `cause`.
+fn dial_of(cause: Cause) -> Dial {
+    match cause {
+        Cause::Refused => Dial::Refused,
+        Cause::NoAnswer => Dial::NoAnswer,
+        Cause::Other => Dial::Failed,
     }
 }
 
@@ -371,15 +369,5 @@ mod tests {
         assert_eq!([with(Some(1), 1, false), with(Some(2), 2, false)], [Course::PassOn(0), Course::PassOn(1)]);
         assert_eq!(with(Some(1), 8, true), Course::PassOn(0), "no further than the tunnel goes");
         assert_eq!([with(Some(0), 1, true), with(None, 0, false), with(Some(2), 0, false)], [Course::Answer; 3]);
-    }
-
-    /// The texts are those of the dial.
-    #[test]
-    fn a_failed_dial_has_a_kind() {
-        let refused = "192.0.2.1:22: connect: ECONNREFUSED (connection refused)";
-        let silent = "192.0.2.1:22: connect: no answer in 10s";
-        let unknown = "b.example:22: cannot be resolved: no answer in 10s; see /etc/resolv.conf";
-        assert_eq!([refused, silent, unknown].map(dial_of), [Dial::Refused, Dial::NoAnswer, Dial::Failed]);
-        assert_eq!(dial_of(&format!("{refused}; {silent}")), Dial::NoAnswer);
     }
 }

@@ -53,19 +53,12 @@ impl Header {
 
 #[cfg(test)]
 mod tests {
+    use super::super::stream::pair;
     use super::*;
     use longhaul_config::options::Leg;
     use std::io::Read;
-    use std::net::{TcpListener, TcpStream};
 
     /// Returns both ends of a connection. The first one is ours.
-    fn pair() -> (Stream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        ours.set_nonblocking(true).unwrap();
-        (Stream::new(ours.into()).unwrap(), listener.accept().unwrap().0)
-    }
-
     #[tokio::test]
     async fn the_header_goes_out_once_however_much_of_it_connect_took() {
         let header = Header(b"header".to_vec());

@@ -394,15 +394,12 @@ const CHUNK: usize = 256;
 
 #[cfg(test)]
 mod tests {
+    use super::super::stream::pair;
     use super::*;
-    use std::net::{TcpListener, TcpStream};
 
     /// Returns a connection that nobody reads.
     fn stream() -> Arc<Stream> {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        stream.set_nonblocking(true).unwrap();
-        Arc::new(Stream::new(stream.into()).unwrap())
+        Arc::new(pair().0)
     }
 
     fn tunnel() -> Arc<Tunnel> {

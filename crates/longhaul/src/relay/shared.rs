@@ -2,7 +2,7 @@
 
 use super::budget::Budget;
 use super::caps::Governor;
-use super::counters::Counters;
+use super::counters::{CounterValues, Counters};
 use super::hangups::Hangups;
 use super::hops::{GroupView, Groups};
 use super::leg;
@@ -188,9 +188,14 @@ impl Relay {
         self.registry.carried()
     }
 
+    /// Returns the counters, with the bytes of live and ended flows.
+    pub fn counter_values(&self) -> CounterValues {
+        self.counters.values(self.carried())
+    }
+
     /// Writes the counters to the log, with the bytes of live and ended flows.
     pub fn log_counters(&self) {
-        self.counters.log(self.carried());
+        self.counter_values().log();
     }
 
     /// Cuts every open flow with RST on both legs, and resets the connections whose flow has not begun.

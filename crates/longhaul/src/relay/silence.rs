@@ -173,9 +173,10 @@ const SPARE_ENTRIES: usize = 256;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::relay::stream::pair;
     use longhaul_config::Tunnel;
     use longhaul_config::options::row;
-    use std::net::{TcpListener, TcpStream};
+    use std::net::TcpStream;
 
     #[test]
     fn a_silent_peer_is_given_up_after_two_minutes_in_both_cases() {
@@ -191,11 +192,8 @@ mod tests {
 
     /// Returns both ends of a connection. The first is a leg.
     fn leg() -> (Arc<Stream>, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let leg = listener.accept().unwrap().0;
-        leg.set_nonblocking(true).unwrap();
-        (Arc::new(Stream::new(leg.into()).unwrap()), peer)
+        let (leg, peer) = pair();
+        (Arc::new(leg), peer)
     }
 
     /// Returns the time until the first probe, in seconds; 0 means never.

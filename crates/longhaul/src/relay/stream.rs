@@ -179,3 +179,12 @@ impl AsFd for Stream {
         self.socket.get_ref().as_fd()
     }
 }
+
+/// Returns a stream on loopback and the socket of its peer.
+#[cfg(test)]
+pub(super) fn pair() -> (Stream, std::net::TcpStream) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let ours = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    ours.set_nonblocking(true).unwrap();
+    (Stream::new(ours.into()).unwrap(), listener.accept().unwrap().0)
+}

@@ -1,4 +1,4 @@
-//! What the beginning flows, a reload and the thread share: the rules, the flows that have begun, and the shares of those
+//! Shared by the beginning flows, a reload and the thread: the rules, the flows that have begun, and the shares of those
 //! that begin before the thread's next look.
 
 use super::clock::WeekTime;
@@ -30,7 +30,7 @@ pub(super) struct Shared {
     pub(super) clock: fn() -> WeekTime,
 }
 
-/// What lies on the desk.
+/// Content of the desk.
 #[derive(Debug, Default)]
 pub(super) struct Desk {
     /// The caps as configured now.
@@ -70,7 +70,7 @@ pub(super) struct Offers {
     pub(super) few: Vec<(usize, Arc<Flow>)>,
 }
 
-/// What the thread finds on the desk.
+/// Changes that the thread finds on the desk.
 #[derive(Debug)]
 pub(super) struct News {
     /// The caps as configured now.

@@ -1,23 +1,20 @@
 //! The governor with real sockets, whose limits the kernel reports. The clock is the test's.
 
 use super::*;
-use crate::relay::stream::Stream;
+use crate::relay::stream::{Stream, pair};
 use longhaul_config::options::Leg;
 use longhaul_core::caps::{Weekday, Window};
 use longhaul_sys::sockopt;
 use longhaul_units::Rate;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::sync::atomic::AtomicU16;
 use std::time::{Duration, Instant};
 
 /// Returns both ends of a connection. The first is a leg.
 fn leg() -> (Arc<Stream>, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let leg = listener.accept().unwrap().0;
-    leg.set_nonblocking(true).unwrap();
-    (Arc::new(Stream::new(leg.into()).unwrap()), peer)
+    let (leg, peer) = pair();
+    (Arc::new(leg), peer)
 }
 
 /// A connected flow of a tunnel, with its sockets.

@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// What is asked for. The name is in lower case.
+/// A question to the resolver. The name is in lower case.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Question {
     /// The addresses of this host.
