@@ -39,6 +39,8 @@ pub struct HopView {
     pub rtt: Option<Duration>,
     /// Number of failed dials since it last answered.
     pub failures: u32,
+    /// Time since the first of those; `None` without one.
+    pub failing_for: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -143,7 +145,8 @@ impl Group {
         let unknown = Hop::new(key, now);
         let Hop { flows, rtt, health, .. } = self.hops.iter().find(|hop| hop.key == key).unwrap_or(&unknown);
         let (state, age) = (health.state(now), health.age(now));
-        HopView { state, age, flows: *flows, rtt: *rtt, failures: health.failures() }
+        let (failures, failing_for) = (health.failures(), health.failing_for(now));
+        HopView { state, age, flows: *flows, rtt: *rtt, failures, failing_for }
     }
 
     fn load(&mut self, member: Member, now: Instant) -> Load {

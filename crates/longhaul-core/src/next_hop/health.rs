@@ -78,6 +78,8 @@ pub(super) struct Health {
     since: Instant,
     /// Number of failed dials since the last answer.
     failures: u32,
+    /// Time of the first of them.
+    failing_since: Option<Instant>,
     /// Time of the next ejection.
     pause: Duration,
     /// Result of the last check.
@@ -113,7 +115,15 @@ pub(super) enum Rank {
 impl Health {
     /// Returns the health of a hop that was not dialled yet.
     pub(super) fn new(now: Instant) -> Health {
-        Health { phase: Phase::Up, since: now, failures: 0, pause: FIRST_PAUSE, passed: true, streak: 0 }
+        Health {
+            phase: Phase::Up,
+            since: now,
+            failures: 0,
+            failing_since: None,
+            pause: FIRST_PAUSE,
+            passed: true,
+            streak: 0,
+        }
     }
 
     /// Returns the state at `now`.
@@ -134,6 +144,11 @@ impl Health {
     /// Returns the number of failed dials since the last answer.
     pub(super) fn failures(&self) -> u32 {
         self.failures
+    }
+
+    /// Returns the time since the first of those. `None` without one.
+    pub(super) fn failing_for(&self, now: Instant) -> Option<Duration> {
+        self.failing_since.map(|since| now.saturating_duration_since(since))
     }
 
     /// Returns its place in the order of a dial. `dice` is a random number below 1. `None` if it is not to be dialled.
@@ -161,7 +176,7 @@ impl Health {
 
     /// Records that a dial was answered.
     pub(super) fn answered(&mut self, now: Instant) -> Option<Change> {
-        self.failures = 0;
+        self.forgive();
         match self.phase {
             Phase::Ejected { .. } => {
                 self.enter(Phase::SlowStart, now);
@@ -181,6 +196,7 @@ impl Health {
     /// it for.
     pub(super) fn failed(&mut self, is_alone: bool, now: Instant) -> Option<Change> {
         self.failures = self.failures.saturating_add(1);
+        self.failing_since.get_or_insert(now);
         let returning = self.state(now) == State::SlowStart;
         match self.phase {
             _ if is_alone => None,
@@ -208,7 +224,7 @@ impl Health {
         match (passed, self.phase) {
             (true, Phase::Down | Phase::Ejected { .. }) if self.streak >= thresholds.rise => {
                 let change = if self.phase == Phase::Down { Change::Up } else { Change::Returned };
-                self.failures = 0;
+                self.forgive();
                 self.enter(Phase::SlowStart, now);
                 Some(change)
             }
@@ -226,6 +242,12 @@ impl Health {
         if self.phase == Phase::Down {
             self.enter(Phase::SlowStart, now);
         }
+    }
+
+    /// Forgets the failed dials.
+    fn forgive(&mut self) {
+        self.failures = 0;
+        self.failing_since = None;
     }
 
     fn enter(&mut self, phase: Phase, now: Instant) {

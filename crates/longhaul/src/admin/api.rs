@@ -150,12 +150,17 @@ async fn healthz(source: &Source) -> Answer {
 }
 
 async fn readyz(source: &Source) -> Answer {
-    match daemon(source).await {
-        Some(Status { phase: Phase::Serving, .. }) => text(StatusCode::OK, "ready"),
-        Some(Status { phase: Phase::Draining, .. }) => text(StatusCode::SERVICE_UNAVAILABLE, "draining"),
-        Some(Status { phase: Phase::Stopping, .. }) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping"),
-        None => text(StatusCode::SERVICE_UNAVAILABLE, NO_ANSWER),
-    }
+    let Some(status) = daemon(source).await else { return text(StatusCode::SERVICE_UNAVAILABLE, NO_ANSWER) };
+    let first = match status.phase {
+        Phase::Serving => None,
+        Phase::Draining => Some("draining"),
+        Phase::Stopping => Some("stopping"),
+    };
+    let snapshot = collect::overview(source, status);
+    let problems = snapshot.problems.iter().map(ToString::to_string);
+    let code = if snapshot.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let first = first.or(snapshot.ready.then_some("ready")).map(String::from);
+    text(code, &first.into_iter().chain(problems).collect::<Vec<_>>().join("\n"))
 }
 
 async fn reload(source: &Source) -> Answer {

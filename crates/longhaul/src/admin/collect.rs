@@ -1,17 +1,30 @@
 //! Fills a [`Snapshot`].
 
-use super::snapshot::{AdminCounters, FlowState, FlowStateName, LegState, PhaseName, Snapshot, TunnelState};
+use super::problems::problems;
+use super::snapshot::{
+    AdminCounters, FlowState, FlowStateName, HopState, HopStateName, LegState, PhaseName, Snapshot, TunnelState,
+};
 use super::source::Source;
 use crate::daemon::control::{Phase, Status};
-use crate::relay::{FlowView, LegView, State};
+use crate::relay::{FlowView, GroupView, LegView, State};
 use longhaul_config::options::Leg;
+use longhaul_core::next_hop::{self, HopView};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Returns the state of the process now. `status` is the daemon's answer. Asks the kernel about each flow.
 pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
-    let flows = source.relay.flows();
+    with_flows(source, status, &source.relay.flows())
+}
+
+/// Returns the state of the process now without its flows, which is cheap however many there are.
+pub(super) fn overview(source: &Source, status: Status) -> Snapshot {
+    with_flows(source, status, &[])
+}
+
+fn with_flows(source: &Source, status: Status, flows: &[FlowView]) -> Snapshot {
+    let groups = source.relay.groups();
     let mut of_tunnel: HashMap<&str, u64> = HashMap::new();
     flows.iter().for_each(|flow| *of_tunnel.entry(&flow.tunnel.name).or_default() += 1);
     let tunnel = |tunnel: &longhaul_config::Tunnel| TunnelState {
@@ -19,12 +32,13 @@ pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
         listen: tunnel.listen.to_string(),
         listening: status.listens,
         to: tunnel.to.iter().map(ToString::to_string).collect(),
+        next_hops: groups.iter().find(|group| group.tunnel.name == tunnel.name).map(next_hops).unwrap_or_default(),
         flows_now: of_tunnel.get(tunnel.name.as_str()).copied().unwrap_or(0),
     };
-    Snapshot {
+    let mut snapshot = Snapshot {
         version: env!("CARGO_PKG_VERSION").into(),
         pid: std::process::id(),
-        started_unix_seconds: source.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64(),
+        started_unix_seconds: seconds_since_1970(source.started),
         uptime_seconds: source.began.elapsed().as_secs_f64(),
         phase: match status.phase {
             Phase::Serving => PhaseName::Serving,
@@ -32,11 +46,35 @@ pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
             Phase::Stopping => PhaseName::Stopping,
         },
         reload_refused: status.refusal,
+        ready: false,
+        problems: Vec::new(),
         tunnels: status.tunnels.iter().map(|served| tunnel(served)).collect(),
         flows: flows.iter().map(flow).collect(),
         counters: source.relay.counter_values(),
         admin: admin(source),
-    }
+    };
+    snapshot.problems = problems(&snapshot, seconds_since_1970(SystemTime::now()));
+    snapshot.ready = snapshot.phase == PhaseName::Serving && !snapshot.problems.iter().any(|problem| problem.fatal);
+    snapshot
+}
+
+fn next_hops(group: &GroupView) -> Vec<HopState> {
+    let hop = |(next_hop, view): (&longhaul_config::NextHop, &HopView)| HopState {
+        next_hop: next_hop.to_string(),
+        state: match view.state {
+            next_hop::State::Up => HopStateName::Up,
+            next_hop::State::SlowStart => HopStateName::SlowStart,
+            next_hop::State::Ejected => HopStateName::Ejected,
+            next_hop::State::Down => HopStateName::Down,
+        },
+        state_seconds: view.age.as_secs_f64(),
+        flows_now: view.flows.into(),
+        rtt_ms: view.rtt.map(milliseconds),
+        failed_dials: view.failures.into(),
+        failing_seconds: view.failing_for.map(|time| time.as_secs_f64()),
+        weight: next_hop.member().weight,
+    };
+    group.tunnel.to.iter().zip(&group.hops).map(hop).collect()
 }
 
 fn flow(view: &FlowView) -> FlowState {
@@ -67,7 +105,7 @@ fn leg(view: &LegView) -> LegState {
     let rtt = view.info.rtt;
     LegState {
         local: view.local,
-        rtt_ms: (!rtt.is_zero()).then(|| rtt.as_micros() as f64 / 1e3),
+        rtt_ms: (!rtt.is_zero()).then(|| milliseconds(rtt)),
         cwnd_segments: view.info.snd_cwnd,
         retrans_bytes: view.info.bytes_retrans,
         congestion: view.congestion.clone(),
@@ -82,6 +120,15 @@ fn admin(source: &Source) -> AdminCounters {
         malformed: now(&counters.malformed),
         displaced: now(&counters.displaced),
     }
+}
+
+fn seconds_since_1970(time: SystemTime) -> f64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
+
+/// Returns `time` in milliseconds, to the microsecond.
+fn milliseconds(time: Duration) -> f64 {
+    time.as_micros() as f64 / 1e3
 }
 
 fn now(counter: &AtomicU64) -> u64 {

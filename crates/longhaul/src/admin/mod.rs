@@ -9,6 +9,7 @@
 //!   answer       an answer and its body
 //! source       access to the daemon and to the live flows
 //! collect      fills a Snapshot
+//! problems     finds the problems that a Snapshot shows
 //! snapshot     the document that every view reads
 //! client       the other end: `longhaul status`, `reload`, `drain`
 //! ```
@@ -20,6 +21,7 @@ mod api;
 pub mod client;
 mod collect;
 mod connections;
+mod problems;
 mod server;
 pub mod snapshot;
 mod socket;

@@ -6,6 +6,7 @@
 
 use crate::relay::CounterValues;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::net::SocketAddr;
 
 /// State of the process at one moment.
@@ -25,6 +26,10 @@ pub struct Snapshot {
     /// Why the last reload was refused. Absent after a successful one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reload_refused: Option<String>,
+    /// Whether it wants new connections: it serves, and no problem is fatal.
+    pub ready: bool,
+    /// The problems that it knows of, the fatal ones first.
+    pub problems: Vec<Problem>,
     /// The tunnels, by name. Empty while the process stops.
     pub tunnels: Vec<TunnelState>,
     /// The live flows, the oldest first.
@@ -48,6 +53,32 @@ pub enum PhaseName {
     Stopping,
 }
 
+/// Something that does not work.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Problem {
+    /// Name of the tunnel. Absent if it is none of a tunnel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tunnel: Option<String>,
+    /// The part that does not work, such as `next hop`.
+    pub stage: String,
+    /// Describes the problem.
+    pub what: String,
+    /// Time when it began, in seconds since 1970 (UTC).
+    pub since_unix_seconds: f64,
+    /// Whether new flows of the tunnel cannot be served.
+    pub fatal: bool,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(tunnel) = &self.tunnel {
+            write!(f, "tunnel {tunnel}, ")?;
+        }
+        write!(f, "{}: {}", self.stage, self.what)
+    }
+}
+
 /// A tunnel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -60,8 +91,61 @@ pub struct TunnelState {
     pub listening: bool,
     /// Its next hops, as configured.
     pub to: Vec<String>,
+    /// The state of each of them, in the same order.
+    pub next_hops: Vec<HopState>,
     /// Number of its live flows.
     pub flows_now: u64,
+}
+
+/// A next hop of a tunnel.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HopState {
+    /// The next hop, as configured.
+    pub next_hop: String,
+    /// Its state.
+    pub state: HopStateName,
+    /// Time since it last changed its state, in seconds.
+    pub state_seconds: f64,
+    /// Number of flows to it, with those that are being dialled.
+    pub flows_now: u64,
+    /// Smoothed time of its handshakes, in milliseconds. Absent before the first one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rtt_ms: Option<f64>,
+    /// Number of failed dials since it last answered.
+    pub failed_dials: u64,
+    /// Time since the first of them, in seconds. Absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failing_seconds: Option<f64>,
+    /// Its weight.
+    pub weight: u32,
+}
+
+/// State of a next hop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HopStateName {
+    /// It is dialled as the policy says.
+    #[default]
+    Up,
+    /// It has come back, and gets a growing share of its flows.
+    SlowStart,
+    /// Its last dials failed. It is dialled when no other hop answers.
+    Ejected,
+    /// Its active checks failed. It is not dialled.
+    Down,
+}
+
+impl HopStateName {
+    /// Returns the state as the log writes it.
+    pub fn text(self) -> &'static str {
+        match self {
+            HopStateName::Up => "up",
+            HopStateName::SlowStart => "slow start",
+            HopStateName::Ejected => "ejected",
+            HopStateName::Down => "down",
+        }
+    }
 }
 
 /// A live flow.

@@ -4,7 +4,9 @@ use super::control::{Target, failed};
 use super::{print, systemd};
 use clap::Args;
 use longhaul::admin::client::{Ask, NoAnswer};
-use longhaul::admin::snapshot::{FlowState, FlowStateName, LegState, PhaseName, Snapshot, TunnelState};
+use longhaul::admin::snapshot::{
+    FlowState, FlowStateName, HopState, LegState, PhaseName, Problem, Snapshot, TunnelState,
+};
 use std::process::ExitCode;
 
 /// The flags of `longhaul status`.
@@ -19,8 +21,8 @@ pub(super) struct Flags {
     json: bool,
     /// Print one line for Nagios
     ///
-    /// Exits with 0 if the daemon accepts connections, with 2 if it does not or if there is no daemon, and with 3 if that cannot
-    /// be told, for example because of a missing right.
+    /// Exits with 0 if the daemon is ready. Exits with 2 if it is not or if there is no daemon: it does not accept connections, or
+    /// a tunnel cannot serve new flows. Exits with 3 if that cannot be told, for example because of a missing right.
     #[arg(long, conflicts_with = "json")]
     nagios: bool,
 }
@@ -56,17 +58,21 @@ fn nagios(answer: Result<Vec<u8>, NoAnswer>, target: &Target) -> (String, u8) {
         return ("UNKNOWN - the daemon's answer is no status".into(), UNKNOWN);
     };
     let (flows, mut more) = (snapshot.counters.flows_now, String::new());
+    for problem in &snapshot.problems {
+        more += &format!("; {}", one_line(&problem_line(problem, &snapshot)));
+    }
     if let Some(why) = &snapshot.reload_refused {
-        more = format!(", reload refused: {}", one_line(why));
+        more += &format!("; reload refused: {}", one_line(why));
     }
     // The bar separates the figures that Nagios keeps.
     let more = more.replace('|', "/");
     let leaving = |how: &str| format!("CRITICAL - {how}, {} left{more} | flows={flows}", count(flows, "flow"));
     match snapshot.phase {
-        PhaseName::Serving => (
-            format!("OK - {}, {}{more} | flows={flows}", count(snapshot.tunnels.len(), "tunnel"), count(flows, "flow")),
-            0,
-        ),
+        PhaseName::Serving => {
+            let (word, code) = if snapshot.ready { ("OK", 0) } else { ("CRITICAL", BROKEN) };
+            let tunnels = count(snapshot.tunnels.len(), "tunnel");
+            (format!("{word} - {tunnels}, {}{more} | flows={flows}", count(flows, "flow")), code)
+        }
         PhaseName::Draining => (leaving("draining"), BROKEN),
         PhaseName::Stopping => (leaving("stopping"), BROKEN),
     }
@@ -79,7 +85,7 @@ fn no_daemon(err: &NoAnswer, target: &Target) -> String {
     }
 }
 
-/// Returns the state as text: a line about the process, then a table of tunnels and one of flows.
+/// Returns the state as text: a line about the process, its problems, then tables of tunnels, next hops and flows.
 fn text(snapshot: &Snapshot) -> String {
     let Snapshot { version, pid, tunnels, flows, .. } = snapshot;
     let phase = match snapshot.phase {
@@ -92,8 +98,15 @@ fn text(snapshot: &Snapshot) -> String {
     if let Some(why) = &snapshot.reload_refused {
         text += &format!("the last reload was refused: {why}\n");
     }
-    let head = ["tunnel", "listens on", "dials", "flows"].map(String::from).to_vec();
+    for problem in &snapshot.problems {
+        let word = if problem.fatal { "BROKEN" } else { "warning" };
+        text += &format!("{word}: {}\n", problem_line(problem, snapshot));
+    }
+    let head = ["tunnel", "listens on", "flows"].map(String::from).to_vec();
     text += &table(std::iter::once(head).chain(tunnels.iter().map(tunnel_line)).collect());
+    let head = ["tunnel", "next hop", "state", "for", "flows", "handshake", "failed dials"].map(String::from).to_vec();
+    let hops = tunnels.iter().flat_map(|tunnel| tunnel.next_hops.iter().map(|hop| hop_line(tunnel, hop)));
+    text += &table(std::iter::once(head).chain(hops).collect());
     if !flows.is_empty() {
         let head = ["flow", "tunnel", "client", "next hop", "state", "age", "up", "down", "accept leg", "dial leg"];
         let head = head.map(String::from).to_vec();
@@ -104,7 +117,25 @@ fn text(snapshot: &Snapshot) -> String {
 
 fn tunnel_line(tunnel: &TunnelState) -> Vec<String> {
     let listen = if tunnel.listening { tunnel.listen.clone() } else { format!("({})", tunnel.listen) };
-    vec![tunnel.name.clone(), listen, tunnel.to.join(","), tunnel.flows_now.to_string()]
+    vec![tunnel.name.clone(), listen, tunnel.flows_now.to_string()]
+}
+
+fn hop_line(tunnel: &TunnelState, hop: &HopState) -> Vec<String> {
+    vec![
+        tunnel.name.clone(),
+        hop.next_hop.clone(),
+        hop.state.text().into(),
+        age(hop.state_seconds),
+        hop.flows_now.to_string(),
+        hop.rtt_ms.map_or_else(|| "-".into(), |rtt| format!("{rtt:.1} ms")),
+        hop.failed_dials.to_string(),
+    ]
+}
+
+/// Returns a problem and its age: `tunnel t, next hop: b:1 is down by its checks, for 2min 5s`.
+fn problem_line(problem: &Problem, snapshot: &Snapshot) -> String {
+    let now = snapshot.started_unix_seconds + snapshot.uptime_seconds;
+    format!("{problem}, for {}", age(now - problem.since_unix_seconds))
 }
 
 fn flow_line(flow: &FlowState) -> Vec<String> {
@@ -210,7 +241,20 @@ mod tests {
             listen: "10.0.0.1:6000".into(),
             listening: true,
             to: vec!["b:1".into()],
+            next_hops: vec![HopState {
+                next_hop: "b:1".into(),
+                rtt_ms: Some(63.04),
+                state_seconds: 61.0,
+                ..HopState::default()
+            }],
             flows_now: 1,
+        };
+        let problem = Problem {
+            tunnel: Some("ssh-to-b".into()),
+            stage: "next hop".into(),
+            what: "b:1 is down".into(),
+            since_unix_seconds: 1.0,
+            fatal: true,
         };
         let dial = LegState {
             rtt_ms: Some(63.2),
@@ -231,12 +275,16 @@ mod tests {
             pid: 42,
             uptime_seconds: 61.0,
             reload_refused: Some("line 7".into()),
+            problems: vec![problem],
             tunnels: vec![tunnel],
             flows: vec![flow],
             ..Snapshot::default()
         };
-        let want = "longhaul 1.2.3, pid 42, up 1min 1s, serving\nthe last reload was refused: line 7\n\n\
-                    tunnel    listens on     dials  flows\nssh-to-b  10.0.0.1:6000  b:1    1\n\n\
+        let want = "longhaul 1.2.3, pid 42, up 1min 1s, serving\nthe last reload was refused: line 7\n\
+                    BROKEN: tunnel ssh-to-b, next hop: b:1 is down, for 1min 0s\n\n\
+                    tunnel    listens on     flows\nssh-to-b  10.0.0.1:6000  1\n\n\
+                    tunnel    next hop  state  for      flows  handshake  failed dials\n\
+                    ssh-to-b  b:1       up     1min 1s  0      63.0 ms    0\n\n\
                     flow  tunnel    client      next hop  state     age  up   down  accept leg  dial leg\n\
                     7     ssh-to-b  10.0.0.9:5  -         dialling  0s   0 B  0 B   -           63.2 ms, cwnd 120, retrans 1.45 kB, bbr\n";
         assert_eq!(text(&snapshot), want);

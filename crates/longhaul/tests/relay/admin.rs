@@ -117,9 +117,12 @@ fn another_user_is_refused_even_if_the_file_lets_him_in() {
         return skip("needs root, to run a program as another user");
     }
     let admin = Admin::start();
+    // The folder of the build may be closed to other users.
+    let copy = admin.folder.path().join("longhaul");
+    fs::copy(env!("CARGO_BIN_EXE_longhaul"), &copy).unwrap();
     let as_nobody = || {
         let socket = admin.socket().display().to_string();
-        let mut command = program();
+        let mut command = Command::new(&copy);
         command.args(["status", "--admin", &socket]).uid(65534).gid(65534);
         let output = command.output().unwrap();
         assert_eq!((output.status.code(), stdout(&output)), (Some(1), String::new()), "{output:?}");
@@ -363,6 +366,40 @@ fn status_prints_text_json_or_a_line_for_nagios() {
     assert_eq!(reload.status.code(), Some(1));
     assert_eq!(stderr(&reload), "reload refused: the daemon stops, so it does not reload\n");
     talk(&client, &server);
+}
+
+#[test]
+fn a_tunnel_without_a_next_hop_makes_the_daemon_not_ready() {
+    let (folder, port, http, far) = (
+        tempfile::tempdir().unwrap(),
+        Port::reserve("127.0.0.1"),
+        Port::reserve("127.0.0.1"),
+        Port::reserve("127.0.0.1"),
+    );
+    let file = admin(&socket(&folder), http.address())
+        + &format!(
+            "[[tunnel]]\nname = \"one\"\nlisten = \"{}\"\nto = \"{}\"\ncheck = \"tcp\"\ncheck_interval = \"100ms\"\n\
+             rise = 1\nfall = 1\n",
+            port.address(),
+            far.address()
+        );
+    let admin = Admin { daemon: Daemon::start(&file), port, far: server(), http, folder };
+    admin.daemon.relay.wait_log("next hop down: its checks failed");
+    let what = format!("tunnel one, next hop: every next hop is down by its checks: {}", far.address());
+    assert_eq!(by_http(admin.http.address(), "GET", "/readyz"), (503, format!("{what}\n")));
+    let status = admin.status();
+    assert_eq!((&status["ready"], &status["phase"]), (&false.into(), &"serving".into()));
+    assert_eq!(status["tunnels"][0]["next_hops"][0]["state"], "down");
+    assert_eq!(status["problems"][0]["fatal"], true);
+    let text = stdout(&admin.command(&["status"]));
+    assert!(text.contains(&format!("BROKEN: {what}, for ")), "{text}");
+    let nagios = admin.command(&["status", "--nagios"]);
+    assert_eq!(nagios.status.code(), Some(2), "{nagios:?}");
+    assert!(stdout(&nagios).starts_with(&format!("longhaul CRITICAL - 1 tunnel, 0 flows; {what}, for ")), "{nagios:?}");
+    let _far = TcpListener::bind(far.address()).unwrap();
+    admin.daemon.relay.wait_log("next hop up: its checks succeed");
+    assert_eq!(by_http(admin.http.address(), "GET", "/readyz"), (200, "ready\n".into()));
+    assert_eq!(admin.status()["problems"], Value::Array(Vec::new()));
 }
 
 #[test]
