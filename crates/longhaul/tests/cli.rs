@@ -244,9 +244,14 @@ fn the_error_about_an_unreadable_file_names_user_mode_and_remedy() {
     let file = dir.path().join("longhaul.toml");
     fs::write(&file, "").expect("a file");
     let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
-    // Root may read everything, so as root the check runs as a user id of systemd's dynamic users.
+    // Root may read everything, so as root the check runs as a user id of systemd's dynamic users. The folder of the build
+    // may be closed to that user.
+    let copies = tempfile::tempdir().expect("a directory");
+    mode(copies.path(), 0o755);
+    let copy = copies.path().join("longhaul");
+    fs::copy(env!("CARGO_BIN_EXE_longhaul"), &copy).expect("a copy");
     let error = || {
-        let mut command = longhaul();
+        let mut command = Command::new(&copy);
         if root {
             command.uid(61234).gid(61234).env("USER", "longhaul");
         }

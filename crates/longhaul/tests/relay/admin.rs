@@ -2,6 +2,7 @@
 
 use crate::daemon::{Daemon, dial, tunnel};
 use crate::harness::*;
+use crate::limits::readable_copy;
 use serde_json::Value;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -117,12 +118,10 @@ fn another_user_is_refused_even_if_the_file_lets_him_in() {
         return skip("needs root, to run a program as another user");
     }
     let admin = Admin::start();
-    // The folder of the build may be closed to other users.
-    let copy = admin.folder.path().join("longhaul");
-    fs::copy(env!("CARGO_BIN_EXE_longhaul"), &copy).unwrap();
+    let copy = readable_copy();
     let as_nobody = || {
         let socket = admin.socket().display().to_string();
-        let mut command = Command::new(&copy);
+        let mut command = Command::new(copy.path().join("longhaul"));
         command.args(["status", "--admin", &socket]).uid(65534).gid(65534);
         let output = command.output().unwrap();
         assert_eq!((output.status.code(), stdout(&output)), (Some(1), String::new()), "{output:?}");
