@@ -57,6 +57,8 @@ struct Group {
     waiting: u64,
     /// Whether a flow sends as much as its limit allows, and wants more.
     is_wanted: bool,
+    /// Time since one last did. `None` before the first.
+    since_wanted: Option<Duration>,
     /// The cap, corrected by the account.
     capacity: Option<Rate>,
     demands: Vec<Rate>,
@@ -226,7 +228,13 @@ impl Group {
             return;
         }
         self.capacity = self.cap.map(|cap| {
-            self.account.settle(cap, elapsed, sent, self.is_wanted);
+            self.since_wanted = match self.is_wanted {
+                true => Some(Duration::ZERO),
+                false => self.since_wanted.map(|since| since + elapsed),
+            };
+            // A client that asks again when it has its answer leaves gaps, which would make its mean lower than the cap.
+            let is_wanted = self.since_wanted.is_some_and(|since| since <= GAP);
+            self.account.settle(cap, elapsed, sent, is_wanted);
             self.account.capacity(cap)
         });
     }
@@ -250,6 +258,8 @@ impl Group {
     }
 }
 
+/// Time for which a cap still counts as wanted after the last look that saw a flow want more.
+const GAP: Duration = Duration::from_millis(100);
 /// A new limit is told if it differs from the old one by more than 1/`NEAR`.
 const NEAR: u64 = 16;
 

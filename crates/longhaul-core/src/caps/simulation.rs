@@ -244,8 +244,8 @@ fn requests_on_new_connections_keep_the_cap() {
         };
         world.run(seconds(3), &mut each);
         let (all, _) = world.rates(seconds(10), &mut each);
-        // A single client waits for its answer before it asks again, so it may use less.
-        let least = if at_once == 1 { 0.0 } else { 0.95 };
+        // A single client waits for its answer before it asks again. With the most that the account gives, it can reach 0.7.
+        let least = if at_once == 1 { 0.65 } else { 0.95 };
         assert!((least..1.05).contains(&all), "{at_once}: {all}");
     }
 }
