@@ -6,10 +6,9 @@ use super::snapshot::{
 };
 use super::source::Source;
 use crate::daemon::control::{Phase, Status};
-use crate::relay::{FlowView, GroupView, LegView, State};
+use crate::relay::{CounterValues, FlowView, GroupView, LegView, State};
 use longhaul_config::options::Leg;
 use longhaul_core::next_hop::{self, HopView};
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -25,15 +24,18 @@ pub(super) fn overview(source: &Source, status: Status) -> Snapshot {
 
 fn with_flows(source: &Source, status: Status, flows: &[FlowView]) -> Snapshot {
     let groups = source.relay.groups();
-    let mut of_tunnel: HashMap<&str, u64> = HashMap::new();
-    flows.iter().for_each(|flow| *of_tunnel.entry(&flow.tunnel.name).or_default() += 1);
-    let tunnel = |tunnel: &longhaul_config::Tunnel| TunnelState {
-        name: tunnel.name.clone(),
-        listen: tunnel.listen.to_string(),
-        listening: status.listens,
-        to: tunnel.to.iter().map(ToString::to_string).collect(),
-        next_hops: groups.iter().find(|group| group.tunnel.name == tunnel.name).map(next_hops).unwrap_or_default(),
-        flows_now: of_tunnel.get(tunnel.name.as_str()).copied().unwrap_or(0),
+    let tunnel = |tunnel: &longhaul_config::Tunnel| {
+        let group = groups.iter().find(|group| group.tunnel.name == tunnel.name);
+        let counters = group.map_or_else(CounterValues::default, |group| group.counters.clone());
+        TunnelState {
+            name: tunnel.name.clone(),
+            listen: tunnel.listen.to_string(),
+            listening: status.listens,
+            to: tunnel.to.iter().map(ToString::to_string).collect(),
+            next_hops: group.map(next_hops).unwrap_or_default(),
+            flows_now: counters.flows_now,
+            counters,
+        }
     };
     let mut snapshot = Snapshot {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -108,6 +110,8 @@ fn leg(view: &LegView) -> LegState {
         rtt_ms: (!rtt.is_zero()).then(|| milliseconds(rtt)),
         cwnd_segments: view.info.snd_cwnd,
         retrans_bytes: view.info.bytes_retrans,
+        delivery_bits_per_second: (view.info.delivery_rate > 0).then(|| view.info.delivery_rate.saturating_mul(8)),
+        limit: view.limit.map(|limit| limit.to_string()),
         congestion: view.congestion.clone(),
     }
 }

@@ -95,6 +95,8 @@ pub struct TunnelState {
     pub next_hops: Vec<HopState>,
     /// Number of its live flows.
     pub flows_now: u64,
+    /// The counters of the tunnel. Its bytes grow while a flow lives.
+    pub counters: CounterValues,
 }
 
 /// A next hop of a tunnel.
@@ -216,6 +218,14 @@ pub struct LegState {
     pub cwnd_segments: u32,
     /// Number of payload bytes that the relay has retransmitted.
     pub retrans_bytes: u64,
+    /// The latest delivery rate in bits per second. If the application limits the leg, the rate says nothing about the
+    /// path. Absent if it was never measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delivery_bits_per_second: Option<u64>,
+    /// What keeps the relay from sending more on the leg at this moment: `application`, `send buffer`, `receive window` or
+    /// `congestion window`, which includes pacing. Absent if the kernel does not report the state of the leg.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
     /// Congestion control.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,

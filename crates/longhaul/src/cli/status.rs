@@ -248,6 +248,7 @@ mod tests {
                 ..HopState::default()
             }],
             flows_now: 1,
+            ..TunnelState::default()
         };
         let problem = Problem {
             tunnel: Some("ssh-to-b".into()),
@@ -261,7 +262,7 @@ mod tests {
             cwnd_segments: 120,
             retrans_bytes: 1448,
             congestion: Some("bbr".into()),
-            local: None,
+            ..LegState::default()
         };
         let flow = FlowState {
             flow: 7,

@@ -49,8 +49,8 @@ async fn run(relay: Arc<Relay>, gate: Arc<Gate>, tunnel: Arc<Tunnel>) {
             round.spawn(async move {
                 // A check needs a descriptor that no flow needs. Without one, the hop keeps its state.
                 let Some(_spare) = gate.spare() else { return };
-                if let Some(result) = check(&relay, &tunnel, hop).await {
-                    gate.hops.checked(&relay.counters, &tunnel, hop, &result);
+                if let Some(result) = check(&relay, &gate, &tunnel, hop).await {
+                    gate.hops.checked(&gate.counters, &tunnel, hop, &result);
                 }
             });
         }
@@ -60,9 +60,9 @@ async fn run(relay: Arc<Relay>, gate: Arc<Gate>, tunnel: Arc<Tunnel>) {
 
 /// Returns the time of the handshake with next hop `hop`, or why no address answered. Returns `None` when only this host
 /// is at fault, because then the check says nothing about the hop.
-async fn check(relay: &Relay, tunnel: &Tunnel, hop: usize) -> Option<Result<Duration, String>> {
+async fn check(relay: &Relay, gate: &Gate, tunnel: &Tunnel, hop: usize) -> Option<Result<Duration, String>> {
     let timeout = tunnel.check.timeout;
-    let addresses = match relay.addresses(&tunnel.to[hop], timeout).await {
+    let addresses = match relay.addresses(&tunnel.to[hop], timeout, &gate.counters).await {
         Ok(addresses) if !addresses.is_empty() => addresses,
         Ok(_) => return Some(Err("its name has no address".into())),
         Err(err) => return Some(Err(format!("cannot be resolved: {err}"))),

@@ -1,18 +1,25 @@
-//! Counters of the process. They only grow, except those whose names end in "now". The bytes are counted in the registry.
+//! Counters of the process and of each tunnel. They only grow, except those whose names end in "now". The bytes of live
+//! flows are counted in the registry.
 
 use super::how::How;
 use super::tally::Tally;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tracing::info;
 
 /// Makes [`Counters`] and [`CounterValues`] from one list, so that a new counter is a line of it.
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Every counter. The code that sees an event counts it.
+        /// Every counter, of the process or of one tunnel. The code that sees an event counts it.
         #[derive(Debug, Default)]
         pub struct Counters {
             $($(#[$doc])* pub $name: AtomicU64,)*
+            /// The counters of the process, if these are of a tunnel.
+            all: Option<Arc<Counters>>,
+            /// Bytes of the tunnel's ended flows, by direction. 0 for the process, whose bytes the registry counts.
+            pub(super) ended_up: AtomicU64,
+            pub(super) ended_down: AtomicU64,
         }
 
         /// The counters at one moment, for the log and for views.
@@ -20,14 +27,14 @@ macro_rules! counters {
         #[serde(default)]
         pub struct CounterValues {
             $($(#[$doc])* pub $name: u64,)*
-            /// Bytes that all flows, live and ended, have carried from their clients to their next hops.
+            /// Bytes that the flows, live and ended, have carried from their clients to their next hops.
             pub bytes_up: u64,
             /// The same in the other direction.
             pub bytes_down: u64,
         }
 
         impl Counters {
-            /// Returns all counters. `carried` are the bytes of all flows, live and ended.
+            /// Returns the values. `carried` are the bytes of the flows, live and ended.
             pub(super) fn values(&self, carried: Tally) -> CounterValues {
                 CounterValues {
                     $($name: self.$name.load(Relaxed),)*
@@ -92,21 +99,52 @@ counters! {
 }
 
 impl Counters {
+    /// Returns the counters of a new tunnel. Their events count in `all` too, the counters of the process.
+    pub(super) fn of_tunnel(all: &Arc<Counters>) -> Arc<Counters> {
+        Arc::new(Counters { all: Some(all.clone()), ..Counters::default() })
+    }
+
+    /// Counts an event here and, if these are the counters of a tunnel, in those of the process.
+    pub(super) fn count(&self, counter: impl Fn(&Counters) -> &AtomicU64) {
+        counter(self).fetch_add(1, Relaxed);
+        if let Some(all) = &self.all {
+            counter(all).fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Takes back an event of a counter whose name ends in "now".
+    pub(super) fn uncount(&self, counter: impl Fn(&Counters) -> &AtomicU64) {
+        counter(self).fetch_sub(1, Relaxed);
+        if let Some(all) = &self.all {
+            counter(all).fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// Returns the bytes of the tunnel's ended flows.
+    pub(super) fn ended_tally(&self) -> Tally {
+        Tally { up: self.ended_up.load(Relaxed), down: self.ended_down.load(Relaxed) }
+    }
+
+    /// Adds the bytes of a flow of the tunnel that has ended.
+    pub(super) fn add_ended(&self, tally: Tally) {
+        self.ended_up.fetch_add(tally.up, Relaxed);
+        self.ended_down.fetch_add(tally.down, Relaxed);
+    }
+
     /// Counts a flow that has ended.
     pub(super) fn ended(&self, how: How) {
-        let why = match how {
-            How::Finished => None,
-            How::Reset(_) => Some(&self.reset_by_peer),
-            How::TimedOut(_) => Some(&self.timed_out),
-            How::Failed(..) => Some(&self.leg_failed),
-            How::DialFailed => Some(&self.dials_failed),
-            How::HalfOpenTooLong => Some(&self.half_open_too_long),
-            How::Cut | How::Killed => Some(&self.cut),
-        };
-        match why {
-            None => self.finished.fetch_add(1, Relaxed),
-            Some(why) => why.fetch_add(1, Relaxed) + self.reset.fetch_add(1, Relaxed),
-        };
+        self.count(|counters| match how {
+            How::Finished => &counters.finished,
+            How::Reset(_) => &counters.reset_by_peer,
+            How::TimedOut(_) => &counters.timed_out,
+            How::Failed(..) => &counters.leg_failed,
+            How::DialFailed => &counters.dials_failed,
+            How::HalfOpenTooLong => &counters.half_open_too_long,
+            How::Cut | How::Killed => &counters.cut,
+        });
+        if how != How::Finished {
+            self.count(|counters| &counters.reset);
+        }
     }
 }
 
@@ -117,7 +155,9 @@ mod tests {
 
     #[test]
     fn each_reset_has_one_reason() {
-        let counters = Counters::default();
+        let all = Arc::default();
+        let (counters, other) = (Counters::of_tunnel(&all), Counters::of_tunnel(&all));
+        other.ended(How::Finished);
         let resets = [
             How::Reset(Leg::Accept),
             How::TimedOut(Leg::Dial),
@@ -138,5 +178,6 @@ mod tests {
         ];
         assert_eq!(reasons.map(|reason| reason.load(Relaxed)), [1, 1, 1, 1, 1, 2]);
         assert_eq!((counters.finished.load(Relaxed), counters.reset.load(Relaxed)), (1, 7));
+        assert_eq!((all.finished.load(Relaxed), all.reset.load(Relaxed)), (2, 7), "both tunnels");
     }
 }

@@ -64,7 +64,7 @@ pub(super) async fn dial(
     accept: &Stream,
     header: &Header,
 ) -> Result<Dialled, NotDialled> {
-    let chosen = gate.hops.choose(&relay.counters, tunnel, peer.ip());
+    let chosen = gate.hops.choose(&gate.counters, tunnel, peer.ip());
     if chosen.order.is_empty() {
         let names: Vec<String> = tunnel.to.iter().map(ToString::to_string).collect();
         let why = format!("every next hop is down by its checks: {}", names.join(", "));
@@ -149,7 +149,7 @@ impl Dial<'_> {
         let ended = match step {
             Step::Resolve { hop } => {
                 let Tunnel { to, connect_timeout, .. } = self.tunnel;
-                let addresses = self.relay.addresses(&to[hop], *connect_timeout).await;
+                let addresses = self.relay.addresses(&to[hop], *connect_timeout, &self.gate.counters).await;
                 Ended::Resolved { hop, addresses }
             }
             Step::Connect { hop, address } => self.connect(hop, address, is_alone).await,
@@ -246,7 +246,7 @@ impl<'a> Attempts<'a> {
         if !self.may_start() {
             return;
         }
-        let Dial { relay, gate, tunnel, .. } = *self.dial;
+        let Dial { gate, tunnel, .. } = *self.dial;
         let now = Instant::now();
         self.last = now;
         let is_alone = self.race.is_empty();
@@ -258,7 +258,7 @@ impl<'a> Attempts<'a> {
         let Some(step) = self.steps.pop_front() else { return };
         if let Step::Resolve { hop } = step {
             let first = self.first.take();
-            let claim = first.unwrap_or_else(|| gate.hops.claim(&relay.counters, tunnel, hop));
+            let claim = first.unwrap_or_else(|| gate.hops.claim(&gate.counters, tunnel, hop));
             self.tries.push(Try { hop, claim, began: now, left: 1, is_to_blame: false });
         }
         self.race.start(self.dial.step(step, is_alone, spare));

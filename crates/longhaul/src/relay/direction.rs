@@ -347,7 +347,7 @@ impl<'a> Direction<'a> {
         self.buffer = Buffer::fill_scratch(scratch, self.source(), max, urgent)?;
         let Buffer::Scratch { to, .. } = self.buffer else { return Ok(None) };
         if self.is_bulk {
-            self.legs.relay.counters.copied.fetch_add(1, Relaxed);
+            self.legs.flow.counters.count(|counters| &counters.copied);
         }
         // recv(2) stops at an urgent byte. Without one, a short read has emptied the socket. Bytes that come later are
         // a new event (epoll(7), Q&A 9). If the end of the stream is there already, the runtime keeps the readiness.

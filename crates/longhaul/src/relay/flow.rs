@@ -16,7 +16,6 @@ use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use tracing::{Level, debug, enabled, warn};
 
@@ -49,7 +48,7 @@ pub(super) fn run(
         };
         live.flow.ended(how);
         let end = FlowEnd { flow: &live.flow, tally: live.flow.tally(), how };
-        live.relay.counters.ended(how);
+        live.flow.counters.ended(how);
         let ends = Ends::conclude(&end, &accept, dial.as_deref());
         // Closed at once, because `conclude` prepared the close for the state that the kernel just reported. Closed
         // before the permit is dropped, because the permit stands for their descriptors.
@@ -70,9 +69,9 @@ struct Live {
 
 impl Live {
     fn begin(relay: Arc<Relay>, gate: Arc<Gate>, tunnel: Arc<Tunnel>, client: Client, accept: &Arc<Stream>) -> Live {
-        relay.counters.accepted.fetch_add(1, Relaxed);
-        relay.counters.flows_now.fetch_add(1, Relaxed);
-        let flow = relay.registry.add(tunnel, client, accept);
+        gate.counters.count(|counters| &counters.accepted);
+        gate.counters.count(|counters| &counters.flows_now);
+        let flow = relay.registry.add(tunnel, &gate.counters, client, accept);
         let proxy = flow.proxy().map(tracing::field::display);
         debug!(flow = flow.number, tunnel = %flow.tunnel.name, peer = %flow.peer(), proxy, "flow began");
         Live { relay, gate, flow }
@@ -85,7 +84,7 @@ impl Drop for Live {
             self.gate.hops.ended(hop);
         }
         self.relay.registry.remove(&self.flow);
-        self.relay.counters.flows_now.fetch_sub(1, Relaxed);
+        self.gate.counters.uncount(|counters| &counters.flows_now);
     }
 }
 
@@ -187,6 +186,7 @@ mod tests {
     use socket2::SockRef;
     use std::io::{ErrorKind, Read, Write};
     use std::net::{Shutdown, SocketAddr};
+    use std::sync::atomic::Ordering::Relaxed;
     use std::time::Duration;
     use tokio::io::Interest;
     use tokio::net::{TcpListener, TcpStream};

@@ -1,15 +1,15 @@
 //! The state of a tunnel's next hops. [`longhaul_core::next_hop`] decides; this module asks it with the time of day, and
 //! logs changes.
 
-use super::counters::Counters;
+use super::counters::{CounterValues, Counters};
 use super::lock::lock;
+use super::registry::Registry;
 use longhaul_config::{NextHop, Tunnel};
 use longhaul_core::next_hop::{Change, Group, HopKey, HopView, Member, Thresholds};
 use longhaul_units::show_duration;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
@@ -25,19 +25,23 @@ pub(super) struct Hops {
 #[derive(Debug, Default)]
 pub(super) struct Groups(Mutex<Vec<Served>>);
 
+/// A tunnel that is served.
 #[derive(Clone, Debug)]
-struct Served {
-    tunnel: Arc<Tunnel>,
-    hops: Arc<Hops>,
+pub(super) struct Served {
+    pub(super) tunnel: Arc<Tunnel>,
+    pub(super) hops: Arc<Hops>,
+    pub(super) counters: Arc<Counters>,
 }
 
-/// State of a tunnel's next hops at one moment.
+/// State of a tunnel's next hops, and its counters, at one moment.
 #[derive(Clone, Debug)]
 pub struct GroupView {
     /// The tunnel, as it is served now.
     pub tunnel: Arc<Tunnel>,
     /// The state of each next hop, in the order of the tunnel's `to`.
     pub hops: Vec<HopView>,
+    /// The counters of the tunnel, with the bytes of its live and ended flows.
+    pub counters: CounterValues,
 }
 
 impl Hops {
@@ -143,37 +147,44 @@ impl Drop for Claim<'_> {
 
 impl Groups {
     /// Replaces the served tunnels. The hops that a tunnel no longer has are forgotten once they have no flow.
-    pub(super) fn set(&self, served: impl Iterator<Item = (Arc<Tunnel>, Arc<Hops>)>) {
-        let served: Vec<Served> = served.map(|(tunnel, hops)| Served { tunnel, hops }).collect();
-        for Served { tunnel, hops } in &served {
+    pub(super) fn set(&self, served: impl Iterator<Item = Served>) {
+        let served: Vec<Served> = served.collect();
+        for Served { tunnel, hops, .. } in &served {
             hops.group().keep(&members(tunnel));
         }
         *lock(&self.0) = served;
     }
 
-    /// Returns the state of every tunnel's next hops.
-    pub(super) fn view(&self) -> Vec<GroupView> {
+    /// Returns the state of every tunnel. `registry` has the live flows.
+    pub(super) fn view(&self, registry: &Registry) -> Vec<GroupView> {
         let served = lock(&self.0).clone();
-        served.into_iter().map(|Served { tunnel, hops }| GroupView { hops: hops.view(&tunnel), tunnel }).collect()
+        let counters: Vec<&Arc<Counters>> = served.iter().map(|served| &served.counters).collect();
+        let carried = registry.carried_by(&counters);
+        let view = |(Served { tunnel, hops, counters }, carried): (&Served, _)| GroupView {
+            tunnel: tunnel.clone(),
+            hops: hops.view(tunnel),
+            counters: counters.values(carried),
+        };
+        served.iter().zip(carried).map(view).collect()
     }
+}
 
-    /// Writes one line to the log for each next hop of a tunnel that has several or checks them.
-    pub(super) fn log(&self) {
-        for GroupView { tunnel, hops } in
-            self.view().iter().filter(|group| group.hops.len() > 1 || group.tunnel.check.by.is_some())
-        {
-            for (hop, view) in tunnel.to.iter().zip(hops) {
-                info!(
-                    tunnel = %tunnel.name,
-                    next_hop = %hop,
-                    state = %view.state,
-                    seconds = view.age.as_secs(),
-                    flows_now = view.flows,
-                    rtt_ms = view.rtt.map(|rtt| rtt.as_micros() as f64 / 1e3),
-                    failed_dials = view.failures,
-                    "next hop"
-                );
-            }
+/// Writes one line to the log for each next hop of a tunnel that has several or checks them.
+pub(super) fn log(groups: &[GroupView]) {
+    for GroupView { tunnel, hops, .. } in
+        groups.iter().filter(|group| group.hops.len() > 1 || group.tunnel.check.by.is_some())
+    {
+        for (hop, view) in tunnel.to.iter().zip(hops) {
+            info!(
+                tunnel = %tunnel.name,
+                next_hop = %hop,
+                state = %view.state,
+                seconds = view.age.as_secs(),
+                flows_now = view.flows,
+                rtt_ms = view.rtt.map(|rtt| rtt.as_micros() as f64 / 1e3),
+                failed_dials = view.failures,
+                "next hop"
+            );
         }
     }
 }
@@ -195,12 +206,12 @@ fn tell(counters: &Counters, tunnel: &Tunnel, hop: usize, told: Told<'_>) {
     match told.change {
         None => {}
         Some(Change::Ejected(pause)) => {
-            counters.hops_lost.fetch_add(1, Relaxed);
+            counters.count(|counters| &counters.hops_lost);
             warn!(%tunnel, %next_hop, pause = %show_duration(pause), "next hop ejected: its dials failed");
         }
         Some(Change::Returned) => info!(%tunnel, %next_hop, "next hop answers again"),
         Some(Change::Down) => {
-            counters.hops_lost.fetch_add(1, Relaxed);
+            counters.count(|counters| &counters.hops_lost);
             warn!(%tunnel, %next_hop, why, "next hop down: its checks failed");
         }
         Some(Change::Up) => info!(%tunnel, %next_hop, "next hop up: its checks succeed"),

@@ -20,7 +20,6 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -206,7 +205,7 @@ impl Listener {
             // Readiness can be left over from the last connection. If none waits now, the log must not say that
             // connections wait.
             Err(_) if matches!(waiting.try_io(|socket| connection_waits(socket.get_ref())), Err(_nobody)) => return,
-            Err(_) => gate.enter(&relay.counters, &relay.lines, &tunnel.name).await,
+            Err(_) => gate.enter(&relay.lines, &tunnel.name).await,
         };
         match waiting.try_io(|socket| accept(socket.get_ref().as_fd())) {
             Ok(Ok((accept, peer))) => {
@@ -216,7 +215,7 @@ impl Listener {
             Err(_nobody) => {}
             Ok(Err(err)) if is_about_one_connection(&err) => {}
             Ok(Err(err)) => {
-                cannot_accept(relay, &tunnel.name, &failed("accept4", &err));
+                cannot_accept(relay, &gate, &tunnel.name, &failed("accept4", &err));
                 drop(permit);
                 sleep(*pause).await;
                 *pause = (*pause * 2).min(LAST_PAUSE);
@@ -240,7 +239,7 @@ impl Listener {
             catch_up(relay, &tunnel, &accept, peer);
         }
         // Before the socket is registered with the runtime, so that a flood of refused clients uses no epoll watches.
-        if !is_allowed(relay, &tunnel, peer) || is_echo_too_many(relay, &tunnel, peer, &mut permit) {
+        if !is_allowed(relay, &gate, &tunnel, peer) || is_echo_too_many(relay, &tunnel, peer, &mut permit) {
             return;
         }
         // Behind a proxy, the source is known only after its header.
@@ -260,7 +259,7 @@ impl Listener {
             // The kernel has no memory or no epoll watch left. The connection is reset.
             Err(err) => {
                 let err = failed("epoll_ctl(EPOLL_CTL_ADD)", &err).hint("ENOSPC: raise fs.epoll.max_user_watches");
-                cannot_accept(relay, &tunnel.name, &err);
+                cannot_accept(relay, &gate, &tunnel.name, &err);
             }
         }
     }
@@ -363,13 +362,13 @@ fn with_remedy(err: SysError, address: &SocketAddr) -> SysError {
     }
 }
 
-fn is_allowed(relay: &Relay, tunnel: &Tunnel, peer: SocketAddr) -> bool {
+fn is_allowed(relay: &Relay, gate: &Gate, tunnel: &Tunnel, peer: SocketAddr) -> bool {
     // An IPv4 client of an IPv6 listener has the address ::ffff:a.b.c.d.
     let ip = peer.ip().to_canonical();
     if tunnel.allow.is_empty() || tunnel.allow.iter().any(|net| net.contains(&ip)) {
         return true;
     }
-    relay.counters.refused.fetch_add(1, Relaxed);
+    gate.counters.count(|counters| &counters.refused);
     if let Some(more) = relay.lines.refused.pass(&tunnel.name, Instant::now()) {
         warn!(tunnel = %tunnel.name, %peer, more, "refused: not in `allow`");
     }
@@ -383,7 +382,7 @@ fn is_echo_too_many(relay: &Relay, tunnel: &Tunnel, peer: SocketAddr, permit: &m
     if !relay.served.is_next_hop(tunnel, peer.ip()) || permit.note_next_hop() {
         return false;
     }
-    relay.counters.refused.fetch_add(1, Relaxed);
+    permit.counters().count(|counters| &counters.refused);
     if let Some(more) = relay.lines.refused.pass(&tunnel.name, Instant::now()) {
         warn!(tunnel = %tunnel.name, %peer, more, "refused: too many flows from this tunnel's own next hop; \
             do two relays point at each other?");
@@ -398,8 +397,8 @@ fn catch_up(relay: &Relay, tunnel: &Tunnel, accept: &Socket, peer: SocketAddr) {
     }
 }
 
-fn cannot_accept(relay: &Relay, tunnel: &str, err: &SysError) {
-    relay.counters.accept_errors.fetch_add(1, Relaxed);
+fn cannot_accept(relay: &Relay, gate: &Gate, tunnel: &str, err: &SysError) {
+    gate.counters.count(|counters| &counters.accept_errors);
     if let Some(more) = relay.lines.accept.pass(tunnel, Instant::now()) {
         warn!(tunnel, %err, more, "cannot accept, trying again; EMFILE: raise RLIMIT_NOFILE, ENFILE: fs.file-max");
     }
@@ -462,6 +461,7 @@ mod tests {
     use longhaul_config::NextHop;
     use std::io::Read;
     use std::net::TcpStream;
+    use std::sync::atomic::Ordering::Relaxed;
 
     /// On a thread whose epoll_ctl(2) fails once the listener is registered. Only an allowed client would reach that
     /// call.

@@ -41,7 +41,8 @@
 //! how        why a flow ended
 //! tally      number of bytes that a flow carried
 //! end        the log line of a flow's end
-//! counters   counters of the process
+//! counters   counters of the process and of each tunnel
+//! moment     a moment in eight bytes
 //! throttle   log lines that are written at most once a second
 //! shared     state that all tunnels share
 //! ```
@@ -77,6 +78,7 @@ mod local_ports;
 mod lock;
 mod loop_guard;
 mod low_water;
+mod moment;
 mod names;
 mod permits;
 mod pool;

@@ -2,12 +2,12 @@
 //! for lack of descriptors. [`longhaul_core::permits`] does the arithmetic; this module makes tunnels wait.
 
 use super::counters::Counters;
-use super::hops::Hops;
+use super::hops::{Hops, Served};
 use super::lock::lock;
 use super::throttle::Lines;
+use longhaul_config::Tunnel;
 use longhaul_core::permits::{Full, Permits as Book, TunnelId};
 use longhaul_core::sources::{Crowded, Limits, Source, Sources};
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 use tokio::sync::Notify;
@@ -67,8 +67,8 @@ impl Permits {
     }
 }
 
-/// A tunnel's access to its permits, the sources of its flows, and the state of its next hops. A listener and those that
-/// it replaced share one gate.
+/// A tunnel's access to its permits, the sources of its flows, the state of its next hops, and its counters. A listener
+/// and those that it replaced share one gate.
 #[derive(Debug)]
 pub struct Gate {
     permits: Arc<Permits>,
@@ -78,13 +78,21 @@ pub struct Gate {
     /// The sources of the flows that began while the tunnel had a limit for each source.
     sources: Mutex<Sources>,
     pub(super) hops: Arc<Hops>,
+    /// The counters of the tunnel.
+    pub(super) counters: Arc<Counters>,
 }
 
 impl Gate {
-    pub(super) fn new(permits: &Arc<Permits>) -> Arc<Gate> {
+    /// Returns the gate of a new tunnel. `all` are the counters of the process.
+    pub(super) fn new(permits: &Arc<Permits>, all: &Arc<Counters>) -> Arc<Gate> {
         let tunnel = permits.book().open();
-        let (permits, hops) = (permits.clone(), Arc::default());
-        Arc::new(Gate { permits, tunnel, left: Notify::new(), sources: Mutex::default(), hops })
+        let (permits, hops, counters) = (permits.clone(), Arc::default(), Counters::of_tunnel(all));
+        Arc::new(Gate { permits, tunnel, left: Notify::new(), sources: Mutex::default(), hops, counters })
+    }
+
+    /// Returns `tunnel`, which this gate belongs to, for views.
+    pub(super) fn group(&self, tunnel: Arc<Tunnel>) -> Served {
+        Served { tunnel, hops: self.hops.clone(), counters: self.counters.clone() }
     }
 
     /// Takes a permit for another flow, if the tunnel may have one now.
@@ -102,7 +110,7 @@ impl Gate {
     }
 
     /// Waits for a permit for another flow of the tunnel `name`, and logs that it waits. The wait may be dropped.
-    pub(super) async fn enter(self: &Arc<Gate>, counters: &Counters, lines: &Lines, name: &str) -> Permit {
+    pub(super) async fn enter(self: &Arc<Gate>, lines: &Lines, name: &str) -> Permit {
         let mut said = None;
         loop {
             // Before the look, because notify_waiters wakes every `Notified` that exists by then. So all waiters look
@@ -114,7 +122,7 @@ impl Gate {
                 Err(full) => full,
             };
             if said != Some(full) {
-                self.say(counters, lines, name, full);
+                self.say(lines, name, full);
                 said = Some(full);
             }
             match full {
@@ -125,7 +133,7 @@ impl Gate {
     }
 
     /// Logs that connections wait, and why. At most once a second for each tunnel.
-    fn say(&self, counters: &Counters, lines: &Lines, name: &str, full: Full) {
+    fn say(&self, lines: &Lines, name: &str, full: Full) {
         let (flows, all, permits) = {
             let book = self.permits.book();
             (book.flows(self.tunnel), book.used(), book.all())
@@ -143,7 +151,7 @@ impl Gate {
                 }
             }
             Full::Permits => {
-                counters.without_permit.fetch_add(1, Relaxed);
+                self.counters.count(|counters| &counters.without_permit);
                 if let Some(more) = lines.permit.pass(name, Instant::now()) {
                     warn!(
                         tunnel = %name, flows, flows_of_all = all, most_flows = permits, more,
@@ -173,6 +181,11 @@ pub(super) struct Permit {
 }
 
 impl Permit {
+    /// Returns the counters of its tunnel.
+    pub(super) fn counters(&self) -> &Counters {
+        &self.gate.counters
+    }
+
     /// Whether it is a permit of `gate`.
     pub(super) fn is_of(&self, gate: &Arc<Gate>) -> bool {
         Arc::ptr_eq(&self.gate, gate)
@@ -231,6 +244,7 @@ impl Drop for Spare {
 mod tests {
     use super::*;
     use crate::relay::Relay;
+    use std::sync::atomic::Ordering::Relaxed;
     use std::time::Duration;
     use tokio::time::timeout;
 
@@ -251,7 +265,7 @@ mod tests {
         assert_eq!(of_two.len(), 2, "max_flows");
         let waiting = {
             let (relay, two) = (relay.clone(), two.clone());
-            tokio::spawn(async move { two.enter(&relay.counters, &relay.lines, "two").await })
+            tokio::spawn(async move { two.enter(&relay.lines, "two").await })
         };
         tokio::task::yield_now().await;
         of_one.pop();
@@ -262,7 +276,7 @@ mod tests {
         let waiting = {
             let (relay, one) = (relay.clone(), one.clone());
             of_one.extend(flood(&one));
-            tokio::spawn(async move { one.enter(&relay.counters, &relay.lines, "one").await })
+            tokio::spawn(async move { one.enter(&relay.lines, "one").await })
         };
         tokio::task::yield_now().await;
         assert_eq!(relay.counters.without_permit.load(Relaxed), 1);

@@ -31,7 +31,6 @@ use std::future::poll_fn;
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::time::timeout;
@@ -79,7 +78,7 @@ fn pass_on(legs: &Legs<'_>, preface: &Preface) -> bool {
     // The send buffer is empty, unless a server has sent its size in advance.
     let is_sent = splice::send(legs.accept, &report).is_ok_and(|sent| sent == report.len());
     if is_sent {
-        legs.relay.counters.probes.fetch_add(1, Relaxed);
+        legs.flow.counters.count(|counters| &counters.probes);
     }
     is_sent
 }
@@ -150,7 +149,7 @@ pub(super) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream
         if !relay.probes.may_pass_on() || fast_open::consume(accept, LENGTH).is_err() {
             return refused(relay, flow, "too many probes");
         }
-        relay.counters.probes.fetch_add(1, Relaxed);
+        flow.counters.count(|counters| &counters.probes);
         let report = Report { dial: dial_of(cause), why, ..report(flow, &preface, None, Next::DialFailed) };
         if send_all(accept, &Frame::Report(report).bytes()).await.is_ok() {
             bid_farewell(accept).await;
@@ -198,7 +197,7 @@ async fn answer_as_last(relay: &Relay, flow: &Flow, accept: &Stream, dial: Optio
         Course::Refuse => Next::NotPassedOn,
     };
     if next == Next::Echo {
-        relay.counters.probes.fetch_add(1, Relaxed);
+        flow.counters.count(|counters| &counters.probes);
         debug!(flow = flow.number, tunnel = %flow.tunnel.name, peer = %flow.peer(), "answering a probe");
     } else {
         let why = if next == Next::Busy { "too many probes" } else { "verify_hops does not allow it to be passed on" };
@@ -283,7 +282,7 @@ fn report(flow: &Flow, preface: &Preface, dial: Option<&Stream>, next: Next) -> 
 }
 
 fn refused(relay: &Relay, flow: &Flow, why: &str) {
-    relay.counters.probes_refused.fetch_add(1, Relaxed);
+    flow.counters.count(|counters| &counters.probes_refused);
     if let Some(more) = relay.lines.refused.pass(&flow.tunnel.name, Instant::now()) {
         warn!(flow = flow.number, tunnel = %flow.tunnel.name, peer = %flow.peer(), why, more, "probe refused");
     }

@@ -24,7 +24,6 @@ use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
@@ -67,7 +66,7 @@ pub(super) async fn run(accepts: Accepts, mut arrived: Arrived) {
     let Arrived { relay, tunnel, peer, permit, .. } = &mut arrived;
     let client = match read {
         Ok(header) => client_of(header, *peer),
-        Err(refusal) => return refuse(relay, tunnel, *peer, &refusal),
+        Err(refusal) => return refuse(&arrived, &refusal),
     };
     if source_limits::admit(relay, tunnel, &client, permit) {
         let Arrived { relay, tunnel, gate, accept, permit, .. } = arrived;
@@ -115,9 +114,9 @@ fn client_of(header: Header, proxy: SocketAddr) -> Client {
     }
 }
 
-fn refuse(relay: &Relay, tunnel: &Tunnel, peer: SocketAddr, why: &Refusal) {
-    relay.counters.refused.fetch_add(1, Relaxed);
-    relay.counters.bad_proxy_headers.fetch_add(1, Relaxed);
+fn refuse(Arrived { relay, tunnel, gate, peer, .. }: &Arrived, why: &Refusal) {
+    gate.counters.count(|counters| &counters.refused);
+    gate.counters.count(|counters| &counters.bad_proxy_headers);
     if let Some(more) = relay.lines.header.pass(&tunnel.name, Instant::now()) {
         warn!(tunnel = %tunnel.name, %peer, %why, more, "refused: no valid PROXY header");
     }
@@ -145,6 +144,7 @@ mod tests {
     use std::io::{ErrorKind, Read, Write};
     use std::net::{Shutdown, TcpListener, TcpStream};
     use std::os::fd::AsFd;
+    use std::sync::atomic::Ordering::Relaxed;
 
     const HEADER: &[u8] = b"PROXY TCP4 192.0.2.7 198.51.100.1 51234 6000\r\n";
 

@@ -5,16 +5,18 @@
 //! [`CHUNK`] flows from it, and while the bytes of all flows are summed.
 
 use super::client::Client;
+use super::counters::Counters;
 use super::cut::{Cut, Order};
 use super::how::How;
 use super::leg_view::LegView;
 use super::lock::lock;
+use super::moment::Moment;
 use super::pulse::Pulse;
 use super::stream::Stream;
 use super::tally::Tally;
 use longhaul_config::options::Leg;
 use longhaul_config::{NextHop, Tunnel};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
@@ -27,9 +29,11 @@ pub(super) struct Flow {
     pub(super) number: u64,
     /// Its tunnel, as it was when the flow began.
     pub(super) tunnel: Arc<Tunnel>,
+    /// The counters of its tunnel.
+    pub(super) counters: Arc<Counters>,
     client: Client,
     /// Time when it was accepted.
-    pub(super) began: Instant,
+    pub(super) began: Moment,
     /// The order to end it.
     pub(super) cut: Cut,
     /// Whether it moves bytes.
@@ -125,12 +129,13 @@ struct Lists {
 }
 
 impl Flow {
-    fn new(tunnel: Arc<Tunnel>, client: Client, accept: &Arc<Stream>) -> Flow {
+    fn new(tunnel: Arc<Tunnel>, counters: &Arc<Counters>, client: Client, accept: &Arc<Stream>) -> Flow {
         Flow {
             number: 0,
             tunnel,
+            counters: counters.clone(),
             client,
-            began: Instant::now(),
+            began: Moment::now(),
             cut: Cut::default(),
             pulse: Pulse::new(),
             accept: Arc::downgrade(accept),
@@ -254,7 +259,8 @@ impl Flow {
     }
 
     fn view(&self) -> FlowView {
-        let leg = |leg| self.stream(leg).map(|stream| LegView::of(&stream));
+        // The pump into a leg is the one out of the other leg.
+        let leg = |leg: Leg| self.stream(leg).map(|stream| LegView::of(&stream, self.is_blocked(leg.other())));
         let next_hop = self.next_hop();
         FlowView {
             number: self.number,
@@ -265,7 +271,7 @@ impl Flow {
             dial: leg(Leg::Dial),
             next_hop: next_hop.map(|(hop, _)| hop.clone()),
             next_hop_address: next_hop.map(|(_, address)| address),
-            began: self.began,
+            began: self.began.instant(),
             state: self.state(),
             tally: self.tally(),
         }
@@ -273,9 +279,15 @@ impl Flow {
 }
 
 impl Registry {
-    /// Adds a flow that begins now.
-    pub(super) fn add(&self, tunnel: Arc<Tunnel>, client: impl Into<Client>, accept: &Arc<Stream>) -> Arc<Flow> {
-        let mut flow = Flow::new(tunnel, client.into(), accept);
+    /// Adds a flow of `tunnel` that begins now. `counters` are the tunnel's.
+    pub(super) fn add(
+        &self,
+        tunnel: Arc<Tunnel>,
+        counters: &Arc<Counters>,
+        client: impl Into<Client>,
+        accept: &Arc<Stream>,
+    ) -> Arc<Flow> {
+        let mut flow = Flow::new(tunnel, counters, client.into(), accept);
         let mut lists = lock(&self.lists);
         // Numbered under the lock, because the sweep proceeds by number and must miss none.
         lists.last += 1;
@@ -298,6 +310,7 @@ impl Registry {
         let removed = lists.flows.remove(&flow.number);
         if removed.is_some() {
             lists.ended += flow.tally();
+            flow.counters.add_ended(flow.tally());
         }
         drop(lists);
         drop(removed); // after the lock is released
@@ -310,6 +323,21 @@ impl Registry {
         let mut sum = lists.ended;
         lists.flows.values().for_each(|flow| sum += flow.tally());
         sum
+    }
+
+    /// Returns the number of bytes that the flows of each of these tunnels have carried, live and ended. A tunnel is named
+    /// by its counters. The lock is kept for the whole sum, as in [`carried`](Registry::carried).
+    pub(super) fn carried_by(&self, tunnels: &[&Arc<Counters>]) -> Vec<Tally> {
+        let index: HashMap<_, _> = tunnels.iter().enumerate().map(|(at, of)| (Arc::as_ptr(of), at)).collect();
+        let lists = lock(&self.lists);
+        let mut sums: Vec<Tally> = tunnels.iter().map(|counters| counters.ended_tally()).collect();
+        for flow in lists.flows.values() {
+            // A flow of a removed tunnel is in no sum.
+            if let Some(at) = index.get(&Arc::as_ptr(&flow.counters)) {
+                sums[*at] += flow.tally();
+            }
+        }
+        sums
     }
 
     /// Returns a view of every live flow. A flow that begins or ends meanwhile may be in it or not.
@@ -409,7 +437,7 @@ mod tests {
     #[tokio::test]
     async fn a_flow_tells_how_far_it_has_come() {
         let (registry, tunnel, leg) = (Registry::default(), tunnel(), stream());
-        let flow = registry.add(tunnel.clone(), tunnel.listen, &leg);
+        let flow = registry.add(tunnel.clone(), &Arc::default(), tunnel.listen, &leg);
         flow.passed_fin(Leg::Dial);
         assert_eq!(flow.state(), State::Dialling);
         flow.connected(0, tunnel.listen, &leg);
@@ -426,7 +454,8 @@ mod tests {
     async fn a_snapshot_has_each_flow_once_and_a_cut_reaches_each() {
         const FLOWS: u64 = 2 * CHUNK as u64 + 10;
         let (registry, tunnel, leg) = (Registry::default(), tunnel(), stream());
-        let flows: Vec<Arc<Flow>> = (0..FLOWS).map(|_| registry.add(tunnel.clone(), tunnel.listen, &leg)).collect();
+        let flows: Vec<Arc<Flow>> =
+            (0..FLOWS).map(|_| registry.add(tunnel.clone(), &Arc::default(), tunnel.listen, &leg)).collect();
         registry.remove(&flows[0]);
         let numbers: Vec<u64> = registry.snapshot().iter().map(|view| view.number).collect();
         assert_eq!(numbers, (2..=FLOWS).collect::<Vec<u64>>());
@@ -436,26 +465,32 @@ mod tests {
         for flow in &flows[2..] {
             assert_eq!(flow.cut.given().await, How::Cut);
         }
-        let later = registry.add(tunnel.clone(), tunnel.listen, &leg);
+        let later = registry.add(tunnel.clone(), &Arc::default(), tunnel.listen, &leg);
         assert_eq!(later.cut.given().await, How::Cut, "it began after the order");
     }
 
     #[tokio::test]
     async fn every_byte_is_counted_once_before_and_after_its_flow_ends() {
         let (registry, tunnel, leg) = (Registry::default(), tunnel(), stream());
+        let (counters, other) = (Arc::<Counters>::default(), Arc::default());
         let flows = [1, 2].map(|bytes| {
-            let flow = registry.add(tunnel.clone(), tunnel.listen, &leg);
+            let flow = registry.add(tunnel.clone(), &counters, tunnel.listen, &leg);
             flow.carried(Leg::Accept, bytes);
             flow.carried(Leg::Dial, 10 * bytes);
             flow
         });
         let all = Tally { up: 3, down: 30 };
+        let by_tunnel = || registry.carried_by(&[&other, &counters]);
+        let of_tunnel = [Tally::default(), all];
         assert_eq!(registry.carried(), all, "both are live");
+        assert_eq!(by_tunnel(), of_tunnel);
         for flow in &flows {
             flow.ended(How::Finished);
             assert_eq!(registry.carried(), all, "one is just ending");
+            assert_eq!(by_tunnel(), of_tunnel);
             registry.remove(flow);
             assert_eq!(registry.carried(), all, "and has ended");
+            assert_eq!(by_tunnel(), of_tunnel);
         }
         registry.remove(&flows[0]);
         assert_eq!(registry.carried(), all);
@@ -464,7 +499,7 @@ mod tests {
     #[tokio::test]
     async fn the_sweep_takes_each_flow_once() {
         let (registry, tunnel, leg) = (Registry::default(), tunnel(), stream());
-        let add = || registry.add(tunnel.clone(), tunnel.listen, &leg);
+        let add = || registry.add(tunnel.clone(), &Arc::default(), tunnel.listen, &leg);
         let flows = [add(), add(), add()];
         let mut from = 1;
         assert_eq!(registry.take(&mut from, |flow| flow.number < 3).len(), 2);

@@ -4,7 +4,7 @@ use super::budget::Budget;
 use super::caps::Governor;
 use super::counters::{CounterValues, Counters};
 use super::hangups::Hangups;
-use super::hops::{GroupView, Groups};
+use super::hops::{self, GroupView, Groups};
 use super::leg;
 use super::local_ports::LocalPorts;
 use super::loop_guard::Served;
@@ -35,7 +35,7 @@ use tracing::warn;
 #[derive(Debug)]
 pub struct Relay {
     /// The counters of the process.
-    pub counters: Counters,
+    pub counters: Arc<Counters>,
     pub(super) pool: Pool,
     pub(super) budget: Budget,
     pub(super) marks: Arc<Marks>,
@@ -65,7 +65,7 @@ impl Relay {
     pub fn new(descriptors: usize) -> Arc<Relay> {
         let registry = Arc::default();
         Arc::new(Relay {
-            counters: Counters::default(),
+            counters: Arc::default(),
             pool: Pool::new(descriptors, limits::pipe_pages_soft()),
             budget: Budget::default(),
             marks: Arc::default(),
@@ -99,7 +99,7 @@ impl Relay {
 
     /// Returns the gate of a new tunnel.
     pub fn gate(&self) -> Arc<Gate> {
-        Gate::new(&self.permits)
+        Gate::new(&self.permits, &self.counters)
     }
 
     /// Sets the tunnels that share the permits, by their gates, and the `max_flows` of each.
@@ -134,28 +134,33 @@ impl Relay {
     }
 
     /// Returns the addresses of `next_hop` in the order in which to dial them, from the last answer if there is one.
-    /// Waits up to `patience` for a first answer.
+    /// Waits up to `patience` for a first answer. `counters` are those of the tunnel.
     ///
     /// # Errors
     /// There is no address, or no resolver answers. The text says which.
-    pub(super) async fn addresses(&self, next_hop: &NextHop, patience: Duration) -> Result<Vec<SocketAddr>, String> {
-        self.names.addresses(next_hop, patience, &self.counters.stale_answers).await
+    pub(super) async fn addresses(
+        &self,
+        next_hop: &NextHop,
+        patience: Duration,
+        counters: &Counters,
+    ) -> Result<Vec<SocketAddr>, String> {
+        self.names.addresses(next_hop, patience, counters).await
     }
 
     /// Sets the tunnels whose next hops views show, each with its gate. A hop that stays keeps its state.
     pub fn group<'a>(&self, served: impl IntoIterator<Item = (&'a Arc<Gate>, &'a Tunnel)>) {
         let served = served.into_iter();
-        self.groups.set(served.map(|(gate, tunnel)| (Arc::new(tunnel.clone()), gate.hops.clone())));
+        self.groups.set(served.map(|(gate, tunnel)| gate.group(Arc::new(tunnel.clone()))));
     }
 
-    /// Returns the state of the next hops of every tunnel.
+    /// Returns the counters and the state of the next hops of every tunnel that is served.
     pub fn groups(&self) -> Vec<GroupView> {
-        self.groups.view()
+        self.groups.view(&self.registry)
     }
 
     /// Writes the state of the next hops to the log, for tunnels that have several.
     pub fn log_groups(&self) {
-        self.groups.log();
+        hops::log(&self.groups());
     }
 
     /// Returns the maximum number of flows, by the descriptors and `max_flows` of the process.

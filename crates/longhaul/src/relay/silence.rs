@@ -79,7 +79,9 @@ impl Sweeper {
     }
 
     fn sweep(&mut self, now: Instant) {
-        for flow in self.registry.take(&mut self.from, |flow| now.saturating_duration_since(flow.began) >= MIN_AGE) {
+        for flow in
+            self.registry.take(&mut self.from, |flow| now.saturating_duration_since(flow.began.instant()) >= MIN_AGE)
+        {
             self.watched.push(Watched { flow, silence: Silence::begin(now) });
         }
         self.watched.retain_mut(|watched| watched.look(now, self.check));
@@ -213,7 +215,7 @@ mod tests {
 
     /// Returns a flow of `tunnel` that is connected now.
     fn flow(sweep: &Sweep, tunnel: &Tunnel, accept: &Arc<Stream>, dial: &Arc<Stream>) -> Arc<Flow> {
-        let flow = sweep.registry.add(Arc::new(tunnel.clone()), tunnel.listen, accept);
+        let flow = sweep.registry.add(Arc::new(tunnel.clone()), &Arc::default(), tunnel.listen, accept);
         flow.connected(0, tunnel.listen, dial);
         sweep.begin(&flow);
         flow
@@ -303,7 +305,7 @@ mod tests {
         let (sweep, mut sweeper) = swept_here(|_| Check::Idle);
         let ((accept, _client), (dial, _server)) = (leg(), leg());
         let (tunnel, later) = (Arc::new(tunnel()), Instant::now() + Duration::from_secs(60));
-        let flow = sweep.registry.add(tunnel.clone(), tunnel.listen, &accept);
+        let flow = sweep.registry.add(tunnel.clone(), &Arc::default(), tunnel.listen, &accept);
         sweeper.sweep(later);
         assert_eq!((idle_s(&accept), sweeper.watched.len()), (Value::Number(0), 1));
         flow.connected(0, tunnel.listen, &dial);

@@ -5,7 +5,6 @@ use super::permits::Permit;
 use super::shared::Relay;
 use longhaul_config::Tunnel;
 use longhaul_core::sources::{Crowded, Source};
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use tracing::warn;
 
@@ -18,8 +17,8 @@ pub(super) fn admit(relay: &Relay, tunnel: &Tunnel, client: &Client, permit: &mu
     }
     let source = Source::from(client.address().ip());
     let Err(crowded) = permit.note_source(source, limits) else { return true };
-    relay.counters.refused.fetch_add(1, Relaxed);
-    relay.counters.over_source_limit.fetch_add(1, Relaxed);
+    permit.counters().count(|counters| &counters.refused);
+    permit.counters().count(|counters| &counters.over_source_limit);
     if let Some(more) = relay.lines.source.pass(&tunnel.name, Instant::now()) {
         let limit = match crowded {
             Crowded::MaxFlows => "max_flows_per_source",

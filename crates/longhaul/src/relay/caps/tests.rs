@@ -26,7 +26,7 @@ struct Live {
 
 fn begin(registry: &Registry, governor: &Governor, tunnel: &Arc<Tunnel>) -> Live {
     let ((accept, client), (dial, server)) = (leg(), leg());
-    let flow = registry.add(tunnel.clone(), tunnel.listen, &accept);
+    let flow = registry.add(tunnel.clone(), &Arc::default(), tunnel.listen, &accept);
     flow.connected(0, tunnel.listen, &dial);
     governor.begin(&flow);
     Live { flow, legs: [accept, dial], _peers: [client, server] }

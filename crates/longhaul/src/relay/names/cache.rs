@@ -2,13 +2,13 @@
 
 use super::resolver::Resolver;
 use super::target::{Question, Targets, addresses};
+use crate::relay::counters::Counters;
 use crate::relay::lock::lock;
 use longhaul_config::{NextHop, Resolver as Choice};
 use longhaul_core::names::{Answer, Ask, Cached, Outcome, Reply};
 use longhaul_units::show_duration;
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
@@ -65,7 +65,7 @@ impl Names {
     }
 
     /// Returns the addresses of `next_hop` in the order in which to dial them. Waits for an answer for up to `patience`,
-    /// and only if there is none from before. Counts in `stale` an answer that has expired.
+    /// and only if there is none from before. Counts in `counters` an answer that has expired.
     ///
     /// # Errors
     /// The name has no address, or none is known and no resolver answers. The text says which.
@@ -73,13 +73,13 @@ impl Names {
         &self,
         next_hop: &NextHop,
         patience: Duration,
-        stale: &AtomicU64,
+        counters: &Counters,
     ) -> Result<Vec<SocketAddr>, String> {
         if let Some(address) = next_hop.address() {
             return Ok(vec![address]);
         }
         let name = self.name(Question::of(next_hop));
-        match timeout(patience, name.targets(stale)).await {
+        match timeout(patience, name.targets(counters)).await {
             Ok(targets) => targets.map(|targets| addresses(&targets, next_hop.port)),
             Err(_) => Err(format!("no answer in {}; see /etc/resolv.conf", show_duration(patience))),
         }
@@ -100,14 +100,14 @@ impl Name {
     }
 
     /// Waits until there is an answer, and returns it.
-    async fn targets(self: &Arc<Name>, stale: &AtomicU64) -> Result<Targets, String> {
+    async fn targets(self: &Arc<Name>, counters: &Counters) -> Result<Targets, String> {
         loop {
             // Before the question, because notify_waiters wakes every `Notified` that exists by then.
             let answered = self.answered.notified();
             match self.ask() {
                 Answer::Fresh(targets) => return Ok(targets),
                 Answer::Stale(targets) => {
-                    stale.fetch_add(1, Relaxed);
+                    counters.count(|counters| &counters.stale_answers);
                     return Ok(targets);
                 }
                 Answer::Absent(why) | Answer::Unanswered(why) => return Err(why),

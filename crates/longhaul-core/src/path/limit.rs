@@ -1,0 +1,98 @@
+//! What limits a sender at one moment, from a single look at its connection.
+//!
+//! ```text
+//! program ── blocked? ──> send buffer: unsent bytes | bytes in flight ──> peer
+//! ```
+//! Unsent bytes wait for a window. Without them, either the program has no more, or the send buffer holds no more.
+
+use std::fmt;
+
+/// One look at a sender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Bytes that the program has written and the kernel has not sent yet.
+    pub unsent_bytes: u32,
+    /// Segments sent and not yet acknowledged.
+    pub in_flight_segments: u32,
+    /// Congestion window, in segments.
+    pub cwnd_segments: u32,
+    /// Payload bytes of a full segment.
+    pub mss_bytes: u32,
+    /// The peer's receive window, in bytes. 0 also on kernels before 5.4, which do not report it.
+    pub peer_window: u32,
+    /// Whether the program has more bytes, and waits until the socket takes them.
+    pub is_blocked: bool,
+}
+
+/// The cause that keeps a sender from sending more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// The program has no more bytes.
+    Application,
+    /// Every byte that the send buffer holds is in flight, and the program has more.
+    SendBuffer,
+    /// The peer's receive window is full of bytes in flight.
+    ReceiveWindow,
+    /// The congestion window is full, or the congestion control or a bandwidth cap paces the segments.
+    CongestionWindow,
+}
+
+impl Limit {
+    /// All limits, in the order in which views list them.
+    pub const ALL: [Limit; 4] = [Limit::Application, Limit::SendBuffer, Limit::ReceiveWindow, Limit::CongestionWindow];
+
+    /// Returns the limit of the sender at the moment of `look`.
+    pub fn of(look: &Look) -> Limit {
+        if look.unsent_bytes == 0 {
+            return if look.is_blocked { Limit::SendBuffer } else { Limit::Application };
+        }
+        // The kernel does not report the bytes in flight. Full segments are the upper bound.
+        let in_flight = u64::from(look.in_flight_segments) * u64::from(look.mss_bytes);
+        let is_window_full = in_flight + u64::from(look.mss_bytes) > look.peer_window.into();
+        // Nothing is in flight into a window of 0, so with bytes in flight 0 stands for a kernel that does not report it.
+        let is_reported = look.peer_window > 0 || look.in_flight_segments == 0;
+        match is_window_full && is_reported && look.in_flight_segments < look.cwnd_segments {
+            true => Limit::ReceiveWindow,
+            false => Limit::CongestionWindow,
+        }
+    }
+
+    /// Returns its name, as documents and metrics show it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Limit::Application => "application",
+            Limit::SendBuffer => "send buffer",
+            Limit::ReceiveWindow => "receive window",
+            Limit::CongestionWindow => "congestion window",
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_look_tells_the_limit() {
+        let idle = Look { cwnd_segments: 10, mss_bytes: 1448, peer_window: 65_535, ..Look::default() };
+        assert_eq!(Limit::of(&idle), Limit::Application);
+        let answered_soon = Look { in_flight_segments: 3, ..idle };
+        assert_eq!(Limit::of(&answered_soon), Limit::Application, "nothing waits");
+        assert_eq!(Limit::of(&Look { is_blocked: true, ..answered_soon }), Limit::SendBuffer);
+        let waits = Look { unsent_bytes: 100_000, is_blocked: true, ..answered_soon };
+        assert_eq!(Limit::of(&waits), Limit::CongestionWindow, "paced: both windows have room");
+        assert_eq!(Limit::of(&Look { in_flight_segments: 10, ..waits }), Limit::CongestionWindow);
+        let old = Look { cwnd_segments: 100, in_flight_segments: 45, ..waits };
+        assert_eq!(Limit::of(&old), Limit::ReceiveWindow, "45 of 1448 bytes, and the next one does not fit");
+        assert_eq!(Limit::of(&Look { cwnd_segments: 45, ..old }), Limit::CongestionWindow, "both are full");
+        assert_eq!(Limit::of(&Look { peer_window: 0, ..old }), Limit::CongestionWindow, "not reported");
+        assert_eq!(Limit::of(&Look { peer_window: 0, in_flight_segments: 0, ..old }), Limit::ReceiveWindow, "closed");
+        Limit::of(&Look { in_flight_segments: u32::MAX, mss_bytes: u32::MAX, ..waits });
+    }
+}
