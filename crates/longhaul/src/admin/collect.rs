@@ -5,13 +5,15 @@ use super::snapshot::{
     AdminCounters, FlowState, FlowStateName, HopState, HopStateName, LegState, PhaseName, Snapshot, TunnelState,
 };
 use super::source::Source;
+use super::time::{milliseconds, seconds_since_1970};
+use super::verified;
 use crate::daemon::control::{Phase, Status};
 use crate::relay::{FlowView, GroupView, LegView, State};
 use longhaul_config::options::Leg;
 use longhaul_core::next_hop::{self, HopView};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 /// Returns the state of the process now. `status` is the daemon's answer. Asks the kernel about each flow.
 pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
@@ -27,6 +29,7 @@ fn with_flows(source: &Source, status: Status, flows: &[FlowView]) -> Snapshot {
     let groups = source.relay.groups();
     let mut of_tunnel: HashMap<&str, u64> = HashMap::new();
     flows.iter().for_each(|flow| *of_tunnel.entry(&flow.tunnel.name).or_default() += 1);
+    let verified = source.relay.verified();
     let tunnel = |tunnel: &longhaul_config::Tunnel| TunnelState {
         name: tunnel.name.clone(),
         listen: tunnel.listen.to_string(),
@@ -34,6 +37,7 @@ fn with_flows(source: &Source, status: Status, flows: &[FlowView]) -> Snapshot {
         to: tunnel.to.iter().map(ToString::to_string).collect(),
         next_hops: groups.iter().find(|group| group.tunnel.name == tunnel.name).map(next_hops).unwrap_or_default(),
         flows_now: of_tunnel.get(tunnel.name.as_str()).copied().unwrap_or(0),
+        verify: verified.get(&tunnel.name).map(verified::state),
     };
     let mut snapshot = Snapshot {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -120,15 +124,6 @@ fn admin(source: &Source) -> AdminCounters {
         malformed: now(&counters.malformed),
         displaced: now(&counters.displaced),
     }
-}
-
-fn seconds_since_1970(time: SystemTime) -> f64 {
-    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
-}
-
-/// Returns `time` in milliseconds, to the microsecond.
-fn milliseconds(time: Duration) -> f64 {
-    time.as_micros() as f64 / 1e3
 }
 
 fn now(counter: &AtomicU64) -> u64 {

@@ -121,7 +121,7 @@ fn a_broken_stage_is_named() {
     ends_at(near.address(), "", &[], (1, "final host", "refused"));
     let (_far, far) = relay(silent.address(), &["--verify-hops", "0", quick[0], quick[1]]);
     let (_near, near) = relay(far.address(), &[]);
-    ends_at(near.address(), "", &[], (1, "final host", "no answer"));
+    ends_at(near.address(), "", &[], (1, "LAN", "no answer"));
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_relay_that_is_stopped_or_killed_is_named() {
 fn a_prober_that_is_not_allowed_is_told_so() {
     let (host, _seen) = final_host(b"", 0);
     let (_near, near) = relay(host, &["--allow", "192.0.2.0/24"]);
-    let why = ends_at(near.address(), "allow = \"192.0.2.0/24\"", &[], (1, "near relay", "reset or other error"));
+    let why = ends_at(near.address(), "allow = \"192.0.2.0/24\"", &[], (1, "near relay", "failed"));
     assert!(why.contains("`allow` does not contain 127.0.0.1"), "{why}");
 }
 
