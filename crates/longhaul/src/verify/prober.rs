@@ -4,6 +4,7 @@ use super::findings::{Echo, Findings, Kind, Relay, Stage, Trouble};
 use super::stream::{Lost, Patience, Reader, send};
 use ipnet::IpNet;
 use longhaul_config::Tunnel;
+use longhaul_core::proxy_header;
 use longhaul_core::wire::answer::{Dial, Frame, Next, Receipt, Report};
 use longhaul_core::wire::probe::{Nonce, Preface};
 use longhaul_units::show_duration;
@@ -21,6 +22,8 @@ pub struct Plan {
     pub address: SocketAddr,
     /// Networks that the tunnel admits; empty means everybody.
     pub allow: Vec<IpNet>,
+    /// Bytes before the preface: a PROXY header for a tunnel with `proxy_in`.
+    pub header: Vec<u8>,
     /// Number of relays after the first.
     pub hops: u8,
     /// Number of bytes to echo, at least [`MIN_ECHO_BYTES`].
@@ -43,6 +46,7 @@ impl Plan {
         Plan {
             address: SocketAddr::new(ip, tunnel.listen.port()),
             allow: tunnel.allow.clone(),
+            header: tunnel.proxy_in.map(proxy_header::write_own).unwrap_or_default(),
             hops: tunnel.verify_hops.unwrap_or(1),
             echo_bytes,
             limit: limit.unwrap_or((dials(tunnel) + MARGIN).max(MIN_LIMIT)),
@@ -54,8 +58,13 @@ impl Plan {
     /// all. It loads the path little: a cap of 8 kbit/s lets it pass in time.
     pub fn of_own(tunnel: &Tunnel) -> Plan {
         let total = dials(tunnel) + MIN_LIMIT;
-        // The listener admits it whatever `allow` says.
-        Plan { total: Some(total), allow: Vec::new(), ..Plan::of(tunnel, OWN_ECHO_BYTES, Some(total)) }
+        // The listener admits it whatever `allow` and `proxy_in` say.
+        Plan {
+            total: Some(total),
+            allow: Vec::new(),
+            header: Vec::new(),
+            ..Plan::of(tunnel, OWN_ECHO_BYTES, Some(total))
+        }
     }
 
     fn allows(&self, ip: IpAddr) -> bool {
@@ -116,7 +125,7 @@ async fn walk<T>(
     let preface = Preface { hops: plan.hops, echo_bytes: plan.echo_bytes, nonce };
     let sent = Instant::now();
     // The tunnel may have reset the connection already. The first read reports why.
-    let _ = send(&stream, &preface.bytes(), patience).await;
+    let _ = send(&stream, &[&plan.header[..], &preface.bytes()].concat(), patience).await;
     let mut reader = Reader::new(&stream, patience);
     loop {
         let at = findings.relays.len();

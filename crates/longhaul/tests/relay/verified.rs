@@ -87,9 +87,8 @@ fn final_host() -> SocketAddr {
 fn every_view_names_the_broken_stage_until_the_tunnel_is_whole_again() {
     let (host, far_port) = (final_host(), Port::reserve("127.0.0.1"));
     let far = far_relay(&far_port, host);
-    // Neither `allow` nor a limit of a source keeps the daemon's own probes out.
-    let keys =
-        "verify = \"1s\"\nallow = [\"192.0.2.0/24\"]\nmax_flows_per_source = 1\nnew_flows_per_second_per_source = 1";
+    // Neither `allow`, nor a limit of a source, nor `proxy_in` keeps the daemon's own probes out.
+    let keys = "verify = \"1s\"\nallow = [\"192.0.2.0/24\"]\nmax_flows_per_source = 1\nnew_flows_per_second_per_source = 1\nproxy_in = \"v2\"";
     let near = Verified::start(&[far_port.address()], keys);
     let whole = near.wait("whole");
     assert_eq!(whole["interval_seconds"], 1.0);

@@ -149,6 +149,31 @@ fn a_prober_that_is_not_allowed_is_told_so() {
     assert!(why.contains("`allow` does not contain 127.0.0.1"), "{why}");
 }
 
+/// The prober sends a header that names no client.
+#[test]
+fn a_tunnel_with_proxy_in_is_verified() {
+    let (host, seen) = final_host(b"", 3);
+    for accepts in ["v1", "v2", "any"] {
+        let flags = ["--verify-hops", "0", "--allow", "127.0.0.1", "--proxy-in", accepts];
+        let (relay, port) = relay(host, &flags);
+        let keys = format!("verify_hops = 0\nallow = \"127.0.0.1\"\nproxy_in = \"{accepts}\"");
+        let (code, found) = verdict(port.address(), &keys, &[]);
+        assert_eq!(code, Some(0), "{accepts}: {found}");
+        assert_eq!(relay.counters()["bad_proxy_headers"], 0);
+    }
+    assert_eq!(seen.join().unwrap(), vec![(Vec::new(), Ending::Fin); 3]);
+}
+
+/// The near relay sends a header of its own before the preface that it passes on.
+#[test]
+fn a_far_relay_with_proxy_in_is_verified() {
+    let (host, _seen) = final_host(b"", 1);
+    let (_far, far) = relay(host, &["--verify-hops", "0", "--allow", "127.0.0.1", "--proxy-in", "v2"]);
+    let (_near, near) = relay(far.address(), &["--proxy-out", "v2"]);
+    let (code, found) = verdict(near.address(), "", &[]);
+    assert_eq!(code, Some(0), "{found}");
+}
+
 /// Whoever is there does not know probes.
 #[test]
 fn nobody_can_tell_what_does_not_answer() {
