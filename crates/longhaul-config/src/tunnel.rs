@@ -49,6 +49,8 @@ pub struct Tunnel {
     pub source: Option<IpAddr>,
     /// Whether bytes move through pipes with splice(2); `false` copies them through user space.
     pub splice: bool,
+    /// Time between two probes that the daemon makes of the tunnel; `None` makes none.
+    pub verify: Option<Duration>,
     /// Number of relays after this one. `None` means 1, and that only probes from this host are passed on.
     pub verify_hops: Option<u8>,
     /// Whether a probe dials the final host.
@@ -151,6 +153,7 @@ impl Tunnel {
             connect_timeout: Tunnel::CONNECT_TIMEOUT,
             source: None,
             splice: true,
+            verify: None,
             verify_hops: None,
             verify_final: true,
             accept: LegOptions::default(),

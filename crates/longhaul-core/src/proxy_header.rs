@@ -201,6 +201,18 @@ pub fn write(version: Version, ends: Option<Ends>) -> Vec<u8> {
     }
 }
 
+/// Returns a header that names no client, for a connection of the sender itself: LOCAL of version 2, or UNKNOWN of version 1
+/// where only that is accepted.
+pub fn write_own(accepts: Accepts) -> Vec<u8> {
+    match accepts {
+        Accepts::V1 => write(Version::V1, None),
+        Accepts::V2 | Accepts::Any => {
+            // proxy-protocol.txt 2.2: version 2, LOCAL; AF_UNSPEC; no bytes after the length.
+            [SIGNATURE_V2, &[0x20, 0, 0, 0]].concat()
+        }
+    }
+}
+
 impl fmt::Display for Bad {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -253,6 +265,14 @@ mod tests {
         assert_eq!(found.bytes, header.len());
         assert_eq!(read(&[header, b"\r\nGET / \r\n"].concat(), accepts), Ok(Some(found)));
         found.ends
+    }
+
+    #[test]
+    fn a_header_of_the_sender_itself_is_read_and_names_no_client() {
+        assert_eq!(write_own(Accepts::V1), b"PROXY UNKNOWN\r\n");
+        for accepts in [Accepts::V1, Accepts::V2, Accepts::Any] {
+            assert_eq!(whole(&write_own(accepts), accepts), None);
+        }
     }
 
     #[test]

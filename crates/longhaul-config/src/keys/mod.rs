@@ -8,6 +8,7 @@ mod bandwidth;
 mod clients;
 mod daemon;
 mod leg;
+mod probes;
 mod remark;
 mod row;
 mod tunnel;

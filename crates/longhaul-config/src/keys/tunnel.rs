@@ -2,7 +2,7 @@
 
 use crate::keys::remark::{Remark, Syntax, no_remarks};
 use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row, no_line};
-use crate::keys::{addresses, bandwidth, clients, leg};
+use crate::keys::{addresses, bandwidth, clients, leg, probes};
 use crate::options::Leg;
 use crate::tunnel::{Check, CheckBy, NextHop, Tunnel};
 use crate::{loops, value};
@@ -315,6 +315,7 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         doc: "`true` moves bytes inside the kernel with splice(2). `false` copies them through user space, which is slower. Use \
               `false` only where splice of the kernel or of a network driver is broken.",
     },
+    probes::VERIFY,
     Row {
         name: "verify_hops",
         default: KeyDefault::Words("1"),

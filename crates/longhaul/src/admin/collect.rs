@@ -5,12 +5,14 @@ use super::snapshot::{
     AdminCounters, FlowState, FlowStateName, HopState, HopStateName, LegState, PhaseName, Snapshot, TunnelState,
 };
 use super::source::Source;
+use super::time::{milliseconds, seconds_since_1970};
+use super::verified;
 use crate::daemon::control::{Phase, Status};
 use crate::relay::{CounterValues, FlowView, GroupView, LegView, State};
 use longhaul_config::options::Leg;
 use longhaul_core::next_hop::{self, HopView};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 /// Returns the state of the process now. `status` is the daemon's answer. Asks the kernel about each flow.
 pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
@@ -24,6 +26,7 @@ pub(super) fn overview(source: &Source, status: Status) -> Snapshot {
 
 fn with_flows(source: &Source, status: Status, flows: &[FlowView]) -> Snapshot {
     let groups = source.relay.groups();
+    let verified = source.relay.verified();
     let tunnel = |tunnel: &longhaul_config::Tunnel| {
         let group = groups.iter().find(|group| group.tunnel.name == tunnel.name);
         let counters = group.map_or_else(CounterValues::default, |group| group.counters.clone());
@@ -35,6 +38,7 @@ fn with_flows(source: &Source, status: Status, flows: &[FlowView]) -> Snapshot {
             next_hops: group.map(next_hops).unwrap_or_default(),
             flows_now: counters.flows_now,
             counters,
+            verify: verified.get(&tunnel.name).map(verified::state),
         }
     };
     let mut snapshot = Snapshot {
@@ -124,15 +128,6 @@ fn admin(source: &Source) -> AdminCounters {
         malformed: now(&counters.malformed),
         displaced: now(&counters.displaced),
     }
-}
-
-fn seconds_since_1970(time: SystemTime) -> f64 {
-    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
-}
-
-/// Returns `time` in milliseconds, to the microsecond.
-fn milliseconds(time: Duration) -> f64 {
-    time.as_micros() as f64 / 1e3
 }
 
 fn now(counter: &AtomicU64) -> u64 {

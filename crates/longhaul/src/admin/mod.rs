@@ -9,6 +9,8 @@
 //!   answer       an answer and its body
 //! source       access to the daemon and to the live flows
 //! collect      fills a Snapshot
+//!   verified     results of the daemon's own probes
+//!   time         times as the Snapshot has them
 //! problems     finds the problems that a Snapshot shows
 //! snapshot     the document that every view reads
 //! client       the other end: `longhaul status`, `reload`, `drain`
@@ -26,6 +28,8 @@ mod server;
 pub mod snapshot;
 mod socket;
 mod source;
+mod time;
+mod verified;
 
 pub use api::DrainProgress;
 pub(crate) use connections::descriptors;

@@ -1,11 +1,12 @@
 //! Finds the problems that a [`Snapshot`] shows. Every view tells them, and `/readyz` is 503 while one of them is fatal.
 
-use super::snapshot::{HopState, HopStateName, Problem, Snapshot, TunnelState};
+use super::snapshot::{HopState, HopStateName, Problem, Snapshot, TunnelState, VerifyStateName};
 use longhaul_core::next_hop::EJECT_AFTER;
 
 /// Returns the problems of `snapshot`, the fatal ones first. `now` is the time in seconds since 1970 (UTC).
 pub(super) fn problems(snapshot: &Snapshot, now: f64) -> Vec<Problem> {
-    let mut problems: Vec<Problem> = snapshot.tunnels.iter().flat_map(|tunnel| of_next_hops(tunnel, now)).collect();
+    let of_tunnel = |tunnel| of_next_hops(tunnel, now).into_iter().chain(of_verify(tunnel));
+    let mut problems: Vec<Problem> = snapshot.tunnels.iter().flat_map(of_tunnel).collect();
     problems.sort_by_key(|problem| !problem.fatal);
     problems
 }
@@ -44,8 +45,32 @@ fn of_next_hops(tunnel: &TunnelState, now: f64) -> Vec<Problem> {
     hops.iter().filter_map(of_hop).collect()
 }
 
+/// Returns the problem that the daemon's own probes found. It is fatal, because a probe goes the way of a new flow.
+fn of_verify(tunnel: &TunnelState) -> Option<Problem> {
+    let verify = tunnel.verify.as_ref().filter(|verify| verify.state == VerifyStateName::Broken)?;
+    let stage = verify.stage.as_deref().unwrap_or_default();
+    let cause = verify.cause.as_deref().unwrap_or("failed");
+    // A relay that hears from no other names its stages as `longhaul verify` does.
+    let (stage, at) = match stage {
+        "relay" => ("near relay", String::new()),
+        "data" => ("final host", "the payload did not come back whole: ".into()),
+        _ if stage.starts_with("relay ") => ("far relay", format!("{stage}: ")),
+        _ if stage.starts_with("link ") => ("WAN", format!("{stage}: ")),
+        _ => (stage, String::new()),
+    };
+    let why = verify.why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+    Some(Problem {
+        tunnel: Some(tunnel.name.clone()),
+        stage: stage.into(),
+        what: format!("{at}{cause}{why}"),
+        since_unix_seconds: verify.since_unix_seconds,
+        fatal: true,
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::snapshot::VerifyState;
     use super::*;
 
     fn hop(next_hop: &str, state: HopStateName, failed_dials: u64) -> HopState {
@@ -75,6 +100,33 @@ mod tests {
         let one = problems(&snapshot(vec![a, hop("b:1", HopStateName::Up, 0)]), 1000.0);
         assert_eq!((one[0].what.as_str(), one[0].fatal), ("a:1 is down by its checks", false));
         assert_eq!(problems(&snapshot(Vec::new()), 1000.0), []);
+    }
+
+    #[test]
+    fn a_broken_stage_is_fatal_and_a_first_result_to_come_is_not() {
+        let found = |state, stage: &str| {
+            let stage = Some(stage.to_owned()).filter(|stage| !stage.is_empty());
+            let verify = VerifyState {
+                state,
+                since_unix_seconds: 7.0,
+                stage,
+                cause: Some("refused".into()),
+                why: Some("connect: ECONNREFUSED".into()),
+                ..VerifyState::default()
+            };
+            let tunnel = TunnelState { name: "t".into(), verify: Some(verify), ..TunnelState::default() };
+            problems(&Snapshot { tunnels: vec![tunnel], ..Snapshot::default() }, 1000.0)
+        };
+        assert_eq!(found(VerifyStateName::Pending, ""), []);
+        assert_eq!(found(VerifyStateName::Whole, ""), []);
+        let stages = ["WAN", "relay", "relay 2", "link 2"].map(|stage| {
+            let problem = found(VerifyStateName::Broken, stage).pop().unwrap();
+            assert!(problem.fatal && problem.since_unix_seconds == 7.0);
+            (problem.stage, problem.what)
+        });
+        let plain = "refused (connect: ECONNREFUSED)";
+        let want = [("WAN", ""), ("near relay", ""), ("far relay", "relay 2: "), ("WAN", "link 2: ")];
+        assert_eq!(stages, want.map(|(stage, at)| (stage.into(), format!("{at}{plain}"))));
     }
 
     #[test]

@@ -97,6 +97,72 @@ pub struct TunnelState {
     pub flows_now: u64,
     /// The counters of the tunnel. Its bytes grow while a flow lives.
     pub counters: CounterValues,
+    /// Results of the daemon's own probes of it. Absent without `verify`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verify: Option<VerifyState>,
+}
+
+/// Results of the daemon's own probes of a tunnel.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct VerifyState {
+    /// By the last probe.
+    pub state: VerifyStateName,
+    /// Time since which it has this state, and the same broken stage, in seconds since 1970 (UTC).
+    pub since_unix_seconds: f64,
+    /// Time of the last result, in seconds since 1970 (UTC). Absent before the first one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_unix_seconds: Option<f64>,
+    /// Time between two probes, in seconds.
+    pub interval_seconds: f64,
+    /// The broken stage, such as `WAN`. Absent while the tunnel is not broken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stage: Option<String>,
+    /// How it shows: `refused`, `no answer` or `failed`. Absent while the tunnel is not broken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// Details about the broken stage, or why no probe can be made now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// The last 100 results, the newest last.
+    pub history: Vec<VerifyResult>,
+}
+
+/// State of a tunnel by the daemon's own probes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VerifyStateName {
+    /// No probe has had a result.
+    #[default]
+    Pending,
+    /// Every stage answered, and the payload came back whole.
+    Whole,
+    /// A stage is broken.
+    Broken,
+}
+
+/// Result of one of the daemon's own probes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct VerifyResult {
+    /// Time when the probe ended, in seconds since 1970 (UTC).
+    pub unix_seconds: f64,
+    /// Whether the tunnel was whole.
+    pub whole: bool,
+    /// The broken stage. Absent if the tunnel was whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stage: Option<String>,
+    /// How it showed: `refused`, `no answer` or `failed`. Absent if the tunnel was whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// Time that the probe took, in seconds.
+    pub seconds: f64,
+    /// Round-trip time of a small message over the whole path, in milliseconds. Absent if none came back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rtt_ms: Option<f64>,
+    /// Payload in each direction, in bits per second. Absent if none came back. A probe is too short to fill a path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub goodput_bits_per_second: Option<u64>,
 }
 
 /// A next hop of a tunnel.

@@ -5,7 +5,8 @@ use super::{print, systemd};
 use clap::Args;
 use longhaul::admin::client::{Ask, NoAnswer};
 use longhaul::admin::snapshot::{
-    FlowState, FlowStateName, HopState, LegState, PhaseName, Problem, Snapshot, TunnelState,
+    FlowState, FlowStateName, HopState, LegState, PhaseName, Problem, Snapshot, TunnelState, VerifyState,
+    VerifyStateName,
 };
 use std::process::ExitCode;
 
@@ -102,8 +103,11 @@ fn text(snapshot: &Snapshot) -> String {
         let word = if problem.fatal { "BROKEN" } else { "warning" };
         text += &format!("{word}: {}\n", problem_line(problem, snapshot));
     }
-    let head = ["tunnel", "listens on", "flows"].map(String::from).to_vec();
-    text += &table(std::iter::once(head).chain(tunnels.iter().map(tunnel_line)).collect());
+    let verifies = tunnels.iter().any(|tunnel| tunnel.verify.is_some());
+    let columns = if verifies { 4 } else { 3 };
+    let head = ["tunnel", "listens on", "flows", "verified"][..columns].iter().map(ToString::to_string).collect();
+    let lines = tunnels.iter().map(|tunnel| tunnel_line(tunnel, snapshot)[..columns].to_vec());
+    text += &table(std::iter::once(head).chain(lines).collect());
     let head = ["tunnel", "next hop", "state", "for", "flows", "handshake", "failed dials"].map(String::from).to_vec();
     let hops = tunnels.iter().flat_map(|tunnel| tunnel.next_hops.iter().map(|hop| hop_line(tunnel, hop)));
     text += &table(std::iter::once(head).chain(hops).collect());
@@ -115,9 +119,25 @@ fn text(snapshot: &Snapshot) -> String {
     text
 }
 
-fn tunnel_line(tunnel: &TunnelState) -> Vec<String> {
+fn tunnel_line(tunnel: &TunnelState, snapshot: &Snapshot) -> Vec<String> {
     let listen = if tunnel.listening { tunnel.listen.clone() } else { format!("({})", tunnel.listen) };
-    vec![tunnel.name.clone(), listen, tunnel.flows_now.to_string()]
+    let verified = tunnel.verify.as_ref().map_or_else(|| "-".into(), |verify| verified(verify, snapshot));
+    vec![tunnel.name.clone(), listen, tunnel.flows_now.to_string(), verified]
+}
+
+/// Returns the state by the daemon's own probes, and its age: `BROKEN at the WAN: no answer, for 2min 5s`.
+fn verified(verify: &VerifyState, snapshot: &Snapshot) -> String {
+    let now = snapshot.started_unix_seconds + snapshot.uptime_seconds;
+    let age = age(now - verify.since_unix_seconds);
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    match verify.state {
+        VerifyStateName::Pending if verify.why.is_some() => format!("no result yet: {}", text(&verify.why)),
+        VerifyStateName::Pending => "no result yet".into(),
+        VerifyStateName::Whole => format!("whole, for {age}"),
+        VerifyStateName::Broken => {
+            format!("BROKEN at the {}: {}, for {age}", text(&verify.stage), text(&verify.cause))
+        }
+    }
 }
 
 fn hop_line(tunnel: &TunnelState, hop: &HopState) -> Vec<String> {
@@ -248,6 +268,13 @@ mod tests {
                 ..HopState::default()
             }],
             flows_now: 1,
+            verify: Some(VerifyState {
+                state: VerifyStateName::Broken,
+                since_unix_seconds: 31.0,
+                stage: Some("WAN".into()),
+                cause: Some("no answer".into()),
+                ..VerifyState::default()
+            }),
             ..TunnelState::default()
         };
         let problem = Problem {
@@ -283,7 +310,7 @@ mod tests {
         };
         let want = "longhaul 1.2.3, pid 42, up 1min 1s, serving\nthe last reload was refused: line 7\n\
                     BROKEN: tunnel ssh-to-b, next hop: b:1 is down, for 1min 0s\n\n\
-                    tunnel    listens on     flows\nssh-to-b  10.0.0.1:6000  1\n\n\
+                    tunnel    listens on     flows  verified\nssh-to-b  10.0.0.1:6000  1      BROKEN at the WAN: no answer, for 30s\n\n\
                     tunnel    next hop  state  for      flows  handshake  failed dials\n\
                     ssh-to-b  b:1       up     1min 1s  0      63.0 ms    0\n\n\
                     flow  tunnel    client      next hop  state     age  up   down  accept leg  dial leg\n\

@@ -25,14 +25,17 @@ pub(super) fn not_reloaded() {
     tell(&[NotifyState::Ready]);
 }
 
-/// Tells systemd's watchdog that the runtime works, twice per watchdog period (sd_watchdog_enabled(3)).
-pub(super) async fn watchdog() {
+/// Tells systemd's watchdog that the runtime works, twice per watchdog period (sd_watchdog_enabled(3)), while `is_well`
+/// returns true.
+pub(super) async fn watchdog(is_well: impl Fn() -> bool) {
     let mut usec = 0;
     if sd_notify::watchdog_enabled(false, &mut usec) {
         let mut tick = interval(Duration::from_micros(usec / 2).max(Duration::from_millis(1)));
         loop {
             tick.tick().await;
-            tell(&[NotifyState::Watchdog]);
+            if is_well() {
+                tell(&[NotifyState::Watchdog]);
+            }
         }
     }
 }

@@ -86,7 +86,11 @@ impl Daemon {
     /// A listener has panicked.
     pub(super) async fn serve(&mut self, mut commands: Commands) -> Result<(), DaemonError> {
         let relay = self.tunnels.relay.clone();
-        tokio::spawn(watchdog());
+        tokio::spawn({
+            let relay = relay.clone();
+            // Only a listener that accepts nothing is repaired by a restart. A broken WAN or host is not.
+            watchdog(move || !relay.is_stuck())
+        });
         tokio::spawn({
             let relay = relay.clone();
             async move { relay.tell_held_back().await }

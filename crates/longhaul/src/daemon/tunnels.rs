@@ -5,7 +5,7 @@
 
 use super::control::{RelayCommand, Reply};
 use super::error::DaemonError;
-use crate::relay::{Activated, BindError, Checks, FlowView, Gate, Handle, Listener, Relay, Route, Serving};
+use crate::relay::{Activated, BindError, Checks, FlowView, Gate, Handle, Listener, Relay, Route, Serving, Verifier};
 use longhaul_config::options::Leg;
 use longhaul_config::{Resolver, Tunnel};
 use std::collections::BTreeMap;
@@ -39,6 +39,8 @@ struct Running {
     handle: Handle,
     /// The active checks of its next hops, if it has some.
     checks: Option<Checks>,
+    /// The task that probes it, if it has `verify`.
+    verifier: Option<Verifier>,
 }
 
 /// A replaced listener, which serves for a moment more.
@@ -107,6 +109,7 @@ impl Tunnels {
             };
             self.running.insert(name, running);
         }
+        self.relay.keep_verified(&self.list());
         for name in before.keys().filter(|name| !self.running.contains_key(*name)) {
             info!(tunnel = %name, "tunnel removed; its flows continue");
         }
@@ -184,7 +187,8 @@ impl Tunnels {
         let (serving, receiver) = watch::channel(Serving::one(tunnel.clone(), gate.clone()));
         self.listeners.spawn(listener.serve(self.relay.clone(), receiver));
         let checks = Checks::begin(&self.relay, &gate, &tunnel);
-        Running { tunnel, gate, serving, handle, checks }
+        let verifier = Verifier::begin(&self.relay, &gate, &tunnel);
+        Running { tunnel, gate, serving, handle, checks, verifier }
     }
 
     /// Obeys `command`.
@@ -285,6 +289,7 @@ impl Running {
             self.tunnel = Arc::new(tunnel);
             self.checks = Checks::begin(relay, &self.gate, &self.tunnel);
             self.serving.send_replace(Serving::one(self.tunnel.clone(), self.gate.clone()));
+            self.verifier = Verifier::begin(relay, &self.gate, &self.tunnel);
         }
         self
     }

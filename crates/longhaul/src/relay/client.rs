@@ -9,6 +9,8 @@ pub(super) enum Client {
     Direct(SocketAddr),
     /// A proxy connected to us and named its client.
     Via(Box<Via>),
+    /// This process itself, with a probe of its own.
+    Own(Box<SocketAddr>),
 }
 
 /// A connection through a proxy, by its PROXY header.
@@ -27,6 +29,7 @@ impl Client {
     pub(super) fn address(&self) -> SocketAddr {
         match self {
             Client::Direct(address) => *address,
+            Client::Own(address) => **address,
             Client::Via(via) => via.client,
         }
     }
@@ -34,9 +37,14 @@ impl Client {
     /// Returns the proxy's connection, unless the client connected to us.
     pub(super) fn via(&self) -> Option<&Via> {
         match self {
-            Client::Direct(_) => None,
+            Client::Direct(_) | Client::Own(_) => None,
             Client::Via(via) => Some(via),
         }
+    }
+
+    /// Whether it is a probe of this process.
+    pub(super) fn is_own(&self) -> bool {
+        matches!(self, Client::Own(_))
     }
 }
 

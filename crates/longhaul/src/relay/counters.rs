@@ -96,6 +96,8 @@ counters! {
     probes,
     /// Probes that were refused: a preface that cannot be used, too many probes, or one that may not be passed on.
     probes_refused,
+    /// Probes of tunnels with `verify` that found their tunnel broken.
+    verify_broken,
 }
 
 impl Counters {

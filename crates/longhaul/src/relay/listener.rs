@@ -4,6 +4,7 @@
 use super::activated::Activated;
 use super::flow;
 use super::leg::{self, Protocol, failed};
+use super::own_flow;
 use super::permits::{Gate, Permit};
 use super::proxy_in::{self, Arrived};
 use super::shared::Relay;
@@ -238,18 +239,21 @@ impl Listener {
         if self.adopted {
             catch_up(relay, &tunnel, &accept, peer);
         }
+        let is_own = relay.own_probes.accepted(peer);
         // Before the socket is registered with the runtime, so that a flood of refused clients uses no epoll watches.
-        if !is_allowed(relay, &gate, &tunnel, peer) || is_echo_too_many(relay, &tunnel, peer, &mut permit) {
+        if !is_own && (!is_allowed(relay, &gate, &tunnel, peer) || is_echo_too_many(relay, &tunnel, peer, &mut permit))
+        {
             return;
         }
         // Behind a proxy, the source is known only after its header.
-        if tunnel.proxy_in.is_none() && !source_limits::admit(relay, &tunnel, &peer.into(), &mut permit) {
+        if !is_own && tunnel.proxy_in.is_none() && !source_limits::admit(relay, &tunnel, &peer.into(), &mut permit) {
             return;
         }
         match Stream::new(accept) {
             Ok(accept) => {
                 let relay = relay.clone();
                 match tunnel.proxy_in {
+                    _ if is_own => tokio::spawn(own_flow::run(Arrived { relay, tunnel, gate, accept, peer, permit })),
                     None => tokio::spawn(flow::run(relay, tunnel, gate, accept, peer, permit)),
                     Some(accepts) => {
                         tokio::spawn(proxy_in::run(accepts, Arrived { relay, tunnel, gate, accept, peer, permit }))

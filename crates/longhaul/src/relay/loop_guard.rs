@@ -84,6 +84,14 @@ impl Served {
         Ok(false)
     }
 
+    /// Whether `address` belongs to this host.
+    ///
+    /// # Errors
+    /// The kernel did not say.
+    pub(super) fn has_here(&self, address: SocketAddr) -> Result<bool> {
+        self.here.has(address)
+    }
+
     /// Whether `client` is one of `tunnel`'s next hops, on another host. Two relays that point at each other are such
     /// clients of each other.
     pub(super) fn is_next_hop(&self, tunnel: &Tunnel, client: IpAddr) -> bool {

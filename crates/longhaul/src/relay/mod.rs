@@ -32,6 +32,10 @@
 //!       hangups  wakes a flow when a peer sends FIN or a leg is closed
 //!   probe    answers a probe, or passes it on
 //!     probes limits the probes that are answered
+//! verifier   probes a tunnel through its own listener         (one task a tunnel)
+//!   verified results of these probes
+//!   own_probes  the announced ones, which a listener admits
+//!   own_flow reads the preface of one before its flow begins
 //! registry   the live flows, for views and for kill
 //!   leg_view a leg as a view shows it
 //!   cut      the order that ends a flow
@@ -80,6 +84,8 @@ mod loop_guard;
 mod low_water;
 mod moment;
 mod names;
+mod own_flow;
+mod own_probes;
 mod permits;
 mod pool;
 mod probe;
@@ -96,6 +102,8 @@ mod source_limits;
 mod stream;
 mod tally;
 mod throttle;
+mod verified;
+mod verifier;
 
 pub use activated::Activated;
 pub use checks::Checks;
@@ -109,3 +117,5 @@ pub use permits::Gate;
 pub use registry::{FlowView, State};
 pub use shared::Relay;
 pub use tally::Tally;
+pub use verified::{Fault, Outcome, Standing, VerifyView};
+pub use verifier::Verifier;

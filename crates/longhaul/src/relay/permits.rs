@@ -109,6 +109,11 @@ impl Gate {
         self.permits.book().take_spare().then(|| Spare { permits: self.permits.clone() })
     }
 
+    /// Whether the tunnel may have another flow now.
+    pub(super) fn has_room(self: &Arc<Gate>) -> bool {
+        self.try_enter().is_ok()
+    }
+
     /// Waits for a permit for another flow of the tunnel `name`, and logs that it waits. The wait may be dropped.
     pub(super) async fn enter(self: &Arc<Gate>, lines: &Lines, name: &str) -> Permit {
         let mut said = None;

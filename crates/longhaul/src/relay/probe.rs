@@ -71,7 +71,7 @@ pub(super) fn look(legs: &Legs<'_>, first: &mut [u8], is_last: bool) -> Verdict 
 
 /// Reports to the prober that its preface goes on. Returns whether it may.
 fn pass_on(legs: &Legs<'_>, preface: &Preface) -> bool {
-    if !legs.relay.probes.may_pass_on() {
+    if !may_pass_on(legs.relay, legs.flow) {
         return false;
     }
     let report = Frame::Report(report(legs.flow, preface, Some(legs.dial), Next::PassedOn)).bytes();
@@ -81,6 +81,11 @@ fn pass_on(legs: &Legs<'_>, preface: &Preface) -> bool {
         legs.flow.counters.count(|counters| &counters.probes);
     }
     is_sent
+}
+
+/// Whether a probe may be passed on now. The daemon's own probes are not limited.
+fn may_pass_on(relay: &Relay, flow: &Flow) -> bool {
+    flow.is_own_probe() || relay.probes.may_pass_on()
 }
 
 /// Course of a probe at a relay.
@@ -126,7 +131,7 @@ pub(super) async fn answer_undialled(relay: &Relay, flow: &Flow, accept: &Stream
     if flow.tunnel.verify_final {
         return None;
     }
-    let preface = peek_preface(accept).await?;
+    let preface = peek_preface(accept, FIRST_BYTES).await?;
     if course(&flow.tunnel, &preface, || is_from_here(accept)) != Course::Answer
         || fast_open::consume(accept, LENGTH).is_err()
     {
@@ -144,9 +149,9 @@ pub(super) async fn answer_undialled(relay: &Relay, flow: &Flow, accept: &Stream
 /// that has sent nothing yet is reset [`FIRST_BYTES`] later than without this call, and one that has sent bytes at once.
 pub(super) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream, why: String, cause: Cause) {
     let telling = async {
-        let Some(preface) = peek_preface(accept).await else { return };
+        let Some(preface) = peek_preface(accept, FIRST_BYTES).await else { return };
         // The preface was peeked, so it is there. If it is read, the close below can end with FIN.
-        if !relay.probes.may_pass_on() || fast_open::consume(accept, LENGTH).is_err() {
+        if !may_pass_on(relay, flow) || fast_open::consume(accept, LENGTH).is_err() {
             return refused(relay, flow, "too many probes");
         }
         flow.counters.count(|counters| &counters.probes);
@@ -170,11 +175,11 @@ fn dial_of(cause: Cause) -> Dial {
     }
 }
 
-/// Waits for the first bytes on `accept`, for at most [`FIRST_BYTES`]. Returns the preface if they are one, and leaves
-/// them where they are.
-async fn peek_preface(accept: &Stream) -> Option<Preface> {
+/// Waits for the first bytes on `accept`, for at most `patience`. Returns the preface if they are one, and leaves them where
+/// they are.
+pub(super) async fn peek_preface(accept: &Stream, patience: Duration) -> Option<Preface> {
     let mut first = [0; LENGTH];
-    let peeked = timeout(FIRST_BYTES, poll_fn(|cx| poll_read(accept, cx, || splice::peek(accept, &mut first)))).await;
+    let peeked = timeout(patience, poll_fn(|cx| poll_read(accept, cx, || splice::peek(accept, &mut first)))).await;
     let peeked = peeked.ok()?.ok()?;
     match probe::look(&first[..peeked]) {
         Look::Preface(preface) => Some(preface),
@@ -192,7 +197,7 @@ async fn answer_as_last(relay: &Relay, flow: &Flow, accept: &Stream, dial: Optio
     };
     let place = relay.probes.begin();
     let next = match course(&flow.tunnel, &preface, || is_from_here(accept)) {
-        Course::Answer if place.is_some() => Next::Echo,
+        Course::Answer if place.is_some() || flow.is_own_probe() => Next::Echo,
         Course::Answer | Course::PassOn(_) => Next::Busy,
         Course::Refuse => Next::NotPassedOn,
     };

@@ -197,6 +197,11 @@ impl Flow {
         self.client.address()
     }
 
+    /// Whether it is a probe that this process makes of its own tunnel.
+    pub(super) fn is_own_probe(&self) -> bool {
+        self.client.is_own()
+    }
+
     /// Returns the address of the proxy that named the client. `None` for a client that connected to us.
     pub(super) fn proxy(&self) -> Option<SocketAddr> {
         self.client.via().map(|via| via.proxy)

@@ -10,6 +10,7 @@ use super::local_ports::LocalPorts;
 use super::loop_guard::Served;
 use super::low_water::Marks;
 use super::names::Names;
+use super::own_probes::OwnProbes;
 use super::permits::{Gate, Permits};
 use super::pool::Pool;
 use super::probes::Probes;
@@ -17,10 +18,12 @@ use super::registry::{FlowView, Registry};
 use super::silence::Sweep;
 use super::tally::Tally;
 use super::throttle::Lines;
+use super::verified::{Verified, VerifyView};
 use longhaul_config::options::Leg;
 use longhaul_config::{NextHop, Resolver, Tunnel};
 use longhaul_core::caps::Bandwidth;
 use longhaul_sys::limits;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -47,6 +50,10 @@ pub struct Relay {
     permits: Arc<Permits>,
     /// Limits the probes that are answered.
     pub(super) probes: Probes,
+    /// Admits the daemon's own probes.
+    pub(super) own_probes: Arc<OwnProbes>,
+    /// Results of the daemon's own probes.
+    pub(super) verified: Verified,
     pub(super) served: Served,
     groups: Groups,
     names: Names,
@@ -75,6 +82,8 @@ impl Relay {
             registry,
             permits: Permits::new(flows(descriptors)),
             probes: Probes::default(),
+            own_probes: Arc::default(),
+            verified: Verified::default(),
             served: Served::default(),
             groups: Groups::default(),
             names: Names::default(),
@@ -161,6 +170,21 @@ impl Relay {
     /// Writes the state of the next hops to the log, for tunnels that have several.
     pub fn log_groups(&self) {
         hops::log(&self.groups());
+    }
+
+    /// Forgets the results of the probes of all tunnels but `tunnels`.
+    pub fn keep_verified(&self, tunnels: &[Arc<Tunnel>]) {
+        self.verified.keep(tunnels);
+    }
+
+    /// Returns the results of the daemon's own probes, by the names of the tunnels with `verify`.
+    pub fn verified(&self) -> BTreeMap<String, VerifyView> {
+        self.verified.views()
+    }
+
+    /// Returns whether a listener accepts nothing although the process runs: by the probes of a tunnel with `verify`.
+    pub fn is_stuck(&self) -> bool {
+        self.verified.is_stuck()
     }
 
     /// Returns the maximum number of flows, by the descriptors and `max_flows` of the process.

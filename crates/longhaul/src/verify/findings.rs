@@ -68,12 +68,12 @@ pub struct Trouble {
 /// How a broken stage shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Nobody listens there.
+    /// The connection was refused: nobody listens there, or a firewall says no.
     Refused,
     /// No answer came in time.
     NoAnswer,
     /// The connection was reset or ended, or another error.
-    Reset,
+    Failed,
 }
 
 impl Kind {
@@ -82,7 +82,7 @@ impl Kind {
         match self {
             Kind::Refused => "refused",
             Kind::NoAnswer => "no answer",
-            Kind::Reset => "reset or other error",
+            Kind::Failed => "failed",
         }
     }
 }
@@ -94,7 +94,9 @@ pub enum Stage {
     Relay(usize),
     /// The network between the relay with this many relays before it, and the next relay.
     Link(usize),
-    /// The network between the last relay and the final host, and that host.
+    /// The network between the last relay and the final host. A host that is off shows here, too.
+    Lan,
+    /// The final host.
     FinalHost,
     /// The payload, over the whole path.
     Data,
@@ -111,6 +113,7 @@ impl Stage {
             Stage::Relay(before) => format!("relay {}", before + 1),
             Stage::Link(_) if hops <= 1 => "WAN".into(),
             Stage::Link(before) => format!("link {}", before + 1),
+            Stage::Lan => "LAN".into(),
             Stage::FinalHost => "final host".into(),
             Stage::Data => "data".into(),
         }
@@ -124,7 +127,7 @@ mod tests {
     #[test]
     fn stages_have_the_names_of_the_manual() {
         let names = |hops, stages: &[Stage]| stages.iter().map(|stage| stage.name(hops)).collect::<Vec<_>>();
-        assert_eq!(names(0, &[Stage::Relay(0), Stage::FinalHost]), ["relay", "final host"]);
+        assert_eq!(names(0, &[Stage::Relay(0), Stage::Lan, Stage::FinalHost]), ["relay", "LAN", "final host"]);
         assert_eq!(names(1, &[Stage::Relay(0), Stage::Link(0), Stage::Relay(1)]), ["near relay", "WAN", "far relay"]);
         let chain = [Stage::Relay(0), Stage::Link(0), Stage::Relay(1), Stage::Link(1), Stage::Relay(2)];
         assert_eq!(names(2, &chain), ["near relay", "link 1", "relay 2", "link 2", "far relay"]);

@@ -14,5 +14,5 @@ mod stream;
 mod verdict;
 
 pub use findings::{Echo, Findings, Kind, Relay, Stage, Trouble};
-pub use prober::{MIN_ECHO_BYTES, Plan, run};
+pub use prober::{MIN_ECHO_BYTES, Plan, run, run_announced};
 pub use verdict::{Verdict, Verified, json, nagios};

@@ -1,18 +1,19 @@
 //! The prober: a client of a tunnel that sends a preface.
 
 use super::findings::{Echo, Findings, Kind, Relay, Stage, Trouble};
-use super::stream::{Lost, Reader, send};
+use super::stream::{Lost, Patience, Reader, send};
 use ipnet::IpNet;
 use longhaul_config::Tunnel;
+use longhaul_core::proxy_header;
 use longhaul_core::wire::answer::{Dial, Frame, Next, Receipt, Report};
 use longhaul_core::wire::probe::{Nonce, Preface};
 use longhaul_units::show_duration;
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::time::{Duration, Instant, SystemTime};
-use tokio::net::TcpStream;
-use tokio::time::timeout;
+use std::time::{Duration, SystemTime};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::{Instant, timeout_at};
 
 /// A probe to make.
 #[derive(Clone, Debug)]
@@ -21,12 +22,16 @@ pub struct Plan {
     pub address: SocketAddr,
     /// Networks that the tunnel admits; empty means everybody.
     pub allow: Vec<IpNet>,
+    /// Bytes before the preface: a PROXY header for a tunnel with `proxy_in`.
+    pub header: Vec<u8>,
     /// Number of relays after the first.
     pub hops: u8,
     /// Number of bytes to echo, at least [`MIN_ECHO_BYTES`].
     pub echo_bytes: u32,
     /// Time to wait for each answer.
     pub limit: Duration,
+    /// Time for the whole probe. `None` limits only each answer.
+    pub total: Option<Duration>,
 }
 
 impl Plan {
@@ -38,13 +43,27 @@ impl Plan {
             ip if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
             ip => ip,
         };
-        let dials = tunnel.connect_timeout.saturating_mul(u32::try_from(tunnel.to.len()).unwrap_or(u32::MAX));
         Plan {
             address: SocketAddr::new(ip, tunnel.listen.port()),
             allow: tunnel.allow.clone(),
+            header: tunnel.proxy_in.map(proxy_header::write_own).unwrap_or_default(),
             hops: tunnel.verify_hops.unwrap_or(1),
             echo_bytes,
-            limit: limit.unwrap_or((dials + MARGIN).max(MIN_LIMIT)),
+            limit: limit.unwrap_or((dials(tunnel) + MARGIN).max(MIN_LIMIT)),
+            total: None,
+        }
+    }
+
+    /// Returns the plan of the daemon's own probe of `tunnel`, which may take the time of the tunnel's own dials and 15 s in
+    /// all. It loads the path little: a cap of 8 kbit/s lets it pass in time.
+    pub fn of_own(tunnel: &Tunnel) -> Plan {
+        let total = dials(tunnel) + MIN_LIMIT;
+        // The listener admits it whatever `allow` and `proxy_in` say.
+        Plan {
+            total: Some(total),
+            allow: Vec::new(),
+            header: Vec::new(),
+            ..Plan::of(tunnel, OWN_ECHO_BYTES, Some(total))
         }
     }
 
@@ -53,15 +72,32 @@ impl Plan {
     }
 }
 
-/// Makes the probe `plan`, and returns how far it came. A relay whose dial fails at once may reset the connection before
-/// the preface has come, so a connection that is reset without a report is tried again.
+/// Returns the time that the dials of `tunnel` may take.
+fn dials(tunnel: &Tunnel) -> Duration {
+    tunnel.connect_timeout.saturating_mul(u32::try_from(tunnel.to.len()).unwrap_or(u32::MAX))
+}
+
+/// Makes the probe `plan`, and returns how far it came.
 pub async fn run(plan: &Plan) -> Findings {
+    repeat(plan, None::<&fn(Nonce, SocketAddr)>).await
+}
+
+/// Like [`run`], and calls `announce` before each connection, with the nonce of its preface and the address that it comes
+/// from. The result is dropped once the connection has ended.
+pub async fn run_announced<T>(plan: &Plan, announce: impl Fn(Nonce, SocketAddr) -> T) -> Findings {
+    repeat(plan, Some(&announce)).await
+}
+
+/// A relay whose dial fails at once may reset the connection before the preface has come, so a connection that is reset
+/// without a report is tried again.
+async fn repeat<T>(plan: &Plan, announce: Option<&impl Fn(Nonce, SocketAddr) -> T>) -> Findings {
+    let patience = Patience { each: plan.limit, end: plan.total.map(|total| Instant::now() + total) };
     let mut tries = 1;
     loop {
         let mut findings = Findings::default();
-        let trouble = walk(plan, &mut findings).await.err();
+        let trouble = walk(plan, patience, announce, &mut findings).await.err();
         let may_be_early = trouble.as_ref().is_some_and(|trouble| trouble.is_certain && trouble.stage != Stage::Data);
-        let is_reset = trouble.as_ref().is_some_and(|trouble| trouble.kind == Kind::Reset);
+        let is_reset = trouble.as_ref().is_some_and(|trouble| trouble.kind == Kind::Failed);
         if tries == MAX_TRIES || !may_be_early || !is_reset {
             return Findings { trouble, ..findings };
         }
@@ -69,21 +105,28 @@ pub async fn run(plan: &Plan) -> Findings {
     }
 }
 
-async fn walk(plan: &Plan, findings: &mut Findings) -> Result<(), Trouble> {
+async fn walk<T>(
+    plan: &Plan,
+    patience: Patience,
+    announce: Option<&impl Fn(Nonce, SocketAddr) -> T>,
+    findings: &mut Findings,
+) -> Result<(), Trouble> {
     let first = Stage::Relay(0);
     let nonce = nonce().map_err(|err| Lost::Failed(err).at(first))?;
     let start = Instant::now();
     // A client that dials an address of its own host comes from that address (net/ipv4/route.c, RTN_LOCAL). A reset may
     // come before the socket can be asked.
     findings.prober = Some(SocketAddr::new(plan.address.ip(), 0));
-    let stream = connect(plan).await.map_err(|trouble| explain(trouble, plan, findings))?;
+    let socket = open(plan, announce.is_some())?;
+    let _announced = announce.zip(socket.local_addr().ok()).map(|(announce, from)| announce(nonce, from));
+    let stream = connect(plan, socket, patience).await.map_err(|trouble| explain(trouble, plan, findings))?;
     findings.connected = Some(start.elapsed());
     findings.prober = stream.local_addr().ok().or(findings.prober);
     let preface = Preface { hops: plan.hops, echo_bytes: plan.echo_bytes, nonce };
     let sent = Instant::now();
     // The tunnel may have reset the connection already. The first read reports why.
-    let _ = send(&stream, &preface.bytes(), plan.limit).await;
-    let mut reader = Reader::new(&stream, plan.limit);
+    let _ = send(&stream, &[&plan.header[..], &preface.bytes()].concat(), patience).await;
+    let mut reader = Reader::new(&stream, patience);
     loop {
         let at = findings.relays.len();
         let report = loop {
@@ -105,19 +148,32 @@ async fn walk(plan: &Plan, findings: &mut Findings) -> Result<(), Trouble> {
             (None, _) => {}
         }
     }
-    findings.echo = Some(echo(plan, &stream, reader, &nonce).await?);
+    findings.echo = Some(echo(plan.echo_bytes, &stream, reader, &nonce).await?);
     Ok(())
 }
 
-async fn connect(plan: &Plan) -> Result<TcpStream, Trouble> {
+/// Opens the prober's socket. If it `is_bound`, its address is known before it is connected.
+fn open(plan: &Plan, is_bound: bool) -> Result<TcpSocket, Trouble> {
+    let socket = if plan.address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
+    let bound = socket.and_then(|socket| {
+        if is_bound {
+            // The address that the kernel would choose, except for the loopback addresses after 127.0.0.1.
+            socket.bind(SocketAddr::new(plan.address.ip(), 0))?;
+        }
+        Ok(socket)
+    });
+    bound.map_err(|err| Lost::Failed(err).at(Stage::Relay(0)))
+}
+
+async fn connect(plan: &Plan, socket: TcpSocket, patience: Patience) -> Result<TcpStream, Trouble> {
     let trouble = |kind, why| Trouble { stage: Stage::Relay(0), kind, why, is_certain: true };
-    let stream = match timeout(plan.limit, TcpStream::connect(plan.address)).await {
+    let stream = match timeout_at(patience.deadline(), socket.connect(plan.address)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(err)) if err.kind() == io::ErrorKind::ConnectionRefused => {
             let why = format!("nobody listens on {}; does longhaul run?", plan.address);
             return Err(trouble(Kind::Refused, why));
         }
-        Ok(Err(err)) => return Err(trouble(Kind::Reset, format!("connect to {}: {err}", plan.address))),
+        Ok(Err(err)) => return Err(trouble(Kind::Failed, format!("connect to {}: {err}", plan.address))),
         Err(_) => {
             let why = format!("{} did not accept in {}", plan.address, show_duration(plan.limit));
             return Err(trouble(Kind::NoAnswer, why));
@@ -132,11 +188,11 @@ async fn connect(plan: &Plan) -> Result<TcpStream, Trouble> {
 /// Adds to `trouble`, which is that a relay did not report, what is known about it.
 fn explain(mut trouble: Trouble, plan: &Plan, findings: &Findings) -> Trouble {
     match (trouble.stage, findings.prober) {
-        (Stage::Relay(0), Some(prober)) if trouble.kind == Kind::Reset && !plan.allows(prober.ip()) => {
+        (Stage::Relay(0), Some(prober)) if trouble.kind == Kind::Failed && !plan.allows(prober.ip()) => {
             trouble.why = format!("`allow` does not contain {}, from which this probe comes; add it", prober.ip());
         }
         _ if trouble.kind == Kind::Refused => {}
-        (Stage::Relay(0), _) if trouble.kind == Kind::Reset => trouble.why += "; see the log of this relay",
+        (Stage::Relay(0), _) if trouble.kind == Kind::Failed => trouble.why += "; see the log of this relay",
         (Stage::Relay(0), _) if !trouble.is_certain => trouble.why += "; does an older longhaul listen there?",
         _ if !trouble.is_certain => {
             trouble.why += "; if it is the final host or another program, write `verify_hops = 0` in this tunnel";
@@ -148,15 +204,16 @@ fn explain(mut trouble: Trouble, plan: &Plan, findings: &Findings) -> Trouble {
 
 /// Returns the trouble that the relay `at` reports, if it does.
 fn trouble_of(report: &Report, at: usize) -> Option<Trouble> {
-    let stage = match report.dial {
-        _ if report.hops == 0 => Stage::FinalHost,
-        Dial::Refused => Stage::Relay(at + 1),
+    let stage = match (report.dial, report.hops) {
+        (Dial::Refused, 0) => Stage::FinalHost,
+        (Dial::Refused, _) => Stage::Relay(at + 1),
+        (_, 0) => Stage::Lan,
         _ => Stage::Link(at),
     };
     let kind = match report.dial {
         Dial::Refused => Kind::Refused,
         Dial::NoAnswer => Kind::NoAnswer,
-        Dial::Failed | Dial::Connected | Dial::NotDialled => Kind::Reset,
+        Dial::Failed | Dial::Connected | Dial::NotDialled => Kind::Failed,
     };
     match report.next {
         Next::Echo | Next::PassedOn => None,
@@ -170,11 +227,12 @@ fn trouble_of(report: &Report, at: usize) -> Option<Trouble> {
 }
 
 fn uncertain(stage: Stage, why: &str) -> Trouble {
-    Trouble { stage, kind: Kind::Reset, why: why.into(), is_certain: false }
+    Trouble { stage, kind: Kind::Failed, why: why.into(), is_certain: false }
 }
 
 /// Sends the bytes and compares their echo: first small messages one by one, for the round-trip time, then the rest.
-async fn echo(plan: &Plan, stream: &TcpStream, mut reader: Reader<'_>, nonce: &Nonce) -> Result<Echo, Trouble> {
+async fn echo(echo_bytes: u32, stream: &TcpStream, mut reader: Reader<'_>, nonce: &Nonce) -> Result<Echo, Trouble> {
+    let patience = reader.patience();
     let lost = |lost: Lost| lost.at(Stage::Data);
     let (mut out, mut back) = (Pattern::new(nonce), Pattern::new(nonce));
     let (mut sent, mut is_same) = (0, true);
@@ -182,18 +240,18 @@ async fn echo(plan: &Plan, stream: &TcpStream, mut reader: Reader<'_>, nonce: &N
     for _ in 0..PINGS {
         let (start, ping) = (Instant::now(), out.take(PING_BYTES));
         sent = crc32c::crc32c_append(sent, &ping);
-        send(stream, &ping, plan.limit).await.map_err(lost)?;
+        send(stream, &ping, patience).await.map_err(lost)?;
         reader.bytes(PING_BYTES, |piece| is_same &= back.is_next(piece)).await.map_err(lost)?;
         rtt = rtt.min(start.elapsed());
     }
     let start = Instant::now();
-    let bulk = plan.echo_bytes as usize - PINGS * PING_BYTES;
+    let bulk = echo_bytes as usize - PINGS * PING_BYTES;
     let sending = async {
         let mut left = bulk;
         while left > 0 {
             let chunk = out.take(left.min(CHUNK));
             sent = crc32c::crc32c_append(sent, &chunk);
-            send(stream, &chunk, plan.limit).await?;
+            send(stream, &chunk, patience).await?;
             left -= chunk.len();
         }
         Ok::<(), Lost>(())
@@ -202,10 +260,10 @@ async fn echo(plan: &Plan, stream: &TcpStream, mut reader: Reader<'_>, nonce: &N
     let bulk_time = start.elapsed();
     let Receipt { bytes, checksum, .. } = receipt(&mut reader, nonce).await.map_err(lost)?;
     let damaged = |way| {
-        let why = format!("{} bytes were changed on the way {way}", plan.echo_bytes);
-        Trouble { stage: Stage::Data, kind: Kind::Reset, why, is_certain: true }
+        let why = format!("{echo_bytes} bytes were changed on the way {way}");
+        Trouble { stage: Stage::Data, kind: Kind::Failed, why, is_certain: true }
     };
-    match (bytes, checksum) == (plan.echo_bytes, sent) {
+    match (bytes, checksum) == (echo_bytes, sent) {
         false => Err(damaged("there")),
         true if !is_same => Err(damaged("back")),
         true => Ok(Echo { bytes, rtt, bulk_bytes: bulk as u32, bulk_time, checksum }),
@@ -279,6 +337,9 @@ const CHUNK: usize = 64 * 1024;
 /// Least time to wait for an answer by default: the default of `connect_timeout` of the far relay, which is not known here,
 /// and a margin.
 const MIN_LIMIT: Duration = Duration::from_secs(15);
+
+/// Number of bytes of the echo of the daemon's own probes.
+const OWN_ECHO_BYTES: u32 = 16 * 1024;
 
 /// Time beyond the tunnel's own dials.
 const MARGIN: Duration = Duration::from_secs(5);

@@ -6,7 +6,7 @@ use longhaul_units::show_duration;
 use std::io;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 /// Why no more comes from a connection.
 #[derive(Debug)]
@@ -32,25 +32,42 @@ impl Lost {
             Lost::Silent { said: true, .. } => {
                 (Kind::NoAnswer, "something answers, but not to a probe".to_owned(), is_data)
             }
-            Lost::Ended => (Kind::Reset, "the connection was ended with FIN".into(), true),
-            Lost::Failed(err) => (Kind::Reset, err.to_string(), true),
+            Lost::Ended => (Kind::Failed, "the connection was ended with FIN".into(), true),
+            Lost::Failed(err) => (Kind::Failed, err.to_string(), true),
             Lost::Damaged(Fault::Version(version)) => {
-                (Kind::Reset, format!("it speaks version {version} of the protocol; upgrade longhaul here"), false)
+                (Kind::Failed, format!("it speaks version {version} of the protocol; upgrade longhaul here"), false)
             }
-            Lost::Damaged(fault) => (Kind::Reset, format!("a frame arrived damaged ({fault:?})"), true),
+            Lost::Damaged(fault) => (Kind::Failed, format!("a frame arrived damaged ({fault:?})"), true),
         };
         Trouble { stage, kind, why, is_certain }
     }
 }
 
-/// Sends `bytes`. Each step may take `limit`.
+/// The limits of a prober's waits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// Time to wait for each answer.
+    pub(super) each: Duration,
+    /// The end of all waits.
+    pub(super) end: Option<Instant>,
+}
+
+impl Patience {
+    /// Returns the end of a wait that begins now.
+    pub(super) fn deadline(self) -> Instant {
+        let each = Instant::now() + self.each;
+        self.end.map_or(each, |end| end.min(each))
+    }
+}
+
+/// Sends `bytes`. Each step may take as long as `patience` allows.
 ///
 /// # Errors
-/// The connection broke, or took nothing for `limit`.
-pub(super) async fn send(stream: &TcpStream, mut bytes: &[u8], limit: Duration) -> Result<(), Lost> {
+/// The connection broke, or took nothing in time.
+pub(super) async fn send(stream: &TcpStream, mut bytes: &[u8], patience: Patience) -> Result<(), Lost> {
     while !bytes.is_empty() {
-        let writable = timeout(limit, stream.writable()).await;
-        writable.map_err(|_| Lost::Silent { after: limit, said: false })?.map_err(Lost::Failed)?;
+        let writable = timeout_at(patience.deadline(), stream.writable()).await;
+        writable.map_err(|_| Lost::Silent { after: patience.each, said: false })?.map_err(Lost::Failed)?;
         match stream.try_write(bytes) {
             Ok(sent) => bytes = &bytes[sent..],
             Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
@@ -63,16 +80,21 @@ pub(super) async fn send(stream: &TcpStream, mut bytes: &[u8], limit: Duration) 
 /// The reading half.
 pub(super) struct Reader<'a> {
     stream: &'a TcpStream,
-    limit: Duration,
+    patience: Patience,
     buffer: Box<[u8]>,
     /// The unread bytes of `buffer`.
     unread: std::ops::Range<usize>,
 }
 
 impl<'a> Reader<'a> {
-    /// Returns the reader of `stream`, which waits for `limit` at most.
-    pub(super) fn new(stream: &'a TcpStream, limit: Duration) -> Reader<'a> {
-        Reader { stream, limit, buffer: vec![0; 64 * 1024].into(), unread: 0..0 }
+    /// Returns the reader of `stream`, which waits as long as `patience` allows.
+    pub(super) fn new(stream: &'a TcpStream, patience: Patience) -> Reader<'a> {
+        Reader { stream, patience, buffer: vec![0; 64 * 1024].into(), unread: 0..0 }
+    }
+
+    /// Returns the limits of its waits.
+    pub(super) fn patience(&self) -> Patience {
+        self.patience
     }
 
     /// Returns the next frame. Discards what comes before it.
@@ -80,7 +102,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// The connection broke, or no frame came in time.
     pub(super) async fn frame(&mut self) -> Result<Frame, Lost> {
-        let deadline = Instant::now() + self.limit;
+        let deadline = self.patience.deadline();
         let mut frames = Frames::default();
         let mut said = false;
         loop {
@@ -105,7 +127,7 @@ impl<'a> Reader<'a> {
     pub(super) async fn bytes(&mut self, mut left: usize, mut each: impl FnMut(&[u8])) -> Result<(), Lost> {
         while left > 0 {
             if self.unread.is_empty() {
-                self.fill(Instant::now() + self.limit, false).await?;
+                self.fill(self.patience.deadline(), false).await?;
             }
             let end = self.unread.end.min(self.unread.start + left);
             let piece = &self.buffer[self.unread.start..end];
@@ -119,7 +141,7 @@ impl<'a> Reader<'a> {
     async fn fill(&mut self, deadline: Instant, said: bool) -> Result<(), Lost> {
         loop {
             let readable = timeout_at(deadline, self.stream.readable()).await;
-            readable.map_err(|_| Lost::Silent { after: self.limit, said })?.map_err(Lost::Failed)?;
+            readable.map_err(|_| Lost::Silent { after: self.patience.each, said })?.map_err(Lost::Failed)?;
             match self.stream.try_read(&mut self.buffer) {
                 Ok(0) => return Err(Lost::Ended),
                 Ok(got) => {

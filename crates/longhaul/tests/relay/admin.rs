@@ -88,7 +88,8 @@ fn by_socket(socket: &Path, method: &str, path: &str) -> (u16, String) {
     request(stream, method, path)
 }
 
-fn by_http(address: SocketAddr, method: &str, path: &str) -> (u16, String) {
+/// Sends a request to the HTTP listener at `address`; returns the code and the body of the answer.
+pub(crate) fn by_http(address: SocketAddr, method: &str, path: &str) -> (u16, String) {
     request(patient(TcpStream::connect(address).expect("the daemon listens")), method, path)
 }
 

@@ -452,7 +452,7 @@ fn without<T: Send>(
 }
 
 /// Copies the program to a folder where every user may run it, because the checkout may be in a folder of root alone.
-pub fn readable_copy() -> tempfile::TempDir {
+pub(crate) fn readable_copy() -> tempfile::TempDir {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     std::fs::copy(env!("CARGO_BIN_EXE_longhaul"), folder.path().join("longhaul")).unwrap();

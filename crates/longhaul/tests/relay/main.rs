@@ -20,6 +20,7 @@
 //! | `fast_open` | data in the SYN |
 //! | `admin` | the control socket and the HTTP listener |
 //! | `verify` | probes: whole paths, broken stages, bad prefaces |
+//! | `verified` | tunnels with `verify`: the daemon's own probes |
 //! | `wan` | the matrix again, with 300 ms of RTT |
 
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
@@ -42,5 +43,6 @@ mod proxy;
 mod reload;
 mod sources;
 mod states;
+mod verified;
 mod verify;
 mod wan;

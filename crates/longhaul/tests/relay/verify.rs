@@ -121,7 +121,7 @@ fn a_broken_stage_is_named() {
     ends_at(near.address(), "", &[], (1, "final host", "refused"));
     let (_far, far) = relay(silent.address(), &["--verify-hops", "0", quick[0], quick[1]]);
     let (_near, near) = relay(far.address(), &[]);
-    ends_at(near.address(), "", &[], (1, "final host", "no answer"));
+    ends_at(near.address(), "", &[], (1, "LAN", "no answer"));
 }
 
 #[test]
@@ -145,8 +145,33 @@ fn a_relay_that_is_stopped_or_killed_is_named() {
 fn a_prober_that_is_not_allowed_is_told_so() {
     let (host, _seen) = final_host(b"", 0);
     let (_near, near) = relay(host, &["--allow", "192.0.2.0/24"]);
-    let why = ends_at(near.address(), "allow = \"192.0.2.0/24\"", &[], (1, "near relay", "reset or other error"));
+    let why = ends_at(near.address(), "allow = \"192.0.2.0/24\"", &[], (1, "near relay", "failed"));
     assert!(why.contains("`allow` does not contain 127.0.0.1"), "{why}");
+}
+
+/// The prober sends a header that names no client.
+#[test]
+fn a_tunnel_with_proxy_in_is_verified() {
+    let (host, seen) = final_host(b"", 3);
+    for accepts in ["v1", "v2", "any"] {
+        let flags = ["--verify-hops", "0", "--allow", "127.0.0.1", "--proxy-in", accepts];
+        let (relay, port) = relay(host, &flags);
+        let keys = format!("verify_hops = 0\nallow = \"127.0.0.1\"\nproxy_in = \"{accepts}\"");
+        let (code, found) = verdict(port.address(), &keys, &[]);
+        assert_eq!(code, Some(0), "{accepts}: {found}");
+        assert_eq!(relay.counters()["bad_proxy_headers"], 0);
+    }
+    assert_eq!(seen.join().unwrap(), vec![(Vec::new(), Ending::Fin); 3]);
+}
+
+/// The near relay sends a header of its own before the preface that it passes on.
+#[test]
+fn a_far_relay_with_proxy_in_is_verified() {
+    let (host, _seen) = final_host(b"", 1);
+    let (_far, far) = relay(host, &["--verify-hops", "0", "--allow", "127.0.0.1", "--proxy-in", "v2"]);
+    let (_near, near) = relay(far.address(), &["--proxy-out", "v2"]);
+    let (code, found) = verdict(near.address(), "", &[]);
+    assert_eq!(code, Some(0), "{found}");
 }
 
 /// Whoever is there does not know probes.

@@ -1,0 +1,37 @@
+//! The results of the daemon's own probes as the [`Snapshot`](super::snapshot::Snapshot) shows them.
+
+use super::snapshot::{VerifyResult, VerifyState, VerifyStateName};
+use super::time::{milliseconds, seconds_since_1970};
+use crate::relay::{Outcome, Standing, VerifyView};
+
+/// Returns `view` as the snapshot shows it.
+pub(super) fn state(view: &VerifyView) -> VerifyState {
+    let fault = view.fault.as_ref();
+    VerifyState {
+        state: match view.standing {
+            Standing::Pending => VerifyStateName::Pending,
+            Standing::Whole => VerifyStateName::Whole,
+            Standing::Broken => VerifyStateName::Broken,
+        },
+        since_unix_seconds: seconds_since_1970(view.since),
+        last_unix_seconds: view.last.map(seconds_since_1970),
+        interval_seconds: view.interval.as_secs_f64(),
+        stage: fault.map(|fault| fault.stage.clone()),
+        cause: fault.map(|fault| fault.cause.into()),
+        why: view.hindrance.clone().or_else(|| fault.map(|fault| fault.why.clone())),
+        history: view.results.iter().map(result).collect(),
+    }
+}
+
+fn result(outcome: &Outcome) -> VerifyResult {
+    let fault = outcome.fault.as_ref();
+    VerifyResult {
+        unix_seconds: seconds_since_1970(outcome.at),
+        whole: fault.is_none(),
+        stage: fault.map(|fault| fault.stage.clone()),
+        cause: fault.map(|fault| fault.cause.into()),
+        seconds: outcome.took.as_secs_f64(),
+        rtt_ms: outcome.rtt.map(milliseconds),
+        goodput_bits_per_second: outcome.goodput.map(|goodput| (goodput * 8.0) as u64),
+    }
+}

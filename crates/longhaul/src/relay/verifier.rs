@@ -1,0 +1,199 @@
+//! Probes a tunnel through its own listener again and again: one task a tunnel with `verify`, off the flows' way.
+
+use super::permits::Gate;
+use super::shared::Relay;
+use super::verified::{Change, Fault, History, Outcome};
+use crate::verify::{self, Findings, Kind, Plan, Stage};
+use longhaul_config::Tunnel;
+use longhaul_core::wire::answer::Next;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant, SystemTime};
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval_at, sleep};
+use tracing::{debug, error, info, warn};
+
+/// The task that probes a tunnel. Dropping it ends the probes.
+#[derive(Debug)]
+pub struct Verifier(JoinHandle<()>);
+
+impl Verifier {
+    /// Begins to probe `tunnel`, if it has `verify`. The results are added to those of the tunnel with its name.
+    pub fn begin(relay: &Arc<Relay>, gate: &Arc<Gate>, tunnel: &Arc<Tunnel>) -> Option<Verifier> {
+        let interval = tunnel.verify?;
+        let history = relay.verified.begin(&tunnel.name, interval);
+        let probed = Probed { relay: relay.clone(), gate: gate.clone(), tunnel: tunnel.clone(), history };
+        Some(Verifier(tokio::spawn(probed.run(interval))))
+    }
+}
+
+impl Drop for Verifier {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A tunnel that is probed.
+struct Probed {
+    relay: Arc<Relay>,
+    gate: Arc<Gate>,
+    tunnel: Arc<Tunnel>,
+    history: Arc<History>,
+}
+
+impl Probed {
+    async fn run(self, period: Duration) {
+        let share = share_of(&self.tunnel.name);
+        sleep(FIRST_WITHIN.min(period).mul_f64(share)).await;
+        self.probe().await;
+        // The probes of many tunnels are spread over the interval, because the far relays answer a number a second.
+        let second = tokio::time::Instant::now() + period.mul_f64(0.5 + share / 2.0);
+        let mut ticks = interval_at(second, period);
+        // A probe that lasts longer than the interval delays the next one.
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.probe().await;
+        }
+    }
+
+    /// Makes one probe and records its result. Records none if no probe can be made, or if its result says nothing about the
+    /// tunnel.
+    async fn probe(&self) {
+        let Probed { relay, gate, tunnel, history } = self;
+        let plan = Plan::of_own(tunnel);
+        // A backup relay listens on an address that it does not have yet.
+        if relay.served.has_here(plan.address).is_ok_and(|is_here| !is_here) {
+            return history.hindered(format!("{} is not an address of this host now", plan.address.ip()));
+        }
+        // The prober's socket needs a descriptor that no flow needs.
+        let Some(_spare) = gate.spare().filter(|_| gate.has_room()) else {
+            return history.hindered("no descriptor or no flow of the tunnel is free".into());
+        };
+        let (began, was_accepted) = (Instant::now(), Arc::new(AtomicBool::new(false)));
+        let announce = |nonce, from: SocketAddr| relay.own_probes.announce(nonce, from, &was_accepted);
+        let mut findings = verify::run_announced(&plan, announce).await;
+        let was_accepted = was_accepted.load(Relaxed);
+        if !was_accepted && findings.connected.is_some() && !gate.has_room() {
+            return history.hindered("no flow of the tunnel is free".into());
+        }
+        if is_busy(&findings) {
+            return history.hindered("a relay answers no more probes at the moment".into());
+        }
+        // Only a connection that the kernel has accepted says something about the process.
+        if was_accepted || findings.connected.is_some() {
+            self.note(was_accepted);
+        }
+        if was_accepted {
+            blame_the_dial(&mut findings, plan.hops);
+        }
+        self.conclude(&findings, plan.hops, began.elapsed());
+    }
+
+    fn note(&self, was_accepted: bool) {
+        if self.history.accepted(was_accepted) {
+            error!(tunnel = %self.tunnel.name, "the listener accepts nothing although it could; the watchdog is not fed");
+        }
+    }
+
+    fn conclude(&self, findings: &Findings, hops: u8, took: Duration) {
+        let outcome = Outcome {
+            at: SystemTime::now(),
+            fault: Fault::of(findings, hops),
+            took,
+            rtt: findings.echo.map(|echo| echo.rtt),
+            goodput: findings.echo.map(|echo| echo.goodput()),
+        };
+        let fault = outcome.fault.clone();
+        if fault.is_some() {
+            self.relay.counters.verify_broken.fetch_add(1, Relaxed);
+        }
+        let tunnel = &self.tunnel.name;
+        debug!(%tunnel, is_whole = fault.is_none(), ms = took.as_millis(), "tunnel verified");
+        match (self.history.add(outcome), fault) {
+            (Some(Change::Broken), Some(Fault { stage, cause, why })) => {
+                warn!(%tunnel, stage, cause, why, "tunnel broken");
+            }
+            (Some(_), _) => info!(%tunnel, "tunnel whole"),
+            (None, _) => {}
+        }
+    }
+}
+
+/// Whether a relay had answered too many probes to answer this one.
+fn is_busy(findings: &Findings) -> bool {
+    findings.relays.last().is_some_and(|relay| relay.report.next == Next::Busy)
+}
+
+/// If the near relay has not reported although it has accepted the probe, its dial is still under way.
+fn blame_the_dial(findings: &mut Findings, hops: u8) {
+    let trouble = findings.trouble.as_mut();
+    if let Some(trouble) = trouble.filter(|trouble| trouble.stage == Stage::Relay(0) && trouble.kind == Kind::NoAnswer)
+    {
+        trouble.stage = if hops == 0 { Stage::Lan } else { Stage::Link(0) };
+        trouble.why = "the dial had no answer in time".into();
+    }
+}
+
+/// Returns a number below 1 that depends on the name.
+fn share_of(name: &str) -> f64 {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    (hasher.finish() % 1000) as f64 / 1000.0
+}
+
+/// Time within which the first probe begins.
+const FIRST_WITHIN: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_config::NextHop;
+
+    fn probed(listen: SocketAddr, max_flows: usize) -> Probed {
+        let relay = Relay::new(100);
+        let gate = relay.gate();
+        relay.permit([(&gate, Some(max_flows))]);
+        let mut tunnel = Tunnel::new("one", listen, vec![NextHop::new("192.0.2.1", 1)]);
+        tunnel.verify = Some(Duration::from_secs(1));
+        let history = relay.verified.begin("one", Duration::from_secs(1));
+        Probed { relay, gate, tunnel: Arc::new(tunnel), history }
+    }
+
+    /// In virtual time. The kernel accepts the connections, and the process takes none of them.
+    #[tokio::test(start_paused = true)]
+    async fn a_listener_that_takes_nothing_is_stuck_unless_the_tunnel_is_full() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let probed = probed(listener.local_addr().unwrap(), 1);
+        let permit = probed.gate.try_enter().unwrap();
+        probed.probe().await;
+        let view = probed.history.view();
+        assert!(view.results.is_empty() && view.hindrance.is_some(), "{view:?}");
+        drop(permit);
+        probed.probe().await;
+        let fault = probed.history.view().fault.unwrap();
+        assert_eq!((fault.stage.as_str(), fault.cause), ("near relay", "no answer"));
+        assert!(!probed.relay.is_stuck());
+        probed.probe().await;
+        assert!(probed.relay.is_stuck());
+    }
+
+    #[tokio::test]
+    async fn a_refused_connection_is_broken_and_not_stuck_and_a_foreign_address_is_neither() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let listen = listener.local_addr().unwrap();
+        drop(listener);
+        let probed = probed(listen, 1);
+        probed.probe().await;
+        probed.probe().await;
+        let fault = probed.history.view().fault.unwrap();
+        assert_eq!((fault.stage.as_str(), fault.cause), ("near relay", "refused"));
+        assert!(!probed.relay.is_stuck());
+        let elsewhere = self::probed("192.0.2.7:6000".parse().unwrap(), 1);
+        elsewhere.probe().await;
+        let view = elsewhere.history.view();
+        assert!(view.results.is_empty() && view.hindrance.unwrap().contains("192.0.2.7"));
+    }
+}

@@ -1,0 +1,166 @@
+//! Tests tunnels with `verify`: the daemon's own probes, their results in `/status.json`, `/readyz`, `status` and the log.
+
+use crate::admin::by_http;
+use crate::daemon::Daemon;
+use crate::harness::*;
+use serde_json::Value;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+
+/// A daemon with an HTTP listener and one tunnel `t`, which it verifies every second.
+struct Verified {
+    daemon: Daemon,
+    port: Port,
+    http: Port,
+}
+
+impl Verified {
+    /// Starts a daemon that dials `to`, with `keys` in the table of its tunnel.
+    fn start(to: &[SocketAddr], keys: &str) -> Verified {
+        let (port, http) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
+        let daemon = Daemon::start(&config(&http, &port, to, keys));
+        Verified { daemon, port, http }
+    }
+
+    fn reload(&self, to: &[SocketAddr], keys: &str) {
+        let line = self.daemon.reload(&config(&self.http, &self.port, to, keys));
+        assert_eq!(line["message"], "reloaded");
+    }
+
+    fn status(&self) -> Value {
+        let (code, body) = by_http(self.http.address(), "GET", "/status.json");
+        assert_eq!(code, 200, "{body}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    /// Returns the results of the probes of the tunnel.
+    fn verify(&self) -> Value {
+        self.status()["tunnels"][0]["verify"].take()
+    }
+
+    /// Waits until the probes say that the tunnel is in `state`; returns their results.
+    fn wait(&self, state: &str) -> Value {
+        wait_for(state, || {
+            let verify = self.verify();
+            if verify["state"] == state { Ok(verify) } else { Err(verify) }
+        })
+    }
+
+    /// Waits until the probes say that the tunnel is broken at `stage` by `cause`, and asserts that every view agrees.
+    fn broken(&self, stage: &str, cause: &str) {
+        let verify = wait_for(stage, || {
+            let verify = self.verify();
+            if verify["stage"] == stage && verify["cause"] == cause { Ok(verify) } else { Err(verify) }
+        });
+        assert_eq!(verify["state"], "broken");
+        let last = verify["history"].as_array().unwrap().last().unwrap().clone();
+        assert_eq!((&last["whole"], &last["stage"], &last["cause"]), (&false.into(), &stage.into(), &cause.into()));
+        let (code, ready) = by_http(self.http.address(), "GET", "/readyz");
+        let line = format!("tunnel t, {stage}: {cause}");
+        assert!(code == 503 && ready.contains(&line), "{code} {ready}");
+        let line = self.daemon.relay.wait_log("tunnel broken");
+        assert_eq!((&line["stage"], &line["cause"]), (&stage.into(), &cause.into()), "{line}");
+    }
+}
+
+fn config(http: &Port, port: &Port, to: &[SocketAddr], keys: &str) -> String {
+    let (http, listen) = (http.address(), port.address());
+    let to: Vec<String> = to.iter().map(ToString::to_string).collect();
+    format!("[admin]\nlisten = \"{http}\"\n[[tunnel]]\nname = \"t\"\nlisten = \"{listen}\"\nto = {to:?}\n{keys}\n")
+}
+
+/// Starts a far relay on `port` that dials `host`.
+fn far_relay(port: &Port, host: SocketAddr) -> Relay {
+    let args = ["relay", "--listen", &port.address().to_string(), "--to", &host.to_string(), "--verify-hops", "0"];
+    Relay::start(&args)
+}
+
+/// A final host that accepts and closes every connection, while it lives.
+fn final_host() -> SocketAddr {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    std::thread::spawn(move || server.incoming().for_each(|socket| drop(socket.map(|socket| read_to_end(&socket)))));
+    address
+}
+
+#[test]
+fn every_view_names_the_broken_stage_until_the_tunnel_is_whole_again() {
+    let (host, far_port) = (final_host(), Port::reserve("127.0.0.1"));
+    let far = far_relay(&far_port, host);
+    // Neither `allow`, nor a limit of a source, nor `proxy_in` keeps the daemon's own probes out.
+    let keys = "verify = \"1s\"\nallow = [\"192.0.2.0/24\"]\nmax_flows_per_source = 1\nnew_flows_per_second_per_source = 1\nproxy_in = \"v2\"";
+    let near = Verified::start(&[far_port.address()], keys);
+    let whole = near.wait("whole");
+    assert_eq!(whole["interval_seconds"], 1.0);
+    let first = &whole["history"][0];
+    assert!(first["whole"] == true && first["rtt_ms"].as_f64() > Some(0.0), "{first}");
+    assert!(first["goodput_bits_per_second"].as_u64() > Some(0), "{first}");
+    assert_eq!(by_http(near.http.address(), "GET", "/readyz"), (200, "ready\n".into()));
+    reset_by(near.port.address());
+
+    drop(far);
+    near.broken("far relay", "refused");
+    let far = far_relay(&far_port, host);
+    near.wait("whole");
+    assert!(near.daemon.relay.counters()["verify_broken"].as_u64() > Some(0));
+    assert_eq!(by_http(near.http.address(), "GET", "/readyz"), (200, "ready\n".into()));
+    // Probes leave one line at each change, and none for their flows.
+    assert!(near.daemon.relay.try_log("flow ended").is_none());
+    drop(far);
+    let _far = far_relay(&far_port, Port::reserve("127.0.0.1").address());
+    near.broken("final host", "refused");
+}
+
+#[test]
+fn a_dial_that_has_no_answer_is_the_network_s_fault() {
+    let silent = Silent::new();
+    let near = Verified::start(&[silent.address()], "verify = \"1s\"\nconnect_timeout = \"300ms\"");
+    near.broken("WAN", "no answer");
+    near.reload(&[silent.address()], "verify = \"2s\"\nconnect_timeout = \"300ms\"\nverify_hops = 0");
+    near.broken("LAN", "no answer");
+    assert_eq!(near.verify()["interval_seconds"], 2.0);
+}
+
+#[test]
+fn a_reload_begins_and_ends_the_probes_and_keeps_their_results() {
+    let (host, far_port) = (final_host(), Port::reserve("127.0.0.1"));
+    let _far = far_relay(&far_port, host);
+    let near = Verified::start(&[far_port.address()], "");
+    assert!(near.verify().is_null());
+    near.reload(&[far_port.address()], "verify = \"1s\"");
+    let before = near.wait("whole")["history"][0]["unix_seconds"].clone();
+    near.reload(&[far_port.address()], "verify = \"1h\"");
+    let after = near.verify();
+    assert_eq!((&after["history"][0]["unix_seconds"], &after["interval_seconds"]), (&before, &3600.0.into()));
+    near.reload(&[far_port.address()], "");
+    assert!(near.verify().is_null());
+}
+
+/// A client of the tunnel does not get in with a nonce that somebody else announced, and the tunnel's flows go on.
+#[test]
+fn probes_and_flows_do_not_disturb_each_other() {
+    let (server, http, port) = (server(), Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
+    let keys = "verify = \"1s\"\nverify_hops = 0\nverify_final = false\nmax_flows_per_source = 1";
+    let daemon = Daemon::start(&config(&http, &port, &[server.local_addr().unwrap()], keys));
+    let near = Verified { daemon, port, http };
+    let client = patient(TcpStream::connect(near.port.address()).unwrap());
+    let accepted = patient(server.accept().unwrap().0);
+    talk(&client, &accepted);
+    let results = || near.verify()["history"].as_array().unwrap().len();
+    let before = results();
+    wait_until("two more probes are made beside the only flow of this source", || results() >= before + 2);
+    assert_eq!(near.verify()["state"], "whole");
+    talk(&client, &accepted);
+    reset_by(near.port.address());
+}
+
+#[test]
+fn a_listener_that_the_daemon_cannot_reach_is_refused_by_the_configuration() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("longhaul.toml");
+    let tunnel = "[[tunnel]]\nname = \"t\"\nlisten = \"127.0.0.1:6000\"\nto = \"192.0.2.1:1\"\n";
+    std::fs::write(&file, format!("{tunnel}verify = \"1s\"\naccept = {{ bind-device = \"lo\" }}\n")).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_longhaul")).args(["check", "-c"]).arg(&file).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("accept.bind-device keeps out"), "{output:?}");
+}
