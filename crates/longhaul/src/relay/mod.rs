@@ -34,6 +34,7 @@
 //!     probes limits the probes that are answered
 //! registry   the live flows, for views and for kill
 //!   leg_view a leg as a view shows it
+//!   load     use of the relay's own limits, for views
 //!   cut      the order that ends a flow
 //!   pulse    whether a flow moves bytes, for keepalive
 //! caps       keeps the bandwidth caps: sets the pacing rates of the live flows
@@ -73,6 +74,7 @@ mod leg;
 mod leg_view;
 mod legs;
 mod listener;
+mod load;
 mod local_ports;
 mod lock;
 mod loop_guard;
@@ -102,6 +104,7 @@ pub use hops::GroupView;
 pub use how::How;
 pub use leg_view::LegView;
 pub use listener::{BindError, Handle, Listener, Route, Serving};
+pub use load::{Dialled, Load, TunnelLoad};
 pub use names::{Unresolved, unresolved};
 pub use permits::Gate;
 pub use registry::{FlowView, State};
