@@ -67,7 +67,7 @@ pub(super) fn look(config: &Config, path: &Path) -> Here {
 }
 
 fn of_tunnel(tunnel: &Tunnel, rights: &Rights) -> Vec<Finding> {
-    let stopping = [foreign("listen", tunnel.listen.ip(), ""), privileged(tunnel, rights)];
+    let stopping = [listen_elsewhere(tunnel), privileged(tunnel, rights)];
     let ports = sysctl("net/ipv4/ip_local_port_range").map(|_| local_ports().count());
     let doubtful = [
         source_elsewhere(tunnel),
@@ -146,6 +146,13 @@ fn foreign(key: &str, address: IpAddr, effect: &str) -> Option<String> {
     let err = TcpListener::bind((address, 0)).err()?;
     let here = err.kind() != ErrorKind::AddrNotAvailable;
     (!here).then(|| format!("{key} = {address}: no interface has this address{effect}; `ip address` lists them"))
+}
+
+/// A `listen` address that no interface has. Not with `freebind`, which is for such an address.
+fn listen_elsewhere(tunnel: &Tunnel) -> Option<String> {
+    let is_free = tunnel.accept.find(key::FREEBIND).is_some_and(|setting| !setting.value.is_off());
+    let effect = "; if VRRP brings it later, write accept = { freebind = true }";
+    if is_free { None } else { foreign("listen", tunnel.listen.ip(), effect) }
 }
 
 /// A source that no interface has. Not if the dial leg is bound to an interface: that may be a VRF, whose addresses another
