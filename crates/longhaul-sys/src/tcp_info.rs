@@ -32,6 +32,9 @@ pub struct TcpInfo {
     pub snd_ssthresh: u32,
     /// Congestion window, in segments.
     pub snd_cwnd: u32,
+    /// Number of bytes that the program read in the best round trip so far, which the kernel's receive autotuning goes by.
+    /// At first the window of the handshake.
+    pub rcv_space: u32,
     /// Bytes that the peer acknowledged; a FIN counts as one, and so does the SYN of a connection that we made (4.1).
     pub bytes_acked: u64,
     /// Payload bytes received, read or not; a FIN counts as one byte (4.1).
@@ -131,6 +134,7 @@ impl TcpInfo {
             rtt: micros(u32_at(68).into()),
             snd_ssthresh: u32_at(76),
             snd_cwnd: u32_at(80),
+            rcv_space: u32_at(96),
             bytes_acked: u64_at(120),
             bytes_received: u64_at(128),
             notsent_bytes: u32_at(144),

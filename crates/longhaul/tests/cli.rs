@@ -109,7 +109,7 @@ fn check_warns_about_addresses_devices_and_names_missing_on_this_machine() {
     // RFC 5737: 192.0.2.0/24 is reserved for documentation, so no host has such an address. RFC 6761: no name under .invalid
     // resolves.
     for part in [
-        "tunnel a: listen = 192.0.2.77: no interface has this address",
+        "tunnel a: listen = 192.0.2.77: no interface has this address; if VRRP brings it later, write accept = { freebind = true }; ",
         "tunnel b: source = 192.0.2.78: no interface has this address, and every dial fails until one has it; ",
         "tunnel a: dial.bind-device = nosuch0: there is no such interface",
         "tunnel a: dial.congestion = nosuch: the kernel offers",

@@ -275,6 +275,21 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
+        key: key::FREEBIND,
+        unit: Unit::Switch,
+        legs: LegSet::Accept,
+        preset: Preset::Kernel("false"),
+        short: "Listen before the address is here",
+        help: "The listener may have an address that this host does not have yet. A relay that waits for a virtual address can listen on it before keepalived (VRRP) brings it. It holds \
+               for IPv4 and IPv6. Without it, and without net.ipv4.ip_nonlocal_bind or net.ipv6.ip_nonlocal_bind, \
+               longhaul does not start before the host has the address.",
+        source: "ip(7) IP_FREEBIND",
+        sample: "true",
+        // On a socket of IPv6, too: inet6_bind looks at the same flag (net/ipv6/af_inet6.c, ipv6_can_nonlocal_bind).
+        kind: Kind::Int(Opt { level: libc::IPPROTO_IP, number: libc::IP_FREEBIND, name: "IP_FREEBIND" }),
+        ..ROW
+    },
+    Row {
         key: "defer-accept",
         unit: Unit::Seconds,
         range: 1..=3600,
@@ -388,6 +403,8 @@ pub mod key {
     pub const KEEPALIVE_COUNT: &str = "keepalive-count";
     /// Interface of the leg.
     pub const BIND_DEVICE: &str = "bind-device";
+    /// Whether the listener may have an address that the host lacks, a switch.
+    pub const FREEBIND: &str = "freebind";
     /// Time that bytes may be unacknowledged, in milliseconds.
     pub const USER_TIMEOUT: &str = "user-timeout";
     /// Fast Open: a queue length on the accept leg, a switch on the dial leg.

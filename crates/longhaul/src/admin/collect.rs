@@ -57,6 +57,7 @@ fn with_flows(source: &Source, status: Status, flows: &[FlowView]) -> Snapshot {
         tunnels: status.tunnels.iter().map(|served| tunnel(served)).collect(),
         flows: flows.iter().map(flow).collect(),
         counters: source.relay.counter_values(),
+        resources: source.resources.states(flows),
         admin: admin(source),
     };
     snapshot.problems = problems(&snapshot, seconds_since_1970(SystemTime::now()));

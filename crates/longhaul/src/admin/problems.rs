@@ -1,12 +1,13 @@
 //! Finds the problems that a [`Snapshot`] shows. Every view tells them, and `/readyz` is 503 while one of them is fatal.
 
-use super::snapshot::{HopState, HopStateName, Problem, Snapshot, TunnelState, VerifyStateName};
+use super::snapshot::{HopState, HopStateName, Problem, ResourceState, Snapshot, TunnelState, VerifyStateName};
 use longhaul_core::next_hop::EJECT_AFTER;
 
 /// Returns the problems of `snapshot`, the fatal ones first. `now` is the time in seconds since 1970 (UTC).
 pub(super) fn problems(snapshot: &Snapshot, now: f64) -> Vec<Problem> {
     let of_tunnel = |tunnel| of_next_hops(tunnel, now).into_iter().chain(of_verify(tunnel));
     let mut problems: Vec<Problem> = snapshot.tunnels.iter().flat_map(of_tunnel).collect();
+    problems.extend(snapshot.resources.iter().filter_map(of_resource));
     problems.sort_by_key(|problem| !problem.fatal);
     problems
 }
@@ -66,6 +67,16 @@ fn of_verify(tunnel: &TunnelState) -> Option<Problem> {
         since_unix_seconds: verify.since_unix_seconds,
         fatal: true,
     })
+}
+
+/// Returns the problem of a resource that is nearly used up. A limit that is merely low is no problem: flows are served.
+fn of_resource(resource: &ResourceState) -> Option<Problem> {
+    let ResourceState { name, warning, remedy, .. } = resource;
+    let since_unix_seconds = resource.near_since_unix_seconds?;
+    let (warning, remedy) =
+        (warning.as_deref().unwrap_or("nearly used up"), remedy.as_deref().unwrap_or("see docs/log.md"));
+    let what = format!("{name}: {warning}; {remedy}");
+    Some(Problem { tunnel: None, stage: "resources".into(), what, since_unix_seconds, fatal: false })
 }
 
 #[cfg(test)]
@@ -140,5 +151,20 @@ mod tests {
         let whats: Vec<&str> = found.iter().map(|problem| problem.what.as_str()).collect();
         assert_eq!(whats, ["b:1: its last 3 dials failed", "c:1 is ejected: its last 7 dials failed"]);
         assert!(found.iter().all(|problem| !problem.fatal && problem.since_unix_seconds == 995.0));
+    }
+
+    #[test]
+    fn a_resource_that_is_nearly_used_up_is_a_problem_and_a_low_limit_is_none() {
+        let low = ResourceState {
+            name: "flows".into(),
+            warning: Some("82 % in use".into()),
+            remedy: Some("raise it".into()),
+            ..ResourceState::default()
+        };
+        let near = ResourceState { near_since_unix_seconds: Some(7.0), ..low.clone() };
+        let found = problems(&Snapshot { resources: vec![low, near], ..Snapshot::default() }, 1000.0);
+        let said: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(said, ["resources: flows: 82 % in use; raise it"]);
+        assert_eq!((found[0].since_unix_seconds, found[0].fatal), (7.0, false));
     }
 }

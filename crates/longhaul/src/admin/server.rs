@@ -68,6 +68,9 @@ pub(crate) struct Admin {
     default_path: PathBuf,
     by_control: Arc<Connections>,
     by_http: Arc<Connections>,
+    source: Arc<Source>,
+    /// Takes samples of the resources, from the first configuration on.
+    watch: Option<Task>,
     /// The last field, because the thread ends after what it serves.
     thread: Thread,
 }
@@ -111,8 +114,8 @@ impl Admin {
     pub(crate) fn new(thread: Thread, source: Arc<Source>, default_path: PathBuf, nofile: u64) -> Admin {
         let max = max_connections(nofile);
         let by_control = Connections::new(source.clone(), Door::Control, max);
-        let by_http = Connections::new(source, Door::Http, max);
-        Admin { control: None, http: None, default_path, by_control, by_http, thread }
+        let by_http = Connections::new(source.clone(), Door::Http, max);
+        Admin { control: None, http: None, default_path, by_control, by_http, source, watch: None, thread }
     }
 
     /// Opens the listeners of `wanted` that are not open yet.
@@ -138,6 +141,8 @@ impl Admin {
     /// Serves the listeners of `plan` from now on, and closes the others. Without a configured control socket, it tries the
     /// default path, and logs a warning if that cannot be used.
     pub(crate) fn apply(&mut self, plan: Plan) {
+        let Source { resources, relay, .. } = &*self.source;
+        self.watch.get_or_insert_with(|| self.thread.spawn(resources.clone().watch(relay.clone())));
         match plan.control {
             Change::Keep => {}
             Change::New((listener, file)) => self.serve_control(listener, file),

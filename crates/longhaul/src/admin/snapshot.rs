@@ -36,6 +36,8 @@ pub struct Snapshot {
     pub flows: Vec<FlowState>,
     /// Counters since the start, except those whose names end in "now".
     pub counters: CounterValues,
+    /// The resources of the process and of the host. Those that the system does not show are left out.
+    pub resources: Vec<ResourceState>,
     /// Events of the control socket and of the HTTP listener.
     pub admin: AdminCounters,
 }
@@ -295,6 +297,35 @@ pub struct LegState {
     /// Congestion control.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
+}
+
+/// A resource and its limit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ResourceState {
+    /// Its name, such as `descriptors` or `ephemeral ports to 192.0.2.1:22`.
+    pub name: String,
+    /// The part in use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub used: Option<f64>,
+    /// The limit. Absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<f64>,
+    /// Unit of both, such as `bytes` or `pages`.
+    pub unit: String,
+    /// More about it, such as the names of the congestion controls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// Why it needs attention. Absent if it does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
+    /// What to do about it, with the command. Absent without a warning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+    /// Time since which it is nearly used up: it had 80 % of its limit, and has not had less than 70 % since then. Absent if
+    /// it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub near_since_unix_seconds: Option<f64>,
 }
 
 /// Events of the control socket and of the HTTP listener, since the start.

@@ -2,6 +2,7 @@
 
 use crate::daemon::control::Control;
 use crate::relay::Relay;
+use crate::resources::Resources;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Instant, SystemTime};
@@ -17,6 +18,8 @@ pub(crate) struct Source {
     pub(super) started: SystemTime,
     /// The same moment, by the monotonic clock.
     pub(super) began: Instant,
+    /// The last sample of the resources.
+    pub(super) resources: Arc<Resources>,
     /// Events of the admin part.
     pub(super) counters: Counters,
 }
@@ -38,6 +41,6 @@ impl Source {
     /// Returns a source for the process that starts now.
     pub(crate) fn new(control: Control, relay: Arc<Relay>) -> Arc<Source> {
         let (started, began) = (SystemTime::now(), Instant::now());
-        Arc::new(Source { control, relay, started, began, counters: Counters::default() })
+        Arc::new(Source { control, relay, started, began, resources: Arc::default(), counters: Counters::default() })
     }
 }

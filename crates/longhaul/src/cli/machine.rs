@@ -58,6 +58,7 @@ pub(super) fn look(config: &Config, path: &Path) -> Here {
     found.extend(no_bbr(config, &rights));
     found.extend(unresolved(config));
     found.extend(too_long(config, &rights));
+    found.extend(few_descriptors(config, &rights));
     found.extend(rights.cannot_read(path));
     let place = "on this machine";
     let warnings =
@@ -66,8 +67,13 @@ pub(super) fn look(config: &Config, path: &Path) -> Here {
 }
 
 fn of_tunnel(tunnel: &Tunnel, rights: &Rights) -> Vec<Finding> {
-    let stopping = [foreign("listen", tunnel.listen.ip(), ""), privileged(tunnel, rights)];
-    let doubtful = [source_elsewhere(tunnel), in_local_range(tunnel.listen.port())];
+    let stopping = [listen_elsewhere(tunnel), privileged(tunnel, rights)];
+    let ports = sysctl("net/ipv4/ip_local_port_range").map(|_| local_ports().count());
+    let doubtful = [
+        source_elsewhere(tunnel),
+        in_local_range(tunnel.listen.port()),
+        ports.and_then(|ports| few_ports(tunnel, ports)),
+    ];
     let finding = |effect| move |text| Finding { text, effect };
     let mut found: Vec<Finding> = stopping.into_iter().flatten().map(finding(Effect::NoStart)).collect();
     found.extend(doubtful.into_iter().flatten().map(finding(Effect::Degraded)));
@@ -142,6 +148,13 @@ fn foreign(key: &str, address: IpAddr, effect: &str) -> Option<String> {
     (!here).then(|| format!("{key} = {address}: no interface has this address{effect}; `ip address` lists them"))
 }
 
+/// A `listen` address that no interface has. Not with `freebind`, which is for such an address.
+fn listen_elsewhere(tunnel: &Tunnel) -> Option<String> {
+    let is_free = tunnel.accept.find(key::FREEBIND).is_some_and(|setting| !setting.value.is_off());
+    let effect = "; if VRRP brings it later, write accept = { freebind = true }";
+    if is_free { None } else { foreign("listen", tunnel.listen.ip(), effect) }
+}
+
 /// A source that no interface has. Not if the dial leg is bound to an interface: that may be a VRF, whose addresses another
 /// socket cannot bind.
 fn source_elsewhere(tunnel: &Tunnel) -> Option<String> {
@@ -201,6 +214,31 @@ fn too_long(config: &Config, rights: &Rights) -> Option<String> {
              the flows that are left; write a longer TimeoutStopSec (systemctl edit longhaul)"
         )
     })
+}
+
+/// Returns the warning for a `max_flows` that the descriptors do not allow.
+fn few_descriptors(config: &Config, rights: &Rights) -> Option<String> {
+    let (asked, nofile) = (config.max_flows?, rights.nofile()?);
+    // docs/operations.md: three quarters of the descriptors are for flows, two for each.
+    let (flows, need) = (nofile.saturating_mul(3) / 8, (asked as u64).saturating_mul(8).div_ceil(3));
+    (asked as u64 > flows).then(|| {
+        format!(
+            "max_flows = {asked}: LimitNOFILE={nofile} of longhaul.service allows about {flows} flows; write \
+             LimitNOFILE={need} (systemctl edit longhaul), or a smaller max_flows"
+        )
+    })
+}
+
+/// Returns the warning for a `max_flows` that `ports` local ports towards each next hop do not allow.
+fn few_ports(tunnel: &Tunnel, ports: usize) -> Option<String> {
+    let hops = tunnel.to.len();
+    // A name may have several addresses.
+    let is_sure = tunnel.to.iter().all(|hop| hop.host.parse::<IpAddr>().is_ok());
+    let asked = tunnel.max_flows.filter(|asked| is_sure && *asked > ports.saturating_mul(hops))?;
+    Some(format!(
+        "max_flows = {asked}: net.ipv4.ip_local_port_range has {ports} ports for flows to each of {hops} next hops; run sysctl -w \
+         net.ipv4.ip_local_port_range='10240 65535' and write that setting in /etc/sysctl.d, or add a tunnel with another source"
+    ))
 }
 
 /// Returns the line about the end of a drain that the file does not limit and systemd does. The default is no mistake, so this is
@@ -268,6 +306,26 @@ mod tests {
         assert_eq!(said(Some(0), "2min"), (false, None));
         assert_eq!(said(Some(119), "2min"), (false, None));
         assert_eq!(said(Some(120), "2min"), (true, None));
+    }
+
+    #[test]
+    fn a_max_flows_that_the_limits_do_not_allow_is_told() {
+        let rights = Rights::of_text("LimitNOFILE=1000".into());
+        let said = |max| few_descriptors(&Config { max_flows: max, ..Config::default() }, &rights);
+        assert_eq!((said(None), said(Some(375))), (None, None));
+        let want = "max_flows = 376: LimitNOFILE=1000 of longhaul.service allows about 375 flows; write LimitNOFILE=1003 \
+                    (systemctl edit longhaul), or a smaller max_flows";
+        assert_eq!(said(Some(376)).as_deref(), Some(want));
+        let said = |hosts: &[&str], max| {
+            let to = hosts.iter().map(|host| NextHop::new(*host, 22)).collect();
+            let listen = SocketAddr::from(([127, 0, 0, 1], 6000));
+            few_ports(&Tunnel { max_flows: max, ..Tunnel::new("a", listen, to) }, 100)
+        };
+        assert_eq!((said(&["192.0.2.1"], None), said(&["192.0.2.1"], Some(100))), (None, None));
+        assert_eq!((said(&["192.0.2.1", "192.0.2.2"], Some(200)), said(&["b", "192.0.2.2"], Some(201))), (None, None));
+        assert!(
+            said(&["192.0.2.1"], Some(101)).is_some_and(|text| text.contains(" has 100 ports for flows to each of 1 "))
+        );
     }
 
     #[test]

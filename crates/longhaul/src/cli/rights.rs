@@ -65,6 +65,14 @@ impl Rights {
         (seconds > 0).then(|| Duration::from_secs(seconds))
     }
 
+    /// Returns the limit of descriptors (systemd.exec(5) LimitNOFILE=); `None` where the unit does not set one, or says it in a way
+    /// that is not read here.
+    pub(super) fn nofile(&self) -> Option<u64> {
+        let value = self.values("LimitNOFILE").last()?;
+        // Of `SOFT:HARD`, longhaul uses the second.
+        value.rsplit(':').next()?.parse().ok()
+    }
+
     /// Returns the warning for a configuration file that the daemon cannot read, where it runs as a dynamic user: of a file in
     /// /etc, for any other is not the unit's.
     pub(super) fn cannot_read(&self, path: &Path) -> Option<String> {
@@ -165,6 +173,13 @@ mod tests {
             assert_eq!(time(&format!("TimeoutSec = {text}")), seconds, "{text}");
         }
         assert_eq!(time("TimeoutStopSec=307445734561825861min"), None);
+    }
+
+    #[test]
+    fn the_limit_of_descriptors_is_the_last_hard_one() {
+        let nofile = |line: &str| Rights { text: format!("{SHIPPED}\n{line}") }.nofile();
+        assert_eq!((nofile(""), nofile("LimitNOFILE=1024:4096")), (Some(262_144), Some(4096)));
+        assert_eq!((nofile("LimitNOFILE=infinity"), nofile("LimitNOFILE=")), (None, None));
     }
 
     #[test]

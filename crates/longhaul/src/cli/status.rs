@@ -5,8 +5,8 @@ use super::{print, systemd};
 use clap::Args;
 use longhaul::admin::client::{Ask, NoAnswer};
 use longhaul::admin::snapshot::{
-    FlowState, FlowStateName, HopState, LegState, PhaseName, Problem, Snapshot, TunnelState, VerifyState,
-    VerifyStateName,
+    FlowState, FlowStateName, HopState, LegState, PhaseName, Problem, ResourceState, Snapshot, TunnelState,
+    VerifyState, VerifyStateName,
 };
 use std::process::ExitCode;
 
@@ -86,7 +86,7 @@ fn no_daemon(err: &NoAnswer, target: &Target) -> String {
     }
 }
 
-/// Returns the state as text: a line about the process, its problems, then tables of tunnels, next hops and flows.
+/// Returns the state as text: a line about the process, its problems, then tables of tunnels, next hops, resources and flows.
 fn text(snapshot: &Snapshot) -> String {
     let Snapshot { version, pid, tunnels, flows, .. } = snapshot;
     let phase = match snapshot.phase {
@@ -111,6 +111,7 @@ fn text(snapshot: &Snapshot) -> String {
     let head = ["tunnel", "next hop", "state", "for", "flows", "handshake", "failed dials"].map(String::from).to_vec();
     let hops = tunnels.iter().flat_map(|tunnel| tunnel.next_hops.iter().map(|hop| hop_line(tunnel, hop)));
     text += &table(std::iter::once(head).chain(hops).collect());
+    text += &resources(&snapshot.resources);
     if !flows.is_empty() {
         let head = ["flow", "tunnel", "client", "next hop", "state", "age", "up", "down", "accept leg", "dial leg"];
         let head = head.map(String::from).to_vec();
@@ -150,6 +151,38 @@ fn hop_line(tunnel: &TunnelState, hop: &HopState) -> Vec<String> {
         hop.rtt_ms.map_or_else(|| "-".into(), |rtt| format!("{rtt:.1} ms")),
         hop.failed_dials.to_string(),
     ]
+}
+
+/// Returns the table of resources, and below it the limits that are low. A resource that is nearly used up is among the
+/// problems.
+fn resources(resources: &[ResourceState]) -> String {
+    if resources.is_empty() {
+        return String::new();
+    }
+    let head = ["resource", "in use", "limit", ""].map(String::from).to_vec();
+    let mut text = table(std::iter::once(head).chain(resources.iter().map(resource_line)).collect());
+    for state in resources.iter().filter(|state| state.near_since_unix_seconds.is_none()) {
+        if let (Some(warning), Some(remedy)) = (&state.warning, &state.remedy) {
+            text += &format!("{}: {warning}; {remedy}\n", state.name);
+        }
+    }
+    text
+}
+
+fn resource_line(resource: &ResourceState) -> Vec<String> {
+    let ResourceState { name, used, limit, unit, detail, .. } = resource;
+    let amount = |number: &f64| match unit.as_str() {
+        "bytes" => bytes(*number as u64),
+        "CPUs" => format!("{number:.2} CPUs"),
+        unit => format!("{number:.0} {unit}"),
+    };
+    let share = match (used, limit) {
+        (Some(used), Some(limit)) if *limit > 0.0 => Some(format!("{:.0} %", 100.0 * used / limit)),
+        (None, None) => detail.clone(),
+        _ => None,
+    };
+    let cell = |number: &Option<f64>| number.as_ref().map_or_else(|| "-".into(), amount);
+    vec![name.clone(), cell(used), cell(limit), share.unwrap_or_default()]
 }
 
 /// Returns a problem and its age: `tunnel t, next hop: b:1 is down by its checks, for 2min 5s`.
@@ -316,5 +349,43 @@ mod tests {
                     flow  tunnel    client      next hop  state     age  up   down  accept leg  dial leg\n\
                     7     ssh-to-b  10.0.0.9:5  -         dialling  0s   0 B  0 B   -           63.2 ms, cwnd 120, retrans 1.45 kB, bbr\n";
         assert_eq!(text(&snapshot), want);
+    }
+
+    #[test]
+    fn resources_are_a_table_and_low_limits_are_told_below() {
+        let resource = |name: &str, used, limit, unit: &str| ResourceState {
+            name: name.into(),
+            used,
+            limit,
+            unit: unit.into(),
+            ..ResourceState::default()
+        };
+        let controls =
+            ResourceState { detail: Some("reno cubic".into()), ..resource("congestion controls", None, None, "") };
+        let wmem = ResourceState {
+            warning: Some("too small".into()),
+            remedy: Some("sysctl".into()),
+            ..resource("tcp_wmem", None, Some(4_194_304.0), "bytes")
+        };
+        let near = ResourceState { near_since_unix_seconds: Some(1.0), ..wmem.clone() };
+        let all = [
+            resource("descriptors", Some(210.0), Some(256.0), "descriptors"),
+            resource("cpu", Some(0.125), Some(2.0), "CPUs"),
+            resource("pipe pages", Some(16.0), None, "pages"),
+            controls,
+            ResourceState { warning: None, ..near },
+            wmem,
+        ];
+        let want = "\n\
+            resource             in use           limit\n\
+            descriptors          210 descriptors  256 descriptors  82 %\n\
+            cpu                  0.12 CPUs        2.00 CPUs        6 %\n\
+            pipe pages           16 pages         -\n\
+            congestion controls  -                -                reno cubic\n\
+            tcp_wmem             -                4.19 MB\n\
+            tcp_wmem             -                4.19 MB\n\
+            tcp_wmem: too small; sysctl\n";
+        assert_eq!(resources(&all), want);
+        assert_eq!(resources(&[]), "");
     }
 }

@@ -74,10 +74,10 @@ const ONE_FLOW: usize = 2;
 /// Number of descriptors kept for everything that is neither flow, pipe nor admin connection, and is opened after the
 /// count at the start.
 ///
-/// Four have a fixed use: the epoll set of legs that close (1), the sockets of the loop check (2, one of each IP
-/// version) and the configuration file (1, while it is read). The other 20 are for the exchanges with nameservers (16
-/// at once, each with one descriptor) and for a few listeners that a reload has replaced and that serve for a second
-/// more.
+/// Five have a fixed use: the epoll set of legs that close (1), the sockets of the loop check (2, one of each IP
+/// version), the configuration file (1, while it is read) and the files of the resources (1, while one is read). The
+/// other 19 are for the exchanges with nameservers (16 at once, each with one descriptor) and for a few listeners that a
+/// reload has replaced and that serve for a second more.
 ///
 /// Queries can need more: their files, a connection over TCP, many names by getaddrinfo(3). If every flow and pipe is
 /// in use then, a query fails with EMFILE. The last good answer serves, and the query is repeated.

@@ -360,7 +360,7 @@ fn with_remedy(err: SysError, address: &SocketAddr) -> SysError {
         io::ErrorKind::AddrInUse => err.hint(format!("who has it: ss -tanp 'sport = :{port}'")),
         io::ErrorKind::PermissionDenied => err.hint("a port below 1024 needs CAP_NET_BIND_SERVICE"),
         io::ErrorKind::AddrNotAvailable => err.hint(
-            "not an address of this host: see `ip addr`; for one that VRRP brings later: sysctl -w net.ipv4.ip_nonlocal_bind=1",
+            "not an address of this host: see `ip addr`; for one that VRRP brings later: accept = { freebind = true }",
         ),
         _ => err,
     }

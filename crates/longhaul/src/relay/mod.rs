@@ -38,6 +38,7 @@
 //!   own_flow reads the preface of one before its flow begins
 //! registry   the live flows, for views and for kill
 //!   leg_view a leg as a view shows it
+//!   load     use of the relay's own limits, for views
 //!   cut      the order that ends a flow
 //!   pulse    whether a flow moves bytes, for keepalive
 //! caps       keeps the bandwidth caps: sets the pacing rates of the live flows
@@ -78,6 +79,7 @@ mod leg;
 mod leg_view;
 mod legs;
 mod listener;
+mod load;
 mod local_ports;
 mod lock;
 mod loop_guard;
@@ -112,6 +114,7 @@ pub use hops::GroupView;
 pub use how::How;
 pub use leg_view::LegView;
 pub use listener::{BindError, Handle, Listener, Route, Serving};
+pub use load::{Dialled, Load, TunnelLoad};
 pub use names::{Unresolved, unresolved};
 pub use permits::Gate;
 pub use registry::{FlowView, State};

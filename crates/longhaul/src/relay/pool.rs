@@ -4,6 +4,7 @@
 //!
 //! Lock-free, because every wake-up of a bulk flow uses the pool.
 
+use super::load::Load;
 use crossbeam_queue::ArrayQueue;
 use longhaul_sys::limits;
 use longhaul_sys::splice::Pipe;
@@ -77,6 +78,20 @@ impl Pool {
     /// Returns the maximum number of pipes.
     pub(super) fn max(&self) -> usize {
         self.bound().0
+    }
+
+    /// Returns the use of the limits of pipes. The other fields are empty.
+    pub(super) fn load(&self) -> Load {
+        let (max, more_pipes) = self.bound();
+        let number = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        Load {
+            pipes: number(self.made.load(Relaxed).saturating_sub(self.empty.len())),
+            max_pipes: number(max),
+            more_pipes,
+            pipe_pages: number(self.slots.load(Relaxed)),
+            max_pipe_pages: self.max_slots.map(number),
+            ..Load::default()
+        }
     }
 
     /// Returns the maximum number of pipes, and the remedy that raises it.

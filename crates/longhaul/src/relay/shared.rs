@@ -6,6 +6,7 @@ use super::counters::{CounterValues, Counters};
 use super::hangups::Hangups;
 use super::hops::{self, GroupView, Groups};
 use super::leg;
+use super::load::Load;
 use super::local_ports::LocalPorts;
 use super::loop_guard::Served;
 use super::low_water::Marks;
@@ -26,7 +27,7 @@ use longhaul_sys::limits;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::watch;
 use tracing::warn;
@@ -195,6 +196,17 @@ impl Relay {
     /// Returns the maximum number of pipes, by the descriptors and the user's pipe pages.
     pub fn max_pipes(&self) -> usize {
         self.pool.max()
+    }
+
+    /// Returns the use of the relay's own limits. Makes no system call. Call it from no thread that carries flows.
+    pub fn load(&self) -> Load {
+        let mut load = Load {
+            flows: self.counters.flows_now.load(Relaxed),
+            max_flows: u64::try_from(self.max_flows()).unwrap_or(u64::MAX),
+            ..self.pool.load()
+        };
+        load.count(&self.registry);
+        load
     }
 
     /// Waits until no flow is left. To prevent new flows, wait for the listeners first.

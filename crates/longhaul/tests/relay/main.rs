@@ -8,6 +8,7 @@
 //! | `many` | many flows, many messages, urgent data, addresses |
 //! | `hops` | several next hops: policies, racing dials, ejection |
 //! | `limits` | few descriptors, pipes and pipe pages |
+//! | `resources` | resources that run short: log, status, problems |
 //! | `sources` | limits of a source, and of the process |
 //! | `proxy` | PROXY headers, also of HAProxy and nginx |
 //! | `names` | names: TTL, outages of the resolver, SRV; `nameserver` answers |
@@ -41,6 +42,7 @@ mod nameserver;
 mod options;
 mod proxy;
 mod reload;
+mod resources;
 mod sources;
 mod states;
 mod verified;

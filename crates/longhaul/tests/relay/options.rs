@@ -45,6 +45,20 @@ fn carries_or_says_why(option: &str) {
     }
 }
 
+#[test]
+fn with_freebind_a_relay_listens_on_an_address_that_is_not_here() {
+    // Addresses for documentation (RFC 5737, RFC 3849), which no test host has.
+    for listen in ["192.0.2.77:6077", "[2001:db8::77]:6077"] {
+        let args = |option| ["relay", "--listen", listen, "--to", "127.0.0.1:9", "--set", option];
+        let _relay = Relay::start(&args("accept.freebind=true"));
+        let mut without = longhaul();
+        let output = without.args(args("accept.freebind=false")).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("EADDRNOTAVAIL") && said.contains("accept = { freebind = true }"), "{said}");
+    }
+}
+
 /// A relay process and its log.
 struct Started(Child, BufReader<UnixStream>);
 
