@@ -24,6 +24,8 @@ pub enum Ask {
     Reload,
     /// Undoes a drain.
     Undrain,
+    /// Cuts the flow with this number.
+    Kill(u64),
 }
 
 /// Why there is no answer, or not the one that was asked for.
@@ -45,11 +47,12 @@ pub enum NoAnswer {
 /// There is no daemon, or it does not do what was asked.
 pub async fn ask(socket: &Path, ask: Ask) -> Result<Bytes, NoAnswer> {
     let (method, path, limit) = match ask {
-        Ask::Status => (Method::GET, "/status.json", STATUS_LIMIT),
-        Ask::Reload => (Method::POST, "/reload", RELOAD_LIMIT),
-        Ask::Undrain => (Method::POST, "/drain/undo", STATUS_LIMIT),
+        Ask::Status => (Method::GET, "/status.json".into(), STATUS_LIMIT),
+        Ask::Reload => (Method::POST, "/reload".into(), RELOAD_LIMIT),
+        Ask::Undrain => (Method::POST, "/drain/undo".into(), STATUS_LIMIT),
+        Ask::Kill(flow) => (Method::POST, format!("/flows/{flow}/kill"), STATUS_LIMIT),
     };
-    let answered = timeout(limit, exchange(socket, method, path)).await;
+    let answered = timeout(limit, exchange(socket, method, &path)).await;
     answered.unwrap_or_else(|_| Err(NoAnswer::Hangs(format!("no answer within {} s", limit.as_secs()))))
 }
 

@@ -13,7 +13,7 @@
 //!   time         times as the Snapshot has them
 //! problems     finds the problems that a Snapshot shows
 //! snapshot     the document that every view reads
-//! client       the other end: `longhaul status`, `reload`, `drain`
+//! client       the other end: `longhaul status`, `top`, `reload`, `drain`, `kill`
 //! ```
 //! Everything here runs on one thread of its own, so no request delays a byte. It reaches the daemon by
 //! [`Control`](crate::daemon::Control), and reads the live flows by a handle of the relay.

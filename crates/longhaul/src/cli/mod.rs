@@ -7,6 +7,7 @@ mod control;
 mod drain;
 mod file;
 mod hints;
+mod kill;
 mod log_queue;
 mod logs;
 mod machine;
@@ -78,6 +79,11 @@ enum Command {
     /// /readyz says 503 at once. After drain_grace of the configuration (5 s), the tunnels no longer listen. The command ends when
     /// no flow is left. The daemon stays until SIGTERM. If the command is interrupted, the drain goes on.
     Drain(drain::Flags),
+    /// End flows of a running daemon by their numbers
+    ///
+    /// Both hosts of each flow see a reset. Bytes on the way are lost. The command does not ask. It ends when the flows are cut.
+    /// If a number belongs to no live flow, it says so, kills the others, and exits with 1.
+    Kill(kill::Flags),
     /// Check that a tunnel passes data end to end
     ///
     /// Connects to the tunnel's own listener as a client. The probe goes through every relay up to the final host's port. The
@@ -122,6 +128,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Status(flags) => status::status(&flags),
         Command::Reload(target) => reload::reload(&target),
         Command::Drain(flags) => drain::drain(&flags),
+        Command::Kill(flags) => kill::kill(&flags),
         Command::Verify(flags) => verify::verify(&flags, logs),
         #[cfg(feature = "lab")]
         Command::Lab(lab) => lab.run(),

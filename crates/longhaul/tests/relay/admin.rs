@@ -291,15 +291,28 @@ fn each_tunnel_has_its_own_counters() {
 #[test]
 fn a_flow_is_killed_by_its_number() {
     let admin = Admin::start();
-    let (kept, cut) = (admin.flow(), admin.flow());
-    let flows = admin.status()["flows"].clone();
-    let peer = cut.0.local_addr().unwrap().to_string();
-    let number = &flows.as_array().unwrap().iter().find(|flow| flow["peer"] == peer).unwrap()["flow"];
-    assert_eq!(by_socket(&admin.socket(), "POST", &format!("/flows/{number}/kill")).0, 200);
-    assert_eq!(read_to_end(&cut.0), (Vec::new(), Ending::Reset));
-    assert_eq!(read_to_end(&cut.1), (Vec::new(), Ending::Reset));
+    let (kept, first, second) = (admin.flow(), admin.flow(), admin.flow());
+    let number_of = |client: &TcpStream| {
+        let (flows, peer) = (admin.status()["flows"].clone(), client.local_addr().unwrap().to_string());
+        let flow = flows.as_array().unwrap().iter().find(|flow| flow["peer"] == peer).cloned();
+        flow.expect("the flow lives")["flow"].to_string()
+    };
+    let reset = |(client, server): &(TcpStream, TcpStream)| {
+        assert_eq!(read_to_end(client), (Vec::new(), Ending::Reset));
+        assert_eq!(read_to_end(server), (Vec::new(), Ending::Reset));
+    };
+    assert_eq!(by_socket(&admin.socket(), "POST", &format!("/flows/{}/kill", number_of(&first.0))).0, 200);
+    reset(&first);
     assert_eq!(by_socket(&admin.socket(), "POST", "/flows/999/kill").0, 404);
-    talk(&kept.0, &kept.1);
+    // A number that belongs to no flow is no reason to spare the others.
+    let number = number_of(&second.0);
+    let output = admin.command(&["kill", "999", &number]);
+    assert_eq!((output.status.code(), stdout(&output)), (Some(1), format!("flow {number}: killed\n")));
+    assert_eq!(stderr(&output), "flow 999: there is no such flow\n");
+    reset(&second);
+    let output = admin.command(&["kill", &number_of(&kept.0)]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    reset(&kept);
 }
 
 #[test]
@@ -464,7 +477,13 @@ fn without_a_daemon_status_says_so_and_asks_systemd() {
     let file = folder.path().join("longhaul.toml").display().to_string();
     // The socket is found although the file has an error elsewhere.
     fs::write(&file, format!("[admin]\nsocket = \"{socket}\"\n[[tunnel]]\nname = 7\n")).unwrap();
-    for args in [["status", "--admin", &socket], ["status", "-c", &file], ["reload", "-c", &file]] {
+    let commands: [&[&str]; 4] = [
+        &["status", "--admin", &socket],
+        &["status", "-c", &file],
+        &["reload", "-c", &file],
+        &["kill", "1", "2", "-c", &file],
+    ];
+    for args in commands {
         let output = program().args(args).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         assert!(stderr(&output).trim_end().ends_with(&format!("no daemon at {socket}")), "{output:?}");
