@@ -3,7 +3,7 @@
 use super::permits::Gate;
 use super::shared::Relay;
 use super::verified::{Change, Fault, History, Outcome};
-use crate::verify::{self, Findings, Kind, Plan, Stage};
+use crate::verify::{self, Findings, Kind, Plan, Stage, Trouble};
 use longhaul_config::Tunnel;
 use longhaul_core::wire::answer::Next;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -129,9 +129,8 @@ fn is_busy(findings: &Findings) -> bool {
 
 /// If the near relay has not reported although it has accepted the probe, its dial is still under way.
 fn blame_the_dial(findings: &mut Findings, hops: u8) {
-    let trouble = findings.trouble.as_mut();
-    if let Some(trouble) = trouble.filter(|trouble| trouble.stage == Stage::Relay(0) && trouble.kind == Kind::NoAnswer)
-    {
+    let is_silent = |trouble: &&mut Trouble| trouble.stage == Stage::Relay(0) && trouble.kind == Kind::NoAnswer;
+    if let Some(trouble) = findings.trouble.as_mut().filter(is_silent) {
         trouble.stage = if hops == 0 { Stage::Lan } else { Stage::Link(0) };
         trouble.why = "the dial had no answer in time".into();
     }

@@ -20,6 +20,7 @@
 //! | `caps` | bandwidth caps |
 //! | `fast_open` | data in the SYN |
 //! | `admin` | the control socket and the HTTP listener |
+//! | `status` | `longhaul status` and the problems that it tells |
 //! | `verify` | probes: whole paths, broken stages, bad prefaces |
 //! | `verified` | tunnels with `verify`: the daemon's own probes |
 //! | `wan` | the matrix again, with 300 ms of RTT |
@@ -45,6 +46,7 @@ mod reload;
 mod resources;
 mod sources;
 mod states;
+mod status;
 mod verified;
 mod verify;
 mod wan;

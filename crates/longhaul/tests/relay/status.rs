@@ -1,0 +1,109 @@
+//! Tests `longhaul status`, and the problems that it, `/readyz` and the line for Nagios tell.
+
+use crate::admin::*;
+use crate::daemon::Daemon;
+use crate::harness::*;
+use serde_json::Value;
+use std::fs::{self, Permissions};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+
+#[test]
+fn status_prints_text_json_or_a_line_for_nagios() {
+    let admin = Admin::start();
+    let (client, server) = admin.flow();
+    talk(&client, &server);
+    let text = stdout(&admin.command(&["status"]));
+    let peer = client.local_addr().unwrap().to_string();
+    assert!(text.contains(", serving\n") && text.contains("one") && text.contains(&peer), "{text}");
+    let output = admin.command(&["status", "--json"]);
+    let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&status["flows"][0]["peer"], stderr(&output)), (&peer.into(), String::new()));
+    let nagios = admin.command(&["status", "--nagios"]);
+    assert_eq!(nagios.status.code(), Some(0));
+    assert_eq!(stdout(&nagios), "longhaul OK - 1 tunnel, 1 flow | flows=1\n");
+    admin.daemon.relay.signal("TERM");
+    wait_until("it stops", || admin.status()["phase"] == "stopping");
+    assert_eq!(by_http(admin.http.address(), "GET", "/readyz"), (503, "stopping\n".into()));
+    assert_eq!(by_http(admin.http.address(), "GET", "/healthz").0, 200);
+    let nagios = admin.command(&["status", "--nagios"]);
+    assert_eq!(
+        (nagios.status.code(), stdout(&nagios)),
+        (Some(2), "longhaul CRITICAL - stopping, 1 flow left | flows=1\n".into())
+    );
+    let reload = admin.command(&["reload"]);
+    assert_eq!(reload.status.code(), Some(1));
+    assert_eq!(stderr(&reload), "reload refused: the daemon stops, so it does not reload\n");
+    talk(&client, &server);
+}
+
+#[test]
+fn a_tunnel_without_a_next_hop_makes_the_daemon_not_ready() {
+    let (folder, port, http, far) = (
+        tempfile::tempdir().unwrap(),
+        Port::reserve("127.0.0.1"),
+        Port::reserve("127.0.0.1"),
+        Port::reserve("127.0.0.1"),
+    );
+    let file = admin(&socket(&folder), http.address())
+        + &format!(
+            "[[tunnel]]\nname = \"one\"\nlisten = \"{}\"\nto = \"{}\"\ncheck = \"tcp\"\ncheck_interval = \"100ms\"\n\
+             rise = 1\nfall = 1\n",
+            port.address(),
+            far.address()
+        );
+    let admin = Admin { daemon: Daemon::start(&file), port, far: server(), http, folder };
+    admin.daemon.relay.wait_log("next hop down: its checks failed");
+    let what = format!("tunnel one, next hop: every next hop is down by its checks: {}", far.address());
+    assert_eq!(by_http(admin.http.address(), "GET", "/readyz"), (503, format!("{what}\n")));
+    let status = admin.status();
+    assert_eq!((&status["ready"], &status["phase"]), (&false.into(), &"serving".into()));
+    assert_eq!(status["tunnels"][0]["next_hops"][0]["state"], "down");
+    assert_eq!(status["problems"][0]["fatal"], true);
+    let text = stdout(&admin.command(&["status"]));
+    assert!(text.contains(&format!("BROKEN: {what}, for ")), "{text}");
+    let nagios = admin.command(&["status", "--nagios"]);
+    assert_eq!(nagios.status.code(), Some(2), "{nagios:?}");
+    assert!(stdout(&nagios).starts_with(&format!("longhaul CRITICAL - 1 tunnel, 0 flows; {what}, for ")), "{nagios:?}");
+    let _far = TcpListener::bind(far.address()).unwrap();
+    admin.daemon.relay.wait_log("next hop up: its checks succeed");
+    assert_eq!(by_http(admin.http.address(), "GET", "/readyz"), (200, "ready\n".into()));
+    assert_eq!(admin.status()["problems"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn without_a_daemon_status_says_so_and_asks_systemd() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = socket(&folder).display().to_string();
+    let file = folder.path().join("longhaul.toml").display().to_string();
+    // The socket is found although the file has an error elsewhere.
+    fs::write(&file, format!("[admin]\nsocket = \"{socket}\"\n[[tunnel]]\nname = 7\n")).unwrap();
+    let commands: [&[&str]; 4] = [
+        &["status", "--admin", &socket],
+        &["status", "-c", &file],
+        &["reload", "-c", &file],
+        &["kill", "1", "2", "-c", &file],
+    ];
+    for args in commands {
+        let output = program().args(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(stderr(&output).trim_end().ends_with(&format!("no daemon at {socket}")), "{output:?}");
+    }
+    let nagios = program().args(["status", "--nagios", "--admin", &socket]).output().unwrap();
+    assert_eq!(nagios.status.code(), Some(2));
+    assert_eq!(stdout(&nagios), format!("longhaul CRITICAL - no daemon at {socket}\n"));
+    let unreadable = program().args(["status", "--nagios", "-c", "/nonexistent.toml"]).output().unwrap();
+    assert_eq!(unreadable.status.code(), Some(3), "{unreadable:?}");
+    assert!(stdout(&unreadable).starts_with("longhaul UNKNOWN - /nonexistent.toml: error: "), "{unreadable:?}");
+    // A systemctl of our own.
+    let systemctl = folder.path().join("systemctl");
+    let script = "#!/bin/sh\n[ \"$2\" = longhaul.service ] || exit 1\n\
+                  printf 'LoadState=loaded\\nActiveState=failed\\nSubState=failed\\nResult=exit-code\\nNRestarts=14\\n'\n";
+    fs::write(&systemctl, script).unwrap();
+    fs::set_permissions(&systemctl, Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let status = program().arg("status").env("PATH", path).env(RUNTIME_DIRECTORY, folder.path()).output().unwrap();
+    let want = "longhaul.service is failed (failed), never started, 14 restarts, result exit-code";
+    assert_eq!(status.status.code(), Some(1));
+    assert!(stderr(&status).contains(want), "{}", stderr(&status));
+}
