@@ -1,12 +1,13 @@
 //! Reads any bytes as the first bytes of a connection, and as a stream with frames. Reading never panics. A preface is found
 //! whatever the pieces are in which it comes, and written again it is the same. The same input is read a second time with
-//! the checksum that belongs to it, so that the checksum does not stop the search.
+//! the checksum that belongs to it, so that the checksum does not stop the search. No proof in it is one of the key.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longhaul_core::wire::answer::{Frames, MAX_FRAME_BYTES};
-use longhaul_core::wire::probe::{LENGTH, Look, look};
+use longhaul_core::wire::answer::{Frame, Frames, MAX_FRAME_BYTES};
+use longhaul_core::wire::probe::{LENGTH, Look, Preface, look};
+use longhaul_core::wire::proof::{Challenge, Key};
 
 fuzz_target!(|bytes: &[u8]| {
     read_preface(bytes);
@@ -38,9 +39,30 @@ fn read_frames(bytes: &[u8]) {
     let mut frames = Frames::default();
     for byte in bytes {
         match frames.take(*byte) {
-            Ok(Some(frame)) => assert!(frame.bytes().len() <= MAX_FRAME_BYTES),
+            Ok(Some(frame)) => {
+                let written = frame.bytes();
+                assert!(written.len() <= MAX_FRAME_BYTES);
+                prove(&frame);
+            }
             Ok(None) => {}
             Err(_) => return,
         }
+    }
+}
+
+/// Whoever does not know the key has no proof, and whoever does has one.
+fn prove(frame: &Frame) {
+    let key = Key::new(b"a key that no input of the search has").expect("it is long enough");
+    match frame {
+        Frame::Proof(proof) => {
+            let preface = Preface { hops: 0, echo_bytes: 0, nonce: proof.nonce };
+            let challenge = Challenge { nonce: proof.nonce, hops: 0, random: [7; 32] };
+            assert!(!key.proves(&proof.mac, &challenge, &preface));
+        }
+        Frame::Challenge(challenge) => {
+            let preface = Preface { hops: challenge.hops, echo_bytes: 9, nonce: challenge.nonce };
+            assert!(key.proves(&key.prove(challenge, 9), challenge, &preface));
+        }
+        Frame::Report(_) | Frame::Receipt(_) => {}
     }
 }

@@ -24,6 +24,8 @@ pub struct Config {
     pub resolver: Option<Resolver>,
     /// Where the process is controlled and watched.
     pub admin: Admin,
+    /// Who may send probes.
+    pub probe: Probe,
 }
 
 impl Config {
@@ -42,6 +44,7 @@ impl Default for Config {
             bandwidth: Bandwidth::default(),
             resolver: None,
             admin: Admin::default(),
+            probe: Probe::default(),
         }
     }
 }
@@ -62,4 +65,11 @@ pub struct Admin {
     pub socket: Option<PathBuf>,
     /// Address of the read-only HTTP listener; `None` means that there is none.
     pub listen: Option<SocketAddr>,
+}
+
+/// The values of `[probe]`: who may send probes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Probe {
+    /// Absolute path of the file with the key that probers must prove; `None` asks for no proof.
+    pub key_file: Option<PathBuf>,
 }

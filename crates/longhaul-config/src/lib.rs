@@ -20,7 +20,7 @@ mod summary;
 mod tunnel;
 pub mod value;
 
-pub use config::{Admin, Config, Resolver};
+pub use config::{Admin, Config, Probe, Resolver};
 pub use document::{Message, Place, Problem, Severity};
 pub use file::{DEFAULT_PATH, Loaded, Refused, control_socket, load, load_from, parse};
 pub use keys::{Remark, Syntax, daemon_remarks, remarks};

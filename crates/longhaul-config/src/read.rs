@@ -1,8 +1,8 @@
 //! Walks a config file, table by table, and compares its tunnels.
 
-use crate::config::{Admin, Config};
+use crate::config::{Admin, Config, Probe};
 use crate::document::{self, Field, Findings, Places, Problem, Severity, Shape, Written, fields_or, kind};
-use crate::keys::{self, ADMIN, DAEMON, Remark, Syntax, TUNNEL};
+use crate::keys::{self, ADMIN, DAEMON, PROBE, Remark, Row, Syntax, TUNNEL};
 use crate::loops;
 use crate::tunnel::Tunnel;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -28,9 +28,11 @@ pub(crate) fn control_socket(text: &str) -> Option<PathBuf> {
 
 fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>) -> Config {
     let mut config = Config::default();
-    let shape = Shape { prefix: "", keys: DAEMON, tables: &[("tunnel", "[[tunnel]]"), ("admin", "[admin]")] };
+    let shape = Shape { prefix: "", keys: DAEMON, tables: TABLES };
     let places = fields_or(findings, &shape, root, &mut config, keys::elsewhere);
-    let http = root.get("admin").and_then(|given| admin(findings, given, &mut config.admin));
+    let admin = root.get("admin").and_then(|given| section(findings, given, &ADMIN_SECTION, &mut config.admin));
+    let http = admin.and_then(|places| places.find("listen"));
+    let _ = root.get("probe").and_then(|given| section(findings, given, &PROBE_SECTION, &mut config.probe));
     match root.get("tunnel") {
         Some(given) => tunnels(findings, given, &mut config),
         None if findings.errors() > 0 => {}
@@ -46,20 +48,28 @@ fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>) -> Config {
     config
 }
 
-/// Reads `[admin]`. Returns the place of its `listen`.
-fn admin(findings: &mut Findings<'_>, given: &Written<'_>, admin: &mut Admin) -> Option<Range<usize>> {
+/// Keys of a table such as `[admin]`, and the prefix of their names.
+struct Section<M: 'static> {
+    prefix: &'static str,
+    rows: &'static [Row<M>],
+}
+
+/// Reads the table of `section` into `model`. Returns the places of its keys.
+fn section<M>(findings: &mut Findings<'_>, given: &Written<'_>, section: &Section<M>, model: &mut M) -> Option<Places> {
+    let Section { prefix, rows } = *section;
     let DeValue::Table(table) = given.get_ref() else {
-        findings.error(given.span(), format!("admin is {}; write [admin]", kind(given.get_ref())));
+        let name = prefix.trim_end_matches('.');
+        findings.error(given.span(), format!("{name} is {}; write [{name}]", kind(given.get_ref())));
         return None;
     };
-    let shape = Shape { prefix: "admin.", keys: ADMIN, tables: &[] };
-    let places = fields_or(findings, &shape, table, admin, keys::elsewhere);
-    for remark in ADMIN.iter().flat_map(|row| (row.check)(admin, Syntax::File)) {
+    let shape = Shape { prefix, keys: rows, tables: &[] };
+    let places = fields_or(findings, &shape, table, model, keys::elsewhere);
+    for remark in rows.iter().flat_map(|row| (row.check)(model, Syntax::File)) {
         let place = places.find(&remark.key).unwrap_or(given.span());
-        let text = format!("admin.{} = {}: {}", remark.key, findings.written(&place), remark.text);
+        let text = format!("{prefix}{} = {}: {}", remark.key, findings.written(&place), remark.text);
         findings.add(remark.severity, Some(place), text);
     }
-    places.find("listen")
+    Some(places)
 }
 
 /// Adds an error if a tunnel listens on the address of the HTTP listener.
@@ -166,3 +176,9 @@ fn no_tunnel() -> String {
 
 /// The key of `[admin]` that names the control socket.
 const SOCKET: &str = "socket";
+
+/// The tables of a file besides its keys.
+const TABLES: &[(&str, &str)] = &[("tunnel", "[[tunnel]]"), ("admin", "[admin]"), ("probe", "[probe]")];
+
+const ADMIN_SECTION: Section<Admin> = Section { prefix: "admin.", rows: ADMIN };
+const PROBE_SECTION: Section<Probe> = Section { prefix: "probe.", rows: PROBE };

@@ -1,7 +1,7 @@
 //! Describes a configuration in words for `longhaul check`.
 
 use crate::config::Config;
-use crate::keys::{ADMIN, DAEMON, TUNNEL};
+use crate::keys::{ADMIN, DAEMON, PROBE, TUNNEL};
 
 /// Returns a few lines for each tunnel of `config`, and a line for each setting of the process.
 pub fn summary(config: &Config) -> String {
@@ -13,5 +13,6 @@ pub fn summary(config: &Config) -> String {
     }
     text.extend(DAEMON.iter().filter_map(|row| (row.show)(config)).map(|line| format!("{line}\n")));
     text.extend(ADMIN.iter().filter_map(|row| (row.show)(&config.admin)).map(|line| format!("{line}\n")));
+    text.extend(PROBE.iter().filter_map(|row| (row.show)(&config.probe)).map(|line| format!("{line}\n")));
     text
 }

@@ -18,6 +18,7 @@ use crate::suggest;
 
 pub(crate) use admin::ADMIN;
 pub use daemon::DAEMON;
+pub(crate) use probes::PROBE;
 pub use remark::{Remark, Syntax};
 pub use row::{Argument, Flag, KeyDefault, KeyValue, Row};
 pub use tunnel::TUNNEL;

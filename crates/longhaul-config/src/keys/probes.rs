@@ -1,12 +1,30 @@
 //! The keys about probes that the daemon makes of its own tunnels.
 
-use crate::keys::remark::{Remark, Syntax};
+use crate::config::Probe;
+use crate::keys::remark::{Remark, Syntax, no_remarks};
 use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row};
 use crate::options::{Leg, key};
 use crate::tunnel::Tunnel;
 use longhaul_units::show_duration;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
+
+/// The keys of `[probe]`, in the order of the manual.
+pub(crate) const PROBE: &[Row<Probe>] = &[Row {
+    name: "key_file",
+    default: KeyDefault::Words("none"),
+    example: "\"/etc/longhaul/probe.key\"",
+    flag: None,
+    value: KeyValue::One(|probe, text| key_file(text).map(|path| probe.key_file = Some(path))),
+    show: |probe| Some(format!("answers only probes with the key in {}", probe.key_file.as_ref()?.display())),
+    check: no_remarks,
+    doc: "Absolute path of a file with a key that the relays share: 16 to 4096 bytes, without white space at the end. With it, \
+          each tunnel answers or passes on only a probe whose sender proves the key. The daemon's own probes and \
+          `longhaul verify` prove it elsewhere. The daemon does not start, and a reload is refused, if the file cannot be read or \
+          if other users may read it. A reload reads the file again. See [A key for \
+          probes](operations.md#a-key-for-probes).",
+}];
 
 /// `verify` of a tunnel.
 pub(super) const VERIFY: Row<Tunnel> = Row {
@@ -48,6 +66,17 @@ fn unreachable_from_here(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
         Syntax::Flags => "leave --verify out",
     };
     vec![Remark::error("verify", format!("{why}; {leave}, and run `longhaul verify` elsewhere"))]
+}
+
+/// Parses the path of the key file.
+///
+/// # Errors
+/// The path is relative, or has a NUL.
+fn key_file(text: &str) -> Result<PathBuf, String> {
+    match text.starts_with('/') && !text.contains('\0') {
+        true => Ok(text.into()),
+        false => Err("write an absolute path, such as \"/etc/longhaul/probe.key\"".into()),
+    }
 }
 
 /// Parses the time between two probes.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::{Admin, Config};
+use crate::config::{Admin, Config, Probe};
 use crate::document::{Field, Severity};
 use longhaul_core::next_hop::POLICIES;
 use toml::de::DeTable;
@@ -15,6 +15,7 @@ fn docs_configuration_md_matches_the_rows() {
         ("## Keys of a tunnel", KEYS, TUNNEL.iter().map(line).collect()),
         ("### Policies", "| policy | next hop that is dialled first |\n| --- | --- |\n", policies),
         ("## Keys of `[admin]`", KEYS, ADMIN.iter().map(line).collect::<String>()),
+        ("## Keys of `[probe]`", KEYS, PROBE.iter().map(line).collect::<String>()),
     ] {
         document = with_table(&document, heading, &format!("{head}{rows}"));
     }
@@ -68,6 +69,7 @@ fn every_row_reads_its_own_default_and_example() {
     }
     DAEMON.iter().for_each(|row| read(row, row.example, &mut Config::default()));
     ADMIN.iter().for_each(|row| read(row, row.example, &mut Admin::default()));
+    PROBE.iter().for_each(|row| read(row, row.example, &mut Probe::default()));
 }
 
 fn default(default: KeyDefault) -> &'static str {

@@ -17,7 +17,7 @@
 //! | ---: | ---: | --- |
 //! | 0 | 16 | [`MAGIC`] |
 //! | 16 | 1 | version, 1 |
-//! | 17 | 1 | kind: 1 is a report, 2 a receipt |
+//! | 17 | 1 | kind: 1 is a report, 2 a receipt, 3 a challenge, 4 a proof |
 //! | 18 | 2 | length of the frame in bytes, at most [`MAX_FRAME_BYTES`] |
 //! | 20 | 16 | nonce of the preface |
 //! | length - 4 | 4 | CRC-32C of the bytes before it |
@@ -28,7 +28,7 @@
 //! | ---: | ---: | --- |
 //! | 36 | 1 | hops to go in the preface that this relay got |
 //! | 37 | 1 | dial: 0 connected, 1 refused, 2 no answer, 3 failed otherwise, 4 not dialled |
-//! | 38 | 1 | what follows: 0 echo, 1 passed on; nothing after 2 dial failed, 3 too many probes, 4 may not be passed on |
+//! | 38 | 1 | what follows: 0 echo, 1 passed on; nothing after 2 dial failed, 3 too many probes, 4 may not be passed on, 5 no proof of the key |
 //! | 39 | 1 | 0 |
 //! | 40 | 8 | clock of the relay, in µs since 1970-01-01 UTC |
 //! | 48 | 4 | time that the dial took, in µs |
@@ -43,14 +43,32 @@
 //! | 36 | 4 | number of bytes that were echoed |
 //! | 40 | 4 | CRC-32C of the bytes as they arrived |
 //! | 44 | 4 | time from the first byte to the last, in µs |
+//!
+//! A challenge, from a relay that wants a proof of the shared key ([`proof`](super::proof)):
+//!
+//! | offset | size | meaning |
+//! | ---: | ---: | --- |
+//! | 36 | 1 | hops to go in the preface that this relay got |
+//! | 37 | 3 | 0 |
+//! | 40 | 32 | random bytes |
+//!
+//! A proof, the only frame that the prober sends:
+//!
+//! | offset | size | meaning |
+//! | ---: | ---: | --- |
+//! | 36 | 32 | HMAC-SHA256 |
 
 use crate::wire::probe::{Nonce, VERSION};
+use crate::wire::proof::{Challenge, Mac};
 
 /// The first bytes of a frame. 0xFD is nowhere else in it.
 pub const MAGIC: [u8; 16] = *b"\xfdlonghaul\r\n\x1a\0v!\xfe";
 
 /// Maximum length of a frame in bytes.
 pub const MAX_FRAME_BYTES: usize = 512;
+
+/// Length of a proof in bytes.
+pub const PROOF_BYTES: usize = 72;
 
 /// Maximum length of each text of a report in bytes. Longer ones are cut.
 pub const MAX_TEXT_BYTES: usize = 100;
@@ -62,6 +80,10 @@ pub enum Frame {
     Report(Report),
     /// The receipt for the echoed bytes.
     Receipt(Receipt),
+    /// The question for a proof of the shared key.
+    Challenge(Challenge),
+    /// The proof.
+    Proof(Proof),
 }
 
 /// Result of a relay's dial.
@@ -92,6 +114,8 @@ pub enum Next {
     Busy,
     /// Ends the connection: it does not pass this probe on (`verify_hops`).
     NotPassedOn,
+    /// Ends the connection: the prober has not proved the shared key.
+    Unproven,
 }
 
 /// The report of one relay.
@@ -136,6 +160,15 @@ pub struct Receipt {
     pub time_us: u32,
 }
 
+/// The proof of the shared key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// The nonce of the preface.
+    pub nonce: Nonce,
+    /// Depends on the key and on the challenge.
+    pub mac: Mac,
+}
+
 /// Why a frame cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -153,6 +186,8 @@ impl Frame {
         let (kind, nonce) = match self {
             Frame::Report(report) => (REPORT, &report.nonce),
             Frame::Receipt(receipt) => (RECEIPT, &receipt.nonce),
+            Frame::Challenge(challenge) => (CHALLENGE, &challenge.nonce),
+            Frame::Proof(proof) => (PROOF, &proof.nonce),
         };
         let mut bytes = Vec::with_capacity(MAX_FRAME_BYTES);
         bytes.extend(MAGIC);
@@ -163,6 +198,11 @@ impl Frame {
             Frame::Receipt(Receipt { bytes: echoed, checksum, time_us, .. }) => {
                 [echoed, checksum, time_us].into_iter().for_each(|word| bytes.extend(word.to_be_bytes()));
             }
+            Frame::Challenge(Challenge { hops, random, .. }) => {
+                bytes.extend([*hops, 0, 0, 0]);
+                bytes.extend(random);
+            }
+            Frame::Proof(Proof { mac, .. }) => bytes.extend(mac),
         }
         // At most 60 + 4 * 101 + 4 bytes, so it fits.
         let length = u16::try_from(bytes.len() + 4).unwrap_or(u16::MAX);
@@ -186,6 +226,11 @@ impl Frame {
                 let mut word = || fields.take().map(u32::from_be_bytes);
                 Frame::Receipt(Receipt { nonce, bytes: word()?, checksum: word()?, time_us: word()? })
             }
+            CHALLENGE => {
+                let [hops, 0, 0, 0] = fields.take()? else { return Err(Fault::Form) };
+                Frame::Challenge(Challenge { nonce, hops, random: fields.take()? })
+            }
+            PROOF => Frame::Proof(Proof { nonce, mac: fields.take()? }),
             _ => return Err(Fault::Form),
         };
         if fields.0.is_empty() { Ok(frame) } else { Err(Fault::Form) }
@@ -301,10 +346,12 @@ impl Frames {
 const DIALS: [Dial; 5] = [Dial::Connected, Dial::Refused, Dial::NoAnswer, Dial::Failed, Dial::NotDialled];
 
 /// The next steps by their numbers.
-const NEXTS: [Next; 5] = [Next::Echo, Next::PassedOn, Next::DialFailed, Next::Busy, Next::NotPassedOn];
+const NEXTS: [Next; 6] = [Next::Echo, Next::PassedOn, Next::DialFailed, Next::Busy, Next::NotPassedOn, Next::Unproven];
 
 const REPORT: u8 = 1;
 const RECEIPT: u8 = 2;
+const CHALLENGE: u8 = 3;
+const PROOF: u8 = 4;
 
 /// Length of a frame without a body.
 const MIN_FRAME_BYTES: usize = 40;
@@ -331,7 +378,18 @@ mod tests {
             checksum,
             time_us,
         });
-        prop_oneof![report().prop_map(Frame::Report), receipt.prop_map(Frame::Receipt)]
+        let challenge = (any::<Nonce>(), any::<u8>(), any::<[u8; 32]>()).prop_map(|(nonce, hops, random)| Challenge {
+            nonce,
+            hops,
+            random,
+        });
+        let proof = (any::<Nonce>(), any::<Mac>()).prop_map(|(nonce, mac)| Proof { nonce, mac });
+        prop_oneof![
+            report().prop_map(Frame::Report),
+            receipt.prop_map(Frame::Receipt),
+            challenge.prop_map(Frame::Challenge),
+            proof.prop_map(Frame::Proof),
+        ]
     }
 
     fn found(stream: &[u8]) -> Result<Vec<Frame>, Fault> {
@@ -382,6 +440,12 @@ mod tests {
             let found = found(&bytes);
             prop_assert!(found.as_ref().map_or(true, Vec::is_empty), "{:?}", found);
         }
+    }
+
+    #[test]
+    fn a_proof_has_its_length() {
+        let proof = Proof { nonce: [1; 16], mac: [2; 32] };
+        assert_eq!(Frame::Proof(proof).bytes().len(), PROOF_BYTES);
     }
 
     #[test]

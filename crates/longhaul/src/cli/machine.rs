@@ -55,6 +55,7 @@ pub(super) fn look(config: &Config, path: &Path) -> Here {
     let loops = longhaul_config::loops::loops_here(&config.tunnels, &|ip| has_address(ip));
     found
         .extend(loops.into_iter().map(|found| format!("tunnel {}: {}", config.tunnels[found.tunnel].name, found.text)));
+    found.extend(config.probe.key_file.as_deref().and_then(|path| longhaul::verify::load_key(path).err()));
     found.extend(no_bbr(config, &rights));
     found.extend(unresolved(config));
     found.extend(too_long(config, &rights));

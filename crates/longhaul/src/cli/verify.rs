@@ -3,11 +3,13 @@
 use super::{WRONG, complain, logs, print};
 use clap::Args;
 use longhaul::verify::{self, MIN_ECHO_BYTES, Plan, Verdict, Verified};
-use longhaul_config::Tunnel;
+use longhaul_config::{Config, Tunnel};
 use longhaul_core::wire::probe::MAX_ECHO_BYTES;
+use longhaul_core::wire::proof::Key;
 use longhaul_units::Bytes;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The flags of `longhaul verify`.
@@ -20,6 +22,11 @@ pub(super) struct Flags {
     /// By default /etc/longhaul/longhaul.toml.
     #[arg(short, long, value_name = "FILE", default_value = longhaul_config::DEFAULT_PATH, hide_default_value = true)]
     config: PathBuf,
+    /// File with the key that the relays want
+    ///
+    /// By default the `key_file` below `[probe]` in the configuration file.
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
     /// Payload to send there and back
     ///
     /// 1KiB to 64MiB.
@@ -42,8 +49,8 @@ pub(super) struct Flags {
 
 /// Verifies the tunnels, one after the other, and prints the results.
 pub(super) fn verify(flags: &Flags, logs: logs::Flags) -> ExitCode {
-    let tunnels = match longhaul_config::load(&flags.config) {
-        Ok(loaded) => loaded.config.tunnels,
+    let Config { tunnels, probe, .. } = match longhaul_config::load(&flags.config) {
+        Ok(loaded) => loaded.config,
         Err(refused) => {
             logs.tell(&refused.messages);
             return ExitCode::from(if flags.nagios { UNKNOWN } else { WRONG });
@@ -56,6 +63,13 @@ pub(super) fn verify(flags: &Flags, logs: logs::Flags) -> ExitCode {
         complain(&[format!("error: {} has no tunnel `{name}`; it has: {}", flags.config.display(), known.join(", "))]);
         return ExitCode::from(if flags.nagios { UNKNOWN } else { WRONG });
     }
+    let key = match flags.key_file.as_ref().or(probe.key_file.as_ref()).map(|path| verify::load_key(path)).transpose() {
+        Ok(key) => key.map(Arc::new),
+        Err(why) => {
+            complain(&[format!("error: {why}")]);
+            return ExitCode::from(if flags.nagios { UNKNOWN } else { WRONG });
+        }
+    };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(err) => {
@@ -63,7 +77,8 @@ pub(super) fn verify(flags: &Flags, logs: logs::Flags) -> ExitCode {
             return ExitCode::from(UNKNOWN);
         }
     };
-    let verified: Vec<Verified> = chosen.into_iter().map(|tunnel| runtime.block_on(flags.probe(tunnel))).collect();
+    let verified: Vec<Verified> =
+        chosen.into_iter().map(|tunnel| runtime.block_on(flags.probe(tunnel, key.clone()))).collect();
     let printed = match (flags.json, flags.nagios) {
         (true, _) => print(&verify::json(&verified)),
         (_, true) => print(&verify::nagios(&verified)),
@@ -79,8 +94,8 @@ pub(super) fn verify(flags: &Flags, logs: logs::Flags) -> ExitCode {
 }
 
 impl Flags {
-    async fn probe(&self, tunnel: &Tunnel) -> Verified {
-        let plan = Plan::of(tunnel, self.size, self.timeout);
+    async fn probe(&self, tunnel: &Tunnel, key: Option<Arc<Key>>) -> Verified {
+        let plan = Plan { key, ..Plan::of(tunnel, self.size, self.timeout) };
         let findings = verify::run(&plan).await;
         Verified { tunnel: tunnel.name.clone(), plan, findings }
     }

@@ -12,6 +12,7 @@ use super::stop::{Ending, Limit, stop};
 use super::tunnels::Tunnels;
 use crate::admin::Admin;
 use crate::relay::{Activated, Relay};
+use crate::verify;
 use longhaul_config::{Config, Loaded, Refused, Severity};
 use longhaul_units::show_duration;
 use sd_notify::NotifyState;
@@ -65,11 +66,18 @@ impl Daemon {
     /// Applies `config`, all or nothing.
     ///
     /// # Errors
-    /// A tunnel cannot listen, or the kernel refused one of its options. Or a listener of the admin part cannot be opened.
+    /// A tunnel cannot listen, or the kernel refused one of its options. Or a listener of the admin part cannot be opened, or
+    /// the key of probes cannot be read.
     pub(super) fn apply(&mut self, config: Config) -> Result<(), DaemonError> {
         let plan = self.admin.as_ref().map(|admin| admin.plan(&config.admin));
         let plan = plan.transpose().map_err(DaemonError::Process)?;
-        self.tunnels.apply(config.tunnels, config.resolver).map_err(DaemonError::Bind)?;
+        let key = config.probe.key_file.as_deref().map(verify::load_key).transpose().map_err(DaemonError::Process)?;
+        // Before the first tunnel listens or is probed.
+        let old_key = self.tunnels.relay.set_probe_key(key.map(Arc::new));
+        self.tunnels.apply(config.tunnels, config.resolver).map_err(|err| {
+            self.tunnels.relay.set_probe_key(old_key);
+            DaemonError::Bind(err)
+        })?;
         self.tunnels.relay.cap(config.bandwidth, &self.tunnels.list());
         self.drain_timeout = config.drain_timeout;
         self.max_flows = config.max_flows;

@@ -12,7 +12,7 @@ use super::closing::{self, Closing};
 use super::direction::Direction;
 use super::how::{Broken, How};
 use super::legs::Legs;
-use super::probe;
+use super::probe::{self, Answered};
 use super::stream::Stream;
 use super::tally::Tally;
 use longhaul_config::options::Leg;
@@ -46,27 +46,31 @@ pub(super) fn run<'a>(legs: &'a Legs<'a>, early: u64) -> impl Future<Output = Ho
     let mut stall = StallTimer(None);
     let mut errors = [None, None];
     async move {
-        poll_fn(|cx| {
-            while let Some(broken) = pumps.first_break(cx, &mut errors, |socket| socket.failed()) {
-                if pumps.breaks(broken).is_err() {
+        loop {
+            poll_fn(|cx| {
+                while let Some(broken) = pumps.first_break(cx, &mut errors, |socket| socket.failed()) {
+                    if pumps.breaks(broken).is_err() {
+                        return Poll::Ready(());
+                    }
+                }
+                if pumps.up.has_probe() {
                     return Poll::Ready(());
                 }
+                match pumps.has_ended() || stall.poll(cx, pumps.limit(), pumps.moved(), || left(pumps.legs)).is_ready()
+                {
+                    true => Poll::Ready(()),
+                    false => Poll::Pending,
+                }
+            })
+            .await;
+            let Some(first) = pumps.up.take_probe() else { break };
+            match Box::pin(probe::answer(pumps.legs, first)).await {
+                Answered::Ended(how) => return how,
+                Answered::PassedOn(early) => pumps.up = Direction::new(pumps.legs, Leg::Accept, early),
             }
-            if pumps.up.has_probe() {
-                return Poll::Ready(());
-            }
-            match pumps.has_ended() || stall.poll(cx, pumps.limit(), pumps.moved(), || left(pumps.legs)).is_ready() {
-                true => Poll::Ready(()),
-                false => Poll::Pending,
-            }
-        })
-        .await;
+        }
         drop(errors);
         let legs = pumps.legs;
-        if let Some(first) = pumps.up.take_probe() {
-            drop(pumps);
-            return Box::pin(probe::answer(legs, first)).await;
-        }
         let broken = pumps.broken;
         let has_ended = pumps.has_ended();
         let sent = pumps.sent();

@@ -96,6 +96,8 @@ counters! {
     probes,
     /// Probes that were refused: a preface that cannot be used, too many probes, or one that may not be passed on.
     probes_refused,
+    /// Probes among these whose prober did not prove the key of `[probe] key_file`.
+    probes_unproven,
     /// Probes of tunnels with `verify` that found their tunnel broken.
     verify_broken,
 }

@@ -15,6 +15,7 @@ use super::low_water::LowWater;
 use super::probe::{self, Verdict};
 use super::shared::Relay;
 use super::stream::Stream;
+use super::talk;
 use longhaul_config::options::Leg;
 use longhaul_core::path::{AutoCongestion, FullSinks};
 use longhaul_core::pump::{Pump, Step};
@@ -285,7 +286,7 @@ impl<'a> Direction<'a> {
         // A reset is reported behind the bytes before it. Urgent data is not part of a preface.
         let more = match is_over || self.source_is_broken || self.source().has_urgent() {
             true => 0,
-            false => ready!(probe::poll_receive(self.source(), cx, &mut scratch[held..]))?,
+            false => ready!(talk::poll_receive(self.source(), cx, &mut scratch[held..]))?,
         };
         if more == 0 {
             self.first = First::Last;

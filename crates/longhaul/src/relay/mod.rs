@@ -32,6 +32,9 @@
 //!       hangups  wakes a flow when a peer sends FIN or a leg is closed
 //!   probe    answers a probe, or passes it on
 //!     probes limits the probes that are answered
+//!     proof  asks the prober for a proof of the shared key
+//!       probe_key  the key
+//!     talk   reads and writes a connection outside of the pumps
 //! verifier   probes a tunnel through its own listener         (one task a tunnel)
 //!   verified results of these probes
 //!   own_probes  the announced ones, which a listener admits
@@ -91,7 +94,9 @@ mod own_probes;
 mod permits;
 mod pool;
 mod probe;
+mod probe_key;
 mod probes;
+mod proof;
 mod proxy_in;
 mod proxy_out;
 mod pulse;
@@ -102,6 +107,7 @@ mod shared;
 mod silence;
 mod source_limits;
 mod stream;
+mod talk;
 mod tally;
 mod throttle;
 mod verified;

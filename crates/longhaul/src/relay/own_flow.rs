@@ -4,7 +4,6 @@ use super::client::Client;
 use super::flow;
 use super::probe;
 use super::proxy_in::Arrived;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tracing::warn;
 
@@ -21,8 +20,8 @@ pub(super) async fn run(arrived: Arrived) {
         tokio::spawn(flow::run(relay, tunnel, gate, accept, client, permit));
         return;
     }
-    relay.counters.refused.fetch_add(1, Relaxed);
-    relay.counters.probes_refused.fetch_add(1, Relaxed);
+    gate.counters.count(|counters| &counters.refused);
+    gate.counters.count(|counters| &counters.probes_refused);
     if let Some(more) = relay.lines.refused.pass(&tunnel.name, Instant::now()) {
         warn!(tunnel = %tunnel.name, %peer, more, "refused: not the announced probe");
     }

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! hops to go > 0   report to the prober, preface to the next hop, then an ordinary flow
+//! with a key       challenge to the prober, proof from it
 //! hops to go = 0   report to the prober, FIN to the final host, echo, receipt
 //! dial failed      report to the prober, RST
 //! ```
@@ -17,9 +18,11 @@ use super::connect::Cause;
 use super::fast_open;
 use super::how::{Broken, How};
 use super::legs::Legs;
+use super::proof;
 use super::registry::Flow;
 use super::shared::Relay;
 use super::stream::Stream;
+use super::talk::{poll_read, poll_receive, send_all};
 use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;
 use longhaul_core::wire::answer::{Dial, Frame, Next, Receipt, Report};
@@ -31,7 +34,6 @@ use std::future::poll_fn;
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
-use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::time::timeout;
 use tracing::{debug, warn};
@@ -57,7 +59,7 @@ pub(super) fn look(legs: &Legs<'_>, first: &mut [u8], is_last: bool) -> Verdict 
         Look::Maybe | Look::Begun if first.len() < MAGIC.len() => Verdict::Payload,
         Look::Preface(preface) if first.len() == LENGTH => {
             match course(legs.tunnel(), &preface, || is_from_here(legs.accept)) {
-                Course::PassOn(hops) if pass_on(legs, &preface) => {
+                Course::PassOn(hops) if !proof::is_wanted(legs.relay, legs.flow) && pass_on(legs, &preface) => {
                     first.copy_from_slice(&Preface { hops, ..preface }.bytes());
                     Verdict::Payload
                 }
@@ -116,11 +118,61 @@ fn is_from_here(accept: &Stream) -> bool {
     peer.is_some_and(|peer| peer.is_loopback() || Some(peer) == own)
 }
 
+/// What became of a probe that the pump did not pass on.
+pub(super) enum Answered {
+    /// Its flow ends.
+    Ended(How),
+    /// Its prober has proved the key, and the dial leg has the preface: so many bytes.
+    PassedOn(u64),
+}
+
+/// Answers the probe that begins with `first`, or passes it on once its prober has proved the key.
+pub(super) async fn answer(legs: &Legs<'_>, first: Box<[u8]>) -> Answered {
+    if let Look::Preface(preface) = probe::look(&first) {
+        let course = course(legs.tunnel(), &preface, || is_from_here(legs.accept));
+        if let (LENGTH, Course::PassOn(hops), true) = (first.len(), course, proof::is_wanted(legs.relay, legs.flow)) {
+            return prove_and_pass_on(legs, &preface, hops).await;
+        }
+    }
+    Answered::Ended(answer_here(legs, &first).await)
+}
+
+async fn prove_and_pass_on(legs: &Legs<'_>, preface: &Preface, hops: u8) -> Answered {
+    let Legs { relay, flow, accept, dial } = *legs;
+    if let Err(why) = proof::ask(relay, flow, accept, preface).await {
+        return Answered::Ended(refuse_unproven(relay, flow, accept, Unproven { preface, why }).await);
+    }
+    if !pass_on(legs, preface) {
+        let busy = report(flow, preface, None, Next::Busy);
+        refused(relay, flow, "too many probes");
+        let _ = timeout(ANSWER_TIME, converse(accept, busy)).await;
+        return Answered::Ended(BAD_PREFACE);
+    }
+    match send_all(dial, &Preface { hops, ..*preface }.bytes()).await {
+        Ok(()) => Answered::PassedOn(LENGTH as u64),
+        Err(err) => Answered::Ended(Broken::of(Leg::Dial, &err).into()),
+    }
+}
+
+/// A probe whose prober has not proved the key.
+struct Unproven<'a> {
+    preface: &'a Preface,
+    why: &'static str,
+}
+
+/// Tells the prober that it has not proved the key, and nothing else.
+async fn refuse_unproven(relay: &Relay, flow: &Flow, accept: &Stream, probe: Unproven<'_>) -> How {
+    flow.counters.count(|counters| &counters.probes_unproven);
+    refused(relay, flow, probe.why);
+    let _ = timeout(FAREWELL_TIME, converse(accept, bare_report(probe.preface, Next::Unproven))).await;
+    BAD_PREFACE
+}
+
 /// Answers the probe that begins with `first`, and returns how its flow ends. The final host gets FIN and no byte.
-pub(super) async fn answer(legs: &Legs<'_>, first: Box<[u8]>) -> How {
+async fn answer_here(legs: &Legs<'_>, first: &[u8]) -> How {
     // This fails only on a connection that is gone.
     let _ = SockRef::from(&**legs.dial).shutdown(Shutdown::Write);
-    let how = answer_as_last(legs.relay, legs.flow, legs.accept, Some(legs.dial), &first).await;
+    let how = answer_as_last(legs.relay, legs.flow, legs.accept, Some(legs.dial), first).await;
     discard(legs.dial);
     how
 }
@@ -153,6 +205,10 @@ pub(super) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream
         // The preface was peeked, so it is there. If it is read, the close below can end with FIN.
         if !may_pass_on(relay, flow) || fast_open::consume(accept, LENGTH).is_err() {
             return refused(relay, flow, "too many probes");
+        }
+        if let Err(why) = proof::ask(relay, flow, accept, &preface).await {
+            refuse_unproven(relay, flow, accept, Unproven { preface: &preface, why }).await;
+            return;
         }
         flow.counters.count(|counters| &counters.probes);
         let report = Report { dial: dial_of(cause), why, ..report(flow, &preface, None, Next::DialFailed) };
@@ -195,6 +251,9 @@ async fn answer_as_last(relay: &Relay, flow: &Flow, accept: &Stream, dial: Optio
             return BAD_PREFACE;
         }
     };
+    if let Err(why) = proof::ask(relay, flow, accept, &preface).await {
+        return refuse_unproven(relay, flow, accept, Unproven { preface: &preface, why }).await;
+    }
     let place = relay.probes.begin();
     let next = match course(&flow.tunnel, &preface, || is_from_here(accept)) {
         Course::Answer if place.is_some() || flow.is_own_probe() => Next::Echo,
@@ -286,50 +345,28 @@ fn report(flow: &Flow, preface: &Preface, dial: Option<&Stream>, next: Next) -> 
     }
 }
 
+/// Returns a report that says nothing about this relay.
+fn bare_report(preface: &Preface, next: Next) -> Report {
+    Report {
+        nonce: preface.nonce,
+        hops: preface.hops,
+        dial: Dial::NotDialled,
+        next,
+        clock_us: 0,
+        dial_us: 0,
+        rtt_us: 0,
+        echo_bytes: 0,
+        name: String::new(),
+        version: String::new(),
+        next_hop: String::new(),
+        why: String::new(),
+    }
+}
+
 fn refused(relay: &Relay, flow: &Flow, why: &str) {
     flow.counters.count(|counters| &counters.probes_refused);
     if let Some(more) = relay.lines.refused.pass(&flow.tunnel.name, Instant::now()) {
         warn!(flow = flow.number, tunnel = %flow.tunnel.name, peer = %flow.peer(), why, more, "probe refused");
-    }
-}
-
-/// Waits for bytes on `socket` and reads them. 0 is the end of the stream.
-///
-/// # Errors
-/// The socket's error.
-pub(super) fn poll_receive(socket: &Stream, cx: &mut Context<'_>, bytes: &mut [u8]) -> Poll<io::Result<usize>> {
-    poll_read(socket, cx, || splice::receive(socket, bytes))
-}
-
-fn poll_read(
-    socket: &Stream,
-    cx: &mut Context<'_>,
-    mut read: impl FnMut() -> io::Result<usize>,
-) -> Poll<io::Result<usize>> {
-    loop {
-        let mut ready = ready!(socket.poll_read_ready(cx))?;
-        match read() {
-            Err(err) if err.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
-            done => return Poll::Ready(done),
-        }
-    }
-}
-
-async fn send_all(socket: &Stream, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        let sent = poll_fn(|cx| poll_send(socket, cx, bytes)).await?;
-        bytes = &bytes[sent..];
-    }
-    Ok(())
-}
-
-fn poll_send(socket: &Stream, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-    loop {
-        let mut ready = ready!(socket.poll_write_ready(cx))?;
-        match splice::send(socket, bytes) {
-            Err(err) if err.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
-            done => return Poll::Ready(done),
-        }
     }
 }
 

@@ -14,6 +14,7 @@ use super::names::Names;
 use super::own_probes::OwnProbes;
 use super::permits::{Gate, Permits};
 use super::pool::Pool;
+use super::probe_key::ProbeKey;
 use super::probes::Probes;
 use super::registry::{FlowView, Registry};
 use super::silence::Sweep;
@@ -23,6 +24,7 @@ use super::verified::{Verified, VerifyView};
 use longhaul_config::options::Leg;
 use longhaul_config::{NextHop, Resolver, Tunnel};
 use longhaul_core::caps::Bandwidth;
+use longhaul_core::wire::proof::Key;
 use longhaul_sys::limits;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -51,6 +53,8 @@ pub struct Relay {
     permits: Arc<Permits>,
     /// Limits the probes that are answered.
     pub(super) probes: Probes,
+    /// The key that probers must prove.
+    pub(super) probe_key: ProbeKey,
     /// Admits the daemon's own probes.
     pub(super) own_probes: Arc<OwnProbes>,
     /// Results of the daemon's own probes.
@@ -83,6 +87,7 @@ impl Relay {
             registry,
             permits: Permits::new(flows(descriptors)),
             probes: Probes::default(),
+            probe_key: ProbeKey::default(),
             own_probes: Arc::default(),
             verified: Verified::default(),
             served: Served::default(),
@@ -171,6 +176,11 @@ impl Relay {
     /// Writes the state of the next hops to the log, for tunnels that have several.
     pub fn log_groups(&self) {
         hops::log(&self.groups());
+    }
+
+    /// Sets the key that probers must prove, and that the daemon's own probes prove elsewhere. Returns the old one.
+    pub fn set_probe_key(&self, key: Option<Arc<Key>>) -> Option<Arc<Key>> {
+        self.probe_key.set(key)
     }
 
     /// Forgets the results of the probes of all tunnels but `tunnels`.

@@ -63,7 +63,7 @@ impl Probed {
     /// tunnel.
     async fn probe(&self) {
         let Probed { relay, gate, tunnel, history } = self;
-        let plan = Plan::of_own(tunnel);
+        let plan = Plan { key: relay.probe_key.now(), ..Plan::of_own(tunnel) };
         // A backup relay listens on an address that it does not have yet.
         if relay.served.has_here(plan.address).is_ok_and(|is_here| !is_here) {
             return history.hindered(format!("{} is not an address of this host now", plan.address.ip()));
@@ -108,7 +108,7 @@ impl Probed {
         };
         let fault = outcome.fault.clone();
         if fault.is_some() {
-            self.relay.counters.verify_broken.fetch_add(1, Relaxed);
+            self.gate.counters.count(|counters| &counters.verify_broken);
         }
         let tunnel = &self.tunnel.name;
         debug!(%tunnel, is_whole = fault.is_none(), ms = took.as_millis(), "tunnel verified");

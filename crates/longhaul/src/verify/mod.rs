@@ -3,16 +3,19 @@
 //! ```text
 //! prober   connects, sends the preface, reads the reports, sends bytes and compares the echo
 //!   stream   the prober's connection
+//!   key_file the file with the shared key
 //! findings the stages of the path, and where it is broken
 //! verdict  the findings as text, JSON and a line for Nagios
 //! ```
 //! docs/protocol.md describes the bytes.
 
 mod findings;
+mod key_file;
 mod prober;
 mod stream;
 mod verdict;
 
 pub use findings::{Echo, Findings, Kind, Relay, Stage, Trouble};
+pub use key_file::load as load_key;
 pub use prober::{MIN_ECHO_BYTES, Plan, run, run_announced};
 pub use verdict::{Verdict, Verified, json, nagios};

@@ -5,12 +5,14 @@ use super::stream::{Lost, Patience, Reader, send};
 use ipnet::IpNet;
 use longhaul_config::Tunnel;
 use longhaul_core::proxy_header;
-use longhaul_core::wire::answer::{Dial, Frame, Next, Receipt, Report};
+use longhaul_core::wire::answer::{Dial, Frame, Next, Proof, Receipt, Report};
 use longhaul_core::wire::probe::{Nonce, Preface};
+use longhaul_core::wire::proof::{Challenge, Key};
 use longhaul_units::show_duration;
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, timeout_at};
@@ -24,6 +26,8 @@ pub struct Plan {
     pub allow: Vec<IpNet>,
     /// Bytes before the preface: a PROXY header for a tunnel with `proxy_in`.
     pub header: Vec<u8>,
+    /// The key to prove to a relay that asks.
+    pub key: Option<Arc<Key>>,
     /// Number of relays after the first.
     pub hops: u8,
     /// Number of bytes to echo, at least [`MIN_ECHO_BYTES`].
@@ -47,6 +51,7 @@ impl Plan {
             address: SocketAddr::new(ip, tunnel.listen.port()),
             allow: tunnel.allow.clone(),
             header: tunnel.proxy_in.map(proxy_header::write_own).unwrap_or_default(),
+            key: None,
             hops: tunnel.verify_hops.unwrap_or(1),
             echo_bytes,
             limit: limit.unwrap_or((dials(tunnel) + MARGIN).max(MIN_LIMIT)),
@@ -129,9 +134,17 @@ async fn walk<T>(
     let mut reader = Reader::new(&stream, patience);
     loop {
         let at = findings.relays.len();
+        let mut was_asked = false;
         let report = loop {
             match reader.frame().await {
                 Ok(Frame::Report(report)) if report.nonce == nonce => break report,
+                // A relay asks once.
+                Ok(Frame::Challenge(challenge)) if challenge.nonce == nonce && !was_asked => {
+                    was_asked = true;
+                    let proof = prove(plan, &challenge, at)?;
+                    // If this fails, the next read reports why.
+                    let _ = send(&stream, &proof, patience).await;
+                }
                 Ok(_) => {}
                 Err(lost) => return Err(explain(lost.at(Stage::Relay(at)), plan, findings)),
             }
@@ -150,6 +163,16 @@ async fn walk<T>(
     }
     findings.echo = Some(echo(plan.echo_bytes, &stream, reader, &nonce).await?);
     Ok(())
+}
+
+/// Returns the proof for the challenge of the relay `at`.
+fn prove(plan: &Plan, challenge: &Challenge, at: usize) -> Result<Vec<u8>, Trouble> {
+    let Some(key) = &plan.key else {
+        let why = "it answers only who proves its key; write `[probe] key_file`, or pass --key-file";
+        return Err(uncertain(Stage::Relay(at), why));
+    };
+    let mac = key.prove(challenge, plan.echo_bytes);
+    Ok(Frame::Proof(Proof { nonce: challenge.nonce, mac }).bytes())
 }
 
 /// Opens the prober's socket. If it `is_bound`, its address is known before it is connected.
@@ -219,6 +242,9 @@ fn trouble_of(report: &Report, at: usize) -> Option<Trouble> {
         Next::Echo | Next::PassedOn => None,
         Next::DialFailed => Some(Trouble { stage, kind, why: report.why.clone(), is_certain: true }),
         Next::Busy => Some(uncertain(Stage::Relay(at), "it answers no more probes at the moment; try again")),
+        Next::Unproven => {
+            Some(uncertain(Stage::Relay(at), "it refuses the key; is the file of `[probe] key_file` the same there?"))
+        }
         Next::NotPassedOn => Some(uncertain(
             Stage::Relay(at),
             "it passes on no probe of another host: write `verify_hops` in its tunnel, 0 if it dials the final host",

@@ -23,6 +23,7 @@
 //! | `status` | `longhaul status` and the problems that it tells |
 //! | `verify` | probes: whole paths, broken stages, bad prefaces |
 //! | `verified` | tunnels with `verify`: the daemon's own probes |
+//! | `probe_key` | a key for probes: wrong ones, replays, bad files |
 //! | `wan` | the matrix again, with 300 ms of RTT |
 
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
@@ -41,6 +42,7 @@ mod many;
 mod names;
 mod nameserver;
 mod options;
+mod probe_key;
 mod proxy;
 mod reload;
 mod resources;

@@ -1,0 +1,21 @@
+//! The shared key that probers must prove.
+
+use super::lock::lock;
+use longhaul_core::wire::proof::Key;
+use std::sync::{Arc, Mutex};
+
+/// The shared key of the process, if it has one.
+#[derive(Debug, Default)]
+pub(super) struct ProbeKey(Mutex<Option<Arc<Key>>>);
+
+impl ProbeKey {
+    /// Returns the key.
+    pub(super) fn now(&self) -> Option<Arc<Key>> {
+        lock(&self.0).clone()
+    }
+
+    /// Replaces the key. Returns the old one.
+    pub(super) fn set(&self, key: Option<Arc<Key>>) -> Option<Arc<Key>> {
+        std::mem::replace(&mut lock(&self.0), key)
+    }
+}

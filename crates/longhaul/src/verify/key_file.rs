@@ -1,0 +1,71 @@
+//! Reads the file with the shared key of probes.
+
+use longhaul_core::wire::proof::{Key, MIN_KEY_BYTES};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Reads the key in the file at `path`: its bytes without white space at the end.
+///
+/// # Errors
+/// It cannot be read, others may read it, or it is too short or too long. The text names the path and the remedy.
+pub fn load(path: &Path) -> Result<Key, String> {
+    let name = path.display();
+    let failed = |err| format!("key file {name}: {err}");
+    // Opening a FIFO would wait for its writer.
+    if !path.metadata().map_err(failed)?.is_file() {
+        return Err(format!("key file {name}: it is not a regular file"));
+    }
+    let file = File::open(path).map_err(failed)?;
+    let mode = file.metadata().map_err(failed)?.mode();
+    if mode & OTHERS != 0 {
+        return Err(format!(
+            "key file {name}: other users may read or change it (mode {:04o}): chmod o= {name}",
+            mode & 0o7777
+        ));
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(format!("key file {name}: it is longer than {MAX_FILE_BYTES} bytes"));
+    }
+    let key = bytes.trim_ascii_end();
+    Key::new(key).ok_or_else(|| {
+        let has = key.len();
+        format!(
+            "key file {name}: a key of {has} bytes is too short; write {MIN_KEY_BYTES} or more: openssl rand -hex 32"
+        )
+    })
+}
+
+/// Maximum length of the file in bytes.
+const MAX_FILE_BYTES: u64 = 4096;
+
+/// The rights of others in a file's mode.
+const OTHERS: u32 = 0o007;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_key_file_has_a_mode_and_a_length() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("probe.key");
+        let with = |bytes: &[u8], mode| {
+            fs::write(&path, bytes).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            load(&path)
+        };
+        assert!(load(&path).unwrap_err().contains("No such file"));
+        assert_eq!(with(b"0123456789abcdef\n", 0o600), Ok(Key::new(b"0123456789abcdef").unwrap()));
+        assert!(with(b"0123456789abcdef", 0o640).is_ok());
+        assert!(with(b"0123456789abcde \n", 0o600).unwrap_err().contains("a key of 15 bytes is too short"));
+        assert!(with(b"0123456789abcdef", 0o644).unwrap_err().contains("(mode 0644): chmod o= "));
+        assert!(with(&[b'x'; 5000], 0o600).unwrap_err().contains("longer than 4096 bytes"));
+        assert!(load(folder.path()).unwrap_err().contains("not a regular file"));
+    }
+}

@@ -1,0 +1,213 @@
+//! Tests `[probe] key_file`: who proves the key is answered, and everybody else is refused and counted.
+
+use crate::daemon::Daemon;
+use crate::harness::*;
+use longhaul_core::wire::answer::{Frame, Frames, Next, PROOF_BYTES, Proof, Report};
+use longhaul_core::wire::probe::Preface;
+use longhaul_core::wire::proof::{Challenge, Key};
+use serde_json::Value;
+use std::fs::{self, Permissions};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+const KEY: &[u8] = b"0123456789abcdef0123456789abcdef";
+
+/// A folder for key files.
+struct Keys(TempDir);
+
+impl Keys {
+    fn new() -> Keys {
+        Keys(tempfile::tempdir().unwrap())
+    }
+
+    /// Returns a file with `key` that only its owner may read.
+    fn file(&self, name: &str, key: &[u8]) -> PathBuf {
+        let path = self.0.path().join(name);
+        fs::write(&path, key).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        path
+    }
+}
+
+/// Returns a file with one tunnel `t` and a key.
+fn config(listen: SocketAddr, to: SocketAddr, keys: &str, key_file: &Path) -> String {
+    let key_file = key_file.display();
+    format!(
+        "[probe]\nkey_file = \"{key_file}\"\n[[tunnel]]\nname = \"t\"\nlisten = \"{listen}\"\nto = \"{to}\"\n{keys}\n"
+    )
+}
+
+fn daemon(to: SocketAddr, keys: &str, key_file: &Path) -> (Daemon, Port) {
+    let port = Port::reserve("127.0.0.1");
+    (Daemon::start(&config(port.address(), to, keys, key_file)), port)
+}
+
+/// A final host that accepts and closes every connection.
+fn final_host() -> SocketAddr {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    std::thread::spawn(move || server.incoming().for_each(|socket| drop(socket.map(|socket| read_to_end(&socket)))));
+    address
+}
+
+/// Runs `longhaul verify` for the tunnel on `near`, with the key in `key_file`; returns the exit code and the verdict.
+fn verify(near: SocketAddr, keys: &str, key_file: Option<&Path>) -> (Option<i32>, Value) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("longhaul.toml");
+    fs::write(&file, format!("[[tunnel]]\nname = \"t\"\nlisten = \"{near}\"\nto = \"192.0.2.1:1\"\n{keys}\n")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    command.args(["verify", "--json", "-c"]).arg(&file);
+    command.args(key_file.iter().flat_map(|key| ["--key-file".as_ref(), key.as_os_str()]));
+    let output = command.output().unwrap();
+    let mut document: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"));
+    (output.status.code(), document["tunnels"][0].take())
+}
+
+#[test]
+fn every_relay_of_the_path_asks_for_the_key() {
+    let keys = Keys::new();
+    let (right, wrong) = (keys.file("right", KEY), keys.file("wrong", b"fedcba9876543210"));
+    let (far, far_port) = daemon(final_host(), "verify_hops = 0", &right);
+    let (near, near_port) = daemon(far_port.address(), "verify_hops = 1", &right);
+    let (code, found) = verify(near_port.address(), "", Some(&right));
+    assert_eq!((code, &found["verdict"]), (Some(0), &"whole".into()), "{found}");
+    assert_eq!(found["relays"].as_array().unwrap().len(), 2);
+    let (code, found) = verify(near_port.address(), "", None);
+    assert!(code == Some(3) && found["why"].as_str().unwrap().contains("--key-file"), "{found}");
+    assert!(found["relays"].as_array().unwrap().is_empty(), "{found}");
+    let (code, found) = verify(near_port.address(), "", Some(&wrong));
+    assert_eq!((code, &found["stage"]), (Some(3), &"near relay".into()), "{found}");
+    assert!(found["why"].as_str().unwrap().contains("refuses the key"), "{found}");
+    assert_eq!(found["relays"][0]["name"], "", "it says nothing about itself");
+
+    // The far relay has another key from now on.
+    far.reload(&config(far_port.address(), final_host(), "verify_hops = 0", &wrong));
+    let (code, found) = verify(near_port.address(), "", Some(&right));
+    assert_eq!((code, &found["stage"]), (Some(3), &"far relay".into()), "{found}");
+    assert_eq!(
+        (&near.relay.counters()["probes_unproven"], &far.relay.counters()["probes_unproven"]),
+        (&2.into(), &1.into())
+    );
+}
+
+#[test]
+fn a_relay_without_a_key_asks_for_none_and_a_dead_next_hop_is_named() {
+    let keys = Keys::new();
+    let key = keys.file("key", KEY);
+    let nobody = Port::reserve("127.0.0.1");
+    let (_near, near) = daemon(nobody.address(), "", &key);
+    let (code, found) = verify(near.address(), "", Some(&key));
+    assert_eq!((code, &found["stage"], &found["kind"]), (Some(1), &"far relay".into(), &"refused".into()), "{found}");
+    let (code, found) = verify(near.address(), "", None);
+    assert!(code == Some(3) && found["why"].as_str().unwrap().contains("--key-file"), "{found}");
+    let plain = Daemon::start(&format!(
+        "[[tunnel]]\nname = \"t\"\nlisten = \"{}\"\nto = \"{}\"\nverify_hops = 0\n",
+        nobody.address(),
+        final_host()
+    ));
+    assert_eq!(verify(near.address(), "", Some(&key)).0, Some(0));
+    assert_eq!(plain.relay.counters()["probes_refused"], 0);
+}
+
+/// The daemon's own probes pass their listener by the nonce, and prove the key to the far relay.
+#[test]
+fn the_daemon_proves_the_key_elsewhere() {
+    let keys = Keys::new();
+    let (right, wrong) = (keys.file("right", KEY), keys.file("wrong", b"fedcba9876543210"));
+    let (far, far_port) = daemon(final_host(), "verify_hops = 0", &right);
+    let (near, _port) = daemon(far_port.address(), "verify = \"1s\"\nallow = \"192.0.2.1\"", &right);
+    near.relay.wait_log("tunnel whole");
+    let listen = far_port.address();
+    far.reload(&config(listen, final_host(), "verify_hops = 0", &wrong));
+    let line = near.relay.wait_log("tunnel broken");
+    assert_eq!((&line["stage"], &line["cause"]), (&"far relay".into(), &"failed".into()), "{line}");
+    far.reload(&config(listen, final_host(), "verify_hops = 0", &right));
+    near.relay.wait_log("tunnel whole");
+}
+
+fn preface() -> Preface {
+    Preface { hops: 0, echo_bytes: 1000, nonce: *b"0123456789abcdef" }
+}
+
+fn frame(mut socket: &TcpStream) -> Frame {
+    let (mut frames, mut byte) = (Frames::default(), [0]);
+    loop {
+        socket.read_exact(&mut byte).unwrap();
+        if let Some(frame) = frames.take(byte[0]).unwrap() {
+            return frame;
+        }
+    }
+}
+
+/// Sends a preface; returns the connection and the challenge.
+fn challenged(relay: SocketAddr) -> (TcpStream, Challenge) {
+    let mut client = patient(TcpStream::connect(relay).unwrap());
+    client.write_all(&preface().bytes()).unwrap();
+    let Frame::Challenge(challenge) = frame(&client) else { panic!("no challenge") };
+    (client, challenge)
+}
+
+fn report(client: &TcpStream) -> Report {
+    let Frame::Report(report) = frame(client) else { panic!("no report") };
+    report
+}
+
+#[test]
+fn a_replay_and_anything_else_that_is_no_proof_is_refused_and_counted() {
+    let keys = Keys::new();
+    let (relay, port) = daemon(final_host(), "verify_hops = 0", &keys.file("key", KEY));
+    let key = Key::new(KEY).unwrap();
+    let proof = |challenge| Frame::Proof(Proof { nonce: preface().nonce, mac: key.prove(challenge, 1000) }).bytes();
+    let (mut client, challenge) = challenged(port.address());
+    let good = proof(&challenge);
+    client.write_all(&good).unwrap();
+    assert_eq!(report(&client).next, Next::Echo);
+    drop(client);
+
+    let (_, other) = challenged(port.address());
+    assert_ne!(other.random, challenge.random);
+    let wrong_size = Frame::Proof(Proof { nonce: preface().nonce, mac: key.prove(&challenge, 2000) }).bytes();
+    let oversized = [&good[..], &pattern(1, 100_000)].concat();
+    for bytes in [good.clone(), wrong_size, pattern(2, PROOF_BYTES), vec![0xfd; PROOF_BYTES], oversized] {
+        let (mut client, _) = challenged(port.address());
+        // The relay may close while the client sends.
+        let _ = client.write_all(&bytes);
+        let Report { next, name, version, .. } = report(&client);
+        assert_eq!((next, name.as_str(), version.as_str()), (Next::Unproven, "", ""));
+    }
+    for part in [&good[..0], &good[..PROOF_BYTES - 1]] {
+        let (mut client, _) = challenged(port.address());
+        client.write_all(part).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(report(&client).next, Next::Unproven);
+    }
+    // The one that only looked at its challenge has ended too.
+    wait_until("every refusal is counted", || relay.relay.counters()["probes_unproven"] == 8);
+    let counters = relay.relay.counters();
+    assert_eq!((&counters["probes"], &counters["probes_refused"]), (&1.into(), &8.into()));
+    wait_until("every flow has ended", || relay.relay.counters()["flows_now"] == 0);
+}
+
+#[test]
+fn a_bad_key_file_stops_the_start_and_the_reload() {
+    let keys = Keys::new();
+    let (good, open) = (keys.file("good", KEY), keys.file("open", KEY));
+    fs::set_permissions(&open, Permissions::from_mode(0o644)).unwrap();
+    let (relay, port) = daemon(final_host(), "verify_hops = 0", &good);
+    let refused = relay.reload(&config(port.address(), final_host(), "verify_hops = 0", &open));
+    assert_eq!(refused["message"], "reload refused: the old configuration stays");
+    assert!(refused["err"].as_str().unwrap().contains("chmod o= "), "{refused}");
+    assert_eq!(verify(port.address(), "verify_hops = 0", Some(&good)).0, Some(0), "the old key stays");
+    let other = Port::reserve("127.0.0.1");
+    let file = keys.0.path().join("longhaul.toml");
+    fs::write(&file, config(other.address(), final_host(), "", &keys.0.path().join("missing"))).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_longhaul")).args(["run", "-c"]).arg(&file).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("missing: No such file"), "{output:?}");
+    let output = Command::new(env!("CARGO_BIN_EXE_longhaul")).args(["check", "-c"]).arg(&file).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("missing: No such file"), "{output:?}");
+}
