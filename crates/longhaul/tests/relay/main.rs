@@ -21,6 +21,7 @@
 //! | `fast_open` | data in the SYN |
 //! | `admin` | the control socket and the HTTP listener |
 //! | `status` | `longhaul status` and the problems that it tells |
+//! | `metrics` | /metrics and the counters of each tunnel; promtool and Prometheus |
 //! | `verify` | probes: whole paths, broken stages, bad prefaces |
 //! | `verified` | tunnels with `verify`: the daemon's own probes |
 //! | `wan` | the matrix again, with 300 ms of RTT |
@@ -38,6 +39,7 @@ mod hops;
 mod limits;
 mod logs;
 mod many;
+mod metrics;
 mod names;
 mod nameserver;
 mod options;
