@@ -3,8 +3,12 @@
 use crate::daemon::{Daemon, dial, tunnel};
 use crate::harness::*;
 use serde_json::Value;
-use std::io::{Read, Write};
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
 
 /// A daemon with an HTTP listener and the tunnel `one`.
 struct Watched {
@@ -53,13 +57,19 @@ fn config(http: SocketAddr, listen: SocketAddr, far: &TcpListener) -> String {
 
 /// Returns the head and the body of the answer to a request for `path`.
 fn get(address: SocketAddr, path: &str, accept: &str) -> (String, String) {
-    let mut stream = patient(TcpStream::connect(address).expect("the daemon listens"));
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nAccept: {accept}\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
+    let answer = ask(TcpStream::connect(address).expect("the daemon listens"), path, accept);
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
     assert!(head.starts_with("HTTP/1.1 200 "), "{answer}");
     (head.to_ascii_lowercase(), body.into())
+}
+
+/// Sends a request; returns the whole answer.
+fn ask(stream: TcpStream, path: &str, accept: &str) -> String {
+    let mut stream = patient(stream);
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nAccept: {accept}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 fn samples(page: &str) -> Samples {
@@ -180,4 +190,129 @@ fn a_removed_tunnel_disappears_and_a_client_chooses_the_format() {
     assert!(old.contains("# TYPE longhaul_tunnel_bytes_total counter\n") && !old.contains("# EOF"), "{old}");
     let names = |page: &str| samples(page).into_keys().collect::<Vec<_>>();
     assert_eq!(names(&old), names(&new));
+}
+
+/// Returns the path of a file of the repository.
+fn repository(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file)
+}
+
+/// Runs promtool with `args` and `input`, which it must accept without a word on stderr. Returns false if it is not
+/// installed.
+fn promtool(args: &[&str], input: &str) -> bool {
+    let mut command = Command::new("promtool");
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = match command.spawn() {
+        Err(err) if err.kind() == ErrorKind::NotFound => {
+            skip("promtool is not installed; it comes with the package prometheus");
+            return false;
+        }
+        child => child.unwrap(),
+    };
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "promtool {args:?}: {output:?}");
+    true
+}
+
+#[test]
+fn promtool_accepts_the_metrics_and_the_rules() {
+    let watched = Watched::start();
+    let _flow = watched.flow();
+    wait_until("it is open", || watched.metrics()[r#"longhaul_tunnel_dial_seconds_count{tunnel="one"}"#] == 1.0);
+    let page = get(watched.http.address(), "/metrics", "*/*").1;
+    let file = |name| repository(name).display().to_string();
+    let _ = promtool(&["check", "metrics"], &page)
+        && promtool(&["check", "rules", &file("packaging/prometheus/rules.yml")], "")
+        && promtool(&["test", "rules", &file("crates/longhaul/tests/metrics/rules_test.yml")], "");
+}
+
+/// A Prometheus server. Dropping it ends it.
+struct Prometheus {
+    process: Child,
+    address: SocketAddr,
+    _folder: TempDir,
+}
+
+impl Prometheus {
+    /// Starts a server with the packaged configuration, which scrapes `target` each second. Returns `None` if Prometheus is
+    /// not installed.
+    fn start(target: SocketAddr) -> Option<Prometheus> {
+        let (folder, port) = (tempfile::tempdir().unwrap(), Port::reserve("127.0.0.1"));
+        let packaged = fs::read_to_string(repository("packaging/prometheus/scrape.yml")).unwrap();
+        let config = packaged.replace("127.0.0.1:9650", &target.to_string()).replace("_interval: 15s", "_interval: 1s");
+        fs::write(folder.path().join("prometheus.yml"), config).unwrap();
+        fs::copy(repository("packaging/prometheus/rules.yml"), folder.path().join("rules.yml")).unwrap();
+        let address = port.address();
+        drop(port);
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        let mut command = Command::new("prometheus");
+        command.arg(format!("--config.file={}", at("prometheus.yml")));
+        command.arg(format!("--storage.tsdb.path={}", at("data"))).arg(format!("--web.listen-address={address}"));
+        command.stdout(Stdio::null()).stderr(fs::File::create(folder.path().join("log")).unwrap());
+        match command.spawn() {
+            Err(err) if err.kind() == ErrorKind::NotFound => {
+                skip("prometheus is not installed; it comes with the package prometheus");
+                None
+            }
+            process => Some(Prometheus { process: process.unwrap(), address, _folder: folder }),
+        }
+    }
+
+    /// Returns the answer to a query, or why there is none.
+    fn query(&self, query: &str) -> Result<Value, String> {
+        let escaped: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let stream = TcpStream::connect(self.address).map_err(|err| err.to_string())?;
+        let answer = ask(stream, &format!("/api/v1/query?query={escaped}"), "*/*");
+        let (_, body) = answer.split_once("\r\n\r\n").ok_or_else(|| answer.clone())?;
+        // The body may be chunked; it is one object in any case.
+        let object = body.find('{').zip(body.rfind('}')).map(|(begin, end)| &body[begin..=end]);
+        let answer: Value = object.and_then(|text| serde_json::from_str(text).ok()).ok_or_else(|| answer.clone())?;
+        match answer["status"] == "success" {
+            true => Ok(answer["data"]["result"].clone()),
+            false => Err(format!("{query}: {answer}")),
+        }
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The packaged configuration makes a real Prometheus read the figures, and it understands each query of the dashboard.
+#[test]
+fn prometheus_scrapes_a_daemon() {
+    let watched = Watched::start();
+    let (mut client, mut server) = watched.flow();
+    let Some(prometheus) = Prometheus::start(watched.http.address()) else { return };
+    client.write_all(&pattern(1, 70_000)).unwrap();
+    server.read_exact(&mut vec![0; 70_000]).unwrap();
+    let value = |query: &str| prometheus.query(query).map(|found| found[0]["value"][1].as_str().map(String::from));
+    for (query, wanted) in [
+        (r#"up{job="longhaul"}"#, "1"),
+        (r#"longhaul_tunnel_bytes_total{tunnel="one",direction="up"}"#, "70000"),
+        (r#"longhaul_tunnel_dial_seconds_count{tunnel="one"}"#, "1"),
+        ("longhaul_ready", "1"),
+        // A recording rule.
+        (r#"count(tunnel_direction:longhaul_tunnel_bytes:rate5m{direction="up"})"#, "1"),
+    ] {
+        wait_for(query, || match value(query) {
+            Ok(Some(found)) if found == wanted => Ok(()),
+            other => Err(other),
+        });
+    }
+    assert_eq!(prometheus.query("ALERTS{alertstate=\"firing\"}").unwrap(), serde_json::json!([]));
+    let dashboard = fs::read_to_string(repository("packaging/grafana/longhaul.json")).unwrap();
+    let dashboard: Value = serde_json::from_str(&dashboard).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let targets: Vec<&Value> = panels.filter_map(|panel| panel["targets"].as_array()).flatten().collect();
+    assert!(targets.len() > 30, "{}", targets.len());
+    for target in targets {
+        let query = target["expr"].as_str().unwrap();
+        let query = query.replace("$instance", ".*").replace("$tunnel", ".*").replace("$__rate_interval", "1m");
+        prometheus.query(&query).unwrap();
+    }
 }
