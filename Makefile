@@ -49,6 +49,7 @@ lint:            ## checks formatting, clippy, rustdoc, scripts, units, links, t
 texts:           ## updates the checked-in texts that come from tables (help, manuals' tables, messages); read the diff
 	UPDATE=1 $(CARGO) test --quiet -p longhaul-config -p longhaul-link
 	UPDATE=1 $(CARGO) test --quiet -p longhaul-lab --lib
+	UPDATE=1 $(CARGO) test --quiet -p longhaul --lib docs_metrics_md
 	UPDATE=1 TRYCMD=overwrite $(CARGO) test --quiet -p longhaul --test cli --test scenario
 
 fuzz:            ## runs each fuzz target for 30 s (`make fuzz TIME=300`)
@@ -73,6 +74,8 @@ install:         ## installs into DESTDIR: the program, man pages, units, sysctl
 	install -D -m 644 packaging/90-longhaul.conf $(DESTDIR)/usr/lib/sysctl.d/90-longhaul.conf
 	install -D -m 644 packaging/longhaul-modules.conf $(DESTDIR)/usr/lib/modules-load.d/longhaul.conf
 	install -D -m 644 -t $(DESTDIR)/usr/share/longhaul packaging/longhaul.socket packaging/net-admin.conf
+	install -D -m 644 -t $(DESTDIR)/usr/share/longhaul/prometheus packaging/prometheus/scrape.yml packaging/prometheus/rules.yml
+	install -D -m 644 -t $(DESTDIR)/usr/share/longhaul/grafana packaging/grafana/longhaul.json
 	install -D -m 644 -t $(DESTDIR)/usr/share/doc/longhaul $(TOP_DOCUMENTS)
 	install -D -m 644 -t $(DESTDIR)/usr/share/doc/longhaul/docs docs/*.md
 	install -D -m 644 -t $(DESTDIR)/usr/share/doc/longhaul/docs/design docs/design/*.md
@@ -87,8 +90,10 @@ uninstall:       ## removes the files of `make install` from DESTDIR; /etc/longh
 	rm -f $(DESTDIR)/usr/lib/systemd/system/longhaul.service $(DESTDIR)/usr/lib/systemd/system/longhaul@.service
 	rm -f $(DESTDIR)/usr/lib/sysctl.d/90-longhaul.conf $(DESTDIR)/usr/lib/modules-load.d/longhaul.conf
 	rm -f $(DESTDIR)/usr/share/longhaul/longhaul.socket $(DESTDIR)/usr/share/longhaul/net-admin.conf
+	rm -f $(DESTDIR)/usr/share/longhaul/prometheus/scrape.yml $(DESTDIR)/usr/share/longhaul/prometheus/rules.yml
+	rm -f $(DESTDIR)/usr/share/longhaul/grafana/longhaul.json
 	rm -f $(patsubst %,$(DESTDIR)/usr/share/doc/longhaul/%,$(TOP_DOCUMENTS) $(wildcard docs/*.md docs/design/*.md))
-	for folder in share/longhaul share/doc/longhaul/docs/design share/doc/longhaul/docs share/doc/longhaul; do \
+	for folder in share/longhaul/prometheus share/longhaul/grafana share/longhaul share/doc/longhaul/docs/design share/doc/longhaul/docs share/doc/longhaul; do \
 		test ! -d $(DESTDIR)/usr/$$folder || rmdir --ignore-fail-on-non-empty $(DESTDIR)/usr/$$folder || exit 1; done
 	@echo "Kept: $(DESTDIR)/etc/longhaul. Units that run are not stopped, and sysctls keep their values until a reboot:"
 	@echo "docs/install.md, \"Removing it\""

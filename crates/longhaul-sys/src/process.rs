@@ -5,6 +5,7 @@ use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 /// Makes the calling process the leader of a new session without a terminal. Neither Ctrl-C nor a hang-up of the
 /// terminal that it was started from reaches it then.
@@ -37,6 +38,20 @@ pub fn try_lock(file: impl AsFd) -> Result<bool> {
 /// Returns the effective user id of this process.
 pub fn effective_user() -> u32 {
     rustix::process::geteuid().as_raw()
+}
+
+/// Returns the processor time that all threads of this process have used (clock_gettime(2) CLOCK_PROCESS_CPUTIME_ID).
+pub fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Returns the resident memory of this process in bytes. Returns `None` if /proc does not show it.
+pub fn resident_bytes() -> Option<u64> {
+    // proc(5) /proc/pid/statm: size and resident, in pages.
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
 }
 
 /// A signal that ends a process (signal(7)).
@@ -113,6 +128,14 @@ mod tests {
         assert!(is_free(&path));
         std::fs::remove_file(&path).unwrap();
         std::fs::remove_file(other).unwrap();
+    }
+
+    #[test]
+    fn this_process_uses_time_and_memory() {
+        let before = cpu_time();
+        let memory = vec![1u8; 1 << 20];
+        assert!(resident_bytes().unwrap() > memory.iter().map(|byte| u64::from(*byte)).sum());
+        assert!(cpu_time() > before);
     }
 
     #[test]

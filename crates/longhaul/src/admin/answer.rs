@@ -46,6 +46,11 @@ pub(super) fn text(status: StatusCode, text: &str) -> Answer {
     answer(status, "text/plain; charset=utf-8", format!("{text}\n").into())
 }
 
+/// Returns `body`, whose content type is `kind`.
+pub(super) fn page(kind: &'static str, body: String) -> Answer {
+    answer(StatusCode::OK, kind, body.into())
+}
+
 /// Returns `document` as JSON with a line end.
 pub(super) fn json(status: StatusCode, document: &impl Serialize) -> Answer {
     match serde_json::to_vec(document) {

@@ -3,9 +3,11 @@
 
 use super::answer::{self, Answer, Busy, busy, error, json, text, wrong_method};
 use super::collect;
+use super::metrics::{self, Format};
 use super::source::Source;
 use crate::daemon::control::{DrainUndone, NotReloaded, Phase, Status};
 use hyper::body::Bytes;
+use hyper::header::ACCEPT;
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
@@ -44,8 +46,17 @@ enum Who {
     Owner,
 }
 
-/// A route's function. Its second argument is the number in the path, or 0 without one.
-type Run = fn(Arc<Source>, u64) -> Pin<Box<dyn Future<Output = Answer> + Send>>;
+/// What a request asks for, beside its path.
+#[derive(Clone, Copy)]
+struct Asked {
+    /// The number in the path, or 0 without one.
+    number: u64,
+    /// The format of `/metrics` that the client accepts.
+    format: Format,
+}
+
+/// A route's function.
+type Run = fn(Arc<Source>, Asked) -> Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 const ROUTES: &[Route] = &[
     Route {
@@ -53,6 +64,12 @@ const ROUTES: &[Route] = &[
         path: "/status.json",
         who: Who::Everyone,
         run: |source, _| Box::pin(async move { status(&source).await }),
+    },
+    Route {
+        method: Method::GET,
+        path: "/metrics",
+        who: Who::Everyone,
+        run: |source, asked| Box::pin(async move { metrics(&source, asked.format).await }),
     },
     Route {
         method: Method::GET,
@@ -88,15 +105,17 @@ const ROUTES: &[Route] = &[
         method: Method::POST,
         path: "/flows/*/kill",
         who: Who::Owner,
-        run: |source, number| Box::pin(async move { kill(&source, number).await }),
+        run: |source, asked| Box::pin(async move { kill(&source, asked.number).await }),
     },
 ];
 
 /// Answers the request with this head, which came through `door`. `mark` stays until the answer is sent.
 pub(super) async fn answer(source: Arc<Source>, door: Door, head: Parts, mark: Busy) -> Answer {
     source.counters.requests.fetch_add(1, Relaxed);
+    let accept = head.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let format = Format::accepted(accept);
     let answer = match find(door, &head.method, head.uri.path()) {
-        Ok((route, number)) => (route.run)(source, number).await,
+        Ok((route, number)) => (route.run)(source, Asked { number, format }).await,
         Err(refused) => *refused,
     };
     busy(answer, mark)
@@ -139,6 +158,14 @@ async fn status(source: &Source) -> Answer {
     match daemon(source).await {
         Some(status) => json(StatusCode::OK, &collect::snapshot(source, status)),
         None => no_answer(),
+    }
+}
+
+async fn metrics(source: &Source, format: Format) -> Answer {
+    let Some(status) = daemon(source).await else { return no_answer() };
+    match metrics::write(metrics::gather(source, status), format) {
+        Ok(body) => answer::page(format.content_type(), body),
+        Err(err) => error(StatusCode::INTERNAL_SERVER_ERROR, &err.to_string()),
     }
 }
 

@@ -13,6 +13,7 @@
 //!   time         times as the Snapshot has them
 //! problems     finds the problems that a Snapshot shows
 //! snapshot     the document that every view reads
+//! metrics      /metrics, for Prometheus
 //! client       the other end: `longhaul status`, `top`, `reload`, `drain`, `kill`
 //! ```
 //! Everything here runs on one thread of its own, so no request delays a byte. It reaches the daemon by
@@ -23,6 +24,7 @@ mod api;
 pub mod client;
 mod collect;
 mod connections;
+mod metrics;
 mod problems;
 mod server;
 pub mod snapshot;

@@ -2,6 +2,7 @@
 
 use super::api::Door;
 use super::connections::{Connections, max_connections};
+use super::metrics;
 use super::socket::SocketFile;
 use super::source::Source;
 use longhaul_config::Admin as Wanted;
@@ -71,6 +72,8 @@ pub(crate) struct Admin {
     source: Arc<Source>,
     /// Takes samples of the resources, from the first configuration on.
     watch: Option<Task>,
+    /// Observes live flows for the metrics.
+    _sampler: Task,
     /// The last field, because the thread ends after what it serves.
     thread: Thread,
 }
@@ -113,9 +116,11 @@ impl Admin {
     /// Returns an admin part without listeners. `nofile` is the limit of descriptors (RLIMIT_NOFILE).
     pub(crate) fn new(thread: Thread, source: Arc<Source>, default_path: PathBuf, nofile: u64) -> Admin {
         let max = max_connections(nofile);
+        let sampler = thread.spawn(metrics::sample_for_ever(source.relay.clone()));
         let by_control = Connections::new(source.clone(), Door::Control, max);
         let by_http = Connections::new(source.clone(), Door::Http, max);
-        Admin { control: None, http: None, default_path, by_control, by_http, source, watch: None, thread }
+        let (control, http, watch) = (None, None, None);
+        Admin { control, http, default_path, by_control, by_http, source, watch, _sampler: sampler, thread }
     }
 
     /// Opens the listeners of `wanted` that are not open yet.

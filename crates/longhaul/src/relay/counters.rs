@@ -1,6 +1,7 @@
 //! Counters of the process and of each tunnel. They only grow, except those whose names end in "now". The bytes of live
 //! flows are counted in the registry.
 
+use super::distributions::Distributions;
 use super::how::How;
 use super::tally::Tally;
 use serde::{Deserialize, Serialize};
@@ -18,8 +19,10 @@ macro_rules! counters {
             /// The counters of the process, if these are of a tunnel.
             all: Option<Arc<Counters>>,
             /// Bytes of the tunnel's ended flows, by direction. 0 for the process, whose bytes the registry counts.
-            pub(super) ended_up: AtomicU64,
-            pub(super) ended_down: AtomicU64,
+            ended_up: AtomicU64,
+            ended_down: AtomicU64,
+            /// Distributions over the flows of the tunnel.
+            pub(super) distributions: Arc<Distributions>,
         }
 
         /// The counters at one moment, for the log and for views.

@@ -85,6 +85,9 @@ impl LegEnd {
     /// finished or the kernel no longer sends RST on this leg. Returns what the kernel knows of the leg.
     pub(super) fn conclude(socket: &Stream, leg: Leg, end: &FlowEnd<'_>) -> LegEnd {
         let info = TcpInfo::of(socket.as_fd()).unwrap_or_default();
+        if info.bytes_retrans > 0 {
+            end.flow.counters.distributions.add_retransmitted(leg, info.bytes_retrans);
+        }
         let sent = if leg == Leg::Accept { end.tally.down } else { end.tally.up };
         let is_untold = match end.how {
             How::Finished => {

@@ -2,6 +2,7 @@
 //! logs changes.
 
 use super::counters::{CounterValues, Counters};
+use super::distributions::Distributions;
 use super::lock::lock;
 use super::registry::Registry;
 use longhaul_config::{NextHop, Tunnel};
@@ -42,6 +43,8 @@ pub struct GroupView {
     pub hops: Vec<HopView>,
     /// The counters of the tunnel, with the bytes of its live and ended flows.
     pub counters: CounterValues,
+    /// The distributions over the flows of the tunnel.
+    pub distributions: Arc<Distributions>,
 }
 
 impl Hops {
@@ -164,6 +167,7 @@ impl Groups {
             tunnel: tunnel.clone(),
             hops: hops.view(tunnel),
             counters: counters.values(carried),
+            distributions: counters.distributions.clone(),
         };
         served.iter().zip(carried).map(view).collect()
     }

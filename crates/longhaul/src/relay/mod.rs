@@ -50,6 +50,8 @@
 //! tally      number of bytes that a flow carried
 //! end        the log line of a flow's end
 //! counters   counters of the process and of each tunnel
+//! distributions  distributions over the flows of a tunnel
+//! histogram  a histogram of atomics
 //! moment     a moment in eight bytes
 //! throttle   log lines that are written at most once a second
 //! shared     state that all tunnels share
@@ -70,12 +72,14 @@ mod counters;
 mod cut;
 mod dial;
 mod direction;
+mod distributions;
 mod end;
 mod fast_open;
 mod flow;
 #[cfg(test)]
 mod half_open_tests;
 mod hangups;
+mod histogram;
 mod hops;
 mod how;
 mod leg;
@@ -116,6 +120,8 @@ mod verifier;
 pub use activated::Activated;
 pub use checks::Checks;
 pub use counters::{CounterValues, Counters};
+pub use distributions::{Distributions, LegFigures};
+pub use histogram::{Bucket, HistogramValues};
 pub use hops::GroupView;
 pub use how::How;
 pub use leg_view::LegView;

@@ -7,6 +7,7 @@
 use super::client::Client;
 use super::counters::Counters;
 use super::cut::{Cut, Order};
+use super::distributions::Distributions;
 use super::how::How;
 use super::leg_view::LegView;
 use super::lock::lock;
@@ -88,6 +89,8 @@ pub struct FlowView {
     pub state: State,
     /// Number of bytes that it has carried so far.
     pub tally: Tally,
+    /// The distributions of its tunnel.
+    pub distributions: Arc<Distributions>,
 }
 
 /// State of a flow.
@@ -154,7 +157,9 @@ impl Flow {
         // A tunnel never has more next hops than fit into a u32.
         let hop = u32::try_from(hop).unwrap_or(u32::MAX);
         let dial_us = u32::try_from(self.began.elapsed().as_micros()).unwrap_or(u32::MAX);
-        let _ = self.dialled.set(Dialled { stream: Arc::downgrade(dial), hop, dial_us, address });
+        if self.dialled.set(Dialled { stream: Arc::downgrade(dial), hop, dial_us, address }).is_ok() {
+            self.counters.distributions.dialled(dial_us);
+        }
     }
 
     /// Records that the sink of the direction out of `source` has taken `bytes` so far.
@@ -279,6 +284,7 @@ impl Flow {
             began: self.began.instant(),
             state: self.state(),
             tally: self.tally(),
+            distributions: self.counters.distributions.clone(),
         }
     }
 }
@@ -347,14 +353,20 @@ impl Registry {
 
     /// Returns a view of every live flow. A flow that begins or ends meanwhile may be in it or not.
     pub(super) fn snapshot(&self) -> Vec<FlowView> {
+        self.views(0, usize::MAX)
+    }
+
+    /// Returns a view of up to `max` of the oldest flows from number `from` on.
+    pub(super) fn views(&self, from: u64, max: usize) -> Vec<FlowView> {
         let mut views = Vec::new();
-        let mut from = 0;
-        loop {
-            let chunk = self.chunk(from);
-            let Some(last) = chunk.last() else { return views };
-            from = last.number + 1;
-            views.extend(chunk.iter().map(|flow| flow.view()));
+        let mut next = from;
+        while views.len() < max {
+            let chunk = self.chunk(next);
+            let Some(last) = chunk.last() else { break };
+            next = last.number + 1;
+            views.extend(chunk.iter().take(max - views.len()).map(|flow| flow.view()));
         }
+        views
     }
 
     /// Cuts one flow. Returns whether it exists.
@@ -464,6 +476,8 @@ mod tests {
         registry.remove(&flows[0]);
         let numbers: Vec<u64> = registry.snapshot().iter().map(|view| view.number).collect();
         assert_eq!(numbers, (2..=FLOWS).collect::<Vec<u64>>());
+        let some: Vec<u64> = registry.views(3, 300).iter().map(|view| view.number).collect();
+        assert_eq!(some, (3..303).collect::<Vec<u64>>());
         assert!(!registry.kill(1) && registry.kill(2));
         registry.cut_all();
         assert_eq!(flows[1].cut.given().await, How::Killed);

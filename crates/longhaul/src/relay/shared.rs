@@ -267,6 +267,12 @@ impl Relay {
         self.registry.snapshot()
     }
 
+    /// Returns up to `max` of the oldest live flows from number `from` on. Asks the kernel about each, as
+    /// [`flows`](Relay::flows) does.
+    pub fn some_flows(&self, from: u64, max: usize) -> Vec<FlowView> {
+        self.registry.views(from, max)
+    }
+
     /// Cuts flow `number` with RST on both legs. Returns whether it exists.
     pub fn kill(&self, number: u64) -> bool {
         self.registry.kill(number)

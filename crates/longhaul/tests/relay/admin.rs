@@ -237,58 +237,6 @@ fn a_status_shows_bytes_that_grow_while_a_flow_lives() {
 }
 
 #[test]
-fn a_leg_whose_peer_does_not_read_is_limited_by_it() {
-    let admin = Admin::start();
-    let (client, _server) = admin.flow();
-    client.set_nonblocking(true).unwrap();
-    wait_until("the server's window is full", || {
-        while (&client).write(&[7; 1 << 16]).is_ok() {}
-        admin.status()["flows"][0]["dial"]["limit"] == "receive window"
-    });
-}
-
-#[test]
-fn each_tunnel_has_its_own_counters() {
-    let admin = Admin::start();
-    let (port, closed) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
-    let first = config(&admin.socket(), admin.http.address(), admin.port.address(), &admin.far);
-    let two = |allow: &str| {
-        let closed = closed.address();
-        let two = format!("[[tunnel]]\nname = \"two\"\nlisten = \"{}\"\nto = [\"{closed}\"]\n", port.address());
-        first.clone() + &two + &format!("allow = [\"{allow}\"]\n")
-    };
-    let reload = |text: &str| {
-        admin.daemon.write(text);
-        assert_eq!(admin.command(&["reload"]).status.code(), Some(0));
-    };
-    let reset = || assert_eq!(read_to_end(&dial(&port)), (Vec::new(), Ending::Reset));
-    let (mut client, mut server) = admin.flow();
-    client.write_all(b"seven b").unwrap();
-    server.read_exact(&mut [0; 7]).unwrap();
-    reload(&two("127.0.0.0/8"));
-    reset(); // its next hop refuses
-    reload(&two("192.0.2.0/24"));
-    reset(); // it is not allowed
-    let count = |status: &Value, tunnel: usize, names: [&str; 6]| {
-        names.map(|name| status["tunnels"][tunnel]["counters"][name].as_u64().unwrap())
-    };
-    let names = ["flows_now", "accepted", "refused", "dials_failed", "reset", "bytes_up"];
-    wait_until("the flow of the second tunnel has ended", || {
-        let status = admin.status();
-        count(&status, 0, names) == [1, 1, 0, 0, 0, 7] && count(&status, 1, names) == [0, 1, 1, 1, 1, 0]
-    });
-    let all = names.map(|name| admin.status()["counters"][name].as_u64().unwrap());
-    assert_eq!(all, [1, 2, 1, 1, 1, 7], "the process counts both");
-    // The bytes stay when their flow ends, and a tunnel that comes back begins anew.
-    drop((client, server));
-    wait_until("it has ended", || count(&admin.status(), 0, names) == [0, 1, 0, 0, 0, 7]);
-    reload(&first);
-    assert_eq!(admin.status()["tunnels"].as_array().unwrap().len(), 1);
-    reload(&two("127.0.0.0/8"));
-    assert_eq!(count(&admin.status(), 1, names), [0; 6]);
-}
-
-#[test]
 fn a_flow_is_killed_by_its_number() {
     let admin = Admin::start();
     let (kept, first, second) = (admin.flow(), admin.flow(), admin.flow());

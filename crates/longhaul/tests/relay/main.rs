@@ -21,6 +21,7 @@
 //! | `fast_open` | data in the SYN |
 //! | `admin` | the control socket and the HTTP listener |
 //! | `status` | `longhaul status` and the problems that it tells |
+//! | `metrics` | /metrics and the counters of each tunnel; promtool and Prometheus |
 //! | `verify` | probes: whole paths, broken stages, bad prefaces |
 //! | `verified` | tunnels with `verify`: the daemon's own probes |
 //! | `probe_key` | a key for probes: wrong ones, replays, bad files |
@@ -39,6 +40,7 @@ mod hops;
 mod limits;
 mod logs;
 mod many;
+mod metrics;
 mod names;
 mod nameserver;
 mod options;

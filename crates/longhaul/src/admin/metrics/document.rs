@@ -1,0 +1,82 @@
+//! The tables of docs/metrics.md.
+
+use super::row::{Kind, Row};
+use super::sampler::{FLOWS_PER_TURN, INTERVAL};
+use super::table::{SECTIONS, rows};
+
+const DOCUMENT: &str = include_str!("../../../../../docs/metrics.md");
+
+const HEAD: &str = "| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n";
+
+#[test]
+fn docs_metrics_md_matches_the_table() {
+    let mut document = DOCUMENT.to_string();
+    for section in SECTIONS {
+        let table: String = section.rows.iter().map(line).collect();
+        document = with_table(&document, section.heading, &format!("{HEAD}{table}"));
+    }
+    if std::env::var_os("UPDATE").is_some() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+        return std::fs::write(file, document).expect("docs/metrics.md");
+    }
+    assert!(document == DOCUMENT, "run UPDATE=1 cargo test -p longhaul --lib docs_metrics_md; read the diff");
+}
+
+/// The help text has the figures of the sampler.
+#[test]
+fn the_help_says_how_samples_are_taken() {
+    let rtt = rows().find(|row| row.name == "longhaul_leg_rtt_seconds").unwrap();
+    assert_eq!((INTERVAL.as_secs(), FLOWS_PER_TURN), (10, 1000));
+    assert!(rtt.help.contains("every 10 s up to 1,000 flows"), "{}", rtt.help);
+}
+
+/// Every metric that the rules, the dashboard and the manual name is in the table, or one of the recording rules.
+#[test]
+fn the_rules_and_the_dashboard_name_metrics_of_the_table() {
+    const RULES: &str = include_str!("../../../../../packaging/prometheus/rules.yml");
+    const DASHBOARD: &str = include_str!("../../../../../packaging/grafana/longhaul.json");
+    let recorded: Vec<&str> = RULES.lines().filter_map(|line| line.trim().strip_prefix("- record: ")).collect();
+    let series: Vec<String> = rows().flat_map(series).collect();
+    let is_known = |name: &str| recorded.contains(&name) || series.iter().any(|series| series == name);
+    for (file, text) in [("rules.yml", RULES), ("longhaul.json", DASHBOARD), ("metrics.md", DOCUMENT)] {
+        let words = text.split(|char: char| !(char.is_ascii_alphanumeric() || char == '_' || char == ':'));
+        let named: Vec<&str> = words.filter(|word| word.contains("longhaul_")).collect();
+        assert!(named.len() > 20, "{file}");
+        let unknown: Vec<&str> = named.into_iter().filter(|name| !is_known(name)).collect();
+        assert!(unknown.is_empty(), "{file} names no metric of the table: {unknown:?}");
+    }
+}
+
+#[test]
+fn the_manual_has_each_alert() {
+    const RULES: &str = include_str!("../../../../../packaging/prometheus/rules.yml");
+    let alerts: Vec<&str> = RULES.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    let described: Vec<&str> =
+        DOCUMENT.lines().filter_map(|line| line.strip_prefix("| `Longhaul")?.split('`').next()).collect();
+    assert_eq!(alerts, described.iter().map(|name| format!("Longhaul{name}")).collect::<Vec<_>>());
+}
+
+/// Returns the names of the series of a metric.
+fn series(row: &Row) -> Vec<String> {
+    let suffixes: &[&str] = if row.kind == Kind::Histogram { &["", "_bucket", "_sum", "_count"] } else { &[""] };
+    suffixes.iter().map(|suffix| row.stored_name() + suffix).collect()
+}
+
+fn line(row: &Row) -> String {
+    let labels: Vec<String> = row.labels.iter().map(|label| format!("`{label}`")).collect();
+    let kind = match row.kind {
+        Kind::Counter => "counter",
+        Kind::Gauge => "gauge",
+        Kind::Histogram => "histogram",
+        Kind::Info => "info",
+    };
+    format!("| `{}` | {kind} | {} | {} |\n", row.stored_name(), labels.join(", "), row.help)
+}
+
+/// Replaces the first table below `heading` by `table`.
+fn with_table(document: &str, heading: &str, table: &str) -> String {
+    let section = document.find(&format!("{heading}\n")).unwrap_or_else(|| panic!("no heading {heading}"));
+    let begin = section + document[section..].find("\n| ").expect("a table below the heading") + 1;
+    let end = document[begin..].find("\n\n").map_or(document.len(), |end| begin + end + 1);
+    format!("{}{table}{}", &document[..begin], &document[end..])
+}

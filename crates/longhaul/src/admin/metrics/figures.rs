@@ -1,0 +1,129 @@
+//! Gathers what a scrape shows.
+
+use crate::admin::collect;
+use crate::admin::snapshot::{LegState, Snapshot};
+use crate::admin::source::Source;
+use crate::daemon::control::Status;
+use crate::relay::{Distributions, GroupView, HistogramValues, LegFigures};
+use longhaul_config::options::Leg;
+use longhaul_core::path::limit::Limit;
+use longhaul_sys::{limits, process};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Everything that a scrape shows.
+#[derive(Debug, Default)]
+pub(crate) struct Figures {
+    /// The state of the process.
+    pub(super) snapshot: Snapshot,
+    /// The distributions of the tunnels, by name.
+    pub(super) tunnels: Vec<TunnelFigures>,
+    /// Use of the machine.
+    pub(super) process: ProcessFigures,
+}
+
+/// The distributions of a tunnel.
+#[derive(Debug, Default)]
+pub(super) struct TunnelFigures {
+    /// Its name.
+    pub(super) name: String,
+    /// Times from accept to the next hop's answer, in seconds.
+    pub(super) dial_times: HistogramValues,
+    /// Both legs.
+    pub(super) legs: Vec<OfLeg>,
+}
+
+/// The figures of one leg of a tunnel's flows.
+#[derive(Debug, Default)]
+pub(super) struct OfLeg {
+    /// `accept` or `dial`.
+    pub(super) leg: &'static str,
+    /// The distributions.
+    pub(super) figures: LegFigures,
+    /// Payload bytes that the relay has retransmitted, by live and ended flows.
+    pub(super) retransmitted: u64,
+    /// Number of live flows by what limits the leg now, in the order of [`Limit::ALL`].
+    pub(super) now: [u64; Limit::ALL.len()],
+}
+
+/// The process's use of the machine. A figure that cannot be read is absent.
+#[derive(Debug, Default)]
+pub(super) struct ProcessFigures {
+    /// Processor time of all threads.
+    pub(super) cpu: Duration,
+    /// Resident memory, in bytes.
+    pub(super) resident: Option<u64>,
+    /// Number of open descriptors.
+    pub(super) descriptors: Option<u64>,
+}
+
+/// Sums over one leg of the live flows of a tunnel.
+#[derive(Debug, Default)]
+struct Live {
+    retransmitted: u64,
+    limits: [u64; Limit::ALL.len()],
+}
+
+/// Returns the figures of this moment. `status` is the daemon's answer. Asks the kernel about each flow.
+pub(crate) fn gather(source: &Source, status: Status) -> Figures {
+    let groups = source.relay.groups();
+    // Before the live flows are read, so that a flow that ends meanwhile is missing, and not counted twice.
+    let ended: Vec<[u64; 2]> = groups.iter().map(|group| ended(&group.distributions)).collect();
+    let snapshot = collect::snapshot(source, status);
+    let live = live(&snapshot);
+    let served = groups.iter().zip(ended).filter(|(group, _)| {
+        let name = &group.tunnel.name;
+        snapshot.tunnels.iter().any(|tunnel| tunnel.name == *name)
+    });
+    let tunnels = served.map(|(group, ended)| tunnel(group, ended, &live)).collect();
+    let process = ProcessFigures {
+        cpu: process::cpu_time(),
+        resident: process::resident_bytes(),
+        descriptors: limits::open_descriptors().ok().map(|number| number as u64),
+    };
+    Figures { snapshot, tunnels, process }
+}
+
+fn ended(distributions: &Distributions) -> [u64; 2] {
+    Leg::ALL.map(|leg| distributions.ended_retransmitted(leg))
+}
+
+/// Sums the live flows by their tunnels and legs.
+fn live(snapshot: &Snapshot) -> HashMap<&str, [Live; 2]> {
+    let mut live: HashMap<&str, [Live; 2]> = HashMap::new();
+    for flow in &snapshot.flows {
+        let sums = live.entry(&flow.tunnel).or_default();
+        for (sum, leg) in sums.iter_mut().zip([&flow.accept, &flow.dial]) {
+            leg.iter().for_each(|leg| sum.add(leg));
+        }
+    }
+    live
+}
+
+fn tunnel(group: &GroupView, ended: [u64; 2], live: &HashMap<&str, [Live; 2]>) -> TunnelFigures {
+    let (name, distributions) = (&group.tunnel.name, &group.distributions);
+    let none = [Live::default(), Live::default()];
+    let live = live.get(name.as_str()).unwrap_or(&none);
+    let legs = Leg::ALL.into_iter().zip(ended).zip(live).map(|((leg, ended), live)| OfLeg {
+        leg: leg_name(leg),
+        figures: distributions.leg(leg),
+        retransmitted: distributions.retransmitted(leg, ended + live.retransmitted),
+        now: live.limits,
+    });
+    TunnelFigures { name: name.clone(), dial_times: distributions.dial_times(), legs: legs.collect() }
+}
+
+fn leg_name(leg: Leg) -> &'static str {
+    match leg {
+        Leg::Accept => "accept",
+        Leg::Dial => "dial",
+    }
+}
+
+impl Live {
+    fn add(&mut self, leg: &LegState) {
+        self.retransmitted += leg.retrans_bytes;
+        let limit = Limit::ALL.iter().position(|limit| leg.limit.as_deref() == Some(limit.name()));
+        limit.into_iter().for_each(|at| self.limits[at] += 1);
+    }
+}

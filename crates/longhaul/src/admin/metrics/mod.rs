@@ -1,0 +1,22 @@
+//! `/metrics`: the state of the process for Prometheus, in the text formats of OpenMetrics and of Prometheus. The files:
+//!
+//! ```text
+//! sampler   observes the legs of live flows, on the admin thread
+//! figures   gathers what a scrape shows: the Snapshot, the distributions, the process
+//! row       a row of the table, and its samples
+//! table     every metric: name, type, unit, labels, help, how it is read
+//! text      writes the table's samples as text
+//! document  the tables of docs/metrics.md
+//! ```
+
+#[cfg(test)]
+mod document;
+mod figures;
+mod row;
+mod sampler;
+mod table;
+mod text;
+
+pub(super) use figures::gather;
+pub(super) use sampler::run as sample_for_ever;
+pub(super) use text::{Format, write};

@@ -1,0 +1,337 @@
+//! Every metric, and the only place where one is defined. docs/metrics.md has the same tables
+//! (`UPDATE=1 cargo test -p longhaul --lib docs_metrics_md` writes them).
+
+use super::row::{Count, Kind, Row};
+use crate::admin::snapshot::{HopStateName, PhaseName};
+use longhaul_core::path::limit::Limit;
+
+/// Metrics that belong together.
+pub(super) struct Section {
+    /// The heading of its table in docs/metrics.md.
+    #[cfg_attr(not(test), expect(dead_code, reason = "only the manual has headings"))]
+    pub(super) heading: &'static str,
+    pub(super) rows: &'static [Row],
+}
+
+/// Every metric.
+pub(super) const SECTIONS: &[Section] = &[
+    Section { heading: "## The process", rows: PROCESS },
+    Section { heading: "## Tunnels", rows: TUNNEL },
+    Section { heading: "## Legs", rows: LEG },
+    Section { heading: "## Next hops", rows: NEXT_HOP },
+    Section { heading: "## The admin part", rows: ADMIN },
+];
+
+/// Returns every metric.
+pub(super) fn rows() -> impl Iterator<Item = &'static Row> {
+    SECTIONS.iter().flat_map(|section| section.rows)
+}
+
+const PROCESS: &[Row] = &[
+    Row::gauge("longhaul_build", "Version of the program.", |figures, out| {
+        out.add(&[&figures.snapshot.version], true);
+    })
+    .of_kind(Kind::Info)
+    .by(&["version"]),
+    Row::gauge("longhaul_start_time_seconds", "Time of the start, in seconds since 1970.", |figures, out| {
+        out.add(&[], figures.snapshot.started_unix_seconds);
+    })
+    .in_unit("seconds"),
+    Row::gauge("longhaul_ready", "1 while the daemon wants connections, as /readyz says.", |figures, out| {
+        out.add(&[], figures.snapshot.ready);
+    }),
+    Row::gauge("longhaul_serving", "0 while the daemon drains or stops, else 1.", |figures, out| {
+        out.add(&[], figures.snapshot.phase == PhaseName::Serving);
+    }),
+    Row::gauge(
+        "longhaul_problems",
+        "Number of problems that the daemon knows of, as in /status.json.",
+        |figures, out| {
+            out.add(&[], figures.snapshot.problems.len() as u64);
+        },
+    ),
+    Row::gauge("longhaul_reload_refused", "1 if the last reload was refused, else 0.", |figures, out| {
+        out.add(&[], figures.snapshot.reload_refused.is_some());
+    }),
+    Row::gauge("longhaul_process_flows", "Live flows, also those of tunnels that a reload removed.", |figures, out| {
+        out.add(&[], figures.snapshot.counters.flows_now);
+    }),
+    Row::counter(
+        "longhaul_process_bytes",
+        "Bytes carried, also by flows of removed tunnels. They grow while a flow lives.",
+        |figures, out| {
+            let counters = &figures.snapshot.counters;
+            out.each(&[], &[Count("up", counters.bytes_up), Count("down", counters.bytes_down)]);
+        },
+    )
+    .in_unit("bytes")
+    .by(&["direction"]),
+    Row::counter(
+        "longhaul_process_refused",
+        "Connections reset before a flow began, also those to a socket of systemd without a tunnel.",
+        |figures, out| out.add(&[], figures.snapshot.counters.refused),
+    ),
+    Row::counter("longhaul_process_cpu_seconds", "Processor time of all threads.", |figures, out| {
+        out.add(&[], figures.process.cpu.as_secs_f64());
+    })
+    .in_unit("seconds"),
+    Row::gauge("longhaul_process_resident_memory_bytes", "Resident memory.", |figures, out| {
+        figures.process.resident.into_iter().for_each(|bytes| out.add(&[], bytes));
+    })
+    .in_unit("bytes"),
+    Row::gauge("longhaul_process_open_fds", "Open descriptors.", |figures, out| {
+        figures.process.descriptors.into_iter().for_each(|number| out.add(&[], number));
+    }),
+];
+
+const TUNNEL: &[Row] = &[
+    Row::gauge("longhaul_tunnel_listening", "1 while the tunnel accepts connections.", |figures, out| {
+        out.tunnels(figures, |tunnel| tunnel.listening);
+    })
+    .by(&["tunnel"]),
+    Row::gauge(
+        "longhaul_tunnel_ready",
+        "1 while the tunnel listens and no problem keeps it from serving new flows.",
+        |figures, out| {
+            let problems = &figures.snapshot.problems;
+            out.tunnels(figures, |tunnel| {
+                let is_of_it = |name: &Option<String>| name.as_ref().is_none_or(|name| *name == tunnel.name);
+                tunnel.listening && !problems.iter().any(|problem| problem.fatal && is_of_it(&problem.tunnel))
+            });
+        },
+    )
+    .by(&["tunnel"]),
+    Row::gauge("longhaul_tunnel_flows", "Live flows.", |figures, out| {
+        out.tunnels(figures, |tunnel| tunnel.counters.flows_now);
+    })
+    .by(&["tunnel"]),
+    Row::counter(
+        "longhaul_tunnel_flows_accepted",
+        "Connections accepted and allowed: flows that began.",
+        |figures, out| {
+            out.tunnels(figures, |tunnel| tunnel.counters.accepted);
+        },
+    )
+    .by(&["tunnel"]),
+    Row::counter(
+        "longhaul_tunnel_bytes",
+        "Bytes carried from the clients to the next hops (up) and back (down). They grow while a flow lives.",
+        |figures, out| {
+            for tunnel in &figures.snapshot.tunnels {
+                let counters = &tunnel.counters;
+                out.each(&[&tunnel.name], &[Count("up", counters.bytes_up), Count("down", counters.bytes_down)]);
+            }
+        },
+    )
+    .in_unit("bytes")
+    .by(&["tunnel", "direction"]),
+    Row::counter(
+        "longhaul_tunnel_flow_ends",
+        "Flows that ended. `finished` is FIN in both directions; every other end is a reset of both legs.",
+        |figures, out| {
+            for tunnel in &figures.snapshot.tunnels {
+                let counters = &tunnel.counters;
+                let ends = [
+                    Count("finished", counters.finished),
+                    Count("reset by peer", counters.reset_by_peer),
+                    Count("timed out", counters.timed_out),
+                    Count("leg failed", counters.leg_failed),
+                    Count("dial failed", counters.dials_failed),
+                    Count("half-open too long", counters.half_open_too_long),
+                    Count("cut", counters.cut),
+                ];
+                out.each(&[&tunnel.name], &ends);
+            }
+        },
+    )
+    .by(&["tunnel", "how"]),
+    Row::counter(
+        "longhaul_tunnel_refused",
+        "Connections reset before a flow began. `not allowed` includes too many flows from the tunnel's own next hop.",
+        |figures, out| {
+            for tunnel in &figures.snapshot.tunnels {
+                let counters = &tunnel.counters;
+                let (header, source) = (counters.bad_proxy_headers, counters.over_source_limit);
+                let rest = counters.refused.saturating_sub(header).saturating_sub(source);
+                let reasons =
+                    [Count("not allowed", rest), Count("proxy header", header), Count("source limit", source)];
+                out.each(&[&tunnel.name], &reasons);
+            }
+        },
+    )
+    .by(&["tunnel", "how"]),
+    Row::gauge(
+        "longhaul_tunnel_dial_seconds",
+        "Time from accept to the next hop's answer, with the lookup of its name and the hops that did not answer.",
+        |figures, out| {
+            for tunnel in &figures.tunnels {
+                out.add(&[&tunnel.name], tunnel.dial_times.clone());
+            }
+        },
+    )
+    .of_kind(Kind::Histogram)
+    .in_unit("seconds")
+    .by(&["tunnel"]),
+    Row::counter(
+        "longhaul_tunnel_next_hops_lost",
+        "Times that a next hop was ejected or went down.",
+        |figures, out| {
+            out.tunnels(figures, |tunnel| tunnel.counters.hops_lost);
+        },
+    )
+    .by(&["tunnel"]),
+    Row::counter(
+        "longhaul_tunnel_stale_answers",
+        "Dials and checks that used an expired answer for a name.",
+        |figures, out| {
+            out.tunnels(figures, |tunnel| tunnel.counters.stale_answers);
+        },
+    )
+    .by(&["tunnel"]),
+    Row::counter(
+        "longhaul_tunnel_accept_errors",
+        "Times that accept failed for lack of descriptors or memory.",
+        |figures, out| out.tunnels(figures, |tunnel| tunnel.counters.accept_errors),
+    )
+    .by(&["tunnel"]),
+    Row::counter(
+        "longhaul_tunnel_permit_waits",
+        "Times that connections had to wait because no descriptors were left for another flow.",
+        |figures, out| out.tunnels(figures, |tunnel| tunnel.counters.without_permit),
+    )
+    .by(&["tunnel"]),
+    Row::counter(
+        "longhaul_tunnel_bulk_copied",
+        "Times that bulk was copied through user space because no pipe was free or the socket refused splice.",
+        |figures, out| out.tunnels(figures, |tunnel| tunnel.counters.copied),
+    )
+    .by(&["tunnel"]),
+    Row::counter(
+        "longhaul_tunnel_probes",
+        "Probes of `longhaul verify` that were answered or passed on.",
+        |figures, out| {
+            out.tunnels(figures, |tunnel| tunnel.counters.probes);
+        },
+    )
+    .by(&["tunnel"]),
+    Row::counter("longhaul_tunnel_probes_refused", "Probes that were refused.", |figures, out| {
+        out.tunnels(figures, |tunnel| tunnel.counters.probes_refused);
+    })
+    .by(&["tunnel"]),
+];
+
+const LEG: &[Row] = &[
+    Row::gauge(
+        "longhaul_leg_rtt_seconds",
+        "Smoothed round-trip times of live legs that send, by samples: every 10 s up to 1,000 flows, in turn.",
+        |figures, out| out.legs(figures, |leg| leg.figures.rtt.clone()),
+    )
+    .of_kind(Kind::Histogram)
+    .in_unit("seconds")
+    .by(&["tunnel", "leg"]),
+    Row::gauge(
+        "longhaul_leg_delivery_bytes_per_second",
+        "Delivery rates of the same samples, without those that the application limited.",
+        |figures, out| out.legs(figures, |leg| leg.figures.delivery.clone()),
+    )
+    .of_kind(Kind::Histogram)
+    .in_unit("bytes_per_second")
+    .by(&["tunnel", "leg"]),
+    Row::counter("longhaul_leg_samples", "The same samples, by what limited the leg.", |figures, out| {
+        for tunnel in &figures.tunnels {
+            tunnel.legs.iter().for_each(|leg| out.each(&[&tunnel.name, leg.leg], &by_limit(leg.figures.limits)));
+        }
+    })
+    .by(&["tunnel", "leg", "limit"]),
+    Row::gauge("longhaul_legs", "Live legs at the time of the scrape, by what limits them at this moment.", |figures, out| {
+        for tunnel in &figures.tunnels {
+            tunnel.legs.iter().for_each(|leg| out.each(&[&tunnel.name, leg.leg], &by_limit(leg.now)));
+        }
+    })
+    .by(&["tunnel", "leg", "limit"]),
+    Row::counter(
+        "longhaul_leg_retransmitted_bytes",
+        "Payload bytes that the relay retransmitted, on ended legs and so far on live ones. A leg that is just ending is \
+         added with the next scrape.",
+        |figures, out| out.legs(figures, |leg| leg.retransmitted),
+    )
+    .in_unit("bytes")
+    .by(&["tunnel", "leg"]),
+];
+
+fn by_limit(counts: [u64; Limit::ALL.len()]) -> Vec<Count> {
+    Limit::ALL.into_iter().zip(counts).map(|(limit, count)| Count(limit.name(), count)).collect()
+}
+
+const NEXT_HOP: &[Row] = &[
+    Row::gauge(
+        "longhaul_next_hop_up",
+        "1 while the hop is up or comes back, 0 while it is ejected or down.",
+        |figures, out| {
+            out.hops(figures, |hop| Some(matches!(hop.state, HopStateName::Up | HopStateName::SlowStart)));
+        },
+    )
+    .by(&["tunnel", "next_hop"]),
+    Row::gauge("longhaul_next_hop_state_seconds", "Time since the hop last changed its state.", |figures, out| {
+        out.hops(figures, |hop| Some(hop.state_seconds));
+    })
+    .in_unit("seconds")
+    .by(&["tunnel", "next_hop"]),
+    Row::gauge("longhaul_next_hop_flows", "Flows to the hop, with those that are being dialled.", |figures, out| {
+        out.hops(figures, |hop| Some(hop.flows_now));
+    })
+    .by(&["tunnel", "next_hop"]),
+    Row::gauge("longhaul_next_hop_rtt_seconds", "Smoothed time of the hop's handshakes.", |figures, out| {
+        out.hops(figures, |hop| hop.rtt_ms.map(|ms| ms / 1e3));
+    })
+    .in_unit("seconds")
+    .by(&["tunnel", "next_hop"]),
+    Row::gauge("longhaul_next_hop_failed_dials", "Failed dials since the hop last answered.", |figures, out| {
+        out.hops(figures, |hop| Some(hop.failed_dials));
+    })
+    .by(&["tunnel", "next_hop"]),
+];
+
+const ADMIN: &[Row] = &[
+    Row::counter("longhaul_admin_requests", "Requests answered, also with an error.", |figures, out| {
+        out.add(&[], figures.snapshot.admin.requests);
+    }),
+    Row::counter("longhaul_admin_refused", "Connections of other users to the control socket.", |figures, out| {
+        out.add(&[], figures.snapshot.admin.refused);
+    }),
+    Row::counter("longhaul_admin_malformed", "Connections that sent no valid request in time.", |figures, out| {
+        out.add(&[], figures.snapshot.admin.malformed);
+    }),
+    Row::counter(
+        "longhaul_admin_displaced",
+        "Connections closed because a newer one needed their place.",
+        |figures, out| {
+            out.add(&[], figures.snapshot.admin.displaced);
+        },
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The labels that may be used. Each has as many values as the configuration or the program gives it.
+    const LABELS: &[&str] = &["tunnel", "next_hop", "direction", "leg", "how", "limit", "version"];
+
+    #[test]
+    fn names_labels_and_units_follow_the_conventions() {
+        let mut names: Vec<&str> = rows().map(|row| row.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), rows().count(), "each name is there once");
+        for row in rows() {
+            assert!(row.name.starts_with("longhaul_"), "{}", row.name);
+            assert!(row.name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{}", row.name);
+            // OpenMetrics 1.0, "MetricFamily": the name ends with the unit. The suffixes are those of samples.
+            row.unit.into_iter().for_each(|unit| assert!(row.name.ends_with(&format!("_{unit}")), "{}", row.name));
+            assert!(!row.name.ends_with("_total") && !row.name.ends_with("_info"), "{}", row.name);
+            assert!(row.labels.iter().all(|label| LABELS.contains(label)), "{}", row.name);
+            assert!(row.help.ends_with('.') && !row.help.contains('\n'), "{}: {}", row.name, row.help);
+        }
+    }
+}
