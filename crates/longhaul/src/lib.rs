@@ -8,4 +8,5 @@
 pub mod admin;
 pub mod daemon;
 pub mod relay;
+pub mod top;
 pub mod verify;

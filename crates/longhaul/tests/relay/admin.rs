@@ -15,7 +15,7 @@ use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 /// A daemon with a control socket, an HTTP listener and one tunnel.
-struct Admin {
+pub(crate) struct Admin {
     daemon: Daemon,
     port: Port,
     far: TcpListener,
@@ -24,7 +24,7 @@ struct Admin {
 }
 
 impl Admin {
-    fn start() -> Admin {
+    pub(crate) fn start() -> Admin {
         let (folder, port, http, far) =
             (tempfile::tempdir().unwrap(), Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"), server());
         let daemon = Daemon::start(&config(&socket(&folder), http.address(), port.address(), &far));
@@ -32,7 +32,7 @@ impl Admin {
         Admin { daemon, port, far, http, folder }
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         socket(&self.folder)
     }
 
@@ -44,20 +44,34 @@ impl Admin {
     }
 
     /// Opens a flow; returns the client's end and the server's.
-    fn flow(&self) -> (TcpStream, TcpStream) {
+    pub(crate) fn flow(&self) -> (TcpStream, TcpStream) {
         let client = dial(&self.port);
         (client, patient(self.far.accept().unwrap().0))
     }
 
     /// Runs `longhaul` with `args` and the flag that names this daemon.
-    fn command(&self, args: &[&str]) -> Output {
+    pub(crate) fn command(&self, args: &[&str]) -> Output {
         let socket = self.socket().display().to_string();
         program().args(args).args(["--admin", &socket]).output().unwrap()
+    }
+
+    /// Kills the daemon, which leaves the file of its socket.
+    pub(crate) fn kill(&mut self) {
+        self.daemon.relay.signal("KILL");
+        self.daemon.relay.exit();
+    }
+
+    /// Starts another daemon with the same sockets, and waits until the control socket is open.
+    pub(crate) fn start_again(&self) -> Daemon {
+        let config = config(&self.socket(), self.http.address(), self.port.address(), &self.far);
+        let daemon = Daemon::start(&config);
+        wait_until("the socket is replaced", || UnixStream::connect(self.socket()).is_ok());
+        daemon
     }
 }
 
 /// Returns the command of the program under test, with its output and its log as text.
-fn program() -> Command {
+pub(crate) fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_longhaul"))
 }
 
@@ -92,11 +106,11 @@ fn by_http(address: SocketAddr, method: &str, path: &str) -> (u16, String) {
     request(patient(TcpStream::connect(address).expect("the daemon listens")), method, path)
 }
 
-fn stdout(output: &Output) -> String {
+pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-fn stderr(output: &Output) -> String {
+pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 

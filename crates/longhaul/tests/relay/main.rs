@@ -42,5 +42,6 @@ mod proxy;
 mod reload;
 mod sources;
 mod states;
+mod top;
 mod verify;
 mod wan;
