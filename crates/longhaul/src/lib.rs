@@ -9,4 +9,5 @@ pub mod admin;
 pub mod daemon;
 pub mod relay;
 mod resources;
+pub mod top;
 pub mod verify;

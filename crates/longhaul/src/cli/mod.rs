@@ -18,6 +18,7 @@ mod reload;
 mod rights;
 mod status;
 mod systemd;
+mod top;
 mod verify;
 
 use clap::error::ErrorKind;
@@ -69,6 +70,14 @@ enum Command {
     /// Prints the tunnels and the live flows of the daemon of longhaul.service, or of another one: see -c and --admin. Without a
     /// daemon, it says so, and says what systemd knows of longhaul.service. Then it exits with 1.
     Status(status::Flags),
+    /// Watch a running daemon on a full screen
+    ///
+    /// The first line says whether the daemon is whole. If it is not, the next lines say which stage of which tunnel is broken, and
+    /// since when. Then come the tunnels and the live flows with their rates, and what the kernel knows of both legs. Keys sort and
+    /// filter the flows, show one in full, and kill one after a question: press `?` for all of them.
+    ///
+    /// If the daemon goes away, the screen says so, keeps the last picture, and waits for the daemon. NO_COLOR turns colours off.
+    Top(top::Flags),
     /// Let a running daemon read its configuration file again
     ///
     /// Waits until the file is in force or refused. If it is refused, prints the reason and exits with 1. Then the old
@@ -126,6 +135,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Run(file) => run(file.path(), logs),
         Command::Check(flags) => check::check(&flags, logs),
         Command::Status(flags) => status::status(&flags),
+        Command::Top(flags) => top::top(&flags),
         Command::Reload(target) => reload::reload(&target),
         Command::Drain(flags) => drain::drain(&flags),
         Command::Kill(flags) => kill::kill(&flags),

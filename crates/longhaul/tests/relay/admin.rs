@@ -54,6 +54,20 @@ impl Admin {
         let socket = self.socket().display().to_string();
         program().args(args).args(["--admin", &socket]).output().unwrap()
     }
+
+    /// Kills the daemon, which leaves the file of its socket.
+    pub(crate) fn kill(&mut self) {
+        self.daemon.relay.signal("KILL");
+        self.daemon.relay.exit();
+    }
+
+    /// Starts another daemon with the same sockets, and waits until the control socket is open.
+    pub(crate) fn start_again(&self) -> Daemon {
+        let config = config(&self.socket(), self.http.address(), self.port.address(), &self.far);
+        let daemon = Daemon::start(&config);
+        wait_until("the socket is replaced", || UnixStream::connect(self.socket()).is_ok());
+        daemon
+    }
 }
 
 /// Returns the command of the program under test, with its output and its log as text.

@@ -51,6 +51,7 @@ mod resources;
 mod sources;
 mod states;
 mod status;
+mod top;
 mod verified;
 mod verify;
 mod wan;

@@ -1,0 +1,280 @@
+//! The columns of the two tables. A new column is a row here.
+
+use super::column::{Column, Key, Width};
+use super::figures;
+use super::picture::{FlowRow, TunnelRow};
+use crate::admin::snapshot::{FlowStateName, HopState, LegState};
+use std::borrow::Cow;
+
+/// The columns of the table of flows, in their order on the screen.
+pub(super) const FLOW_COLUMNS: &[Column<FlowRow>] = &[
+    Column {
+        title: "FLOW",
+        name: "number",
+        width: Width::Number(6),
+        rank: Some(0),
+        cell: |row| row.state.flow.to_string().into(),
+        key: |row| Key::Number(Some(row.state.flow as f64)),
+    },
+    Column {
+        title: "TUNNEL",
+        name: "tunnel",
+        width: Width::Text(6, 16),
+        rank: Some(5),
+        cell: |row| Cow::Borrowed(&row.state.tunnel),
+        key: |row| Key::Text(&row.state.tunnel),
+    },
+    Column {
+        title: "CLIENT",
+        name: "client",
+        width: Width::Text(12, 47),
+        rank: Some(3),
+        cell: |row| Cow::Borrowed(&row.state.peer),
+        key: |row| Key::Text(&row.state.peer),
+    },
+    Column {
+        title: "NEXT HOP",
+        name: "next hop",
+        width: Width::Text(12, 47),
+        rank: Some(9),
+        cell: |row| row.state.next_hop.as_deref().unwrap_or("-").into(),
+        key: |row| Key::Text(row.state.next_hop.as_deref().unwrap_or_default()),
+    },
+    Column {
+        title: "STATE",
+        name: "state",
+        width: Width::Text(5, 13),
+        rank: Some(4),
+        cell: |row| state(row.state.state).into(),
+        key: |row| Key::Text(state(row.state.state)),
+    },
+    Column {
+        title: "AGE",
+        name: "age",
+        width: Width::Number(6),
+        rank: Some(7),
+        cell: |row| figures::age(row.state.age_seconds).into(),
+        key: |row| Key::Number(Some(row.state.age_seconds)),
+    },
+    Column {
+        title: "UP b/s",
+        name: "rate up",
+        width: Width::Number(6),
+        rank: Some(2),
+        cell: |row| rate(row.rates.up),
+        key: |row| Key::Number(row.rates.up),
+    },
+    Column {
+        title: "DN b/s",
+        name: "rate down",
+        width: Width::Number(6),
+        rank: Some(1),
+        cell: |row| rate(row.rates.down),
+        key: |row| Key::Number(row.rates.down),
+    },
+    Column {
+        title: "RATE b/s",
+        name: "total rate",
+        width: Width::Number(8),
+        rank: None,
+        cell: |row| rate(row.rates.both()),
+        key: |row| Key::Number(row.rates.both()),
+    },
+    Column {
+        title: "D.RTT",
+        name: "RTT of the dial leg",
+        width: Width::Number(6),
+        rank: Some(6),
+        cell: |row| rtt(row.state.dial.as_ref()),
+        key: |row| Key::Number(row.state.dial.as_ref().and_then(|leg| leg.rtt_ms)),
+    },
+    Column {
+        title: "D.CWND",
+        name: "congestion window of the dial leg",
+        width: Width::Number(6),
+        rank: Some(12),
+        cell: |row| cwnd(row.state.dial.as_ref()),
+        key: |row| Key::Number(row.state.dial.as_ref().map(|leg| leg.cwnd_segments.into())),
+    },
+    Column {
+        title: "D.RETR",
+        name: "bytes retransmitted on the dial leg",
+        width: Width::Number(7),
+        rank: Some(10),
+        cell: |row| retransmitted(row.state.dial.as_ref()),
+        key: |row| Key::Number(row.state.dial.as_ref().map(|leg| leg.retrans_bytes as f64)),
+    },
+    Column {
+        title: "D.CC",
+        name: "congestion control of the dial leg",
+        width: Width::Text(4, 8),
+        rank: Some(14),
+        cell: |row| congestion(row.state.dial.as_ref()).into(),
+        key: |row| Key::Text(congestion(row.state.dial.as_ref())),
+    },
+    Column {
+        title: "A.RTT",
+        name: "RTT of the accept leg",
+        width: Width::Number(6),
+        rank: Some(8),
+        cell: |row| rtt(row.state.accept.as_ref()),
+        key: |row| Key::Number(row.state.accept.as_ref().and_then(|leg| leg.rtt_ms)),
+    },
+    Column {
+        title: "A.CWND",
+        name: "congestion window of the accept leg",
+        width: Width::Number(6),
+        rank: Some(13),
+        cell: |row| cwnd(row.state.accept.as_ref()),
+        key: |row| Key::Number(row.state.accept.as_ref().map(|leg| leg.cwnd_segments.into())),
+    },
+    Column {
+        title: "A.RETR",
+        name: "bytes retransmitted on the accept leg",
+        width: Width::Number(7),
+        rank: Some(11),
+        cell: |row| retransmitted(row.state.accept.as_ref()),
+        key: |row| Key::Number(row.state.accept.as_ref().map(|leg| leg.retrans_bytes as f64)),
+    },
+    Column {
+        title: "A.CC",
+        name: "congestion control of the accept leg",
+        width: Width::Text(4, 8),
+        rank: Some(15),
+        cell: |row| congestion(row.state.accept.as_ref()).into(),
+        key: |row| Key::Text(congestion(row.state.accept.as_ref())),
+    },
+];
+
+/// The columns of the table of tunnels, in their order on the screen.
+pub(super) const TUNNEL_COLUMNS: &[Column<TunnelRow>] = &[
+    Column {
+        title: "TUNNEL",
+        name: "tunnel",
+        width: Width::Text(10, 30),
+        rank: Some(0),
+        cell: |row| Cow::Borrowed(&row.state.name),
+        key: |row| Key::Text(&row.state.name),
+    },
+    Column {
+        title: "STATE",
+        name: "state",
+        width: Width::Text(9, 9),
+        rank: Some(1),
+        cell: |row| tunnel_state(row).into(),
+        key: |row| Key::Text(tunnel_state(row)),
+    },
+    Column {
+        title: "FLOWS",
+        name: "flows",
+        width: Width::Number(6),
+        rank: Some(2),
+        cell: |row| row.state.flows_now.to_string().into(),
+        key: |row| Key::Number(Some(row.state.flows_now as f64)),
+    },
+    Column {
+        title: "UP b/s",
+        name: "rate up",
+        width: Width::Number(6),
+        rank: Some(4),
+        cell: |row| rate(row.rates.up),
+        key: |row| Key::Number(row.rates.up),
+    },
+    Column {
+        title: "DN b/s",
+        name: "rate down",
+        width: Width::Number(6),
+        rank: Some(3),
+        cell: |row| rate(row.rates.down),
+        key: |row| Key::Number(row.rates.down),
+    },
+    Column {
+        title: "NEXT HOPS",
+        name: "next hops",
+        width: Width::Text(12, u16::MAX),
+        rank: Some(5),
+        cell: |row| row.state.next_hops.iter().map(hop).collect::<Vec<_>>().join(", ").into(),
+        key: |_| Key::Number(None),
+    },
+];
+
+/// Returns the word for the state of a tunnel.
+pub(super) fn tunnel_state(row: &TunnelRow) -> &'static str {
+    match (row.state.listening, row.problem) {
+        (_, Some(true)) => "BROKEN",
+        (false, _) => "closed",
+        (true, Some(false)) => "warning",
+        (true, None) => "listening",
+    }
+}
+
+/// Returns a next hop and its state: `b1:6000 up`.
+fn hop(hop: &HopState) -> String {
+    format!("{} {}", hop.next_hop, hop.state.text())
+}
+
+/// Returns the word for the state of a flow, as `longhaul status` has it.
+pub(super) fn state(state: FlowStateName) -> &'static str {
+    match state {
+        FlowStateName::Dialling => "dialling",
+        FlowStateName::Open => "open",
+        FlowStateName::AcceptHalfClosed => "client done",
+        FlowStateName::DialHalfClosed => "next hop done",
+        FlowStateName::Closing => "closing",
+        FlowStateName::Ended => "ended",
+    }
+}
+
+/// Returns a rate, or a dash while it is not known.
+pub(super) fn rate(bits_per_second: Option<f64>) -> Cow<'static, str> {
+    bits_per_second.map_or("-".into(), |rate| figures::rate(rate).into())
+}
+
+fn rtt(leg: Option<&LegState>) -> Cow<'_, str> {
+    leg.and_then(|leg| leg.rtt_ms).map_or("-".into(), |ms| figures::rtt(ms).into())
+}
+
+fn cwnd(leg: Option<&LegState>) -> Cow<'_, str> {
+    leg.map_or("-".into(), |leg| leg.cwnd_segments.to_string().into())
+}
+
+fn retransmitted(leg: Option<&LegState>) -> Cow<'_, str> {
+    leg.map_or("-".into(), |leg| figures::bytes(leg.retrans_bytes).into())
+}
+
+fn congestion(leg: Option<&LegState>) -> &str {
+    leg.and_then(|leg| leg.congestion.as_deref()).unwrap_or("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::column::choose;
+    use super::*;
+
+    #[test]
+    fn every_rank_is_taken_once() {
+        let mut ranks: Vec<u8> = FLOW_COLUMNS.iter().filter_map(|column| column.rank).collect();
+        ranks.sort_unstable();
+        assert_eq!(ranks, (0..ranks.len() as u8).collect::<Vec<_>>());
+        let mut ranks: Vec<u8> = TUNNEL_COLUMNS.iter().filter_map(|column| column.rank).collect();
+        ranks.sort_unstable();
+        assert_eq!(ranks, (0..ranks.len() as u8).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn columns_are_dropped_in_the_order_of_the_manual() {
+        let mut row = FlowRow::default();
+        row.state.tunnel = "ssh-to-b".into();
+        row.state.peer = "192.0.2.10:50000".into();
+        row.state.next_hop = Some("10.20.20.20:6000".into());
+        let rows = [row];
+        let needs: Vec<u16> = FLOW_COLUMNS.iter().map(|column| column.needs(rows.iter(), rows.iter())).collect();
+        let titles = |width| -> Vec<&str> {
+            choose(FLOW_COLUMNS, &needs, width).iter().map(|(at, _)| FLOW_COLUMNS[*at].title).collect()
+        };
+        assert_eq!(titles(39), ["FLOW", "CLIENT", "UP b/s", "DN b/s"]);
+        let at_80 = ["FLOW", "TUNNEL", "CLIENT", "STATE", "AGE", "UP b/s", "DN b/s", "D.RTT", "A.RTT"];
+        assert_eq!(titles(79), at_80);
+        assert_eq!(titles(200).len(), FLOW_COLUMNS.len() - 1);
+    }
+}

@@ -1,0 +1,30 @@
+//! `longhaul top`: the state of a running daemon on a full screen. The files, in the order of the data:
+//!
+//! ```text
+//! run        asks the daemon each second, waits for keys and signals, draws
+//!   terminal   raw mode and the second screen, and back again in every case
+//! picture    a snapshot with rates: the difference to the one before
+//! columns    the columns of the tables: one row each
+//!   column     what a column is, and which ones fit
+//! keys       the keys: one row each
+//! model      the state of the screen; changes by events alone
+//!   list       the flows on the screen: filter, order, selection
+//! verdict    the first lines: whole or not
+//! figures    short texts for numbers and times
+//! view       draws
+//! ```
+//! Only run and terminal do I/O.
+
+mod column;
+mod columns;
+mod figures;
+mod keys;
+mod list;
+mod model;
+mod picture;
+mod run;
+mod terminal;
+mod verdict;
+mod view;
+
+pub use run::{Failed, Options, once, run};

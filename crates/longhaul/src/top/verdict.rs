@@ -1,0 +1,182 @@
+//! The first lines of the screen. They answer: is it whole, and if not, which stage of which tunnel since when. The word
+//! says it, and the colour only repeats it.
+
+use super::figures;
+use super::model::{Gone, Link, Model};
+use super::picture::Picture;
+use crate::admin::snapshot::{PhaseName, Problem};
+
+/// How good the news is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tone {
+    /// Nothing is wrong.
+    Good,
+    /// Something is wrong, and new flows are served.
+    Warning,
+    /// New flows are not served, or nobody knows.
+    Bad,
+    /// Neither good nor bad.
+    Plain,
+    /// It was so before the daemon went away.
+    Past,
+}
+
+/// A line of text and how good the news is.
+pub(super) type Said = (Tone, String);
+
+/// Returns the verdict in one line.
+pub(super) fn verdict(model: &Model) -> Said {
+    match &model.link {
+        Link::Asking => (Tone::Plain, format!("ASKING the daemon at {}", model.socket)),
+        Link::Gone { since, why, .. } => {
+            let (word, why) = match why {
+                Gone::Broken(why) => ("NOT WHOLE", why),
+                Gone::Unknown(why) => ("CANNOT TELL", why),
+            };
+            (Tone::Bad, format!("{word} {}: {why}", since_when(*since, model)))
+        }
+        Link::Up => match &model.picture {
+            Some((picture, _)) => of_picture(picture, model),
+            None => (Tone::Plain, "ASKING".into()),
+        },
+    }
+}
+
+fn of_picture(picture: &Picture, model: &Model) -> Said {
+    let problems = &picture.rest.problems;
+    let fatal: Vec<&Problem> = problems.iter().filter(|problem| problem.fatal).collect();
+    if let Some(first) = fatal.first() {
+        let since = fatal.iter().map(|problem| problem.since_unix_seconds).fold(f64::INFINITY, f64::min);
+        let place = first.tunnel.as_ref().map(|tunnel| format!("tunnel {tunnel}, ")).unwrap_or_default();
+        let more = if fatal.len() > 1 { format!(", and {} more", fatal.len() - 1) } else { String::new() };
+        return (Tone::Bad, format!("NOT WHOLE {}: {place}{}{more}", since_when(since, model), first.stage));
+    }
+    match (picture.rest.phase, problems.len()) {
+        (PhaseName::Draining, _) => {
+            (Tone::Bad, "NOT WHOLE: draining, new connections are refused; `longhaul drain --undo` ends that".into())
+        }
+        (PhaseName::Stopping, _) => (Tone::Bad, "NOT WHOLE: stopping; the daemon ends with its last flow".into()),
+        (PhaseName::Serving, _) if !picture.rest.ready => (Tone::Bad, "NOT WHOLE: the daemon is not ready".into()),
+        (PhaseName::Serving, 0) => (Tone::Good, "WHOLE: no problem is known".into()),
+        (PhaseName::Serving, count) => {
+            (Tone::Warning, format!("WHOLE, with {}; new flows are served", figures::count(count, "warning")))
+        }
+    }
+}
+
+/// Returns the reasons below the verdict, the worst first.
+pub(super) fn reasons(model: &Model) -> Vec<Said> {
+    let mut said = Vec::new();
+    if let Link::Gone { unit, .. } = &model.link {
+        said.extend(unit.as_ref().map(|unit| (Tone::Bad, unit.clone())));
+        said.push((
+            Tone::Plain,
+            match &model.picture {
+                Some((_, at)) => format!("Everything below is from {}, not from now. Asking again.", time(*at, model)),
+                None => "Asking again.".into(),
+            },
+        ));
+    }
+    let Some((picture, _)) = &model.picture else { return said };
+    let tone = |tone| if model.link == Link::Up { tone } else { Tone::Past };
+    said.extend(picture.rest.problems.iter().map(|problem| {
+        let (news, word) = if problem.fatal { (Tone::Bad, "BROKEN") } else { (Tone::Warning, "warning") };
+        (tone(news), format!("{word} {}: {problem}", since_when(problem.since_unix_seconds, model)))
+    }));
+    if let Some(why) = &picture.rest.reload_refused {
+        let why = why.lines().collect::<Vec<_>>().join(" ");
+        said.push((tone(Tone::Warning), format!("warning: the last reload was refused: {why}")));
+    }
+    said
+}
+
+/// Returns lines about the process: its state, and its flows and rates.
+pub(super) fn process(model: &Model) -> Vec<String> {
+    let Some((picture, _)) = &model.picture else { return Vec::new() };
+    let rest = &picture.rest;
+    let phase = match rest.phase {
+        PhaseName::Serving => "serving",
+        PhaseName::Draining => "draining",
+        PhaseName::Stopping => "stopping",
+    };
+    let rate = |rate: Option<f64>| rate.map_or("-".into(), figures::rate);
+    let flows = figures::count(picture.flows.len(), "flow");
+    vec![
+        format!("longhaul {}, pid {}, {phase}, up {}", rest.version, rest.pid, figures::age(rest.uptime_seconds)),
+        format!("{flows}, up {}bit/s, down {}bit/s", rate(picture.rates.up), rate(picture.rates.down)),
+    ]
+}
+
+/// Returns a time and its age: `since 02:03:11 (10m56s)`.
+fn since_when(since: f64, model: &Model) -> String {
+    format!("since {} ({})", time(since, model), figures::age(model.now - since))
+}
+
+/// Returns the time of day of `unix_seconds`.
+pub(super) fn time(unix_seconds: f64, model: &Model) -> String {
+    figures::clock(unix_seconds, model.now, &model.zone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::snapshot::Snapshot;
+    use jiff::tz::TimeZone;
+
+    const NOW: f64 = 1_700_000_000.0; // 2023-11-14 22:13:20 UTC
+
+    fn model(snapshot: Snapshot) -> Model {
+        let mut model = Model::new("/run/admin.sock".into(), TimeZone::UTC, NOW);
+        model.answered(Ok(snapshot));
+        model
+    }
+
+    fn problem(tunnel: Option<&str>, ago: f64, fatal: bool) -> Problem {
+        Problem {
+            tunnel: tunnel.map(Into::into),
+            stage: "next hop".into(),
+            what: "b:1 is down".into(),
+            since_unix_seconds: NOW - ago,
+            fatal,
+        }
+    }
+
+    #[test]
+    fn the_first_line_says_whether_it_is_whole() {
+        let whole = Snapshot { ready: true, ..Snapshot::default() };
+        assert_eq!(verdict(&model(whole.clone())), (Tone::Good, "WHOLE: no problem is known".into()));
+        let problems = vec![problem(Some("t"), 10.0, false)];
+        let warned = model(Snapshot { problems, ..whole.clone() });
+        assert_eq!(verdict(&warned), (Tone::Warning, "WHOLE, with 1 warning; new flows are served".into()));
+        assert_eq!(reasons(&warned)[0].1, "warning since 22:13:10 (10s): tunnel t, next hop: b:1 is down");
+        let problems = vec![problem(Some("t"), 10.0, true), problem(None, 656.0, true), problem(None, 9999.0, false)];
+        let broken = model(Snapshot { problems, ready: false, ..whole.clone() });
+        let want = "NOT WHOLE since 22:02:24 (10m56s): tunnel t, next hop, and 1 more";
+        assert_eq!(verdict(&broken), (Tone::Bad, want.into()));
+        assert_eq!(reasons(&broken)[1].1, "BROKEN since 22:02:24 (10m56s): next hop: b:1 is down");
+        for phase in [PhaseName::Draining, PhaseName::Stopping] {
+            let (tone, text) = verdict(&model(Snapshot { phase, ..Snapshot::default() }));
+            assert!(tone == Tone::Bad && text.starts_with("NOT WHOLE: "), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_daemon_that_is_gone_is_not_whole_since_then() {
+        let mut model = model(Snapshot { ready: true, ..Snapshot::default() });
+        model.tick(NOW + 1.0);
+        model.answered(Err(Gone::Broken("no daemon at /run/admin.sock".into())));
+        model.systemd_said(Some("longhaul.service is failed".into()));
+        model.tick(NOW + 13.0);
+        model.answered(Err(Gone::Broken("no daemon at /run/admin.sock".into())));
+        let want = "NOT WHOLE since 22:13:21 (12s): no daemon at /run/admin.sock";
+        assert_eq!(verdict(&model), (Tone::Bad, want.into()));
+        let said: Vec<String> = reasons(&model).into_iter().map(|(_, text)| text).collect();
+        let below = "Everything below is from 22:13:20, not from now. Asking again.";
+        assert_eq!(said, ["longhaul.service is failed", below]);
+        model.answered(Err(Gone::Unknown("no right".into())));
+        assert_eq!(verdict(&model).1, "CANNOT TELL since 22:13:21 (12s): no right");
+        model.answered(Ok(Snapshot { ready: true, ..Snapshot::default() }));
+        assert_eq!(verdict(&model).0, Tone::Good);
+        assert_eq!(reasons(&model), []);
+    }
+}

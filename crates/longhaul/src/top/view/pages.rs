@@ -1,0 +1,159 @@
+//! The texts that open above the main screen. Each is a title and lines, which the view scrolls.
+
+use super::paper::wrap;
+use crate::admin::snapshot::{HopState, LegState};
+use crate::top::columns::{self, FLOW_COLUMNS, rate, tunnel_state};
+use crate::top::figures;
+use crate::top::keys::BINDINGS;
+use crate::top::model::{Model, Page, Pane};
+use crate::top::picture::{FlowRow, TunnelRow};
+use crate::top::verdict::{self, Said, Tone};
+
+/// A text above the main screen.
+pub(super) struct Text {
+    /// Its first line, which is not scrolled.
+    pub(super) title: String,
+    /// Its lines.
+    pub(super) lines: Vec<Said>,
+    /// The marked line of a list.
+    pub(super) mark: Option<usize>,
+}
+
+/// Returns the text of the pane at `at`, broken into lines of `width` characters.
+pub(super) fn text(model: &Model, at: usize, width: usize) -> Text {
+    let (title, said, mark) = match &model.panes[at] {
+        Pane::Text(Page::Help, _) => ("KEYS AND COLUMNS".into(), help(), None),
+        Pane::Text(Page::Problems, _) => ("PROBLEMS".into(), problems(model), None),
+        Pane::Text(Page::Tunnels, _) => ("TUNNELS AND NEXT HOPS".into(), tunnels(model), None),
+        Pane::Text(Page::Details(row, lives), _) => {
+            let ended = if *lives { "" } else { " HAS ENDED: this is what it was last" };
+            (format!("FLOW {}{ended}", row.state.flow), details(row), None)
+        }
+        Pane::Sort(mark) => ("SORT THE FLOWS BY".into(), sorts(), Some(*mark)),
+        Pane::Filter(_) | Pane::Confirm(_) => (String::new(), Vec::new(), None),
+    };
+    if mark.is_some() {
+        return Text { title, lines: said, mark };
+    }
+    let broken = |(tone, text): Said| -> Vec<Said> {
+        // Blanks at the beginning indent, and those in a line align. So a line that fits stays as it is.
+        let indent = text.chars().take_while(|char| *char == ' ').count();
+        if text.chars().count() <= width {
+            return vec![(tone, text)];
+        }
+        let lines = wrap(&text, width.saturating_sub(indent));
+        lines.into_iter().map(|line| (tone, " ".repeat(indent) + &line)).collect()
+    };
+    Text { title, lines: said.into_iter().flat_map(broken).collect(), mark }
+}
+
+fn plain(text: impl Into<String>) -> Said {
+    (Tone::Plain, text.into())
+}
+
+fn help() -> Vec<Said> {
+    let keys = BINDINGS.iter().filter(|binding| !binding.help.is_empty());
+    let mut lines: Vec<Said> = keys.map(|binding| plain(format!("{:<11} {}", binding.key, binding.help))).collect();
+    lines.push(plain(""));
+    let shown = FLOW_COLUMNS.iter().filter(|column| column.rank.is_some());
+    lines.extend(shown.map(|column| plain(format!("{:<11} {}", column.title, column.name))));
+    lines.push(plain(""));
+    lines.extend(WORDS.map(plain));
+    lines
+}
+
+fn problems(model: &Model) -> Vec<Said> {
+    let reasons = verdict::reasons(model);
+    if reasons.is_empty() { vec![plain("No problem is known.")] } else { reasons }
+}
+
+fn sorts() -> Vec<Said> {
+    FLOW_COLUMNS.iter().map(|column| plain(column.name)).collect()
+}
+
+fn tunnels(model: &Model) -> Vec<Said> {
+    let Some((picture, _)) = &model.picture else { return vec![plain("Nothing is known yet.")] };
+    picture.tunnels.iter().flat_map(tunnel).collect()
+}
+
+/// Returns the lines of a tunnel: one about itself, and one for each of its next hops.
+fn tunnel(row: &TunnelRow) -> Vec<Said> {
+    let tone = match row.problem {
+        Some(true) => Tone::Bad,
+        Some(false) => Tone::Warning,
+        None => Tone::Plain,
+    };
+    let (state, rates) = (&row.state, row.rates);
+    let flows = figures::count(state.flows_now.try_into().unwrap_or(usize::MAX), "flow");
+    let of_itself = format!(
+        "{}: {} at {}, {flows}, up {}bit/s, down {}bit/s",
+        state.name,
+        tunnel_state(row),
+        state.listen,
+        rate(rates.up),
+        rate(rates.down)
+    );
+    let mut lines = vec![(tone, of_itself)];
+    lines.extend(state.next_hops.iter().map(|hop| plain(next_hop(hop))));
+    lines
+}
+
+fn next_hop(hop: &HopState) -> String {
+    let flows = figures::count(hop.flows_now.try_into().unwrap_or(usize::MAX), "flow");
+    let mut text = format!("  {} {} for {}, {flows}", hop.next_hop, hop.state.text(), figures::age(hop.state_seconds));
+    if let Some(ms) = hop.rtt_ms {
+        text += &format!(", handshake {}", figures::rtt(ms));
+    }
+    if hop.failed_dials > 0 {
+        text += &format!(", {} failed since it last answered", figures::count(hop.failed_dials as usize, "dial"));
+    }
+    if hop.weight > 1 {
+        text += &format!(", weight {}", hop.weight);
+    }
+    text
+}
+
+fn details(row: &FlowRow) -> Vec<Said> {
+    let flow = &row.state;
+    let mut lines = vec![format!("tunnel        {}", flow.tunnel), format!("client        {}", flow.peer)];
+    lines.extend(flow.proxy.as_ref().map(|proxy| format!("PROXY header  from {proxy}")));
+    let address = flow.next_hop_address.map_or_else(|| "-".into(), |address| address.to_string());
+    lines.push(match &flow.next_hop {
+        Some(name) if *name != address => format!("next hop      {name} ({address})"),
+        _ => format!("next hop      {address}"),
+    });
+    lines.extend([
+        format!("state         {}", columns::state(flow.state)),
+        format!("age           {}", figures::age(flow.age_seconds)),
+        format!("up            {}bit/s, {} in all", rate(row.rates.up), figures::bytes(flow.up_bytes)),
+        format!("down          {}bit/s, {} in all", rate(row.rates.down), figures::bytes(flow.down_bytes)),
+        String::new(),
+    ]);
+    lines.extend(leg("ACCEPT LEG, to the client", flow.accept.as_ref()));
+    lines.push(String::new());
+    lines.extend(leg("DIAL LEG, to the next hop", flow.dial.as_ref()));
+    lines.into_iter().map(plain).collect()
+}
+
+fn leg(title: &str, leg: Option<&LegState>) -> Vec<String> {
+    let Some(leg) = leg else { return vec![title.into(), "  not connected".into()] };
+    let local = leg.local.map_or_else(|| "-".into(), |local| local.to_string());
+    vec![
+        title.into(),
+        format!("  own address         {local}"),
+        format!("  RTT                 {}", leg.rtt_ms.map_or_else(|| "-".into(), figures::rtt)),
+        format!("  congestion window   {} segments", leg.cwnd_segments),
+        format!("  retransmitted       {}", figures::bytes(leg.retrans_bytes)),
+        format!("  congestion control  {}", leg.congestion.as_deref().unwrap_or("-")),
+    ]
+}
+
+/// What the help says of the words on the screen.
+const WORDS: [&str; 6] = [
+    "UP is from the client to the next hop, DN is back. b/s are bits per second, of payload.",
+    "A. is the accept leg, to the client. D. is the dial leg, to the next hop.",
+    "A narrow screen leaves columns out. Enter shows everything about a flow.",
+    "WHOLE: new flows are served. A warning is a problem that does not stop new flows.",
+    "NOT WHOLE: new flows of a tunnel are not served, or the daemon does not answer.",
+    "CANNOT TELL: the daemon cannot be asked, for example because of a missing right.",
+];
