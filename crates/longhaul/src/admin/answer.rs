@@ -95,7 +95,8 @@ pub(super) fn busy(mut answer: Answer, busy: Busy) -> Answer {
     answer
 }
 
-fn answer(status: StatusCode, kind: &'static str, bytes: Bytes) -> Answer {
+/// Returns `bytes` as an answer of the media type `kind`, which no cache keeps.
+pub(super) fn answer(status: StatusCode, kind: &'static str, bytes: Bytes) -> Answer {
     let mut answer = Response::new(Content { bytes: Some(bytes), lines: None, _busy: None });
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));

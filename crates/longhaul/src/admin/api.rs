@@ -4,6 +4,7 @@
 use super::answer::{self, Answer, Busy, busy, error, json, text, wrong_method};
 use super::collect;
 use super::metrics::{self, Format};
+use super::page;
 use super::source::Source;
 use crate::daemon::control::{DrainUndone, NotReloaded, Phase, Status};
 use hyper::body::Bytes;
@@ -82,6 +83,55 @@ const ROUTES: &[Route] = &[
         path: "/readyz",
         who: Who::Everyone,
         run: |source, _| Box::pin(async move { readyz(&source).await }),
+    },
+    Route { method: Method::GET, path: "/", who: Who::Everyone, run: |_, _| Box::pin(async { page::INDEX.answer() }) },
+    Route {
+        method: Method::GET,
+        path: "/page/icon.svg",
+        who: Who::Everyone,
+        run: |_, _| Box::pin(async { page::ICON.answer() }),
+    },
+    Route {
+        method: Method::GET,
+        path: "/page/style.css",
+        who: Who::Everyone,
+        run: |_, _| Box::pin(async { page::STYLE.answer() }),
+    },
+    Route {
+        method: Method::GET,
+        path: "/page/main.js",
+        who: Who::Everyone,
+        run: |_, _| Box::pin(async { page::MAIN.answer() }),
+    },
+    Route {
+        method: Method::GET,
+        path: "/page/history.js",
+        who: Who::Everyone,
+        run: |_, _| Box::pin(async { page::HISTORY.answer() }),
+    },
+    Route {
+        method: Method::GET,
+        path: "/page/tunnels.js",
+        who: Who::Everyone,
+        run: |_, _| Box::pin(async { page::TUNNELS.answer() }),
+    },
+    Route {
+        method: Method::GET,
+        path: "/page/chart.js",
+        who: Who::Everyone,
+        run: |_, _| Box::pin(async { page::CHART.answer() }),
+    },
+    Route {
+        method: Method::GET,
+        path: "/page/flows.js",
+        who: Who::Everyone,
+        run: |_, _| Box::pin(async { page::FLOWS.answer() }),
+    },
+    Route {
+        method: Method::GET,
+        path: "/page/text.js",
+        who: Who::Everyone,
+        run: |_, _| Box::pin(async { page::TEXT.answer() }),
     },
     Route {
         method: Method::POST,
@@ -328,7 +378,7 @@ mod tests {
     fn a_path_has_a_number_or_is_unknown() {
         assert_eq!(number_in("/flows/*/kill", "/flows/12/kill"), Some(12));
         for path in
-            ["/flows//kill", "/flows/+1/kill", "/flows/1", "/flows/99999999999999999999/kill", "/flows/*/kill", "/", ""]
+            ["/flows//kill", "/flows/+1/kill", "/flows/1", "/flows/99999999999999999999/kill", "/flows/*/kill", ""]
         {
             assert_eq!(number_in("/flows/*/kill", path), None, "{path}");
             assert_eq!(status_of(Door::Control, Method::POST, path), 404, "{path}");

@@ -129,7 +129,9 @@ impl Connections {
 
 /// Answers the requests of one connection.
 async fn carry(stream: impl Stream, source: Arc<Source>, door: Door, busy: Arc<AtomicBool>) {
+    let was_asked = AtomicBool::new(false);
     let service = service_fn(|request: Request<Incoming>| {
+        was_asked.store(true, Relaxed);
         let (source, busy) = (source.clone(), Busy::new(busy.clone()));
         // No request has a body that is read. hyper closes a connection that sends one.
         let head = request.into_parts().0;
@@ -153,7 +155,9 @@ async fn carry(stream: impl Stream, source: Arc<Source>, door: Door, busy: Arc<A
             }
         },
     };
-    if ended.is_err_and(|err| err.is_parse() || err.is_timeout() || err.is_incomplete_message()) {
+    // A browser keeps a connection for a next request that may never come.
+    let is_silent = |err: &hyper::Error| err.is_timeout() && !was_asked.load(Relaxed);
+    if ended.is_err_and(|err| err.is_parse() || is_silent(&err) || err.is_incomplete_message()) {
         source.counters.malformed.fetch_add(1, Relaxed);
     }
 }

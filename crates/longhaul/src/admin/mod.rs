@@ -7,6 +7,7 @@
 //! connections  accepts, limits and closes connections
 //! api          the routes: method, path, who may, what it does
 //!   answer       an answer and its body
+//!   page/        the dashboard, a page in the binary
 //! source       access to the daemon and to the live flows
 //! collect      fills a Snapshot
 //!   verified     results of the daemon's own probes
@@ -25,6 +26,7 @@ pub mod client;
 mod collect;
 mod connections;
 mod metrics;
+mod page;
 mod problems;
 mod server;
 pub mod snapshot;

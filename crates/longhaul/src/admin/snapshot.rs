@@ -336,7 +336,7 @@ pub struct AdminCounters {
     pub requests: u64,
     /// Connections to the control socket by another user than root and the daemon's.
     pub refused: u64,
-    /// Connections that ended because of bytes that are no HTTP request, or of a request that did not come in time.
+    /// Connections that ended because of bytes that are no HTTP request, or of a first request that did not come in time.
     pub malformed: u64,
     /// Connections that were closed because a newer one needed their place.
     pub displaced: u64,

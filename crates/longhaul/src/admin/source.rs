@@ -31,7 +31,7 @@ pub(super) struct Counters {
     pub(super) requests: AtomicU64,
     /// Connections to the control socket by another user than root and the daemon's.
     pub(super) refused: AtomicU64,
-    /// Connections that ended because of bytes that are no HTTP request, or of a request that did not come in time.
+    /// Connections that ended because of bytes that are no HTTP request, or of a first request that did not come in time.
     pub(super) malformed: AtomicU64,
     /// Connections that were closed because a newer one needed their place.
     pub(super) displaced: AtomicU64,

@@ -22,6 +22,7 @@
 //! | `admin` | the control socket and the HTTP listener |
 //! | `status` | `longhaul status` and the problems that it tells |
 //! | `metrics` | /metrics and the counters of each tunnel; promtool and Prometheus |
+//! | `dashboard` | the page of the HTTP listener, in Chromium; `browser` drives it |
 //! | `verify` | probes: whole paths, broken stages, bad prefaces |
 //! | `verified` | tunnels with `verify`: the daemon's own probes |
 //! | `probe_key` | a key for probes: wrong ones, replays, bad files |
@@ -30,8 +31,10 @@
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
 
 mod admin;
+mod browser;
 mod caps;
 mod daemon;
+mod dashboard;
 mod drain;
 mod endings;
 mod fast_open;

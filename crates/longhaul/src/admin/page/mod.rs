@@ -1,0 +1,76 @@
+//! The dashboard: one page, with its styles and its modules of JavaScript, all of them in the binary.
+//!
+//! ```text
+//! index.html   the parts of the page, from the first screen down
+//! main.js      asks for /status.json each second; the state, its problems, the process
+//!   history.js   what it remembers of earlier answers: rates, and ten minutes of throughput
+//!   tunnels.js   a card for each tunnel, and the resources
+//!     chart.js     throughput and results of verify, drawn
+//!   flows.js     the table of flows
+//!   text.js      figures as text, and elements that hold text
+//! ```
+//! The page asks nobody else and changes nothing. Its headers make the browser refuse whatever is not one of these files,
+//! so a name that a client or the configuration chose cannot become markup or a script.
+
+use super::answer::{self, Answer};
+use hyper::StatusCode;
+use hyper::body::Bytes;
+use hyper::header::{CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
+
+/// A file of the page.
+pub(super) struct File {
+    /// Media type.
+    kind: &'static str,
+    text: &'static str,
+}
+
+pub(super) const INDEX: File = File { kind: "text/html; charset=utf-8", text: include_str!("index.html") };
+pub(super) const ICON: File = File { kind: "image/svg+xml", text: include_str!("icon.svg") };
+pub(super) const STYLE: File = File { kind: "text/css; charset=utf-8", text: include_str!("style.css") };
+pub(super) const MAIN: File = script(include_str!("main.js"));
+pub(super) const HISTORY: File = script(include_str!("history.js"));
+pub(super) const TUNNELS: File = script(include_str!("tunnels.js"));
+pub(super) const CHART: File = script(include_str!("chart.js"));
+pub(super) const FLOWS: File = script(include_str!("flows.js"));
+pub(super) const TEXT: File = script(include_str!("text.js"));
+
+const fn script(text: &'static str) -> File {
+    File { kind: "text/javascript; charset=utf-8", text }
+}
+
+impl File {
+    /// Returns the file as an answer.
+    pub(super) fn answer(&self) -> Answer {
+        let mut answer = answer::answer(StatusCode::OK, self.kind, Bytes::from_static(self.text.as_bytes()));
+        let headers = answer.headers_mut();
+        headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+        answer
+    }
+}
+
+/// The page may load its own files and ask its own daemon, and nothing else. No other page may frame it. With Trusted Types,
+/// the browser refuses to parse a text as markup.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+                      require-trusted-types-for 'script'; trusted-types 'none'";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_no_inline_script_and_no_address_of_another_host() {
+        for file in [INDEX, ICON, STYLE, MAIN, HISTORY, TUNNELS, CHART, FLOWS, TEXT] {
+            // The namespace of SVG is a name and is not loaded.
+            let text = file.text.replace("http://www.w3.org/2000/svg", "");
+            for unwanted in
+                ["http:", "https:", "\"//", "innerHTML", "insertAdjacentHTML", "eval(", " style=", " onclick="]
+            {
+                assert!(!text.contains(unwanted), "{unwanted}: {text}");
+            }
+        }
+        assert!(!INDEX.text.contains("<script>") && INDEX.text.contains("longhaul status"));
+    }
+}

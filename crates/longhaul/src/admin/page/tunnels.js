@@ -1,0 +1,142 @@
+// A card for each tunnel: its throughput, its next hops, its results of verify.
+
+import { Chart, Strip } from "/page/chart.js";
+import { age, amount, clock, count, fillRows, list, make, mark, milliseconds, say, sayOrHide } from "/page/text.js";
+
+// Maximum number of cards. Those of tunnels with problems are the first.
+const MAX_CARDS = 40;
+
+const HOP_STATES = {
+  "up": { text: "✓ up", tone: "good" },
+  "slow-start": { text: "… slow start", tone: "warn" },
+  "ejected": { text: "! ejected", tone: "warn" },
+  "down": { text: "✗ down", tone: "bad" },
+};
+
+const HOP_COLUMNS = [
+  { title: "next hop", text: (hop) => hop.next_hop },
+  { title: "state", text: (hop) => HOP_STATES[hop.state]?.text ?? hop.state, tone: (hop) => HOP_STATES[hop.state]?.tone ?? "none" },
+  { title: "for", text: (hop) => age(hop.state_seconds), number: true },
+  { title: "flows", text: (hop) => String(hop.flows_now), number: true },
+  { title: "handshake", text: (hop) => milliseconds(hop.rtt_ms), number: true },
+  { title: "failed dials", text: (hop) => String(hop.failed_dials), number: true,
+    tone: (hop) => (hop.failed_dials > 0 ? "warn" : "none") },
+];
+
+const VERIFY_STATES = {
+  whole: { text: "✓ whole", tone: "good" },
+  broken: { text: "✗ broken", tone: "bad" },
+  pending: { text: "… no result yet", tone: "none" },
+};
+
+// The cards below `parent`.
+export class Tunnels {
+  #cards = [];
+
+  constructor(parent, more, none) {
+    Object.assign(this, { parent, more, none });
+  }
+
+  draw(snapshot, history) {
+    const now = snapshot.started_unix_seconds + snapshot.uptime_seconds;
+    const rank = (tunnel) => Math.min(2, ...problemsOf(snapshot, tunnel).map((problem) => (problem.fatal ? 0 : 1)));
+    const tunnels = snapshot.tunnels.map((tunnel) => ({ tunnel, rank: rank(tunnel) })).sort((one, two) => one.rank - two.rank);
+    const shown = tunnels.slice(0, MAX_CARDS).map(({ tunnel }) => tunnel);
+    const rest = tunnels.length - shown.length;
+    sayOrHide(this.more, rest > 0 ? `and ${count(rest, "tunnel")} more; longhaul status has them all` : null);
+    this.none.hidden = tunnels.length > 0;
+    this.#keep(shown.map((tunnel) => tunnel.name));
+    shown.forEach((tunnel, index) => this.#cards[index].draw(tunnel, problemsOf(snapshot, tunnel), history, now));
+  }
+
+  // Has a card for each name, in this order. A card moves with its tunnel, so that its focus stays.
+  #keep(names) {
+    if (names.length === this.#cards.length && names.every((name, index) => this.#cards[index].name === name)) return;
+    const old = new Map(this.#cards.map((card) => [card.name, card]));
+    this.#cards = names.map((name) => old.get(name) ?? new Card(name));
+    const focused = document.activeElement;
+    this.parent.replaceChildren(...this.#cards.map((card) => card.node));
+    if (this.parent.contains(focused)) focused.focus({ preventScroll: true });
+  }
+}
+
+export function problemsOf(snapshot, tunnel) {
+  return snapshot.problems.filter((problem) => problem.tunnel === tunnel.name);
+}
+
+// Returns the id of a tunnel's card.
+export function cardId(name) {
+  return `tunnel-${encodeURIComponent(name)}`;
+}
+
+class Card {
+  constructor(name) {
+    this.name = name;
+    this.chart = new Chart(`throughput of ${name} in the last 10 minutes`);
+    this.strip = new Strip(`results of verify of ${name}`);
+    this.state = make("span", { class: "state" });
+    this.about = make("p", { class: "about" });
+    this.hops = make("tbody");
+    this.verifyState = make("span", { class: "state" });
+    this.verifyWhy = make("span");
+    this.verify = make("div", { class: "verify" },
+      make("p", {}, "Verify: ", this.verifyState, " ", this.verifyWhy), this.strip.whole);
+    const head = make("tr", {}, ...HOP_COLUMNS.map((column) =>
+      make("th", { scope: "col", class: column.number ? "number" : "" }, column.title)));
+    const title = make("h3", { id: cardId(name), tabindex: -1 }, name);
+    this.node = make("section", { class: "card", "aria-labelledby": cardId(name) },
+      make("div", { class: "card-head" }, title, this.state), this.about, this.chart.whole,
+      make("table", { class: "stack hops" }, make("thead", {}, head), this.hops), this.verify);
+  }
+
+  draw(tunnel, problems, history, now) {
+    const fatal = problems.some((problem) => problem.fatal);
+    const [text, tone] = fatal ? ["✗ broken", "bad"] : problems.length > 0 ? ["! warning", "warn"] : ["✓ no problem", "good"];
+    say(this.state, text);
+    mark(this.state, "data-tone", tone);
+    const listens = tunnel.listening ? `listens on ${tunnel.listen}` : `does not listen on ${tunnel.listen}`;
+    say(this.about, `${listens}, ${count(tunnel.flows_now, "flow")}`);
+    this.chart.draw(history.tunnels.get(tunnel.name) ?? [], now);
+    fillRows(this.hops, HOP_COLUMNS, tunnel.next_hops);
+    this.verify.hidden = !tunnel.verify;
+    if (tunnel.verify) this.#drawVerify(tunnel.verify, now);
+  }
+
+  #drawVerify(verify, now) {
+    const state = VERIFY_STATES[verify.state] ?? { text: verify.state, tone: "none" };
+    say(this.verifyState, state.text);
+    mark(this.verifyState, "data-tone", state.tone);
+    const isBroken = verify.state === "broken";
+    const at = isBroken ? `at ${[verify.stage, verify.cause].filter(Boolean).join(": ")}` : "";
+    const why = verify.why ? (isBroken ? `(${verify.why})` : `(no probe now: ${verify.why})`) : "";
+    const since = verify.state === "pending" ? "" : `since ${clock(verify.since_unix_seconds)},`;
+    say(this.verifyWhy, [at, why, since, `every ${age(verify.interval_seconds)}`].filter(Boolean).join(" "));
+    this.strip.draw(verify.history, now);
+  }
+}
+
+// Draws the resources as a list with bars.
+export function drawResources(section, parent, resources) {
+  section.hidden = resources.length === 0;
+  const create = () => make("li", {}, make("span", { class: "name" }), make("span", { class: "amount" }),
+    make("span", { class: "bar", "aria-hidden": "true" }, make("span")), make("span", { class: "advice" }));
+  list(parent, resources, create, (item, resource) => {
+    const [name, amount, bar, advice] = item.children;
+    const share = resource.used != null && resource.limit > 0 ? resource.used / resource.limit : null;
+    const tone = resource.warning || resource.near_since_unix_seconds ? "warn" : "none";
+    mark(item, "data-tone", tone);
+    say(name, `${tone === "warn" ? "! " : ""}${resource.name}`);
+    say(amount, amountOf(resource, share));
+    bar.hidden = share === null;
+    bar.firstElementChild.style.width = `${Math.min(100, 100 * (share ?? 0)).toFixed(1)}%`;
+    sayOrHide(advice, [resource.warning, resource.remedy].filter(Boolean).join("; "));
+  });
+}
+
+function amountOf({ used, limit, unit, detail }, share) {
+  const word = unit === "bytes" ? "" : ` ${unit}`;
+  const text = (number) => amount(number, unit);
+  if (used == null) return limit == null ? detail ?? "not known" : `limit ${text(limit)}${word}`;
+  if (limit == null) return text(used) + word;
+  return `${text(used)} of ${text(limit)}${word}${share === null ? "" : ` (${Math.round(100 * share)} %)`}`;
+}
