@@ -92,6 +92,8 @@ pub struct Check {
 pub enum CheckBy {
     /// By a TCP connection, which is reset at once.
     Tcp,
+    /// By a probe through the hop, which is a relay, to the final host.
+    Verify,
 }
 
 impl Check {

@@ -217,7 +217,8 @@ pub fn check(text: &str) -> Result<Option<CheckBy>, String> {
     match text {
         "none" => Ok(None),
         "tcp" => Ok(Some(CheckBy::Tcp)),
-        _ => Err("write \"tcp\" or \"none\"".into()),
+        "verify" => Ok(Some(CheckBy::Verify)),
+        _ => Err("write \"tcp\", \"verify\" or \"none\"".into()),
     }
 }
 

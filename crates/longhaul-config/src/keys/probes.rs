@@ -4,7 +4,7 @@ use crate::config::Probe;
 use crate::keys::remark::{Remark, Syntax, no_remarks};
 use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row};
 use crate::options::{Leg, key};
-use crate::tunnel::Tunnel;
+use crate::tunnel::{CheckBy, Tunnel};
 use longhaul_units::show_duration;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -48,6 +48,19 @@ pub(super) const VERIFY: Row<Tunnel> = Row {
           tunnel is broken, the log, `longhaul status` and `/readyz` name the stage: \
           [Verifying a tunnel for ever](operations.md#verifying-a-tunnel-for-ever).",
 };
+
+/// Returns an error for probes through next hops that are no relays.
+pub(super) fn through_no_relay(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
+    if tunnel.check.by != Some(CheckBy::Verify) || tunnel.verify_hops != Some(0) {
+        return Vec::new();
+    }
+    let (hops, other) = match syntax {
+        Syntax::File => ("verify_hops = 0", "check = \"tcp\""),
+        Syntax::Flags => ("--verify-hops 0", "--check tcp"),
+    };
+    let text = format!("with {hops} the next hops are final hosts, which answer no probe; write {other}");
+    vec![Remark::error("check", text)]
+}
 
 /// Returns an error for a listener that a connection of its own host does not reach.
 fn unreachable_from_here(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {

@@ -105,20 +105,23 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
             argument: Argument::Named("KIND"),
             default: None,
             short: "Active checks of next hops",
-            long: "none or tcp. With tcp, longhaul connects to each next hop every 5 seconds, and resets the connection. A next \
-                   hop that fails three checks in a row is not dialled until two checks in a row succeed.",
+            long: "none, tcp or verify. With tcp, longhaul connects to each next hop every 5 seconds, and resets the connection. \
+                   With verify, the next hops are relays, and it sends a probe through each to the final host. A next hop \
+                   that fails three checks in a row is not dialled until two checks in a row succeed.",
         }),
         value: KeyValue::One(|tunnel, text| value::check(text).map(|by| tunnel.check.by = by)),
         show: |tunnel| {
             let Check { by, interval, timeout, rise, fall } = tunnel.check;
             let (interval, timeout) = (show_duration(interval), show_duration(timeout));
-            by.map(|CheckBy::Tcp| {
-                format!("checks each next hop every {interval} for {timeout}: {fall} failures are down, {rise} answers are up")
-            })
+            let (what, good) = match by? {
+                CheckBy::Tcp => ("checks each next hop", "answers"),
+                CheckBy::Verify => ("sends a probe through each next hop", "successes"),
+            };
+            Some(format!("{what} every {interval} for {timeout}: {fall} failures are down, {rise} {good} are up"))
         },
-        check: |tunnel, _| checks_nothing(tunnel),
-        doc: "Active checks of the next hops: `\"none\"`, or `\"tcp\"`, which connects to each next hop and resets the \
-              connection at once. A next hop whose checks fail is not dialled: [active checks](next-hops.md#active-checks).",
+        check: |tunnel, syntax| [checks_nothing(tunnel), probes::through_no_relay(tunnel, syntax)].concat(),
+        doc: "Active checks of the next hops: `\"none\"`; `\"tcp\"`, which connects to each next hop and resets the \
+              connection at once; or `\"verify\"`, which sends a probe through each next hop to the final host. A next hop whose checks fail is not dialled: [active checks](next-hops.md#active-checks).",
     },
     Row {
         name: "check_interval",

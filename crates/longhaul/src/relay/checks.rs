@@ -1,14 +1,19 @@
 //! Active checks of a tunnel's next hops: one task a tunnel, off the flows' way.
 //!
 //! A check connects to the next hop as a dial does, with the same options and the same source, and resets the connection.
-//! A hop whose name has several addresses passes when one of them answers.
+//! With `check = "verify"`, it first sends a probe through the hop to the final host. A hop whose name has several addresses
+//! passes when one of them does.
 
-use super::connect;
+use super::connect::{self, Failure};
 use super::permits::Gate;
 use super::shared::Relay;
+use super::stream::Stream;
+use crate::verify::{self, Plan};
 use longhaul_config::{CheckBy, Tunnel};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -21,7 +26,9 @@ impl Checks {
     /// end.
     pub fn begin(relay: &Arc<Relay>, gate: &Arc<Gate>, tunnel: &Arc<Tunnel>) -> Option<Checks> {
         match tunnel.check.by {
-            Some(CheckBy::Tcp) => Some(Checks(tokio::spawn(run(relay.clone(), gate.clone(), tunnel.clone())))),
+            Some(CheckBy::Tcp | CheckBy::Verify) => {
+                Some(Checks(tokio::spawn(run(relay.clone(), gate.clone(), tunnel.clone()))))
+            }
             None => {
                 gate.hops.unchecked();
                 None
@@ -58,7 +65,7 @@ async fn run(relay: Arc<Relay>, gate: Arc<Gate>, tunnel: Arc<Tunnel>) {
     }
 }
 
-/// Returns the time of the handshake with next hop `hop`, or why no address answered. Returns `None` when only this host
+/// Returns the time of the handshake with next hop `hop`, or why no address passed. Returns `None` when only this host
 /// is at fault, because then the check says nothing about the hop.
 async fn check(relay: &Relay, gate: &Gate, tunnel: &Tunnel, hop: usize) -> Option<Result<Duration, String>> {
     let timeout = tunnel.check.timeout;
@@ -69,17 +76,43 @@ async fn check(relay: &Relay, gate: &Gate, tunnel: &Tunnel, hop: usize) -> Optio
     };
     let mut why = None;
     for address in addresses {
-        let began = Instant::now();
-        let failure = match connect::begin(relay, tunnel, address, &[]) {
-            Err(failure) => failure,
-            Ok((stream, _)) => match connect::finish(relay, &stream, address, timeout).await {
-                Ok(()) => return Some(Ok(began.elapsed())),
-                Err(failure) => failure,
-            },
-        };
-        if failure.is_of_hop {
-            why = Some(Err(format!("{address}: {failure}")));
+        match check_address(relay, tunnel, address).await {
+            None => {}
+            Some(Ok(rtt)) => return Some(Ok(rtt)),
+            Some(Err(failed)) => why = Some(Err(format!("{address}: {failed}"))),
         }
     }
     why
+}
+
+/// Returns the same for one address.
+async fn check_address(relay: &Relay, tunnel: &Tunnel, address: SocketAddr) -> Option<Result<Duration, String>> {
+    let of_hop = |failure: Failure| failure.is_of_hop.then(|| Err(failure.to_string()));
+    let began = Instant::now();
+    let stream = match connect::begin(relay, tunnel, address, &[]) {
+        Ok((stream, _)) => stream,
+        Err(failure) => return of_hop(failure),
+    };
+    if let Err(failure) = connect::finish(relay, &stream, address, tunnel.check.timeout).await {
+        return of_hop(failure);
+    }
+    let rtt = began.elapsed();
+    match tunnel.check.by {
+        Some(CheckBy::Verify) => Some(probe(relay, tunnel, stream, address).await?.map(|()| rtt)),
+        Some(CheckBy::Tcp) | None => Some(Ok(rtt)),
+    }
+}
+
+/// Sends a probe on `stream`, which is connected to the relay at `address`. Returns the stage that is broken, and how. Returns
+/// `None` if this host is at fault, or if a relay answers too many probes.
+async fn probe(relay: &Relay, tunnel: &Tunnel, stream: Stream, address: SocketAddr) -> Option<Result<(), String>> {
+    let stream = TcpStream::from_std(stream.into_socket().into()).ok()?;
+    let plan = Plan::of_next_hop(tunnel, address, tunnel.check.timeout);
+    let findings = verify::run_on(&Plan { key: relay.probe_key.now(), ..plan }, &stream).await;
+    if findings.is_busy() {
+        return None;
+    }
+    let Some(trouble) = findings.trouble else { return Some(Ok(())) };
+    let stage = trouble.stage.behind_a_relay().name(tunnel.verify_hops.unwrap_or(1));
+    Some(Err(format!("{stage}: {}: {}", trouble.kind.name(), trouble.why)))
 }

@@ -53,6 +53,11 @@ impl Stream {
         })
     }
 
+    /// Returns the socket, which the runtime no longer watches.
+    pub(super) fn into_socket(self) -> Socket {
+        self.socket.into_inner()
+    }
+
     /// Waits until there may be something to read.
     pub(super) fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready<'_>>> {
         self.socket.poll_read_ready(cx)

@@ -5,7 +5,6 @@ use super::shared::Relay;
 use super::verified::{Change, Fault, History, Outcome};
 use crate::verify::{self, Findings, Kind, Plan, Stage, Trouble};
 use longhaul_config::Tunnel;
-use longhaul_core::wire::answer::Next;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -79,7 +78,7 @@ impl Probed {
         if !was_accepted && findings.connected.is_some() && !gate.has_room() {
             return history.hindered("no flow of the tunnel is free".into());
         }
-        if is_busy(&findings) {
+        if findings.is_busy() {
             return history.hindered("a relay answers no more probes at the moment".into());
         }
         // Only a connection that the kernel has accepted says something about the process.
@@ -120,11 +119,6 @@ impl Probed {
             (None, _) => {}
         }
     }
-}
-
-/// Whether a relay had answered too many probes to answer this one.
-fn is_busy(findings: &Findings) -> bool {
-    findings.relays.last().is_some_and(|relay| relay.report.next == Next::Busy)
 }
 
 /// If the near relay has not reported although it has accepted the probe, its dial is still under way.

@@ -1,6 +1,6 @@
 //! The stages of a tunnel's path as a probe found them.
 
-use longhaul_core::wire::answer::Report;
+use longhaul_core::wire::answer::{Next, Report};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -17,6 +17,13 @@ pub struct Findings {
     pub echo: Option<Echo>,
     /// Where the path ends. `None` if it is whole.
     pub trouble: Option<Trouble>,
+}
+
+impl Findings {
+    /// Whether a relay had answered too many probes to answer this one.
+    pub fn is_busy(&self) -> bool {
+        self.relays.last().is_some_and(|relay| relay.report.next == Next::Busy)
+    }
 }
 
 /// A relay that reported.
@@ -103,6 +110,15 @@ pub enum Stage {
 }
 
 impl Stage {
+    /// Returns the same stage of a path that begins one relay earlier.
+    pub fn behind_a_relay(self) -> Stage {
+        match self {
+            Stage::Relay(before) => Stage::Relay(before + 1),
+            Stage::Link(before) => Stage::Link(before + 1),
+            Stage::Lan | Stage::FinalHost | Stage::Data => self,
+        }
+    }
+
     /// Returns the stage's name in a path with `hops` relays after the first.
     pub fn name(self, hops: u8) -> String {
         let hops = usize::from(hops);

@@ -4,7 +4,7 @@ use super::findings::{Echo, Findings, Kind, Relay, Stage, Trouble};
 use super::stream::{Lost, Patience, Reader, send};
 use ipnet::IpNet;
 use longhaul_config::Tunnel;
-use longhaul_core::proxy_header;
+use longhaul_core::proxy_header::{self, Accepts, Version};
 use longhaul_core::wire::answer::{Dial, Frame, Next, Proof, Receipt, Report};
 use longhaul_core::wire::probe::{Nonce, Preface};
 use longhaul_core::wire::proof::{Challenge, Key};
@@ -72,6 +72,25 @@ impl Plan {
         }
     }
 
+    /// Returns the plan to probe the path behind `tunnel` by a connection to its next hop `address`, which must be a relay. The
+    /// whole probe may take `total`.
+    pub fn of_next_hop(tunnel: &Tunnel, address: SocketAddr, total: Duration) -> Plan {
+        let accepts = tunnel.proxy_out.map(|version| match version {
+            Version::V1 => Accepts::V1,
+            Version::V2 => Accepts::V2,
+        });
+        Plan {
+            address,
+            allow: Vec::new(),
+            header: accepts.map(proxy_header::write_own).unwrap_or_default(),
+            key: None,
+            hops: tunnel.verify_hops.unwrap_or(1).saturating_sub(1),
+            echo_bytes: MIN_ECHO_BYTES,
+            limit: total,
+            total: Some(total),
+        }
+    }
+
     fn allows(&self, ip: IpAddr) -> bool {
         self.allow.is_empty() || self.allow.iter().any(|net| net.contains(&ip.to_canonical()))
     }
@@ -93,10 +112,21 @@ pub async fn run_announced<T>(plan: &Plan, announce: impl Fn(Nonce, SocketAddr) 
     repeat(plan, Some(&announce)).await
 }
 
+/// Makes the probe `plan` on `stream`, a connection to the first relay, and returns how far it came.
+pub async fn run_on(plan: &Plan, stream: &TcpStream) -> Findings {
+    let patience = Patience::of(plan.limit, plan.total);
+    let mut findings = Findings { prober: stream.local_addr().ok(), ..Findings::default() };
+    let trouble = match nonce() {
+        Ok(nonce) => converse(plan, stream, Talk { patience, nonce }, &mut findings).await.err(),
+        Err(err) => Some(Lost::Failed(err).at(Stage::Relay(0))),
+    };
+    Findings { trouble, ..findings }
+}
+
 /// A relay whose dial fails at once may reset the connection before the preface has come, so a connection that is reset
 /// without a report is tried again.
 async fn repeat<T>(plan: &Plan, announce: Option<&impl Fn(Nonce, SocketAddr) -> T>) -> Findings {
-    let patience = Patience { each: plan.limit, end: plan.total.map(|total| Instant::now() + total) };
+    let patience = Patience::of(plan.limit, plan.total);
     let mut tries = 1;
     loop {
         let mut findings = Findings::default();
@@ -127,11 +157,24 @@ async fn walk<T>(
     let stream = connect(plan, socket, patience).await.map_err(|trouble| explain(trouble, plan, findings))?;
     findings.connected = Some(start.elapsed());
     findings.prober = stream.local_addr().ok().or(findings.prober);
+    converse(plan, &stream, Talk { patience, nonce }, findings).await
+}
+
+/// The limits of a probe's waits, and its nonce.
+#[derive(Clone, Copy)]
+struct Talk {
+    patience: Patience,
+    nonce: Nonce,
+}
+
+/// Sends the preface on `stream`, and notes what comes back.
+async fn converse(plan: &Plan, stream: &TcpStream, talk: Talk, findings: &mut Findings) -> Result<(), Trouble> {
+    let Talk { patience, nonce } = talk;
     let preface = Preface { hops: plan.hops, echo_bytes: plan.echo_bytes, nonce };
     let sent = Instant::now();
     // The tunnel may have reset the connection already. The first read reports why.
-    let _ = send(&stream, &[&plan.header[..], &preface.bytes()].concat(), patience).await;
-    let mut reader = Reader::new(&stream, patience);
+    let _ = send(stream, &[&plan.header[..], &preface.bytes()].concat(), patience).await;
+    let mut reader = Reader::new(stream, patience);
     loop {
         let at = findings.relays.len();
         let mut was_asked = false;
@@ -143,7 +186,7 @@ async fn walk<T>(
                     was_asked = true;
                     let proof = prove(plan, &challenge, at)?;
                     // If this fails, the next read reports why.
-                    let _ = send(&stream, &proof, patience).await;
+                    let _ = send(stream, &proof, patience).await;
                 }
                 Ok(_) => {}
                 Err(lost) => return Err(explain(lost.at(Stage::Relay(at)), plan, findings)),
@@ -161,7 +204,7 @@ async fn walk<T>(
             (None, _) => {}
         }
     }
-    findings.echo = Some(echo(plan.echo_bytes, &stream, reader, &nonce).await?);
+    findings.echo = Some(echo(plan.echo_bytes, stream, reader, &nonce).await?);
     Ok(())
 }
 

@@ -53,6 +53,11 @@ pub(super) struct Patience {
 }
 
 impl Patience {
+    /// Returns the limits of a probe that begins now, and may take `total` in all.
+    pub(super) fn of(each: Duration, total: Option<Duration>) -> Patience {
+        Patience { each, end: total.map(|total| Instant::now() + total) }
+    }
+
     /// Returns the end of a wait that begins now.
     pub(super) fn deadline(self) -> Instant {
         let each = Instant::now() + self.each;

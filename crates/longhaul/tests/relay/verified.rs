@@ -164,3 +164,40 @@ fn a_listener_that_the_daemon_cannot_reach_is_refused_by_the_configuration() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("accept.bind-device keeps out"), "{output:?}");
 }
+
+/// Both relays answer, and one of them cannot reach its final host.
+#[test]
+fn a_check_by_probes_takes_out_a_hop_whose_final_host_is_down() {
+    let (host, gone) = (final_host(), Port::reserve("127.0.0.1"));
+    let ports = [Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1")];
+    let _first = far_relay(&ports[0], gone.address());
+    let _second = far_relay(&ports[1], host);
+    let to = [ports[0].address(), ports[1].address()];
+    let quick = "check_interval = \"200ms\"\nrise = 1\nfall = 1\nverify = \"1s\"";
+    let near = Verified::start(&to, &format!("check = \"verify\"\n{quick}"));
+    let line = near.daemon.relay.wait_log("next hop down: its checks failed");
+    assert_eq!(line["next_hop"], to[0].to_string());
+    let why = line["why"].as_str().unwrap();
+    assert!(why.contains("final host: refused"), "{why}");
+    // The tunnel serves flows over the other hop.
+    near.wait("whole");
+    assert_eq!(by_http(near.http.address(), "GET", "/readyz").0, 200);
+    let hops = near.status()["tunnels"][0]["next_hops"].take();
+    assert_eq!((&hops[0]["state"], &hops[1]["state"]), (&"down".into(), &"up".into()), "{hops}");
+    // Its host comes back.
+    let server = TcpListener::bind(gone.address()).unwrap();
+    std::thread::spawn(move || server.incoming().for_each(|socket| drop(socket.map(|socket| read_to_end(&socket)))));
+    assert_eq!(near.daemon.relay.wait_log("next hop up: its checks succeed")["next_hop"], to[0].to_string());
+}
+
+#[test]
+fn a_check_by_probes_needs_a_relay_as_next_hop() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("longhaul.toml");
+    let tunnel = "[[tunnel]]\nname = \"t\"\nlisten = \"127.0.0.1:6000\"\nto = \"192.0.2.1:1\"\n";
+    std::fs::write(&file, format!("{tunnel}check = \"verify\"\nverify_hops = 0\n")).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_longhaul")).args(["check", "-c"]).arg(&file).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("check = \"verify\": with verify_hops = 0 the next hops are final hosts"), "{said}");
+}
