@@ -71,10 +71,13 @@ impl Probed {
         let Some(_spare) = gate.spare().filter(|_| gate.has_room()) else {
             return history.hindered("no descriptor or no flow of the tunnel is free".into());
         };
-        let (began, was_accepted) = (Instant::now(), Arc::new(AtomicBool::new(false)));
-        let announce = |nonce, from: SocketAddr| relay.own_probes.announce(nonce, from, &was_accepted);
-        let mut findings = verify::run_announced(&plan, announce).await;
-        let was_accepted = was_accepted.load(Relaxed);
+        let began = Instant::now();
+        let mut made = self.make(&plan).await;
+        // It may have been on its way through a next hop that has just died. A new flow takes another one.
+        if made.findings.trouble.is_some() && !made.findings.relays.is_empty() && tunnel.to.len() > 1 {
+            made = self.make(&plan).await;
+        }
+        let Made { mut findings, was_accepted } = made;
         if !was_accepted && findings.connected.is_some() && !gate.has_room() {
             return history.hindered("no flow of the tunnel is free".into());
         }
@@ -89,6 +92,13 @@ impl Probed {
             blame_the_dial(&mut findings, plan.hops);
         }
         self.conclude(&findings, plan.hops, began.elapsed());
+    }
+
+    async fn make(&self, plan: &Plan) -> Made {
+        let was_accepted = Arc::new(AtomicBool::new(false));
+        let announce = |nonce, from: SocketAddr| self.relay.own_probes.announce(nonce, from, &was_accepted);
+        let findings = verify::run_announced(plan, announce).await;
+        Made { findings, was_accepted: was_accepted.load(Relaxed) }
     }
 
     fn note(&self, was_accepted: bool) {
@@ -119,6 +129,13 @@ impl Probed {
             (None, _) => {}
         }
     }
+}
+
+/// A probe that was made.
+struct Made {
+    findings: Findings,
+    /// Whether the listener accepted it.
+    was_accepted: bool,
 }
 
 /// If the near relay has not reported although it has accepted the probe, its dial is still under way.

@@ -26,6 +26,7 @@
 //! | `verify` | probes: whole paths, broken stages, bad prefaces |
 //! | `verified` | tunnels with `verify`: the daemon's own probes |
 //! | `probe_key` | a key for probes: wrong ones, replays, bad files |
+//! | `segments` | each segment of a path broken in each way, between the hosts of the lab |
 //! | `wan` | the matrix again, with 300 ms of RTT |
 
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
@@ -51,6 +52,7 @@ mod probe_key;
 mod proxy;
 mod reload;
 mod resources;
+mod segments;
 mod sources;
 mod states;
 mod status;

@@ -19,7 +19,8 @@ fn far() -> LinkSpec {
     LinkSpec::new(Duration::from_millis(300), "1Gbit/s".parse().ok())
 }
 
-fn wan_of(link: &LinkSpec) -> Option<Arc<Wan>> {
+/// Builds two sites with `link` between them; returns `None` if the lab cannot be built here.
+pub(crate) fn wan_of(link: &LinkSpec) -> Option<Arc<Wan>> {
     wan_between(link, Profile::relay(link))
 }
 

@@ -1,0 +1,247 @@
+//! Breaks each segment of a path between the hosts of the lab, in each way, and asserts that `verify` names the segment and
+//! the way: near relay, WAN, far relay, LAN, final host; refused, no answer, failed.
+//!
+//! Needs root and nft(8). A test that cannot run here prints SKIP and the reason; it fails in CI.
+
+use crate::admin::by_http;
+use crate::harness::*;
+use crate::wan::wan_of;
+use longhaul_lab::{Host, LinkSpec, Wan};
+use serde_json::Value;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// A way to break the path, and what the near relay finds then.
+struct Case {
+    name: &'static str,
+    how: Break,
+    stage: &'static str,
+    cause: &'static str,
+}
+
+/// A way to break the path.
+enum Break {
+    /// A rule of nft(8) on this host for segments to the case's port.
+    Rule(Host, &'static str),
+    /// The far relay is killed.
+    Kill,
+    /// The far relay is stopped: its kernel still accepts.
+    Stop,
+    /// The far relay admits nobody.
+    Allow,
+    /// Nobody listens on the final host.
+    NoServer,
+}
+
+const REJECT: &str = "reject with tcp reset";
+const PROHIBITED: &str = "reject with icmp type admin-prohibited";
+
+const CASES: &[Case] = &[
+    Case { name: "near drops", how: Break::Rule(Host::Near, "drop"), stage: "near relay", cause: "no answer" },
+    Case { name: "near refuses", how: Break::Rule(Host::Near, REJECT), stage: "near relay", cause: "refused" },
+    Case { name: "WAN drops", how: Break::Rule(Host::Far, "drop"), stage: "WAN", cause: "no answer" },
+    Case { name: "WAN prohibits", how: Break::Rule(Host::Far, PROHIBITED), stage: "WAN", cause: "failed" },
+    Case { name: "far is killed", how: Break::Kill, stage: "far relay", cause: "refused" },
+    Case { name: "far hangs", how: Break::Stop, stage: "far relay", cause: "no answer" },
+    Case { name: "far resets", how: Break::Allow, stage: "far relay", cause: "failed" },
+    Case { name: "LAN drops", how: Break::Rule(Host::B, "drop"), stage: "LAN", cause: "no answer" },
+    Case { name: "LAN prohibits", how: Break::Rule(Host::B, PROHIBITED), stage: "LAN", cause: "failed" },
+    Case { name: "host refuses", how: Break::NoServer, stage: "final host", cause: "refused" },
+];
+
+/// A near relay of the lab with one tunnel `t`, which it verifies every second.
+struct Near {
+    relay: Relay,
+    wan: Arc<Wan>,
+    folder: TempDir,
+    http: SocketAddr,
+}
+
+impl Near {
+    /// Starts the relay. Its tunnel listens on `port` and dials the far host on `to`.
+    fn start(wan: &Arc<Wan>, port: u16, to: &[u16]) -> Near {
+        let folder = tempfile::tempdir().unwrap();
+        let http = SocketAddr::from(([127, 0, 0, 1], port + 1000));
+        let listen = SocketAddr::new(Host::Near.lan(), port);
+        let to: Vec<String> = to.iter().map(|port| SocketAddr::new(Host::Far.wan(), *port).to_string()).collect();
+        let text = format!(
+            "[admin]\nlisten = \"{http}\"\n[[tunnel]]\nname = \"t\"\nlisten = \"{listen}\"\nto = {to:?}\n\
+             verify = \"1s\"\nverify_hops = 1\nconnect_timeout = \"1s\"\n"
+        );
+        std::fs::write(folder.path().join("longhaul.toml"), text).unwrap();
+        let mut command = longhaul();
+        command.args(["run", "-c"]).arg(folder.path().join("longhaul.toml"));
+        Near { relay: Relay::spawn_in(wan, Host::Near, command), wan: wan.clone(), folder, http }
+    }
+
+    /// Runs `job` on a thread of the near relay's host.
+    fn on<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+        self.wan.on(Host::Near, move || Ok(job())).join().expect("no panic").expect("the host is there")
+    }
+
+    fn get(&self, path: &'static str) -> (u16, String) {
+        let http = self.http;
+        self.on(move || by_http(http, "GET", path))
+    }
+
+    /// Returns the state of the tunnel by the daemon's own probes.
+    fn verify(&self) -> Value {
+        let mut status: Value = serde_json::from_str(&self.get("/status.json").1).unwrap();
+        status["tunnels"][0]["verify"].take()
+    }
+
+    fn wait_whole(&self, name: &str) {
+        self.relay.wait_log("tunnel whole");
+        self.is_whole(name);
+    }
+
+    fn is_whole(&self, name: &str) {
+        assert_eq!(self.verify()["state"], "whole", "{name}");
+        assert_eq!(self.get("/readyz"), (200, "ready\n".into()), "{name}");
+    }
+
+    /// Waits until the probes find `case`, and asserts that every view agrees.
+    fn wait_broken(&self, case: &Case) {
+        let Case { name, stage, cause, .. } = *case;
+        // A probe under way when the path broke may have ended elsewhere.
+        while self.relay.wait_log("tunnel broken")["stage"] != stage {}
+        let verify = self.verify();
+        let want: [Value; 3] = ["broken".into(), stage.into(), cause.into()];
+        assert_eq!(["state", "stage", "cause"].map(|key| verify[key].clone()), want, "{name}");
+        let (code, text) = self.get("/readyz");
+        assert!(code == 503 && text.contains(&format!("tunnel t, {stage}: {cause}")), "{name}: {code} {text}");
+        let file = self.folder.path().join("longhaul.toml");
+        let output = self.on(move || {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+            command.args(["verify", "--json", "--timeout", "5s", "-c"]).arg(file).output().unwrap()
+        });
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let found = &found["tunnels"][0];
+        assert_eq!((&found["stage"], &found["kind"]), (&stage.into(), &cause.into()), "{name}: {found}");
+    }
+}
+
+fn far_relay(wan: &Wan, port: u16, flags: &[&str]) -> Relay {
+    let (listen, to) = (SocketAddr::new(Host::Far.wan(), port), SocketAddr::new(Host::B.lan(), port));
+    let mut command = longhaul();
+    command.args(["relay", "--listen", &listen.to_string(), "--to", &to.to_string()]);
+    command.args(["--verify-hops", "0", "--connect-timeout", "1s"]).args(flags);
+    Relay::spawn_in(wan, Host::Far, command)
+}
+
+/// A final host on `port` of host B, which answers each connection with `letter` and ends it.
+fn final_host(wan: &Wan, port: u16, letter: u8) {
+    let address = SocketAddr::new(Host::B.lan(), port);
+    let server = wan.on(Host::B, move || Ok(TcpListener::bind(address).expect("a port")));
+    let server = server.join().expect("no panic").expect("the host is there");
+    std::thread::spawn(move || {
+        for socket in server.incoming().flatten() {
+            // The relay may end the connection first.
+            let _ = std::io::Write::write_all(&mut &socket, &[letter]);
+            let _ = socket.shutdown(std::net::Shutdown::Write);
+            let _ = std::io::Read::read(&mut &socket, &mut [0]);
+        }
+    });
+}
+
+/// Adds the rule of nft(8) `verdict` for segments to `port` on `host`.
+fn add_rule(wan: &Wan, host: Host, port: u16, verdict: &str) {
+    let table = format!("inet case{port}");
+    let chain = format!("add table {table}; add chain {table} in {{ type filter hook input priority 0; }}");
+    let rules = format!("{chain}; add rule {table} in tcp dport {port} {verdict}");
+    wan.output(host, "nft", &[&rules]).unwrap();
+}
+
+fn remove_rule(wan: &Wan, host: Host, port: u16) {
+    wan.output(host, "nft", &[&format!("delete table inet case{port}")]).unwrap();
+}
+
+/// Builds the lab; returns `None` if it cannot be built here.
+fn lab() -> Option<Arc<Wan>> {
+    let wan = wan_of(&LinkSpec::new(Duration::from_millis(20), "1Gbit/s".parse().ok()))?;
+    if wan.output(Host::Far, "nft", &["list ruleset"]).is_err() {
+        skip("nft(8) is missing");
+        return None;
+    }
+    Some(wan)
+}
+
+impl Case {
+    fn run(&self, wan: &Arc<Wan>, port: u16) {
+        if !matches!(self.how, Break::NoServer) {
+            final_host(wan, port, b'.');
+        }
+        let flags: &[&str] = if let Break::Allow = self.how { &["--allow", "192.0.2.1"] } else { &[] };
+        let far = far_relay(wan, port, flags);
+        let near = Near::start(wan, port, &[port]);
+        match self.how {
+            Break::NoServer | Break::Allow => return near.wait_broken(self),
+            _ => near.wait_whole(self.name),
+        }
+        match self.how {
+            Break::Rule(host, verdict) => {
+                add_rule(wan, host, port, verdict);
+                near.wait_broken(self);
+                remove_rule(wan, host, port);
+                near.wait_whole(self.name);
+            }
+            Break::Stop => {
+                far.stop();
+                near.wait_broken(self);
+                far.signal("CONT");
+                near.wait_whole(self.name);
+            }
+            _ => {
+                drop(far);
+                near.wait_broken(self);
+                let _far = far_relay(wan, port, &[]);
+                near.wait_whole(self.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn each_broken_segment_is_named_with_its_cause_and_is_whole_again_afterwards() {
+    let Some(wan) = lab() else { return };
+    // At the same time, because most of it is waiting.
+    std::thread::scope(|scope| {
+        for (case, port) in CASES.iter().zip(7500..) {
+            let wan = &wan;
+            std::thread::Builder::new()
+                .name(case.name.into())
+                .spawn_scoped(scope, move || case.run(wan, port))
+                .expect("a thread");
+        }
+    });
+}
+
+/// The first next hop does not answer. New flows and the probes use the second one.
+#[test]
+fn with_a_second_next_hop_the_tunnel_stays_whole_and_new_flows_use_it() {
+    let Some(wan) = lab() else { return };
+    let (first, second) = (7600, 7601);
+    final_host(&wan, first, b'1');
+    final_host(&wan, second, b'2');
+    let _far = [far_relay(&wan, first, &[]), far_relay(&wan, second, &[])];
+    let near = Near::start(&wan, 7602, &[first, second]);
+    let entry = SocketAddr::new(Host::Near.lan(), 7602);
+    let answer = || {
+        let client = wan.on(Host::A, move || Ok(patient(TcpStream::connect(entry).unwrap())));
+        read_to_end(&client.join().unwrap().unwrap())
+    };
+    near.wait_whole("both hops");
+    assert_eq!(answer(), (b"1".to_vec(), Ending::Fin));
+    for verdict in ["drop", REJECT] {
+        add_rule(&wan, Host::Far, first, verdict);
+        assert_eq!(answer(), (b"2".to_vec(), Ending::Fin), "{verdict}");
+        let results = near.verify()["last_unix_seconds"].as_f64();
+        wait_until("another probe", || near.verify()["last_unix_seconds"].as_f64() > results);
+        near.is_whole(verdict);
+        remove_rule(&wan, Host::Far, first);
+    }
+    assert!(near.relay.try_log("tunnel broken").is_none());
+}
