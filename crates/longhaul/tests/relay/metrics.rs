@@ -159,6 +159,8 @@ fn a_scrape_shows_the_state_of_the_moment() {
     ] {
         assert_eq!(page.get(name), Some(&value), "{name} in {page:#?}");
     }
+    let used = page[r#"longhaul_resource_used{resource="descriptors"}"#];
+    assert!(used > 0.0 && page[r#"longhaul_resource_limit{resource="descriptors"}"#] >= used, "{page:#?}");
     for name in ["process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds"] {
         assert!(page[&format!("longhaul_{name}")] > 0.0, "{name}");
     }
@@ -190,6 +192,24 @@ fn a_removed_tunnel_disappears_and_a_client_chooses_the_format() {
     assert!(old.contains("# TYPE longhaul_tunnel_bytes_total counter\n") && !old.contains("# EOF"), "{old}");
     let names = |page: &str| samples(page).into_keys().collect::<Vec<_>>();
     assert_eq!(names(&old), names(&new));
+}
+
+#[test]
+fn a_broken_tunnel_shows_its_stage() {
+    let watched = Watched::start();
+    let (listen, closed) = (Port::reserve("127.0.0.1").address(), Port::reserve("127.0.0.1"));
+    let two = format!("[[tunnel]]\nname = \"two\"\nlisten = \"{listen}\"\nto = [\"{}\"]\n", closed.address());
+    watched.reload(&(two + "verify = \"1s\"\n"));
+    let page = wait_for("a result", || {
+        let page = watched.metrics();
+        if page.contains_key(r#"longhaul_verify_whole{tunnel="two"}"#) { Ok(page) } else { Err(page) }
+    });
+    assert_eq!(page[r#"longhaul_verify_whole{tunnel="two"}"#], 0.0);
+    let stage = page.keys().find(|name| name.starts_with(r#"longhaul_verify_broken{tunnel="two",stage="#));
+    assert!(stage.is_some_and(|stage| stage.ends_with(r#",how="refused"}"#)), "{page:#?}");
+    assert_eq!(page[r#"longhaul_tunnel_ready{tunnel="two"}"#], 0.0);
+    assert!(page[r#"longhaul_verify_last_time_seconds{tunnel="two"}"#] > page["longhaul_start_time_seconds"]);
+    assert!(!page.contains_key(r#"longhaul_verify_whole{tunnel="one"}"#), "it is not verified");
 }
 
 /// Returns the path of a file of the repository.

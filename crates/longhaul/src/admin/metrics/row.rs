@@ -1,7 +1,7 @@
 //! A row of the table of metrics, and the samples that it reads.
 
 use super::figures::{Figures, OfLeg};
-use crate::admin::snapshot::{HopState, TunnelState};
+use crate::admin::snapshot::{HopState, ResourceState, TunnelState, VerifyState};
 use crate::relay::HistogramValues;
 
 /// A metric.
@@ -103,6 +103,21 @@ impl Samples {
             for hop in &tunnel.next_hops {
                 value(hop).into_iter().for_each(|value| self.add(&[&tunnel.name, &hop.next_hop], value));
             }
+        }
+    }
+
+    /// Adds a sample for each tunnel that the daemon verifies and that has a value.
+    pub(super) fn verified<V: Into<Value>>(&mut self, figures: &Figures, value: impl Fn(&VerifyState) -> Option<V>) {
+        for tunnel in &figures.snapshot.tunnels {
+            let value = tunnel.verify.as_ref().and_then(&value);
+            value.into_iter().for_each(|value| self.add(&[&tunnel.name], value));
+        }
+    }
+
+    /// Adds a sample for each resource that has a value.
+    pub(super) fn resources<V: Into<Value>>(&mut self, figures: &Figures, value: impl Fn(&ResourceState) -> Option<V>) {
+        for resource in &figures.snapshot.resources {
+            value(resource).into_iter().for_each(|value| self.add(&[&resource.name], value));
         }
     }
 

@@ -2,8 +2,9 @@
 //! (`UPDATE=1 cargo test -p longhaul --lib docs_metrics_md` writes them).
 
 use super::row::{Count, Kind, Row};
-use crate::admin::snapshot::{HopStateName, PhaseName};
+use crate::admin::snapshot::{HopStateName, PhaseName, Problem, VerifyStateName};
 use longhaul_core::path::limit::Limit;
+use std::collections::BTreeMap;
 
 /// Metrics that belong together.
 pub(super) struct Section {
@@ -19,6 +20,8 @@ pub(super) const SECTIONS: &[Section] = &[
     Section { heading: "## Tunnels", rows: TUNNEL },
     Section { heading: "## Legs", rows: LEG },
     Section { heading: "## Next hops", rows: NEXT_HOP },
+    Section { heading: "## Verify", rows: VERIFY },
+    Section { heading: "## Resources", rows: RESOURCE },
     Section { heading: "## The admin part", rows: ADMIN },
 ];
 
@@ -50,6 +53,18 @@ const PROCESS: &[Row] = &[
             out.add(&[], figures.snapshot.problems.len() as u64);
         },
     ),
+    Row::gauge(
+        "longhaul_problem",
+        "Number of problems by tunnel and stage. Absent without one; `tunnel` is empty for a problem of the process.",
+        |figures, out| {
+            let mut counts: BTreeMap<_, u64> = BTreeMap::new();
+            for Problem { tunnel, stage, .. } in &figures.snapshot.problems {
+                *counts.entry([tunnel.as_deref().unwrap_or_default(), stage]).or_default() += 1;
+            }
+            counts.into_iter().for_each(|(labels, count)| out.add(&labels, count));
+        },
+    )
+    .by(&["tunnel", "stage"]),
     Row::gauge("longhaul_reload_refused", "1 if the last reload was refused, else 0.", |figures, out| {
         out.add(&[], figures.snapshot.reload_refused.is_some());
     }),
@@ -292,6 +307,91 @@ const NEXT_HOP: &[Row] = &[
     .by(&["tunnel", "next_hop"]),
 ];
 
+const VERIFY: &[Row] = &[
+    Row::gauge(
+        "longhaul_verify_whole",
+        "1 if the last probe found the tunnel whole, 0 if it found a broken stage. Absent before the first result.",
+        |figures, out| {
+            out.verified(figures, |verify| match verify.state {
+                VerifyStateName::Pending => None,
+                state => Some(state == VerifyStateName::Whole),
+            });
+        },
+    )
+    .by(&["tunnel"]),
+    Row::gauge(
+        "longhaul_verify_broken",
+        "1 for the broken stage of a tunnel. Absent while it is whole.",
+        |figures, out| {
+            for tunnel in &figures.snapshot.tunnels {
+                let Some(verify) = &tunnel.verify else { continue };
+                if let (VerifyStateName::Broken, Some(stage)) = (verify.state, &verify.stage) {
+                    out.add(&[&tunnel.name, stage, verify.cause.as_deref().unwrap_or_default()], true);
+                }
+            }
+        },
+    )
+    .by(&["tunnel", "stage", "how"]),
+    Row::gauge(
+        "longhaul_verify_last_time_seconds",
+        "Time of the last result, in seconds since 1970.",
+        |figures, out| {
+            out.verified(figures, |verify| verify.last_unix_seconds);
+        },
+    )
+    .in_unit("seconds")
+    .by(&["tunnel"]),
+    Row::gauge("longhaul_verify_interval_seconds", "Time between two probes.", |figures, out| {
+        out.verified(figures, |verify| Some(verify.interval_seconds));
+    })
+    .in_unit("seconds")
+    .by(&["tunnel"]),
+    Row::gauge("longhaul_verify_duration_seconds", "Time that the last probe took.", |figures, out| {
+        out.verified(figures, |verify| Some(verify.history.last()?.seconds));
+    })
+    .in_unit("seconds")
+    .by(&["tunnel"]),
+    Row::gauge(
+        "longhaul_verify_rtt_seconds",
+        "Round-trip time of a small message over the whole path, by the last probe.",
+        |figures, out| out.verified(figures, |verify| Some(verify.history.last()?.rtt_ms? / 1e3)),
+    )
+    .in_unit("seconds")
+    .by(&["tunnel"]),
+    Row::gauge(
+        "longhaul_verify_goodput_bytes_per_second",
+        "Payload of the last probe in each direction. A probe is too short to fill a path.",
+        |figures, out| {
+            out.verified(figures, |verify| Some(verify.history.last()?.goodput_bits_per_second? as f64 / 8.0));
+        },
+    )
+    .in_unit("bytes_per_second")
+    .by(&["tunnel"]),
+];
+
+const RESOURCE: &[Row] = &[
+    Row::gauge("longhaul_resource_used", "The part of a resource that is in use.", |figures, out| {
+        out.resources(figures, |resource| resource.used);
+    })
+    .by(&["resource"]),
+    Row::gauge("longhaul_resource_limit", "The limit of a resource. Absent if it has none.", |figures, out| {
+        out.resources(figures, |resource| resource.limit);
+    })
+    .by(&["resource"]),
+    Row::gauge(
+        "longhaul_resource_near_limit",
+        "1 from 80 % of the limit on, until less than 70 % is in use, else 0.",
+        |figures, out| out.resources(figures, |resource| Some(resource.near_since_unix_seconds.is_some())),
+    )
+    .by(&["resource"]),
+    Row::gauge(
+        "longhaul_resource_warning",
+        "1 if a resource needs attention, else 0. The reason and the remedy: `longhaul status`.",
+        |figures, out| out.resources(figures, |resource| Some(resource.warning.is_some())),
+    )
+    .by(&["resource"]),
+];
+
 const ADMIN: &[Row] = &[
     Row::counter("longhaul_admin_requests", "Requests answered, also with an error.", |figures, out| {
         out.add(&[], figures.snapshot.admin.requests);
@@ -316,7 +416,7 @@ mod tests {
     use super::*;
 
     /// The labels that may be used. Each has as many values as the configuration or the program gives it.
-    const LABELS: &[&str] = &["tunnel", "next_hop", "direction", "leg", "how", "limit", "version"];
+    const LABELS: &[&str] = &["tunnel", "next_hop", "direction", "leg", "how", "limit", "stage", "resource", "version"];
 
     #[test]
     fn names_labels_and_units_follow_the_conventions() {
