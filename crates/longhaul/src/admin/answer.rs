@@ -47,7 +47,7 @@ pub(super) fn text(status: StatusCode, text: &str) -> Answer {
 }
 
 /// Returns `body`, whose content type is `kind`.
-pub(super) fn page(kind: &'static str, body: String) -> Answer {
+pub(super) fn page(kind: &'static str, body: impl Into<Bytes>) -> Answer {
     answer(StatusCode::OK, kind, body.into())
 }
 
@@ -95,8 +95,7 @@ pub(super) fn busy(mut answer: Answer, busy: Busy) -> Answer {
     answer
 }
 
-/// Returns `bytes` as an answer of the media type `kind`, which no cache keeps.
-pub(super) fn answer(status: StatusCode, kind: &'static str, bytes: Bytes) -> Answer {
+fn answer(status: StatusCode, kind: &'static str, bytes: Bytes) -> Answer {
     let mut answer = Response::new(Content { bytes: Some(bytes), lines: None, _busy: None });
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));

@@ -22,7 +22,7 @@ export class History {
       started: snapshot.started_unix_seconds,
       now,
       total: snapshot.counters,
-      tunnels: new Map(snapshot.tunnels.map((tunnel) => [tunnel.name, tunnel.counters ?? bytesOf(tunnel, snapshot.flows)])),
+      tunnels: new Map(snapshot.tunnels.map((tunnel) => [tunnel.name, tunnel.counters])),
       flows: new Map(snapshot.flows.map((flow) => [flow.flow, { bytes_up: flow.up_bytes, bytes_down: flow.down_bytes }])),
     };
     const seconds = last && now - last.now;
@@ -59,13 +59,6 @@ function flowRates(last, next, flows, seconds) {
     if (since > 0) found.set(flow.flow, rates(before ?? { bytes_up: 0, bytes_down: 0 }, next.flows.get(flow.flow), since));
   }
   return found;
-}
-
-// Returns the bytes of the live flows of a tunnel.
-function bytesOf(tunnel, flows) {
-  const own = flows.filter((flow) => flow.tunnel === tunnel.name);
-  const sum = (key) => own.reduce((bytes, flow) => bytes + flow[key], 0);
-  return { bytes_up: sum("up_bytes"), bytes_down: sum("down_bytes") };
 }
 
 // Returns the rates between two counts of bytes, in bits per second.

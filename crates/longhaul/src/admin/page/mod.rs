@@ -13,8 +13,6 @@
 //! so a name that a client or the configuration chose cannot become markup or a script.
 
 use super::answer::{self, Answer};
-use hyper::StatusCode;
-use hyper::body::Bytes;
 use hyper::header::{CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 
 /// A file of the page.
@@ -41,7 +39,7 @@ const fn script(text: &'static str) -> File {
 impl File {
     /// Returns the file as an answer.
     pub(super) fn answer(&self) -> Answer {
-        let mut answer = answer::answer(StatusCode::OK, self.kind, Bytes::from_static(self.text.as_bytes()));
+        let mut answer = answer::page(self.kind, self.text);
         let headers = answer.headers_mut();
         headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
