@@ -197,8 +197,9 @@ fn a_removed_tunnel_disappears_and_a_client_chooses_the_format() {
 #[test]
 fn a_broken_tunnel_shows_its_stage() {
     let watched = Watched::start();
-    let (listen, closed) = (Port::reserve("127.0.0.1").address(), Port::reserve("127.0.0.1"));
-    let two = format!("[[tunnel]]\nname = \"two\"\nlisten = \"{listen}\"\nto = [\"{}\"]\n", closed.address());
+    let (port, closed) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
+    let (listen, to) = (port.address(), closed.address());
+    let two = format!("[[tunnel]]\nname = \"two\"\nlisten = \"{listen}\"\nto = [\"{to}\"]\n");
     watched.reload(&(two + "verify = \"1s\"\n"));
     let page = wait_for("a result", || {
         let page = watched.metrics();
@@ -251,6 +252,7 @@ fn promtool_accepts_the_metrics_and_the_rules() {
 struct Prometheus {
     process: Child,
     address: SocketAddr,
+    _port: Port,
     _folder: TempDir,
 }
 
@@ -264,7 +266,6 @@ impl Prometheus {
         fs::write(folder.path().join("prometheus.yml"), config).unwrap();
         fs::copy(repository("packaging/prometheus/rules.yml"), folder.path().join("rules.yml")).unwrap();
         let address = port.address();
-        drop(port);
         let at = |name: &str| folder.path().join(name).display().to_string();
         let mut command = Command::new("prometheus");
         command.arg(format!("--config.file={}", at("prometheus.yml")));
@@ -275,7 +276,7 @@ impl Prometheus {
                 skip("prometheus is not installed; it comes with the package prometheus");
                 None
             }
-            process => Some(Prometheus { process: process.unwrap(), address, _folder: folder }),
+            process => Some(Prometheus { process: process.unwrap(), address, _port: port, _folder: folder }),
         }
     }
 
