@@ -76,6 +76,8 @@ install:         ## installs into DESTDIR: the program, man pages, units, sysctl
 	install -D -m 644 -t $(DESTDIR)/usr/share/longhaul packaging/longhaul.socket packaging/net-admin.conf
 	install -D -m 644 -t $(DESTDIR)/usr/share/longhaul/prometheus packaging/prometheus/scrape.yml packaging/prometheus/rules.yml
 	install -D -m 644 -t $(DESTDIR)/usr/share/longhaul/grafana packaging/grafana/longhaul.json
+	install -D -m 644 -t $(DESTDIR)/usr/share/longhaul/keepalived packaging/keepalived/keepalived.conf packaging/keepalived/longhaul.toml
+	install -D -m 644 -t $(DESTDIR)/usr/share/longhaul/haproxy packaging/haproxy/longhaul.cfg packaging/haproxy/longhaul.toml
 	install -D -m 644 -t $(DESTDIR)/usr/share/doc/longhaul $(TOP_DOCUMENTS)
 	install -D -m 644 -t $(DESTDIR)/usr/share/doc/longhaul/docs docs/*.md
 	install -D -m 644 -t $(DESTDIR)/usr/share/doc/longhaul/docs/design docs/design/*.md
@@ -92,8 +94,11 @@ uninstall:       ## removes the files of `make install` from DESTDIR; /etc/longh
 	rm -f $(DESTDIR)/usr/share/longhaul/longhaul.socket $(DESTDIR)/usr/share/longhaul/net-admin.conf
 	rm -f $(DESTDIR)/usr/share/longhaul/prometheus/scrape.yml $(DESTDIR)/usr/share/longhaul/prometheus/rules.yml
 	rm -f $(DESTDIR)/usr/share/longhaul/grafana/longhaul.json
+	rm -f $(DESTDIR)/usr/share/longhaul/keepalived/keepalived.conf $(DESTDIR)/usr/share/longhaul/keepalived/longhaul.toml
+	rm -f $(DESTDIR)/usr/share/longhaul/haproxy/longhaul.cfg $(DESTDIR)/usr/share/longhaul/haproxy/longhaul.toml
 	rm -f $(patsubst %,$(DESTDIR)/usr/share/doc/longhaul/%,$(TOP_DOCUMENTS) $(wildcard docs/*.md docs/design/*.md))
-	for folder in share/longhaul/prometheus share/longhaul/grafana share/longhaul share/doc/longhaul/docs/design share/doc/longhaul/docs share/doc/longhaul; do \
+	for folder in $(patsubst %,share/longhaul/%,prometheus grafana keepalived haproxy) share/longhaul \
+		share/doc/longhaul/docs/design share/doc/longhaul/docs share/doc/longhaul; do \
 		test ! -d $(DESTDIR)/usr/$$folder || rmdir --ignore-fail-on-non-empty $(DESTDIR)/usr/$$folder || exit 1; done
 	@echo "Kept: $(DESTDIR)/etc/longhaul. Units that run are not stopped, and sysctls keep their values until a reboot:"
 	@echo "docs/install.md, \"Removing it\""

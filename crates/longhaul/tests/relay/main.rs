@@ -8,6 +8,7 @@
 //! | `many` | many flows, many messages, urgent data, addresses |
 //! | `hops` | several next hops: policies, racing dials, ejection |
 //! | `limits` | few descriptors, pipes and pipe pages |
+//! | `ha` | keepalived and HAProxy before two near relays; `site` builds the machines |
 //! | `resources` | resources that run short: log, status, problems |
 //! | `sources` | limits of a source, and of the process |
 //! | `proxy` | PROXY headers, also of HAProxy and nginx |
@@ -39,6 +40,7 @@ mod dashboard;
 mod drain;
 mod endings;
 mod fast_open;
+mod ha;
 mod harness;
 mod hops;
 mod limits;
@@ -53,6 +55,7 @@ mod proxy;
 mod reload;
 mod resources;
 mod segments;
+mod site;
 mod sources;
 mod states;
 mod status;
