@@ -16,7 +16,7 @@ pub(super) struct Column<T> {
     pub(super) rank: Option<u8>,
     /// Text of a cell.
     pub(super) cell: fn(&T) -> Cow<'_, str>,
-    /// What the rows are sorted by.
+    /// Sort key of a row.
     pub(super) key: fn(&T) -> Key<'_>,
 }
 
@@ -30,7 +30,7 @@ pub(super) enum Width {
     Text(u16, u16),
 }
 
-/// What rows are sorted by.
+/// Sort key of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Key<'a> {
     /// A number. Nothing is less than every number.

@@ -3,7 +3,7 @@
 use super::column::{Column, Key, Width};
 use super::figures;
 use super::picture::{FlowRow, TunnelRow};
-use crate::admin::snapshot::{FlowStateName, HopState, LegState};
+use crate::admin::snapshot::{FlowStateName, HopState, LegState, VerifyStateName};
 use std::borrow::Cow;
 
 /// The columns of the table of flows, in their order on the screen.
@@ -92,7 +92,7 @@ pub(super) const FLOW_COLUMNS: &[Column<FlowRow>] = &[
         title: "D.CWND",
         name: "congestion window of the dial leg",
         width: Width::Number(6),
-        rank: Some(12),
+        rank: Some(14),
         cell: |row| cwnd(row.state.dial.as_ref()),
         key: |row| Key::Number(row.state.dial.as_ref().map(|leg| leg.cwnd_segments.into())),
     },
@@ -100,7 +100,7 @@ pub(super) const FLOW_COLUMNS: &[Column<FlowRow>] = &[
         title: "D.RETR",
         name: "bytes retransmitted on the dial leg",
         width: Width::Number(7),
-        rank: Some(10),
+        rank: Some(12),
         cell: |row| retransmitted(row.state.dial.as_ref()),
         key: |row| Key::Number(row.state.dial.as_ref().map(|leg| leg.retrans_bytes as f64)),
     },
@@ -108,9 +108,17 @@ pub(super) const FLOW_COLUMNS: &[Column<FlowRow>] = &[
         title: "D.CC",
         name: "congestion control of the dial leg",
         width: Width::Text(4, 8),
-        rank: Some(14),
+        rank: Some(16),
         cell: |row| congestion(row.state.dial.as_ref()).into(),
         key: |row| Key::Text(congestion(row.state.dial.as_ref())),
+    },
+    Column {
+        title: "D.LIM",
+        name: "limit of the dial leg",
+        width: Width::Text(5, 8),
+        rank: Some(10),
+        cell: |row| limit(row.state.dial.as_ref()).into(),
+        key: |row| Key::Text(limit(row.state.dial.as_ref())),
     },
     Column {
         title: "A.RTT",
@@ -124,7 +132,7 @@ pub(super) const FLOW_COLUMNS: &[Column<FlowRow>] = &[
         title: "A.CWND",
         name: "congestion window of the accept leg",
         width: Width::Number(6),
-        rank: Some(13),
+        rank: Some(15),
         cell: |row| cwnd(row.state.accept.as_ref()),
         key: |row| Key::Number(row.state.accept.as_ref().map(|leg| leg.cwnd_segments.into())),
     },
@@ -132,7 +140,7 @@ pub(super) const FLOW_COLUMNS: &[Column<FlowRow>] = &[
         title: "A.RETR",
         name: "bytes retransmitted on the accept leg",
         width: Width::Number(7),
-        rank: Some(11),
+        rank: Some(13),
         cell: |row| retransmitted(row.state.accept.as_ref()),
         key: |row| Key::Number(row.state.accept.as_ref().map(|leg| leg.retrans_bytes as f64)),
     },
@@ -140,9 +148,17 @@ pub(super) const FLOW_COLUMNS: &[Column<FlowRow>] = &[
         title: "A.CC",
         name: "congestion control of the accept leg",
         width: Width::Text(4, 8),
-        rank: Some(15),
+        rank: Some(17),
         cell: |row| congestion(row.state.accept.as_ref()).into(),
         key: |row| Key::Text(congestion(row.state.accept.as_ref())),
+    },
+    Column {
+        title: "A.LIM",
+        name: "limit of the accept leg",
+        width: Width::Text(5, 8),
+        rank: Some(11),
+        cell: |row| limit(row.state.accept.as_ref()).into(),
+        key: |row| Key::Text(limit(row.state.accept.as_ref())),
     },
 ];
 
@@ -189,10 +205,18 @@ pub(super) const TUNNEL_COLUMNS: &[Column<TunnelRow>] = &[
         key: |row| Key::Number(row.rates.down),
     },
     Column {
+        title: "VERIFY",
+        name: "result of the daemon's own probes",
+        width: Width::Text(7, 7),
+        rank: Some(5),
+        cell: |row| verified(row).into(),
+        key: |row| Key::Text(verified(row)),
+    },
+    Column {
         title: "NEXT HOPS",
         name: "next hops",
         width: Width::Text(12, u16::MAX),
-        rank: Some(5),
+        rank: Some(6),
         cell: |row| row.state.next_hops.iter().map(hop).collect::<Vec<_>>().join(", ").into(),
         key: |_| Key::Number(None),
     },
@@ -205,6 +229,16 @@ pub(super) fn tunnel_state(row: &TunnelRow) -> &'static str {
         (false, _) => "closed",
         (true, Some(false)) => "warning",
         (true, None) => "listening",
+    }
+}
+
+/// Returns the result of the daemon's own probes of a tunnel, or a dash if it makes none.
+pub(super) fn verified(row: &TunnelRow) -> &'static str {
+    match row.state.verify.as_ref().map(|verify| verify.state) {
+        Some(VerifyStateName::Whole) => "whole",
+        Some(VerifyStateName::Broken) => "BROKEN",
+        Some(VerifyStateName::Pending) => "pending",
+        None => "-",
     }
 }
 
@@ -244,6 +278,18 @@ fn retransmitted(leg: Option<&LegState>) -> Cow<'_, str> {
 
 fn congestion(leg: Option<&LegState>) -> &str {
     leg.and_then(|leg| leg.congestion.as_deref()).unwrap_or("-")
+}
+
+/// Returns a short word for what keeps the relay from sending more on a leg.
+fn limit(leg: Option<&LegState>) -> &str {
+    match leg.and_then(|leg| leg.limit.as_deref()) {
+        Some("application") => "app",
+        Some("send buffer") => "sndbuf",
+        Some("receive window") => "rwnd",
+        Some("congestion window") => "cwnd",
+        Some(other) => other,
+        None => "-",
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// What a key of the main screen does.
+/// Command of a key of the main screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     /// Moves the selection or the text by some lines.
@@ -59,7 +59,7 @@ pub(super) struct Binding {
     pub(super) word: &'static str,
     /// A sentence for the help.
     pub(super) help: &'static str,
-    /// What it does.
+    /// Its command.
     pub(super) command: Command,
 }
 

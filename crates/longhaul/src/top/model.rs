@@ -9,7 +9,7 @@ use crate::admin::snapshot::Snapshot;
 use jiff::tz::TimeZone;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-/// Everything that the screen shows.
+/// State of the screen.
 #[derive(Debug)]
 pub(super) struct Model {
     /// Path of the control socket.
@@ -26,7 +26,7 @@ pub(super) struct Model {
     pub(super) paused: Option<(Vec<FlowRow>, f64)>,
     /// The list of flows.
     pub(super) list: List,
-    /// What was opened above the main screen. The last one is on top.
+    /// The texts, lists and questions above the main screen. The last one is on top.
     pub(super) panes: Vec<Pane>,
     /// A message for the last line of the screen, until the next key.
     pub(super) note: Option<String>,
@@ -62,7 +62,7 @@ pub(super) enum Gone {
 /// Something above the main screen.
 #[derive(Debug)]
 pub(super) enum Pane {
-    /// A text that can be scrolled: what it is about, and its first visible line.
+    /// A text that can be scrolled: its subject, and its first visible line.
     Text(Page, usize),
     /// The list of what to sort by. The number is the place of the marked column.
     Sort(usize),
@@ -72,7 +72,7 @@ pub(super) enum Pane {
     Confirm(u64),
 }
 
-/// What a text is about.
+/// Subject of a text.
 #[derive(Debug)]
 pub(super) enum Page {
     /// The keys and the columns.

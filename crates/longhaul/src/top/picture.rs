@@ -2,6 +2,7 @@
 //! them on the daemon's own clock.
 
 use crate::admin::snapshot::{FlowState, Snapshot, TunnelState};
+use crate::relay::CounterValues;
 use std::collections::HashMap;
 
 /// One snapshot, with the rates since the one before it.
@@ -22,7 +23,7 @@ pub(super) struct Picture {
 pub(super) struct TunnelRow {
     /// Its state.
     pub(super) state: TunnelState,
-    /// Its rates, summed over its live flows.
+    /// Its rates.
     pub(super) rates: Rates,
     /// Whether a problem of the tunnel is fatal. `None` without a problem.
     pub(super) problem: Option<bool>,
@@ -52,11 +53,6 @@ impl Rates {
         Rates { up: rate(before.0, after.0), down: rate(before.1, after.1) }
     }
 
-    fn add(&mut self, other: Rates) {
-        let sum = |one: Option<f64>, two: Option<f64>| Some(one? + two?);
-        *self = Rates { up: sum(self.up, other.up), down: sum(self.down, other.down) };
-    }
-
     /// Returns the sum of both directions.
     pub(super) fn both(self) -> Option<f64> {
         Some(self.up? + self.down?)
@@ -82,24 +78,28 @@ impl Picture {
             FlowRow { rates: rates.unwrap_or_default(), state }
         };
         let flows: Vec<FlowRow> = std::mem::take(&mut snapshot.flows).into_iter().map(flow).collect();
-        let rates = before.map(|(before, seconds)| Rates::between(total(&before.rest), total(&snapshot), seconds));
-        let tunnels = tunnels(&mut snapshot, &flows, before.is_some());
+        let rates = before
+            .map(|(before, seconds)| Rates::between(total(&before.rest.counters), total(&snapshot.counters), seconds));
+        let tunnels = tunnels(&mut snapshot, before);
         Picture { rest: snapshot, rates: rates.unwrap_or_default(), tunnels, flows }
     }
 }
 
-/// Takes the tunnels out of `snapshot`. `has_rates` tells whether the flows have rates.
-fn tunnels(snapshot: &mut Snapshot, flows: &[FlowRow], has_rates: bool) -> Vec<TunnelRow> {
-    let mut sums: HashMap<&str, Rates> = HashMap::new();
-    let start = if has_rates { Rates { up: Some(0.0), down: Some(0.0) } } else { Rates::default() };
-    for flow in flows {
-        sums.entry(&flow.state.tunnel).or_insert(start).add(flow.rates);
-    }
+/// Takes the tunnels out of `snapshot`. `before` is the last picture, and the time in seconds since then.
+fn tunnels(snapshot: &mut Snapshot, before: Option<(&Picture, f64)>) -> Vec<TunnelRow> {
+    let bytes_before: HashMap<&str, (u64, u64)> = match before {
+        Some((before, _)) => {
+            before.tunnels.iter().map(|row| (row.state.name.as_str(), total(&row.state.counters))).collect()
+        }
+        None => HashMap::new(),
+    };
     let states = std::mem::take(&mut snapshot.tunnels);
     let row = |state: TunnelState| {
         let of_it = snapshot.problems.iter().filter(|problem| problem.tunnel.as_deref() == Some(&state.name));
-        let rates = sums.get(state.name.as_str()).copied().unwrap_or(start);
-        TunnelRow { problem: of_it.map(|problem| problem.fatal).max(), rates, state }
+        let rates = before.and_then(|(_, seconds)| {
+            Some(Rates::between(*bytes_before.get(state.name.as_str())?, total(&state.counters), seconds))
+        });
+        TunnelRow { problem: of_it.map(|problem| problem.fatal).max(), rates: rates.unwrap_or_default(), state }
     };
     let mut rows: Vec<TunnelRow> = states.into_iter().map(row).collect();
     // The sort is stable, so tunnels with equal problems stay in the order of their names.
@@ -116,8 +116,8 @@ fn bytes(flow: &FlowState) -> (u64, u64) {
     (flow.up_bytes, flow.down_bytes)
 }
 
-fn total(snapshot: &Snapshot) -> (u64, u64) {
-    (snapshot.counters.bytes_up, snapshot.counters.bytes_down)
+fn total(counters: &CounterValues) -> (u64, u64) {
+    (counters.bytes_up, counters.bytes_down)
 }
 
 #[cfg(test)]
@@ -135,6 +135,12 @@ mod tests {
         let mut snapshot = Snapshot { pid: 7, uptime_seconds, tunnels, ..Snapshot::default() };
         snapshot.counters.bytes_up = flows.iter().map(|flow| flow.up_bytes).sum();
         snapshot.counters.bytes_down = flows.iter().map(|flow| flow.down_bytes).sum();
+        for flow in &flows {
+            if let Some(tunnel) = snapshot.tunnels.iter_mut().find(|tunnel| tunnel.name == flow.tunnel) {
+                tunnel.counters.bytes_up += flow.up_bytes;
+                tunnel.counters.bytes_down += flow.down_bytes;
+            }
+        }
         snapshot.flows = flows;
         snapshot
     }

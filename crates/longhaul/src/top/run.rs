@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 
-/// What to show, and how.
+/// The daemon to watch, and the style of the screen.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Control socket of the daemon.

@@ -4,7 +4,7 @@
 use super::figures;
 use super::model::{Gone, Link, Model};
 use super::picture::Picture;
-use crate::admin::snapshot::{PhaseName, Problem};
+use crate::admin::snapshot::{PhaseName, Problem, VerifyStateName};
 
 /// How good the news is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,11 +57,20 @@ fn of_picture(picture: &Picture, model: &Model) -> Said {
         }
         (PhaseName::Stopping, _) => (Tone::Bad, "NOT WHOLE: stopping; the daemon ends with its last flow".into()),
         (PhaseName::Serving, _) if !picture.rest.ready => (Tone::Bad, "NOT WHOLE: the daemon is not ready".into()),
-        (PhaseName::Serving, 0) => (Tone::Good, "WHOLE: no problem is known".into()),
+        (PhaseName::Serving, 0) => (Tone::Good, format!("WHOLE: no problem is known; {}", verified(picture))),
         (PhaseName::Serving, count) => {
             (Tone::Warning, format!("WHOLE, with {}; new flows are served", figures::count(count, "warning")))
         }
     }
+}
+
+/// Returns how many tunnels the daemon's own probes have found whole. The others are whole as far as the daemon sees.
+fn verified(picture: &Picture) -> String {
+    let whole = picture
+        .tunnels
+        .iter()
+        .filter(|row| row.state.verify.as_ref().is_some_and(|verify| verify.state == VerifyStateName::Whole));
+    format!("verified: {} of {}", whole.count(), figures::count(picture.tunnels.len(), "tunnel"))
 }
 
 /// Returns the reasons below the verdict, the worst first.
@@ -144,7 +153,10 @@ mod tests {
     #[test]
     fn the_first_line_says_whether_it_is_whole() {
         let whole = Snapshot { ready: true, ..Snapshot::default() };
-        assert_eq!(verdict(&model(whole.clone())), (Tone::Good, "WHOLE: no problem is known".into()));
+        assert_eq!(
+            verdict(&model(whole.clone())),
+            (Tone::Good, "WHOLE: no problem is known; verified: 0 of 0 tunnels".into())
+        );
         let problems = vec![problem(Some("t"), 10.0, false)];
         let warned = model(Snapshot { problems, ..whole.clone() });
         assert_eq!(verdict(&warned), (Tone::Warning, "WHOLE, with 1 warning; new flows are served".into()));

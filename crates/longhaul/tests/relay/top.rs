@@ -99,7 +99,7 @@ fn an_operator_finds_a_flow_and_kills_it() {
     let (kept, cut) = (admin.flow(), admin.flow());
     let port = cut.0.local_addr().unwrap().port().to_string();
     let mut top = Top::start(&admin);
-    top.wait("WHOLE: no problem is known");
+    top.wait("WHOLE: no problem is known; verified: 0 of 1 tunnel");
     top.wait("FLOWS 2, by total rate");
     top.wait(&format!("127.0.0.1:{port}"));
     assert!(!tcgetattr(&top.terminal).unwrap().local_modes.contains(LocalModes::ICANON));
@@ -127,13 +127,13 @@ fn an_operator_finds_a_flow_and_kills_it() {
 fn it_waits_for_a_daemon_that_is_gone_and_survives_every_size() {
     let mut admin = Admin::start();
     let mut top = Top::start(&admin);
-    top.wait("WHOLE: no problem is known");
+    top.wait("WHOLE: no problem is known; verified: 0 of 1 tunnel");
     admin.kill();
     top.wait("NOT WHOLE since ");
     top.wait("no daemon at ");
     top.wait("Everything below is from ");
     let _again = admin.start_again();
-    top.wait("WHOLE: no problem is known");
+    top.wait("WHOLE: no problem is known; verified: 0 of 1 tunnel");
     for (columns, rows) in [(1, 1), (40, 20), (3, 200), (300, 2)] {
         top.resize(columns, rows);
         let first =
@@ -154,7 +154,7 @@ fn it_waits_for_a_daemon_that_is_gone_and_survives_every_size() {
 fn sigterm_restores_the_terminal() {
     let admin = Admin::start();
     let top = Top::start(&admin);
-    top.wait("WHOLE: no problem is known");
+    top.wait("WHOLE: no problem is known; verified: 0 of 1 tunnel");
     let status = Command::new("kill").args(["-TERM", &top.child.id().to_string()]).status().unwrap();
     assert!(status.success());
     top.ends();

@@ -203,6 +203,7 @@ const MIN_LINES_FOR_GAPS: usize = 14;
 mod tests {
     use super::*;
     use crate::admin::snapshot::{FlowState, HopState, HopStateName, LegState, Problem, Snapshot, TunnelState};
+    use crate::relay::CounterValues;
     use crate::top::model::Gone;
     use jiff::tz::TimeZone;
     use ratatui::Terminal;
@@ -218,6 +219,11 @@ mod tests {
             name: name.into(),
             listen: "10.0.0.1:6000".into(),
             listening: true,
+            flows_now: flows * u64::from(name == "ssh-to-b"),
+            counters: CounterValues {
+                bytes_up: (uptime_seconds * 125_000.0) as u64 * u64::from(name == "ssh-to-b"),
+                ..CounterValues::default()
+            },
             next_hops: vec![HopState { next_hop: next_hop.into(), state, ..HopState::default() }],
             ..TunnelState::default()
         };
@@ -287,9 +293,9 @@ BROKEN since 22:02:24 (10m56s): tunnel web, next hop: every next hop is down by
   its checks: b2:80
 longhaul 1.2.3, pid 42, serving, up 1m02s; 2 flows, up 0bit/s, down 0bit/s
 
- TUNNEL   STATE      FLOWS UP b/s DN b/s NEXT HOPS
- web      BROKEN         0      0      0 b2:80 down
- ssh-to-b listening      0  3.00M      0 b1:6000 up
+ TUNNEL   STATE      FLOWS UP b/s DN b/s VERIFY NEXT HOPS
+ web      BROKEN         0      0      0 -      b2:80 down
+ ssh-to-b listening      2  1.00M      0 -      b1:6000 up
 
 FLOWS 2, by total rate, largest first
    FLOW TUNNEL   CLIENT     NEXT HOP STATE       AGE UP b/s DN b/s  D.RTT  A.RTT

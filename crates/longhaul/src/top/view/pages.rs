@@ -1,7 +1,7 @@
 //! The texts that open above the main screen. Each is a title and lines, which the view scrolls.
 
 use super::paper::wrap;
-use crate::admin::snapshot::{HopState, LegState};
+use crate::admin::snapshot::{HopState, LegState, VerifyState};
 use crate::top::columns::{self, FLOW_COLUMNS, rate, tunnel_state};
 use crate::top::figures;
 use crate::top::keys::BINDINGS;
@@ -73,11 +73,11 @@ fn sorts() -> Vec<Said> {
 
 fn tunnels(model: &Model) -> Vec<Said> {
     let Some((picture, _)) = &model.picture else { return vec![plain("Nothing is known yet.")] };
-    picture.tunnels.iter().flat_map(tunnel).collect()
+    picture.tunnels.iter().flat_map(|row| tunnel(row, model)).collect()
 }
 
-/// Returns the lines of a tunnel: one about itself, and one for each of its next hops.
-fn tunnel(row: &TunnelRow) -> Vec<Said> {
+/// Returns the lines of a tunnel: one about itself, one about the daemon's own probes, and one for each of its next hops.
+fn tunnel(row: &TunnelRow, model: &Model) -> Vec<Said> {
     let tone = match row.problem {
         Some(true) => Tone::Bad,
         Some(false) => Tone::Warning,
@@ -94,8 +94,23 @@ fn tunnel(row: &TunnelRow) -> Vec<Said> {
         rate(rates.down)
     );
     let mut lines = vec![(tone, of_itself)];
+    lines.extend(state.verify.as_ref().map(|verify| plain(verified(row, verify, model))));
     lines.extend(state.next_hops.iter().map(|hop| plain(next_hop(hop))));
     lines
+}
+
+/// Returns a line about the daemon's own probes of a tunnel.
+fn verified(row: &TunnelRow, verify: &VerifyState, model: &Model) -> String {
+    let mut text = format!("  verify: {}", columns::verified(row));
+    if let Some(at) = verify.last_unix_seconds {
+        text += &format!(" since {}", verdict::time(verify.since_unix_seconds, model));
+        text += &format!(", last probe {} ago", figures::age(model.now - at));
+    }
+    if let Some(ms) = verify.history.last().and_then(|last| last.rtt_ms) {
+        text += &format!(", RTT {}", figures::rtt(ms));
+    }
+    text += &verify.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+    text
 }
 
 fn next_hop(hop: &HopState) -> String {
@@ -145,13 +160,21 @@ fn leg(title: &str, leg: Option<&LegState>) -> Vec<String> {
         format!("  congestion window   {} segments", leg.cwnd_segments),
         format!("  retransmitted       {}", figures::bytes(leg.retrans_bytes)),
         format!("  congestion control  {}", leg.congestion.as_deref().unwrap_or("-")),
+        format!("  delivery rate       {}", leg.delivery_bits_per_second.map_or("-".into(), delivered)),
+        format!("  limited by          {}", leg.limit.as_deref().unwrap_or("-")),
     ]
 }
 
-/// What the help says of the words on the screen.
-const WORDS: [&str; 6] = [
+fn delivered(bits_per_second: u64) -> String {
+    figures::rate(bits_per_second as f64) + "bit/s"
+}
+
+/// Explanations of the words on the screen, for the help.
+const WORDS: [&str; 8] = [
     "UP is from the client to the next hop, DN is back. b/s are bits per second, of payload.",
     "A. is the accept leg, to the client. D. is the dial leg, to the next hop.",
+    "LIM is what keeps the relay from sending more: app (nothing to send), sndbuf, rwnd (the peer's window), cwnd.",
+    "VERIFY is the result of the daemon's own probes through the tunnel. - : the tunnel has no `verify`.",
     "A narrow screen leaves columns out. Enter shows everything about a flow.",
     "WHOLE: new flows are served. A warning is a problem that does not stop new flows.",
     "NOT WHOLE: new flows of a tunnel are not served, or the daemon does not answer.",
