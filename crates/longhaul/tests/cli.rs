@@ -249,7 +249,10 @@ fn the_error_about_an_unreadable_file_names_user_mode_and_remedy() {
     let copies = tempfile::tempdir().expect("a directory");
     mode(copies.path(), 0o755);
     let copy = copies.path().join("longhaul");
-    fs::copy(env!("CARGO_BIN_EXE_longhaul"), &copy).expect("a copy");
+    // By another process. If this one wrote the file, a program that another test is just starting could hold it open for
+    // writing, and execve(2) of the copy would fail with ETXTBSY.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_longhaul")).arg(&copy).status().expect("cp starts");
+    assert!(copied.success());
     let error = || {
         let mut command = Command::new(&copy);
         if root {

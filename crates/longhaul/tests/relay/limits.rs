@@ -455,7 +455,10 @@ fn without<T: Send>(
 pub(crate) fn readable_copy() -> tempfile::TempDir {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
-    std::fs::copy(env!("CARGO_BIN_EXE_longhaul"), folder.path().join("longhaul")).unwrap();
+    // By another process. If this one wrote the file, a program that another test is just starting could hold it open for
+    // writing, and execve(2) of the copy would fail with ETXTBSY.
+    let status = Command::new("cp").arg(env!("CARGO_BIN_EXE_longhaul")).arg(folder.path()).status().unwrap();
+    assert!(status.success());
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     folder
 }
