@@ -79,7 +79,7 @@ install:         ## installs into DESTDIR: the program, man pages, units, sysctl
 	install -D -m 644 -t $(DESTDIR)/usr/share/longhaul/keepalived packaging/keepalived/keepalived.conf packaging/keepalived/longhaul.toml
 	install -D -m 644 -t $(DESTDIR)/usr/share/longhaul/haproxy packaging/haproxy/longhaul.cfg packaging/haproxy/longhaul.toml
 	install -D -m 644 -t $(DESTDIR)/usr/share/doc/longhaul $(TOP_DOCUMENTS)
-	install -D -m 644 -t $(DESTDIR)/usr/share/doc/longhaul/docs docs/*.md
+	install -D -m 644 -t $(DESTDIR)/usr/share/doc/longhaul/docs docs/*.md docs/*.png
 	install -D -m 644 -t $(DESTDIR)/usr/share/doc/longhaul/docs/design docs/design/*.md
 	test -e $(DESTDIR)/etc/longhaul/longhaul.toml || \
 		install -D -m 644 packaging/longhaul.toml $(DESTDIR)/etc/longhaul/longhaul.toml
@@ -96,7 +96,7 @@ uninstall:       ## removes the files of `make install` from DESTDIR; /etc/longh
 	rm -f $(DESTDIR)/usr/share/longhaul/grafana/longhaul.json
 	rm -f $(DESTDIR)/usr/share/longhaul/keepalived/keepalived.conf $(DESTDIR)/usr/share/longhaul/keepalived/longhaul.toml
 	rm -f $(DESTDIR)/usr/share/longhaul/haproxy/longhaul.cfg $(DESTDIR)/usr/share/longhaul/haproxy/longhaul.toml
-	rm -f $(patsubst %,$(DESTDIR)/usr/share/doc/longhaul/%,$(TOP_DOCUMENTS) $(wildcard docs/*.md docs/design/*.md))
+	rm -f $(patsubst %,$(DESTDIR)/usr/share/doc/longhaul/%,$(TOP_DOCUMENTS) $(wildcard docs/*.md docs/*.png docs/design/*.md))
 	for folder in $(patsubst %,share/longhaul/%,prometheus grafana keepalived haproxy) share/longhaul \
 		share/doc/longhaul/docs/design share/doc/longhaul/docs share/doc/longhaul; do \
 		test ! -d $(DESTDIR)/usr/$$folder || rmdir --ignore-fail-on-non-empty $(DESTDIR)/usr/$$folder || exit 1; done

@@ -260,7 +260,7 @@ fn the_state_turns_when_a_next_hop_dies_and_comes_back() {
     site.daemon.relay.exit();
     browser.wait(&format!("{WORD} 'NO ANSWER'"));
     let reason = browser.text("document.getElementById('reason').textContent");
-    assert!(reason.contains("does not answer since") && reason.contains("when it was WHOLE"), "{reason}");
+    assert!(reason.contains("has not answered since") && reason.contains("when it was WHOLE"), "{reason}");
     assert_eq!(browser.value("document.getElementById('figures').classList.contains('old')"), true);
     let config = site.config();
     site.daemon = Daemon::start(&config);

@@ -1,7 +1,7 @@
 // The two drawings: throughput as a chart, and results of verify as a strip. Both tell one value in words: the one that the
 // pointer or the arrow keys have chosen, or else the newest.
 
-import { age, clock, count, duration, make, makeSvg, milliseconds, mark, rate, say } from "/page/text.js";
+import { age, clock, count, duration, make, makeSvg, milliseconds, mark, rate, say } from "./text.js";
 
 const [WIDTH, HEIGHT] = [600, 100];
 // Times that a chart can show, in seconds. The last one is as long as the history.

@@ -1,6 +1,6 @@
 // The table of live flows: sorted, filtered, and at most MAX_ROWS of them drawn.
 
-import { age, bytes, count, fillRows, make, mark, milliseconds, rate, say } from "/page/text.js";
+import { age, bytes, count, fillRows, make, mark, milliseconds, rate, say } from "./text.js";
 
 const MAX_ROWS = 200;
 

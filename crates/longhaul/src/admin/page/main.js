@@ -1,9 +1,9 @@
 // Asks the daemon for its state each second, one request at a time, and not while nobody looks at the page.
 
-import { Flows } from "/page/flows.js";
-import { History } from "/page/history.js";
-import { Tunnels, cardId, drawResources } from "/page/tunnels.js";
-import { age, clock, count, list, make, mark, rate, say, sayOrHide } from "/page/text.js";
+import { Flows } from "./flows.js";
+import { History } from "./history.js";
+import { Tunnels, cardId, drawResources } from "./tunnels.js";
+import { age, clock, count, list, make, mark, rate, say, sayOrHide } from "./text.js";
 
 const INTERVAL_MS = 1000;
 // Time that the daemon has to answer. It says itself after 2 s that it hangs.
@@ -42,11 +42,15 @@ async function ask() {
   timer = setTimeout(ask, Math.max(INTERVAL_MS / 5, INTERVAL_MS - (performance.now() - began)));
 }
 
+// Returns the answer of the daemon, or fails with the reason why there is none.
 async function answer() {
-  const response = await fetch("/status.json", { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
-  const document = await response.json();
-  if (!response.ok) throw new Error(document.error);
-  return document;
+  const asked = fetch("status.json", { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
+  const response = await asked.catch((err) => {
+    throw new Error(err.name === "TimeoutError" ? "no answer in time" : "cannot connect");
+  });
+  if (response.ok) return response.json();
+  const failure = await response.json().catch(() => ({}));
+  throw new Error(failure.error ?? `HTTP status ${response.status}`);
 }
 
 function show(snapshot) {
@@ -67,11 +71,10 @@ function showSilence(err) {
   silentSince ??= Date.now() / 1e3;
   find("figures").classList.add("old");
   find("problems").classList.add("old");
-  const why = err.name === "TypeError" ? "cannot connect" : err.name === "TimeoutError" ? "no answer in time" : err.message;
   const time = last && clock(last.started_unix_seconds + last.uptime_seconds);
   const old = last ? `All below is from ${time}, when it was ${last.ready ? "WHOLE" : "NOT WHOLE"}. ` : "";
-  const since = `The daemon does not answer since ${clock(silentSince)}`;
-  drawState("gone", "?", "NO ANSWER", `${since}: ${why}. ${old}On its host, use longhaul status.`);
+  const since = `The daemon has not answered since ${clock(silentSince)}`;
+  drawState("gone", "?", "NO ANSWER", `${since}: ${err.message}. ${old}On its host, use longhaul status.`);
   announce(since, since);
 }
 

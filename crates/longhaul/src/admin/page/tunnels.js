@@ -1,7 +1,7 @@
 // A card for each tunnel: its throughput, its next hops, its results of verify.
 
-import { Chart, Strip } from "/page/chart.js";
-import { age, amount, clock, count, fillRows, list, make, mark, milliseconds, say, sayOrHide } from "/page/text.js";
+import { Chart, Strip } from "./chart.js";
+import { age, amount, clock, count, fillRows, list, make, mark, milliseconds, say, sayOrHide } from "./text.js";
 
 // Maximum number of cards. Those of tunnels with problems are the first.
 const MAX_CARDS = 40;
