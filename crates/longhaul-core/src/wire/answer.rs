@@ -27,7 +27,7 @@
 //! | offset | size | meaning |
 //! | ---: | ---: | --- |
 //! | 36 | 1 | hops to go in the preface that this relay got |
-//! | 37 | 1 | dial: 0 connected, 1 refused, 2 no answer, 3 failed otherwise, 4 not dialled |
+//! | 37 | 1 | dial: 0 connected, 1 refused, 2 no answer, 3 failed otherwise, 4 not dialled, 5 no answer from the port of a host that answers |
 //! | 38 | 1 | what follows: 0 echo, 1 passed on; nothing after 2 dial failed, 3 too many probes, 4 may not be passed on, 5 no proof of the key |
 //! | 39 | 1 | 0 |
 //! | 40 | 8 | clock of the relay, in µs since 1970-01-01 UTC |
@@ -99,6 +99,8 @@ pub enum Dial {
     Failed,
     /// It was not dialled (`verify_final = false`).
     NotDialled,
+    /// Its port did not answer in time, and its host answered otherwise.
+    PortSilent,
 }
 
 /// Next step of a relay after its report.
@@ -343,7 +345,8 @@ impl Frames {
 }
 
 /// The dial results by their numbers.
-const DIALS: [Dial; 5] = [Dial::Connected, Dial::Refused, Dial::NoAnswer, Dial::Failed, Dial::NotDialled];
+const DIALS: [Dial; 6] =
+    [Dial::Connected, Dial::Refused, Dial::NoAnswer, Dial::Failed, Dial::NotDialled, Dial::PortSilent];
 
 /// The next steps by their numbers.
 const NEXTS: [Next; 6] = [Next::Echo, Next::PassedOn, Next::DialFailed, Next::Busy, Next::NotPassedOn, Next::Unproven];

@@ -46,6 +46,8 @@ pub(super) enum NotDialled {
         why: String,
         /// Why the last one failed.
         cause: Cause,
+        /// The last one.
+        address: Option<SocketAddr>,
     },
     /// The accept leg failed first.
     Accept(io::Error),
@@ -68,7 +70,7 @@ pub(super) async fn dial(
     if chosen.order.is_empty() {
         let names: Vec<String> = tunnel.to.iter().map(ToString::to_string).collect();
         let why = format!("every next hop is down by its checks: {}", names.join(", "));
-        return Err(NotDialled::NoAnswer { why, cause: Cause::Other });
+        return Err(NotDialled::NoAnswer { why, cause: Cause::Other, address: None });
     }
     let dial = Dial {
         relay,
@@ -98,7 +100,11 @@ pub(super) async fn dial(
         }
         attempts.start_next();
         if attempts.race.is_empty() {
-            return Err(NotDialled::NoAnswer { why: attempts.said, cause: attempts.cause });
+            return Err(NotDialled::NoAnswer {
+                why: attempts.said,
+                cause: attempts.cause,
+                address: attempts.last_failed,
+            });
         }
     }
 }
@@ -206,6 +212,8 @@ struct Attempts<'a> {
     said: String,
     /// Why the last one failed.
     cause: Cause,
+    /// The last one.
+    last_failed: Option<SocketAddr>,
 }
 
 /// A hop that is being dialled.
@@ -232,6 +240,7 @@ impl<'a> Attempts<'a> {
             last,
             said: String::new(),
             cause: Cause::Other,
+            last_failed: None,
         }
     }
 
@@ -289,6 +298,7 @@ impl<'a> Attempts<'a> {
         self.dial.has_sent.store(false, Relaxed);
         note(&mut self.said, &address.to_string(), &failure.to_string());
         self.cause = failure.cause;
+        self.last_failed = Some(address);
         self.lost(hop, failure.is_of_hop);
     }
 

@@ -32,9 +32,10 @@ use longhaul_sys::tcp_info::TcpInfo;
 use socket2::SockRef;
 use std::future::poll_fn;
 use std::io;
-use std::net::Shutdown;
+use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant, SystemTime};
+use tokio::net::UdpSocket;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
@@ -197,9 +198,19 @@ pub(super) async fn answer_undialled(relay: &Relay, flow: &Flow, accept: &Stream
     }
 }
 
-/// After a failed dial: if the client is a prober, tells it `why`, and the `cause` at the last address. Any other client
+/// A dial that failed.
+pub(super) struct DialFailed {
+    /// Names every address that was tried, and its error.
+    pub(super) why: String,
+    /// Why the last one failed.
+    pub(super) cause: Cause,
+    /// The last one.
+    pub(super) address: Option<SocketAddr>,
+}
+
+/// After a failed dial: if the client is a prober, tells it how. Any other client
 /// that has sent nothing yet is reset [`FIRST_BYTES`] later than without this call, and one that has sent bytes at once.
-pub(super) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream, why: String, cause: Cause) {
+pub(super) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream, failed: DialFailed) {
     let telling = async {
         let Some(preface) = peek_preface(accept, FIRST_BYTES).await else { return };
         // The preface was peeked, so it is there. If it is read, the close below can end with FIN.
@@ -211,7 +222,8 @@ pub(super) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream
             return;
         }
         flow.counters.count(|counters| &counters.probes);
-        let report = Report { dial: dial_of(cause), why, ..report(flow, &preface, None, Next::DialFailed) };
+        let dial = dial_of(&flow.tunnel, &failed).await;
+        let report = Report { dial, why: failed.why, ..report(flow, &preface, None, Next::DialFailed) };
         if send_all(accept, &Frame::Report(report).bytes()).await.is_ok() {
             bid_farewell(accept).await;
         }
@@ -222,13 +234,27 @@ pub(super) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream
     }
 }
 
-/// Returns how a report tells that a dial failed because of `cause`.
-fn dial_of(cause: Cause) -> Dial {
-    match cause {
-        Cause::Refused => Dial::Refused,
-        Cause::NoAnswer => Dial::NoAnswer,
-        Cause::Other => Dial::Failed,
+/// Returns how a report tells that a dial `failed`.
+async fn dial_of(tunnel: &Tunnel, failed: &DialFailed) -> Dial {
+    match (failed.cause, failed.address) {
+        (Cause::Refused, _) => Dial::Refused,
+        (Cause::NoAnswer, Some(address)) if host_answers(tunnel, address.ip()).await => Dial::PortSilent,
+        (Cause::NoAnswer, _) => Dial::NoAnswer,
+        (Cause::Other, _) => Dial::Failed,
     }
+}
+
+/// Whether the host at `ip` says within [`HOST_ANSWER`] that nobody listens on [`UDP_PORT`] (ICMP port unreachable, as
+/// traceroute(8) uses it). So its network works, and the port that did not answer drops packets.
+async fn host_answers(tunnel: &Tunnel, ip: IpAddr) -> bool {
+    let any = if ip.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
+    let asking = async {
+        let socket = UdpSocket::bind((tunnel.source.unwrap_or(any), 0)).await?;
+        socket.connect((ip, UDP_PORT)).await?;
+        socket.send(&[0]).await?;
+        socket.recv(&mut [0]).await
+    };
+    matches!(timeout(HOST_ANSWER, asking).await, Ok(Err(err)) if err.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 /// Waits for the first bytes on `accept`, for at most `patience`. Returns the preface if they are one, and leaves them where
@@ -383,6 +409,12 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Time to wait for the first bytes before or after a dial. The near relay sends them right after its handshake.
 const FIRST_BYTES: Duration = Duration::from_millis(20);
+
+/// Time that the host of a silent port has to answer otherwise: a round trip of any path.
+const HOST_ANSWER: Duration = Duration::from_secs(1);
+
+/// The first port of traceroute(8), on which hosts do not listen.
+const UDP_PORT: u16 = 33434;
 
 /// Maximum time that an answer takes: 64 MiB each way at 10 Mbit/s.
 const ANSWER_TIME: Duration = Duration::from_secs(120);

@@ -271,14 +271,14 @@ fn explain(mut trouble: Trouble, plan: &Plan, findings: &Findings) -> Trouble {
 /// Returns the trouble that the relay `at` reports, if it does.
 fn trouble_of(report: &Report, at: usize) -> Option<Trouble> {
     let stage = match (report.dial, report.hops) {
-        (Dial::Refused, 0) => Stage::FinalHost,
-        (Dial::Refused, _) => Stage::Relay(at + 1),
+        (Dial::Refused | Dial::PortSilent, 0) => Stage::FinalHost,
+        (Dial::Refused | Dial::PortSilent, _) => Stage::Relay(at + 1),
         (_, 0) => Stage::Lan,
         _ => Stage::Link(at),
     };
     let kind = match report.dial {
         Dial::Refused => Kind::Refused,
-        Dial::NoAnswer => Kind::NoAnswer,
+        Dial::NoAnswer | Dial::PortSilent => Kind::NoAnswer,
         Dial::Failed | Dial::Connected | Dial::NotDialled => Kind::Failed,
     };
     match report.next {

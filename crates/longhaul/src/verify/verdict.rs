@@ -198,7 +198,7 @@ fn dial_name(dial: Dial) -> &'static str {
     match dial {
         Dial::Connected => "connected",
         Dial::Refused => "refused",
-        Dial::NoAnswer => "no answer",
+        Dial::NoAnswer | Dial::PortSilent => "no answer",
         Dial::Failed => "failed",
         Dial::NotDialled => "not dialled",
     }

@@ -8,7 +8,7 @@ use crate::harness::*;
 use crate::wan::wan_of;
 use longhaul_lab::{Host, LinkSpec, Wan};
 use serde_json::Value;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,12 +42,12 @@ const PROHIBITED: &str = "reject with icmp type admin-prohibited";
 const CASES: &[Case] = &[
     Case { name: "near drops", how: Break::Rule(Host::Near, "drop"), stage: "near relay", cause: "no answer" },
     Case { name: "near refuses", how: Break::Rule(Host::Near, REJECT), stage: "near relay", cause: "refused" },
-    Case { name: "WAN drops", how: Break::Rule(Host::Far, "drop"), stage: "WAN", cause: "no answer" },
+    Case { name: "far drops", how: Break::Rule(Host::Far, "drop"), stage: "far relay", cause: "no answer" },
     Case { name: "WAN prohibits", how: Break::Rule(Host::Far, PROHIBITED), stage: "WAN", cause: "failed" },
     Case { name: "far is killed", how: Break::Kill, stage: "far relay", cause: "refused" },
     Case { name: "far hangs", how: Break::Stop, stage: "far relay", cause: "no answer" },
     Case { name: "far resets", how: Break::Allow, stage: "far relay", cause: "failed" },
-    Case { name: "LAN drops", how: Break::Rule(Host::B, "drop"), stage: "LAN", cause: "no answer" },
+    Case { name: "host drops", how: Break::Rule(Host::B, "drop"), stage: "final host", cause: "no answer" },
     Case { name: "LAN prohibits", how: Break::Rule(Host::B, PROHIBITED), stage: "LAN", cause: "failed" },
     Case { name: "host refuses", how: Break::NoServer, stage: "final host", cause: "refused" },
 ];
@@ -99,15 +99,22 @@ impl Near {
     }
 
     fn is_whole(&self, name: &str) {
-        assert_eq!(self.verify()["state"], "whole", "{name}");
-        assert_eq!(self.get("/readyz"), (200, "ready\n".into()), "{name}");
+        let verify = self.verify();
+        assert_eq!(verify["state"], "whole", "{name}: {verify}");
+        let (code, text) = self.get("/readyz");
+        assert!(code == 200 && text.starts_with("ready\n"), "{name}: {code} {text}");
     }
 
     /// Waits until the probes find `case`, and asserts that every view agrees.
     fn wait_broken(&self, case: &Case) {
         let Case { name, stage, cause, .. } = *case;
         // A probe under way when the path broke may have ended elsewhere.
-        while self.relay.wait_log("tunnel broken")["stage"] != stage {}
+        loop {
+            let line = self.relay.wait_log("tunnel broken");
+            if (&line["stage"], &line["cause"]) == (&stage.into(), &cause.into()) {
+                break;
+            }
+        }
         let verify = self.verify();
         let want: [Value; 3] = ["broken".into(), stage.into(), cause.into()];
         assert_eq!(["state", "stage", "cause"].map(|key| verify[key].clone()), want, "{name}");
@@ -132,7 +139,7 @@ fn far_relay(wan: &Wan, port: u16, flags: &[&str]) -> Relay {
     Relay::spawn_in(wan, Host::Far, command)
 }
 
-/// A final host on `port` of host B, which answers each connection with `letter` and ends it.
+/// A final host on `port` of host B, which sends `letter` on each connection, and ends it after the client.
 fn final_host(wan: &Wan, port: u16, letter: u8) {
     let address = SocketAddr::new(Host::B.lan(), port);
     let server = wan.on(Host::B, move || Ok(TcpListener::bind(address).expect("a port")));
@@ -141,7 +148,6 @@ fn final_host(wan: &Wan, port: u16, letter: u8) {
         for socket in server.incoming().flatten() {
             // The relay may end the connection first.
             let _ = std::io::Write::write_all(&mut &socket, &[letter]);
-            let _ = socket.shutdown(std::net::Shutdown::Write);
             let _ = std::io::Read::read(&mut &socket, &mut [0]);
         }
     });
@@ -165,6 +171,14 @@ fn lab() -> Option<Arc<Wan>> {
     if wan.output(Host::Far, "nft", &["list ruleset"]).is_err() {
         skip("nft(8) is missing");
         return None;
+    }
+    // By default, a host sends few ICMP messages a second, so that not every segment would be rejected.
+    for host in Host::ALL {
+        let unlimited = wan.on(host, || {
+            set_sysctl("net/ipv4/icmp_ratelimit", "0");
+            Ok(())
+        });
+        unlimited.join().expect("no panic").expect("the host is there");
     }
     Some(wan)
 }
@@ -219,6 +233,25 @@ fn each_broken_segment_is_named_with_its_cause_and_is_whole_again_afterwards() {
     });
 }
 
+/// Nothing comes back from the far relay's host, or from the final host.
+#[test]
+fn a_network_that_drops_everything_is_named() {
+    let Some(wan) = lab() else { return };
+    let port = 7650;
+    final_host(&wan, port, b'.');
+    let _far = far_relay(&wan, port, &[]);
+    let near = Near::start(&wan, port, &[port]);
+    near.wait_whole("before");
+    for (stage, host) in [("WAN", Host::Far), ("LAN", Host::B)] {
+        let case = Case { name: stage, how: Break::Kill, stage, cause: "no answer" };
+        let chain = "add table inet lost; add chain inet lost in { type filter hook input priority 0; policy drop; }";
+        wan.output(host, "nft", &[chain]).unwrap();
+        near.wait_broken(&case);
+        wan.output(host, "nft", &["delete table inet lost"]).unwrap();
+        near.wait_whole(stage);
+    }
+}
+
 /// The first next hop does not answer. New flows and the probes use the second one.
 #[test]
 fn with_a_second_next_hop_the_tunnel_stays_whole_and_new_flows_use_it() {
@@ -231,7 +264,9 @@ fn with_a_second_next_hop_the_tunnel_stays_whole_and_new_flows_use_it() {
     let entry = SocketAddr::new(Host::Near.lan(), 7602);
     let answer = || {
         let client = wan.on(Host::A, move || Ok(patient(TcpStream::connect(entry).unwrap())));
-        read_to_end(&client.join().unwrap().unwrap())
+        let client = client.join().unwrap().unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        read_to_end(&client)
     };
     near.wait_whole("both hops");
     assert_eq!(answer(), (b"1".to_vec(), Ending::Fin));

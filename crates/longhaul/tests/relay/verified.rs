@@ -112,12 +112,12 @@ fn every_view_names_the_broken_stage_until_the_tunnel_is_whole_again() {
 }
 
 #[test]
-fn a_dial_that_has_no_answer_is_the_network_s_fault() {
+fn a_port_that_does_not_answer_is_its_host_s_fault() {
     let silent = Silent::new();
     let near = Verified::start(&[silent.address()], "verify = \"1s\"\nconnect_timeout = \"300ms\"");
-    near.broken("WAN", "no answer");
+    near.broken("far relay", "no answer");
     near.reload(&[silent.address()], "verify = \"2s\"\nconnect_timeout = \"300ms\"\nverify_hops = 0");
-    near.broken("LAN", "no answer");
+    near.broken("final host", "no answer");
     assert_eq!(near.verify()["interval_seconds"], 2.0);
 }
 
