@@ -7,6 +7,7 @@
 
 pub mod admin;
 pub mod daemon;
+mod random;
 pub mod relay;
 mod resources;
 pub mod top;

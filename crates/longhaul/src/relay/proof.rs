@@ -10,12 +10,12 @@ use super::registry::Flow;
 use super::shared::Relay;
 use super::stream::Stream;
 use super::talk::{poll_receive, send_all};
+use crate::random;
 use longhaul_core::wire::answer::{Frame, Frames, PROOF_BYTES};
 use longhaul_core::wire::probe::Preface;
 use longhaul_core::wire::proof::Challenge;
-use std::fs::File;
 use std::future::poll_fn;
-use std::io::{self, Read};
+use std::io;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -30,7 +30,7 @@ pub(super) fn is_wanted(relay: &Relay, flow: &Flow) -> bool {
 /// It has not. The text says how.
 pub(super) async fn ask(relay: &Relay, flow: &Flow, accept: &Stream, preface: &Preface) -> Result<(), &'static str> {
     let Some(key) = relay.probe_key.now().filter(|_| !flow.is_own_probe()) else { return Ok(()) };
-    let random = random().map_err(|_| "no random bytes for a challenge")?;
+    let random = random::bytes().map_err(|_| "no random bytes for a challenge")?;
     let challenge = Challenge { nonce: preface.nonce, hops: preface.hops, random };
     match timeout(PATIENCE, exchange(accept, challenge)).await {
         Err(_) => Err("no proof of the key in 10s"),
@@ -61,12 +61,6 @@ async fn exchange(accept: &Stream, challenge: Challenge) -> io::Result<Option<Fr
         }
     }
     Ok(found)
-}
-
-fn random() -> io::Result<[u8; 32]> {
-    let mut random = [0; 32];
-    File::open("/dev/urandom")?.read_exact(&mut random)?;
-    Ok(random)
 }
 
 /// Time that the prober has for its proof: several round trips of any path.

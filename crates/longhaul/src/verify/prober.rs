@@ -2,6 +2,7 @@
 
 use super::findings::{Echo, Findings, Kind, Relay, Stage, Trouble};
 use super::stream::{Lost, Patience, Reader, send};
+use crate::random;
 use ipnet::IpNet;
 use longhaul_config::Tunnel;
 use longhaul_core::proxy_header::{self, Accepts, Version};
@@ -9,8 +10,7 @@ use longhaul_core::wire::answer::{Dial, Frame, Next, Proof, Receipt, Report};
 use longhaul_core::wire::probe::{Nonce, Preface};
 use longhaul_core::wire::proof::{Challenge, Key};
 use longhaul_units::show_duration;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -116,7 +116,7 @@ pub async fn run_announced<T>(plan: &Plan, announce: impl Fn(Nonce, SocketAddr) 
 pub async fn run_on(plan: &Plan, stream: &TcpStream) -> Findings {
     let patience = Patience::of(plan.limit, plan.total);
     let mut findings = Findings { prober: stream.local_addr().ok(), ..Findings::default() };
-    let trouble = match nonce() {
+    let trouble = match random::bytes() {
         Ok(nonce) => converse(plan, stream, Talk { patience, nonce }, &mut findings).await.err(),
         Err(err) => Some(Lost::Failed(err).at(Stage::Relay(0))),
     };
@@ -147,7 +147,7 @@ async fn walk<T>(
     findings: &mut Findings,
 ) -> Result<(), Trouble> {
     let first = Stage::Relay(0);
-    let nonce = nonce().map_err(|err| Lost::Failed(err).at(first))?;
+    let nonce: Nonce = random::bytes().map_err(|err| Lost::Failed(err).at(first))?;
     let start = Instant::now();
     // A client that dials an address of its own host comes from that address (net/ipv4/route.c, RTN_LOCAL). A reset may
     // come before the socket can be asked.
@@ -377,12 +377,6 @@ impl Pattern {
     fn is_next(&mut self, piece: &[u8]) -> bool {
         piece.iter().fold(true, |same, byte| (*byte == self.next()) & same)
     }
-}
-
-fn nonce() -> io::Result<Nonce> {
-    let mut nonce = Nonce::default();
-    File::open("/dev/urandom")?.read_exact(&mut nonce)?;
-    Ok(nonce)
 }
 
 fn clock_us() -> i64 {
