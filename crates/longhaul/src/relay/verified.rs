@@ -73,15 +73,6 @@ pub struct Outcome {
     pub goodput: Option<f64>,
 }
 
-/// A change of a tunnel's standing that is worth a line in the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
-    /// The tunnel is whole.
-    Whole,
-    /// It is broken, or broken at another stage or in another way than before.
-    Broken,
-}
-
 impl Verified {
     /// Returns the history of `tunnel`, which is probed from now on.
     pub(super) fn begin(&self, tunnel: &str, interval: Duration) -> Arc<History> {
@@ -133,8 +124,8 @@ impl History {
         self.view_mut().hindrance = Some(why);
     }
 
-    /// Adds a result. Returns the change that it makes.
-    pub(super) fn add(&self, outcome: Outcome) -> Option<Change> {
+    /// Adds a result. Returns the new standing if it differs from the one before, also by the broken stage or by the cause.
+    pub(super) fn add(&self, outcome: Outcome) -> Option<Standing> {
         let mut view = self.view_mut();
         let standing = if outcome.fault.is_some() { Standing::Broken } else { Standing::Whole };
         let place = |fault: &Option<Fault>| fault.as_ref().map(|fault| (fault.stage.clone(), fault.cause));
@@ -150,7 +141,7 @@ impl History {
             view.results.pop_front();
         }
         view.results.push_back(outcome);
-        is_change.then_some(if standing == Standing::Broken { Change::Broken } else { Change::Whole })
+        is_change.then_some(standing)
     }
 
     /// Records whether the listener took the last probe. Returns whether it is stuck since this call.
@@ -194,7 +185,7 @@ mod tests {
         let history = History::new(Duration::from_secs(1));
         let results = [Some("WAN"), Some("WAN"), Some("LAN"), None, None, Some("LAN")];
         let changes = results.map(|stage| history.add(outcome(stage)));
-        let (broken, whole) = (Some(Change::Broken), Some(Change::Whole));
+        let (broken, whole) = (Some(Standing::Broken), Some(Standing::Whole));
         assert_eq!(changes, [broken, None, broken, whole, None, broken]);
         let view = history.view();
         assert_eq!((view.standing, view.fault.unwrap().stage), (Standing::Broken, "LAN".into()));
@@ -204,7 +195,7 @@ mod tests {
     #[test]
     fn a_hundred_results_are_kept() {
         let history = History::new(Duration::from_secs(1));
-        (0..150).for_each(|_| assert!(history.add(outcome(None)) != Some(Change::Broken)));
+        (0..150).for_each(|_| assert!(history.add(outcome(None)) != Some(Standing::Broken)));
         assert_eq!(history.view().results.len(), 100);
     }
 

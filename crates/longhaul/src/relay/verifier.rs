@@ -2,7 +2,7 @@
 
 use super::permits::Gate;
 use super::shared::Relay;
-use super::verified::{Change, Fault, History, Outcome};
+use super::verified::{Fault, History, Outcome};
 use crate::verify::{self, Findings, Kind, Plan, Stage, Trouble};
 use longhaul_config::Tunnel;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -122,10 +122,10 @@ impl Probed {
         let tunnel = &self.tunnel.name;
         debug!(%tunnel, is_whole = fault.is_none(), ms = took.as_millis(), "tunnel verified");
         match (self.history.add(outcome), fault) {
-            (Some(Change::Broken), Some(Fault { stage, cause, why })) => {
+            (Some(_), Some(Fault { stage, cause, why })) => {
                 warn!(%tunnel, stage, cause, why, "tunnel broken");
             }
-            (Some(_), _) => info!(%tunnel, "tunnel whole"),
+            (Some(_), None) => info!(%tunnel, "tunnel whole"),
             (None, _) => {}
         }
     }
