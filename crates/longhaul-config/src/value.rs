@@ -204,7 +204,11 @@ pub fn connect_timeout(text: &str) -> Result<Duration, String> {
     time(text, Duration::from_millis(100)..=Duration::from_secs(600), FORM)
 }
 
-fn time(text: &str, range: RangeInclusive<Duration>, form: &str) -> Result<Duration, String> {
+/// Parses a time in `range`. `form` says what to write.
+///
+/// # Errors
+/// The text is not a time, or the time is not in `range`.
+pub(crate) fn time(text: &str, range: RangeInclusive<Duration>, form: &str) -> Result<Duration, String> {
     let time = longhaul_units::duration(text).map_err(|err| format!("{err}; {form}"))?;
     if range.contains(&time) { Ok(time) } else { Err(format!("it is out of range; {form}")) }
 }

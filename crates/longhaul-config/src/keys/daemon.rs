@@ -143,7 +143,5 @@ fn resolver(text: &str) -> Result<Resolver, String> {
 /// # Errors
 /// The text is not a time, or the time is longer than an hour.
 fn drain_grace(text: &str) -> Result<Duration, String> {
-    const FORM: &str = "write a time of up to an hour such as \"5s\"";
-    let time = longhaul_units::duration(text).map_err(|err| format!("{err}; {FORM}"))?;
-    if time <= Duration::from_secs(3600) { Ok(time) } else { Err(format!("it is out of range; {FORM}")) }
+    value::time(text, Duration::ZERO..=Duration::from_secs(3600), "write a time of up to an hour such as \"5s\"")
 }

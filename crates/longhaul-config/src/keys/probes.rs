@@ -5,6 +5,7 @@ use crate::keys::remark::{Remark, Syntax, no_remarks};
 use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row};
 use crate::options::{Leg, key};
 use crate::tunnel::{CheckBy, Tunnel};
+use crate::value;
 use longhaul_units::show_duration;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -97,8 +98,6 @@ fn key_file(text: &str) -> Result<PathBuf, String> {
 /// # Errors
 /// The text is not a time from 1 s to 1 h.
 fn interval(text: &str) -> Result<Duration, String> {
-    const FORM: &str = "write a time from 1s to 1h, such as \"30s\"";
-    let time = longhaul_units::duration(text).map_err(|err| format!("{err}; {FORM}"))?;
     let range = Duration::from_secs(1)..=Duration::from_secs(3600);
-    if range.contains(&time) { Ok(time) } else { Err(format!("it is out of range; {FORM}")) }
+    value::time(text, range, "write a time from 1s to 1h, such as \"30s\"")
 }
