@@ -65,10 +65,6 @@ pub(crate) fn dial(port: &Port) -> TcpStream {
     patient(TcpStream::connect(port.address()).expect("the daemon listens"))
 }
 
-fn accept(server: &TcpListener) -> TcpStream {
-    patient(server.accept().expect("the daemon dials").0)
-}
-
 #[test]
 fn a_reload_adds_and_removes_tunnels_and_keeps_live_flows() {
     let (old, new) = (server(), server());

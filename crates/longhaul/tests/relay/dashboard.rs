@@ -3,6 +3,7 @@
 use crate::browser::Browser;
 use crate::daemon::{Daemon, dial};
 use crate::harness::*;
+use crate::metrics::ask;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -43,11 +44,7 @@ impl Site {
 
     /// Returns the answer to a request as text.
     fn get(&self, path: &str) -> String {
-        let mut stream = patient(TcpStream::connect(self.http.address()).unwrap());
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
+        ask(TcpStream::connect(self.http.address()).unwrap(), path, "*/*")
     }
 }
 

@@ -403,6 +403,11 @@ pub(crate) fn wait_for_events(of: &impl AsFd, events: PollFlags) {
     assert_eq!(polled.expect("poll(2)"), 1, "timeout: {events:?}");
 }
 
+/// Waits for the next connection to `server`.
+pub(crate) fn accept(server: &TcpListener) -> TcpStream {
+    patient(server.accept().expect("the relay dials").0)
+}
+
 /// Sets timeouts, TCP_NODELAY and a fixed receive buffer on `socket`; returns it.
 pub(crate) fn patient(socket: TcpStream) -> TcpStream {
     // A writer that fills the path also fills this buffer, so bound it.

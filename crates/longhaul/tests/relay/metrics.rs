@@ -64,7 +64,7 @@ fn get(address: SocketAddr, path: &str, accept: &str) -> (String, String) {
 }
 
 /// Sends a request; returns the whole answer.
-fn ask(stream: TcpStream, path: &str, accept: &str) -> String {
+pub(crate) fn ask(stream: TcpStream, path: &str, accept: &str) -> String {
     let mut stream = patient(stream);
     write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nAccept: {accept}\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();

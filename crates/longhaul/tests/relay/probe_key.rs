@@ -2,13 +2,14 @@
 
 use crate::daemon::Daemon;
 use crate::harness::*;
-use longhaul_core::wire::answer::{Frame, Frames, Next, PROOF_BYTES, Proof, Report};
-use longhaul_core::wire::probe::Preface;
+use crate::verified::final_host;
+use crate::verify::{frame, preface, report, verdict};
+use longhaul_core::wire::answer::{Frame, Next, PROOF_BYTES, Proof, Report};
 use longhaul_core::wire::proof::{Challenge, Key};
 use serde_json::Value;
 use std::fs::{self, Permissions};
-use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io::Write;
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -46,25 +47,10 @@ fn daemon(to: SocketAddr, keys: &str, key_file: &Path) -> (Daemon, Port) {
     (Daemon::start(&config(port.address(), to, keys, key_file)), port)
 }
 
-/// A final host that accepts and closes every connection.
-fn final_host() -> SocketAddr {
-    let server = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = server.local_addr().unwrap();
-    std::thread::spawn(move || server.incoming().for_each(|socket| drop(socket.map(|socket| read_to_end(&socket)))));
-    address
-}
-
 /// Runs `longhaul verify` for the tunnel on `near`, with the key in `key_file`; returns the exit code and the verdict.
 fn verify(near: SocketAddr, keys: &str, key_file: Option<&Path>) -> (Option<i32>, Value) {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("longhaul.toml");
-    fs::write(&file, format!("[[tunnel]]\nname = \"t\"\nlisten = \"{near}\"\nto = \"192.0.2.1:1\"\n{keys}\n")).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-    command.args(["verify", "--json", "-c"]).arg(&file);
-    command.args(key_file.iter().flat_map(|key| ["--key-file".as_ref(), key.as_os_str()]));
-    let output = command.output().unwrap();
-    let mut document: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"));
-    (output.status.code(), document["tunnels"][0].take())
+    let path = key_file.map(|key| key.display().to_string());
+    verdict(near, keys, &path.iter().flat_map(|path| ["--key-file", path]).collect::<Vec<_>>())
 }
 
 #[test]
@@ -129,31 +115,12 @@ fn the_daemon_proves_the_key_elsewhere() {
     near.relay.wait_log("tunnel whole");
 }
 
-fn preface() -> Preface {
-    Preface { hops: 0, echo_bytes: 1000, nonce: *b"0123456789abcdef" }
-}
-
-fn frame(mut socket: &TcpStream) -> Frame {
-    let (mut frames, mut byte) = (Frames::default(), [0]);
-    loop {
-        socket.read_exact(&mut byte).unwrap();
-        if let Some(frame) = frames.take(byte[0]).unwrap() {
-            return frame;
-        }
-    }
-}
-
 /// Sends a preface; returns the connection and the challenge.
 fn challenged(relay: SocketAddr) -> (TcpStream, Challenge) {
     let mut client = patient(TcpStream::connect(relay).unwrap());
-    client.write_all(&preface().bytes()).unwrap();
+    client.write_all(&preface(0).bytes()).unwrap();
     let Frame::Challenge(challenge) = frame(&client) else { panic!("no challenge") };
     (client, challenge)
-}
-
-fn report(client: &TcpStream) -> Report {
-    let Frame::Report(report) = frame(client) else { panic!("no report") };
-    report
 }
 
 #[test]
@@ -161,7 +128,7 @@ fn a_replay_and_anything_else_that_is_no_proof_is_refused_and_counted() {
     let keys = Keys::new();
     let (relay, port) = daemon(final_host(), "verify_hops = 0", &keys.file("key", KEY));
     let key = Key::new(KEY).unwrap();
-    let proof = |challenge| Frame::Proof(Proof { nonce: preface().nonce, mac: key.prove(challenge, 1000) }).bytes();
+    let proof = |challenge| Frame::Proof(Proof { nonce: preface(0).nonce, mac: key.prove(challenge, 1000) }).bytes();
     let (mut client, challenge) = challenged(port.address());
     let good = proof(&challenge);
     client.write_all(&good).unwrap();
@@ -170,7 +137,7 @@ fn a_replay_and_anything_else_that_is_no_proof_is_refused_and_counted() {
 
     let (_, other) = challenged(port.address());
     assert_ne!(other.random, challenge.random);
-    let wrong_size = Frame::Proof(Proof { nonce: preface().nonce, mac: key.prove(&challenge, 2000) }).bytes();
+    let wrong_size = Frame::Proof(Proof { nonce: preface(0).nonce, mac: key.prove(&challenge, 2000) }).bytes();
     let oversized = [&good[..], &pattern(1, 100_000)].concat();
     for bytes in [good.clone(), wrong_size, pattern(2, PROOF_BYTES), vec![0xfd; PROOF_BYTES], oversized] {
         let (mut client, _) = challenged(port.address());

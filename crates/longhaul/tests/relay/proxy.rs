@@ -41,10 +41,6 @@ impl Hop {
     }
 }
 
-fn accept(server: &TcpListener) -> TcpStream {
-    patient(server.accept().expect("a relay dials").0)
-}
-
 /// Asserts that no connection waits for `server`.
 fn assert_not_dialled(server: &TcpListener) {
     server.set_nonblocking(true).unwrap();

@@ -4,7 +4,7 @@ use crate::harness::*;
 use longhaul_core::proxy_header::{self, Ends, Version};
 use socket2::{Domain, Socket, Type};
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Instant;
 
 fn dial_from(ip: &str, to: SocketAddr) -> TcpStream {
@@ -12,10 +12,6 @@ fn dial_from(ip: &str, to: SocketAddr) -> TcpStream {
     socket.bind(&SocketAddr::new(ip.parse().unwrap(), 0).into()).unwrap();
     socket.connect(&to.into()).unwrap();
     patient(socket.into())
-}
-
-fn accept(server: &TcpListener) -> TcpStream {
-    patient(server.accept().expect("the relay dials").0)
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn far_relay(port: &Port, host: SocketAddr) -> Relay {
 }
 
 /// A final host that accepts and closes every connection, while it lives.
-fn final_host() -> SocketAddr {
+pub(crate) fn final_host() -> SocketAddr {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
     std::thread::spawn(move || server.incoming().for_each(|socket| drop(socket.map(|socket| read_to_end(&socket)))));

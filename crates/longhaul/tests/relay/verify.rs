@@ -29,7 +29,7 @@ fn verify(near: SocketAddr, keys: &str, flags: &[&str]) -> Output {
 }
 
 /// Runs `longhaul verify --json`; returns the exit code and the tunnel's part of the document.
-fn verdict(near: SocketAddr, keys: &str, flags: &[&str]) -> (Option<i32>, Value) {
+pub(crate) fn verdict(near: SocketAddr, keys: &str, flags: &[&str]) -> (Option<i32>, Value) {
     let output = verify(near, keys, &[&["--json"], flags].concat());
     let mut document: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"));
     (output.status.code(), document["tunnels"][0].take())
@@ -204,20 +204,24 @@ fn send(to: SocketAddr, bytes: &[u8]) -> TcpStream {
     client
 }
 
-/// Reads up to the first frame, which must be a report.
-fn report(mut socket: &TcpStream) -> Report {
+/// Reads up to the end of the first frame.
+pub(crate) fn frame(mut socket: &TcpStream) -> Frame {
     let (mut frames, mut byte) = (Frames::default(), [0]);
     loop {
         socket.read_exact(&mut byte).unwrap();
-        match frames.take(byte[0]).unwrap() {
-            Some(Frame::Report(report)) => return report,
-            Some(other) => panic!("{other:?}"),
-            None => {}
+        if let Some(frame) = frames.take(byte[0]).unwrap() {
+            return frame;
         }
     }
 }
 
-fn preface(hops: u8) -> Preface {
+/// Reads up to the first frame, which must be a report.
+pub(crate) fn report(socket: &TcpStream) -> Report {
+    let Frame::Report(report) = frame(socket) else { panic!("no report") };
+    report
+}
+
+pub(crate) fn preface(hops: u8) -> Preface {
     Preface { hops, echo_bytes: 1000, nonce: *b"0123456789abcdef" }
 }
 
