@@ -161,6 +161,15 @@ mod tests {
     use longhaul_config::options::Leg;
 
     #[test]
+    fn the_manual_has_each_counter() {
+        const MANUAL: &str = include_str!("../../../../docs/log.md");
+        let values = serde_json::to_value(CounterValues::default()).unwrap();
+        let missing: Vec<&String> =
+            values.as_object().unwrap().keys().filter(|name| !MANUAL.contains(&format!("`{name}`"))).collect();
+        assert!(missing.is_empty(), "docs/log.md lacks {missing:?}");
+    }
+
+    #[test]
     fn each_reset_has_one_reason() {
         let all = Arc::default();
         let (counters, other) = (Counters::of_tunnel(&all), Counters::of_tunnel(&all));
