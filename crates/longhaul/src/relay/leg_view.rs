@@ -16,7 +16,7 @@ pub struct LegView {
     pub info: TcpInfo,
     /// Its congestion control. `None` when the kernel does not report it.
     pub congestion: Option<String>,
-    /// What limits the bytes that we send on it. `None` when the kernel does not report its state.
+    /// Limit of the bytes that we send on it. `None` when the kernel does not report its state.
     pub limit: Option<Limit>,
 }
 

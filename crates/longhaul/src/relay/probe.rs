@@ -119,7 +119,7 @@ fn is_from_here(accept: &Stream) -> bool {
     peer.is_some_and(|peer| peer.is_loopback() || Some(peer) == own)
 }
 
-/// What became of a probe that the pump did not pass on.
+/// End of a probe that the pump did not pass on.
 pub(super) enum Answered {
     /// Its flow ends.
     Ended(How),

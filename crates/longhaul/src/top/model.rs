@@ -45,7 +45,7 @@ pub(super) enum Link {
         since: f64,
         /// The reason.
         why: Gone,
-        /// What systemd says of the service.
+        /// State of the service, as systemd describes it.
         unit: Option<String>,
     },
 }
