@@ -24,7 +24,7 @@ pub struct Load {
     /// The tunnels that have flows, by name.
     pub tunnels: Vec<TunnelLoad>,
     /// The addresses that flows have dialled.
-    pub dialled: Vec<Dialled>,
+    pub dialled: Vec<AddressLoad>,
 }
 
 /// Use of a tunnel's limit.
@@ -40,7 +40,7 @@ pub struct TunnelLoad {
 
 /// Flows to one address. Each needs a local port of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dialled {
+pub struct AddressLoad {
     /// The `source` of the dial legs. `None` for the address that the route chooses.
     pub source: Option<IpAddr>,
     /// The address and port that was dialled.
@@ -73,6 +73,6 @@ impl Load {
         }
         self.tunnels = tunnels.into_values().collect();
         let dialled = dialled.into_iter();
-        self.dialled = dialled.map(|((source, address), flows)| Dialled { source, address, flows }).collect();
+        self.dialled = dialled.map(|((source, address), flows)| AddressLoad { source, address, flows }).collect();
     }
 }

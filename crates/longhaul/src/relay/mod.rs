@@ -126,7 +126,7 @@ pub use hops::GroupView;
 pub use how::How;
 pub use leg_view::LegView;
 pub use listener::{BindError, Handle, Listener, Route, Serving};
-pub use load::{Dialled, Load, TunnelLoad};
+pub use load::{AddressLoad, Load, TunnelLoad};
 pub use names::{Unresolved, unresolved};
 pub use permits::Gate;
 pub use registry::{FlowView, State};

@@ -2,7 +2,7 @@
 //! little, and the remedy.
 
 use super::sample::Sample;
-use crate::relay::Dialled;
+use crate::relay::AddressLoad;
 use std::fmt::Write;
 
 /// A resource.
@@ -29,7 +29,7 @@ pub(super) struct Reading {
     pub(super) limit: Option<f64>,
     /// More about it, in a few words.
     pub(super) detail: Option<String>,
-    /// What is wrong, whatever is in use.
+    /// The fault of a limit that is too low, whatever is in use.
     pub(super) low: Option<String>,
 }
 
@@ -197,7 +197,7 @@ fn larger_buffer(name: &str, reading: &Reading) -> String {
 
 fn ports(sample: &Sample) -> Vec<Reading> {
     let Some(all) = sample.ports else { return Vec::new() };
-    let mut fullest: Vec<&Dialled> = sample.load.dialled.iter().collect();
+    let mut fullest: Vec<&AddressLoad> = sample.load.dialled.iter().collect();
     fullest.sort_by_key(|dialled| std::cmp::Reverse(dialled.flows));
     fullest.truncate(MAX_ADDRESSES);
     let limit = Some(all as f64);
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn each_hop_has_its_ports_and_each_limited_tunnel_its_flows() {
-        let to = |source: Option<&str>, flows| Dialled {
+        let to = |source: Option<&str>, flows| AddressLoad {
             source: source.map(|source| source.parse().unwrap()),
             address: "192.0.2.1:22".parse().unwrap(),
             flows,

@@ -107,7 +107,7 @@ const FREE_SHARE: f64 = 0.7;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::relay::{Dialled, Load};
+    use crate::relay::{AddressLoad, Load};
 
     fn with_flows(flows: u64) -> Sample {
         Sample { load: Load { flows, max_flows: 100, ..Load::default() }, ..Sample::default() }
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn what_is_not_shown_any_more_is_free() {
-        let dialled = Dialled { source: None, address: "192.0.2.1:22".parse().unwrap(), flows: 9 };
+        let dialled = AddressLoad { source: None, address: "192.0.2.1:22".parse().unwrap(), flows: 9 };
         let load = Load { dialled: vec![dialled], ..Load::default() };
         let mut watch = Watch::default();
         let (_, near) = watch.look(&Sample { ports: Some(10), load, ..Sample::default() }, 0.0);
