@@ -1,12 +1,13 @@
-//! The routes: one row each, with its method, its path, who may ask, and what it does. docs/admin.md describes them.
+//! The routes: one row each, with its path, its effect and its function. docs/admin.md describes them.
 //! A row that only reads is served by both listeners. A row that changes something is served by the control socket alone.
 
 use super::answer::{self, Answer, Busy, busy, error, json, text, wrong_method};
 use super::collect;
 use super::metrics::{self, Format};
 use super::page;
+use super::snapshot::PhaseName;
 use super::source::Source;
-use crate::daemon::control::{DrainUndone, NotReloaded, Phase, Status};
+use crate::daemon::control::{DrainUndone, NotReloaded, Status};
 use hyper::body::Bytes;
 use hyper::header::ACCEPT;
 use hyper::http::request::Parts;
@@ -22,7 +23,7 @@ use tokio::time::{interval, timeout};
 
 /// The listener that a request came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Door {
+pub(super) enum Listener {
     /// The control socket.
     Control,
     /// The HTTP listener.
@@ -31,23 +32,22 @@ pub(super) enum Door {
 
 /// A route.
 struct Route {
-    method: Method,
+    effect: Effect,
     /// `*` stands for a number.
     path: &'static str,
-    who: Who,
     run: Run,
 }
 
-/// Who may ask.
+/// Effect of a request. It decides on the method, and on the listeners that have the route.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Who {
-    /// The clients of both listeners.
-    Everyone,
-    /// The clients of the control socket.
-    Owner,
+enum Effect {
+    /// It reads, by GET.
+    Reads,
+    /// It changes something, by POST. Only the control socket has it.
+    Changes,
 }
 
-/// What a request asks for, beside its path.
+/// The parts of a request that its route uses.
 #[derive(Clone, Copy)]
 struct Asked {
     /// The number in the path, or 0 without one.
@@ -60,111 +60,39 @@ struct Asked {
 type Run = fn(Arc<Source>, Asked) -> Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 const ROUTES: &[Route] = &[
-    Route {
-        method: Method::GET,
-        path: "/status.json",
-        who: Who::Everyone,
-        run: |source, _| Box::pin(async move { status(&source).await }),
-    },
-    Route {
-        method: Method::GET,
-        path: "/metrics",
-        who: Who::Everyone,
-        run: |source, asked| Box::pin(async move { metrics(&source, asked.format).await }),
-    },
-    Route {
-        method: Method::GET,
-        path: "/healthz",
-        who: Who::Everyone,
-        run: |source, _| Box::pin(async move { healthz(&source).await }),
-    },
-    Route {
-        method: Method::GET,
-        path: "/readyz",
-        who: Who::Everyone,
-        run: |source, _| Box::pin(async move { readyz(&source).await }),
-    },
-    Route { method: Method::GET, path: "/", who: Who::Everyone, run: |_, _| Box::pin(async { page::INDEX.answer() }) },
-    Route {
-        method: Method::GET,
-        path: "/page/icon.svg",
-        who: Who::Everyone,
-        run: |_, _| Box::pin(async { page::ICON.answer() }),
-    },
-    Route {
-        method: Method::GET,
-        path: "/page/style.css",
-        who: Who::Everyone,
-        run: |_, _| Box::pin(async { page::STYLE.answer() }),
-    },
-    Route {
-        method: Method::GET,
-        path: "/page/main.js",
-        who: Who::Everyone,
-        run: |_, _| Box::pin(async { page::MAIN.answer() }),
-    },
-    Route {
-        method: Method::GET,
-        path: "/page/history.js",
-        who: Who::Everyone,
-        run: |_, _| Box::pin(async { page::HISTORY.answer() }),
-    },
-    Route {
-        method: Method::GET,
-        path: "/page/tunnels.js",
-        who: Who::Everyone,
-        run: |_, _| Box::pin(async { page::TUNNELS.answer() }),
-    },
-    Route {
-        method: Method::GET,
-        path: "/page/chart.js",
-        who: Who::Everyone,
-        run: |_, _| Box::pin(async { page::CHART.answer() }),
-    },
-    Route {
-        method: Method::GET,
-        path: "/page/flows.js",
-        who: Who::Everyone,
-        run: |_, _| Box::pin(async { page::FLOWS.answer() }),
-    },
-    Route {
-        method: Method::GET,
-        path: "/page/text.js",
-        who: Who::Everyone,
-        run: |_, _| Box::pin(async { page::TEXT.answer() }),
-    },
-    Route {
-        method: Method::POST,
-        path: "/reload",
-        who: Who::Owner,
-        run: |source, _| Box::pin(async move { reload(&source).await }),
-    },
-    Route {
-        method: Method::POST,
-        path: "/drain",
-        who: Who::Owner,
-        run: |source, _| Box::pin(async move { drain(source) }),
-    },
-    Route {
-        method: Method::POST,
-        path: "/drain/undo",
-        who: Who::Owner,
-        run: |source, _| Box::pin(async move { undrain(&source).await }),
-    },
-    Route {
-        method: Method::POST,
-        path: "/flows/*/kill",
-        who: Who::Owner,
-        run: |source, asked| Box::pin(async move { kill(&source, asked.number).await }),
-    },
+    reads("/status.json", |source, _| Box::pin(async move { status(&source).await })),
+    reads("/metrics", |source, asked| Box::pin(async move { metrics(&source, asked.format).await })),
+    reads("/healthz", |source, _| Box::pin(async move { healthz(&source).await })),
+    reads("/readyz", |source, _| Box::pin(async move { readyz(&source).await })),
+    reads("/", |_, _| Box::pin(async { page::INDEX.answer() })),
+    reads("/page/icon.svg", |_, _| Box::pin(async { page::ICON.answer() })),
+    reads("/page/style.css", |_, _| Box::pin(async { page::STYLE.answer() })),
+    reads("/page/main.js", |_, _| Box::pin(async { page::MAIN.answer() })),
+    reads("/page/history.js", |_, _| Box::pin(async { page::HISTORY.answer() })),
+    reads("/page/tunnels.js", |_, _| Box::pin(async { page::TUNNELS.answer() })),
+    reads("/page/chart.js", |_, _| Box::pin(async { page::CHART.answer() })),
+    reads("/page/flows.js", |_, _| Box::pin(async { page::FLOWS.answer() })),
+    reads("/page/text.js", |_, _| Box::pin(async { page::TEXT.answer() })),
+    changes("/reload", |source, _| Box::pin(async move { reload(&source).await })),
+    changes("/drain", |source, _| Box::pin(async move { drain(source) })),
+    changes("/drain/undo", |source, _| Box::pin(async move { undrain(&source).await })),
+    changes("/flows/*/kill", |source, asked| Box::pin(async move { kill(&source, asked.number).await })),
 ];
 
-/// Answers the request with this head, which came through `door`. `mark` stays until the answer is sent.
-pub(super) async fn answer(source: Arc<Source>, door: Door, head: Parts, mark: Busy) -> Answer {
+const fn reads(path: &'static str, run: Run) -> Route {
+    Route { effect: Effect::Reads, path, run }
+}
+
+const fn changes(path: &'static str, run: Run) -> Route {
+    Route { effect: Effect::Changes, path, run }
+}
+
+/// Answers the request with this head, which came to `listener`. `mark` stays until the answer is sent.
+pub(super) async fn answer(source: Arc<Source>, listener: Listener, head: Parts, mark: Busy) -> Answer {
     source.counters.requests.fetch_add(1, Relaxed);
     let accept = head.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let format = Format::accepted(accept);
-    let answer = match find(door, &head.method, head.uri.path()) {
+    let answer = match find(listener, &head.method, head.uri.path()) {
         Ok((route, number)) => (route.run)(source, Asked { number, format }).await,
         Err(refused) => *refused,
     };
@@ -172,21 +100,21 @@ pub(super) async fn answer(source: Arc<Source>, door: Door, head: Parts, mark: B
 }
 
 /// Returns the route of a request and the number in its path.
-fn find(door: Door, method: &Method, path: &str) -> Result<(&'static Route, u64), Box<Answer>> {
+fn find(listener: Listener, method: &Method, path: &str) -> Result<(&'static Route, u64), Box<Answer>> {
     // RFC 9110 9.3.2: HEAD is GET without the content, which hyper leaves out.
     let method = if method == Method::HEAD { &Method::GET } else { method };
     let mut known = ROUTES.iter().filter_map(|route| Some((route, number_in(route.path, path)?)));
     let Some((route, number)) = known.next() else {
         return Err(Box::new(error(StatusCode::NOT_FOUND, "there is no such path")));
     };
-    if route.who == Who::Owner && door != Door::Control {
-        return Err(Box::new(error(StatusCode::FORBIDDEN, "only the control socket has this path")));
-    }
-    match route.method == method {
-        true => Ok((route, number)),
-        false if route.method == Method::GET => Err(Box::new(wrong_method("GET, HEAD"))),
-        false => Err(Box::new(wrong_method("POST"))),
-    }
+    let (wanted, allowed) = match route.effect {
+        Effect::Reads => (Method::GET, "GET, HEAD"),
+        Effect::Changes if listener == Listener::Http => {
+            return Err(Box::new(error(StatusCode::FORBIDDEN, "only the control socket has this path")));
+        }
+        Effect::Changes => (Method::POST, "POST"),
+    };
+    if *method == wanted { Ok((route, number)) } else { Err(Box::new(wrong_method(allowed))) }
 }
 
 /// Compares `path` with the path of a route. Returns the number that `*` stands for, 0 without one, or `None` if the paths
@@ -228,16 +156,14 @@ async fn healthz(source: &Source) -> Answer {
 
 async fn readyz(source: &Source) -> Answer {
     let Some(status) = daemon(source).await else { return text(StatusCode::SERVICE_UNAVAILABLE, NO_ANSWER) };
-    let first = match status.phase {
-        Phase::Serving => None,
-        Phase::Draining => Some("draining"),
-        Phase::Stopping => Some("stopping"),
-    };
     let snapshot = collect::overview(source, status);
+    let first = match snapshot.phase {
+        PhaseName::Serving => snapshot.ready.then_some("ready"),
+        phase => Some(phase.text()),
+    };
     let problems = snapshot.problems.iter().map(ToString::to_string);
     let code = if snapshot.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let first = first.or(snapshot.ready.then_some("ready")).map(String::from);
-    text(code, &first.into_iter().chain(problems).collect::<Vec<_>>().join("\n"))
+    text(code, &first.map(String::from).into_iter().chain(problems).collect::<Vec<_>>().join("\n"))
 }
 
 async fn reload(source: &Source) -> Answer {
@@ -356,22 +282,24 @@ const DAEMON_TIMEOUT: Duration = Duration::from_secs(2);
 mod tests {
     use super::*;
 
-    fn status_of(door: Door, method: Method, path: &str) -> u16 {
-        find(door, &method, path).map_or_else(|answer| answer.status().as_u16(), |_| 200)
+    fn status_of(listener: Listener, method: Method, path: &str) -> u16 {
+        find(listener, &method, path).map_or_else(|answer| answer.status().as_u16(), |_| 200)
     }
 
     #[test]
     fn the_http_listener_only_reads() {
         for route in ROUTES {
             let path = route.path.replace('*', "7");
-            assert_eq!(status_of(Door::Control, route.method.clone(), &path), 200, "{path}");
-            let by_http = status_of(Door::Http, route.method.clone(), &path);
-            assert_eq!(by_http, if route.method == Method::GET { 200 } else { 403 }, "{path}");
-            assert_eq!(route.who == Who::Everyone, route.method == Method::GET, "{path}");
-            assert_eq!(status_of(Door::Control, Method::DELETE, &path), 405, "{path}");
+            let (method, by_http) = match route.effect {
+                Effect::Reads => (Method::GET, 200),
+                Effect::Changes => (Method::POST, 403),
+            };
+            assert_eq!(status_of(Listener::Control, method.clone(), &path), 200, "{path}");
+            assert_eq!(status_of(Listener::Http, method, &path), by_http, "{path}");
+            assert_eq!(status_of(Listener::Control, Method::DELETE, &path), 405, "{path}");
         }
-        assert_eq!(status_of(Door::Http, Method::HEAD, "/healthz"), 200);
-        assert_eq!(status_of(Door::Http, Method::POST, "/status.json"), 405);
+        assert_eq!(status_of(Listener::Http, Method::HEAD, "/healthz"), 200);
+        assert_eq!(status_of(Listener::Http, Method::POST, "/status.json"), 405);
     }
 
     #[test]
@@ -381,7 +309,7 @@ mod tests {
             ["/flows//kill", "/flows/+1/kill", "/flows/1", "/flows/99999999999999999999/kill", "/flows/*/kill", ""]
         {
             assert_eq!(number_in("/flows/*/kill", path), None, "{path}");
-            assert_eq!(status_of(Door::Control, Method::POST, path), 404, "{path}");
+            assert_eq!(status_of(Listener::Control, Method::POST, path), 404, "{path}");
         }
     }
 }

@@ -5,14 +5,14 @@ use super::snapshot::{
     AdminCounters, FlowState, FlowStateName, HopState, HopStateName, LegState, PhaseName, Snapshot, TunnelState,
 };
 use super::source::Source;
-use super::time::{milliseconds, seconds_since_1970};
+use super::time::{milliseconds, now, seconds_since_1970};
 use super::verified;
 use crate::daemon::control::{Phase, Status};
 use crate::relay::{CounterValues, FlowView, GroupView, LegView, State};
 use longhaul_config::options::Leg;
 use longhaul_core::next_hop::{self, HopView};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::SystemTime;
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Returns the state of the process now. `status` is the daemon's answer. Asks the kernel about each flow.
 pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
@@ -26,9 +26,10 @@ pub(super) fn overview(source: &Source, status: Status) -> Snapshot {
 
 fn with_flows(source: &Source, status: Status, flows: &[FlowView]) -> Snapshot {
     let groups = source.relay.groups();
+    let groups: HashMap<&str, &GroupView> = groups.iter().map(|group| (group.tunnel.name.as_str(), group)).collect();
     let verified = source.relay.verified();
     let tunnel = |tunnel: &longhaul_config::Tunnel| {
-        let group = groups.iter().find(|group| group.tunnel.name == tunnel.name);
+        let group = groups.get(tunnel.name.as_str()).copied();
         let counters = group.map_or_else(CounterValues::default, |group| group.counters.clone());
         TunnelState {
             name: tunnel.name.clone(),
@@ -60,7 +61,7 @@ fn with_flows(source: &Source, status: Status, flows: &[FlowView]) -> Snapshot {
         resources: source.resources.states(flows),
         admin: admin(source),
     };
-    snapshot.problems = problems(&snapshot, seconds_since_1970(SystemTime::now()));
+    snapshot.problems = problems(&snapshot, now());
     snapshot.ready = snapshot.phase == PhaseName::Serving && !snapshot.problems.iter().any(|problem| problem.fatal);
     snapshot
 }
@@ -124,13 +125,9 @@ fn leg(view: &LegView) -> LegState {
 fn admin(source: &Source) -> AdminCounters {
     let counters = &source.counters;
     AdminCounters {
-        requests: now(&counters.requests),
-        refused: now(&counters.refused),
-        malformed: now(&counters.malformed),
-        displaced: now(&counters.displaced),
+        requests: counters.requests.load(Relaxed),
+        refused: counters.refused.load(Relaxed),
+        malformed: counters.malformed.load(Relaxed),
+        displaced: counters.displaced.load(Relaxed),
     }
-}
-
-fn now(counter: &AtomicU64) -> u64 {
-    counter.load(Relaxed)
 }

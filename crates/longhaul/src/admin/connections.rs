@@ -3,8 +3,9 @@
 //! nobody out.
 
 use super::answer::Busy;
-use super::api::{self, Door};
+use super::api::{self, Listener};
 use super::source::Source;
+use crate::relay::lock;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -16,7 +17,7 @@ use std::convert::Infallible;
 use std::io;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
@@ -39,7 +40,7 @@ pub(super) fn max_connections(nofile: u64) -> usize {
 #[derive(Debug)]
 pub(super) struct Connections {
     source: Arc<Source>,
-    door: Door,
+    listener: Listener,
     max: usize,
     /// The oldest first.
     open: Mutex<VecDeque<Connection>>,
@@ -58,9 +59,9 @@ trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
 impl Connections {
-    /// Returns the connections that come through `door`, at most `max`.
-    pub(super) fn new(source: Arc<Source>, door: Door, max: usize) -> Arc<Connections> {
-        Arc::new(Connections { source, door, max, open: Mutex::default() })
+    /// Returns the connections that come through `listener`, at most `max`.
+    pub(super) fn new(source: Arc<Source>, listener: Listener, max: usize) -> Arc<Connections> {
+        Arc::new(Connections { source, listener, max, open: Mutex::default() })
     }
 
     /// Accepts the connections of the control socket. Closes those of other users than root and this process's. Never
@@ -109,7 +110,7 @@ impl Connections {
     /// Serves `stream` on a task of its own.
     fn add(&self, stream: impl Stream) {
         let busy = Arc::new(AtomicBool::new(false));
-        let task = tokio::spawn(carry(stream, self.source.clone(), self.door, busy.clone())).abort_handle();
+        let task = tokio::spawn(carry(stream, self.source.clone(), self.listener, busy.clone())).abort_handle();
         let mut open = self.open();
         open.retain(|connection| !connection.task.is_finished());
         if open.len() >= self.max {
@@ -123,19 +124,19 @@ impl Connections {
     }
 
     fn open(&self) -> MutexGuard<'_, VecDeque<Connection>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.open)
     }
 }
 
 /// Answers the requests of one connection.
-async fn carry(stream: impl Stream, source: Arc<Source>, door: Door, busy: Arc<AtomicBool>) {
+async fn carry(stream: impl Stream, source: Arc<Source>, listener: Listener, busy: Arc<AtomicBool>) {
     let was_asked = AtomicBool::new(false);
     let service = service_fn(|request: Request<Incoming>| {
         was_asked.store(true, Relaxed);
         let (source, busy) = (source.clone(), Busy::new(busy.clone()));
         // No request has a body that is read. hyper closes a connection that sends one.
         let head = request.into_parts().0;
-        async move { Ok::<_, Infallible>(api::answer(source, door, head, busy).await) }
+        async move { Ok::<_, Infallible>(api::answer(source, listener, head, busy).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -143,10 +144,10 @@ async fn carry(stream: impl Stream, source: Arc<Source>, door: Door, busy: Arc<A
         .max_buf_size(MAX_HEAD)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
-    let ended = match door {
+    let ended = match listener {
         // Only trusted users come through it, and a command may take long.
-        Door::Control => connection.await,
-        Door::Http => match timeout(LIFETIME, connection.as_mut()).await {
+        Listener::Control => connection.await,
+        Listener::Http => match timeout(LIFETIME, connection.as_mut()).await {
             Ok(ended) => ended,
             Err(_) => {
                 connection.as_mut().graceful_shutdown();

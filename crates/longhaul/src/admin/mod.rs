@@ -5,7 +5,7 @@
 //! server       the thread and its runtime; opens and closes both listeners
 //!   socket       the file of the control socket
 //! connections  accepts, limits and closes connections
-//! api          the routes: method, path, who may, what it does
+//! api          the routes: path, effect, function
 //!   answer       an answer and its body
 //!   page/        the dashboard, a page in the binary
 //! source       access to the daemon and to the live flows
@@ -32,7 +32,7 @@ mod server;
 pub mod snapshot;
 mod socket;
 mod source;
-mod time;
+pub(crate) mod time;
 mod verified;
 
 pub use api::DrainProgress;

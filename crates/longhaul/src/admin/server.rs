@@ -1,6 +1,6 @@
 //! The thread of the admin part, and the two listeners that it serves. Both may change at a reload.
 
-use super::api::Door;
+use super::api::Listener;
 use super::connections::{Connections, max_connections};
 use super::metrics;
 use super::socket::SocketFile;
@@ -117,8 +117,8 @@ impl Admin {
     pub(crate) fn new(thread: Thread, source: Arc<Source>, default_path: PathBuf, nofile: u64) -> Admin {
         let max = max_connections(nofile);
         let sampler = thread.spawn(metrics::sample_for_ever(source.relay.clone()));
-        let by_control = Connections::new(source.clone(), Door::Control, max);
-        let by_http = Connections::new(source.clone(), Door::Http, max);
+        let by_control = Connections::new(source.clone(), Listener::Control, max);
+        let by_http = Connections::new(source.clone(), Listener::Http, max);
         let (control, http, watch) = (None, None, None);
         Admin { control, http, default_path, by_control, by_http, source, watch, _sampler: sampler, thread }
     }

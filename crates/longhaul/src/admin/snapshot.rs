@@ -42,6 +42,13 @@ pub struct Snapshot {
     pub admin: AdminCounters,
 }
 
+impl Snapshot {
+    /// Returns the time of the snapshot, in seconds since 1970 (UTC).
+    pub fn unix_seconds(&self) -> f64 {
+        self.started_unix_seconds + self.uptime_seconds
+    }
+}
+
 /// Phase of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -53,6 +60,17 @@ pub enum PhaseName {
     Draining,
     /// It got SIGTERM, and ends with its last flow.
     Stopping,
+}
+
+impl PhaseName {
+    /// Returns the phase as every view writes it.
+    pub fn text(self) -> &'static str {
+        match self {
+            PhaseName::Serving => "serving",
+            PhaseName::Draining => "draining",
+            PhaseName::Stopping => "stopping",
+        }
+    }
 }
 
 /// Something that does not work.
@@ -70,6 +88,13 @@ pub struct Problem {
     pub since_unix_seconds: f64,
     /// Whether new flows of the tunnel cannot be served.
     pub fatal: bool,
+}
+
+impl Problem {
+    /// Returns the word before the problem in every view.
+    pub fn word(&self) -> &'static str {
+        if self.fatal { "BROKEN" } else { "warning" }
+    }
 }
 
 impl fmt::Display for Problem {
@@ -272,6 +297,20 @@ pub enum FlowStateName {
     Ended,
 }
 
+impl FlowStateName {
+    /// Returns the state as every view writes it.
+    pub fn text(self) -> &'static str {
+        match self {
+            FlowStateName::Dialling => "dialling",
+            FlowStateName::Open => "open",
+            FlowStateName::AcceptHalfClosed => "client done",
+            FlowStateName::DialHalfClosed => "next hop done",
+            FlowStateName::Closing => "closing",
+            FlowStateName::Ended => "ended",
+        }
+    }
+}
+
 /// A leg of a flow, as the kernel describes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -290,7 +329,7 @@ pub struct LegState {
     /// path. Absent if it was never measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery_bits_per_second: Option<u64>,
-    /// What keeps the relay from sending more on the leg at this moment: `application`, `send buffer`, `receive window` or
+    /// Reason why the relay does not send more on the leg at this moment: `application`, `send buffer`, `receive window` or
     /// `congestion window`, which includes pacing. Absent if the kernel does not report the state of the leg.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
@@ -319,7 +358,7 @@ pub struct ResourceState {
     /// Why it needs attention. Absent if it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
-    /// What to do about it, with the command. Absent without a warning.
+    /// The remedy, with its command. Absent without a warning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
     /// Time since which it is nearly used up: it had 80 % of its limit, and has not had less than 70 % since then. Absent if

@@ -2,6 +2,11 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// Returns the time now, in seconds since 1970 (UTC).
+pub(crate) fn now() -> f64 {
+    seconds_since_1970(SystemTime::now())
+}
+
 /// Returns `time` in seconds since 1970 (UTC).
 pub(super) fn seconds_since_1970(time: SystemTime) -> f64 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()

@@ -5,8 +5,8 @@ use super::{print, systemd};
 use clap::Args;
 use longhaul::admin::client::{Ask, NoAnswer};
 use longhaul::admin::snapshot::{
-    FlowState, FlowStateName, HopState, LegState, PhaseName, Problem, ResourceState, Snapshot, TunnelState,
-    VerifyState, VerifyStateName,
+    FlowState, HopState, LegState, PhaseName, Problem, ResourceState, Snapshot, TunnelState, VerifyState,
+    VerifyStateName,
 };
 use std::process::ExitCode;
 
@@ -67,15 +67,16 @@ fn nagios(answer: Result<Vec<u8>, NoAnswer>, target: &Target) -> (String, u8) {
     }
     // The bar separates the figures that Nagios keeps.
     let more = more.replace('|', "/");
-    let leaving = |how: &str| format!("CRITICAL - {how}, {} left{more} | flows={flows}", count(flows, "flow"));
     match snapshot.phase {
         PhaseName::Serving => {
             let (word, code) = if snapshot.ready { ("OK", 0) } else { ("CRITICAL", BROKEN) };
             let tunnels = count(snapshot.tunnels.len(), "tunnel");
             (format!("{word} - {tunnels}, {}{more} | flows={flows}", count(flows, "flow")), code)
         }
-        PhaseName::Draining => (leaving("draining"), BROKEN),
-        PhaseName::Stopping => (leaving("stopping"), BROKEN),
+        phase @ (PhaseName::Draining | PhaseName::Stopping) => {
+            let line = format!("CRITICAL - {}, {} left{more} | flows={flows}", phase.text(), count(flows, "flow"));
+            (line, BROKEN)
+        }
     }
 }
 
@@ -100,8 +101,7 @@ fn text(snapshot: &Snapshot) -> String {
         text += &format!("the last reload was refused: {why}\n");
     }
     for problem in &snapshot.problems {
-        let word = if problem.fatal { "BROKEN" } else { "warning" };
-        text += &format!("{word}: {}\n", problem_line(problem, snapshot));
+        text += &format!("{}: {}\n", problem.word(), problem_line(problem, snapshot));
     }
     let verifies = tunnels.iter().any(|tunnel| tunnel.verify.is_some());
     let columns = if verifies { 4 } else { 3 };
@@ -128,8 +128,7 @@ fn tunnel_line(tunnel: &TunnelState, snapshot: &Snapshot) -> Vec<String> {
 
 /// Returns the state by the daemon's own probes, and its age: `BROKEN at the WAN: no answer, for 2min 5s`.
 fn verified(verify: &VerifyState, snapshot: &Snapshot) -> String {
-    let now = snapshot.started_unix_seconds + snapshot.uptime_seconds;
-    let age = age(now - verify.since_unix_seconds);
+    let age = age(snapshot.unix_seconds() - verify.since_unix_seconds);
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     match verify.state {
         VerifyStateName::Pending if verify.why.is_some() => format!("no result yet: {}", text(&verify.why)),
@@ -187,25 +186,16 @@ fn resource_line(resource: &ResourceState) -> Vec<String> {
 
 /// Returns a problem and its age: `tunnel t, next hop: b:1 is down by its checks, for 2min 5s`.
 fn problem_line(problem: &Problem, snapshot: &Snapshot) -> String {
-    let now = snapshot.started_unix_seconds + snapshot.uptime_seconds;
-    format!("{problem}, for {}", age(now - problem.since_unix_seconds))
+    format!("{problem}, for {}", age(snapshot.unix_seconds() - problem.since_unix_seconds))
 }
 
 fn flow_line(flow: &FlowState) -> Vec<String> {
-    let state = match flow.state {
-        FlowStateName::Dialling => "dialling",
-        FlowStateName::Open => "open",
-        FlowStateName::AcceptHalfClosed => "client done",
-        FlowStateName::DialHalfClosed => "next hop done",
-        FlowStateName::Closing => "closing",
-        FlowStateName::Ended => "ended",
-    };
     vec![
         flow.flow.to_string(),
         flow.tunnel.clone(),
         flow.peer.clone(),
         flow.next_hop_address.map_or_else(|| "-".into(), |address| address.to_string()),
-        state.into(),
+        flow.state.text().into(),
         age(flow.age_seconds),
         bytes(flow.up_bytes),
         bytes(flow.down_bytes),

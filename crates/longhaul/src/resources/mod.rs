@@ -20,14 +20,15 @@ mod sample;
 mod watch;
 
 use crate::admin::snapshot::ResourceState;
-use crate::relay::{FlowView, Relay};
+use crate::admin::time::now;
+use crate::relay::{FlowView, Relay, lock};
 use files::Files;
 use longhaul_core::path::{MIN_ACKED_BYTES, WAN_RTT};
 use longhaul_sys::tcp_info::TcpInfo;
 use row::{TCP_RMEM, TCP_WMEM};
 use sample::Sampler;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{info, warn};
 use watch::{Crossing, Watch};
@@ -49,19 +50,18 @@ impl Resources {
         loop {
             tick.tick().await;
             let sample = sampler.sample(relay.load(), Instant::now());
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            let (states, crossings) = watch.look(&sample, now.as_secs_f64());
+            let (states, crossings) = watch.look(&sample, now());
             if std::mem::take(&mut is_first) {
                 log_all(&states);
             }
             crossings.iter().for_each(log_crossing);
-            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = states;
+            *lock(&self.last) = states;
         }
     }
 
     /// Returns the resources of the last sample, and the buffers that `flows` need. Empty before the first sample.
     pub(crate) fn states(&self, flows: &[FlowView]) -> Vec<ResourceState> {
-        let mut states = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut states = lock(&self.last).clone();
         let legs = || flows.iter().flat_map(|flow| [&flow.accept, &flow.dial]).flatten();
         let largest = |need: fn(&TcpInfo) -> u64| legs().map(|leg| need(&leg.info)).max().unwrap_or(0);
         watch::need(&mut states, TCP_RMEM, largest(receive_buffer));

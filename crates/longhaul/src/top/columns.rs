@@ -3,7 +3,7 @@
 use super::column::{Column, Key, Width};
 use super::figures;
 use super::picture::{FlowRow, TunnelRow};
-use crate::admin::snapshot::{FlowStateName, HopState, LegState, VerifyStateName};
+use crate::admin::snapshot::{HopState, LegState, VerifyStateName};
 use std::borrow::Cow;
 
 /// The columns of the table of flows, in their order on the screen.
@@ -45,8 +45,8 @@ pub(super) const FLOW_COLUMNS: &[Column<FlowRow>] = &[
         name: "state",
         width: Width::Text(5, 13),
         rank: Some(4),
-        cell: |row| state(row.state.state).into(),
-        key: |row| Key::Text(state(row.state.state)),
+        cell: |row| row.state.state.text().into(),
+        key: |row| Key::Text(row.state.state.text()),
     },
     Column {
         title: "AGE",
@@ -245,18 +245,6 @@ pub(super) fn verified(row: &TunnelRow) -> &'static str {
 /// Returns a next hop and its state: `b1:6000 up`.
 fn hop(hop: &HopState) -> String {
     format!("{} {}", hop.next_hop, hop.state.text())
-}
-
-/// Returns the word for the state of a flow, as `longhaul status` has it.
-pub(super) fn state(state: FlowStateName) -> &'static str {
-    match state {
-        FlowStateName::Dialling => "dialling",
-        FlowStateName::Open => "open",
-        FlowStateName::AcceptHalfClosed => "client done",
-        FlowStateName::DialHalfClosed => "next hop done",
-        FlowStateName::Closing => "closing",
-        FlowStateName::Ended => "ended",
-    }
 }
 
 /// Returns a rate, or a dash while it is not known.

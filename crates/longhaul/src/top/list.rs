@@ -2,7 +2,7 @@
 //! and not to a line, so a flow that moves keeps it.
 
 use super::column::{Column, Key};
-use super::columns::{self, FLOW_COLUMNS};
+use super::columns::FLOW_COLUMNS;
 use super::keys::Step;
 use super::picture::FlowRow;
 use std::ops::Range;
@@ -120,7 +120,7 @@ fn contains(row: &FlowRow, word: &str) -> bool {
     let flow = &row.state;
     let texts = [Some(flow.tunnel.as_str()), Some(flow.peer.as_str()), flow.next_hop.as_deref(), flow.proxy.as_deref()];
     let controls = [&flow.accept, &flow.dial].map(|leg| leg.as_ref().and_then(|leg| leg.congestion.as_deref()));
-    let mut all = texts.into_iter().chain(controls).flatten().chain([columns::state(flow.state)]);
+    let mut all = texts.into_iter().chain(controls).flatten().chain([flow.state.text()]);
     all.any(|text| text.contains(word) || text.to_lowercase().contains(word))
         || flow.flow.to_string() == word
         || flow.next_hop_address.is_some_and(|address| address.to_string().contains(word))

@@ -5,6 +5,7 @@ use super::terminal::Screen;
 use super::view::{self, Palette};
 use crate::admin::client::{self, Ask, NoAnswer};
 use crate::admin::snapshot::Snapshot;
+use crate::admin::time::now;
 use jiff::tz::TimeZone;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{self, Event};
@@ -13,7 +14,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -266,11 +267,6 @@ fn gone(err: &NoAnswer) -> Gone {
 
 fn model(options: &Options) -> Model {
     Model::new(options.socket.display().to_string(), TimeZone::system(), now())
-}
-
-/// Returns the time in seconds since 1970.
-fn now() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
 fn runtime() -> Result<Runtime, Failed> {

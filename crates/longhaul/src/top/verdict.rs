@@ -89,8 +89,9 @@ pub(super) fn reasons(model: &Model) -> Vec<Said> {
     let Some((picture, _)) = &model.picture else { return said };
     let tone = |tone| if model.link == Link::Up { tone } else { Tone::Past };
     said.extend(picture.rest.problems.iter().map(|problem| {
-        let (news, word) = if problem.fatal { (Tone::Bad, "BROKEN") } else { (Tone::Warning, "warning") };
-        (tone(news), format!("{word} {}: {problem}", since_when(problem.since_unix_seconds, model)))
+        let news = if problem.fatal { Tone::Bad } else { Tone::Warning };
+        let since = since_when(problem.since_unix_seconds, model);
+        (tone(news), format!("{} {since}: {problem}", problem.word()))
     }));
     if let Some(why) = &picture.rest.reload_refused {
         let why = why.lines().collect::<Vec<_>>().join(" ");
@@ -103,11 +104,7 @@ pub(super) fn reasons(model: &Model) -> Vec<Said> {
 pub(super) fn process(model: &Model) -> Vec<String> {
     let Some((picture, _)) = &model.picture else { return Vec::new() };
     let rest = &picture.rest;
-    let phase = match rest.phase {
-        PhaseName::Serving => "serving",
-        PhaseName::Draining => "draining",
-        PhaseName::Stopping => "stopping",
-    };
+    let phase = rest.phase.text();
     let rate = |rate: Option<f64>| rate.map_or("-".into(), figures::rate);
     let flows = figures::count(picture.flows.len(), "flow");
     vec![

@@ -138,7 +138,7 @@ fn details(row: &FlowRow) -> Vec<Said> {
         _ => format!("next hop      {address}"),
     });
     lines.extend([
-        format!("state         {}", columns::state(flow.state)),
+        format!("state         {}", flow.state.text()),
         format!("age           {}", figures::age(flow.age_seconds)),
         format!("up            {}bit/s, {} in all", rate(row.rates.up), figures::bytes(flow.up_bytes)),
         format!("down          {}bit/s, {} in all", rate(row.rates.down), figures::bytes(flow.down_bytes)),
