@@ -219,6 +219,10 @@ fn print(text: &str) -> ExitCode {
 
 /// Exit code of wrong usage or configuration.
 const WRONG: u8 = 2;
+/// Exit code of a Nagios check that found something broken.
+const BROKEN: u8 = 2;
+/// Exit code of a Nagios check that cannot tell, and of `verify` without Nagios.
+const UNKNOWN: u8 = 3;
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 success; 1 the command failed; 2 wrong usage or configuration.

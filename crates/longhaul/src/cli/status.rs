@@ -1,7 +1,7 @@
 //! `longhaul status`: the state of a running daemon, for people, for programs and for Nagios.
 
 use super::control::{Target, failed};
-use super::{print, systemd};
+use super::{BROKEN, UNKNOWN, print, systemd};
 use clap::Args;
 use longhaul::admin::client::{Ask, NoAnswer};
 use longhaul::admin::snapshot::{
@@ -260,11 +260,6 @@ fn count(number: impl TryInto<u64>, what: &str) -> String {
 fn one_line(text: &str) -> String {
     text.lines().collect::<Vec<_>>().join(" ")
 }
-
-/// Exit code of a Nagios check that found something broken.
-const BROKEN: u8 = 2;
-/// Exit code of a Nagios check that cannot tell.
-const UNKNOWN: u8 = 3;
 
 #[cfg(test)]
 mod tests {

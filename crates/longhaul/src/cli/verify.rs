@@ -1,6 +1,6 @@
 //! `longhaul verify`: whether tunnels are whole, from end to end.
 
-use super::{WRONG, complain, logs, print};
+use super::{BROKEN, UNKNOWN, WRONG, complain, logs, print};
 use clap::Args;
 use longhaul::verify::{self, MIN_ECHO_BYTES, Plan, Verdict, Verified};
 use longhaul_config::{Config, Tunnel};
@@ -49,11 +49,12 @@ pub(super) struct Flags {
 
 /// Verifies the tunnels, one after the other, and prints the results.
 pub(super) fn verify(flags: &Flags, logs: logs::Flags) -> ExitCode {
+    let refused = ExitCode::from(if flags.nagios { UNKNOWN } else { WRONG });
     let Config { tunnels, probe, .. } = match longhaul_config::load(&flags.config) {
         Ok(loaded) => loaded.config,
-        Err(refused) => {
-            logs.tell(&refused.messages);
-            return ExitCode::from(if flags.nagios { UNKNOWN } else { WRONG });
+        Err(why) => {
+            logs.tell(&why.messages);
+            return refused;
         }
     };
     let chosen: Vec<&Tunnel> =
@@ -61,13 +62,13 @@ pub(super) fn verify(flags: &Flags, logs: logs::Flags) -> ExitCode {
     if let (true, Some(name)) = (chosen.is_empty(), &flags.tunnel) {
         let known: Vec<_> = tunnels.iter().map(|tunnel| tunnel.name.as_str()).collect();
         complain(&[format!("error: {} has no tunnel `{name}`; it has: {}", flags.config.display(), known.join(", "))]);
-        return ExitCode::from(if flags.nagios { UNKNOWN } else { WRONG });
+        return refused;
     }
     let key = match flags.key_file.as_ref().or(probe.key_file.as_ref()).map(|path| verify::load_key(path)).transpose() {
         Ok(key) => key.map(Arc::new),
         Err(why) => {
             complain(&[format!("error: {why}")]);
-            return ExitCode::from(if flags.nagios { UNKNOWN } else { WRONG });
+            return refused;
         }
     };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -87,7 +88,7 @@ pub(super) fn verify(flags: &Flags, logs: logs::Flags) -> ExitCode {
     match verified.iter().map(Verified::verdict).max() {
         // Then an error of stdout counts.
         Some(Verdict::Whole) => printed,
-        Some(Verdict::Broken) if flags.nagios => ExitCode::from(CRITICAL),
+        Some(Verdict::Broken) if flags.nagios => ExitCode::from(BROKEN),
         Some(Verdict::Broken) => ExitCode::FAILURE,
         Some(Verdict::Unknown) | None => ExitCode::from(UNKNOWN),
     }
@@ -111,9 +112,3 @@ fn limit(text: &str) -> Result<Duration, String> {
     let time = longhaul_units::duration(text).map_err(|err| format!("{err}; write a time such as 10s"))?;
     if time.is_zero() { Err("write a time such as 10s".into()) } else { Ok(time) }
 }
-
-/// Exit code for Nagios: a tunnel is broken.
-const CRITICAL: u8 = 2;
-
-/// Exit code: nobody can tell whether a tunnel is whole.
-const UNKNOWN: u8 = 3;

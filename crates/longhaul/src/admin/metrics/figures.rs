@@ -8,7 +8,7 @@ use crate::relay::{Distributions, GroupView, HistogramValues, LegFigures};
 use longhaul_config::options::Leg;
 use longhaul_core::path::limit::Limit;
 use longhaul_sys::{limits, process};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 /// Everything that a scrape shows.
@@ -71,10 +71,8 @@ pub(crate) fn gather(source: &Source, status: Status) -> Figures {
     let ended: Vec<[u64; 2]> = groups.iter().map(|group| ended(&group.distributions)).collect();
     let snapshot = collect::snapshot(source, status);
     let live = live(&snapshot);
-    let served = groups.iter().zip(ended).filter(|(group, _)| {
-        let name = &group.tunnel.name;
-        snapshot.tunnels.iter().any(|tunnel| tunnel.name == *name)
-    });
+    let names: HashSet<&str> = snapshot.tunnels.iter().map(|tunnel| tunnel.name.as_str()).collect();
+    let served = groups.iter().zip(ended).filter(|(group, _)| names.contains(group.tunnel.name.as_str()));
     let tunnels = served.map(|(group, ended)| tunnel(group, ended, &live)).collect();
     let process = ProcessFigures {
         cpu: process::cpu_time(),
@@ -105,19 +103,12 @@ fn tunnel(group: &GroupView, ended: [u64; 2], live: &HashMap<&str, [Live; 2]>) -
     let none = [Live::default(), Live::default()];
     let live = live.get(name.as_str()).unwrap_or(&none);
     let legs = Leg::ALL.into_iter().zip(ended).zip(live).map(|((leg, ended), live)| OfLeg {
-        leg: leg_name(leg),
+        leg: leg.name(),
         figures: distributions.leg(leg),
         retransmitted: distributions.retransmitted(leg, ended + live.retransmitted),
         now: live.limits,
     });
     TunnelFigures { name: name.clone(), dial_times: distributions.dial_times(), legs: legs.collect() }
-}
-
-fn leg_name(leg: Leg) -> &'static str {
-    match leg {
-        Leg::Accept => "accept",
-        Leg::Dial => "dial",
-    }
 }
 
 impl Live {
