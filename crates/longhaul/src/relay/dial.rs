@@ -41,16 +41,19 @@ pub(super) struct Dialled {
 /// Why no connection was made.
 pub(super) enum NotDialled {
     /// No address answered.
-    NoAnswer {
-        /// Names every address that was tried, and its error.
-        why: String,
-        /// Why the last one failed.
-        cause: Cause,
-        /// The last one.
-        address: Option<SocketAddr>,
-    },
+    NoAnswer(Unanswered),
     /// The accept leg failed first.
     Accept(io::Error),
+}
+
+/// The addresses that did not answer.
+pub(super) struct Unanswered {
+    /// Names every address that was tried, and its error.
+    pub(super) why: String,
+    /// Why the last one failed.
+    pub(super) cause: Cause,
+    /// The last one.
+    pub(super) address: Option<SocketAddr>,
 }
 
 /// Dials `tunnel`'s next hops for the connection `accept` of the client `peer`, until one answers. The dial leg has `header`
@@ -70,7 +73,7 @@ pub(super) async fn dial(
     if chosen.order.is_empty() {
         let names: Vec<String> = tunnel.to.iter().map(ToString::to_string).collect();
         let why = format!("every next hop is down by its checks: {}", names.join(", "));
-        return Err(NotDialled::NoAnswer { why, cause: Cause::Other, address: None });
+        return Err(NotDialled::NoAnswer(Unanswered { why, cause: Cause::Other, address: None }));
     }
     let dial = Dial {
         relay,
@@ -100,11 +103,7 @@ pub(super) async fn dial(
         }
         attempts.start_next();
         if attempts.race.is_empty() {
-            return Err(NotDialled::NoAnswer {
-                why: attempts.said,
-                cause: attempts.cause,
-                address: attempts.last_failed,
-            });
+            return Err(NotDialled::NoAnswer(attempts.unanswered));
         }
     }
 }
@@ -208,12 +207,8 @@ struct Attempts<'a> {
     tries: Vec<Try<'a>>,
     /// Time of the last start.
     last: Instant,
-    /// The addresses that failed, each with its error.
-    said: String,
-    /// Why the last one failed.
-    cause: Cause,
-    /// The last one.
-    last_failed: Option<SocketAddr>,
+    /// The addresses that failed so far.
+    unanswered: Unanswered,
 }
 
 /// A hop that is being dialled.
@@ -238,9 +233,7 @@ impl<'a> Attempts<'a> {
             first,
             tries: Vec::new(),
             last,
-            said: String::new(),
-            cause: Cause::Other,
-            last_failed: None,
+            unanswered: Unanswered { why: String::new(), cause: Cause::Other, address: None },
         }
     }
 
@@ -287,8 +280,8 @@ impl<'a> Attempts<'a> {
             }
             unresolved => {
                 let why = unresolved.err().unwrap_or_else(|| "it has no address".into());
-                note(&mut self.said, &next_hop.to_string(), &format!("cannot be resolved: {why}"));
-                self.cause = Cause::Other;
+                note(&mut self.unanswered.why, &next_hop.to_string(), &format!("cannot be resolved: {why}"));
+                self.unanswered.cause = Cause::Other;
                 self.lost(hop, true);
             }
         }
@@ -296,9 +289,9 @@ impl<'a> Attempts<'a> {
 
     fn failed(&mut self, hop: usize, address: SocketAddr, failure: &Failure) {
         self.dial.has_sent.store(false, Relaxed);
-        note(&mut self.said, &address.to_string(), &failure.to_string());
-        self.cause = failure.cause;
-        self.last_failed = Some(address);
+        note(&mut self.unanswered.why, &address.to_string(), &failure.to_string());
+        self.unanswered.cause = failure.cause;
+        self.unanswered.address = Some(address);
         self.lost(hop, failure.is_of_hop);
     }
 

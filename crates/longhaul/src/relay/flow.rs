@@ -7,7 +7,6 @@ use super::end::{FlowEnd, LegEnd};
 use super::how::{Broken, How};
 use super::legs::Legs;
 use super::permits::Gate;
-use super::probe::DialFailed;
 use super::proxy_out::Header;
 use super::registry::Flow;
 use super::shared::Relay;
@@ -126,13 +125,12 @@ async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
             Ok(dial)
         }
         Err(NotDialled::Accept(err)) => Err(Broken::of(Leg::Accept, &err).into()),
-        Err(NotDialled::NoAnswer { why, cause, address }) => {
+        Err(NotDialled::NoAnswer(unanswered)) => {
             // Every flow has its own line at its end. This line has the reason, which is the same for most of them.
             if let Some(more) = relay.lines.dial.pass(&tunnel.name, Instant::now()) {
-                warn!(flow = flow.number, tunnel = %tunnel.name, peer = %flow.peer(), %why, more, "dial failed");
+                warn!(flow = flow.number, tunnel = %tunnel.name, peer = %flow.peer(), why = %unanswered.why, more, "dial failed");
             }
-            let failed = DialFailed { why, cause, address };
-            probe::tell_dial_failed(relay, flow, accept, failed).await;
+            probe::tell_dial_failed(relay, flow, accept, unanswered).await;
             Err(How::DialFailed)
         }
     }

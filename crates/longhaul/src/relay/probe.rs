@@ -15,6 +15,7 @@
 //! A RST would reach most servers as an error of accept(2) or read(2), which many of them log.
 
 use super::connect::Cause;
+use super::dial::Unanswered;
 use super::fast_open;
 use super::how::{Broken, How};
 use super::legs::Legs;
@@ -32,7 +33,7 @@ use longhaul_sys::tcp_info::TcpInfo;
 use socket2::SockRef;
 use std::future::poll_fn;
 use std::io;
-use std::net::{IpAddr, Shutdown, SocketAddr};
+use std::net::{IpAddr, Shutdown};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::net::UdpSocket;
@@ -198,19 +199,9 @@ pub(super) async fn answer_undialled(relay: &Relay, flow: &Flow, accept: &Stream
     }
 }
 
-/// A dial that failed.
-pub(super) struct DialFailed {
-    /// Names every address that was tried, and its error.
-    pub(super) why: String,
-    /// Why the last one failed.
-    pub(super) cause: Cause,
-    /// The last one.
-    pub(super) address: Option<SocketAddr>,
-}
-
-/// After a failed dial: if the client is a prober, tells it how. Any other client
-/// that has sent nothing yet is reset [`FIRST_BYTES`] later than without this call, and one that has sent bytes at once.
-pub(super) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream, failed: DialFailed) {
+/// After a failed dial: if the client is a prober, tells it how. Any other client that has sent nothing yet is reset
+/// [`FIRST_BYTES`] later than without this call, and one that has sent bytes at once.
+pub(super) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream, failed: Unanswered) {
     let telling = async {
         let Some(preface) = peek_preface(accept, FIRST_BYTES).await else { return };
         // The preface was peeked, so it is there. If it is read, the close below can end with FIN.
@@ -235,7 +226,7 @@ pub(super) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream
 }
 
 /// Returns how a report tells that a dial `failed`.
-async fn dial_of(tunnel: &Tunnel, failed: &DialFailed) -> Dial {
+async fn dial_of(tunnel: &Tunnel, failed: &Unanswered) -> Dial {
     match (failed.cause, failed.address) {
         (Cause::Refused, _) => Dial::Refused,
         (Cause::NoAnswer, Some(address)) if host_answers(tunnel, address.ip()).await => Dial::PortSilent,
@@ -410,17 +401,17 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 /// Time to wait for the first bytes before or after a dial. The near relay sends them right after its handshake.
 const FIRST_BYTES: Duration = Duration::from_millis(20);
 
-/// Time that the host of a silent port has to answer otherwise: a round trip of any path.
-const HOST_ANSWER: Duration = Duration::from_secs(1);
-
-/// The first port of traceroute(8), on which hosts do not listen.
-const UDP_PORT: u16 = 33434;
-
 /// Maximum time that an answer takes: 64 MiB each way at 10 Mbit/s.
 const ANSWER_TIME: Duration = Duration::from_secs(120);
 
 /// Time that the prober has to end the connection after the last byte.
 const FAREWELL_TIME: Duration = Duration::from_secs(5);
+
+/// Time that the host of a silent port has to answer otherwise: a round trip of any path.
+const HOST_ANSWER: Duration = Duration::from_secs(1);
+
+/// The first port of traceroute(8), on which hosts do not listen.
+const UDP_PORT: u16 = 33434;
 
 /// Size of the buffer of an echo in bytes.
 const BUFFER: usize = 64 * 1024;
