@@ -382,7 +382,7 @@ fn bare_report(preface: &Preface, next: Next) -> Report {
 
 fn refused(relay: &Relay, flow: &Flow, why: &str) {
     flow.counters.count(|counters| &counters.probes_refused);
-    if let Some(more) = relay.lines.refused.pass(&flow.tunnel.name, Instant::now()) {
+    if let Some(more) = relay.lines.probe.pass(&flow.tunnel.name, Instant::now()) {
         warn!(flow = flow.number, tunnel = %flow.tunnel.name, peer = %flow.peer(), why, more, "probe refused");
     }
 }

@@ -13,6 +13,8 @@ use tracing::warn;
 pub(super) struct Lines {
     /// A connection was reset before a flow began.
     pub(super) refused: Throttles,
+    /// A probe was refused.
+    pub(super) probe: Throttles,
     /// A connection has no valid PROXY header.
     pub(super) header: Throttles,
     /// A source has too many flows, or begins too many.
@@ -39,6 +41,7 @@ impl Default for Lines {
         let counted = |line| Throttles::counted(line, &held_back);
         Lines {
             refused: counted("refused"),
+            probe: counted("probe refused"),
             header: counted("refused: no valid PROXY header"),
             source: counted("refused: limit of its source"),
             accept: counted("cannot accept"),
@@ -73,8 +76,8 @@ impl Lines {
 
     /// Writes the counts that have been due since `due`. Returns whether counts are left that are not due yet.
     fn flush(&self, due: Instant) -> bool {
-        let [refused, header, source] = [&self.refused, &self.header, &self.source];
-        let counted = [refused, header, source, &self.accept, &self.permit, &self.early, &self.dial];
+        let Lines { refused, probe, header, source, accept, permit, early, dial, .. } = self;
+        let counted = [refused, probe, header, source, accept, permit, early, dial];
         counted.into_iter().filter(|throttles| throttles.flush(due)).count() > 0
     }
 }
