@@ -310,5 +310,14 @@ mod tests {
         let at_80 = ["FLOW", "TUNNEL", "CLIENT", "STATE", "AGE", "UP b/s", "DN b/s", "D.RTT", "A.RTT"];
         assert_eq!(titles(79), at_80);
         assert_eq!(titles(200).len(), FLOW_COLUMNS.len() - 1);
+        let mut ranked: Vec<(u8, &str)> = FLOW_COLUMNS
+            .iter()
+            .filter_map(|column| Some((column.rank?, column.title.trim_end_matches(" b/s"))))
+            .collect();
+        ranked.sort_unstable();
+        let titles: Vec<&str> = ranked.into_iter().map(|(_, title)| title).collect();
+        let manual: Vec<&str> = include_str!("../../../../docs/admin.md").split_whitespace().collect();
+        let order = format!("They come in this order: {}.", titles.join(", "));
+        assert!(manual.join(" ").contains(&order), "docs/admin.md lacks: {order}");
     }
 }
