@@ -145,6 +145,8 @@ fn not_sent(socket: &Path, err: &hyper::Error) -> NoAnswer {
 fn not_connected(socket: &Path, err: &io::Error) -> NoAnswer {
     match err.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => NoAnswer::NoDaemon(socket.into()),
+        // connect(2): EAGAIN. A daemon that hangs leaves the connections of earlier commands in its listen queue.
+        io::ErrorKind::WouldBlock => NoAnswer::Hangs(format!("{}: its listen queue is full", socket.display())),
         io::ErrorKind::PermissionDenied => {
             NoAnswer::Failed(format!("{}: {err}; only root and the user of the daemon may connect", socket.display()))
         }
@@ -167,3 +169,23 @@ impl std::error::Error for NoAnswer {}
 const STATUS_LIMIT: Duration = Duration::from_secs(10);
 /// Time for a reload. The file system of the file may be slow.
 const RELOAD_LIMIT: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Monitoring asks a daemon that hangs again and again, until its listen queue is full. It hangs then, too.
+    #[tokio::test]
+    async fn a_full_listen_queue_is_a_daemon_that_hangs() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("admin.sock");
+        let _socket = longhaul_sys::unix::listen(&path).unwrap();
+        let mut waiting = Vec::new();
+        while let Ok(stream) = UnixStream::connect(&path).await {
+            waiting.push(stream);
+            assert!(waiting.len() < 1000, "the queue has no end");
+        }
+        let asked = ask(&path, Ask::Status).await;
+        assert!(matches!(&asked, Err(NoAnswer::Hangs(why)) if why.contains("listen queue is full")), "{asked:?}");
+    }
+}

@@ -62,9 +62,12 @@ counters! {
     /// Connections accepted and allowed.
     accepted,
     /// Connections that were reset before a flow began: the allow-list does not contain their peer, too many flows come
-    /// from the tunnel's own next hop, or they came to a socket from systemd that has no tunnel. The next two counters
-    /// give further reasons, which are counted here too.
+    /// from the tunnel's own next hop, or they came to a socket from systemd that has no tunnel. The next three counters
+    /// give the reasons.
     refused,
+    /// Connections that were reset because of `allow`, because too many flows come from the tunnel's own next hop, or
+    /// because they were not the announced probe. A view that subtracts counters could see the difference decrease.
+    not_allowed,
     /// Connections that were reset because `proxy_in` found no valid header in time.
     bad_proxy_headers,
     /// Connections that were reset because of a limit of their source.

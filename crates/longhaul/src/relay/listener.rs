@@ -373,6 +373,7 @@ fn is_allowed(relay: &Relay, gate: &Gate, tunnel: &Tunnel, peer: SocketAddr) -> 
         return true;
     }
     gate.counters.count(|counters| &counters.refused);
+    gate.counters.count(|counters| &counters.not_allowed);
     if let Some(more) = relay.lines.refused.pass(&tunnel.name, Instant::now()) {
         warn!(tunnel = %tunnel.name, %peer, more, "refused: not in `allow`");
     }
@@ -387,6 +388,7 @@ fn is_echo_too_many(relay: &Relay, tunnel: &Tunnel, peer: SocketAddr, permit: &m
         return false;
     }
     permit.counters().count(|counters| &counters.refused);
+    permit.counters().count(|counters| &counters.not_allowed);
     if let Some(more) = relay.lines.refused.pass(&tunnel.name, Instant::now()) {
         warn!(tunnel = %tunnel.name, %peer, more, "refused: too many flows from this tunnel's own next hop; \
             do two relays point at each other?");

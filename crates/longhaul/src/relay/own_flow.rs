@@ -21,6 +21,7 @@ pub(super) async fn run(arrived: Arrived) {
         return;
     }
     gate.counters.count(|counters| &counters.refused);
+    gate.counters.count(|counters| &counters.not_allowed);
     gate.counters.count(|counters| &counters.probes_refused);
     if let Some(more) = relay.lines.refused.pass(&tunnel.name, Instant::now()) {
         warn!(tunnel = %tunnel.name, %peer, more, "refused: not the announced probe");

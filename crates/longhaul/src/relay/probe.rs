@@ -60,7 +60,7 @@ pub(super) fn look(legs: &Legs<'_>, first: &mut [u8], is_last: bool) -> Verdict 
         // A probe whose preface is cut off is no payload either, because the next hop could be a final host.
         Look::Maybe | Look::Begun if first.len() < MAGIC.len() => Verdict::Payload,
         Look::Preface(preface) if first.len() == LENGTH => {
-            match course(legs.tunnel(), &preface, || is_from_here(legs.accept)) {
+            match course(legs.tunnel(), &preface, || is_from_here(legs.flow, legs.accept)) {
                 Course::PassOn(hops) if !proof::is_wanted(legs.relay, legs.flow) && pass_on(legs, &preface) => {
                     first.copy_from_slice(&Preface { hops, ..preface }.bytes());
                     Verdict::Payload
@@ -112,8 +112,12 @@ fn course(tunnel: &Tunnel, preface: &Preface, is_from_here: impl FnOnce() -> boo
     }
 }
 
-/// Whether the peer of `accept` is this host.
-fn is_from_here(accept: &Stream) -> bool {
+/// Whether the client of `flow` is this host. A proxy on this host speaks for any client, so a client that a proxy has named
+/// is never this host.
+fn is_from_here(flow: &Flow, accept: &Stream) -> bool {
+    if flow.proxy().is_some() {
+        return false;
+    }
     let socket = SockRef::from(accept);
     let ip = |name: io::Result<socket2::SockAddr>| Some(name.ok()?.as_socket()?.ip().to_canonical());
     let (peer, own) = (ip(socket.peer_addr()), ip(socket.local_addr()));
@@ -131,7 +135,7 @@ pub(super) enum Answered {
 /// Answers the probe that begins with `first`, or passes it on once its prober has proved the key.
 pub(super) async fn answer(legs: &Legs<'_>, first: Box<[u8]>) -> Answered {
     if let Look::Preface(preface) = probe::look(&first) {
-        let course = course(legs.tunnel(), &preface, || is_from_here(legs.accept));
+        let course = course(legs.tunnel(), &preface, || is_from_here(legs.flow, legs.accept));
         if let (LENGTH, Course::PassOn(hops), true) = (first.len(), course, proof::is_wanted(legs.relay, legs.flow)) {
             return prove_and_pass_on(legs, &preface, hops).await;
         }
@@ -186,7 +190,7 @@ pub(super) async fn answer_undialled(relay: &Relay, flow: &Flow, accept: &Stream
         return None;
     }
     let preface = peek_preface(accept, FIRST_BYTES).await?;
-    if course(&flow.tunnel, &preface, || is_from_here(accept)) != Course::Answer
+    if course(&flow.tunnel, &preface, || is_from_here(flow, accept)) != Course::Answer
         || fast_open::consume(accept, LENGTH).is_err()
     {
         return None;
@@ -272,7 +276,7 @@ async fn answer_as_last(relay: &Relay, flow: &Flow, accept: &Stream, dial: Optio
         return refuse_unproven(relay, flow, accept, Unproven { preface: &preface, why }).await;
     }
     let place = relay.probes.begin();
-    let next = match course(&flow.tunnel, &preface, || is_from_here(accept)) {
+    let next = match course(&flow.tunnel, &preface, || is_from_here(flow, accept)) {
         Course::Answer if place.is_some() || flow.is_own_probe() => Next::Echo,
         Course::Answer | Course::PassOn(_) => Next::Busy,
         Course::Refuse => Next::NotPassedOn,

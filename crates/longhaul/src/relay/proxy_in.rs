@@ -140,6 +140,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 mod tests {
     use super::*;
     use longhaul_config::NextHop;
+    use longhaul_core::wire::answer::{Frame, Frames, Next, Report};
+    use longhaul_core::wire::probe::Preface;
     use socket2::SockRef;
     use std::io::{ErrorKind, Read, Write};
     use std::net::{Shutdown, TcpListener, TcpStream};
@@ -263,6 +265,30 @@ mod tests {
         assert!(b"half".starts_with(&got));
         relay.ended().await;
         assert_eq!(relay.counters.reset_by_peer.load(Relaxed), 1);
+    }
+
+    /// A proxy on this host speaks for hosts elsewhere, which must not send a preface to a final host.
+    #[tokio::test]
+    async fn a_probe_through_a_proxy_on_this_host_is_not_passed_on() {
+        let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let relay = Relay::new(100);
+        let (accept, mut client) = pair();
+        let preface = Preface { hops: 1, echo_bytes: 0, nonce: [7; 16] }.bytes();
+        client.write_all(&[HEADER, &preface].concat()).unwrap();
+        tokio::spawn(run(Accepts::Any, arrived(&relay, accept, server.local_addr().unwrap())));
+        let far = server.accept().await.unwrap().0.into_std().unwrap();
+        far.set_nonblocking(false).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        let (mut reached, mut said) = (Vec::new(), Vec::new());
+        let read = tokio::task::spawn_blocking(move || {
+            let ends = ((&far).read_to_end(&mut reached).is_ok(), client.read_to_end(&mut said).is_ok());
+            (ends, reached, said)
+        });
+        let (ends, reached, said) = read.await.unwrap();
+        assert_eq!((ends, reached), ((true, true), Vec::new()));
+        let mut frames = Frames::default();
+        let report = said.into_iter().find_map(|byte| frames.take(byte).unwrap());
+        assert!(matches!(report, Some(Frame::Report(Report { next: Next::NotPassedOn, .. }))), "{report:?}");
     }
 
     #[tokio::test]

@@ -84,9 +84,11 @@ impl Probed {
         if findings.is_busy() {
             return history.hindered("a relay answers no more probes at the moment".into());
         }
-        // Only a connection that the kernel has accepted says something about the process.
-        if was_accepted || findings.connected.is_some() {
-            self.note(was_accepted);
+        // Only a connection that the kernel has accepted says something about the process. NAT may hide that a probe is the
+        // daemon's own. A report shows that the listener took it. A reset shows nothing.
+        let was_taken = was_accepted || !findings.relays.is_empty();
+        if was_taken || findings.is_silent() {
+            self.note(was_taken);
         }
         if was_accepted {
             blame_the_dial(&mut findings, plan.hops);
@@ -161,6 +163,9 @@ const FIRST_WITHIN: Duration = Duration::from_secs(1);
 mod tests {
     use super::*;
     use longhaul_config::NextHop;
+    use longhaul_core::wire::answer::{Dial, Frame, Next, Report};
+    use longhaul_core::wire::probe::{LENGTH, Look, Preface, look};
+    use std::io::{Read, Write};
 
     fn probed(listen: SocketAddr, max_flows: usize) -> Probed {
         let relay = Relay::new(100);
@@ -205,5 +210,53 @@ mod tests {
         elsewhere.probe().await;
         let view = elsewhere.history.view();
         assert!(view.results.is_empty() && view.hindrance.unwrap().contains("192.0.2.7"));
+    }
+
+    /// Returns the address of a listener that takes probes as those of strangers, as if NAT had changed their source. It says
+    /// `next` to each, or ends the connection at once.
+    fn stranger(next: Option<Next>) -> SocketAddr {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for probe in listener.incoming() {
+                let (mut probe, mut preface) = (probe.unwrap(), [0; LENGTH]);
+                probe.read_exact(&mut preface).unwrap();
+                let Look::Preface(Preface { nonce, hops, .. }) = look(&preface) else { panic!("{preface:?}") };
+                let report = |next| {
+                    let (name, version, next_hop, why) = Default::default();
+                    let (dial, clock_us, dial_us, rtt_us, echo_bytes) = (Dial::Connected, 0, 0, 0, 0);
+                    Report {
+                        nonce,
+                        hops,
+                        dial,
+                        next,
+                        clock_us,
+                        dial_us,
+                        rtt_us,
+                        echo_bytes,
+                        name,
+                        version,
+                        next_hop,
+                        why,
+                    }
+                };
+                let frame = next.map(|next| Frame::Report(report(next)).bytes());
+                probe.write_all(&frame.unwrap_or_default()).unwrap();
+            }
+        });
+        address
+    }
+
+    #[tokio::test]
+    async fn a_listener_that_takes_a_probe_as_a_stranger_s_is_not_stuck() {
+        for next in [Some(Next::NotPassedOn), None] {
+            let probed = probed(stranger(next), 10);
+            for _ in 0..3 {
+                probed.probe().await;
+            }
+            let fault = probed.history.view().fault.unwrap();
+            assert_eq!((fault.stage.as_str(), fault.cause), ("near relay", "failed"));
+            assert!(!probed.relay.is_stuck(), "{next:?}");
+        }
     }
 }

@@ -20,6 +20,12 @@ pub struct Findings {
 }
 
 impl Findings {
+    /// Whether the listener connected and nobody behind it did anything: no report came, and no end of the connection.
+    pub fn is_silent(&self) -> bool {
+        let is_unanswered = |trouble: &Trouble| trouble.stage == Stage::Relay(0) && trouble.kind == Kind::NoAnswer;
+        self.connected.is_some() && self.trouble.as_ref().is_some_and(is_unanswered)
+    }
+
     /// Whether a relay had answered too many probes to answer this one.
     pub fn is_busy(&self) -> bool {
         self.relays.last().is_some_and(|relay| relay.report.next == Next::Busy)

@@ -178,8 +178,9 @@ async fn converse(plan: &Plan, stream: &TcpStream, talk: Talk, findings: &mut Fi
     loop {
         let at = findings.relays.len();
         let mut was_asked = false;
+        let mut deadline = patience.deadline();
         let report = loop {
-            match reader.frame().await {
+            match reader.frame(deadline).await {
                 Ok(Frame::Report(report)) if report.nonce == nonce => break report,
                 // A relay asks once.
                 Ok(Frame::Challenge(challenge)) if challenge.nonce == nonce && !was_asked => {
@@ -187,6 +188,7 @@ async fn converse(plan: &Plan, stream: &TcpStream, talk: Talk, findings: &mut Fi
                     let proof = prove(plan, &challenge, at)?;
                     // If this fails, the next read reports why.
                     let _ = send(stream, &proof, patience).await;
+                    deadline = patience.deadline();
                 }
                 Ok(_) => {}
                 Err(lost) => return Err(explain(lost.at(Stage::Relay(at)), plan, findings)),
@@ -340,8 +342,9 @@ async fn echo(echo_bytes: u32, stream: &TcpStream, mut reader: Reader<'_>, nonce
 }
 
 async fn receipt(reader: &mut Reader<'_>, nonce: &Nonce) -> Result<Receipt, Lost> {
+    let deadline = reader.patience().deadline();
     loop {
-        if let Frame::Receipt(receipt) = reader.frame().await? {
+        if let Frame::Receipt(receipt) = reader.frame(deadline).await? {
             if receipt.nonce == *nonce {
                 return Ok(receipt);
             }

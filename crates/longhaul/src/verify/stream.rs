@@ -6,6 +6,7 @@ use longhaul_units::show_duration;
 use std::io;
 use std::time::Duration;
 use tokio::net::TcpStream;
+use tokio::task::consume_budget;
 use tokio::time::{Instant, timeout_at};
 
 /// Why no more comes from a connection.
@@ -102,12 +103,11 @@ impl<'a> Reader<'a> {
         self.patience
     }
 
-    /// Returns the next frame. Discards what comes before it.
+    /// Returns the next frame. Discards what comes before it, until `deadline`.
     ///
     /// # Errors
     /// The connection broke, or no frame came in time.
-    pub(super) async fn frame(&mut self) -> Result<Frame, Lost> {
-        let deadline = self.patience.deadline();
+    pub(super) async fn frame(&mut self, deadline: Instant) -> Result<Frame, Lost> {
         let mut frames = Frames::default();
         let mut said = false;
         loop {
@@ -145,6 +145,12 @@ impl<'a> Reader<'a> {
 
     async fn fill(&mut self, deadline: Instant, said: bool) -> Result<(), Lost> {
         loop {
+            // A peer that sends without a pause keeps the stream readable, and a wait that is ready at once neither sees its
+            // deadline nor lets other tasks run.
+            if Instant::now() >= deadline {
+                return Err(Lost::Silent { after: self.patience.each, said });
+            }
+            consume_budget().await;
             let readable = timeout_at(deadline, self.stream.readable()).await;
             readable.map_err(|_| Lost::Silent { after: self.patience.each, said })?.map_err(Lost::Failed)?;
             match self.stream.try_read(&mut self.buffer) {
@@ -156,6 +162,39 @@ impl<'a> Reader<'a> {
                 Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
                 Err(err) => return Err(Lost::Failed(err)),
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_core::wire::answer::{MAGIC, Receipt};
+    use std::io::Write;
+
+    /// A server that never stops must not hold a probe, nor the worker on which it runs.
+    #[tokio::test]
+    async fn the_wait_for_a_frame_ends_although_bytes_come_without_a_pause() {
+        let receipt = Frame::Receipt(Receipt { nonce: [7; 16], bytes: 0, checksum: 0, time_us: 0 }).bytes();
+        for flood in [b"x".repeat(4096), MAGIC[..15].repeat(300), receipt.repeat(50)] {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            let sender = std::thread::spawn(move || {
+                let mut server = listener.accept().unwrap().0;
+                while server.write_all(&flood).is_ok() {}
+            });
+            let (ran, each) = (tokio::spawn(async {}), Duration::from_millis(200));
+            let mut reader = Reader::new(&stream, Patience::of(each, None));
+            let deadline = reader.patience().deadline();
+            let lost = loop {
+                if let Err(lost) = reader.frame(deadline).await {
+                    break lost;
+                }
+            };
+            assert!(matches!(lost, Lost::Silent { .. }), "{lost:?}");
+            assert!(ran.is_finished(), "no other task has run");
+            drop(stream);
+            sender.join().unwrap();
         }
     }
 }

@@ -274,6 +274,7 @@ fn a_client_that_is_not_allowed_is_reset_without_a_dial() {
     assert!(dialled.is_err_and(|err| err.kind() == std::io::ErrorKind::WouldBlock), "the relay dialled");
     let counters = path.relays[0].counters();
     assert_eq!((&counters["accepted"], &counters["refused"]), (&0.into(), &20.into()), "{counters}");
+    assert_eq!(counters["not_allowed"], 20, "{counters}");
 }
 
 #[test]

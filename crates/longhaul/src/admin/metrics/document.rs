@@ -1,8 +1,10 @@
 //! The tables of docs/metrics.md.
 
-use super::row::{Kind, Row};
+use super::figures::Figures;
+use super::row::{Kind, Row, Samples};
 use super::sampler::{FLOWS_PER_TURN, INTERVAL};
 use super::table::{SECTIONS, rows};
+use crate::admin::snapshot::{Snapshot, TunnelState};
 
 const DOCUMENT: &str = include_str!("../../../../../docs/metrics.md");
 
@@ -79,4 +81,21 @@ fn with_table(document: &str, heading: &str, table: &str) -> String {
     let begin = section + document[section..].find("\n| ").expect("a table below the heading") + 1;
     let end = document[begin..].find("\n\n").map_or(document.len(), |end| begin + end + 1);
     format!("{}{table}{}", &document[..begin], &document[end..])
+}
+
+/// A counter must not decrease, also if events of one flow are seen one after the other.
+#[test]
+fn no_counter_is_a_difference() {
+    let mut tunnel = TunnelState { name: "t".into(), ..TunnelState::default() };
+    tunnel.counters.not_allowed = 7;
+    tunnel.counters.refused = 9;
+    tunnel.counters.bad_proxy_headers = 3;
+    let snapshot = Snapshot { tunnels: vec![tunnel], ..Snapshot::default() };
+    let figures = Figures { snapshot, ..Figures::default() };
+    let refused = rows().find(|row| row.name == "longhaul_tunnel_refused").unwrap();
+    let mut samples = Samples::default();
+    (refused.read)(&figures, &mut samples);
+    let values: Vec<String> =
+        samples.0.iter().map(|sample| format!("{}={:?}", sample.labels[1], sample.value)).collect();
+    assert_eq!(values, ["not allowed=Whole(7)", "proxy header=Whole(3)", "source limit=Whole(0)"]);
 }

@@ -166,10 +166,11 @@ const TUNNEL: &[Row] = &[
         |figures, out| {
             for tunnel in &figures.snapshot.tunnels {
                 let counters = &tunnel.counters;
-                let (header, source) = (counters.bad_proxy_headers, counters.over_source_limit);
-                let rest = counters.refused.saturating_sub(header).saturating_sub(source);
-                let reasons =
-                    [Count("not allowed", rest), Count("proxy header", header), Count("source limit", source)];
+                let reasons = [
+                    Count("not allowed", counters.not_allowed),
+                    Count("proxy header", counters.bad_proxy_headers),
+                    Count("source limit", counters.over_source_limit),
+                ];
                 out.each(&[&tunnel.name], &reasons);
             }
         },
