@@ -90,6 +90,10 @@ impl Verified {
 
     fn said(&self, at: usize, relay: &Relay) -> String {
         let report = &relay.report;
+        if report.version.is_empty() {
+            // It tells nothing of itself to a prober without the key.
+            return format!("answered after {}", ms(relay.after));
+        }
         let ahead = self.clock_ahead_us(at, relay);
         let (by, word) = (ahead.unsigned_abs(), if ahead < 0 { "behind" } else { "ahead" });
         format!(
@@ -119,7 +123,7 @@ impl Verified {
                 "name": report.name,
                 "version": report.version,
                 "reported_ms": millis(relay.after),
-                "clock_ahead_ms": self.clock_ahead_us(at, relay) as f64 / 1e3,
+                "clock_ahead_ms": (!report.version.is_empty()).then(|| self.clock_ahead_us(at, relay) as f64 / 1e3),
                 "dial": dial_name(report.dial),
                 "dial_ms": f64::from(report.dial_us) / 1e3,
                 "dial_rtt_ms": (report.rtt_us > 0).then(|| f64::from(report.rtt_us) / 1e3),
@@ -135,7 +139,7 @@ impl Verified {
                 Verdict::Broken => "broken",
             },
             "stage": findings.trouble.as_ref().map(|trouble| trouble.stage.name(self.plan.hops)),
-            "kind": findings.trouble.as_ref().map(|trouble| trouble.kind.name()),
+            "cause": findings.trouble.as_ref().map(|trouble| trouble.kind.name()),
             "why": findings.trouble.as_ref().map(|trouble| &trouble.why),
             "connect_ms": findings.connected.map(millis),
             "relays": relays.collect::<Vec<_>>(),

@@ -39,7 +39,7 @@ fn verdict(near: SocketAddr, keys: &str, flags: &[&str]) -> (Option<i32>, Value)
 fn ends_at(near: SocketAddr, keys: &str, flags: &[&str], want: (i32, &str, &str)) -> String {
     let (code, found) = verdict(near, keys, flags);
     let text = |key: &str| found[key].as_str().unwrap_or_else(|| panic!("{found}")).to_owned();
-    assert_eq!((code, &*text("stage"), &*text("kind")), (Some(want.0), want.1, want.2), "{found}");
+    assert_eq!((code, &*text("stage"), &*text("cause")), (Some(want.0), want.1, want.2), "{found}");
     text("why")
 }
 
