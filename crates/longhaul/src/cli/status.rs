@@ -167,7 +167,10 @@ fn verified(verify: &VerifyState, snapshot: &Snapshot) -> String {
     match verify.state {
         VerifyStateName::Pending if verify.why.is_some() => format!("no result yet: {}", text(&verify.why)),
         VerifyStateName::Pending => "no result yet".into(),
-        VerifyStateName::Whole => format!("whole, for {age}"),
+        VerifyStateName::Whole => match &verify.why {
+            Some(why) => format!("whole, for {age}; no newer result: {why}"),
+            None => format!("whole, for {age}"),
+        },
         VerifyStateName::Broken => {
             format!("BROKEN at the {}: {}, for {age}", text(&verify.stage), text(&verify.cause))
         }

@@ -84,6 +84,9 @@ impl Probed {
         if findings.is_busy() {
             return history.hindered("a relay answers no more probes at the moment".into());
         }
+        if let Some(why) = refused_probe(&findings, plan.hops) {
+            return history.hindered(why);
+        }
         // Only a connection that the kernel has accepted says something about the process.
         if was_accepted || findings.connected.is_some() {
             self.note(was_accepted);
@@ -136,6 +139,13 @@ struct Made {
     findings: Findings,
     /// Whether the listener accepted it.
     was_accepted: bool,
+}
+
+/// Returns why a relay that works does not answer to the probe: another key, another version, no `verify_hops`. New flows may
+/// well be served, so that must not take the daemon out of service. Silence is another thing: a relay that hangs is silent.
+fn refused_probe(findings: &Findings, hops: u8) -> Option<String> {
+    let trouble = findings.trouble.as_ref().filter(|trouble| !trouble.is_certain && trouble.kind == Kind::Failed)?;
+    Some(format!("{}: {}", trouble.stage.name(hops), trouble.why))
 }
 
 /// If the near relay has not reported although it has accepted the probe, its dial is still under way.
