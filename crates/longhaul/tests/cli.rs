@@ -99,7 +99,8 @@ fn a_full_disk_is_reported_as_an_error() {
 fn check_warns_about_addresses_devices_and_names_missing_on_this_machine() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("longhaul.toml");
-    let text = "[[tunnel]]\nname = \"a\"\nlisten = \"192.0.2.77:6000\"\nto = \"nosuch.invalid:1\"\nallow = \"10.0.0.0/8\"\n\
+    let text = "[admin]\nlisten = \"192.0.2.79:9650\"\n[probe]\nkey_file = \"/nonexistent.key\"\n\
+                [[tunnel]]\nname = \"a\"\nlisten = \"192.0.2.77:6000\"\nto = \"nosuch.invalid:1\"\nallow = \"10.0.0.0/8\"\n\
                 dial = { bind-device = \"nosuch0\", congestion = \"nosuch\" }\n\
                 [[tunnel]]\nname = \"b\"\nlisten = \"127.0.0.1:6001\"\nto = \"192.0.2.1:1\"\nsource = \"192.0.2.78\"\n";
     fs::write(&file, text).expect("a file");
@@ -115,6 +116,8 @@ fn check_warns_about_addresses_devices_and_names_missing_on_this_machine() {
         "tunnel a: dial.congestion = nosuch: the kernel offers",
         "tunnel a: to = nosuch.invalid: cannot be resolved now: ",
         "; flows of a fail until it resolves; ",
+        "admin.listen = 192.0.2.79: no interface has this address, so the daemon does not start; ",
+        "key file /nonexistent.key: No such file or directory (os error 2); the daemon does not start",
     ] {
         assert!(stderr.contains(part), "{part:?} is not in:\n{stderr}");
     }

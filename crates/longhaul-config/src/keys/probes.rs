@@ -15,7 +15,7 @@ use std::time::Duration;
 pub(crate) const PROBE: &[Row<Probe>] = &[Row {
     name: "key_file",
     default: KeyDefault::Words("none"),
-    example: "\"/etc/longhaul/probe.key\"",
+    example: "\"/run/credentials/longhaul.service/probe.key\"",
     flag: None,
     value: KeyValue::One(|probe, text| key_file(text).map(|path| probe.key_file = Some(path))),
     show: |probe| Some(format!("answers only probes with the key in {}", probe.key_file.as_ref()?.display())),

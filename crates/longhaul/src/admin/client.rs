@@ -53,7 +53,11 @@ pub async fn ask(socket: &Path, ask: Ask) -> Result<Bytes, NoAnswer> {
         Ask::Kill(flow) => (Method::POST, format!("/flows/{flow}/kill"), STATUS_LIMIT),
     };
     let answered = timeout(limit, exchange(socket, method, &path)).await;
-    answered.unwrap_or_else(|_| Err(NoAnswer::Hangs(format!("no answer within {} s", limit.as_secs()))))
+    answered.unwrap_or_else(|_| Err(NoAnswer::Hangs(silent(socket, limit))))
+}
+
+fn silent(socket: &Path, limit: Duration) -> String {
+    format!("the daemon at {} does not answer within {} s; it hangs or is stopped", socket.display(), limit.as_secs())
 }
 
 /// Drains the daemon whose control socket is `socket`, and waits until no flow is left. Calls `say` with each line of its

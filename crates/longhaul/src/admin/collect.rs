@@ -39,6 +39,8 @@ fn with_flows(source: &Source, status: Status, flows: &[FlowView]) -> Snapshot {
             next_hops: group.map(next_hops).unwrap_or_default(),
             flows_now: counters.flows_now,
             counters,
+            verify_hops: tunnel.verify_hops,
+            proxy_in: tunnel.proxy_in.map(|accepts| accepts.name().to_owned()),
             verify: verified.get(&tunnel.name).map(verified::state),
         }
     };

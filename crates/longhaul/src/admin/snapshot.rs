@@ -124,6 +124,12 @@ pub struct TunnelState {
     pub flows_now: u64,
     /// The counters of the tunnel. Its bytes grow while a flow lives.
     pub counters: CounterValues,
+    /// Number of relays after this one. Absent if the configuration does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verify_hops: Option<u8>,
+    /// Versions of the PROXY header with which each connection must begin: `v1`, `v2` or `any`. Absent without `proxy_in`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy_in: Option<String>,
     /// Results of the daemon's own probes of it. Absent without `verify`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<VerifyState>,

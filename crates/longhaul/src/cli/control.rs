@@ -53,8 +53,7 @@ impl Target {
     /// # Errors
     /// There is no answer, or not the one that was asked for.
     pub(super) fn ask(&self, what: Ask) -> Result<Vec<u8>, NoAnswer> {
-        let socket = self.socket().map_err(unreadable)?;
-        runtime()?.block_on(client::ask(&socket, what)).map(|bytes| bytes.to_vec())
+        ask(&self.socket().map_err(unreadable)?, what)
     }
 
     /// Drains the daemon, and waits until no flow is left. Calls `say` with the progress.
@@ -65,6 +64,14 @@ impl Target {
         let socket = self.socket().map_err(unreadable)?;
         runtime()?.block_on(client::drain(&socket, say))
     }
+}
+
+/// Sends a request to the daemon whose control socket is `socket`. Returns the JSON text of its answer.
+///
+/// # Errors
+/// As [`Target::ask`].
+pub(super) fn ask(socket: &Path, what: Ask) -> Result<Vec<u8>, NoAnswer> {
+    runtime()?.block_on(client::ask(socket, what)).map(|bytes| bytes.to_vec())
 }
 
 fn unreadable(refused: Refused) -> NoAnswer {

@@ -14,7 +14,7 @@ pub(super) struct Flags {
     /// Number of each flow, as in `longhaul status` and in the log
     ///
     /// Numbers begin again with 1 when the daemon starts again.
-    #[arg(value_name = "FLOW", required = true)]
+    #[arg(value_name = "FLOW", required = true, value_parser = number)]
     flows: Vec<u64>,
 }
 
@@ -33,4 +33,8 @@ pub(super) fn kill(flags: &Flags) -> ExitCode {
         };
     }
     code
+}
+
+fn number(text: &str) -> Result<u64, &'static str> {
+    text.parse().map_err(|_| "write the number of a live flow, as in `longhaul status`")
 }

@@ -55,7 +55,9 @@ pub(super) fn look(config: &Config, path: &Path) -> Here {
     let loops = longhaul_config::loops::loops_here(&config.tunnels, &|ip| has_address(ip));
     found
         .extend(loops.into_iter().map(|found| format!("tunnel {}: {}", config.tunnels[found.tunnel].name, found.text)));
-    found.extend(config.probe.key_file.as_deref().and_then(|path| longhaul::verify::load_key(path).err()));
+    found.extend(config.probe.key_file.as_deref().and_then(unusable_key));
+    let http = config.admin.listen.map(|address| address.ip());
+    found.extend(http.and_then(|ip| foreign("admin.listen", ip, ", so the daemon does not start")));
     found.extend(no_bbr(config, &rights));
     found.extend(unresolved(config));
     found.extend(too_long(config, &rights));
@@ -140,6 +142,16 @@ fn in_local_range(port: u16) -> Option<String> {
         "port {port} is in net.ipv4.ip_local_port_range, {first} to {last}: when another connection has it, longhaul does not \
          start (EADDRINUSE); run sysctl -w net.ipv4.ip_local_reserved_ports={all} and write that setting in /etc/sysctl.d"
     ))
+}
+
+/// A file of `key_file` that cannot be used now.
+fn unusable_key(path: &Path) -> Option<String> {
+    let why = longhaul::verify::load_key(path).err()?;
+    let effect = match path.starts_with("/run/credentials") {
+        true => "systemd makes it when it starts the unit (LoadCredential=)",
+        false => "the daemon does not start",
+    };
+    Some(format!("{why}; {effect}"))
 }
 
 /// An address that no interface has: bind(2) to any port of it says so and disturbs nobody. `effect` follows the finding.

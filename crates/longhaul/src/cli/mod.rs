@@ -67,8 +67,9 @@ enum Command {
     Check(check::Flags),
     /// Show the state of a running daemon
     ///
-    /// Prints the tunnels and the live flows of the daemon of longhaul.service, or of another one: see -c and --admin. Without a
-    /// daemon, it says so, and says what systemd knows of longhaul.service. Then it exits with 1.
+    /// The first line says whether the daemon of longhaul.service, or another one (see -c and --admin), is whole. Then come its
+    /// problems, tunnels, next hops, resources and live flows. A terminal gets the 20 oldest flows, a pipe all. Without a daemon,
+    /// it says so, and says what systemd knows of longhaul.service. Then it exits with 1.
     Status(status::Flags),
     /// Watch a running daemon on a full screen
     ///
@@ -226,4 +227,4 @@ const UNKNOWN: u8 = 3;
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 success; 1 the command failed; 2 wrong usage or configuration.
-`longhaul lab run` has more exit codes: see `longhaul lab run --help`.";
+`verify`, `status --nagios` and `lab run` have more: see their --help.";

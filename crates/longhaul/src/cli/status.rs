@@ -8,6 +8,7 @@ use longhaul::admin::snapshot::{
     FlowState, HopState, LegState, PhaseName, Problem, ResourceState, Snapshot, TunnelState, VerifyState,
     VerifyStateName,
 };
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 /// The flags of `longhaul status`.
@@ -39,7 +40,9 @@ pub(super) fn status(flags: &Flags) -> ExitCode {
     match answer {
         Ok(bytes) if flags.json => print(&String::from_utf8_lossy(&bytes)),
         Ok(bytes) => match serde_json::from_slice(&bytes) {
-            Ok(snapshot) => print(&text(&snapshot)),
+            Ok(snapshot) => {
+                print(&text(&snapshot, if io::stdout().is_terminal() { FLOWS_ON_A_TERMINAL } else { usize::MAX }))
+            }
             Err(err) => failed(&format!("error: the daemon's answer: {err}")),
         },
         Err(err @ NoAnswer::NoDaemon(_)) => failed(&no_daemon(&err, &flags.target)),
@@ -87,8 +90,9 @@ fn no_daemon(err: &NoAnswer, target: &Target) -> String {
     }
 }
 
-/// Returns the state as text: a line about the process, its problems, then tables of tunnels, next hops, resources and flows.
-fn text(snapshot: &Snapshot) -> String {
+/// Returns the state as text: whether it is whole, the problems, a line about the process, then tables of tunnels, next hops,
+/// resources and flows. At most `shown` flows, the oldest.
+fn text(snapshot: &Snapshot, shown: usize) -> String {
     let Snapshot { version, pid, tunnels, flows, .. } = snapshot;
     let phase = match snapshot.phase {
         PhaseName::Serving => "serving",
@@ -96,13 +100,14 @@ fn text(snapshot: &Snapshot) -> String {
         PhaseName::Stopping => "stopping: it ends with its last flow",
     };
     let up = age(snapshot.uptime_seconds);
-    let mut text = format!("longhaul {version}, pid {pid}, up {up}, {phase}\n");
-    if let Some(why) = &snapshot.reload_refused {
-        text += &format!("the last reload was refused: {why}\n");
-    }
+    let mut text = format!("{}\n", verdict(snapshot));
     for problem in &snapshot.problems {
         text += &format!("{}: {}\n", problem.word(), problem_line(problem, snapshot));
     }
+    if let Some(why) = &snapshot.reload_refused {
+        text += &format!("warning: the last reload was refused: {why}\n");
+    }
+    text += &format!("longhaul {version}, pid {pid}, up {up}, {phase}\n");
     let verifies = tunnels.iter().any(|tunnel| tunnel.verify.is_some());
     let columns = if verifies { 4 } else { 3 };
     let head = ["tunnel", "listens on", "flows", "verified"][..columns].iter().map(ToString::to_string).collect();
@@ -115,9 +120,37 @@ fn text(snapshot: &Snapshot) -> String {
     if !flows.is_empty() {
         let head = ["flow", "tunnel", "client", "next hop", "state", "age", "up", "down", "accept leg", "dial leg"];
         let head = head.map(String::from).to_vec();
-        text += &table(std::iter::once(head).chain(flows.iter().map(flow_line)).collect());
+        text += &table(std::iter::once(head).chain(flows.iter().take(shown).map(flow_line)).collect());
+    }
+    if flows.len() > shown {
+        let rest = count(flows.len() - shown, "flow");
+        text += &format!("not shown: {rest}; see longhaul top, or longhaul status | less\n");
     }
     text
+}
+
+/// Returns the first line, in the words of `longhaul top`: `NOT WHOLE for 2min 5s: tunnel t, WAN`.
+fn verdict(snapshot: &Snapshot) -> String {
+    let fatal: Vec<&Problem> = snapshot.problems.iter().filter(|problem| problem.fatal).collect();
+    if let Some(first) = fatal.first() {
+        let now = snapshot.started_unix_seconds + snapshot.uptime_seconds;
+        let since = fatal.iter().map(|problem| problem.since_unix_seconds).fold(f64::INFINITY, f64::min);
+        let place = first.tunnel.as_ref().map(|tunnel| format!("tunnel {tunnel}, ")).unwrap_or_default();
+        let more = if fatal.len() > 1 { format!(", and {} more", fatal.len() - 1) } else { String::new() };
+        return format!("NOT WHOLE for {}: {place}{}{more}", age(now - since), first.stage);
+    }
+    match (snapshot.phase, snapshot.problems.len()) {
+        (PhaseName::Draining, _) => "NOT WHOLE: draining".into(),
+        (PhaseName::Stopping, _) => "NOT WHOLE: stopping".into(),
+        (PhaseName::Serving, _) if !snapshot.ready => "NOT WHOLE: the daemon is not ready".into(),
+        (PhaseName::Serving, 0) => {
+            let is_whole = |verify: &VerifyState| verify.state == VerifyStateName::Whole;
+            let tunnels = &snapshot.tunnels;
+            let whole = tunnels.iter().filter(|tunnel| tunnel.verify.as_ref().is_some_and(is_whole)).count();
+            format!("WHOLE: no problem is known; verified: {whole} of {}", count(tunnels.len(), "tunnel"))
+        }
+        (PhaseName::Serving, problems) => format!("WHOLE, with {}; new flows are served", count(problems, "warning")),
+    }
 }
 
 fn tunnel_line(tunnel: &TunnelState, snapshot: &Snapshot) -> Vec<String> {
@@ -133,7 +166,10 @@ fn verified(verify: &VerifyState, snapshot: &Snapshot) -> String {
     match verify.state {
         VerifyStateName::Pending if verify.why.is_some() => format!("no result yet: {}", text(&verify.why)),
         VerifyStateName::Pending => "no result yet".into(),
-        VerifyStateName::Whole => format!("whole, for {age}"),
+        VerifyStateName::Whole => match &verify.why {
+            Some(why) => format!("whole, for {age}; no newer result: {why}"),
+            None => format!("whole, for {age}"),
+        },
         VerifyStateName::Broken => {
             format!("BROKEN at the {}: {}, for {age}", text(&verify.stage), text(&verify.cause))
         }
@@ -261,6 +297,9 @@ fn one_line(text: &str) -> String {
     text.lines().collect::<Vec<_>>().join(" ")
 }
 
+/// Number of flows that fit a terminal together with the lines above them. More would scroll the first line away.
+const FLOWS_ON_A_TERMINAL: usize = 20;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -318,7 +357,6 @@ mod tests {
         };
         let snapshot = Snapshot {
             version: "1.2.3".into(),
-            pid: 42,
             uptime_seconds: 61.0,
             reload_refused: Some("line 7".into()),
             problems: vec![problem],
@@ -326,14 +364,35 @@ mod tests {
             flows: vec![flow],
             ..Snapshot::default()
         };
-        let want = "longhaul 1.2.3, pid 42, up 1min 1s, serving\nthe last reload was refused: line 7\n\
-                    BROKEN: tunnel ssh-to-b, next hop: b:1 is down, for 1min 0s\n\n\
+        let want = "NOT WHOLE for 1min 0s: tunnel ssh-to-b, next hop\n\
+                    BROKEN: tunnel ssh-to-b, next hop: b:1 is down, for 1min 0s\n\
+                    warning: the last reload was refused: line 7\nlonghaul 1.2.3, pid 0, up 1min 1s, serving\n\n\
                     tunnel    listens on     flows  verified\nssh-to-b  10.0.0.1:6000  1      BROKEN at the WAN: no answer, for 30s\n\n\
                     tunnel    next hop  state  for      flows  handshake  failed dials\n\
                     ssh-to-b  b:1       up     1min 1s  0      63.0 ms    0\n\n\
                     flow  tunnel    client      next hop  state     age  up   down  accept leg  dial leg\n\
                     7     ssh-to-b  10.0.0.9:5  -         dialling  0s   0 B  0 B   -           63.2 ms, cwnd 120, retrans 1.45 kB, bbr\n";
-        assert_eq!(text(&snapshot), want);
+        assert_eq!(text(&snapshot, 1), want);
+    }
+
+    #[test]
+    fn a_terminal_gets_the_oldest_flows_and_the_number_of_the_others() {
+        let flow = |flow| FlowState { flow, peer: format!("10.0.0.9:{flow}"), ..FlowState::default() };
+        let text = text(&Snapshot { flows: vec![flow(1), flow(2), flow(3)], ..Snapshot::default() }, 1);
+        assert!(text.contains("10.0.0.9:1") && !text.contains("10.0.0.9:2"), "{text}");
+        assert!(text.ends_with("\nnot shown: 2 flows; see longhaul top, or longhaul status | less\n"), "{text}");
+    }
+
+    #[test]
+    fn the_first_line_says_whether_it_is_whole() {
+        let problem = |fatal| Problem { stage: "WAN".into(), since_unix_seconds: 40.0, fatal, ..Problem::default() };
+        let whole = Snapshot { ready: true, uptime_seconds: 100.0, ..Snapshot::default() };
+        assert_eq!(verdict(&whole), "WHOLE: no problem is known; verified: 0 of 0 tunnels");
+        let problems = vec![problem(false)];
+        assert_eq!(verdict(&Snapshot { problems, ..whole.clone() }), "WHOLE, with 1 warning; new flows are served");
+        let problems = vec![problem(true), problem(true)];
+        assert_eq!(verdict(&Snapshot { problems, ..whole.clone() }), "NOT WHOLE for 1min 0s: WAN, and 1 more");
+        assert_eq!(verdict(&Snapshot { phase: PhaseName::Draining, ..whole }), "NOT WHOLE: draining");
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! `longhaul verify`: whether tunnels are whole, from end to end.
 
-use super::{BROKEN, UNKNOWN, WRONG, complain, logs, print};
+use super::{BROKEN, UNKNOWN, WRONG, complain, control, logs, print};
 use clap::Args;
+use longhaul::admin::client::{Ask, NoAnswer};
+use longhaul::admin::snapshot::{Snapshot, TunnelState};
 use longhaul::verify::{self, MIN_ECHO_BYTES, Plan, Verdict, Verified};
-use longhaul_config::{Config, Tunnel};
+use longhaul_config::{Config, NextHop, Tunnel};
+use longhaul_core::proxy_header::Accepts;
 use longhaul_core::wire::probe::MAX_ECHO_BYTES;
 use longhaul_core::wire::proof::Key;
 use longhaul_units::Bytes;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,9 +25,15 @@ pub(super) struct Flags {
     /// By default /etc/longhaul/longhaul.toml.
     #[arg(short, long, value_name = "FILE", default_value = longhaul_config::DEFAULT_PATH, hide_default_value = true)]
     config: PathBuf,
+    /// Control socket of a daemon, to verify its tunnels
+    ///
+    /// For `longhaul relay` and the instances of longhaul@.service, which have no file. That of `longhaul relay --name NAME` is
+    /// /run/longhaul/NAME.sock.
+    #[arg(long, value_name = "SOCKET", conflicts_with = "config")]
+    admin: Option<PathBuf>,
     /// File with the key that the relays want
     ///
-    /// By default the `key_file` below `[probe]` in the configuration file.
+    /// By default the `key_file` below `[probe]` in the configuration file. With --admin there is no default.
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
     /// Payload to send there and back
@@ -49,27 +58,9 @@ pub(super) struct Flags {
 
 /// Verifies the tunnels, one after the other, and prints the results.
 pub(super) fn verify(flags: &Flags, logs: logs::Flags) -> ExitCode {
-    let refused = ExitCode::from(if flags.nagios { UNKNOWN } else { WRONG });
-    let Config { tunnels, probe, .. } = match longhaul_config::load(&flags.config) {
-        Ok(loaded) => loaded.config,
-        Err(why) => {
-            logs.tell(&why.messages);
-            return refused;
-        }
-    };
-    let chosen: Vec<&Tunnel> =
-        tunnels.iter().filter(|tunnel| flags.tunnel.as_ref().is_none_or(|name| *name == tunnel.name)).collect();
-    if let (true, Some(name)) = (chosen.is_empty(), &flags.tunnel) {
-        let known: Vec<_> = tunnels.iter().map(|tunnel| tunnel.name.as_str()).collect();
-        complain(&[format!("error: {} has no tunnel `{name}`; it has: {}", flags.config.display(), known.join(", "))]);
-        return refused;
-    }
-    let key = match flags.key_file.as_ref().or(probe.key_file.as_ref()).map(|path| verify::load_key(path)).transpose() {
-        Ok(key) => key.map(Arc::new),
-        Err(why) => {
-            complain(&[format!("error: {why}")]);
-            return refused;
-        }
+    let (tunnels, key) = match flags.plan(logs) {
+        Ok(plan) => plan,
+        Err(code) => return code,
     };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -79,7 +70,7 @@ pub(super) fn verify(flags: &Flags, logs: logs::Flags) -> ExitCode {
         }
     };
     let verified: Vec<Verified> =
-        chosen.into_iter().map(|tunnel| runtime.block_on(flags.probe(tunnel, key.clone()))).collect();
+        tunnels.iter().map(|tunnel| runtime.block_on(flags.probe(tunnel, key.clone()))).collect();
     let printed = match (flags.json, flags.nagios) {
         (true, _) => print(&verify::json(&verified)),
         (_, true) => print(&verify::nagios(&verified)),
@@ -95,11 +86,80 @@ pub(super) fn verify(flags: &Flags, logs: logs::Flags) -> ExitCode {
 }
 
 impl Flags {
+    /// Returns the tunnels to verify and the key, or the exit code of a command that makes no probe.
+    fn plan(&self, logs: logs::Flags) -> Result<(Vec<Tunnel>, Option<Arc<Key>>), ExitCode> {
+        let (from, mut tunnels, key_file) = match &self.admin {
+            Some(socket) => (socket, self.running(socket)?, None),
+            None => {
+                let Config { tunnels, probe, .. } = match longhaul_config::load(&self.config) {
+                    Ok(loaded) => loaded.config,
+                    Err(refused) => {
+                        logs.tell(&refused.messages);
+                        return Err(
+                            self.cannot_begin("the configuration file cannot be used; `longhaul check` says why")
+                        );
+                    }
+                };
+                (&self.config, tunnels, probe.key_file)
+            }
+        };
+        if let Some(name) = self.tunnel.as_ref().filter(|name| tunnels.iter().all(|tunnel| tunnel.name != **name)) {
+            let known: Vec<_> = tunnels.iter().map(|tunnel| tunnel.name.as_str()).collect();
+            return Err(self.refuse(&format!(
+                "{} has no tunnel `{name}`; it has: {}",
+                from.display(),
+                known.join(", ")
+            )));
+        }
+        tunnels.retain(|tunnel| self.tunnel.as_ref().is_none_or(|name| *name == tunnel.name));
+        let key = self.key_file.as_ref().or(key_file.as_ref()).map(|path| verify::load_key(path)).transpose();
+        Ok((tunnels, key.map_err(|why| self.refuse(&why.to_string()))?.map(Arc::new)))
+    }
+
+    /// Returns the tunnels that the daemon at `socket` serves. A time that the state does not show has its default.
+    fn running(&self, socket: &Path) -> Result<Vec<Tunnel>, ExitCode> {
+        let answer = control::ask(socket, Ask::Status).map_err(|why| match why {
+            NoAnswer::NoDaemon(_) | NoAnswer::Hangs(_) if self.nagios => {
+                print(&format!("longhaul CRITICAL - {why}\n"));
+                ExitCode::from(BROKEN)
+            }
+            NoAnswer::NoDaemon(_) | NoAnswer::Hangs(_) => control::failed(&format!("error: {why}")),
+            why => self.refuse(&why.to_string()),
+        })?;
+        let snapshot: Snapshot =
+            serde_json::from_slice(&answer).map_err(|err| self.refuse(&format!("the daemon's answer: {err}")))?;
+        Ok(snapshot.tunnels.into_iter().filter_map(served).collect())
+    }
+
+    /// Tells why no probe is made. Returns the exit code.
+    fn refuse(&self, why: &str) -> ExitCode {
+        complain(&[format!("error: {why}")]);
+        self.cannot_begin(why)
+    }
+
+    /// Returns the exit code of a command that makes no probe. Nagios shows only stdout, so the reason goes there, too.
+    fn cannot_begin(&self, why: &str) -> ExitCode {
+        if self.nagios {
+            print(&format!("longhaul UNKNOWN - {}\n", why.replace(['|', '\n'], " ")));
+            return ExitCode::from(UNKNOWN);
+        }
+        ExitCode::from(WRONG)
+    }
+
     async fn probe(&self, tunnel: &Tunnel, key: Option<Arc<Key>>) -> Verified {
         let plan = Plan { key, ..Plan::of(tunnel, self.size, self.timeout) };
         let findings = verify::run(&plan).await;
         Verified { tunnel: tunnel.name.clone(), plan, findings }
     }
+}
+
+/// Returns what a probe needs to know of a tunnel that is served, or `None` if its address cannot be read.
+fn served(state: TunnelState) -> Option<Tunnel> {
+    let to = state.to.iter().map(|_| NextHop::new("localhost", 1)).collect();
+    let mut tunnel = Tunnel::new(state.name, state.listen.parse().ok()?, to);
+    tunnel.verify_hops = state.verify_hops;
+    tunnel.proxy_in = state.proxy_in.as_deref().and_then(Accepts::named);
+    Some(tunnel)
 }
 
 fn size(text: &str) -> Result<u32, String> {

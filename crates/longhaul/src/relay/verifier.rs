@@ -90,6 +90,9 @@ impl Probed {
         if was_taken || findings.is_silent() {
             self.note(was_taken);
         }
+        if let Some(why) = refused_probe(&findings, plan.hops) {
+            return history.hindered(why);
+        }
         if was_accepted {
             blame_the_dial(&mut findings, plan.hops);
         }
@@ -138,6 +141,13 @@ struct Made {
     findings: Findings,
     /// Whether the listener accepted it.
     was_accepted: bool,
+}
+
+/// Returns why a relay that works does not answer to the probe: another key, another version, no `verify_hops`. New flows may
+/// well be served, so that must not take the daemon out of service. Silence is another thing: a relay that hangs is silent.
+fn refused_probe(findings: &Findings, hops: u8) -> Option<String> {
+    let trouble = findings.trouble.as_ref().filter(|trouble| !trouble.is_certain && trouble.kind == Kind::Failed)?;
+    Some(format!("{}: {}", trouble.stage.name(hops), trouble.why))
 }
 
 /// If the near relay has not reported although it has accepted the probe, its dial is still under way.

@@ -238,7 +238,7 @@ async fn connect(plan: &Plan, socket: TcpSocket, patience: Patience) -> Result<T
     let stream = match timeout_at(patience.deadline(), socket.connect(plan.address)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(err)) if err.kind() == io::ErrorKind::ConnectionRefused => {
-            let why = format!("nobody listens on {}; does longhaul run?", plan.address);
+            let why = format!("nobody listens on {}: longhaul does not run, or it drains", plan.address);
             return Err(trouble(Kind::Refused, why));
         }
         Ok(Err(err)) => return Err(trouble(Kind::Failed, format!("connect to {}: {err}", plan.address))),

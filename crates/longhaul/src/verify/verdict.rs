@@ -68,7 +68,7 @@ impl Verified {
                 (0, Some(connected)) => format!("{} accepted after {}, ", self.plan.address, ms(connected)),
                 _ => String::new(),
             };
-            rows.push((name(Stage::Relay(at)), format!("{way}{}", self.said(relay))));
+            rows.push((name(Stage::Relay(at)), format!("{way}{}", self.said(at, relay))));
             let stage = if relay.report.next == Next::Echo { Stage::FinalHost } else { Stage::Link(at) };
             rows.extend(dialled(relay).map(|what| (name(stage), what)));
         }
@@ -88,9 +88,13 @@ impl Verified {
         rows
     }
 
-    fn said(&self, relay: &Relay) -> String {
+    fn said(&self, at: usize, relay: &Relay) -> String {
         let report = &relay.report;
-        let ahead = self.clock_ahead_us(relay);
+        if report.version.is_empty() {
+            // It tells nothing of itself to a prober without the key.
+            return format!("answered after {}", ms(relay.after));
+        }
+        let ahead = self.clock_ahead_us(at, relay);
         let (by, word) = (ahead.unsigned_abs(), if ahead < 0 { "behind" } else { "ahead" });
         format!(
             "reported after {}: {}, longhaul {}, clock {} {word}",
@@ -101,10 +105,12 @@ impl Verified {
         )
     }
 
-    /// Returns the relay's clock minus ours in µs. The time that the report was on its way is taken as half of the time
-    /// that the probe and the report took together, so half of that is the uncertainty.
-    fn clock_ahead_us(&self, relay: &Relay) -> i64 {
-        let way = self.findings.echo.map_or(relay.after, |echo| echo.rtt.min(relay.after)) / 2;
+    /// Returns the clock of relay `at` minus ours in µs. The time that the report was on its way is taken as half of the time
+    /// that the probe and the report took together, without the dials before the report. Half of that is the uncertainty.
+    fn clock_ahead_us(&self, at: usize, relay: &Relay) -> i64 {
+        let dials = self.findings.relays.iter().take(at + 1).map(|relay| u64::from(relay.report.dial_us)).sum();
+        let travelled = relay.after.saturating_sub(Duration::from_micros(dials));
+        let way = self.findings.echo.map_or(travelled, |echo| echo.rtt.min(relay.after)) / 2;
         relay.clock_ahead_us.saturating_add(i64::try_from(way.as_micros()).unwrap_or(i64::MAX))
     }
 
@@ -117,7 +123,7 @@ impl Verified {
                 "name": report.name,
                 "version": report.version,
                 "reported_ms": millis(relay.after),
-                "clock_ahead_ms": self.clock_ahead_us(relay) as f64 / 1e3,
+                "clock_ahead_ms": (!report.version.is_empty()).then(|| self.clock_ahead_us(at, relay) as f64 / 1e3),
                 "dial": dial_name(report.dial),
                 "dial_ms": f64::from(report.dial_us) / 1e3,
                 "dial_rtt_ms": (report.rtt_us > 0).then(|| f64::from(report.rtt_us) / 1e3),
@@ -133,7 +139,7 @@ impl Verified {
                 Verdict::Broken => "broken",
             },
             "stage": findings.trouble.as_ref().map(|trouble| trouble.stage.name(self.plan.hops)),
-            "kind": findings.trouble.as_ref().map(|trouble| trouble.kind.name()),
+            "cause": findings.trouble.as_ref().map(|trouble| trouble.kind.name()),
             "why": findings.trouble.as_ref().map(|trouble| &trouble.why),
             "connect_ms": findings.connected.map(millis),
             "relays": relays.collect::<Vec<_>>(),
@@ -173,7 +179,7 @@ pub fn nagios(verified: &[Verified]) -> String {
         })
         .collect();
     let bar = if figures.is_empty() { "" } else { " |" };
-    format!("LONGHAUL {word} - {what}{bar}{figures}\n")
+    format!("longhaul {word} - {what}{bar}{figures}\n")
 }
 
 /// Returns the line about the stage that the relay has dialled, if a connection was made or none was wanted.

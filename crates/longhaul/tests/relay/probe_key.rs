@@ -69,6 +69,7 @@ fn every_relay_of_the_path_asks_for_the_key() {
     assert_eq!((code, &found["stage"]), (Some(3), &"near relay".into()), "{found}");
     assert!(found["why"].as_str().unwrap().contains("refuses the key"), "{found}");
     assert_eq!(found["relays"][0]["name"], "", "it says nothing about itself");
+    assert!(found["relays"][0]["clock_ahead_ms"].is_null(), "{found}");
 
     // The far relay has another key from now on.
     far.reload(&config(far_port.address(), final_host(), "verify_hops = 0", &wrong));
@@ -87,7 +88,7 @@ fn a_relay_without_a_key_asks_for_none_and_a_dead_next_hop_is_named() {
     let nobody = Port::reserve("127.0.0.1");
     let (_near, near) = daemon(nobody.address(), "", &key);
     let (code, found) = verify(near.address(), "", Some(&key));
-    assert_eq!((code, &found["stage"], &found["kind"]), (Some(1), &"far relay".into(), &"refused".into()), "{found}");
+    assert_eq!((code, &found["stage"], &found["cause"]), (Some(1), &"far relay".into(), &"refused".into()), "{found}");
     let (code, found) = verify(near.address(), "", None);
     assert!(code == Some(3) && found["why"].as_str().unwrap().contains("--key-file"), "{found}");
     let plain = Daemon::start(&format!(

@@ -127,7 +127,7 @@ impl Near {
         });
         let found: Value = serde_json::from_slice(&output.stdout).unwrap();
         let found = &found["tunnels"][0];
-        assert_eq!((&found["stage"], &found["kind"]), (&stage.into(), &cause.into()), "{name}: {found}");
+        assert_eq!((&found["stage"], &found["cause"]), (&stage.into(), &cause.into()), "{name}: {found}");
     }
 }
 

@@ -107,3 +107,27 @@ fn without_a_daemon_status_says_so_and_asks_systemd() {
     assert_eq!(status.status.code(), Some(1));
     assert!(stderr(&status).contains(want), "{}", stderr(&status));
 }
+
+#[test]
+fn verify_finds_the_tunnels_of_a_daemon_by_its_socket() {
+    let admin = Admin::start();
+    let socket = socket(&admin.folder).display().to_string();
+    let verify = |args: &[&str]| {
+        program().args(["verify", "--admin", &socket, "--timeout", "500ms"]).args(args).output().unwrap()
+    };
+    let none = verify(&["two"]);
+    assert_eq!(
+        (none.status.code(), stderr(&none)),
+        (Some(2), format!("error: {socket} has no tunnel `two`; it has: one\n"))
+    );
+    // The next hop accepts, and knows no probes.
+    let output = verify(&["one"]);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(stdout(&output).starts_with("one: cannot tell, far relay: no answer\n  near relay  "), "{output:?}");
+    drop(admin);
+    let nagios = verify(&["--nagios"]);
+    assert_eq!(
+        (nagios.status.code(), stdout(&nagios)),
+        (Some(2), format!("longhaul CRITICAL - no daemon at {socket}\n"))
+    );
+}

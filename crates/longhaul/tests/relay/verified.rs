@@ -5,6 +5,7 @@ use crate::daemon::Daemon;
 use crate::harness::*;
 use serde_json::Value;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 /// A daemon with an HTTP listener and one tunnel `t`, which it verifies every second.
@@ -81,6 +82,26 @@ pub(crate) fn final_host() -> SocketAddr {
     let address = server.local_addr().unwrap();
     std::thread::spawn(move || server.incoming().for_each(|socket| drop(socket.map(|socket| read_to_end(&socket)))));
     address
+}
+
+#[test]
+fn a_relay_that_refuses_the_probe_is_no_broken_stage() {
+    let (folder, far_port, host) = (tempfile::tempdir().unwrap(), Port::reserve("127.0.0.1"), final_host());
+    let key = folder.path().join("key");
+    std::fs::write(&key, b"0123456789abcdef").unwrap();
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let _far = Daemon::start(&format!(
+        "[probe]\nkey_file = \"{}\"\n[[tunnel]]\nname = \"t\"\nlisten = \"{}\"\nto = \"{host}\"\nverify_hops = 0\n",
+        key.display(),
+        far_port.address()
+    ));
+    let near = Verified::start(&[far_port.address()], "verify = \"1s\"");
+    let verify = wait_for("a refused probe", || {
+        let verify = near.verify();
+        if verify["why"].is_string() { Ok(verify) } else { Err(verify) }
+    });
+    assert!(verify["why"].as_str().unwrap().starts_with("far relay: it answers only who proves its key"), "{verify}");
+    assert_eq!((&verify["state"], near.status()["ready"].as_bool()), (&"pending".into(), Some(true)));
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub(crate) fn verdict(near: SocketAddr, keys: &str, flags: &[&str]) -> (Option<i
 fn ends_at(near: SocketAddr, keys: &str, flags: &[&str], want: (i32, &str, &str)) -> String {
     let (code, found) = verdict(near, keys, flags);
     let text = |key: &str| found[key].as_str().unwrap_or_else(|| panic!("{found}")).to_owned();
-    assert_eq!((code, &*text("stage"), &*text("kind")), (Some(want.0), want.1, want.2), "{found}");
+    assert_eq!((code, &*text("stage"), &*text("cause")), (Some(want.0), want.1, want.2), "{found}");
     text("why")
 }
 
@@ -79,7 +79,7 @@ fn a_whole_path_is_whole_and_the_final_host_sees_only_a_connection() {
         }
         let line = verify(near_port.address(), "", &["--nagios"]);
         assert_eq!(line.status.code(), Some(0));
-        assert!(line.stdout.starts_with(b"LONGHAUL OK - t: whole |"), "{line:?}");
+        assert!(line.stdout.starts_with(b"longhaul OK - t: whole |"), "{line:?}");
         assert_eq!(seen.join().unwrap(), vec![(Vec::new(), Ending::Fin); 3]);
         for relay in [near, far] {
             let counters = relay.counters();
@@ -115,7 +115,12 @@ fn a_broken_stage_is_named() {
     ends_at(near.address(), "", &[], (1, "far relay", "no answer"));
     let nagios = verify(near.address(), "", &["--nagios"]);
     assert_eq!(nagios.status.code(), Some(2));
-    assert_eq!(String::from_utf8_lossy(&nagios.stdout), "LONGHAUL CRITICAL - t: BROKEN at the far relay: no answer\n");
+    assert_eq!(String::from_utf8_lossy(&nagios.stdout), "longhaul CRITICAL - t: BROKEN at the far relay: no answer\n");
+
+    // Nagios shows only stdout.
+    let unknown = verify(near.address(), "", &["--nagios", "--key-file", "/nonexistent.key"]);
+    assert_eq!(unknown.status.code(), Some(3));
+    assert!(unknown.stdout.starts_with(b"longhaul UNKNOWN - key file /nonexistent.key"), "{unknown:?}");
 
     let (_far, far) = relay(nobody.address(), &["--verify-hops", "0"]);
     let (_near, near) = relay(far.address(), &[]);
