@@ -105,7 +105,7 @@ counters! {
     /// Probes among these whose prober did not prove the key of `[probe] key_file`.
     probes_unproven,
     /// Probes of tunnels with `verify` that found their tunnel broken.
-    verify_broken,
+    verify_failures,
 }
 
 impl Counters {

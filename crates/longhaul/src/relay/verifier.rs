@@ -122,7 +122,7 @@ impl Probed {
         };
         let fault = outcome.fault.clone();
         if fault.is_some() {
-            self.gate.counters.count(|counters| &counters.verify_broken);
+            self.gate.counters.count(|counters| &counters.verify_failures);
         }
         let tunnel = &self.tunnel.name;
         debug!(%tunnel, is_whole = fault.is_none(), ms = took.as_millis(), "tunnel verified");

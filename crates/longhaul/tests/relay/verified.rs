@@ -123,7 +123,7 @@ fn every_view_names_the_broken_stage_until_the_tunnel_is_whole_again() {
     near.broken("far relay", "refused");
     let far = far_relay(&far_port, host);
     near.wait("whole");
-    assert!(near.daemon.relay.counters()["verify_broken"].as_u64() > Some(0));
+    assert!(near.daemon.relay.counters()["verify_failures"].as_u64() > Some(0));
     assert_eq!(by_http(near.http.address(), "GET", "/readyz"), (200, "ready\n".into()));
     // Probes leave one line at each change, and none for their flows.
     assert!(near.daemon.relay.try_log("flow ended").is_none());

@@ -234,6 +234,14 @@ const TUNNEL: &[Row] = &[
         out.tunnels(figures, |tunnel| tunnel.counters.probes_refused);
     })
     .by(&["tunnel"]),
+    Row::counter(
+        "longhaul_tunnel_probes_unproven",
+        "Probes among the refused ones whose senders did not prove the key.",
+        |figures, out| {
+            out.tunnels(figures, |tunnel| tunnel.counters.probes_unproven);
+        },
+    )
+    .by(&["tunnel"]),
 ];
 
 const LEG: &[Row] = &[
@@ -332,7 +340,7 @@ const VERIFY: &[Row] = &[
             }
         },
     )
-    .by(&["tunnel", "stage", "how"]),
+    .by(&["tunnel", "stage", "cause"]),
     Row::gauge(
         "longhaul_verify_last_time_seconds",
         "Time of the last result, in seconds since 1970.",
@@ -341,6 +349,14 @@ const VERIFY: &[Row] = &[
         },
     )
     .in_unit("seconds")
+    .by(&["tunnel"]),
+    Row::counter(
+        "longhaul_verify_failures",
+        "Probes of a tunnel with `verify` that found it broken.",
+        |figures, out| {
+            out.tunnels(figures, |tunnel| tunnel.counters.verify_failures);
+        },
+    )
     .by(&["tunnel"]),
     Row::gauge("longhaul_verify_interval_seconds", "Time between two probes.", |figures, out| {
         out.verified(figures, |verify| Some(verify.interval_seconds));
@@ -417,7 +433,8 @@ mod tests {
     use super::*;
 
     /// The labels that may be used. Each has as many values as the configuration or the program gives it.
-    const LABELS: &[&str] = &["tunnel", "next_hop", "direction", "leg", "how", "limit", "stage", "resource", "version"];
+    const LABELS: &[&str] =
+        &["tunnel", "next_hop", "direction", "leg", "how", "limit", "stage", "cause", "resource", "version"];
 
     #[test]
     fn names_labels_and_units_follow_the_conventions() {
