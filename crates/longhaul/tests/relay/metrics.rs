@@ -207,7 +207,7 @@ fn a_broken_tunnel_shows_its_stage() {
     });
     assert_eq!(page[r#"longhaul_verify_whole{tunnel="two"}"#], 0.0);
     let stage = page.keys().find(|name| name.starts_with(r#"longhaul_verify_broken{tunnel="two",stage="#));
-    assert!(stage.is_some_and(|stage| stage.ends_with(r#",how="refused"}"#)), "{page:#?}");
+    assert!(stage.is_some_and(|stage| stage.ends_with(r#",cause="refused"}"#)), "{page:#?}");
     assert_eq!(page[r#"longhaul_tunnel_ready{tunnel="two"}"#], 0.0);
     assert!(page[r#"longhaul_verify_last_time_seconds{tunnel="two"}"#] > page["longhaul_start_time_seconds"]);
     assert!(!page.contains_key(r#"longhaul_verify_whole{tunnel="one"}"#), "it is not verified");

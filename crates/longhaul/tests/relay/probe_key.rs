@@ -113,7 +113,7 @@ fn the_daemon_proves_the_key_elsewhere() {
     let line = far.relay.wait_log("probe refused");
     assert!(line["why"].as_str().unwrap().starts_with("wrong proof"), "{line}");
     // Flows are served, so the tunnel is not broken.
-    assert_eq!(near.relay.counters()["verify_broken"], 0);
+    assert_eq!(near.relay.counters()["verify_failures"], 0);
 }
 
 /// Sends a preface; returns the connection and the challenge.

@@ -64,7 +64,11 @@ impl Top {
     }
 
     fn resize(&self, columns: u16, rows: u16) {
-        self.screen.lock().unwrap().set_size(rows, columns);
+        let mut screen = self.screen.lock().unwrap();
+        screen.set_size(rows, columns);
+        // The old picture must not be taken for the new one.
+        screen.process(b"\x1b[2J");
+        drop(screen);
         resize(&self.terminal, columns, rows);
     }
 
@@ -138,7 +142,10 @@ fn it_waits_for_a_daemon_that_is_gone_and_survives_every_size() {
         top.resize(columns, rows);
         let first =
             if columns < 5 { "WHOLE"[..columns.into()].to_owned() } else { "WHOLE: no problem is known".into() };
-        wait_until("the screen is drawn anew", || top.shown().starts_with(&first));
+        wait_for(&format!("a screen of {columns} columns and {rows} lines"), || match top.shown() {
+            shown if shown.starts_with(&first) => Ok(()),
+            shown => Err(shown),
+        });
     }
     top.resize(100, 30);
     top.press("?");

@@ -53,16 +53,16 @@ impl<'a> Paper<'a> {
     }
 }
 
-/// Returns the first `width` characters of `text`. If it is longer, the last of them is `~`.
+/// Returns the first `width` characters of `text`. If it is longer, the last of them is `~`, except in a width that has no
+/// room for it.
 pub(super) fn clip(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.into();
     }
-    let mut clipped: String = text.chars().take(width.saturating_sub(1)).collect();
-    if width > 0 {
-        clipped.push('~');
+    if width < MIN_WIDTH_FOR_MARK {
+        return text.chars().take(width).collect();
     }
-    clipped
+    text.chars().take(width - 1).chain(['~']).collect()
 }
 
 /// Breaks `text` into lines of at most `width` characters, at blanks where there are some. The lines after the first one are
@@ -92,6 +92,8 @@ pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
 }
 
 const INDENT: &str = "  ";
+/// Width from which on a line that is cut off is marked. `WHO` says more than `WH~`.
+const MIN_WIDTH_FOR_MARK: usize = 6;
 
 #[cfg(test)]
 mod tests {
@@ -112,7 +114,8 @@ mod tests {
                 assert_eq!(kept, text.replace(' ', ""), "{width}");
             }
         }
-        assert_eq!([clip("abc", 3), clip("abcd", 3), clip("abc", 0)], ["abc", "ab~", ""]);
+        assert_eq!([clip("abc", 3), clip("abcd", 3), clip("abc", 0)], ["abc", "abc", ""]);
+        assert_eq!([clip("abcdef", 6), clip("abcdefg", 6)], ["abcdef", "abcde~"]);
     }
 
     #[test]
