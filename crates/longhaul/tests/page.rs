@@ -5,6 +5,9 @@
 
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
 
+#[path = "common/chromium.rs"]
+mod browser;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -39,14 +42,7 @@ fn longhaul(folder: &Path, arguments: &[&str]) -> Output {
 
 /// Runs Chromium on the page in `folder`; returns `None` if it is not installed.
 fn chromium(folder: &Path, arguments: &[&str]) -> Option<Output> {
-    let program = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|program| {
-        let version = Command::new(program).arg("--version").output();
-        version.is_ok_and(|output| output.status.success())
-    });
-    let Some(program) = program else {
-        skip("chromium is not installed; it comes with the package chromium");
-        return None;
-    };
+    let program = browser::program().map_err(skip).ok()?;
     let mut command = Command::new(program);
     // Chromium has no sandbox for root. No host name resolves, so a page that loads anything from the network lacks it.
     command.args(["--headless", "--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND"]);

@@ -1,4 +1,4 @@
-//! What limits a sender at one moment, from a single look at its connection.
+//! Finds the limit of a sender at one moment, from a single look at its connection.
 //!
 //! ```text
 //! program ── blocked? ──> send buffer: unsent bytes | bytes in flight ──> peer

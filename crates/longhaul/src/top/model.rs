@@ -55,7 +55,7 @@ pub(super) enum Link {
 pub(super) enum Gone {
     /// There is no daemon, or it hangs.
     Broken(String),
-    /// Nobody can tell, for example because a right is missing.
+    /// The state is not known, for example because a right is missing.
     Unknown(String),
 }
 

@@ -13,9 +13,9 @@ pub(super) enum Tone {
     Good,
     /// Something is wrong, and new flows are served.
     Warning,
-    /// New flows are not served, or nobody knows.
+    /// New flows are not served, or the state is not known.
     Bad,
-    /// Neither good nor bad.
+    /// A statement without a verdict.
     Plain,
     /// It was so before the daemon went away.
     Past,

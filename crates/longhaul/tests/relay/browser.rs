@@ -1,6 +1,7 @@
 //! A headless Chromium for tests of pages, driven by the DevTools protocol
 //! (<https://chromedevtools.github.io/devtools-protocol/>). The messages go through two pipes, and each ends with a zero byte.
 
+use crate::chromium;
 use crate::harness::*;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -26,14 +27,7 @@ pub(crate) struct Browser {
 impl Browser {
     /// Starts a browser with an empty page of 1280 by 900. Prints SKIP and returns `None` if there is none on this machine.
     pub(crate) fn start() -> Option<Browser> {
-        let program = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|program| {
-            let version = Command::new(program).arg("--version").output();
-            version.is_ok_and(|output| output.status.success())
-        });
-        let Some(program) = program else {
-            skip("chromium is not installed; it comes with the package chromium");
-            return None;
-        };
+        let program = chromium::program().map_err(skip).ok()?;
         let profile = tempfile::tempdir().unwrap();
         // --remote-debugging-pipe reads commands from descriptor 3, and writes messages to descriptor 4.
         let mut command = Command::new("sh");

@@ -35,6 +35,8 @@
 mod admin;
 mod browser;
 mod caps;
+#[path = "../common/chromium.rs"]
+mod chromium;
 mod daemon;
 mod dashboard;
 mod drain;

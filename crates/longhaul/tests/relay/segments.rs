@@ -32,7 +32,7 @@ enum Break {
     Stop,
     /// The far relay admits nobody.
     Allow,
-    /// Nobody listens on the final host.
+    /// No program listens on the final host.
     NoServer,
 }
 
