@@ -7,6 +7,7 @@
 
 pub mod admin;
 pub mod daemon;
+pub mod figures;
 mod random;
 pub mod relay;
 mod resources;

@@ -8,6 +8,7 @@ use longhaul::admin::snapshot::{
     FlowState, HopState, LegState, PhaseName, Problem, ResourceState, Snapshot, TunnelState, VerifyState,
     VerifyStateName,
 };
+use longhaul::figures::{age, bytes, rtt};
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
@@ -129,7 +130,7 @@ fn text(snapshot: &Snapshot, shown: usize) -> String {
     text
 }
 
-/// Returns the first line, in the words of `longhaul top`: `NOT WHOLE for 2min 5s: tunnel t, WAN`.
+/// Returns the first line, in the words of `longhaul top`: `NOT WHOLE for 2m05s: tunnel t, WAN`.
 fn verdict(snapshot: &Snapshot) -> String {
     let fatal: Vec<&Problem> = snapshot.problems.iter().filter(|problem| problem.fatal).collect();
     if let Some(first) = fatal.first() {
@@ -159,7 +160,7 @@ fn tunnel_line(tunnel: &TunnelState, snapshot: &Snapshot) -> Vec<String> {
     vec![tunnel.name.clone(), listen, tunnel.flows_now.to_string(), verified]
 }
 
-/// Returns the state by the daemon's own probes, and its age: `BROKEN at the WAN: no answer, for 2min 5s`.
+/// Returns the state by the daemon's own probes, and its age: `BROKEN at the WAN: no answer, for 2m05s`.
 fn verified(verify: &VerifyState, snapshot: &Snapshot) -> String {
     let age = age(snapshot.unix_seconds() - verify.since_unix_seconds);
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -183,7 +184,7 @@ fn hop_line(tunnel: &TunnelState, hop: &HopState) -> Vec<String> {
         hop.state.text().into(),
         age(hop.state_seconds),
         hop.flows_now.to_string(),
-        hop.rtt_ms.map_or_else(|| "-".into(), |rtt| format!("{rtt:.1} ms")),
+        hop.rtt_ms.map_or_else(|| "-".into(), rtt),
         hop.failed_dials.to_string(),
     ]
 }
@@ -220,7 +221,7 @@ fn resource_line(resource: &ResourceState) -> Vec<String> {
     vec![name.clone(), cell(used), cell(limit), share.unwrap_or_default()]
 }
 
-/// Returns a problem and its age: `tunnel t, next hop: b:1 is down by its checks, for 2min 5s`.
+/// Returns a problem and its age: `tunnel t, next hop: b:1 is down by its checks, for 2m05s`.
 fn problem_line(problem: &Problem, snapshot: &Snapshot) -> String {
     format!("{problem}, for {}", age(snapshot.unix_seconds() - problem.since_unix_seconds))
 }
@@ -240,10 +241,10 @@ fn flow_line(flow: &FlowState) -> Vec<String> {
     ]
 }
 
-/// Returns a leg in a few words: `63.1 ms, cwnd 120, bbr`.
+/// Returns a leg in a few words: `63.1ms, cwnd 120, bbr`.
 fn leg(leg: &LegState) -> String {
     let mut parts = Vec::new();
-    parts.extend(leg.rtt_ms.map(|rtt| format!("{rtt:.1} ms")));
+    parts.extend(leg.rtt_ms.map(rtt));
     parts.push(format!("cwnd {}", leg.cwnd_segments));
     if leg.retrans_bytes > 0 {
         parts.push(format!("retrans {}", bytes(leg.retrans_bytes)));
@@ -266,27 +267,6 @@ fn table(rows: Vec<Vec<String>>) -> String {
     text
 }
 
-/// Returns a number of bytes with three digits: `1.23 GB`.
-fn bytes(number: u64) -> String {
-    let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
-    match units.into_iter().find(|(size, _)| number as f64 >= *size) {
-        Some((size, unit)) => format!("{:.2} {unit}", number as f64 / size),
-        None => format!("{number} B"),
-    }
-}
-
-/// Returns a time with its two largest units: `2h 3min`.
-fn age(seconds: f64) -> String {
-    let seconds = if seconds.is_finite() { seconds.max(0.0) as u64 } else { 0 };
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds}s"),
-        (0, 0, _) => format!("{minutes}min {}s", seconds % 60),
-        (0, ..) => format!("{hours}h {minutes}min"),
-        _ => format!("{days}d {hours}h"),
-    }
-}
-
 fn count(number: impl TryInto<u64>, what: &str) -> String {
     let number = number.try_into().unwrap_or(u64::MAX);
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
@@ -303,13 +283,6 @@ const FLOWS_ON_A_TERMINAL: usize = 20;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn figures_are_short() {
-        assert_eq!([0, 999, 1000, 123_456_789].map(bytes), ["0 B", "999 B", "1.00 kB", "123.46 MB"]);
-        assert_eq!([0.4, 59.9, 61.0, 7380.0, 90_000.0].map(age), ["0s", "59s", "1min 1s", "2h 3min", "1d 1h"]);
-        assert_eq!(age(f64::NAN), "0s");
-    }
 
     #[test]
     fn the_text_has_a_line_for_each_tunnel_and_flow() {
@@ -364,14 +337,14 @@ mod tests {
             flows: vec![flow],
             ..Snapshot::default()
         };
-        let want = "NOT WHOLE for 1min 0s: tunnel ssh-to-b, next hop\n\
-                    BROKEN: tunnel ssh-to-b, next hop: b:1 is down, for 1min 0s\n\
-                    warning: the last reload was refused: line 7\nlonghaul 1.2.3, pid 0, up 1min 1s, serving\n\n\
+        let want = "NOT WHOLE for 1m00s: tunnel ssh-to-b, next hop\n\
+                    BROKEN: tunnel ssh-to-b, next hop: b:1 is down, for 1m00s\n\
+                    warning: the last reload was refused: line 7\nlonghaul 1.2.3, pid 0, up 1m01s, serving\n\n\
                     tunnel    listens on     flows  verified\nssh-to-b  10.0.0.1:6000  1      BROKEN at the WAN: no answer, for 30s\n\n\
-                    tunnel    next hop  state  for      flows  handshake  failed dials\n\
-                    ssh-to-b  b:1       up     1min 1s  0      63.0 ms    0\n\n\
-                    flow  tunnel    client      next hop  state     age  up   down  accept leg  dial leg\n\
-                    7     ssh-to-b  10.0.0.9:5  -         dialling  0s   0 B  0 B   -           63.2 ms, cwnd 120, retrans 1.45 kB, bbr\n";
+                    tunnel    next hop  state  for    flows  handshake  failed dials\n\
+                    ssh-to-b  b:1       up     1m01s  0      63.0ms     0\n\n\
+                    flow  tunnel    client      next hop  state     age  up  down  accept leg  dial leg\n\
+                    7     ssh-to-b  10.0.0.9:5  -         dialling  0s   0B  0B    -           63.2ms, cwnd 120, retrans 1.45kB, bbr\n";
         assert_eq!(text(&snapshot, 1), want);
     }
 
@@ -391,7 +364,7 @@ mod tests {
         let problems = vec![problem(false)];
         assert_eq!(verdict(&Snapshot { problems, ..whole.clone() }), "WHOLE, with 1 warning; new flows are served");
         let problems = vec![problem(true), problem(true)];
-        assert_eq!(verdict(&Snapshot { problems, ..whole.clone() }), "NOT WHOLE for 1min 0s: WAN, and 1 more");
+        assert_eq!(verdict(&Snapshot { problems, ..whole.clone() }), "NOT WHOLE for 1m00s: WAN, and 1 more");
         assert_eq!(verdict(&Snapshot { phase: PhaseName::Draining, ..whole }), "NOT WHOLE: draining");
     }
 
@@ -426,8 +399,8 @@ mod tests {
             cpu                  0.12 CPUs        2.00 CPUs        6 %\n\
             pipe pages           16 pages         -\n\
             congestion controls  -                -                reno cubic\n\
-            tcp_wmem             -                4.19 MB\n\
-            tcp_wmem             -                4.19 MB\n\
+            tcp_wmem             -                4.19MB\n\
+            tcp_wmem             -                4.19MB\n\
             tcp_wmem: too small; sysctl\n";
         assert_eq!(resources(&all), want);
         assert_eq!(resources(&[]), "");

@@ -1,9 +1,9 @@
 //! The columns of the two tables. A new column is a row here.
 
 use super::column::{Column, Key, Width};
-use super::figures;
 use super::picture::{FlowRow, TunnelRow};
 use crate::admin::snapshot::{HopState, LegState, VerifyStateName};
+use crate::figures;
 use std::borrow::Cow;
 
 /// The columns of the table of flows, in their order on the screen.

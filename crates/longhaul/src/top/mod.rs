@@ -10,14 +10,12 @@
 //! model      the state of the screen; changes by events alone
 //!   list       the flows on the screen: filter, order, selection
 //! verdict    the first lines: whole or not
-//! figures    short texts for numbers and times
 //! view       draws
 //! ```
 //! Only run and terminal do I/O.
 
 mod column;
 mod columns;
-mod figures;
 mod keys;
 mod list;
 mod model;

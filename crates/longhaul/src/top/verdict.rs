@@ -1,10 +1,10 @@
 //! The first lines of the screen. They answer: is it whole, and if not, which stage of which tunnel since when. The word
 //! says it, and the colour only repeats it.
 
-use super::figures;
 use super::model::{Gone, Link, Model};
 use super::picture::Picture;
 use crate::admin::snapshot::{PhaseName, Problem, VerifyStateName};
+use crate::figures;
 
 /// How good the news is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

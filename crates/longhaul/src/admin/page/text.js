@@ -1,5 +1,4 @@
-// Figures as text, in the units of `longhaul status`, and elements with such texts. A text of the daemon becomes a text node
-// and never markup.
+// Figures as text, and elements with such texts. A text of the daemon becomes a text node and never markup.
 
 // Returns a number of bytes with its unit: `1.23 GB`.
 export function bytes(number) {
@@ -16,13 +15,15 @@ function scaled(number, units) {
   return size < 0 ? null : `${(number / 1e3 ** (4 - size)).toFixed(2)} ${units[size]}`;
 }
 
-// Returns a time in seconds with its two largest units: `2h 3min`.
+// Returns a time in seconds with its two largest units, as `age` of figures.rs: `2h03m`.
 export function age(time) {
   const seconds = Number.isFinite(time) ? Math.max(0, Math.floor(time)) : 0;
   const [days, hours, minutes] = [Math.floor(seconds / 86400), Math.floor(seconds / 3600) % 24, Math.floor(seconds / 60) % 60];
-  if (days > 0) return `${days}d ${hours}h`;
-  if (hours > 0) return `${hours}h ${minutes}min`;
-  return minutes > 0 ? `${minutes}min ${seconds % 60}s` : `${seconds}s`;
+  const two = (number) => String(number).padStart(2, "0");
+  if (days >= 1000) return `${days}d`;
+  if (days > 0) return `${days}d${two(hours)}h`;
+  if (hours > 0) return `${hours}h${two(minutes)}m`;
+  return minutes > 0 ? `${minutes}m${two(seconds % 60)}s` : `${seconds}s`;
 }
 
 // Returns a short time in seconds with its unit: `31 ms`.

@@ -18,10 +18,10 @@ mod table;
 
 use super::column::Key;
 use super::columns::{TUNNEL_COLUMNS, tunnel_state};
-use super::figures;
 use super::model::{Link, Model, Pane};
 use super::picture::FlowRow;
 use super::verdict::{self, Tone};
+use crate::figures;
 use pages::Text;
 pub(super) use palette::Palette;
 use paper::{Paper, wrap};

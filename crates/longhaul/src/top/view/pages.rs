@@ -2,8 +2,8 @@
 
 use super::paper::wrap;
 use crate::admin::snapshot::{HopState, LegState, VerifyState};
+use crate::figures;
 use crate::top::columns::{self, FLOW_COLUMNS, rate, tunnel_state};
-use crate::top::figures;
 use crate::top::keys::BINDINGS;
 use crate::top::model::{Model, Page, Pane};
 use crate::top::picture::{FlowRow, TunnelRow};

@@ -1,15 +1,16 @@
-//! Numbers and times as short texts. No text has more than eight characters, so the columns of the tables stay narrow.
+//! Numbers and times as short texts, the same in every view. No number or age has more than eight characters, so the columns
+//! of the tables stay narrow.
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
 /// Returns a rate in bits per second with three digits: `1.23G`.
-pub(super) fn rate(bits_per_second: f64) -> String {
+pub fn rate(bits_per_second: f64) -> String {
     scaled(bits_per_second)
 }
 
 /// Returns a number of bytes with three digits: `1.23MB`.
-pub(super) fn bytes(number: u64) -> String {
+pub fn bytes(number: u64) -> String {
     scaled(number as f64) + "B"
 }
 
@@ -40,7 +41,7 @@ fn scaled(number: f64) -> String {
 }
 
 /// Returns a round-trip time given in milliseconds: `63.2ms`.
-pub(super) fn rtt(ms: f64) -> String {
+pub fn rtt(ms: f64) -> String {
     match ms {
         ms if !ms.is_finite() => "-".into(),
         ms if ms < 9.995 => format!("{:.2}ms", ms.max(0.0)),
@@ -52,7 +53,7 @@ pub(super) fn rtt(ms: f64) -> String {
 }
 
 /// Returns a time in seconds with its two largest units: `2h03m`.
-pub(super) fn age(seconds: f64) -> String {
+pub fn age(seconds: f64) -> String {
     let seconds = if seconds.is_finite() { seconds.max(0.0) as u64 } else { 0 };
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {
@@ -65,7 +66,7 @@ pub(super) fn age(seconds: f64) -> String {
 }
 
 /// Returns the time of day of `unix_seconds`, in seconds since 1970, in `zone`. With the date, unless that is today.
-pub(super) fn clock(unix_seconds: f64, now_unix_seconds: f64, zone: &TimeZone) -> String {
+pub fn clock(unix_seconds: f64, now_unix_seconds: f64, zone: &TimeZone) -> String {
     let zoned = |seconds: f64| -> Option<Zoned> {
         // A cast of a float saturates, so a wrong number is only a wrong time.
         Some(Timestamp::from_second(seconds as i64).ok()?.to_zoned(zone.clone()))
@@ -78,12 +79,12 @@ pub(super) fn clock(unix_seconds: f64, now_unix_seconds: f64, zone: &TimeZone) -
 }
 
 /// Returns a number and its noun: `1 flow`, `2,000 flows`.
-pub(super) fn count(number: usize, noun: &str) -> String {
+pub fn count(number: usize, noun: &str) -> String {
     format!("{} {noun}{}", thousands(number), if number == 1 { "" } else { "s" })
 }
 
 /// Returns a number with a comma after each three digits.
-pub(super) fn thousands(number: usize) -> String {
+pub fn thousands(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
