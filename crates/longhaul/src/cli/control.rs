@@ -31,12 +31,12 @@ impl Target {
     ///
     /// # Errors
     /// The file that -c names cannot be read.
-    pub(super) fn socket(&self) -> Result<PathBuf, Refused> {
+    pub(super) fn socket(&self) -> Result<PathBuf, NoAnswer> {
         if let Some(socket) = &self.admin {
             return Ok(socket.clone());
         }
         let configured = match &self.config {
-            Some(file) => longhaul_config::control_socket(file)?,
+            Some(file) => longhaul_config::control_socket(file).map_err(|refused| unreadable(&refused))?,
             // Without the file, a daemon may run with another one and the default socket.
             None => longhaul_config::control_socket(Path::new(DEFAULT_PATH)).ok().flatten(),
         };
@@ -53,7 +53,7 @@ impl Target {
     /// # Errors
     /// There is no answer, or not the one that was asked for.
     pub(super) fn ask(&self, what: Ask) -> Result<Vec<u8>, NoAnswer> {
-        ask(&self.socket().map_err(unreadable)?, what)
+        ask(&self.socket()?, what)
     }
 
     /// Drains the daemon, and waits until no flow is left. Calls `say` with the progress.
@@ -61,7 +61,7 @@ impl Target {
     /// # Errors
     /// There is no answer, or the drain has ended before the last flow.
     pub(super) fn drain(&self, say: impl FnMut(&DrainProgress)) -> Result<(), NoAnswer> {
-        let socket = self.socket().map_err(unreadable)?;
+        let socket = self.socket()?;
         runtime()?.block_on(client::drain(&socket, say))
     }
 }
@@ -74,8 +74,11 @@ pub(super) fn ask(socket: &Path, what: Ask) -> Result<Vec<u8>, NoAnswer> {
     runtime()?.block_on(client::ask(socket, what)).map(|bytes| bytes.to_vec())
 }
 
-fn unreadable(refused: Refused) -> NoAnswer {
-    NoAnswer::Failed(refused.to_string())
+/// Returns the reasons of `refused` without the word `error`, because each command writes that in front.
+fn unreadable(refused: &Refused) -> NoAnswer {
+    let why: Vec<String> =
+        refused.messages.iter().map(|message| format!("{}: {}", message.place, message.text)).collect();
+    NoAnswer::Failed(why.join("; "))
 }
 
 fn runtime() -> Result<Runtime, NoAnswer> {

@@ -36,7 +36,7 @@ pub(super) fn top(flags: &Flags) -> ExitCode {
     }
     let socket = match flags.target.socket() {
         Ok(socket) => socket,
-        Err(refused) => return failed(&format!("error: {refused}")),
+        Err(err) => return failed(&format!("error: {err}")),
     };
     let options = top::Options {
         socket,

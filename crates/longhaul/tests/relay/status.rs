@@ -92,9 +92,6 @@ fn without_a_daemon_status_says_so_and_asks_systemd() {
     let nagios = program().args(["status", "--nagios", "--admin", &socket]).output().unwrap();
     assert_eq!(nagios.status.code(), Some(2));
     assert_eq!(stdout(&nagios), format!("longhaul CRITICAL - no daemon at {socket}\n"));
-    let unreadable = program().args(["status", "--nagios", "-c", "/nonexistent.toml"]).output().unwrap();
-    assert_eq!(unreadable.status.code(), Some(3), "{unreadable:?}");
-    assert!(stdout(&unreadable).starts_with("longhaul UNKNOWN - /nonexistent.toml: error: "), "{unreadable:?}");
     // A systemctl of our own.
     let systemctl = folder.path().join("systemctl");
     let script = "#!/bin/sh\n[ \"$2\" = longhaul.service ] || exit 1\n\
@@ -106,6 +103,18 @@ fn without_a_daemon_status_says_so_and_asks_systemd() {
     let want = "longhaul.service is failed (failed), never started, 14 restarts, result exit-code";
     assert_eq!(status.status.code(), Some(1));
     assert!(stderr(&status).contains(want), "{}", stderr(&status));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_told_once() {
+    let why = "/nonexistent.toml: No such file or directory (os error 2); write the file, or name another with -c FILE";
+    let said = |args: &[&str]| program().args(args).args(["-c", "/nonexistent.toml"]).output().unwrap();
+    for args in [&["status"][..], &["reload"], &["drain"], &["kill", "1"], &["top", "--once"]] {
+        let output = said(args);
+        assert_eq!((output.status.code(), stderr(&output)), (Some(1), format!("error: {why}\n")), "{args:?}");
+    }
+    let nagios = said(&["status", "--nagios"]);
+    assert_eq!((nagios.status.code(), stdout(&nagios)), (Some(3), format!("longhaul UNKNOWN - {why}\n")));
 }
 
 #[test]
