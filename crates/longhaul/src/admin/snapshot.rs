@@ -350,6 +350,8 @@ pub struct LegState {
 pub struct ResourceState {
     /// Its name, such as `descriptors` or `ephemeral ports to 192.0.2.1:22`.
     pub name: String,
+    /// The name without an address, such as `ephemeral ports`. The metrics of all resources of one kind are one series.
+    pub kind: String,
     /// The part in use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub used: Option<f64>,

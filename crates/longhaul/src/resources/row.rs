@@ -23,6 +23,8 @@ pub(super) struct Row {
 pub(super) struct Reading {
     /// Follows the name of the row, such as ` to 192.0.2.1:22`. Empty for a row with one reading.
     pub(super) suffix: String,
+    /// Whether the suffix is an address. The answers of DNS can bring any number of them in the daemon's life.
+    pub(super) is_of_address: bool,
     /// The part in use.
     pub(super) used: Option<f64>,
     /// The limit.
@@ -209,7 +211,7 @@ fn ports(sample: &Sample) -> Vec<Reading> {
             let _ = write!(suffix, " from {source}");
         }
         let _ = write!(suffix, " to {}", dialled.address);
-        Reading { suffix, used: Some(dialled.flows as f64), limit, ..Reading::default() }
+        Reading { suffix, is_of_address: true, used: Some(dialled.flows as f64), limit, ..Reading::default() }
     }));
     readings
 }

@@ -83,6 +83,7 @@ fn state(row: &Row, reading: &Reading, name: String, since: Option<f64>) -> Reso
     });
     let warning = near.or_else(|| reading.low.clone());
     ResourceState {
+        kind: if reading.is_of_address { row.name.into() } else { name.clone() },
         name,
         used: reading.used,
         limit: reading.limit,
@@ -142,6 +143,7 @@ mod tests {
         let mut watch = Watch::default();
         let (_, near) = watch.look(&Sample { ports: Some(10), load, ..Sample::default() }, 0.0);
         assert_eq!((near.len(), near[0].is_near), (1, true));
+        assert_eq!(near[0].state.kind, "ephemeral ports");
         let (_, free) = watch.look(&Sample { ports: Some(10), ..Sample::default() }, 1.0);
         assert_eq!((free.len(), free[0].is_near), (1, false));
         assert_eq!(free[0].state.name, "ephemeral ports to 192.0.2.1:22");

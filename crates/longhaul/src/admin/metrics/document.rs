@@ -4,7 +4,7 @@ use super::figures::Figures;
 use super::row::{Kind, Row, Samples};
 use super::sampler::{FLOWS_PER_TURN, INTERVAL};
 use super::table::{SECTIONS, rows};
-use crate::admin::snapshot::{Snapshot, TunnelState};
+use crate::admin::snapshot::{ResourceState, Snapshot, TunnelState};
 
 const DOCUMENT: &str = include_str!("../../../../../docs/metrics.md");
 
@@ -56,6 +56,34 @@ fn the_manual_has_each_alert() {
     let described: Vec<&str> =
         DOCUMENT.lines().filter_map(|line| line.strip_prefix("| `Longhaul")?.split('`').next()).collect();
     assert_eq!(alerts, described.iter().map(|name| format!("Longhaul{name}")).collect::<Vec<_>>());
+}
+
+/// Next hops whose addresses change add no series. The hop with most flows counts, and each one that is near the limit.
+#[test]
+fn the_ports_to_all_addresses_are_one_series() {
+    let ports = |address: &str, used, near_since_unix_seconds| ResourceState {
+        name: format!("ephemeral ports{address}"),
+        kind: "ephemeral ports".into(),
+        used,
+        limit: Some(100.0),
+        near_since_unix_seconds,
+        ..ResourceState::default()
+    };
+    let resources = vec![
+        ports("", None, None),
+        ports(" to 192.0.2.1:22", Some(78.0), None),
+        ports(" to 192.0.2.2:22", Some(75.0), Some(7.0)),
+        ResourceState { name: "pipes".into(), kind: "pipes".into(), used: Some(3.0), ..ResourceState::default() },
+    ];
+    let figures = Figures { snapshot: Snapshot { resources, ..Snapshot::default() }, ..Figures::default() };
+    let read = |name: &str| -> Vec<String> {
+        let mut samples = Samples::default();
+        (rows().find(|row| row.name == name).unwrap().read)(&figures, &mut samples);
+        samples.0.iter().map(|sample| format!("{}={:?}", sample.labels.join(","), sample.value)).collect()
+    };
+    assert_eq!(read("longhaul_resource_used"), ["ephemeral ports=Real(78.0)", "pipes=Real(3.0)"]);
+    assert_eq!(read("longhaul_resource_limit"), ["ephemeral ports=Real(100.0)"]);
+    assert_eq!(read("longhaul_resource_near_limit"), ["ephemeral ports=Whole(1)", "pipes=Whole(0)"]);
 }
 
 /// Returns the names of the series of a metric.

@@ -114,11 +114,23 @@ impl Samples {
         }
     }
 
-    /// Adds a sample for each resource that has a value.
-    pub(super) fn resources<V: Into<Value>>(&mut self, figures: &Figures, value: impl Fn(&ResourceState) -> Option<V>) {
+    /// Adds a sample for each kind of resource that has a value: the largest one. Addresses are no labels, because DNS can
+    /// bring any number of them in the daemon's life.
+    pub(super) fn resources<V: Into<Value> + PartialOrd>(
+        &mut self,
+        figures: &Figures,
+        value: impl Fn(&ResourceState) -> Option<V>,
+    ) {
+        let mut largest: Vec<(&str, V)> = Vec::new();
         for resource in &figures.snapshot.resources {
-            value(resource).into_iter().for_each(|value| self.add(&[&resource.name], value));
+            let Some(value) = value(resource) else { continue };
+            match largest.iter_mut().find(|(kind, _)| *kind == resource.kind) {
+                Some((_, before)) if value > *before => *before = value,
+                Some(_) => {}
+                None => largest.push((&resource.kind, value)),
+            }
         }
+        largest.into_iter().for_each(|(kind, value)| self.add(&[kind], value));
     }
 
     /// Adds a sample for each leg of each tunnel.

@@ -387,9 +387,13 @@ const VERIFY: &[Row] = &[
 ];
 
 const RESOURCE: &[Row] = &[
-    Row::gauge("longhaul_resource_used", "The part of a resource that is in use.", |figures, out| {
-        out.resources(figures, |resource| resource.used);
-    })
+    Row::gauge(
+        "longhaul_resource_used",
+        "The part of a resource that is in use. `ephemeral ports`: that of the address with most flows.",
+        |figures, out| {
+            out.resources(figures, |resource| resource.used);
+        },
+    )
     .by(&["resource"]),
     Row::gauge("longhaul_resource_limit", "The limit of a resource. Absent if it has none.", |figures, out| {
         out.resources(figures, |resource| resource.limit);
