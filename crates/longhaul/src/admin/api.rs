@@ -156,7 +156,7 @@ async fn healthz(source: &Source) -> Answer {
 
 async fn readyz(source: &Source) -> Answer {
     let Some(status) = daemon(source).await else { return text(StatusCode::SERVICE_UNAVAILABLE, NO_ANSWER) };
-    let snapshot = collect::overview(source, status);
+    let snapshot = collect::readiness(source, &status);
     let first = match snapshot.phase {
         PhaseName::Serving => snapshot.ready.then_some("ready"),
         phase => Some(phase.text()),

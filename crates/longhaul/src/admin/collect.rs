@@ -8,68 +8,93 @@ use super::source::Source;
 use super::time::{milliseconds, now, seconds_since_1970};
 use super::verified;
 use crate::daemon::control::{Phase, Status};
-use crate::relay::{CounterValues, FlowView, GroupView, LegView, State};
+use crate::relay::{CounterValues, FlowView, GroupView, HopsView, LegView, State, VerifyView};
 use longhaul_config::options::Leg;
+use longhaul_config::{NextHop, Tunnel};
 use longhaul_core::next_hop::{self, HopView};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Returns the state of the process now. `status` is the daemon's answer. Asks the kernel about each flow.
 pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
-    with_flows(source, status, &source.relay.flows())
-}
-
-/// Returns the state of the process now without its flows, which is cheap however many there are.
-pub(super) fn overview(source: &Source, status: Status) -> Snapshot {
-    with_flows(source, status, &[])
-}
-
-fn with_flows(source: &Source, status: Status, flows: &[FlowView]) -> Snapshot {
+    let flows = source.relay.flows();
     let groups = source.relay.groups();
-    let groups: HashMap<&str, &GroupView> = groups.iter().map(|group| (group.tunnel.name.as_str(), group)).collect();
+    let groups: HashMap<&str, &GroupView> =
+        groups.iter().map(|group| (group.hops.tunnel.name.as_str(), group)).collect();
     let verified = source.relay.verified();
-    let tunnel = |tunnel: &longhaul_config::Tunnel| {
-        let group = groups.get(tunnel.name.as_str()).copied();
+    let tunnel = |tunnel: &Tunnel| {
+        let (group, view) = (groups.get(tunnel.name.as_str()), verified.get(&tunnel.name));
         let counters = group.map_or_else(CounterValues::default, |group| group.counters.clone());
         TunnelState {
-            name: tunnel.name.clone(),
             listen: tunnel.listen.to_string(),
             listening: status.listens,
             to: tunnel.to.iter().map(ToString::to_string).collect(),
-            next_hops: group.map(next_hops).unwrap_or_default(),
             flows_now: counters.flows_now,
             counters,
             verify_hops: tunnel.verify_hops,
             proxy_in: tunnel.proxy_in.map(|accepts| accepts.name().to_owned()),
-            verify: verified.get(&tunnel.name).map(verified::state),
+            verify: view.map(verified::state),
+            ..health(tunnel, group.map(|group| &group.hops), None)
         }
     };
-    let mut snapshot = Snapshot {
+    judged(Snapshot {
         version: env!("CARGO_PKG_VERSION").into(),
         pid: std::process::id(),
         started_unix_seconds: seconds_since_1970(source.started),
         uptime_seconds: source.began.elapsed().as_secs_f64(),
-        phase: match status.phase {
-            Phase::Serving => PhaseName::Serving,
-            Phase::Draining => PhaseName::Draining,
-            Phase::Stopping => PhaseName::Stopping,
-        },
-        reload_refused: status.refusal,
-        ready: false,
-        problems: Vec::new(),
+        phase: phase(status.phase),
         tunnels: status.tunnels.iter().map(|served| tunnel(served)).collect(),
+        reload_refused: status.refusal,
         flows: flows.iter().map(flow).collect(),
         counters: source.relay.counter_values(),
-        resources: source.resources.states(flows),
+        resources: source.resources.states(&flows),
         admin: admin(source),
-    };
+        ..Snapshot::default()
+    })
+}
+
+/// Returns the part of the state that `/readyz` tells: the phase and the problems. It costs the same however many flows live
+/// and however many results of probes are kept, because load balancers ask several times a second.
+pub(super) fn readiness(source: &Source, status: &Status) -> Snapshot {
+    let hops = source.relay.next_hops();
+    let hops: HashMap<&str, &HopsView> = hops.iter().map(|view| (view.tunnel.name.as_str(), view)).collect();
+    let verified = source.relay.verified();
+    let tunnel = |tunnel: &Tunnel| health(tunnel, hops.get(tunnel.name.as_str()).copied(), verified.get(&tunnel.name));
+    judged(Snapshot {
+        phase: phase(status.phase),
+        tunnels: status.tunnels.iter().map(|served| tunnel(served)).collect(),
+        resources: source.resources.near(),
+        ..Snapshot::default()
+    })
+}
+
+/// Returns the part of a tunnel's state from which its problems follow.
+fn health(tunnel: &Tunnel, hops: Option<&HopsView>, verified: Option<&VerifyView>) -> TunnelState {
+    TunnelState {
+        name: tunnel.name.clone(),
+        next_hops: hops.map(next_hops).unwrap_or_default(),
+        verify: verified.map(verified::summary),
+        ..TunnelState::default()
+    }
+}
+
+/// Returns `snapshot` with its problems, and whether it is ready.
+fn judged(mut snapshot: Snapshot) -> Snapshot {
     snapshot.problems = problems(&snapshot, now());
     snapshot.ready = snapshot.phase == PhaseName::Serving && !snapshot.problems.iter().any(|problem| problem.fatal);
     snapshot
 }
 
-fn next_hops(group: &GroupView) -> Vec<HopState> {
-    let hop = |(next_hop, view): (&longhaul_config::NextHop, &HopView)| HopState {
+fn phase(phase: Phase) -> PhaseName {
+    match phase {
+        Phase::Serving => PhaseName::Serving,
+        Phase::Draining => PhaseName::Draining,
+        Phase::Stopping => PhaseName::Stopping,
+    }
+}
+
+fn next_hops(view: &HopsView) -> Vec<HopState> {
+    let hop = |(next_hop, view): (&NextHop, &HopView)| HopState {
         next_hop: next_hop.to_string(),
         state: match view.state {
             next_hop::State::Up => HopStateName::Up,
@@ -84,7 +109,7 @@ fn next_hops(group: &GroupView) -> Vec<HopState> {
         failing_seconds: view.failing_for.map(|time| time.as_secs_f64()),
         weight: next_hop.member().weight,
     };
-    group.tunnel.to.iter().zip(&group.hops).map(hop).collect()
+    view.tunnel.to.iter().zip(&view.hops).map(hop).collect()
 }
 
 fn flow(view: &FlowView) -> FlowState {

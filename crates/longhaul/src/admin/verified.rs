@@ -6,6 +6,11 @@ use crate::relay::{Outcome, Standing, VerifyView};
 
 /// Returns `view` as the snapshot shows it.
 pub(super) fn state(view: &VerifyView) -> VerifyState {
+    VerifyState { history: view.results.iter().map(result).collect(), ..summary(view) }
+}
+
+/// Returns the same without the history.
+pub(super) fn summary(view: &VerifyView) -> VerifyState {
     let fault = view.fault.as_ref();
     VerifyState {
         state: match view.standing {
@@ -19,7 +24,7 @@ pub(super) fn state(view: &VerifyView) -> VerifyState {
         stage: fault.map(|fault| fault.stage.clone()),
         cause: fault.map(|fault| fault.cause.into()),
         why: view.hindrance.clone().or_else(|| fault.map(|fault| fault.why.clone())),
-        history: view.results.iter().map(result).collect(),
+        history: Vec::new(),
     }
 }
 

@@ -34,13 +34,20 @@ pub(super) struct Served {
     pub(super) counters: Arc<Counters>,
 }
 
-/// State of a tunnel's next hops, and its counters, at one moment.
+/// State of a tunnel's next hops at one moment.
 #[derive(Clone, Debug)]
-pub struct GroupView {
+pub struct HopsView {
     /// The tunnel, as it is served now.
     pub tunnel: Arc<Tunnel>,
     /// The state of each next hop, in the order of the tunnel's `to`.
     pub hops: Vec<HopView>,
+}
+
+/// State of a tunnel's next hops, and its counters, at one moment.
+#[derive(Clone, Debug)]
+pub struct GroupView {
+    /// The next hops.
+    pub hops: HopsView,
     /// The counters of the tunnel, with the bytes of its live and ended flows.
     pub counters: CounterValues,
     /// The distributions over the flows of the tunnel.
@@ -95,9 +102,10 @@ impl Hops {
         self.group().unchecked(Instant::now());
     }
 
-    fn view(&self, tunnel: &Tunnel) -> Vec<HopView> {
+    fn view(&self, tunnel: &Arc<Tunnel>) -> HopsView {
         let (group, now) = (self.group(), Instant::now());
-        members(tunnel).iter().map(|member| group.view(member.key, now)).collect()
+        let hops = members(tunnel).iter().map(|member| group.view(member.key, now)).collect();
+        HopsView { tunnel: tunnel.clone(), hops }
     }
 
     fn group(&self) -> MutexGuard<'_, Group> {
@@ -164,20 +172,23 @@ impl Groups {
         let counters: Vec<&Arc<Counters>> = served.iter().map(|served| &served.counters).collect();
         let carried = registry.carried_by(&counters);
         let view = |(Served { tunnel, hops, counters }, carried): (&Served, _)| GroupView {
-            tunnel: tunnel.clone(),
             hops: hops.view(tunnel),
             counters: counters.values(carried),
             distributions: counters.distributions.clone(),
         };
         served.iter().zip(carried).map(view).collect()
     }
+
+    /// Returns the state of the next hops of every tunnel, without a look at the live flows.
+    pub(super) fn hops(&self) -> Vec<HopsView> {
+        let served = lock(&self.0).clone();
+        served.iter().map(|Served { tunnel, hops, .. }| hops.view(tunnel)).collect()
+    }
 }
 
 /// Writes one line to the log for each next hop of a tunnel that has several or checks them.
-pub(super) fn log(groups: &[GroupView]) {
-    for GroupView { tunnel, hops, .. } in
-        groups.iter().filter(|group| group.hops.len() > 1 || group.tunnel.check.by.is_some())
-    {
+pub(super) fn log(views: &[HopsView]) {
+    for HopsView { tunnel, hops } in views.iter().filter(|view| view.hops.len() > 1 || view.tunnel.check.by.is_some()) {
         for (hop, view) in tunnel.to.iter().zip(hops) {
             info!(
                 tunnel = %tunnel.name,

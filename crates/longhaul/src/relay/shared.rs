@@ -4,7 +4,7 @@ use super::budget::Budget;
 use super::caps::Governor;
 use super::counters::{CounterValues, Counters};
 use super::hangups::Hangups;
-use super::hops::{self, GroupView, Groups};
+use super::hops::{self, GroupView, Groups, HopsView};
 use super::leg;
 use super::load::Load;
 use super::local_ports::LocalPorts;
@@ -173,9 +173,14 @@ impl Relay {
         self.groups.view(&self.registry)
     }
 
+    /// Returns the state of the next hops of every tunnel that is served. It costs the same however many flows live.
+    pub fn next_hops(&self) -> Vec<HopsView> {
+        self.groups.hops()
+    }
+
     /// Writes the state of the next hops to the log, for tunnels that have several.
     pub fn log_groups(&self) {
-        hops::log(&self.groups());
+        hops::log(&self.next_hops());
     }
 
     /// Sets the key that probers must prove, and that the daemon's own probes prove elsewhere. Returns the old one.

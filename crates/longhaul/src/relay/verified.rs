@@ -30,8 +30,8 @@ pub struct VerifyView {
     pub fault: Option<Fault>,
     /// Why no probe can be made now. `None` if one can.
     pub hindrance: Option<String>,
-    /// The last results, the newest last. At most 100.
-    pub results: VecDeque<Outcome>,
+    /// The last results, the newest last. At most 100. Shared, so that a copy of the view costs the same with any number.
+    pub results: Arc<VecDeque<Outcome>>,
     /// Number of probes in a row that the listener did not take although it had a permit.
     unaccepted: u32,
 }
@@ -109,7 +109,7 @@ impl History {
             interval,
             fault: None,
             hindrance: None,
-            results: VecDeque::new(),
+            results: Arc::default(),
             unaccepted: 0,
         }))
     }
@@ -137,10 +137,11 @@ impl History {
         view.last = Some(outcome.at);
         view.hindrance = None;
         view.fault.clone_from(&outcome.fault);
-        if view.results.len() == MAX_RESULTS {
-            view.results.pop_front();
+        let results = Arc::make_mut(&mut view.results);
+        if results.len() == MAX_RESULTS {
+            results.pop_front();
         }
-        view.results.push_back(outcome);
+        results.push_back(outcome);
         is_change.then_some(standing)
     }
 
@@ -196,7 +197,12 @@ mod tests {
     fn a_hundred_results_are_kept() {
         let history = History::new(Duration::from_secs(1));
         (0..150).for_each(|_| assert!(history.add(outcome(None)) != Some(Standing::Broken)));
-        assert_eq!(history.view().results.len(), 100);
+        let view = history.view();
+        assert!(Arc::ptr_eq(&view.results, &history.view().results), "views share the results");
+        history.add(outcome(Some("WAN")));
+        let is_whole = |view: &VerifyView| view.results.back().is_some_and(|last| last.fault.is_none());
+        assert!(view.results.len() == 100 && is_whole(&view), "a view does not change");
+        assert!(history.view().results.len() == 100 && !is_whole(&history.view()));
     }
 
     #[test]

@@ -59,6 +59,12 @@ impl Resources {
         }
     }
 
+    /// Returns the resources of the last sample that are nearly used up.
+    pub(crate) fn near(&self) -> Vec<ResourceState> {
+        let last = lock(&self.last);
+        last.iter().filter(|state| state.near_since_unix_seconds.is_some()).cloned().collect()
+    }
+
     /// Returns the resources of the last sample, and the buffers that `flows` need. Empty before the first sample.
     pub(crate) fn states(&self, flows: &[FlowView]) -> Vec<ResourceState> {
         let mut states = lock(&self.last).clone();

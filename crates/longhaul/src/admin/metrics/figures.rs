@@ -72,7 +72,7 @@ pub(crate) fn gather(source: &Source, status: Status) -> Figures {
     let snapshot = collect::snapshot(source, status);
     let live = live(&snapshot);
     let names: HashSet<&str> = snapshot.tunnels.iter().map(|tunnel| tunnel.name.as_str()).collect();
-    let served = groups.iter().zip(ended).filter(|(group, _)| names.contains(group.tunnel.name.as_str()));
+    let served = groups.iter().zip(ended).filter(|(group, _)| names.contains(group.hops.tunnel.name.as_str()));
     let tunnels = served.map(|(group, ended)| tunnel(group, ended, &live)).collect();
     let process = ProcessFigures {
         cpu: process::cpu_time(),
@@ -99,7 +99,7 @@ fn live(snapshot: &Snapshot) -> HashMap<&str, [Live; 2]> {
 }
 
 fn tunnel(group: &GroupView, ended: [u64; 2], live: &HashMap<&str, [Live; 2]>) -> TunnelFigures {
-    let (name, distributions) = (&group.tunnel.name, &group.distributions);
+    let (name, distributions) = (&group.hops.tunnel.name, &group.distributions);
     let none = [Live::default(), Live::default()];
     let live = live.get(name.as_str()).unwrap_or(&none);
     let legs = Leg::ALL.into_iter().zip(ended).zip(live).map(|((leg, ended), live)| OfLeg {
