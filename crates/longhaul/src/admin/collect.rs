@@ -8,10 +8,10 @@ use super::source::Source;
 use super::time::{milliseconds, now, seconds_since_1970};
 use super::verified;
 use crate::daemon::control::{Phase, Status};
-use crate::relay::{CounterValues, FlowView, GroupView, HopsView, LegView, State, VerifyView};
+use crate::relay::{CounterValues, FlowView, GroupView, HopsView, LegView, NextHopView, State, VerifyView};
 use longhaul_config::options::Leg;
 use longhaul_config::{NextHop, Tunnel};
-use longhaul_core::next_hop::{self, HopView};
+use longhaul_core::next_hop;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -94,7 +94,7 @@ fn phase(phase: Phase) -> PhaseName {
 }
 
 fn next_hops(view: &HopsView) -> Vec<HopState> {
-    let hop = |(next_hop, view): (&NextHop, &HopView)| HopState {
+    let hop = |(next_hop, NextHopView { choice: view, last_failure }): (&NextHop, &NextHopView)| HopState {
         next_hop: next_hop.to_string(),
         state: match view.state {
             next_hop::State::Up => HopStateName::Up,
@@ -107,6 +107,8 @@ fn next_hops(view: &HopsView) -> Vec<HopState> {
         rtt_ms: view.rtt.map(milliseconds),
         failed_dials: view.failures.into(),
         failing_seconds: view.failing_for.map(|time| time.as_secs_f64()),
+        last_failure: last_failure.as_ref().map(|failure| failure.what.to_string()),
+        last_failure_seconds: last_failure.as_ref().map(|failure| failure.age.as_secs_f64()),
         weight: next_hop.member().weight,
     };
     view.tunnel.to.iter().zip(&view.hops).map(hop).collect()

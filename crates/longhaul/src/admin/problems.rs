@@ -1,6 +1,7 @@
 //! Finds the problems that a [`Snapshot`] shows. Every view tells them, and `/readyz` is 503 while one of them is fatal.
 
 use super::snapshot::{HopState, HopStateName, Problem, ResourceState, Snapshot, TunnelState, VerifyStateName};
+use crate::figures::age;
 use longhaul_core::next_hop::EJECT_AFTER;
 
 /// Returns the problems of `snapshot`, the fatal ones first. `now` is the time in seconds since 1970 (UTC).
@@ -24,26 +25,41 @@ fn of_next_hops(tunnel: &TunnelState, now: f64) -> Vec<Problem> {
     };
     let hops = &tunnel.next_hops;
     if !hops.is_empty() && hops.iter().all(|hop| hop.state == HopStateName::Down) {
-        let names: Vec<&str> = hops.iter().map(|hop| hop.next_hop.as_str()).collect();
         let since_last = hops.iter().map(|hop| hop.state_seconds).fold(f64::INFINITY, f64::min);
-        let what = format!("every next hop is down by its checks: {}", names.join(", "));
+        let names = some_of(hops.iter().map(|hop| format!("{}{}", hop.next_hop, last_failure(hop))));
+        let what = format!("every next hop is down by its checks: {names}");
         return vec![Problem { fatal: true, ..problem(what, since_last) }];
     }
     let of_hop = |hop: &HopState| {
-        let (next_hop, failed) = (&hop.next_hop, hop.failed_dials);
+        let (next_hop, failed, last) = (&hop.next_hop, hop.failed_dials, last_failure(hop));
         let failing = hop.failing_seconds.unwrap_or(hop.state_seconds);
         match hop.state {
-            HopStateName::Down => Some(problem(format!("{next_hop} is down by its checks"), hop.state_seconds)),
+            HopStateName::Down => Some(problem(format!("{next_hop} is down by its checks{last}"), hop.state_seconds)),
             HopStateName::Ejected => {
-                Some(problem(format!("{next_hop} is ejected: its last {failed} dials failed"), failing))
+                Some(problem(format!("{next_hop} is ejected: its last {failed} dials failed{last}"), failing))
             }
             HopStateName::Up | HopStateName::SlowStart if failed >= EJECT_AFTER.into() => {
-                Some(problem(format!("{next_hop}: its last {failed} dials failed"), failing))
+                Some(problem(format!("{next_hop}: its last {failed} dials failed{last}"), failing))
             }
             HopStateName::Up | HopStateName::SlowStart => None,
         }
     };
     hops.iter().filter_map(of_hop).collect()
+}
+
+/// Returns why the last dial or check of `hop` failed, and its age, after a blank: ` (refused 3s ago)`. Empty if none has.
+fn last_failure(hop: &HopState) -> String {
+    let what_and_age = hop.last_failure.as_ref().zip(hop.last_failure_seconds);
+    what_and_age.map(|(what, seconds)| format!(" ({what} {} ago)", age(seconds))).unwrap_or_default()
+}
+
+/// Returns the first of `names` and the number of the others: `a, b, c and 4 more`.
+fn some_of(names: impl Iterator<Item = String>) -> String {
+    let mut names: Vec<String> = names.collect();
+    let more = names.len().saturating_sub(MAX_NAMES);
+    names.truncate(MAX_NAMES);
+    let named = names.join(", ");
+    if more > 0 { format!("{named} and {more} more") } else { named }
 }
 
 /// Returns the problem that the daemon's own probes found. It is fatal, because a probe goes the way of a new flow.
@@ -79,6 +95,9 @@ fn of_resource(resource: &ResourceState) -> Option<Problem> {
     Some(Problem { tunnel: None, stage: "resources".into(), what, since_unix_seconds, fatal: false })
 }
 
+/// Number of next hops that a problem names, so that it stays one readable line.
+const MAX_NAMES: usize = 3;
+
 #[cfg(test)]
 mod tests {
     use super::super::snapshot::VerifyState;
@@ -111,6 +130,27 @@ mod tests {
         let one = problems(&snapshot(vec![a, hop("b:1", HopStateName::Up, 0)]), 1000.0);
         assert_eq!((one[0].what.as_str(), one[0].fatal), ("a:1 is down by its checks", false));
         assert_eq!(problems(&snapshot(Vec::new()), 1000.0), []);
+    }
+
+    #[test]
+    fn a_problem_says_why_each_hop_failed_and_names_three_hops_at_most() {
+        let failed = |name: &str, what: &str, seconds| HopState {
+            last_failure: Some(what.into()),
+            last_failure_seconds: Some(seconds),
+            ..hop(name, HopStateName::Down, 0)
+        };
+        let (a, b) = (failed("a:1", "refused", 3.2), failed("b:1", "final host: no answer", 125.0));
+        let what = |hops: Vec<HopState>| problems(&snapshot(hops), 1000.0)[0].what.clone();
+        let of_two =
+            "every next hop is down by its checks: a:1 (refused 3s ago), b:1 (final host: no answer 2m05s ago)";
+        assert_eq!(what(vec![a.clone(), b.clone()]), of_two);
+        let many: Vec<HopState> =
+            [a.clone(), b].into_iter().chain((3..=50).map(|at| failed(&format!("h{at}:1"), "reset", 0.0))).collect();
+        assert_eq!(what(many), format!("{of_two}, h3:1 (reset 0s ago) and 47 more"));
+        let ejected = HopState { state: HopStateName::Ejected, failed_dials: 7, ..a.clone() };
+        let up = HopState { state: HopStateName::Up, ..a.clone() };
+        assert_eq!(what(vec![a, up.clone()]), "a:1 is down by its checks (refused 3s ago)");
+        assert_eq!(what(vec![ejected, up]), "a:1 is ejected: its last 7 dials failed (refused 3s ago)");
     }
 
     #[test]

@@ -218,6 +218,13 @@ pub struct HopState {
     /// Time since the first of them, in seconds. Absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failing_seconds: Option<f64>,
+    /// Why the last dial or check failed that did: `refused`, `no answer`, `reset`, `unreachable`, `cannot be resolved`,
+    /// `failed`, or the broken stage of a check by `verify` with the same words. Absent if none has failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_failure: Option<String>,
+    /// Time since then, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_failure_seconds: Option<f64>,
     /// Its weight.
     pub weight: u32,
 }

@@ -5,6 +5,7 @@
 //! passes when one of them does.
 
 use super::connect::{self, Failure};
+use super::hops::{Failed, UNRESOLVED};
 use super::permits::Gate;
 use super::shared::Relay;
 use super::stream::Stream;
@@ -67,27 +68,31 @@ async fn run(relay: Arc<Relay>, gate: Arc<Gate>, tunnel: Arc<Tunnel>) {
 
 /// Returns the time of the handshake with next hop `hop`, or why no address passed. Returns `None` when only this host
 /// is at fault, because then the check says nothing about the hop.
-async fn check(relay: &Relay, gate: &Gate, tunnel: &Tunnel, hop: usize) -> Option<Result<Duration, String>> {
+async fn check(relay: &Relay, gate: &Gate, tunnel: &Tunnel, hop: usize) -> Option<Result<Duration, Failed>> {
     let timeout = tunnel.check.timeout;
+    let unresolved = |why| Some(Err(Failed { what: UNRESOLVED.into(), why }));
     let addresses = match relay.addresses(&tunnel.to[hop], timeout, &gate.counters).await {
         Ok(addresses) if !addresses.is_empty() => addresses,
-        Ok(_) => return Some(Err("its name has no address".into())),
-        Err(err) => return Some(Err(format!("cannot be resolved: {err}"))),
+        Ok(_) => return unresolved("its name has no address".into()),
+        Err(err) => return unresolved(format!("cannot be resolved: {err}")),
     };
     let mut why = None;
     for address in addresses {
         match check_address(relay, tunnel, address).await {
             None => {}
             Some(Ok(rtt)) => return Some(Ok(rtt)),
-            Some(Err(failed)) => why = Some(Err(format!("{address}: {failed}"))),
+            Some(Err(Failed { what, why: text })) => {
+                why = Some(Err(Failed { what, why: format!("{address}: {text}") }))
+            }
         }
     }
     why
 }
 
 /// Returns the same for one address.
-async fn check_address(relay: &Relay, tunnel: &Tunnel, address: SocketAddr) -> Option<Result<Duration, String>> {
-    let of_hop = |failure: Failure| failure.is_of_hop.then(|| Err(failure.to_string()));
+async fn check_address(relay: &Relay, tunnel: &Tunnel, address: SocketAddr) -> Option<Result<Duration, Failed>> {
+    let failed = |failure: &Failure| Failed { what: failure.cause.name().into(), why: failure.to_string() };
+    let of_hop = |failure: Failure| failure.is_of_hop.then(|| Err(failed(&failure)));
     let began = Instant::now();
     let stream = match connect::begin(relay, tunnel, address, &[]) {
         Ok((stream, _)) => stream,
@@ -105,7 +110,7 @@ async fn check_address(relay: &Relay, tunnel: &Tunnel, address: SocketAddr) -> O
 
 /// Sends a probe on `stream`, which is connected to the relay at `address`. Returns the stage that is broken, and how. Returns
 /// `None` if this host is at fault, or if a relay answers too many probes.
-async fn probe(relay: &Relay, tunnel: &Tunnel, stream: Stream, address: SocketAddr) -> Option<Result<(), String>> {
+async fn probe(relay: &Relay, tunnel: &Tunnel, stream: Stream, address: SocketAddr) -> Option<Result<(), Failed>> {
     let stream = TcpStream::from_std(stream.into_socket().into()).ok()?;
     let plan = Plan::of_next_hop(tunnel, address, tunnel.check.timeout);
     let findings = verify::run_on(&Plan { key: relay.probe_key.now(), ..plan }, &stream).await;
@@ -114,5 +119,6 @@ async fn probe(relay: &Relay, tunnel: &Tunnel, stream: Stream, address: SocketAd
     }
     let Some(trouble) = findings.trouble else { return Some(Ok(())) };
     let stage = trouble.stage.behind_a_relay().name(tunnel.verify_hops.unwrap_or(1));
-    Some(Err(format!("{stage}: {}: {}", trouble.kind.name(), trouble.why)))
+    let what = format!("{stage}: {}", trouble.kind.name());
+    Some(Err(Failed { why: format!("{what}: {}", trouble.why), what: what.into() }))
 }

@@ -22,8 +22,25 @@ pub(super) enum Cause {
     Refused,
     /// The address did not answer in time.
     NoAnswer,
+    /// The address reset the connection.
+    Reset,
+    /// A router, or the kernel itself, says that the address cannot be reached.
+    Unreachable,
     /// Any other, such as a name that cannot be resolved.
     Other,
+}
+
+impl Cause {
+    /// Returns the cause in one or two words, for views.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Cause::Refused => "refused",
+            Cause::NoAnswer => "no answer",
+            Cause::Reset => "reset",
+            Cause::Unreachable => "unreachable",
+            Cause::Other => "failed",
+        }
+    }
 }
 
 /// Why there is no connection to an address.
@@ -67,6 +84,8 @@ impl Failure {
         let cause = match err.raw_os_error() {
             Some(libc::ECONNREFUSED) => Cause::Refused,
             Some(libc::ETIMEDOUT) => Cause::NoAnswer,
+            Some(libc::ECONNRESET) => Cause::Reset,
+            Some(errno) if answers.contains(&errno) => Cause::Unreachable,
             _ => Cause::Other,
         };
         Failure { text, cause, is_of_hop: err.raw_os_error().is_some_and(|errno| answers.contains(&errno)) }
@@ -168,6 +187,13 @@ mod tests {
     use crate::relay::local_ports::LocalPorts;
     use socket2::{Domain, Type};
     use std::net::Ipv4Addr;
+
+    #[test]
+    fn a_failure_has_its_kind_in_words() {
+        let name = |errno| Failure::connect(&io::Error::from_raw_os_error(errno)).cause.name();
+        let errnos = [libc::ECONNREFUSED, libc::ETIMEDOUT, libc::ECONNRESET, libc::ENETUNREACH, libc::EADDRNOTAVAIL];
+        assert_eq!(errnos.map(name), ["refused", "no answer", "reset", "unreachable", "failed"]);
+    }
 
     #[tokio::test]
     async fn a_connection_to_itself_is_told_from_one_to_a_listener() {

@@ -12,7 +12,7 @@
 
 use super::connect::{self, Cause, Failure};
 use super::fast_open::FirstBytes;
-use super::hops::{Chosen, Claim};
+use super::hops::{Chosen, Claim, UNRESOLVED};
 use super::permits::{Gate, Spare};
 use super::proxy_out::Header;
 use super::race::Race;
@@ -218,8 +218,8 @@ struct Try<'a> {
     began: Instant,
     /// Number of addresses that have not failed.
     left: usize,
-    /// Whether one failed by the hop's fault.
-    is_to_blame: bool,
+    /// Why the last address failed that did so by the hop's fault. `None` without one.
+    blame: Option<&'static str>,
 }
 
 impl<'a> Attempts<'a> {
@@ -261,7 +261,7 @@ impl<'a> Attempts<'a> {
         if let Step::Resolve { hop } = step {
             let first = self.first.take();
             let claim = first.unwrap_or_else(|| gate.hops.claim(&gate.counters, tunnel, hop));
-            self.tries.push(Try { hop, claim, began: now, left: 1, is_to_blame: false });
+            self.tries.push(Try { hop, claim, began: now, left: 1, blame: None });
         }
         self.race.start(self.dial.step(step, is_alone, spare));
     }
@@ -282,7 +282,7 @@ impl<'a> Attempts<'a> {
                 let why = unresolved.err().unwrap_or_else(|| "it has no address".into());
                 note(&mut self.unanswered.why, &next_hop.to_string(), &format!("cannot be resolved: {why}"));
                 self.unanswered.cause = Cause::Other;
-                self.lost(hop, true);
+                self.lost(hop, Some(UNRESOLVED));
             }
         }
     }
@@ -292,19 +292,19 @@ impl<'a> Attempts<'a> {
         note(&mut self.unanswered.why, &address.to_string(), &failure.to_string());
         self.unanswered.cause = failure.cause;
         self.unanswered.address = Some(address);
-        self.lost(hop, failure.is_of_hop);
+        self.lost(hop, failure.is_of_hop.then(|| failure.cause.name()));
     }
 
-    /// Records that an address of `hop` failed, or its name.
-    fn lost(&mut self, hop: usize, is_of_hop: bool) {
+    /// Records that an address of `hop` failed, or its name. `blame` says why, if it is the hop's fault.
+    fn lost(&mut self, hop: usize, blame: Option<&'static str>) {
         let Some(index) = self.tries.iter().position(|tried| tried.hop == hop) else { return };
         let tried = &mut self.tries[index];
         tried.left = tried.left.saturating_sub(1);
-        tried.is_to_blame |= is_of_hop;
+        tried.blame = blame.or(tried.blame);
         if tried.left == 0 {
-            let Try { claim, is_to_blame, .. } = self.tries.swap_remove(index);
-            if is_to_blame {
-                claim.failed();
+            let Try { claim, blame, .. } = self.tries.swap_remove(index);
+            if let Some(what) = blame {
+                claim.failed(what);
             }
         }
     }
@@ -315,7 +315,7 @@ impl<'a> Attempts<'a> {
             if hop == dialled.hop {
                 claim.answered(rtt);
             } else if began.elapsed() >= BESIDE {
-                claim.failed();
+                claim.failed(Cause::NoAnswer.name());
             }
         }
         dialled

@@ -8,6 +8,8 @@ use super::registry::Registry;
 use longhaul_config::{NextHop, Tunnel};
 use longhaul_core::next_hop::{Change, Group, HopKey, HopView, Member, Thresholds};
 use longhaul_units::show_duration;
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
@@ -19,7 +21,25 @@ use tracing::{info, warn};
 #[derive(Debug, Default)]
 pub(super) struct Hops {
     group: Mutex<Group>,
+    /// The last failure of each hop that has had one.
+    failures: Mutex<HashMap<HopKey, Failure>>,
     random: RandomState,
+}
+
+/// The last failure of a hop.
+#[derive(Debug)]
+struct Failure {
+    what: Cow<'static, str>,
+    at: Instant,
+}
+
+/// Why a check of a hop failed.
+#[derive(Clone, Debug)]
+pub(super) struct Failed {
+    /// The kind of the failure in a few words, for views, such as `refused`.
+    pub(super) what: Cow<'static, str>,
+    /// The address, the call and its error, for the log.
+    pub(super) why: String,
 }
 
 /// The next hops of all tunnels that are served.
@@ -40,7 +60,25 @@ pub struct HopsView {
     /// The tunnel, as it is served now.
     pub tunnel: Arc<Tunnel>,
     /// The state of each next hop, in the order of the tunnel's `to`.
-    pub hops: Vec<HopView>,
+    pub hops: Vec<NextHopView>,
+}
+
+/// State of a next hop at one moment.
+#[derive(Clone, Debug)]
+pub struct NextHopView {
+    /// How the choice among next hops sees it.
+    pub choice: HopView,
+    /// Its last failed dial or check. `None` if none has failed since the tunnel has the hop.
+    pub last_failure: Option<FailureView>,
+}
+
+/// A failed dial or check of a next hop.
+#[derive(Clone, Debug)]
+pub struct FailureView {
+    /// Its kind in a few words, such as `refused`.
+    pub what: Cow<'static, str>,
+    /// Time since then.
+    pub age: Duration,
 }
 
 /// State of a tunnel's next hops, and its counters, at one moment.
@@ -84,17 +122,20 @@ impl Hops {
 
     /// Records the result of an active check of next hop `hop` of `tunnel`: the time of its handshake, or why it did not
     /// answer.
-    pub(super) fn checked(&self, counters: &Counters, tunnel: &Tunnel, hop: usize, result: &Result<Duration, String>) {
+    pub(super) fn checked(&self, counters: &Counters, tunnel: &Tunnel, hop: usize, result: &Result<Duration, Failed>) {
         let thresholds = Thresholds { rise: tunnel.check.rise, fall: tunnel.check.fall };
         let (key, now) = (tunnel.to[hop].member().key, Instant::now());
+        let failed = result.as_ref().err();
+        if let Some(failed) = failed {
+            self.note(key, failed.what.clone());
+        }
         let mut group = self.group();
         if let Ok(rtt) = result {
             group.measured(key, *rtt, now);
         }
         let change = group.checked(key, result.is_ok(), thresholds, now);
         drop(group);
-        let why = result.as_ref().err().map(String::as_str);
-        tell(counters, tunnel, hop, Told { change, why });
+        tell(counters, tunnel, hop, Told { change, why: failed.map(|failed| failed.why.as_str()) });
     }
 
     /// Ends the effect of active checks, because the tunnel no longer has any.
@@ -103,9 +144,26 @@ impl Hops {
     }
 
     fn view(&self, tunnel: &Arc<Tunnel>) -> HopsView {
-        let (group, now) = (self.group(), Instant::now());
-        let hops = members(tunnel).iter().map(|member| group.view(member.key, now)).collect();
-        HopsView { tunnel: tunnel.clone(), hops }
+        let (group, failures, now) = (self.group(), lock(&self.failures), Instant::now());
+        let view = |Member { key, .. }: &Member| NextHopView {
+            choice: group.view(*key, now),
+            last_failure: failures.get(key).map(|failure| FailureView {
+                what: failure.what.clone(),
+                age: now.saturating_duration_since(failure.at),
+            }),
+        };
+        HopsView { tunnel: tunnel.clone(), hops: members(tunnel).iter().map(view).collect() }
+    }
+
+    /// Forgets the hops that are not in `members`, except the state of those that have flows.
+    fn keep(&self, members: &[Member]) {
+        self.group().keep(members);
+        lock(&self.failures).retain(|key, _| members.iter().any(|member| member.key == *key));
+    }
+
+    /// Keeps the last failure of the hop `key`.
+    fn note(&self, key: HopKey, what: Cow<'static, str>) {
+        lock(&self.failures).insert(key, Failure { what, at: Instant::now() });
     }
 
     fn group(&self) -> MutexGuard<'_, Group> {
@@ -139,9 +197,10 @@ impl Claim<'_> {
         tell(self.counters, self.tunnel, self.hop, Told { change, why: None });
     }
 
-    /// Records that the next hop did not answer.
-    pub(super) fn failed(mut self) {
+    /// Records that the next hop did not answer. `what` is the kind of the failure in a few words, such as `refused`.
+    pub(super) fn failed(mut self, what: &'static str) {
         self.is_counted = false;
+        self.hops.note(self.key, what.into());
         let is_alone = self.tunnel.to.len() == 1;
         let change = self.hops.group().failed(self.key, is_alone, Instant::now());
         tell(self.counters, self.tunnel, self.hop, Told { change, why: None });
@@ -161,7 +220,7 @@ impl Groups {
     pub(super) fn set(&self, served: impl Iterator<Item = Served>) {
         let served: Vec<Served> = served.collect();
         for Served { tunnel, hops, .. } in &served {
-            hops.group().keep(&members(tunnel));
+            hops.keep(&members(tunnel));
         }
         *lock(&self.0) = served;
     }
@@ -189,7 +248,7 @@ impl Groups {
 /// Writes one line to the log for each next hop of a tunnel that has several or checks them.
 pub(super) fn log(views: &[HopsView]) {
     for HopsView { tunnel, hops } in views.iter().filter(|view| view.hops.len() > 1 || view.tunnel.check.by.is_some()) {
-        for (hop, view) in tunnel.to.iter().zip(hops) {
+        for (hop, NextHopView { choice: view, .. }) in tunnel.to.iter().zip(hops) {
             info!(
                 tunnel = %tunnel.name,
                 next_hop = %hop,
@@ -232,3 +291,6 @@ fn tell(counters: &Counters, tunnel: &Tunnel, hop: usize, told: Told<'_>) {
         Some(Change::Up) => info!(%tunnel, %next_hop, "next hop up: its checks succeed"),
     }
 }
+
+/// Kind of the failure of a hop whose name has no address.
+pub(super) const UNRESOLVED: &str = "cannot be resolved";

@@ -235,7 +235,7 @@ async fn dial_of(tunnel: &Tunnel, failed: &Unanswered) -> Dial {
         (Cause::Refused, _) => Dial::Refused,
         (Cause::NoAnswer, Some(address)) if host_answers(tunnel, address.ip()).await => Dial::PortSilent,
         (Cause::NoAnswer, _) => Dial::NoAnswer,
-        (Cause::Other, _) => Dial::Failed,
+        (Cause::Reset | Cause::Unreachable | Cause::Other, _) => Dial::Failed,
     }
 }
 

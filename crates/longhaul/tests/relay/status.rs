@@ -54,17 +54,22 @@ fn a_tunnel_without_a_next_hop_makes_the_daemon_not_ready() {
         );
     let admin = Admin { daemon: Daemon::start(&file), port, far: server(), http, folder };
     admin.daemon.relay.wait_log("next hop down: its checks failed");
-    let what = format!("tunnel one, next hop: every next hop is down by its checks: {}", far.address());
-    assert_eq!(by_http(admin.http.address(), "GET", "/readyz"), (503, format!("{what}\n")));
+    let what = format!("tunnel one, next hop: every next hop is down by its checks: {} (refused ", far.address());
+    // The age of the last failure differs from answer to answer.
+    let (code, why) = by_http(admin.http.address(), "GET", "/readyz");
+    assert!(code == 503 && why.starts_with(&what) && why.ends_with("s ago)\n"), "{code} {why}");
     let status = admin.status();
     assert_eq!((&status["ready"], &status["phase"]), (&false.into(), &"serving".into()));
-    assert_eq!(status["tunnels"][0]["next_hops"][0]["state"], "down");
+    let hop = &status["tunnels"][0]["next_hops"][0];
+    assert_eq!((&hop["state"], &hop["last_failure"]), (&"down".into(), &"refused".into()));
+    assert!(hop["last_failure_seconds"].is_f64(), "{hop}");
     assert_eq!(status["problems"][0]["fatal"], true);
     let text = stdout(&admin.command(&["status"]));
-    assert!(text.contains(&format!("BROKEN: {what}, for ")), "{text}");
+    let line = text.lines().find(|line| line.starts_with(&format!("BROKEN: {what}")));
+    assert!(line.is_some_and(|line| line.contains("s ago), for ")), "{text}");
     let nagios = admin.command(&["status", "--nagios"]);
     assert_eq!(nagios.status.code(), Some(2), "{nagios:?}");
-    assert!(stdout(&nagios).starts_with(&format!("longhaul CRITICAL - 1 tunnel, 0 flows; {what}, for ")), "{nagios:?}");
+    assert!(stdout(&nagios).starts_with(&format!("longhaul CRITICAL - 1 tunnel, 0 flows; {what}")), "{nagios:?}");
     let _far = TcpListener::bind(far.address()).unwrap();
     admin.daemon.relay.wait_log("next hop up: its checks succeed");
     assert_eq!(by_http(admin.http.address(), "GET", "/readyz"), (200, "ready\n".into()));
