@@ -20,6 +20,16 @@ use std::time::{Duration, Instant};
 pub struct Cached<A> {
     known: Known<A>,
     query: Query,
+    outage: Option<Outage>,
+}
+
+/// Time in which no resolver answers for a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// Begin of the first query without an answer.
+    pub since: Instant,
+    /// The errors of the last query without an answer.
+    pub why: String,
 }
 
 #[derive(Clone, Debug)]
@@ -44,7 +54,7 @@ enum Query {
     /// One is under way. It began at this moment.
     Begun(Instant),
     /// No resolver answered the last `failures` queries. The next one begins at `again`, or is under way.
-    Outage { failures: u32, why: String, again: Instant },
+    Outage { failures: u32, again: Instant },
 }
 
 /// Result of [`Cached::ask`].
@@ -113,7 +123,7 @@ pub enum Outcome {
 
 impl<A> Default for Cached<A> {
     fn default() -> Cached<A> {
-        Cached { known: Known::Nothing, query: Query::None }
+        Cached { known: Known::Nothing, query: Query::None, outage: None }
     }
 }
 
@@ -127,7 +137,10 @@ impl<A: Clone> Cached<A> {
             _ => {}
         }
         let (begun, begin) = match &self.query {
-            Query::Outage { why, .. } => return Ask::known(self.stale().unwrap_or(Answer::Unanswered(why.clone()))),
+            Query::Outage { .. } => {
+                let why = self.outage.as_ref().map(|outage| outage.why.clone());
+                return Ask::known(self.stale().unwrap_or(Answer::Unanswered(why.unwrap_or_default())));
+            }
             Query::Begun(at) => (*at, false),
             Query::None => (now, true),
         };
@@ -150,14 +163,17 @@ impl<A: Clone> Cached<A> {
 
     /// Takes the reply to the query that is under way.
     pub fn answered(&mut self, reply: Reply<A>, now: Instant) -> Outcome {
-        let failures = match &self.query {
-            Query::Outage { failures, .. } => *failures,
-            Query::None | Query::Begun(_) => 0,
+        let (failures, begun) = match &self.query {
+            Query::Outage { failures, .. } => (*failures, now),
+            Query::Begun(begun) => (0, *begun),
+            Query::None => (0, now),
         };
         self.known = match reply {
             Reply::Failed { why } => {
                 let again = now + back_off(failures);
-                self.query = Query::Outage { failures: failures.saturating_add(1), why, again };
+                let since = self.outage.as_ref().map_or(begun, |outage| outage.since);
+                self.outage = Some(Outage { since, why });
+                self.query = Query::Outage { failures: failures.saturating_add(1), again };
                 return if failures == 0 { Outcome::OutageBegins } else { Outcome::OutageGoesOn };
             }
             Reply::Found { answer, ttl } => Known::Good { answer, until: now + ttl.clamp(MIN_TTL, MAX_TTL) },
@@ -167,6 +183,7 @@ impl<A: Clone> Cached<A> {
             }
         };
         self.query = Query::None;
+        self.outage = None;
         if failures == 0 { Outcome::Answered } else { Outcome::Recovered(failures) }
     }
 
@@ -178,14 +195,28 @@ impl<A: Clone> Cached<A> {
         }
     }
 
-    /// Returns the state for a new configuration: no query is under way, and the last good answer has expired at `now`.
+    /// Returns the outage, if no resolver answered the last query that has ended.
+    pub fn outage(&self) -> Option<&Outage> {
+        self.outage.as_ref()
+    }
+
+    /// Returns the last good answer. It serves in an outage, also after its end.
+    pub fn last_good(&self) -> Option<&A> {
+        match &self.known {
+            Known::Good { answer, .. } => Some(answer),
+            Known::Nothing | Known::Absent { .. } => None,
+        }
+    }
+
+    /// Returns the state for a new configuration: no query is under way, and the last good answer has expired at `now`. An
+    /// outage goes on until a resolver answers.
     #[must_use]
     pub fn expired(&self, now: Instant) -> Cached<A> {
         let known = match &self.known {
             Known::Good { answer, .. } => Known::Good { answer: answer.clone(), until: now },
             Known::Nothing | Known::Absent { .. } => Known::Nothing,
         };
-        Cached { known, query: Query::None }
+        Cached { known, query: Query::None, outage: self.outage.clone() }
     }
 }
 
@@ -285,6 +316,30 @@ mod tests {
         assert!(outcomes[1..].iter().all(|outcome| *outcome == Outcome::OutageGoesOn));
         assert_eq!(cached.answered(found(2, 10), at), Outcome::Recovered(7));
         assert_eq!((cached.ask(at), cached.again()), (Ask::known(Answer::Fresh(2)), None));
+    }
+
+    #[test]
+    fn an_outage_begins_with_its_first_query_and_ends_with_an_answer() {
+        let now = Instant::now();
+        let mut cached = known(now);
+        let (expiry, of) = (now + 10 * SECOND, |why: &str| Reply::Failed { why: why.into() });
+        assert!(cached.ask(expiry).begin && cached.outage().is_none());
+        cached.answered(of("no answer"), expiry + 5 * SECOND);
+        cached.answered(of("SERVFAIL"), expiry + 11 * SECOND);
+        let outage = Some(Outage { since: expiry, why: "SERVFAIL".into() });
+        assert_eq!((cached.outage(), cached.last_good()), (outage.as_ref(), Some(&1)));
+        // A reload asks again, and a question is no answer.
+        let mut cached = cached.expired(expiry + 12 * SECOND);
+        assert!(cached.ask(expiry + 12 * SECOND).begin);
+        assert_eq!((cached.outage(), cached.last_good()), (outage.as_ref(), Some(&1)));
+        cached.answered(found(2, 10), expiry + 13 * SECOND);
+        assert_eq!((cached.outage(), cached.last_good()), (None, Some(&2)));
+        let mut absent = Cached::<u32>::default();
+        assert!(absent.ask(now).begin);
+        absent.answered(failed(), now + SECOND);
+        assert_eq!((absent.outage().map(|outage| outage.since), absent.last_good()), (Some(now), None));
+        absent.answered(Reply::Absent { why: String::new(), ttl: None }, now + 2 * SECOND);
+        assert_eq!((absent.outage(), absent.last_good()), (None, None));
     }
 
     #[test]

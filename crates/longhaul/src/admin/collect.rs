@@ -2,13 +2,14 @@
 
 use super::problems::problems;
 use super::snapshot::{
-    AdminCounters, FlowState, FlowStateName, HopState, HopStateName, LegState, PhaseName, Snapshot, TunnelState,
+    AdminCounters, FlowState, FlowStateName, HopState, HopStateName, LegState, NameState, PhaseName, Snapshot,
+    TunnelState,
 };
 use super::source::Source;
 use super::time::{milliseconds, now, seconds_since_1970};
 use super::verified;
 use crate::daemon::control::{Phase, Status};
-use crate::relay::{CounterValues, FlowView, GroupView, HopsView, LegView, NextHopView, State, VerifyView};
+use crate::relay::{CounterValues, FlowView, GroupView, HopsView, LegView, NameView, NextHopView, State, VerifyView};
 use longhaul_config::options::Leg;
 use longhaul_config::{NextHop, Tunnel};
 use longhaul_core::next_hop;
@@ -94,7 +95,8 @@ fn phase(phase: Phase) -> PhaseName {
 }
 
 fn next_hops(view: &HopsView) -> Vec<HopState> {
-    let hop = |(next_hop, NextHopView { choice: view, last_failure }): (&NextHop, &NextHopView)| HopState {
+    let now = now();
+    let hop = |(next_hop, NextHopView { choice: view, last_failure, name }): (&NextHop, &NextHopView)| HopState {
         next_hop: next_hop.to_string(),
         state: match view.state {
             next_hop::State::Up => HopStateName::Up,
@@ -109,6 +111,11 @@ fn next_hops(view: &HopsView) -> Vec<HopState> {
         failing_seconds: view.failing_for.map(|time| time.as_secs_f64()),
         last_failure: last_failure.as_ref().map(|failure| failure.what.to_string()),
         last_failure_seconds: last_failure.as_ref().map(|failure| failure.age.as_secs_f64()),
+        name: name.as_ref().map(|NameView { has_address, outage }| NameState {
+            has_address: *has_address,
+            outage_since_unix_seconds: outage.as_ref().map(|outage| now - outage.age.as_secs_f64()),
+            outage_why: outage.as_ref().map(|outage| outage.why.clone()),
+        }),
         weight: next_hop.member().weight,
     };
     view.tunnel.to.iter().zip(&view.hops).map(hop).collect()

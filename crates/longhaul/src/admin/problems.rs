@@ -1,12 +1,14 @@
 //! Finds the problems that a [`Snapshot`] shows. Every view tells them, and `/readyz` is 503 while one of them is fatal.
 
-use super::snapshot::{HopState, HopStateName, Problem, ResourceState, Snapshot, TunnelState, VerifyStateName};
+use super::snapshot::{
+    HopState, HopStateName, NameState, Problem, ResourceState, Snapshot, TunnelState, VerifyStateName,
+};
 use crate::figures::age;
 use longhaul_core::next_hop::EJECT_AFTER;
 
 /// Returns the problems of `snapshot`, the fatal ones first. `now` is the time in seconds since 1970 (UTC).
 pub(super) fn problems(snapshot: &Snapshot, now: f64) -> Vec<Problem> {
-    let of_tunnel = |tunnel| of_next_hops(tunnel, now).into_iter().chain(of_verify(tunnel));
+    let of_tunnel = |tunnel| of_next_hops(tunnel, now).into_iter().chain(of_names(tunnel)).chain(of_verify(tunnel));
     let mut problems: Vec<Problem> = snapshot.tunnels.iter().flat_map(of_tunnel).collect();
     problems.extend(snapshot.resources.iter().filter_map(of_resource));
     problems.sort_by_key(|problem| !problem.fatal);
@@ -60,6 +62,36 @@ fn some_of(names: impl Iterator<Item = String>) -> String {
     names.truncate(MAX_NAMES);
     let named = names.join(", ");
     if more > 0 { format!("{named} and {more} more") } else { named }
+}
+
+/// Returns the problem of next hops whose names no resolver answers for. It is fatal if no next hop has an address. Names are
+/// asked for again without a flow, so the problem also ends without one.
+fn of_names(tunnel: &TunnelState) -> Option<Problem> {
+    let of_hop = |hop: &HopState| Some((hop.next_hop.clone(), hop.name.clone()?));
+    let outages: Vec<(String, NameState)> = tunnel
+        .next_hops
+        .iter()
+        .filter_map(of_hop)
+        .filter(|(_, name)| name.outage_since_unix_seconds.is_some())
+        .collect();
+    let (_, first) = outages.first()?;
+    let why = first.outage_why.as_deref().unwrap_or("no answer");
+    let names = some_of(outages.iter().map(|(hop, _)| hop.clone()));
+    let without: Vec<&String> = outages.iter().filter(|(_, name)| !name.has_address).map(|(hop, _)| hop).collect();
+    let fatal = tunnel.next_hops.iter().all(|hop| hop.name.as_ref().is_some_and(|name| !name.has_address));
+    let effect = match without.is_empty() {
+        _ if fatal => "no next hop has an address".into(),
+        true => "the last good answer serves".into(),
+        false => format!("without an address: {}", some_of(without.into_iter().cloned())),
+    };
+    let since = outages.iter().filter_map(|(_, name)| name.outage_since_unix_seconds).fold(f64::INFINITY, f64::min);
+    Some(Problem {
+        tunnel: Some(tunnel.name.clone()),
+        stage: "next hop".into(),
+        what: format!("no resolver answers for {names} ({why}); {effect}"),
+        since_unix_seconds: since,
+        fatal,
+    })
 }
 
 /// Returns the problem that the daemon's own probes found. It is fatal, because a probe goes the way of a new flow.
@@ -151,6 +183,37 @@ mod tests {
         let up = HopState { state: HopStateName::Up, ..a.clone() };
         assert_eq!(what(vec![a, up.clone()]), "a:1 is down by its checks (refused 3s ago)");
         assert_eq!(what(vec![ejected, up]), "a:1 is ejected: its last 7 dials failed (refused 3s ago)");
+    }
+
+    #[test]
+    fn an_outage_of_the_resolver_is_fatal_only_without_any_address() {
+        let named = |next_hop: &str, has_address, since| HopState {
+            name: Some(NameState {
+                has_address,
+                outage_since_unix_seconds: since,
+                outage_why: since.map(|_| "no answer".into()),
+            }),
+            ..hop(next_hop, HopStateName::Up, 0)
+        };
+        let found = |hops: &[&HopState]| {
+            let found = problems(&snapshot(hops.iter().copied().cloned().collect()), 1000.0);
+            assert!(found.len() < 2, "{found:?}");
+            found.into_iter().next().map(|problem| (problem.what, problem.fatal, problem.since_unix_seconds))
+        };
+        let (good, address) = (named("a:1", true, None), hop("192.0.2.1:1", HopStateName::Up, 0));
+        let (stale, empty) = (named("b:1", true, Some(900.0)), named("c:1", false, Some(800.0)));
+        let absent = named("d:1", false, None);
+        assert_eq!((found(&[&good]), found(&[&good, &address]), found(&[&absent])), (None, None, None));
+        let said = |text: &str, fatal, since| Some((format!("no resolver answers for {text}"), fatal, since));
+        let serves = said("b:1 (no answer); the last good answer serves", false, 900.0);
+        assert_eq!((found(&[&stale]), found(&[&good, &stale])), (serves.clone(), serves));
+        let none = said("c:1 (no answer); no next hop has an address", true, 800.0);
+        assert_eq!((found(&[&empty]), found(&[&absent, &empty])), (none.clone(), none));
+        assert_eq!(found(&[&empty, &address]), said("c:1 (no answer); without an address: c:1", false, 800.0));
+        let both = said("b:1, c:1 (no answer); without an address: c:1", false, 800.0);
+        assert_eq!(found(&[&stale, &empty]), both);
+        let many = said("b:1, b:1, b:1 and 1 more (no answer); the last good answer serves", false, 900.0);
+        assert_eq!(found(&[&stale; 4]), many);
     }
 
     #[test]

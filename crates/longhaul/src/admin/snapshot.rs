@@ -225,8 +225,25 @@ pub struct HopState {
     /// Time since then, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_failure_seconds: Option<f64>,
+    /// What is known of its name. Absent for an address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<NameState>,
     /// Its weight.
     pub weight: u32,
+}
+
+/// What is known of the name of a next hop.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NameState {
+    /// Whether it has an address, by the last good answer of a resolver.
+    pub has_address: bool,
+    /// Time since which no resolver answers for it, in seconds since 1970 (UTC). Absent while one does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outage_since_unix_seconds: Option<f64>,
+    /// Why the last query had no answer. Absent while resolvers answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outage_why: Option<String>,
 }
 
 /// State of a next hop.

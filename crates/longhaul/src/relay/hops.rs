@@ -4,6 +4,7 @@
 use super::counters::{CounterValues, Counters};
 use super::distributions::Distributions;
 use super::lock::lock;
+use super::names::{NameView, Names};
 use super::registry::Registry;
 use longhaul_config::{NextHop, Tunnel};
 use longhaul_core::next_hop::{Change, Group, HopKey, HopView, Member, Thresholds};
@@ -70,6 +71,8 @@ pub struct NextHopView {
     pub choice: HopView,
     /// Its last failed dial or check. `None` if none has failed since the tunnel has the hop.
     pub last_failure: Option<FailureView>,
+    /// What is known of its name. `None` for an address.
+    pub name: Option<NameView>,
 }
 
 /// A failed dial or check of a next hop.
@@ -143,16 +146,18 @@ impl Hops {
         self.group().unchecked(Instant::now());
     }
 
-    fn view(&self, tunnel: &Arc<Tunnel>) -> HopsView {
+    fn view(&self, tunnel: &Arc<Tunnel>, names: &Names) -> HopsView {
+        let name_views: Vec<Option<NameView>> = tunnel.to.iter().map(|hop| names.view(hop)).collect();
         let (group, failures, now) = (self.group(), lock(&self.failures), Instant::now());
-        let view = |Member { key, .. }: &Member| NextHopView {
-            choice: group.view(*key, now),
-            last_failure: failures.get(key).map(|failure| FailureView {
+        let view = |(Member { key, .. }, name): (Member, _)| NextHopView {
+            choice: group.view(key, now),
+            name,
+            last_failure: failures.get(&key).map(|failure| FailureView {
                 what: failure.what.clone(),
                 age: now.saturating_duration_since(failure.at),
             }),
         };
-        HopsView { tunnel: tunnel.clone(), hops: members(tunnel).iter().map(view).collect() }
+        HopsView { tunnel: tunnel.clone(), hops: members(tunnel).into_iter().zip(name_views).map(view).collect() }
     }
 
     /// Forgets the hops that are not in `members`, except the state of those that have flows.
@@ -225,13 +230,13 @@ impl Groups {
         *lock(&self.0) = served;
     }
 
-    /// Returns the state of every tunnel. `registry` has the live flows.
-    pub(super) fn view(&self, registry: &Registry) -> Vec<GroupView> {
+    /// Returns the state of every tunnel. `registry` has the live flows, `names` the names of the next hops.
+    pub(super) fn view(&self, registry: &Registry, names: &Names) -> Vec<GroupView> {
         let served = lock(&self.0).clone();
         let counters: Vec<&Arc<Counters>> = served.iter().map(|served| &served.counters).collect();
         let carried = registry.carried_by(&counters);
         let view = |(Served { tunnel, hops, counters }, carried): (&Served, _)| GroupView {
-            hops: hops.view(tunnel),
+            hops: hops.view(tunnel, names),
             counters: counters.values(carried),
             distributions: counters.distributions.clone(),
         };
@@ -239,9 +244,9 @@ impl Groups {
     }
 
     /// Returns the state of the next hops of every tunnel, without a look at the live flows.
-    pub(super) fn hops(&self) -> Vec<HopsView> {
+    pub(super) fn hops(&self, names: &Names) -> Vec<HopsView> {
         let served = lock(&self.0).clone();
-        served.iter().map(|Served { tunnel, hops, .. }| hops.view(tunnel)).collect()
+        served.iter().map(|Served { tunnel, hops, .. }| hops.view(tunnel, names)).collect()
     }
 }
 

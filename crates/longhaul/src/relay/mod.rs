@@ -128,7 +128,7 @@ pub use leg_view::LegView;
 pub use listener::{BindError, Handle, Listener, Route, Serving};
 pub use load::{AddressLoad, Load, TunnelLoad};
 pub(crate) use lock::lock;
-pub use names::{Unresolved, unresolved};
+pub use names::{NameView, OutageView, Unresolved, unresolved};
 pub use permits::Gate;
 pub use registry::{FlowView, State};
 pub use shared::Relay;

@@ -170,12 +170,12 @@ impl Relay {
 
     /// Returns the counters and the state of the next hops of every tunnel that is served.
     pub fn groups(&self) -> Vec<GroupView> {
-        self.groups.view(&self.registry)
+        self.groups.view(&self.registry, &self.names)
     }
 
     /// Returns the state of the next hops of every tunnel that is served. It costs the same however many flows live.
     pub fn next_hops(&self) -> Vec<HopsView> {
-        self.groups.hops()
+        self.groups.hops(&self.names)
     }
 
     /// Writes the state of the next hops to the log, for tunnels that have several.

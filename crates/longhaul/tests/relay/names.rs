@@ -5,6 +5,7 @@
 
 use crate::harness::*;
 use crate::nameserver::*;
+use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
@@ -51,6 +52,13 @@ impl Site {
         command.args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_longhaul")]);
         command.args(["resolv.conf", "hosts", "longhaul.toml"].map(|name| self.file(name)));
         Relay::spawn(command)
+    }
+
+    /// Returns the state of a relay whose control socket is `admin.sock` among the files.
+    fn status(&self) -> Value {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        let output = command.args(["status", "--json", "--admin", &self.file("admin.sock")]).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_default()
     }
 
     /// Connects through the relay. Returns the word of the server that answered, or `reset`.
@@ -163,6 +171,47 @@ fn while_no_resolver_answers_the_last_good_answer_serves() {
         servers.iter().for_each(Nameserver::answer);
         site.wait_for("two");
         assert_eq!(relay.wait_log("a resolver answers again")["name"], NAME);
+    });
+}
+
+#[test]
+fn an_outage_of_the_resolver_is_a_problem_and_fatal_without_an_address() {
+    in_own_network(|| {
+        greet_both();
+        let nameserver = Nameserver::start("127.0.0.1");
+        nameserver.set(NAME, 1, &["127.0.1.1"]);
+        nameserver.fall_silent();
+        let site = Site::new("nameserver 127.0.0.1\noptions timeout:1 attempts:1\n");
+        let _relay = site.relay(&format!("[admin]\nsocket = \"{}\"", site.file("admin.sock")), &to());
+        let problem = |effect: &str, reached: &dyn Fn()| {
+            wait_for(effect, || {
+                reached();
+                let status = site.status();
+                let what = status["problems"][0]["what"].as_str().unwrap_or_default();
+                let is_it = what.starts_with("no resolver answers for b.example:7000 (") && what.ends_with(effect);
+                if is_it { Ok(status) } else { Err(status["problems"].clone()) }
+            })
+        };
+        // No flow asks: the relay does, at its start and again and again.
+        let status = problem("; no next hop has an address", &|| {});
+        let of_fatal = &status["problems"][0];
+        assert_eq!((&of_fatal["stage"], &of_fatal["fatal"]), (&"next hop".into(), &true.into()), "{status}");
+        assert_eq!((&status["ready"], &of_fatal["tunnel"]), (&false.into(), &"a".into()));
+        nameserver.answer();
+        wait_until("it is ready again", || site.status()["ready"] == true);
+        assert_eq!(site.status()["problems"], json!([]));
+        site.wait_for("one");
+        nameserver.fall_silent();
+        let status = problem("; the last good answer serves", &|| assert_eq!(site.reached(), "one"));
+        let of_stale = &status["problems"][0];
+        assert_eq!((&status["ready"], &of_stale["fatal"]), (&true.into(), &false.into()), "{status}");
+        let since = |problem: &Value| problem["since_unix_seconds"].as_f64().unwrap();
+        assert!(since(of_stale) > since(of_fatal), "{status}");
+        let name = &status["tunnels"][0]["next_hops"][0]["name"];
+        assert_eq!((&name["has_address"], &name["outage_since_unix_seconds"]), (&true.into(), &since(of_stale).into()));
+        nameserver.answer();
+        site.wait_for("one");
+        wait_until("the problem has ended", || site.status()["problems"] == json!([]));
     });
 }
 

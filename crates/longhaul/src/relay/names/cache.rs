@@ -25,6 +25,24 @@ struct Known {
     names: HashMap<Question, Arc<Name>>,
 }
 
+/// What is known of a name at one moment.
+#[derive(Clone, Debug)]
+pub struct NameView {
+    /// Whether it has an address, by the last good answer.
+    pub has_address: bool,
+    /// The outage, while no resolver answers for it.
+    pub outage: Option<OutageView>,
+}
+
+/// An outage of the resolvers.
+#[derive(Clone, Debug)]
+pub struct OutageView {
+    /// Why the last query had no answer.
+    pub why: String,
+    /// Time since it began.
+    pub age: Duration,
+}
+
 /// One name.
 #[derive(Debug)]
 struct Name {
@@ -83,6 +101,23 @@ impl Names {
             Ok(targets) => targets.map(|targets| addresses(&targets, next_hop.port)),
             Err(_) => Err(format!("no answer in {}; see /etc/resolv.conf", show_duration(patience))),
         }
+    }
+
+    /// Returns what is known of the name of `next_hop`. `None` if the hop is an address, or if no tunnel has it any more.
+    pub(crate) fn view(&self, next_hop: &NextHop) -> Option<NameView> {
+        if next_hop.address().is_some() {
+            return None;
+        }
+        let name = lock(&self.0).names.get(&Question::of(next_hop)).cloned()?;
+        let cached = lock(&name.cached);
+        let targets = cached.last_good();
+        let outage = cached
+            .outage()
+            .map(|outage| OutageView { why: outage.why.clone(), age: now().saturating_duration_since(outage.since) });
+        Some(NameView {
+            has_address: targets.is_some_and(|targets| targets.iter().any(|target| !target.addresses.is_empty())),
+            outage,
+        })
     }
 
     /// Returns the name of `question`. A flow of a tunnel that was removed may ask for a name that is no longer kept;

@@ -24,4 +24,5 @@ mod target;
 mod unresolved;
 
 pub(super) use cache::Names;
+pub use cache::{NameView, OutageView};
 pub use unresolved::{Unresolved, unresolved};
