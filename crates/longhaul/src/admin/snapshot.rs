@@ -148,17 +148,41 @@ pub struct VerifyState {
     pub last_unix_seconds: Option<f64>,
     /// Time between two probes, in seconds.
     pub interval_seconds: f64,
+    /// Maximum time of a probe, in seconds.
+    pub timeout_seconds: f64,
     /// The broken stage, such as `WAN`. Absent while the tunnel is not broken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<String>,
     /// How it shows: `refused`, `no answer` or `failed`. Absent while the tunnel is not broken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    /// Details about the broken stage, or why no probe can be made now.
+    /// Details about the broken stage. While the tunnel is not broken, the same as `hindrance`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// Why no probe can be made now, or why the last one has no result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hindrance: Option<String>,
     /// The last 100 results, the newest last.
     pub history: Vec<VerifyResult>,
+}
+
+impl VerifyState {
+    /// Returns whether the last result is older than the interval and a probe's maximum time, or the first one is as late.
+    /// `now` is in seconds since 1970 (UTC).
+    pub fn is_overdue(&self, now: f64) -> bool {
+        let last = self.last_unix_seconds.unwrap_or(self.since_unix_seconds);
+        now - last > self.interval_seconds + self.timeout_seconds
+    }
+
+    /// Returns why there is no newer result, if one is overdue or no probe can be made. `phase` is that of the process.
+    pub fn why_no_newer(&self, now: f64, phase: PhaseName) -> Option<String> {
+        match (&self.hindrance, phase) {
+            (Some(why), _) => Some(why.clone()),
+            (None, _) if !self.is_overdue(now) => None,
+            (None, PhaseName::Serving) => Some("the next probe is overdue".into()),
+            (None, phase) => Some(format!("the daemon is {} and makes no probes", phase.text())),
+        }
+    }
 }
 
 /// State of a tunnel by the daemon's own probes.
@@ -411,4 +435,29 @@ pub struct AdminCounters {
     pub malformed: u64,
     /// Connections that were closed because a newer one needed their place.
     pub displaced: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_overdue_after_the_interval_and_the_time_of_a_probe() {
+        let first = VerifyState {
+            since_unix_seconds: 1000.0,
+            interval_seconds: 30.0,
+            timeout_seconds: 25.0,
+            ..VerifyState::default()
+        };
+        let later = VerifyState { last_unix_seconds: Some(1010.0), ..first.clone() };
+        assert_eq!([1055.0, 1055.1].map(|now| first.is_overdue(now)), [false, true]);
+        assert_eq!([1065.0, 1065.1].map(|now| later.is_overdue(now)), [false, true]);
+        let why = |verify: &VerifyState, now, phase| verify.why_no_newer(now, phase);
+        assert_eq!(why(&later, 1065.0, PhaseName::Serving), None);
+        assert_eq!(why(&later, 1066.0, PhaseName::Serving).as_deref(), Some("the next probe is overdue"));
+        let draining = Some("the daemon is draining and makes no probes");
+        assert_eq!(why(&later, 1066.0, PhaseName::Draining).as_deref(), draining);
+        let hindered = VerifyState { hindrance: Some("no flow of the tunnel is free".into()), ..later };
+        assert_eq!(why(&hindered, 1011.0, PhaseName::Serving), hindered.hindrance);
+    }
 }

@@ -21,9 +21,11 @@ pub(super) fn summary(view: &VerifyView) -> VerifyState {
         since_unix_seconds: seconds_since_1970(view.since),
         last_unix_seconds: view.last.map(seconds_since_1970),
         interval_seconds: view.interval.as_secs_f64(),
+        timeout_seconds: view.timeout.as_secs_f64(),
         stage: fault.map(|fault| fault.stage.clone()),
         cause: fault.map(|fault| fault.cause.into()),
-        why: view.hindrance.clone().or_else(|| fault.map(|fault| fault.why.clone())),
+        why: fault.map(|fault| fault.why.clone()).or_else(|| view.hindrance.clone()),
+        hindrance: view.hindrance.clone(),
         history: Vec::new(),
     }
 }

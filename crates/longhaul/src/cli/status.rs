@@ -160,19 +160,22 @@ fn tunnel_line(tunnel: &TunnelState, snapshot: &Snapshot) -> Vec<String> {
     vec![tunnel.name.clone(), listen, tunnel.flows_now.to_string(), verified]
 }
 
-/// Returns the state by the daemon's own probes, and its age: `BROKEN at the WAN: no answer, for 2m05s`.
+/// Returns the state by the daemon's own probes and its age, and why there is no newer result: `BROKEN at the WAN: no answer,
+/// for 2m05s`.
 fn verified(verify: &VerifyState, snapshot: &Snapshot) -> String {
-    let age = age(snapshot.unix_seconds() - verify.since_unix_seconds);
+    let now = snapshot.unix_seconds();
+    let since = age(now - verify.since_unix_seconds);
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let newer = match (verify.why_no_newer(now, snapshot.phase), verify.last_unix_seconds) {
+        (Some(why), Some(last)) => format!("; last result {} ago, no newer one: {why}", age(now - last)),
+        (Some(why), None) => format!(": {why}"),
+        (None, _) => String::new(),
+    };
     match verify.state {
-        VerifyStateName::Pending if verify.why.is_some() => format!("no result yet: {}", text(&verify.why)),
-        VerifyStateName::Pending => "no result yet".into(),
-        VerifyStateName::Whole => match &verify.why {
-            Some(why) => format!("whole, for {age}; no newer result: {why}"),
-            None => format!("whole, for {age}"),
-        },
+        VerifyStateName::Pending => format!("no result yet{newer}"),
+        VerifyStateName::Whole => format!("whole, for {since}{newer}"),
         VerifyStateName::Broken => {
-            format!("BROKEN at the {}: {}, for {age}", text(&verify.stage), text(&verify.cause))
+            format!("BROKEN at the {}: {}, for {since}{newer}", text(&verify.stage), text(&verify.cause))
         }
     }
 }
@@ -290,7 +293,6 @@ mod tests {
             name: "ssh-to-b".into(),
             listen: "10.0.0.1:6000".into(),
             listening: true,
-            to: vec!["b:1".into()],
             next_hops: vec![HopState {
                 next_hop: "b:1".into(),
                 rtt_ms: Some(63.04),
@@ -301,6 +303,7 @@ mod tests {
             verify: Some(VerifyState {
                 state: VerifyStateName::Broken,
                 since_unix_seconds: 31.0,
+                interval_seconds: 30.0,
                 stage: Some("WAN".into()),
                 cause: Some("no answer".into()),
                 ..VerifyState::default()
@@ -346,6 +349,30 @@ mod tests {
                     flow  tunnel    client      next hop  state     age  up  down  accept leg  dial leg\n\
                     7     ssh-to-b  10.0.0.9:5  -         dialling  0s   0B  0B    -           63.2ms, cwnd 120, retrans 1.45kB, bbr\n";
         assert_eq!(text(&snapshot, 1), want);
+    }
+
+    #[test]
+    fn a_tunnel_without_a_newer_result_says_why_and_the_age_of_the_last() {
+        let snapshot = Snapshot { uptime_seconds: 1000.0, ..Snapshot::default() };
+        let whole = VerifyState {
+            state: VerifyStateName::Whole,
+            since_unix_seconds: 100.0,
+            last_unix_seconds: Some(990.0),
+            interval_seconds: 30.0,
+            timeout_seconds: 25.0,
+            ..VerifyState::default()
+        };
+        let hindered = VerifyState { hindrance: Some("no flow is free".into()), ..whole.clone() };
+        let overdue = VerifyState { last_unix_seconds: Some(900.0), ..whole.clone() };
+        let pending = VerifyState { state: VerifyStateName::Pending, last_unix_seconds: None, ..hindered.clone() };
+        let said = [whole, hindered, overdue, pending].map(|verify| verified(&verify, &snapshot));
+        let want = [
+            "whole, for 15m00s",
+            "whole, for 15m00s; last result 10s ago, no newer one: no flow is free",
+            "whole, for 15m00s; last result 1m40s ago, no newer one: the next probe is overdue",
+            "no result yet: no flow is free",
+        ];
+        assert_eq!(said, want);
     }
 
     #[test]

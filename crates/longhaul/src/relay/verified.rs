@@ -26,6 +26,8 @@ pub struct VerifyView {
     pub last: Option<SystemTime>,
     /// Time between two probes.
     pub interval: Duration,
+    /// Maximum time of a probe.
+    pub timeout: Duration,
     /// Where the tunnel is broken, if it is.
     pub fault: Option<Fault>,
     /// Why no probe can be made now. `None` if one can.
@@ -74,11 +76,13 @@ pub struct Outcome {
 }
 
 impl Verified {
-    /// Returns the history of `tunnel`, which is probed from now on.
-    pub(super) fn begin(&self, tunnel: &str, interval: Duration) -> Arc<History> {
+    /// Returns the history of `tunnel`, which is probed from now on. A probe takes up to `timeout`.
+    pub(super) fn begin(&self, tunnel: &str, interval: Duration, timeout: Duration) -> Arc<History> {
         let mut histories = lock(&self.0);
         let history = histories.entry(tunnel.into()).or_insert_with(|| Arc::new(History::new(interval)));
-        history.view_mut().interval = interval;
+        let mut view = history.view_mut();
+        (view.interval, view.timeout) = (interval, timeout);
+        drop(view);
         history.clone()
     }
 
@@ -107,6 +111,7 @@ impl History {
             since: SystemTime::now(),
             last: None,
             interval,
+            timeout: Duration::ZERO,
             fault: None,
             hindrance: None,
             results: Arc::default(),
@@ -208,7 +213,7 @@ mod tests {
     #[test]
     fn a_listener_is_stuck_after_two_probes_and_until_it_takes_one() {
         let verified = Verified::default();
-        let history = verified.begin("one", Duration::from_secs(1));
+        let history = verified.begin("one", Duration::from_secs(1), Duration::ZERO);
         assert_eq!([false, false, false].map(|accepted| history.accepted(accepted)), [false, true, false]);
         assert!(verified.is_stuck());
         assert!(!history.accepted(true) && !verified.is_stuck());

@@ -22,7 +22,10 @@ impl Verifier {
     /// Begins to probe `tunnel`, if it has `verify`. The results are added to those of the tunnel with its name.
     pub fn begin(relay: &Arc<Relay>, gate: &Arc<Gate>, tunnel: &Arc<Tunnel>) -> Option<Verifier> {
         let interval = tunnel.verify?;
-        let history = relay.verified.begin(&tunnel.name, interval);
+        let limit = Plan::of_own(tunnel).limit;
+        // A probe that fails is made twice if there is another next hop.
+        let timeout = if tunnel.to.len() > 1 { limit.saturating_mul(2) } else { limit };
+        let history = relay.verified.begin(&tunnel.name, interval, timeout);
         let probed = Probed { relay: relay.clone(), gate: gate.clone(), tunnel: tunnel.clone(), history };
         Some(Verifier(tokio::spawn(probed.run(interval))))
     }
@@ -183,7 +186,7 @@ mod tests {
         relay.permit([(&gate, Some(max_flows))]);
         let mut tunnel = Tunnel::new("one", listen, vec![NextHop::new("192.0.2.1", 1)]);
         tunnel.verify = Some(Duration::from_secs(1));
-        let history = relay.verified.begin("one", Duration::from_secs(1));
+        let history = relay.verified.begin("one", Duration::from_secs(1), Duration::ZERO);
         Probed { relay, gate, tunnel: Arc::new(tunnel), history }
     }
 

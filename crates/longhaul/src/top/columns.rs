@@ -233,12 +233,20 @@ pub(super) fn tunnel_state(row: &TunnelRow) -> &'static str {
 }
 
 /// Returns the result of the daemon's own probes of a tunnel, or a dash if it makes none.
-pub(super) fn verified(row: &TunnelRow) -> &'static str {
+fn verified(row: &TunnelRow) -> &'static str {
     match row.state.verify.as_ref().map(|verify| verify.state) {
-        Some(VerifyStateName::Whole) => "whole",
-        Some(VerifyStateName::Broken) => "BROKEN",
-        Some(VerifyStateName::Pending) => "pending",
+        Some(VerifyStateName::Whole | VerifyStateName::Pending) if row.is_overdue => "overdue",
+        Some(state) => verify_state(state),
         None => "-",
+    }
+}
+
+/// Returns the word for the state of a tunnel by the daemon's own probes.
+pub(super) fn verify_state(state: VerifyStateName) -> &'static str {
+    match state {
+        VerifyStateName::Whole => "whole",
+        VerifyStateName::Broken => "BROKEN",
+        VerifyStateName::Pending => "pending",
     }
 }
 

@@ -98,9 +98,10 @@ fn a_relay_that_refuses_the_probe_is_no_broken_stage() {
     let near = Verified::start(&[far_port.address()], "verify = \"1s\"");
     let verify = wait_for("a refused probe", || {
         let verify = near.verify();
-        if verify["why"].is_string() { Ok(verify) } else { Err(verify) }
+        if verify["hindrance"].is_string() { Ok(verify) } else { Err(verify) }
     });
-    assert!(verify["why"].as_str().unwrap().starts_with("far relay: it answers only who proves its key"), "{verify}");
+    let why = verify["hindrance"].as_str().unwrap();
+    assert!(why.starts_with("far relay: it answers only who proves its key") && verify["why"] == why, "{verify}");
     assert_eq!((&verify["state"], near.status()["ready"].as_bool()), (&"pending".into(), Some(true)));
 }
 

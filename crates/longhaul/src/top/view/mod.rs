@@ -202,7 +202,9 @@ const MIN_LINES_FOR_GAPS: usize = 14;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::snapshot::{FlowState, HopState, HopStateName, LegState, Problem, Snapshot, TunnelState};
+    use crate::admin::snapshot::{
+        FlowState, HopState, HopStateName, LegState, Problem, Snapshot, TunnelState, VerifyState, VerifyStateName,
+    };
     use crate::relay::CounterValues;
     use crate::top::model::Gone;
     use jiff::tz::TimeZone;
@@ -307,6 +309,34 @@ FLOWS 2, by total rate, largest first
         // The counters of the process stand still here, so its rates are zero.
         assert_eq!(main.trim_end(), want.trim_end(), "{shown}");
         assert!(keys.starts_with("q quit  ? help  Enter details  k kill"), "{keys}");
+    }
+
+    #[test]
+    fn a_result_of_verify_that_is_too_old_says_why() {
+        let mut snapshot = snapshot(1000.0, 0);
+        snapshot.started_unix_seconds = NOW - 1000.0;
+        let verify = |hindrance: Option<&str>| VerifyState {
+            state: VerifyStateName::Whole,
+            since_unix_seconds: NOW - 900.0,
+            last_unix_seconds: Some(NOW - 310.0),
+            interval_seconds: 30.0,
+            timeout_seconds: 25.0,
+            hindrance: hindrance.map(Into::into),
+            ..VerifyState::default()
+        };
+        snapshot.tunnels[0].verify = Some(verify(Some("no flow of the tunnel is free")));
+        snapshot.tunnels[1].verify = Some(verify(None));
+        let mut model = Model::new("s".into(), TimeZone::UTC, NOW);
+        model.answered(Ok(snapshot));
+        let shown = screen(&mut model, 100, 24);
+        let row = shown.iter().find(|line| line.starts_with(" ssh-to-b")).unwrap();
+        assert!(row.contains(" overdue "), "{shown:#?}");
+        model.key(KeyEvent::from(KeyCode::Char('t')));
+        let shown = screen(&mut model, 120, 24);
+        let since = "  verify: whole since 21:58:20, last result 5m10s ago";
+        for why in ["no flow of the tunnel is free", "the next probe is overdue"] {
+            assert!(shown.contains(&format!("{since}; no newer result: {why}")), "{shown:#?}");
+        }
     }
 
     #[test]

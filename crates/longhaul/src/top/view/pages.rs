@@ -1,12 +1,12 @@
 //! The texts that open above the main screen. Each is a title and lines, which the view scrolls.
 
 use super::paper::wrap;
-use crate::admin::snapshot::{HopState, LegState, VerifyState};
+use crate::admin::snapshot::{HopState, LegState, VerifyState, VerifyStateName};
 use crate::figures;
 use crate::top::columns::{self, FLOW_COLUMNS, rate, tunnel_state};
 use crate::top::keys::BINDINGS;
 use crate::top::model::{Model, Page, Pane};
-use crate::top::picture::{FlowRow, TunnelRow};
+use crate::top::picture::{FlowRow, Picture, TunnelRow};
 use crate::top::verdict::{self, Said, Tone};
 
 /// A text above the main screen.
@@ -94,22 +94,31 @@ fn tunnel(row: &TunnelRow, model: &Model) -> Vec<Said> {
         rate(rates.down)
     );
     let mut lines = vec![(tone, of_itself)];
-    lines.extend(state.verify.as_ref().map(|verify| plain(verified(row, verify, model))));
+    lines.extend(state.verify.as_ref().map(|verify| plain(verified(verify, model))));
     lines.extend(state.next_hops.iter().map(|hop| plain(next_hop(hop))));
     lines
 }
 
-/// Returns a line about the daemon's own probes of a tunnel.
-fn verified(row: &TunnelRow, verify: &VerifyState, model: &Model) -> String {
-    let mut text = format!("  verify: {}", columns::verified(row));
+/// Returns a line about the daemon's own probes of a tunnel: the state, the age of the last result, and why there is no newer
+/// one.
+fn verified(verify: &VerifyState, model: &Model) -> String {
+    let mut text = format!("  verify: {}", columns::verify_state(verify.state));
     if let Some(at) = verify.last_unix_seconds {
         text += &format!(" since {}", verdict::time(verify.since_unix_seconds, model));
-        text += &format!(", last probe {} ago", figures::age(model.now - at));
+        text += &format!(", last result {} ago", figures::age(model.now - at));
     }
     if let Some(ms) = verify.history.last().and_then(|last| last.rtt_ms) {
         text += &format!(", RTT {}", figures::rtt(ms));
     }
-    text += &verify.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+    if let (VerifyStateName::Broken, Some(why)) = (verify.state, &verify.why) {
+        text += &format!(": {why}");
+    }
+    // By the daemon's clock, because the picture may be an old one.
+    let no_newer = |picture: &Picture| verify.why_no_newer(picture.rest.unix_seconds(), picture.rest.phase);
+    if let Some(why) = model.picture.as_ref().and_then(|(picture, _)| no_newer(picture)) {
+        let newer = if verify.last_unix_seconds.is_some() { "no newer result" } else { "no result yet" };
+        text += &format!("; {newer}: {why}");
+    }
     text
 }
 
@@ -174,7 +183,8 @@ const WORDS: [&str; 8] = [
     "UP is from the client to the next hop, DN is back. b/s are bits per second, of payload.",
     "A. is the accept leg, to the client. D. is the dial leg, to the next hop.",
     "LIM is what keeps the relay from sending more: app (nothing to send), sndbuf, rwnd (the peer's window), cwnd.",
-    "VERIFY is the result of the daemon's own probes through the tunnel. - : the tunnel has no `verify`.",
+    "VERIFY is the result of the daemon's own probes through the tunnel. overdue: there should be a newer one, and t says why. \
+     - : the tunnel has no `verify`.",
     "A narrow screen leaves columns out. Enter shows everything about a flow.",
     "WHOLE: new flows are served. A warning is a problem that does not stop new flows.",
     "NOT WHOLE: new flows of a tunnel are not served, or the daemon does not answer.",
