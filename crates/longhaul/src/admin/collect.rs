@@ -1,16 +1,14 @@
 //! Fills a [`Snapshot`].
 
 use super::problems::problems;
-use super::snapshot::{
-    AdminCounters, FlowState, FlowStateName, HopState, HopStateName, LegState, PhaseName, Snapshot, TunnelState,
-};
+use super::snapshot::{AdminCounters, FlowState, FlowStateName, HopState, LegState, PhaseName, Snapshot, TunnelState};
 use super::source::Source;
 use super::time::{milliseconds, now, seconds_since_1970};
 use super::verified;
-use crate::daemon::control::{Phase, Status};
+use crate::daemon::control::Status;
 use crate::relay::{CounterValues, FlowView, GroupView, LegView, State};
 use longhaul_config::options::Leg;
-use longhaul_core::next_hop::{self, HopView};
+use longhaul_core::next_hop::HopView;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -49,11 +47,7 @@ fn with_flows(source: &Source, status: Status, flows: &[FlowView]) -> Snapshot {
         pid: std::process::id(),
         started_unix_seconds: seconds_since_1970(source.started),
         uptime_seconds: source.began.elapsed().as_secs_f64(),
-        phase: match status.phase {
-            Phase::Serving => PhaseName::Serving,
-            Phase::Draining => PhaseName::Draining,
-            Phase::Stopping => PhaseName::Stopping,
-        },
+        phase: status.phase,
         reload_refused: status.refusal,
         ready: false,
         problems: Vec::new(),
@@ -71,12 +65,7 @@ fn with_flows(source: &Source, status: Status, flows: &[FlowView]) -> Snapshot {
 fn next_hops(group: &GroupView) -> Vec<HopState> {
     let hop = |(next_hop, view): (&longhaul_config::NextHop, &HopView)| HopState {
         next_hop: next_hop.to_string(),
-        state: match view.state {
-            next_hop::State::Up => HopStateName::Up,
-            next_hop::State::SlowStart => HopStateName::SlowStart,
-            next_hop::State::Ejected => HopStateName::Ejected,
-            next_hop::State::Down => HopStateName::Down,
-        },
+        state: view.state,
         state_seconds: view.age.as_secs_f64(),
         flows_now: view.flows.into(),
         rtt_ms: view.rtt.map(milliseconds),
