@@ -25,9 +25,10 @@ pub const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 pub const SLOW_START: Duration = Duration::from_secs(30);
 
 /// State of a hop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum State {
     /// It is dialled as the policy says.
+    #[default]
     Up,
     /// It has come back, and gets a growing share of its flows.
     SlowStart,
@@ -37,14 +38,21 @@ pub enum State {
     Down,
 }
 
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl State {
+    /// Returns the state as the log and every view write it.
+    pub fn text(self) -> &'static str {
+        match self {
             State::Up => "up",
             State::SlowStart => "slow start",
             State::Ejected => "ejected",
             State::Down => "down",
-        })
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
     }
 }
 

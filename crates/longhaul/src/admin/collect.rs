@@ -2,17 +2,15 @@
 
 use super::problems::problems;
 use super::snapshot::{
-    AdminCounters, FlowState, FlowStateName, HopState, HopStateName, LegState, NameState, PhaseName, Snapshot,
-    TunnelState,
+    AdminCounters, FlowState, FlowStateName, HopState, LegState, NameState, PhaseName, Snapshot, TunnelState,
 };
 use super::source::Source;
 use super::time::{milliseconds, now, seconds_since_1970};
 use super::verified;
-use crate::daemon::control::{Phase, Status};
+use crate::daemon::control::Status;
 use crate::relay::{CounterValues, FlowView, GroupView, HopsView, LegView, NameView, NextHopView, State, VerifyView};
 use longhaul_config::options::Leg;
 use longhaul_config::{NextHop, Tunnel};
-use longhaul_core::next_hop;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -43,7 +41,7 @@ pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
         pid: std::process::id(),
         started_unix_seconds: seconds_since_1970(source.started),
         uptime_seconds: source.began.elapsed().as_secs_f64(),
-        phase: phase(status.phase),
+        phase: status.phase,
         tunnels: status.tunnels.iter().map(|served| tunnel(served)).collect(),
         reload_refused: status.refusal,
         flows: flows.iter().map(flow).collect(),
@@ -62,7 +60,7 @@ pub(super) fn readiness(source: &Source, status: &Status) -> Snapshot {
     let verified = source.relay.verified();
     let tunnel = |tunnel: &Tunnel| health(tunnel, hops.get(tunnel.name.as_str()).copied(), verified.get(&tunnel.name));
     judged(Snapshot {
-        phase: phase(status.phase),
+        phase: status.phase,
         tunnels: status.tunnels.iter().map(|served| tunnel(served)).collect(),
         resources: source.resources.near(),
         ..Snapshot::default()
@@ -86,24 +84,11 @@ fn judged(mut snapshot: Snapshot) -> Snapshot {
     snapshot
 }
 
-fn phase(phase: Phase) -> PhaseName {
-    match phase {
-        Phase::Serving => PhaseName::Serving,
-        Phase::Draining => PhaseName::Draining,
-        Phase::Stopping => PhaseName::Stopping,
-    }
-}
-
 fn next_hops(view: &HopsView) -> Vec<HopState> {
     let now = now();
     let hop = |(next_hop, NextHopView { choice: view, last_failure, name }): (&NextHop, &NextHopView)| HopState {
         next_hop: next_hop.to_string(),
-        state: match view.state {
-            next_hop::State::Up => HopStateName::Up,
-            next_hop::State::SlowStart => HopStateName::SlowStart,
-            next_hop::State::Ejected => HopStateName::Ejected,
-            next_hop::State::Down => HopStateName::Down,
-        },
+        state: view.state,
         state_seconds: view.age.as_secs_f64(),
         flows_now: view.flows.into(),
         rtt_ms: view.rtt.map(milliseconds),

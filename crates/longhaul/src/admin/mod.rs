@@ -14,6 +14,7 @@
 //!   time         times as the Snapshot has them
 //! problems     finds the problems that a Snapshot shows
 //! snapshot     the document that every view reads
+//!   document     its tables in docs/admin.md
 //! metrics      /metrics, for Prometheus
 //! client       the other end: `longhaul status`, `top`, `reload`, `drain`, `kill`
 //! ```
@@ -25,6 +26,8 @@ mod api;
 pub mod client;
 mod collect;
 mod connections;
+#[cfg(test)]
+mod document;
 mod metrics;
 mod page;
 mod problems;

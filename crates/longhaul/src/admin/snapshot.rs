@@ -4,7 +4,9 @@
 //! Later versions add fields and remove none. A reader ignores fields that it does not know, and a field that an older
 //! daemon does not send has its empty value.
 
+pub use crate::daemon::control::Phase as PhaseName;
 use crate::relay::CounterValues;
+pub use longhaul_core::next_hop::State as HopStateName;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
@@ -46,30 +48,6 @@ impl Snapshot {
     /// Returns the time of the snapshot, in seconds since 1970 (UTC).
     pub fn unix_seconds(&self) -> f64 {
         self.started_unix_seconds + self.uptime_seconds
-    }
-}
-
-/// Phase of the process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PhaseName {
-    /// It accepts connections.
-    #[default]
-    Serving,
-    /// A command drains it: its listeners are closed or about to close, and it stays.
-    Draining,
-    /// It got SIGTERM, and ends with its last flow.
-    Stopping,
-}
-
-impl PhaseName {
-    /// Returns the phase as every view writes it.
-    pub fn text(self) -> &'static str {
-        match self {
-            PhaseName::Serving => "serving",
-            PhaseName::Draining => "draining",
-            PhaseName::Stopping => "stopping",
-        }
     }
 }
 
@@ -141,7 +119,7 @@ pub struct TunnelState {
 pub struct VerifyState {
     /// By the last probe.
     pub state: VerifyStateName,
-    /// Time since which it has this state, and the same broken stage, in seconds since 1970 (UTC).
+    /// Time since which it has this state, and the same stage and cause, in seconds since 1970 (UTC).
     pub since_unix_seconds: f64,
     /// Time of the last result, in seconds since 1970 (UTC). Absent before the first one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -229,6 +207,7 @@ pub struct HopState {
     /// The next hop, as configured.
     pub next_hop: String,
     /// Its state.
+    #[serde(with = "HopStateInJson")]
     pub state: HopStateName,
     /// Time since it last changed its state, in seconds.
     pub state_seconds: f64,
@@ -270,31 +249,15 @@ pub struct NameState {
     pub outage_why: Option<String>,
 }
 
-/// State of a next hop.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum HopStateName {
-    /// It is dialled as the policy says.
-    #[default]
+/// Names of the states in JSON. They are here, and not in longhaul-core, because that crate knows no JSON. Code uses
+/// [`HopStateName`]; serde refuses to compile if the variants differ.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "HopStateName", rename_all = "kebab-case")]
+enum HopStateInJson {
     Up,
-    /// It has come back, and gets a growing share of its flows.
     SlowStart,
-    /// Its last dials failed. It is dialled when no other hop answers.
     Ejected,
-    /// Its active checks failed. It is not dialled.
     Down,
-}
-
-impl HopStateName {
-    /// Returns the state as the log writes it.
-    pub fn text(self) -> &'static str {
-        match self {
-            HopStateName::Up => "up",
-            HopStateName::SlowStart => "slow start",
-            HopStateName::Ejected => "ejected",
-            HopStateName::Down => "down",
-        }
-    }
 }
 
 /// A live flow.

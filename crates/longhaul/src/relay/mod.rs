@@ -133,5 +133,5 @@ pub use permits::Gate;
 pub use registry::{FlowView, State};
 pub use shared::Relay;
 pub use tally::Tally;
-pub use verified::{Fault, Outcome, Standing, VerifyView};
+pub use verified::{Outcome, VerifyView};
 pub use verifier::Verifier;

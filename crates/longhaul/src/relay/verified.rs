@@ -1,7 +1,7 @@
 //! Results of the probes that the daemon makes of its own tunnels. They survive a reload and a drain.
 
 use super::lock::lock;
-use crate::verify::Findings;
+use crate::verify::Trouble;
 use longhaul_config::Tunnel;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,18 +18,13 @@ pub(super) struct History(Mutex<VerifyView>);
 /// Results of a tunnel's probes as they were at one moment.
 #[derive(Clone, Debug)]
 pub struct VerifyView {
-    /// Whether the tunnel is whole.
-    pub standing: Standing,
-    /// Time since which it has this standing, and the same broken stage.
+    /// Time since which the tunnel is whole, or broken at the same stage with the same cause. Before the first result, the
+    /// time when its probes began.
     pub since: SystemTime,
-    /// Time of the last result. `None` before the first one.
-    pub last: Option<SystemTime>,
     /// Time between two probes.
     pub interval: Duration,
     /// Maximum time of a probe.
     pub timeout: Duration,
-    /// Where the tunnel is broken, if it is.
-    pub fault: Option<Fault>,
     /// Why no probe can be made now. `None` if one can.
     pub hindrance: Option<String>,
     /// The last results, the newest last. At most 100. Shared, so that a copy of the view costs the same with any number.
@@ -38,35 +33,15 @@ pub struct VerifyView {
     unaccepted: u32,
 }
 
-/// Whether a tunnel is whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// There is no result yet.
-    Pending,
-    /// The last probe went through.
-    Whole,
-    /// The last probe did not go through.
-    Broken,
-}
-
-/// Where a tunnel is broken, and how it shows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// The stage, such as `WAN`.
-    pub stage: String,
-    /// `refused`, `no answer` or `failed`.
-    pub cause: &'static str,
-    /// Details, and a remedy if there is one.
-    pub why: String,
-}
-
 /// Result of one probe.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Time when the probe ended.
     pub at: SystemTime,
+    /// Number of relays after the first. A reload may change it, and the stage's name depends on it.
+    pub hops: u8,
     /// Where the tunnel is broken. `None` if it is whole.
-    pub fault: Option<Fault>,
+    pub trouble: Option<Trouble>,
     /// Time that the probe took.
     pub took: Duration,
     /// Round-trip time of a small message over the whole path.
@@ -107,12 +82,9 @@ impl Verified {
 impl History {
     fn new(interval: Duration) -> History {
         History(Mutex::new(VerifyView {
-            standing: Standing::Pending,
             since: SystemTime::now(),
-            last: None,
             interval,
             timeout: Duration::ZERO,
-            fault: None,
             hindrance: None,
             results: Arc::default(),
             unaccepted: 0,
@@ -124,30 +96,26 @@ impl History {
         self.view_mut().clone()
     }
 
-    /// Records why no probe can be made now. The standing stays as it is.
+    /// Records why no probe can be made now. The results stay as they are.
     pub(super) fn hindered(&self, why: String) {
         self.view_mut().hindrance = Some(why);
     }
 
-    /// Adds a result. Returns the new standing if it differs from the one before, also by the broken stage or by the cause.
-    pub(super) fn add(&self, outcome: Outcome) -> Option<Standing> {
+    /// Adds a result. Returns whether it differs from the one before: the tunnel is broken instead of whole or the reverse, or
+    /// broken at another stage or with another cause. The first result differs from none.
+    pub(super) fn add(&self, outcome: Outcome) -> bool {
         let mut view = self.view_mut();
-        let standing = if outcome.fault.is_some() { Standing::Broken } else { Standing::Whole };
-        let place = |fault: &Option<Fault>| fault.as_ref().map(|fault| (fault.stage.clone(), fault.cause));
-        let is_change = (view.standing, place(&view.fault)) != (standing, place(&outcome.fault));
+        let is_change = view.results.back().is_none_or(|last| last.place() != outcome.place());
         if is_change {
             view.since = outcome.at;
         }
-        view.standing = standing;
-        view.last = Some(outcome.at);
         view.hindrance = None;
-        view.fault.clone_from(&outcome.fault);
         let results = Arc::make_mut(&mut view.results);
         if results.len() == MAX_RESULTS {
             results.pop_front();
         }
         results.push_back(outcome);
-        is_change.then_some(standing)
+        is_change
     }
 
     /// Records whether the listener took the last probe. Returns whether it is stuck since this call.
@@ -162,12 +130,19 @@ impl History {
     }
 }
 
-impl Fault {
-    /// Returns the place where `findings` end on a path with `hops` relays after the first. `None` if it is whole.
-    pub(super) fn of(findings: &Findings, hops: u8) -> Option<Fault> {
-        let trouble = findings.trouble.as_ref()?;
-        let (stage, why) = (trouble.stage.name(hops), trouble.why.clone());
-        Some(Fault { stage, cause: trouble.kind.name(), why })
+impl Outcome {
+    /// Returns the name of the broken stage, such as `WAN`. `None` if the tunnel is whole.
+    pub fn stage(&self) -> Option<String> {
+        self.trouble.as_ref().map(|trouble| trouble.stage.name(self.hops))
+    }
+
+    /// Returns how the broken stage shows: `refused`, `no answer` or `failed`. `None` if the tunnel is whole.
+    pub fn cause(&self) -> Option<&'static str> {
+        self.trouble.as_ref().map(|trouble| trouble.kind.name())
+    }
+
+    fn place(&self) -> (Option<String>, Option<&'static str>) {
+        (self.stage(), self.cause())
     }
 }
 
@@ -180,32 +155,38 @@ const STUCK_AFTER: u32 = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verify::{Kind, Stage};
 
-    fn outcome(stage: Option<&str>) -> Outcome {
-        let fault = stage.map(|stage| Fault { stage: stage.into(), cause: "refused", why: String::new() });
-        Outcome { at: SystemTime::now(), fault, took: Duration::from_millis(3), rtt: None, goodput: None }
+    fn outcome(stage: Option<Stage>) -> Outcome {
+        let trouble = stage.map(|stage| Trouble { stage, kind: Kind::Refused, why: String::new(), is_certain: true });
+        let (at, took) = (SystemTime::now(), Duration::from_millis(3));
+        Outcome { at, hops: 1, trouble, took, rtt: None, goodput: None }
     }
 
     #[test]
-    fn a_change_is_another_standing_or_another_stage() {
+    fn a_change_is_between_whole_and_broken_or_to_another_stage_or_cause() {
         let history = History::new(Duration::from_secs(1));
-        let results = [Some("WAN"), Some("WAN"), Some("LAN"), None, None, Some("LAN")];
-        let changes = results.map(|stage| history.add(outcome(stage)));
-        let (broken, whole) = (Some(Standing::Broken), Some(Standing::Whole));
-        assert_eq!(changes, [broken, None, broken, whole, None, broken]);
+        let (wan, lan) = (Some(Stage::Link(0)), Some(Stage::Lan));
+        let changes = [wan, wan, lan, None, None, lan].map(|stage| history.add(outcome(stage)));
+        assert_eq!(changes, [true, false, true, true, false, true]);
+        let mut silent = outcome(lan);
+        silent.trouble.iter_mut().for_each(|trouble| trouble.kind = Kind::NoAnswer);
+        assert!(history.add(silent.clone()) && !history.add(silent));
         let view = history.view();
-        assert_eq!((view.standing, view.fault.unwrap().stage), (Standing::Broken, "LAN".into()));
-        assert_eq!((view.last, view.since), (view.results.back().map(|last| last.at), view.results[5].at));
+        let last = view.results.back().unwrap();
+        assert_eq!((last.stage().as_deref(), last.cause()), (Some("LAN"), Some("no answer")));
+        assert_eq!(view.since, view.results[6].at);
+        assert!(History::new(Duration::from_secs(1)).add(outcome(None)), "the first result");
     }
 
     #[test]
     fn a_hundred_results_are_kept() {
         let history = History::new(Duration::from_secs(1));
-        (0..150).for_each(|_| assert!(history.add(outcome(None)) != Some(Standing::Broken)));
+        (0..150).for_each(|number| assert_eq!(history.add(outcome(None)), number == 0));
         let view = history.view();
         assert!(Arc::ptr_eq(&view.results, &history.view().results), "views share the results");
-        history.add(outcome(Some("WAN")));
-        let is_whole = |view: &VerifyView| view.results.back().is_some_and(|last| last.fault.is_none());
+        history.add(outcome(Some(Stage::Lan)));
+        let is_whole = |view: &VerifyView| view.results.back().is_some_and(|last| last.trouble.is_none());
         assert!(view.results.len() == 100 && is_whole(&view), "a view does not change");
         assert!(history.view().results.len() == 100 && !is_whole(&history.view()));
     }

@@ -2,7 +2,7 @@
 
 use super::permits::Gate;
 use super::shared::Relay;
-use super::verified::{Fault, History, Outcome};
+use super::verified::{History, Outcome};
 use crate::verify::{self, Findings, Kind, Plan, Stage, Trouble};
 use longhaul_config::Tunnel;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -99,7 +99,7 @@ impl Probed {
         if was_accepted {
             blame_the_dial(&mut findings, plan.hops);
         }
-        self.conclude(&findings, plan.hops, began.elapsed());
+        self.conclude(findings, plan.hops, began.elapsed());
     }
 
     async fn make(&self, plan: &Plan) -> Made {
@@ -115,26 +115,26 @@ impl Probed {
         }
     }
 
-    fn conclude(&self, findings: &Findings, hops: u8, took: Duration) {
-        let outcome = Outcome {
-            at: SystemTime::now(),
-            fault: Fault::of(findings, hops),
-            took,
-            rtt: findings.echo.map(|echo| echo.rtt),
-            goodput: findings.echo.map(|echo| echo.goodput()),
-        };
-        let fault = outcome.fault.clone();
-        if fault.is_some() {
+    fn conclude(&self, Findings { trouble, echo, .. }: Findings, hops: u8, took: Duration) {
+        if trouble.is_some() {
             self.gate.counters.count(|counters| &counters.verify_failures);
         }
         let tunnel = &self.tunnel.name;
-        debug!(%tunnel, is_whole = fault.is_none(), ms = took.as_millis(), "tunnel verified");
-        match (self.history.add(outcome), fault) {
-            (Some(_), Some(Fault { stage, cause, why })) => {
-                warn!(%tunnel, stage, cause, why, "tunnel broken");
+        debug!(%tunnel, is_whole = trouble.is_none(), ms = took.as_millis(), "tunnel verified");
+        let outcome = Outcome {
+            at: SystemTime::now(),
+            hops,
+            trouble: trouble.clone(),
+            took,
+            rtt: echo.map(|echo| echo.rtt),
+            goodput: echo.map(|echo| echo.goodput()),
+        };
+        match (self.history.add(outcome), trouble) {
+            (true, Some(Trouble { stage, kind, why, .. })) => {
+                warn!(%tunnel, stage = stage.name(hops), cause = kind.name(), why, "tunnel broken");
             }
-            (Some(_), None) => info!(%tunnel, "tunnel whole"),
-            (None, _) => {}
+            (true, None) => info!(%tunnel, "tunnel whole"),
+            (false, _) => {}
         }
     }
 }
@@ -190,6 +190,13 @@ mod tests {
         Probed { relay, gate, tunnel: Arc::new(tunnel), history }
     }
 
+    /// Returns the broken stage and the cause of the last result.
+    fn broken_at(probed: &Probed) -> Option<(String, &'static str)> {
+        let view = probed.history.view();
+        let last = view.results.back()?;
+        last.stage().zip(last.cause())
+    }
+
     /// In virtual time. The kernel accepts the connections, and the process takes none of them.
     #[tokio::test(start_paused = true)]
     async fn a_listener_that_takes_nothing_is_stuck_unless_the_tunnel_is_full() {
@@ -201,8 +208,7 @@ mod tests {
         assert!(view.results.is_empty() && view.hindrance.is_some(), "{view:?}");
         drop(permit);
         probed.probe().await;
-        let fault = probed.history.view().fault.unwrap();
-        assert_eq!((fault.stage.as_str(), fault.cause), ("near relay", "no answer"));
+        assert_eq!(broken_at(&probed), Some(("near relay".into(), "no answer")));
         assert!(!probed.relay.is_stuck());
         probed.probe().await;
         assert!(probed.relay.is_stuck());
@@ -216,8 +222,7 @@ mod tests {
         let probed = probed(listen, 1);
         probed.probe().await;
         probed.probe().await;
-        let fault = probed.history.view().fault.unwrap();
-        assert_eq!((fault.stage.as_str(), fault.cause), ("near relay", "refused"));
+        assert_eq!(broken_at(&probed), Some(("near relay".into(), "refused")));
         assert!(!probed.relay.is_stuck());
         let elsewhere = self::probed("192.0.2.7:6000".parse().unwrap(), 1);
         elsewhere.probe().await;
@@ -268,8 +273,7 @@ mod tests {
             for _ in 0..3 {
                 probed.probe().await;
             }
-            let fault = probed.history.view().fault;
-            assert_eq!(fault.as_ref().map(|fault| (fault.stage.as_str(), fault.cause)), want);
+            assert_eq!(broken_at(&probed), want.map(|(stage, cause)| (stage.into(), cause)));
             assert!(!probed.relay.is_stuck(), "{next:?}");
         }
     }

@@ -1,0 +1,148 @@
+//! The tables of docs/admin.md that describe /status.json.
+
+use super::snapshot::Snapshot;
+use serde::Deserialize;
+use serde::de::value::{Error, MapDeserializer, SeqDeserializer};
+use serde::de::{Deserializer, IntoDeserializer, Visitor};
+use serde_json::Value;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+const DOCUMENT: &str = include_str!("../../../../docs/admin.md");
+
+/// A field that is added to the Snapshot needs a row in the table of its struct, and a new struct needs a table.
+#[test]
+fn the_manual_has_each_field_of_the_snapshot_and_no_other() {
+    let words = RefCell::default();
+    let snapshot = Snapshot::deserialize(Full { words: &words }).unwrap();
+    let mut fields = BTreeMap::new();
+    collect("", &serde_json::to_value(&snapshot).unwrap(), &mut fields);
+    let described = described();
+    for (of, names) in &fields {
+        let rows = described.get(of).unwrap_or_else(|| panic!("docs/admin.md has no table of `{of}`"));
+        assert_eq!(names, rows, "the fields of `{of}`, and the rows of its table in docs/admin.md");
+    }
+    assert_eq!(fields.len(), described.len(), "docs/admin.md has a table of no struct: {:?}", described.keys());
+    let is_missing = |word: &&&str| !section().contains(&format!("`{word}`"));
+    let missing: Vec<&str> = words.borrow().iter().filter(is_missing).copied().collect();
+    assert!(missing.is_empty(), "docs/admin.md lacks the states {missing:?}");
+}
+
+/// Adds the names of the fields of each object in `value`, which is the value of the field `of`. docs/log.md describes the
+/// counters, and a test in `relay/counters.rs` compares them.
+fn collect(of: &str, value: &Value, fields: &mut BTreeMap<String, BTreeSet<String>>) {
+    match value {
+        Value::Object(object) if of != "counters" => {
+            object.iter().for_each(|(name, value)| collect(name, value, fields));
+            let names: BTreeSet<String> = object.keys().cloned().collect();
+            let others = fields.entry(of.into()).or_insert_with(|| names.clone());
+            assert_eq!(*others, names, "two structs with different fields are called `{of}`");
+        }
+        Value::Array(values) => values.iter().for_each(|value| collect(of, value, fields)),
+        _ => {}
+    }
+}
+
+/// Returns the names in the first column of each table, by the fields that the line above the table names. The first table
+/// describes the Snapshot itself, and that line names no field.
+fn described() -> BTreeMap<String, BTreeSet<String>> {
+    let mut tables: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let (mut above, mut of) = ("", Vec::new());
+    for line in section().lines().filter(|line| !line.is_empty()) {
+        match line.strip_prefix("| ").and_then(|row| row.split_once(" |")) {
+            Some(("field", _)) if quoted(above).is_empty() => of = vec![String::new()],
+            Some(("field", _)) => of = quoted(above),
+            Some((first, _)) => {
+                of.iter().for_each(|of| tables.entry(of.clone()).or_default().extend(quoted(first)));
+            }
+            None => (above, of) = (line, Vec::new()),
+        }
+    }
+    tables
+}
+
+/// Returns the part of the document about /status.json.
+fn section() -> &'static str {
+    let (_, section) = DOCUMENT.split_once("\n## /status.json\n").expect("a section about /status.json");
+    section.split("\n## ").next().unwrap_or_default()
+}
+
+/// Returns the words between backquotes.
+fn quoted(text: &str) -> Vec<String> {
+    text.split('`').skip(1).step_by(2).map(Into::into).collect()
+}
+
+/// Gives a value to every field that it is asked for: an option has one, a list has an entry, a text is an address.
+#[derive(Clone, Copy)]
+struct Full<'a> {
+    /// Collects the names of the variants of each enum.
+    words: &'a RefCell<BTreeSet<&'static str>>,
+}
+
+impl<'de> Deserializer<'de> for Full<'_> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_str("192.0.2.1:22")
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_bool(true)
+    }
+
+    fn deserialize_u8<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_u8(1)
+    }
+
+    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_u32(1)
+    }
+
+    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_u64(1)
+    }
+
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_f64(1.0)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_seq(SeqDeserializer::new([self].into_iter()))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_map(MapDeserializer::new(fields.iter().map(|field| (*field, self))))
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        self.words.borrow_mut().extend(variants);
+        visitor.visit_enum(variants[0].into_deserializer())
+    }
+
+    serde::forward_to_deserialize_any! {
+        i8 i16 i32 i64 u16 f32 char str string bytes byte_buf unit unit_struct newtype_struct tuple tuple_struct map
+        identifier ignored_any
+    }
+}
+
+impl IntoDeserializer<'_> for Full<'_> {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
