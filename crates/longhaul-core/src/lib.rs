@@ -8,7 +8,7 @@
 //! while other pumps wait for their sinks. [`path`] decides what a leg's path needs, and finds what limited it. [`caps`]
 //! divides bandwidth caps among the flows. [`silence`] decides when a silent peer is probed, [`stall`] when a flow has made
 //! no progress for too long, and [`closing`] when a leg that ends is looked at. [`wire`] has the
-//! formats of what relays send each other, and [`ration`] limits how many probes they answer.
+//! formats of what relays send each other, [`ration`] limits how often they answer a probe, and [`places`] how many at a time.
 
 #![forbid(unsafe_code)]
 
@@ -20,6 +20,7 @@ pub mod names;
 pub mod next_hop;
 pub mod path;
 pub mod permits;
+pub mod places;
 pub mod proxy_header;
 pub mod pump;
 pub mod ration;

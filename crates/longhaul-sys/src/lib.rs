@@ -2,14 +2,16 @@
 //! belong together. None decides anything.
 //!
 //! [`splice`] moves bytes, [`sockopt`] sets and reads socket options, [`tcp_info`] reads the kernel's state of a
-//! connection, [`hangups`] reports FIN and close, [`route`] queries the routing tables, [`limits`] reads the limits of
-//! the process, [`activation`] takes the sockets that systemd opened, [`unix`] makes the control socket. For the lab, [`netns`] creates namespaces,
-//! [`tun`] creates network devices that vanish with the process, and [`process`] has the calls of a background process.
+//! connection, [`hangups`] reports FIN and close, [`icmp`] tells which host sent an ICMP error, [`route`] queries the routing
+//! tables, [`limits`] reads the limits of the process, [`activation`] takes the sockets that systemd opened, [`unix`] makes
+//! the control socket. For the lab, [`netns`] creates namespaces, [`tun`] creates network devices that vanish with the
+//! process, and [`process`] has the calls of a background process.
 //! Every failure is a [`SysError`]: the call, its argument, the errno and a hint.
 
 pub mod activation;
 mod error;
 pub mod hangups;
+pub mod icmp;
 pub mod limits;
 pub mod netns;
 pub mod process;

@@ -223,6 +223,14 @@ pub fn set_ipv6_only(fd: BorrowedFd<'_>, on: bool) -> Result<()> {
     V6ONLY.set_switch(fd, on)
 }
 
+/// Puts ICMP errors about the socket's packets into its error queue (ip(7) IP_RECVERR, ipv6(7) IPV6_RECVERR).
+///
+/// # Errors
+/// The descriptor is no socket of IPv4 or IPv6.
+pub fn set_receive_errors(fd: BorrowedFd<'_>) -> Result<()> {
+    if is_ipv6(fd)? { IPV6_RECVERR } else { IP_RECVERR }.set_switch(fd, true)
+}
+
 /// Makes poll(2) and epoll(7) report a socket readable only when `bytes` are there (socket(7) SO_RCVLOWAT). They report
 /// its end and its errors at once.
 ///
@@ -283,6 +291,8 @@ const DOMAIN: Opt = Opt::socket(libc::SO_DOMAIN, "SO_DOMAIN");
 const PROTOCOL: Opt = Opt::socket(libc::SO_PROTOCOL, "SO_PROTOCOL");
 const TOS: Opt = Opt { level: libc::IPPROTO_IP, number: libc::IP_TOS, name: "IP_TOS" };
 const TCLASS: Opt = Opt { level: libc::IPPROTO_IPV6, number: libc::IPV6_TCLASS, name: "IPV6_TCLASS" };
+const IP_RECVERR: Opt = Opt { level: libc::IPPROTO_IP, number: libc::IP_RECVERR, name: "IP_RECVERR" };
+const IPV6_RECVERR: Opt = Opt { level: libc::IPPROTO_IPV6, number: libc::IPV6_RECVERR, name: "IPV6_RECVERR" };
 const V6ONLY: Opt = Opt { level: libc::IPPROTO_IPV6, number: libc::IPV6_V6ONLY, name: "IPV6_V6ONLY" };
 const BIND_ADDRESS_NO_PORT: Opt =
     Opt { level: libc::IPPROTO_IP, number: libc::IP_BIND_ADDRESS_NO_PORT, name: "IP_BIND_ADDRESS_NO_PORT" };
@@ -316,6 +326,7 @@ mod tests {
             assert_eq!((device(fd), is_mptcp(fd)), (Ok(String::new()), Ok(false)));
             assert_eq!((set_reset_on_close(fd), socket.linger().unwrap()), (Ok(()), Some(Duration::ZERO)));
             assert_eq!((set_fin_on_close(fd), socket.linger().unwrap()), (Ok(()), None));
+            assert_eq!(set_receive_errors(fd), Ok(()));
             assert_eq!((set_urgent_inline(fd), socket.out_of_band_inline().unwrap()), (Ok(()), true));
             assert_eq!((set_reuse_address(fd), socket.reuse_address().unwrap()), (Ok(()), true));
             for on in [true, false] {

@@ -168,7 +168,10 @@ fn is_itself(stream: &Stream) -> bool {
 
 /// Binds to `source` and leaves the choice of the port to connect(2), which may then use one port for many next hops
 /// (ip(7) IP_BIND_ADDRESS_NO_PORT).
-fn bind(socket: &Socket, source: IpAddr, address: SocketAddr) -> Result<(), Failure> {
+///
+/// # Errors
+/// `source` has another IP version than `address`, or is no address of this host.
+pub(super) fn bind(socket: &Socket, source: IpAddr, address: SocketAddr) -> Result<(), Failure> {
     if source.is_ipv4() != address.is_ipv4() {
         let text = format!("cannot be dialled from source {source}, which has another IP version");
         return Err(Failure::here(text));

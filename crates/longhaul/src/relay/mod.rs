@@ -32,6 +32,7 @@
 //!       hangups  wakes a flow when a peer sends FIN or a leg is closed
 //!   probe    answers a probe, or passes it on
 //!     probes limits the probes that are answered
+//!     host_answer  whether the host of a silent port answers otherwise
 //!     proof  asks the prober for a proof of the shared key
 //!       probe_key  the key
 //!     talk   reads and writes a connection outside of the pumps
@@ -81,6 +82,7 @@ mod half_open_tests;
 mod hangups;
 mod histogram;
 mod hops;
+mod host_answer;
 mod how;
 mod leg;
 mod leg_view;

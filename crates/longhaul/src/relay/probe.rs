@@ -17,8 +17,10 @@
 use super::connect::Cause;
 use super::dial::Unanswered;
 use super::fast_open;
+use super::host_answer;
 use super::how::{Broken, How};
 use super::legs::Legs;
+use super::probes::Place;
 use super::proof;
 use super::registry::Flow;
 use super::shared::Relay;
@@ -26,17 +28,17 @@ use super::stream::Stream;
 use super::talk::{poll_read, poll_receive, send_all};
 use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;
+use longhaul_core::sources::Source;
 use longhaul_core::wire::answer::{Dial, Frame, Next, Receipt, Report};
 use longhaul_core::wire::probe::{self, LENGTH, Look, MAGIC, Preface};
 use longhaul_sys::splice;
 use longhaul_sys::tcp_info::TcpInfo;
 use socket2::SockRef;
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::io;
-use std::net::{IpAddr, Shutdown};
+use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant, SystemTime};
-use tokio::net::UdpSocket;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
@@ -151,7 +153,7 @@ async fn prove_and_pass_on(legs: &Legs<'_>, preface: &Preface, hops: u8) -> Answ
     if !pass_on(legs, preface) {
         let busy = report(flow, preface, None, Next::Busy);
         refused(relay, flow, "too many probes");
-        let _ = timeout(ANSWER_TIME, converse(accept, busy)).await;
+        let _ = timeout(ANSWER_TIME, converse(accept, busy, None)).await;
         return Answered::Ended(BAD_PREFACE);
     }
     match send_all(dial, &Preface { hops, ..*preface }.bytes()).await {
@@ -170,7 +172,7 @@ struct Unproven<'a> {
 async fn refuse_unproven(relay: &Relay, flow: &Flow, accept: &Stream, probe: Unproven<'_>) -> How {
     flow.counters.count(|counters| &counters.probes_unproven);
     refused(relay, flow, probe.why);
-    let _ = timeout(FAREWELL_TIME, converse(accept, bare_report(probe.preface, Next::Unproven))).await;
+    let _ = timeout(FAREWELL_TIME, converse(accept, bare_report(probe.preface, Next::Unproven), None)).await;
     BAD_PREFACE
 }
 
@@ -233,23 +235,10 @@ pub(super) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream
 async fn dial_of(tunnel: &Tunnel, failed: &Unanswered) -> Dial {
     match (failed.cause, failed.address) {
         (Cause::Refused, _) => Dial::Refused,
-        (Cause::NoAnswer, Some(address)) if host_answers(tunnel, address.ip()).await => Dial::PortSilent,
+        (Cause::NoAnswer, Some(address)) if host_answer::comes_from(tunnel, address.ip()).await => Dial::PortSilent,
         (Cause::NoAnswer, _) => Dial::NoAnswer,
         (Cause::Reset | Cause::Unreachable | Cause::Other, _) => Dial::Failed,
     }
-}
-
-/// Whether the host at `ip` says within [`HOST_ANSWER`] that nobody listens on [`UDP_PORT`] (ICMP port unreachable, as
-/// traceroute(8) uses it). So its network works, and the port that did not answer drops packets.
-async fn host_answers(tunnel: &Tunnel, ip: IpAddr) -> bool {
-    let any = if ip.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
-    let asking = async {
-        let socket = UdpSocket::bind((tunnel.source.unwrap_or(any), 0)).await?;
-        socket.connect((ip, UDP_PORT)).await?;
-        socket.send(&[0]).await?;
-        socket.recv(&mut [0]).await
-    };
-    matches!(timeout(HOST_ANSWER, asking).await, Ok(Err(err)) if err.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 /// Waits for the first bytes on `accept`, for at most `patience`. Returns the preface if they are one, and leaves them where
@@ -275,10 +264,14 @@ async fn answer_as_last(relay: &Relay, flow: &Flow, accept: &Stream, dial: Optio
     if let Err(why) = proof::ask(relay, flow, accept, &preface).await {
         return refuse_unproven(relay, flow, accept, Unproven { preface: &preface, why }).await;
     }
-    let place = relay.probes.begin();
-    let next = match course(&flow.tunnel, &preface, || is_from_here(flow, accept)) {
-        Course::Answer if place.is_some() || flow.is_own_probe() => Next::Echo,
-        Course::Answer | Course::PassOn(_) => Next::Busy,
+    let course = course(&flow.tunnel, &preface, || is_from_here(flow, accept));
+    // The daemon's own probes need no place, so that strangers cannot keep them out.
+    let needs_place = course == Course::Answer && !flow.is_own_probe();
+    let place = needs_place.then(|| relay.probes.begin(Source::from(flow.peer().ip()))).flatten();
+    let next = match course {
+        Course::Answer if needs_place && place.is_none() => Next::Busy,
+        Course::Answer => Next::Echo,
+        Course::PassOn(_) => Next::Busy,
         Course::Refuse => Next::NotPassedOn,
     };
     if next == Next::Echo {
@@ -289,7 +282,15 @@ async fn answer_as_last(relay: &Relay, flow: &Flow, accept: &Stream, dial: Optio
         refused(relay, flow, why);
     }
     let report = report(flow, &preface, dial, next);
-    match timeout(ANSWER_TIME, converse(accept, report)).await {
+    let answered = tokio::select! {
+        answered = timeout(ANSWER_TIME, converse(accept, report, place.as_ref())) => answered,
+        // Dropping the answer loses nothing that this arm needs.
+        () = lost(place.as_ref()) => {
+            refused(relay, flow, "its prober sends too slowly, and another probe needs its place");
+            return How::TimedOut(Leg::Accept);
+        }
+    };
+    match answered {
         Ok(Ok(())) if next == Next::Echo => How::Finished,
         Ok(Ok(())) => BAD_PREFACE,
         Ok(Err(err)) => Broken::of(Leg::Accept, &err).into(),
@@ -297,12 +298,20 @@ async fn answer_as_last(relay: &Relay, flow: &Flow, accept: &Stream, dial: Optio
     }
 }
 
-/// Sends `report`, echoes if it says so, and ends the connection.
-async fn converse(accept: &Stream, report: Report) -> io::Result<()> {
+/// Waits until the probe has lost its `place`. One without a place loses none.
+async fn lost(place: Option<&Place<'_>>) {
+    match place {
+        Some(place) => place.lost().await,
+        None => pending().await,
+    }
+}
+
+/// Sends `report`, echoes if it says so, and ends the connection. Tells `place` of the bytes that it echoes.
+async fn converse(accept: &Stream, report: Report, place: Option<&Place<'_>>) -> io::Result<()> {
     let (echoes, nonce, bytes) = (report.next == Next::Echo, report.nonce, report.echo_bytes);
     send_all(accept, &Frame::Report(report).bytes()).await?;
     if echoes {
-        let receipt = Frame::Receipt(Receipt { nonce, ..echo(accept, bytes).await? });
+        let receipt = Frame::Receipt(Receipt { nonce, ..echo(accept, bytes, place).await? });
         send_all(accept, &receipt.bytes()).await?;
     }
     bid_farewell(accept).await;
@@ -310,7 +319,7 @@ async fn converse(accept: &Stream, report: Report) -> io::Result<()> {
 }
 
 /// Echoes `bytes` bytes. Returns the receipt, without the nonce.
-async fn echo(accept: &Stream, bytes: u32) -> io::Result<Receipt> {
+async fn echo(accept: &Stream, bytes: u32, place: Option<&Place<'_>>) -> io::Result<Receipt> {
     let mut buffer = vec![0; BUFFER];
     let (mut left, mut checksum, mut began) = (bytes as usize, 0, None);
     while left > 0 {
@@ -322,6 +331,9 @@ async fn echo(accept: &Stream, bytes: u32) -> io::Result<Receipt> {
         began.get_or_insert_with(Instant::now);
         checksum = crc32c::crc32c_append(checksum, &buffer[..got]);
         send_all(accept, &buffer[..got]).await?;
+        if let Some(place) = place {
+            place.echoed(got);
+        }
         left -= got;
     }
     let time = began.map_or(Duration::ZERO, |began| began.elapsed());
@@ -410,12 +422,6 @@ const ANSWER_TIME: Duration = Duration::from_secs(120);
 
 /// Time that the prober has to end the connection after the last byte.
 const FAREWELL_TIME: Duration = Duration::from_secs(5);
-
-/// Time that the host of a silent port has to answer otherwise: a round trip of any path.
-const HOST_ANSWER: Duration = Duration::from_secs(1);
-
-/// The first port of traceroute(8), on which hosts do not listen.
-const UDP_PORT: u16 = 33434;
 
 /// Size of the buffer of an echo in bytes.
 const BUFFER: usize = 64 * 1024;

@@ -1,41 +1,77 @@
-//! Limits the probes that this process answers, so that whoever may connect cannot use them to load the WAN.
+//! Limits the probes that this process answers, so that whoever may connect cannot use them to load the WAN. A prober that does
+//! not send its payload keeps nobody out: [`longhaul_core::places`] decides who gives way.
 
 use super::lock::lock;
+use longhaul_core::places::{self, Places};
 use longhaul_core::ration::Ration;
-use std::sync::Mutex;
+use longhaul_core::sources::Source;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 
 /// The limits of all tunnels together, and what is used of them.
 #[derive(Debug)]
-pub(super) struct Probes(Mutex<Ration>);
+pub(super) struct Probes(Mutex<Used>);
+
+#[derive(Debug)]
+struct Used {
+    ration: Ration,
+    /// Each with the notice that its probe has lost it.
+    places: Places<Arc<Notify>>,
+}
 
 impl Default for Probes {
     fn default() -> Probes {
-        Probes(Mutex::new(Ration::new(BURST, PAUSE, TOGETHER)))
+        let ration = Ration::new(BURST, PAUSE);
+        Probes(Mutex::new(Used { ration, places: Places::new(TOGETHER, OF_A_SOURCE) }))
     }
 }
 
 impl Probes {
-    /// Returns a place for a probe to answer, or `None` when there are too many.
-    pub(super) fn begin(&self) -> Option<Place<'_>> {
-        let may = lock(&self.0).begin(Instant::now());
-        // Not `then_some`: it would make a place and drop it at once.
-        may.then(|| Place(self))
+    /// Returns a place for a probe of `source` to answer, or `None` when there are too many. A probe whose prober sends too
+    /// little may lose its place to this one.
+    pub(super) fn begin(&self, source: Source) -> Option<Place<'_>> {
+        let (mut used, now) = (lock(&self.0), Instant::now());
+        if !used.ration.spend(now) {
+            return None;
+        }
+        let lost = Arc::new(Notify::new());
+        let places::Place { number, gave_way } = used.places.take(source, now, lost.clone())?;
+        if let Some(gave_way) = gave_way {
+            gave_way.notify_one();
+        }
+        Some(Place { probes: self, number, lost })
     }
 
     /// Returns whether a probe may be passed on now.
     pub(super) fn may_pass_on(&self) -> bool {
-        lock(&self.0).spend(Instant::now())
+        lock(&self.0).ration.spend(Instant::now())
     }
 }
 
 /// A place among the probes that are answered at the same time. Dropping it frees the place.
 #[derive(Debug)]
-pub(super) struct Place<'a>(&'a Probes);
+pub(super) struct Place<'a> {
+    probes: &'a Probes,
+    number: u64,
+    lost: Arc<Notify>,
+}
+
+impl Place<'_> {
+    /// Records that `bytes` bytes of the payload were echoed.
+    pub(super) fn echoed(&self, bytes: usize) {
+        lock(&self.probes.0).places.sent(self.number, bytes, Instant::now());
+    }
+
+    /// Waits until another probe has got this place.
+    pub(super) async fn lost(&self) {
+        self.lost.notified().await;
+    }
+}
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        lock(&self.0.0).end();
+        lock(&self.probes.0).places.free(self.number);
     }
 }
 
@@ -46,18 +82,28 @@ const BURST: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Number of probes that are answered at the same time. Each holds a buffer of 64 KiB.
-const TOGETHER: u32 = 16;
+const TOGETHER: usize = 24;
+
+/// Number of those that come from one source. A far relay sees the probes of all tunnels of a near relay as one source's.
+const OF_A_SOURCE: usize = 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::IpAddr;
 
     #[test]
     fn a_place_is_free_again_when_it_is_dropped() {
         let probes = Probes::default();
-        let places: Vec<_> = std::iter::from_fn(|| probes.begin()).collect();
-        assert_eq!(places.len(), TOGETHER as usize);
+        let source = |ip: &str| Source::from(ip.parse::<IpAddr>().unwrap());
+        let one = || probes.begin(source("2001:db8::1"));
+        let other = || probes.begin(source("2001:db8:0:1::1"));
+        let places: Vec<_> = std::iter::from_fn(one).collect();
+        assert_eq!(places.len(), OF_A_SOURCE);
+        assert!(probes.begin(source("2001:db8::2")).is_none(), "a /64 is one source");
+        let others: Vec<_> = std::iter::from_fn(other).collect();
+        assert_eq!(others.len(), TOGETHER - OF_A_SOURCE);
         drop(places);
-        assert!(probes.begin().is_some() && probes.may_pass_on());
+        assert!(one().is_some() && probes.may_pass_on());
     }
 }

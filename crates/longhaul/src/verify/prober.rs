@@ -34,28 +34,31 @@ pub struct Plan {
     pub echo_bytes: u32,
     /// Time to wait for each answer.
     pub limit: Duration,
-    /// Time for the whole probe. `None` limits only each answer.
-    pub total: Option<Duration>,
+    /// Time for the whole probe.
+    pub total: Duration,
 }
 
 impl Plan {
     /// Returns the plan to verify `tunnel` from its own host. A listener on every address is reached on loopback. Without
-    /// `limit`, the probe waits until the tunnel's dials have failed.
+    /// `limit`, the probe waits until the tunnel's dials have failed. The whole probe may take `limit` for each stage, and the
+    /// time of its payload at 1 Mbit/s.
     pub fn of(tunnel: &Tunnel, echo_bytes: u32, limit: Option<Duration>) -> Plan {
         let ip = match tunnel.listen.ip() {
             // `[::]` listens on IPv4 too, and a host may be without IPv6.
             ip if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
             ip => ip,
         };
+        let limit = limit.unwrap_or((dials(tunnel) + MARGIN).max(MIN_LIMIT));
+        let hops = tunnel.verify_hops.unwrap_or(1);
         Plan {
             address: SocketAddr::new(ip, tunnel.listen.port()),
             allow: tunnel.allow.clone(),
             header: tunnel.proxy_in.map(proxy_header::write_own).unwrap_or_default(),
             key: None,
-            hops: tunnel.verify_hops.unwrap_or(1),
+            hops,
             echo_bytes,
-            limit: limit.unwrap_or((dials(tunnel) + MARGIN).max(MIN_LIMIT)),
-            total: None,
+            limit,
+            total: limit.saturating_mul(stages(hops)).saturating_add(payload_time(echo_bytes)),
         }
     }
 
@@ -64,12 +67,7 @@ impl Plan {
     pub fn of_own(tunnel: &Tunnel) -> Plan {
         let total = dials(tunnel) + MIN_LIMIT;
         // The listener admits it whatever `allow` and `proxy_in` say.
-        Plan {
-            total: Some(total),
-            allow: Vec::new(),
-            header: Vec::new(),
-            ..Plan::of(tunnel, OWN_ECHO_BYTES, Some(total))
-        }
+        Plan { total, allow: Vec::new(), header: Vec::new(), ..Plan::of(tunnel, OWN_ECHO_BYTES, Some(total)) }
     }
 
     /// Returns the plan to probe the path behind `tunnel` by a connection to its next hop `address`, which must be a relay. The
@@ -87,7 +85,7 @@ impl Plan {
             hops: tunnel.verify_hops.unwrap_or(1).saturating_sub(1),
             echo_bytes: MIN_ECHO_BYTES,
             limit: total,
-            total: Some(total),
+            total,
         }
     }
 
@@ -99,6 +97,16 @@ impl Plan {
 /// Returns the time that the dials of `tunnel` may take.
 fn dials(tunnel: &Tunnel) -> Duration {
     tunnel.connect_timeout.saturating_mul(u32::try_from(tunnel.to.len()).unwrap_or(u32::MAX))
+}
+
+/// Returns the number of stages that a probe waits for: the connection, the relays, and the payload.
+fn stages(hops: u8) -> u32 {
+    u32::from(hops) + 3
+}
+
+/// Returns the time that `bytes` of payload may take.
+fn payload_time(bytes: u32) -> Duration {
+    Duration::from_secs((u64::from(bytes) * 8).div_ceil(MIN_RATE)).min(MAX_PAYLOAD_TIME)
 }
 
 /// Makes the probe `plan`, and returns how far it came.
@@ -404,6 +412,12 @@ const CHUNK: usize = 64 * 1024;
 /// and a margin.
 const MIN_LIMIT: Duration = Duration::from_secs(15);
 
+/// Rate in bits per second at which a payload is in time. A path of longhaul is faster.
+const MIN_RATE: u64 = 1_000_000;
+
+/// Maximum time of a payload. A relay does not answer for longer.
+const MAX_PAYLOAD_TIME: Duration = Duration::from_secs(120);
+
 /// Number of bytes of the echo of the daemon's own probes.
 const OWN_ECHO_BYTES: u32 = 16 * 1024;
 
@@ -421,6 +435,19 @@ mod tests {
         assert_eq!(plan("0.0.0.0:6000").address, "127.0.0.1:6000".parse().unwrap());
         assert_eq!(plan("[2001:db8::1]:6000").address, "[2001:db8::1]:6000".parse().unwrap());
         assert_eq!((plan("[::]:6000").hops, plan("[::]:6000").limit), (1, MIN_LIMIT));
+    }
+
+    #[test]
+    fn a_probe_has_a_limit_that_comes_from_those_of_its_stages() {
+        let plan = |hops, bytes, limit| {
+            let mut tunnel = Tunnel::new("t", "127.0.0.1:1".parse().unwrap(), Vec::new());
+            tunnel.verify_hops = hops;
+            Plan::of(&tunnel, bytes, limit).total.as_secs()
+        };
+        let second = Some(Duration::from_secs(1));
+        assert_eq!(plan(None, 1 << 20, None), 4 * 15 + 9);
+        assert_eq!([plan(Some(0), 1024, second), plan(Some(2), 1 << 20, second)], [3 + 1, 5 + 9]);
+        assert_eq!(plan(None, 64 << 20, second), 4 + 120);
     }
 
     #[test]

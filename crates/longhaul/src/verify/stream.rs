@@ -14,6 +14,8 @@ use tokio::time::{Instant, timeout_at};
 pub(super) enum Lost {
     /// Nothing came in time. `said`: bytes came that are no frame.
     Silent { after: Duration, said: bool },
+    /// The whole probe has taken its time, though each answer came in time.
+    Late { after: Duration },
     /// FIN.
     Ended,
     /// The socket's error.
@@ -33,6 +35,11 @@ impl Lost {
             Lost::Silent { said: true, .. } => {
                 (Kind::NoAnswer, "something answers, but not to a probe".to_owned(), is_data)
             }
+            Lost::Late { after } => {
+                let why =
+                    format!("the whole probe took its limit of {}; pass a longer --timeout", show_duration(after));
+                (Kind::NoAnswer, why, is_data)
+            }
             Lost::Ended => (Kind::Failed, "the connection was ended with FIN".into(), true),
             Lost::Failed(err) => (Kind::Failed, err.to_string(), true),
             Lost::Damaged(Fault::Version(version)) => {
@@ -49,20 +56,30 @@ impl Lost {
 pub(super) struct Patience {
     /// Time to wait for each answer.
     pub(super) each: Duration,
+    /// The limit of all waits together.
+    pub(super) total: Duration,
     /// The end of all waits.
-    pub(super) end: Option<Instant>,
+    pub(super) end: Instant,
 }
 
 impl Patience {
     /// Returns the limits of a probe that begins now, and may take `total` in all.
-    pub(super) fn of(each: Duration, total: Option<Duration>) -> Patience {
-        Patience { each, end: total.map(|total| Instant::now() + total) }
+    pub(super) fn of(each: Duration, total: Duration) -> Patience {
+        Patience { each, total, end: Instant::now() + total }
     }
 
     /// Returns the end of a wait that begins now.
     pub(super) fn deadline(self) -> Instant {
-        let each = Instant::now() + self.each;
-        self.end.map_or(each, |end| end.min(each))
+        self.end.min(Instant::now() + self.each)
+    }
+
+    /// Returns the fault of a wait that has reached its deadline. `said`: bytes came that are no frame.
+    fn over(self, said: bool) -> Lost {
+        // A probe whose limits are the same was silent from its beginning.
+        match self.total > self.each && Instant::now() >= self.end {
+            true => Lost::Late { after: self.total },
+            false => Lost::Silent { after: self.each, said },
+        }
     }
 }
 
@@ -73,7 +90,7 @@ impl Patience {
 pub(super) async fn send(stream: &TcpStream, mut bytes: &[u8], patience: Patience) -> Result<(), Lost> {
     while !bytes.is_empty() {
         let writable = timeout_at(patience.deadline(), stream.writable()).await;
-        writable.map_err(|_| Lost::Silent { after: patience.each, said: false })?.map_err(Lost::Failed)?;
+        writable.map_err(|_| patience.over(false))?.map_err(Lost::Failed)?;
         match stream.try_write(bytes) {
             Ok(sent) => bytes = &bytes[sent..],
             Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
@@ -148,11 +165,11 @@ impl<'a> Reader<'a> {
             // A peer that sends without a pause keeps the stream readable, and a wait that is ready at once neither sees its
             // deadline nor lets other tasks run.
             if Instant::now() >= deadline {
-                return Err(Lost::Silent { after: self.patience.each, said });
+                return Err(self.patience.over(said));
             }
             consume_budget().await;
             let readable = timeout_at(deadline, self.stream.readable()).await;
-            readable.map_err(|_| Lost::Silent { after: self.patience.each, said })?.map_err(Lost::Failed)?;
+            readable.map_err(|_| self.patience.over(said))?.map_err(Lost::Failed)?;
             match self.stream.try_read(&mut self.buffer) {
                 Ok(0) => return Err(Lost::Ended),
                 Ok(got) => {
@@ -184,7 +201,7 @@ mod tests {
                 while server.write_all(&flood).is_ok() {}
             });
             let (ran, each) = (tokio::spawn(async {}), Duration::from_millis(200));
-            let mut reader = Reader::new(&stream, Patience::of(each, None));
+            let mut reader = Reader::new(&stream, Patience::of(each, 10 * each));
             let deadline = reader.patience().deadline();
             let lost = loop {
                 if let Err(lost) = reader.frame(deadline).await {

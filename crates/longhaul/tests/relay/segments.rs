@@ -132,7 +132,12 @@ impl Near {
 }
 
 fn far_relay(wan: &Wan, port: u16, flags: &[&str]) -> Relay {
-    let (listen, to) = (SocketAddr::new(Host::Far.wan(), port), SocketAddr::new(Host::B.lan(), port));
+    far_relay_to(wan, SocketAddr::new(Host::B.lan(), port), flags)
+}
+
+/// Starts a far relay that listens on the port of `to` and dials `to`.
+fn far_relay_to(wan: &Wan, to: SocketAddr, flags: &[&str]) -> Relay {
+    let listen = SocketAddr::new(Host::Far.wan(), to.port());
     let mut command = longhaul();
     command.args(["relay", "--listen", &listen.to_string(), "--to", &to.to_string()]);
     command.args(["--verify-hops", "0", "--connect-timeout", "1s"]).args(flags);
@@ -279,4 +284,54 @@ fn with_a_second_next_hop_the_tunnel_stays_whole_and_new_flows_use_it() {
         remove_rule(&wan, Host::Far, first);
     }
     assert!(near.relay.try_log("tunnel broken").is_none());
+}
+
+/// Runs ip(8) with the words of `arguments` on `host`.
+fn ip(wan: &Wan, host: Host, arguments: &str) {
+    wan.output(host, "ip", &arguments.split(' ').collect::<Vec<_>>()).unwrap();
+}
+
+/// Host B is a router here. It drops the dials to the host behind it, which is off, and rejects everything else.
+#[test]
+fn a_firewall_on_the_way_does_not_answer_for_the_host() {
+    let Some(wan) = lab() else { return };
+    let to = SocketAddr::from(([192, 0, 2, 9], 7700));
+    let router = wan.on(Host::B, || {
+        set_sysctl("net/ipv4/ip_forward", "1");
+        Ok(())
+    });
+    router.join().expect("no panic").expect("the host is there");
+    ip(&wan, Host::B, "route add 192.0.2.9 dev lo");
+    ip(&wan, Host::Far, &format!("route add 192.0.2.9 via {}", Host::B.lan()));
+    let chain = "add table inet way; add chain inet way on { type filter hook forward priority 0; }";
+    let rules = "add rule inet way on meta l4proto tcp drop; add rule inet way on counter reject";
+    wan.output(Host::B, "nft", &[&format!("{chain}; {rules}")]).unwrap();
+    let _far = far_relay_to(&wan, to, &[]);
+    let near = Near::start(&wan, to.port(), &[to.port()]);
+    near.wait_broken(&Case { name: "router rejects", how: Break::NoServer, stage: "LAN", cause: "no answer" });
+    let counted = wan.output(Host::B, "nft", &["list table inet way"]).unwrap();
+    assert!(!counted.contains("counter packets 0 "), "no question came: {counted}");
+}
+
+/// Only packets with a mark reach the host, whose port drops the dials.
+#[test]
+fn the_host_of_a_silent_port_is_asked_on_the_way_of_the_dial() {
+    let Some(wan) = lab() else { return };
+    let to = SocketAddr::from(([192, 0, 2, 9], 7710));
+    ip(&wan, Host::B, "address add 192.0.2.9/32 dev lo");
+    ip(&wan, Host::Far, &format!("route add 192.0.2.9 via {} table 7", Host::B.lan()));
+    ip(&wan, Host::Far, "rule add fwmark 7 table 7");
+    ip(&wan, Host::Far, "route add unreachable 192.0.2.9");
+    let relay = wan.on(Host::Far, || {
+        // Without the mark there is no way back, as the kernel sees it.
+        for device in std::fs::read_dir("/proc/sys/net/ipv4/conf").unwrap() {
+            std::fs::write(device.unwrap().path().join("rp_filter"), "0").unwrap();
+        }
+        Ok(())
+    });
+    relay.join().expect("no panic").expect("the host is there");
+    add_rule(&wan, Host::B, to.port(), "drop");
+    let _far = far_relay_to(&wan, to, &["--set", "dial.mark=7"]);
+    let near = Near::start(&wan, to.port(), &[to.port()]);
+    near.wait_broken(&Case { name: "marked", how: Break::NoServer, stage: "final host", cause: "no answer" });
 }

@@ -3,10 +3,14 @@
 use crate::admin::by_http;
 use crate::daemon::Daemon;
 use crate::harness::*;
+use crate::verify::{preface, report};
+use longhaul_core::wire::answer::Next;
 use serde_json::Value;
+use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
+use std::time::Duration;
 
 /// A daemon with an HTTP listener and one tunnel `t`, which it verifies every second.
 struct Verified {
@@ -131,6 +135,28 @@ fn every_view_names_the_broken_stage_until_the_tunnel_is_whole_again() {
     drop(far);
     let _far = far_relay(&far_port, Port::reserve("127.0.0.1").address());
     near.broken("final host", "refused");
+}
+
+#[test]
+fn probes_of_others_do_not_keep_the_daemon_s_own_out() {
+    const OF_A_SOURCE: usize = 16;
+    let near = Verified::start(&[final_host()], "verify = \"1s\"\nverify_hops = 0");
+    near.wait("whole");
+    let begin = || {
+        let mut probe = patient(TcpStream::connect(near.port.address()).unwrap());
+        probe.write_all(&preface(0).bytes()).unwrap();
+        assert_eq!(report(&probe).next, Next::Echo);
+        probe
+    };
+    let others: Vec<_> = (0..OF_A_SOURCE).map(|_| begin()).collect();
+    for _ in 0..4 {
+        let last = near.verify()["last_unix_seconds"].as_f64();
+        wait_until("another result", || near.verify()["last_unix_seconds"].as_f64() > last);
+    }
+    let verify = near.verify();
+    assert!(verify["state"] == "whole" && verify["why"].is_null(), "{verify}");
+    // They take no place either.
+    others.iter().for_each(|other| quiet_for(other, Duration::from_millis(1)));
 }
 
 #[test]

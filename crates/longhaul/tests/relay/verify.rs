@@ -3,12 +3,13 @@
 
 use crate::harness::*;
 use longhaul_core::wire::answer::{Dial, Frame, Frames, Next, Report};
-use longhaul_core::wire::probe::{LENGTH, MAGIC, MAX_ECHO_BYTES, Preface};
+use longhaul_core::wire::probe::{LENGTH, Look, MAGIC, MAX_ECHO_BYTES, Preface, look};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Output};
 use std::thread::{JoinHandle, spawn};
+use std::time::Duration;
 
 /// Starts a relay on a reserved port.
 fn relay(to: SocketAddr, flags: &[&str]) -> (Relay, Port) {
@@ -202,6 +203,46 @@ fn an_unknown_tunnel_is_wrong_usage() {
     assert_eq!((code(&[]), code(&["--nagios"])), (Some(2), Some(3)));
 }
 
+/// A relay that echoes byte by byte gives each answer in time. The probe ends nevertheless.
+#[test]
+fn a_trickle_ends_at_the_limit_of_the_whole_probe() {
+    let server = server();
+    let address = server.local_addr().unwrap();
+    spawn(move || {
+        let mut socket = patient(server.accept().expect("the prober connects").0);
+        let mut first = [0; LENGTH];
+        socket.read_exact(&mut first).unwrap();
+        let Look::Preface(Preface { nonce, echo_bytes, .. }) = look(&first) else { panic!("no preface") };
+        let report = Report { nonce, echo_bytes, ..report_of_an_echo() };
+        socket.write_all(&Frame::Report(report).bytes()).unwrap();
+        let mut byte = [0];
+        while socket.read_exact(&mut byte).and_then(|()| socket.write_all(&byte)).is_ok() {
+            std::thread::sleep(Duration::from_millis(100)); // the trickle
+        }
+    });
+    // Three stages of 2 s, and 200 kB at 1 Mbit/s.
+    let why = ends_at(address, "verify_hops = 0", &["--timeout", "2s"], (1, "data", "no answer"));
+    assert!(why.contains("its limit of 8s"), "{why}");
+}
+
+/// Returns a report of the last relay, without the fields of its preface.
+fn report_of_an_echo() -> Report {
+    Report {
+        nonce: [0; 16],
+        hops: 0,
+        dial: Dial::Connected,
+        next: Next::Echo,
+        clock_us: 0,
+        dial_us: 0,
+        rtt_us: 0,
+        echo_bytes: 0,
+        name: "far".into(),
+        version: "1".into(),
+        next_hop: String::new(),
+        why: String::new(),
+    }
+}
+
 /// Connects to `to` and sends `bytes`.
 fn send(to: SocketAddr, bytes: &[u8]) -> TcpStream {
     let mut client = patient(TcpStream::connect(to).unwrap());
@@ -365,25 +406,31 @@ fn verify_final_false_leaves_the_final_host_alone() {
     talk(&ordinary, &patient(server.accept().unwrap().0));
 }
 
+/// A prober that sends no payload keeps its place only until somebody else wants it.
 #[test]
-fn probes_at_the_same_time_are_bounded() {
-    const TOGETHER: usize = 16;
+fn probes_at_the_same_time_are_bounded_and_idle_ones_keep_nobody_out() {
+    const OF_A_SOURCE: usize = 16;
     let server = server();
     let (relay, port) = relay(server.local_addr().unwrap(), &["--verify-hops", "0"]);
     let begin = || {
         let probe = send(port.address(), &preface(0).bytes());
-        let next = report(&probe).next;
-        (probe, next)
+        assert_eq!(report(&probe).next, Next::Echo);
+        probe
     };
-    let mut probes: Vec<_> = (0..TOGETHER).map(|_| begin()).collect();
-    assert!(probes.iter().all(|(_, next)| *next == Next::Echo));
-    let (refused, next) = begin();
-    assert_eq!(next, Next::Busy);
-    assert_eq!(read_to_end(&refused), (Vec::new(), Ending::Fin));
+    let idle: Vec<_> = (0..OF_A_SOURCE).map(|_| begin()).collect();
     // An ordinary client is not concerned.
-    talk(&patient(TcpStream::connect(port.address()).unwrap()), &last_accepted(&server, TOGETHER + 2));
-    drop(probes.pop());
-    wait_until("there is room for another probe", || begin().1 == Next::Echo);
+    talk(&patient(TcpStream::connect(port.address()).unwrap()), &last_accepted(&server, OF_A_SOURCE + 1));
+    let is_answered = || {
+        let (code, found) = verdict(port.address(), "verify_hops = 0", &[]);
+        if code != Some(0) {
+            assert!(code == Some(3) && found["why"].as_str().unwrap().contains("no more probes"), "{found}");
+            quiet_for(&idle[OF_A_SOURCE - 1], Duration::from_millis(200));
+        }
+        code == Some(0)
+    };
+    assert!((0..100).any(|_| is_answered()), "idle probes hold every place");
+    assert_eq!(read_to_end(&idle[0]), (Vec::new(), Ending::Reset));
+    quiet_for(&idle[OF_A_SOURCE - 1], Duration::from_millis(1));
     assert_eq!(relay.counters()["cut"], 0);
 }
 
