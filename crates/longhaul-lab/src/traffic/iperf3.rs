@@ -51,15 +51,24 @@ fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
     }
     (drive.began)();
     let text = drive.wan.output(Host::A, "iperf3", &arguments)?;
-    read(&text).ok_or_else(|| {
-        let err = std::io::Error::new(std::io::ErrorKind::InvalidData, "it has no end.sum_received");
-        LabError::io("reading the JSON of iperf3")(err)
+    read(&text).map_err(|why| {
+        LabError::io("reading the JSON of iperf3")(std::io::Error::new(std::io::ErrorKind::InvalidData, why))
     })
 }
 
 /// Reads the output of `iperf3 -J`.
-fn read(text: &str) -> Option<Measured> {
-    let json: serde_json::Value = serde_json::from_str(text).ok()?;
+///
+/// # Errors
+/// It is no result of a whole test. The text has the error that iperf3 gives in it, if it gives one.
+fn read(text: &str) -> Result<Measured, String> {
+    let json: serde_json::Value = serde_json::from_str(text).map_err(|err| err.to_string())?;
+    measured(&json).ok_or_else(|| match json["error"].as_str() {
+        Some(error) => error.to_owned(),
+        None => "it has no end.sum_received".to_owned(),
+    })
+}
+
+fn measured(json: &serde_json::Value) -> Option<Measured> {
     let received = &json["end"]["sum_received"];
     let retransmits = json["end"]["sum_sent"]["retransmits"].as_f64();
     Some(Measured {
@@ -82,6 +91,9 @@ mod tests {
         let measured = read(text).unwrap();
         assert_eq!((measured.bytes, measured.speed, measured.checked), (10, 10.0, false));
         assert_eq!(measured.figures, [("retransmits", 3.0)]);
-        assert!(read("nonsense").is_none());
+        assert!(read("nonsense").is_err());
+        assert_eq!(read(r#"{"end": {}}"#).unwrap_err(), "it has no end.sum_received");
+        let refused = r#"{"end": {}, "error": "unable to connect to server: Connection refused"}"#;
+        assert_eq!(read(refused).unwrap_err(), "unable to connect to server: Connection refused");
     }
 }
