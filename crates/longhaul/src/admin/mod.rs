@@ -15,6 +15,7 @@
 //! problems     finds the problems that a Snapshot shows
 //! snapshot     the document that every view reads
 //!   document     its tables in docs/admin.md
+//! verdict      whether a Snapshot is whole, in one line
 //! metrics      /metrics, for Prometheus
 //! client       the other end: `longhaul status`, `top`, `reload`, `drain`, `kill`
 //! ```
@@ -36,6 +37,7 @@ pub mod snapshot;
 mod socket;
 mod source;
 pub(crate) mod time;
+pub mod verdict;
 mod verified;
 
 pub use api::DrainProgress;

@@ -8,7 +8,8 @@ use longhaul::admin::snapshot::{
     FlowState, HopState, LegState, PhaseName, Problem, ResourceState, Snapshot, TunnelState, VerifyState,
     VerifyStateName,
 };
-use longhaul::figures::{age, bytes, rtt};
+use longhaul::admin::verdict::Verdict;
+use longhaul::figures::{age, bytes, count, rtt};
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
@@ -62,7 +63,7 @@ fn nagios(answer: Result<Vec<u8>, NoAnswer>, target: &Target) -> (String, u8) {
     let Ok(snapshot) = serde_json::from_slice::<Snapshot>(&bytes) else {
         return ("UNKNOWN - the daemon's answer is no status".into(), UNKNOWN);
     };
-    let (flows, mut more) = (snapshot.counters.flows_now, String::new());
+    let (flows, mut more) = (snapshot.counters.flows_now as usize, String::new());
     for problem in &snapshot.problems {
         more += &format!("; {}", one_line(&problem_line(problem, &snapshot)));
     }
@@ -95,13 +96,9 @@ fn no_daemon(err: &NoAnswer, target: &Target) -> String {
 /// resources and flows. At most `shown` flows, the oldest.
 fn text(snapshot: &Snapshot, shown: usize) -> String {
     let Snapshot { version, pid, tunnels, flows, .. } = snapshot;
-    let phase = match snapshot.phase {
-        PhaseName::Serving => "serving",
-        PhaseName::Draining => "draining: `longhaul drain --undo` ends that",
-        PhaseName::Stopping => "stopping: it ends with its last flow",
-    };
-    let up = age(snapshot.uptime_seconds);
-    let mut text = format!("{}\n", verdict(snapshot));
+    let (phase, up) = (snapshot.phase.text(), age(snapshot.uptime_seconds));
+    let ago = |since| format!("for {}", age(snapshot.unix_seconds() - since));
+    let mut text = format!("{}\n", Verdict::of(snapshot).line(ago));
     for problem in &snapshot.problems {
         text += &format!("{}: {}\n", problem.word(), problem_line(problem, snapshot));
     }
@@ -128,30 +125,6 @@ fn text(snapshot: &Snapshot, shown: usize) -> String {
         text += &format!("not shown: {rest}; see longhaul top, or longhaul status | less\n");
     }
     text
-}
-
-/// Returns the first line, in the words of `longhaul top`: `NOT WHOLE for 2m05s: tunnel t, WAN`.
-fn verdict(snapshot: &Snapshot) -> String {
-    let fatal: Vec<&Problem> = snapshot.problems.iter().filter(|problem| problem.fatal).collect();
-    if let Some(first) = fatal.first() {
-        let now = snapshot.started_unix_seconds + snapshot.uptime_seconds;
-        let since = fatal.iter().map(|problem| problem.since_unix_seconds).fold(f64::INFINITY, f64::min);
-        let place = first.tunnel.as_ref().map(|tunnel| format!("tunnel {tunnel}, ")).unwrap_or_default();
-        let more = if fatal.len() > 1 { format!(", and {} more", fatal.len() - 1) } else { String::new() };
-        return format!("NOT WHOLE for {}: {place}{}{more}", age(now - since), first.stage);
-    }
-    match (snapshot.phase, snapshot.problems.len()) {
-        (PhaseName::Draining, _) => "NOT WHOLE: draining".into(),
-        (PhaseName::Stopping, _) => "NOT WHOLE: stopping".into(),
-        (PhaseName::Serving, _) if !snapshot.ready => "NOT WHOLE: the daemon is not ready".into(),
-        (PhaseName::Serving, 0) => {
-            let is_whole = |verify: &VerifyState| verify.state == VerifyStateName::Whole;
-            let tunnels = &snapshot.tunnels;
-            let whole = tunnels.iter().filter(|tunnel| tunnel.verify.as_ref().is_some_and(is_whole)).count();
-            format!("WHOLE: no problem is known; verified: {whole} of {}", count(tunnels.len(), "tunnel"))
-        }
-        (PhaseName::Serving, problems) => format!("WHOLE, with {}; new flows are served", count(problems, "warning")),
-    }
 }
 
 fn tunnel_line(tunnel: &TunnelState, snapshot: &Snapshot) -> Vec<String> {
@@ -270,11 +243,6 @@ fn table(rows: Vec<Vec<String>>) -> String {
     text
 }
 
-fn count(number: impl TryInto<u64>, what: &str) -> String {
-    let number = number.try_into().unwrap_or(u64::MAX);
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
-}
-
 /// Returns `text` without line ends.
 fn one_line(text: &str) -> String {
     text.lines().collect::<Vec<_>>().join(" ")
@@ -381,18 +349,6 @@ mod tests {
         let text = text(&Snapshot { flows: vec![flow(1), flow(2), flow(3)], ..Snapshot::default() }, 1);
         assert!(text.contains("10.0.0.9:1") && !text.contains("10.0.0.9:2"), "{text}");
         assert!(text.ends_with("\nnot shown: 2 flows; see longhaul top, or longhaul status | less\n"), "{text}");
-    }
-
-    #[test]
-    fn the_first_line_says_whether_it_is_whole() {
-        let problem = |fatal| Problem { stage: "WAN".into(), since_unix_seconds: 40.0, fatal, ..Problem::default() };
-        let whole = Snapshot { ready: true, uptime_seconds: 100.0, ..Snapshot::default() };
-        assert_eq!(verdict(&whole), "WHOLE: no problem is known; verified: 0 of 0 tunnels");
-        let problems = vec![problem(false)];
-        assert_eq!(verdict(&Snapshot { problems, ..whole.clone() }), "WHOLE, with 1 warning; new flows are served");
-        let problems = vec![problem(true), problem(true)];
-        assert_eq!(verdict(&Snapshot { problems, ..whole.clone() }), "NOT WHOLE for 1m00s: WAN, and 1 more");
-        assert_eq!(verdict(&Snapshot { phase: PhaseName::Draining, ..whole }), "NOT WHOLE: draining");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! them on the daemon's own clock.
 
 use crate::admin::snapshot::{FlowState, Snapshot, TunnelState};
+use crate::admin::verdict::Verdict;
 use crate::relay::CounterValues;
 use std::collections::HashMap;
 
@@ -10,6 +11,8 @@ use std::collections::HashMap;
 pub(super) struct Picture {
     /// The snapshot. Its tunnels and its flows were moved into the fields below.
     pub(super) rest: Snapshot,
+    /// Whether the daemon is whole.
+    pub(super) verdict: Verdict,
     /// Rates of the whole process.
     pub(super) rates: Rates,
     /// The tunnels. Those with a problem come first.
@@ -64,6 +67,7 @@ impl Rates {
 impl Picture {
     /// Returns the picture of `snapshot`. `before` is the last one of the same daemon.
     pub(super) fn new(mut snapshot: Snapshot, before: Option<&Picture>) -> Picture {
+        let verdict = Verdict::of(&snapshot);
         let before = before.filter(|before| before.rest.pid == snapshot.pid);
         let seconds = before.map(|before| snapshot.uptime_seconds - before.rest.uptime_seconds);
         // Without time between the two, there is no rate. A daemon that started again with the same pid has gone back in time.
@@ -83,7 +87,7 @@ impl Picture {
         let rates = before
             .map(|(before, seconds)| Rates::between(total(&before.rest.counters), total(&snapshot.counters), seconds));
         let tunnels = tunnels(&mut snapshot, before);
-        Picture { rest: snapshot, rates: rates.unwrap_or_default(), tunnels, flows }
+        Picture { rest: snapshot, verdict, rates: rates.unwrap_or_default(), tunnels, flows }
     }
 }
 

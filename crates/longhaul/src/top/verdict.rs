@@ -3,7 +3,7 @@
 
 use super::model::{Gone, Link, Model};
 use super::picture::Picture;
-use crate::admin::snapshot::{PhaseName, Problem, VerifyStateName};
+use crate::admin::verdict::Standing;
 use crate::figures;
 
 /// How good the news is.
@@ -43,34 +43,12 @@ pub(super) fn verdict(model: &Model) -> Said {
 }
 
 fn of_picture(picture: &Picture, model: &Model) -> Said {
-    let problems = &picture.rest.problems;
-    let fatal: Vec<&Problem> = problems.iter().filter(|problem| problem.fatal).collect();
-    if let Some(first) = fatal.first() {
-        let since = fatal.iter().map(|problem| problem.since_unix_seconds).fold(f64::INFINITY, f64::min);
-        let place = first.tunnel.as_ref().map(|tunnel| format!("tunnel {tunnel}, ")).unwrap_or_default();
-        let more = if fatal.len() > 1 { format!(", and {} more", fatal.len() - 1) } else { String::new() };
-        return (Tone::Bad, format!("NOT WHOLE {}: {place}{}{more}", since_when(since, model), first.stage));
-    }
-    match (picture.rest.phase, problems.len()) {
-        (PhaseName::Draining, _) => {
-            (Tone::Bad, "NOT WHOLE: draining, new connections are refused; `longhaul drain --undo` ends that".into())
-        }
-        (PhaseName::Stopping, _) => (Tone::Bad, "NOT WHOLE: stopping; the daemon ends with its last flow".into()),
-        (PhaseName::Serving, _) if !picture.rest.ready => (Tone::Bad, "NOT WHOLE: the daemon is not ready".into()),
-        (PhaseName::Serving, 0) => (Tone::Good, format!("WHOLE: no problem is known; {}", verified(picture))),
-        (PhaseName::Serving, count) => {
-            (Tone::Warning, format!("WHOLE, with {}; new flows are served", figures::count(count, "warning")))
-        }
-    }
-}
-
-/// Returns how many tunnels the daemon's own probes have found whole. The others are whole as far as the daemon sees.
-fn verified(picture: &Picture) -> String {
-    let whole = picture
-        .tunnels
-        .iter()
-        .filter(|row| row.state.verify.as_ref().is_some_and(|verify| verify.state == VerifyStateName::Whole));
-    format!("verified: {} of {}", whole.count(), figures::count(picture.tunnels.len(), "tunnel"))
+    let tone = match picture.verdict.standing {
+        Standing::Whole => Tone::Good,
+        Standing::Warned => Tone::Warning,
+        Standing::NotWhole => Tone::Bad,
+    };
+    (tone, picture.verdict.line(|since| since_when(since, model)))
 }
 
 /// Returns the reasons below the verdict, the worst first.
@@ -126,7 +104,7 @@ pub(super) fn time(unix_seconds: f64, model: &Model) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::snapshot::Snapshot;
+    use crate::admin::snapshot::{PhaseName, Problem, Snapshot};
     use jiff::tz::TimeZone;
 
     const NOW: f64 = 1_700_000_000.0; // 2023-11-14 22:13:20 UTC

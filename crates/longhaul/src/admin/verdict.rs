@@ -1,0 +1,103 @@
+//! Whether the daemon is whole, in one line: the first line of `longhaul status` and of `longhaul top`.
+
+use super::snapshot::{PhaseName, Problem, Snapshot, VerifyState, VerifyStateName};
+use crate::figures::count;
+
+/// Whether the daemon is whole. The worse one is greater.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// No problem is known.
+    #[default]
+    Whole,
+    /// There are problems, and new flows are served.
+    Warned,
+    /// New flows of a tunnel are not served.
+    NotWhole,
+}
+
+/// The answer to "is it whole, and if not, which stage of which tunnel since when".
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Verdict {
+    /// Whether it is whole.
+    pub standing: Standing,
+    /// Time since which a problem is fatal, in seconds since 1970 (UTC). Absent without a fatal problem.
+    since_unix_seconds: Option<f64>,
+    text: String,
+}
+
+impl Verdict {
+    /// Returns the verdict on `snapshot`.
+    pub fn of(snapshot: &Snapshot) -> Verdict {
+        let fatal: Vec<&Problem> = snapshot.problems.iter().filter(|problem| problem.fatal).collect();
+        if let Some(first) = fatal.first() {
+            let since = fatal.iter().map(|problem| problem.since_unix_seconds).fold(f64::INFINITY, f64::min);
+            let place = first.tunnel.as_ref().map(|tunnel| format!("tunnel {tunnel}, ")).unwrap_or_default();
+            let more = if fatal.len() > 1 { format!(", and {} more", fatal.len() - 1) } else { String::new() };
+            let text = format!("{place}{}{more}", first.stage);
+            return Verdict { standing: Standing::NotWhole, since_unix_seconds: Some(since), text };
+        }
+        let (standing, text) = match (snapshot.phase, snapshot.problems.len()) {
+            (PhaseName::Draining, _) => {
+                (Standing::NotWhole, "draining, new connections are refused; `longhaul drain --undo` ends that".into())
+            }
+            (PhaseName::Stopping, _) => (Standing::NotWhole, "stopping; the daemon ends with its last flow".into()),
+            (PhaseName::Serving, _) if !snapshot.ready => (Standing::NotWhole, "the daemon is not ready".into()),
+            (PhaseName::Serving, 0) => (Standing::Whole, format!("no problem is known; {}", verified(snapshot))),
+            (PhaseName::Serving, problems) => {
+                (Standing::Warned, format!("with {}; new flows are served", count(problems, "warning")))
+            }
+        };
+        Verdict { standing, since_unix_seconds: None, text }
+    }
+
+    /// Returns the line. `when` writes a time in seconds since 1970: `for 2m05s`.
+    pub fn line(&self, when: impl Fn(f64) -> String) -> String {
+        match (self.standing, self.since_unix_seconds) {
+            (_, Some(since)) => format!("NOT WHOLE {}: {}", when(since), self.text),
+            (Standing::NotWhole, None) => format!("NOT WHOLE: {}", self.text),
+            (Standing::Warned, None) => format!("WHOLE, {}", self.text),
+            (Standing::Whole, None) => format!("WHOLE: {}", self.text),
+        }
+    }
+}
+
+/// Returns how many tunnels the daemon's own probes have found whole. The others are whole as far as the daemon sees.
+fn verified(snapshot: &Snapshot) -> String {
+    let is_whole = |verify: &VerifyState| verify.state == VerifyStateName::Whole;
+    let whole = snapshot.tunnels.iter().filter(|tunnel| tunnel.verify.as_ref().is_some_and(is_whole)).count();
+    format!("verified: {whole} of {}", count(snapshot.tunnels.len(), "tunnel"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_says_whether_it_is_whole_and_if_not_where_and_since_when() {
+        let problem = |tunnel: Option<&str>, since_unix_seconds, fatal| Problem {
+            tunnel: tunnel.map(Into::into),
+            stage: "WAN".into(),
+            since_unix_seconds,
+            fatal,
+            ..Problem::default()
+        };
+        let whole = Snapshot { ready: true, ..Snapshot::default() };
+        let said = |snapshot: Snapshot| {
+            let verdict = Verdict::of(&snapshot);
+            (verdict.standing, verdict.line(|since| format!("since {since}")))
+        };
+        let with = |problems, ready| said(Snapshot { problems, ready, ..whole.clone() });
+        assert_eq!(
+            with(vec![], true),
+            (Standing::Whole, "WHOLE: no problem is known; verified: 0 of 0 tunnels".into())
+        );
+        let warned = vec![problem(Some("t"), 1.0, false)];
+        assert_eq!(with(warned, true), (Standing::Warned, "WHOLE, with 1 warning; new flows are served".into()));
+        let broken = vec![problem(Some("t"), 9.0, true), problem(None, 7.0, true), problem(None, 1.0, false)];
+        assert_eq!(with(broken, false), (Standing::NotWhole, "NOT WHOLE since 7: tunnel t, WAN, and 1 more".into()));
+        for phase in [PhaseName::Serving, PhaseName::Draining, PhaseName::Stopping] {
+            let (standing, line) = said(Snapshot { phase, ..Snapshot::default() });
+            assert!(standing == Standing::NotWhole && line.starts_with("NOT WHOLE: "), "{line}");
+        }
+    }
+}
