@@ -156,13 +156,13 @@ async fn healthz(source: &Source) -> Answer {
 
 async fn readyz(source: &Source) -> Answer {
     let Some(status) = daemon(source).await else { return text(StatusCode::SERVICE_UNAVAILABLE, NO_ANSWER) };
-    let snapshot = collect::readiness(source, &status);
-    let first = match snapshot.phase {
-        PhaseName::Serving => snapshot.ready.then_some("ready"),
+    let readiness = collect::readiness(source, &status);
+    let first = match readiness.phase {
+        PhaseName::Serving => readiness.ready.then_some("ready"),
         phase => Some(phase.text()),
     };
-    let problems = snapshot.problems.iter().map(ToString::to_string);
-    let code = if snapshot.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let problems = readiness.problems.iter().map(ToString::to_string);
+    let code = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     text(code, &first.map(String::from).into_iter().chain(problems).collect::<Vec<_>>().join("\n"))
 }
 

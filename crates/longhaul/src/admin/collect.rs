@@ -1,8 +1,9 @@
 //! Fills a [`Snapshot`].
 
-use super::problems::problems;
+use super::problems::{Health, problems};
 use super::snapshot::{
-    AdminCounters, FlowState, FlowStateName, HopState, LegState, NameState, PhaseName, Snapshot, TunnelState,
+    AdminCounters, FlowState, FlowStateName, HopState, LegState, NameState, PhaseName, Problem, ResourceState,
+    Snapshot, TunnelState,
 };
 use super::source::Source;
 use super::time::{milliseconds, now, seconds_since_1970};
@@ -12,6 +13,7 @@ use crate::relay::{CounterValues, FlowView, GroupView, HopsView, LegView, NameVi
 use longhaul_config::options::Leg;
 use longhaul_config::{NextHop, Tunnel};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Returns the state of the process now. `status` is the daemon's answer. Asks the kernel about each flow.
@@ -21,67 +23,78 @@ pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
     let groups: HashMap<&str, &GroupView> =
         groups.iter().map(|group| (group.hops.tunnel.name.as_str(), group)).collect();
     let verified = source.relay.verified();
-    let tunnel = |tunnel: &Tunnel| {
+    let health = |tunnel: &Arc<Tunnel>| {
+        let hops = groups.get(tunnel.name.as_str()).map(|group| &group.hops);
+        health(tunnel, hops, verified.get(&tunnel.name))
+    };
+    let healths: Vec<Health> = status.tunnels.iter().map(health).collect();
+    let Readiness { phase, ready, problems } = judge(status.phase, &healths, &source.resources.near());
+    let tunnel = |(tunnel, Health { next_hops, .. }): (&Arc<Tunnel>, Health)| {
         let (group, view) = (groups.get(tunnel.name.as_str()), verified.get(&tunnel.name));
         let counters = group.map_or_else(CounterValues::default, |group| group.counters.clone());
         TunnelState {
+            name: tunnel.name.clone(),
             listen: tunnel.listen.to_string(),
             listening: status.listens,
             to: tunnel.to.iter().map(ToString::to_string).collect(),
+            next_hops,
             flows_now: counters.flows_now,
             counters,
             verify_hops: tunnel.verify_hops,
             proxy_in: tunnel.proxy_in.map(|accepts| accepts.name().to_owned()),
             verify: view.map(verified::state),
-            ..health(tunnel, group.map(|group| &group.hops), None)
         }
     };
-    judged(Snapshot {
+    Snapshot {
         version: env!("CARGO_PKG_VERSION").into(),
         pid: std::process::id(),
         started_unix_seconds: seconds_since_1970(source.started),
         uptime_seconds: source.began.elapsed().as_secs_f64(),
-        phase: status.phase,
-        tunnels: status.tunnels.iter().map(|served| tunnel(served)).collect(),
+        phase,
+        ready,
+        problems,
+        tunnels: status.tunnels.iter().zip(healths).map(tunnel).collect(),
         reload_refused: status.refusal,
         flows: flows.iter().map(flow).collect(),
         counters: source.relay.counter_values(),
         resources: source.resources.states(&flows),
         admin: admin(source),
-        ..Snapshot::default()
-    })
+    }
 }
 
-/// Returns the part of the state that `/readyz` tells: the phase and the problems. It costs the same however many flows live
-/// and however many results of probes are kept, because load balancers ask several times a second.
-pub(super) fn readiness(source: &Source, status: &Status) -> Snapshot {
+/// The part of the state that `/readyz` tells.
+pub(super) struct Readiness {
+    /// Phase of the process.
+    pub(super) phase: PhaseName,
+    /// Whether it wants new connections.
+    pub(super) ready: bool,
+    /// The problems, the fatal ones first.
+    pub(super) problems: Vec<Problem>,
+}
+
+/// Returns the phase and the problems. It costs the same however many flows live and however many results of probes are kept,
+/// because load balancers ask several times a second.
+pub(super) fn readiness(source: &Source, status: &Status) -> Readiness {
     let hops = source.relay.next_hops();
     let hops: HashMap<&str, &HopsView> = hops.iter().map(|view| (view.tunnel.name.as_str(), view)).collect();
     let verified = source.relay.verified();
     let tunnel = |tunnel: &Tunnel| health(tunnel, hops.get(tunnel.name.as_str()).copied(), verified.get(&tunnel.name));
-    judged(Snapshot {
-        phase: status.phase,
-        tunnels: status.tunnels.iter().map(|served| tunnel(served)).collect(),
-        resources: source.resources.near(),
-        ..Snapshot::default()
-    })
+    let tunnels: Vec<Health> = status.tunnels.iter().map(|served| tunnel(served)).collect();
+    judge(status.phase, &tunnels, &source.resources.near())
 }
 
-/// Returns the part of a tunnel's state from which its problems follow.
-fn health(tunnel: &Tunnel, hops: Option<&HopsView>, verified: Option<&VerifyView>) -> TunnelState {
-    TunnelState {
+fn judge(phase: PhaseName, tunnels: &[Health], near: &[ResourceState]) -> Readiness {
+    let problems = problems(tunnels, near, now());
+    let ready = phase == PhaseName::Serving && !problems.iter().any(|problem| problem.fatal);
+    Readiness { phase, ready, problems }
+}
+
+fn health(tunnel: &Tunnel, hops: Option<&HopsView>, verified: Option<&VerifyView>) -> Health {
+    Health {
         name: tunnel.name.clone(),
         next_hops: hops.map(next_hops).unwrap_or_default(),
         verify: verified.map(verified::summary),
-        ..TunnelState::default()
     }
-}
-
-/// Returns `snapshot` with its problems, and whether it is ready.
-fn judged(mut snapshot: Snapshot) -> Snapshot {
-    snapshot.problems = problems(&snapshot, now());
-    snapshot.ready = snapshot.phase == PhaseName::Serving && !snapshot.problems.iter().any(|problem| problem.fatal);
-    snapshot
 }
 
 fn next_hops(view: &HopsView) -> Vec<HopState> {

@@ -1,23 +1,34 @@
-//! Finds the problems that a [`Snapshot`] shows. Every view tells them, and `/readyz` is 503 while one of them is fatal.
+//! Finds the problems. Every view tells them, and `/readyz` is 503 while one of them is fatal.
+//!
+//! A rule reads [`Health`] alone, so that `/readyz`, which collects nothing else, finds the same problems as `/status.json`.
 
-use super::snapshot::{
-    HopState, HopStateName, NameState, Problem, ResourceState, Snapshot, TunnelState, VerifyStateName,
-};
+use super::snapshot::{HopState, HopStateName, NameState, Problem, ResourceState, VerifyState, VerifyStateName};
 use crate::figures::age;
 use longhaul_core::next_hop::EJECT_AFTER;
 
-/// Returns the problems of `snapshot`, the fatal ones first. `now` is the time in seconds since 1970 (UTC).
-pub(super) fn problems(snapshot: &Snapshot, now: f64) -> Vec<Problem> {
+/// The state of a tunnel from which its problems follow.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Health {
+    /// Name of the tunnel.
+    pub(super) name: String,
+    /// The state of its next hops.
+    pub(super) next_hops: Vec<HopState>,
+    /// Results of the daemon's own probes, without the history. Absent without `verify`.
+    pub(super) verify: Option<VerifyState>,
+}
+
+/// Returns the problems of `tunnels` and `resources`, the fatal ones first. `now` is the time in seconds since 1970 (UTC).
+pub(super) fn problems(tunnels: &[Health], resources: &[ResourceState], now: f64) -> Vec<Problem> {
     let of_tunnel = |tunnel| of_next_hops(tunnel, now).into_iter().chain(of_names(tunnel)).chain(of_verify(tunnel));
-    let mut problems: Vec<Problem> = snapshot.tunnels.iter().flat_map(of_tunnel).collect();
-    problems.extend(snapshot.resources.iter().filter_map(of_resource));
+    let mut problems: Vec<Problem> = tunnels.iter().flat_map(of_tunnel).collect();
+    problems.extend(resources.iter().filter_map(of_resource));
     problems.sort_by_key(|problem| !problem.fatal);
     problems
 }
 
 /// Returns the problems of a tunnel's next hops. Only active checks make a fatal one. A hop that merely failed dials is
 /// dialled again. If the daemon were not ready until then, no client would come whose dial could find that the hop answers.
-fn of_next_hops(tunnel: &TunnelState, now: f64) -> Vec<Problem> {
+fn of_next_hops(tunnel: &Health, now: f64) -> Vec<Problem> {
     let problem = |what: String, seconds: f64| Problem {
         tunnel: Some(tunnel.name.clone()),
         stage: "next hop".into(),
@@ -66,7 +77,7 @@ fn some_of(names: impl Iterator<Item = String>) -> String {
 
 /// Returns the problem of next hops whose names no resolver answers for. It is fatal if no next hop has an address. Names are
 /// asked for again without a flow, so the problem also ends without one.
-fn of_names(tunnel: &TunnelState) -> Option<Problem> {
+fn of_names(tunnel: &Health) -> Option<Problem> {
     let of_hop = |hop: &HopState| Some((hop.next_hop.clone(), hop.name.clone()?));
     let outages: Vec<(String, NameState)> = tunnel
         .next_hops
@@ -95,7 +106,7 @@ fn of_names(tunnel: &TunnelState) -> Option<Problem> {
 }
 
 /// Returns the problem that the daemon's own probes found. It is fatal, because a probe goes the way of a new flow.
-fn of_verify(tunnel: &TunnelState) -> Option<Problem> {
+fn of_verify(tunnel: &Health) -> Option<Problem> {
     let verify = tunnel.verify.as_ref().filter(|verify| verify.state == VerifyStateName::Broken)?;
     let stage = verify.stage.as_deref().unwrap_or_default();
     let cause = verify.cause.as_deref().unwrap_or("failed");
@@ -132,7 +143,6 @@ const MAX_NAMES: usize = 3;
 
 #[cfg(test)]
 mod tests {
-    use super::super::snapshot::VerifyState;
     use super::*;
 
     fn hop(next_hop: &str, state: HopStateName, failed_dials: u64) -> HopState {
@@ -147,21 +157,21 @@ mod tests {
         }
     }
 
-    fn snapshot(next_hops: Vec<HopState>) -> Snapshot {
-        let tunnel = TunnelState { name: "t".into(), next_hops, ..TunnelState::default() };
-        Snapshot { tunnels: vec![tunnel], ..Snapshot::default() }
+    /// Returns the problems of a tunnel with these next hops, at 1000 s.
+    fn of(next_hops: Vec<HopState>) -> Vec<Problem> {
+        problems(&[Health { name: "t".into(), next_hops, verify: None }], &[], 1000.0)
     }
 
     #[test]
     fn a_tunnel_is_broken_when_every_next_hop_is_down() {
         let (a, b) = (hop("a:1", HopStateName::Down, 0), hop("b:1", HopStateName::Down, 0));
-        let all = problems(&snapshot(vec![a.clone(), HopState { state_seconds: 2.0, ..b }]), 1000.0);
+        let all = of(vec![a.clone(), HopState { state_seconds: 2.0, ..b }]);
         assert_eq!(all.len(), 1);
         assert_eq!((all[0].what.as_str(), all[0].fatal), ("every next hop is down by its checks: a:1, b:1", true));
         assert_eq!((all[0].since_unix_seconds, all[0].tunnel.as_deref()), (998.0, Some("t")));
-        let one = problems(&snapshot(vec![a, hop("b:1", HopStateName::Up, 0)]), 1000.0);
+        let one = of(vec![a, hop("b:1", HopStateName::Up, 0)]);
         assert_eq!((one[0].what.as_str(), one[0].fatal), ("a:1 is down by its checks", false));
-        assert_eq!(problems(&snapshot(Vec::new()), 1000.0), []);
+        assert_eq!(of(Vec::new()), []);
     }
 
     #[test]
@@ -172,7 +182,7 @@ mod tests {
             ..hop(name, HopStateName::Down, 0)
         };
         let (a, b) = (failed("a:1", "refused", 3.2), failed("b:1", "final host: no answer", 125.0));
-        let what = |hops: Vec<HopState>| problems(&snapshot(hops), 1000.0)[0].what.clone();
+        let what = |hops: Vec<HopState>| of(hops)[0].what.clone();
         let of_two =
             "every next hop is down by its checks: a:1 (refused 3s ago), b:1 (final host: no answer 2m05s ago)";
         assert_eq!(what(vec![a.clone(), b.clone()]), of_two);
@@ -196,7 +206,7 @@ mod tests {
             ..hop(next_hop, HopStateName::Up, 0)
         };
         let found = |hops: &[&HopState]| {
-            let found = problems(&snapshot(hops.iter().copied().cloned().collect()), 1000.0);
+            let found = of(hops.iter().copied().cloned().collect());
             assert!(found.len() < 2, "{found:?}");
             found.into_iter().next().map(|problem| (problem.what, problem.fatal, problem.since_unix_seconds))
         };
@@ -228,8 +238,7 @@ mod tests {
                 why: Some("connect: ECONNREFUSED".into()),
                 ..VerifyState::default()
             };
-            let tunnel = TunnelState { name: "t".into(), verify: Some(verify), ..TunnelState::default() };
-            problems(&Snapshot { tunnels: vec![tunnel], ..Snapshot::default() }, 1000.0)
+            problems(&[Health { name: "t".into(), verify: Some(verify), ..Health::default() }], &[], 1000.0)
         };
         assert_eq!(found(VerifyStateName::Pending, ""), []);
         assert_eq!(found(VerifyStateName::Whole, ""), []);
@@ -250,7 +259,7 @@ mod tests {
             hop("b:1", HopStateName::Up, 3),
             hop("c:1", HopStateName::Ejected, 7),
         ];
-        let found = problems(&snapshot(hops), 1000.0);
+        let found = of(hops);
         let whats: Vec<&str> = found.iter().map(|problem| problem.what.as_str()).collect();
         assert_eq!(whats, ["b:1: its last 3 dials failed", "c:1 is ejected: its last 7 dials failed"]);
         assert!(found.iter().all(|problem| !problem.fatal && problem.since_unix_seconds == 995.0));
@@ -265,7 +274,7 @@ mod tests {
             ..ResourceState::default()
         };
         let near = ResourceState { near_since_unix_seconds: Some(7.0), ..low.clone() };
-        let found = problems(&Snapshot { resources: vec![low, near], ..Snapshot::default() }, 1000.0);
+        let found = problems(&[], &[low, near], 1000.0);
         let said: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(said, ["resources: flows: 82 % in use; raise it"]);
         assert_eq!((found[0].since_unix_seconds, found[0].fatal), (7.0, false));
