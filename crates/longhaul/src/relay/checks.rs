@@ -4,8 +4,9 @@
 //! With `check = "verify"`, it first sends a probe through the hop to the final host. A hop whose name has several addresses
 //! passes when one of them does.
 
+use super::cause::Cause;
 use super::connect::{self, Failure};
-use super::hops::{Failed, UNRESOLVED};
+use super::hops::{Failed, Fault, UNRESOLVED};
 use super::permits::Gate;
 use super::shared::Relay;
 use super::stream::Stream;
@@ -70,7 +71,8 @@ async fn run(relay: Arc<Relay>, gate: Arc<Gate>, tunnel: Arc<Tunnel>) {
 /// is at fault, because then the check says nothing about the hop.
 async fn check(relay: &Relay, gate: &Gate, tunnel: &Tunnel, hop: usize) -> Option<Result<Duration, Failed>> {
     let timeout = tunnel.check.timeout;
-    let unresolved = |why| Some(Err(Failed { what: UNRESOLVED.into(), why }));
+    let nobody = Fault { cause: Cause::Other, address: None };
+    let unresolved = |why| Some(Err(Failed { what: UNRESOLVED.into(), why, fault: nobody }));
     let addresses = match relay.addresses(&tunnel.to[hop], timeout, &gate.counters).await {
         Ok(addresses) if !addresses.is_empty() => addresses,
         Ok(_) => return unresolved("its name has no address".into()),
@@ -81,9 +83,7 @@ async fn check(relay: &Relay, gate: &Gate, tunnel: &Tunnel, hop: usize) -> Optio
         match check_address(relay, tunnel, address).await {
             None => {}
             Some(Ok(rtt)) => return Some(Ok(rtt)),
-            Some(Err(Failed { what, why: text })) => {
-                why = Some(Err(Failed { what, why: format!("{address}: {text}") }))
-            }
+            Some(Err(failed)) => why = Some(Err(Failed { why: format!("{address}: {}", failed.why), ..failed })),
         }
     }
     why
@@ -91,7 +91,10 @@ async fn check(relay: &Relay, gate: &Gate, tunnel: &Tunnel, hop: usize) -> Optio
 
 /// Returns the same for one address.
 async fn check_address(relay: &Relay, tunnel: &Tunnel, address: SocketAddr) -> Option<Result<Duration, Failed>> {
-    let failed = |failure: &Failure| Failed { what: failure.cause.name().into(), why: failure.to_string() };
+    let failed = |failure: &Failure| {
+        let fault = Fault { cause: failure.cause, address: Some(address) };
+        Failed { what: failure.cause.name().into(), why: failure.to_string(), fault }
+    };
     let of_hop = |failure: Failure| failure.is_of_hop.then(|| Err(failed(&failure)));
     let began = Instant::now();
     let stream = match connect::begin(relay, tunnel, address, &[]) {
@@ -120,5 +123,6 @@ async fn probe(relay: &Relay, tunnel: &Tunnel, stream: Stream, address: SocketAd
     let Some(trouble) = findings.trouble else { return Some(Ok(())) };
     let stage = trouble.stage.behind_a_relay().name(tunnel.verify_hops.unwrap_or(1));
     let what = format!("{stage}: {}", trouble.kind.name());
-    Some(Err(Failed { why: format!("{what}: {}", trouble.why), what: what.into() }))
+    let fault = Fault { cause: Cause::Other, address: Some(address) };
+    Some(Err(Failed { why: format!("{what}: {}", trouble.why), what: what.into(), fault }))
 }

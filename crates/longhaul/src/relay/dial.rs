@@ -10,9 +10,10 @@
 //! beside those under way (RFC 8305 5). A second, because by then a SYN would have been sent again. While a SYN is under
 //! way that carries the client's first bytes, no other address is tried: only one server may get them.
 
-use super::connect::{self, Cause, Failure};
+use super::cause::Cause;
+use super::connect::{self, Failure};
 use super::fast_open::FirstBytes;
-use super::hops::{Chosen, Claim, UNRESOLVED};
+use super::hops::{Chosen, Claim, Fault, UNRESOLVED};
 use super::permits::{Gate, Spare};
 use super::proxy_out::Header;
 use super::race::Race;
@@ -73,7 +74,9 @@ pub(super) async fn dial(
     if chosen.order.is_empty() {
         let names: Vec<String> = tunnel.to.iter().map(ToString::to_string).collect();
         let why = format!("every next hop is down by its checks: {}", names.join(", "));
-        return Err(NotDialled::NoAnswer(Unanswered { why, cause: Cause::Other, address: None }));
+        // The checks know the broken stage. This dial has not looked.
+        let fault = gate.hops.last_fault(tunnel).unwrap_or(Fault { cause: Cause::Other, address: None });
+        return Err(NotDialled::NoAnswer(Unanswered { why, cause: fault.cause, address: fault.address }));
     }
     let dial = Dial {
         relay,

@@ -1,6 +1,7 @@
 //! The state of a tunnel's next hops. [`longhaul_core::next_hop`] decides; this module asks it with the time of day, and
 //! logs changes.
 
+use super::cause::Cause;
 use super::counters::{CounterValues, Counters};
 use super::distributions::Distributions;
 use super::lock::lock;
@@ -13,7 +14,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
@@ -32,6 +33,16 @@ pub(super) struct Hops {
 struct Failure {
     what: Cow<'static, str>,
     at: Instant,
+    /// That of its last failed check.
+    fault: Option<Fault>,
+}
+
+/// How a hop failed a check.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fault {
+    pub(super) cause: Cause,
+    /// The address that failed. `None` if the name has none.
+    pub(super) address: Option<SocketAddr>,
 }
 
 /// Why a check of a hop failed.
@@ -41,6 +52,8 @@ pub(super) struct Failed {
     pub(super) what: Cow<'static, str>,
     /// The address, the call and its error, for the log.
     pub(super) why: String,
+    /// For a probe that finds all hops down.
+    pub(super) fault: Fault,
 }
 
 /// The next hops of all tunnels that are served.
@@ -130,7 +143,7 @@ impl Hops {
         let (key, now) = (tunnel.to[hop].member().key, Instant::now());
         let failed = result.as_ref().err();
         if let Some(failed) = failed {
-            self.note(key, failed.what.clone());
+            self.note(key, failed.what.clone(), Some(failed.fault));
         }
         let mut group = self.group();
         if let Ok(rtt) = result {
@@ -139,6 +152,14 @@ impl Hops {
         let change = group.checked(key, result.is_ok(), thresholds, now);
         drop(group);
         tell(counters, tunnel, hop, Told { change, why: failed.map(|failed| failed.why.as_str()) });
+    }
+
+    /// Returns how the hop of `tunnel` failed whose check failed last. `None` if no check has failed.
+    pub(super) fn last_fault(&self, tunnel: &Tunnel) -> Option<Fault> {
+        let failures = lock(&self.failures);
+        let of_checks =
+            |member: Member| failures.get(&member.key).and_then(|failure| Some((failure.at, failure.fault?)));
+        members(tunnel).into_iter().filter_map(of_checks).max_by_key(|(at, _)| *at).map(|(_, fault)| fault)
     }
 
     /// Ends the effect of active checks, because the tunnel no longer has any.
@@ -167,8 +188,10 @@ impl Hops {
     }
 
     /// Keeps the last failure of the hop `key`.
-    fn note(&self, key: HopKey, what: Cow<'static, str>) {
-        lock(&self.failures).insert(key, Failure { what, at: Instant::now() });
+    fn note(&self, key: HopKey, what: Cow<'static, str>, fault: Option<Fault>) {
+        let mut failures = lock(&self.failures);
+        let fault = fault.or_else(|| failures.get(&key)?.fault);
+        failures.insert(key, Failure { what, at: Instant::now(), fault });
     }
 
     fn group(&self) -> MutexGuard<'_, Group> {
@@ -205,7 +228,7 @@ impl Claim<'_> {
     /// Records that the next hop did not answer. `what` is the kind of the failure in a few words, such as `refused`.
     pub(super) fn failed(mut self, what: &'static str) {
         self.is_counted = false;
-        self.hops.note(self.key, what.into());
+        self.hops.note(self.key, what.into(), None);
         let is_alone = self.tunnel.to.len() == 1;
         let change = self.hops.group().failed(self.key, is_alone, Instant::now());
         tell(self.counters, self.tunnel, self.hop, Told { change, why: None });

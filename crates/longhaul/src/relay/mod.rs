@@ -65,6 +65,7 @@ mod budget;
 mod buffer;
 mod caps;
 mod carry;
+mod cause;
 mod checks;
 mod client;
 mod closing;

@@ -14,7 +14,7 @@
 //! The final host gets a connection that ends with FIN before a byte. Every server knows that from clients that give up.
 //! A RST would reach most servers as an error of accept(2) or read(2), which many of them log.
 
-use super::connect::Cause;
+use super::cause::Cause;
 use super::dial::Unanswered;
 use super::fast_open;
 use super::host_answer;
