@@ -287,6 +287,16 @@ mod tests {
     }
 
     #[test]
+    fn the_manual_has_each_path() {
+        const MANUAL: &str = include_str!("../../../../docs/admin.md");
+        for route in ROUTES.iter().filter(|route| !route.path.starts_with("/page/")) {
+            let method = if route.effect == Effect::Reads { "GET" } else { "POST" };
+            let row = format!("\n| `{method} {}` |", route.path.replace('*', "NUMBER"));
+            assert!(MANUAL.contains(&row), "docs/admin.md lacks {row}");
+        }
+    }
+
+    #[test]
     fn the_http_listener_only_reads() {
         for route in ROUTES {
             let path = route.path.replace('*', "7");

@@ -96,7 +96,12 @@ fn no_daemon(err: &NoAnswer, target: &Target) -> String {
 /// resources and flows. At most `shown` flows, the oldest.
 fn text(snapshot: &Snapshot, shown: usize) -> String {
     let Snapshot { version, pid, tunnels, flows, .. } = snapshot;
-    let (phase, up) = (snapshot.phase.text(), age(snapshot.uptime_seconds));
+    let phase = match snapshot.phase {
+        PhaseName::Serving => "serving",
+        PhaseName::Draining => "draining: `longhaul drain --undo` ends that",
+        PhaseName::Stopping => "stopping: it ends with its last flow",
+    };
+    let up = age(snapshot.uptime_seconds);
     let ago = |since| format!("for {}", age(snapshot.unix_seconds() - since));
     let mut text = format!("{}\n", Verdict::of(snapshot).line(ago));
     for problem in &snapshot.problems {

@@ -112,12 +112,12 @@ async fn check_address(relay: &Relay, tunnel: &Tunnel, address: SocketAddr) -> O
 }
 
 /// Sends a probe on `stream`, which is connected to the relay at `address`. Returns the stage that is broken, and how. Returns
-/// `None` if this host is at fault, or if a relay answers too many probes.
+/// `None` if this host is at fault, or if a relay that works refuses the probe: flows may well be served.
 async fn probe(relay: &Relay, tunnel: &Tunnel, stream: Stream, address: SocketAddr) -> Option<Result<(), Failed>> {
     let stream = TcpStream::from_std(stream.into_socket().into()).ok()?;
     let plan = Plan::of_next_hop(tunnel, address, tunnel.check.timeout);
     let findings = verify::run_on(&Plan { key: relay.probe_key.now(), ..plan }, &stream).await;
-    if findings.is_busy() {
+    if findings.refusal().is_some() {
         return None;
     }
     let Some(trouble) = findings.trouble else { return Some(Ok(())) };

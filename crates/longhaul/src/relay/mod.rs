@@ -16,6 +16,7 @@
 //!       checks active checks                                 (one task a tunnel)
 //!     race     attempts beside each other
 //!     connect  one address
+//!       cause  kinds of failed dials and checks
 //!     fast_open  the client's first bytes in the SYN
 //!     proxy_out  the PROXY header before them
 //!     loop_guard  whether a dial would come back to this process

@@ -84,17 +84,14 @@ impl Probed {
         if !was_accepted && findings.connected.is_some() && !gate.has_room() {
             return history.hindered("no flow of the tunnel is free".into());
         }
-        if findings.is_busy() {
-            return history.hindered("a relay answers no more probes at the moment".into());
-        }
         // Only a connection that the kernel has accepted says something about the process. NAT may hide that a probe is the
         // daemon's own. A report shows that the listener took it. A reset shows nothing.
         let was_taken = was_accepted || !findings.relays.is_empty();
         if was_taken || findings.is_silent() {
             self.note(was_taken);
         }
-        if let Some(why) = refused_probe(&findings, plan.hops) {
-            return history.hindered(why);
+        if let Some(trouble) = findings.refusal() {
+            return history.hindered(format!("{}: {}", trouble.stage.name(plan.hops), trouble.why));
         }
         if was_accepted {
             blame_the_dial(&mut findings, plan.hops);
@@ -144,13 +141,6 @@ struct Made {
     findings: Findings,
     /// Whether the listener accepted it.
     was_accepted: bool,
-}
-
-/// Returns why a relay that works does not answer to the probe: another key, another version, no `verify_hops`. New flows may
-/// well be served, so that must not take the daemon out of service. Silence is another thing: a relay that hangs is silent.
-fn refused_probe(findings: &Findings, hops: u8) -> Option<String> {
-    let trouble = findings.trouble.as_ref().filter(|trouble| !trouble.is_certain && trouble.kind == Kind::Failed)?;
-    Some(format!("{}: {}", trouble.stage.name(hops), trouble.why))
 }
 
 /// If the near relay has not reported although it has accepted the probe, its dial is still under way.

@@ -271,6 +271,14 @@ mod tests {
     }
 
     #[test]
+    fn the_manual_has_each_resource() {
+        const MANUAL: &str = include_str!("../../../../docs/operations.md");
+        let (_, section) = MANUAL.split_once("\n### Resources\n").unwrap();
+        let missing = ROWS.iter().filter(|row| !section.contains(&format!("`{}", row.name)));
+        assert_eq!(missing.map(|row| row.name).collect::<Vec<_>>(), [""; 0], "docs/operations.md");
+    }
+
+    #[test]
     fn what_is_not_shown_has_no_reading() {
         let shown: Vec<&str> =
             ROWS.iter().filter(|row| !(row.read)(&Sample::default()).is_empty()).map(|row| row.name).collect();

@@ -1,6 +1,6 @@
 //! The stages of a tunnel's path as a probe found them.
 
-use longhaul_core::wire::answer::{Next, Report};
+use longhaul_core::wire::answer::Report;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -26,9 +26,10 @@ impl Findings {
         self.connected.is_some() && self.trouble.as_ref().is_some_and(is_unanswered)
     }
 
-    /// Whether a relay had answered too many probes to answer this one.
-    pub fn is_busy(&self) -> bool {
-        self.relays.last().is_some_and(|relay| relay.report.next == Next::Busy)
+    /// Returns the trouble that a relay which works does not answer this probe: another key, another version, no `verify_hops`,
+    /// too many probes. Flows may well be served. Silence is another thing: a relay that hangs is silent.
+    pub fn refusal(&self) -> Option<&Trouble> {
+        self.trouble.as_ref().filter(|trouble| !trouble.is_certain && trouble.kind == Kind::Failed)
     }
 }
 
