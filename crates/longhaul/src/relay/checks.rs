@@ -1,12 +1,11 @@
 //! Active checks of a tunnel's next hops: one task a tunnel, off the flows' way.
 //!
 //! A check connects to the next hop as a dial does, with the same options and the same source, and resets the connection.
-//! With `check = "verify"`, it first sends a probe through the hop to the final host. A hop whose name has several addresses
-//! passes when one of them does.
+//! With `check = "verify"`, it first sends a probe through the hop to the final host. If a relay refuses the probe, as one with
+//! another key does, the connection alone counts. A hop whose name has several addresses passes when one of them does.
 
-use super::cause::Cause;
 use super::connect::{self, Failure};
-use super::hops::{Failed, Fault, UNRESOLVED};
+use super::hops::{Failed, Passed, UNRESOLVED};
 use super::permits::Gate;
 use super::shared::Relay;
 use super::stream::Stream;
@@ -14,7 +13,7 @@ use crate::verify::{self, Plan};
 use longhaul_config::{CheckBy, Tunnel};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::net::TcpStream;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
@@ -67,12 +66,10 @@ async fn run(relay: Arc<Relay>, gate: Arc<Gate>, tunnel: Arc<Tunnel>) {
     }
 }
 
-/// Returns the time of the handshake with next hop `hop`, or why no address passed. Returns `None` when only this host
-/// is at fault, because then the check says nothing about the hop.
-async fn check(relay: &Relay, gate: &Gate, tunnel: &Tunnel, hop: usize) -> Option<Result<Duration, Failed>> {
+/// Checks next hop `hop`. Returns `None` when only this host is at fault, because then the check says nothing about the hop.
+async fn check(relay: &Relay, gate: &Gate, tunnel: &Tunnel, hop: usize) -> Option<Result<Passed, Failed>> {
     let timeout = tunnel.check.timeout;
-    let nobody = Fault { cause: Cause::Other, address: None };
-    let unresolved = |why| Some(Err(Failed { what: UNRESOLVED.into(), why, fault: nobody }));
+    let unresolved = |why| Some(Err(Failed { what: UNRESOLVED.into(), why }));
     let addresses = match relay.addresses(&tunnel.to[hop], timeout, &gate.counters).await {
         Ok(addresses) if !addresses.is_empty() => addresses,
         Ok(_) => return unresolved("its name has no address".into()),
@@ -82,19 +79,18 @@ async fn check(relay: &Relay, gate: &Gate, tunnel: &Tunnel, hop: usize) -> Optio
     for address in addresses {
         match check_address(relay, tunnel, address).await {
             None => {}
-            Some(Ok(rtt)) => return Some(Ok(rtt)),
-            Some(Err(failed)) => why = Some(Err(Failed { why: format!("{address}: {}", failed.why), ..failed })),
+            Some(Ok(passed)) => return Some(Ok(passed)),
+            Some(Err(Failed { what, why: text })) => {
+                why = Some(Err(Failed { what, why: format!("{address}: {text}") }))
+            }
         }
     }
     why
 }
 
 /// Returns the same for one address.
-async fn check_address(relay: &Relay, tunnel: &Tunnel, address: SocketAddr) -> Option<Result<Duration, Failed>> {
-    let failed = |failure: &Failure| {
-        let fault = Fault { cause: failure.cause, address: Some(address) };
-        Failed { what: failure.cause.name().into(), why: failure.to_string(), fault }
-    };
+async fn check_address(relay: &Relay, tunnel: &Tunnel, address: SocketAddr) -> Option<Result<Passed, Failed>> {
+    let failed = |failure: &Failure| Failed { what: failure.cause.name().into(), why: failure.to_string() };
     let of_hop = |failure: Failure| failure.is_of_hop.then(|| Err(failed(&failure)));
     let began = Instant::now();
     let stream = match connect::begin(relay, tunnel, address, &[]) {
@@ -105,24 +101,34 @@ async fn check_address(relay: &Relay, tunnel: &Tunnel, address: SocketAddr) -> O
         return of_hop(failure);
     }
     let rtt = began.elapsed();
-    match tunnel.check.by {
-        Some(CheckBy::Verify) => Some(probe(relay, tunnel, stream, address).await?.map(|()| rtt)),
-        Some(CheckBy::Tcp) | None => Some(Ok(rtt)),
-    }
+    let refusal = match tunnel.check.by {
+        Some(CheckBy::Verify) => probe(relay, tunnel, stream, address).await?,
+        Some(CheckBy::Tcp) | None => Ok(None),
+    };
+    Some(refusal.map(|refusal| Passed { rtt, refusal }))
 }
 
-/// Sends a probe on `stream`, which is connected to the relay at `address`. Returns the stage that is broken, and how. Returns
-/// `None` if this host is at fault, or if a relay that works refuses the probe: flows may well be served.
-async fn probe(relay: &Relay, tunnel: &Tunnel, stream: Stream, address: SocketAddr) -> Option<Result<(), Failed>> {
+/// Sends a probe on `stream`, which is connected to the relay at `address`. Returns the stage that is broken, and how; or why a
+/// relay that works refuses the probe, if one does. Flows may well be served then. Returns `None` if this host is at fault, or
+/// if a relay answers too many probes.
+async fn probe(
+    relay: &Relay,
+    tunnel: &Tunnel,
+    stream: Stream,
+    address: SocketAddr,
+) -> Option<Result<Option<String>, Failed>> {
     let stream = TcpStream::from_std(stream.into_socket().into()).ok()?;
     let plan = Plan::of_next_hop(tunnel, address, tunnel.check.timeout);
     let findings = verify::run_on(&Plan { key: relay.probe_key.now(), ..plan }, &stream).await;
-    if findings.refusal().is_some() {
+    if findings.is_busy() {
         return None;
     }
-    let Some(trouble) = findings.trouble else { return Some(Ok(())) };
+    let is_refused = findings.refusal().is_some();
+    let Some(trouble) = findings.trouble else { return Some(Ok(None)) };
     let stage = trouble.stage.behind_a_relay().name(tunnel.verify_hops.unwrap_or(1));
+    if is_refused {
+        return Some(Ok(Some(format!("{stage}: {}", trouble.why))));
+    }
     let what = format!("{stage}: {}", trouble.kind.name());
-    let fault = Fault { cause: Cause::Other, address: Some(address) };
-    Some(Err(Failed { why: format!("{what}: {}", trouble.why), what: what.into(), fault }))
+    Some(Err(Failed { why: format!("{what}: {}", trouble.why), what: what.into() }))
 }

@@ -10,10 +10,9 @@
 //! beside those under way (RFC 8305 5). A second, because by then a SYN would have been sent again. While a SYN is under
 //! way that carries the client's first bytes, no other address is tried: only one server may get them.
 
-use super::cause::Cause;
-use super::connect::{self, Failure};
+use super::connect::{self, Cause, Failure};
 use super::fast_open::FirstBytes;
-use super::hops::{Chosen, Claim, Fault, UNRESOLVED};
+use super::hops::{Chosen, Claim, UNRESOLVED};
 use super::permits::{Gate, Spare};
 use super::proxy_out::Header;
 use super::race::Race;
@@ -57,7 +56,7 @@ pub(super) struct Unanswered {
     pub(super) address: Option<SocketAddr>,
 }
 
-/// Dials `tunnel`'s next hops for the connection `accept` of the client `peer`, until one answers. The dial leg has `header`
+/// Dials the next hops of `chosen`, of `tunnel`, for the connection `accept`, until one answers. The dial leg has `header`
 /// then. `gate` is the tunnel's.
 ///
 /// # Errors
@@ -66,18 +65,10 @@ pub(super) async fn dial(
     relay: &Relay,
     gate: &Arc<Gate>,
     tunnel: &Tunnel,
-    peer: SocketAddr,
+    chosen: Chosen<'_>,
     accept: &Stream,
     header: &Header,
 ) -> Result<Dialled, NotDialled> {
-    let chosen = gate.hops.choose(&gate.counters, tunnel, peer.ip());
-    if chosen.order.is_empty() {
-        let names: Vec<String> = tunnel.to.iter().map(ToString::to_string).collect();
-        let why = format!("every next hop is down by its checks: {}", names.join(", "));
-        // The checks know the broken stage. This dial has not looked.
-        let fault = gate.hops.last_fault(tunnel).unwrap_or(Fault { cause: Cause::Other, address: None });
-        return Err(NotDialled::NoAnswer(Unanswered { why, cause: fault.cause, address: fault.address }));
-    }
     let dial = Dial {
         relay,
         gate,

@@ -4,6 +4,7 @@ use super::carry;
 use super::client::Client;
 use super::dial::{Dialled, NotDialled};
 use super::end::{FlowEnd, LegEnd};
+use super::hops::{Chosen, Hops};
 use super::how::{Broken, How};
 use super::legs::Legs;
 use super::permits::Gate;
@@ -99,9 +100,14 @@ async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
     if let Some(how) = probe::answer_undialled(relay, flow, accept).await {
         return Err(how);
     }
+    let Some(chosen) = choose(live, accept).await else {
+        let names: Vec<String> = tunnel.to.iter().map(ToString::to_string).collect();
+        warn_of_dial(live, &format!("every next hop is down by its checks: {}", names.join(", ")));
+        return Err(How::DialFailed);
+    };
     // Every arm may be dropped at any await. Dropping a dial closes its socket.
     let dialled = tokio::select! {
-        dialled = dial::dial(relay, gate, tunnel, flow.peer(), accept, &header) => dialled,
+        dialled = dial::dial(relay, gate, tunnel, chosen, accept, &header) => dialled,
         () = accept.failed() => return Err(How::Reset(Leg::Accept)),
         how = flow.cut.given() => return Err(how),
     };
@@ -126,13 +132,28 @@ async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
         }
         Err(NotDialled::Accept(err)) => Err(Broken::of(Leg::Accept, &err).into()),
         Err(NotDialled::NoAnswer(unanswered)) => {
-            // Every flow has its own line at its end. This line has the reason, which is the same for most of them.
-            if let Some(more) = relay.lines.dial.pass(&tunnel.name, Instant::now()) {
-                warn!(flow = flow.number, tunnel = %tunnel.name, peer = %flow.peer(), why = %unanswered.why, more, "dial failed");
-            }
+            warn_of_dial(live, &unanswered.why);
             probe::tell_dial_failed(relay, flow, accept, unanswered).await;
             Err(How::DialFailed)
         }
+    }
+}
+
+/// Chooses the next hops to dial. `None` if all are down by their checks, unless a probe asks: it shall find the broken stage
+/// itself.
+async fn choose<'a>(Live { gate, flow, .. }: &'a Live, accept: &Stream) -> Option<Chosen<'a>> {
+    let chosen = gate.hops.choose(&gate.counters, &flow.tunnel, flow.peer().ip());
+    match chosen.order.is_empty() {
+        true => probe::begins(accept).await.then(|| Hops::every(&flow.tunnel)),
+        false => Some(chosen),
+    }
+}
+
+/// Logs why a dial failed. Every flow has its own line at its end. This line has the reason, which is the same for most of them.
+fn warn_of_dial(Live { relay, flow, .. }: &Live, why: &str) {
+    let tunnel = &flow.tunnel.name;
+    if let Some(more) = relay.lines.dial.pass(tunnel, Instant::now()) {
+        warn!(flow = flow.number, tunnel = %tunnel, peer = %flow.peer(), why, more, "dial failed");
     }
 }
 

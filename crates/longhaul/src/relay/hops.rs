@@ -1,7 +1,6 @@
 //! The state of a tunnel's next hops. [`longhaul_core::next_hop`] decides; this module asks it with the time of day, and
 //! logs changes.
 
-use super::cause::Cause;
 use super::counters::{CounterValues, Counters};
 use super::distributions::Distributions;
 use super::lock::lock;
@@ -14,7 +13,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
@@ -33,16 +32,17 @@ pub(super) struct Hops {
 struct Failure {
     what: Cow<'static, str>,
     at: Instant,
-    /// That of its last failed check.
-    fault: Option<Fault>,
+    /// Whether it is that a relay refuses the probes of the checks, and no check has passed whole since.
+    is_refusal: bool,
 }
 
-/// How a hop failed a check.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Fault {
-    pub(super) cause: Cause,
-    /// The address that failed. `None` if the name has none.
-    pub(super) address: Option<SocketAddr>,
+/// A check of a hop that passed.
+#[derive(Clone, Debug)]
+pub(super) struct Passed {
+    /// Time of the handshake.
+    pub(super) rtt: Duration,
+    /// Why a relay refuses the probe. Only the connection was checked then.
+    pub(super) refusal: Option<String>,
 }
 
 /// Why a check of a hop failed.
@@ -52,8 +52,6 @@ pub(super) struct Failed {
     pub(super) what: Cow<'static, str>,
     /// The address, the call and its error, for the log.
     pub(super) why: String,
-    /// For a probe that finds all hops down.
-    pub(super) fault: Fault,
 }
 
 /// The next hops of all tunnels that are served.
@@ -109,8 +107,8 @@ pub struct GroupView {
 }
 
 impl Hops {
-    /// Chooses the order in which to dial the next hops of `tunnel` for `client`, and counts the first dial. So of two
-    /// flows that come at the same time, the later one sees the first one's choice.
+    /// Chooses the order in which to dial the next hops of `tunnel` for `client`, without those that are down, and counts the
+    /// first dial. So of two flows that come at the same time, the later one sees the first one's choice.
     pub(super) fn choose<'a>(&'a self, counters: &'a Counters, tunnel: &'a Tunnel, client: IpAddr) -> Chosen<'a> {
         let now = Instant::now();
         let members = members(tunnel);
@@ -122,6 +120,11 @@ impl Hops {
             Claim { hops: self, counters, tunnel, hop: *hop, key, is_counted: true }
         });
         Chosen { order, first }
+    }
+
+    /// Returns every next hop of `tunnel` as configured, those that are down too.
+    pub(super) fn every(tunnel: &Tunnel) -> Chosen<'_> {
+        Chosen { order: (0..tunnel.to.len()).collect(), first: None }
     }
 
     /// Counts a dial to next hop `hop` of `tunnel`, which begins.
@@ -136,30 +139,28 @@ impl Hops {
         self.group().ended(hop.member().key);
     }
 
-    /// Records the result of an active check of next hop `hop` of `tunnel`: the time of its handshake, or why it did not
-    /// answer.
-    pub(super) fn checked(&self, counters: &Counters, tunnel: &Tunnel, hop: usize, result: &Result<Duration, Failed>) {
+    /// Records the result of an active check of next hop `hop` of `tunnel`.
+    pub(super) fn checked(&self, counters: &Counters, tunnel: &Tunnel, hop: usize, result: &Result<Passed, Failed>) {
         let thresholds = Thresholds { rise: tunnel.check.rise, fall: tunnel.check.fall };
         let (key, now) = (tunnel.to[hop].member().key, Instant::now());
         let failed = result.as_ref().err();
-        if let Some(failed) = failed {
-            self.note(key, failed.what.clone(), Some(failed.fault));
+        match result {
+            Err(failed) => self.note(key, failed.what.clone(), false),
+            Ok(Passed { refusal: Some(why), .. }) => {
+                if !self.is_refusing(key) {
+                    warn!(tunnel = %tunnel.name, next_hop = %tunnel.to[hop], %why, "checks see only the next hop's connection: the probe is refused");
+                }
+                self.note(key, REFUSED.into(), true);
+            }
+            Ok(Passed { refusal: None, .. }) => self.end_refusal(key),
         }
         let mut group = self.group();
-        if let Ok(rtt) = result {
+        if let Ok(Passed { rtt, .. }) = result {
             group.measured(key, *rtt, now);
         }
         let change = group.checked(key, result.is_ok(), thresholds, now);
         drop(group);
         tell(counters, tunnel, hop, Told { change, why: failed.map(|failed| failed.why.as_str()) });
-    }
-
-    /// Returns how the hop of `tunnel` failed whose check failed last. `None` if no check has failed.
-    pub(super) fn last_fault(&self, tunnel: &Tunnel) -> Option<Fault> {
-        let failures = lock(&self.failures);
-        let of_checks =
-            |member: Member| failures.get(&member.key).and_then(|failure| Some((failure.at, failure.fault?)));
-        members(tunnel).into_iter().filter_map(of_checks).max_by_key(|(at, _)| *at).map(|(_, fault)| fault)
     }
 
     /// Ends the effect of active checks, because the tunnel no longer has any.
@@ -188,10 +189,18 @@ impl Hops {
     }
 
     /// Keeps the last failure of the hop `key`.
-    fn note(&self, key: HopKey, what: Cow<'static, str>, fault: Option<Fault>) {
-        let mut failures = lock(&self.failures);
-        let fault = fault.or_else(|| failures.get(&key)?.fault);
-        failures.insert(key, Failure { what, at: Instant::now(), fault });
+    fn note(&self, key: HopKey, what: Cow<'static, str>, is_refusal: bool) {
+        lock(&self.failures).insert(key, Failure { what, at: Instant::now(), is_refusal });
+    }
+
+    fn is_refusing(&self, key: HopKey) -> bool {
+        lock(&self.failures).get(&key).is_some_and(|failure| failure.is_refusal)
+    }
+
+    fn end_refusal(&self, key: HopKey) {
+        if let Some(failure) = lock(&self.failures).get_mut(&key) {
+            failure.is_refusal = false;
+        }
     }
 
     fn group(&self) -> MutexGuard<'_, Group> {
@@ -201,7 +210,7 @@ impl Hops {
 
 /// The next hops of a dial.
 pub(super) struct Chosen<'a> {
-    /// The order in which to dial them, as indices into the tunnel's `to`. Hops that are down are not in it.
+    /// The order in which to dial them, as indices into the tunnel's `to`.
     pub(super) order: Vec<usize>,
     /// The claim of the first one.
     pub(super) first: Option<Claim<'a>>,
@@ -228,7 +237,7 @@ impl Claim<'_> {
     /// Records that the next hop did not answer. `what` is the kind of the failure in a few words, such as `refused`.
     pub(super) fn failed(mut self, what: &'static str) {
         self.is_counted = false;
-        self.hops.note(self.key, what.into(), None);
+        self.hops.note(self.key, what.into(), false);
         let is_alone = self.tunnel.to.len() == 1;
         let change = self.hops.group().failed(self.key, is_alone, Instant::now());
         tell(self.counters, self.tunnel, self.hop, Told { change, why: None });
@@ -319,6 +328,9 @@ fn tell(counters: &Counters, tunnel: &Tunnel, hop: usize, told: Told<'_>) {
         Some(Change::Up) => info!(%tunnel, %next_hop, "next hop up: its checks succeed"),
     }
 }
+
+/// Kind of the failure of a next hop, or of a relay behind it, that refuses the probe of a check.
+const REFUSED: &str = "refuses the probe";
 
 /// Kind of the failure of a hop whose name has no address.
 pub(super) const UNRESOLVED: &str = "cannot be resolved";

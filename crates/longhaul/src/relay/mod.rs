@@ -66,7 +66,6 @@ mod budget;
 mod buffer;
 mod caps;
 mod carry;
-mod cause;
 mod checks;
 mod client;
 mod closing;

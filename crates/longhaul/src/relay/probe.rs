@@ -14,7 +14,7 @@
 //! The final host gets a connection that ends with FIN before a byte. Every server knows that from clients that give up.
 //! A RST would reach most servers as an error of accept(2) or read(2), which many of them log.
 
-use super::cause::Cause;
+use super::connect::Cause;
 use super::dial::Unanswered;
 use super::fast_open;
 use super::host_answer;
@@ -239,6 +239,11 @@ async fn dial_of(tunnel: &Tunnel, failed: &Unanswered) -> Dial {
         (Cause::NoAnswer, _) => Dial::NoAnswer,
         (Cause::Reset | Cause::Unreachable | Cause::Other, _) => Dial::Failed,
     }
+}
+
+/// Waits a moment for the first bytes on `accept`. Returns whether they are a preface, and leaves them where they are.
+pub(super) async fn begins(accept: &Stream) -> bool {
+    peek_preface(accept, FIRST_BYTES).await.is_some()
 }
 
 /// Waits for the first bytes on `accept`, for at most `patience`. Returns the preface if they are one, and leaves them where

@@ -1,6 +1,6 @@
 //! The stages of a tunnel's path as a probe found them.
 
-use longhaul_core::wire::answer::Report;
+use longhaul_core::wire::answer::{Next, Report};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -24,6 +24,11 @@ impl Findings {
     pub fn is_silent(&self) -> bool {
         let is_unanswered = |trouble: &Trouble| trouble.stage == Stage::Relay(0) && trouble.kind == Kind::NoAnswer;
         self.connected.is_some() && self.trouble.as_ref().is_some_and(is_unanswered)
+    }
+
+    /// Whether a relay had answered too many probes to answer this one.
+    pub fn is_busy(&self) -> bool {
+        self.relays.last().is_some_and(|relay| relay.report.next == Next::Busy)
     }
 
     /// Returns the trouble that a relay which works does not answer this probe: another key, another version, no `verify_hops`,

@@ -100,6 +100,28 @@ fn a_relay_without_a_key_asks_for_none_and_a_dead_next_hop_is_named() {
     assert_eq!(plain.relay.counters()["probes_refused"], 0);
 }
 
+/// The two relays cannot get a new key at the same moment, and no client may suffer meanwhile.
+#[test]
+fn a_check_whose_probe_is_refused_sees_the_connection() {
+    let keys = Keys::new();
+    let (right, wrong) = (keys.file("right", KEY), keys.file("wrong", b"fedcba9876543210"));
+    let host = final_host();
+    let far_port = Port::reserve("127.0.0.1");
+    let check = "check = \"verify\"\ncheck_interval = \"100ms\"\nrise = 1\nfall = 1";
+    let (near, near_port) = daemon(far_port.address(), check, &wrong);
+    near.relay.wait_log("next hop down: its checks failed");
+    let far = Daemon::start(&config(far_port.address(), host, "verify_hops = 0", &right));
+    let line = near.relay.wait_log("checks see only the next hop's connection: the probe is refused");
+    assert!(line["why"].as_str().unwrap().starts_with("far relay: it refuses the key"), "{line}");
+    near.relay.wait_log("next hop up: its checks succeed");
+    let client = TcpStream::connect(near_port.address()).unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(read_to_end(&client), (Vec::new(), Ending::Fin), "the final host serves it");
+    far.reload(&config(far_port.address(), host, "verify_hops = 0", &wrong));
+    wait_until("three checks that are answered", || far.relay.counters()["probes"].as_u64() >= Some(3));
+    assert!(near.relay.try_log("next hop down: its checks failed").is_none());
+}
+
 /// The daemon's own probes pass their listener by the nonce, and prove the key to the far relay.
 #[test]
 fn the_daemon_proves_the_key_elsewhere() {

@@ -3,7 +3,7 @@
 use crate::admin::by_http;
 use crate::daemon::Daemon;
 use crate::harness::*;
-use crate::verify::{preface, report};
+use crate::verify::{preface, report, verdict};
 use longhaul_core::wire::answer::Next;
 use serde_json::Value;
 use std::io::Write;
@@ -140,6 +140,24 @@ fn every_view_names_the_broken_stage_until_the_tunnel_is_whole_again() {
     drop(far);
     let _far = far_relay(&far_port, Port::reserve("127.0.0.1").address());
     near.broken("final host", "refused");
+}
+
+#[test]
+fn checks_that_find_every_next_hop_down_do_not_hide_the_broken_stage() {
+    let quick = "verify = \"1s\"\ncheck_interval = \"100ms\"\nrise = 1\nfall = 1\n";
+    let far_port = Port::reserve("127.0.0.1");
+    let near = Verified::start(&[far_port.address()], &format!("check = \"verify\"\n{quick}"));
+    let is_broken_at = |stage| {
+        wait_until("a next hop that is down", || near.status()["tunnels"][0]["next_hops"][0]["state"] == "down");
+        let last = near.verify()["last_unix_seconds"].as_f64();
+        wait_until("a later probe", || near.verify()["last_unix_seconds"].as_f64() > last);
+        near.broken(stage, "refused");
+        let (code, found) = verdict(near.port.address(), "", &[]);
+        assert_eq!((code, &found["stage"], &found["cause"]), (Some(1), &stage.into(), &"refused".into()), "{found}");
+    };
+    is_broken_at("far relay");
+    let _far = far_relay(&far_port, Port::reserve("127.0.0.1").address());
+    is_broken_at("final host");
 }
 
 #[test]
