@@ -54,6 +54,7 @@ mod tests {
         has("ipv4/tcp_wmem", "4096 16384 268435456", false);
         has("ipv4/tcp_tw_reuse", "1", false);
         has("ipv4/tcp_migrate_req", "1", true);
+        has("ipv4/tcp_tso_rtt_log", "0", true);
         has("core/somaxconn", "4096", false);
         // A misspelt name would be set nowhere, so each name must exist.
         for Line { path, .. } in shipped.iter().filter(|line| !line.may_fail) {
