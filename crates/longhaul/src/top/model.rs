@@ -18,8 +18,8 @@ pub(super) struct Model {
     pub(super) zone: TimeZone,
     /// Time in seconds since 1970 (UTC).
     pub(super) now: f64,
-    /// Whether the daemon answers.
-    pub(super) link: Link,
+    /// Contact with the daemon.
+    pub(super) contact: Contact,
     /// The last picture, and the time when it came.
     pub(super) picture: Option<(Picture, f64)>,
     /// The flows of the moment when the operator paused, and its time.
@@ -34,7 +34,7 @@ pub(super) struct Model {
 
 /// Whether the daemon answers.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Link {
+pub(super) enum Contact {
     /// The first answer has not come yet.
     Asking,
     /// The last request was answered.
@@ -101,7 +101,7 @@ impl Model {
             socket,
             zone,
             now,
-            link: Link::Asking,
+            contact: Contact::Asking,
             picture: None,
             paused: None,
             list: List::new(),
@@ -122,22 +122,22 @@ impl Model {
                 let before = self.picture.take();
                 let picture = Picture::new(snapshot, before.as_ref().map(|(picture, _)| picture));
                 self.picture = Some((picture, self.now));
-                self.link = Link::Up;
+                self.contact = Contact::Up;
                 self.arrange();
             }
             Err(why) => {
-                let (since, unit) = match &mut self.link {
-                    Link::Gone { since, unit, .. } => (*since, unit.take()),
+                let (since, unit) = match &mut self.contact {
+                    Contact::Gone { since, unit, .. } => (*since, unit.take()),
                     _ => (self.now, None),
                 };
-                self.link = Link::Gone { since, why, unit };
+                self.contact = Contact::Gone { since, why, unit };
             }
         }
     }
 
     /// Takes what systemd says of the service while the daemon is gone.
     pub(super) fn systemd_said(&mut self, said: Option<String>) {
-        if let Link::Gone { unit, .. } = &mut self.link {
+        if let Contact::Gone { unit, .. } = &mut self.contact {
             *unit = said;
         }
     }
@@ -248,7 +248,7 @@ impl Model {
             None => self.list.select(flows(&self.paused, &self.picture)),
         };
         match flow {
-            Some(flow) if matches!(self.link, Link::Up) => self.panes.push(Pane::Confirm(flow)),
+            Some(flow) if matches!(self.contact, Contact::Up) => self.panes.push(Pane::Confirm(flow)),
             Some(_) => self.note = Some("the daemon does not answer, so nothing can be killed".into()),
             None => self.note = Some("there is no flow to kill".into()),
         }

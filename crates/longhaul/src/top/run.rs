@@ -1,6 +1,6 @@
 //! The loop of `longhaul top`: it waits for keys, the clock, answers of the daemon and signals, and draws after each.
 
-use super::model::{Action, Gone, Link, Model};
+use super::model::{Action, Contact, Gone, Model};
 use super::terminal::Screen;
 use super::view::{self, Palette};
 use crate::admin::client::{self, Ask, NoAnswer};
@@ -228,7 +228,7 @@ impl Sources {
     fn take(&mut self, happened: Happened, options: &Options, model: &mut Model) -> Result<(), Failed> {
         match happened {
             // A right that is missing at the start will not come.
-            Happened::Answer(Err(err @ NoAnswer::Failed(_))) if model.link == Link::Asking => {
+            Happened::Answer(Err(err @ NoAnswer::Failed(_))) if model.contact == Contact::Asking => {
                 return Err(Failed::Daemon(err));
             }
             Happened::Answer(answer) => {

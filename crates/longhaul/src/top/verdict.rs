@@ -1,7 +1,7 @@
 //! The first lines of the screen. They answer: is it whole, and if not, which stage of which tunnel since when. The word
 //! says it, and the colour only repeats it.
 
-use super::model::{Gone, Link, Model};
+use super::model::{Contact, Gone, Model};
 use super::picture::Picture;
 use crate::admin::verdict::Standing;
 use crate::figures;
@@ -26,16 +26,16 @@ pub(super) type Said = (Tone, String);
 
 /// Returns the verdict in one line.
 pub(super) fn verdict(model: &Model) -> Said {
-    match &model.link {
-        Link::Asking => (Tone::Plain, format!("ASKING the daemon at {}", model.socket)),
-        Link::Gone { since, why, .. } => {
+    match &model.contact {
+        Contact::Asking => (Tone::Plain, format!("ASKING the daemon at {}", model.socket)),
+        Contact::Gone { since, why, .. } => {
             let (word, why) = match why {
                 Gone::Broken(why) => ("NOT WHOLE", why),
                 Gone::Unknown(why) => ("CANNOT TELL", why),
             };
             (Tone::Bad, format!("{word} {}: {why}", since_when(*since, model)))
         }
-        Link::Up => match &model.picture {
+        Contact::Up => match &model.picture {
             Some((picture, _)) => of_picture(picture, model),
             None => (Tone::Plain, "ASKING".into()),
         },
@@ -54,7 +54,7 @@ fn of_picture(picture: &Picture, model: &Model) -> Said {
 /// Returns the reasons below the verdict, the worst first.
 pub(super) fn reasons(model: &Model) -> Vec<Said> {
     let mut said = Vec::new();
-    if let Link::Gone { unit, .. } = &model.link {
+    if let Contact::Gone { unit, .. } = &model.contact {
         said.extend(unit.as_ref().map(|unit| (Tone::Bad, unit.clone())));
         said.push((
             Tone::Plain,
@@ -65,7 +65,7 @@ pub(super) fn reasons(model: &Model) -> Vec<Said> {
         ));
     }
     let Some((picture, _)) = &model.picture else { return said };
-    let tone = |tone| if model.link == Link::Up { tone } else { Tone::Past };
+    let tone = |tone| if model.contact == Contact::Up { tone } else { Tone::Past };
     said.extend(picture.rest.problems.iter().map(|problem| {
         let news = if problem.fatal { Tone::Bad } else { Tone::Warning };
         let since = since_when(problem.since_unix_seconds, model);

@@ -18,7 +18,7 @@ mod table;
 
 use super::column::Key;
 use super::columns::{TUNNEL_COLUMNS, tunnel_state};
-use super::model::{Link, Model, Pane};
+use super::model::{Contact, Model, Pane};
 use super::picture::FlowRow;
 use super::verdict::{self, Tone};
 use crate::figures;
@@ -86,7 +86,7 @@ fn write_main(model: &mut Model, palette: Palette, height: usize, paper: &mut Pa
     if model.picture.is_none() {
         return;
     }
-    let stale = matches!(model.link, Link::Gone { .. });
+    let stale = matches!(model.contact, Contact::Gone { .. });
     let plain = if stale { palette.dim() } else { Style::new() };
     let process = verdict::process(model);
     let joined = process.join("; ");
@@ -124,7 +124,7 @@ fn write_reasons(model: &Model, palette: Palette, room: usize, paper: &mut Paper
 /// Writes the table of tunnels, on at most `room` lines and the headings.
 fn write_tunnels(model: &Model, palette: Palette, room: usize, paper: &mut Paper<'_>) {
     let Some((picture, _)) = &model.picture else { return };
-    let (tunnels, stale) = (&picture.tunnels, matches!(model.link, Link::Gone { .. }));
+    let (tunnels, stale) = (&picture.tunnels, matches!(model.contact, Contact::Gone { .. }));
     let shown = if tunnels.len() <= room { tunnels.len() } else { room - 1 };
     let table = Table::new(TUNNEL_COLUMNS, paper.width(), tunnels.iter(), tunnels[..shown].iter());
     paper.write(&table.headings(), palette.heading());
@@ -143,7 +143,7 @@ fn write_tunnels(model: &Model, palette: Palette, room: usize, paper: &mut Paper
 }
 
 fn write_flows(model: &mut Model, palette: Palette, paper: &mut Paper<'_>) {
-    let stale = matches!(model.link, Link::Gone { .. });
+    let stale = matches!(model.contact, Contact::Gone { .. });
     paper.write(&flows_title(model), if stale { palette.dim() } else { Style::new() });
     // Without a line for them, the headings leave their place to a flow.
     let room = if paper.lines() > 1 { paper.lines() - 1 } else { paper.lines() };
