@@ -59,11 +59,28 @@ impl Limit {
 
     /// Returns its name, as documents and metrics show it.
     pub fn name(self) -> &'static str {
+        let [name, _] = self.words();
+        name
+    }
+
+    /// Returns its name in at most six letters, for a column.
+    pub fn short(self) -> &'static str {
+        let [_, short] = self.words();
+        short
+    }
+
+    /// Returns the limit that [`Limit::name`] calls `name`.
+    pub fn named(name: &str) -> Option<Limit> {
+        Limit::ALL.into_iter().find(|limit| limit.name() == name)
+    }
+
+    /// The table of the names: the full one, and the short one.
+    fn words(self) -> [&'static str; 2] {
         match self {
-            Limit::Application => "application",
-            Limit::SendBuffer => "send buffer",
-            Limit::ReceiveWindow => "receive window",
-            Limit::CongestionWindow => "congestion window",
+            Limit::Application => ["application", "app"],
+            Limit::SendBuffer => ["send buffer", "sndbuf"],
+            Limit::ReceiveWindow => ["receive window", "rwnd"],
+            Limit::CongestionWindow => ["congestion window", "cwnd"],
         }
     }
 }
@@ -77,6 +94,15 @@ impl fmt::Display for Limit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_stands_for_one_limit() {
+        for limit in Limit::ALL {
+            assert_eq!(Limit::named(limit.name()), Some(limit));
+            assert!((1..=6).contains(&limit.short().len()), "{limit}");
+        }
+        assert_eq!(Limit::named("-"), None);
+    }
 
     #[test]
     fn one_look_tells_the_limit() {

@@ -1,6 +1,7 @@
 //! The tables of docs/admin.md that describe /status.json.
 
 use super::snapshot::Snapshot;
+use longhaul_core::path::limit::Limit;
 use serde::Deserialize;
 use serde::de::value::{Error, MapDeserializer, SeqDeserializer};
 use serde::de::{Deserializer, IntoDeserializer, Visitor};
@@ -26,6 +27,14 @@ fn the_manual_has_each_field_of_the_snapshot_and_no_other() {
     let is_missing = |word: &&&str| !section().contains(&format!("`{word}`"));
     let missing: Vec<&str> = words.borrow().iter().filter(is_missing).copied().collect();
     assert!(missing.is_empty(), "docs/admin.md lacks the states {missing:?}");
+}
+
+#[test]
+fn the_manual_has_both_names_of_each_limit() {
+    for limit in Limit::ALL {
+        assert!(section().contains(&format!("\n| `{limit}` |")), "{limit}");
+        assert!(DOCUMENT.contains(&format!("`{}`", limit.short())), "{limit}");
+    }
 }
 
 /// Adds the names of the fields of each object in `value`, which is the value of the field `of`. docs/log.md describes the

@@ -4,6 +4,7 @@ use super::column::{Column, Key, Width};
 use super::picture::{FlowRow, TunnelRow};
 use crate::admin::snapshot::{HopState, LegState, VerifyStateName};
 use crate::figures;
+use longhaul_core::path::limit::Limit;
 use std::borrow::Cow;
 
 /// The columns of the table of flows, in their order on the screen.
@@ -278,20 +279,24 @@ fn congestion(leg: Option<&LegState>) -> &str {
 
 /// Returns a short word for what keeps the relay from sending more on a leg.
 fn limit(leg: Option<&LegState>) -> &str {
-    match leg.and_then(|leg| leg.limit.as_deref()) {
-        Some("application") => "app",
-        Some("send buffer") => "sndbuf",
-        Some("receive window") => "rwnd",
-        Some("congestion window") => "cwnd",
-        Some(other) => other,
-        None => "-",
-    }
+    let name = leg.and_then(|leg| leg.limit.as_deref()).unwrap_or("-");
+    // A newer daemon may have another limit.
+    Limit::named(name).map_or(name, |limit| limit.short())
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::column::choose;
     use super::*;
+
+    #[test]
+    fn each_limit_has_its_short_word_and_an_unknown_one_its_name() {
+        let leg = |limit: Option<&str>| LegState { limit: limit.map(Into::into), ..LegState::default() };
+        for limit in Limit::ALL {
+            assert_eq!(super::limit(Some(&leg(Some(limit.name())))), limit.short());
+        }
+        assert_eq!([Some(&leg(Some("clock"))), Some(&leg(None)), None].map(super::limit), ["clock", "-", "-"]);
+    }
 
     #[test]
     fn every_rank_is_taken_once() {

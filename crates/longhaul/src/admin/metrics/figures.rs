@@ -114,7 +114,24 @@ fn tunnel(group: &GroupView, ended: [u64; 2], live: &HashMap<&str, [Live; 2]>) -
 impl Live {
     fn add(&mut self, leg: &LegState) {
         self.retransmitted += leg.retrans_bytes;
-        let limit = Limit::ALL.iter().position(|limit| leg.limit.as_deref() == Some(limit.name()));
-        limit.into_iter().for_each(|at| self.limits[at] += 1);
+        let limit = leg.limit.as_deref().and_then(Limit::named);
+        let at = Limit::ALL.iter().position(|one| limit == Some(*one));
+        at.into_iter().for_each(|at| self.limits[at] += 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_limit_is_counted_at_its_place() {
+        for (at, limit) in Limit::ALL.into_iter().enumerate() {
+            let mut live = Live::default();
+            live.add(&LegState { limit: Some(limit.to_string()), ..LegState::default() });
+            let mut want = [0; Limit::ALL.len()];
+            want[at] = 1;
+            assert_eq!(live.limits, want, "{limit}");
+        }
     }
 }
