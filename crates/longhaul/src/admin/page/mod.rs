@@ -57,6 +57,39 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::document;
+    use crate::admin::snapshot::{FlowStateName, HopState};
+    use serde::de::DeserializeOwned;
+    use serde_json::{from_value, json};
+
+    /// Returns the line of a table in `script` whose key is `state`.
+    fn row(script: &File, state: &str) -> Option<&'static str> {
+        let keys = [format!("{state}: "), format!("\"{state}\": ")];
+        script.text.lines().map(str::trim).find(|line| keys.iter().any(|key| line.starts_with(key)))
+    }
+
+    /// Returns the states that `T` can have, and their names in JSON. `key` is the field of the name, if `T` has fields.
+    fn states<T: DeserializeOwned>(key: Option<&str>) -> Vec<(&'static str, T)> {
+        let value = |name| key.map_or(json!(name), |key| json!({key: name}));
+        document::states().into_iter().filter_map(|name| Some((name, from_value(value(name)).ok()?))).collect()
+    }
+
+    /// A state that is added or renamed must be so in the scripts, too.
+    #[test]
+    fn the_scripts_have_the_words_of_each_state() {
+        for state in document::states() {
+            assert!([&MAIN, &TUNNELS, &FLOWS].iter().any(|script| row(script, state).is_some()), "{state}");
+        }
+        let flows: Vec<(&str, FlowStateName)> = states(None);
+        let hops: Vec<(&str, HopState)> = states(Some("state"));
+        assert_eq!((flows.len(), hops.len()), (6, 4));
+        for (name, state) in flows {
+            assert!(row(&FLOWS, name).unwrap().ends_with(&format!(": \"{}\",", state.text())), "{name}");
+        }
+        for (name, hop) in hops {
+            assert!(row(&TUNNELS, name).unwrap().contains(&format!(" {}\", tone:", hop.state.text())), "{name}");
+        }
+    }
 
     #[test]
     fn the_page_has_no_inline_script_and_no_address_of_another_host() {
