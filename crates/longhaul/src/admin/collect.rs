@@ -3,13 +3,13 @@
 use super::problems::{Health, problems};
 use super::snapshot::{
     AdminCounters, FlowState, FlowStateName, HopState, LegState, NameState, PhaseName, Problem, ResourceState,
-    Snapshot, TunnelState,
+    Snapshot, TunnelState, VerifyState,
 };
 use super::source::Source;
 use super::time::{milliseconds, now, seconds_since_1970};
 use super::verified;
 use crate::daemon::control::Status;
-use crate::relay::{CounterValues, FlowView, GroupView, HopsView, LegView, NameView, NextHopView, State, VerifyView};
+use crate::relay::{CounterValues, FlowView, GroupView, HopsView, LegView, NameView, NextHopView, State};
 use longhaul_config::options::Leg;
 use longhaul_config::{NextHop, Tunnel};
 use std::collections::HashMap;
@@ -23,12 +23,14 @@ pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
     let groups: HashMap<&str, &GroupView> =
         groups.iter().map(|group| (group.hops.tunnel.name.as_str(), group)).collect();
     let verified = source.relay.verified();
+    let (phase, now) = (status.phase, now());
     let health = |tunnel: &Arc<Tunnel>| {
         let hops = groups.get(tunnel.name.as_str()).map(|group| &group.hops);
-        health(tunnel, hops, verified.get(&tunnel.name))
+        let verify = verified.get(&tunnel.name).map(|view| verified::summary(view, phase, now));
+        health(tunnel, hops, verify)
     };
     let healths: Vec<Health> = status.tunnels.iter().map(health).collect();
-    let Readiness { phase, ready, problems } = judge(status.phase, &healths, &source.resources.near());
+    let Readiness { ready, problems, .. } = judge(phase, &healths, &source.resources.near());
     let tunnel = |(tunnel, Health { next_hops, .. }): (&Arc<Tunnel>, Health)| {
         let (group, view) = (groups.get(tunnel.name.as_str()), verified.get(&tunnel.name));
         let counters = group.map_or_else(CounterValues::default, |group| group.counters.clone());
@@ -42,7 +44,7 @@ pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
             counters,
             verify_hops: tunnel.verify_hops,
             proxy_in: tunnel.proxy_in.map(|accepts| accepts.name().to_owned()),
-            verify: view.map(verified::state),
+            verify: view.map(|view| verified::state(view, phase, now)),
         }
     };
     Snapshot {
@@ -78,7 +80,11 @@ pub(super) fn readiness(source: &Source, status: &Status) -> Readiness {
     let hops = source.relay.next_hops();
     let hops: HashMap<&str, &HopsView> = hops.iter().map(|view| (view.tunnel.name.as_str(), view)).collect();
     let verified = source.relay.verified();
-    let tunnel = |tunnel: &Tunnel| health(tunnel, hops.get(tunnel.name.as_str()).copied(), verified.get(&tunnel.name));
+    let now = now();
+    let tunnel = |tunnel: &Tunnel| {
+        let verify = verified.get(&tunnel.name).map(|view| verified::summary(view, status.phase, now));
+        health(tunnel, hops.get(tunnel.name.as_str()).copied(), verify)
+    };
     let tunnels: Vec<Health> = status.tunnels.iter().map(|served| tunnel(served)).collect();
     judge(status.phase, &tunnels, &source.resources.near())
 }
@@ -89,12 +95,8 @@ fn judge(phase: PhaseName, tunnels: &[Health], near: &[ResourceState]) -> Readin
     Readiness { phase, ready, problems }
 }
 
-fn health(tunnel: &Tunnel, hops: Option<&HopsView>, verified: Option<&VerifyView>) -> Health {
-    Health {
-        name: tunnel.name.clone(),
-        next_hops: hops.map(next_hops).unwrap_or_default(),
-        verify: verified.map(verified::summary),
-    }
+fn health(tunnel: &Tunnel, hops: Option<&HopsView>, verify: Option<VerifyState>) -> Health {
+    Health { name: tunnel.name.clone(), next_hops: hops.map(next_hops).unwrap_or_default(), verify }
 }
 
 fn next_hops(view: &HopsView) -> Vec<HopState> {

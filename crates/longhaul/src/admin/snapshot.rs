@@ -98,7 +98,7 @@ pub struct TunnelState {
     pub to: Vec<String>,
     /// The state of each of them, in the same order.
     pub next_hops: Vec<HopState>,
-    /// Number of its live flows.
+    /// Number of its live flows. Always the same as `counters.flows_now`.
     pub flows_now: u64,
     /// The counters of the tunnel. Its bytes grow while a flow lives.
     pub counters: CounterValues,
@@ -134,33 +134,19 @@ pub struct VerifyState {
     /// How it shows: `refused`, `no answer` or `failed`. Absent while the tunnel is not broken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    /// Details about the broken stage. While the tunnel is not broken, the same as `hindrance`.
+    /// Details about the broken stage. Absent while the tunnel is not broken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// Why no probe can be made now, or why the last one has no result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hindrance: Option<String>,
+    /// Whether the last result is older than the interval and a probe's maximum time, or the first one is as late.
+    pub overdue: bool,
+    /// Why there is no newer result. Absent if none is overdue and a probe can be made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_newer: Option<String>,
     /// The last 100 results, the newest last.
     pub history: Vec<VerifyResult>,
-}
-
-impl VerifyState {
-    /// Returns whether the last result is older than the interval and a probe's maximum time, or the first one is as late.
-    /// `now` is in seconds since 1970 (UTC).
-    pub fn is_overdue(&self, now: f64) -> bool {
-        let last = self.last_unix_seconds.unwrap_or(self.since_unix_seconds);
-        now - last > self.interval_seconds + self.timeout_seconds
-    }
-
-    /// Returns why there is no newer result, if one is overdue or no probe can be made. `phase` is that of the process.
-    pub fn why_no_newer(&self, now: f64, phase: PhaseName) -> Option<String> {
-        match (&self.hindrance, phase) {
-            (Some(why), _) => Some(why.clone()),
-            (None, _) if !self.is_overdue(now) => None,
-            (None, PhaseName::Serving) => Some("the next probe is overdue".into()),
-            (None, phase) => Some(format!("the daemon is {} and makes no probes", phase.text())),
-        }
-    }
 }
 
 /// State of a tunnel by the daemon's own probes.
@@ -398,29 +384,4 @@ pub struct AdminCounters {
     pub malformed: u64,
     /// Connections that were closed because a newer one needed their place.
     pub displaced: u64,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_result_is_overdue_after_the_interval_and_the_time_of_a_probe() {
-        let first = VerifyState {
-            since_unix_seconds: 1000.0,
-            interval_seconds: 30.0,
-            timeout_seconds: 25.0,
-            ..VerifyState::default()
-        };
-        let later = VerifyState { last_unix_seconds: Some(1010.0), ..first.clone() };
-        assert_eq!([1055.0, 1055.1].map(|now| first.is_overdue(now)), [false, true]);
-        assert_eq!([1065.0, 1065.1].map(|now| later.is_overdue(now)), [false, true]);
-        let why = |verify: &VerifyState, now, phase| verify.why_no_newer(now, phase);
-        assert_eq!(why(&later, 1065.0, PhaseName::Serving), None);
-        assert_eq!(why(&later, 1066.0, PhaseName::Serving).as_deref(), Some("the next probe is overdue"));
-        let draining = Some("the daemon is draining and makes no probes");
-        assert_eq!(why(&later, 1066.0, PhaseName::Draining).as_deref(), draining);
-        let hindered = VerifyState { hindrance: Some("no flow of the tunnel is free".into()), ..later };
-        assert_eq!(why(&hindered, 1011.0, PhaseName::Serving), hindered.hindrance);
-    }
 }

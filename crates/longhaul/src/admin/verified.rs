@@ -1,20 +1,20 @@
 //! The results of the daemon's own probes as the [`Snapshot`](super::snapshot::Snapshot) shows them.
 
-use super::snapshot::{VerifyResult, VerifyState, VerifyStateName};
+use super::snapshot::{PhaseName, VerifyResult, VerifyState, VerifyStateName};
 use super::time::{milliseconds, seconds_since_1970};
 use crate::relay::{Outcome, VerifyView};
 use crate::verify::Trouble;
 
-/// Returns `view` as the snapshot shows it.
-pub(super) fn state(view: &VerifyView) -> VerifyState {
-    VerifyState { history: view.results.iter().map(result).collect(), ..summary(view) }
+/// Returns `view` as the snapshot shows it. `phase` is that of the process, and `now` is in seconds since 1970 (UTC).
+pub(super) fn state(view: &VerifyView, phase: PhaseName, now: f64) -> VerifyState {
+    VerifyState { history: view.results.iter().map(result).collect(), ..summary(view, phase, now) }
 }
 
 /// Returns the same without the history.
-pub(super) fn summary(view: &VerifyView) -> VerifyState {
+pub(super) fn summary(view: &VerifyView, phase: PhaseName, now: f64) -> VerifyState {
     let last = view.results.back();
     let why = |Trouble { why, .. }: &Trouble| why.clone();
-    VerifyState {
+    let state = VerifyState {
         state: match last.map(|last| &last.trouble) {
             None => VerifyStateName::Pending,
             Some(None) => VerifyStateName::Whole,
@@ -26,10 +26,26 @@ pub(super) fn summary(view: &VerifyView) -> VerifyState {
         timeout_seconds: view.timeout.as_secs_f64(),
         stage: last.and_then(Outcome::stage),
         cause: last.and_then(Outcome::cause).map(Into::into),
-        why: last.and_then(|last| last.trouble.as_ref()).map(why).or_else(|| view.hindrance.clone()),
+        why: last.and_then(|last| last.trouble.as_ref()).map(why),
         hindrance: view.hindrance.clone(),
+        overdue: false,
+        no_newer: None,
         history: Vec::new(),
-    }
+    };
+    timed(state, phase, now)
+}
+
+/// Fills `overdue` and `no_newer` from the other fields.
+fn timed(state: VerifyState, phase: PhaseName, now: f64) -> VerifyState {
+    let last = state.last_unix_seconds.unwrap_or(state.since_unix_seconds);
+    let overdue = now - last > state.interval_seconds + state.timeout_seconds;
+    let no_newer = match (&state.hindrance, phase) {
+        (Some(why), _) => Some(why.clone()),
+        (None, _) if !overdue => None,
+        (None, PhaseName::Serving) => Some("the next probe is overdue".into()),
+        (None, phase) => Some(format!("the daemon is {} and makes no probes", phase.text())),
+    };
+    VerifyState { overdue, no_newer, ..state }
 }
 
 fn result(outcome: &Outcome) -> VerifyResult {
@@ -41,5 +57,36 @@ fn result(outcome: &Outcome) -> VerifyResult {
         seconds: outcome.took.as_secs_f64(),
         rtt_ms: outcome.rtt.map(milliseconds),
         goodput_bits_per_second: outcome.goodput.map(|goodput| (goodput * 8.0) as u64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_overdue_after_the_interval_and_the_time_of_a_probe() {
+        let first = VerifyState {
+            since_unix_seconds: 1000.0,
+            interval_seconds: 30.0,
+            timeout_seconds: 25.0,
+            ..VerifyState::default()
+        };
+        let later = VerifyState { last_unix_seconds: Some(1010.0), ..first.clone() };
+        let said = |verify: &VerifyState, now, phase| {
+            let verify = timed(verify.clone(), phase, now);
+            (verify.overdue, verify.no_newer)
+        };
+        let none = "the next probe is overdue".to_string();
+        for (verify, last) in [(first, 1055.0), (later.clone(), 1065.0)] {
+            assert_eq!(said(&verify, last, PhaseName::Serving), (false, None));
+            assert_eq!(said(&verify, last + 0.1, PhaseName::Serving), (true, Some(none.clone())));
+        }
+        let draining = "the daemon is draining and makes no probes".to_string();
+        assert_eq!(said(&later, 1065.0, PhaseName::Draining), (false, None));
+        assert_eq!(said(&later, 1066.0, PhaseName::Draining), (true, Some(draining)));
+        let hindered = VerifyState { hindrance: Some("no flow of the tunnel is free".into()), ..later };
+        assert_eq!(said(&hindered, 1011.0, PhaseName::Serving), (false, hindered.hindrance.clone()));
+        assert_eq!(said(&hindered, 1066.0, PhaseName::Draining), (true, hindered.hindrance.clone()));
     }
 }

@@ -144,7 +144,7 @@ fn verified(verify: &VerifyState, snapshot: &Snapshot) -> String {
     let now = snapshot.unix_seconds();
     let since = age(now - verify.since_unix_seconds);
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let newer = match (verify.why_no_newer(now, snapshot.phase), verify.last_unix_seconds) {
+    let newer = match (&verify.no_newer, verify.last_unix_seconds) {
         (Some(why), Some(last)) => format!("; last result {} ago, no newer one: {why}", age(now - last)),
         (Some(why), None) => format!(": {why}"),
         (None, _) => String::new(),
@@ -331,12 +331,11 @@ mod tests {
             state: VerifyStateName::Whole,
             since_unix_seconds: 100.0,
             last_unix_seconds: Some(990.0),
-            interval_seconds: 30.0,
-            timeout_seconds: 25.0,
             ..VerifyState::default()
         };
-        let hindered = VerifyState { hindrance: Some("no flow is free".into()), ..whole.clone() };
-        let overdue = VerifyState { last_unix_seconds: Some(900.0), ..whole.clone() };
+        let hindered = VerifyState { no_newer: Some("no flow is free".into()), ..whole.clone() };
+        let why = Some("the next probe is overdue".into());
+        let overdue = VerifyState { last_unix_seconds: Some(900.0), no_newer: why, ..whole.clone() };
         let pending = VerifyState { state: VerifyStateName::Pending, last_unix_seconds: None, ..hindered.clone() };
         let said = [whole, hindered, overdue, pending].map(|verify| verified(&verify, &snapshot));
         let want = [

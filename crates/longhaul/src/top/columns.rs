@@ -235,9 +235,9 @@ pub(super) fn tunnel_state(row: &TunnelRow) -> &'static str {
 
 /// Returns the result of the daemon's own probes of a tunnel, or a dash if it makes none.
 fn verified(row: &TunnelRow) -> &'static str {
-    match row.state.verify.as_ref().map(|verify| verify.state) {
-        Some(VerifyStateName::Whole | VerifyStateName::Pending) if row.is_overdue => "overdue",
-        Some(state) => verify_state(state),
+    match &row.state.verify {
+        Some(verify) if verify.overdue && verify.state != VerifyStateName::Broken => "overdue",
+        Some(verify) => verify_state(verify.state),
         None => "-",
     }
 }

@@ -30,8 +30,6 @@ pub(super) struct TunnelRow {
     pub(super) rates: Rates,
     /// Whether a problem of the tunnel is fatal. `None` without a problem.
     pub(super) problem: Option<bool>,
-    /// Whether a result of the daemon's own probes of it is overdue.
-    pub(super) is_overdue: bool,
 }
 
 /// A live flow with its rates.
@@ -99,18 +97,13 @@ fn tunnels(snapshot: &mut Snapshot, before: Option<(&Picture, f64)>) -> Vec<Tunn
         }
         None => HashMap::new(),
     };
-    let (states, now) = (std::mem::take(&mut snapshot.tunnels), snapshot.unix_seconds());
+    let states = std::mem::take(&mut snapshot.tunnels);
     let row = |state: TunnelState| {
         let of_it = snapshot.problems.iter().filter(|problem| problem.tunnel.as_deref() == Some(&state.name));
         let rates = before.and_then(|(_, seconds)| {
             Some(Rates::between(*bytes_before.get(state.name.as_str())?, total(&state.counters), seconds))
         });
-        TunnelRow {
-            problem: of_it.map(|problem| problem.fatal).max(),
-            is_overdue: state.verify.as_ref().is_some_and(|verify| verify.is_overdue(now)),
-            rates: rates.unwrap_or_default(),
-            state,
-        }
+        TunnelRow { problem: of_it.map(|problem| problem.fatal).max(), rates: rates.unwrap_or_default(), state }
     };
     let mut rows: Vec<TunnelRow> = states.into_iter().map(row).collect();
     // The sort is stable, so tunnels with equal problems stay in the order of their names.

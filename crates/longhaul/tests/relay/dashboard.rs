@@ -356,7 +356,8 @@ const MORE_FIGURES: &str = r#"
             ? { unix_seconds, whole, seconds: 0.031, rtt_ms: 63.12, goodput_bits_per_second: 812.3e6 }
             : { unix_seconds, whole, seconds: 5, stage: "far relay", cause: "no answer" };
         answer.tunnels[0].verify = {
-            state: "broken", since_unix_seconds: 1, interval_seconds: 30, stage: "far relay", cause: "no answer",
+            state: "broken", since_unix_seconds: 1, interval_seconds: 30, stage: "far relay", cause: "no answer", why: "a:1",
+            last_unix_seconds: 61, overdue: true, no_newer: "the daemon is draining and makes no probes",
             history: [result(true, 1), result(true, 31), result(false, 61)],
         };
         answer.resources = [
@@ -386,8 +387,12 @@ fn results_of_verify_and_resources_are_told_in_words() {
     browser.wait("document.querySelectorAll('.strip rect.broken').length === 1");
     assert_eq!(browser.value("document.querySelectorAll('.strip rect.whole').length"), 2);
     let verify = browser.text("document.querySelector('.verify').innerText");
-    for words in ["✗ broken at far relay: no answer since 1970-01-01", "every 30s", "took 5.0 s; 1 broken of 3 results"]
-    {
+    for words in [
+        "✗ broken at far relay: no answer (a:1) since 1970-01-01",
+        "every 30s; last result ",
+        " ago, no newer one: the daemon is draining and makes no probes",
+        "took 5.0 s; 1 broken of 3 results",
+    ] {
         assert!(verify.contains(words), "{words}: {verify}");
     }
     browser.value("document.querySelector('.strip').focus()");

@@ -108,13 +108,11 @@ class Card {
     mark(this.verifyState, "data-tone", state.tone);
     const isBroken = verify.state === "broken";
     const at = isBroken ? `at ${[verify.stage, verify.cause].filter(Boolean).join(": ")}` : "";
-    const why = isBroken && verify.why ? `(${verify.why})` : "";
-    const silent = now - (verify.last_unix_seconds ?? verify.since_unix_seconds);
-    const isOverdue = silent > verify.interval_seconds + verify.timeout_seconds;
-    const newer = [isOverdue ? `no result for ${age(silent)}` : "", verify.hindrance ? `no probe now: ${verify.hindrance}` : ""];
-    const none = newer.some(Boolean) ? `(${newer.filter(Boolean).join("; ")})` : "";
+    const why = verify.why ? `(${verify.why})` : "";
     const since = verify.state === "pending" ? "" : `since ${clock(verify.since_unix_seconds)},`;
-    say(this.verifyWhy, [at, why, none, since, `every ${age(verify.interval_seconds)}`].filter(Boolean).join(" "));
+    const told = [at, why, since, `every ${age(verify.interval_seconds)}`].filter(Boolean).join(" ");
+    const last = verify.last_unix_seconds == null ? "" : `last result ${age(now - verify.last_unix_seconds)} ago, no newer one: `;
+    say(this.verifyWhy, told + (verify.no_newer ? `; ${last}${verify.no_newer}` : ""));
     this.strip.draw(verify.history, now);
   }
 }

@@ -315,17 +315,16 @@ FLOWS 2, by total rate, largest first
     fn a_result_of_verify_that_is_too_old_says_why() {
         let mut snapshot = snapshot(1000.0, 0);
         snapshot.started_unix_seconds = NOW - 1000.0;
-        let verify = |hindrance: Option<&str>| VerifyState {
+        let verify = |why: &str| VerifyState {
             state: VerifyStateName::Whole,
             since_unix_seconds: NOW - 900.0,
             last_unix_seconds: Some(NOW - 310.0),
-            interval_seconds: 30.0,
-            timeout_seconds: 25.0,
-            hindrance: hindrance.map(Into::into),
+            overdue: true,
+            no_newer: Some(why.into()),
             ..VerifyState::default()
         };
-        snapshot.tunnels[0].verify = Some(verify(Some("no flow of the tunnel is free")));
-        snapshot.tunnels[1].verify = Some(verify(None));
+        snapshot.tunnels[0].verify = Some(verify("no flow of the tunnel is free"));
+        snapshot.tunnels[1].verify = Some(verify("the next probe is overdue"));
         let mut model = Model::new("s".into(), TimeZone::UTC, NOW);
         model.answered(Ok(snapshot));
         let shown = screen(&mut model, 100, 24);

@@ -1,12 +1,12 @@
 //! The texts that open above the main screen. Each is a title and lines, which the view scrolls.
 
 use super::paper::wrap;
-use crate::admin::snapshot::{HopState, LegState, VerifyState, VerifyStateName};
+use crate::admin::snapshot::{HopState, LegState, VerifyState};
 use crate::figures;
 use crate::top::columns::{self, FLOW_COLUMNS, rate, tunnel_state};
 use crate::top::keys::BINDINGS;
 use crate::top::model::{Model, Page, Pane};
-use crate::top::picture::{FlowRow, Picture, TunnelRow};
+use crate::top::picture::{FlowRow, TunnelRow};
 use crate::top::verdict::{self, Said, Tone};
 
 /// A text above the main screen.
@@ -110,12 +110,10 @@ fn verified(verify: &VerifyState, model: &Model) -> String {
     if let Some(ms) = verify.history.last().and_then(|last| last.rtt_ms) {
         text += &format!(", RTT {}", figures::rtt(ms));
     }
-    if let (VerifyStateName::Broken, Some(why)) = (verify.state, &verify.why) {
+    if let Some(why) = &verify.why {
         text += &format!(": {why}");
     }
-    // By the daemon's clock, because the picture may be an old one.
-    let no_newer = |picture: &Picture| verify.why_no_newer(picture.rest.unix_seconds(), picture.rest.phase);
-    if let Some(why) = model.picture.as_ref().and_then(|(picture, _)| no_newer(picture)) {
+    if let Some(why) = &verify.no_newer {
         let newer = if verify.last_unix_seconds.is_some() { "no newer result" } else { "no result yet" };
         text += &format!("; {newer}: {why}");
     }
