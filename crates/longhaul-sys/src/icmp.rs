@@ -7,12 +7,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Takes the oldest error from the queue of `socket`. Returns the address of the host that sent it by ICMP, or `None` for an
-/// error of this host's own kernel. Does not wait.
+/// error of this host's own kernel. Does not wait. `socket` must have no option that adds another control message, such as
+/// IP_RECVTTL or SO_TIMESTAMP: the kernel may put it before the error, and then the sender is unknown.
 ///
 /// # Errors
 /// `WouldBlock`: the queue is empty. Otherwise the error of recvmsg(2).
 pub fn take_sender(socket: BorrowedFd<'_>) -> io::Result<Option<IpAddr>> {
-    // The socket has no other option that adds control messages, so this is the first one, and it fits.
     let mut control = [0; CONTROL_BYTES];
     // SAFETY: a msghdr of zeros is valid: no name, no pieces and no control data.
     let mut message: libc::msghdr = unsafe { zeroed() };

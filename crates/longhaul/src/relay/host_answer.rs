@@ -24,12 +24,14 @@ use tokio::time::timeout;
 /// Whether the host at `ip`, which did not answer a dial of `tunnel`, sends an ICMP error within [`PATIENCE`]. An error of
 /// another host, such as a firewall on the way, does not count.
 pub(super) async fn comes_from(tunnel: &Tunnel, ip: IpAddr) -> bool {
-    let asking = async {
-        let socket = open(tunnel, SocketAddr::new(ip, PORT))?;
-        socket.send(&[0]).await?;
-        socket.async_io(Interest::ERROR, || wait_for(&socket, ip)).await
-    };
-    matches!(timeout(PATIENCE, asking).await, Ok(Ok(())))
+    matches!(timeout(PATIENCE, ask(tunnel, ip)).await, Ok(Ok(())))
+}
+
+/// Sends a datagram to the host at `ip`, and waits for an ICMP error that this host has sent.
+async fn ask(tunnel: &Tunnel, ip: IpAddr) -> io::Result<()> {
+    let socket = open(tunnel, SocketAddr::new(ip, PORT))?;
+    socket.send(&[0]).await?;
+    socket.async_io(Interest::ERROR, || wait_for(&socket, ip)).await
 }
 
 /// Opens a socket for datagrams to `address`.
@@ -61,3 +63,29 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The first port of traceroute(8), on which hosts do not listen.
 const PORT: u16 = 33434;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_config::options::{Leg, ROWS};
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    /// [`icmp::take_sender`] wants a socket without other control messages. This is the proof for each option of a file.
+    #[tokio::test]
+    async fn no_option_of_the_dial_leg_hides_the_host_that_answers() {
+        for ip in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
+            if std::net::UdpSocket::bind((ip, 0)).is_err() {
+                println!("SKIP {ip}: this host has no such address");
+                continue;
+            }
+            for row in ROWS.iter().filter(|row| row.legs.covers(Leg::Dial)) {
+                let mut tunnel = Tunnel::new("t", "127.0.0.1:1".parse().unwrap(), Vec::new());
+                tunnel.dial.set(Leg::Dial, row.key, row.sample).unwrap();
+                match timeout(Duration::from_secs(60), ask(&tunnel, ip)).await.expect(row.key) {
+                    Err(err) if err.kind() == io::ErrorKind::PermissionDenied => println!("SKIP {}: {err}", row.key),
+                    asked => asked.expect(row.key),
+                }
+            }
+        }
+    }
+}
