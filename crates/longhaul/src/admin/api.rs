@@ -31,6 +31,7 @@ pub(super) enum Listener {
 }
 
 /// A route.
+#[derive(Clone, Copy)]
 struct Route {
     effect: Effect,
     /// `*` stands for a number.
@@ -56,35 +57,42 @@ struct Asked {
     format: Format,
 }
 
-/// A route's function.
-type Run = fn(Arc<Source>, Asked) -> Pin<Box<dyn Future<Output = Answer> + Send>>;
+/// How a route answers.
+#[derive(Clone, Copy)]
+enum Run {
+    /// By a function.
+    Call(Call),
+    /// With a file of the dashboard.
+    File(&'static page::File),
+}
 
+/// A route's function.
+type Call = fn(Arc<Source>, Asked) -> Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+/// The routes without those of the dashboard's files, which [`page::FILES`] lists.
 const ROUTES: &[Route] = &[
     reads("/status.json", |source, _| Box::pin(async move { status(&source).await })),
     reads("/metrics", |source, asked| Box::pin(async move { metrics(&source, asked.format).await })),
     reads("/healthz", |source, _| Box::pin(async move { healthz(&source).await })),
     reads("/readyz", |source, _| Box::pin(async move { readyz(&source).await })),
-    reads("/", |_, _| Box::pin(async { page::INDEX.answer() })),
-    reads("/page/icon.svg", |_, _| Box::pin(async { page::ICON.answer() })),
-    reads("/page/style.css", |_, _| Box::pin(async { page::STYLE.answer() })),
-    reads("/page/main.js", |_, _| Box::pin(async { page::MAIN.answer() })),
-    reads("/page/history.js", |_, _| Box::pin(async { page::HISTORY.answer() })),
-    reads("/page/tunnels.js", |_, _| Box::pin(async { page::TUNNELS.answer() })),
-    reads("/page/chart.js", |_, _| Box::pin(async { page::CHART.answer() })),
-    reads("/page/flows.js", |_, _| Box::pin(async { page::FLOWS.answer() })),
-    reads("/page/text.js", |_, _| Box::pin(async { page::TEXT.answer() })),
     changes("/reload", |source, _| Box::pin(async move { reload(&source).await })),
     changes("/drain", |source, _| Box::pin(async move { drain(source) })),
     changes("/drain/undo", |source, _| Box::pin(async move { undrain(&source).await })),
     changes("/flows/*/kill", |source, asked| Box::pin(async move { kill(&source, asked.number).await })),
 ];
 
-const fn reads(path: &'static str, run: Run) -> Route {
-    Route { effect: Effect::Reads, path, run }
+const fn reads(path: &'static str, call: Call) -> Route {
+    Route { effect: Effect::Reads, path, run: Run::Call(call) }
 }
 
-const fn changes(path: &'static str, run: Run) -> Route {
-    Route { effect: Effect::Changes, path, run }
+const fn changes(path: &'static str, call: Call) -> Route {
+    Route { effect: Effect::Changes, path, run: Run::Call(call) }
+}
+
+/// Returns every route.
+fn routes() -> impl Iterator<Item = Route> {
+    let file = |file: &'static page::File| Route { effect: Effect::Reads, path: file.path, run: Run::File(file) };
+    ROUTES.iter().copied().chain(page::FILES.iter().map(file))
 }
 
 /// Answers the request with this head, which came to `listener`. `mark` stays until the answer is sent.
@@ -93,17 +101,18 @@ pub(super) async fn answer(source: Arc<Source>, listener: Listener, head: Parts,
     let accept = head.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let format = Format::accepted(accept);
     let answer = match find(listener, &head.method, head.uri.path()) {
-        Ok((route, number)) => (route.run)(source, Asked { number, format }).await,
+        Ok((Run::Call(call), number)) => call(source, Asked { number, format }).await,
+        Ok((Run::File(file), _)) => file.answer(),
         Err(refused) => *refused,
     };
     busy(answer, mark)
 }
 
-/// Returns the route of a request and the number in its path.
-fn find(listener: Listener, method: &Method, path: &str) -> Result<(&'static Route, u64), Box<Answer>> {
+/// Returns how the route of a request answers, and the number in its path.
+fn find(listener: Listener, method: &Method, path: &str) -> Result<(Run, u64), Box<Answer>> {
     // RFC 9110 9.3.2: HEAD is GET without the content, which hyper leaves out.
     let method = if method == Method::HEAD { &Method::GET } else { method };
-    let mut known = ROUTES.iter().filter_map(|route| Some((route, number_in(route.path, path)?)));
+    let mut known = routes().filter_map(|route| Some((route, number_in(route.path, path)?)));
     let Some((route, number)) = known.next() else {
         return Err(Box::new(error(StatusCode::NOT_FOUND, "there is no such path")));
     };
@@ -114,7 +123,7 @@ fn find(listener: Listener, method: &Method, path: &str) -> Result<(&'static Rou
         }
         Effect::Changes => (Method::POST, "POST"),
     };
-    if *method == wanted { Ok((route, number)) } else { Err(Box::new(wrong_method(allowed))) }
+    if *method == wanted { Ok((route.run, number)) } else { Err(Box::new(wrong_method(allowed))) }
 }
 
 /// Compares `path` with the path of a route. Returns the number that `*` stands for, 0 without one, or `None` if the paths
@@ -289,7 +298,7 @@ mod tests {
     #[test]
     fn the_manual_has_each_path() {
         const MANUAL: &str = include_str!("../../../../docs/admin.md");
-        for route in ROUTES.iter().filter(|route| !route.path.starts_with("/page/")) {
+        for route in routes().filter(|route| !route.path.starts_with("/page/")) {
             let method = if route.effect == Effect::Reads { "GET" } else { "POST" };
             let row = format!("\n| `{method} {}` |", route.path.replace('*', "NUMBER"));
             assert!(MANUAL.contains(&row), "docs/admin.md lacks {row}");
@@ -298,7 +307,7 @@ mod tests {
 
     #[test]
     fn the_http_listener_only_reads() {
-        for route in ROUTES {
+        for route in routes() {
             let path = route.path.replace('*', "7");
             let (method, by_http) = match route.effect {
                 Effect::Reads => (Method::GET, 200),

@@ -15,25 +15,30 @@
 use super::answer::{self, Answer};
 use hyper::header::{CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 
+/// The files of the page. Each is served at its path, by GET.
+pub(super) const FILES: &[File] = &[
+    File { path: "/", kind: "text/html; charset=utf-8", text: include_str!("index.html") },
+    File { path: "/page/icon.svg", kind: "image/svg+xml", text: include_str!("icon.svg") },
+    File { path: "/page/style.css", kind: "text/css; charset=utf-8", text: include_str!("style.css") },
+    script("/page/main.js", include_str!("main.js")),
+    script("/page/history.js", include_str!("history.js")),
+    script("/page/tunnels.js", include_str!("tunnels.js")),
+    script("/page/chart.js", include_str!("chart.js")),
+    script("/page/flows.js", include_str!("flows.js")),
+    script("/page/text.js", include_str!("text.js")),
+];
+
 /// A file of the page.
 pub(super) struct File {
+    /// Path in a request.
+    pub(super) path: &'static str,
     /// Media type.
     kind: &'static str,
     text: &'static str,
 }
 
-pub(super) const INDEX: File = File { kind: "text/html; charset=utf-8", text: include_str!("index.html") };
-pub(super) const ICON: File = File { kind: "image/svg+xml", text: include_str!("icon.svg") };
-pub(super) const STYLE: File = File { kind: "text/css; charset=utf-8", text: include_str!("style.css") };
-pub(super) const MAIN: File = script(include_str!("main.js"));
-pub(super) const HISTORY: File = script(include_str!("history.js"));
-pub(super) const TUNNELS: File = script(include_str!("tunnels.js"));
-pub(super) const CHART: File = script(include_str!("chart.js"));
-pub(super) const FLOWS: File = script(include_str!("flows.js"));
-pub(super) const TEXT: File = script(include_str!("text.js"));
-
-const fn script(text: &'static str) -> File {
-    File { kind: "text/javascript; charset=utf-8", text }
+const fn script(path: &'static str, text: &'static str) -> File {
+    File { path, kind: "text/javascript; charset=utf-8", text }
 }
 
 impl File {
@@ -62,6 +67,10 @@ mod tests {
     use serde::de::DeserializeOwned;
     use serde_json::{from_value, json};
 
+    fn file(path: &str) -> &'static File {
+        FILES.iter().find(|file| file.path == path).unwrap()
+    }
+
     /// Returns the line of a table in `script` whose key is `state`.
     fn row(script: &File, state: &str) -> Option<&'static str> {
         let keys = [format!("{state}: "), format!("\"{state}\": ")];
@@ -77,31 +86,33 @@ mod tests {
     /// A state that is added or renamed must be so in the scripts, too.
     #[test]
     fn the_scripts_have_the_words_of_each_state() {
+        let [main, tunnels, flow_table] = ["main", "tunnels", "flows"].map(|name| file(&format!("/page/{name}.js")));
         for state in document::states() {
-            assert!([&MAIN, &TUNNELS, &FLOWS].iter().any(|script| row(script, state).is_some()), "{state}");
+            assert!([main, tunnels, flow_table].iter().any(|script| row(script, state).is_some()), "{state}");
         }
         let flows: Vec<(&str, FlowStateName)> = states(None);
         let hops: Vec<(&str, HopState)> = states(Some("state"));
         assert_eq!((flows.len(), hops.len()), (6, 4));
         for (name, state) in flows {
-            assert!(row(&FLOWS, name).unwrap().ends_with(&format!(": \"{}\",", state.text())), "{name}");
+            assert!(row(flow_table, name).unwrap().ends_with(&format!(": \"{}\",", state.text())), "{name}");
         }
         for (name, hop) in hops {
-            assert!(row(&TUNNELS, name).unwrap().contains(&format!(" {}\", tone:", hop.state.text())), "{name}");
+            assert!(row(tunnels, name).unwrap().contains(&format!(" {}\", tone:", hop.state.text())), "{name}");
         }
     }
 
     #[test]
     fn the_page_has_no_inline_script_and_no_address_of_another_host() {
-        for file in [INDEX, ICON, STYLE, MAIN, HISTORY, TUNNELS, CHART, FLOWS, TEXT] {
+        for file in FILES {
             // The namespace of SVG is a name and is not loaded.
             let text = file.text.replace("http://www.w3.org/2000/svg", "");
             for unwanted in
                 ["http:", "https:", "\"//", "innerHTML", "insertAdjacentHTML", "eval(", " style=", " onclick="]
             {
-                assert!(!text.contains(unwanted), "{unwanted}: {text}");
+                assert!(!text.contains(unwanted), "{}: {unwanted}", file.path);
             }
         }
-        assert!(!INDEX.text.contains("<script>") && INDEX.text.contains("longhaul status"));
+        let index = file("/").text;
+        assert!(!index.contains("<script>") && index.contains("longhaul status"));
     }
 }
