@@ -5,6 +5,7 @@
 //! files     the files of /proc and /sys
 //!   parse   their parsers
 //!   cgroup  limits by control groups
+//! process   the use of the machine by this process
 //! sample    the figures of one moment
 //! row       the table of resources: name, unit, reading, remedy
 //! watch     which of them are nearly used up
@@ -15,6 +16,7 @@
 mod cgroup;
 mod files;
 mod parse;
+mod process;
 mod row;
 mod sample;
 mod watch;
@@ -33,6 +35,8 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::{info, warn};
 use watch::{Crossing, Watch};
 
+pub(crate) use process::ProcessFigures;
+
 /// The resources, as the last sample has them.
 #[derive(Debug, Default)]
 pub(crate) struct Resources {
@@ -49,7 +53,7 @@ impl Resources {
         let mut is_first = true;
         loop {
             tick.tick().await;
-            let sample = sampler.sample(relay.load(), Instant::now());
+            let sample = sampler.sample(relay.load(), ProcessFigures::now(), Instant::now());
             let (states, crossings) = watch.look(&sample, now());
             if std::mem::take(&mut is_first) {
                 log_all(&states);

@@ -51,15 +51,7 @@ fn ranges(list: &str) -> impl Iterator<Item = RangeInclusive<u16>> {
     })
 }
 
-/// Returns the processor time of the process in hundredths of a second, from /proc/self/stat.
-pub(super) fn cpu_ticks(stat: &str) -> Option<u64> {
-    // proc_pid_stat(5): the name is in parentheses and may contain some; utime and stime are fields 14 and 15.
-    let mut words = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
-    let (user, system): (u64, u64) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-    user.checked_add(system)
-}
-
-/// Returns the bytes of a line such as `VmRSS:  1736 kB`, which `key` begins.
+/// Returns the bytes of a line such as `MemAvailable:  1736 kB`, which `key` begins.
 pub(super) fn kilobytes(text: &str, key: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
     let mut words = line.split_whitespace();
@@ -131,16 +123,13 @@ mod tests {
     }
 
     #[test]
-    fn the_process_s_own_files_are_read() {
-        let stat = "77 (a) b (c) R 1 2 3 4 5 6 7 8 9 10 120 34 0 0 20 0 1 0 3489687 3133440 388";
-        assert_eq!(cpu_ticks(stat), Some(154));
-        for text in ["", "77 (a", "77 (a) R 1 2 3", "77 (a) R 1 2 3 4 5 6 7 8 9 10 x 34"] {
-            assert_eq!(cpu_ticks(text), None, "{text:?}");
+    fn memory_and_the_list_of_cpus_are_read() {
+        let meminfo = "MemFree:  9 kB\nMemAvailable:    1736 kB\nBuffers:  8 kB\n";
+        assert_eq!(kilobytes(meminfo, "MemAvailable"), Some(1736 * 1024));
+        for text in ["Mem: 1 MB", "Mem: 1", "Mem: 18446744073709551615 kB", "MemFree: 1 kB", ""] {
+            assert_eq!(kilobytes(text, "Mem"), None, "{text:?}");
         }
-        let status = "VmPeak:\t 9 kB\nVmRSS:\t    1736 kB\nCpus_allowed:\tff\nCpus_allowed_list:\t0-3,8\n";
-        assert_eq!((kilobytes(status, "VmRSS"), cpus_allowed(status)), (Some(1736 * 1024), Some(5)));
-        assert_eq!((kilobytes("VmRSS: 1 MB", "VmRSS"), kilobytes("VmRSS: 1", "VmRSS")), (None, None));
-        assert_eq!(kilobytes("VmRSS: 18446744073709551615 kB", "VmRSS"), None);
+        assert_eq!(cpus_allowed("Cpus_allowed:\tff\nCpus_allowed_list:\t0-3,8\n"), Some(5));
         assert_eq!((cpus_allowed("Cpus_allowed_list:\t\n"), cpus_allowed("")), (None, None));
     }
 

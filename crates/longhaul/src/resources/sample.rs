@@ -3,6 +3,7 @@
 use super::cgroup::{Groups, Memory};
 use super::files::Files;
 use super::parse;
+use super::process::ProcessFigures;
 use crate::relay::Load;
 use std::time::{Duration, Instant};
 
@@ -38,7 +39,7 @@ pub(super) struct Sample {
     pub(super) cpus: Option<f64>,
     /// Time since the last sample, and the part of it for which a control group held threads back, summed over threads.
     pub(super) throttled: Option<Throttled>,
-    /// Memory of the process, in bytes.
+    /// Resident memory of the process, in bytes.
     pub(super) rss: Option<u64>,
     /// Memory that the host can still give, in bytes.
     pub(super) available: Option<u64>,
@@ -76,8 +77,8 @@ impl Sampler {
         Sampler { files, last: None }
     }
 
-    /// Takes a sample. `load` is the relay's part of it.
-    pub(super) fn sample(&mut self, load: Load, now: Instant) -> Sample {
+    /// Takes a sample. `load` is the relay's part of it, and `process` that of the process.
+    pub(super) fn sample(&mut self, load: Load, process: ProcessFigures, now: Instant) -> Sample {
         let files = &self.files;
         let three = |name| parse::three(&files.sysctl(name)?);
         let number = |name| parse::number(&files.sysctl(name)?);
@@ -91,7 +92,7 @@ impl Sampler {
         let limit = groups.cpu.map(|cpu| cpu.limit);
         let mut sample = Sample {
             load,
-            descriptors: files.descriptors(),
+            descriptors: process.descriptors,
             nofile: files.read("/proc/self/limits").and_then(|text| parse::nofile(&text)),
             tcp_rmem: three("net/ipv4/tcp_rmem"),
             tcp_wmem: three("net/ipv4/tcp_wmem"),
@@ -102,22 +103,20 @@ impl Sampler {
             ports: ports(),
             controls: files.sysctl("net/ipv4/tcp_available_congestion_control").map(|text| text.trim().into()),
             cpus: limit.map_or(allowed, |limit| Some(allowed.map_or(limit, |cpus| cpus.min(limit)))),
-            rss: parse::kilobytes(&status, "VmRSS"),
+            rss: process.resident,
             available: files.read("/proc/meminfo").and_then(|text| parse::kilobytes(&text, "MemAvailable")),
             group: groups.memory,
             ..Sample::default()
         };
         let throttled = groups.cpu.map(|cpu| cpu.throttled);
-        self.processor(&mut sample, throttled, now);
+        self.processor(&mut sample, Times { at: now, used: process.cpu, throttled });
         sample
     }
 
-    /// Fills in the processor time since the last sample.
-    fn processor(&mut self, sample: &mut Sample, throttled: Option<Duration>, now: Instant) {
-        let ticks = self.files.read("/proc/self/stat").and_then(|text| parse::cpu_ticks(&text));
-        let times = ticks.map(|ticks| Times { at: now, used: TICK.mul_f64(ticks as f64), throttled });
-        if let (Some(last), Some(times)) = (self.last, times) {
-            let of = now.saturating_duration_since(last.at);
+    /// Fills in the processor time since the last sample. `times` are those of now.
+    fn processor(&mut self, sample: &mut Sample, times: Times) {
+        if let Some(last) = self.last {
+            let of = times.at.saturating_duration_since(last.at);
             if !of.is_zero() {
                 let used = times.used.saturating_sub(last.used);
                 sample.cpus_used = Some(used.as_secs_f64() / of.as_secs_f64());
@@ -126,12 +125,9 @@ impl Sampler {
                 sample.throttled = Some(Throttled { time: after.saturating_sub(before), of });
             }
         }
-        self.last = times;
+        self.last = Some(times);
     }
 }
-
-/// Unit of the times in /proc/self/stat (proc_pid_stat(5)). USER_HZ is 100 on every machine that longhaul is built for.
-const TICK: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
 mod tests {
@@ -146,19 +142,18 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_system_has_only_the_relay_s_own_figures() {
+    fn an_empty_system_has_only_the_figures_of_the_relay() {
         let root = tempfile::tempdir().unwrap();
         let mut sampler = Sampler::new(Files::below(root.path().into()));
         let load = Load { flows: 7, ..Load::default() };
         let want = Sample { load: load.clone(), ..Sample::default() };
-        assert_eq!(sampler.sample(load.clone(), Instant::now()), want);
-        assert_eq!(sampler.sample(load, Instant::now()), want);
+        assert_eq!(sampler.sample(load, ProcessFigures::default(), Instant::now()), want);
     }
 
     #[test]
     fn processor_time_is_of_the_interval() {
         let root = tempfile::tempdir().unwrap();
-        let stat = |ticks| write(&root, "proc/self/stat", &format!("1 (x) R 1 2 3 4 5 6 7 8 9 10 {ticks} 50 0"));
+        let used = |millis| ProcessFigures { cpu: Duration::from_millis(millis), ..ProcessFigures::default() };
         write(&root, "proc/self/status", "Cpus_allowed_list:\t0-7\n");
         write(&root, "proc/self/mountinfo", "25 1 0:22 / /cg rw - cgroup2 cgroup2 rw\n");
         write(&root, "proc/self/cgroup", "0::/\n");
@@ -166,23 +161,23 @@ mod tests {
         write(&root, "cg/cpu.stat", "throttled_usec 1000000\n");
         let mut sampler = Sampler::new(Files::below(root.path().into()));
         let start = Instant::now();
-        stat(100);
-        let first = sampler.sample(Load::default(), start);
+        let first = sampler.sample(Load::default(), used(1500), start);
         assert_eq!((first.cpus_used, first.cpus, first.throttled), (None, Some(2.0), None));
-        stat(850);
         write(&root, "cg/cpu.stat", "throttled_usec 3000000\n");
         let of = Duration::from_secs(5);
-        let second = sampler.sample(Load::default(), start + of);
+        let second = sampler.sample(Load::default(), used(9000), start + of);
         assert_eq!(second.cpus_used, Some(1.5));
         assert_eq!(second.throttled, Some(Throttled { time: Duration::from_secs(2), of }));
-        let third = sampler.sample(Load::default(), start + of);
+        let third = sampler.sample(Load::default(), used(9000), start + of);
         assert_eq!(third.cpus_used, None, "no time has passed");
     }
 
     #[test]
     fn this_system_shows_the_usual_figures() {
-        let sample = Sampler::new(Files::new()).sample(Load::default(), Instant::now());
-        assert!(sample.descriptors.is_some_and(|open| open >= 3) && sample.rss.is_some_and(|rss| rss > 0));
+        let process = ProcessFigures::now();
+        let sample = Sampler::new(Files::new()).sample(Load::default(), process, Instant::now());
+        assert!(sample.descriptors.is_some_and(|open| open >= 3));
+        assert_eq!((sample.descriptors, sample.rss), (process.descriptors, process.resident));
         assert!(sample.cpus.is_some_and(|cpus| cpus > 0.0) && sample.ports.is_some_and(|ports| ports > 0));
     }
 }

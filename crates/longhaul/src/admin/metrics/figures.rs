@@ -5,11 +5,10 @@ use crate::admin::snapshot::{LegState, Snapshot};
 use crate::admin::source::Source;
 use crate::daemon::control::Status;
 use crate::relay::{Distributions, GroupView, HistogramValues, LegFigures};
+use crate::resources::ProcessFigures;
 use longhaul_config::options::Leg;
 use longhaul_core::path::limit::Limit;
-use longhaul_sys::{limits, process};
 use std::collections::{HashMap, HashSet};
-use std::time::Duration;
 
 /// Everything that a scrape shows.
 #[derive(Debug, Default)]
@@ -46,17 +45,6 @@ pub(super) struct OfLeg {
     pub(super) now: [u64; Limit::ALL.len()],
 }
 
-/// The process's use of the machine. A figure that cannot be read is absent.
-#[derive(Debug, Default)]
-pub(super) struct ProcessFigures {
-    /// Processor time of all threads.
-    pub(super) cpu: Duration,
-    /// Resident memory, in bytes.
-    pub(super) resident: Option<u64>,
-    /// Number of open descriptors.
-    pub(super) descriptors: Option<u64>,
-}
-
 /// Sums over one leg of the live flows of a tunnel.
 #[derive(Debug, Default)]
 struct Live {
@@ -74,12 +62,7 @@ pub(crate) fn gather(source: &Source, status: Status) -> Figures {
     let names: HashSet<&str> = snapshot.tunnels.iter().map(|tunnel| tunnel.name.as_str()).collect();
     let served = groups.iter().zip(ended).filter(|(group, _)| names.contains(group.hops.tunnel.name.as_str()));
     let tunnels = served.map(|(group, ended)| tunnel(group, ended, &live)).collect();
-    let process = ProcessFigures {
-        cpu: process::cpu_time(),
-        resident: process::resident_bytes(),
-        descriptors: limits::open_descriptors().ok().map(|number| number as u64),
-    };
-    Figures { snapshot, tunnels, process }
+    Figures { snapshot, tunnels, process: ProcessFigures::now() }
 }
 
 fn ended(distributions: &Distributions) -> [u64; 2] {
