@@ -90,7 +90,7 @@ async fn check(relay: &Relay, gate: &Gate, tunnel: &Tunnel, hop: usize) -> Optio
 
 /// Returns the same for one address.
 async fn check_address(relay: &Relay, tunnel: &Tunnel, address: SocketAddr) -> Option<Result<Passed, Failed>> {
-    let failed = |failure: &Failure| Failed { what: failure.cause.name().into(), why: failure.to_string() };
+    let failed = |failure: &Failure| Failed { what: failure.kind.name().into(), why: failure.to_string() };
     let of_hop = |failure: Failure| failure.is_of_hop.then(|| Err(failed(&failure)));
     let began = Instant::now();
     let stream = match connect::begin(relay, tunnel, address, &[]) {
@@ -129,6 +129,6 @@ async fn probe(
     if is_refused {
         return Some(Ok(Some(format!("{stage}: {}", trouble.why))));
     }
-    let what = format!("{stage}: {}", trouble.kind.name());
+    let what = format!("{stage}: {}", trouble.cause.name());
     Some(Err(Failed { why: format!("{what}: {}", trouble.why), what: what.into() }))
 }

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 /// Kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(super) enum FailureKind {
     /// The address refused the connection.
     Refused,
     /// The address did not answer in time.
@@ -30,15 +30,15 @@ pub(super) enum Cause {
     Other,
 }
 
-impl Cause {
-    /// Returns the cause in one or two words, for views.
+impl FailureKind {
+    /// Returns the kind in one or two words, for views.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Cause::Refused => "refused",
-            Cause::NoAnswer => "no answer",
-            Cause::Reset => "reset",
-            Cause::Unreachable => "unreachable",
-            Cause::Other => "failed",
+            FailureKind::Refused => "refused",
+            FailureKind::NoAnswer => "no answer",
+            FailureKind::Reset => "reset",
+            FailureKind::Unreachable => "unreachable",
+            FailureKind::Other => "failed",
         }
     }
 }
@@ -49,7 +49,7 @@ pub(super) struct Failure {
     /// Names the call and the kernel's answer.
     text: String,
     /// Its kind.
-    pub(super) cause: Cause,
+    pub(super) kind: FailureKind,
     /// Whether the next hop or the way to it is at fault, and not this host, such as for lack of descriptors.
     pub(super) is_of_hop: bool,
 }
@@ -57,7 +57,7 @@ pub(super) struct Failure {
 impl Failure {
     /// Returns a failure of this host.
     pub(super) fn here(text: impl ToString) -> Failure {
-        Failure { text: text.to_string(), cause: Cause::Other, is_of_hop: false }
+        Failure { text: text.to_string(), kind: FailureKind::Other, is_of_hop: false }
     }
 
     /// Returns the failure of connect(2), with a hint.
@@ -81,14 +81,14 @@ impl Failure {
             libc::ENOPROTOOPT, // RFC 1122 4.2.3.9: ICMP says that the protocol or port is unreachable
             libc::EACCES,      // ICMP says that it is prohibited
         ];
-        let cause = match err.raw_os_error() {
-            Some(libc::ECONNREFUSED) => Cause::Refused,
-            Some(libc::ETIMEDOUT) => Cause::NoAnswer,
-            Some(libc::ECONNRESET) => Cause::Reset,
-            Some(errno) if answers.contains(&errno) => Cause::Unreachable,
-            _ => Cause::Other,
+        let kind = match err.raw_os_error() {
+            Some(libc::ECONNREFUSED) => FailureKind::Refused,
+            Some(libc::ETIMEDOUT) => FailureKind::NoAnswer,
+            Some(libc::ECONNRESET) => FailureKind::Reset,
+            Some(errno) if answers.contains(&errno) => FailureKind::Unreachable,
+            _ => FailureKind::Other,
         };
-        Failure { text, cause, is_of_hop: err.raw_os_error().is_some_and(|errno| answers.contains(&errno)) }
+        Failure { text, kind, is_of_hop: err.raw_os_error().is_some_and(|errno| answers.contains(&errno)) }
     }
 }
 
@@ -141,7 +141,7 @@ pub(super) async fn finish(
         Ok(Err(err)) => Err(Failure::connect(&err)),
         Err(_) => {
             let text = format!("connect: no answer in {}", show_duration(patience));
-            Err(Failure { text, cause: Cause::NoAnswer, is_of_hop: true })
+            Err(Failure { text, kind: FailureKind::NoAnswer, is_of_hop: true })
         }
     }
 }
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_failure_has_its_kind_in_words() {
-        let name = |errno| Failure::connect(&io::Error::from_raw_os_error(errno)).cause.name();
+        let name = |errno| Failure::connect(&io::Error::from_raw_os_error(errno)).kind.name();
         let errnos = [libc::ECONNREFUSED, libc::ETIMEDOUT, libc::ECONNRESET, libc::ENETUNREACH, libc::EADDRNOTAVAIL];
         assert_eq!(errnos.map(name), ["refused", "no answer", "reset", "unreachable", "failed"]);
     }

@@ -10,7 +10,7 @@
 //! beside those under way (RFC 8305 5). A second, because by then a SYN would have been sent again. While a SYN is under
 //! way that carries the client's first bytes, no other address is tried: only one server may get them.
 
-use super::connect::{self, Cause, Failure};
+use super::connect::{self, Failure, FailureKind};
 use super::fast_open::FirstBytes;
 use super::hops::{Chosen, Claim, UNRESOLVED};
 use super::permits::{Gate, Spare};
@@ -51,7 +51,7 @@ pub(super) struct Unanswered {
     /// Names every address that was tried, and its error.
     pub(super) why: String,
     /// Why the last one failed.
-    pub(super) cause: Cause,
+    pub(super) kind: FailureKind,
     /// The last one.
     pub(super) address: Option<SocketAddr>,
 }
@@ -227,7 +227,7 @@ impl<'a> Attempts<'a> {
             first,
             tries: Vec::new(),
             last,
-            unanswered: Unanswered { why: String::new(), cause: Cause::Other, address: None },
+            unanswered: Unanswered { why: String::new(), kind: FailureKind::Other, address: None },
         }
     }
 
@@ -275,7 +275,7 @@ impl<'a> Attempts<'a> {
             unresolved => {
                 let why = unresolved.err().unwrap_or_else(|| "it has no address".into());
                 note(&mut self.unanswered.why, &next_hop.to_string(), &format!("cannot be resolved: {why}"));
-                self.unanswered.cause = Cause::Other;
+                self.unanswered.kind = FailureKind::Other;
                 self.lost(hop, Some(UNRESOLVED));
             }
         }
@@ -284,9 +284,9 @@ impl<'a> Attempts<'a> {
     fn failed(&mut self, hop: usize, address: SocketAddr, failure: &Failure) {
         self.dial.has_sent.store(false, Relaxed);
         note(&mut self.unanswered.why, &address.to_string(), &failure.to_string());
-        self.unanswered.cause = failure.cause;
+        self.unanswered.kind = failure.kind;
         self.unanswered.address = Some(address);
-        self.lost(hop, failure.is_of_hop.then(|| failure.cause.name()));
+        self.lost(hop, failure.is_of_hop.then(|| failure.kind.name()));
     }
 
     /// Records that an address of `hop` failed, or its name. `blame` says why, if it is the hop's fault.
@@ -309,7 +309,7 @@ impl<'a> Attempts<'a> {
             if hop == dialled.hop {
                 claim.answered(rtt);
             } else if began.elapsed() >= BESIDE {
-                claim.failed(Cause::NoAnswer.name());
+                claim.failed(FailureKind::NoAnswer.name());
             }
         }
         dialled

@@ -12,7 +12,7 @@ use super::how::Broken;
 use super::leg;
 use super::legs::Legs;
 use super::low_water::LowWater;
-use super::probe::{self, Verdict};
+use super::probe::{self, Opening};
 use super::shared::Relay;
 use super::stream::Stream;
 use super::talk;
@@ -258,14 +258,14 @@ impl<'a> Direction<'a> {
     /// probe that this relay answers.
     fn keeps_first(&mut self, scratch: &mut [u8], filled: usize) -> bool {
         let is_urgent = matches!(self.buffer, Buffer::Scratch { urgent: true, .. });
-        let verdict = match filled > 0 && !is_urgent {
+        let opening = match filled > 0 && !is_urgent {
             true => probe::look(self.legs, &mut scratch[..filled], self.first == First::Last),
-            false => Verdict::Payload,
+            false => Opening::Payload,
         };
-        self.first = match verdict {
-            Verdict::Payload => First::Payload,
-            Verdict::More => First::Held,
-            Verdict::Probe => First::Probe,
+        self.first = match opening {
+            Opening::Payload => First::Payload,
+            Opening::More => First::Held,
+            Opening::Probe => First::Probe,
         };
         let keeps = self.first != First::Payload;
         if keeps {

@@ -14,7 +14,7 @@
 //! The final host gets a connection that ends with FIN before a byte. Every server knows that from clients that give up.
 //! A RST would reach most servers as an error of accept(2) or read(2), which many of them log.
 
-use super::connect::Cause;
+use super::connect::FailureKind;
 use super::dial::Unanswered;
 use super::fast_open;
 use super::host_answer;
@@ -44,7 +44,7 @@ use tracing::{debug, warn};
 
 /// Kind of the first bytes of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Opening {
     /// Payload, which goes to the dial leg.
     Payload,
     /// Perhaps the beginning of a preface. More bytes decide.
@@ -55,23 +55,23 @@ pub(super) enum Verdict {
 
 /// Decides on `first`, the bytes of a flow from its beginning. `is_last`: no more will come in time. A probe that is
 /// passed on becomes payload: this call reports to the prober, and changes the preface in place.
-pub(super) fn look(legs: &Legs<'_>, first: &mut [u8], is_last: bool) -> Verdict {
+pub(super) fn look(legs: &Legs<'_>, first: &mut [u8], is_last: bool) -> Opening {
     match probe::look(first) {
-        Look::Payload => Verdict::Payload,
-        Look::Maybe | Look::Begun if !is_last => Verdict::More,
+        Look::Payload => Opening::Payload,
+        Look::Maybe | Look::Begun if !is_last => Opening::More,
         // A probe whose preface is cut off is no payload either, because the next hop could be a final host.
-        Look::Maybe | Look::Begun if first.len() < MAGIC.len() => Verdict::Payload,
+        Look::Maybe | Look::Begun if first.len() < MAGIC.len() => Opening::Payload,
         Look::Preface(preface) if first.len() == LENGTH => {
             match course(legs.tunnel(), &preface, || is_from_here(legs.flow, legs.accept)) {
                 Course::PassOn(hops) if !proof::is_wanted(legs.relay, legs.flow) && pass_on(legs, &preface) => {
                     first.copy_from_slice(&Preface { hops, ..preface }.bytes());
-                    Verdict::Payload
+                    Opening::Payload
                 }
-                _ => Verdict::Probe,
+                _ => Opening::Probe,
             }
         }
         // Also a preface with bytes behind it: the prober sends none before the report.
-        _ => Verdict::Probe,
+        _ => Opening::Probe,
     }
 }
 
@@ -233,11 +233,13 @@ pub(super) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream
 
 /// Returns how a report tells that a dial `failed`.
 async fn dial_of(tunnel: &Tunnel, failed: &Unanswered) -> Dial {
-    match (failed.cause, failed.address) {
-        (Cause::Refused, _) => Dial::Refused,
-        (Cause::NoAnswer, Some(address)) if host_answer::comes_from(tunnel, address.ip()).await => Dial::PortSilent,
-        (Cause::NoAnswer, _) => Dial::NoAnswer,
-        (Cause::Reset | Cause::Unreachable | Cause::Other, _) => Dial::Failed,
+    match (failed.kind, failed.address) {
+        (FailureKind::Refused, _) => Dial::Refused,
+        (FailureKind::NoAnswer, Some(address)) if host_answer::comes_from(tunnel, address.ip()).await => {
+            Dial::PortSilent
+        }
+        (FailureKind::NoAnswer, _) => Dial::NoAnswer,
+        (FailureKind::Reset | FailureKind::Unreachable | FailureKind::Other, _) => Dial::Failed,
     }
 }
 

@@ -138,7 +138,7 @@ impl Outcome {
 
     /// Returns how the broken stage shows: `refused`, `no answer` or `failed`. `None` if the tunnel is whole.
     pub fn cause(&self) -> Option<&'static str> {
-        self.trouble.as_ref().map(|trouble| trouble.kind.name())
+        self.trouble.as_ref().map(|trouble| trouble.cause.name())
     }
 
     fn place(&self) -> (Option<String>, Option<&'static str>) {
@@ -155,10 +155,10 @@ const STUCK_AFTER: u32 = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verify::{Kind, Stage};
+    use crate::verify::{Cause, Stage};
 
     fn outcome(stage: Option<Stage>) -> Outcome {
-        let trouble = stage.map(|stage| Trouble { stage, kind: Kind::Refused, why: String::new(), is_certain: true });
+        let trouble = stage.map(|stage| Trouble { stage, cause: Cause::Refused, why: String::new(), is_certain: true });
         let (at, took) = (SystemTime::now(), Duration::from_millis(3));
         Outcome { at, hops: 1, trouble, took, rtt: None, goodput: None }
     }
@@ -170,7 +170,7 @@ mod tests {
         let changes = [wan, wan, lan, None, None, lan].map(|stage| history.add(outcome(stage)));
         assert_eq!(changes, [true, false, true, true, false, true]);
         let mut silent = outcome(lan);
-        silent.trouble.iter_mut().for_each(|trouble| trouble.kind = Kind::NoAnswer);
+        silent.trouble.iter_mut().for_each(|trouble| trouble.cause = Cause::NoAnswer);
         assert!(history.add(silent.clone()) && !history.add(silent));
         let view = history.view();
         let last = view.results.back().unwrap();

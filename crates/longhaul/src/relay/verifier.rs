@@ -3,7 +3,7 @@
 use super::permits::Gate;
 use super::shared::Relay;
 use super::verified::{History, Outcome};
-use crate::verify::{self, Findings, Kind, Plan, Stage, Trouble};
+use crate::verify::{self, Cause, Findings, Plan, Stage, Trouble};
 use longhaul_config::Tunnel;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
@@ -127,8 +127,8 @@ impl Probed {
             goodput: echo.map(|echo| echo.goodput()),
         };
         match (self.history.add(outcome), trouble) {
-            (true, Some(Trouble { stage, kind, why, .. })) => {
-                warn!(%tunnel, stage = stage.name(hops), cause = kind.name(), why, "tunnel broken");
+            (true, Some(Trouble { stage, cause, why, .. })) => {
+                warn!(%tunnel, stage = stage.name(hops), cause = cause.name(), why, "tunnel broken");
             }
             (true, None) => info!(%tunnel, "tunnel whole"),
             (false, _) => {}
@@ -145,7 +145,7 @@ struct Made {
 
 /// If the near relay has not reported although it has accepted the probe, its dial is still under way.
 fn blame_the_dial(findings: &mut Findings, hops: u8) {
-    let is_silent = |trouble: &&mut Trouble| trouble.stage == Stage::Relay(0) && trouble.kind == Kind::NoAnswer;
+    let is_silent = |trouble: &&mut Trouble| trouble.stage == Stage::Relay(0) && trouble.cause == Cause::NoAnswer;
     if let Some(trouble) = findings.trouble.as_mut().filter(is_silent) {
         trouble.stage = if hops == 0 { Stage::Lan } else { Stage::Link(0) };
         trouble.why = "the dial had no answer in time".into();

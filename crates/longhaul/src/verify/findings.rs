@@ -22,7 +22,7 @@ pub struct Findings {
 impl Findings {
     /// Whether the listener connected and nobody behind it did anything: no report came, and no end of the connection.
     pub fn is_silent(&self) -> bool {
-        let is_unanswered = |trouble: &Trouble| trouble.stage == Stage::Relay(0) && trouble.kind == Kind::NoAnswer;
+        let is_unanswered = |trouble: &Trouble| trouble.stage == Stage::Relay(0) && trouble.cause == Cause::NoAnswer;
         self.connected.is_some() && self.trouble.as_ref().is_some_and(is_unanswered)
     }
 
@@ -34,7 +34,7 @@ impl Findings {
     /// Returns the trouble that a relay which works does not answer this probe: another key, another version, no `verify_hops`,
     /// too many probes. Flows may well be served. Silence is another thing: a relay that hangs is silent.
     pub fn refusal(&self) -> Option<&Trouble> {
-        self.trouble.as_ref().filter(|trouble| !trouble.is_certain && trouble.kind == Kind::Failed)
+        self.trouble.as_ref().filter(|trouble| !trouble.is_certain && trouble.cause == Cause::Failed)
     }
 }
 
@@ -77,7 +77,7 @@ pub struct Trouble {
     /// The stage.
     pub stage: Stage,
     /// How it showed.
-    pub kind: Kind,
+    pub cause: Cause,
     /// Details, and a remedy if there is one.
     pub why: String,
     /// Whether the stage is broken for certain. `false` if whoever is there may just not know probes.
@@ -86,7 +86,7 @@ pub struct Trouble {
 
 /// How a broken stage shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum Cause {
     /// The connection was refused: nobody listens there, or a firewall says no.
     Refused,
     /// No answer came in time.
@@ -95,13 +95,13 @@ pub enum Kind {
     Failed,
 }
 
-impl Kind {
-    /// Returns the kind in words.
+impl Cause {
+    /// Returns the cause in words.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Refused => "refused",
-            Kind::NoAnswer => "no answer",
-            Kind::Failed => "failed",
+            Cause::Refused => "refused",
+            Cause::NoAnswer => "no answer",
+            Cause::Failed => "failed",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The prober: a client of a tunnel that sends a preface.
 
-use super::findings::{Echo, Findings, Kind, Relay, Stage, Trouble};
+use super::findings::{Cause, Echo, Findings, Relay, Stage, Trouble};
 use super::stream::{Lost, Patience, Reader, send};
 use crate::random;
 use ipnet::IpNet;
@@ -140,7 +140,7 @@ async fn repeat<T>(plan: &Plan, announce: Option<&impl Fn(Nonce, SocketAddr) -> 
         let mut findings = Findings::default();
         let trouble = walk(plan, patience, announce, &mut findings).await.err();
         let may_be_early = trouble.as_ref().is_some_and(|trouble| trouble.is_certain && trouble.stage != Stage::Data);
-        let is_reset = trouble.as_ref().is_some_and(|trouble| trouble.kind == Kind::Failed);
+        let is_reset = trouble.as_ref().is_some_and(|trouble| trouble.cause == Cause::Failed);
         if tries == MAX_TRIES || !may_be_early || !is_reset {
             return Findings { trouble, ..findings };
         }
@@ -242,17 +242,17 @@ fn open(plan: &Plan, is_bound: bool) -> Result<TcpSocket, Trouble> {
 }
 
 async fn connect(plan: &Plan, socket: TcpSocket, patience: Patience) -> Result<TcpStream, Trouble> {
-    let trouble = |kind, why| Trouble { stage: Stage::Relay(0), kind, why, is_certain: true };
+    let trouble = |cause, why| Trouble { stage: Stage::Relay(0), cause, why, is_certain: true };
     let stream = match timeout_at(patience.deadline(), socket.connect(plan.address)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(err)) if err.kind() == io::ErrorKind::ConnectionRefused => {
             let why = format!("nobody listens on {}: longhaul does not run, or it drains", plan.address);
-            return Err(trouble(Kind::Refused, why));
+            return Err(trouble(Cause::Refused, why));
         }
-        Ok(Err(err)) => return Err(trouble(Kind::Failed, format!("connect to {}: {err}", plan.address))),
+        Ok(Err(err)) => return Err(trouble(Cause::Failed, format!("connect to {}: {err}", plan.address))),
         Err(_) => {
             let why = format!("{} did not accept in {}", plan.address, show_duration(plan.limit));
-            return Err(trouble(Kind::NoAnswer, why));
+            return Err(trouble(Cause::NoAnswer, why));
         }
     };
     // A small message must not wait for the acknowledgement of the one before it. This fails only on a connection that is
@@ -264,11 +264,11 @@ async fn connect(plan: &Plan, socket: TcpSocket, patience: Patience) -> Result<T
 /// Adds to `trouble`, which is that a relay did not report, what is known about it.
 fn explain(mut trouble: Trouble, plan: &Plan, findings: &Findings) -> Trouble {
     match (trouble.stage, findings.prober) {
-        (Stage::Relay(0), Some(prober)) if trouble.kind == Kind::Failed && !plan.allows(prober.ip()) => {
+        (Stage::Relay(0), Some(prober)) if trouble.cause == Cause::Failed && !plan.allows(prober.ip()) => {
             trouble.why = format!("`allow` does not contain {}, from which this probe comes; add it", prober.ip());
         }
-        _ if trouble.kind == Kind::Refused => {}
-        (Stage::Relay(0), _) if trouble.kind == Kind::Failed => trouble.why += "; see the log of this relay",
+        _ if trouble.cause == Cause::Refused => {}
+        (Stage::Relay(0), _) if trouble.cause == Cause::Failed => trouble.why += "; see the log of this relay",
         (Stage::Relay(0), _) if !trouble.is_certain => trouble.why += "; does an older longhaul listen there?",
         _ if !trouble.is_certain => {
             trouble.why += "; if it is the final host or another program, write `verify_hops = 0` in this tunnel";
@@ -286,14 +286,14 @@ fn trouble_of(report: &Report, at: usize) -> Option<Trouble> {
         (_, 0) => Stage::Lan,
         _ => Stage::Link(at),
     };
-    let kind = match report.dial {
-        Dial::Refused => Kind::Refused,
-        Dial::NoAnswer | Dial::PortSilent => Kind::NoAnswer,
-        Dial::Failed | Dial::Connected | Dial::NotDialled => Kind::Failed,
+    let cause = match report.dial {
+        Dial::Refused => Cause::Refused,
+        Dial::NoAnswer | Dial::PortSilent => Cause::NoAnswer,
+        Dial::Failed | Dial::Connected | Dial::NotDialled => Cause::Failed,
     };
     match report.next {
         Next::Echo | Next::PassedOn => None,
-        Next::DialFailed => Some(Trouble { stage, kind, why: report.why.clone(), is_certain: true }),
+        Next::DialFailed => Some(Trouble { stage, cause, why: report.why.clone(), is_certain: true }),
         Next::Busy => Some(uncertain(Stage::Relay(at), "it answers no more probes at the moment; try again")),
         Next::Unproven => {
             Some(uncertain(Stage::Relay(at), "it refuses the key; is the file of `[probe] key_file` the same there?"))
@@ -306,7 +306,7 @@ fn trouble_of(report: &Report, at: usize) -> Option<Trouble> {
 }
 
 fn uncertain(stage: Stage, why: &str) -> Trouble {
-    Trouble { stage, kind: Kind::Failed, why: why.into(), is_certain: false }
+    Trouble { stage, cause: Cause::Failed, why: why.into(), is_certain: false }
 }
 
 /// Sends the bytes and compares their echo: first small messages one by one, for the round-trip time, then the rest.
@@ -340,7 +340,7 @@ async fn echo(echo_bytes: u32, stream: &TcpStream, mut reader: Reader<'_>, nonce
     let Receipt { bytes, checksum, .. } = receipt(&mut reader, nonce).await.map_err(lost)?;
     let damaged = |way| {
         let why = format!("{echo_bytes} bytes were changed on the way {way}");
-        Trouble { stage: Stage::Data, kind: Kind::Failed, why, is_certain: true }
+        Trouble { stage: Stage::Data, cause: Cause::Failed, why, is_certain: true }
     };
     match (bytes, checksum) == (echo_bytes, sent) {
         false => Err(damaged("there")),

@@ -1,6 +1,6 @@
 //! The prober's connection: bytes with a time limit, and the frames among them.
 
-use super::findings::{Kind, Stage, Trouble};
+use super::findings::{Cause, Stage, Trouble};
 use longhaul_core::wire::answer::{Fault, Frame, Frames};
 use longhaul_units::show_duration;
 use std::io;
@@ -28,26 +28,26 @@ impl Lost {
     /// Returns the trouble that this is at `stage`.
     pub(super) fn at(self, stage: Stage) -> Trouble {
         let is_data = stage == Stage::Data;
-        let (kind, why, is_certain) = match self {
+        let (cause, why, is_certain) = match self {
             Lost::Silent { after, said: false } => {
-                (Kind::NoAnswer, format!("connected, and then silent for {}", show_duration(after)), is_data)
+                (Cause::NoAnswer, format!("connected, and then silent for {}", show_duration(after)), is_data)
             }
             Lost::Silent { said: true, .. } => {
-                (Kind::NoAnswer, "something answers, but not to a probe".to_owned(), is_data)
+                (Cause::NoAnswer, "something answers, but not to a probe".to_owned(), is_data)
             }
             Lost::Late { after } => {
                 let why =
                     format!("the whole probe took its limit of {}; pass a longer --timeout", show_duration(after));
-                (Kind::NoAnswer, why, is_data)
+                (Cause::NoAnswer, why, is_data)
             }
-            Lost::Ended => (Kind::Failed, "the connection was ended with FIN".into(), true),
-            Lost::Failed(err) => (Kind::Failed, err.to_string(), true),
+            Lost::Ended => (Cause::Failed, "the connection was ended with FIN".into(), true),
+            Lost::Failed(err) => (Cause::Failed, err.to_string(), true),
             Lost::Damaged(Fault::Version(version)) => {
-                (Kind::Failed, format!("it speaks version {version} of the protocol; upgrade longhaul here"), false)
+                (Cause::Failed, format!("it speaks version {version} of the protocol; upgrade longhaul here"), false)
             }
-            Lost::Damaged(fault) => (Kind::Failed, format!("a frame arrived damaged ({fault:?})"), true),
+            Lost::Damaged(fault) => (Cause::Failed, format!("a frame arrived damaged ({fault:?})"), true),
         };
-        Trouble { stage, kind, why, is_certain }
+        Trouble { stage, cause, why, is_certain }
     }
 }
 

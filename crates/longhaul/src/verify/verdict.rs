@@ -45,8 +45,8 @@ impl Verified {
         let Some(trouble) = &self.findings.trouble else { return format!("{}: whole", self.tunnel) };
         let stage = trouble.stage.name(self.plan.hops);
         match trouble.is_certain {
-            true => format!("{}: BROKEN at the {stage}: {}", self.tunnel, trouble.kind.name()),
-            false => format!("{}: cannot tell, {stage}: {}", self.tunnel, trouble.kind.name()),
+            true => format!("{}: BROKEN at the {stage}: {}", self.tunnel, trouble.cause.name()),
+            false => format!("{}: cannot tell, {stage}: {}", self.tunnel, trouble.cause.name()),
         }
     }
 
@@ -83,7 +83,7 @@ impl Verified {
             rows.push((name(Stage::Data), what));
         }
         if let Some(trouble) = &self.findings.trouble {
-            rows.push((name(trouble.stage), format!("{}: {}", trouble.kind.name(), trouble.why)));
+            rows.push((name(trouble.stage), format!("{}: {}", trouble.cause.name(), trouble.why)));
         }
         rows
     }
@@ -139,7 +139,7 @@ impl Verified {
                 Verdict::Broken => "broken",
             },
             "stage": findings.trouble.as_ref().map(|trouble| trouble.stage.name(self.plan.hops)),
-            "cause": findings.trouble.as_ref().map(|trouble| trouble.kind.name()),
+            "cause": findings.trouble.as_ref().map(|trouble| trouble.cause.name()),
             "why": findings.trouble.as_ref().map(|trouble| &trouble.why),
             "connect_ms": findings.connected.map(millis),
             "relays": relays.collect::<Vec<_>>(),
