@@ -107,16 +107,17 @@ pub fn fields<K: Field>(
     table: &DeTable<'_>,
     model: &mut K::Model,
 ) -> Places {
-    fields_or(findings, shape, table, model, |_| None)
+    fields_or(findings, shape, table, model, |_, _| None)
 }
 
-/// Like [`fields`]; for a misplaced key, `elsewhere` may say where it belongs and what to write there.
+/// Like [`fields`]; for a misplaced key, `elsewhere` may say where it belongs and what to write there. It is called with the
+/// key and the first line in brackets of the file, if it has one.
 pub fn fields_or<K: Field>(
     findings: &mut Findings<'_>,
     shape: &Shape<K>,
     table: &DeTable<'_>,
     model: &mut K::Model,
-    elsewhere: impl Fn(&str) -> Option<String>,
+    elsewhere: impl Fn(&str, Option<&str>) -> Option<String>,
 ) -> Places {
     let mut places = Places { spans: HashMap::new() };
     let spellings = Spellings::of(table);
@@ -130,7 +131,8 @@ pub fn fields_or<K: Field>(
             continue;
         }
         let Some(key) = shape.keys.iter().find(|key| same_key(key.name(), name)) else {
-            let text = elsewhere(name).map(|text| format!("{}{name}: {text}", shape.prefix));
+            let text = elsewhere(name, findings.first_header().as_deref())
+                .map(|text| format!("{}{name}: {text}", shape.prefix));
             findings.error(span, text.unwrap_or_else(|| unknown(shape, name)));
             continue;
         };

@@ -26,6 +26,7 @@ pub fn read<T>(text: &str, whole: impl FnOnce(&mut Findings<'_>, &DeTable<'_>) -
         findings.error(mistake.at..mistake.at, mistake.text);
     }
     // The parser can only guess the meaning of a broken file. Errors in the guess would not be the writer's.
+    findings.find_first_header(root.get_ref());
     let read = if errors.is_empty() { Some(whole(&mut findings, root.get_ref())) } else { None };
     (read.filter(|_| findings.errors() == 0), findings.in_order())
 }

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::ops::Range;
+use toml::de::DeTable;
 
 /// Severity of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,6 +83,8 @@ pub struct Findings<'t> {
     /// The last byte whose place was asked for, and its column. The column of a later byte of the same line counts from it, so
     /// a line with many problems is counted once.
     last: Cell<(usize, usize)>,
+    /// The first line in brackets, such as `[admin]`, without what follows the brackets.
+    first_header: Option<Range<usize>>,
     found: Vec<(usize, Problem)>,
 }
 
@@ -89,7 +92,7 @@ impl<'t> Findings<'t> {
     /// Returns empty findings about `text`.
     pub fn new(text: &'t str) -> Findings<'t> {
         let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        Findings { text, lines, last: Cell::new((0, 1)), found: Vec::new() }
+        Findings { text, lines, last: Cell::new((0, 1)), first_header: None, found: Vec::new() }
     }
 
     /// Adds a problem at `span`, or about the whole file.
@@ -115,6 +118,28 @@ impl<'t> Findings<'t> {
         let mut shown: String = words.join(" ").chars().take(WRITTEN_MAX).collect();
         shown.retain(|c| !c.is_control());
         if raw.chars().nth(WRITTEN_MAX).is_some() { shown + ".." } else { shown }
+    }
+
+    /// Finds the first line in brackets by the keys of `root`, because a bracket may also begin a line of a list or a text.
+    pub(super) fn find_first_header(&mut self, root: &DeTable<'_>) {
+        let headers = root.keys().filter_map(|key| self.header_at(key.span().start));
+        self.first_header = headers.min_by_key(|header| header.start);
+    }
+
+    /// Returns the header whose name begins at the byte `name`. Returns `None` if no bracket precedes the name.
+    fn header_at(&self, name: usize) -> Option<Range<usize>> {
+        let before = self.text.get(..name)?;
+        let start = before.trim_end_matches(['[', ' ', '\t']).len();
+        let start = start + before[start..].find('[')?;
+        let line = self.text[start..].lines().next()?;
+        let (name, after) = line.split_once(']')?;
+        let closing = 1 + usize::from(after.starts_with(']'));
+        Some(start..start + name.len() + closing)
+    }
+
+    /// Returns the first line in brackets, such as `[admin]`. Returns `None` if the file has none.
+    pub(super) fn first_header(&self) -> Option<String> {
+        self.first_header.as_ref().map(|header| self.written(header))
     }
 
     /// Returns the line number of a byte, from 1.

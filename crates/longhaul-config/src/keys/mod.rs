@@ -38,10 +38,14 @@ pub fn daemon_remarks(config: &Config, syntax: Syntax) -> Vec<Remark> {
     DAEMON.iter().flat_map(|row| (row.check)(config, syntax)).collect()
 }
 
-/// Returns where the misplaced key `name` belongs, and what to write there.
-pub(crate) fn elsewhere(name: &str) -> Option<String> {
+/// Returns where the misplaced key `name` belongs, and what to write there. `header` is the first line in brackets of the
+/// file, if it has one.
+pub(crate) fn elsewhere(name: &str, header: Option<&str>) -> Option<String> {
     if DAEMON.iter().any(|key| same_key(key.name, name)) {
-        return Some("it is a key of the whole daemon; write it above the first [[tunnel]]".into());
+        let place = header.map_or("at the top of the file, on a line of its own".into(), |header| {
+            format!("above the first line in brackets, here `{header}`")
+        });
+        return Some(format!("it is a key of the whole daemon; write it {place}"));
     }
     if TUNNEL.iter().any(|key| same_key(key.name, name)) {
         return Some("it is a key of one tunnel; write it below its [[tunnel]]".into());

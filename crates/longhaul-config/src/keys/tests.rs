@@ -109,10 +109,10 @@ fn fits<M>(row: &Row<M>, model: &mut M) {
 #[test]
 fn the_message_about_a_misplaced_key_names_its_place() {
     for name in ["connect_timeout", "connect-timeout"] {
-        assert!(elsewhere(name).is_some_and(|text| text.contains("of one tunnel")), "{name}");
+        assert!(elsewhere(name, None).is_some_and(|text| text.contains("of one tunnel")), "{name}");
     }
-    assert!(elsewhere("keepalive_idle").is_some_and(|text| text.contains("keepalive-idle = ..")));
-    assert_eq!(elsewhere("quux"), None);
+    assert!(elsewhere("keepalive_idle", None).is_some_and(|text| text.contains("keepalive-idle = ..")));
+    assert_eq!(elsewhere("quux", None), None);
     let tunnel = Tunnel::new("a", "[::]:1".parse().expect("an address"), Vec::new());
     assert_eq!(remarks(&tunnel, Syntax::File)[0].severity, Severity::Warning);
 }
