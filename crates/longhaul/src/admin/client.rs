@@ -7,7 +7,7 @@ use hyper::client::conn::http1;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use std::fmt;
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -46,14 +46,39 @@ pub enum NoAnswer {
 /// # Errors
 /// There is no daemon, or it does not do what was asked.
 pub async fn ask(socket: &Path, ask: Ask) -> Result<Bytes, NoAnswer> {
-    let (method, path, limit) = match ask {
-        Ask::Status => (Method::GET, "/status.json".into(), STATUS_LIMIT),
-        Ask::Reload => (Method::POST, "/reload".into(), RELOAD_LIMIT),
-        Ask::Undrain => (Method::POST, "/drain/undo".into(), STATUS_LIMIT),
-        Ask::Kill(flow) => (Method::POST, format!("/flows/{flow}/kill"), STATUS_LIMIT),
+    let (method, path) = match ask {
+        Ask::Status => (Method::GET, "/status.json".into()),
+        Ask::Reload => return reload(socket).await,
+        Ask::Undrain => (Method::POST, "/drain/undo".into()),
+        Ask::Kill(flow) => (Method::POST, format!("/flows/{flow}/kill")),
     };
-    let answered = timeout(limit, exchange(socket, method, &path)).await;
-    answered.unwrap_or_else(|_| Err(NoAnswer::Hangs(silent(socket, limit))))
+    let answered = timeout(STATUS_LIMIT, exchange(socket, method, &path)).await;
+    answered.unwrap_or_else(|_| Err(NoAnswer::Hangs(silent(socket, STATUS_LIMIT))))
+}
+
+/// Asks for a reload. A file system may delay its answer, so a second request tells whether the daemon hangs.
+async fn reload(socket: &Path) -> Result<Bytes, NoAnswer> {
+    let hangs = |limit| {
+        let why = format!("{}; the reload may still happen when it goes on", silent(socket, limit));
+        Err(NoAnswer::Hangs(why))
+    };
+    let alive = async {
+        if let Err(NoAnswer::Hangs(_)) = exchange(socket, Method::GET, "/healthz").await {
+            pending().await
+        }
+    };
+    let silence = async {
+        if timeout(STATUS_LIMIT, alive).await.is_ok() {
+            pending().await
+        }
+    };
+    // Dropping the reload's request leaves the reload as it is.
+    tokio::select! {
+        answered = timeout(RELOAD_LIMIT, exchange(socket, Method::POST, "/reload")) => {
+            answered.unwrap_or_else(|_| hangs(RELOAD_LIMIT))
+        }
+        () = silence => hangs(STATUS_LIMIT),
+    }
 }
 
 fn silent(socket: &Path, limit: Duration) -> String {
@@ -169,7 +194,7 @@ impl fmt::Display for NoAnswer {
 
 impl std::error::Error for NoAnswer {}
 
-/// Time for the state. The daemon needs milliseconds.
+/// Time for every answer but that of a reload. The daemon needs milliseconds.
 const STATUS_LIMIT: Duration = Duration::from_secs(10);
 /// Time for a reload. The file system of the file may be slow.
 const RELOAD_LIMIT: Duration = Duration::from_secs(60);
@@ -177,6 +202,9 @@ const RELOAD_LIMIT: Duration = Duration::from_secs(60);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::UnixListener;
+    use tokio::time;
 
     /// Monitoring asks a daemon that hangs again and again, until its listen queue is full. It hangs then, too.
     #[tokio::test]
@@ -192,4 +220,45 @@ mod tests {
         let asked = ask(&path, Ask::Status).await;
         assert!(matches!(&asked, Err(NoAnswer::Hangs(why)) if why.contains("listen queue is full")), "{asked:?}");
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reload_by_a_daemon_that_hangs_says_that_it_may_still_happen() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("admin.sock");
+        let _socket = longhaul_sys::unix::listen(&path).unwrap();
+        let why = ask(&path, Ask::Reload).await.unwrap_err().to_string();
+        let want = "does not answer within 10 s; it hangs or is stopped; the reload may still happen when it goes on";
+        assert!(why.ends_with(want), "{why}");
+    }
+
+    /// The daemon reads the file on a thread of its own, and answers other requests meanwhile.
+    #[tokio::test]
+    async fn a_reload_waits_for_a_slow_file_system() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("admin.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let daemon = async move {
+            let (mut health, mut reload) = (None, None);
+            while health.is_none() || reload.is_none() {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut head = [0; 1024];
+                let got = stream.read(&mut head).await.unwrap();
+                let of_reload = head[..got].starts_with(b"POST /reload ");
+                *(if of_reload { &mut reload } else { &mut health }) = Some(stream);
+            }
+            let (mut health, mut reload) = (health.unwrap(), reload.unwrap());
+            health.write_all(ANSWER).await.unwrap();
+            // The client has its answer when it ends the connection.
+            assert_eq!(health.read(&mut [0]).await.unwrap(), 0);
+            time::pause();
+            time::advance(RELOAD_LIMIT / 2).await;
+            time::resume();
+            reload.write_all(ANSWER).await.unwrap();
+            reload
+        };
+        let (answered, _reload) = tokio::join!(ask(&path, Ask::Reload), daemon);
+        assert_eq!(&answered.unwrap()[..], b"{}");
+    }
+
+    const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
 }

@@ -82,7 +82,7 @@ enum Command {
     /// Let a running daemon read its configuration file again
     ///
     /// Waits until the file is in force or refused. If it is refused, prints the reason and exits with 1. Then the old
-    /// configuration stays. Open connections are not touched in any case.
+    /// configuration stays. If the daemon hangs, exits with 1 after 10 s. Open connections are not touched in any case.
     Reload(control::Target),
     /// Take a running daemon out of service, and wait for its flows
     ///
