@@ -82,7 +82,7 @@ counters! {
     stale_answers,
     /// Flows that ended well in both directions.
     finished,
-    /// Flows that ended with RST. The next six counters give the reason.
+    /// Flows that ended with RST. The next seven counters give the reason.
     reset,
     /// Flows whose dial no address answered.
     dials_failed,
@@ -96,6 +96,8 @@ counters! {
     half_open_too_long,
     /// Flows that longhaul cut: drain timeout, second signal, or command.
     cut,
+    /// Flows that ended because longhaul refused their probe. After a failed dial, such a flow is one of `dials_failed`.
+    refused_probe_flows,
     /// Number of times that bulk was copied through user space because no pipe was free or the socket refused splice.
     copied,
     /// Probes that were answered or passed on.
@@ -151,6 +153,7 @@ impl Counters {
             How::DialFailed => &counters.dials_failed,
             How::HalfOpenTooLong => &counters.half_open_too_long,
             How::Cut | How::Killed => &counters.cut,
+            How::ProbeRefused => &counters.refused_probe_flows,
         });
         if how != How::Finished {
             self.count(|counters| &counters.reset);
@@ -185,6 +188,7 @@ mod tests {
             How::HalfOpenTooLong,
             How::Cut,
             How::Killed,
+            How::ProbeRefused,
         ];
         [How::Finished].into_iter().chain(resets).for_each(|how| counters.ended(how));
         let reasons = [
@@ -194,9 +198,10 @@ mod tests {
             &counters.dials_failed,
             &counters.half_open_too_long,
             &counters.cut,
+            &counters.refused_probe_flows,
         ];
-        assert_eq!(reasons.map(|reason| reason.load(Relaxed)), [1, 1, 1, 1, 1, 2]);
-        assert_eq!((counters.finished.load(Relaxed), counters.reset.load(Relaxed)), (1, 7));
-        assert_eq!((all.finished.load(Relaxed), all.reset.load(Relaxed)), (2, 7), "both tunnels");
+        assert_eq!(reasons.map(|reason| reason.load(Relaxed)), [1, 1, 1, 1, 1, 2, 1]);
+        assert_eq!((counters.finished.load(Relaxed), counters.reset.load(Relaxed)), (1, 8));
+        assert_eq!((all.finished.load(Relaxed), all.reset.load(Relaxed)), (2, 8), "both tunnels");
     }
 }

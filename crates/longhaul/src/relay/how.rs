@@ -32,6 +32,8 @@ pub enum How {
     Failed(Leg, i32),
     /// No next hop answered.
     DialFailed,
+    /// longhaul refused the probe that the flow was.
+    ProbeRefused,
     /// `linger-half-open` ran out.
     HalfOpenTooLong,
     /// longhaul ended it: drain timeout, second SIGTERM, or exit.
@@ -66,6 +68,7 @@ impl fmt::Display for How {
             How::TimedOut(leg) => write!(f, "{leg} leg timed out"),
             How::Failed(leg, errno) => write!(f, "{leg} leg failed: {}", errno_text(*errno)),
             How::DialFailed => f.write_str("dial failed"),
+            How::ProbeRefused => f.write_str("probe refused"),
             How::HalfOpenTooLong => f.write_str("half-open too long"),
             How::Cut => f.write_str("cut by drain or exit"),
             How::Killed => f.write_str("cut by command"),

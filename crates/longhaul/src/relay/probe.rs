@@ -154,7 +154,7 @@ async fn prove_and_pass_on(legs: &Legs<'_>, preface: &Preface, hops: u8) -> Answ
         let busy = report(flow, preface, None, Next::Busy);
         refused(relay, flow, "too many probes");
         let _ = timeout(ANSWER_TIME, converse(accept, busy, None)).await;
-        return Answered::Ended(BAD_PREFACE);
+        return Answered::Ended(How::ProbeRefused);
     }
     match send_all(dial, &Preface { hops, ..*preface }.bytes()).await {
         Ok(()) => Answered::PassedOn(LENGTH as u64),
@@ -173,7 +173,7 @@ async fn refuse_unproven(relay: &Relay, flow: &Flow, accept: &Stream, probe: Unp
     flow.counters.count(|counters| &counters.probes_unproven);
     refused(relay, flow, probe.why);
     let _ = timeout(FAREWELL_TIME, converse(accept, bare_report(probe.preface, Next::Unproven), None)).await;
-    BAD_PREFACE
+    How::ProbeRefused
 }
 
 /// Answers the probe that begins with `first`, and returns how its flow ends. The final host gets FIN and no byte.
@@ -265,7 +265,7 @@ async fn answer_as_last(relay: &Relay, flow: &Flow, accept: &Stream, dial: Optio
         Look::Preface(preface) if first.len() == LENGTH => preface,
         look => {
             refused(relay, flow, &format!("bad preface of {} bytes: {look:?}", first.len()));
-            return BAD_PREFACE;
+            return How::ProbeRefused;
         }
     };
     if let Err(why) = proof::ask(relay, flow, accept, &preface).await {
@@ -298,8 +298,8 @@ async fn answer_as_last(relay: &Relay, flow: &Flow, accept: &Stream, dial: Optio
         }
     };
     match answered {
-        Ok(Ok(())) if next == Next::Echo => How::Finished,
-        Ok(Ok(())) => BAD_PREFACE,
+        _ if next != Next::Echo => How::ProbeRefused,
+        Ok(Ok(())) => How::Finished,
         Ok(Err(err)) => Broken::of(Leg::Accept, &err).into(),
         Err(_) => How::TimedOut(Leg::Accept),
     }
@@ -413,9 +413,6 @@ fn refused(relay: &Relay, flow: &Flow, why: &str) {
 fn micros(time: Duration) -> u32 {
     u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
 }
-
-/// How the flow of a refused probe ends: RST on both legs.
-const BAD_PREFACE: How = How::Failed(Leg::Accept, libc::EPROTO);
 
 /// Time that bytes like the beginning of a preface wait for the rest. The prober sends the preface by one call, so only a
 /// loss separates its bytes.

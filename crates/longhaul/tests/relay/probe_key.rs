@@ -134,6 +134,7 @@ fn the_daemon_proves_the_key_elsewhere() {
     far.reload(&config(listen, final_host(), "verify_hops = 0", &wrong));
     let line = far.relay.wait_log("probe refused");
     assert!(line["why"].as_str().unwrap().starts_with("wrong proof"), "{line}");
+    wait_until("the flow of a refused probe ends", || far.relay.flow_end().2 == "probe refused");
     // Flows are served, so the tunnel is not broken.
     assert_eq!(near.relay.counters()["verify_failures"], 0);
 }
@@ -180,6 +181,8 @@ fn a_replay_and_anything_else_that_is_no_proof_is_refused_and_counted() {
     let counters = relay.relay.counters();
     assert_eq!((&counters["probes"], &counters["probes_refused"]), (&1.into(), &8.into()));
     wait_until("every flow has ended", || relay.relay.counters()["flows_now"] == 0);
+    let counters = relay.relay.counters();
+    assert_eq!((&counters["refused_probe_flows"], &counters["leg_failed"]), (&8.into(), &0.into()), "{counters}");
 }
 
 #[test]

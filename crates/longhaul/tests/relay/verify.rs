@@ -303,6 +303,8 @@ fn a_bad_preface_is_reset_and_never_reaches_the_final_host() {
     }
     let counters = relay.counters();
     assert_eq!((&counters["probes_refused"], &counters["probes"]), (&bad.len().into(), &0.into()));
+    wait_until("every flow has ended", || relay.counters()["refused_probe_flows"] == bad.len());
+    assert_eq!(relay.counters()["leg_failed"], 0);
 }
 
 #[test]

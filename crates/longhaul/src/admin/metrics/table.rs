@@ -154,6 +154,7 @@ const TUNNEL: &[Row] = &[
                     Count("dial failed", counters.dials_failed),
                     Count("half-open too long", counters.half_open_too_long),
                     Count("cut", counters.cut),
+                    Count("probe refused", counters.refused_probe_flows),
                 ];
                 out.each(&[&tunnel.name], &ends);
             }
