@@ -89,7 +89,7 @@ fn unreachable_from_here(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
 fn key_file(text: &str) -> Result<PathBuf, String> {
     match text.starts_with('/') && !text.contains('\0') {
         true => Ok(text.into()),
-        false => Err("write an absolute path, such as \"/etc/longhaul/probe.key\"".into()),
+        false => Err("write an absolute path, such as \"/run/credentials/longhaul.service/probe.key\"".into()),
     }
 }
 

@@ -55,7 +55,7 @@ pub(super) fn look(config: &Config, path: &Path) -> Here {
     let loops = longhaul_config::loops::loops_here(&config.tunnels, &|ip| has_address(ip));
     found
         .extend(loops.into_iter().map(|found| format!("tunnel {}: {}", config.tunnels[found.tunnel].name, found.text)));
-    found.extend(config.probe.key_file.as_deref().and_then(unusable_key));
+    found.extend(config.probe.key_file.as_deref().and_then(|path| unusable_key(path, &rights)));
     let http = config.admin.listen.map(|address| address.ip());
     found.extend(http.and_then(|ip| foreign("admin.listen", ip, ", so the daemon does not start")));
     found.extend(no_bbr(config, &rights));
@@ -144,14 +144,18 @@ fn in_local_range(port: u16) -> Option<String> {
     ))
 }
 
-/// A file of `key_file` that cannot be used now.
-fn unusable_key(path: &Path) -> Option<String> {
-    let why = longhaul::verify::load_key(path).err()?;
-    let effect = match path.starts_with("/run/credentials") {
-        true => "systemd makes it when it starts the unit (LoadCredential=)",
+/// A file of `key_file` that cannot be used now, or not by the unit.
+fn unusable_key(path: &Path, rights: &Rights) -> Option<String> {
+    let is_credential = path.starts_with("/run/credentials");
+    let effect = match is_credential {
+        true => "systemd makes it when it starts the unit",
         false => "the daemon does not start",
     };
-    Some(format!("{why}; {effect}"))
+    match longhaul::verify::load_key(path) {
+        Err(why) => Some(format!("{why}; {effect}")),
+        Ok(_) if is_credential => None,
+        Ok(_) => rights.cannot_read_key(path),
+    }
 }
 
 /// An address that no interface has: bind(2) to any port of it says so and disturbs nobody. `effect` follows the finding.

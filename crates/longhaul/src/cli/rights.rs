@@ -3,8 +3,8 @@
 
 use longhaul_sys::limits::{Capability, has_capability};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The unit as it is installed.
@@ -76,9 +76,8 @@ impl Rights {
     /// Returns the warning for a configuration file that the daemon cannot read, where it runs as a dynamic user: of a file in
     /// /etc, for any other is not the unit's.
     pub(super) fn cannot_read(&self, path: &Path) -> Option<String> {
-        let has_user = ["User", "Group", "SupplementaryGroups"].iter().any(|key| self.values(key).next().is_some());
-        let path =
-            fs::canonicalize(path).ok().filter(|path| path.starts_with("/etc") && !has_user && !self.is_root())?;
+        let is_of_etc = |path: &PathBuf| path.starts_with("/etc") && self.is_dynamic();
+        let path = fs::canonicalize(path).ok().filter(is_of_etc)?;
         let is_closed = |path: &Path, bit| fs::metadata(path).is_ok_and(|found| found.permissions().mode() & bit == 0);
         let (closed, remedy) = match path.ancestors().skip(1).find(|folder| is_closed(folder, 0o001)) {
             Some(folder) => (folder, "o+x"),
@@ -87,6 +86,27 @@ impl Rights {
         };
         let closed = closed.display();
         Some(format!("{UNIT} runs as a dynamic user, which cannot read {closed}; run chmod {remedy} {closed}"))
+    }
+
+    /// Returns the warning for a file with the key of probes that only root can read, where the daemon runs as a dynamic user.
+    /// Another owner or group may be the unit's.
+    pub(super) fn cannot_read_key(&self, path: &Path) -> Option<String> {
+        let found = fs::metadata(path).ok().filter(|_| self.is_dynamic())?;
+        let only_root = found.uid() == 0 && (found.gid() == 0 || found.mode() & 0o040 == 0);
+        let (name, path) = (path.file_name()?.to_string_lossy(), path.display());
+        only_root.then(|| {
+            format!(
+                "key file {path}: {UNIT} runs as a dynamic user, which cannot read a file of root, so the daemon does not start; \
+                 write key_file = \"/run/credentials/{UNIT}/{name}\", and LoadCredential={name}:{path} in the unit (systemctl \
+                 edit longhaul)"
+            )
+        })
+    }
+
+    /// Whether the daemon runs as a user that exists only while it runs, without another group.
+    fn is_dynamic(&self) -> bool {
+        let has_user = ["User", "Group", "SupplementaryGroups"].iter().any(|key| self.values(key).next().is_some());
+        !has_user && !self.is_root()
     }
 
     fn is_root(&self) -> bool {
@@ -126,7 +146,7 @@ impl Rights {
 }
 
 /// The drop-ins of the unit, in the order in which systemd reads them: by name.
-fn drop_ins() -> Vec<std::path::PathBuf> {
+fn drop_ins() -> Vec<PathBuf> {
     let entries = FOLDERS.iter().filter_map(|folder| fs::read_dir(Path::new(folder).join(format!("{UNIT}.d"))).ok());
     let paths = entries.flatten().filter_map(|entry| Some(entry.ok()?.path()));
     let mut found: Vec<_> = paths.filter(|path| path.extension().is_some_and(|ext| ext == "conf")).collect();
@@ -192,6 +212,23 @@ mod tests {
         let of_somebody = Rights { text: format!("{SHIPPED}\nUser=longhaul") };
         assert_eq!(of_somebody.cannot_read(Path::new("/etc/shadow")), None, "whose it may be");
         assert_eq!(Rights { text: "[Service]".into() }.cannot_read(Path::new("/etc/shadow")), None, "root can");
+    }
+
+    #[test]
+    fn a_key_file_of_root_is_handed_over_by_the_unit() {
+        let unit = Rights { text: SHIPPED.into() };
+        // Every system has this file of root. Its mode is not looked at, because no other user may read a key file.
+        let key = Path::new("/etc/passwd");
+        let said = unit.cannot_read_key(key).unwrap();
+        let want = "write key_file = \"/run/credentials/longhaul.service/passwd\", and LoadCredential=passwd:/etc/passwd in the \
+                    unit (systemctl edit longhaul)";
+        assert!(
+            said.starts_with("key file /etc/passwd: longhaul.service runs as a dynamic user") && said.ends_with(want),
+            "{said}"
+        );
+        for text in [format!("{SHIPPED}\nUser=longhaul"), "[Service]".into()] {
+            assert_eq!(Rights { text }.cannot_read_key(key), None);
+        }
     }
 
     #[test]

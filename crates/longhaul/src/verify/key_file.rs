@@ -2,7 +2,7 @@
 
 use longhaul_core::wire::proof::{Key, MIN_KEY_BYTES};
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use std::path::Path;
 /// It cannot be read, others may read it, or it is too short or too long. The text names the path and the remedy.
 pub fn load(path: &Path) -> Result<Key, String> {
     let name = path.display();
-    let failed = |err| format!("key file {name}: {err}");
+    let failed = |err: io::Error| format!("key file {name}: {err}{}", remedy(path, err.kind()));
     // Opening a FIFO would wait for its writer.
     if !path.metadata().map_err(failed)?.is_file() {
         return Err(format!("key file {name}: it is not a regular file"));
@@ -38,6 +38,25 @@ pub fn load(path: &Path) -> Result<Key, String> {
         )
     })
 }
+
+/// Returns a clause with the remedy for an error of `kind` at the key file `path`; empty if it is not known.
+fn remedy(path: &Path, kind: ErrorKind) -> String {
+    let credential = path.file_name().unwrap_or_default().to_string_lossy();
+    match kind {
+        ErrorKind::PermissionDenied => format!(
+            "; longhaul.service hands it over by LoadCredential={credential}:{}, as \
+             key_file = \"{CREDENTIALS}/longhaul.service/{credential}\"",
+            path.display()
+        ),
+        ErrorKind::NotFound if path.starts_with(CREDENTIALS) => {
+            format!("; the unit needs LoadCredential={credential}:/etc/longhaul/{credential}")
+        }
+        _ => String::new(),
+    }
+}
+
+/// The folder with the credentials of units (systemd.exec(5) LoadCredential=).
+const CREDENTIALS: &str = "/run/credentials";
 
 /// Maximum length of the file in bytes.
 const MAX_FILE_BYTES: u64 = 4096;
@@ -67,5 +86,16 @@ mod tests {
         assert!(with(b"0123456789abcdef", 0o644).unwrap_err().contains("(mode 0644): chmod o= "));
         assert!(with(&[b'x'; 5000], 0o600).unwrap_err().contains("longer than 4096 bytes"));
         assert!(load(folder.path()).unwrap_err().contains("not a regular file"));
+    }
+
+    #[test]
+    fn a_file_that_the_daemon_cannot_read_is_handed_over_by_the_unit() {
+        let said = remedy(Path::new("/etc/longhaul/probe.key"), ErrorKind::PermissionDenied);
+        let want = "LoadCredential=probe.key:/etc/longhaul/probe.key, as key_file = \"/run/credentials/longhaul.service/probe.key\"";
+        assert!(said.ends_with(want), "{said}");
+        let credential = Path::new("/run/credentials/longhaul.service/no.key");
+        let said = load(credential).unwrap_err();
+        assert!(said.ends_with("; the unit needs LoadCredential=no.key:/etc/longhaul/no.key"), "{said}");
+        assert_eq!(remedy(Path::new("/etc/no.key"), ErrorKind::NotFound), "");
     }
 }
