@@ -29,6 +29,8 @@ pub(super) async fn comes_from(tunnel: &Tunnel, ip: IpAddr) -> bool {
 
 /// Sends a datagram to the host at `ip`, and waits for an ICMP error that this host has sent.
 async fn ask(tunnel: &Tunnel, ip: IpAddr) -> io::Result<()> {
+    // On an IPv6 socket, the answer of a host at ::ffff:192.0.2.1 would also need IP_RECVERR (ip(7)).
+    let ip = ip.to_canonical();
     let socket = open(tunnel, SocketAddr::new(ip, PORT))?;
     socket.send(&[0]).await?;
     socket.async_io(Interest::ERROR, || wait_for(&socket, ip)).await
@@ -46,7 +48,8 @@ fn open(tunnel: &Tunnel, address: SocketAddr) -> io::Result<UdpSocket> {
     }
     sockopt::set_receive_errors(socket.as_fd())?;
     if let Some(source) = tunnel.source {
-        connect::bind(&socket, source, address).map_err(|failure| io::Error::other(failure.to_string()))?;
+        connect::bind(&socket, source.to_canonical(), address)
+            .map_err(|failure| io::Error::other(failure.to_string()))?;
     }
     socket.connect(&address.into())?;
     UdpSocket::from_std(socket.into())
@@ -86,6 +89,16 @@ mod tests {
                     asked => asked.expect(row.key),
                 }
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_host_at_an_ipv4_mapped_address_answers() {
+        let ip = IpAddr::V6(Ipv4Addr::LOCALHOST.to_ipv6_mapped());
+        for source in [None, Some(ip)] {
+            let tunnel = Tunnel { source, ..Tunnel::new("t", "127.0.0.1:1".parse().unwrap(), Vec::new()) };
+            let asked = timeout(Duration::from_secs(60), ask(&tunnel, ip)).await;
+            asked.expect("an answer").expect("the host's");
         }
     }
 }
