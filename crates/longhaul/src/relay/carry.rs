@@ -49,7 +49,8 @@ pub(super) fn run<'a>(legs: &'a Legs<'a>, early: u64) -> impl Future<Output = Ho
         loop {
             poll_fn(|cx| {
                 while let Some(broken) = pumps.first_break(cx, &mut errors, |socket| socket.failed()) {
-                    if pumps.breaks(broken).is_err() {
+                    // A probe that came before the next hop's reset is still answered.
+                    if pumps.up.has_probe() || pumps.breaks(broken).is_err() {
                         return Poll::Ready(());
                     }
                 }
@@ -73,6 +74,7 @@ pub(super) fn run<'a>(legs: &'a Legs<'a>, early: u64) -> impl Future<Output = Ho
         let legs = pumps.legs;
         let broken = pumps.broken;
         let has_ended = pumps.has_ended();
+        let may_be_probe = pumps.up.has_read_nothing();
         let sent = pumps.sent();
         let closing = std::mem::take(&mut pumps.closing);
         drop(pumps);
@@ -85,7 +87,14 @@ pub(super) fn run<'a>(legs: &'a Legs<'a>, early: u64) -> impl Future<Output = Ho
         };
         let Err(broken) = ended else { return How::Finished };
         // Boxed, because the future would otherwise be part of every idle flow.
-        Box::pin(deliver(legs, broken.leg.other())).await;
+        Box::pin(async {
+            deliver(legs, broken.leg.other()).await;
+            // A next hop that resets at once may do so before the prober has sent its preface.
+            if may_be_probe && broken.leg == Leg::Dial {
+                probe::tell_reset(legs).await;
+            }
+        })
+        .await;
         broken.into()
     }
 }

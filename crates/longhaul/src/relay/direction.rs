@@ -157,6 +157,11 @@ impl<'a> Direction<'a> {
         self.first == First::Probe && !self.is_stopped
     }
 
+    /// Whether no byte has been read from the source.
+    pub(super) fn has_read_nothing(&self) -> bool {
+        self.first == First::Ahead
+    }
+
     /// Takes the bytes of a [probe](Self::has_probe).
     pub(super) fn take_probe(&mut self) -> Option<Box<[u8]>> {
         match std::mem::replace(&mut self.buffer, Buffer::Empty) {

@@ -5,7 +5,8 @@
 //! hops to go > 0   report to the prober, preface to the next hop, then an ordinary flow
 //! with a key       challenge to the prober, proof from it
 //! hops to go = 0   report to the prober, FIN to the final host, echo, receipt
-//! dial failed      report to the prober, RST
+//! dial failed      report to the prober, FIN
+//! next hop resets  report to the prober, FIN
 //! ```
 //! The pump finds the preface in its first read, so that an ordinary flow pays for one comparison of a byte, and the dial
 //! does not wait. No preface goes to a final host: one with 0 hops to go is answered here. One with more is passed on only
@@ -231,6 +232,36 @@ pub(super) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream
     }
 }
 
+/// After the next hop has reset the connection before the client's first byte was read: if the client is a prober, tells it
+/// that its probe came as far as the next hop. Any other client is reset [`FIRST_BYTES`] later, as after a failed dial.
+pub(super) async fn tell_reset(legs: &Legs<'_>) {
+    let Legs { relay, flow, accept, dial } = *legs;
+    let telling = async {
+        let Some(preface) = peek_preface(accept, FIRST_BYTES).await else { return };
+        // See `tell_dial_failed`.
+        if fast_open::consume(accept, LENGTH).is_err() {
+            return;
+        }
+        if !matches!(course(legs.tunnel(), &preface, || is_from_here(flow, accept)), Course::PassOn(_)) {
+            answer_as_last(relay, flow, accept, Some(dial), &preface.bytes()).await;
+            return;
+        }
+        if !may_pass_on(relay, flow) {
+            refused(relay, flow, "too many probes");
+            let _ = converse(accept, report(flow, &preface, None, Next::Busy), None).await;
+            return;
+        }
+        if let Err(why) = proof::ask(relay, flow, accept, &preface).await {
+            refuse_unproven(relay, flow, accept, Unproven { preface: &preface, why }).await;
+            return;
+        }
+        flow.counters.count(|counters| &counters.probes);
+        // The end of the connection after this report says the rest.
+        let _ = converse(accept, report(flow, &preface, Some(dial), Next::PassedOn), None).await;
+    };
+    let _ = timeout(ANSWER_TIME, telling).await;
+}
+
 /// Returns how a report tells that a dial `failed`.
 async fn dial_of(tunnel: &Tunnel, failed: &Unanswered) -> Dial {
     match (failed.kind, failed.address) {
@@ -432,7 +463,51 @@ const BUFFER: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
+    use super::super::flow;
     use super::*;
+    use longhaul_config::NextHop;
+    use longhaul_core::wire::answer::Frames;
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    /// The clock stands still while a blocking task runs, so that the preface comes in time on any machine.
+    #[tokio::test]
+    async fn a_prober_hears_of_a_next_hop_that_resets_before_the_preface_comes() {
+        let ours = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = server.local_addr().unwrap();
+        let to = NextHop::new(to.ip().to_string(), to.port());
+        let tunnel = Tunnel::new("reset", ours.local_addr().unwrap(), vec![to]);
+        let mut client = TcpStream::connect(tunnel.listen).await.unwrap();
+        let (accept, peer) = ours.accept().await.unwrap();
+        let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
+        SockRef::from(&accept).set_linger(Some(Duration::ZERO)).unwrap(); // as our own listener sets it
+        tokio::time::pause();
+        let (done, waits) = channel::<()>();
+        let still = tokio::task::spawn_blocking(move || waits.recv());
+        let relay = Relay::new(100);
+        let flow = tokio::spawn(flow::run(relay.clone(), Arc::new(tunnel), relay.gate(), accept, peer, ()));
+        tokio::task::yield_now().await;
+        let resets = server.accept().unwrap().0;
+        SockRef::from(&resets).set_linger(Some(Duration::ZERO)).unwrap();
+        drop(resets);
+        for _ in 0..10 {
+            // The flow sees the reset.
+            tokio::task::yield_now().await;
+        }
+        client.write_all(&Preface { hops: 1, echo_bytes: 1024, nonce: [7; 16] }.bytes()).await.unwrap();
+        let mut got = Vec::new();
+        client.read_to_end(&mut got).await.expect("FIN behind the report");
+        let mut frames = Frames::default();
+        let found: Vec<_> = got.iter().filter_map(|byte| frames.take(*byte).unwrap()).collect();
+        let [Frame::Report(report)] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((report.nonce, report.next), ([7; 16], Next::PassedOn));
+        drop((client, done));
+        still.await.unwrap().unwrap_err();
+        flow.await.unwrap();
+    }
 
     /// A preface never goes to a final host by the will of another host.
     #[test]

@@ -132,18 +132,21 @@ pub async fn run_on(plan: &Plan, stream: &TcpStream) -> Findings {
 }
 
 /// A relay whose dial fails at once may reset the connection before the preface has come, so a connection that is reset
-/// without a report is tried again.
+/// without a report is tried again. If a relay then refuses the probe, because there were too many, the result before counts.
 async fn repeat<T>(plan: &Plan, announce: Option<&impl Fn(Nonce, SocketAddr) -> T>) -> Findings {
     let patience = Patience::of(plan.limit, plan.total);
     let mut tries = 1;
+    let mut before = None;
     loop {
         let mut findings = Findings::default();
         let trouble = walk(plan, patience, announce, &mut findings).await.err();
         let may_be_early = trouble.as_ref().is_some_and(|trouble| trouble.is_certain && trouble.stage != Stage::Data);
         let is_reset = trouble.as_ref().is_some_and(|trouble| trouble.cause == Cause::Failed);
+        let found = Findings { trouble, ..findings };
         if tries == MAX_TRIES || !may_be_early || !is_reset {
-            return Findings { trouble, ..findings };
+            return before.filter(|_| found.refusal().is_some()).unwrap_or(found);
         }
+        before = Some(found);
         tries += 1;
     }
 }

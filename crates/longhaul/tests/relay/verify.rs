@@ -156,6 +156,17 @@ fn a_prober_that_is_not_allowed_is_told_so() {
     assert!(why.contains("`allow` does not contain 127.0.0.1"), "{why}");
 }
 
+/// Its reset may come before the preface, and must not be taken for one of the near relay.
+#[test]
+fn a_far_relay_that_does_not_allow_the_near_relay_is_named() {
+    let (host, _seen) = final_host(b"", 0);
+    let (_far, far) = relay(host, &["--verify-hops", "0", "--allow", "192.0.2.0/24"]);
+    let (_near, near) = relay(far.address(), &[]);
+    for _ in 0..15 {
+        ends_at(near.address(), "", &[], (1, "far relay", "failed"));
+    }
+}
+
 /// The prober sends a header that names no client.
 #[test]
 fn a_tunnel_with_proxy_in_is_verified() {
