@@ -1,7 +1,7 @@
 //! Results of the probes that the daemon makes of its own tunnels. They survive a reload and a drain.
 
 use super::lock::lock;
-use crate::verify::Trouble;
+use crate::verify::{Stage, Trouble};
 use longhaul_config::Tunnel;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -31,6 +31,11 @@ pub struct VerifyView {
     pub results: Arc<VecDeque<Outcome>>,
     /// Number of probes in a row that the listener did not take although it had a permit.
     unaccepted: u32,
+    /// Number of relays after the first on the path that the results are about. `None` before the first call of
+    /// [`History::of_path`].
+    hops: Option<u8>,
+    /// Whether a probe has reached the last relay.
+    relays_answered: bool,
 }
 
 /// Result of one probe.
@@ -88,7 +93,24 @@ impl History {
             hindrance: None,
             results: Arc::default(),
             unaccepted: 0,
+            hops: None,
+            relays_answered: false,
         }))
+    }
+
+    /// Begins the results of a path with `hops` relays after the first. Forgets the results of a path with another number of
+    /// them: they say nothing about this one.
+    pub(super) fn of_path(&self, hops: u8) {
+        let mut view = self.view_mut();
+        if view.hops.replace(hops).is_some_and(|before| before != hops) {
+            (view.since, view.hindrance) = (SystemTime::now(), None);
+            (view.results, view.relays_answered) = (Arc::default(), false);
+        }
+    }
+
+    /// Returns whether every relay of the path has answered a probe before.
+    pub(super) fn relays_answered(&self) -> bool {
+        self.view_mut().relays_answered
     }
 
     /// Returns the results so far.
@@ -102,9 +124,14 @@ impl History {
     }
 
     /// Adds a result. Returns whether it differs from the one before: the tunnel is broken instead of whole or the reverse, or
-    /// broken at another stage or with another cause. The first result differs from none.
+    /// broken at another stage or with another cause. The first result differs from none. The result of a probe that began
+    /// before the last [`of_path`](History::of_path), with another number of relays, is dropped.
     pub(super) fn add(&self, outcome: Outcome) -> bool {
         let mut view = self.view_mut();
+        if view.hops.is_some_and(|hops| hops != outcome.hops) {
+            return false;
+        }
+        view.relays_answered |= outcome.reached_the_last_relay();
         let is_change = view.results.back().is_none_or(|last| last.place() != outcome.place());
         if is_change {
             view.since = outcome.at;
@@ -141,6 +168,11 @@ impl Outcome {
         self.trouble.as_ref().map(|trouble| trouble.cause.name())
     }
 
+    fn reached_the_last_relay(&self) -> bool {
+        let stage = self.trouble.as_ref().map(|trouble| trouble.stage);
+        matches!(stage, None | Some(Stage::Lan | Stage::FinalHost | Stage::Data))
+    }
+
     fn place(&self) -> (Option<String>, Option<&'static str>) {
         (self.stage(), self.cause())
     }
@@ -155,7 +187,7 @@ const STUCK_AFTER: u32 = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verify::{Cause, Stage};
+    use crate::verify::Cause;
 
     fn outcome(stage: Option<Stage>) -> Outcome {
         let trouble = stage.map(|stage| Trouble { stage, cause: Cause::Refused, why: String::new(), is_certain: true });
@@ -177,6 +209,21 @@ mod tests {
         assert_eq!((last.stage().as_deref(), last.cause()), (Some("LAN"), Some("no answer")));
         assert_eq!(view.since, view.results[6].at);
         assert!(History::new(Duration::from_secs(1)).add(outcome(None)), "the first result");
+    }
+
+    #[test]
+    fn results_of_a_path_with_another_number_of_relays_are_forgotten() {
+        let history = History::new(Duration::from_secs(1));
+        history.of_path(1);
+        assert!(history.add(outcome(Some(Stage::Relay(1)))) && !history.relays_answered());
+        history.add(outcome(None));
+        assert!(history.add(outcome(Some(Stage::Relay(1)))) && history.relays_answered());
+        history.of_path(1);
+        assert_eq!((history.view().results.len(), history.relays_answered()), (3, true), "the same path");
+        history.of_path(0);
+        let view = history.view();
+        assert!(view.results.is_empty() && view.since > SystemTime::UNIX_EPOCH && !history.relays_answered());
+        assert!(!history.add(outcome(None)) && history.view().results.is_empty(), "a probe of the path before");
     }
 
     #[test]

@@ -22,10 +22,11 @@ impl Verifier {
     /// Begins to probe `tunnel`, if it has `verify`. The results are added to those of the tunnel with its name.
     pub fn begin(relay: &Arc<Relay>, gate: &Arc<Gate>, tunnel: &Arc<Tunnel>) -> Option<Verifier> {
         let interval = tunnel.verify?;
-        let limit = Plan::of_own(tunnel).limit;
+        let Plan { limit, hops, .. } = Plan::of_own(tunnel);
         // A probe that fails is made twice if there is another next hop.
         let timeout = if tunnel.to.len() > 1 { limit.saturating_mul(2) } else { limit };
         let history = relay.verified.begin(&tunnel.name, interval, timeout);
+        history.of_path(hops);
         let probed = Probed { relay: relay.clone(), gate: gate.clone(), tunnel: tunnel.clone(), history };
         Some(Verifier(tokio::spawn(probed.run(interval))))
     }
@@ -65,7 +66,7 @@ impl Probed {
     /// tunnel.
     async fn probe(&self) {
         let Probed { relay, gate, tunnel, history } = self;
-        let plan = Plan { key: relay.probe_key.now(), ..Plan::of_own(tunnel) };
+        let plan = Plan { key: relay.probe_key.now(), are_known: history.relays_answered(), ..Plan::of_own(tunnel) };
         // A backup relay listens on an address that it does not have yet.
         if relay.served.has_here(plan.address).is_ok_and(|is_here| !is_here) {
             return history.hindered(format!("{} is not an address of this host now", plan.address.ip()));

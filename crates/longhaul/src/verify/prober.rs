@@ -30,6 +30,8 @@ pub struct Plan {
     pub key: Option<Arc<Key>>,
     /// Number of relays after the first.
     pub hops: u8,
+    /// Whether all of them have answered a probe before.
+    pub are_known: bool,
     /// Number of bytes to echo, at least [`MIN_ECHO_BYTES`].
     pub echo_bytes: u32,
     /// Time to wait for each answer.
@@ -56,6 +58,7 @@ impl Plan {
             header: tunnel.proxy_in.map(proxy_header::write_own).unwrap_or_default(),
             key: None,
             hops,
+            are_known: false,
             echo_bytes,
             limit,
             total: limit.saturating_mul(stages(hops)).saturating_add(payload_time(echo_bytes)),
@@ -83,6 +86,7 @@ impl Plan {
             header: accepts.map(proxy_header::write_own).unwrap_or_default(),
             key: None,
             hops: tunnel.verify_hops.unwrap_or(1).saturating_sub(1),
+            are_known: false,
             echo_bytes: MIN_ECHO_BYTES,
             limit: total,
             total,
@@ -273,8 +277,13 @@ fn explain(mut trouble: Trouble, plan: &Plan, findings: &Findings) -> Trouble {
         _ if trouble.cause == Cause::Refused => {}
         (Stage::Relay(0), _) if trouble.cause == Cause::Failed => trouble.why += "; see the log of this relay",
         (Stage::Relay(0), _) if !trouble.is_certain => trouble.why += "; does an older longhaul listen there?",
-        _ if !trouble.is_certain => {
-            trouble.why += "; if it is the final host or another program, write `verify_hops = 0` in this tunnel";
+        _ if trouble.cause == Cause::NoAnswer && plan.are_known => {
+            trouble.why += "; it hangs, or its dials take longer: see the log of that relay";
+        }
+        // Without a relay that hangs in its path, a tunnel looks whole. So this remedy has its condition first.
+        _ if trouble.cause == Cause::NoAnswer => {
+            trouble.why += "; it hangs, its dials take longer, or it is no relay: see its log. Only if the next hop is the \
+                            final host, write `verify_hops = 0` in this tunnel";
         }
         _ => trouble.why += "; see the log of that relay",
     }
@@ -451,6 +460,25 @@ mod tests {
         assert_eq!(plan(None, 1 << 20, None), 4 * 15 + 9);
         assert_eq!([plan(Some(0), 1024, second), plan(Some(2), 1 << 20, second)], [3 + 1, 5 + 9]);
         assert_eq!(plan(None, 64 << 20, second), 4 + 120);
+    }
+
+    /// Whoever writes `verify_hops = 0` because of a relay that hangs gets a tunnel that looks whole.
+    #[test]
+    fn verify_hops_is_no_remedy_for_a_relay_that_has_answered_before() {
+        let why = |are_known| {
+            let tunnel = Tunnel::new("t", "127.0.0.1:1".parse().unwrap(), Vec::new());
+            let plan = Plan { are_known, ..Plan::of_own(&tunnel) };
+            let lost = Lost::Silent { after: plan.limit, said: false };
+            explain(lost.at(Stage::Relay(1)), &plan, &Findings::default()).why
+        };
+        assert!(
+            why(true).ends_with("; it hangs, or its dials take longer: see the log of that relay"),
+            "{}",
+            why(true)
+        );
+        let (hangs, condition) =
+            (why(false).find("it hangs"), why(false).find("Only if the next hop is the final host"));
+        assert!(hangs.is_some() && hangs < condition, "{}", why(false));
     }
 
     #[test]
