@@ -1,13 +1,13 @@
 //! Divides a number of places among those who use them for a while and send bytes meanwhile.
 //!
-//! A user keeps its place while it sends [`PACE`] bytes a second on average, after a time of [`GRACE`]. One that is slower,
-//! silent or idle keeps it, too, until another one wants a place and there is none: then the one that is the furthest behind
-//! gives way.
+//! A user keeps its place while it sends [`PACE`] bytes a second on average, after a time of [`GRACE`]. Its first
+//! [`SMALL_BYTES`] may come at [`SMALL_PACE`]. One that is slower, silent or idle keeps it, too, until another one wants a
+//! place and there is none: then the one that is the furthest behind gives way.
 //!
 //! ```text
 //! take      ────── GRACE ──────>|
-//! bytes     ── 16 KiB ──────────── 1 s more ──>|             at most GRACE from now on
-//!                                              '── from here on it gives way when somebody wants its place
+//! bytes     ── 2,000, later 16 KiB ── 1 s more ──>|          at most GRACE from now on
+//!                                                 '── from here on it gives way when somebody wants its place
 //! ```
 
 use crate::sources::Source;
@@ -29,6 +29,8 @@ struct Taken<T> {
     source: Source,
     /// Time until which nobody else gets this place.
     safe_until: Instant,
+    /// Number of bytes that the user has sent.
+    sent: usize,
     of_user: T,
 }
 
@@ -46,6 +48,12 @@ pub const GRACE: Duration = Duration::from_secs(3);
 
 /// Number of bytes that earn a second.
 pub const PACE: u32 = 16 * 1024;
+
+/// Number of bytes of each user that earn more: the payload of a daemon's own probe, on a path with a low bandwidth cap.
+pub const SMALL_BYTES: usize = 16 * 1024;
+
+/// Number of those bytes that earn a second: 16 kbit/s.
+pub const SMALL_PACE: u32 = 2000;
 
 impl<T> Places<T> {
     /// Returns `max` free places, of which each source may have `max_of_a_source`.
@@ -66,14 +74,17 @@ impl<T> Places<T> {
         let gave_way = gave_way.map(|index| self.taken.swap_remove(index).of_user);
         let number = self.next;
         self.next += 1;
-        self.taken.push(Taken { number, source, safe_until: now + GRACE, of_user });
+        self.taken.push(Taken { number, source, safe_until: now + GRACE, sent: 0, of_user });
         Some(Place { number, gave_way })
     }
 
     /// Records that the user `number` has sent `bytes` bytes at `now`. A user without a place is ignored.
     pub fn sent(&mut self, number: u64, bytes: usize, now: Instant) {
         if let Some(taken) = self.taken.iter_mut().find(|taken| taken.number == number) {
-            let earned = Duration::from_secs_f64(bytes as f64 / f64::from(PACE));
+            let small = bytes.min(SMALL_BYTES.saturating_sub(taken.sent));
+            taken.sent = taken.sent.saturating_add(bytes);
+            let seconds = small as f64 / f64::from(SMALL_PACE) + (bytes - small) as f64 / f64::from(PACE);
+            let earned = Duration::from_secs_f64(seconds);
             taken.safe_until = (taken.safe_until + earned).min(now + GRACE);
         }
     }
@@ -144,6 +155,21 @@ mod tests {
         take(&mut places, 1, start + SECOND, "own").unwrap();
         assert_eq!(take(&mut places, 1, start + GRACE, "own"), None);
         assert_eq!(gave_way(&mut places, 1, start + GRACE + SECOND), Some("own"));
+    }
+
+    #[test]
+    fn a_small_payload_below_a_low_cap_keeps_its_place() {
+        let (mut places, start) = (Places::new(1, 1), Instant::now());
+        let small = take(&mut places, 1, start, "small").unwrap();
+        for second in 1..=8 {
+            assert_eq!(take(&mut places, 2, start + SECOND * second, "new"), None, "after {second} s");
+            places.sent(small, SMALL_PACE as usize, start + SECOND * second);
+        }
+        // More bytes at this pace do not keep it.
+        for second in 9..=13 {
+            places.sent(small, SMALL_PACE as usize, start + SECOND * second);
+        }
+        assert_eq!(gave_way(&mut places, 2, start + SECOND * 13), Some("small"));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! hops to go > 0   report to the prober, preface to the next hop, then an ordinary flow
 //! with a key       challenge to the prober, proof from it
 //! hops to go = 0   report to the prober, FIN to the final host, echo, receipt
+//! too slow         report among the echoed bytes, FIN
 //! dial failed      report to the prober, FIN
 //! next hop resets  report to the prober, FIN
 //! ```
@@ -320,19 +321,26 @@ async fn answer_as_last(relay: &Relay, flow: &Flow, accept: &Stream, dial: Optio
         refused(relay, flow, why);
     }
     let report = report(flow, &preface, dial, next);
+    let busy = Report { next: Next::Busy, echo_bytes: 0, ..report.clone() };
     let answered = tokio::select! {
-        answered = timeout(ANSWER_TIME, converse(accept, report, place.as_ref())) => answered,
+        answered = timeout(ANSWER_TIME, converse(accept, report, place.as_ref())) => answered.ok(),
         // Dropping the answer loses nothing that this arm needs.
         () = lost(place.as_ref()) => {
             refused(relay, flow, "its prober sends too slowly, and another probe needs its place");
-            return How::TimedOut(Leg::Accept);
+            None
         }
     };
+    if next != Next::Echo {
+        return How::ProbeRefused;
+    }
+    let Some(answered) = answered else {
+        // A path that is slow is not broken. The prober finds this report among the bytes that come back.
+        let _ = timeout(FAREWELL_TIME, converse(accept, busy, None)).await;
+        return How::TimedOut(Leg::Accept);
+    };
     match answered {
-        _ if next != Next::Echo => How::ProbeRefused,
-        Ok(Ok(())) => How::Finished,
-        Ok(Err(err)) => Broken::of(Leg::Accept, &err).into(),
-        Err(_) => How::TimedOut(Leg::Accept),
+        Ok(()) => How::Finished,
+        Err(err) => Broken::of(Leg::Accept, &err).into(),
     }
 }
 

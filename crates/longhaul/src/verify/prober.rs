@@ -221,7 +221,8 @@ async fn converse(plan: &Plan, stream: &TcpStream, talk: Talk, findings: &mut Fi
             (None, _) => {}
         }
     }
-    findings.echo = Some(echo(plan.echo_bytes, stream, reader, &nonce).await?);
+    let last = Stage::Relay(findings.relays.len().saturating_sub(1));
+    findings.echo = Some(echo(plan.echo_bytes, stream, reader, &nonce, last).await?);
     Ok(())
 }
 
@@ -321,10 +322,20 @@ fn uncertain(stage: Stage, why: &str) -> Trouble {
     Trouble { stage, cause: Cause::Failed, why: why.into(), is_certain: false }
 }
 
-/// Sends the bytes and compares their echo: first small messages one by one, for the round-trip time, then the rest.
-async fn echo(echo_bytes: u32, stream: &TcpStream, mut reader: Reader<'_>, nonce: &Nonce) -> Result<Echo, Trouble> {
+/// Sends the bytes and compares their echo: first small messages one by one, for the round-trip time, then the rest. `last` is
+/// the relay that echoes them.
+async fn echo(
+    echo_bytes: u32,
+    stream: &TcpStream,
+    mut reader: Reader<'_>,
+    nonce: &Nonce,
+    last: Stage,
+) -> Result<Echo, Trouble> {
     let patience = reader.patience();
-    let lost = |lost: Lost| lost.at(Stage::Data);
+    let lost = |lost: Lost| match lost {
+        Lost::Stopped => lost.at(last),
+        lost => lost.at(Stage::Data),
+    };
     let (mut out, mut back) = (Pattern::new(nonce), Pattern::new(nonce));
     let (mut sent, mut is_same) = (0, true);
     let mut rtt = Duration::MAX;
@@ -364,10 +375,10 @@ async fn echo(echo_bytes: u32, stream: &TcpStream, mut reader: Reader<'_>, nonce
 async fn receipt(reader: &mut Reader<'_>, nonce: &Nonce) -> Result<Receipt, Lost> {
     let deadline = reader.patience().deadline();
     loop {
-        if let Frame::Receipt(receipt) = reader.frame(deadline).await? {
-            if receipt.nonce == *nonce {
-                return Ok(receipt);
-            }
+        match reader.frame(deadline).await? {
+            Frame::Receipt(receipt) if receipt.nonce == *nonce => return Ok(receipt),
+            Frame::Report(Report { next: Next::Busy, .. }) => return Err(Lost::Stopped),
+            _ => {}
         }
     }
 }

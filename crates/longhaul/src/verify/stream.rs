@@ -1,7 +1,7 @@
 //! The prober's connection: bytes with a time limit, and the frames among them.
 
 use super::findings::{Cause, Stage, Trouble};
-use longhaul_core::wire::answer::{Fault, Frame, Frames};
+use longhaul_core::wire::answer::{Fault, Frame, Frames, Next, Report};
 use longhaul_units::show_duration;
 use std::io;
 use std::time::Duration;
@@ -16,6 +16,8 @@ pub(super) enum Lost {
     Silent { after: Duration, said: bool },
     /// The whole probe has taken its time, though each answer came in time.
     Late { after: Duration },
+    /// The relay has stopped its echo, because the payload came too slowly.
+    Stopped,
     /// FIN.
     Ended,
     /// The socket's error.
@@ -39,6 +41,11 @@ impl Lost {
                 let why =
                     format!("the whole probe took its limit of {}; pass a longer --timeout", show_duration(after));
                 (Cause::NoAnswer, why, is_data)
+            }
+            Lost::Stopped => {
+                let why = "it stopped its echo, because the payload came slowly and it answers too many probes; try \
+                           again, or pass a smaller --size";
+                (Cause::Failed, why.to_owned(), false)
             }
             Lost::Ended => (Cause::Failed, "the connection was ended with FIN".into(), true),
             Lost::Failed(err) => (Cause::Failed, err.to_string(), true),
@@ -107,12 +114,14 @@ pub(super) struct Reader<'a> {
     buffer: Box<[u8]>,
     /// The unread bytes of `buffer`.
     unread: std::ops::Range<usize>,
+    /// Finds the frames, also among the bytes of the payload.
+    frames: Frames,
 }
 
 impl<'a> Reader<'a> {
     /// Returns the reader of `stream`, which waits as long as `patience` allows.
     pub(super) fn new(stream: &'a TcpStream, patience: Patience) -> Reader<'a> {
-        Reader { stream, patience, buffer: vec![0; 64 * 1024].into(), unread: 0..0 }
+        Reader { stream, patience, buffer: vec![0; 64 * 1024].into(), unread: 0..0, frames: Frames::default() }
     }
 
     /// Returns the limits of its waits.
@@ -125,7 +134,6 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// The connection broke, or no frame came in time.
     pub(super) async fn frame(&mut self, deadline: Instant) -> Result<Frame, Lost> {
-        let mut frames = Frames::default();
         let mut said = false;
         loop {
             let byte = match self.unread.next() {
@@ -135,7 +143,7 @@ impl<'a> Reader<'a> {
                     continue;
                 }
             };
-            if let Some(frame) = frames.take(byte).map_err(Lost::Damaged)? {
+            if let Some(frame) = self.frames.take(byte).map_err(Lost::Damaged)? {
                 return Ok(frame);
             }
             said = true;
@@ -145,7 +153,7 @@ impl<'a> Reader<'a> {
     /// Reads `left` bytes, and passes them to `each` piece by piece.
     ///
     /// # Errors
-    /// The connection broke, or nothing came in time.
+    /// The connection broke, nothing came in time, or the relay says among the bytes that it stops.
     pub(super) async fn bytes(&mut self, mut left: usize, mut each: impl FnMut(&[u8])) -> Result<(), Lost> {
         while left > 0 {
             if self.unread.is_empty() {
@@ -153,6 +161,14 @@ impl<'a> Reader<'a> {
             }
             let end = self.unread.end.min(self.unread.start + left);
             let piece = &self.buffer[self.unread.start..end];
+            for byte in piece {
+                match self.frames.take(*byte) {
+                    Ok(Some(Frame::Report(Report { next: Next::Busy, .. }))) => return Err(Lost::Stopped),
+                    Ok(_) => {}
+                    // The payload is not as it was sent, which the caller notices.
+                    Err(_) => self.frames = Frames::default(),
+                }
+            }
             left -= piece.len();
             each(piece);
             self.unread.start = end;

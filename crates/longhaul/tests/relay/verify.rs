@@ -236,6 +236,33 @@ fn a_trickle_ends_at_the_limit_of_the_whole_probe() {
     assert!(why.contains("its limit of 8s"), "{why}");
 }
 
+/// A far relay may take away the place of a probe that is slow. The path is not broken then.
+#[test]
+fn a_relay_that_stops_its_echo_is_not_broken() {
+    // In the middle of the payload, and so late that the report is longer than the rest of it.
+    for echoed in [5000, 199_990] {
+        let server = server();
+        let address = server.local_addr().unwrap();
+        spawn(move || {
+            let mut socket = patient(server.accept().expect("the prober connects").0);
+            let mut first = [0; LENGTH];
+            socket.read_exact(&mut first).unwrap();
+            let Look::Preface(Preface { nonce, echo_bytes, .. }) = look(&first) else { panic!("no preface") };
+            let report = Report { nonce, echo_bytes, ..report_of_an_echo() };
+            socket.write_all(&Frame::Report(report.clone()).bytes()).unwrap();
+            let mut byte = [0; 1];
+            for _ in 0..echoed {
+                socket.read_exact(&mut byte).and_then(|()| socket.write_all(&byte)).unwrap();
+            }
+            socket.write_all(&Frame::Report(Report { next: Next::Busy, ..report }).bytes()).unwrap();
+            socket.shutdown(Shutdown::Write).unwrap();
+            let _ = socket.read_to_end(&mut Vec::new());
+        });
+        let why = ends_at(address, "verify_hops = 0", &[], (3, "relay", "failed"));
+        assert!(why.contains("it stopped its echo"), "{why}");
+    }
+}
+
 /// Returns a report of the last relay, without the fields of its preface.
 fn report_of_an_echo() -> Report {
     Report {
@@ -442,7 +469,9 @@ fn probes_at_the_same_time_are_bounded_and_idle_ones_keep_nobody_out() {
         code == Some(0)
     };
     assert!((0..100).any(|_| is_answered()), "idle probes hold every place");
-    assert_eq!(read_to_end(&idle[0]), (Vec::new(), Ending::Reset));
+    // Slow is not broken: it is told so.
+    assert_eq!(report(&idle[0]).next, Next::Busy);
+    assert_eq!(read_to_end(&idle[0]), (Vec::new(), Ending::Fin));
     quiet_for(&idle[OF_A_SOURCE - 1], Duration::from_millis(1));
     assert_eq!(relay.counters()["cut"], 0);
 }
