@@ -136,6 +136,12 @@ impl Tunnel {
     /// survives three lost SYNs.
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+    /// Returns the lowest cap that a flow may have at any time of the week, by this tunnel's own keys. `None` without one.
+    pub fn lowest_cap(&self) -> Option<Rate> {
+        let windows = self.bandwidth.schedule.iter().filter_map(|window| window.rate);
+        windows.chain(self.bandwidth.rate).chain(self.flow_bandwidth).min()
+    }
+
     /// Returns a tunnel with the default of every optional key.
     pub fn new(name: impl Into<String>, listen: SocketAddr, to: Vec<NextHop>) -> Tunnel {
         Tunnel {

@@ -12,6 +12,7 @@ use crate::daemon::control::Status;
 use crate::relay::{CounterValues, FlowView, GroupView, HopsView, LegView, NameView, NextHopView, State};
 use longhaul_config::options::Leg;
 use longhaul_config::{NextHop, Tunnel};
+use longhaul_units::Rate;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -43,6 +44,7 @@ pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
             flows_now: counters.flows_now,
             counters,
             verify_hops: tunnel.verify_hops,
+            lowest_cap_bits_per_second: tunnel.lowest_cap().map(|Rate(cap)| cap),
             proxy_in: tunnel.proxy_in.map(|accepts| accepts.name().to_owned()),
             verify: view.map(|view| verified::state(view, phase, now)),
         }

@@ -105,6 +105,9 @@ pub struct TunnelState {
     /// Number of relays after this one. Absent if the configuration does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify_hops: Option<u8>,
+    /// Lowest bandwidth cap of a flow at any time of the week, by the keys of the tunnel. Absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lowest_cap_bits_per_second: Option<u64>,
     /// Versions of the PROXY header with which each connection must begin: `v1`, `v2` or `any`. Absent without `proxy_in`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy_in: Option<String>,

@@ -9,7 +9,7 @@ use longhaul_config::{Config, NextHop, Tunnel};
 use longhaul_core::proxy_header::Accepts;
 use longhaul_core::wire::probe::MAX_ECHO_BYTES;
 use longhaul_core::wire::proof::Key;
-use longhaul_units::Bytes;
+use longhaul_units::{Bytes, Rate};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -38,14 +38,14 @@ pub(super) struct Flags {
     key_file: Option<PathBuf>,
     /// Payload to send there and back
     ///
-    /// 1KiB to 64MiB.
+    /// 1KiB to 64MiB. A tunnel with a bandwidth cap gets at most the bytes that take a minute at the cap.
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = size)]
     size: u32,
     /// Time to wait for each answer
     ///
     /// By default, until the tunnel's dials have failed: `connect_timeout` for each next hop and 5 s, and 15 s or more. The
     /// whole probe of a tunnel may take this time once for each stage (the connection, each relay, the payload), and the time
-    /// that the payload takes at 1 Mbit/s, up to 2 minutes: 69 s with the defaults.
+    /// that the payload takes at 1 Mbit/s or at half of the tunnel's bandwidth cap, up to 2 minutes: 69 s with the defaults.
     #[arg(long, value_name = "TIME", value_parser = limit)]
     timeout: Option<Duration>,
     /// Print one JSON document
@@ -160,6 +160,7 @@ fn served(state: TunnelState) -> Option<Tunnel> {
     let to = state.to.iter().map(|_| NextHop::new("localhost", 1)).collect();
     let mut tunnel = Tunnel::new(state.name, state.listen.parse().ok()?, to);
     tunnel.verify_hops = state.verify_hops;
+    tunnel.flow_bandwidth = state.lowest_cap_bits_per_second.map(Rate);
     tunnel.proxy_in = state.proxy_in.as_deref().and_then(Accepts::named);
     Some(tunnel)
 }

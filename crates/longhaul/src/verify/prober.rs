@@ -9,7 +9,7 @@ use longhaul_core::proxy_header::{self, Accepts, Version};
 use longhaul_core::wire::answer::{Dial, Frame, Next, Proof, Receipt, Report};
 use longhaul_core::wire::probe::{Nonce, Preface};
 use longhaul_core::wire::proof::{Challenge, Key};
-use longhaul_units::show_duration;
+use longhaul_units::{Rate, show_duration};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -43,7 +43,8 @@ pub struct Plan {
 impl Plan {
     /// Returns the plan to verify `tunnel` from its own host. A listener on every address is reached on loopback. Without
     /// `limit`, the probe waits until the tunnel's dials have failed. The whole probe may take `limit` for each stage, and the
-    /// time of its payload at 1 Mbit/s.
+    /// time of its payload at 1 Mbit/s, or at half of the tunnel's cap. A payload that a relay would not wait for below that
+    /// cap is smaller.
     pub fn of(tunnel: &Tunnel, echo_bytes: u32, limit: Option<Duration>) -> Plan {
         let ip = match tunnel.listen.ip() {
             // `[::]` listens on IPv4 too, and a host may be without IPv6.
@@ -52,6 +53,7 @@ impl Plan {
         };
         let limit = limit.unwrap_or((dials(tunnel) + MARGIN).max(MIN_LIMIT));
         let hops = tunnel.verify_hops.unwrap_or(1);
+        let (echo_bytes, payload_time) = payload(echo_bytes, tunnel.lowest_cap());
         Plan {
             address: SocketAddr::new(ip, tunnel.listen.port()),
             allow: tunnel.allow.clone(),
@@ -61,7 +63,7 @@ impl Plan {
             are_known: false,
             echo_bytes,
             limit,
-            total: limit.saturating_mul(stages(hops)).saturating_add(payload_time(echo_bytes)),
+            total: limit.saturating_mul(stages(hops)).saturating_add(payload_time),
         }
     }
 
@@ -108,9 +110,18 @@ fn stages(hops: u8) -> u32 {
     u32::from(hops) + 3
 }
 
-/// Returns the time that `bytes` of payload may take.
-fn payload_time(bytes: u32) -> Duration {
-    Duration::from_secs((u64::from(bytes) * 8).div_ceil(MIN_RATE)).min(MAX_PAYLOAD_TIME)
+/// Returns the size of a payload that is to have `bytes`, and the time that it may take. Below a `cap` it has half of the rate,
+/// because other flows may use the cap, too.
+fn payload(bytes: u32, cap: Option<Rate>) -> (u32, Duration) {
+    let (rate, max) = match cap {
+        None => (MIN_RATE, u64::MAX),
+        Some(Rate(cap)) => {
+            let half = (cap / 2).max(1);
+            (half.min(MIN_RATE), half.saturating_mul(MAX_PAYLOAD_TIME.as_secs()) / 8)
+        }
+    };
+    let bytes = bytes.min(u32::try_from(max).unwrap_or(u32::MAX).max(MIN_ECHO_BYTES));
+    (bytes, Duration::from_secs((u64::from(bytes) * 8).div_ceil(rate)).min(MAX_PAYLOAD_TIME))
 }
 
 /// Makes the probe `plan`, and returns how far it came.
@@ -471,6 +482,22 @@ mod tests {
         assert_eq!(plan(None, 1 << 20, None), 4 * 15 + 9);
         assert_eq!([plan(Some(0), 1024, second), plan(Some(2), 1 << 20, second)], [3 + 1, 5 + 9]);
         assert_eq!(plan(None, 64 << 20, second), 4 + 120);
+    }
+
+    #[test]
+    fn a_cap_makes_the_payload_s_time_longer_and_then_the_payload_smaller() {
+        let plan = |cap, bytes| {
+            let mut tunnel = Tunnel::new("t", "127.0.0.1:1".parse().unwrap(), Vec::new());
+            tunnel.flow_bandwidth = Some(Rate(cap));
+            let plan = Plan::of(&tunnel, bytes, Some(Duration::from_secs(1)));
+            (plan.echo_bytes, plan.total.as_secs() - 4)
+        };
+        assert_eq!(plan(1_000_000_000, 64 << 20), (64 << 20, 120));
+        assert_eq!(plan(1_000_000, 1 << 20), (1 << 20, 17));
+        assert_eq!(plan(100_000, 100_000), (100_000, 16));
+        // A relay waits for 120 s. At the cap itself, this payload takes 60 s.
+        assert_eq!([plan(100_000, 1 << 20), plan(16_000, 1 << 20)], [(750_000, 120), (120_000, 120)]);
+        assert_eq!(plan(1, 1 << 20), (MIN_ECHO_BYTES, 120));
     }
 
     /// Whoever writes `verify_hops = 0` because of a relay that hangs gets a tunnel that looks whole.

@@ -38,9 +38,11 @@ impl Lost {
                 (Cause::NoAnswer, "something answers, but not to a probe".to_owned(), is_data)
             }
             Lost::Late { after } => {
-                let why =
-                    format!("the whole probe took its limit of {}; pass a longer --timeout", show_duration(after));
-                (Cause::NoAnswer, why, is_data)
+                let why = format!(
+                    "the whole probe took its limit of {} while bytes still came; pass a longer --timeout or a smaller --size",
+                    show_duration(after)
+                );
+                (Cause::NoAnswer, why, false)
             }
             Lost::Stopped => {
                 let why = "it stopped its echo, because the payload came slowly and it answers too many probes; try \

@@ -232,7 +232,7 @@ fn a_trickle_ends_at_the_limit_of_the_whole_probe() {
         }
     });
     // Three stages of 2 s, and 200 kB at 1 Mbit/s.
-    let why = ends_at(address, "verify_hops = 0", &["--timeout", "2s"], (1, "data", "no answer"));
+    let why = ends_at(address, "verify_hops = 0", &["--timeout", "2s"], (3, "data", "no answer"));
     assert!(why.contains("its limit of 8s"), "{why}");
 }
 
