@@ -1,7 +1,7 @@
 //! The prober: a client of a tunnel that sends a preface.
 
 use super::findings::{Cause, Echo, Findings, Relay, Stage, Trouble};
-use super::stream::{Lost, Patience, Reader, send};
+use super::stream::{Lost, OTHER_ANSWER, Patience, Reader, send};
 use crate::random;
 use ipnet::IpNet;
 use longhaul_config::Tunnel;
@@ -288,7 +288,16 @@ fn explain(mut trouble: Trouble, plan: &Plan, findings: &Findings) -> Trouble {
         }
         _ if trouble.cause == Cause::Refused => {}
         (Stage::Relay(0), _) if trouble.cause == Cause::Failed => trouble.why += "; see the log of this relay",
-        (Stage::Relay(0), _) if !trouble.is_certain => trouble.why += "; does an older longhaul listen there?",
+        (Stage::Relay(0), _) if trouble.why == OTHER_ANSWER => {
+            trouble.why += "; does an older longhaul listen there, or another program?";
+        }
+        (Stage::Relay(0), _) if !trouble.is_certain => {
+            trouble.why += "; the tunnel may be full (`max_flows`), or its dials take longer than the probe waits \
+                            (--timeout, `check_timeout`); or the relay hangs, or is an older longhaul";
+        }
+        _ if trouble.why == OTHER_ANSWER => {
+            trouble.why += "; if it is the final host or another program, write `verify_hops = 0` in this tunnel";
+        }
         _ if trouble.cause == Cause::NoAnswer && plan.are_known => {
             trouble.why += "; it hangs, or its dials take longer: see the log of that relay";
         }

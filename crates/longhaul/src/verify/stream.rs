@@ -34,9 +34,7 @@ impl Lost {
             Lost::Silent { after, said: false } => {
                 (Cause::NoAnswer, format!("connected, and then silent for {}", show_duration(after)), is_data)
             }
-            Lost::Silent { said: true, .. } => {
-                (Cause::NoAnswer, "something answers, but not to a probe".to_owned(), is_data)
-            }
+            Lost::Silent { said: true, .. } => (Cause::NoAnswer, OTHER_ANSWER.to_owned(), is_data),
             Lost::Late { after } => {
                 let why = format!(
                     "the whole probe took its limit of {} while bytes still came; pass a longer --timeout or a smaller --size",
@@ -200,6 +198,9 @@ impl<'a> Reader<'a> {
         }
     }
 }
+
+/// Details about whoever sends bytes that are no report.
+pub(super) const OTHER_ANSWER: &str = "something answers, but not to a probe";
 
 #[cfg(test)]
 mod tests {

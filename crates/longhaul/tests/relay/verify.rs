@@ -143,7 +143,8 @@ fn a_relay_that_is_stopped_or_killed_is_named() {
     drop(far);
     ends_at(near_port.address(), "", &[], (1, "far relay", "refused"));
     near.stop();
-    ends_at(near_port.address(), "", &short, (3, "near relay", "no answer"));
+    let why = ends_at(near_port.address(), "", &short, (3, "near relay", "no answer"));
+    assert!(why.contains("the tunnel may be full (`max_flows`), or its dials take longer"), "{why}");
     drop(near);
     ends_at(near_port.address(), "", &[], (1, "near relay", "refused"));
 }
