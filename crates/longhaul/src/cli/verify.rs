@@ -4,8 +4,9 @@ use super::{BROKEN, UNKNOWN, WRONG, complain, control, logs, print};
 use clap::Args;
 use longhaul::admin::client::{Ask, NoAnswer};
 use longhaul::admin::snapshot::{Snapshot, TunnelState};
+use longhaul::figures::count;
 use longhaul::verify::{self, MIN_ECHO_BYTES, Plan, Verdict, Verified};
-use longhaul_config::{Config, NextHop, Tunnel};
+use longhaul_config::{Config, Message, NextHop, Severity, Tunnel};
 use longhaul_core::proxy_header::Accepts;
 use longhaul_core::wire::probe::MAX_ECHO_BYTES;
 use longhaul_core::wire::proof::Key;
@@ -97,9 +98,7 @@ impl Flags {
                     Ok(loaded) => loaded.config,
                     Err(refused) => {
                         logs.tell(&refused.messages);
-                        return Err(
-                            self.cannot_begin("the configuration file cannot be used; `longhaul check` says why")
-                        );
+                        return Err(self.cannot_begin(&first_error(&refused.messages)));
                     }
                 };
                 (&self.config, tunnels, probe.key_file)
@@ -152,6 +151,16 @@ impl Flags {
         let plan = Plan { key, ..Plan::of(tunnel, self.size, self.timeout) };
         let findings = verify::run(&plan).await;
         Verified { tunnel: tunnel.name.clone(), plan, findings }
+    }
+}
+
+/// Returns the first error of `messages`, with its file.
+fn first_error(messages: &[Message]) -> String {
+    let errors = || messages.iter().filter(|message| message.severity == Severity::Error);
+    let first = errors().next().map(|Message { place, text, .. }| format!("{place}: {text}")).unwrap_or_default();
+    match errors().count() {
+        0 | 1 => first,
+        all => format!("{first}, and {}", count(all - 1, "more error")),
     }
 }
 

@@ -50,6 +50,12 @@ impl Verified {
         }
     }
 
+    /// Returns [`line`](Verified::line) and why the tunnel ends there, without the characters that mean something to Nagios.
+    fn nagios_line(&self) -> String {
+        let why = self.findings.trouble.as_ref().map(|trouble| format!(": {}", trouble.why));
+        format!("{}{}", self.line(), why.unwrap_or_default()).replace('|', "/").replace('\n', " ")
+    }
+
     /// Returns the line and a line for each stage.
     pub fn text(&self) -> String {
         let mut text = format!("{}\n", self.line());
@@ -161,7 +167,7 @@ pub fn json(verified: &[Verified]) -> String {
 
 /// Returns the line of a Nagios plugin about all of `verified`.
 pub fn nagios(verified: &[Verified]) -> String {
-    let of = |verdict| verified.iter().filter(move |tunnel| tunnel.verdict() == verdict).map(Verified::line);
+    let of = |verdict| verified.iter().filter(move |tunnel| tunnel.verdict() == verdict).map(Verified::nagios_line);
     let bad: Vec<_> = of(Verdict::Broken).chain(of(Verdict::Unknown)).collect();
     let word = match verified.iter().map(Verified::verdict).max() {
         Some(Verdict::Broken) => "CRITICAL",

@@ -116,7 +116,9 @@ fn a_broken_stage_is_named() {
     ends_at(near.address(), "", &[], (1, "far relay", "no answer"));
     let nagios = verify(near.address(), "", &["--nagios"]);
     assert_eq!(nagios.status.code(), Some(2));
-    assert_eq!(String::from_utf8_lossy(&nagios.stdout), "longhaul CRITICAL - t: BROKEN at the far relay: no answer\n");
+    let line = String::from_utf8_lossy(&nagios.stdout);
+    assert!(line.starts_with("longhaul CRITICAL - t: BROKEN at the far relay: no answer: "), "{line}");
+    assert!(line.contains(&silent.address().to_string()) && line.lines().count() == 1, "the reason: {line}");
 
     // Nagios shows only stdout.
     let unknown = verify(near.address(), "", &["--nagios", "--key-file", "/nonexistent.key"]);
@@ -199,6 +201,23 @@ fn nobody_can_tell_what_does_not_answer() {
     let (host, _seen) = final_host(b"220 ready\r\n", 1);
     let why = ends_at(host, "verify_hops = 0", &["--timeout", "1s"], (3, "relay", "no answer"));
     assert!(why.contains("something answers, but not to a probe"), "{why}");
+}
+
+#[test]
+fn a_file_that_cannot_be_used_is_named_to_nagios() {
+    let dir = tempfile::tempdir().unwrap();
+    let (missing, wrong) = (dir.path().join("missing.toml"), dir.path().join("wrong.toml"));
+    std::fs::write(&wrong, "[[tunnel]]\nname = \"t\"\nlisten = \"nowhere\"\nto = \"nothing\"\n").unwrap();
+    let line = |file: &std::path::Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        let output = command.args(["verify", "--nagios", "-c"]).arg(file).output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let of = |file: &std::path::Path| format!("longhaul UNKNOWN - {}", file.display());
+    assert!(line(&missing).starts_with(&of(&missing)) && line(&missing).contains("No such file"), "{}", line(&missing));
+    let said = line(&wrong);
+    assert!(said.starts_with(&of(&wrong)) && said.contains("listen") && said.contains("1 more error"), "{said}");
 }
 
 #[test]
