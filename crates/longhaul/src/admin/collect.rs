@@ -96,7 +96,9 @@ fn judge(phase: PhaseName, tunnels: &[Health], near: &[ResourceState]) -> Readin
 }
 
 fn health(tunnel: &Tunnel, hops: Option<&HopsView>, verify: Option<VerifyState>) -> Health {
-    Health { name: tunnel.name.clone(), next_hops: hops.map(next_hops).unwrap_or_default(), verify }
+    let name = tunnel.name.clone();
+    let waiting = hops.and_then(|view| view.waiting);
+    Health { name, next_hops: hops.map(next_hops).unwrap_or_default(), waiting, verify }
 }
 
 fn next_hops(view: &HopsView) -> Vec<HopState> {

@@ -3,8 +3,11 @@
 //! A rule reads [`Health`] alone, so that `/readyz`, which collects nothing else, finds the same problems as `/status.json`.
 
 use super::snapshot::{HopState, HopStateName, NameState, Problem, ResourceState, VerifyState, VerifyStateName};
+use super::time::seconds_since_1970;
 use crate::figures::age;
+use crate::relay::WaitView;
 use longhaul_core::next_hop::EJECT_AFTER;
+use longhaul_core::permits::Full;
 
 /// The state of a tunnel from which its problems follow.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -13,35 +16,42 @@ pub(super) struct Health {
     pub(super) name: String,
     /// The state of its next hops.
     pub(super) next_hops: Vec<HopState>,
+    /// The wait of its clients in the listen queue. Absent while none waits.
+    pub(super) waiting: Option<WaitView>,
     /// Results of the daemon's own probes, without the history. Absent without `verify`.
     pub(super) verify: Option<VerifyState>,
 }
 
-/// Returns the problems of `tunnels` and `resources`, the fatal ones first. `now` is the time in seconds since 1970 (UTC).
+/// Returns the problems of `tunnels` and `resources`, the fatal ones first, then the doubtful ones. `now` is the time in seconds since 1970 (UTC).
 pub(super) fn problems(tunnels: &[Health], resources: &[ResourceState], now: f64) -> Vec<Problem> {
-    let of_tunnel = |tunnel| of_next_hops(tunnel, now).into_iter().chain(of_names(tunnel)).chain(of_verify(tunnel));
+    let of_tunnel = |tunnel| {
+        let of_next_hops = of_next_hops(tunnel, now).into_iter();
+        of_next_hops.chain(of_names(tunnel)).chain(of_queue(tunnel)).chain(of_verify(tunnel))
+    };
     let mut problems: Vec<Problem> = tunnels.iter().flat_map(of_tunnel).collect();
     problems.extend(resources.iter().filter_map(of_resource));
-    problems.sort_by_key(|problem| !problem.fatal);
+    problems.sort_by_key(|problem| (!problem.fatal, !problem.doubtful));
     problems
 }
 
 /// Returns the problems of a tunnel's next hops. Only active checks make a fatal one. A hop that merely failed dials is
 /// dialled again. If the daemon were not ready until then, no client would come whose dial could find that the hop answers.
+/// So the problem is only doubtful if no next hop is left.
 fn of_next_hops(tunnel: &Health, now: f64) -> Vec<Problem> {
+    let hops = &tunnel.next_hops;
     let problem = |what: String, seconds: f64| Problem {
         tunnel: Some(tunnel.name.clone()),
         stage: "next hop".into(),
         what,
         since_unix_seconds: now - seconds,
         fatal: false,
+        doubtful: hops.iter().all(is_failing),
     };
-    let hops = &tunnel.next_hops;
     if !hops.is_empty() && hops.iter().all(|hop| hop.state == HopStateName::Down) {
         let since_last = hops.iter().map(|hop| hop.state_seconds).fold(f64::INFINITY, f64::min);
         let names = some_of(hops.iter().map(|hop| format!("{}{}", hop.next_hop, last_failure(hop))));
         let what = format!("every next hop is down by its checks: {names}");
-        return vec![Problem { fatal: true, ..problem(what, since_last) }];
+        return vec![Problem { fatal: true, doubtful: false, ..problem(what, since_last) }];
     }
     let of_hop = |hop: &HopState| {
         let (next_hop, failed, last) = (&hop.next_hop, hop.failed_dials, last_failure(hop));
@@ -51,13 +61,18 @@ fn of_next_hops(tunnel: &Health, now: f64) -> Vec<Problem> {
             HopStateName::Ejected => {
                 Some(problem(format!("{next_hop} is ejected: its last {failed} dials failed{last}"), failing))
             }
-            HopStateName::Up | HopStateName::SlowStart if failed >= EJECT_AFTER.into() => {
+            HopStateName::Up | HopStateName::SlowStart if is_failing(hop) => {
                 Some(problem(format!("{next_hop}: its last {failed} dials failed{last}"), failing))
             }
             HopStateName::Up | HopStateName::SlowStart => None,
         }
     };
     hops.iter().filter_map(of_hop).collect()
+}
+
+/// Returns whether `hop` is down by its checks, or its last dials failed.
+fn is_failing(hop: &HopState) -> bool {
+    matches!(hop.state, HopStateName::Down | HopStateName::Ejected) || hop.failed_dials >= EJECT_AFTER.into()
 }
 
 /// Returns why the last dial or check of `hop` failed, and its age, after a blank: ` (refused 3s ago)`. Empty if none has.
@@ -102,6 +117,25 @@ fn of_names(tunnel: &Health) -> Option<Problem> {
         what: format!("no resolver answers for {names} ({why}); {effect}"),
         since_unix_seconds: since,
         fatal,
+        doubtful: false,
+    })
+}
+
+/// Returns the problem of clients that wait, because the tunnel may not have another flow. They are served when a flow ends.
+fn of_queue(tunnel: &Health) -> Option<Problem> {
+    let WaitView { full, since } = tunnel.waiting?;
+    let (limit, remedy) = match full {
+        Full::MaxFlows => ("the tunnel has its `max_flows`", "raise it"),
+        Full::AllFlows => ("all tunnels together have the `max_flows` of the process", "raise it"),
+        Full::Permits => ("no descriptors are left for another flow", "raise LimitNOFILE="),
+    };
+    Some(Problem {
+        tunnel: Some(tunnel.name.clone()),
+        stage: "resources".into(),
+        what: format!("connections wait in the listen queue: {limit}; {remedy}, or wait until flows end"),
+        since_unix_seconds: seconds_since_1970(since),
+        fatal: false,
+        doubtful: true,
     })
 }
 
@@ -125,6 +159,7 @@ fn of_verify(tunnel: &Health) -> Option<Problem> {
         what: format!("{at}{cause}{why}"),
         since_unix_seconds: verify.since_unix_seconds,
         fatal: true,
+        doubtful: false,
     })
 }
 
@@ -135,7 +170,7 @@ fn of_resource(resource: &ResourceState) -> Option<Problem> {
     let (warning, remedy) =
         (warning.as_deref().unwrap_or("nearly used up"), remedy.as_deref().unwrap_or("see docs/log.md"));
     let what = format!("{name}: {warning}; {remedy}");
-    Some(Problem { tunnel: None, stage: "resources".into(), what, since_unix_seconds, fatal: false })
+    Some(Problem { stage: "resources".into(), what, since_unix_seconds, ..Problem::default() })
 }
 
 /// Number of next hops that a problem names, so that it stays one readable line.
@@ -159,7 +194,7 @@ mod tests {
 
     /// Returns the problems of a tunnel with these next hops, at 1000 s.
     fn of(next_hops: Vec<HopState>) -> Vec<Problem> {
-        problems(&[Health { name: "t".into(), next_hops, verify: None }], &[], 1000.0)
+        problems(&[Health { name: "t".into(), next_hops, ..Health::default() }], &[], 1000.0)
     }
 
     #[test]
@@ -263,6 +298,33 @@ mod tests {
         let whats: Vec<&str> = found.iter().map(|problem| problem.what.as_str()).collect();
         assert_eq!(whats, ["b:1: its last 3 dials failed", "c:1 is ejected: its last 7 dials failed"]);
         assert!(found.iter().all(|problem| !problem.fatal && problem.since_unix_seconds == 995.0));
+    }
+
+    #[test]
+    fn it_is_doubtful_that_flows_are_served_if_no_next_hop_is_left() {
+        let (up, failing) = (hop("a:1", HopStateName::Up, 2), hop("b:1", HopStateName::Up, 3));
+        let (ejected, down) = (hop("c:1", HopStateName::Ejected, 7), hop("d:1", HopStateName::Down, 0));
+        let doubtful = |hops: &[&HopState]| {
+            let found = of(hops.iter().copied().cloned().collect());
+            found.iter().map(|problem| problem.doubtful && !problem.fatal).collect::<Vec<bool>>()
+        };
+        assert_eq!(doubtful(&[&failing]), [true]);
+        assert_eq!(doubtful(&[&failing, &ejected, &down]), [true, true, true]);
+        assert_eq!(doubtful(&[&failing, &up]), [false]);
+        assert_eq!(doubtful(&[&down, &down]), [false], "that is fatal");
+    }
+
+    #[test]
+    fn clients_that_wait_make_it_doubtful_that_flows_are_served() {
+        for (full, why) in [(Full::MaxFlows, "the tunnel"), (Full::AllFlows, "all tunnels"), (Full::Permits, "no desc")]
+        {
+            let waiting = Some(WaitView { full, since: std::time::UNIX_EPOCH + std::time::Duration::from_secs(7) });
+            let waits = Health { name: "t".into(), waiting, ..Health::default() };
+            let found = problems(&[waits], &[], 1000.0);
+            let want = format!("tunnel t, resources: connections wait in the listen queue: {why}");
+            assert!(found.len() == 1 && found[0].to_string().starts_with(&want), "{found:?}");
+            assert!(found[0].doubtful && !found[0].fatal && found[0].since_unix_seconds == 7.0);
+        }
     }
 
     #[test]

@@ -9,8 +9,10 @@ pub enum Standing {
     /// No problem is known.
     #[default]
     Whole,
-    /// There are problems, and new flows are served.
+    /// There are problems. None of them says that new flows are not served.
     Warned,
+    /// No problem is fatal, but new flows of a tunnel may not be served.
+    Doubtful,
     /// New flows of a tunnel are not served.
     NotWhole,
 }
@@ -44,7 +46,7 @@ impl Verdict {
             (PhaseName::Serving, _) if !snapshot.ready => (Standing::NotWhole, "the daemon is not ready".into()),
             (PhaseName::Serving, 0) => (Standing::Whole, format!("no problem is known; {}", verified(snapshot))),
             (PhaseName::Serving, problems) => {
-                (Standing::Warned, format!("with {}; new flows are served", count(problems, "warning")))
+                doubt(snapshot).unwrap_or_else(|| (Standing::Warned, format!("with {}", count(problems, "warning"))))
             }
         };
         Verdict { standing, since_unix_seconds: None, text }
@@ -55,10 +57,18 @@ impl Verdict {
         match (self.standing, self.since_unix_seconds) {
             (_, Some(since)) => format!("NOT WHOLE {}: {}", when(since), self.text),
             (Standing::NotWhole, None) => format!("NOT WHOLE: {}", self.text),
-            (Standing::Warned, None) => format!("WHOLE, {}", self.text),
+            (Standing::Warned | Standing::Doubtful, None) => format!("WHOLE, {}", self.text),
             (Standing::Whole, None) => format!("WHOLE: {}", self.text),
         }
     }
+}
+
+/// Returns the verdict on problems of which none is fatal, if it is doubtful that new flows of each tunnel are served.
+fn doubt(snapshot: &Snapshot) -> Option<(Standing, String)> {
+    let mut doubtful = snapshot.problems.iter().filter(|problem| problem.doubtful);
+    let (first, more) = (doubtful.next()?, doubtful.count());
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    Some((Standing::Doubtful, format!("but DOUBTFUL: {first}{more}")))
 }
 
 /// Returns how many tunnels the daemon's own probes have found whole. The others are whole as far as the daemon sees.
@@ -92,7 +102,14 @@ mod tests {
             (Standing::Whole, "WHOLE: no problem is known; verified: 0 of 0 tunnels".into())
         );
         let warned = vec![problem(Some("t"), 1.0, false)];
-        assert_eq!(with(warned, true), (Standing::Warned, "WHOLE, with 1 warning; new flows are served".into()));
+        assert_eq!(with(warned, true), (Standing::Warned, "WHOLE, with 1 warning".into()));
+        let doubtful = Problem { doubtful: true, what: "7 dials failed".into(), ..problem(Some("t"), 1.0, false) };
+        let text = "WHOLE, but DOUBTFUL: tunnel t, WAN: 7 dials failed";
+        assert_eq!(with(vec![doubtful.clone(), problem(None, 1.0, false)], true), (Standing::Doubtful, text.into()));
+        let two = with(vec![doubtful.clone(), doubtful.clone()], true);
+        assert_eq!(two, (Standing::Doubtful, format!("{text}, and 1 more")));
+        let (standing, line) = with(vec![problem(Some("t"), 9.0, true), doubtful], false);
+        assert!(standing == Standing::NotWhole && line == "NOT WHOLE since 9: tunnel t, WAN", "{line}");
         let broken = vec![problem(Some("t"), 9.0, true), problem(None, 7.0, true), problem(None, 1.0, false)];
         assert_eq!(with(broken, false), (Standing::NotWhole, "NOT WHOLE since 7: tunnel t, WAN, and 1 more".into()));
         for phase in [PhaseName::Serving, PhaseName::Draining, PhaseName::Stopping] {

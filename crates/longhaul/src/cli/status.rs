@@ -289,6 +289,7 @@ mod tests {
             what: "b:1 is down".into(),
             since_unix_seconds: 1.0,
             fatal: true,
+            doubtful: false,
         };
         let dial = LegState {
             rtt_ms: Some(63.2),
