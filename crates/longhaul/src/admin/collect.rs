@@ -1,6 +1,6 @@
 //! Fills a [`Snapshot`].
 
-use super::problems::{Health, problems};
+use super::problems::{Found, Health, problems};
 use super::snapshot::{
     AdminCounters, FlowState, FlowStateName, HopState, LegState, NameState, PhaseName, Problem, ResourceState,
     Snapshot, TunnelState, VerifyState,
@@ -30,7 +30,7 @@ pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
         health(tunnel, hops, verify)
     };
     let healths: Vec<Health> = status.tunnels.iter().map(health).collect();
-    let Readiness { ready, problems, .. } = judge(phase, &healths, &source.resources.near());
+    let Readiness { ready, problems, .. } = judge(&status, &healths, &source.resources.near());
     let tunnel = |(tunnel, Health { next_hops, .. }): (&Arc<Tunnel>, Health)| {
         let (group, view) = (groups.get(tunnel.name.as_str()), verified.get(&tunnel.name));
         let counters = group.map_or_else(CounterValues::default, |group| group.counters.clone());
@@ -56,7 +56,7 @@ pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
         ready,
         problems,
         tunnels: status.tunnels.iter().zip(healths).map(tunnel).collect(),
-        reload_refused: status.refusal,
+        reload_refused: status.refusal.map(|refusal| refusal.why),
         flows: flows.iter().map(flow).collect(),
         counters: source.relay.counter_values(),
         resources: source.resources.states(&flows),
@@ -86,11 +86,12 @@ pub(super) fn readiness(source: &Source, status: &Status) -> Readiness {
         health(tunnel, hops.get(tunnel.name.as_str()).copied(), verify)
     };
     let tunnels: Vec<Health> = status.tunnels.iter().map(|served| tunnel(served)).collect();
-    judge(status.phase, &tunnels, &source.resources.near())
+    judge(status, &tunnels, &source.resources.near())
 }
 
-fn judge(phase: PhaseName, tunnels: &[Health], near: &[ResourceState]) -> Readiness {
-    let problems = problems(tunnels, near, now());
+fn judge(status: &Status, tunnels: &[Health], near: &[ResourceState]) -> Readiness {
+    let (phase, refusal) = (status.phase, status.refusal.as_ref());
+    let problems = problems(&Found { tunnels, resources: near, refusal }, now());
     let ready = phase == PhaseName::Serving && !problems.iter().any(|problem| problem.fatal);
     Readiness { phase, ready, problems }
 }

@@ -4,6 +4,7 @@
 
 use super::snapshot::{HopState, HopStateName, NameState, Problem, ResourceState, VerifyState, VerifyStateName};
 use super::time::seconds_since_1970;
+use crate::daemon::control::Refusal;
 use crate::figures::age;
 use crate::relay::WaitView;
 use longhaul_core::next_hop::EJECT_AFTER;
@@ -22,13 +23,26 @@ pub(super) struct Health {
     pub(super) verify: Option<VerifyState>,
 }
 
-/// Returns the problems of `tunnels` and `resources`, the fatal ones first, then the doubtful ones. `now` is the time in seconds since 1970 (UTC).
-pub(super) fn problems(tunnels: &[Health], resources: &[ResourceState], now: f64) -> Vec<Problem> {
+/// The state from which the problems follow.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Found<'a> {
+    /// The tunnels.
+    pub(super) tunnels: &'a [Health],
+    /// The resources that are nearly used up.
+    pub(super) resources: &'a [ResourceState],
+    /// The refusal of the last reload. Absent after a successful one.
+    pub(super) refusal: Option<&'a Refusal>,
+}
+
+/// Returns the problems of `found`, the fatal ones first, then the doubtful ones. `now` is the time in seconds since 1970 (UTC).
+pub(super) fn problems(found: &Found<'_>, now: f64) -> Vec<Problem> {
+    let Found { tunnels, resources, refusal } = *found;
     let of_tunnel = |tunnel| {
         let of_next_hops = of_next_hops(tunnel, now).into_iter();
         of_next_hops.chain(of_names(tunnel)).chain(of_queue(tunnel)).chain(of_verify(tunnel))
     };
     let mut problems: Vec<Problem> = tunnels.iter().flat_map(of_tunnel).collect();
+    problems.extend(refusal.map(of_refusal));
     problems.extend(resources.iter().filter_map(of_resource));
     problems.sort_by_key(|problem| (!problem.fatal, !problem.doubtful));
     problems
@@ -163,6 +177,17 @@ fn of_verify(tunnel: &Health) -> Option<Problem> {
     })
 }
 
+/// Returns the problem of a reload that was refused. The daemon serves by the old configuration.
+fn of_refusal(Refusal { why, at }: &Refusal) -> Problem {
+    let why = why.lines().collect::<Vec<_>>().join(" ");
+    Problem {
+        stage: "process".into(),
+        what: format!("the last reload was refused, and the old configuration stays: {why}"),
+        since_unix_seconds: seconds_since_1970(*at),
+        ..Problem::default()
+    }
+}
+
 /// Returns the problem of a resource that is nearly used up. A limit that is merely low is no problem: flows are served.
 fn of_resource(resource: &ResourceState) -> Option<Problem> {
     let ResourceState { name, warning, remedy, .. } = resource;
@@ -192,9 +217,14 @@ mod tests {
         }
     }
 
+    /// Returns the problems of a tunnel, at 1000 s.
+    fn of_one(tunnel: Health) -> Vec<Problem> {
+        problems(&Found { tunnels: &[tunnel], ..Found::default() }, 1000.0)
+    }
+
     /// Returns the problems of a tunnel with these next hops, at 1000 s.
     fn of(next_hops: Vec<HopState>) -> Vec<Problem> {
-        problems(&[Health { name: "t".into(), next_hops, ..Health::default() }], &[], 1000.0)
+        of_one(Health { name: "t".into(), next_hops, ..Health::default() })
     }
 
     #[test]
@@ -273,7 +303,7 @@ mod tests {
                 why: Some("connect: ECONNREFUSED".into()),
                 ..VerifyState::default()
             };
-            problems(&[Health { name: "t".into(), verify: Some(verify), ..Health::default() }], &[], 1000.0)
+            of_one(Health { name: "t".into(), verify: Some(verify), ..Health::default() })
         };
         assert_eq!(found(VerifyStateName::Pending, ""), []);
         assert_eq!(found(VerifyStateName::Whole, ""), []);
@@ -320,7 +350,7 @@ mod tests {
         {
             let waiting = Some(WaitView { full, since: std::time::UNIX_EPOCH + std::time::Duration::from_secs(7) });
             let waits = Health { name: "t".into(), waiting, ..Health::default() };
-            let found = problems(&[waits], &[], 1000.0);
+            let found = of_one(waits);
             let want = format!("tunnel t, resources: connections wait in the listen queue: {why}");
             assert!(found.len() == 1 && found[0].to_string().starts_with(&want), "{found:?}");
             assert!(found[0].doubtful && !found[0].fatal && found[0].since_unix_seconds == 7.0);
@@ -336,9 +366,19 @@ mod tests {
             ..ResourceState::default()
         };
         let near = ResourceState { near_since_unix_seconds: Some(7.0), ..low.clone() };
-        let found = problems(&[], &[low, near], 1000.0);
+        let found = problems(&Found { resources: &[low, near], ..Found::default() }, 1000.0);
         let said: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(said, ["resources: flows: 82 % in use; raise it"]);
         assert_eq!((found[0].since_unix_seconds, found[0].fatal), (7.0, false));
+    }
+
+    #[test]
+    fn a_reload_that_was_refused_is_a_problem() {
+        let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(7);
+        let refusal = Refusal { why: "line 7:\nno name".into(), at };
+        let found = problems(&Found { refusal: Some(&refusal), ..Found::default() }, 1000.0);
+        let said: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(said, ["process: the last reload was refused, and the old configuration stays: line 7: no name"]);
+        assert_eq!((found[0].since_unix_seconds, found[0].fatal || found[0].doubtful), (7.0, false));
     }
 }

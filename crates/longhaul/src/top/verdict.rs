@@ -71,10 +71,6 @@ pub(super) fn reasons(model: &Model) -> Vec<Said> {
         let since = since_when(problem.since_unix_seconds, model);
         (tone(news), format!("{} {since}: {problem}", problem.word()))
     }));
-    if let Some(why) = &picture.rest.reload_refused {
-        let why = why.lines().collect::<Vec<_>>().join(" ");
-        said.push((tone(Tone::Warning), format!("warning: the last reload was refused: {why}")));
-    }
     said
 }
 

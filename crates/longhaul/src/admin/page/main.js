@@ -95,8 +95,6 @@ function drawBand(snapshot) {
   list(find("problems"), snapshot.problems.slice(0, MAX_PROBLEMS), makeProblem, (item, problem) => drawProblem(item, problem, now));
   const rest = snapshot.problems.length - MAX_PROBLEMS;
   sayOrHide(find("more-problems"), rest > 0 ? `and ${count(rest, "problem")} more` : null);
-  const refused = snapshot.reload_refused;
-  sayOrHide(find("reload"), refused ? `! The last reload was refused, and the old configuration stays: ${refused}` : null);
   const name = (problem) => `${problem.tunnel ? `tunnel ${problem.tunnel}, ` : ""}${problem.stage}`;
   const words = snapshot.problems.map((problem) => `${name(problem)}: ${problem.what}`);
   // A text may have a figure that grows, which is no news.
