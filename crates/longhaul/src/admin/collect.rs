@@ -26,8 +26,10 @@ pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
     let (phase, now) = (status.phase, now());
     let health = |tunnel: &Arc<Tunnel>| {
         let hops = groups.get(tunnel.name.as_str()).map(|group| &group.hops);
-        let verify = verified.get(&tunnel.name).map(|view| verified::summary(view, phase, now));
-        health(tunnel, hops, verify)
+        let view = verified.get(&tunnel.name);
+        let is_elsewhere = view.is_some_and(|view| view.is_elsewhere);
+        let verify = view.map(|view| verified::summary(view, phase, now));
+        Health { is_elsewhere, ..health(tunnel, hops, verify) }
     };
     let healths: Vec<Health> = status.tunnels.iter().map(health).collect();
     let Readiness { ready, problems, .. } = judge(&status, &healths, &source.resources.near());
@@ -82,8 +84,10 @@ pub(super) fn readiness(source: &Source, status: &Status) -> Readiness {
     let verified = source.relay.verified();
     let now = now();
     let tunnel = |tunnel: &Tunnel| {
-        let verify = verified.get(&tunnel.name).map(|view| verified::summary(view, status.phase, now));
-        health(tunnel, hops.get(tunnel.name.as_str()).copied(), verify)
+        let view = verified.get(&tunnel.name);
+        let is_elsewhere = view.is_some_and(|view| view.is_elsewhere);
+        let verify = view.map(|view| verified::summary(view, status.phase, now));
+        Health { is_elsewhere, ..health(tunnel, hops.get(tunnel.name.as_str()).copied(), verify) }
     };
     let tunnels: Vec<Health> = status.tunnels.iter().map(|served| tunnel(served)).collect();
     judge(status, &tunnels, &source.resources.near())
@@ -91,7 +95,7 @@ pub(super) fn readiness(source: &Source, status: &Status) -> Readiness {
 
 fn judge(status: &Status, tunnels: &[Health], near: &[ResourceState]) -> Readiness {
     let (phase, refusal) = (status.phase, status.refusal.as_ref());
-    let problems = problems(&Found { tunnels, resources: near, refusal }, now());
+    let problems = problems(&Found { phase, tunnels, resources: near, refusal }, now());
     let ready = phase == PhaseName::Serving && !problems.iter().any(|problem| problem.fatal);
     Readiness { phase, ready, problems }
 }
@@ -99,7 +103,7 @@ fn judge(status: &Status, tunnels: &[Health], near: &[ResourceState]) -> Readine
 fn health(tunnel: &Tunnel, hops: Option<&HopsView>, verify: Option<VerifyState>) -> Health {
     let name = tunnel.name.clone();
     let waiting = hops.and_then(|view| view.waiting);
-    Health { name, next_hops: hops.map(next_hops).unwrap_or_default(), waiting, verify }
+    Health { name, next_hops: hops.map(next_hops).unwrap_or_default(), waiting, verify, is_elsewhere: false }
 }
 
 fn next_hops(view: &HopsView) -> Vec<HopState> {

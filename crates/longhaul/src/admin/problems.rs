@@ -2,7 +2,9 @@
 //!
 //! A rule reads [`Health`] alone, so that `/readyz`, which collects nothing else, finds the same problems as `/status.json`.
 
-use super::snapshot::{HopState, HopStateName, NameState, Problem, ResourceState, VerifyState, VerifyStateName};
+use super::snapshot::{
+    HopState, HopStateName, NameState, PhaseName, Problem, ResourceState, VerifyState, VerifyStateName,
+};
 use super::time::seconds_since_1970;
 use crate::daemon::control::Refusal;
 use crate::figures::age;
@@ -21,11 +23,15 @@ pub(super) struct Health {
     pub(super) waiting: Option<WaitView>,
     /// Results of the daemon's own probes, without the history. Absent without `verify`.
     pub(super) verify: Option<VerifyState>,
+    /// Whether another host has its address now, as on a backup relay.
+    pub(super) is_elsewhere: bool,
 }
 
 /// The state from which the problems follow.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Found<'a> {
+    /// Phase of the process.
+    pub(super) phase: PhaseName,
     /// The tunnels.
     pub(super) tunnels: &'a [Health],
     /// The resources that are nearly used up.
@@ -36,10 +42,14 @@ pub(super) struct Found<'a> {
 
 /// Returns the problems of `found`, the fatal ones first, then the doubtful ones. `now` is the time in seconds since 1970 (UTC).
 pub(super) fn problems(found: &Found<'_>, now: f64) -> Vec<Problem> {
-    let Found { tunnels, resources, refusal } = *found;
+    let Found { phase, tunnels, resources, refusal } = *found;
     let of_tunnel = |tunnel| {
         let of_next_hops = of_next_hops(tunnel, now).into_iter();
-        of_next_hops.chain(of_names(tunnel)).chain(of_queue(tunnel)).chain(of_verify(tunnel))
+        of_next_hops
+            .chain(of_names(tunnel))
+            .chain(of_queue(tunnel))
+            .chain(of_verify(tunnel))
+            .chain(of_no_result(tunnel, phase, now))
     };
     let mut problems: Vec<Problem> = tunnels.iter().flat_map(of_tunnel).collect();
     problems.extend(refusal.map(of_refusal));
@@ -174,6 +184,21 @@ fn of_verify(tunnel: &Health) -> Option<Problem> {
         since_unix_seconds: verify.since_unix_seconds,
         fatal: true,
         doubtful: false,
+    })
+}
+
+/// Returns the problem of a tunnel whose probes have no newer result. A broken one has its problem already. A daemon that drains
+/// makes no probes, and a backup relay makes none of an address that another host has.
+fn of_no_result(tunnel: &Health, phase: PhaseName, now: f64) -> Option<Problem> {
+    let verify = tunnel.verify.as_ref().filter(|verify| verify.state != VerifyStateName::Broken)?;
+    let why = verify.no_newer.as_ref().filter(|_| phase == PhaseName::Serving && !tunnel.is_elsewhere)?;
+    let since_unix_seconds = verify.last_unix_seconds.unwrap_or(verify.since_unix_seconds);
+    Some(Problem {
+        tunnel: Some(tunnel.name.clone()),
+        stage: "verify".into(),
+        what: format!("no result for {}: {why}", age(now - since_unix_seconds)),
+        since_unix_seconds,
+        ..Problem::default()
     })
 }
 
@@ -380,5 +405,24 @@ mod tests {
         let said: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(said, ["process: the last reload was refused, and the old configuration stays: line 7: no name"]);
         assert_eq!((found[0].since_unix_seconds, found[0].fatal || found[0].doubtful), (7.0, false));
+    }
+
+    #[test]
+    fn probes_without_a_newer_result_are_a_problem_unless_none_is_due() {
+        let found = |state, no_newer: Option<&str>, is_elsewhere, phase| {
+            let (last, no_newer) = (Some(963.0), no_newer.map(Into::into));
+            let verify = VerifyState { state, last_unix_seconds: last, no_newer, ..VerifyState::default() };
+            let tunnel = Health { name: "t".into(), verify: Some(verify), is_elsewhere, ..Health::default() };
+            let found = problems(&Found { tunnels: &[tunnel], phase, ..Found::default() }, 1000.0);
+            found.iter().filter(|problem| problem.stage == "verify").map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let (whole, why) = (VerifyStateName::Whole, Some("far relay: it answers only who proves its key"));
+        let want = "tunnel t, verify: no result for 37s: far relay: it answers only who proves its key";
+        assert_eq!(found(whole, why, false, PhaseName::Serving), [want]);
+        let none = Vec::<String>::new();
+        assert_eq!(found(whole, None, false, PhaseName::Serving), none);
+        assert_eq!(found(whole, why, true, PhaseName::Serving), none, "a backup relay");
+        assert_eq!(found(whole, why, false, PhaseName::Draining), none);
+        assert_eq!(found(VerifyStateName::Broken, why, false, PhaseName::Serving), none);
     }
 }

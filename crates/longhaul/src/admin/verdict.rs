@@ -71,9 +71,9 @@ fn doubt(snapshot: &Snapshot) -> Option<(Standing, String)> {
     Some((Standing::Doubtful, format!("but DOUBTFUL: {first}{more}")))
 }
 
-/// Returns how many tunnels the daemon's own probes have found whole. The others are whole as far as the daemon sees.
+/// Returns how many tunnels the daemon's own probes have found whole, without those whose newer result is missing. The others are whole as far as the daemon sees.
 fn verified(snapshot: &Snapshot) -> String {
-    let is_whole = |verify: &VerifyState| verify.state == VerifyStateName::Whole;
+    let is_whole = |verify: &VerifyState| verify.state == VerifyStateName::Whole && verify.no_newer.is_none();
     let whole = snapshot.tunnels.iter().filter(|tunnel| tunnel.verify.as_ref().is_some_and(is_whole)).count();
     format!("verified: {whole} of {}", count(snapshot.tunnels.len(), "tunnel"))
 }
@@ -81,6 +81,7 @@ fn verified(snapshot: &Snapshot) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::snapshot::TunnelState;
 
     #[test]
     fn the_line_says_whether_it_is_whole_and_if_not_where_and_since_when() {
@@ -101,6 +102,11 @@ mod tests {
             with(vec![], true),
             (Standing::Whole, "WHOLE: no problem is known; verified: 0 of 0 tunnels".into())
         );
+        let verify = VerifyState { state: VerifyStateName::Whole, ..VerifyState::default() };
+        let stopped = VerifyState { no_newer: Some("overdue".into()), ..verify.clone() };
+        let tunnel = |verify| TunnelState { verify: Some(verify), ..TunnelState::default() };
+        let verified = Snapshot { tunnels: vec![tunnel(verify), tunnel(stopped)], ..whole.clone() };
+        assert_eq!(said(verified).1, "WHOLE: no problem is known; verified: 1 of 2 tunnels");
         let warned = vec![problem(Some("t"), 1.0, false)];
         assert_eq!(with(warned, true), (Standing::Warned, "WHOLE, with 1 warning".into()));
         let doubtful = Problem { doubtful: true, what: "7 dials failed".into(), ..problem(Some("t"), 1.0, false) };
