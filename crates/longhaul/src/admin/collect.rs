@@ -1,6 +1,6 @@
 //! Fills a [`Snapshot`].
 
-use super::problems::{Health, problems};
+use super::problems::{Found, Health, problems};
 use super::snapshot::{
     AdminCounters, FlowState, FlowStateName, HopState, LegState, NameState, PhaseName, Problem, ResourceState,
     Snapshot, TunnelState, VerifyState,
@@ -27,11 +27,13 @@ pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
     let (phase, now) = (status.phase, now());
     let health = |tunnel: &Arc<Tunnel>| {
         let hops = groups.get(tunnel.name.as_str()).map(|group| &group.hops);
-        let verify = verified.get(&tunnel.name).map(|view| verified::summary(view, phase, now));
-        health(tunnel, hops, verify)
+        let view = verified.get(&tunnel.name);
+        let is_elsewhere = view.is_some_and(|view| view.is_elsewhere);
+        let verify = view.map(|view| verified::summary(view, phase, now));
+        Health { is_elsewhere, ..health(tunnel, hops, verify) }
     };
     let healths: Vec<Health> = status.tunnels.iter().map(health).collect();
-    let Readiness { ready, problems, .. } = judge(phase, &healths, &source.resources.near());
+    let Readiness { ready, problems, .. } = judge(&status, &healths, &source.resources.near());
     let tunnel = |(tunnel, Health { next_hops, .. }): (&Arc<Tunnel>, Health)| {
         let (group, view) = (groups.get(tunnel.name.as_str()), verified.get(&tunnel.name));
         let counters = group.map_or_else(CounterValues::default, |group| group.counters.clone());
@@ -58,7 +60,7 @@ pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
         ready,
         problems,
         tunnels: status.tunnels.iter().zip(healths).map(tunnel).collect(),
-        reload_refused: status.refusal,
+        reload_refused: status.refusal.map(|refusal| refusal.why),
         flows: flows.iter().map(flow).collect(),
         counters: source.relay.counter_values(),
         resources: source.resources.states(&flows),
@@ -84,21 +86,26 @@ pub(super) fn readiness(source: &Source, status: &Status) -> Readiness {
     let verified = source.relay.verified();
     let now = now();
     let tunnel = |tunnel: &Tunnel| {
-        let verify = verified.get(&tunnel.name).map(|view| verified::summary(view, status.phase, now));
-        health(tunnel, hops.get(tunnel.name.as_str()).copied(), verify)
+        let view = verified.get(&tunnel.name);
+        let is_elsewhere = view.is_some_and(|view| view.is_elsewhere);
+        let verify = view.map(|view| verified::summary(view, status.phase, now));
+        Health { is_elsewhere, ..health(tunnel, hops.get(tunnel.name.as_str()).copied(), verify) }
     };
     let tunnels: Vec<Health> = status.tunnels.iter().map(|served| tunnel(served)).collect();
-    judge(status.phase, &tunnels, &source.resources.near())
+    judge(status, &tunnels, &source.resources.near())
 }
 
-fn judge(phase: PhaseName, tunnels: &[Health], near: &[ResourceState]) -> Readiness {
-    let problems = problems(tunnels, near, now());
+fn judge(status: &Status, tunnels: &[Health], near: &[ResourceState]) -> Readiness {
+    let (phase, refusal) = (status.phase, status.refusal.as_ref());
+    let problems = problems(&Found { phase, tunnels, resources: near, refusal }, now());
     let ready = phase == PhaseName::Serving && !problems.iter().any(|problem| problem.fatal);
     Readiness { phase, ready, problems }
 }
 
 fn health(tunnel: &Tunnel, hops: Option<&HopsView>, verify: Option<VerifyState>) -> Health {
-    Health { name: tunnel.name.clone(), next_hops: hops.map(next_hops).unwrap_or_default(), verify }
+    let name = tunnel.name.clone();
+    let waiting = hops.and_then(|view| view.waiting);
+    Health { name, next_hops: hops.map(next_hops).unwrap_or_default(), waiting, verify, is_elsewhere: false }
 }
 
 fn next_hops(view: &HopsView) -> Vec<HopState> {

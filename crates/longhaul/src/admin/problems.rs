@@ -2,9 +2,15 @@
 //!
 //! A rule reads [`Health`] alone, so that `/readyz`, which collects nothing else, finds the same problems as `/status.json`.
 
-use super::snapshot::{HopState, HopStateName, NameState, Problem, ResourceState, VerifyState, VerifyStateName};
+use super::snapshot::{
+    HopState, HopStateName, NameState, PhaseName, Problem, ResourceState, VerifyState, VerifyStateName,
+};
+use super::time::seconds_since_1970;
+use crate::daemon::control::Refusal;
 use crate::figures::age;
+use crate::relay::WaitView;
 use longhaul_core::next_hop::EJECT_AFTER;
+use longhaul_core::permits::Full;
 
 /// The state of a tunnel from which its problems follow.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -13,35 +19,63 @@ pub(super) struct Health {
     pub(super) name: String,
     /// The state of its next hops.
     pub(super) next_hops: Vec<HopState>,
+    /// The wait of its clients in the listen queue. Absent while none waits.
+    pub(super) waiting: Option<WaitView>,
     /// Results of the daemon's own probes, without the history. Absent without `verify`.
     pub(super) verify: Option<VerifyState>,
+    /// Whether another host has its address now, as on a backup relay.
+    pub(super) is_elsewhere: bool,
 }
 
-/// Returns the problems of `tunnels` and `resources`, the fatal ones first. `now` is the time in seconds since 1970 (UTC).
-pub(super) fn problems(tunnels: &[Health], resources: &[ResourceState], now: f64) -> Vec<Problem> {
-    let of_tunnel = |tunnel| of_next_hops(tunnel, now).into_iter().chain(of_names(tunnel)).chain(of_verify(tunnel));
+/// The state from which the problems follow.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Found<'a> {
+    /// Phase of the process.
+    pub(super) phase: PhaseName,
+    /// The tunnels.
+    pub(super) tunnels: &'a [Health],
+    /// The resources that are nearly used up.
+    pub(super) resources: &'a [ResourceState],
+    /// The refusal of the last reload. Absent after a successful one.
+    pub(super) refusal: Option<&'a Refusal>,
+}
+
+/// Returns the problems of `found`, the fatal ones first, then the doubtful ones. `now` is the time in seconds since 1970 (UTC).
+pub(super) fn problems(found: &Found<'_>, now: f64) -> Vec<Problem> {
+    let Found { phase, tunnels, resources, refusal } = *found;
+    let of_tunnel = |tunnel| {
+        let of_next_hops = of_next_hops(tunnel, now).into_iter();
+        of_next_hops
+            .chain(of_names(tunnel))
+            .chain(of_queue(tunnel))
+            .chain(of_verify(tunnel))
+            .chain(of_no_result(tunnel, phase, now))
+    };
     let mut problems: Vec<Problem> = tunnels.iter().flat_map(of_tunnel).collect();
+    problems.extend(refusal.map(of_refusal));
     problems.extend(resources.iter().filter_map(of_resource));
-    problems.sort_by_key(|problem| !problem.fatal);
+    problems.sort_by_key(|problem| (!problem.fatal, !problem.doubtful));
     problems
 }
 
 /// Returns the problems of a tunnel's next hops. Only active checks make a fatal one. A hop that merely failed dials is
 /// dialled again. If the daemon were not ready until then, no client would come whose dial could find that the hop answers.
+/// So the problem is only doubtful if no next hop is left.
 fn of_next_hops(tunnel: &Health, now: f64) -> Vec<Problem> {
+    let hops = &tunnel.next_hops;
     let problem = |what: String, seconds: f64| Problem {
         tunnel: Some(tunnel.name.clone()),
         stage: "next hop".into(),
         what,
         since_unix_seconds: now - seconds,
         fatal: false,
+        doubtful: hops.iter().all(is_failing),
     };
-    let hops = &tunnel.next_hops;
     if !hops.is_empty() && hops.iter().all(|hop| hop.state == HopStateName::Down) {
         let since_last = hops.iter().map(|hop| hop.state_seconds).fold(f64::INFINITY, f64::min);
         let names = some_of(hops.iter().map(|hop| format!("{}{}", hop.next_hop, last_failure(hop))));
         let what = format!("every next hop is down by its checks: {names}");
-        return vec![Problem { fatal: true, ..problem(what, since_last) }];
+        return vec![Problem { fatal: true, doubtful: false, ..problem(what, since_last) }];
     }
     let of_hop = |hop: &HopState| {
         let (next_hop, failed, last) = (&hop.next_hop, hop.failed_dials, last_failure(hop));
@@ -51,13 +85,18 @@ fn of_next_hops(tunnel: &Health, now: f64) -> Vec<Problem> {
             HopStateName::Ejected => {
                 Some(problem(format!("{next_hop} is ejected: its last {failed} dials failed{last}"), failing))
             }
-            HopStateName::Up | HopStateName::SlowStart if failed >= EJECT_AFTER.into() => {
+            HopStateName::Up | HopStateName::SlowStart if is_failing(hop) => {
                 Some(problem(format!("{next_hop}: its last {failed} dials failed{last}"), failing))
             }
             HopStateName::Up | HopStateName::SlowStart => None,
         }
     };
     hops.iter().filter_map(of_hop).collect()
+}
+
+/// Returns whether `hop` is down by its checks, or its last dials failed.
+fn is_failing(hop: &HopState) -> bool {
+    matches!(hop.state, HopStateName::Down | HopStateName::Ejected) || hop.failed_dials >= EJECT_AFTER.into()
 }
 
 /// Returns why the last dial or check of `hop` failed, and its age, after a blank: ` (refused 3s ago)`. Empty if none has.
@@ -102,6 +141,25 @@ fn of_names(tunnel: &Health) -> Option<Problem> {
         what: format!("no resolver answers for {names} ({why}); {effect}"),
         since_unix_seconds: since,
         fatal,
+        doubtful: false,
+    })
+}
+
+/// Returns the problem of clients that wait, because the tunnel may not have another flow. They are served when a flow ends.
+fn of_queue(tunnel: &Health) -> Option<Problem> {
+    let WaitView { full, since } = tunnel.waiting?;
+    let (limit, remedy) = match full {
+        Full::MaxFlows => ("the tunnel has its `max_flows`", "raise it"),
+        Full::AllFlows => ("all tunnels together have the `max_flows` of the process", "raise it"),
+        Full::Permits => ("no descriptors are left for another flow", "raise LimitNOFILE="),
+    };
+    Some(Problem {
+        tunnel: Some(tunnel.name.clone()),
+        stage: "resources".into(),
+        what: format!("connections wait in the listen queue: {limit}; {remedy}, or wait until flows end"),
+        since_unix_seconds: seconds_since_1970(since),
+        fatal: false,
+        doubtful: true,
     })
 }
 
@@ -125,7 +183,34 @@ fn of_verify(tunnel: &Health) -> Option<Problem> {
         what: format!("{at}{cause}{why}"),
         since_unix_seconds: verify.since_unix_seconds,
         fatal: true,
+        doubtful: false,
     })
+}
+
+/// Returns the problem of a tunnel whose probes have no newer result. A broken one has its problem already. A daemon that drains
+/// makes no probes, and a backup relay makes none of an address that another host has.
+fn of_no_result(tunnel: &Health, phase: PhaseName, now: f64) -> Option<Problem> {
+    let verify = tunnel.verify.as_ref().filter(|verify| verify.state != VerifyStateName::Broken)?;
+    let why = verify.no_newer.as_ref().filter(|_| phase == PhaseName::Serving && !tunnel.is_elsewhere)?;
+    let since_unix_seconds = verify.last_unix_seconds.unwrap_or(verify.since_unix_seconds);
+    Some(Problem {
+        tunnel: Some(tunnel.name.clone()),
+        stage: "verify".into(),
+        what: format!("no result for {}: {why}", age(now - since_unix_seconds)),
+        since_unix_seconds,
+        ..Problem::default()
+    })
+}
+
+/// Returns the problem of a reload that was refused. The daemon serves by the old configuration.
+fn of_refusal(Refusal { why, at }: &Refusal) -> Problem {
+    let why = why.lines().collect::<Vec<_>>().join(" ");
+    Problem {
+        stage: "process".into(),
+        what: format!("the last reload was refused, and the old configuration stays: {why}"),
+        since_unix_seconds: seconds_since_1970(*at),
+        ..Problem::default()
+    }
 }
 
 /// Returns the problem of a resource that is nearly used up. A limit that is merely low is no problem: flows are served.
@@ -135,7 +220,7 @@ fn of_resource(resource: &ResourceState) -> Option<Problem> {
     let (warning, remedy) =
         (warning.as_deref().unwrap_or("nearly used up"), remedy.as_deref().unwrap_or("see docs/log.md"));
     let what = format!("{name}: {warning}; {remedy}");
-    Some(Problem { tunnel: None, stage: "resources".into(), what, since_unix_seconds, fatal: false })
+    Some(Problem { stage: "resources".into(), what, since_unix_seconds, ..Problem::default() })
 }
 
 /// Number of next hops that a problem names, so that it stays one readable line.
@@ -157,9 +242,14 @@ mod tests {
         }
     }
 
+    /// Returns the problems of a tunnel, at 1000 s.
+    fn of_one(tunnel: Health) -> Vec<Problem> {
+        problems(&Found { tunnels: &[tunnel], ..Found::default() }, 1000.0)
+    }
+
     /// Returns the problems of a tunnel with these next hops, at 1000 s.
     fn of(next_hops: Vec<HopState>) -> Vec<Problem> {
-        problems(&[Health { name: "t".into(), next_hops, verify: None }], &[], 1000.0)
+        of_one(Health { name: "t".into(), next_hops, ..Health::default() })
     }
 
     #[test]
@@ -238,7 +328,7 @@ mod tests {
                 why: Some("connect: ECONNREFUSED".into()),
                 ..VerifyState::default()
             };
-            problems(&[Health { name: "t".into(), verify: Some(verify), ..Health::default() }], &[], 1000.0)
+            of_one(Health { name: "t".into(), verify: Some(verify), ..Health::default() })
         };
         assert_eq!(found(VerifyStateName::Pending, ""), []);
         assert_eq!(found(VerifyStateName::Whole, ""), []);
@@ -266,6 +356,33 @@ mod tests {
     }
 
     #[test]
+    fn it_is_doubtful_that_flows_are_served_if_no_next_hop_is_left() {
+        let (up, failing) = (hop("a:1", HopStateName::Up, 2), hop("b:1", HopStateName::Up, 3));
+        let (ejected, down) = (hop("c:1", HopStateName::Ejected, 7), hop("d:1", HopStateName::Down, 0));
+        let doubtful = |hops: &[&HopState]| {
+            let found = of(hops.iter().copied().cloned().collect());
+            found.iter().map(|problem| problem.doubtful && !problem.fatal).collect::<Vec<bool>>()
+        };
+        assert_eq!(doubtful(&[&failing]), [true]);
+        assert_eq!(doubtful(&[&failing, &ejected, &down]), [true, true, true]);
+        assert_eq!(doubtful(&[&failing, &up]), [false]);
+        assert_eq!(doubtful(&[&down, &down]), [false], "that is fatal");
+    }
+
+    #[test]
+    fn clients_that_wait_make_it_doubtful_that_flows_are_served() {
+        for (full, why) in [(Full::MaxFlows, "the tunnel"), (Full::AllFlows, "all tunnels"), (Full::Permits, "no desc")]
+        {
+            let waiting = Some(WaitView { full, since: std::time::UNIX_EPOCH + std::time::Duration::from_secs(7) });
+            let waits = Health { name: "t".into(), waiting, ..Health::default() };
+            let found = of_one(waits);
+            let want = format!("tunnel t, resources: connections wait in the listen queue: {why}");
+            assert!(found.len() == 1 && found[0].to_string().starts_with(&want), "{found:?}");
+            assert!(found[0].doubtful && !found[0].fatal && found[0].since_unix_seconds == 7.0);
+        }
+    }
+
+    #[test]
     fn a_resource_that_is_nearly_used_up_is_a_problem_and_a_low_limit_is_none() {
         let low = ResourceState {
             name: "flows".into(),
@@ -274,9 +391,38 @@ mod tests {
             ..ResourceState::default()
         };
         let near = ResourceState { near_since_unix_seconds: Some(7.0), ..low.clone() };
-        let found = problems(&[], &[low, near], 1000.0);
+        let found = problems(&Found { resources: &[low, near], ..Found::default() }, 1000.0);
         let said: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(said, ["resources: flows: 82 % in use; raise it"]);
         assert_eq!((found[0].since_unix_seconds, found[0].fatal), (7.0, false));
+    }
+
+    #[test]
+    fn a_reload_that_was_refused_is_a_problem() {
+        let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(7);
+        let refusal = Refusal { why: "line 7:\nno name".into(), at };
+        let found = problems(&Found { refusal: Some(&refusal), ..Found::default() }, 1000.0);
+        let said: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(said, ["process: the last reload was refused, and the old configuration stays: line 7: no name"]);
+        assert_eq!((found[0].since_unix_seconds, found[0].fatal || found[0].doubtful), (7.0, false));
+    }
+
+    #[test]
+    fn probes_without_a_newer_result_are_a_problem_unless_none_is_due() {
+        let found = |state, no_newer: Option<&str>, is_elsewhere, phase| {
+            let (last, no_newer) = (Some(963.0), no_newer.map(Into::into));
+            let verify = VerifyState { state, last_unix_seconds: last, no_newer, ..VerifyState::default() };
+            let tunnel = Health { name: "t".into(), verify: Some(verify), is_elsewhere, ..Health::default() };
+            let found = problems(&Found { tunnels: &[tunnel], phase, ..Found::default() }, 1000.0);
+            found.iter().filter(|problem| problem.stage == "verify").map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let (whole, why) = (VerifyStateName::Whole, Some("far relay: it answers only who proves its key"));
+        let want = "tunnel t, verify: no result for 37s: far relay: it answers only who proves its key";
+        assert_eq!(found(whole, why, false, PhaseName::Serving), [want]);
+        let none = Vec::<String>::new();
+        assert_eq!(found(whole, None, false, PhaseName::Serving), none);
+        assert_eq!(found(whole, why, true, PhaseName::Serving), none, "a backup relay");
+        assert_eq!(found(whole, why, false, PhaseName::Draining), none);
+        assert_eq!(found(VerifyStateName::Broken, why, false, PhaseName::Serving), none);
     }
 }

@@ -66,6 +66,8 @@ pub struct Problem {
     pub since_unix_seconds: f64,
     /// Whether new flows of the tunnel cannot be served.
     pub fatal: bool,
+    /// Whether it is doubtful that new flows of the tunnel are served. False if the problem is fatal.
+    pub doubtful: bool,
 }
 
 impl Problem {

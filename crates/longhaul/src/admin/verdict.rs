@@ -9,8 +9,10 @@ pub enum Standing {
     /// No problem is known.
     #[default]
     Whole,
-    /// There are problems, and new flows are served.
+    /// There are problems. None of them says that new flows are not served.
     Warned,
+    /// No problem is fatal, but new flows of a tunnel may not be served.
+    Doubtful,
     /// New flows of a tunnel are not served.
     NotWhole,
 }
@@ -44,7 +46,7 @@ impl Verdict {
             (PhaseName::Serving, _) if !snapshot.ready => (Standing::NotWhole, "the daemon is not ready".into()),
             (PhaseName::Serving, 0) => (Standing::Whole, format!("no problem is known; {}", verified(snapshot))),
             (PhaseName::Serving, problems) => {
-                (Standing::Warned, format!("with {}; new flows are served", count(problems, "warning")))
+                doubt(snapshot).unwrap_or_else(|| (Standing::Warned, format!("with {}", count(problems, "warning"))))
             }
         };
         Verdict { standing, since_unix_seconds: None, text }
@@ -55,15 +57,23 @@ impl Verdict {
         match (self.standing, self.since_unix_seconds) {
             (_, Some(since)) => format!("NOT WHOLE {}: {}", when(since), self.text),
             (Standing::NotWhole, None) => format!("NOT WHOLE: {}", self.text),
-            (Standing::Warned, None) => format!("WHOLE, {}", self.text),
+            (Standing::Warned | Standing::Doubtful, None) => format!("WHOLE, {}", self.text),
             (Standing::Whole, None) => format!("WHOLE: {}", self.text),
         }
     }
 }
 
-/// Returns how many tunnels the daemon's own probes have found whole. The others are whole as far as the daemon sees.
+/// Returns the verdict on problems of which none is fatal, if it is doubtful that new flows of each tunnel are served.
+fn doubt(snapshot: &Snapshot) -> Option<(Standing, String)> {
+    let mut doubtful = snapshot.problems.iter().filter(|problem| problem.doubtful);
+    let (first, more) = (doubtful.next()?, doubtful.count());
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    Some((Standing::Doubtful, format!("but DOUBTFUL: {first}{more}")))
+}
+
+/// Returns how many tunnels the daemon's own probes have found whole, without those whose newer result is missing. The others are whole as far as the daemon sees.
 fn verified(snapshot: &Snapshot) -> String {
-    let is_whole = |verify: &VerifyState| verify.state == VerifyStateName::Whole;
+    let is_whole = |verify: &VerifyState| verify.state == VerifyStateName::Whole && verify.no_newer.is_none();
     let whole = snapshot.tunnels.iter().filter(|tunnel| tunnel.verify.as_ref().is_some_and(is_whole)).count();
     format!("verified: {whole} of {}", count(snapshot.tunnels.len(), "tunnel"))
 }
@@ -71,6 +81,7 @@ fn verified(snapshot: &Snapshot) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::snapshot::TunnelState;
 
     #[test]
     fn the_line_says_whether_it_is_whole_and_if_not_where_and_since_when() {
@@ -91,8 +102,20 @@ mod tests {
             with(vec![], true),
             (Standing::Whole, "WHOLE: no problem is known; verified: 0 of 0 tunnels".into())
         );
+        let verify = VerifyState { state: VerifyStateName::Whole, ..VerifyState::default() };
+        let stopped = VerifyState { no_newer: Some("overdue".into()), ..verify.clone() };
+        let tunnel = |verify| TunnelState { verify: Some(verify), ..TunnelState::default() };
+        let verified = Snapshot { tunnels: vec![tunnel(verify), tunnel(stopped)], ..whole.clone() };
+        assert_eq!(said(verified).1, "WHOLE: no problem is known; verified: 1 of 2 tunnels");
         let warned = vec![problem(Some("t"), 1.0, false)];
-        assert_eq!(with(warned, true), (Standing::Warned, "WHOLE, with 1 warning; new flows are served".into()));
+        assert_eq!(with(warned, true), (Standing::Warned, "WHOLE, with 1 warning".into()));
+        let doubtful = Problem { doubtful: true, what: "7 dials failed".into(), ..problem(Some("t"), 1.0, false) };
+        let text = "WHOLE, but DOUBTFUL: tunnel t, WAN: 7 dials failed";
+        assert_eq!(with(vec![doubtful.clone(), problem(None, 1.0, false)], true), (Standing::Doubtful, text.into()));
+        let two = with(vec![doubtful.clone(), doubtful.clone()], true);
+        assert_eq!(two, (Standing::Doubtful, format!("{text}, and 1 more")));
+        let (standing, line) = with(vec![problem(Some("t"), 9.0, true), doubtful], false);
+        assert!(standing == Standing::NotWhole && line == "NOT WHOLE since 9: tunnel t, WAN", "{line}");
         let broken = vec![problem(Some("t"), 9.0, true), problem(None, 7.0, true), problem(None, 1.0, false)];
         assert_eq!(with(broken, false), (Standing::NotWhole, "NOT WHOLE since 7: tunnel t, WAN, and 1 more".into()));
         for phase in [PhaseName::Serving, PhaseName::Draining, PhaseName::Stopping] {

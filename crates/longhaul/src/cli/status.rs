@@ -67,9 +67,6 @@ fn nagios(answer: Result<Vec<u8>, NoAnswer>, target: &Target) -> (String, u8) {
     for problem in &snapshot.problems {
         more += &format!("; {}", one_line(&problem_line(problem, &snapshot)));
     }
-    if let Some(why) = &snapshot.reload_refused {
-        more += &format!("; reload refused: {}", one_line(why));
-    }
     // The bar separates the figures that Nagios keeps.
     let more = more.replace('|', "/");
     match snapshot.phase {
@@ -106,9 +103,6 @@ fn text(snapshot: &Snapshot, shown: usize) -> String {
     let mut text = format!("{}\n", Verdict::of(snapshot).line(ago));
     for problem in &snapshot.problems {
         text += &format!("{}: {}\n", problem.word(), problem_line(problem, snapshot));
-    }
-    if let Some(why) = &snapshot.reload_refused {
-        text += &format!("warning: the last reload was refused: {why}\n");
     }
     text += &format!("longhaul {version}, pid {pid}, up {up}, {phase}\n");
     let verifies = tunnels.iter().any(|tunnel| tunnel.verify.is_some());
@@ -289,6 +283,7 @@ mod tests {
             what: "b:1 is down".into(),
             since_unix_seconds: 1.0,
             fatal: true,
+            doubtful: false,
         };
         let dial = LegState {
             rtt_ms: Some(63.2),
@@ -307,7 +302,6 @@ mod tests {
         let snapshot = Snapshot {
             version: "1.2.3".into(),
             uptime_seconds: 61.0,
-            reload_refused: Some("line 7".into()),
             problems: vec![problem],
             tunnels: vec![tunnel],
             flows: vec![flow],
@@ -315,7 +309,7 @@ mod tests {
         };
         let want = "NOT WHOLE for 1m00s: tunnel ssh-to-b, next hop\n\
                     BROKEN: tunnel ssh-to-b, next hop: b:1 is down, for 1m00s\n\
-                    warning: the last reload was refused: line 7\nlonghaul 1.2.3, pid 0, up 1m01s, serving\n\n\
+                    longhaul 1.2.3, pid 0, up 1m01s, serving\n\n\
                     tunnel    listens on     flows  verified\nssh-to-b  10.0.0.1:6000  1      BROKEN at the WAN: no answer, for 30s\n\n\
                     tunnel    next hop  state  for    flows  handshake  failed dials\n\
                     ssh-to-b  b:1       up     1m01s  0      63.0ms     0\n\n\

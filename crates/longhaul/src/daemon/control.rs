@@ -5,6 +5,7 @@ use crate::relay::FlowView;
 use longhaul_config::Tunnel;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use std::time::SystemTime;
 use tokio::sync::{mpsc, oneshot};
 
 /// A client's handle to the daemon. Each method waits for the reply, and returns `None` when the daemon ended before it
@@ -59,8 +60,17 @@ pub struct Status {
     pub listens: bool,
     /// Number of flows that are open.
     pub flows: u64,
-    /// Why the last reload was refused, in every phase. `None` after a successful one.
-    pub refusal: Option<String>,
+    /// The refusal of the last reload, in every phase. `None` after a successful one.
+    pub refusal: Option<Refusal>,
+}
+
+/// A reload that was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Why it was refused.
+    pub why: String,
+    /// Time of the refusal.
+    pub at: SystemTime,
 }
 
 /// Phase of the daemon's life. `/status.json` shows the names of the variants.

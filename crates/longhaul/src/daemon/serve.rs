@@ -383,7 +383,8 @@ mod tests {
         let serving = tokio::spawn(async move { daemon.serve(commands).await });
         assert_eq!(control.stop().await, Some(0));
         let status = control.status().await.unwrap();
-        assert_eq!((status.phase, status.refusal.as_deref()), (Phase::Stopping, Some("line 7: name is missing")));
+        let why = status.refusal.map(|refusal| refusal.why);
+        assert_eq!((status.phase, why.as_deref()), (Phase::Stopping, Some("line 7: name is missing")));
         assert_eq!(control.kill(1).await, Some(false));
         drop(last);
         timeout(LONG, serving).await.unwrap().unwrap().unwrap();

@@ -4,18 +4,20 @@
 //! The line is sent to systemd only when it has changed. A busy relay sends a message every few seconds, an idle one
 //! sends none.
 
+use super::control::Refusal;
 use super::notify::tell;
 use crate::relay::Counters;
 use sd_notify::NotifyState;
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::SystemTime;
 
 /// The status line that was last sent to systemd, and the texts of the next one.
 #[derive(Debug, Default)]
 pub(super) struct StatusLine {
     told: String,
-    /// Why the last reload was refused. `None` after a successful one.
-    refusal: Option<String>,
+    /// The refusal of the last reload. `None` after a successful one.
+    refusal: Option<Refusal>,
     /// Whether a command drains the process.
     drains: bool,
 }
@@ -23,11 +25,11 @@ pub(super) struct StatusLine {
 impl StatusLine {
     /// Records why a reload was refused, until [`reloaded`](StatusLine::reloaded).
     pub(super) fn refused(&mut self, why: &dyn fmt::Display) {
-        self.refusal = Some(why.to_string());
+        self.refusal = Some(Refusal { why: why.to_string(), at: SystemTime::now() });
     }
 
-    /// Returns why the last reload was refused, or `None` after a successful one.
-    pub(super) fn refusal(&self) -> Option<String> {
+    /// Returns the refusal of the last reload, or `None` after a successful one.
+    pub(super) fn refusal(&self) -> Option<Refusal> {
         self.refusal.clone()
     }
 
@@ -45,7 +47,7 @@ impl StatusLine {
     /// its own (sd_notify(3)).
     pub(super) fn line(&mut self, tunnels: usize, counters: &Counters) -> &str {
         self.told.clear();
-        if let Some(why) = &self.refusal {
+        if let Some(Refusal { why, .. }) = &self.refusal {
             self.told.push_str("reload refused: ");
             self.told.extend(why.chars().filter(|c| !c.is_control()).take(REFUSAL_CHARS));
             self.told.push_str("; ");

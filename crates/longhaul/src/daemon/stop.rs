@@ -1,6 +1,6 @@
 //! The end of the process: accepts no new connections, and waits until every flow has ended or is cut.
 
-use super::control::{Command, Commands, Drained, NotReloaded, Phase, Reply, Status};
+use super::control::{Command, Commands, Drained, NotReloaded, Phase, Refusal, Reply, Status};
 use super::error::DaemonError;
 use super::notify::{not_reloaded, tell, tell_reloading};
 use super::status;
@@ -35,8 +35,8 @@ enum Waited {
 pub(super) struct Ending {
     /// When to cut the remaining flows.
     pub(super) limit: Limit,
-    /// Why the last reload was refused, if it was.
-    pub(super) refusal: Option<String>,
+    /// The refusal of the last reload, if it was refused.
+    pub(super) refusal: Option<Refusal>,
     /// Clients that wait for the last flow.
     pub(super) waiting: Vec<Reply<Drained>>,
 }

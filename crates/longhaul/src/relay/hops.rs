@@ -5,6 +5,7 @@ use super::counters::{CounterValues, Counters};
 use super::distributions::Distributions;
 use super::lock::lock;
 use super::names::{NameView, Names};
+use super::queue::{Queue, WaitView};
 use super::registry::Registry;
 use longhaul_config::{NextHop, Tunnel};
 use longhaul_core::next_hop::{Change, Group, HopKey, HopView, Member, Thresholds};
@@ -64,6 +65,7 @@ pub(super) struct Served {
     pub(super) tunnel: Arc<Tunnel>,
     pub(super) hops: Arc<Hops>,
     pub(super) counters: Arc<Counters>,
+    pub(super) queue: Arc<Queue>,
 }
 
 /// State of a tunnel's next hops at one moment.
@@ -73,6 +75,8 @@ pub struct HopsView {
     pub tunnel: Arc<Tunnel>,
     /// The state of each next hop, in the order of the tunnel's `to`.
     pub hops: Vec<NextHopView>,
+    /// The wait of its clients in the listen queue, because it may not have another flow now. `None` while none waits.
+    pub waiting: Option<WaitView>,
 }
 
 /// State of a next hop at one moment.
@@ -168,7 +172,7 @@ impl Hops {
         self.group().unchecked(Instant::now());
     }
 
-    fn view(&self, tunnel: &Arc<Tunnel>, names: &Names) -> HopsView {
+    fn view(&self, tunnel: &Arc<Tunnel>, names: &Names) -> Vec<NextHopView> {
         let name_views: Vec<Option<NameView>> = tunnel.to.iter().map(|hop| names.view(hop)).collect();
         let (group, failures, now) = (self.group(), lock(&self.failures), Instant::now());
         let view = |(Member { key, .. }, name): (Member, _)| NextHopView {
@@ -179,7 +183,7 @@ impl Hops {
                 age: now.saturating_duration_since(failure.at),
             }),
         };
-        HopsView { tunnel: tunnel.clone(), hops: members(tunnel).into_iter().zip(name_views).map(view).collect() }
+        members(tunnel).into_iter().zip(name_views).map(view).collect()
     }
 
     /// Forgets the hops that are not in `members`, except the state of those that have flows.
@@ -267,10 +271,10 @@ impl Groups {
         let served = lock(&self.0).clone();
         let counters: Vec<&Arc<Counters>> = served.iter().map(|served| &served.counters).collect();
         let carried = registry.carried_by(&counters);
-        let view = |(Served { tunnel, hops, counters }, carried): (&Served, _)| GroupView {
-            hops: hops.view(tunnel, names),
-            counters: counters.values(carried),
-            distributions: counters.distributions.clone(),
+        let view = |(served, carried): (&Served, _)| GroupView {
+            hops: served.view(names),
+            counters: served.counters.values(carried),
+            distributions: served.counters.distributions.clone(),
         };
         served.iter().zip(carried).map(view).collect()
     }
@@ -278,13 +282,22 @@ impl Groups {
     /// Returns the state of the next hops of every tunnel, without a look at the live flows.
     pub(super) fn hops(&self, names: &Names) -> Vec<HopsView> {
         let served = lock(&self.0).clone();
-        served.iter().map(|Served { tunnel, hops, .. }| hops.view(tunnel, names)).collect()
+        served.iter().map(|served| served.view(names)).collect()
+    }
+}
+
+impl Served {
+    fn view(&self, names: &Names) -> HopsView {
+        let Served { tunnel, hops, queue, .. } = self;
+        HopsView { tunnel: tunnel.clone(), hops: hops.view(tunnel, names), waiting: queue.view() }
     }
 }
 
 /// Writes one line to the log for each next hop of a tunnel that has several or checks them.
 pub(super) fn log(views: &[HopsView]) {
-    for HopsView { tunnel, hops } in views.iter().filter(|view| view.hops.len() > 1 || view.tunnel.check.by.is_some()) {
+    for HopsView { tunnel, hops, .. } in
+        views.iter().filter(|view| view.hops.len() > 1 || view.tunnel.check.by.is_some())
+    {
         for (hop, NextHopView { choice: view, .. }) in tunnel.to.iter().zip(hops) {
             info!(
                 tunnel = %tunnel.name,

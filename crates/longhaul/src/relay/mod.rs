@@ -48,6 +48,7 @@
 //!   pulse    whether a flow moves bytes, for keepalive
 //! caps       keeps the bandwidth caps: sets the pacing rates of the live flows
 //! permits    limits the number of flows
+//!   queue    clients that wait for a permit
 //! how        why a flow ended
 //! tally      number of bytes that a flow carried
 //! end        the log line of a flow's end
@@ -107,6 +108,7 @@ mod proof;
 mod proxy_in;
 mod proxy_out;
 mod pulse;
+mod queue;
 mod race;
 mod registry;
 mod sample;
@@ -133,6 +135,7 @@ pub use load::{AddressLoad, Load, TunnelLoad};
 pub(crate) use lock::lock;
 pub use names::{NameView, OutageView, Unresolved, unresolved};
 pub use permits::Gate;
+pub use queue::WaitView;
 pub use registry::{FlowView, State};
 pub use shared::Relay;
 pub use tally::Tally;

@@ -4,6 +4,7 @@
 use super::counters::Counters;
 use super::hops::{Hops, Served};
 use super::lock::lock;
+use super::queue::Queue;
 use super::throttle::Lines;
 use longhaul_config::Tunnel;
 use longhaul_core::permits::{Full, Permits as Book, TunnelId};
@@ -77,6 +78,8 @@ pub struct Gate {
     left: Notify,
     /// The sources of the flows that began while the tunnel had a limit for each source.
     sources: Mutex<Sources>,
+    /// Clients that wait for a permit.
+    queue: Arc<Queue>,
     pub(super) hops: Arc<Hops>,
     /// The counters of the tunnel.
     pub(super) counters: Arc<Counters>,
@@ -87,12 +90,20 @@ impl Gate {
     pub(super) fn new(permits: &Arc<Permits>, all: &Arc<Counters>) -> Arc<Gate> {
         let tunnel = permits.book().open();
         let (permits, hops, counters) = (permits.clone(), Arc::default(), Counters::of_tunnel(all));
-        Arc::new(Gate { permits, tunnel, left: Notify::new(), sources: Mutex::default(), hops, counters })
+        Arc::new(Gate {
+            permits,
+            tunnel,
+            left: Notify::new(),
+            sources: Mutex::default(),
+            queue: Arc::default(),
+            hops,
+            counters,
+        })
     }
 
     /// Returns `tunnel`, which this gate belongs to, for views.
     pub(super) fn group(&self, tunnel: Arc<Tunnel>) -> Served {
-        Served { tunnel, hops: self.hops.clone(), counters: self.counters.clone() }
+        Served { tunnel, hops: self.hops.clone(), counters: self.counters.clone(), queue: self.queue.clone() }
     }
 
     /// Takes a permit for another flow, if the tunnel may have one now.
@@ -114,9 +125,10 @@ impl Gate {
         self.try_enter().is_ok()
     }
 
-    /// Waits for a permit for another flow of the tunnel `name`, and logs that it waits. The wait may be dropped.
+    /// Waits for a permit for another flow of the tunnel `name`, and logs that it waits. A client is in the listen queue. The
+    /// wait may be dropped.
     pub(super) async fn enter(self: &Arc<Gate>, lines: &Lines, name: &str) -> Permit {
-        let mut said = None;
+        let (mut said, mut waiting) = (None, None);
         loop {
             // Before the look, because notify_waiters wakes every `Notified` that exists by then. So all waiters look
             // again whenever a permit is free. None can take the notification from another, even if it is dropped or
@@ -126,6 +138,7 @@ impl Gate {
                 Ok(permit) => return permit,
                 Err(full) => full,
             };
+            waiting.get_or_insert_with(|| self.queue.wait(full)).because(full);
             if said != Some(full) {
                 self.say(lines, name, full);
                 said = Some(full);

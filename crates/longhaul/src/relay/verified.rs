@@ -27,6 +27,8 @@ pub struct VerifyView {
     pub timeout: Duration,
     /// Why no probe can be made now. `None` if one can.
     pub hindrance: Option<String>,
+    /// Whether that is because another host has the address now, as on a backup relay.
+    pub is_elsewhere: bool,
     /// The last results, the newest last. At most 100. Shared, so that a copy of the view costs the same with any number.
     pub results: Arc<VecDeque<Outcome>>,
     /// Number of probes in a row that the listener did not take although it had a permit.
@@ -91,6 +93,7 @@ impl History {
             interval,
             timeout: Duration::ZERO,
             hindrance: None,
+            is_elsewhere: false,
             results: Arc::default(),
             unaccepted: 0,
             hops: None,
@@ -118,9 +121,25 @@ impl History {
         self.view_mut().clone()
     }
 
-    /// Records why no probe can be made now. The results stay as they are.
-    pub(super) fn hindered(&self, why: String) {
-        self.view_mut().hindrance = Some(why);
+    /// Records why no probe can be made now. The results stay as they are. Returns whether one could be made before, or another
+    /// host had the address.
+    pub(super) fn hindered(&self, why: String) -> bool {
+        let mut view = self.view_mut();
+        let was_elsewhere = std::mem::take(&mut view.is_elsewhere);
+        view.hindrance.replace(why).is_none() || was_elsewhere
+    }
+
+    /// Records that no probe is made because another host has the address. That is the normal state of a backup relay.
+    pub(super) fn elsewhere(&self, why: String) {
+        let mut view = self.view_mut();
+        (view.hindrance, view.is_elsewhere) = (Some(why), true);
+    }
+
+    /// Records that probes have results. Returns whether they were hindered before, other than by the address.
+    pub(super) fn unhindered(&self) -> bool {
+        let mut view = self.view_mut();
+        let was_elsewhere = std::mem::take(&mut view.is_elsewhere);
+        view.hindrance.take().is_some() && !was_elsewhere
     }
 
     /// Adds a result. Returns whether it differs from the one before: the tunnel is broken instead of whole or the reverse, or
@@ -136,7 +155,6 @@ impl History {
         if is_change {
             view.since = outcome.at;
         }
-        view.hindrance = None;
         let results = Arc::make_mut(&mut view.results);
         if results.len() == MAX_RESULTS {
             results.pop_front();
@@ -224,6 +242,18 @@ mod tests {
         let view = history.view();
         assert!(view.results.is_empty() && view.since > SystemTime::UNIX_EPOCH && !history.relays_answered());
         assert!(!history.add(outcome(None)) && history.view().results.is_empty(), "a probe of the path before");
+    }
+
+    #[test]
+    fn a_hindrance_is_news_once_and_its_end_too_and_a_backup_has_neither() {
+        let history = History::new(Duration::from_secs(1));
+        let hindered = || history.hindered("refused".into());
+        assert_eq!([hindered(), hindered(), history.unhindered(), history.unhindered()], [true, false, true, false]);
+        history.elsewhere("192.0.2.7 is elsewhere".into());
+        assert!(history.view().is_elsewhere && history.view().hindrance.is_some());
+        assert!(hindered() && !hindered() && !history.view().is_elsewhere, "the address has come");
+        history.elsewhere("192.0.2.7 is elsewhere".into());
+        assert!(!history.unhindered() && history.view().hindrance.is_none());
     }
 
     #[test]

@@ -69,11 +69,11 @@ impl Probed {
         let plan = Plan { key: relay.probe_key.now(), are_known: history.relays_answered(), ..Plan::of_own(tunnel) };
         // A backup relay listens on an address that it does not have yet.
         if relay.served.has_here(plan.address).is_ok_and(|is_here| !is_here) {
-            return history.hindered(format!("{} is not an address of this host now", plan.address.ip()));
+            return history.elsewhere(format!("{} is not an address of this host now", plan.address.ip()));
         }
         // The prober's socket needs a descriptor that no flow needs.
         let Some(_spare) = gate.spare().filter(|_| gate.has_room()) else {
-            return history.hindered("no descriptor or no flow of the tunnel is free".into());
+            return self.hinder("no descriptor or no flow of the tunnel is free".into());
         };
         let began = Instant::now();
         let mut made = self.make(&plan).await;
@@ -83,7 +83,7 @@ impl Probed {
         }
         let Made { mut findings, was_accepted } = made;
         if !was_accepted && findings.connected.is_some() && !gate.has_room() {
-            return history.hindered("no flow of the tunnel is free".into());
+            return self.hinder("no flow of the tunnel is free".into());
         }
         // Only a connection that the kernel has accepted says something about the process. NAT may hide that a probe is the
         // daemon's own. A report shows that the listener took it. A reset shows nothing.
@@ -92,12 +92,18 @@ impl Probed {
             self.note(was_taken);
         }
         if let Some(trouble) = findings.refusal() {
-            return history.hindered(format!("{}: {}", trouble.stage.name(plan.hops), trouble.why));
+            return self.hinder(format!("{}: {}", trouble.stage.name(plan.hops), trouble.why));
         }
         if was_accepted {
             blame_the_dial(&mut findings, plan.hops);
         }
         self.conclude(findings, plan.hops, began.elapsed());
+    }
+
+    fn hinder(&self, why: String) {
+        if self.history.hindered(why.clone()) {
+            warn!(tunnel = %self.tunnel.name, why, "probes of the tunnel have no result");
+        }
     }
 
     async fn make(&self, plan: &Plan) -> Made {
@@ -119,6 +125,9 @@ impl Probed {
         }
         let tunnel = &self.tunnel.name;
         debug!(%tunnel, is_whole = trouble.is_none(), ms = took.as_millis(), "tunnel verified");
+        if self.history.unhindered() {
+            info!(%tunnel, "probes of the tunnel have results again");
+        }
         let outcome = Outcome {
             at: SystemTime::now(),
             hops,

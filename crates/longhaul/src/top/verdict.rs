@@ -11,7 +11,7 @@ use crate::figures;
 pub(super) enum Tone {
     /// Nothing is wrong.
     Good,
-    /// Something is wrong, and new flows are served.
+    /// Something is wrong, but no problem is fatal.
     Warning,
     /// New flows are not served, or the state is not known.
     Bad,
@@ -45,7 +45,7 @@ pub(super) fn verdict(model: &Model) -> Said {
 fn of_picture(picture: &Picture, model: &Model) -> Said {
     let tone = match picture.verdict.standing {
         Standing::Whole => Tone::Good,
-        Standing::Warned => Tone::Warning,
+        Standing::Warned | Standing::Doubtful => Tone::Warning,
         Standing::NotWhole => Tone::Bad,
     };
     (tone, picture.verdict.line(|since| since_when(since, model)))
@@ -71,10 +71,6 @@ pub(super) fn reasons(model: &Model) -> Vec<Said> {
         let since = since_when(problem.since_unix_seconds, model);
         (tone(news), format!("{} {since}: {problem}", problem.word()))
     }));
-    if let Some(why) = &picture.rest.reload_refused {
-        let why = why.lines().collect::<Vec<_>>().join(" ");
-        said.push((tone(Tone::Warning), format!("warning: the last reload was refused: {why}")));
-    }
     said
 }
 
@@ -122,6 +118,7 @@ mod tests {
             what: "b:1 is down".into(),
             since_unix_seconds: NOW - ago,
             fatal,
+            doubtful: false,
         }
     }
 
@@ -134,7 +131,7 @@ mod tests {
         );
         let problems = vec![problem(Some("t"), 10.0, false)];
         let warned = model(Snapshot { problems, ..whole.clone() });
-        assert_eq!(verdict(&warned), (Tone::Warning, "WHOLE, with 1 warning; new flows are served".into()));
+        assert_eq!(verdict(&warned), (Tone::Warning, "WHOLE, with 1 warning".into()));
         assert_eq!(reasons(&warned)[0].1, "warning since 22:13:10 (10s): tunnel t, next hop: b:1 is down");
         let problems = vec![problem(Some("t"), 10.0, true), problem(None, 656.0, true), problem(None, 9999.0, false)];
         let broken = model(Snapshot { problems, ready: false, ..whole.clone() });

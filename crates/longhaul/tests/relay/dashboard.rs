@@ -251,7 +251,7 @@ fn the_state_turns_when_a_next_hop_dies_and_comes_back() {
     // A file that is refused: its text is no markup.
     let bad = site.config().replace("\"one\"", "\"<img src=x>\"");
     assert_eq!(site.daemon.reload(&bad)["message"], "reload refused: the old configuration stays");
-    browser.wait("document.getElementById('reload').innerText.includes('<img src=x>')");
+    browser.wait("document.getElementById('problems').innerText.includes('<img src=x>')");
     // A daemon that is gone, and one that has come again.
     site.daemon.relay.signal("KILL");
     site.daemon.relay.exit();

@@ -5,7 +5,7 @@ use crate::daemon::Daemon;
 use crate::harness::*;
 use serde_json::Value;
 use std::fs::{self, Permissions};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 
 #[test]
@@ -74,6 +74,52 @@ fn a_tunnel_without_a_next_hop_makes_the_daemon_not_ready() {
     admin.daemon.relay.wait_log("next hop up: its checks succeed");
     assert_eq!(by_http(admin.http.address(), "GET", "/readyz"), (200, "ready\n".into()));
     assert_eq!(admin.status()["problems"], Value::Array(Vec::new()));
+}
+
+/// Returns a daemon with a tunnel to `far`, and with `more` keys of the tunnel.
+fn one_tunnel(far: &Port, more: &str) -> Admin {
+    let (folder, port, http) = (tempfile::tempdir().unwrap(), Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
+    let tunnel = format!("name = \"one\"\nlisten = \"{}\"\nto = \"{}\"\n{more}", port.address(), far.address());
+    let file = admin(&socket(&folder), http.address()) + "[[tunnel]]\n" + &tunnel;
+    Admin { daemon: Daemon::start(&file), port, far: server(), http, folder }
+}
+
+/// Asserts that the daemon is ready, and that the first line of status is doubtful about `problem`.
+fn assert_doubtful(admin: &Admin, problem: &str) {
+    let first = || stdout(&admin.command(&["status"])).lines().next().unwrap_or_default().to_owned();
+    let want = format!("WHOLE, but DOUBTFUL: tunnel one, {problem}");
+    wait_until("status is doubtful", || first().starts_with(&want));
+    let found = &admin.status()["problems"][0];
+    assert_eq!((&found["doubtful"], &found["fatal"]), (&true.into(), &false.into()));
+    assert!(by_http(admin.http.address(), "GET", "/readyz").1.starts_with(&format!("ready\ntunnel one, {problem}")));
+    assert_eq!(admin.command(&["status", "--nagios"]).status.code(), Some(0));
+}
+
+#[test]
+fn a_tunnel_whose_only_next_hop_refuses_every_dial_is_doubtful() {
+    let far = Port::reserve("127.0.0.1");
+    let admin = one_tunnel(&far, "");
+    for _ in 0..3 {
+        assert_eq!(read_to_end(&patient(TcpStream::connect(admin.port.address()).unwrap())).1, Ending::Reset);
+    }
+    assert_doubtful(&admin, &format!("next hop: {}: its last 3 dials failed (refused ", far.address()));
+}
+
+#[test]
+fn a_tunnel_whose_clients_wait_is_doubtful_until_they_are_served() {
+    let far = Port::reserve("127.0.0.1");
+    let server = TcpListener::bind(far.address()).unwrap();
+    let admin = one_tunnel(&far, "max_flows = 1\n");
+    let first = patient(TcpStream::connect(admin.port.address()).unwrap());
+    let served = accept(&server);
+    talk(&first, &served);
+    let second = patient(TcpStream::connect(admin.port.address()).unwrap());
+    assert_doubtful(&admin, "resources: connections wait in the listen queue: the tunnel has its `max_flows`");
+    drop((first, served));
+    talk(&second, &accept(&server));
+    let is_doubtful =
+        || admin.status()["problems"].as_array().unwrap().iter().any(|problem| problem["doubtful"] == true);
+    wait_until("no client waits", || !is_doubtful());
 }
 
 #[test]

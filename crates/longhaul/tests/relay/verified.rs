@@ -99,7 +99,7 @@ fn a_relay_that_refuses_the_probe_is_no_broken_stage() {
     let key = folder.path().join("key");
     std::fs::write(&key, b"0123456789abcdef").unwrap();
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
-    let _far = Daemon::start(&format!(
+    let far = Daemon::start(&format!(
         "[probe]\nkey_file = \"{}\"\n[[tunnel]]\nname = \"t\"\nlisten = \"{}\"\nto = \"{host}\"\nverify_hops = 0\n",
         key.display(),
         far_port.address()
@@ -113,6 +113,18 @@ fn a_relay_that_refuses_the_probe_is_no_broken_stage() {
     assert!(why.starts_with("far relay: it answers only who proves its key") && verify["why"].is_null(), "{verify}");
     assert_eq!((&verify["no_newer"], &verify["overdue"]), (&why.into(), &false.into()));
     assert_eq!((&verify["state"], near.status()["ready"].as_bool()), (&"pending".into(), Some(true)));
+    let problem = &near.status()["problems"][0];
+    let what = problem["what"].as_str().unwrap();
+    assert!(what.starts_with("no result for ") && what.contains("s: far relay: it answers only"), "{problem}");
+    assert_eq!((&problem["stage"], &problem["fatal"]), (&"verify".into(), &false.into()));
+    let line = near.daemon.relay.wait_log("probes of the tunnel have no result");
+    assert_eq!(line["why"], why);
+    // The refusals end with the relay that made them.
+    drop(far);
+    let _far = far_relay(&far_port, host);
+    near.wait("whole");
+    near.daemon.relay.wait_log("probes of the tunnel have results again");
+    assert_eq!(near.status()["problems"], serde_json::Value::Array(Vec::new()));
 }
 
 #[test]

@@ -106,7 +106,7 @@ const TUNNEL: &[Row] = &[
     .by(&["tunnel"]),
     Row::gauge(
         "longhaul_tunnel_ready",
-        "1 while the tunnel listens and no problem keeps it from serving new flows.",
+        "1 while the tunnel listens and none of its problems is fatal. Failed dials and full limits are not fatal.",
         |figures, out| {
             let problems = &figures.snapshot.problems;
             out.tunnels(figures, |tunnel| {

@@ -80,20 +80,21 @@ function showSilence(err) {
 
 function drawBand(snapshot) {
   const warnings = snapshot.problems.filter((problem) => !problem.fatal).length;
+  const doubtful = snapshot.problems.filter((problem) => problem.doubtful).length;
   const phase = snapshot.phase === "serving" ? "" : `It is ${PHASES[snapshot.phase]}.`;
   if (!snapshot.ready) {
     drawState("bad", "✗", "NOT WHOLE", [brokenSince(snapshot), phase].filter(Boolean).join(" ") || "The daemon is not ready.");
+  } else if (doubtful > 0) {
+    drawState("warn", "!", "WHOLE, but DOUBTFUL", `New flows may not be served: ${count(doubtful, "problem")}.`);
   } else if (warnings > 0) {
-    drawState("warn", "!", "WHOLE", `New flows are served, but there ${warnings === 1 ? "is" : "are"} ${count(warnings, "warning")}.`);
+    drawState("warn", "!", "WHOLE", `No problem is fatal, but there ${warnings === 1 ? "is" : "are"} ${count(warnings, "warning")}.`);
   } else {
-    drawState("good", "✓", "WHOLE", "New flows are served, and no problem is known.");
+    drawState("good", "✓", "WHOLE", "No problem is known.");
   }
   const now = snapshot.started_unix_seconds + snapshot.uptime_seconds;
   list(find("problems"), snapshot.problems.slice(0, MAX_PROBLEMS), makeProblem, (item, problem) => drawProblem(item, problem, now));
   const rest = snapshot.problems.length - MAX_PROBLEMS;
   sayOrHide(find("more-problems"), rest > 0 ? `and ${count(rest, "problem")} more` : null);
-  const refused = snapshot.reload_refused;
-  sayOrHide(find("reload"), refused ? `! The last reload was refused, and the old configuration stays: ${refused}` : null);
   const name = (problem) => `${problem.tunnel ? `tunnel ${problem.tunnel}, ` : ""}${problem.stage}`;
   const words = snapshot.problems.map((problem) => `${name(problem)}: ${problem.what}`);
   // A text may have a figure that grows, which is no news.

@@ -252,6 +252,7 @@ mod tests {
             what: "every next hop is down by its checks: b2:80".into(),
             since_unix_seconds: NOW - 656.0,
             fatal: true,
+            doubtful: false,
         };
         Snapshot {
             version: "1.2.3".into(),

@@ -177,14 +177,15 @@ fn delivered(bits_per_second: u64) -> String {
 }
 
 /// Explanations of the words on the screen, for the help.
-const WORDS: [&str; 8] = [
+const WORDS: [&str; 9] = [
     "UP is from the client to the next hop, DN is back. b/s are bits per second, of payload.",
     "A. is the accept leg, to the client. D. is the dial leg, to the next hop.",
     "LIM is what keeps the relay from sending more: app (nothing to send), sndbuf, rwnd (the peer's window), cwnd.",
     "VERIFY is the result of the daemon's own probes through the tunnel. overdue: there should be a newer one, and t says why. \
      - : the tunnel has no `verify`.",
     "A narrow screen leaves columns out. Enter shows everything about a flow.",
-    "WHOLE: new flows are served. A warning is a problem that does not stop new flows.",
+    "WHOLE: no problem is fatal. A warning is a problem that does not stop new flows, as far as the daemon knows.",
+    "DOUBTFUL: new flows of a tunnel may not be served. Its last dials failed, or its clients wait for the end of other flows.",
     "NOT WHOLE: new flows of a tunnel are not served, or the daemon does not answer.",
     "CANNOT TELL: the daemon cannot be asked, for example because of a missing right.",
 ];
