@@ -57,6 +57,7 @@ pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
         started_unix_seconds: seconds_since_1970(source.started),
         uptime_seconds: source.began.elapsed().as_secs_f64(),
         phase,
+        draining_since_unix_seconds: status.draining_since.map(seconds_since_1970),
         ready,
         problems,
         tunnels: status.tunnels.iter().zip(healths).map(tunnel).collect(),

@@ -25,6 +25,9 @@ pub struct Snapshot {
     pub uptime_seconds: f64,
     /// Phase of the process.
     pub phase: PhaseName,
+    /// Time when the drain began, in seconds since 1970 (UTC). Absent in other phases.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub draining_since_unix_seconds: Option<f64>,
     /// Why the last reload was refused. Absent after a successful one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reload_refused: Option<String>,

@@ -22,7 +22,7 @@ pub enum Standing {
 pub struct Verdict {
     /// Whether it is whole.
     pub standing: Standing,
-    /// Time since which a problem is fatal, in seconds since 1970 (UTC). Absent without a fatal problem.
+    /// Time since which a problem is fatal, or the daemon drains, in seconds since 1970 (UTC). Absent without either.
     since_unix_seconds: Option<f64>,
     text: String,
 }
@@ -39,9 +39,7 @@ impl Verdict {
             return Verdict { standing: Standing::NotWhole, since_unix_seconds: Some(since), text };
         }
         let (standing, text) = match (snapshot.phase, snapshot.problems.len()) {
-            (PhaseName::Draining, _) => {
-                (Standing::NotWhole, "draining, new connections are refused; `longhaul drain --undo` ends that".into())
-            }
+            (PhaseName::Draining, _) => (Standing::NotWhole, draining(snapshot)),
             (PhaseName::Stopping, _) => (Standing::NotWhole, "stopping; the daemon ends with its last flow".into()),
             (PhaseName::Serving, _) if !snapshot.ready => (Standing::NotWhole, "the daemon is not ready".into()),
             (PhaseName::Serving, 0) => (Standing::Whole, format!("no problem is known; {}", verified(snapshot))),
@@ -49,7 +47,7 @@ impl Verdict {
                 doubt(snapshot).unwrap_or_else(|| (Standing::Warned, format!("with {}", count(problems, "warning"))))
             }
         };
-        Verdict { standing, since_unix_seconds: None, text }
+        Verdict { standing, since_unix_seconds: snapshot.draining_since_unix_seconds, text }
     }
 
     /// Returns the line. `when` writes a time in seconds since 1970: `for 2m05s`.
@@ -63,6 +61,13 @@ impl Verdict {
     }
 }
 
+/// Returns the words of a drain. Until `drain_grace` is over, the tunnels still listen.
+fn draining(snapshot: &Snapshot) -> String {
+    let listens = snapshot.tunnels.iter().any(|tunnel| tunnel.listening);
+    let clients = if listens { "are still accepted" } else { "are refused" };
+    format!("draining, new connections {clients}; `longhaul drain --undo` ends that")
+}
+
 /// Returns the verdict on problems of which none is fatal, if it is doubtful that new flows of each tunnel are served.
 fn doubt(snapshot: &Snapshot) -> Option<(Standing, String)> {
     let mut doubtful = snapshot.problems.iter().filter(|problem| problem.doubtful);
@@ -71,7 +76,8 @@ fn doubt(snapshot: &Snapshot) -> Option<(Standing, String)> {
     Some((Standing::Doubtful, format!("but DOUBTFUL: {first}{more}")))
 }
 
-/// Returns how many tunnels the daemon's own probes have found whole, without those whose newer result is missing. The others are whole as far as the daemon sees.
+/// Returns how many tunnels the daemon's own probes have found whole, without those whose newer result is missing. The others
+/// are whole as far as the daemon sees.
 fn verified(snapshot: &Snapshot) -> String {
     let is_whole = |verify: &VerifyState| verify.state == VerifyStateName::Whole && verify.no_newer.is_none();
     let whole = snapshot.tunnels.iter().filter(|tunnel| tunnel.verify.as_ref().is_some_and(is_whole)).count();
@@ -118,6 +124,16 @@ mod tests {
         assert!(standing == Standing::NotWhole && line == "NOT WHOLE since 9: tunnel t, WAN", "{line}");
         let broken = vec![problem(Some("t"), 9.0, true), problem(None, 7.0, true), problem(None, 1.0, false)];
         assert_eq!(with(broken, false), (Standing::NotWhole, "NOT WHOLE since 7: tunnel t, WAN, and 1 more".into()));
+        let drains = |listening| Snapshot {
+            phase: PhaseName::Draining,
+            draining_since_unix_seconds: Some(3.0),
+            tunnels: vec![TunnelState { listening, ..TunnelState::default() }],
+            ..Snapshot::default()
+        };
+        let line =
+            |how| format!("NOT WHOLE since 3: draining, new connections {how}; `longhaul drain --undo` ends that");
+        assert_eq!(said(drains(true)).1, line("are still accepted"));
+        assert_eq!(said(drains(false)).1, line("are refused"));
         for phase in [PhaseName::Serving, PhaseName::Draining, PhaseName::Stopping] {
             let (standing, line) = said(Snapshot { phase, ..Snapshot::default() });
             assert!(standing == Standing::NotWhole && line.starts_with("NOT WHOLE: "), "{line}");

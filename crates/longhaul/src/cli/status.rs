@@ -127,7 +127,7 @@ fn text(snapshot: &Snapshot, shown: usize) -> String {
 }
 
 fn tunnel_line(tunnel: &TunnelState, snapshot: &Snapshot) -> Vec<String> {
-    let listen = if tunnel.listening { tunnel.listen.clone() } else { format!("({})", tunnel.listen) };
+    let listen = if tunnel.listening { tunnel.listen.clone() } else { format!("{} closed", tunnel.listen) };
     let verified = tunnel.verify.as_ref().map_or_else(|| "-".into(), |verify| verified(verify, snapshot));
     vec![tunnel.name.clone(), listen, tunnel.flows_now.to_string(), verified]
 }

@@ -58,6 +58,8 @@ pub struct Status {
     pub tunnels: Vec<Arc<Tunnel>>,
     /// Whether the tunnels listen. In a drain they listen for a moment more.
     pub listens: bool,
+    /// Time when the drain began. `None` in other phases.
+    pub draining_since: Option<SystemTime>,
     /// Number of flows that are open.
     pub flows: u64,
     /// The refusal of the last reload, in every phase. `None` after a successful one.

@@ -3,12 +3,13 @@
 
 use super::control::{DrainUndone, Drained, Reply};
 use crate::relay::Relay;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::time::{Instant, sleep_until};
 
 /// A drain.
 pub(super) struct Drain {
     stage: Stage,
+    since: SystemTime,
     /// Clients that wait for the last flow.
     waiting: Vec<Reply<Drained>>,
 }
@@ -35,7 +36,7 @@ pub(super) enum Step {
 impl Drain {
     /// Returns a drain whose listeners close after `grace`.
     pub(super) fn new(grace: Duration) -> Drain {
-        Drain { stage: Stage::Grace(Instant::now() + grace), waiting: Vec::new() }
+        Drain { stage: Stage::Grace(Instant::now() + grace), since: SystemTime::now(), waiting: Vec::new() }
     }
 
     /// Waits for the next step. Returns `None` when there is none before another event. The wait may be dropped.
@@ -52,6 +53,11 @@ impl Drain {
             }
             Stage::Closing | Stage::Closed => None,
         }
+    }
+
+    /// Returns the time when it began.
+    pub(super) fn since(&self) -> SystemTime {
+        self.since
     }
 
     /// Whether the listeners still accept connections.

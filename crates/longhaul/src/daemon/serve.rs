@@ -173,6 +173,7 @@ impl Daemon {
             phase: if self.drain.is_some() { Phase::Draining } else { Phase::Serving },
             tunnels: self.tunnels.list(),
             listens: self.drain.as_ref().is_none_or(Drain::listens),
+            draining_since: self.drain.as_ref().map(Drain::since),
             flows: self.flows(),
             refusal: self.status.refusal(),
         }

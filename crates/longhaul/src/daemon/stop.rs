@@ -104,6 +104,7 @@ fn obey(command: Command, tunnels: &Tunnels, ending: &mut Ending) -> ControlFlow
                 phase: Phase::Stopping,
                 tunnels: Vec::new(),
                 listens: false,
+                draining_since: None,
                 flows: flows(relay),
                 refusal: ending.refusal.clone(),
             });

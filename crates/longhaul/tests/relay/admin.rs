@@ -388,6 +388,15 @@ fn nobody_listens(admin: &Admin) {
     assert_eq!(TcpStream::connect(admin.port.address()).unwrap_err().kind(), ErrorKind::ConnectionRefused);
 }
 
+/// Asserts that the first line of status and of top says since when it drains, and how it treats new connections.
+fn assert_drains(admin: &Admin, new_connections: &str) {
+    let said = format!("): draining, new connections {new_connections}; `longhaul drain --undo`");
+    for (args, since, said) in [(&["status"][..], "for ", &said[1..]), (&["top", "--once"], "since ", &said)] {
+        let text = stdout(&admin.command(args));
+        assert!(text.starts_with(&format!("NOT WHOLE {since}")) && text.contains(said), "{text}");
+    }
+}
+
 #[test]
 fn a_drain_waits_for_the_last_flow_and_is_undone() {
     let mut admin = with_grace("0");
@@ -399,6 +408,9 @@ fn a_drain_waits_for_the_last_flow_and_is_undone() {
         nobody_listens(&admin);
         let status = admin.status();
         assert_eq!((&status["phase"], &status["tunnels"][0]["listening"]), (&"draining".into(), &false.into()));
+        assert!(status["draining_since_unix_seconds"].as_f64() >= status["started_unix_seconds"].as_f64(), "{status}");
+        assert_drains(&admin, "are refused");
+        assert!(stdout(&admin.command(&["status"])).contains(&format!("{} closed", admin.port.address())));
         assert_eq!(by_http(admin.http.address(), "GET", "/healthz").0, 200);
         let reload = admin.command(&["reload"]);
         assert_eq!(stderr(&reload), "reload refused: the daemon drains; first: longhaul drain --undo\n");
@@ -433,6 +445,7 @@ fn a_drain_listens_until_its_grace_is_over() {
         let (client, far) = admin.flow();
         talk(&client, &far);
         assert_eq!(admin.status()["tunnels"][0]["listening"], true);
+        assert_drains(&admin, "are still accepted");
         assert_eq!(admin.command(&["drain", "--undo"]).status.code(), Some(0));
         let drain = drain.join().unwrap();
         assert_eq!(drain.status.code(), Some(1));

@@ -82,8 +82,10 @@ function drawBand(snapshot) {
   const warnings = snapshot.problems.filter((problem) => !problem.fatal).length;
   const doubtful = snapshot.problems.filter((problem) => problem.doubtful).length;
   const phase = snapshot.phase === "serving" ? "" : `It is ${PHASES[snapshot.phase]}.`;
+  const since = snapshot.draining_since_unix_seconds;
+  const drains = since == null ? phase : `Since ${clock(since)}, it is ${PHASES.draining}.`;
   if (!snapshot.ready) {
-    drawState("bad", "✗", "NOT WHOLE", [brokenSince(snapshot), phase].filter(Boolean).join(" ") || "The daemon is not ready.");
+    drawState("bad", "✗", "NOT WHOLE", [brokenSince(snapshot), drains].filter(Boolean).join(" ") || "The daemon is not ready.");
   } else if (doubtful > 0) {
     drawState("warn", "!", "WHOLE, but DOUBTFUL", `New flows may not be served: ${count(doubtful, "problem")}.`);
   } else if (warnings > 0) {
