@@ -32,6 +32,15 @@ pub struct Outage {
     pub why: String,
 }
 
+/// Time in which resolvers say that a name does not exist, or has no address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Absence {
+    /// Time of the first such answer.
+    pub since: Instant,
+    /// Which of the two.
+    pub why: String,
+}
+
 #[derive(Clone, Debug)]
 enum Known<A> {
     Nothing,
@@ -42,7 +51,7 @@ enum Known<A> {
     },
     /// The name does not exist, or has no address.
     Absent {
-        why: String,
+        absence: Absence,
         until: Instant,
     },
 }
@@ -115,6 +124,8 @@ pub enum Outcome {
     Answered,
     /// The resolver answered again after this number of failed queries.
     Recovered(u32),
+    /// The resolver says that the name does not exist, or has no address. It did not say so before.
+    AbsenceBegins,
     /// No resolver answered this query. Resolvers answered the one before it, or there was none.
     OutageBegins,
     /// No resolver answered this query and the one before it.
@@ -133,7 +144,9 @@ impl<A: Clone> Cached<A> {
     pub fn ask(&mut self, now: Instant) -> Ask<A> {
         match &self.known {
             Known::Good { answer, until } if now < *until => return Ask::known(Answer::Fresh(answer.clone())),
-            Known::Absent { why, until } if now < *until => return Ask::known(Answer::Absent(why.clone())),
+            Known::Absent { absence, until } if now < *until => {
+                return Ask::known(Answer::Absent(absence.why.clone()));
+            }
             _ => {}
         }
         let (begun, begin) = match &self.query {
@@ -168,6 +181,7 @@ impl<A: Clone> Cached<A> {
             Query::Begun(begun) => (0, *begun),
             Query::None => (0, now),
         };
+        let absent_since = self.absence().map(|absence| absence.since);
         self.known = match reply {
             Reply::Failed { why } => {
                 let again = now + back_off(failures);
@@ -179,12 +193,17 @@ impl<A: Clone> Cached<A> {
             Reply::Found { answer, ttl } => Known::Good { answer, until: now + ttl.clamp(MIN_TTL, MAX_TTL) },
             Reply::Absent { why, ttl } => {
                 let ttl = ttl.unwrap_or(ABSENT_TTL).clamp(MIN_TTL, MAX_ABSENT_TTL);
-                Known::Absent { why, until: now + ttl }
+                let since = absent_since.unwrap_or(now);
+                Known::Absent { absence: Absence { since, why }, until: now + ttl }
             }
         };
         self.query = Query::None;
         self.outage = None;
-        if failures == 0 { Outcome::Answered } else { Outcome::Recovered(failures) }
+        match failures {
+            _ if self.absence().is_some() && absent_since.is_none() => Outcome::AbsenceBegins,
+            0 => Outcome::Answered,
+            failures => Outcome::Recovered(failures),
+        }
     }
 
     /// Returns when the caller must repeat the query, after a failed one.
@@ -192,6 +211,22 @@ impl<A: Clone> Cached<A> {
         match &self.query {
             Query::Outage { again, .. } => Some(*again),
             Query::None | Query::Begun(_) => None,
+        }
+    }
+
+    /// Returns when the caller must [ask](Cached::ask) again without a flow, because the name is absent: somebody may add it.
+    pub fn absent_until(&self) -> Option<Instant> {
+        match &self.known {
+            Known::Absent { until, .. } => Some(*until),
+            Known::Nothing | Known::Good { .. } => None,
+        }
+    }
+
+    /// Returns the absence, if the last answer of a resolver was that.
+    pub fn absence(&self) -> Option<&Absence> {
+        match &self.known {
+            Known::Absent { absence, .. } => Some(absence),
+            Known::Nothing | Known::Good { .. } => None,
         }
     }
 
@@ -359,12 +394,18 @@ mod tests {
         let at = now + 10 * SECOND;
         assert!(cached.ask(at).begin);
         let absent = Reply::Absent { why: "no such name".into(), ttl: None };
-        assert_eq!(cached.answered(absent, at), Outcome::Answered);
+        assert_eq!((cached.absence(), cached.absent_until()), (None, None));
+        assert_eq!(cached.answered(absent.clone(), at), Outcome::AbsenceBegins);
         assert_eq!(cached.ask(at), Ask::known(Answer::Absent("no such name".into())));
         // The old address does not come back.
-        assert_eq!(cached.ask(at + ABSENT_TTL), Ask { answer: Answer::Wait { until: None }, begin: true });
-        cached.answered(failed(), at + ABSENT_TTL);
-        assert_eq!(cached.ask(at + ABSENT_TTL), Ask::known(Answer::Unanswered("no answer".into())));
+        let later = at + ABSENT_TTL;
+        assert_eq!(cached.absent_until(), Some(later));
+        assert_eq!(cached.ask(later), Ask { answer: Answer::Wait { until: None }, begin: true });
+        assert_eq!(cached.answered(absent, later), Outcome::Answered);
+        assert_eq!(cached.absence(), Some(&Absence { since: at, why: "no such name".into() }));
+        assert!(cached.ask(later + ABSENT_TTL).begin);
+        cached.answered(failed(), later + ABSENT_TTL);
+        assert_eq!(cached.ask(later + ABSENT_TTL), Ask::known(Answer::Unanswered("no answer".into())));
     }
 
     #[test]

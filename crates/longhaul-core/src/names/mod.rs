@@ -7,4 +7,4 @@ pub mod cached;
 pub mod search;
 pub mod srv;
 
-pub use cached::{Answer, Ask, Cached, Outage, Outcome, Reply};
+pub use cached::{Absence, Answer, Ask, Cached, Outage, Outcome, Reply};

@@ -47,6 +47,7 @@ pub(super) fn problems(found: &Found<'_>, now: f64) -> Vec<Problem> {
         let of_next_hops = of_next_hops(tunnel, now).into_iter();
         of_next_hops
             .chain(of_names(tunnel))
+            .chain(of_absent_names(tunnel))
             .chain(of_queue(tunnel))
             .chain(of_verify(tunnel))
             .chain(of_no_result(tunnel, phase, now))
@@ -142,6 +143,24 @@ fn of_names(tunnel: &Health) -> Option<Problem> {
         since_unix_seconds: since,
         fatal,
         doubtful: false,
+    })
+}
+
+/// Returns the problem of next hops whose names do not exist, or have no address. Names are asked for again without a flow, so the
+/// problem also ends without one.
+fn of_absent_names(tunnel: &Health) -> Option<Problem> {
+    let absent = |hop: &HopState| {
+        let NameState { absent_since_unix_seconds: since, absent_why: why, .. } = hop.name.as_ref()?;
+        Some(((*since)?, format!("{}: {}", hop.next_hop, why.as_deref().unwrap_or("the name has no address"))))
+    };
+    let absent: Vec<(f64, String)> = tunnel.next_hops.iter().filter_map(absent).collect();
+    Some(Problem {
+        tunnel: Some(tunnel.name.clone()),
+        stage: "next hop".into(),
+        since_unix_seconds: absent.iter().map(|(since, _)| *since).reduce(f64::min)?,
+        fatal: false,
+        doubtful: absent.len() == tunnel.next_hops.len(),
+        what: some_of(absent.into_iter().map(|(_, what)| what)),
     })
 }
 
@@ -292,6 +311,7 @@ mod tests {
                 has_address,
                 outage_since_unix_seconds: since,
                 outage_why: since.map(|_| "no answer".into()),
+                ..NameState::default()
             }),
             ..hop(next_hop, HopStateName::Up, 0)
         };
@@ -314,6 +334,28 @@ mod tests {
         assert_eq!(found(&[&stale, &empty]), both);
         let many = said("b:1, b:1, b:1 and 1 more (no answer); the last good answer serves", false, 900.0);
         assert_eq!(found(&[&stale; 4]), many);
+    }
+
+    #[test]
+    fn a_name_that_does_not_exist_is_doubtful_without_another_next_hop() {
+        let absent = |next_hop: &str, since| HopState {
+            name: Some(NameState {
+                absent_since_unix_seconds: Some(since),
+                absent_why: Some("the name does not exist".into()),
+                ..NameState::default()
+            }),
+            ..hop(next_hop, HopStateName::Up, 0)
+        };
+        let found = |hops: &[HopState]| {
+            let problem = of(hops.to_vec()).pop().unwrap();
+            assert!(!problem.fatal);
+            (problem.what, problem.doubtful, problem.since_unix_seconds)
+        };
+        let (a, b) = (absent("a:1", 9.0), absent("b:1", 7.0));
+        assert_eq!(found(std::slice::from_ref(&a)), ("a:1: the name does not exist".into(), true, 9.0));
+        let both = "a:1: the name does not exist, b:1: the name does not exist";
+        assert_eq!(found(&[a.clone(), b]), (both.into(), true, 7.0));
+        assert!(!found(&[a, hop("192.0.2.1:1", HopStateName::Up, 0)]).1, "the other next hop serves");
     }
 
     #[test]

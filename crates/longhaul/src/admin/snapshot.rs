@@ -241,6 +241,12 @@ pub struct NameState {
     /// Why the last query had no answer. Absent while resolvers answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outage_why: Option<String>,
+    /// Time since which resolvers say that it does not exist, or has no address, in seconds since 1970 (UTC). Absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub absent_since_unix_seconds: Option<f64>,
+    /// Which of the two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub absent_why: Option<String>,
 }
 
 /// Names of the states in JSON. They are here, and not in longhaul-core, because that crate knows no JSON. Code uses

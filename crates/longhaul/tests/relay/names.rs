@@ -252,6 +252,25 @@ fn a_name_that_does_not_exist_any_more_is_not_dialled() {
 }
 
 #[test]
+fn a_name_that_never_existed_is_a_problem_until_somebody_adds_it() {
+    in_own_network(|| {
+        let nameserver = Nameserver::start("127.0.0.1");
+        nameserver.set(NAME, 1, &[]);
+        let site = Site::new("");
+        let relay = site.relay(&format!("[admin]\nsocket = \"{}\"", site.file("admin.sock")), &to());
+        let line = relay.wait_log("a name of a next hop leads nowhere");
+        assert_eq!((&line["name"], &line["why"]), (&NAME.into(), &"the name does not exist".into()));
+        let status = site.status();
+        let problem = &status["problems"][0];
+        assert_eq!(problem["what"], "b.example:7000: the name does not exist", "{status}");
+        assert_eq!((&status["ready"], &problem["doubtful"]), (&true.into(), &true.into()), "{status}");
+        nameserver.set(NAME, 1, &["127.0.1.2"]);
+        wait_until("no flow asks, but the relay does", || site.status()["problems"] == json!([]));
+        assert!(relay.try_log("a name of a next hop leads nowhere").is_none());
+    });
+}
+
+#[test]
 fn every_address_of_a_name_is_tried_in_the_order_of_the_answer() {
     in_own_network(|| {
         greet_both();

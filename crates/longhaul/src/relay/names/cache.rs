@@ -31,13 +31,15 @@ pub struct NameView {
     /// Whether it has an address, by the last good answer.
     pub has_address: bool,
     /// The outage, while no resolver answers for it.
-    pub outage: Option<OutageView>,
+    pub outage: Option<LackView>,
+    /// The absence, while resolvers say that it does not exist, or has no address.
+    pub absence: Option<LackView>,
 }
 
-/// An outage of the resolvers.
+/// An outage of the resolvers, or the absence of a name.
 #[derive(Clone, Debug)]
-pub struct OutageView {
-    /// Why the last query had no answer.
+pub struct LackView {
+    /// Why the last query found nothing.
     pub why: String,
     /// Time since it began.
     pub age: Duration,
@@ -111,12 +113,15 @@ impl Names {
         let name = lock(&self.0).names.get(&Question::of(next_hop)).cloned()?;
         let cached = lock(&name.cached);
         let targets = cached.last_good();
-        let outage = cached
-            .outage()
-            .map(|outage| OutageView { why: outage.why.clone(), age: now().saturating_duration_since(outage.since) });
+        let lack = |why: &String, since| LackView { why: why.clone(), age: now().saturating_duration_since(since) };
         Some(NameView {
             has_address: targets.is_some_and(|targets| targets.iter().any(|target| !target.addresses.is_empty())),
-            outage,
+            outage: cached.outage().map(|outage| lack(&outage.why, outage.since)),
+            // In an outage nobody knows whether it is still absent.
+            absence: cached
+                .absence()
+                .filter(|_| cached.outage().is_none())
+                .map(|absence| lack(&absence.why, absence.since)),
         })
     }
 
@@ -161,23 +166,36 @@ impl Name {
         answer
     }
 
-    /// Stores the reply to a query. Returns when the query is to be repeated, if it failed.
-    fn answer(&self, reply: Reply<Targets>) -> Option<Instant> {
-        let why = if let Reply::Failed { why } = &reply { why.clone() } else { String::new() };
+    /// Stores the reply to a query. Returns what comes next, if it found nothing.
+    fn answer(&self, reply: Reply<Targets>) -> Option<Again> {
+        let why = match &reply {
+            Reply::Failed { why } | Reply::Absent { why, .. } => why.clone(),
+            Reply::Found { .. } => String::new(),
+        };
         let (outcome, again) = {
             let mut cached = lock(&self.cached);
-            (cached.answered(reply, now()), cached.again())
+            let outcome = cached.answered(reply, now());
+            (outcome, cached.again().map(Again::Repeat).or_else(|| cached.absent_until().map(Again::Ask)))
         };
         let name = &self.question;
         // One line for each outage, not for each retry: resolvers can be down for hours.
         match outcome {
             Outcome::OutageBegins => warn!(%name, %why, "no resolver answers; the last good answer serves, if any"),
+            Outcome::AbsenceBegins => warn!(%name, %why, "a name of a next hop leads nowhere"),
             Outcome::Recovered(failed) => info!(%name, failed, "a resolver answers again"),
             Outcome::Answered | Outcome::OutageGoesOn => {}
         }
         self.answered.notify_waiters();
         again
     }
+}
+
+/// What comes after a query that found nothing.
+enum Again {
+    /// It is repeated at this moment.
+    Repeat(Instant),
+    /// The name is asked for at this moment, unless a flow has done so.
+    Ask(Instant),
 }
 
 /// Asks until there is an answer, or until nobody wants one any more.
@@ -190,8 +208,17 @@ async fn query(name: Weak<Name>, question: Question, resolver: Arc<Resolver>) {
         // On a task of its own, so that a panic is a failed query: no flow must wait for ever.
         let reply = tokio::spawn(once).await;
         let reply = reply.unwrap_or_else(|err| Reply::Failed { why: format!("the query has failed: {err}") });
-        let Some(again) = name.upgrade().and_then(|name| name.answer(reply)) else { return };
-        sleep_until(again.into()).await;
+        match name.upgrade().and_then(|name| name.answer(reply)) {
+            None => return,
+            Some(Again::Repeat(at)) => sleep_until(at.into()).await,
+            Some(Again::Ask(at)) => {
+                sleep_until(at.into()).await;
+                if let Some(name) = name.upgrade() {
+                    name.ask();
+                }
+                return;
+            }
+        }
     }
 }
 

@@ -24,5 +24,5 @@ mod target;
 mod unresolved;
 
 pub(super) use cache::Names;
-pub use cache::{NameView, OutageView};
+pub use cache::{LackView, NameView};
 pub use unresolved::{Unresolved, unresolved};
