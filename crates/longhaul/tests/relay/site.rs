@@ -11,7 +11,7 @@ use crate::harness::*;
 use longhaul_sys::netns::NetNs;
 use longhaul_sys::process::{EndSignal, end};
 use socket2::SockRef;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -282,7 +282,8 @@ const PATIENCE: Duration = Duration::from_millis(900);
 /// A flow that sends without pause until it is ended, and expects every byte back.
 pub(crate) struct Steady {
     stop: Arc<AtomicBool>,
-    writer: JoinHandle<usize>,
+    /// Returns the number of pieces, and the error that ended it.
+    writer: JoinHandle<(usize, Option<ErrorKind>)>,
     reader: JoinHandle<(Vec<u8>, Ending)>,
 }
 
@@ -294,13 +295,16 @@ impl Steady {
         let writer = std::thread::spawn(move || {
             let (piece, mut count) = (pattern(1, PIECE), 0);
             // 4 MB a second, so that the memory of the test stays small. A reset ends it.
-            while !asked.load(Relaxed) && sink.write_all(&piece).is_ok() {
+            while !asked.load(Relaxed) {
+                if let Err(err) = sink.write_all(&piece) {
+                    return (count, Some(err.kind()));
+                }
                 count += 1;
                 std::thread::sleep(Duration::from_millis(4));
             }
             // Fails after a reset.
             let _ = sink.shutdown(Shutdown::Write);
-            count
+            (count, None)
         });
         let reader = std::thread::spawn(move || read_to_end(&socket));
         Steady { stop, writer, reader }
@@ -309,7 +313,7 @@ impl Steady {
     /// Ends the flow. It must have had every byte back, and FIN.
     pub(crate) fn finish(self) {
         self.stop.store(true, Relaxed);
-        let count = self.writer.join().expect("no panic");
+        let (count, _) = self.writer.join().expect("no panic");
         let (got, ending) = self.reader.join().expect("no panic");
         assert_eq!((ending, got.len()), (Ending::Fin, count * PIECE));
         let piece = pattern(1, PIECE);
@@ -318,7 +322,11 @@ impl Steady {
 
     /// Waits for the end of a flow whose relay was killed; returns the ending that host A saw.
     pub(crate) fn broken(self) -> Ending {
-        self.reader.join().expect("no panic").1
+        // The kernel tells a reset once, to the thread that asks first; the other one sees the end of the connection. After a FIN
+        // it would have told EPIPE instead (net/ipv4/tcp_input.c, tcp_reset).
+        let (_, refused) = self.writer.join().expect("no panic");
+        let (_, ending) = self.reader.join().expect("no panic");
+        if refused == Some(ErrorKind::ConnectionReset) { Ending::Reset } else { ending }
     }
 }
 
