@@ -222,14 +222,14 @@ pub struct HopState {
     /// Time since then, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_failure_seconds: Option<f64>,
-    /// What is known of its name. Absent for an address.
+    /// The last answer for its name. Absent if the hop is an address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<NameState>,
     /// Its weight.
     pub weight: u32,
 }
 
-/// What is known of the name of a next hop.
+/// The last answer of the resolvers for the name of a next hop.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NameState {

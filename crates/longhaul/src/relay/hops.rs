@@ -86,7 +86,7 @@ pub struct NextHopView {
     pub choice: HopView,
     /// Its last failed dial or check. `None` if none has failed since the tunnel has the hop.
     pub last_failure: Option<FailureView>,
-    /// What is known of its name. `None` for an address.
+    /// The last answer for its name. `None` if the hop is an address.
     pub name: Option<NameView>,
 }
 

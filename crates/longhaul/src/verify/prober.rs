@@ -509,7 +509,7 @@ mod tests {
         assert_eq!(plan(1, 1 << 20), (MIN_ECHO_BYTES, 120));
     }
 
-    /// Whoever writes `verify_hops = 0` because of a relay that hangs gets a tunnel that looks whole.
+    /// The advice `verify_hops = 0` hides a relay that hangs: without the relay, the tunnel looks whole.
     #[test]
     fn verify_hops_is_no_remedy_for_a_relay_that_has_answered_before() {
         let why = |are_known| {

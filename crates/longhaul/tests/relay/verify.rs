@@ -234,18 +234,24 @@ fn an_unknown_tunnel_is_wrong_usage() {
     assert_eq!((code(&[]), code(&["--nagios"])), (Some(2), Some(3)));
 }
 
+/// Reads the preface of a prober that connects to `server`, and sends it the report of a relay that echoes.
+fn begin_an_echo(server: &TcpListener) -> (TcpStream, Report) {
+    let mut socket = patient(server.accept().expect("the prober connects").0);
+    let mut first = [0; LENGTH];
+    socket.read_exact(&mut first).unwrap();
+    let Look::Preface(Preface { nonce, echo_bytes, .. }) = look(&first) else { panic!("no preface") };
+    let report = Report { nonce, echo_bytes, ..report_of_an_echo() };
+    socket.write_all(&Frame::Report(report.clone()).bytes()).unwrap();
+    (socket, report)
+}
+
 /// A relay that echoes byte by byte gives each answer in time. The probe ends nevertheless.
 #[test]
 fn a_trickle_ends_at_the_limit_of_the_whole_probe() {
     let server = server();
     let address = server.local_addr().unwrap();
     spawn(move || {
-        let mut socket = patient(server.accept().expect("the prober connects").0);
-        let mut first = [0; LENGTH];
-        socket.read_exact(&mut first).unwrap();
-        let Look::Preface(Preface { nonce, echo_bytes, .. }) = look(&first) else { panic!("no preface") };
-        let report = Report { nonce, echo_bytes, ..report_of_an_echo() };
-        socket.write_all(&Frame::Report(report).bytes()).unwrap();
+        let (mut socket, _) = begin_an_echo(&server);
         let mut byte = [0];
         while socket.read_exact(&mut byte).and_then(|()| socket.write_all(&byte)).is_ok() {
             std::thread::sleep(Duration::from_millis(100)); // the trickle
@@ -264,12 +270,7 @@ fn a_relay_that_stops_its_echo_is_not_broken() {
         let server = server();
         let address = server.local_addr().unwrap();
         spawn(move || {
-            let mut socket = patient(server.accept().expect("the prober connects").0);
-            let mut first = [0; LENGTH];
-            socket.read_exact(&mut first).unwrap();
-            let Look::Preface(Preface { nonce, echo_bytes, .. }) = look(&first) else { panic!("no preface") };
-            let report = Report { nonce, echo_bytes, ..report_of_an_echo() };
-            socket.write_all(&Frame::Report(report.clone()).bytes()).unwrap();
+            let (mut socket, report) = begin_an_echo(&server);
             let mut byte = [0; 1];
             for _ in 0..echoed {
                 socket.read_exact(&mut byte).and_then(|()| socket.write_all(&byte)).unwrap();

@@ -25,7 +25,7 @@ struct Known {
     names: HashMap<Question, Arc<Name>>,
 }
 
-/// What is known of a name at one moment.
+/// The last answer for a name, as it was at one moment.
 #[derive(Clone, Debug)]
 pub struct NameView {
     /// Whether it has an address, by the last good answer.
@@ -166,7 +166,7 @@ impl Name {
         answer
     }
 
-    /// Stores the reply to a query. Returns what comes next, if it found nothing.
+    /// Stores the reply to a query. Returns the next step, if it found nothing.
     fn answer(&self, reply: Reply<Targets>) -> Option<Again> {
         let why = match &reply {
             Reply::Failed { why } | Reply::Absent { why, .. } => why.clone(),
@@ -190,7 +190,7 @@ impl Name {
     }
 }
 
-/// What comes after a query that found nothing.
+/// The next step after a query that found nothing.
 enum Again {
     /// It is repeated at this moment.
     Repeat(Instant),
