@@ -12,7 +12,7 @@
 //! collect      fills a Snapshot
 //!   verified     results of the daemon's own probes
 //!   time         times as the Snapshot has them
-//! problems     finds the problems that a Snapshot shows
+//! problems     finds the problems that every view tells
 //! snapshot     the document that every view reads
 //!   document     its tables in docs/admin.md
 //! verdict      whether a Snapshot is whole, in one line

@@ -1,6 +1,6 @@
 //! Finds the problems. Every view tells them, and `/readyz` is 503 while one of them is fatal.
 //!
-//! A rule reads [`Health`] alone, so that `/readyz`, which collects nothing else, finds the same problems as `/status.json`.
+//! Rules read [`Found`] alone, so that `/readyz`, which collects nothing else, finds the same problems as `/status.json`.
 
 use super::snapshot::{
     HopState, HopStateName, NameState, PhaseName, Problem, ResourceState, VerifyState, VerifyStateName,
