@@ -9,7 +9,7 @@ use super::source::Source;
 use super::time::{milliseconds, now, seconds_since_1970};
 use super::verified;
 use crate::daemon::control::Status;
-use crate::relay::{CounterValues, FlowView, GroupView, HopsView, LegView, NameView, NextHopView, State};
+use crate::relay::{CounterValues, FlowView, GroupView, HopsView, LegView, NameView, NextHopView, State, VerifyView};
 use longhaul_config::options::Leg;
 use longhaul_config::{NextHop, Tunnel};
 use longhaul_units::Rate;
@@ -25,16 +25,13 @@ pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
         groups.iter().map(|group| (group.hops.tunnel.name.as_str(), group)).collect();
     let verified = source.relay.verified();
     let (phase, now) = (status.phase, now());
-    let health = |tunnel: &Arc<Tunnel>| {
+    let of = |tunnel: &Arc<Tunnel>| {
         let hops = groups.get(tunnel.name.as_str()).map(|group| &group.hops);
-        let view = verified.get(&tunnel.name);
-        let is_elsewhere = view.is_some_and(|view| view.is_elsewhere);
-        let verify = view.map(|view| verified::summary(view, phase, now));
-        Health { is_elsewhere, ..health(tunnel, hops, verify) }
+        health(tunnel, hops, verified.get(&tunnel.name), phase, now)
     };
-    let healths: Vec<Health> = status.tunnels.iter().map(health).collect();
+    let healths: Vec<Health> = status.tunnels.iter().map(of).collect();
     let Readiness { ready, problems, .. } = judge(&status, &healths, &source.resources.near());
-    let tunnel = |(tunnel, Health { next_hops, .. }): (&Arc<Tunnel>, Health)| {
+    let tunnel = |(tunnel, Health { next_hops, verify, .. }): (&Arc<Tunnel>, Health)| {
         let (group, view) = (groups.get(tunnel.name.as_str()), verified.get(&tunnel.name));
         let counters = group.map_or_else(CounterValues::default, |group| group.counters.clone());
         TunnelState {
@@ -48,7 +45,7 @@ pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
             verify_hops: tunnel.verify_hops,
             lowest_cap_bits_per_second: tunnel.lowest_cap().map(|Rate(cap)| cap),
             proxy_in: tunnel.proxy_in.map(|accepts| accepts.name().to_owned()),
-            verify: view.map(|view| verified::state(view, phase, now)),
+            verify: verify.zip(view).map(|(verify, view)| VerifyState { history: verified::history(view), ..verify }),
         }
     };
     Snapshot {
@@ -86,13 +83,11 @@ pub(super) fn readiness(source: &Source, status: &Status) -> Readiness {
     let hops: HashMap<&str, &HopsView> = hops.iter().map(|view| (view.tunnel.name.as_str(), view)).collect();
     let verified = source.relay.verified();
     let now = now();
-    let tunnel = |tunnel: &Tunnel| {
-        let view = verified.get(&tunnel.name);
-        let is_elsewhere = view.is_some_and(|view| view.is_elsewhere);
-        let verify = view.map(|view| verified::summary(view, status.phase, now));
-        Health { is_elsewhere, ..health(tunnel, hops.get(tunnel.name.as_str()).copied(), verify) }
+    let of = |tunnel: &Arc<Tunnel>| {
+        let hops = hops.get(tunnel.name.as_str()).copied();
+        health(tunnel, hops, verified.get(&tunnel.name), status.phase, now)
     };
-    let tunnels: Vec<Health> = status.tunnels.iter().map(|served| tunnel(served)).collect();
+    let tunnels: Vec<Health> = status.tunnels.iter().map(of).collect();
     judge(status, &tunnels, &source.resources.near())
 }
 
@@ -103,22 +98,27 @@ fn judge(status: &Status, tunnels: &[Health], near: &[ResourceState]) -> Readine
     Readiness { phase, ready, problems }
 }
 
-fn health(tunnel: &Tunnel, hops: Option<&HopsView>, verify: Option<VerifyState>) -> Health {
-    let name = tunnel.name.clone();
-    let waiting = hops.and_then(|view| view.waiting);
-    Health { name, next_hops: hops.map(next_hops).unwrap_or_default(), waiting, verify, is_elsewhere: false }
+/// Returns the state from which the problems of `tunnel` follow. `now` is in seconds since 1970 (UTC).
+fn health(tunnel: &Tunnel, hops: Option<&HopsView>, view: Option<&VerifyView>, phase: PhaseName, now: f64) -> Health {
+    Health {
+        name: tunnel.name.clone(),
+        next_hops: hops.map(next_hops).unwrap_or_default(),
+        waiting: hops.and_then(|hops| hops.waiting),
+        verify: view.map(|view| verified::summary(view, phase, now)),
+        is_elsewhere: view.is_some_and(|view| view.is_elsewhere),
+    }
 }
 
 fn next_hops(view: &HopsView) -> Vec<HopState> {
     let now = now();
-    let hop = |(next_hop, NextHopView { choice: view, last_failure, name }): (&NextHop, &NextHopView)| HopState {
+    let hop = |(next_hop, NextHopView { choice, last_failure, name }): (&NextHop, &NextHopView)| HopState {
         next_hop: next_hop.to_string(),
-        state: view.state,
-        state_seconds: view.age.as_secs_f64(),
-        flows_now: view.flows.into(),
-        rtt_ms: view.rtt.map(milliseconds),
-        failed_dials: view.failures.into(),
-        failing_seconds: view.failing_for.map(|time| time.as_secs_f64()),
+        state: choice.state,
+        state_seconds: choice.age.as_secs_f64(),
+        flows_now: choice.flows.into(),
+        rtt_ms: choice.rtt.map(milliseconds),
+        failed_dials: choice.failures.into(),
+        failing_seconds: choice.failing_for.map(|time| time.as_secs_f64()),
         last_failure: last_failure.as_ref().map(|failure| failure.what.to_string()),
         last_failure_seconds: last_failure.as_ref().map(|failure| failure.age.as_secs_f64()),
         name: name.as_ref().map(|NameView { has_address, outage, absence }| NameState {

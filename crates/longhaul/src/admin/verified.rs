@@ -5,12 +5,7 @@ use super::time::{milliseconds, seconds_since_1970};
 use crate::relay::{Outcome, VerifyView};
 use crate::verify::Trouble;
 
-/// Returns `view` as the snapshot shows it. `phase` is that of the process, and `now` is in seconds since 1970 (UTC).
-pub(super) fn state(view: &VerifyView, phase: PhaseName, now: f64) -> VerifyState {
-    VerifyState { history: view.results.iter().map(result).collect(), ..summary(view, phase, now) }
-}
-
-/// Returns the same without the history.
+/// Returns `view` without its history. `phase` is that of the process, and `now` is in seconds since 1970 (UTC).
 pub(super) fn summary(view: &VerifyView, phase: PhaseName, now: f64) -> VerifyState {
     let last = view.results.back();
     let why = |Trouble { why, .. }: &Trouble| why.clone();
@@ -33,6 +28,11 @@ pub(super) fn summary(view: &VerifyView, phase: PhaseName, now: f64) -> VerifySt
         history: Vec::new(),
     };
     timed(state, phase, now)
+}
+
+/// Returns the results, the newest last.
+pub(super) fn history(view: &VerifyView) -> Vec<VerifyResult> {
+    view.results.iter().map(result).collect()
 }
 
 /// Fills `overdue` and `no_newer` from the other fields.
