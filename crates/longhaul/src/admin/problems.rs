@@ -61,7 +61,7 @@ pub(super) fn problems(found: &Found<'_>, now: f64) -> Vec<Problem> {
 
 /// Returns the problems of a tunnel's next hops. Only active checks make a fatal one. A hop that merely failed dials is
 /// dialled again. If the daemon were not ready until then, no client would come whose dial could find that the hop answers.
-/// So the problem is only doubtful if no next hop is left.
+/// So without another next hop the problem is doubtful, and not fatal.
 fn of_next_hops(tunnel: &Health, now: f64) -> Vec<Problem> {
     let hops = &tunnel.next_hops;
     let problem = |what: String, seconds: f64| Problem {

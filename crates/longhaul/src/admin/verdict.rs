@@ -43,9 +43,10 @@ impl Verdict {
             (PhaseName::Stopping, _) => (Standing::NotWhole, "stopping; the daemon ends with its last flow".into()),
             (PhaseName::Serving, _) if !snapshot.ready => (Standing::NotWhole, "the daemon is not ready".into()),
             (PhaseName::Serving, 0) => (Standing::Whole, format!("no problem is known; {}", verified(snapshot))),
-            (PhaseName::Serving, problems) => {
-                doubt(snapshot).unwrap_or_else(|| (Standing::Warned, format!("with {}", count(problems, "warning"))))
-            }
+            (PhaseName::Serving, problems) => match doubt(snapshot) {
+                Some(text) => (Standing::Doubtful, text),
+                None => (Standing::Warned, format!("with {}", count(problems, "warning"))),
+            },
         };
         Verdict { standing, since_unix_seconds: snapshot.draining_since_unix_seconds, text }
     }
@@ -53,10 +54,10 @@ impl Verdict {
     /// Returns the line. `when` writes a time in seconds since 1970: `for 2m05s`.
     pub fn line(&self, when: impl Fn(f64) -> String) -> String {
         match (self.standing, self.since_unix_seconds) {
-            (_, Some(since)) => format!("NOT WHOLE {}: {}", when(since), self.text),
+            (Standing::NotWhole, Some(since)) => format!("NOT WHOLE {}: {}", when(since), self.text),
             (Standing::NotWhole, None) => format!("NOT WHOLE: {}", self.text),
-            (Standing::Warned | Standing::Doubtful, None) => format!("WHOLE, {}", self.text),
-            (Standing::Whole, None) => format!("WHOLE: {}", self.text),
+            (Standing::Warned | Standing::Doubtful, _) => format!("WHOLE, {}", self.text),
+            (Standing::Whole, _) => format!("WHOLE: {}", self.text),
         }
     }
 }
@@ -68,12 +69,12 @@ fn draining(snapshot: &Snapshot) -> String {
     format!("draining, new connections {clients}; `longhaul drain --undo` ends that")
 }
 
-/// Returns the verdict on problems of which none is fatal, if it is doubtful that new flows of each tunnel are served.
-fn doubt(snapshot: &Snapshot) -> Option<(Standing, String)> {
+/// Returns the text for problems of which one is doubtful: new flows of its tunnel may not be served. `None` if none is.
+fn doubt(snapshot: &Snapshot) -> Option<String> {
     let mut doubtful = snapshot.problems.iter().filter(|problem| problem.doubtful);
     let (first, more) = (doubtful.next()?, doubtful.count());
     let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-    Some((Standing::Doubtful, format!("but DOUBTFUL: {first}{more}")))
+    Some(format!("but DOUBTFUL: {first}{more}"))
 }
 
 /// Returns how many tunnels the daemon's own probes have found whole, without those whose newer result is missing. The others
@@ -108,6 +109,8 @@ mod tests {
             with(vec![], true),
             (Standing::Whole, "WHOLE: no problem is known; verified: 0 of 0 tunnels".into())
         );
+        let undrained = Snapshot { draining_since_unix_seconds: Some(3.0), ..whole.clone() };
+        assert_eq!(said(undrained), with(vec![], true), "the standing decides");
         let verify = VerifyState { state: VerifyStateName::Whole, ..VerifyState::default() };
         let stopped = VerifyState { no_newer: Some("overdue".into()), ..verify.clone() };
         let tunnel = |verify| TunnelState { verify: Some(verify), ..TunnelState::default() };

@@ -99,8 +99,8 @@ fn text(snapshot: &Snapshot, shown: usize) -> String {
         PhaseName::Stopping => "stopping: it ends with its last flow",
     };
     let up = age(snapshot.uptime_seconds);
-    let ago = |since| format!("for {}", age(snapshot.unix_seconds() - since));
-    let mut text = format!("{}\n", Verdict::of(snapshot).line(ago));
+    let lasting = |since| format!("for {}", age(snapshot.unix_seconds() - since));
+    let mut text = format!("{}\n", Verdict::of(snapshot).line(lasting));
     for problem in &snapshot.problems {
         text += &format!("{}: {}\n", problem.word(), problem_line(problem, snapshot));
     }
