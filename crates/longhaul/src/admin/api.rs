@@ -5,9 +5,8 @@ use super::answer::{self, Answer, Busy, busy, error, json, text, wrong_method};
 use super::collect;
 use super::metrics::{self, Format};
 use super::page;
-use super::snapshot::PhaseName;
 use super::source::Source;
-use crate::daemon::control::{DrainUndone, NotReloaded, Status};
+use crate::daemon::control::{DrainUndone, NotReloaded, Phase, Status};
 use hyper::body::Bytes;
 use hyper::header::ACCEPT;
 use hyper::http::request::Parts;
@@ -167,7 +166,7 @@ async fn readyz(source: &Source) -> Answer {
     let Some(status) = daemon(source).await else { return text(StatusCode::SERVICE_UNAVAILABLE, NO_ANSWER) };
     let readiness = collect::readiness(source, &status);
     let first = match readiness.phase {
-        PhaseName::Serving => readiness.ready.then_some("ready"),
+        Phase::Serving => readiness.ready.then_some("ready"),
         phase => Some(phase.text()),
     };
     let problems = readiness.problems.iter().map(ToString::to_string);

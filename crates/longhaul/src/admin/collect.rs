@@ -1,14 +1,14 @@
 //! Fills a [`Snapshot`].
 
-use super::problems::{Found, Health, problems};
+use super::problems::{Facts, TunnelHealth, problems};
 use super::snapshot::{
-    AdminCounters, FlowState, FlowStateName, HopState, LegState, NameState, PhaseName, Problem, ResourceState,
-    Snapshot, TunnelState, VerifyState,
+    AdminCounters, FlowState, FlowStateName, HopState, LegState, NameState, Problem, ResourceState, Snapshot,
+    TunnelState, VerifyState,
 };
 use super::source::Source;
 use super::time::{milliseconds, now, seconds_since_1970};
 use super::verified;
-use crate::daemon::control::Status;
+use crate::daemon::control::{Phase, Status};
 use crate::relay::{CounterValues, FlowView, GroupView, HopsView, LegView, NameView, NextHopView, State, VerifyView};
 use longhaul_config::options::Leg;
 use longhaul_config::{NextHop, Tunnel};
@@ -29,9 +29,9 @@ pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
         let hops = groups.get(tunnel.name.as_str()).map(|group| &group.hops);
         health(tunnel, hops, verified.get(&tunnel.name), phase, now)
     };
-    let healths: Vec<Health> = status.tunnels.iter().map(of).collect();
+    let healths: Vec<TunnelHealth> = status.tunnels.iter().map(of).collect();
     let Readiness { ready, problems, .. } = judge(&status, &healths, &source.resources.near());
-    let tunnel = |(tunnel, Health { next_hops, verify, .. }): (&Arc<Tunnel>, Health)| {
+    let tunnel = |(tunnel, TunnelHealth { next_hops, verify, .. }): (&Arc<Tunnel>, TunnelHealth)| {
         let (group, view) = (groups.get(tunnel.name.as_str()), verified.get(&tunnel.name));
         let counters = group.map_or_else(CounterValues::default, |group| group.counters.clone());
         TunnelState {
@@ -69,7 +69,7 @@ pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
 /// The part of the state that `/readyz` tells.
 pub(super) struct Readiness {
     /// Phase of the process.
-    pub(super) phase: PhaseName,
+    pub(super) phase: Phase,
     /// Whether it wants new connections.
     pub(super) ready: bool,
     /// The problems, the fatal ones first.
@@ -87,20 +87,20 @@ pub(super) fn readiness(source: &Source, status: &Status) -> Readiness {
         let hops = hops.get(tunnel.name.as_str()).copied();
         health(tunnel, hops, verified.get(&tunnel.name), status.phase, now)
     };
-    let tunnels: Vec<Health> = status.tunnels.iter().map(of).collect();
+    let tunnels: Vec<TunnelHealth> = status.tunnels.iter().map(of).collect();
     judge(status, &tunnels, &source.resources.near())
 }
 
-fn judge(status: &Status, tunnels: &[Health], near: &[ResourceState]) -> Readiness {
+fn judge(status: &Status, tunnels: &[TunnelHealth], near: &[ResourceState]) -> Readiness {
     let (phase, refusal) = (status.phase, status.refusal.as_ref());
-    let problems = problems(&Found { phase, tunnels, resources: near, refusal }, now());
-    let ready = phase == PhaseName::Serving && !problems.iter().any(|problem| problem.fatal);
+    let problems = problems(&Facts { phase, tunnels, resources: near, refusal }, now());
+    let ready = phase == Phase::Serving && !problems.iter().any(|problem| problem.fatal);
     Readiness { phase, ready, problems }
 }
 
 /// Returns the state from which the problems of `tunnel` follow. `now` is in seconds since 1970 (UTC).
-fn health(tunnel: &Tunnel, hops: Option<&HopsView>, view: Option<&VerifyView>, phase: PhaseName, now: f64) -> Health {
-    Health {
+fn health(tunnel: &Tunnel, hops: Option<&HopsView>, view: Option<&VerifyView>, phase: Phase, now: f64) -> TunnelHealth {
+    TunnelHealth {
         name: tunnel.name.clone(),
         next_hops: hops.map(next_hops).unwrap_or_default(),
         waiting: hops.and_then(|hops| hops.waiting),

@@ -1,12 +1,10 @@
 //! Finds the problems. Every view tells them, and `/readyz` is 503 while one of them is fatal.
 //!
-//! Rules read [`Found`] alone, so that `/readyz`, which collects nothing else, finds the same problems as `/status.json`.
+//! Rules read [`Facts`] alone, so that `/readyz`, which collects nothing else, finds the same problems as `/status.json`.
 
-use super::snapshot::{
-    HopState, HopStateName, NameState, PhaseName, Problem, ResourceState, VerifyState, VerifyStateName,
-};
+use super::snapshot::{HopState, HopStateName, NameState, Problem, ResourceState, VerifyState, VerifyStateName};
 use super::time::seconds_since_1970;
-use crate::daemon::control::Refusal;
+use crate::daemon::control::{Phase, Refusal};
 use crate::figures::age;
 use crate::relay::WaitView;
 use longhaul_core::next_hop::EJECT_AFTER;
@@ -14,7 +12,7 @@ use longhaul_core::permits::Full;
 
 /// The state of a tunnel from which its problems follow.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Health {
+pub(super) struct TunnelHealth {
     /// Name of the tunnel.
     pub(super) name: String,
     /// The state of its next hops.
@@ -29,20 +27,20 @@ pub(super) struct Health {
 
 /// The state from which the problems follow.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Found<'a> {
+pub(super) struct Facts<'a> {
     /// Phase of the process.
-    pub(super) phase: PhaseName,
+    pub(super) phase: Phase,
     /// The tunnels.
-    pub(super) tunnels: &'a [Health],
+    pub(super) tunnels: &'a [TunnelHealth],
     /// The resources that are nearly used up.
     pub(super) resources: &'a [ResourceState],
     /// The refusal of the last reload. Absent after a successful one.
     pub(super) refusal: Option<&'a Refusal>,
 }
 
-/// Returns the problems of `found`, the fatal ones first, then the doubtful ones. `now` is the time in seconds since 1970 (UTC).
-pub(super) fn problems(found: &Found<'_>, now: f64) -> Vec<Problem> {
-    let Found { phase, tunnels, resources, refusal } = *found;
+/// Returns the problems of `facts`, the fatal ones first, then the doubtful ones. `now` is the time in seconds since 1970 (UTC).
+pub(super) fn problems(facts: &Facts<'_>, now: f64) -> Vec<Problem> {
+    let Facts { phase, tunnels, resources, refusal } = *facts;
     let of_tunnel = |tunnel| {
         let of_next_hops = of_next_hops(tunnel, now).into_iter();
         of_next_hops
@@ -62,7 +60,7 @@ pub(super) fn problems(found: &Found<'_>, now: f64) -> Vec<Problem> {
 /// Returns the problems of a tunnel's next hops. Only active checks make a fatal one. A hop that merely failed dials is
 /// dialled again. If the daemon were not ready until then, no client would come whose dial could find that the hop answers.
 /// So without another next hop the problem is doubtful, and not fatal.
-fn of_next_hops(tunnel: &Health, now: f64) -> Vec<Problem> {
+fn of_next_hops(tunnel: &TunnelHealth, now: f64) -> Vec<Problem> {
     let hops = &tunnel.next_hops;
     let problem = |what: String, seconds: f64| Problem {
         tunnel: Some(tunnel.name.clone()),
@@ -117,7 +115,7 @@ fn some_of(names: impl Iterator<Item = String>) -> String {
 
 /// Returns the problem of next hops whose names no resolver answers for. It is fatal if no next hop has an address. Names are
 /// asked for again without a flow, so the problem also ends without one.
-fn of_names(tunnel: &Health) -> Option<Problem> {
+fn of_names(tunnel: &TunnelHealth) -> Option<Problem> {
     let of_hop = |hop: &HopState| Some((hop.next_hop.clone(), hop.name.clone()?));
     let outages: Vec<(String, NameState)> = tunnel
         .next_hops
@@ -148,7 +146,7 @@ fn of_names(tunnel: &Health) -> Option<Problem> {
 
 /// Returns the problem of next hops whose names do not exist, or have no address. Names are asked for again without a flow, so the
 /// problem also ends without one.
-fn of_absent_names(tunnel: &Health) -> Option<Problem> {
+fn of_absent_names(tunnel: &TunnelHealth) -> Option<Problem> {
     let absent = |hop: &HopState| {
         let NameState { absent_since_unix_seconds: since, absent_why: why, .. } = hop.name.as_ref()?;
         Some(((*since)?, format!("{}: {}", hop.next_hop, why.as_deref().unwrap_or("the name has no address"))))
@@ -165,7 +163,7 @@ fn of_absent_names(tunnel: &Health) -> Option<Problem> {
 }
 
 /// Returns the problem of clients that wait, because the tunnel may not have another flow. They are served when a flow ends.
-fn of_queue(tunnel: &Health) -> Option<Problem> {
+fn of_queue(tunnel: &TunnelHealth) -> Option<Problem> {
     let WaitView { full, since } = tunnel.waiting?;
     let (limit, remedy) = match full {
         Full::MaxFlows => ("the tunnel has its `max_flows`", "raise it"),
@@ -183,7 +181,7 @@ fn of_queue(tunnel: &Health) -> Option<Problem> {
 }
 
 /// Returns the problem that the daemon's own probes found. It is fatal, because a probe goes the way of a new flow.
-fn of_verify(tunnel: &Health) -> Option<Problem> {
+fn of_verify(tunnel: &TunnelHealth) -> Option<Problem> {
     let verify = tunnel.verify.as_ref().filter(|verify| verify.state == VerifyStateName::Broken)?;
     let stage = verify.stage.as_deref().unwrap_or_default();
     let cause = verify.cause.as_deref().unwrap_or("failed");
@@ -208,9 +206,9 @@ fn of_verify(tunnel: &Health) -> Option<Problem> {
 
 /// Returns the problem of a tunnel whose probes have no newer result. A broken one has its problem already. A daemon that drains
 /// makes no probes, and a backup relay makes none of an address that another host has.
-fn of_no_result(tunnel: &Health, phase: PhaseName, now: f64) -> Option<Problem> {
+fn of_no_result(tunnel: &TunnelHealth, phase: Phase, now: f64) -> Option<Problem> {
     let verify = tunnel.verify.as_ref().filter(|verify| verify.state != VerifyStateName::Broken)?;
-    let why = verify.no_newer.as_ref().filter(|_| phase == PhaseName::Serving && !tunnel.is_elsewhere)?;
+    let why = verify.no_newer.as_ref().filter(|_| phase == Phase::Serving && !tunnel.is_elsewhere)?;
     let since_unix_seconds = verify.last_unix_seconds.unwrap_or(verify.since_unix_seconds);
     Some(Problem {
         tunnel: Some(tunnel.name.clone()),
@@ -262,13 +260,13 @@ mod tests {
     }
 
     /// Returns the problems of a tunnel, at 1000 s.
-    fn of_one(tunnel: Health) -> Vec<Problem> {
-        problems(&Found { tunnels: &[tunnel], ..Found::default() }, 1000.0)
+    fn of_one(tunnel: TunnelHealth) -> Vec<Problem> {
+        problems(&Facts { tunnels: &[tunnel], ..Facts::default() }, 1000.0)
     }
 
     /// Returns the problems of a tunnel with these next hops, at 1000 s.
     fn of(next_hops: Vec<HopState>) -> Vec<Problem> {
-        of_one(Health { name: "t".into(), next_hops, ..Health::default() })
+        of_one(TunnelHealth { name: "t".into(), next_hops, ..TunnelHealth::default() })
     }
 
     #[test]
@@ -370,7 +368,7 @@ mod tests {
                 why: Some("connect: ECONNREFUSED".into()),
                 ..VerifyState::default()
             };
-            of_one(Health { name: "t".into(), verify: Some(verify), ..Health::default() })
+            of_one(TunnelHealth { name: "t".into(), verify: Some(verify), ..TunnelHealth::default() })
         };
         assert_eq!(found(VerifyStateName::Pending, ""), []);
         assert_eq!(found(VerifyStateName::Whole, ""), []);
@@ -416,7 +414,7 @@ mod tests {
         for (full, why) in [(Full::MaxFlows, "the tunnel"), (Full::AllFlows, "all tunnels"), (Full::Permits, "no desc")]
         {
             let waiting = Some(WaitView { full, since: std::time::UNIX_EPOCH + std::time::Duration::from_secs(7) });
-            let waits = Health { name: "t".into(), waiting, ..Health::default() };
+            let waits = TunnelHealth { name: "t".into(), waiting, ..TunnelHealth::default() };
             let found = of_one(waits);
             let want = format!("tunnel t, resources: connections wait in the listen queue: {why}");
             assert!(found.len() == 1 && found[0].to_string().starts_with(&want), "{found:?}");
@@ -433,7 +431,7 @@ mod tests {
             ..ResourceState::default()
         };
         let near = ResourceState { near_since_unix_seconds: Some(7.0), ..low.clone() };
-        let found = problems(&Found { resources: &[low, near], ..Found::default() }, 1000.0);
+        let found = problems(&Facts { resources: &[low, near], ..Facts::default() }, 1000.0);
         let said: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(said, ["resources: flows: 82 % in use; raise it"]);
         assert_eq!((found[0].since_unix_seconds, found[0].fatal), (7.0, false));
@@ -443,7 +441,7 @@ mod tests {
     fn a_reload_that_was_refused_is_a_problem() {
         let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(7);
         let refusal = Refusal { why: "line 7:\nno name".into(), at };
-        let found = problems(&Found { refusal: Some(&refusal), ..Found::default() }, 1000.0);
+        let found = problems(&Facts { refusal: Some(&refusal), ..Facts::default() }, 1000.0);
         let said: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(said, ["process: the last reload was refused, and the old configuration stays: line 7: no name"]);
         assert_eq!((found[0].since_unix_seconds, found[0].fatal || found[0].doubtful), (7.0, false));
@@ -454,17 +452,18 @@ mod tests {
         let found = |state, no_newer: Option<&str>, is_elsewhere, phase| {
             let (last, no_newer) = (Some(963.0), no_newer.map(Into::into));
             let verify = VerifyState { state, last_unix_seconds: last, no_newer, ..VerifyState::default() };
-            let tunnel = Health { name: "t".into(), verify: Some(verify), is_elsewhere, ..Health::default() };
-            let found = problems(&Found { tunnels: &[tunnel], phase, ..Found::default() }, 1000.0);
+            let tunnel =
+                TunnelHealth { name: "t".into(), verify: Some(verify), is_elsewhere, ..TunnelHealth::default() };
+            let found = problems(&Facts { tunnels: &[tunnel], phase, ..Facts::default() }, 1000.0);
             found.iter().filter(|problem| problem.stage == "verify").map(ToString::to_string).collect::<Vec<_>>()
         };
         let (whole, why) = (VerifyStateName::Whole, Some("far relay: it answers only who proves its key"));
         let want = "tunnel t, verify: no result for 37s: far relay: it answers only who proves its key";
-        assert_eq!(found(whole, why, false, PhaseName::Serving), [want]);
+        assert_eq!(found(whole, why, false, Phase::Serving), [want]);
         let none = Vec::<String>::new();
-        assert_eq!(found(whole, None, false, PhaseName::Serving), none);
-        assert_eq!(found(whole, why, true, PhaseName::Serving), none, "a backup relay");
-        assert_eq!(found(whole, why, false, PhaseName::Draining), none);
-        assert_eq!(found(VerifyStateName::Broken, why, false, PhaseName::Serving), none);
+        assert_eq!(found(whole, None, false, Phase::Serving), none);
+        assert_eq!(found(whole, why, true, Phase::Serving), none, "a backup relay");
+        assert_eq!(found(whole, why, false, Phase::Draining), none);
+        assert_eq!(found(VerifyStateName::Broken, why, false, Phase::Serving), none);
     }
 }

@@ -4,7 +4,7 @@
 //! Later versions add fields and remove none. A reader ignores fields that it does not know, and a field that an older
 //! daemon does not send has its empty value.
 
-pub use crate::daemon::control::Phase as PhaseName;
+use crate::daemon::control::Phase;
 use crate::relay::CounterValues;
 pub use longhaul_core::next_hop::State as HopStateName;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ pub struct Snapshot {
     /// Time since the start, in seconds.
     pub uptime_seconds: f64,
     /// Phase of the process.
-    pub phase: PhaseName,
+    pub phase: Phase,
     /// Time when the drain began, in seconds since 1970 (UTC). Absent in other phases.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub draining_since_unix_seconds: Option<f64>,

@@ -1,6 +1,7 @@
 //! Whether the daemon is whole, in one line: the first line of `longhaul status` and of `longhaul top`.
 
-use super::snapshot::{PhaseName, Problem, Snapshot, VerifyState, VerifyStateName};
+use super::snapshot::{Problem, Snapshot, VerifyState, VerifyStateName};
+use crate::daemon::control::Phase;
 use crate::figures::count;
 
 /// Whether the daemon is whole. The worse one is greater.
@@ -39,11 +40,11 @@ impl Verdict {
             return Verdict { standing: Standing::NotWhole, since_unix_seconds: Some(since), text };
         }
         let (standing, text) = match (snapshot.phase, snapshot.problems.len()) {
-            (PhaseName::Draining, _) => (Standing::NotWhole, draining(snapshot)),
-            (PhaseName::Stopping, _) => (Standing::NotWhole, "stopping; the daemon ends with its last flow".into()),
-            (PhaseName::Serving, _) if !snapshot.ready => (Standing::NotWhole, "the daemon is not ready".into()),
-            (PhaseName::Serving, 0) => (Standing::Whole, format!("no problem is known; {}", verified(snapshot))),
-            (PhaseName::Serving, problems) => match doubt(snapshot) {
+            (Phase::Draining, _) => (Standing::NotWhole, draining(snapshot)),
+            (Phase::Stopping, _) => (Standing::NotWhole, "stopping; the daemon ends with its last flow".into()),
+            (Phase::Serving, _) if !snapshot.ready => (Standing::NotWhole, "the daemon is not ready".into()),
+            (Phase::Serving, 0) => (Standing::Whole, format!("no problem is known; {}", verified(snapshot))),
+            (Phase::Serving, problems) => match doubt(snapshot) {
                 Some(text) => (Standing::Doubtful, text),
                 None => (Standing::Warned, format!("with {}", count(problems, "warning"))),
             },
@@ -128,7 +129,7 @@ mod tests {
         let broken = vec![problem(Some("t"), 9.0, true), problem(None, 7.0, true), problem(None, 1.0, false)];
         assert_eq!(with(broken, false), (Standing::NotWhole, "NOT WHOLE since 7: tunnel t, WAN, and 1 more".into()));
         let drains = |listening| Snapshot {
-            phase: PhaseName::Draining,
+            phase: Phase::Draining,
             draining_since_unix_seconds: Some(3.0),
             tunnels: vec![TunnelState { listening, ..TunnelState::default() }],
             ..Snapshot::default()
@@ -137,7 +138,7 @@ mod tests {
             |how| format!("NOT WHOLE since 3: draining, new connections {how}; `longhaul drain --undo` ends that");
         assert_eq!(said(drains(true)).1, line("are still accepted"));
         assert_eq!(said(drains(false)).1, line("are refused"));
-        for phase in [PhaseName::Serving, PhaseName::Draining, PhaseName::Stopping] {
+        for phase in [Phase::Serving, Phase::Draining, Phase::Stopping] {
             let (standing, line) = said(Snapshot { phase, ..Snapshot::default() });
             assert!(standing == Standing::NotWhole && line.starts_with("NOT WHOLE: "), "{line}");
         }

@@ -1,12 +1,13 @@
 //! The results of the daemon's own probes as the [`Snapshot`](super::snapshot::Snapshot) shows them.
 
-use super::snapshot::{PhaseName, VerifyResult, VerifyState, VerifyStateName};
+use super::snapshot::{VerifyResult, VerifyState, VerifyStateName};
 use super::time::{milliseconds, seconds_since_1970};
+use crate::daemon::control::Phase;
 use crate::relay::{Outcome, VerifyView};
 use crate::verify::Trouble;
 
 /// Returns `view` without its history. `phase` is that of the process, and `now` is in seconds since 1970 (UTC).
-pub(super) fn summary(view: &VerifyView, phase: PhaseName, now: f64) -> VerifyState {
+pub(super) fn summary(view: &VerifyView, phase: Phase, now: f64) -> VerifyState {
     let last = view.results.back();
     let why = |Trouble { why, .. }: &Trouble| why.clone();
     let state = VerifyState {
@@ -36,13 +37,13 @@ pub(super) fn history(view: &VerifyView) -> Vec<VerifyResult> {
 }
 
 /// Fills `overdue` and `no_newer` from the other fields.
-fn timed(state: VerifyState, phase: PhaseName, now: f64) -> VerifyState {
+fn timed(state: VerifyState, phase: Phase, now: f64) -> VerifyState {
     let last = state.last_unix_seconds.unwrap_or(state.since_unix_seconds);
     let overdue = now - last > state.interval_seconds + state.timeout_seconds;
     let no_newer = match (&state.hindrance, phase) {
         (Some(why), _) => Some(why.clone()),
         (None, _) if !overdue => None,
-        (None, PhaseName::Serving) => Some("the next probe is overdue".into()),
+        (None, Phase::Serving) => Some("the next probe is overdue".into()),
         (None, phase) => Some(format!("the daemon is {} and makes no probes", phase.text())),
     };
     VerifyState { overdue, no_newer, ..state }
@@ -79,14 +80,14 @@ mod tests {
         };
         let none = "the next probe is overdue".to_string();
         for (verify, last) in [(first, 1055.0), (later.clone(), 1065.0)] {
-            assert_eq!(said(&verify, last, PhaseName::Serving), (false, None));
-            assert_eq!(said(&verify, last + 0.1, PhaseName::Serving), (true, Some(none.clone())));
+            assert_eq!(said(&verify, last, Phase::Serving), (false, None));
+            assert_eq!(said(&verify, last + 0.1, Phase::Serving), (true, Some(none.clone())));
         }
         let draining = "the daemon is draining and makes no probes".to_string();
-        assert_eq!(said(&later, 1065.0, PhaseName::Draining), (false, None));
-        assert_eq!(said(&later, 1066.0, PhaseName::Draining), (true, Some(draining)));
+        assert_eq!(said(&later, 1065.0, Phase::Draining), (false, None));
+        assert_eq!(said(&later, 1066.0, Phase::Draining), (true, Some(draining)));
         let hindered = VerifyState { hindrance: Some("no flow of the tunnel is free".into()), ..later };
-        assert_eq!(said(&hindered, 1011.0, PhaseName::Serving), (false, hindered.hindrance.clone()));
-        assert_eq!(said(&hindered, 1066.0, PhaseName::Draining), (true, hindered.hindrance.clone()));
+        assert_eq!(said(&hindered, 1011.0, Phase::Serving), (false, hindered.hindrance.clone()));
+        assert_eq!(said(&hindered, 1066.0, Phase::Draining), (true, hindered.hindrance.clone()));
     }
 }

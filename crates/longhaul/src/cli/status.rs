@@ -5,10 +5,10 @@ use super::{BROKEN, UNKNOWN, print, systemd};
 use clap::Args;
 use longhaul::admin::client::{Ask, NoAnswer};
 use longhaul::admin::snapshot::{
-    FlowState, HopState, LegState, PhaseName, Problem, ResourceState, Snapshot, TunnelState, VerifyState,
-    VerifyStateName,
+    FlowState, HopState, LegState, Problem, ResourceState, Snapshot, TunnelState, VerifyState, VerifyStateName,
 };
 use longhaul::admin::verdict::Verdict;
+use longhaul::daemon::Phase;
 use longhaul::figures::{age, bytes, count, rtt};
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -70,12 +70,12 @@ fn nagios(answer: Result<Vec<u8>, NoAnswer>, target: &Target) -> (String, u8) {
     // The bar separates the figures that Nagios keeps.
     let more = more.replace('|', "/");
     match snapshot.phase {
-        PhaseName::Serving => {
+        Phase::Serving => {
             let (word, code) = if snapshot.ready { ("OK", 0) } else { ("CRITICAL", BROKEN) };
             let tunnels = count(snapshot.tunnels.len(), "tunnel");
             (format!("{word} - {tunnels}, {}{more} | flows={flows}", count(flows, "flow")), code)
         }
-        phase @ (PhaseName::Draining | PhaseName::Stopping) => {
+        phase @ (Phase::Draining | Phase::Stopping) => {
             let line = format!("CRITICAL - {}, {} left{more} | flows={flows}", phase.text(), count(flows, "flow"));
             (line, BROKEN)
         }
@@ -94,9 +94,9 @@ fn no_daemon(err: &NoAnswer, target: &Target) -> String {
 fn text(snapshot: &Snapshot, shown: usize) -> String {
     let Snapshot { version, pid, tunnels, flows, .. } = snapshot;
     let phase = match snapshot.phase {
-        PhaseName::Serving => "serving",
-        PhaseName::Draining => "draining: `longhaul drain --undo` ends that",
-        PhaseName::Stopping => "stopping: it ends with its last flow",
+        Phase::Serving => "serving",
+        Phase::Draining => "draining: `longhaul drain --undo` ends that",
+        Phase::Stopping => "stopping: it ends with its last flow",
     };
     let up = age(snapshot.uptime_seconds);
     let lasting = |since| format!("for {}", age(snapshot.unix_seconds() - since));

@@ -100,7 +100,8 @@ pub(super) fn time(unix_seconds: f64, model: &Model) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::snapshot::{PhaseName, Problem, Snapshot};
+    use crate::admin::snapshot::{Problem, Snapshot};
+    use crate::daemon::control::Phase;
     use jiff::tz::TimeZone;
 
     const NOW: f64 = 1_700_000_000.0; // 2023-11-14 22:13:20 UTC
@@ -138,7 +139,7 @@ mod tests {
         let want = "NOT WHOLE since 22:02:24 (10m56s): tunnel t, next hop, and 1 more";
         assert_eq!(verdict(&broken), (Tone::Bad, want.into()));
         assert_eq!(reasons(&broken)[1].1, "BROKEN since 22:02:24 (10m56s): next hop: b:1 is down");
-        for phase in [PhaseName::Draining, PhaseName::Stopping] {
+        for phase in [Phase::Draining, Phase::Stopping] {
             let (tone, text) = verdict(&model(Snapshot { phase, ..Snapshot::default() }));
             assert!(tone == Tone::Bad && text.starts_with("NOT WHOLE: "), "{text}");
         }

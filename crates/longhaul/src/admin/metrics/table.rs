@@ -2,7 +2,8 @@
 //! (`UPDATE=1 cargo test -p longhaul --lib docs_metrics_md` writes them).
 
 use super::row::{Count, Kind, Row};
-use crate::admin::snapshot::{HopStateName, PhaseName, Problem, VerifyStateName};
+use crate::admin::snapshot::{HopStateName, Problem, VerifyStateName};
+use crate::daemon::control::Phase;
 use longhaul_core::path::limit::Limit;
 use std::collections::BTreeMap;
 
@@ -44,7 +45,7 @@ const PROCESS: &[Row] = &[
         out.add(&[], figures.snapshot.ready);
     }),
     Row::gauge("longhaul_serving", "0 while the daemon drains or stops, else 1.", |figures, out| {
-        out.add(&[], figures.snapshot.phase == PhaseName::Serving);
+        out.add(&[], figures.snapshot.phase == Phase::Serving);
     }),
     Row::gauge(
         "longhaul_problems",
