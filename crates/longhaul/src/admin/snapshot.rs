@@ -5,6 +5,7 @@
 //! daemon does not send has its empty value.
 
 use crate::daemon::control::Phase;
+use crate::figures::age;
 use crate::relay::CounterValues;
 pub use longhaul_core::next_hop::State as HopStateName;
 use serde::{Deserialize, Serialize};
@@ -155,6 +156,19 @@ pub struct VerifyState {
     pub no_newer: Option<String>,
     /// The last 100 results, the newest last.
     pub history: Vec<VerifyResult>,
+}
+
+impl VerifyState {
+    /// Returns the age of the last result and why there is no newer one, as views write it after the state:
+    /// `; last result 10s ago, no newer one: no flow is free`. Before the first result, only why there is none. Empty if a newer
+    /// one is not due. `now` is in seconds since 1970 (UTC).
+    pub fn lateness(&self, now: f64) -> String {
+        match (&self.no_newer, self.last_unix_seconds) {
+            (Some(why), Some(last)) => format!("; last result {} ago, no newer one: {why}", age(now - last)),
+            (Some(why), None) => format!(": {why}"),
+            (None, _) => String::new(),
+        }
+    }
 }
 
 /// State of a tunnel by the daemon's own probes.

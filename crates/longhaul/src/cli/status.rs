@@ -138,16 +138,12 @@ fn verified(verify: &VerifyState, snapshot: &Snapshot) -> String {
     let now = snapshot.unix_seconds();
     let since = age(now - verify.since_unix_seconds);
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let newer = match (&verify.no_newer, verify.last_unix_seconds) {
-        (Some(why), Some(last)) => format!("; last result {} ago, no newer one: {why}", age(now - last)),
-        (Some(why), None) => format!(": {why}"),
-        (None, _) => String::new(),
-    };
+    let late = verify.lateness(now);
     match verify.state {
-        VerifyStateName::Pending => format!("no result yet{newer}"),
-        VerifyStateName::Whole => format!("whole, for {since}{newer}"),
+        VerifyStateName::Pending => format!("no result yet{late}"),
+        VerifyStateName::Whole => format!("whole, for {since}{late}"),
         VerifyStateName::Broken => {
-            format!("BROKEN at the {}: {}, for {since}{newer}", text(&verify.stage), text(&verify.cause))
+            format!("BROKEN at the {}: {}, for {since}{late}", text(&verify.stage), text(&verify.cause))
         }
     }
 }

@@ -105,7 +105,9 @@ fn verified(verify: &VerifyState, model: &Model) -> String {
     let mut text = format!("  verify: {}", columns::verify_state(verify.state));
     if let Some(at) = verify.last_unix_seconds {
         text += &format!(" since {}", verdict::time(verify.since_unix_seconds, model));
-        text += &format!(", last result {} ago", figures::age(model.now - at));
+        if verify.no_newer.is_none() {
+            text += &format!(", last result {} ago", figures::age(model.now - at));
+        }
     }
     if let Some(ms) = verify.history.last().and_then(|last| last.rtt_ms) {
         text += &format!(", RTT {}", figures::rtt(ms));
@@ -113,11 +115,7 @@ fn verified(verify: &VerifyState, model: &Model) -> String {
     if let Some(why) = &verify.why {
         text += &format!(": {why}");
     }
-    if let Some(why) = &verify.no_newer {
-        let newer = if verify.last_unix_seconds.is_some() { "no newer result" } else { "no result yet" };
-        text += &format!("; {newer}: {why}");
-    }
-    text
+    text + &verify.lateness(model.now)
 }
 
 fn next_hop(hop: &HopState) -> String {
