@@ -146,7 +146,7 @@ fn in_local_range(port: u16) -> Option<String> {
 
 /// A file of `key_file` that cannot be used now, or not by the unit.
 fn unusable_key(path: &Path, rights: &Rights) -> Option<String> {
-    let is_credential = path.starts_with("/run/credentials");
+    let is_credential = path.starts_with(longhaul::verify::CREDENTIALS);
     let effect = match is_credential {
         true => "systemd makes it when it starts the unit",
         false => "the daemon does not start",

@@ -1,6 +1,7 @@
 //! The rights and the time that longhaul.service gives the daemon: as the unit is installed here, or else as it is shipped. The
 //! rights of the user who runs `longhaul check` say nothing: root has all of them, and most users have none.
 
+use longhaul::verify::key_handover;
 use longhaul_sys::limits::{Capability, has_capability};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -76,8 +77,7 @@ impl Rights {
     /// Returns the warning for a configuration file that the daemon cannot read, where it runs as a dynamic user: of a file in
     /// /etc, for any other is not the unit's.
     pub(super) fn cannot_read(&self, path: &Path) -> Option<String> {
-        let is_of_etc = |path: &PathBuf| path.starts_with("/etc") && self.is_dynamic();
-        let path = fs::canonicalize(path).ok().filter(is_of_etc)?;
+        let path = fs::canonicalize(path).ok().filter(|path| path.starts_with("/etc")).filter(|_| self.is_dynamic())?;
         let is_closed = |path: &Path, bit| fs::metadata(path).is_ok_and(|found| found.permissions().mode() & bit == 0);
         let (closed, remedy) = match path.ancestors().skip(1).find(|folder| is_closed(folder, 0o001)) {
             Some(folder) => (folder, "o+x"),
@@ -93,12 +93,11 @@ impl Rights {
     pub(super) fn cannot_read_key(&self, path: &Path) -> Option<String> {
         let found = fs::metadata(path).ok().filter(|_| self.is_dynamic())?;
         let only_root = found.uid() == 0 && (found.gid() == 0 || found.mode() & 0o040 == 0);
-        let (name, path) = (path.file_name()?.to_string_lossy(), path.display());
         only_root.then(|| {
             format!(
-                "key file {path}: {UNIT} runs as a dynamic user, which cannot read a file of root, so the daemon does not start; \
-                 write key_file = \"/run/credentials/{UNIT}/{name}\", and LoadCredential={name}:{path} in the unit (systemctl \
-                 edit longhaul)"
+                "key file {}: {UNIT} runs as a dynamic user, which cannot read a file of root, so the daemon does not start; {}",
+                path.display(),
+                key_handover(path)
             )
         })
     }

@@ -1,6 +1,7 @@
 //! Reads the file with the shared key of probes.
 
 use longhaul_core::wire::proof::{Key, MIN_KEY_BYTES};
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
@@ -39,24 +40,34 @@ pub fn load(path: &Path) -> Result<Key, String> {
     })
 }
 
+/// Returns the clause that says how longhaul.service gets the key file at `path`, which its user cannot read.
+pub fn handover(path: &Path) -> String {
+    let (name, path) = (credential(path), path.display());
+    format!(
+        "write key_file = \"{CREDENTIALS}/longhaul.service/{name}\", and LoadCredential={name}:{path} in the unit (systemctl edit \
+         longhaul)"
+    )
+}
+
 /// Returns a clause with the remedy for an error of `kind` at the key file `path`; empty if it is not known.
 fn remedy(path: &Path, kind: ErrorKind) -> String {
-    let credential = path.file_name().unwrap_or_default().to_string_lossy();
-    match kind {
-        ErrorKind::PermissionDenied => format!(
-            "; longhaul.service hands it over by LoadCredential={credential}:{}, as \
-             key_file = \"{CREDENTIALS}/longhaul.service/{credential}\"",
-            path.display()
-        ),
-        ErrorKind::NotFound if path.starts_with(CREDENTIALS) => {
-            format!("; the unit needs LoadCredential={credential}:/etc/longhaul/{credential}")
+    match (kind, path.starts_with(CREDENTIALS)) {
+        (ErrorKind::PermissionDenied, false) => format!("; for longhaul.service, {}", handover(path)),
+        (ErrorKind::NotFound, true) => {
+            let name = credential(path);
+            format!("; the unit needs LoadCredential={name}:/etc/longhaul/{name}")
         }
         _ => String::new(),
     }
 }
 
+/// Returns the name of the credential that has the file at `path`.
+fn credential(path: &Path) -> Cow<'_, str> {
+    path.file_name().unwrap_or_default().to_string_lossy()
+}
+
 /// The folder with the credentials of units (systemd.exec(5) LoadCredential=).
-const CREDENTIALS: &str = "/run/credentials";
+pub const CREDENTIALS: &str = "/run/credentials";
 
 /// Maximum length of the file in bytes.
 const MAX_FILE_BYTES: u64 = 4096;
@@ -91,9 +102,11 @@ mod tests {
     #[test]
     fn a_file_that_the_daemon_cannot_read_is_handed_over_by_the_unit() {
         let said = remedy(Path::new("/etc/longhaul/probe.key"), ErrorKind::PermissionDenied);
-        let want = "LoadCredential=probe.key:/etc/longhaul/probe.key, as key_file = \"/run/credentials/longhaul.service/probe.key\"";
-        assert!(said.ends_with(want), "{said}");
+        let want = "; for longhaul.service, write key_file = \"/run/credentials/longhaul.service/probe.key\", and \
+                    LoadCredential=probe.key:/etc/longhaul/probe.key in the unit (systemctl edit longhaul)";
+        assert_eq!(said, want);
         let credential = Path::new("/run/credentials/longhaul.service/no.key");
+        assert_eq!(remedy(credential, ErrorKind::PermissionDenied), "", "the unit hands it over already");
         let said = load(credential).unwrap_err();
         assert!(said.ends_with("; the unit needs LoadCredential=no.key:/etc/longhaul/no.key"), "{said}");
         assert_eq!(remedy(Path::new("/etc/no.key"), ErrorKind::NotFound), "");

@@ -16,6 +16,6 @@ mod stream;
 mod verdict;
 
 pub use findings::{Cause, Echo, Findings, Relay, Stage, Trouble};
-pub use key_file::load as load_key;
+pub use key_file::{CREDENTIALS, handover as key_handover, load as load_key};
 pub use prober::{MIN_ECHO_BYTES, Plan, run, run_announced, run_on};
 pub use verdict::{Verdict, Verified, json, nagios};
