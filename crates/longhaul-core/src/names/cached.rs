@@ -30,6 +30,8 @@ pub struct Outage {
     pub since: Instant,
     /// The errors of the last query without an answer.
     pub why: String,
+    /// Number of queries without an answer since then, 1 or more.
+    pub failed: u32,
 }
 
 /// Time in which resolvers say that a name does not exist, or has no address.
@@ -122,10 +124,15 @@ pub enum Reply<A> {
 pub enum Outcome {
     /// The resolver answered, as before.
     Answered,
-    /// The resolver answered again after this number of failed queries.
+    /// The resolver answered, and the name is as absent or present as before. No resolver answered this number of queries
+    /// before it, 1 or more.
     Recovered(u32),
-    /// The resolver says that the name does not exist, or has no address. It did not say so before.
-    AbsenceBegins,
+    /// The resolver says that the name does not exist, or has no address. It did not say so before. No resolver answered
+    /// this number of queries before it, 0 or more.
+    AbsenceBegins(u32),
+    /// The name exists. It was absent by the last answer of a resolver. No resolver answered this number of queries in
+    /// between, 0 or more.
+    AbsenceEnds(u32),
     /// No resolver answered this query. Resolvers answered the one before it, or there was none.
     OutageBegins,
     /// No resolver answered this query and the one before it.
@@ -182,13 +189,15 @@ impl<A: Clone> Cached<A> {
             Query::None => (0, now),
         };
         let absent_since = self.absence().map(|absence| absence.since);
+        let before = self.outage.take();
+        let failed = before.as_ref().map_or(0, |outage| outage.failed);
         self.known = match reply {
             Reply::Failed { why } => {
                 let again = now + back_off(failures);
-                let since = self.outage.as_ref().map_or(begun, |outage| outage.since);
-                self.outage = Some(Outage { since, why });
+                let since = before.map_or(begun, |outage| outage.since);
+                self.outage = Some(Outage { since, why, failed: failed.saturating_add(1) });
                 self.query = Query::Outage { failures: failures.saturating_add(1), again };
-                return if failures == 0 { Outcome::OutageBegins } else { Outcome::OutageGoesOn };
+                return if failed == 0 { Outcome::OutageBegins } else { Outcome::OutageGoesOn };
             }
             Reply::Found { answer, ttl } => Known::Good { answer, until: now + ttl.clamp(MIN_TTL, MAX_TTL) },
             Reply::Absent { why, ttl } => {
@@ -198,11 +207,11 @@ impl<A: Clone> Cached<A> {
             }
         };
         self.query = Query::None;
-        self.outage = None;
-        match failures {
-            _ if self.absence().is_some() && absent_since.is_none() => Outcome::AbsenceBegins,
-            0 => Outcome::Answered,
-            failures => Outcome::Recovered(failures),
+        match (absent_since.is_some(), self.absence().is_some()) {
+            (false, true) => Outcome::AbsenceBegins(failed),
+            (true, false) => Outcome::AbsenceEnds(failed),
+            _ if failed == 0 => Outcome::Answered,
+            _ => Outcome::Recovered(failed),
         }
     }
 
@@ -243,14 +252,15 @@ impl<A: Clone> Cached<A> {
         }
     }
 
-    /// Returns the state for a new configuration: no query is under way, and the last good answer has expired at `now`. An
-    /// outage goes on until a resolver answers.
+    /// Returns the state for a new configuration: no query is under way, and the last answer has expired at `now`. An
+    /// outage goes on until a resolver answers, and an absence until one finds the name.
     #[must_use]
     pub fn expired(&self, now: Instant) -> Cached<A> {
-        let known = match &self.known {
-            Known::Good { answer, .. } => Known::Good { answer: answer.clone(), until: now },
-            Known::Nothing | Known::Absent { .. } => Known::Nothing,
-        };
+        let mut known = self.known.clone();
+        match &mut known {
+            Known::Good { until, .. } | Known::Absent { until, .. } => *until = now,
+            Known::Nothing => {}
+        }
         Cached { known, query: Query::None, outage: self.outage.clone() }
     }
 }
@@ -299,6 +309,10 @@ mod tests {
 
     fn failed() -> Reply<u32> {
         Reply::Failed { why: "no answer".into() }
+    }
+
+    fn absent() -> Reply<u32> {
+        Reply::Absent { why: "no such name".into(), ttl: None }
     }
 
     /// Returns a name whose answer 1 was good for 10 s from `now`.
@@ -361,20 +375,46 @@ mod tests {
         assert!(cached.ask(expiry).begin && cached.outage().is_none());
         cached.answered(of("no answer"), expiry + 5 * SECOND);
         cached.answered(of("SERVFAIL"), expiry + 11 * SECOND);
-        let outage = Some(Outage { since: expiry, why: "SERVFAIL".into() });
+        let outage = Some(Outage { since: expiry, why: "SERVFAIL".into(), failed: 2 });
         assert_eq!((cached.outage(), cached.last_good()), (outage.as_ref(), Some(&1)));
         // A reload asks again, and a question is no answer.
         let mut cached = cached.expired(expiry + 12 * SECOND);
         assert!(cached.ask(expiry + 12 * SECOND).begin);
         assert_eq!((cached.outage(), cached.last_good()), (outage.as_ref(), Some(&1)));
-        cached.answered(found(2, 10), expiry + 13 * SECOND);
+        assert_eq!(cached.answered(failed(), expiry + 12 * SECOND), Outcome::OutageGoesOn);
+        assert_eq!(cached.answered(found(2, 10), expiry + 13 * SECOND), Outcome::Recovered(3));
         assert_eq!((cached.outage(), cached.last_good()), (None, Some(&2)));
         let mut absent = Cached::<u32>::default();
         assert!(absent.ask(now).begin);
         absent.answered(failed(), now + SECOND);
         assert_eq!((absent.outage().map(|outage| outage.since), absent.last_good()), (Some(now), None));
-        absent.answered(Reply::Absent { why: String::new(), ttl: None }, now + 2 * SECOND);
+        absent.answered(self::absent(), now + 2 * SECOND);
         assert_eq!((absent.outage(), absent.last_good()), (None, None));
+    }
+
+    #[test]
+    fn an_outage_and_an_absence_end_with_the_answer_that_ends_them() {
+        let now = Instant::now();
+        let (mut cached, mut at) = (Cached::default(), now);
+        let mut answered = |cached: &mut Cached<u32>, reply| {
+            at += MAX_BACK_OFF;
+            let _ = cached.ask(at);
+            cached.answered(reply, at)
+        };
+        assert_eq!(answered(&mut cached, failed()), Outcome::OutageBegins);
+        assert_eq!(answered(&mut cached, absent()), Outcome::AbsenceBegins(1));
+        assert_eq!(answered(&mut cached, failed()), Outcome::OutageBegins);
+        assert_eq!(answered(&mut cached, absent()), Outcome::Recovered(1), "as absent as before");
+        assert_eq!(answered(&mut cached, failed()), Outcome::OutageBegins);
+        assert_eq!(answered(&mut cached, failed()), Outcome::OutageGoesOn);
+        assert_eq!(answered(&mut cached, found(1, 1)), Outcome::AbsenceEnds(2));
+        assert_eq!(answered(&mut cached, absent()), Outcome::AbsenceBegins(0));
+        // A reload is no answer.
+        let mut cached = cached.expired(now);
+        assert_eq!(answered(&mut cached, absent()), Outcome::Answered);
+        let mut cached = cached.expired(now);
+        assert_eq!(answered(&mut cached, found(2, 1)), Outcome::AbsenceEnds(0));
+        assert_eq!(answered(&mut cached, found(2, 1)), Outcome::Answered);
     }
 
     #[test]
@@ -393,15 +433,14 @@ mod tests {
         let mut cached = known(now);
         let at = now + 10 * SECOND;
         assert!(cached.ask(at).begin);
-        let absent = Reply::Absent { why: "no such name".into(), ttl: None };
         assert_eq!((cached.absence(), cached.absent_until()), (None, None));
-        assert_eq!(cached.answered(absent.clone(), at), Outcome::AbsenceBegins);
+        assert_eq!(cached.answered(absent(), at), Outcome::AbsenceBegins(0));
         assert_eq!(cached.ask(at), Ask::known(Answer::Absent("no such name".into())));
         // The old address does not come back.
         let later = at + ABSENT_TTL;
         assert_eq!(cached.absent_until(), Some(later));
         assert_eq!(cached.ask(later), Ask { answer: Answer::Wait { until: None }, begin: true });
-        assert_eq!(cached.answered(absent, later), Outcome::Answered);
+        assert_eq!(cached.answered(absent(), later), Outcome::Answered);
         assert_eq!(cached.absence(), Some(&Absence { since: at, why: "no such name".into() }));
         assert!(cached.ask(later + ABSENT_TTL).begin);
         cached.answered(failed(), later + ABSENT_TTL);

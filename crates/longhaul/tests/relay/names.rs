@@ -264,9 +264,35 @@ fn a_name_that_never_existed_is_a_problem_until_somebody_adds_it() {
         let problem = &status["problems"][0];
         assert_eq!(problem["what"], "b.example:7000: the name does not exist", "{status}");
         assert_eq!((&status["ready"], &problem["doubtful"]), (&true.into(), &true.into()), "{status}");
+        let no_second = |wanted: &'static str| {
+            relay.wait_line(wanted, |found| {
+                assert_ne!(found, "a name of a next hop leads nowhere");
+                found == wanted
+            })
+        };
+        let asked = nameserver.asked(NAME, A);
+        relay.signal("HUP");
+        no_second("reloaded");
+        wait_until("an answer has come after the reload", || nameserver.asked(NAME, A) > asked + 1);
         nameserver.set(NAME, 1, &["127.0.1.2"]);
+        assert_eq!(no_second("a name of a next hop leads somewhere now")["name"], NAME);
         wait_until("no flow asks, but the relay does", || site.status()["problems"] == json!([]));
-        assert!(relay.try_log("a name of a next hop leads nowhere").is_none());
+    });
+}
+
+#[test]
+fn an_outage_that_ends_with_an_absent_name_has_an_end_in_the_log() {
+    in_own_network(|| {
+        let nameserver = Nameserver::start("127.0.0.1");
+        nameserver.set(NAME, 1, &[]);
+        nameserver.fall_silent();
+        let site = Site::new("nameserver 127.0.0.1\noptions timeout:1 attempts:1\n");
+        let relay = site.relay("", &to());
+        relay.wait_log("no resolver answers; the last good answer serves, if any");
+        nameserver.answer();
+        let end = relay.wait_log_any(&["a resolver answers again", "a name of a next hop leads nowhere"]);
+        assert_eq!((&end["message"], &end["name"]), (&"a resolver answers again".into(), &NAME.into()));
+        relay.wait_log("a name of a next hop leads nowhere");
     });
 }
 

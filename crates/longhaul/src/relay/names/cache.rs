@@ -178,12 +178,17 @@ impl Name {
             (outcome, cached.again().map(Again::Repeat).or_else(|| cached.absent_until().map(Again::Ask)))
         };
         let name = &self.question;
-        // One line for each outage, not for each retry: resolvers can be down for hours.
+        // One line for each begin and each end, not for each retry: resolvers can be down for hours.
+        if let Outcome::Recovered(failed) | Outcome::AbsenceBegins(failed @ 1..) | Outcome::AbsenceEnds(failed @ 1..) =
+            outcome
+        {
+            info!(%name, failed, "a resolver answers again");
+        }
         match outcome {
             Outcome::OutageBegins => warn!(%name, %why, "no resolver answers; the last good answer serves, if any"),
-            Outcome::AbsenceBegins => warn!(%name, %why, "a name of a next hop leads nowhere"),
-            Outcome::Recovered(failed) => info!(%name, failed, "a resolver answers again"),
-            Outcome::Answered | Outcome::OutageGoesOn => {}
+            Outcome::AbsenceBegins(_) => warn!(%name, %why, "a name of a next hop leads nowhere"),
+            Outcome::AbsenceEnds(_) => info!(%name, "a name of a next hop leads somewhere now"),
+            Outcome::Answered | Outcome::Recovered(_) | Outcome::OutageGoesOn => {}
         }
         self.answered.notify_waiters();
         again
