@@ -11,8 +11,8 @@ use longhaul_config::{NextHop, Tunnel};
 use longhaul_core::next_hop::{Change, Group, HopKey, HopView, Member, Thresholds};
 use longhaul_units::show_duration;
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
+use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -24,17 +24,18 @@ use tracing::{info, warn};
 pub(super) struct Hops {
     group: Mutex<Group>,
     /// The last failure of each hop that has had one.
-    failures: Mutex<HashMap<HopKey, Failure>>,
+    failures: Mutex<HashMap<HopKey, LastFailure>>,
+    /// The hops whose checks see only the connection, because a relay refuses the probe. A failed dial or check does not end
+    /// that, so it is logged once.
+    refusing: Mutex<HashSet<HopKey>>,
     random: RandomState,
 }
 
 /// The last failure of a hop.
 #[derive(Debug)]
-struct Failure {
+struct LastFailure {
     what: Cow<'static, str>,
     at: Instant,
-    /// Whether it is that a relay refuses the probes of the checks, and no check has passed whole since.
-    is_refusal: bool,
 }
 
 /// A check of a hop that passed.
@@ -149,14 +150,15 @@ impl Hops {
         let (key, now) = (tunnel.to[hop].member().key, Instant::now());
         let failed = result.as_ref().err();
         match result {
-            Err(failed) => self.note(key, failed.what.clone(), false),
+            Err(failed) => self.note(key, failed.what.clone()),
             Ok(Passed { refusal: Some(why), .. }) => {
-                if !self.is_refusing(key) {
+                if lock(&self.refusing).insert(key) {
                     warn!(tunnel = %tunnel.name, next_hop = %tunnel.to[hop], %why, "checks see only the next hop's connection: the probe is refused");
                 }
-                self.note(key, REFUSED.into(), true);
             }
-            Ok(Passed { refusal: None, .. }) => self.end_refusal(key),
+            Ok(Passed { refusal: None, .. }) => {
+                lock(&self.refusing).remove(&key);
+            }
         }
         let mut group = self.group();
         if let Ok(Passed { rtt, .. }) = result {
@@ -170,6 +172,7 @@ impl Hops {
     /// Ends the effect of active checks, because the tunnel no longer has any.
     pub(super) fn unchecked(&self) {
         self.group().unchecked(Instant::now());
+        lock(&self.refusing).clear();
     }
 
     fn view(&self, tunnel: &Arc<Tunnel>, names: &Names) -> Vec<NextHopView> {
@@ -189,22 +192,14 @@ impl Hops {
     /// Forgets the hops that are not in `members`, except the state of those that have flows.
     fn keep(&self, members: &[Member]) {
         self.group().keep(members);
-        lock(&self.failures).retain(|key, _| members.iter().any(|member| member.key == *key));
+        let is_kept = |key: &HopKey| members.iter().any(|member| member.key == *key);
+        lock(&self.failures).retain(|key, _| is_kept(key));
+        lock(&self.refusing).retain(is_kept);
     }
 
     /// Keeps the last failure of the hop `key`.
-    fn note(&self, key: HopKey, what: Cow<'static, str>, is_refusal: bool) {
-        lock(&self.failures).insert(key, Failure { what, at: Instant::now(), is_refusal });
-    }
-
-    fn is_refusing(&self, key: HopKey) -> bool {
-        lock(&self.failures).get(&key).is_some_and(|failure| failure.is_refusal)
-    }
-
-    fn end_refusal(&self, key: HopKey) {
-        if let Some(failure) = lock(&self.failures).get_mut(&key) {
-            failure.is_refusal = false;
-        }
+    fn note(&self, key: HopKey, what: Cow<'static, str>) {
+        lock(&self.failures).insert(key, LastFailure { what, at: Instant::now() });
     }
 
     fn group(&self) -> MutexGuard<'_, Group> {
@@ -241,7 +236,7 @@ impl Claim<'_> {
     /// Records that the next hop did not answer. `what` is the kind of the failure in a few words, such as `refused`.
     pub(super) fn failed(mut self, what: &'static str) {
         self.is_counted = false;
-        self.hops.note(self.key, what.into(), false);
+        self.hops.note(self.key, what.into());
         let is_alone = self.tunnel.to.len() == 1;
         let change = self.hops.group().failed(self.key, is_alone, Instant::now());
         tell(self.counters, self.tunnel, self.hop, Told { change, why: None });
@@ -341,9 +336,6 @@ fn tell(counters: &Counters, tunnel: &Tunnel, hop: usize, told: Told<'_>) {
         Some(Change::Up) => info!(%tunnel, %next_hop, "next hop up: its checks succeed"),
     }
 }
-
-/// Kind of the failure of a next hop, or of a relay behind it, that refuses the probe of a check.
-const REFUSED: &str = "refuses the probe";
 
 /// Kind of the failure of a hop whose name has no address.
 pub(super) const UNRESOLVED: &str = "cannot be resolved";

@@ -1,5 +1,6 @@
 //! Tests `[probe] key_file`: who proves the key is answered, and everybody else is refused and counted.
 
+use crate::admin::{by_socket, socket};
 use crate::daemon::Daemon;
 use crate::harness::*;
 use crate::verified::final_host;
@@ -13,7 +14,11 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 use tempfile::TempDir;
+
+/// The log line when checks see only the connection.
+const REFUSED: &str = "checks see only the next hop's connection: the probe is refused";
 
 const KEY: &[u8] = b"0123456789abcdef0123456789abcdef";
 
@@ -107,19 +112,39 @@ fn a_check_whose_probe_is_refused_sees_the_connection() {
     let (right, wrong) = (keys.file("right", KEY), keys.file("wrong", b"fedcba9876543210"));
     let host = final_host();
     let far_port = Port::reserve("127.0.0.1");
+    let socket = socket(&keys.0);
     let check = "check = \"verify\"\ncheck_interval = \"100ms\"\nrise = 1\nfall = 1";
-    let (near, near_port) = daemon(far_port.address(), check, &wrong);
+    let admin = format!("{check}\n[admin]\nsocket = \"{}\"", socket.display());
+    let (near, near_port) = daemon(far_port.address(), &admin, &wrong);
     near.relay.wait_log("next hop down: its checks failed");
-    let far = Daemon::start(&config(far_port.address(), host, "verify_hops = 0", &right));
-    let line = near.relay.wait_log("checks see only the next hop's connection: the probe is refused");
+    let start_far = || Daemon::start(&config(far_port.address(), host, "verify_hops = 0", &right));
+    let far = start_far();
+    let line = near.relay.wait_log(REFUSED);
     assert!(line["why"].as_str().unwrap().starts_with("far relay: it refuses the key"), "{line}");
     near.relay.wait_log("next hop up: its checks succeed");
     let client = TcpStream::connect(near_port.address()).unwrap();
     client.shutdown(Shutdown::Write).unwrap();
     assert_eq!(read_to_end(&client), (Vec::new(), Ending::Fin), "the final host serves it");
+    drop(far);
+    near.relay.wait_log("next hop down: its checks failed");
+    let far = start_far();
+    near.relay.wait_line("next hop up, and no second warning", |found| {
+        assert_ne!(found, REFUSED);
+        found == "next hop up: its checks succeed"
+    });
+    let up = Instant::now();
+    wait_until("three checks that are refused", || far.relay.counters()["probes_unproven"].as_u64() >= Some(3));
+    let since_up = up.elapsed().as_secs_f64();
+    let status: Value = serde_json::from_str(&by_socket(&socket, "GET", "/status.json").1).unwrap();
+    let hop = &status["tunnels"][0]["next_hops"][0];
+    assert!(hop["last_failure_seconds"].as_f64() >= Some(since_up), "a refused check is no failure: {hop}");
     far.reload(&config(far_port.address(), host, "verify_hops = 0", &wrong));
     wait_until("three checks that are answered", || far.relay.counters()["probes"].as_u64() >= Some(3));
-    assert!(near.relay.try_log("next hop down: its checks failed").is_none());
+    near.relay.signal("USR1");
+    near.relay.wait_line("the counters, and nothing before them", |found| {
+        assert!(found != REFUSED && found != "next hop down: its checks failed", "{found}");
+        found == "counters"
+    });
 }
 
 /// The daemon's own probes pass their listener by the nonce, and prove the key to the far relay.
