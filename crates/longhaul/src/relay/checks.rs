@@ -5,7 +5,8 @@
 //! another key does, the connection alone counts. A hop whose name has several addresses passes when one of them does.
 
 use super::connect::{self, Failure};
-use super::hops::{Failed, Passed, UNRESOLVED};
+use super::failure_kind::FailureKind;
+use super::hops::{Failed, Passed};
 use super::permits::Gate;
 use super::shared::Relay;
 use super::stream::Stream;
@@ -69,7 +70,7 @@ async fn run(relay: Arc<Relay>, gate: Arc<Gate>, tunnel: Arc<Tunnel>) {
 /// Checks next hop `hop`. Returns `None` when only this host is at fault, because then the check says nothing about the hop.
 async fn check(relay: &Relay, gate: &Gate, tunnel: &Tunnel, hop: usize) -> Option<Result<Passed, Failed>> {
     let timeout = tunnel.check.timeout;
-    let unresolved = |why| Some(Err(Failed { what: UNRESOLVED.into(), why }));
+    let unresolved = |why| Some(Err(Failed { what: FailureKind::Unresolved.name().into(), why }));
     let addresses = match relay.addresses(&tunnel.to[hop], timeout, &gate.counters).await {
         Ok(addresses) if !addresses.is_empty() => addresses,
         Ok(_) => return unresolved("its name has no address".into()),

@@ -1,5 +1,6 @@
 //! Connects to one address: checks for a loop, opens a socket with the dial leg's options, and waits for the answer.
 
+use super::failure_kind::FailureKind;
 use super::fast_open;
 use super::leg::{self, Protocol, failed};
 use super::shared::Relay;
@@ -14,34 +15,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::Duration;
 use tokio::time::timeout;
-
-/// Kind of a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FailureKind {
-    /// The address refused the connection.
-    Refused,
-    /// The address did not answer in time.
-    NoAnswer,
-    /// The address reset the connection.
-    Reset,
-    /// A router, or the kernel itself, says that the address cannot be reached.
-    Unreachable,
-    /// Any other, such as a name that cannot be resolved.
-    Other,
-}
-
-impl FailureKind {
-    /// Returns the kind in one or two words, for views.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            FailureKind::Refused => "refused",
-            FailureKind::NoAnswer => "no answer",
-            FailureKind::Reset => "reset",
-            FailureKind::Unreachable => "unreachable",
-            FailureKind::Other => "failed",
-        }
-    }
-}
 
 /// Why there is no connection to an address.
 #[derive(Clone, Debug, PartialEq, Eq)]

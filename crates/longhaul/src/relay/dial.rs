@@ -10,9 +10,10 @@
 //! beside those under way (RFC 8305 5). A second, because by then a SYN would have been sent again. While a SYN is under
 //! way that carries the client's first bytes, no other address is tried: only one server may get them.
 
-use super::connect::{self, Failure, FailureKind};
+use super::connect::{self, Failure};
+use super::failure_kind::FailureKind;
 use super::fast_open::FirstBytes;
-use super::hops::{Chosen, Claim, UNRESOLVED};
+use super::hops::{Chosen, Claim};
 use super::permits::{Gate, Spare};
 use super::proxy_out::Header;
 use super::race::Race;
@@ -213,7 +214,7 @@ struct Try<'a> {
     /// Number of addresses that have not failed.
     left: usize,
     /// Why the last address failed that did so by the hop's fault. `None` without one.
-    blame: Option<&'static str>,
+    blame: Option<FailureKind>,
 }
 
 impl<'a> Attempts<'a> {
@@ -275,8 +276,8 @@ impl<'a> Attempts<'a> {
             unresolved => {
                 let why = unresolved.err().unwrap_or_else(|| "it has no address".into());
                 note(&mut self.unanswered.why, &next_hop.to_string(), &format!("cannot be resolved: {why}"));
-                self.unanswered.kind = FailureKind::Other;
-                self.lost(hop, Some(UNRESOLVED));
+                self.unanswered.kind = FailureKind::Unresolved;
+                self.lost(hop, Some(FailureKind::Unresolved));
             }
         }
     }
@@ -286,19 +287,19 @@ impl<'a> Attempts<'a> {
         note(&mut self.unanswered.why, &address.to_string(), &failure.to_string());
         self.unanswered.kind = failure.kind;
         self.unanswered.address = Some(address);
-        self.lost(hop, failure.is_of_hop.then(|| failure.kind.name()));
+        self.lost(hop, failure.is_of_hop.then_some(failure.kind));
     }
 
     /// Records that an address of `hop` failed, or its name. `blame` says why, if it is the hop's fault.
-    fn lost(&mut self, hop: usize, blame: Option<&'static str>) {
+    fn lost(&mut self, hop: usize, blame: Option<FailureKind>) {
         let Some(index) = self.tries.iter().position(|tried| tried.hop == hop) else { return };
         let tried = &mut self.tries[index];
         tried.left = tried.left.saturating_sub(1);
         tried.blame = blame.or(tried.blame);
         if tried.left == 0 {
             let Try { claim, blame, .. } = self.tries.swap_remove(index);
-            if let Some(what) = blame {
-                claim.failed(what);
+            if let Some(kind) = blame {
+                claim.failed(kind);
             }
         }
     }
@@ -309,7 +310,7 @@ impl<'a> Attempts<'a> {
             if hop == dialled.hop {
                 claim.answered(rtt);
             } else if began.elapsed() >= BESIDE {
-                claim.failed(FailureKind::NoAnswer.name());
+                claim.failed(FailureKind::NoAnswer);
             }
         }
         dialled

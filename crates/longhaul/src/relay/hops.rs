@@ -3,6 +3,7 @@
 
 use super::counters::{CounterValues, Counters};
 use super::distributions::Distributions;
+use super::failure_kind::FailureKind;
 use super::lock::lock;
 use super::names::{NameView, Names};
 use super::queue::{Queue, WaitView};
@@ -233,10 +234,10 @@ impl Claim<'_> {
         tell(self.counters, self.tunnel, self.hop, Told { change, why: None });
     }
 
-    /// Records that the next hop did not answer. `what` is the kind of the failure in a few words, such as `refused`.
-    pub(super) fn failed(mut self, what: &'static str) {
+    /// Records that the next hop did not answer.
+    pub(super) fn failed(mut self, kind: FailureKind) {
         self.is_counted = false;
-        self.hops.note(self.key, what.into());
+        self.hops.note(self.key, kind.name().into());
         let is_alone = self.tunnel.to.len() == 1;
         let change = self.hops.group().failed(self.key, is_alone, Instant::now());
         tell(self.counters, self.tunnel, self.hop, Told { change, why: None });
@@ -336,6 +337,3 @@ fn tell(counters: &Counters, tunnel: &Tunnel, hop: usize, told: Told<'_>) {
         Some(Change::Up) => info!(%tunnel, %next_hop, "next hop up: its checks succeed"),
     }
 }
-
-/// Kind of the failure of a hop whose name has no address.
-pub(super) const UNRESOLVED: &str = "cannot be resolved";

@@ -16,7 +16,7 @@
 //!       checks active checks                                 (one task a tunnel)
 //!     race     attempts beside each other
 //!     connect  one address
-//!       cause  kinds of failed dials and checks
+//!       failure_kind  kinds of failed dials and checks
 //!     fast_open  the client's first bytes in the SYN
 //!     proxy_out  the PROXY header before them
 //!     loop_guard  whether a dial would come back to this process
@@ -77,6 +77,7 @@ mod dial;
 mod direction;
 mod distributions;
 mod end;
+mod failure_kind;
 mod fast_open;
 mod flow;
 #[cfg(test)]

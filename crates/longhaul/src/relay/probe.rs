@@ -16,8 +16,8 @@
 //! The final host gets a connection that ends with FIN before a byte. Every server knows that from clients that give up.
 //! A RST would reach most servers as an error of accept(2) or read(2), which many of them log.
 
-use super::connect::FailureKind;
 use super::dial::Unanswered;
+use super::failure_kind::FailureKind;
 use super::fast_open;
 use super::host_answer;
 use super::how::{Broken, How};
@@ -271,7 +271,9 @@ async fn dial_of(tunnel: &Tunnel, failed: &Unanswered) -> Dial {
             Dial::PortSilent
         }
         (FailureKind::NoAnswer, _) => Dial::NoAnswer,
-        (FailureKind::Reset | FailureKind::Unreachable | FailureKind::Other, _) => Dial::Failed,
+        (FailureKind::Reset | FailureKind::Unreachable | FailureKind::Unresolved | FailureKind::Other, _) => {
+            Dial::Failed
+        }
     }
 }
 
