@@ -123,9 +123,9 @@ fn next_hops(view: &HopsView) -> Vec<HopState> {
         last_failure_seconds: last_failure.as_ref().map(|failure| failure.age.as_secs_f64()),
         name: name.as_ref().map(|NameView { has_address, outage, absence }| NameState {
             has_address: *has_address,
-            outage_since_unix_seconds: outage.as_ref().map(|outage| now - outage.age.as_secs_f64()),
+            outage_since_unix_seconds: outage.as_ref().map(|outage| now - outage.since.elapsed().as_secs_f64()),
             outage_why: outage.as_ref().map(|outage| outage.why.clone()),
-            absent_since_unix_seconds: absence.as_ref().map(|absence| now - absence.age.as_secs_f64()),
+            absent_since_unix_seconds: absence.as_ref().map(|absence| now - absence.since.elapsed().as_secs_f64()),
             absent_why: absence.as_ref().map(|absence| absence.why.clone()),
         }),
         weight: next_hop.member().weight,

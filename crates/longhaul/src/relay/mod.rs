@@ -134,7 +134,7 @@ pub use leg_view::LegView;
 pub use listener::{BindError, Handle, Listener, Route, Serving};
 pub use load::{AddressLoad, Load, TunnelLoad};
 pub(crate) use lock::lock;
-pub use names::{LackView, NameView, Unresolved, unresolved};
+pub use names::{NameView, Unresolved, unresolved};
 pub use permits::Gate;
 pub use queue::WaitView;
 pub use registry::{FlowView, State};

@@ -5,7 +5,7 @@ use super::target::{Question, Targets, addresses};
 use crate::relay::counters::Counters;
 use crate::relay::lock::lock;
 use longhaul_config::{NextHop, Resolver as Choice};
-use longhaul_core::names::{Answer, Ask, Cached, Outcome, Reply};
+use longhaul_core::names::{Absence, Answer, Ask, Cached, Outage, Outcome, Reply};
 use longhaul_units::show_duration;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -31,18 +31,9 @@ pub struct NameView {
     /// Whether it has an address, by the last good answer.
     pub has_address: bool,
     /// The outage, while no resolver answers for it.
-    pub outage: Option<LackView>,
+    pub outage: Option<Outage>,
     /// The absence, while resolvers say that it does not exist, or has no address.
-    pub absence: Option<LackView>,
-}
-
-/// An outage of the resolvers, or the absence of a name.
-#[derive(Clone, Debug)]
-pub struct LackView {
-    /// Why the last query found nothing.
-    pub why: String,
-    /// Time since it began.
-    pub age: Duration,
+    pub absence: Option<Absence>,
 }
 
 /// One name.
@@ -113,15 +104,11 @@ impl Names {
         let name = lock(&self.0).names.get(&Question::of(next_hop)).cloned()?;
         let cached = lock(&name.cached);
         let targets = cached.last_good();
-        let lack = |why: &String, since| LackView { why: why.clone(), age: now().saturating_duration_since(since) };
         Some(NameView {
             has_address: targets.is_some_and(|targets| targets.iter().any(|target| !target.addresses.is_empty())),
-            outage: cached.outage().map(|outage| lack(&outage.why, outage.since)),
+            outage: cached.outage().cloned(),
             // In an outage nobody knows whether it is still absent.
-            absence: cached
-                .absence()
-                .filter(|_| cached.outage().is_none())
-                .map(|absence| lack(&absence.why, absence.since)),
+            absence: cached.absence().filter(|_| cached.outage().is_none()).cloned(),
         })
     }
 

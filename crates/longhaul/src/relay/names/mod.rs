@@ -23,6 +23,6 @@ mod system;
 mod target;
 mod unresolved;
 
+pub use cache::NameView;
 pub(super) use cache::Names;
-pub use cache::{LackView, NameView};
 pub use unresolved::{Unresolved, unresolved};
