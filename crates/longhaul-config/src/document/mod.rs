@@ -25,8 +25,8 @@ pub fn read<T>(text: &str, whole: impl FnOnce(&mut Findings<'_>, &DeTable<'_>) -
     for mistake in syntax::mistakes(text, &errors) {
         findings.error(mistake.at..mistake.at, mistake.text);
     }
-    // The parser can only guess the meaning of a broken file. Errors in the guess would not be the writer's.
     findings.find_first_header(root.get_ref());
+    // The parser can only guess the meaning of a broken file. Errors in the guess would not be the writer's.
     let read = if errors.is_empty() { Some(whole(&mut findings, root.get_ref())) } else { None };
     (read.filter(|_| findings.errors() == 0), findings.in_order())
 }

@@ -25,7 +25,7 @@ pub struct VerifyView {
     pub interval: Duration,
     /// Maximum time of a probe.
     pub timeout: Duration,
-    /// Why no probe can be made now. `None` if one can.
+    /// Why no probe can be made now, or why the last one has no result. `None` if it has one.
     pub hindrance: Option<String>,
     /// Whether that is because another host has the address now, as on a backup relay.
     pub is_elsewhere: bool,
@@ -121,8 +121,8 @@ impl History {
         self.view_mut().clone()
     }
 
-    /// Records why no probe can be made now. The results stay as they are. Returns whether one could be made before, or another
-    /// host had the address.
+    /// Records a hindrance. The results stay as they are. Returns whether it is new: there was none before, or another host had
+    /// the address.
     pub(super) fn hindered(&self, why: String) -> bool {
         let mut view = self.view_mut();
         let was_elsewhere = std::mem::take(&mut view.is_elsewhere);
