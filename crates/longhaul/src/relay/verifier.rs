@@ -62,11 +62,16 @@ impl Probed {
         }
     }
 
-    /// Makes one probe and records its result. Records none if no probe can be made, or if its result says nothing about the
-    /// tunnel.
+    /// Makes one probe and records its result.
     async fn probe(&self) {
+        let (key, are_known) = (self.relay.probe_key.now(), self.history.relays_answered());
+        self.probe_by(Plan { key, are_known, ..Plan::of_own(&self.tunnel) }).await;
+    }
+
+    /// Makes the probe `plan` and records its result. Records none if no probe can be made, or if its result says nothing
+    /// about the tunnel.
+    async fn probe_by(&self, plan: Plan) {
         let Probed { relay, gate, tunnel, history } = self;
-        let plan = Plan { key: relay.probe_key.now(), are_known: history.relays_answered(), ..Plan::of_own(tunnel) };
         // A backup relay listens on an address that it does not have yet.
         if relay.served.has_here(plan.address).is_ok_and(|is_here| !is_here) {
             return history.elsewhere(format!("{} is not an address of this host now", plan.address.ip()));
@@ -91,7 +96,7 @@ impl Probed {
         if was_taken || findings.is_silent() {
             self.note(was_taken);
         }
-        if let Some(trouble) = findings.refusal() {
+        if let Some(trouble) = findings.refusal().or_else(|| findings.lateness()) {
             return self.hinder(format!("{}: {}", trouble.stage.name(plan.hops), trouble.why));
         }
         if was_accepted {
@@ -178,7 +183,10 @@ mod tests {
     use longhaul_config::NextHop;
     use longhaul_core::wire::answer::{Dial, Frame, Next, Report};
     use longhaul_core::wire::probe::{LENGTH, Look, Preface, look};
+    use std::future::pending;
     use std::io::{Read, Write};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
 
     fn probed(listen: SocketAddr, max_flows: usize) -> Probed {
         let relay = Relay::new(100);
@@ -230,6 +238,16 @@ mod tests {
         assert!(view.results.is_empty() && view.hindrance.unwrap().contains("192.0.2.7"));
     }
 
+    /// Returns the report of a relay that says `next` to a prober with `preface`.
+    fn report(preface: Preface, next: Next) -> Vec<u8> {
+        let Preface { nonce, hops, echo_bytes } = preface;
+        let (name, version, next_hop, why) = Default::default();
+        let (dial, clock_us, dial_us, rtt_us) = (Dial::Connected, 0, 0, 0);
+        let report =
+            Report { nonce, hops, dial, next, clock_us, dial_us, rtt_us, echo_bytes, name, version, next_hop, why };
+        Frame::Report(report).bytes()
+    }
+
     /// Returns the address of a listener that takes probes as those of strangers, as if NAT had changed their source. It says
     /// `next` to each, or ends the connection at once.
     fn stranger(next: Option<Next>) -> SocketAddr {
@@ -237,32 +255,54 @@ mod tests {
         let address = listener.local_addr().unwrap();
         std::thread::spawn(move || {
             for probe in listener.incoming() {
-                let (mut probe, mut preface) = (probe.unwrap(), [0; LENGTH]);
-                probe.read_exact(&mut preface).unwrap();
-                let Look::Preface(Preface { nonce, hops, .. }) = look(&preface) else { panic!("{preface:?}") };
-                let report = |next| {
-                    let (name, version, next_hop, why) = Default::default();
-                    let (dial, clock_us, dial_us, rtt_us, echo_bytes) = (Dial::Connected, 0, 0, 0, 0);
-                    Report {
-                        nonce,
-                        hops,
-                        dial,
-                        next,
-                        clock_us,
-                        dial_us,
-                        rtt_us,
-                        echo_bytes,
-                        name,
-                        version,
-                        next_hop,
-                        why,
-                    }
-                };
-                let frame = next.map(|next| Frame::Report(report(next)).bytes());
-                probe.write_all(&frame.unwrap_or_default()).unwrap();
+                let (mut probe, mut first) = (probe.unwrap(), [0; LENGTH]);
+                probe.read_exact(&mut first).unwrap();
+                let Look::Preface(preface) = look(&first) else { panic!("{first:?}") };
+                probe.write_all(&next.map(|next| report(preface, next)).unwrap_or_default()).unwrap();
             }
         });
         address
+    }
+
+    /// Takes one probe, and echoes the first `bytes` of its payload at 500 B/s.
+    async fn trickle(listener: TcpListener, bytes: usize) {
+        let (mut probe, mut first) = (listener.accept().await.unwrap().0, [0; LENGTH]);
+        probe.read_exact(&mut first).await.unwrap();
+        let Look::Preface(preface) = look(&first) else { panic!("{first:?}") };
+        probe.write_all(&report(preface, Next::Echo)).await.unwrap();
+        let (mut piece, mut echoed) = ([0; 10], 0);
+        while echoed < bytes {
+            let got = probe.read(&mut piece).await.unwrap();
+            probe.write_all(&piece[..got]).await.unwrap();
+            echoed += got;
+            sleep(Duration::from_millis(20)).await; // the trickle
+        }
+        pending().await
+    }
+
+    /// `longhaul verify` waits longer, and may find the same path whole.
+    #[tokio::test]
+    async fn a_slow_payload_says_nothing_and_one_that_stops_is_broken() {
+        let made = |bytes, echo_bytes| async move {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let probed = probed(listener.local_addr().unwrap(), 10);
+            let limit = Duration::from_secs(4);
+            let plan = Plan { echo_bytes, limit, total: limit, ..Plan::of_own(&probed.tunnel) };
+            let relay = tokio::spawn(trickle(listener, bytes));
+            probed.probe_by(plan).await;
+            relay.abort();
+            probed
+        };
+        // The last payload fills every buffer, so that the prober's writes wait, too.
+        let (slow, stopped, full) = tokio::join!(made(1 << 20, 16384), made(100, 16384), made(1 << 20, 64 << 20));
+        for slow in [slow, full] {
+            let view = slow.history.view();
+            let want = "data: the whole probe took its limit of 4s while bytes still came";
+            assert!(view.results.is_empty() && view.hindrance.as_deref() == Some(want), "{view:?}");
+        }
+        assert_eq!(broken_at(&stopped), Some(("data".into(), "no answer")));
+        let trouble = stopped.history.view().results[0].trouble.clone().unwrap();
+        assert!(trouble.why.starts_with("connected, and then silent for "), "{trouble:?}");
     }
 
     #[tokio::test]

@@ -31,6 +31,11 @@ impl Findings {
         self.relays.last().is_some_and(|relay| relay.report.next == Next::Busy)
     }
 
+    /// Returns the trouble that the payload took too long, while bytes still came. Flows may well be served.
+    pub fn lateness(&self) -> Option<&Trouble> {
+        self.trouble.as_ref().filter(|trouble| !trouble.is_certain && trouble.stage == Stage::Data)
+    }
+
     /// Returns the trouble that a relay which works does not answer this probe: another key, another version, no `verify_hops`,
     /// too many probes. Flows may well be served. Silence is another thing: a relay that hangs is silent.
     pub fn refusal(&self) -> Option<&Trouble> {

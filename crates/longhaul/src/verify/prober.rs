@@ -10,6 +10,7 @@ use longhaul_core::wire::answer::{Dial, Frame, Next, Proof, Receipt, Report};
 use longhaul_core::wire::probe::{Nonce, Preface};
 use longhaul_core::wire::proof::{Challenge, Key};
 use longhaul_units::{Rate, show_duration};
+use std::future::pending;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -38,6 +39,8 @@ pub struct Plan {
     pub limit: Duration,
     /// Time for the whole probe.
     pub total: Duration,
+    /// Whether the flags of `longhaul verify` set the payload and the times.
+    pub has_flags: bool,
 }
 
 impl Plan {
@@ -64,6 +67,7 @@ impl Plan {
             echo_bytes,
             limit,
             total: limit.saturating_mul(stages(hops)).saturating_add(payload_time),
+            has_flags: true,
         }
     }
 
@@ -72,7 +76,8 @@ impl Plan {
     pub fn of_own(tunnel: &Tunnel) -> Plan {
         let total = dials(tunnel) + MIN_LIMIT;
         // The listener admits it whatever `allow` and `proxy_in` say.
-        Plan { total, allow: Vec::new(), header: Vec::new(), ..Plan::of(tunnel, OWN_ECHO_BYTES, Some(total)) }
+        let plan = Plan::of(tunnel, OWN_ECHO_BYTES, Some(total));
+        Plan { total, allow: Vec::new(), header: Vec::new(), has_flags: false, ..plan }
     }
 
     /// Returns the plan to probe the path behind `tunnel` by a connection to its next hop `address`, which must be a relay. The
@@ -92,6 +97,7 @@ impl Plan {
             echo_bytes: MIN_ECHO_BYTES,
             limit: total,
             total,
+            has_flags: false,
         }
     }
 
@@ -233,7 +239,7 @@ async fn converse(plan: &Plan, stream: &TcpStream, talk: Talk, findings: &mut Fi
         }
     }
     let last = Stage::Relay(findings.relays.len().saturating_sub(1));
-    findings.echo = Some(echo(plan.echo_bytes, stream, reader, &nonce, last).await?);
+    findings.echo = Some(echo(plan, stream, reader, &nonce, last).await?);
     Ok(())
 }
 
@@ -345,17 +351,14 @@ fn uncertain(stage: Stage, why: &str) -> Trouble {
 /// Sends the bytes and compares their echo: first small messages one by one, for the round-trip time, then the rest. `last` is
 /// the relay that echoes them.
 async fn echo(
-    echo_bytes: u32,
+    plan: &Plan,
     stream: &TcpStream,
     mut reader: Reader<'_>,
     nonce: &Nonce,
     last: Stage,
 ) -> Result<Echo, Trouble> {
-    let patience = reader.patience();
-    let lost = |lost: Lost| match lost {
-        Lost::Stopped => lost.at(last),
-        lost => lost.at(Stage::Data),
-    };
+    let (patience, echo_bytes) = (reader.patience(), plan.echo_bytes);
+    let lost = |lost: Lost| explain_echo(patience.or_late(lost), plan, last);
     let (mut out, mut back) = (Pattern::new(nonce), Pattern::new(nonce));
     let (mut sent, mut is_same) = (0, true);
     let mut rtt = Duration::MAX;
@@ -373,7 +376,11 @@ async fn echo(
         while left > 0 {
             let chunk = out.take(left.min(CHUNK));
             sent = crc32c::crc32c_append(sent, &chunk);
-            send(stream, &chunk, patience).await?;
+            match send(stream, &chunk, patience.to_the_end()).await {
+                // The reader knows whether bytes still came.
+                Err(Lost::Silent { .. }) => pending().await,
+                sent => sent?,
+            }
             left -= chunk.len();
         }
         Ok::<(), Lost>(())
@@ -390,6 +397,20 @@ async fn echo(
         true if !is_same => Err(damaged("back")),
         true => Ok(Echo { bytes, rtt, bulk_bytes: bulk as u32, bulk_time, checksum }),
     }
+}
+
+/// Returns the trouble that the payload did not come back because of `lost`. `last` is the relay that echoes it.
+fn explain_echo(lost: Lost, plan: &Plan, last: Stage) -> Trouble {
+    let (stage, advice) = match lost {
+        Lost::Late { .. } => (Stage::Data, "; pass a longer --timeout or a smaller --size"),
+        Lost::Stopped => (last, ""),
+        _ => (Stage::Data, ""),
+    };
+    let mut trouble = lost.at(stage);
+    if plan.has_flags {
+        trouble.why += advice;
+    }
+    trouble
 }
 
 async fn receipt(reader: &mut Reader<'_>, nonce: &Nonce) -> Result<Receipt, Lost> {

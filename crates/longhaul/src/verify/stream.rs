@@ -12,9 +12,9 @@ use tokio::time::{Instant, timeout_at};
 /// Why no more comes from a connection.
 #[derive(Debug)]
 pub(super) enum Lost {
-    /// Nothing came in time. `said`: bytes came that are no frame.
+    /// Nothing came for the last `after`, or nothing was taken. `said`: bytes came that are no frame.
     Silent { after: Duration, said: bool },
-    /// The whole probe has taken its time, though each answer came in time.
+    /// The payload took the rest of the whole probe's time `after`, while bytes still came.
     Late { after: Duration },
     /// The relay has stopped its echo, because the payload came too slowly.
     Stopped,
@@ -32,14 +32,11 @@ impl Lost {
         let is_data = stage == Stage::Data;
         let (cause, why, is_certain) = match self {
             Lost::Silent { after, said: false } => {
-                (Cause::NoAnswer, format!("connected, and then silent for {}", show_duration(after)), is_data)
+                (Cause::NoAnswer, format!("connected, and then silent for {}", about(after)), is_data)
             }
             Lost::Silent { said: true, .. } => (Cause::NoAnswer, OTHER_ANSWER.to_owned(), is_data),
             Lost::Late { after } => {
-                let why = format!(
-                    "the whole probe took its limit of {} while bytes still came; pass a longer --timeout or a smaller --size",
-                    show_duration(after)
-                );
+                let why = format!("the whole probe took its limit of {} while bytes still came", show_duration(after));
                 (Cause::NoAnswer, why, false)
             }
             Lost::Stopped => {
@@ -80,14 +77,26 @@ impl Patience {
         self.end.min(Instant::now() + self.each)
     }
 
-    /// Returns the fault of a wait that has reached its deadline. `said`: bytes came that are no frame.
-    fn over(self, said: bool) -> Lost {
-        // A probe whose limits are the same was silent from its beginning.
-        match self.total > self.each && Instant::now() >= self.end {
-            true => Lost::Late { after: self.total },
-            false => Lost::Silent { after: self.each, said },
+    /// Returns the limits of a wait that may take all the time that is left.
+    pub(super) fn to_the_end(self) -> Patience {
+        Patience { each: self.total, ..self }
+    }
+
+    /// Returns `lost`, or [`Lost::Late`] if the end of all waits cut a silence off that was still short.
+    pub(super) fn or_late(self, lost: Lost) -> Lost {
+        match lost {
+            Lost::Silent { after, .. } if Instant::now() >= self.end && after < self.each / 2 => {
+                Lost::Late { after: self.total }
+            }
+            lost => lost,
         }
     }
+}
+
+/// Returns `time` in words, in whole seconds from one second on: a wait ends some milliseconds late.
+fn about(time: Duration) -> String {
+    let steps = if time < Duration::from_secs(1) { 1e3 } else { 1.0 };
+    show_duration(Duration::from_secs_f64((time.as_secs_f64() * steps).round() / steps))
 }
 
 /// Sends `bytes`. Each step may take as long as `patience` allows.
@@ -97,7 +106,8 @@ impl Patience {
 pub(super) async fn send(stream: &TcpStream, mut bytes: &[u8], patience: Patience) -> Result<(), Lost> {
     while !bytes.is_empty() {
         let writable = timeout_at(patience.deadline(), stream.writable()).await;
-        writable.map_err(|_| patience.over(false))?.map_err(Lost::Failed)?;
+        let silent = Lost::Silent { after: patience.each, said: false };
+        writable.map_err(|_| silent)?.map_err(Lost::Failed)?;
         match stream.try_write(bytes) {
             Ok(sent) => bytes = &bytes[sent..],
             Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
@@ -111,6 +121,8 @@ pub(super) async fn send(stream: &TcpStream, mut bytes: &[u8], patience: Patienc
 pub(super) struct Reader<'a> {
     stream: &'a TcpStream,
     patience: Patience,
+    /// Time of the last bytes, or of the beginning.
+    heard: Instant,
     buffer: Box<[u8]>,
     /// The unread bytes of `buffer`.
     unread: std::ops::Range<usize>,
@@ -121,7 +133,8 @@ pub(super) struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// Returns the reader of `stream`, which waits as long as `patience` allows.
     pub(super) fn new(stream: &'a TcpStream, patience: Patience) -> Reader<'a> {
-        Reader { stream, patience, buffer: vec![0; 64 * 1024].into(), unread: 0..0, frames: Frames::default() }
+        let (heard, buffer) = (Instant::now(), vec![0; 64 * 1024].into());
+        Reader { stream, patience, heard, buffer, unread: 0..0, frames: Frames::default() }
     }
 
     /// Returns the limits of its waits.
@@ -177,19 +190,21 @@ impl<'a> Reader<'a> {
     }
 
     async fn fill(&mut self, deadline: Instant, said: bool) -> Result<(), Lost> {
+        let heard = self.heard;
+        let silent = || Lost::Silent { after: heard.elapsed(), said };
         loop {
             // A peer that sends without a pause keeps the stream readable, and a wait that is ready at once neither sees its
             // deadline nor lets other tasks run.
             if Instant::now() >= deadline {
-                return Err(self.patience.over(said));
+                return Err(silent());
             }
             consume_budget().await;
             let readable = timeout_at(deadline, self.stream.readable()).await;
-            readable.map_err(|_| self.patience.over(said))?.map_err(Lost::Failed)?;
+            readable.map_err(|_| silent())?.map_err(Lost::Failed)?;
             match self.stream.try_read(&mut self.buffer) {
                 Ok(0) => return Err(Lost::Ended),
                 Ok(got) => {
-                    self.unread = 0..got;
+                    (self.unread, self.heard) = (0..got, Instant::now());
                     return Ok(());
                 }
                 Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
