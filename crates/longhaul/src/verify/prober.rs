@@ -1,7 +1,7 @@
 //! The prober: a client of a tunnel that sends a preface.
 
 use super::findings::{Cause, Echo, Findings, Relay, Stage, Trouble};
-use super::stream::{Lost, OTHER_ANSWER, Patience, Reader, send};
+use super::stream::{Lost, Patience, Reader, send};
 use crate::random;
 use ipnet::IpNet;
 use longhaul_config::Tunnel;
@@ -186,7 +186,10 @@ async fn walk<T>(
     findings.prober = Some(SocketAddr::new(plan.address.ip(), 0));
     let socket = open(plan, announce.is_some())?;
     let _announced = announce.zip(socket.local_addr().ok()).map(|(announce, from)| announce(nonce, from));
-    let stream = connect(plan, socket, patience).await.map_err(|trouble| explain(trouble, plan, findings))?;
+    let stream = connect(plan, socket, patience).await.map_err(|trouble| match trouble.cause {
+        Cause::Failed => explain_end(trouble, plan, findings),
+        Cause::Refused | Cause::NoAnswer => trouble,
+    })?;
     findings.connected = Some(start.elapsed());
     findings.prober = stream.local_addr().ok().or(findings.prober);
     converse(plan, &stream, Talk { patience, nonce }, findings).await
@@ -223,7 +226,7 @@ async fn converse(plan: &Plan, stream: &TcpStream, talk: Talk, findings: &mut Fi
                     deadline = patience.deadline();
                 }
                 Ok(_) => {}
-                Err(lost) => return Err(explain(lost.at(Stage::Relay(at)), plan, findings)),
+                Err(lost) => return Err(explain(lost, Stage::Relay(at), plan, findings)),
             }
         };
         let clock_ahead_us = i64::try_from(report.clock_us).unwrap_or(i64::MAX).saturating_sub(clock_us());
@@ -276,7 +279,11 @@ async fn connect(plan: &Plan, socket: TcpSocket, patience: Patience) -> Result<T
         }
         Ok(Err(err)) => return Err(trouble(Cause::Failed, format!("connect to {}: {err}", plan.address))),
         Err(_) => {
-            let why = format!("{} did not accept in {}", plan.address, show_duration(plan.limit));
+            let why = format!(
+                "{} did not accept in {}; it hangs, or a firewall drops the connection",
+                plan.address,
+                show_duration(plan.limit)
+            );
             return Err(trouble(Cause::NoAnswer, why));
         }
     };
@@ -286,33 +293,40 @@ async fn connect(plan: &Plan, socket: TcpSocket, patience: Patience) -> Result<T
     Ok(stream)
 }
 
-/// Adds to `trouble`, which is that a relay did not report, what is known about it.
-fn explain(mut trouble: Trouble, plan: &Plan, findings: &Findings) -> Trouble {
-    match (trouble.stage, findings.prober) {
-        (Stage::Relay(0), Some(prober)) if trouble.cause == Cause::Failed && !plan.allows(prober.ip()) => {
+/// Returns the trouble that the relay at `stage` did not report because of `lost`.
+fn explain(lost: Lost, stage: Stage, plan: &Plan, findings: &Findings) -> Trouble {
+    let advice = match (stage, &lost) {
+        (Stage::Relay(0), Lost::Silent { said: true, .. }) => {
+            "; does an older longhaul listen there, or another program?"
+        }
+        (Stage::Relay(0), Lost::Silent { .. }) => {
+            "; the tunnel may be full (`max_flows`), or its dials take longer than the probe waits (--timeout, \
+             `check_timeout`); or the relay hangs, or is an older longhaul"
+        }
+        (Stage::Relay(0), _) => return explain_end(lost.at(stage), plan, findings),
+        (_, Lost::Silent { said: true, .. }) => {
+            "; if it is the final host or another program, write `verify_hops = 0` in this tunnel"
+        }
+        (_, Lost::Silent { .. }) if plan.are_known => "; it hangs, or its dials take longer: see the log of that relay",
+        // Without a relay that hangs in its path, a tunnel looks whole. So this remedy has its condition first.
+        (_, Lost::Silent { .. }) => {
+            "; it hangs, its dials take longer, or it is no relay: see its log. Only if the next hop is the final host, \
+             write `verify_hops = 0` in this tunnel"
+        }
+        _ => "; see the log of that relay",
+    };
+    let mut trouble = lost.at(stage);
+    trouble.why += advice;
+    trouble
+}
+
+/// Returns `trouble`, which is that the first relay ended the connection, with the reason or where to find it.
+fn explain_end(mut trouble: Trouble, plan: &Plan, findings: &Findings) -> Trouble {
+    match findings.prober.filter(|prober| !plan.allows(prober.ip())) {
+        Some(prober) => {
             trouble.why = format!("`allow` does not contain {}, from which this probe comes; add it", prober.ip());
         }
-        _ if trouble.cause == Cause::Refused => {}
-        (Stage::Relay(0), _) if trouble.cause == Cause::Failed => trouble.why += "; see the log of this relay",
-        (Stage::Relay(0), _) if trouble.why == OTHER_ANSWER => {
-            trouble.why += "; does an older longhaul listen there, or another program?";
-        }
-        (Stage::Relay(0), _) if !trouble.is_certain => {
-            trouble.why += "; the tunnel may be full (`max_flows`), or its dials take longer than the probe waits \
-                            (--timeout, `check_timeout`); or the relay hangs, or is an older longhaul";
-        }
-        _ if trouble.why == OTHER_ANSWER => {
-            trouble.why += "; if it is the final host or another program, write `verify_hops = 0` in this tunnel";
-        }
-        _ if trouble.cause == Cause::NoAnswer && plan.are_known => {
-            trouble.why += "; it hangs, or its dials take longer: see the log of that relay";
-        }
-        // Without a relay that hangs in its path, a tunnel looks whole. So this remedy has its condition first.
-        _ if trouble.cause == Cause::NoAnswer => {
-            trouble.why += "; it hangs, its dials take longer, or it is no relay: see its log. Only if the next hop is the \
-                            final host, write `verify_hops = 0` in this tunnel";
-        }
-        _ => trouble.why += "; see the log of that relay",
+        None => trouble.why += "; see the log of this relay",
     }
     trouble
 }
@@ -537,7 +551,7 @@ mod tests {
             let tunnel = Tunnel::new("t", "127.0.0.1:1".parse().unwrap(), Vec::new());
             let plan = Plan { are_known, ..Plan::of_own(&tunnel) };
             let lost = Lost::Silent { after: plan.limit, said: false };
-            explain(lost.at(Stage::Relay(1)), &plan, &Findings::default()).why
+            explain(lost, Stage::Relay(1), &plan, &Findings::default()).why
         };
         assert!(
             why(true).ends_with("; it hangs, or its dials take longer: see the log of that relay"),

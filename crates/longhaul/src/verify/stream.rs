@@ -215,7 +215,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Details about whoever sends bytes that are no report.
-pub(super) const OTHER_ANSWER: &str = "something answers, but not to a probe";
+const OTHER_ANSWER: &str = "something answers, but not to a probe";
 
 #[cfg(test)]
 mod tests {
