@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::Duration;
 use tokio::net::UnixStream;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// A request for [`ask`].
 #[derive(Clone, Copy, Debug)]
@@ -52,8 +52,8 @@ pub async fn ask(socket: &Path, ask: Ask) -> Result<Bytes, NoAnswer> {
         Ask::Undrain => (Method::POST, "/drain/undo".into()),
         Ask::Kill(flow) => (Method::POST, format!("/flows/{flow}/kill")),
     };
-    let answered = timeout(STATUS_LIMIT, exchange(socket, method, &path)).await;
-    answered.unwrap_or_else(|_| Err(NoAnswer::Hangs(silent(socket, STATUS_LIMIT))))
+    let answered = timeout(ANSWER_LIMIT, exchange(socket, method, &path)).await;
+    answered.unwrap_or_else(|_| Err(NoAnswer::Hangs(silent(socket, ANSWER_LIMIT))))
 }
 
 /// Asks for a reload. A file system may delay its answer, so a second request tells whether the daemon hangs.
@@ -62,14 +62,12 @@ async fn reload(socket: &Path) -> Result<Bytes, NoAnswer> {
         let why = format!("{}; the reload may still happen when it goes on", silent(socket, limit));
         Err(NoAnswer::Hangs(why))
     };
-    let alive = async {
-        if let Err(NoAnswer::Hangs(_)) = exchange(socket, Method::GET, "/healthz").await {
-            pending().await
-        }
-    };
     let silence = async {
-        if timeout(STATUS_LIMIT, alive).await.is_ok() {
-            pending().await
+        match timeout(ANSWER_LIMIT, exchange(socket, Method::GET, "/healthz")).await {
+            Err(_) => {}
+            // Such as a full listen queue. The reload may have taken its last place.
+            Ok(Err(NoAnswer::Hangs(_))) => sleep(ANSWER_LIMIT).await,
+            Ok(_) => pending().await,
         }
     };
     // Dropping the reload's request leaves the reload as it is.
@@ -77,7 +75,7 @@ async fn reload(socket: &Path) -> Result<Bytes, NoAnswer> {
         answered = timeout(RELOAD_LIMIT, exchange(socket, Method::POST, "/reload")) => {
             answered.unwrap_or_else(|_| hangs(RELOAD_LIMIT))
         }
-        () = silence => hangs(STATUS_LIMIT),
+        () = silence => hangs(ANSWER_LIMIT),
     }
 }
 
@@ -195,7 +193,7 @@ impl fmt::Display for NoAnswer {
 impl std::error::Error for NoAnswer {}
 
 /// Time for every answer but that of a reload. The daemon needs milliseconds.
-const STATUS_LIMIT: Duration = Duration::from_secs(10);
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 /// Time for a reload. The file system of the file may be slow.
 const RELOAD_LIMIT: Duration = Duration::from_secs(60);
 
@@ -229,6 +227,22 @@ mod tests {
         let why = ask(&path, Ask::Reload).await.unwrap_err().to_string();
         let want = "does not answer within 10 s; it hangs or is stopped; the reload may still happen when it goes on";
         assert!(why.ends_with(want), "{why}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reload_that_takes_the_last_place_of_the_listen_queue_does_not_wait_for_long() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("admin.sock");
+        let listener = std::os::unix::net::UnixListener::from(longhaul_sys::unix::listen(&path).unwrap());
+        let mut waiting = Vec::new();
+        while let Ok(stream) = UnixStream::connect(&path).await {
+            waiting.push(stream);
+        }
+        let _first = listener.accept().unwrap();
+        let began = time::Instant::now();
+        let asked = ask(&path, Ask::Reload).await;
+        assert!(matches!(asked, Err(NoAnswer::Hangs(_))), "{asked:?}");
+        assert!(began.elapsed() < RELOAD_LIMIT / 2, "{:?}", began.elapsed());
     }
 
     /// The daemon reads the file on a thread of its own, and answers other requests meanwhile.
