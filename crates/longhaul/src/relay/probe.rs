@@ -149,19 +149,35 @@ pub(super) async fn answer(legs: &Legs<'_>, first: Box<[u8]>) -> Answered {
 
 async fn prove_and_pass_on(legs: &Legs<'_>, preface: &Preface, hops: u8) -> Answered {
     let Legs { relay, flow, accept, dial } = *legs;
-    if let Err(why) = proof::ask(relay, flow, accept, preface).await {
-        return Answered::Ended(refuse_unproven(relay, flow, accept, Unproven { preface, why }).await);
+    if let Err(how) = admit_to_pass_on(relay, flow, accept, preface).await {
+        return Answered::Ended(how);
     }
-    if !pass_on(legs, preface) {
-        let busy = report(flow, preface, None, Next::Busy);
-        refused(relay, flow, "too many probes");
-        let _ = timeout(ANSWER_TIME, converse(accept, busy, None)).await;
-        return Answered::Ended(How::ProbeRefused);
+    let report = Frame::Report(report(flow, preface, Some(dial), Next::PassedOn)).bytes();
+    if let Err(err) = send_all(accept, &report).await {
+        return Answered::Ended(Broken::of(Leg::Accept, &err).into());
     }
     match send_all(dial, &Preface { hops, ..*preface }.bytes()).await {
         Ok(()) => Answered::PassedOn(LENGTH as u64),
         Err(err) => Answered::Ended(Broken::of(Leg::Dial, &err).into()),
     }
+}
+
+/// Waits until the prober has proved the key, and counts its probe if one more may be passed on now. Otherwise tells the
+/// prober why not.
+///
+/// # Errors
+/// It may not be passed on. The flow ends this way.
+async fn admit_to_pass_on(relay: &Relay, flow: &Flow, accept: &Stream, preface: &Preface) -> Result<(), How> {
+    if let Err(why) = proof::ask(relay, flow, accept, preface).await {
+        return Err(refuse_unproven(relay, flow, accept, Unproven { preface, why }).await);
+    }
+    if !may_pass_on(relay, flow) {
+        refused(relay, flow, TOO_MANY);
+        let _ = timeout(ANSWER_TIME, converse(accept, report(flow, preface, None, Next::Busy), None)).await;
+        return Err(How::ProbeRefused);
+    }
+    flow.counters.count(|counters| &counters.probes);
+    Ok(())
 }
 
 /// A probe whose prober has not proved the key.
@@ -213,18 +229,13 @@ pub(super) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream
     let telling = async {
         let Some(preface) = peek_preface(accept, FIRST_BYTES).await else { return };
         // The preface was peeked, so it is there. If it is read, the close below can end with FIN.
-        if !may_pass_on(relay, flow) || fast_open::consume(accept, LENGTH).is_err() {
-            return refused(relay, flow, "too many probes");
-        }
-        if let Err(why) = proof::ask(relay, flow, accept, &preface).await {
-            refuse_unproven(relay, flow, accept, Unproven { preface: &preface, why }).await;
+        if fast_open::consume(accept, LENGTH).is_err() {
             return;
         }
-        flow.counters.count(|counters| &counters.probes);
-        let dial = dial_of(&flow.tunnel, &failed).await;
-        let report = Report { dial, why: failed.why, ..report(flow, &preface, None, Next::DialFailed) };
-        if send_all(accept, &Frame::Report(report).bytes()).await.is_ok() {
-            bid_farewell(accept).await;
+        if admit_to_pass_on(relay, flow, accept, &preface).await.is_ok() {
+            let dial = dial_of(&flow.tunnel, &failed).await;
+            let report = Report { dial, why: failed.why, ..report(flow, &preface, None, Next::DialFailed) };
+            let _ = converse(accept, report, None).await;
         }
     };
     tokio::select! {
@@ -247,18 +258,10 @@ pub(super) async fn tell_reset(legs: &Legs<'_>) {
             answer_as_last(relay, flow, accept, Some(dial), &preface.bytes()).await;
             return;
         }
-        if !may_pass_on(relay, flow) {
-            refused(relay, flow, "too many probes");
-            let _ = converse(accept, report(flow, &preface, None, Next::Busy), None).await;
-            return;
+        if admit_to_pass_on(relay, flow, accept, &preface).await.is_ok() {
+            // The end of the connection after this report says the rest.
+            let _ = converse(accept, report(flow, &preface, Some(dial), Next::PassedOn), None).await;
         }
-        if let Err(why) = proof::ask(relay, flow, accept, &preface).await {
-            refuse_unproven(relay, flow, accept, Unproven { preface: &preface, why }).await;
-            return;
-        }
-        flow.counters.count(|counters| &counters.probes);
-        // The end of the connection after this report says the rest.
-        let _ = converse(accept, report(flow, &preface, Some(dial), Next::PassedOn), None).await;
     };
     let _ = timeout(ANSWER_TIME, telling).await;
 }
@@ -294,6 +297,8 @@ pub(super) async fn peek_preface(accept: &Stream, patience: Duration) -> Option<
     }
 }
 
+/// Answers the probe that begins with `first`, which is not passed on, and returns how its flow ends. The prober gets a report.
+/// It also gets the echo and the receipt if the report says so.
 async fn answer_as_last(relay: &Relay, flow: &Flow, accept: &Stream, dial: Option<&Stream>, first: &[u8]) -> How {
     let preface = match probe::look(first) {
         Look::Preface(preface) if first.len() == LENGTH => preface,
@@ -305,23 +310,7 @@ async fn answer_as_last(relay: &Relay, flow: &Flow, accept: &Stream, dial: Optio
     if let Err(why) = proof::ask(relay, flow, accept, &preface).await {
         return refuse_unproven(relay, flow, accept, Unproven { preface: &preface, why }).await;
     }
-    let course = course(&flow.tunnel, &preface, || is_from_here(flow, accept));
-    // The daemon's own probes need no place, so that strangers cannot keep them out.
-    let needs_place = course == Course::Answer && !flow.is_own_probe();
-    let place = needs_place.then(|| relay.probes.begin(Source::from(flow.peer().ip()))).flatten();
-    let next = match course {
-        Course::Answer if needs_place && place.is_none() => Next::Busy,
-        Course::Answer => Next::Echo,
-        Course::PassOn(_) => Next::Busy,
-        Course::Refuse => Next::NotPassedOn,
-    };
-    if next == Next::Echo {
-        flow.counters.count(|counters| &counters.probes);
-        debug!(flow = flow.number, tunnel = %flow.tunnel.name, peer = %flow.peer(), "answering a probe");
-    } else {
-        let why = if next == Next::Busy { "too many probes" } else { "verify_hops does not allow it to be passed on" };
-        refused(relay, flow, why);
-    }
+    let (next, place) = admit_to_answer(relay, flow, accept, &preface);
     let report = report(flow, &preface, dial, next);
     let busy = Report { next: Next::Busy, echo_bytes: 0, ..report.clone() };
     let answered = tokio::select! {
@@ -344,6 +333,30 @@ async fn answer_as_last(relay: &Relay, flow: &Flow, accept: &Stream, dial: Optio
         Ok(()) => How::Finished,
         Err(err) => Broken::of(Leg::Accept, &err).into(),
     }
+}
+
+/// Decides on a probe that is not passed on, and counts it. Returns what follows its report, and its place if it needs one.
+fn admit_to_answer<'a>(relay: &'a Relay, flow: &Flow, accept: &Stream, preface: &Preface) -> (Next, Option<Place<'a>>) {
+    let (next, place) = match course(&flow.tunnel, preface, || is_from_here(flow, accept)) {
+        // The daemon's own probes need no place, so that strangers cannot keep them out.
+        Course::Answer if flow.is_own_probe() => (Next::Echo, None),
+        Course::Answer => match relay.probes.begin(Source::from(flow.peer().ip())) {
+            Some(place) => (Next::Echo, Some(place)),
+            None => (Next::Busy, None),
+        },
+        // It comes here only if `pass_on` has refused it.
+        Course::PassOn(_) => (Next::Busy, None),
+        Course::Refuse => (Next::NotPassedOn, None),
+    };
+    match next {
+        Next::Echo => {
+            flow.counters.count(|counters| &counters.probes);
+            debug!(flow = flow.number, tunnel = %flow.tunnel.name, peer = %flow.peer(), "answering a probe");
+        }
+        Next::Busy => refused(relay, flow, TOO_MANY),
+        _ => refused(relay, flow, "verify_hops does not allow it to be passed on"),
+    }
+    (next, place)
 }
 
 /// Waits until the probe has lost its `place`. One without a place loses none.
@@ -454,6 +467,9 @@ fn refused(relay: &Relay, flow: &Flow, why: &str) {
 fn micros(time: Duration) -> u32 {
     u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
 }
+
+/// Why a probe over the limits is refused.
+const TOO_MANY: &str = "too many probes";
 
 /// Time that bytes like the beginning of a preface wait for the rest. The prober sends the preface by one call, so only a
 /// loss separates its bytes.

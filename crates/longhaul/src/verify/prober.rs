@@ -417,7 +417,7 @@ async fn echo(
 fn explain_echo(lost: Lost, plan: &Plan, last: Stage) -> Trouble {
     let (stage, advice) = match lost {
         Lost::Late { .. } => (Stage::Data, "; pass a longer --timeout or a smaller --size"),
-        Lost::Stopped => (last, ""),
+        Lost::Stopped => (last, "; try again, or pass a smaller --size"),
         _ => (Stage::Data, ""),
     };
     let mut trouble = lost.at(stage);

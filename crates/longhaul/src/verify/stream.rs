@@ -40,9 +40,7 @@ impl Lost {
                 (Cause::NoAnswer, why, false)
             }
             Lost::Stopped => {
-                let why = "it stopped its echo, because the payload came slowly and it answers too many probes; try \
-                           again, or pass a smaller --size";
-                (Cause::Failed, why.to_owned(), false)
+                (Cause::Failed, "it stopped its echo, because the payload came too slowly".to_owned(), false)
             }
             Lost::Ended => (Cause::Failed, "the connection was ended with FIN".into(), true),
             Lost::Failed(err) => (Cause::Failed, err.to_string(), true),

@@ -467,6 +467,28 @@ fn verify_final_false_leaves_the_final_host_alone() {
     talk(&ordinary, &patient(server.accept().unwrap().0));
 }
 
+/// A relay that says nothing would look broken.
+#[test]
+fn a_prober_over_the_limit_is_told_so_although_the_dial_has_failed() {
+    const COUNT: usize = 300;
+    let nobody = Port::reserve("127.0.0.1");
+    let (relay, port) = relay(nobody.address(), &["--verify-hops", "1"]);
+    // While the relay is stopped, all prefaces arrive.
+    relay.stop();
+    let probes: Vec<_> = (0..COUNT).map(|_| send(port.address(), &preface(1).bytes())).collect();
+    relay.signal("CONT");
+    let mut busy = 0;
+    for probe in &probes {
+        let next = report(probe).next;
+        assert!(matches!(next, Next::DialFailed | Next::Busy), "{next:?}");
+        busy += usize::from(next == Next::Busy);
+        assert_eq!(read_to_end(probe), (Vec::new(), Ending::Fin));
+    }
+    assert!(busy > 0 && busy < COUNT, "{busy}");
+    let counters = relay.counters();
+    assert_eq!((&counters["probes"], &counters["probes_refused"]), (&(COUNT - busy).into(), &busy.into()));
+}
+
 /// A prober that sends no payload keeps its place only until somebody else wants it.
 #[test]
 fn probes_at_the_same_time_are_bounded_and_idle_ones_keep_nobody_out() {
