@@ -26,6 +26,11 @@ impl Findings {
         self.connected.is_some() && self.trouble.as_ref().is_some_and(is_unanswered)
     }
 
+    /// Whether the last relay that reported has ended the probe by its report: its dial failed, or it refuses the probe.
+    pub(super) fn has_last_report(&self) -> bool {
+        self.relays.last().is_some_and(|relay| !matches!(relay.report.next, Next::Echo | Next::PassedOn))
+    }
+
     /// Whether a relay had answered too many probes to answer this one.
     pub fn is_busy(&self) -> bool {
         self.relays.last().is_some_and(|relay| relay.report.next == Next::Busy)

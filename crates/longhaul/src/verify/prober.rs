@@ -10,6 +10,7 @@ use longhaul_core::wire::answer::{Dial, Frame, Next, Proof, Receipt, Report};
 use longhaul_core::wire::probe::{Nonce, Preface};
 use longhaul_core::wire::proof::{Challenge, Key};
 use longhaul_units::{Rate, show_duration};
+use socket2::SockRef;
 use std::future::pending;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -141,7 +142,8 @@ pub async fn run_announced<T>(plan: &Plan, announce: impl Fn(Nonce, SocketAddr) 
     repeat(plan, Some(&announce)).await
 }
 
-/// Makes the probe `plan` on `stream`, a connection to the first relay, and returns how far it came.
+/// Makes the probe `plan` on `stream`, a connection to the first relay, and returns how far it came. The caller closes the
+/// connection, and must do so with RST if the probe has not finished.
 pub async fn run_on(plan: &Plan, stream: &TcpStream) -> Findings {
     let patience = Patience::of(plan.limit, plan.total);
     let mut findings = Findings { prober: stream.local_addr().ok(), ..Findings::default() };
@@ -152,8 +154,9 @@ pub async fn run_on(plan: &Plan, stream: &TcpStream) -> Findings {
     Findings { trouble, ..findings }
 }
 
-/// A relay whose dial fails at once may reset the connection before the preface has come, so a connection that is reset
-/// without a report is tried again. If a relay then refuses the probe, because there were too many, the result before counts.
+/// A relay whose dial fails at once may reset the connection before the preface has come, so a connection that ends without
+/// the report that is due is tried again. A report that the dial failed is a result: another dial would only fail, too. If a
+/// relay then refuses the probe, because there were too many, the result before counts.
 async fn repeat<T>(plan: &Plan, announce: Option<&impl Fn(Nonce, SocketAddr) -> T>) -> Findings {
     let patience = Patience::of(plan.limit, plan.total);
     let mut tries = 1;
@@ -164,7 +167,7 @@ async fn repeat<T>(plan: &Plan, announce: Option<&impl Fn(Nonce, SocketAddr) -> 
         let may_be_early = trouble.as_ref().is_some_and(|trouble| trouble.is_certain && trouble.stage != Stage::Data);
         let is_reset = trouble.as_ref().is_some_and(|trouble| trouble.cause == Cause::Failed);
         let found = Findings { trouble, ..findings };
-        if tries == MAX_TRIES || !may_be_early || !is_reset {
+        if tries == MAX_TRIES || !may_be_early || !is_reset || found.has_last_report() {
             return before.filter(|_| found.refusal().is_some()).unwrap_or(found);
         }
         before = Some(found);
@@ -192,7 +195,12 @@ async fn walk<T>(
     })?;
     findings.connected = Some(start.elapsed());
     findings.prober = stream.local_addr().ok().or(findings.prober);
-    converse(plan, &stream, Talk { patience, nonce }, findings).await
+    let talked = converse(plan, &stream, Talk { patience, nonce }, findings).await;
+    if talked.is_ok() || findings.has_last_report() {
+        // This fails only on a socket that is gone.
+        let _ = SockRef::from(&stream).set_linger(None);
+    }
+    talked
 }
 
 /// The limits of a probe's waits, and its nonce.
@@ -256,10 +264,12 @@ fn prove(plan: &Plan, challenge: &Challenge, at: usize) -> Result<Vec<u8>, Troub
     Ok(Frame::Proof(Proof { nonce: challenge.nonce, mac }).bytes())
 }
 
-/// Opens the prober's socket. If it `is_bound`, its address is known before it is connected.
+/// Opens the prober's socket. If it `is_bound`, its address is known before it is connected. Its close sends RST: behind a
+/// FIN, the flow of an unfinished probe would last as long as a next hop hangs, and fill the tunnel.
 fn open(plan: &Plan, is_bound: bool) -> Result<TcpSocket, Trouble> {
     let socket = if plan.address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
     let bound = socket.and_then(|socket| {
+        SockRef::from(&socket).set_linger(Some(Duration::ZERO))?;
         if is_bound {
             // The address that the kernel would choose, except for the loopback addresses after 127.0.0.1.
             socket.bind(SocketAddr::new(plan.address.ip(), 0))?;
@@ -473,7 +483,7 @@ fn clock_us() -> i64 {
     i64::try_from(now.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Number of times that a probe is made when its connection is reset without a report.
+/// Number of times that a probe is made when its connection ends without the report that is due.
 const MAX_TRIES: u32 = 3;
 
 /// Least number of bytes of an echo.

@@ -195,6 +195,28 @@ fn probes_of_others_do_not_keep_the_daemon_s_own_out() {
     others.iter().for_each(|other| quiet_for(other, Duration::from_millis(1)));
 }
 
+/// A next hop that hangs never ends the flow of a probe. If the flow outlived its probe, such flows would fill the tunnel.
+#[test]
+fn no_flow_outlives_its_probe() {
+    let (hangs, stays) = (server(), "max_flows = 2\n");
+    let to = [hangs.local_addr().unwrap()];
+    let near = Verified::start(&to, stays);
+    let ending = |probe| read_to_end(&patient(probe)).1;
+    for _ in 0..3 {
+        near.reload(&to, &format!("verify = \"1s\"\n{stays}"));
+        let probe = hangs.accept().expect("a probe").0;
+        // The reload ends the probe before its time.
+        near.reload(&to, stays);
+        assert_eq!(ending(probe), Ending::Reset);
+    }
+    assert_eq!(verdict(near.port.address(), "", &["--timeout", "300ms"]).0, Some(3));
+    assert_eq!(ending(hangs.accept().expect("a probe of the command").0), Ending::Reset);
+    wait_until("no flow is left", || near.daemon.relay.counters()["flows_now"] == 0);
+    let check = "check = \"verify\"\ncheck_interval = \"200ms\"\ncheck_timeout = \"200ms\"";
+    near.reload(&to, &format!("{check}\n{stays}"));
+    assert_eq!(ending(hangs.accept().expect("a check").0), Ending::Reset);
+}
+
 #[test]
 fn a_port_that_does_not_answer_is_its_host_s_fault() {
     let silent = Silent::new();

@@ -2,7 +2,7 @@
 //! looks like a preface. The final host records every byte that it gets.
 
 use crate::harness::*;
-use longhaul_core::wire::answer::{Dial, Frame, Frames, Next, Report};
+use longhaul_core::wire::answer::{Dial, Frame, Frames, Next, Receipt, Report};
 use longhaul_core::wire::probe::{LENGTH, Look, MAGIC, MAX_ECHO_BYTES, Preface, look};
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -281,6 +281,58 @@ fn a_relay_that_stops_its_echo_is_not_broken() {
         });
         let why = ends_at(address, "verify_hops = 0", &[], (3, "relay", "failed"));
         assert!(why.contains("it stopped its echo"), "{why}");
+    }
+}
+
+/// A relay that ends the probe waits for FIN, so that its close discards nothing.
+#[test]
+fn a_finished_probe_ends_with_fin_and_an_unfinished_one_with_a_reset() {
+    let server = server();
+    let address = server.local_addr().unwrap();
+    let of_probe = |flags: &[&str], code, answer: fn(&TcpListener) -> TcpStream| {
+        let server = server.try_clone().unwrap();
+        let relay = spawn(move || read_to_end(&answer(&server)).1);
+        assert_eq!(verdict(address, "verify_hops = 0", flags).0, Some(code));
+        relay.join().unwrap()
+    };
+    let echoes = |server: &TcpListener| {
+        let (mut socket, report) = begin_an_echo(server);
+        let (mut left, mut checksum, mut buffer) = (report.echo_bytes as usize, 0, [0; 4096]);
+        while left > 0 {
+            let got = socket.read(&mut buffer).unwrap();
+            socket.write_all(&buffer[..got]).unwrap();
+            checksum = crc32c::crc32c_append(checksum, &buffer[..got]);
+            left -= got;
+        }
+        let receipt = Receipt { nonce: report.nonce, bytes: report.echo_bytes, checksum, time_us: 0 };
+        socket.write_all(&Frame::Receipt(receipt).bytes()).unwrap();
+        socket
+    };
+    let fails = |server: &TcpListener| {
+        let mut socket = patient(server.accept().unwrap().0);
+        let mut first = [0; LENGTH];
+        socket.read_exact(&mut first).unwrap();
+        let Look::Preface(Preface { nonce, .. }) = look(&first) else { panic!("no preface") };
+        let report = Report { nonce, dial: Dial::Refused, next: Next::DialFailed, ..report_of_an_echo() };
+        socket.write_all(&Frame::Report(report).bytes()).unwrap();
+        socket
+    };
+    assert_eq!([of_probe(&[], 0, echoes), of_probe(&[], 1, fails)], [Ending::Fin; 2]);
+    let short = ["--timeout", "300ms"];
+    let hangs = |server: &TcpListener| patient(server.accept().unwrap().0);
+    assert_eq!(of_probe(&short, 3, hangs), Ending::Reset);
+    assert_eq!(of_probe(&short, 1, |server| begin_an_echo(server).0), Ending::Reset);
+}
+
+/// Every dial counts against the next hop, so a probe makes one.
+#[test]
+fn a_probe_whose_dial_failed_makes_no_other_dial() {
+    // To connect to a broadcast address fails at once, and not by a refusal.
+    for host in ["255.255.255.255:1".parse().unwrap(), Port::reserve("127.0.0.1").address()] {
+        let (near, near_port) = relay(host, &[]);
+        assert_eq!(verdict(near_port.address(), "", &[]).0, Some(1));
+        let counters = near.counters();
+        assert_eq!((&counters["accepted"], &counters["dials_failed"]), (&1.into(), &1.into()), "{host}: {counters}");
     }
 }
 
