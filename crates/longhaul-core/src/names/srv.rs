@@ -13,6 +13,12 @@ pub struct Rank {
 /// number of `0..=max`, each as likely as any other.
 pub fn order(ranks: &[Rank], mut random: impl FnMut(u32) -> u32) -> Vec<usize> {
     let mut left: Vec<usize> = (0..ranks.len()).collect();
+    // "In any order" below is a random one. Targets that all have weight 0 would otherwise keep the order of the answer, and
+    // the first one would get every connection.
+    for end in (1..left.len()).rev() {
+        let drawn = random(u32::try_from(end).unwrap_or(u32::MAX));
+        left.swap(end, usize::try_from(drawn).map_or(end, |drawn| drawn.min(end)));
+    }
     // RFC 2782, Weight: "arrange all SRV RRs .. in any order, except that all those with weight 0 are placed at the
     // beginning of the list".
     left.sort_by_key(|index| (ranks[*index].priority, ranks[*index].weight != 0));
@@ -48,6 +54,18 @@ mod tests {
         let ranks = [rank(20, 0), rank(10, 1), rank(10, 9), rank(5, 0)];
         assert_eq!(order(&ranks, |_| 0), [3, 1, 2, 0]);
         assert_eq!(order(&ranks, |max| max), [3, 2, 1, 0]);
+    }
+
+    /// Each of them is first as often as any other.
+    #[test]
+    fn targets_that_all_have_weight_0_share_equally() {
+        let mut first = [0; 3];
+        for (a, b) in (0..3).flat_map(|a| (0..2).map(move |b| (a, b))) {
+            let mut drawn = [a, b].into_iter();
+            let order = order(&[rank(10, 0); 3], |max| drawn.next().map_or(0, |number| number.min(max)));
+            first[order[0]] += 1;
+        }
+        assert_eq!(first, [2; 3]);
     }
 
     /// Every number is drawn once: a target is first as often as its weight.
