@@ -70,7 +70,7 @@ pub const MAX_FRAME_BYTES: usize = 512;
 /// Length of a proof in bytes.
 pub const PROOF_BYTES: usize = 72;
 
-/// Maximum length of each text of a report in bytes. Longer ones are cut.
+/// Maximum length of each text of a report in bytes. Longer ones are cut, and end in `..` then.
 pub const MAX_TEXT_BYTES: usize = 100;
 
 /// A frame.
@@ -293,11 +293,15 @@ impl Fields<'_> {
     }
 }
 
-/// Returns the first [`MAX_TEXT_BYTES`] of `text`, without control characters, and without a part of a character.
+/// Returns `text` without control characters. If it is longer than [`MAX_TEXT_BYTES`], it is cut, without a part of a
+/// character, and ends in [`CUT`].
 fn shortened(text: &str) -> String {
     let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let end = (0..=plain.len().min(MAX_TEXT_BYTES)).rev().find(|end| plain.is_char_boundary(*end));
-    plain[..end.unwrap_or(0)].into()
+    if plain.len() <= MAX_TEXT_BYTES {
+        return plain;
+    }
+    let end = (0..=MAX_TEXT_BYTES - CUT.len()).rev().find(|end| plain.is_char_boundary(*end));
+    format!("{}{CUT}", plain[..end.unwrap_or(0)].trim_end())
 }
 
 fn position<T: PartialEq>(table: &[T], value: T) -> u8 {
@@ -355,6 +359,9 @@ const REPORT: u8 = 1;
 const RECEIPT: u8 = 2;
 const CHALLENGE: u8 = 3;
 const PROOF: u8 = 4;
+
+/// End of a text that was cut.
+const CUT: &str = " ..";
 
 /// Length of a frame without a body.
 const MIN_FRAME_BYTES: usize = 40;
@@ -470,7 +477,7 @@ mod tests {
         let bytes = Frame::Report(long).bytes();
         assert!(bytes.len() <= MAX_FRAME_BYTES);
         let Some(Frame::Report(read)) = found(&bytes).unwrap().pop() else { panic!("no report") };
-        assert_eq!((read.name, read.version), ("ä".repeat(50), "v".repeat(100)));
+        assert_eq!((read.name, read.version), ("ä".repeat(48) + " ..", "v".repeat(97) + " .."));
         assert_eq!((read.next_hop.as_str(), read.why.as_str()), ("a b ", ""));
     }
 }
