@@ -17,11 +17,11 @@ pub struct Account {
 impl Account {
     /// Counts `sent` bytes of the last `elapsed`, while the cap was `cap`. Only while flows wanted more than they got,
     /// `is_wanted`, unused capacity can be used later. Otherwise it is soon forgotten.
-    pub fn settle(&mut self, cap: Rate, elapsed: Duration, sent: u64, is_wanted: bool) {
+    pub fn settle(&mut self, cap: Rate, elapsed: Duration, sent: f64, is_wanted: bool) {
         let cap = cap.0 as f64;
         let kept = (1.0 - elapsed.as_secs_f64() / FORGETTING.as_secs_f64()).max(0.0);
         let most = if is_wanted { cap * MAX_CREDIT.as_secs_f64() } else { self.balance.max(0.0) * kept };
-        self.balance += cap * elapsed.as_secs_f64() - sent as f64 * 8.0;
+        self.balance += cap * elapsed.as_secs_f64() - sent * 8.0;
         self.balance = self.balance.clamp(-cap * MAX_DEBT.as_secs_f64(), most);
     }
 
@@ -57,16 +57,16 @@ mod tests {
     #[test]
     fn what_is_not_used_is_used_later_only_if_it_was_wanted() {
         let mut account = Account::default();
-        account.settle(CAP, TICK, 50_000, false);
+        account.settle(CAP, TICK, 50_000.0, false);
         assert_eq!(account.capacity(CAP), CAP);
-        account.settle(CAP, TICK, 50_000, true);
+        account.settle(CAP, TICK, 50_000.0, true);
         assert_eq!(account.capacity(CAP), Rate(9_600_000));
         for _ in 0..100 {
-            account.settle(CAP, TICK, 0, true);
+            account.settle(CAP, TICK, 0.0, true);
         }
         assert_eq!(account.capacity(CAP), Rate(24_000_000));
         for _ in 0..10 {
-            account.settle(CAP, TICK, 0, false);
+            account.settle(CAP, TICK, 0.0, false);
         }
         assert!(account.capacity(CAP).0 < 8_100_000, "an idle second");
     }
@@ -74,14 +74,14 @@ mod tests {
     #[test]
     fn an_excess_is_paid_back_and_never_stops_the_flows() {
         let mut account = Account::default();
-        account.settle(CAP, TICK, 150_000, true);
+        account.settle(CAP, TICK, 150_000.0, true);
         assert_eq!(account.capacity(CAP), Rate(6_400_000));
-        account.settle(CAP, TICK, 50_000, true);
+        account.settle(CAP, TICK, 50_000.0, true);
         assert_eq!(account.capacity(CAP), CAP);
-        account.settle(CAP, TICK, u64::MAX, true);
+        account.settle(CAP, TICK, f64::MAX, true);
         assert_eq!(account.capacity(CAP), Rate(2_000_000));
         for _ in 0..10 {
-            account.settle(CAP, TICK, 0, false);
+            account.settle(CAP, TICK, 0.0, false);
         }
         assert_eq!(account.capacity(CAP), CAP, "a second of silence pays back a second");
     }

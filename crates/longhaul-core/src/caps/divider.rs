@@ -9,6 +9,7 @@
 //! it back.
 
 use super::account::Account;
+use super::ahead::{Ahead, UNPACED_BYTES};
 use super::meter::{Meter, Sample};
 use super::share::fair_level;
 use longhaul_units::Rate;
@@ -31,6 +32,9 @@ pub struct Member {
     /// The cap of the flow itself.
     own: Option<Rate>,
     meter: Meter,
+    /// Number of bytes sent since the last division that the kernel paces.
+    paced: u64,
+    ahead: Ahead,
     demand: Rate,
     limit: Option<Rate>,
     /// The limit that the socket has.
@@ -53,6 +57,9 @@ struct Group {
     is_changed: bool,
     /// Number of bytes sent since the last division.
     sent: u64,
+    /// Number of bytes that the flows are ahead of their limits, at this division and at the one before.
+    ahead: f64,
+    ahead_before: f64,
     flows: u64,
     waiting: u64,
     /// Whether a flow sends as much as its limit allows, and wants more.
@@ -90,7 +97,8 @@ impl Member {
     /// Returns a direction that begins `now`, after `sent` bytes, of a flow of `tunnel`, an index into
     /// [`Caps::tunnels`]. `own` is the cap of the flow itself. The limit of its socket is `told`.
     pub fn begin(tunnel: usize, own: Option<Rate>, now: Instant, sent: u64, told: Option<Rate>) -> Member {
-        Member { tunnel, own, meter: Meter::begin(now, sent), demand: Rate(0), limit: told, told }
+        let (meter, ahead) = (Meter::begin(now, sent), Ahead::begin(told));
+        Member { tunnel, own, meter, paced: 0, ahead, demand: Rate(0), limit: told, told }
     }
 
     /// Returns the same direction below other caps.
@@ -119,6 +127,7 @@ impl Member {
             return None;
         }
         self.told = self.limit;
+        self.ahead.tell(self.limit);
         Some(self.limit)
     }
 }
@@ -142,7 +151,9 @@ impl Divider {
 
     /// Takes a sample of `member`. Returns the number of bytes that it has sent since the last one.
     pub fn look(&mut self, member: &mut Member, now: Instant, sample: &Sample) -> u64 {
+        let before = member.sent().max(UNPACED_BYTES);
         let sent = member.meter.look(now, sample);
+        member.paced += member.sent().max(UNPACED_BYTES) - before;
         self.all.sent += sent;
         if let Some(group) = self.tunnels.get_mut(member.tunnel) {
             group.sent += sent;
@@ -152,7 +163,7 @@ impl Divider {
 
     /// Sets the limits of `members`, all live flows. `elapsed` is the time since the last division.
     pub fn divide(&mut self, elapsed: Duration, members: &mut [Member]) {
-        self.count(members);
+        self.count(elapsed, members);
         self.groups().for_each(|group| group.settle(elapsed));
         self.demand(members);
         for member in members {
@@ -175,16 +186,18 @@ impl Divider {
         std::iter::once(&mut self.all).chain(&mut self.tunnels)
     }
 
-    /// Counts the flows below each cap.
-    fn count(&mut self, members: &[Member]) {
-        self.groups().for_each(|group| (group.flows, group.waiting, group.is_wanted) = (0, 0, false));
+    /// Counts the flows below each cap, and what they are ahead of their limits.
+    fn count(&mut self, elapsed: Duration, members: &mut [Member]) {
+        self.groups().for_each(Group::begin_count);
         for member in members {
+            member.ahead.pass(elapsed, std::mem::take(&mut member.paced), member.told);
             let is_waiting = member.meter.is_waiting();
             // A flow that its own cap limits can use nothing more.
             let limit = member.told.filter(|limit| member.own.is_none_or(|own| *limit < own));
             let is_wanted = limit.is_some_and(|limit| member.meter.is_held_by(limit));
             for group in [Some(&mut self.all), self.tunnels.get_mut(member.tunnel)].into_iter().flatten() {
                 group.flows += 1;
+                group.ahead += member.ahead.bytes();
                 group.waiting += u64::from(is_waiting);
                 group.is_wanted |= is_wanted;
             }
@@ -221,9 +234,16 @@ impl Group {
         }
     }
 
-    /// Counts what was sent, and corrects the capacity.
+    fn begin_count(&mut self) {
+        (self.flows, self.waiting, self.is_wanted) = (0, 0, false);
+        (self.ahead_before, self.ahead) = (self.ahead, 0.0);
+    }
+
+    /// Counts what was sent and paid for, and corrects the capacity.
     fn settle(&mut self, elapsed: Duration) {
-        let sent = std::mem::take(&mut self.sent);
+        let sent = std::mem::take(&mut self.sent) as f64 + self.ahead_before - self.ahead;
+        // After a reload, the flows are ahead by bytes that the former divider has seen.
+        let sent = sent.max(0.0);
         if std::mem::take(&mut self.is_changed) {
             return;
         }

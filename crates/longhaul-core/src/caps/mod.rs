@@ -4,6 +4,7 @@
 //! schedule  the cap that holds at a time of the week
 //! share     max-min fair sharing of a capacity among demands
 //! meter     the demand of one direction of a flow, from what it has sent and what waits
+//! ahead     what the kernel has sent of a direction before its limit has paid for it
 //! account   what a cap has been underused or exceeded so far, and the capacity that makes up for it
 //! divider   all of these together: the limit of each flow, for one direction
 //! ```
@@ -13,6 +14,7 @@
 //! be right on average only: the [`Account`] makes up for what they missed.
 
 mod account;
+mod ahead;
 mod divider;
 mod meter;
 mod schedule;

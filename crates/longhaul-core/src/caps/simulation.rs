@@ -1,4 +1,5 @@
-//! The divider in virtual time, with simulated flows whose sockets keep their limits exactly.
+//! The divider in virtual time, with simulated flows whose sockets keep their limits exactly, or as the kernel does in
+//! segments.
 
 use super::divider::{Caps, Divider, Member, Offer};
 use super::meter::Sample;
@@ -24,6 +25,18 @@ struct Flow {
     taken: f64,
     sent: f64,
     limit: Option<Rate>,
+    /// The kernel's pacing. `None` sends any part of a byte at the limit.
+    segments: Option<Segments>,
+}
+
+/// Pacing of whole segments, as the kernel does it (net/ipv4/tcp_output.c, tcp_update_skb_after_send): a segment is charged
+/// when it is sent, at the rate of that moment. A lower limit changes that rate at once, a higher one with the next ACK.
+#[derive(Clone, Copy)]
+struct Segments {
+    bytes: f64,
+    rate: Option<Rate>,
+    /// Time in seconds until the last segment is paid for.
+    due: f64,
 }
 
 /// A flow whose source and path are as fast as can be.
@@ -35,6 +48,7 @@ const GREEDY: Flow = Flow {
     taken: 0.0,
     sent: 0.0,
     limit: None,
+    segments: None,
 };
 
 /// Size of a send buffer.
@@ -45,14 +59,38 @@ impl Flow {
         let bytes = |rate: Rate| rate.0 as f64 / 8.0 * STEP.as_secs_f64();
         self.produced = (self.produced + bytes(self.source)).min(self.length);
         self.taken = self.produced.min(self.sent + BUFFER);
+        if let Some(segments) = self.segments.as_mut().filter(|_| self.sent >= UNPACED) {
+            self.sent += segments.step(self.limit, self.taken - self.sent);
+            return;
+        }
         let rate = self.limit.map_or(self.path, |limit| limit.min(self.path));
         let unpaced = (UNPACED - self.sent).max(0.0).min(bytes(self.path));
         self.sent = (self.sent + unpaced.max(bytes(rate))).min(self.taken);
     }
 
+    fn set(&mut self, limit: Option<Rate>) {
+        self.limit = limit;
+        if let Some(segments) = &mut self.segments {
+            segments.rate = segments.rate.into_iter().chain(limit).min();
+        }
+    }
+
     fn sample(&self) -> Sample {
         let is_blocked = self.produced - self.taken >= 1.0;
         Sample { taken: self.taken as u64, unsent: (self.taken - self.sent) as u64, is_blocked }
+    }
+}
+
+impl Segments {
+    /// Returns the number of bytes sent of those that `wait`. Their ACK comes within the step.
+    fn step(&mut self, limit: Option<Rate>, wait: f64) -> f64 {
+        self.due = (self.due - STEP.as_secs_f64()).max(0.0);
+        if self.due > 0.0 || wait < self.bytes {
+            return 0.0;
+        }
+        self.due = self.rate.map_or(0.0, |rate| self.bytes * 8.0 / rate.0 as f64);
+        self.rate = limit;
+        self.bytes
     }
 }
 
@@ -107,7 +145,7 @@ impl World {
         self.divider.divide(TICK, &mut self.members);
         for (flow, member) in self.flows.iter_mut().zip(&mut self.members) {
             if let Some(limit) = member.news() {
-                flow.limit = limit;
+                flow.set(limit);
             }
         }
         self.offer = self.divider.offers().1.next().unwrap_or_default();
@@ -159,6 +197,29 @@ fn the_cap_holds_for_any_number_of_greedy_flows() {
         assert!((0.99..1.01).contains(&then), "{count}: {then}");
         let fair = 1.0 / count as f64;
         assert!((0.9 * fair..1.1 * fair).contains(&first), "{count}: {first}");
+    }
+}
+
+/// The account must not lower the limits after each segment of a slow flow.
+#[test]
+fn a_small_cap_holds_for_flows_that_send_whole_segments() {
+    // Two segments of the MSS, and the 64 kB that the kernel sends on a short path.
+    for (cap, count, bytes) in [
+        (16_000, 1, 2_896.0),
+        (64_000, 1, 2_896.0),
+        (64_000, 2, 2_896.0),
+        (256_000, 2, 2_896.0),
+        (1_000_000, 20, 2_896.0),
+        (1_000_000, 2, 65_160.0),
+        (5_000_000, 10, 65_160.0),
+    ] {
+        let segments = Some(Segments { bytes, rate: None, due: 0.0 });
+        let mut world = World::new(&vec![Flow { segments, ..GREEDY }; count]);
+        world.divider.set(&Caps { all: None, tunnels: vec![Some(Rate(cap))] });
+        world.run(seconds(40), |_| {});
+        let (all, _) = world.rates(seconds(240), |_| {});
+        let all = all * CAP.0 as f64 / cap as f64;
+        assert!((0.95..1.02).contains(&all), "{all} of {cap} bit/s with {count} flows and segments of {bytes} bytes");
     }
 }
 
