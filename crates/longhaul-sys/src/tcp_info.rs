@@ -35,6 +35,10 @@ pub struct TcpInfo {
     /// Number of bytes that the program read in the best round trip so far, which the kernel's receive autotuning goes by.
     /// At first the window of the handshake.
     pub rcv_space: u32,
+    /// Rate at which the kernel paces the segments, in bytes per second (3.15). At most the next one.
+    pub pacing_rate: u64,
+    /// Largest pacing rate, SO_MAX_PACING_RATE, in bytes per second (3.15). `None` means that none is set.
+    pub max_pacing_rate: Option<u64>,
     /// Bytes that the peer acknowledged; a FIN counts as one, and so does the SYN of a connection that we made (4.1).
     pub bytes_acked: u64,
     /// Payload bytes received, read or not; a FIN counts as one byte (4.1).
@@ -135,6 +139,9 @@ impl TcpInfo {
             snd_ssthresh: u32_at(76),
             snd_cwnd: u32_at(80),
             rcv_space: u32_at(96),
+            pacing_rate: u64_at(104),
+            // All bits are set without a limit (net/core/sock.c).
+            max_pacing_rate: Some(u64_at(112)).filter(|rate| !matches!(*rate, 0 | u64::MAX)),
             bytes_acked: u64_at(120),
             bytes_received: u64_at(128),
             notsent_bytes: u32_at(144),

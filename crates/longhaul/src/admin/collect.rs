@@ -165,6 +165,7 @@ fn leg(view: &LegView) -> LegState {
         cwnd_segments: view.info.snd_cwnd,
         retrans_bytes: view.info.bytes_retrans,
         delivery_bits_per_second: (view.info.delivery_rate > 0).then(|| view.info.delivery_rate.saturating_mul(8)),
+        cap_bits_per_second: view.info.max_pacing_rate.map(|rate| rate.saturating_mul(8)),
         limit: view.limit.map(|limit| limit.to_string()),
         congestion: view.congestion.clone(),
     }

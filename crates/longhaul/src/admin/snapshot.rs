@@ -360,8 +360,12 @@ pub struct LegState {
     /// path. Absent if it was never measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery_bits_per_second: Option<u64>,
-    /// Reason why the relay does not send more on the leg at this moment: `application`, `send buffer`, `receive window` or
-    /// `congestion window`, which includes pacing. Absent if the kernel does not report the state of the leg.
+    /// Largest rate, in bits per second, at which the relay may send on the leg now: its share of a bandwidth cap, or
+    /// `max-pacing-rate`. Absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cap_bits_per_second: Option<u64>,
+    /// Reason why the relay does not send more on the leg at this moment: `application`, `send buffer`, `receive window`,
+    /// `congestion window`, which includes the pacing of the congestion control, or `cap`. Absent if the kernel does not report the state of the leg.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
     /// Congestion control.

@@ -167,7 +167,7 @@ mod tests {
         distributions.sample(Leg::Dial, &leg(silent, Limit::Application));
         distributions.sample(Leg::Dial, &LegView { limit: None, ..leg(busy, Limit::Application) });
         let figures = distributions.leg(Leg::Dial);
-        assert_eq!((figures.rtt.count(), figures.delivery.count(), figures.limits), (2, 1, [1, 0, 0, 1]));
+        assert_eq!((figures.rtt.count(), figures.delivery.count(), figures.limits), (2, 1, [1, 0, 0, 1, 0]));
         assert_eq!((figures.rtt.sum, figures.delivery.sum), (0.126, 1e6));
         assert_eq!(distributions.leg(Leg::Accept).rtt.count(), 0);
     }

@@ -41,6 +41,9 @@ fn limit(info: &TcpInfo, is_blocked: bool) -> Limit {
         cwnd_segments: info.snd_cwnd,
         mss_bytes: info.snd_mss,
         peer_window: info.snd_wnd,
+        pacing_rate: info.pacing_rate,
+        max_pacing_rate: info.max_pacing_rate,
+        delivery_rate: info.delivery_rate,
         is_blocked,
     })
 }

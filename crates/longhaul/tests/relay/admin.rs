@@ -6,7 +6,7 @@ use crate::limits::readable_copy;
 use serde_json::Value;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -208,6 +208,29 @@ fn the_http_listener_reads_and_changes_nothing() {
     assert_eq!(by_http(http, "GET", "/no-such-path").0, 404);
     assert_eq!(by_http(http, "DELETE", "/status.json").0, 405);
     talk(&client, &server);
+}
+
+#[test]
+fn a_status_names_the_cap_that_limits_a_flow() {
+    let admin = Admin::start();
+    let config = config(&admin.socket(), admin.http.address(), admin.port.address(), &admin.far);
+    assert_eq!(admin.daemon.reload(&format!("bandwidth = \"8Mbit/s\"\n{config}"))["message"], "reloaded");
+    let (client, server) = admin.flow();
+    std::thread::scope(|scope| {
+        scope.spawn(|| while (&client).write_all(&[0; 65_536]).is_ok() {});
+        scope.spawn(|| while (&server).read(&mut [0; 65_536]).is_ok_and(|bytes| bytes > 0) {});
+        let dial = wait_for("the cap limits the dial leg", || {
+            let dial = admin.status()["flows"][0]["dial"].clone();
+            if dial["limit"] == "cap" { Ok(dial) } else { Err(dial) }
+        });
+        // The share of a single flow is a quarter of the cap to three times the cap.
+        let cap = dial["cap_bits_per_second"].as_u64().unwrap();
+        assert!((2_000_000..=24_000_000).contains(&cap), "{dial}");
+        // Ends both threads.
+        client.shutdown(Shutdown::Both).unwrap();
+        // Fails if the relay has reset it by now.
+        let _ = server.shutdown(Shutdown::Both);
+    });
 }
 
 #[test]

@@ -166,6 +166,7 @@ fn leg(title: &str, leg: Option<&LegState>) -> Vec<String> {
         format!("  retransmitted       {}", figures::bytes(leg.retrans_bytes)),
         format!("  congestion control  {}", leg.congestion.as_deref().unwrap_or("-")),
         format!("  delivery rate       {}", leg.delivery_bits_per_second.map_or("-".into(), delivered)),
+        format!("  cap                 {}", leg.cap_bits_per_second.map_or("-".into(), delivered)),
         format!("  limited by          {}", leg.limit.as_deref().unwrap_or("-")),
     ]
 }
@@ -178,7 +179,7 @@ fn delivered(bits_per_second: u64) -> String {
 const WORDS: [&str; 9] = [
     "UP is from the client to the next hop, DN is back. b/s are bits per second, of payload.",
     "A. is the accept leg, to the client. D. is the dial leg, to the next hop.",
-    "LIM is what keeps the relay from sending more: app (nothing to send), sndbuf, rwnd (the peer's window), cwnd.",
+    "LIM is what keeps the relay from sending more: app (nothing to send), sndbuf, rwnd (the peer's window), cwnd, cap.",
     "VERIFY is the result of the daemon's own probes through the tunnel. overdue: there should be a newer one, and t says why. \
      - : the tunnel has no `verify`.",
     "A narrow screen leaves columns out. Enter shows everything about a flow.",
