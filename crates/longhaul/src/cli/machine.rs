@@ -122,7 +122,7 @@ fn mixes_mptcp(tunnel: &Tunnel) -> bool {
 /// Returns whether the kernel delivers packets for `ip` to this host; `false` if the kernel does not answer.
 fn has_address(ip: IpAddr) -> bool {
     // The route does not depend on the port.
-    RouteSocket::new(ip).and_then(|socket| socket.is_here(SocketAddr::new(ip, 9))).unwrap_or(false)
+    RouteSocket::new().and_then(|mut socket| socket.is_here(SocketAddr::new(ip, 9))).unwrap_or(false)
 }
 
 /// ip(7) ip_local_port_range: a dial may have the port before the listener does.

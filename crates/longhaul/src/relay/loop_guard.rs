@@ -117,7 +117,7 @@ fn reaches(address: SocketAddr, listen: SocketAddr, here: impl FnOnce() -> Resul
     }
 }
 
-/// Tells the addresses of this host from others. It keeps one socket of each IP version, opened when first needed, so
+/// Tells the addresses of this host from others. It keeps one socket for each IP version, opened when first needed, so
 /// that a flow needs no descriptor for the question.
 #[derive(Debug, Default)]
 struct Here {
@@ -162,13 +162,13 @@ impl Asked {
         let mut kept = lock(&self.socket);
         let socket = match &mut *kept {
             Some(socket) => socket,
-            none => none.insert(RouteSocket::new(to.ip())?),
+            none => none.insert(RouteSocket::new()?),
         };
         socket.is_here(to)
     }
 }
 
-/// Time that an answer stays valid. A question is three system calls, and a flood of dials would ask it for each flow.
+/// Time that an answer stays valid. A question is two system calls, and a flood of dials would ask it for each flow.
 /// If an address moves to this host meanwhile, a loop can go round for that long; the next answer ends it.
 const ANSWER_LIFETIME: Duration = Duration::from_millis(10);
 

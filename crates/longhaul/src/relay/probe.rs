@@ -64,7 +64,7 @@ pub(super) fn look(legs: &Legs<'_>, first: &mut [u8], is_last: bool) -> Opening 
         // A probe whose preface is cut off is no payload either, because the next hop could be a final host.
         Look::Maybe | Look::Begun if first.len() < MAGIC.len() => Opening::Payload,
         Look::Preface(preface) if first.len() == LENGTH => {
-            match course(legs.tunnel(), &preface, || is_from_here(legs.flow, legs.accept)) {
+            match course(legs.tunnel(), &preface, || is_from_here(legs.relay, legs.flow, legs.accept)) {
                 Course::PassOn(hops) if !proof::is_wanted(legs.relay, legs.flow) && pass_on(legs, &preface) => {
                     first.copy_from_slice(&Preface { hops, ..preface }.bytes());
                     Opening::Payload
@@ -118,14 +118,13 @@ fn course(tunnel: &Tunnel, preface: &Preface, is_from_here: impl FnOnce() -> boo
 
 /// Whether the client of `flow` is this host. A proxy on this host speaks for any client, so a client that a proxy has named
 /// is never this host.
-fn is_from_here(flow: &Flow, accept: &Stream) -> bool {
+fn is_from_here(relay: &Relay, flow: &Flow, accept: &Stream) -> bool {
     if flow.proxy().is_some() {
         return false;
     }
-    let socket = SockRef::from(accept);
-    let ip = |name: io::Result<socket2::SockAddr>| Some(name.ok()?.as_socket()?.ip().to_canonical());
-    let (peer, own) = (ip(socket.peer_addr()), ip(socket.local_addr()));
-    peer.is_some_and(|peer| peer.is_loopback() || Some(peer) == own)
+    // Not always the address that the client connected to: a connection to a secondary address comes from the primary one.
+    let peer = SockRef::from(accept).peer_addr().ok().and_then(|peer| peer.as_socket());
+    peer.is_some_and(|peer| relay.served.has_here(peer) == Ok(true))
 }
 
 /// End of a probe that the pump did not pass on.
@@ -139,7 +138,7 @@ pub(super) enum Answered {
 /// Answers the probe that begins with `first`, or passes it on once its prober has proved the key.
 pub(super) async fn answer(legs: &Legs<'_>, first: Box<[u8]>) -> Answered {
     if let Look::Preface(preface) = probe::look(&first) {
-        let course = course(legs.tunnel(), &preface, || is_from_here(legs.flow, legs.accept));
+        let course = course(legs.tunnel(), &preface, || is_from_here(legs.relay, legs.flow, legs.accept));
         if let (LENGTH, Course::PassOn(hops), true) = (first.len(), course, proof::is_wanted(legs.relay, legs.flow)) {
             return prove_and_pass_on(legs, &preface, hops).await;
         }
@@ -210,7 +209,7 @@ pub(super) async fn answer_undialled(relay: &Relay, flow: &Flow, accept: &Stream
         return None;
     }
     let preface = peek_preface(accept, FIRST_BYTES).await?;
-    if course(&flow.tunnel, &preface, || is_from_here(flow, accept)) != Course::Answer
+    if course(&flow.tunnel, &preface, || is_from_here(relay, flow, accept)) != Course::Answer
         || fast_open::consume(accept, LENGTH).is_err()
     {
         return None;
@@ -254,7 +253,7 @@ pub(super) async fn tell_reset(legs: &Legs<'_>) {
         if fast_open::consume(accept, LENGTH).is_err() {
             return;
         }
-        if !matches!(course(legs.tunnel(), &preface, || is_from_here(flow, accept)), Course::PassOn(_)) {
+        if !matches!(course(legs.tunnel(), &preface, || is_from_here(relay, flow, accept)), Course::PassOn(_)) {
             answer_as_last(relay, flow, accept, Some(dial), &preface.bytes()).await;
             return;
         }
@@ -337,7 +336,7 @@ async fn answer_as_last(relay: &Relay, flow: &Flow, accept: &Stream, dial: Optio
 
 /// Decides on a probe that is not passed on, and counts it. Returns what follows its report, and its place if it needs one.
 fn admit_to_answer<'a>(relay: &'a Relay, flow: &Flow, accept: &Stream, preface: &Preface) -> (Next, Option<Place<'a>>) {
-    let (next, place) = match course(&flow.tunnel, preface, || is_from_here(flow, accept)) {
+    let (next, place) = match course(&flow.tunnel, preface, || is_from_here(relay, flow, accept)) {
         // The daemon's own probes need no place, so that strangers cannot keep them out.
         Course::Answer if flow.is_own_probe() => (Next::Echo, None),
         Course::Answer => match relay.probes.begin(Source::from(flow.peer().ip())) {

@@ -463,7 +463,7 @@ fn a_dial_to_any_address_of_this_host_is_recognised_as_a_loop() {
             let done = Command::new("ip").args(args.split(' ')).status();
             assert!(done.expect("ip(8) runs").success(), "ip {args}");
         };
-        let addresses = ["10.7.7.7", "10.8.8.8", "2001:db8:7::7"];
+        let addresses = ["10.7.7.7", "10.8.8.8", "10.9.9.9", "2001:db8:7::7"];
         for address in addresses {
             let to = std::net::SocketAddr::new(address.parse().unwrap(), 6000).to_string();
             let relay = Relay::start(&["relay", "--listen", "6000", "--to", &to, "--connect-timeout=1s"]);
@@ -480,6 +480,10 @@ fn a_dial_to_any_address_of_this_host_is_recognised_as_a_loop() {
             match address {
                 "10.7.7.7" => ip("address add 10.7.7.7/32 dev lo"),
                 "10.8.8.8" => ip("route add local 10.8.0.0/16 dev lo"),
+                // A secondary address: the source for it is the primary one.
+                "10.9.9.9" => {
+                    ["10.9.9.1", "10.9.9.9"].iter().for_each(|own| ip(&format!("address add {own}/24 dev lo")))
+                }
                 _ => ip("address add 2001:db8:7::7/128 dev lo nodad"),
             }
             // A new IPv6 address works only a moment after ip(8) has ended, because net/ipv6/addrconf.c adds its route in

@@ -22,7 +22,12 @@ struct Verified {
 impl Verified {
     /// Starts a daemon that dials `to`, with `keys` in the table of its tunnel.
     fn start(to: &[SocketAddr], keys: &str) -> Verified {
-        let (port, http) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
+        Verified::start_on("127.0.0.1", to, keys)
+    }
+
+    /// Like [`start`](Verified::start), with the tunnel's listener on the address `ip`.
+    fn start_on(ip: &str, to: &[SocketAddr], keys: &str) -> Verified {
+        let (port, http) = (Port::reserve(ip), Port::reserve("127.0.0.1"));
         let daemon = Daemon::start(&config(&http, &port, to, keys));
         Verified { daemon, port, http }
     }
@@ -269,6 +274,25 @@ fn a_listener_that_the_daemon_cannot_reach_is_refused_by_the_configuration() {
     let output = Command::new(env!("CARGO_BIN_EXE_longhaul")).args(["check", "-c"]).arg(&file).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("accept.bind-device keeps out"), "{output:?}");
+}
+
+/// The virtual address of keepalived, with the prefix of the LAN, is a secondary address. A connection from its host to it comes
+/// from the primary address.
+#[test]
+fn a_tunnel_on_a_secondary_address_is_verified() {
+    in_own_network(|| {
+        for own in ["10.1.0.1/24", "10.1.0.9/24"] {
+            assert!(Command::new("ip").args(["address", "add", own, "dev", "lo"]).status().unwrap().success());
+        }
+        let far_port = Port::reserve("127.0.0.1");
+        let far = far_relay(&far_port, final_host());
+        let near = Verified::start_on("10.1.0.9", &[far_port.address()], "verify = \"1s\"");
+        near.wait("whole");
+        let (code, found) = verdict(near.port.address(), "", &[]);
+        assert_eq!((code, &found["verdict"]), (Some(0), &"whole".into()), "{found}");
+        drop(far);
+        near.broken("far relay", "refused");
+    });
 }
 
 /// Both relays answer, and one of them cannot reach its final host.
