@@ -37,7 +37,7 @@ pub struct HopView {
     pub flows: u32,
     /// Smoothed time of its handshakes; `None` before the first one.
     pub rtt: Option<Duration>,
-    /// Number of failed dials since it last answered.
+    /// Number of failed dials since it last answered or passed its checks.
     pub failures: u32,
     /// Time since the first of those; `None` without one.
     pub failing_for: Option<Duration>,

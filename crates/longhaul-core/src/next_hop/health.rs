@@ -9,6 +9,8 @@
 //!
 //!   any state ── `fall` failed checks ──> Down ── `rise` good checks ──> SlowStart
 //! ```
+//!
+//! An answer and `rise` good checks forgive the failed dials before them.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -84,7 +86,7 @@ pub(super) struct Health {
     phase: Phase,
     /// Time when the phase began.
     since: Instant,
-    /// Number of failed dials since the last answer.
+    /// Number of failed dials that are not forgiven.
     failures: u32,
     /// Time of the first of them.
     failing_since: Option<Instant>,
@@ -92,7 +94,7 @@ pub(super) struct Health {
     pause: Duration,
     /// Result of the last check.
     passed: bool,
-    /// Number of checks in a row with this result, since the hop was last ejected.
+    /// Number of checks in a row with this result. Good checks count since the last failed dial, unless the hop is down.
     streak: u32,
 }
 
@@ -149,7 +151,7 @@ impl Health {
         now.saturating_duration_since(self.since)
     }
 
-    /// Returns the number of failed dials since the last answer.
+    /// Returns the number of failed dials since the last answer, or since as many good checks as make a hop return.
     pub(super) fn failures(&self) -> u32 {
         self.failures
     }
@@ -205,6 +207,10 @@ impl Health {
     pub(super) fn failed(&mut self, is_alone: bool, now: Instant) -> Option<Change> {
         self.failures = self.failures.saturating_add(1);
         self.failing_since.get_or_insert(now);
+        // Only checks that pass after it show that the hop answers again.
+        if self.passed && matches!(self.phase, Phase::Up | Phase::SlowStart) {
+            self.streak = 0;
+        }
         let returning = self.state(now) == State::SlowStart;
         match self.phase {
             _ if is_alone => None,
@@ -235,6 +241,10 @@ impl Health {
                 self.forgive();
                 self.enter(Phase::SlowStart, now);
                 Some(change)
+            }
+            (true, Phase::Up | Phase::SlowStart) if self.streak >= thresholds.rise => {
+                self.forgive();
+                None
             }
             (false, Phase::Up | Phase::SlowStart | Phase::Ejected { .. }) if self.streak >= thresholds.fall => {
                 self.enter(Phase::Down, now);

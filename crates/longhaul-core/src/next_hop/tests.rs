@@ -283,6 +283,41 @@ fn good_checks_end_an_ejection() {
     assert_eq!((two.check(0, false), two.check(0, true), two.check(0, false)), (None, None, None));
 }
 
+/// Otherwise the only hop of a tunnel would look broken until a client comes.
+#[test]
+fn good_checks_after_failed_dials_forgive_them() {
+    let (mut group, only, now) = (Group::default(), members(&[1]), Instant::now());
+    let key = only[0].key;
+    let failures = |group: &Group| group.view(key, now).failures;
+    let fail = |group: &mut Group| {
+        group.began(key, now);
+        assert_eq!(group.failed(key, true, now), None);
+    };
+    (0..5).for_each(|_| assert_eq!(group.checked(key, true, THRESHOLDS, now), None));
+    (0..4).for_each(|_| fail(&mut group));
+    assert_eq!(group.checked(key, true, THRESHOLDS, now), None);
+    assert_eq!(failures(&group), 4, "those before the dials do not count");
+    fail(&mut group);
+    group.checked(key, true, THRESHOLDS, now);
+    assert_eq!(failures(&group), 5);
+    assert_eq!(group.checked(key, true, THRESHOLDS, now), None);
+    let view = group.view(key, now);
+    assert_eq!((view.state, view.failures, view.failing_for), (State::Up, 0, None));
+    // A failed dial between failed checks does not keep the hop from going down.
+    group.checked(key, false, THRESHOLDS, now);
+    fail(&mut group);
+    group.checked(key, false, THRESHOLDS, now);
+    assert_eq!(group.checked(key, false, THRESHOLDS, now), Some(Change::Down));
+}
+
+/// Checks pass, and no dial does: the hop is ejected, unless its dials are rarer than `rise` checks.
+#[test]
+fn a_check_between_failed_dials_does_not_hide_them() {
+    let mut two = Two::new();
+    assert_eq!((two.fail(0), two.check(0, true), two.fail(0), two.check(0, true)), (None, None, None, None));
+    assert_eq!(two.fail(0), Some(Change::Ejected(FIRST_PAUSE)));
+}
+
 #[test]
 fn the_only_hop_is_never_ejected() {
     let (mut group, only, now) = (Group::default(), members(&[1]), Instant::now());

@@ -224,7 +224,7 @@ pub struct HopState {
     /// Smoothed time of its handshakes, in milliseconds. Absent before the first one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt_ms: Option<f64>,
-    /// Number of failed dials since it last answered.
+    /// Number of failed dials since it last answered, or passed `rise` checks in a row.
     pub failed_dials: u64,
     /// Time since the first of them, in seconds. Absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
