@@ -114,14 +114,15 @@ fn some_of(names: impl Iterator<Item = String>) -> String {
 }
 
 /// Returns the problem of next hops whose names no resolver answers for. It is fatal if no next hop has an address. Names are
-/// asked for again without a flow, so the problem also ends without one.
+/// asked for again without a flow, so the problem also ends without one. A name that was absent before the outage has its
+/// problem already: the outage makes it no worse.
 fn of_names(tunnel: &TunnelHealth) -> Option<Problem> {
     let of_hop = |hop: &HopState| Some((hop.next_hop.clone(), hop.name.clone()?));
     let outages: Vec<(String, NameState)> = tunnel
         .next_hops
         .iter()
         .filter_map(of_hop)
-        .filter(|(_, name)| name.outage_since_unix_seconds.is_some())
+        .filter(|(_, name)| name.outage_since_unix_seconds.is_some() && name.absent_since_unix_seconds.is_none())
         .collect();
     let (_, first) = outages.first()?;
     let why = first.outage_why.as_deref().unwrap_or("no answer");
@@ -148,8 +149,11 @@ fn of_names(tunnel: &TunnelHealth) -> Option<Problem> {
 /// problem also ends without one.
 fn of_absent_names(tunnel: &TunnelHealth) -> Option<Problem> {
     let absent = |hop: &HopState| {
-        let NameState { absent_since_unix_seconds: since, absent_why: why, .. } = hop.name.as_ref()?;
-        Some(((*since)?, format!("{}: {}", hop.next_hop, why.as_deref().unwrap_or("the name has no address"))))
+        let name = hop.name.as_ref()?;
+        let why = name.absent_why.as_deref().unwrap_or("the name has no address");
+        let outage = name.outage_since_unix_seconds.map(|_| name.outage_why.as_deref().unwrap_or("no answer"));
+        let outage = outage.map(|why| format!(" by the last answer, and no resolver answers now ({why})"));
+        Some((name.absent_since_unix_seconds?, format!("{}: {why}{}", hop.next_hop, outage.unwrap_or_default())))
     };
     let absent: Vec<(f64, String)> = tunnel.next_hops.iter().filter_map(absent).collect();
     Some(Problem {
@@ -354,6 +358,29 @@ mod tests {
         let both = "a:1: the name does not exist, b:1: the name does not exist";
         assert_eq!(found(&[a.clone(), b]), (both.into(), true, 7.0));
         assert!(!found(&[a, hop("192.0.2.1:1", HopStateName::Up, 0)]).1, "the other next hop serves");
+    }
+
+    #[test]
+    fn a_name_that_did_not_exist_is_no_more_fatal_when_the_resolvers_fail() {
+        let named = |next_hop: &str, absent| HopState {
+            name: Some(NameState {
+                outage_since_unix_seconds: Some(900.0),
+                outage_why: Some("timeout".into()),
+                absent_since_unix_seconds: absent,
+                absent_why: absent.map(|_| "the name does not exist".into()),
+                ..NameState::default()
+            }),
+            ..hop(next_hop, HopStateName::Up, 0)
+        };
+        let (typo, unknown) = (named("typo:1", Some(7.0)), named("c:1", None));
+        let found = of(vec![typo.clone()]);
+        let what = "typo:1: the name does not exist by the last answer, and no resolver answers now (timeout)";
+        assert!(found.len() == 1 && found[0].doubtful && !found[0].fatal, "{found:?}");
+        assert_eq!((found[0].what.as_str(), found[0].since_unix_seconds), (what, 7.0));
+        // The other name had no answer at all: nobody knows whether it is a mistake.
+        let found = of(vec![typo, unknown]);
+        let said: Vec<(&str, bool)> = found.iter().map(|problem| (problem.what.as_str(), problem.fatal)).collect();
+        assert_eq!(said, [("no resolver answers for c:1 (timeout); no next hop has an address", true), (what, false)]);
     }
 
     #[test]

@@ -255,7 +255,8 @@ pub struct NameState {
     /// Why the last query had no answer. Absent while resolvers answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outage_why: Option<String>,
-    /// Time since which resolvers say that it does not exist, or has no address, in seconds since 1970 (UTC). Absent otherwise.
+    /// Time since which resolvers say that it does not exist, or has no address, in seconds since 1970 (UTC). In an outage,
+    /// that was their last answer. Absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub absent_since_unix_seconds: Option<f64>,
     /// Which of the two.

@@ -280,6 +280,27 @@ fn a_name_that_never_existed_is_a_problem_until_somebody_adds_it() {
     });
 }
 
+/// Otherwise a dead nameserver would make a mistake in the name of one tunnel fatal for every tunnel.
+#[test]
+fn a_name_that_does_not_exist_is_not_fatal_either_when_no_resolver_answers() {
+    in_own_network(|| {
+        let nameserver = Nameserver::start("127.0.0.1");
+        nameserver.set(NAME, 1, &[]);
+        let site = Site::new("nameserver 127.0.0.1\noptions timeout:1 attempts:1\n");
+        let relay = site.relay(&format!("[admin]\nsocket = \"{}\"", site.file("admin.sock")), &to());
+        relay.wait_log("a name of a next hop leads nowhere");
+        nameserver.fall_silent();
+        relay.wait_log("no resolver answers; the last good answer serves, if any");
+        let (status, problems) = (site.status(), |status: &Value| status["problems"].as_array().unwrap().len());
+        let problem = &status["problems"][0];
+        let what = problem["what"].as_str().unwrap();
+        let is_it =
+            what.starts_with("b.example:7000: the name does not exist by the last answer, and no resolver answers");
+        assert!(is_it && problems(&status) == 1, "{status}");
+        assert_eq!((&status["ready"], &problem["doubtful"]), (&true.into(), &true.into()), "{status}");
+    });
+}
+
 #[test]
 fn an_outage_that_ends_with_an_absent_name_has_an_end_in_the_log() {
     in_own_network(|| {

@@ -32,7 +32,7 @@ pub struct NameView {
     pub has_address: bool,
     /// The outage, while no resolver answers for it.
     pub outage: Option<Outage>,
-    /// The absence, while resolvers say that it does not exist, or has no address.
+    /// The absence, if the last answer of a resolver was that it does not exist, or has no address.
     pub absence: Option<Absence>,
 }
 
@@ -107,8 +107,7 @@ impl Names {
         Some(NameView {
             has_address: targets.is_some_and(|targets| targets.iter().any(|target| !target.addresses.is_empty())),
             outage: cached.outage().cloned(),
-            // In an outage nobody knows whether it is still absent.
-            absence: cached.absence().filter(|_| cached.outage().is_none()).cloned(),
+            absence: cached.absence().cloned(),
         })
     }
 
