@@ -21,7 +21,7 @@ pub(super) struct TunnelHealth {
     pub(super) waiting: Option<WaitView>,
     /// Results of the daemon's own probes, without the history. Absent without `verify`.
     pub(super) verify: Option<VerifyState>,
-    /// Whether another host has its address now, as on a backup relay.
+    /// Whether another host has its address, as on a backup relay, or had it until the probe that is under way.
     pub(super) is_elsewhere: bool,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn problems(facts: &Facts<'_>, now: f64) -> Vec<Problem> {
             .chain(of_names(tunnel))
             .chain(of_absent_names(tunnel))
             .chain(of_queue(tunnel))
-            .chain(of_verify(tunnel))
+            .chain(of_verify(tunnel, now))
             .chain(of_no_result(tunnel, phase, now))
     };
     let mut problems: Vec<Problem> = tunnels.iter().flat_map(of_tunnel).collect();
@@ -184,9 +184,12 @@ fn of_queue(tunnel: &TunnelHealth) -> Option<Problem> {
     })
 }
 
-/// Returns the problem that the daemon's own probes found. It is fatal, because a probe goes the way of a new flow.
-fn of_verify(tunnel: &TunnelHealth) -> Option<Problem> {
-    let verify = tunnel.verify.as_ref().filter(|verify| verify.state == VerifyStateName::Broken)?;
+/// Returns the problem that the daemon's own probes found. It is fatal, because a probe goes the way of a new flow. If newer
+/// probes have no result, nobody knows whether the stage is still broken, so the problem is doubtful. It is none at all while
+/// another host has the address. Otherwise keepalived would not give the address back, and without it no probe can be made.
+fn of_verify(tunnel: &TunnelHealth, now: f64) -> Option<Problem> {
+    let is_broken = |verify: &&VerifyState| verify.state == VerifyStateName::Broken && !tunnel.is_elsewhere;
+    let verify = tunnel.verify.as_ref().filter(is_broken)?;
     let stage = verify.stage.as_deref().unwrap_or_default();
     let cause = verify.cause.as_deref().unwrap_or("failed");
     // A relay that hears from no other names its stages as `longhaul verify` does.
@@ -201,10 +204,10 @@ fn of_verify(tunnel: &TunnelHealth) -> Option<Problem> {
     Some(Problem {
         tunnel: Some(tunnel.name.clone()),
         stage: stage.into(),
-        what: format!("{at}{cause}{why}"),
+        what: format!("{at}{cause}{why}{}", verify.lateness(now)),
         since_unix_seconds: verify.since_unix_seconds,
-        fatal: true,
-        doubtful: false,
+        fatal: verify.is_current(),
+        doubtful: !verify.is_current(),
     })
 }
 
@@ -407,6 +410,31 @@ mod tests {
         let plain = "refused (connect: ECONNREFUSED)";
         let want = [("WAN", ""), ("near relay", ""), ("far relay", "relay 2: "), ("WAN", "link 2: ")];
         assert_eq!(stages, want.map(|(stage, at)| (stage.into(), format!("{at}{plain}"))));
+    }
+
+    #[test]
+    fn a_broken_result_is_doubtful_without_a_newer_one_and_nothing_while_the_address_is_elsewhere() {
+        let found = |no_newer: Option<&str>, is_elsewhere| {
+            let verify = VerifyState {
+                state: VerifyStateName::Broken,
+                since_unix_seconds: 900.0,
+                last_unix_seconds: Some(975.0),
+                stage: Some("far relay".into()),
+                cause: Some("refused".into()),
+                no_newer: no_newer.map(Into::into),
+                ..VerifyState::default()
+            };
+            let found =
+                of_one(TunnelHealth { name: "t".into(), verify: Some(verify), is_elsewhere, ..Default::default() });
+            assert!(found.len() < 2, "{found:?}");
+            found.into_iter().next().map(|problem| (problem.to_string(), problem.fatal, problem.doubtful))
+        };
+        let fatal = "tunnel t, far relay: refused";
+        assert_eq!(found(None, false), Some((fatal.into(), true, false)));
+        let full = Some("no flow of the tunnel is free");
+        let doubtful = format!("{fatal}; last result 25s ago, no newer one: no flow of the tunnel is free");
+        assert_eq!(found(full, false), Some((doubtful, false, true)));
+        assert_eq!((found(full, true), found(None, true)), (None, None));
     }
 
     #[test]

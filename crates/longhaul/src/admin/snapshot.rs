@@ -159,6 +159,11 @@ pub struct VerifyState {
 }
 
 impl VerifyState {
+    /// Returns whether the last result is the newest that can be expected. Otherwise the state may have changed since then.
+    pub fn is_current(&self) -> bool {
+        self.no_newer.is_none()
+    }
+
     /// Returns the age of the last result and why there is no newer one, as views write it after the state:
     /// `; last result 10s ago, no newer one: no flow is free`. Before the first result, only why there is none. Empty if a newer
     /// one is not due. `now` is in seconds since 1970 (UTC).

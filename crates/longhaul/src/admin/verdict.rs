@@ -81,7 +81,7 @@ fn doubt(snapshot: &Snapshot) -> Option<String> {
 /// Returns how many tunnels the daemon's own probes have found whole, without those whose newer result is missing. The others
 /// are whole as far as the daemon sees.
 fn verified(snapshot: &Snapshot) -> String {
-    let is_whole = |verify: &VerifyState| verify.state == VerifyStateName::Whole && verify.no_newer.is_none();
+    let is_whole = |verify: &VerifyState| verify.state == VerifyStateName::Whole && verify.is_current();
     let whole = snapshot.tunnels.iter().filter(|tunnel| tunnel.verify.as_ref().is_some_and(is_whole)).count();
     format!("verified: {whole} of {}", count(snapshot.tunnels.len(), "tunnel"))
 }

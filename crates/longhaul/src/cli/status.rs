@@ -143,7 +143,8 @@ fn verified(verify: &VerifyState, snapshot: &Snapshot) -> String {
         VerifyStateName::Pending => format!("no result yet{late}"),
         VerifyStateName::Whole => format!("whole, for {since}{late}"),
         VerifyStateName::Broken => {
-            format!("BROKEN at the {}: {}, for {since}{late}", text(&verify.stage), text(&verify.cause))
+            let word = if verify.is_current() { "BROKEN" } else { "broken" };
+            format!("{word} at the {}: {}, for {since}{late}", text(&verify.stage), text(&verify.cause))
         }
     }
 }
@@ -327,12 +328,15 @@ mod tests {
         let why = Some("the next probe is overdue".into());
         let overdue = VerifyState { last_unix_seconds: Some(900.0), no_newer: why, ..whole.clone() };
         let pending = VerifyState { state: VerifyStateName::Pending, last_unix_seconds: None, ..hindered.clone() };
-        let said = [whole, hindered, overdue, pending].map(|verify| verified(&verify, &snapshot));
+        let (stage, cause) = (Some("WAN".into()), Some("refused".into()));
+        let broken = VerifyState { state: VerifyStateName::Broken, stage, cause, ..hindered.clone() };
+        let said = [whole, hindered, overdue, pending, broken].map(|verify| verified(&verify, &snapshot));
         let want = [
             "whole, for 15m00s",
             "whole, for 15m00s; last result 10s ago, no newer one: no flow is free",
             "whole, for 15m00s; last result 1m40s ago, no newer one: the next probe is overdue",
             "no result yet: no flow is free",
+            "broken at the WAN: refused, for 15m00s; last result 10s ago, no newer one: no flow is free",
         ];
         assert_eq!(said, want);
     }

@@ -27,7 +27,7 @@ pub struct VerifyView {
     pub timeout: Duration,
     /// Why no probe can be made now, or why the last one has no result. `None` if it has one.
     pub hindrance: Option<String>,
-    /// Whether that is because another host has the address now, as on a backup relay.
+    /// Whether that is because another host has the address, as on a backup relay, or had it until the probe that is under way.
     pub is_elsewhere: bool,
     /// The last results, the newest last. At most 100. Shared, so that a copy of the view costs the same with any number.
     pub results: Arc<VecDeque<Outcome>>,
@@ -114,6 +114,14 @@ impl History {
     /// Returns whether every relay of the path has answered a probe before.
     pub(super) fn relays_answered(&self) -> bool {
         self.view_mut().relays_answered
+    }
+
+    /// Returns whether another host has the address, as far as this one has noticed. `None` if that matters to nobody: the
+    /// address is here, and the last result is not broken.
+    pub(super) fn is_elsewhere(&self) -> Option<bool> {
+        let view = self.view_mut();
+        let is_broken = view.results.back().is_some_and(|last| last.trouble.is_some());
+        (view.is_elsewhere || is_broken).then_some(view.is_elsewhere)
     }
 
     /// Returns the results so far.
@@ -253,7 +261,10 @@ mod tests {
         assert!(history.view().is_elsewhere && history.view().hindrance.is_some());
         assert!(hindered() && !hindered() && !history.view().is_elsewhere, "the address has come");
         history.elsewhere("192.0.2.7 is elsewhere".into());
-        assert!(!history.unhindered() && history.view().hindrance.is_none());
+        assert_eq!(history.is_elsewhere(), Some(true));
+        assert!(!history.unhindered() && history.view().hindrance.is_none() && history.is_elsewhere().is_none());
+        history.add(outcome(Some(Stage::Lan)));
+        assert_eq!(history.is_elsewhere(), Some(false), "somebody may take the address away because of it");
     }
 
     #[test]

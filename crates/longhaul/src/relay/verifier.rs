@@ -57,9 +57,42 @@ impl Probed {
         // A probe that lasts longer than the interval delays the next one.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            ticks.tick().await;
-            self.probe().await;
+            // Both are cancel-safe: a tick that was not waited for comes at once, and the other one has its state in the history.
+            tokio::select! {
+                _ = ticks.tick() => self.probe().await,
+                () = self.address_returns() => {
+                    self.probe().await;
+                    ticks.reset();
+                }
+            }
         }
+    }
+
+    /// Waits until the address comes back to this host. An old result says nothing then, so a probe must be made at once.
+    /// Records also that the address of a broken tunnel has left: keepalived takes it away because of that result, and would
+    /// not give it back while the result counts.
+    async fn address_returns(&self) {
+        let address = Plan::of_own(&self.tunnel).address;
+        loop {
+            sleep(ADDRESS_LOOK).await;
+            match self.history.is_elsewhere().map(|was_elsewhere| (was_elsewhere, self.is_elsewhere(address))) {
+                Some((true, false)) => {
+                    let why = format!("{} has come to this host, and the first probe is under way", address.ip());
+                    return self.history.elsewhere(why);
+                }
+                Some((false, true)) => self.left(address),
+                Some((true, true) | (false, false)) | None => {}
+            }
+        }
+    }
+
+    /// Returns whether `address` does not belong to this host. False if the kernel does not say.
+    fn is_elsewhere(&self, address: SocketAddr) -> bool {
+        self.relay.served.has_here(address).is_ok_and(|is_here| !is_here)
+    }
+
+    fn left(&self, address: SocketAddr) {
+        self.history.elsewhere(format!("{} is not an address of this host now", address.ip()));
     }
 
     /// Makes one probe and records its result.
@@ -71,10 +104,10 @@ impl Probed {
     /// Makes the probe `plan` and records its result. Records none if no probe can be made, or if its result says nothing
     /// about the tunnel.
     async fn probe_by(&self, plan: Plan) {
-        let Probed { relay, gate, tunnel, history } = self;
+        let Probed { gate, tunnel, .. } = self;
         // A backup relay listens on an address that it does not have yet.
-        if relay.served.has_here(plan.address).is_ok_and(|is_here| !is_here) {
-            return history.elsewhere(format!("{} is not an address of this host now", plan.address.ip()));
+        if self.is_elsewhere(plan.address) {
+            return self.left(plan.address);
         }
         // The prober's socket needs a descriptor that no flow needs.
         let Some(_spare) = gate.spare().filter(|_| gate.has_room()) else {
@@ -87,6 +120,10 @@ impl Probed {
             made = self.make(&plan).await;
         }
         let Made { mut findings, was_accepted } = made;
+        // The address has left meanwhile, and its connections with it.
+        if self.is_elsewhere(plan.address) {
+            return self.left(plan.address);
+        }
         if !was_accepted && findings.connected.is_some() && !gate.has_room() {
             return self.hinder("no flow of the tunnel is free".into());
         }
@@ -173,6 +210,9 @@ fn share_of(name: &str) -> f64 {
     name.hash(&mut hasher);
     (hasher.finish() % 1000) as f64 / 1000.0
 }
+
+/// Time between two looks for the address. Each asks the kernel, and is only made while the answer matters.
+const ADDRESS_LOOK: Duration = Duration::from_secs(1);
 
 /// Time within which the first probe begins.
 const FIRST_WITHIN: Duration = Duration::from_secs(1);

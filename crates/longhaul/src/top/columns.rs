@@ -2,7 +2,7 @@
 
 use super::column::{Column, Key, Width};
 use super::picture::{FlowRow, TunnelRow};
-use crate::admin::snapshot::{HopState, LegState, VerifyStateName};
+use crate::admin::snapshot::{HopState, LegState, VerifyState, VerifyStateName};
 use crate::figures;
 use longhaul_core::path::limit::Limit;
 use std::borrow::Cow;
@@ -235,17 +235,20 @@ pub(super) fn tunnel_state(row: &TunnelRow) -> &'static str {
 
 /// Returns the result of the daemon's own probes of a tunnel, or a dash if it makes none.
 fn verified(row: &TunnelRow) -> &'static str {
+    // A broken result is a fatal problem only while it is current, so the others must not look like it.
+    let is_late = |verify: &VerifyState| verify.state == VerifyStateName::Broken && !verify.is_current();
     match &row.state.verify {
-        Some(verify) if verify.overdue && verify.state != VerifyStateName::Broken => "overdue",
-        Some(verify) => verify_state(verify.state),
+        Some(verify) if verify.overdue || is_late(verify) => "overdue",
+        Some(verify) => verify_state(verify),
         None => "-",
     }
 }
 
 /// Returns the word for the state of a tunnel by the daemon's own probes.
-pub(super) fn verify_state(state: VerifyStateName) -> &'static str {
-    match state {
+pub(super) fn verify_state(verify: &VerifyState) -> &'static str {
+    match verify.state {
         VerifyStateName::Whole => "whole",
+        VerifyStateName::Broken if !verify.is_current() => "broken",
         VerifyStateName::Broken => "BROKEN",
         VerifyStateName::Pending => "pending",
     }

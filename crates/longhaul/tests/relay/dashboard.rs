@@ -388,7 +388,7 @@ fn results_of_verify_and_resources_are_told_in_words() {
     assert_eq!(browser.value("document.querySelectorAll('.strip rect.whole').length"), 2);
     let verify = browser.text("document.querySelector('.verify').innerText");
     for words in [
-        "✗ broken at far relay: no answer (a:1) since 1970-01-01",
+        "! broken at far relay: no answer (a:1) since 1970-01-01",
         "every 30s; last result ",
         " ago, no newer one: the daemon is draining and makes no probes",
         "took 5.0 s; 1 broken of 3 results",

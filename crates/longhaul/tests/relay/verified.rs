@@ -11,6 +11,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// A daemon with an HTTP listener and one tunnel `t`, which it verifies every second.
 struct Verified {
@@ -90,6 +91,18 @@ fn far_relay(port: &Port, host: SocketAddr) -> Relay {
     Relay::start(&args)
 }
 
+/// Starts a far relay on `port` that dials `host` and has a key, which is kept in `folder`.
+fn with_a_key(folder: &TempDir, port: &Port, host: SocketAddr) -> Daemon {
+    let key = folder.path().join("key");
+    std::fs::write(&key, b"0123456789abcdef").unwrap();
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    Daemon::start(&format!(
+        "[probe]\nkey_file = \"{}\"\n[[tunnel]]\nname = \"t\"\nlisten = \"{}\"\nto = \"{host}\"\nverify_hops = 0\n",
+        key.display(),
+        port.address()
+    ))
+}
+
 /// A final host that accepts and closes every connection, while it lives.
 pub(crate) fn final_host() -> SocketAddr {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -101,14 +114,7 @@ pub(crate) fn final_host() -> SocketAddr {
 #[test]
 fn a_relay_that_refuses_the_probe_is_no_broken_stage() {
     let (folder, far_port, host) = (tempfile::tempdir().unwrap(), Port::reserve("127.0.0.1"), final_host());
-    let key = folder.path().join("key");
-    std::fs::write(&key, b"0123456789abcdef").unwrap();
-    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
-    let far = Daemon::start(&format!(
-        "[probe]\nkey_file = \"{}\"\n[[tunnel]]\nname = \"t\"\nlisten = \"{}\"\nto = \"{host}\"\nverify_hops = 0\n",
-        key.display(),
-        far_port.address()
-    ));
+    let far = with_a_key(&folder, &far_port, host);
     let near = Verified::start(&[far_port.address()], "verify = \"1s\"");
     let verify = wait_for("a refused probe", || {
         let verify = near.verify();
@@ -130,6 +136,53 @@ fn a_relay_that_refuses_the_probe_is_no_broken_stage() {
     near.wait("whole");
     near.daemon.relay.wait_log("probes of the tunnel have results again");
     assert_eq!(near.status()["problems"], serde_json::Value::Array(Vec::new()));
+}
+
+/// The far relay is down, and comes back with a key that the near relay does not have.
+#[test]
+fn a_broken_stage_is_not_fatal_when_newer_probes_are_refused() {
+    let (folder, far_port, host) = (tempfile::tempdir().unwrap(), Port::reserve("127.0.0.1"), final_host());
+    let near = Verified::start(&[far_port.address()], "verify = \"1s\"");
+    near.broken("far relay", "refused");
+    let _far = with_a_key(&folder, &far_port, host);
+    wait_until("/readyz says 200", || by_http(near.http.address(), "GET", "/readyz").0 == 200);
+    let status = near.status();
+    let (problem, verify) = (&status["problems"][0], &status["tunnels"][0]["verify"]);
+    assert_eq!((&verify["state"], &problem["stage"]), (&"broken".into(), &"far relay".into()), "{status}");
+    assert_eq!((&problem["fatal"], &problem["doubtful"]), (&false.into(), &true.into()), "{status}");
+    let what = problem["what"].as_str().unwrap();
+    let why = " ago, no newer one: far relay: it answers only who proves its key";
+    assert!(what.starts_with("refused (") && what.contains("; last result ") && what.contains(why), "{what}");
+}
+
+/// As keepalived does: it takes the address away because the tunnel is broken, and gives it back when the relay is ready.
+#[test]
+fn a_broken_tunnel_is_no_problem_while_its_address_is_elsewhere_and_is_probed_when_it_comes_back() {
+    in_own_network(|| {
+        let (host, far_port) = (final_host(), Port::reserve("127.0.0.1"));
+        let (port, http) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
+        let keys = "verify = \"1h\"\naccept = { freebind = true }";
+        let file = config(&http, &port, &[far_port.address()], keys);
+        let daemon = Daemon::start(&file.replace(&port.address().to_string(), "10.99.0.9:6000"));
+        let near = Verified { daemon, port, http };
+        let address = |change: &str| {
+            let args = ["address", change, "10.99.0.9/32", "dev", "lo"];
+            assert!(Command::new("ip").args(args).status().unwrap().success());
+        };
+        let readyz = || by_http(near.http.address(), "GET", "/readyz");
+        let is_elsewhere = || near.verify()["hindrance"] == "10.99.0.9 is not an address of this host now";
+        wait_until("the first look", is_elsewhere);
+        assert_eq!(readyz(), (200, "ready\n".into()));
+        address("add");
+        near.broken("far relay", "refused");
+        address("del");
+        wait_until("the daemon has noticed", is_elsewhere);
+        assert_eq!((readyz(), &near.verify()["state"]), ((200, "ready\n".into()), &"broken".into()));
+        let _far = far_relay(&far_port, host);
+        address("add");
+        near.wait("whole");
+        assert_eq!(near.status()["problems"], serde_json::json!([]));
+    });
 }
 
 #[test]

@@ -332,11 +332,12 @@ const VERIFY: &[Row] = &[
     .by(&["tunnel"]),
     Row::gauge(
         "longhaul_verify_broken",
-        "1 for the broken stage of a tunnel. Absent while it is whole.",
+        "1 for the broken stage of a tunnel. Absent while it is whole, and while there is no newer result although one is due.",
         |figures, out| {
             for tunnel in &figures.snapshot.tunnels {
                 let Some(verify) = &tunnel.verify else { continue };
-                if let (VerifyStateName::Broken, Some(stage)) = (verify.state, &verify.stage) {
+                let stage = verify.stage.as_ref().filter(|_| verify.is_current());
+                if let (VerifyStateName::Broken, Some(stage)) = (verify.state, stage) {
                     out.add(&[&tunnel.name, stage, verify.cause.as_deref().unwrap_or_default()], true);
                 }
             }

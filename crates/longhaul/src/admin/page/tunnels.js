@@ -28,6 +28,7 @@ const VERIFY_STATES = {
   broken: { text: "✗ broken", tone: "bad" },
   pending: { text: "… no result yet", tone: "none" },
 };
+const OLD_BREAK = { text: "! broken", tone: "warn" };
 
 // The cards below `parent`.
 export class Tunnels {
@@ -103,7 +104,9 @@ class Card {
   }
 
   #drawVerify(verify, now) {
-    const state = VERIFY_STATES[verify.state] ?? { text: verify.state, tone: "none" };
+    // A broken result is fatal only while it is current.
+    const isOld = verify.state === "broken" && verify.no_newer;
+    const state = isOld ? OLD_BREAK : VERIFY_STATES[verify.state] ?? { text: verify.state, tone: "none" };
     say(this.verifyState, state.text);
     mark(this.verifyState, "data-tone", state.tone);
     const isBroken = verify.state === "broken";

@@ -340,6 +340,23 @@ FLOWS 2, by total rate, largest first
     }
 
     #[test]
+    fn a_broken_result_without_a_newer_one_is_overdue_at_once() {
+        let mut snapshot = snapshot(1000.0, 0);
+        let broken = VerifyState { state: VerifyStateName::Broken, ..VerifyState::default() };
+        let late = VerifyState { no_newer: Some("no flow is free".into()), ..broken.clone() };
+        for tunnel in &mut snapshot.tunnels {
+            tunnel.verify = Some(if tunnel.name == "web" { late.clone() } else { broken.clone() });
+        }
+        let mut model = Model::new("s".into(), TimeZone::UTC, NOW);
+        model.answered(Ok(snapshot));
+        let shown = screen(&mut model, 100, 24);
+        for (name, word) in [(" ssh-to-b", " BROKEN "), (" web", " overdue ")] {
+            let row = shown.iter().find(|line| line.starts_with(name) && line.contains(word));
+            assert!(row.is_some(), "{name} {word}: {shown:#?}");
+        }
+    }
+
+    #[test]
     fn a_narrow_screen_keeps_what_matters_most() {
         let shown = screen(&mut model(30), 40, 20);
         assert_eq!(shown[0], "NOT WHOLE since 22:02:24 (10m56s):");

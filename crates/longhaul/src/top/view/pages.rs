@@ -102,10 +102,10 @@ fn tunnel(row: &TunnelRow, model: &Model) -> Vec<Said> {
 /// Returns a line about the daemon's own probes of a tunnel: the state, the age of the last result, and why there is no newer
 /// one.
 fn verified(verify: &VerifyState, model: &Model) -> String {
-    let mut text = format!("  verify: {}", columns::verify_state(verify.state));
+    let mut text = format!("  verify: {}", columns::verify_state(verify));
     if let Some(at) = verify.last_unix_seconds {
         text += &format!(" since {}", verdict::time(verify.since_unix_seconds, model));
-        if verify.no_newer.is_none() {
+        if verify.is_current() {
             text += &format!(", last result {} ago", figures::age(model.now - at));
         }
     }
