@@ -111,25 +111,28 @@ fn health(tunnel: &Tunnel, hops: Option<&HopsView>, view: Option<&VerifyView>, p
 
 fn next_hops(view: &HopsView) -> Vec<HopState> {
     let now = now();
-    let hop = |(next_hop, NextHopView { choice, last_failure, name }): (&NextHop, &NextHopView)| HopState {
-        next_hop: next_hop.to_string(),
-        state: choice.state,
-        state_seconds: choice.age.as_secs_f64(),
-        flows_now: choice.flows.into(),
-        rtt_ms: choice.rtt.map(milliseconds),
-        failed_dials: choice.failures.into(),
-        failing_seconds: choice.failing_for.map(|time| time.as_secs_f64()),
-        last_failure: last_failure.as_ref().map(|failure| failure.what.to_string()),
-        last_failure_seconds: last_failure.as_ref().map(|failure| failure.age.as_secs_f64()),
-        name: name.as_ref().map(|NameView { has_address, outage, absence }| NameState {
-            has_address: *has_address,
-            outage_since_unix_seconds: outage.as_ref().map(|outage| now - outage.since.elapsed().as_secs_f64()),
-            outage_why: outage.as_ref().map(|outage| outage.why.clone()),
-            absent_since_unix_seconds: absence.as_ref().map(|absence| now - absence.since.elapsed().as_secs_f64()),
-            absent_why: absence.as_ref().map(|absence| absence.why.clone()),
-        }),
-        weight: next_hop.member().weight,
-    };
+    let hop =
+        |(next_hop, NextHopView { choice, last_failure, name, check_refusal }): (&NextHop, &NextHopView)| HopState {
+            next_hop: next_hop.to_string(),
+            state: choice.state,
+            state_seconds: choice.age.as_secs_f64(),
+            flows_now: choice.flows.into(),
+            rtt_ms: choice.rtt.map(milliseconds),
+            failed_dials: choice.failures.into(),
+            failing_seconds: choice.failing_for.map(|time| time.as_secs_f64()),
+            last_failure: last_failure.as_ref().map(|failure| failure.what.to_string()),
+            last_failure_seconds: last_failure.as_ref().map(|failure| failure.age.as_secs_f64()),
+            name: name.as_ref().map(|NameView { has_address, outage, absence }| NameState {
+                has_address: *has_address,
+                outage_since_unix_seconds: outage.as_ref().map(|outage| now - outage.since.elapsed().as_secs_f64()),
+                outage_why: outage.as_ref().map(|outage| outage.why.clone()),
+                absent_since_unix_seconds: absence.as_ref().map(|absence| now - absence.since.elapsed().as_secs_f64()),
+                absent_why: absence.as_ref().map(|absence| absence.why.clone()),
+            }),
+            check_refusal: check_refusal.as_ref().map(|refusal| refusal.why.clone()),
+            check_refusal_seconds: check_refusal.as_ref().map(|refusal| refusal.since.elapsed().as_secs_f64()),
+            weight: next_hop.member().weight,
+        };
     view.tunnel.to.iter().zip(&view.hops).map(hop).collect()
 }
 

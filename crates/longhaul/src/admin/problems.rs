@@ -44,6 +44,7 @@ pub(super) fn problems(facts: &Facts<'_>, now: f64) -> Vec<Problem> {
     let of_tunnel = |tunnel| {
         let of_next_hops = of_next_hops(tunnel, now).into_iter();
         of_next_hops
+            .chain(of_check_refusals(tunnel, now))
             .chain(of_names(tunnel))
             .chain(of_absent_names(tunnel))
             .chain(of_queue(tunnel))
@@ -91,6 +92,25 @@ fn of_next_hops(tunnel: &TunnelHealth, now: f64) -> Vec<Problem> {
         }
     };
     hops.iter().filter_map(of_hop).collect()
+}
+
+/// Returns the problem of next hops whose checks do not see what is behind them, because a relay refuses their probes. A hop
+/// that is down has a worse one.
+fn of_check_refusals(tunnel: &TunnelHealth, now: f64) -> Option<Problem> {
+    let refused = |hop: &HopState| {
+        let refusal = hop.check_refusal.as_ref().filter(|_| hop.state != HopStateName::Down)?;
+        Some((hop.check_refusal_seconds?, format!("{} ({refusal})", hop.next_hop)))
+    };
+    let refused: Vec<(f64, String)> = tunnel.next_hops.iter().filter_map(refused).collect();
+    let longest = refused.iter().map(|(seconds, _)| *seconds).reduce(f64::max)?;
+    let hops = some_of(refused.into_iter().map(|(_, hop)| hop));
+    Some(Problem {
+        tunnel: Some(tunnel.name.clone()),
+        stage: "next hop".into(),
+        what: format!("checks see only the connection, because their probes are refused: {hops}"),
+        since_unix_seconds: now - longest,
+        ..Problem::default()
+    })
 }
 
 /// Returns whether `hop` is down by its checks, or its last dials failed.
@@ -307,6 +327,23 @@ mod tests {
         let up = HopState { state: HopStateName::Up, ..a.clone() };
         assert_eq!(what(vec![a, up.clone()]), "a:1 is down by its checks (refused 3s ago)");
         assert_eq!(what(vec![ejected, up]), "a:1 is ejected: its last 7 dials failed (refused 3s ago)");
+    }
+
+    #[test]
+    fn checks_that_see_only_the_connection_are_a_warning() {
+        let refused = |next_hop: &str, state, seconds| HopState {
+            check_refusal: Some("far relay: it refuses the key".into()),
+            check_refusal_seconds: Some(seconds),
+            ..hop(next_hop, state, 0)
+        };
+        let (a, b) = (refused("a:1", HopStateName::Up, 3.0), refused("b:1", HopStateName::SlowStart, 9.0));
+        let found = of(vec![a.clone(), b, hop("c:1", HopStateName::Up, 0), refused("d:1", HopStateName::Down, 0.0)]);
+        let reason = "far relay: it refuses the key";
+        let what =
+            format!("checks see only the connection, because their probes are refused: a:1 ({reason}), b:1 ({reason})");
+        assert_eq!((found[1].what.as_str(), found[1].since_unix_seconds), (what.as_str(), 991.0));
+        assert!(found.len() == 2 && !found.iter().any(|problem| problem.fatal || problem.doubtful), "{found:?}");
+        assert_eq!(of(vec![refused("d:1", HopStateName::Down, 0.0), a])[0].what, "d:1 is down by its checks");
     }
 
     #[test]

@@ -244,6 +244,12 @@ pub struct HopState {
     /// The last answer for its name. Absent if the hop is an address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<NameState>,
+    /// Why a relay refuses the probes of its checks, so that they see only the connection. Absent if none does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check_refusal: Option<String>,
+    /// Time since the first check that was refused, in seconds. Absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check_refusal_seconds: Option<f64>,
     /// Its weight.
     pub weight: u32,
 }

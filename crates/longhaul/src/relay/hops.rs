@@ -12,8 +12,8 @@ use longhaul_config::{NextHop, Tunnel};
 use longhaul_core::next_hop::{Change, Group, HopKey, HopView, Member, Thresholds};
 use longhaul_units::show_duration;
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
-use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -28,7 +28,7 @@ pub(super) struct Hops {
     failures: Mutex<HashMap<HopKey, LastFailure>>,
     /// The hops whose checks see only the connection, because a relay refuses the probe. A failed dial or check does not end
     /// that, so it is logged once.
-    refusing: Mutex<HashSet<HopKey>>,
+    refusing: Mutex<HashMap<HopKey, CheckRefusal>>,
     random: RandomState,
 }
 
@@ -90,6 +90,17 @@ pub struct NextHopView {
     pub last_failure: Option<FailureView>,
     /// The last answer for its name. `None` if the hop is an address.
     pub name: Option<NameView>,
+    /// The refusal because of which its checks see only the connection. `None` if they see all that they should.
+    pub check_refusal: Option<CheckRefusal>,
+}
+
+/// A relay that refuses the probes of checks.
+#[derive(Clone, Debug)]
+pub struct CheckRefusal {
+    /// The relay and its reason.
+    pub why: String,
+    /// Time of the first check that was refused.
+    pub since: Instant,
 }
 
 /// A failed dial or check of a next hop.
@@ -153,7 +164,9 @@ impl Hops {
         match result {
             Err(failed) => self.note(key, failed.what.clone()),
             Ok(Passed { refusal: Some(why), .. }) => {
-                if lock(&self.refusing).insert(key) {
+                let (why, mut refusing) = (why.clone(), lock(&self.refusing));
+                let since = refusing.get(&key).map_or(now, |refusal| refusal.since);
+                if refusing.insert(key, CheckRefusal { why: why.clone(), since }).is_none() {
                     warn!(tunnel = %tunnel.name, next_hop = %tunnel.to[hop], %why, "checks see only the next hop's connection: the probe is refused");
                 }
             }
@@ -178,7 +191,8 @@ impl Hops {
 
     fn view(&self, tunnel: &Arc<Tunnel>, names: &Names) -> Vec<NextHopView> {
         let name_views: Vec<Option<NameView>> = tunnel.to.iter().map(|hop| names.view(hop)).collect();
-        let (group, failures, now) = (self.group(), lock(&self.failures), Instant::now());
+        let (group, failures, refusing) = (self.group(), lock(&self.failures), lock(&self.refusing));
+        let now = Instant::now();
         let view = |(Member { key, .. }, name): (Member, _)| NextHopView {
             choice: group.view(key, now),
             name,
@@ -186,6 +200,7 @@ impl Hops {
                 what: failure.what.clone(),
                 age: now.saturating_duration_since(failure.at),
             }),
+            check_refusal: refusing.get(&key).cloned(),
         };
         members(tunnel).into_iter().zip(name_views).map(view).collect()
     }
@@ -195,7 +210,7 @@ impl Hops {
         self.group().keep(members);
         let is_kept = |key: &HopKey| members.iter().any(|member| member.key == *key);
         lock(&self.failures).retain(|key, _| is_kept(key));
-        lock(&self.refusing).retain(is_kept);
+        lock(&self.refusing).retain(|key, _| is_kept(key));
     }
 
     /// Keeps the last failure of the hop `key`.

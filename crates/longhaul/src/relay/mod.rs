@@ -128,7 +128,7 @@ pub use checks::Checks;
 pub use counters::{CounterValues, Counters};
 pub use distributions::{Distributions, LegFigures};
 pub use histogram::{Bucket, HistogramValues};
-pub use hops::{FailureView, GroupView, HopsView, NextHopView};
+pub use hops::{CheckRefusal, FailureView, GroupView, HopsView, NextHopView};
 pub use how::How;
 pub use leg_view::LegView;
 pub use listener::{BindError, Handle, Listener, Route, Serving};

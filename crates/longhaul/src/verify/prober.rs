@@ -257,8 +257,9 @@ async fn converse(plan: &Plan, stream: &TcpStream, talk: Talk, findings: &mut Fi
 /// Returns the proof for the challenge of the relay `at`.
 fn prove(plan: &Plan, challenge: &Challenge, at: usize) -> Result<Vec<u8>, Trouble> {
     let Some(key) = &plan.key else {
-        let why = "it answers only who proves its key; write `[probe] key_file`, or pass --key-file";
-        return Err(uncertain(Stage::Relay(at), why));
+        let flag = if plan.has_flags { ", or pass --key-file" } else { "" };
+        let why = format!("it answers only who proves its key; write `[probe] key_file`{flag}");
+        return Err(uncertain(Stage::Relay(at), &why));
     };
     let mac = key.prove(challenge, plan.echo_bytes);
     Ok(Frame::Proof(Proof { nonce: challenge.nonce, mac }).bytes())

@@ -122,6 +122,11 @@ fn a_check_whose_probe_is_refused_sees_the_connection() {
     let line = near.relay.wait_log(REFUSED);
     assert!(line["why"].as_str().unwrap().starts_with("far relay: it refuses the key"), "{line}");
     near.relay.wait_log("next hop up: its checks succeed");
+    let status = || serde_json::from_str::<Value>(&by_socket(&socket, "GET", "/status.json").1).unwrap();
+    let problem = status()["problems"][0].take();
+    let what = problem["what"].as_str().unwrap_or_default();
+    assert!(what.starts_with("checks see only the connection, because their probes are refused: 127.0.0.1:"), "{what}");
+    assert!(what.contains("(far relay: it refuses the key") && problem["fatal"] == false, "{problem}");
     let client = TcpStream::connect(near_port.address()).unwrap();
     client.shutdown(Shutdown::Write).unwrap();
     assert_eq!(read_to_end(&client), (Vec::new(), Ending::Fin), "the final host serves it");
@@ -135,11 +140,12 @@ fn a_check_whose_probe_is_refused_sees_the_connection() {
     let up = Instant::now();
     wait_until("three checks that are refused", || far.relay.counters()["probes_unproven"].as_u64() >= Some(3));
     let since_up = up.elapsed().as_secs_f64();
-    let status: Value = serde_json::from_str(&by_socket(&socket, "GET", "/status.json").1).unwrap();
-    let hop = &status["tunnels"][0]["next_hops"][0];
+    let status_now = status();
+    let hop = &status_now["tunnels"][0]["next_hops"][0];
     assert!(hop["last_failure_seconds"].as_f64() >= Some(since_up), "a refused check is no failure: {hop}");
     far.reload(&config(far_port.address(), host, "verify_hops = 0", &wrong));
     wait_until("three checks that are answered", || far.relay.counters()["probes"].as_u64() >= Some(3));
+    assert_eq!(status()["problems"], Value::Array(Vec::new()));
     near.relay.signal("USR1");
     near.relay.wait_line("the counters, and nothing before them", |found| {
         assert!(found != REFUSED && found != "next hop down: its checks failed", "{found}");
