@@ -105,6 +105,23 @@ fn keepalived_moves_the_address_of_a_machine_that_was_cut_off() {
     keepalived_moves_the_address(Failure::Cut);
 }
 
+/// Both near relays find the tunnel broken, and give up the address for that. Without the address, neither can make a probe.
+#[test]
+fn keepalived_gives_the_address_back_after_verify_found_the_tunnel_broken_on_both() {
+    let Some(mut site) = Site::with("keepalived") else { return };
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let file = shipped("keepalived/longhaul.toml") + "verify = \"1s\"\n";
+    let _relays = [0, 1].map(|which| site.near[which].relay(&folders[which], &file));
+    let servers = [0, 1].map(|which| Server::keepalived(&site.near[which]));
+    let (customers, mut served) = (Customers::begin(&site.a, VIRTUAL), Vec::new());
+    customers.wait_served_after(Instant::now(), 10, &mut served);
+    site.kill_far_relay();
+    servers.iter().for_each(|server| server.wait_log("Entering FAULT STATE"));
+    site.start_far_relay();
+    customers.wait_served_after(Instant::now(), SERVED_AGAIN, &mut served);
+    customers.finish(served);
+}
+
 /// Address that host A connects to: that of HAProxy.
 const BALANCED: &str = "10.10.10.30:6000";
 

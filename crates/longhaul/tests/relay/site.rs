@@ -117,9 +117,19 @@ impl Site {
         let server = site.b.on(|| TcpListener::bind("10.20.20.30:7000").expect("a free port"));
         site.server = Some(server.try_clone().expect("a duplicate"));
         std::thread::spawn(move || serve(&server));
-        let args = ["relay", "--listen", "10.20.20.20:6000", "--to", "10.20.20.30:7000"];
-        site.far_relay = Some(site.far.on(move || Relay::start(&args)));
+        site.start_far_relay();
         Some(site)
+    }
+
+    /// Starts the far relay, which answers probes as the last one.
+    pub(crate) fn start_far_relay(&mut self) {
+        let args = ["relay", "--listen", "10.20.20.20:6000", "--to", "10.20.20.30:7000", "--verify-hops", "0"];
+        self.far_relay = Some(self.far.on(move || Relay::start(&args)));
+    }
+
+    /// Kills the far relay.
+    pub(crate) fn kill_far_relay(&mut self) {
+        self.far_relay = None;
     }
 
     /// Plugs a cable from the switch's network `net` into `machine`: `eth0` for the LAN, `eth1` for the WAN.
