@@ -3,6 +3,7 @@
 //! ```text
 //! prober   connects, sends the preface, reads the reports, sends bytes and compares the echo
 //!   stream   the prober's connection
+//!   pattern  the bytes of the payload
 //!   key_file the file with the shared key
 //! findings the stages of the path, and where it is broken
 //! verdict  the findings as text, JSON and a line for Nagios
@@ -11,6 +12,7 @@
 
 mod findings;
 mod key_file;
+mod pattern;
 mod prober;
 mod stream;
 mod verdict;

@@ -1,6 +1,7 @@
 //! The prober: a client of a tunnel that sends a preface.
 
 use super::findings::{Cause, Echo, Findings, Relay, Stage, Trouble};
+use super::pattern::Pattern;
 use super::stream::{Lost, Patience, Reader, send};
 use crate::random;
 use ipnet::IpNet;
@@ -449,36 +450,6 @@ async fn receipt(reader: &mut Reader<'_>, nonce: &Nonce) -> Result<Receipt, Lost
     }
 }
 
-/// The payload: pseudo-random bytes, so that a misplaced byte shows and nothing on the way can compress them.
-struct Pattern {
-    state: u64,
-}
-
-impl Pattern {
-    fn new(nonce: &Nonce) -> Pattern {
-        let mut seed = [0; 8];
-        seed.copy_from_slice(&nonce[..8]);
-        Pattern { state: u64::from_be_bytes(seed) | 1 }
-    }
-
-    fn next(&mut self) -> u8 {
-        // xorshift64
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        (self.state >> 32) as u8
-    }
-
-    fn take(&mut self, bytes: usize) -> Vec<u8> {
-        (0..bytes).map(|_| self.next()).collect()
-    }
-
-    /// Whether `piece` is what comes next.
-    fn is_next(&mut self, piece: &[u8]) -> bool {
-        piece.iter().fold(true, |same, byte| (*byte == self.next()) & same)
-    }
-}
-
 fn clock_us() -> i64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_micros()).unwrap_or(i64::MAX)
@@ -572,14 +543,5 @@ mod tests {
         let (hangs, condition) =
             (why(false).find("it hangs"), why(false).find("Only if the next hop is the final host"));
         assert!(hangs.is_some() && hangs < condition, "{}", why(false));
-    }
-
-    #[test]
-    fn the_pattern_is_the_same_in_any_pieces() {
-        let mut pattern = Pattern::new(&[9; 16]);
-        let bytes = pattern.take(1000);
-        let mut again = Pattern::new(&[9; 16]);
-        assert!(bytes.chunks(7).all(|piece| again.is_next(piece)));
-        assert!(!Pattern::new(&[9; 16]).is_next(&bytes[1..]));
     }
 }
