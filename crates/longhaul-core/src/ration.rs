@@ -1,5 +1,6 @@
-//! Limits how often something happens.
+//! Limits how often something happens, in all and for each source.
 
+use crate::sources::Source;
 use std::time::{Duration, Instant};
 
 /// A ration: up to `burst` events at once, and one more after each `pause`.
@@ -28,11 +29,49 @@ impl Ration {
         }
         may
     }
+
+    /// Whether a part of the burst is used at `now`.
+    fn is_used(&self, now: Instant) -> bool {
+        self.spent_until.is_some_and(|until| until > now)
+    }
+}
+
+/// A ration of which each source may have at most a share.
+#[derive(Debug)]
+pub struct Shares {
+    all: Ration,
+    share: Ration,
+    /// The sources whose share is used. Each was entered by an event, and leaves when the pauses have made up for its events.
+    /// So there are about as many as the burst of `all`.
+    used: Vec<(Source, Ration)>,
+}
+
+impl Shares {
+    /// Returns `all`, of which each source may have `share`.
+    pub const fn new(all: Ration, share: Ration) -> Shares {
+        Shares { all, share, used: Vec::new() }
+    }
+
+    /// Returns whether an event of `source` may happen `now`, and counts it if so.
+    pub fn spend(&mut self, source: Source, now: Instant) -> bool {
+        self.used.retain(|(_, share)| share.is_used(now));
+        let entry = self.used.iter_mut().find(|(of, _)| *of == source);
+        let mut share = entry.as_ref().map_or(self.share, |(_, share)| *share);
+        if !share.spend(now) || !self.all.spend(now) {
+            return false;
+        }
+        match entry {
+            Some(entry) => entry.1 = share,
+            None => self.used.push((source, share)),
+        }
+        true
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
 
     const PAUSE: Duration = Duration::from_millis(100);
 
@@ -42,5 +81,21 @@ mod tests {
         let mut count = |after: Duration| (0..10).filter(|_| ration.spend(start + after)).count();
         assert_eq!([count(Duration::ZERO), count(PAUSE / 2), count(PAUSE), count(PAUSE * 3)], [3, 0, 1, 2]);
         assert_eq!(count(PAUSE * 100), 3, "a long pause saves up no more than the burst");
+    }
+
+    #[test]
+    fn a_source_leaves_the_rest_to_the_others() {
+        let (all, share) = (Ration::new(6, PAUSE), Ration::new(4, PAUSE * 2));
+        let (mut shares, start) = (Shares::new(all, share), Instant::now());
+        let source = |n| Source::V4(Ipv4Addr::from_bits(n));
+        let mut count = |n, after| (0..10).filter(|_| shares.spend(source(n), start + after)).count();
+        assert_eq!([count(1, Duration::ZERO), count(2, Duration::ZERO), count(3, Duration::ZERO)], [4, 2, 0]);
+        // What was refused to a source is no event.
+        assert_eq!([count(1, PAUSE * 2), count(3, PAUSE * 2)], [1, 1]);
+        assert_eq!(count(2, PAUSE * 100), 4);
+        assert_eq!(shares.used.len(), 1, "a source without events is forgotten");
+        let now = start + PAUSE * 200;
+        assert_eq!((10..100).filter(|n| shares.spend(source(*n), now)).count(), 6);
+        assert_eq!(shares.used.len(), 6, "a refused source is not entered");
     }
 }

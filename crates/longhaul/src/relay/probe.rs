@@ -93,7 +93,7 @@ fn pass_on(legs: &Legs<'_>, preface: &Preface) -> bool {
 
 /// Whether a probe may be passed on now. The daemon's own probes are not limited.
 fn may_pass_on(relay: &Relay, flow: &Flow) -> bool {
-    flow.is_own_probe() || relay.probes.may_pass_on()
+    flow.is_own_probe() || relay.probes.may_pass_on(Source::from(flow.peer().ip()))
 }
 
 /// Course of a probe at a relay.

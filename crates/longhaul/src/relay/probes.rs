@@ -3,7 +3,7 @@
 
 use super::lock::lock;
 use longhaul_core::places::{self, Places};
-use longhaul_core::ration::Ration;
+use longhaul_core::ration::{Ration, Shares};
 use longhaul_core::sources::Source;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -15,14 +15,14 @@ pub(super) struct Probes(Mutex<Used>);
 
 #[derive(Debug)]
 struct Used {
-    ration: Ration,
+    ration: Shares,
     /// Each with the notice that its probe has lost it.
     places: Places<Arc<Notify>>,
 }
 
 impl Default for Probes {
     fn default() -> Probes {
-        let ration = Ration::new(BURST, PAUSE);
+        let ration = Shares::new(Ration::new(BURST, PAUSE), Ration::new(BURST_OF_A_SOURCE, PAUSE_OF_A_SOURCE));
         Probes(Mutex::new(Used { ration, places: Places::new(TOGETHER, OF_A_SOURCE) }))
     }
 }
@@ -32,7 +32,7 @@ impl Probes {
     /// little may lose its place to this one.
     pub(super) fn begin(&self, source: Source) -> Option<Place<'_>> {
         let (mut used, now) = (lock(&self.0), Instant::now());
-        if !used.ration.spend(now) {
+        if !used.ration.spend(source, now) {
             return None;
         }
         let lost = Arc::new(Notify::new());
@@ -43,9 +43,9 @@ impl Probes {
         Some(Place { probes: self, number, lost })
     }
 
-    /// Returns whether a probe may be passed on now.
-    pub(super) fn may_pass_on(&self) -> bool {
-        lock(&self.0).ration.spend(Instant::now())
+    /// Returns whether a probe of `source` may be passed on now.
+    pub(super) fn may_pass_on(&self, source: Source) -> bool {
+        lock(&self.0).ration.spend(source, Instant::now())
     }
 }
 
@@ -76,10 +76,17 @@ impl Drop for Place<'_> {
 }
 
 /// Number of probes that may come at once.
-const BURST: u32 = 100;
+const BURST: u32 = 150;
 
-/// Time after which one more probe may come: 20 a second, enough for 600 tunnels that are verified every 30 s.
-const PAUSE: Duration = Duration::from_millis(50);
+/// Time after which one more probe may come: 30 a second.
+const PAUSE: Duration = Duration::from_nanos(1_000_000_000 / 30);
+
+/// Number of probes that may come at once from one source.
+const BURST_OF_A_SOURCE: u32 = 100;
+
+/// Time after which one more probe may come from one source: 20 a second, enough for 600 tunnels that are verified every
+/// 30 s. A stranger leaves at least 10 a second to the near relay.
+const PAUSE_OF_A_SOURCE: Duration = Duration::from_millis(50);
 
 /// Number of probes that are answered at the same time. Each holds a buffer of 64 KiB.
 const TOGETHER: usize = 24;
@@ -104,6 +111,17 @@ mod tests {
         let others: Vec<_> = std::iter::from_fn(other).collect();
         assert_eq!(others.len(), TOGETHER - OF_A_SOURCE);
         drop(places);
-        assert!(one().is_some() && probes.may_pass_on());
+        assert!(one().is_some());
+    }
+
+    #[test]
+    fn a_source_uses_up_its_share_of_the_passed_on_probes_and_no_more() {
+        let probes = Probes::default();
+        let source = |ip: &str| Source::from(ip.parse::<IpAddr>().unwrap());
+        let start = Instant::now();
+        let passed = (0..1000).filter(|_| probes.may_pass_on(source("192.0.2.1"))).count();
+        let more = start.elapsed().as_nanos() / PAUSE_OF_A_SOURCE.as_nanos() + 1;
+        assert!((100..=100 + more).contains(&(passed as u128)), "{passed} in {:?}", start.elapsed());
+        assert!(probes.may_pass_on(source("192.0.2.2")) && probes.begin(source("192.0.2.2")).is_some());
     }
 }
