@@ -39,14 +39,14 @@ pub(super) struct Flags {
     key_file: Option<PathBuf>,
     /// Payload to send there and back
     ///
-    /// 1KiB to 64MiB. A tunnel with a bandwidth cap gets at most the bytes that take a minute at the cap.
+    /// 1KiB to 64MiB. A tunnel with a bandwidth cap gets at most the bytes that take 7.5 s at the cap.
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = size)]
     size: u32,
     /// Time to wait for each answer
     ///
     /// By default, until the tunnel's dials have failed: `connect_timeout` for each next hop and 5 s, and 15 s or more. The
     /// whole probe of a tunnel may take this time once for each stage (the connection, each relay, the payload), and the time
-    /// that the payload takes at 1 Mbit/s or at half of the tunnel's bandwidth cap, up to 2 minutes: 69 s with the defaults.
+    /// that the payload takes at 1 Mbit/s or at a sixteenth of the tunnel's bandwidth cap, up to 2 minutes: 69 s with the defaults.
     #[arg(long, value_name = "TIME", value_parser = limit)]
     timeout: Option<Duration>,
     /// Print one JSON document

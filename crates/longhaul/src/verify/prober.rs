@@ -48,8 +48,8 @@ pub struct Plan {
 impl Plan {
     /// Returns the plan to verify `tunnel` from its own host. A listener on every address is reached on loopback. Without
     /// `limit`, the probe waits until the tunnel's dials have failed. The whole probe may take `limit` for each stage, and the
-    /// time of its payload at 1 Mbit/s, or at half of the tunnel's cap. A payload that a relay would not wait for below that
-    /// cap is smaller.
+    /// time of its payload at 1 Mbit/s, or at a sixteenth of the tunnel's cap. A payload that a relay would not wait for at
+    /// that rate is smaller.
     pub fn of(tunnel: &Tunnel, echo_bytes: u32, limit: Option<Duration>) -> Plan {
         let ip = match tunnel.listen.ip() {
             // `[::]` listens on IPv4 too, and a host may be without IPv6.
@@ -58,7 +58,7 @@ impl Plan {
         };
         let limit = limit.unwrap_or((dials(tunnel) + MARGIN).max(MIN_LIMIT));
         let hops = tunnel.verify_hops.unwrap_or(1);
-        let (echo_bytes, payload_time) = payload(echo_bytes, tunnel.lowest_cap());
+        let (echo_bytes, payload_time) = payload(echo_bytes, tunnel.lowest_cap(), MAX_PAYLOAD_TIME);
         Plan {
             address: SocketAddr::new(ip, tunnel.listen.port()),
             allow: tunnel.allow.clone(),
@@ -74,11 +74,12 @@ impl Plan {
     }
 
     /// Returns the plan of the daemon's own probe of `tunnel`, which may take the time of the tunnel's own dials and 15 s in
-    /// all. It loads the path little: a cap of 8 kbit/s lets it pass in time.
+    /// all. It loads the path little, and is in time below a cap of 8 kbit/s.
     pub fn of_own(tunnel: &Tunnel) -> Plan {
         let total = dials(tunnel) + MIN_LIMIT;
+        let (echo_bytes, _) = payload(OWN_ECHO_BYTES, tunnel.lowest_cap(), MIN_LIMIT);
         // The listener admits it whatever `allow` and `proxy_in` say.
-        let plan = Plan::of(tunnel, OWN_ECHO_BYTES, Some(total));
+        let plan = Plan::of(tunnel, echo_bytes, Some(total));
         Plan { total, allow: Vec::new(), header: Vec::new(), has_flags: false, ..plan }
     }
 
@@ -118,18 +119,18 @@ fn stages(hops: u8) -> u32 {
     u32::from(hops) + 3
 }
 
-/// Returns the size of a payload that is to have `bytes`, and the time that it may take. Below a `cap` it has half of the rate,
-/// because other flows may use the cap, too.
-fn payload(bytes: u32, cap: Option<Rate>) -> (u32, Duration) {
+/// Returns the size of a payload that is to have `bytes`, and the time that it may take, which is `max_time` at most. Below a
+/// `cap` it needs no more than a part of it: see [`CAP_SHARE`].
+fn payload(bytes: u32, cap: Option<Rate>, max_time: Duration) -> (u32, Duration) {
     let (rate, max) = match cap {
         None => (MIN_RATE, u64::MAX),
         Some(Rate(cap)) => {
-            let half = (cap / 2).max(1);
-            (half.min(MIN_RATE), half.saturating_mul(MAX_PAYLOAD_TIME.as_secs()) / 8)
+            let share = (cap / CAP_SHARE).max(1);
+            (share.min(MIN_RATE), share.saturating_mul(max_time.as_secs()) / 8)
         }
     };
     let bytes = bytes.min(u32::try_from(max).unwrap_or(u32::MAX).max(MIN_ECHO_BYTES));
-    (bytes, Duration::from_secs((u64::from(bytes) * 8).div_ceil(rate)).min(MAX_PAYLOAD_TIME))
+    (bytes, Duration::from_secs((u64::from(bytes) * 8).div_ceil(rate)).min(max_time))
 }
 
 /// Makes the probe `plan`, and returns how far it came.
@@ -475,6 +476,10 @@ const MIN_LIMIT: Duration = Duration::from_secs(15);
 /// Rate in bits per second at which a payload is in time. A path of longhaul is faster.
 const MIN_RATE: u64 = 1_000_000;
 
+/// The part of a cap at which a payload is in time: one of this many. Other flows use the cap, too, and each flow below a cap of
+/// 64 kbit/s has carried a sixth of it beside another one.
+const CAP_SHARE: u64 = 16;
+
 /// Maximum time of a payload. A relay does not answer for longer.
 const MAX_PAYLOAD_TIME: Duration = Duration::from_secs(120);
 
@@ -487,6 +492,7 @@ const MARGIN: Duration = Duration::from_secs(5);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longhaul_config::NextHop;
 
     #[test]
     fn a_listener_on_every_address_is_reached_on_loopback() {
@@ -519,11 +525,24 @@ mod tests {
             (plan.echo_bytes, plan.total.as_secs() - 4)
         };
         assert_eq!(plan(1_000_000_000, 64 << 20), (64 << 20, 120));
-        assert_eq!(plan(1_000_000, 1 << 20), (1 << 20, 17));
-        assert_eq!(plan(100_000, 100_000), (100_000, 16));
-        // A relay waits for 120 s. At the cap itself, this payload takes 60 s.
-        assert_eq!([plan(100_000, 1 << 20), plan(16_000, 1 << 20)], [(750_000, 120), (120_000, 120)]);
+        assert_eq!(plan(8_000_000, 1 << 20), (1 << 20, 17));
+        assert_eq!(plan(160_000, 100_000), (100_000, 80));
+        // A relay waits for 120 s. At the cap itself, this payload takes 7.5 s.
+        assert_eq!([plan(64_000, 1 << 20), plan(8_000, 1 << 20)], [(60_000, 120), (7500, 120)]);
         assert_eq!(plan(1, 1 << 20), (MIN_ECHO_BYTES, 120));
+    }
+
+    #[test]
+    fn the_daemon_s_own_payload_fits_a_cap_too() {
+        let own = |cap| {
+            let mut tunnel = Tunnel::new("t", "127.0.0.1:1".parse().unwrap(), vec![NextHop::new("192.0.2.1", 1)]);
+            tunnel.bandwidth.rate = cap;
+            let plan = Plan::of_own(&tunnel);
+            (plan.echo_bytes, plan.total.as_secs())
+        };
+        assert_eq!([own(None), own(Some(Rate(1_000_000)))], [(OWN_ECHO_BYTES, 25); 2]);
+        // At the cap itself, this payload takes a second.
+        assert_eq!([own(Some(Rate(64_000))), own(Some(Rate(8000)))], [(7500, 25), (MIN_ECHO_BYTES, 25)]);
     }
 
     /// The advice `verify_hops = 0` hides a relay that hangs: without the relay, the tunnel looks whole.
