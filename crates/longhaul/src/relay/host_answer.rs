@@ -8,23 +8,71 @@
 //!       <── ICMP error ── a router          says nothing about the host
 //! ```
 //! The datagram goes the way of the dial: it has the tunnel's `source` and the options of the dial leg.
+//!
+//! A port is blamed only after a second, brief dial, because the way may be whole again only since the first one. A second
+//! dial also tells who rejects dials by an ICMP error. Those of flows do not ask for the sender: an established connection
+//! would then break by any ICMP error (ip(7) IP_RECVERR).
 
 use super::connect;
+use super::leg::{self, Protocol as LegProtocol};
+use super::stream::Stream;
 use longhaul_config::Tunnel;
 use longhaul_sys::{icmp, sockopt};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
-/// Whether the host at `ip`, which did not answer a dial of `tunnel`, sends an ICMP error within [`PATIENCE`]. An error of
-/// another host, such as a firewall on the way, does not count.
-pub(super) async fn comes_from(tunnel: &Tunnel, ip: IpAddr) -> bool {
-    matches!(timeout(PATIENCE, ask(tunnel, ip)).await, Ok(Ok(())))
+/// Whether the host of `address`, which did not answer a dial of `tunnel`, sends an ICMP error within [`PATIENCE`], and its port
+/// does not answer a second dial either. An error of another host, such as a firewall on the way, does not count.
+pub(super) async fn is_port_silent(tunnel: &Tunnel, address: SocketAddr) -> bool {
+    matches!(timeout(PATIENCE, ask(tunnel, address.ip())).await, Ok(Ok(())))
+        && matches!(dial_again(tunnel, address).await, Ok(Again::Silent))
+}
+
+/// Whether the host of `address` itself rejects a dial of `tunnel` by an ICMP error, as its firewall may. Dials once more to
+/// find out.
+pub(super) async fn is_prohibited(tunnel: &Tunnel, address: SocketAddr) -> bool {
+    matches!(dial_again(tunnel, address).await, Ok(Again::Prohibited))
+}
+
+/// Answer to a second dial.
+#[derive(Debug)]
+enum Again {
+    /// None came within [`DIAL_PATIENCE`].
+    Silent,
+    /// The host itself sent an ICMP error.
+    Prohibited,
+    /// Any other, such as a connection.
+    Other,
+}
+
+/// Dials `address` as `tunnel` does, but with plain TCP. The connection, if there is one, ends with FIN before a byte.
+async fn dial_again(tunnel: &Tunnel, address: SocketAddr) -> io::Result<Again> {
+    let address = match address.ip().to_canonical() {
+        // See `ask`.
+        IpAddr::V4(ip) => SocketAddr::new(ip.into(), address.port()),
+        // With its zone.
+        IpAddr::V6(_) => address,
+    };
+    let socket = leg::open_to_dial(&address, &tunnel.dial, LegProtocol::Tcp)?;
+    sockopt::set_receive_errors(socket.as_fd())?;
+    bind(&socket, tunnel, address)?;
+    match socket.connect(&address.into()) {
+        Err(err) if err.raw_os_error() != Some(libc::EINPROGRESS) => return Ok(Again::Other),
+        _ => {}
+    }
+    let stream = Stream::new(socket)?;
+    match timeout(DIAL_PATIENCE, stream.connected()).await {
+        Err(_) => Ok(Again::Silent),
+        // The queue wakes the wait too, perhaps before the connection has failed (net/ipv4/tcp_ipv4.c, tcp_v4_err).
+        Ok(_) if wait_for(stream.as_fd(), address.ip()).is_ok() => Ok(Again::Prohibited),
+        Ok(_) => Ok(Again::Other),
+    }
 }
 
 /// Sends a datagram to the host at `ip`, and waits for an ICMP error that this host has sent.
@@ -33,7 +81,7 @@ async fn ask(tunnel: &Tunnel, ip: IpAddr) -> io::Result<()> {
     let ip = ip.to_canonical();
     let socket = open(tunnel, SocketAddr::new(ip, PORT))?;
     socket.send(&[0]).await?;
-    socket.async_io(Interest::ERROR, || wait_for(&socket, ip)).await
+    socket.async_io(Interest::ERROR, || wait_for(socket.as_fd(), ip)).await
 }
 
 /// Opens a socket for datagrams to `address`.
@@ -47,22 +95,28 @@ fn open(tunnel: &Tunnel, address: SocketAddr) -> io::Result<UdpSocket> {
         }
     }
     sockopt::set_receive_errors(socket.as_fd())?;
-    if let Some(source) = tunnel.source {
-        connect::bind(&socket, source.to_canonical(), address)
-            .map_err(|failure| io::Error::other(failure.to_string()))?;
-    }
+    bind(&socket, tunnel, address)?;
     socket.connect(&address.into())?;
     UdpSocket::from_std(socket.into())
 }
 
+/// Binds `socket` to the `source` of `tunnel`, if it has one.
+fn bind(socket: &Socket, tunnel: &Tunnel, address: SocketAddr) -> io::Result<()> {
+    let Some(source) = tunnel.source else { return Ok(()) };
+    connect::bind(socket, source.to_canonical(), address).map_err(|failure| io::Error::other(failure.to_string()))
+}
+
 /// Takes the errors of `socket` up to the first one that the host at `ip` has sent.
-fn wait_for(socket: &UdpSocket, ip: IpAddr) -> io::Result<()> {
-    while icmp::take_sender(socket.as_fd())? != Some(ip) {}
+fn wait_for(socket: BorrowedFd<'_>, ip: IpAddr) -> io::Result<()> {
+    while icmp::take_sender(socket)? != Some(ip) {}
     Ok(())
 }
 
 /// Time that the host has to answer: a round trip of any path.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Time that a second dial has: one SYN may be lost, and the kernel sends it again after a second.
+const DIAL_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The first port of traceroute(8), on which hosts do not listen.
 const PORT: u16 = 33434;

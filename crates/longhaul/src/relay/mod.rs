@@ -33,7 +33,7 @@
 //!       hangups  wakes a flow when a peer sends FIN or a leg is closed
 //!   probe    answers a probe, or passes it on
 //!     probes limits the probes that are answered
-//!     host_answer  whether the host of a silent port answers otherwise
+//!     host_answer  whether the host of a silent port answers otherwise, or rejects the dial itself
 //!     proof  asks the prober for a proof of the shared key
 //!       probe_key  the key
 //!     talk   reads and writes a connection outside of the pumps

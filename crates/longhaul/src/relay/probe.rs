@@ -269,10 +269,11 @@ pub(super) async fn tell_reset(legs: &Legs<'_>) {
 async fn dial_of(tunnel: &Tunnel, failed: &Unanswered) -> Dial {
     match (failed.kind, failed.address) {
         (FailureKind::Refused, _) => Dial::Refused,
-        (FailureKind::NoAnswer, Some(address)) if host_answer::comes_from(tunnel, address.ip()).await => {
+        (FailureKind::NoAnswer, Some(address)) if host_answer::is_port_silent(tunnel, address).await => {
             Dial::PortSilent
         }
         (FailureKind::NoAnswer, _) => Dial::NoAnswer,
+        (FailureKind::Unreachable, Some(address)) if host_answer::is_prohibited(tunnel, address).await => Dial::Refused,
         (FailureKind::Reset | FailureKind::Unreachable | FailureKind::Unresolved | FailureKind::Other, _) => {
             Dial::Failed
         }
