@@ -415,15 +415,15 @@ fn a_dial_fails_if_the_kernel_cannot_tell_where_it_leads() {
     let mut command = longhaul();
     // The tunnel dials itself: each dial would make the next flow and its dial.
     command.args(["relay", "--listen", &number.to_string(), "--to", &format!("{own}:{number}")]);
-    // The relay asks the kernel through a UDP socket; the mask is SOCK_TYPE_MASK of include/linux/net.h.
-    let datagram = SeccompCmpOp::MaskedEq(0xf);
-    let datagram = SeccompCondition::new(1, SeccompCmpArgLen::Dword, datagram, libc::SOCK_DGRAM as u64).unwrap();
-    let rule = SeccompRule::new(vec![datagram]).unwrap();
+    // The relay asks the kernel through a netlink socket.
+    let (equal, family) = (SeccompCmpOp::Eq, libc::AF_NETLINK as u64);
+    let netlink = SeccompCondition::new(0, SeccompCmpArgLen::Dword, equal, family).unwrap();
+    let rule = SeccompRule::new(vec![netlink]).unwrap();
     let start = || Relay::spawn(command);
     let Some(relay) = without(libc::SYS_socket, vec![rule], libc::EMFILE, start) else { return };
     reset_by((own, number).into());
     let why = relay.wait_log("dial failed")["why"].to_string();
-    assert!(why.contains("cannot tell whether this leads back: socket(SOCK_DGRAM): EMFILE"), "{why}");
+    assert!(why.contains("cannot tell whether this leads back: socket(NETLINK_ROUTE): EMFILE"), "{why}");
     assert_eq!(relay.flow_end(), (0, 0, "dial failed".into()));
     let counters = relay.counters();
     assert_eq!(counters["accepted"], 1, "the relay dialled itself: {counters}");
