@@ -19,7 +19,7 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Returns that of a direction that begins with `limit`.
+    /// Returns the state of a direction that begins with `limit`.
     pub(super) fn begin(limit: Option<Rate>) -> Ahead {
         Ahead { bytes: 0.0, charge: limit, next: limit }
     }

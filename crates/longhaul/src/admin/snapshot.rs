@@ -377,7 +377,8 @@ pub struct LegState {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cap_bits_per_second: Option<u64>,
     /// Reason why the relay does not send more on the leg at this moment: `application`, `send buffer`, `receive window`,
-    /// `congestion window`, which includes the pacing of the congestion control, or `cap`. Absent if the kernel does not report the state of the leg.
+    /// `congestion window`, which includes the pacing of the congestion control, or `cap`. Absent if the kernel does not report
+    /// the state of the leg.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
     /// Congestion control.

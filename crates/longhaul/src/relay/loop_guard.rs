@@ -117,22 +117,19 @@ fn reaches(address: SocketAddr, listen: SocketAddr, here: impl FnOnce() -> Resul
     }
 }
 
-/// Tells the addresses of this host from others. It keeps one socket for each IP version, opened when first needed, so
-/// that a flow needs no descriptor for the question.
+/// Tells the addresses of this host from others. It keeps a netlink socket, opened when first needed, so that a flow needs no
+/// descriptor for the question, except where AF_NETLINK is refused.
 #[derive(Debug, Default)]
 struct Here {
-    ipv4: Asked,
-    ipv6: Asked,
-}
-
-/// The kernel's last answer, with its address and time.
-#[derive(Debug, Default)]
-struct Asked {
     /// Locked while the kernel is asked.
     socket: Mutex<Option<RouteSocket>>,
-    /// Locked only for moments, so that a flood of dials does not wait for a question to the kernel.
-    last: Mutex<Option<(SocketAddr, bool, Instant)>>,
+    last_ipv4: Mutex<Last>,
+    last_ipv6: Mutex<Last>,
 }
+
+/// The kernel's last answer of an IP version, with its address and time. Locked only for moments, so that a flood of dials does
+/// not wait for a question to the kernel.
+type Last = Option<(SocketAddr, bool, Instant)>;
 
 impl Here {
     /// Whether the kernel delivers packets for `address` to this host.
@@ -144,20 +141,18 @@ impl Here {
             IpAddr::V4(ip) => SocketAddr::from((ip, address.port())),
             IpAddr::V6(_) => address, // with its scope
         };
-        let asked = if to.is_ipv4() { &self.ipv4 } else { &self.ipv6 };
+        let last = if to.is_ipv4() { &self.last_ipv4 } else { &self.last_ipv6 };
         let now = Instant::now();
-        if let Some((last, is_here, when)) = *lock(&asked.last) {
-            if last == to && now.saturating_duration_since(when) < ANSWER_LIFETIME {
+        if let Some((asked, is_here, when)) = *lock(last) {
+            if asked == to && now.saturating_duration_since(when) < ANSWER_LIFETIME {
                 return Ok(is_here);
             }
         }
-        let is_here = asked.ask(to)?;
-        *lock(&asked.last) = Some((to, is_here, now));
+        let is_here = self.ask(to)?;
+        *lock(last) = Some((to, is_here, now));
         Ok(is_here)
     }
-}
 
-impl Asked {
     fn ask(&self, to: SocketAddr) -> Result<bool> {
         let mut kept = lock(&self.socket);
         let socket = match &mut *kept {

@@ -106,7 +106,7 @@ impl History {
     pub(super) fn of_path(&self, hops: u8) {
         let mut view = self.view_mut();
         if view.hops.replace(hops).is_some_and(|before| before != hops) {
-            (view.since, view.hindrance) = (SystemTime::now(), None);
+            (view.since, view.hindrance, view.is_elsewhere) = (SystemTime::now(), None, false);
             (view.results, view.relays_answered) = (Arc::default(), false);
         }
     }

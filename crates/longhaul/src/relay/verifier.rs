@@ -86,6 +86,13 @@ impl Probed {
         }
     }
 
+    /// Waits until `address` does not belong to this host.
+    async fn address_leaves(&self, address: SocketAddr) {
+        while !self.is_elsewhere(address) {
+            sleep(ADDRESS_LOOK).await;
+        }
+    }
+
     /// Returns whether `address` does not belong to this host. False if the kernel does not say.
     fn is_elsewhere(&self, address: SocketAddr) -> bool {
         self.relay.served.has_here(address).is_ok_and(|is_here| !is_here)
@@ -104,7 +111,7 @@ impl Probed {
     /// Makes the probe `plan` and records its result. Records none if no probe can be made, or if its result says nothing
     /// about the tunnel.
     async fn probe_by(&self, plan: Plan) {
-        let Probed { gate, tunnel, .. } = self;
+        let gate = &self.gate;
         // A backup relay listens on an address that it does not have yet.
         if self.is_elsewhere(plan.address) {
             return self.left(plan.address);
@@ -114,11 +121,11 @@ impl Probed {
             return self.hinder("no descriptor or no flow of the tunnel is free".into());
         };
         let began = Instant::now();
-        let mut made = self.make(&plan).await;
-        // It may have been on its way through a next hop that has just died. A new flow takes another one.
-        if made.findings.trouble.is_some() && !made.findings.relays.is_empty() && tunnel.to.len() > 1 {
-            made = self.make(&plan).await;
-        }
+        // A probe from an address that has left would wait in vain until its time is over.
+        let made = tokio::select! {
+            made = self.make_with_more_hops(&plan) => made,
+            () = self.address_leaves(plan.address) => return self.left(plan.address),
+        };
         let Made { mut findings, was_accepted } = made;
         // The address has left meanwhile, and its connections with it.
         if self.is_elsewhere(plan.address) {
@@ -146,6 +153,16 @@ impl Probed {
         if self.history.hindered(why.clone()) {
             warn!(tunnel = %self.tunnel.name, why, "probes of the tunnel have no result");
         }
+    }
+
+    /// Makes the probe `plan`, and once more if it may have been on its way through a next hop that has just died: a new flow
+    /// takes another one.
+    async fn make_with_more_hops(&self, plan: &Plan) -> Made {
+        let made = self.make(plan).await;
+        if made.findings.trouble.is_some() && !made.findings.relays.is_empty() && self.tunnel.to.len() > 1 {
+            return self.make(plan).await;
+        }
+        made
     }
 
     async fn make(&self, plan: &Plan) -> Made {

@@ -15,6 +15,8 @@ pub struct Findings {
     pub relays: Vec<Relay>,
     /// The payload that came back.
     pub echo: Option<Echo>,
+    /// Whether a relay has asked for a proof, and the prober has no key.
+    pub lacks_key: bool,
     /// Where the path ends. `None` if it is whole.
     pub trouble: Option<Trouble>,
 }

@@ -10,6 +10,7 @@ use longhaul_core::proxy_header::{self, Accepts, Version};
 use longhaul_core::wire::answer::{Dial, Frame, Next, Proof, Receipt, Report};
 use longhaul_core::wire::probe::{Nonce, Preface};
 use longhaul_core::wire::proof::{Challenge, Key};
+use longhaul_sys::route::RouteSocket;
 use longhaul_units::{Rate, show_duration};
 use socket2::SockRef;
 use std::future::pending;
@@ -74,7 +75,7 @@ impl Plan {
     }
 
     /// Returns the plan of the daemon's own probe of `tunnel`, which may take the time of the tunnel's own dials and 15 s in
-    /// all. It loads the path little, and is in time below a cap of 8 kbit/s.
+    /// all. It loads the path little, and is in time even if the cap is 8 kbit/s.
     pub fn of_own(tunnel: &Tunnel) -> Plan {
         let total = dials(tunnel) + MIN_LIMIT;
         let (echo_bytes, _) = payload(OWN_ECHO_BYTES, tunnel.lowest_cap(), MIN_LIMIT);
@@ -186,10 +187,9 @@ async fn walk<T>(
     let first = Stage::Relay(0);
     let nonce: Nonce = random::bytes().map_err(|err| Lost::Failed(err).at(first))?;
     let start = Instant::now();
-    // A client that dials an address of its own host comes from that address (net/ipv4/route.c, RTN_LOCAL). A reset may
-    // come before the socket can be asked.
-    findings.prober = Some(SocketAddr::new(plan.address.ip(), 0));
-    let socket = open(plan, announce.is_some())?;
+    let socket = open(plan)?;
+    // A reset may come before the connected socket can be asked.
+    findings.prober = socket.local_addr().ok();
     let _announced = announce.zip(socket.local_addr().ok()).map(|(announce, from)| announce(nonce, from));
     let stream = connect(plan, socket, patience).await.map_err(|trouble| match trouble.cause {
         Cause::Failed => explain_end(trouble, plan, findings),
@@ -198,7 +198,8 @@ async fn walk<T>(
     findings.connected = Some(start.elapsed());
     findings.prober = stream.local_addr().ok().or(findings.prober);
     let talked = converse(plan, &stream, Talk { patience, nonce }, findings).await;
-    if talked.is_ok() || findings.has_last_report() {
+    // A relay that asks for a key ends the flow of a prober that has none.
+    if talked.is_ok() || findings.has_last_report() || findings.lacks_key {
         // This fails only on a socket that is gone.
         let _ = SockRef::from(&stream).set_linger(None);
     }
@@ -230,6 +231,7 @@ async fn converse(plan: &Plan, stream: &TcpStream, talk: Talk, findings: &mut Fi
                 // A relay asks once.
                 Ok(Frame::Challenge(challenge)) if challenge.nonce == nonce && !was_asked => {
                     was_asked = true;
+                    findings.lacks_key = plan.key.is_none();
                     let proof = prove(plan, &challenge, at)?;
                     // If this fails, the next read reports why.
                     let _ = send(stream, &proof, patience).await;
@@ -267,19 +269,24 @@ fn prove(plan: &Plan, challenge: &Challenge, at: usize) -> Result<Vec<u8>, Troub
     Ok(Frame::Proof(Proof { nonce: challenge.nonce, mac }).bytes())
 }
 
-/// Opens the prober's socket. If it `is_bound`, its address is known before it is connected. Its close sends RST: behind a
+/// Opens the prober's socket with the listener's own address, which `allow` can name. By itself the kernel takes the primary
+/// address to reach a secondary one, and 127.0.0.1 to reach another loopback address. The socket's close sends RST: behind a
 /// FIN, the flow of an unfinished probe would last as long as a next hop hangs, and fill the tunnel.
-fn open(plan: &Plan, is_bound: bool) -> Result<TcpSocket, Trouble> {
-    let socket = if plan.address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
+fn open(plan: &Plan) -> Result<TcpSocket, Trouble> {
+    let first = Stage::Relay(0);
+    // bind(2) would not tell where net.ipv4.ip_nonlocal_bind is 1.
+    if RouteSocket::new().and_then(|mut routes| routes.is_here(plan.address)).is_ok_and(|is_here| !is_here) {
+        return Err(uncertain(first, &format!("{} is not an address of this host now", plan.address.ip())));
+    }
+    let mut from = plan.address; // with its scope
+    from.set_port(0);
+    let socket = if from.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
     let bound = socket.and_then(|socket| {
         SockRef::from(&socket).set_linger(Some(Duration::ZERO))?;
-        if is_bound {
-            // The address that the kernel would choose, except for the loopback addresses after 127.0.0.1.
-            socket.bind(SocketAddr::new(plan.address.ip(), 0))?;
-        }
+        socket.bind(from)?;
         Ok(socket)
     });
-    bound.map_err(|err| Lost::Failed(err).at(Stage::Relay(0)))
+    bound.map_err(|err| Lost::Failed(err).at(first))
 }
 
 async fn connect(plan: &Plan, socket: TcpSocket, patience: Patience) -> Result<TcpStream, Trouble> {
@@ -313,8 +320,8 @@ fn explain(lost: Lost, stage: Stage, plan: &Plan, findings: &Findings) -> Troubl
             "; does an older longhaul listen there, or another program?"
         }
         (Stage::Relay(0), Lost::Silent { .. }) => {
-            "; the tunnel may be full (`max_flows`), or its dials take longer than the probe waits (--timeout, \
-             `check_timeout`); or the relay hangs, or is an older longhaul"
+            "; the tunnel may be full (`max_flows`), or its dials take longer than the probe waits; or the relay hangs, or is \
+             an older longhaul"
         }
         (Stage::Relay(0), _) => return explain_end(lost.at(stage), plan, findings),
         (_, Lost::Silent { said: true, .. }) => {
@@ -476,8 +483,8 @@ const MIN_LIMIT: Duration = Duration::from_secs(15);
 /// Rate in bits per second at which a payload is in time. A path of longhaul is faster.
 const MIN_RATE: u64 = 1_000_000;
 
-/// The part of a cap at which a payload is in time: one of this many. Other flows use the cap, too, and each flow below a cap of
-/// 64 kbit/s has carried a sixth of it beside another one.
+/// Divisor of a cap: a payload is in time at this part of it. Other flows use the cap, too, and below 100 kbit/s the share of a
+/// flow is uneven for seconds.
 const CAP_SHARE: u64 = 16;
 
 /// Maximum time of a payload. A relay does not answer for longer.

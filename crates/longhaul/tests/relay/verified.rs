@@ -187,6 +187,29 @@ fn a_broken_tunnel_is_no_problem_while_its_address_is_elsewhere_and_is_probed_wh
     });
 }
 
+/// A probe under way would have its result only when its time is over, here 1 min 15 s.
+#[test]
+fn a_probe_ends_when_its_address_leaves() {
+    in_own_network(|| {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (port, http) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
+        let keys = "verify = \"1h\"\nconnect_timeout = \"1min\"";
+        let file = config(&http, &port, &[silent.local_addr().unwrap()], keys);
+        let address = |change: &str| {
+            let args = ["address", change, "10.99.0.9/32", "dev", "lo"];
+            assert!(Command::new("ip").args(args).status().unwrap().success());
+        };
+        address("add");
+        let daemon = Daemon::start(&file.replace(&port.address().to_string(), "10.99.0.9:6000"));
+        let near = Verified { daemon, port, http };
+        let _probe = silent.accept().unwrap();
+        address("del");
+        wait_until("the daemon has noticed", || {
+            near.verify()["hindrance"] == "10.99.0.9 is not an address of this host now"
+        });
+    });
+}
+
 #[test]
 fn every_view_names_the_broken_stage_until_the_tunnel_is_whole_again() {
     let (host, far_port) = (final_host(), Port::reserve("127.0.0.1"));
@@ -332,7 +355,7 @@ fn a_listener_that_the_daemon_cannot_reach_is_refused_by_the_configuration() {
 }
 
 /// The virtual address of keepalived, with the prefix of the LAN, is a secondary address. A connection from its host to it comes
-/// from the primary address.
+/// from the primary address, unless it is bound.
 #[test]
 fn a_tunnel_on_a_secondary_address_is_verified() {
     in_own_network(|| {
@@ -341,10 +364,14 @@ fn a_tunnel_on_a_secondary_address_is_verified() {
         }
         let far_port = Port::reserve("127.0.0.1");
         let far = far_relay(&far_port, final_host());
-        let near = Verified::start_on("10.1.0.9", &[far_port.address()], "verify = \"1s\"");
+        let near = Verified::start_on("10.1.0.9", &[far_port.address()], "verify = \"1s\"\nallow = [\"10.1.0.9\"]");
         near.wait("whole");
+        // `longhaul verify` comes from the address that `allow` names.
         let (code, found) = verdict(near.port.address(), "", &[]);
         assert_eq!((code, &found["verdict"]), (Some(0), &"whole".into()), "{found}");
+        let (code, found) = verdict("10.2.0.77:6000".parse().unwrap(), "", &[]);
+        assert_eq!(code, Some(3), "{found}");
+        assert!(found.to_string().contains("10.2.0.77 is not an address of this host now"), "{found}");
         drop(far);
         near.broken("far relay", "refused");
     });

@@ -318,10 +318,9 @@ fn a_finished_probe_ends_with_fin_and_an_unfinished_one_with_a_reset() {
         socket
     };
     assert_eq!([of_probe(&[], 0, echoes), of_probe(&[], 1, fails)], [Ending::Fin; 2]);
-    let short = ["--timeout", "300ms"];
     let hangs = |server: &TcpListener| patient(server.accept().unwrap().0);
-    assert_eq!(of_probe(&short, 3, hangs), Ending::Reset);
-    assert_eq!(of_probe(&short, 1, |server| begin_an_echo(server).0), Ending::Reset);
+    assert_eq!(of_probe(&["--timeout", "300ms"], 3, hangs), Ending::Reset);
+    assert_eq!(of_probe(&["--timeout", "3s"], 1, |server| begin_an_echo(server).0), Ending::Reset);
 }
 
 /// Every dial counts against the next hop, so a probe makes one.

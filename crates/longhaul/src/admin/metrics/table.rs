@@ -312,9 +312,13 @@ const NEXT_HOP: &[Row] = &[
     })
     .in_unit("seconds")
     .by(&["tunnel", "next_hop"]),
-    Row::gauge("longhaul_next_hop_failed_dials", "Failed dials since the hop last answered.", |figures, out| {
-        out.hops(figures, |hop| Some(hop.failed_dials));
-    })
+    Row::gauge(
+        "longhaul_next_hop_failed_dials",
+        "Failed dials since the hop last answered, or passed its checks.",
+        |figures, out| {
+            out.hops(figures, |hop| Some(hop.failed_dials));
+        },
+    )
     .by(&["tunnel", "next_hop"]),
 ];
 

@@ -125,7 +125,10 @@ fn next_hop(hop: &HopState) -> String {
         text += &format!(", handshake {}", figures::rtt(ms));
     }
     if hop.failed_dials > 0 {
-        text += &format!(", {} failed since it last answered", figures::count(hop.failed_dials as usize, "dial"));
+        text += &format!(
+            ", {} failed since it last answered or passed its checks",
+            figures::count(hop.failed_dials as usize, "dial")
+        );
     }
     if hop.weight > 1 {
         text += &format!(", weight {}", hop.weight);
@@ -184,7 +187,8 @@ const WORDS: [&str; 9] = [
      - : the tunnel has no `verify`.",
     "A narrow screen leaves columns out. Enter shows everything about a flow.",
     "WHOLE: no problem is fatal. A warning is a problem that does not stop new flows, as far as the daemon knows.",
-    "DOUBTFUL: new flows of a tunnel may not be served. Its last dials failed, or its clients wait for the end of other flows.",
+    "DOUBTFUL: new flows of a tunnel may not be served: its last dials failed, its names do not exist, a broken result has no \
+     newer one, or its clients wait for the end of other flows.",
     "NOT WHOLE: new flows of a tunnel are not served, or the daemon does not answer.",
     "CANNOT TELL: the daemon cannot be asked, for example because of a missing right.",
 ];
