@@ -25,6 +25,13 @@ pub(super) struct TunnelHealth {
     pub(super) is_elsewhere: bool,
 }
 
+impl TunnelHealth {
+    /// Returns whether another host has the address, and what failed did so long ago, `age` seconds, that this says little.
+    fn is_left_for(&self, age: f64) -> bool {
+        self.is_elsewhere && age > ELSEWHERE_DOUBT
+    }
+}
+
 /// The state from which the problems follow.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Facts<'a> {
@@ -60,16 +67,18 @@ pub(super) fn problems(facts: &Facts<'_>, now: f64) -> Vec<Problem> {
 
 /// Returns the problems of a tunnel's next hops. Only active checks make a fatal one. A hop that merely failed dials is
 /// dialled again. If the daemon were not ready until then, no client would come whose dial could find that the hop answers.
-/// So without another next hop the problem is doubtful, and not fatal.
+/// So without another next hop the problem is doubtful, and not fatal. No client comes while another host has the address, so
+/// it is a warning after [`ELSEWHERE_DOUBT`].
 fn of_next_hops(tunnel: &TunnelHealth, now: f64) -> Vec<Problem> {
     let hops = &tunnel.next_hops;
+    let since_a_failure = hops.iter().filter_map(|hop| hop.last_failure_seconds).fold(f64::INFINITY, f64::min);
     let problem = |what: String, seconds: f64| Problem {
         tunnel: Some(tunnel.name.clone()),
         stage: "next hop".into(),
         what,
         since_unix_seconds: now - seconds,
         fatal: false,
-        doubtful: hops.iter().all(is_failing),
+        doubtful: hops.iter().all(is_failing) && !tunnel.is_left_for(since_a_failure),
     };
     if !hops.is_empty() && hops.iter().all(|hop| hop.state == HopStateName::Down) {
         let since_last = hops.iter().map(|hop| hop.state_seconds).fold(f64::INFINITY, f64::min);
@@ -205,11 +214,11 @@ fn of_queue(tunnel: &TunnelHealth) -> Option<Problem> {
 }
 
 /// Returns the problem that the daemon's own probes found. It is fatal, because a probe goes the way of a new flow. If newer
-/// probes have no result, nobody knows whether the stage is still broken, so the problem is doubtful. It is none at all while
-/// another host has the address. Otherwise keepalived would not give the address back, and without it no probe can be made.
+/// probes have no result, nobody knows whether the stage is still broken, so the problem is doubtful. It is a warning once
+/// another host has had the address for [`ELSEWHERE_DOUBT`]: no probe can be made, and that host tells how the tunnel is.
 fn of_verify(tunnel: &TunnelHealth, now: f64) -> Option<Problem> {
-    let is_broken = |verify: &&VerifyState| verify.state == VerifyStateName::Broken && !tunnel.is_elsewhere;
-    let verify = tunnel.verify.as_ref().filter(is_broken)?;
+    let verify = tunnel.verify.as_ref().filter(|verify| verify.state == VerifyStateName::Broken)?;
+    let age = now - verify.last_unix_seconds.unwrap_or(verify.since_unix_seconds);
     let stage = verify.stage.as_deref().unwrap_or_default();
     let cause = verify.cause.as_deref().unwrap_or("failed");
     // A relay that hears from no other names its stages as `longhaul verify` does.
@@ -227,7 +236,7 @@ fn of_verify(tunnel: &TunnelHealth, now: f64) -> Option<Problem> {
         what: format!("{at}{cause}{why}{}", verify.lateness(now)),
         since_unix_seconds: verify.since_unix_seconds,
         fatal: verify.is_current(),
-        doubtful: !verify.is_current(),
+        doubtful: !verify.is_current() && !tunnel.is_left_for(age),
     })
 }
 
@@ -266,6 +275,10 @@ fn of_resource(resource: &ResourceState) -> Option<Problem> {
     let what = format!("{name}: {warning}; {remedy}");
     Some(Problem { stage: "resources".into(), what, since_unix_seconds, ..Problem::default() })
 }
+
+/// Time in seconds since the last failure after which a tunnel whose address another host has is not doubtful any more. While
+/// a tunnel is broken through both relays, keepalived gives each of them the address more often.
+const ELSEWHERE_DOUBT: f64 = 120.0;
 
 /// Number of next hops that a problem names, so that it stays one readable line.
 const MAX_NAMES: usize = 3;
@@ -450,12 +463,12 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_result_is_doubtful_without_a_newer_one_and_nothing_while_the_address_is_elsewhere() {
-        let found = |no_newer: Option<&str>, is_elsewhere| {
+    fn a_broken_result_is_doubtful_without_a_newer_one_and_a_warning_when_the_address_has_left() {
+        let found_at = |last: f64, no_newer: Option<&str>, is_elsewhere| {
             let verify = VerifyState {
                 state: VerifyStateName::Broken,
-                since_unix_seconds: 900.0,
-                last_unix_seconds: Some(975.0),
+                since_unix_seconds: 800.0,
+                last_unix_seconds: Some(last),
                 stage: Some("far relay".into()),
                 cause: Some("refused".into()),
                 no_newer: no_newer.map(Into::into),
@@ -466,12 +479,16 @@ mod tests {
             assert!(found.len() < 2, "{found:?}");
             found.into_iter().next().map(|problem| (problem.to_string(), problem.fatal, problem.doubtful))
         };
+        let found = |no_newer, is_elsewhere| found_at(975.0, no_newer, is_elsewhere);
         let fatal = "tunnel t, far relay: refused";
         assert_eq!(found(None, false), Some((fatal.into(), true, false)));
         let full = Some("no flow of the tunnel is free");
         let doubtful = format!("{fatal}; last result 25s ago, no newer one: no flow of the tunnel is free");
-        assert_eq!(found(full, false), Some((doubtful, false, true)));
-        assert_eq!((found(full, true), found(None, true)), (None, None));
+        assert_eq!(found(full, false), Some((doubtful.clone(), false, true)));
+        assert_eq!(found(full, true), Some((doubtful.clone(), false, true)), "it may come back at once");
+        let old = doubtful.replace("25s", "2m10s");
+        assert_eq!(found_at(870.0, full, false), Some((old.clone(), false, true)));
+        assert_eq!(found_at(870.0, full, true), Some((old, false, false)), "the other host tells how it is");
     }
 
     #[test]

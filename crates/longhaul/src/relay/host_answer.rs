@@ -13,6 +13,7 @@
 //! dial also tells who rejects dials by an ICMP error. Those of flows do not ask for the sender: an established connection
 //! would then break by any ICMP error (ip(7) IP_RECVERR).
 
+use super::closing::linger_off;
 use super::connect;
 use super::leg::{self, Protocol as LegProtocol};
 use super::stream::Stream;
@@ -71,7 +72,10 @@ async fn dial_again(tunnel: &Tunnel, address: SocketAddr) -> io::Result<Again> {
         Err(_) => Ok(Again::Silent),
         // The queue wakes the wait too, perhaps before the connection has failed (net/ipv4/tcp_ipv4.c, tcp_v4_err).
         Ok(_) if wait_for(stream.as_fd(), address.ip()).is_ok() => Ok(Again::Prohibited),
-        Ok(_) => Ok(Again::Other),
+        Ok(_) => {
+            linger_off(&stream);
+            Ok(Again::Other)
+        }
     }
 }
 

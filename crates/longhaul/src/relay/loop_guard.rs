@@ -139,7 +139,10 @@ impl Here {
     fn has(&self, address: SocketAddr) -> Result<bool> {
         let to = match address.ip().to_canonical() {
             IpAddr::V4(ip) => SocketAddr::from((ip, address.port())),
-            IpAddr::V6(_) => address, // with its scope
+            // A next hop has no zone, but `dial.bind-device`. Without a zone the kernel would answer for any link, and a peer may
+            // have there the address that this host has on another.
+            IpAddr::V6(ip) if ip.is_unicast_link_local() && is_without_zone(address) => return Ok(false),
+            IpAddr::V6(_) => address, // with its zone
         };
         let last = if to.is_ipv4() { &self.last_ipv4 } else { &self.last_ipv6 };
         let now = Instant::now();
@@ -161,6 +164,10 @@ impl Here {
         };
         socket.is_here(to)
     }
+}
+
+fn is_without_zone(address: SocketAddr) -> bool {
+    matches!(address, SocketAddr::V6(address) if address.scope_id() == 0)
 }
 
 /// Time that an answer stays valid. A question is two system calls, and a flood of dials would ask it for each flow.

@@ -16,6 +16,7 @@
 //! The final host gets a connection that ends with FIN before a byte. Every server knows that from clients that give up.
 //! A RST would reach most servers as an error of accept(2) or read(2), which many of them log.
 
+use super::closing::linger_off;
 use super::dial::Unanswered;
 use super::failure_kind::FailureKind;
 use super::fast_open;
@@ -197,6 +198,8 @@ async fn refuse_unproven(relay: &Relay, flow: &Flow, accept: &Stream, probe: Unp
 async fn answer_here(legs: &Legs<'_>, first: &[u8]) -> How {
     // This fails only on a connection that is gone.
     let _ = SockRef::from(&**legs.dial).shutdown(Shutdown::Write);
+    // However the probe ends, the final host has had its end.
+    linger_off(legs.dial);
     let how = answer_as_last(legs.relay, legs.flow, legs.accept, Some(legs.dial), first).await;
     discard(legs.dial);
     how

@@ -113,8 +113,10 @@ impl Probed {
     async fn probe_by(&self, plan: Plan) {
         let gate = &self.gate;
         // A backup relay listens on an address that it does not have yet.
-        if self.is_elsewhere(plan.address) {
-            return self.left(plan.address);
+        match self.relay.served.has_here(plan.address) {
+            Ok(true) => {}
+            Ok(false) => return self.left(plan.address),
+            Err(err) => return self.hinder(err.to_string()),
         }
         // The prober's socket needs a descriptor that no flow needs.
         let Some(_spare) = gate.spare().filter(|_| gate.has_room()) else {

@@ -301,9 +301,15 @@ fn a_port_that_answers_again_is_not_blamed_for_the_way() {
     let near = Near::start(&wan, port, &[port]);
     near.wait_whole("before");
     // Two SYNs: the first dial may send another one just before its second is over. If not, the second dial does.
+    let chain = "add table inet out; add chain inet out on { type filter hook output priority 0; }";
+    let count = |flag: &str| format!("add rule inet out on tcp dport {port} tcp flags & {flag} == {flag} counter");
+    wan.output(Host::Near, "nft", &[&format!("{chain}; {}; {}", count("rst"), count("fin"))]).unwrap();
     add_rule(&wan, Host::Far, port, "tcp flags == syn quota until 130 bytes drop");
     let broken = near.relay.wait_log("tunnel broken");
     assert_eq!((&broken["stage"], &broken["cause"]), (&"WAN".into(), &"no answer".into()), "{broken}");
+    let counted = wan.output(Host::Near, "nft", &["list table inet out"]).unwrap();
+    let is_counted = |flag| counted.lines().any(|line| line.contains(flag) && !line.contains("counter packets 0 "));
+    assert!(is_counted("fin") && !is_counted("rst"), "the second dial ends with FIN: {counted}");
     near.wait_whole("after");
 }
 
