@@ -105,7 +105,6 @@ fn health(tunnel: &Tunnel, hops: Option<&HopsView>, view: Option<&VerifyView>, p
         next_hops: hops.map(next_hops).unwrap_or_default(),
         waiting: hops.and_then(|hops| hops.waiting),
         verify: view.map(|view| verified::summary(view, phase, now)),
-        is_elsewhere: view.is_some_and(|view| view.is_elsewhere),
     }
 }
 

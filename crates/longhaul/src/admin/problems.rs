@@ -21,14 +21,16 @@ pub(super) struct TunnelHealth {
     pub(super) waiting: Option<WaitView>,
     /// Results of the daemon's own probes, without the history. Absent without `verify`.
     pub(super) verify: Option<VerifyState>,
-    /// Whether another host has its address, as on a backup relay, or had it until the probe that is under way.
-    pub(super) is_elsewhere: bool,
 }
 
 impl TunnelHealth {
+    fn is_elsewhere(&self) -> bool {
+        self.verify.as_ref().is_some_and(|verify| verify.elsewhere)
+    }
+
     /// Returns whether another host has the address, and what failed did so long ago, `age` seconds, that this says little.
     fn is_left_for(&self, age: f64) -> bool {
-        self.is_elsewhere && age > ELSEWHERE_DOUBT
+        self.is_elsewhere() && age > ELSEWHERE_DOUBT
     }
 }
 
@@ -244,7 +246,7 @@ fn of_verify(tunnel: &TunnelHealth, now: f64) -> Option<Problem> {
 /// makes no probes, and a backup relay makes none of an address that another host has.
 fn of_no_result(tunnel: &TunnelHealth, phase: Phase, now: f64) -> Option<Problem> {
     let verify = tunnel.verify.as_ref().filter(|verify| verify.state != VerifyStateName::Broken)?;
-    let why = verify.no_newer.as_ref().filter(|_| phase == Phase::Serving && !tunnel.is_elsewhere)?;
+    let why = verify.no_newer.as_ref().filter(|_| phase == Phase::Serving && !verify.elsewhere)?;
     let since_unix_seconds = verify.last_unix_seconds.unwrap_or(verify.since_unix_seconds);
     Some(Problem {
         tunnel: Some(tunnel.name.clone()),
@@ -464,7 +466,7 @@ mod tests {
 
     #[test]
     fn a_broken_result_is_doubtful_without_a_newer_one_and_a_warning_when_the_address_has_left() {
-        let found_at = |last: f64, no_newer: Option<&str>, is_elsewhere| {
+        let found_at = |last: f64, no_newer: Option<&str>, elsewhere| {
             let verify = VerifyState {
                 state: VerifyStateName::Broken,
                 since_unix_seconds: 800.0,
@@ -472,14 +474,14 @@ mod tests {
                 stage: Some("far relay".into()),
                 cause: Some("refused".into()),
                 no_newer: no_newer.map(Into::into),
+                elsewhere,
                 ..VerifyState::default()
             };
-            let found =
-                of_one(TunnelHealth { name: "t".into(), verify: Some(verify), is_elsewhere, ..Default::default() });
+            let found = of_one(TunnelHealth { name: "t".into(), verify: Some(verify), ..Default::default() });
             assert!(found.len() < 2, "{found:?}");
             found.into_iter().next().map(|problem| (problem.to_string(), problem.fatal, problem.doubtful))
         };
-        let found = |no_newer, is_elsewhere| found_at(975.0, no_newer, is_elsewhere);
+        let found = |no_newer, elsewhere| found_at(975.0, no_newer, elsewhere);
         let fatal = "tunnel t, far relay: refused";
         assert_eq!(found(None, false), Some((fatal.into(), true, false)));
         let full = Some("no flow of the tunnel is free");
@@ -558,11 +560,10 @@ mod tests {
 
     #[test]
     fn probes_without_a_newer_result_are_a_problem_unless_none_is_due() {
-        let found = |state, no_newer: Option<&str>, is_elsewhere, phase| {
+        let found = |state, no_newer: Option<&str>, elsewhere, phase| {
             let (last, no_newer) = (Some(963.0), no_newer.map(Into::into));
-            let verify = VerifyState { state, last_unix_seconds: last, no_newer, ..VerifyState::default() };
-            let tunnel =
-                TunnelHealth { name: "t".into(), verify: Some(verify), is_elsewhere, ..TunnelHealth::default() };
+            let verify = VerifyState { state, last_unix_seconds: last, no_newer, elsewhere, ..VerifyState::default() };
+            let tunnel = TunnelHealth { name: "t".into(), verify: Some(verify), ..TunnelHealth::default() };
             let found = problems(&Facts { tunnels: &[tunnel], phase, ..Facts::default() }, 1000.0);
             found.iter().filter(|problem| problem.stage == "verify").map(ToString::to_string).collect::<Vec<_>>()
         };

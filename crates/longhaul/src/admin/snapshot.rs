@@ -149,7 +149,9 @@ pub struct VerifyState {
     /// Why no probe can be made now, or why the last one has no result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hindrance: Option<String>,
-    /// Whether the last result is older than the interval and a probe's maximum time, or the first one is as late.
+    /// Whether another host has the tunnel's address, as on a backup relay, or had it until the probe that is under way.
+    pub elsewhere: bool,
+    /// Whether no result has come for longer than the interval and a probe's maximum time.
     pub overdue: bool,
     /// Why there is no newer result. Absent if none is overdue and a probe can be made.
     #[serde(skip_serializing_if = "Option::is_none")]

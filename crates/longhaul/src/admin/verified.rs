@@ -24,6 +24,7 @@ pub(super) fn summary(view: &VerifyView, phase: Phase, now: f64) -> VerifyState 
         cause: last.and_then(Outcome::cause).map(Into::into),
         why: last.and_then(|last| last.trouble.as_ref()).map(why),
         hindrance: view.hindrance.clone(),
+        elsewhere: view.is_elsewhere,
         overdue: false,
         no_newer: None,
         history: Vec::new(),

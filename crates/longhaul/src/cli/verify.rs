@@ -44,7 +44,7 @@ pub(super) struct Flags {
     size: u32,
     /// Time to wait for each answer
     ///
-    /// By default, until the tunnel's dials have failed: `connect_timeout` for each next hop and 5 s, and 15 s or more. The
+    /// Default: `connect_timeout` for each next hop and 5 s, but at least 15 s, so that the tunnel's dials have failed. The
     /// whole probe of a tunnel may take this time once for each stage (the connection, each relay, the payload), and the time
     /// that the payload takes at 1 Mbit/s or at a sixteenth of the tunnel's bandwidth cap, up to 2 minutes: 69 s with the defaults.
     #[arg(long, value_name = "TIME", value_parser = limit)]

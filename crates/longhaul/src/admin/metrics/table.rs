@@ -350,9 +350,9 @@ const VERIFY: &[Row] = &[
     .by(&["tunnel", "stage", "cause"]),
     Row::gauge(
         "longhaul_verify_last_time_seconds",
-        "Time of the last result, in seconds since 1970.",
+        "Time of the last result, in seconds since 1970. Absent while another host has the address.",
         |figures, out| {
-            out.verified(figures, |verify| verify.last_unix_seconds);
+            out.verified(figures, |verify| verify.last_unix_seconds.filter(|_| !verify.elsewhere));
         },
     )
     .in_unit("seconds")
