@@ -12,6 +12,8 @@ use std::time::Duration;
 pub struct Account {
     /// Number of bits that could have been sent and were not; negative if more were sent than the cap allows.
     balance: f64,
+    /// Number of bits that were sent above the cap and have not been made up for since. Remembered for longer than `balance`.
+    excess: f64,
 }
 
 impl Account {
@@ -23,6 +25,16 @@ impl Account {
         let most = if is_wanted { cap * MAX_CREDIT.as_secs_f64() } else { self.balance.max(0.0) * kept };
         self.balance += cap * elapsed.as_secs_f64() - sent * 8.0;
         self.balance = self.balance.clamp(-cap * MAX_DEBT.as_secs_f64(), most);
+        let excess = self.excess + sent * 8.0 - cap * elapsed.as_secs_f64();
+        self.excess = excess.clamp(0.0, cap * MAX_EXCESS.as_secs_f64());
+    }
+
+    /// Returns the part, 0 to 1, of its usual limit that a silent flow may have: less than 1 if the flows have exceeded `cap` by
+    /// more than single bursts do. Many flows that each send a segment now and then do not wait, so the capacity does not
+    /// limit them.
+    pub(super) fn leniency(&self, cap: Rate) -> f64 {
+        let left = MAX_EXCESS.as_secs_f64() - self.excess / cap.0.max(1) as f64;
+        (left / (MAX_EXCESS - FREE_EXCESS).as_secs_f64()).clamp(0.0, 1.0)
     }
 
     /// Returns the capacity that is to be divided, so that the balance is even about a quarter of a second later: a quarter of
@@ -35,13 +47,16 @@ impl Account {
 }
 
 /// Time in which the balance is evened out. Much longer than the time that a new limit takes to show.
-const HORIZON: Duration = Duration::from_millis(250);
+pub(super) const HORIZON: Duration = Duration::from_millis(250);
 /// Unused capacity that can be used later, as time at the full cap: 5 % of 10 s.
 const MAX_CREDIT: Duration = Duration::from_millis(500);
 /// Time in which unused capacity is forgotten that nobody wants.
 const FORGETTING: Duration = Duration::from_millis(250);
 /// Excess that is remembered, as time at the full cap.
 const MAX_DEBT: Duration = Duration::from_secs(1);
+/// Excess, as time at the full cap, from which on silent flows get less, and at which they get nothing but an equal share.
+const FREE_EXCESS: Duration = Duration::from_secs(2);
+const MAX_EXCESS: Duration = Duration::from_secs(6);
 /// Least capacity, as a part of the cap. Flows must go on even while an excess is paid back.
 const MIN_CAPACITY: f64 = 0.25;
 /// Largest capacity, as a multiple of the cap.
@@ -69,6 +84,23 @@ mod tests {
             account.settle(CAP, TICK, 0.0, false);
         }
         assert!(account.capacity(CAP).0 < 8_100_000, "an idle second");
+    }
+
+    #[test]
+    fn silent_flows_get_less_after_a_long_excess_and_all_again_later() {
+        let mut account = Account::default();
+        let mut after = |seconds: u64, sent| {
+            for _ in 0..seconds * 10 {
+                account.settle(CAP, TICK, sent, false);
+            }
+            account.leniency(CAP)
+        };
+        // 100,000 bytes are what the cap allows in a tick.
+        assert_eq!(after(1, 250_000.0), 1.0);
+        assert!((0.6..0.65).contains(&after(2, 200_000.0)), "3.5 s");
+        assert_eq!(after(60, 200_000.0), 0.0);
+        assert_eq!(after(60, 100_000.0), 0.0, "the cap is used in full");
+        assert_eq!(after(4, 0.0), 1.0);
     }
 
     #[test]

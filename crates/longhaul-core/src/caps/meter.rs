@@ -6,6 +6,8 @@
 //!   holds back reserves no more than twice what it uses.
 //! - Bytes have begun to wait: the rate says nothing yet. The demand is what sends them in [`EMPTYING`], up to a fair
 //!   share.
+//! - Bytes wait until the kernel's pacing has paid for the last segment, which can take seconds: the limit holds them back. The
+//!   demand is what sends them in [`EMPTYING`]. Without this, the rate would be forgotten between two segments.
 
 use longhaul_units::Rate;
 use std::time::{Duration, Instant};
@@ -34,6 +36,8 @@ pub struct Meter {
     /// Rate of the last second, in bit/s.
     mean: f64,
     waiting: Option<Waiting>,
+    /// Whether bytes were sent between the last two looks.
+    has_moved: bool,
 }
 
 /// Bytes that wait.
@@ -47,7 +51,7 @@ struct Waiting {
 impl Meter {
     /// Returns the meter of a direction that has sent `sent` bytes by `now`.
     pub fn begin(now: Instant, sent: u64) -> Meter {
-        Meter { at: now, sent, is_new: true, recent: 0.0, mean: 0.0, waiting: None }
+        Meter { at: now, sent, is_new: true, recent: 0.0, mean: 0.0, waiting: None, has_moved: false }
     }
 
     /// Takes a sample. Returns the number of bytes sent since the last one.
@@ -63,7 +67,7 @@ impl Meter {
         let near = if self.is_new { 1.0 } else { weight(elapsed, RECENT) };
         self.recent += (rate - self.recent) * near;
         self.mean += (rate - self.mean) * weight(elapsed, MEAN);
-        (self.at, self.sent, self.is_new) = (now, sent, false);
+        (self.at, self.sent, self.is_new, self.has_moved) = (now, sent, false, moved > 0);
         self.waiting = (sample.is_blocked || sample.unsent > 0).then(|| {
             let bits = sample.unsent.saturating_mul(8) as f64 / EMPTYING.as_secs_f64();
             let rate = if sample.is_blocked { Rate(u64::MAX) } else { Rate(bits as u64) };
@@ -82,18 +86,28 @@ impl Meter {
         self.waiting.is_some()
     }
 
+    /// Whether no byte waited at the last look, and none was sent since the one before.
+    pub fn is_silent(&self) -> bool {
+        !(self.has_moved || self.is_waiting())
+    }
+
     /// Whether bytes waited at the last look, and the flow has recently sent about as much as `limit` allowed.
     pub fn is_held_by(&self, limit: Rate) -> bool {
         self.is_waiting() && self.recent * 2.0 >= limit.0 as f64
     }
 
-    /// Returns the demand. `fair` is an equal share for each direction in which bytes wait.
-    pub fn demand(&self, fair: Rate) -> Rate {
+    /// Returns the demand. `fair` is an equal share for each direction in which bytes wait. `is_held` says that the
+    /// kernel has not paid for the last segment yet.
+    pub fn demand(&self, fair: Rate, is_held: bool) -> Rate {
         let mean = Rate((self.mean * HEADROOM) as u64);
         let Some(Waiting { since, rate }) = self.waiting else { return mean };
         let grown = Rate((self.recent * 2.0) as u64);
         let is_fresh = self.at.saturating_duration_since(since) < FRESH;
-        let first = if is_fresh { rate.min(fair) } else { Rate(0) };
+        let first = match (is_held, is_fresh) {
+            (true, _) => rate,
+            (false, true) => rate.min(fair),
+            (false, false) => Rate(0),
+        };
         mean.max(grown).max(first)
     }
 }
@@ -136,24 +150,26 @@ mod tests {
     #[test]
     fn a_flow_that_its_source_limits_wants_its_rate_and_a_quarter() {
         // 25,000 bytes in 25 ms are 8 Mbit/s.
-        let demand = after(400, 25_000, 0, false).demand(FAIR).0;
+        let demand = after(400, 25_000, 0, false).demand(FAIR, false).0;
         assert!((9_900_000..=10_000_000).contains(&demand), "{demand}");
-        assert_eq!(after(400, 0, 0, false).demand(FAIR), Rate(0));
+        assert_eq!(after(400, 0, 0, false).demand(FAIR, false), Rate(0));
     }
 
     #[test]
     fn a_flow_whose_bytes_wait_wants_twice_its_rate() {
         let meter = after(400, 25_000, 1_000_000, true);
-        let demand = meter.demand(FAIR).0;
+        let demand = meter.demand(FAIR, false).0;
         assert!((15_900_000..=16_000_000).contains(&demand), "{demand}");
         assert!(meter.is_held_by(Rate(8_000_000)) && !meter.is_held_by(Rate(100_000_000)));
     }
 
     #[test]
     fn bytes_that_begin_to_wait_want_to_leave_soon_and_a_stuck_reader_wants_nothing() {
-        assert_eq!(after(1, 0, 10_000, false).demand(FAIR), Rate(800_000), "10 kB in 100 ms");
-        assert_eq!(after(1, 0, 10_000, true).demand(FAIR), FAIR, "more bytes are behind them");
-        assert_eq!(after(400, 0, 10_000, true).demand(FAIR), Rate(0));
+        assert_eq!(after(1, 0, 10_000, false).demand(FAIR, false), Rate(800_000), "10 kB in 100 ms");
+        assert_eq!(after(1, 0, 10_000, true).demand(FAIR, false), FAIR, "more bytes are behind them");
+        assert_eq!(after(400, 0, 10_000, true).demand(FAIR, false), Rate(0));
+        assert_eq!(after(400, 0, 10_000, false).demand(Rate(1), true), Rate(800_000), "its limit holds it back");
+        assert_eq!(after(400, 0, 0, false).demand(FAIR, true), Rate(0), "nothing waits");
     }
 
     #[test]

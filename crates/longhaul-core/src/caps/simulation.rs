@@ -123,7 +123,7 @@ impl World {
         let limit = self.offer.share(self.begun, self.over);
         self.begun += 1;
         self.flows.push(Flow { limit, ..flow });
-        self.members.push(Member::begin(0, None, self.now, 0, limit));
+        self.members.push(Member::begin(0, None, self.now, flow.sent as u64, limit));
     }
 
     /// Runs for `time`. Calls `each` in every step.
@@ -220,6 +220,101 @@ fn a_small_cap_holds_for_flows_that_send_whole_segments() {
         let (all, _) = world.rates(seconds(240), |_| {});
         let all = all * CAP.0 as f64 / cap as f64;
         assert!((0.95..1.02).contains(&all), "{all} of {cap} bit/s with {count} flows and segments of {bytes} bytes");
+    }
+}
+
+/// Returns a flow that sends nothing until its `produced` grows, and then whole segments.
+fn silent() -> Flow {
+    let segments = Some(Segments { bytes: SEGMENT, rate: None, due: 0.0 });
+    Flow { source: Rate(0), produced: UNPACED, taken: UNPACED, sent: UNPACED, segments, ..GREEDY }
+}
+
+/// Two segments of the MSS.
+const SEGMENT: f64 = 2_896.0;
+
+/// Returns the flows below a small `cap`, five seconds later.
+fn below(cap: u64, flows: &[Flow]) -> World {
+    let mut world = World::new(flows);
+    world.divider.set(&Caps { all: None, tunnels: vec![Some(Rate(cap))] });
+    world.run(seconds(5), |_| {});
+    world
+}
+
+/// Lets a flow send at least four seconds at `cap`. Returns the part of the cap that it gets until it has sent everything.
+fn burst(world: &mut World, flow: usize, cap: u64) -> f64 {
+    let bytes = (cap as f64 / 8.0 * 4.0 / SEGMENT).ceil().max(12.0) * SEGMENT;
+    let (begin, goal) = (world.now, world.flows[flow].sent + bytes);
+    world.flows[flow].produced = goal;
+    let mut end = None;
+    world.run(seconds(12), |world| end = end.or((world.flows[flow].sent > goal - 1.0).then_some(world.now)));
+    end.map_or(0.0, |end| bytes * 8.0 / (end - begin).as_secs_f64() / cap as f64)
+}
+
+/// A flow's limit must not stay an equal share of the cap, however small that is.
+#[test]
+fn a_burst_beside_flows_that_send_nothing_gets_the_cap() {
+    let stuck = Flow { path: Rate(0), ..GREEDY };
+    for (cap, silent_flows, stuck_flows) in [
+        (64_000, 0, 0),
+        (64_000, 10, 0),
+        (64_000, 1000, 0),
+        (64_000, 0, 10),
+        (256_000, 20, 5),
+        (1_000_000, 100, 0),
+        (1_000_000, 1000, 0),
+        (1_000_000, 0, 100),
+        (2_000_000, 30, 0),
+        (4_000_000, 200, 0),
+        (10_000_000, 1000, 0),
+    ] {
+        let mut flows = vec![silent(); silent_flows + 2];
+        flows.extend(vec![stuck; stuck_flows]);
+        let mut world = below(cap, &flows);
+        for flow in [0, 0, 1] {
+            let part = burst(&mut world, flow, cap);
+            let others = format!("{silent_flows} silent and {stuck_flows} stuck flows");
+            assert!((0.85..1.15).contains(&part), "{part} of {cap} bit/s beside {others}");
+        }
+    }
+}
+
+/// Returns the part of a small `cap` that is sent in `time`.
+fn used(world: &mut World, cap: u64, time: Duration, each: impl FnMut(&mut World)) -> f64 {
+    world.rates(time, each).0 * CAP.0 as f64 / cap as f64
+}
+
+#[test]
+fn silent_flows_that_all_begin_to_send_exceed_the_cap_by_a_segment_or_two_each() {
+    for (cap, count) in [(64_000, 2), (64_000, 10), (1_000_000, 30), (1_000_000, 100), (10_000_000, 100)] {
+        let mut world = below(cap, &vec![silent(); count]);
+        world.flows.iter_mut().for_each(|flow| flow.source = GREEDY.source);
+        let first = used(&mut world, cap, seconds(1), |_| {});
+        let segments = 2.0 * count as f64 * SEGMENT * 8.0 / cap as f64;
+        assert!(first < segments.max(1.2) + 0.01, "{first} of {cap} bit/s with {count} flows in the first second");
+        world.run(seconds(60), |_| {});
+        let then = used(&mut world, cap, seconds(200), |_| {});
+        assert!((0.9..1.02).contains(&then), "{then} of {cap} bit/s with {count} flows");
+    }
+}
+
+/// Such flows rarely wait at a look, so only the account sees them.
+#[test]
+fn flows_that_send_a_segment_now_and_then_keep_the_cap() {
+    for (cap, count) in [(64_000, 10), (1_000_000, 100), (1_000_000, 1000)] {
+        let mut world = below(cap, &vec![silent(); count]);
+        // A segment of each flow in turn: twice as many as the cap allows.
+        let pause = (SEGMENT * 4_000.0 / cap as f64) as usize;
+        let mut step = 0;
+        let mut each = |world: &mut World| {
+            step += 1;
+            if step % pause == 0 {
+                let flow = &mut world.flows[(step / pause) % count];
+                flow.produced = (flow.produced + SEGMENT).min(flow.sent + BUFFER);
+            }
+        };
+        world.run(seconds(30), &mut each);
+        let all = used(&mut world, cap, seconds(100), &mut each);
+        assert!((0.7..1.1).contains(&all), "{all} of {cap} bit/s with {count} flows");
     }
 }
 
