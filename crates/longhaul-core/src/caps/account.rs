@@ -37,12 +37,15 @@ impl Account {
         (left / (MAX_EXCESS - FREE_EXCESS).as_secs_f64()).clamp(0.0, 1.0)
     }
 
-    /// Returns the capacity that is to be divided, so that the balance is even about a quarter of a second later: a quarter of
-    /// `cap` to three times that.
-    pub fn capacity(&self, cap: Rate) -> Rate {
-        let whole = cap.0 as f64;
-        let capacity = whole + self.balance / HORIZON.as_secs_f64();
-        Rate(capacity.clamp(whole * MIN_CAPACITY, whole * MAX_CAPACITY) as u64)
+    /// Returns the capacity that is to be divided among `flows`, so that the balance is even about a quarter of a second later: a
+    /// quarter of `cap` to three times that. If a flow's segment would take longer than that time at a quarter, it is more, up
+    /// to seven tenths: the flow would pay for the segment at the low rate when the excess is long over.
+    pub fn capacity(&self, cap: Rate, flows: u64) -> Rate {
+        let whole = cap.0.max(1) as f64;
+        let horizon = HORIZON.as_secs_f64();
+        let least = (SEGMENT_BITS * flows as f64 / (whole * horizon)).clamp(MIN_CAPACITY, MIN_SLOW_CAPACITY);
+        let capacity = whole + self.balance / horizon;
+        Rate(capacity.clamp(whole * least, whole * MAX_CAPACITY) as u64)
     }
 }
 
@@ -59,6 +62,10 @@ const FREE_EXCESS: Duration = Duration::from_secs(2);
 const MAX_EXCESS: Duration = Duration::from_secs(6);
 /// Least capacity, as a part of the cap. Flows must go on even while an excess is paid back.
 const MIN_CAPACITY: f64 = 0.25;
+/// The same for flows whose segments take long.
+const MIN_SLOW_CAPACITY: f64 = 0.7;
+/// A segment with an MSS of 1,448 bytes, in bits.
+const SEGMENT_BITS: f64 = 1_448.0 * 8.0;
 /// Largest capacity, as a multiple of the cap.
 const MAX_CAPACITY: f64 = 3.0;
 
@@ -73,17 +80,17 @@ mod tests {
     fn what_is_not_used_is_used_later_only_if_it_was_wanted() {
         let mut account = Account::default();
         account.settle(CAP, TICK, 50_000.0, false);
-        assert_eq!(account.capacity(CAP), CAP);
+        assert_eq!(account.capacity(CAP, 1), CAP);
         account.settle(CAP, TICK, 50_000.0, true);
-        assert_eq!(account.capacity(CAP), Rate(9_600_000));
+        assert_eq!(account.capacity(CAP, 1), Rate(9_600_000));
         for _ in 0..100 {
             account.settle(CAP, TICK, 0.0, true);
         }
-        assert_eq!(account.capacity(CAP), Rate(24_000_000));
+        assert_eq!(account.capacity(CAP, 1), Rate(24_000_000));
         for _ in 0..10 {
             account.settle(CAP, TICK, 0.0, false);
         }
-        assert!(account.capacity(CAP).0 < 8_100_000, "an idle second");
+        assert!(account.capacity(CAP, 1).0 < 8_100_000, "an idle second");
     }
 
     #[test]
@@ -107,14 +114,14 @@ mod tests {
     fn an_excess_is_paid_back_and_never_stops_the_flows() {
         let mut account = Account::default();
         account.settle(CAP, TICK, 150_000.0, true);
-        assert_eq!(account.capacity(CAP), Rate(6_400_000));
+        assert_eq!(account.capacity(CAP, 1), Rate(6_400_000));
         account.settle(CAP, TICK, 50_000.0, true);
-        assert_eq!(account.capacity(CAP), CAP);
+        assert_eq!(account.capacity(CAP, 1), CAP);
         account.settle(CAP, TICK, f64::MAX, true);
-        assert_eq!(account.capacity(CAP), Rate(2_000_000));
+        assert_eq!(account.capacity(CAP, 1), Rate(2_000_000));
         for _ in 0..10 {
             account.settle(CAP, TICK, 0.0, false);
         }
-        assert_eq!(account.capacity(CAP), CAP, "a second of silence pays back a second");
+        assert_eq!(account.capacity(CAP, 1), CAP, "a second of silence pays back a second");
     }
 }

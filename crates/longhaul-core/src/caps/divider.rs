@@ -259,7 +259,7 @@ impl Group {
             // A client that asks again when it has its answer leaves gaps, which would make its mean lower than the cap.
             let is_wanted = self.since_wanted.is_some_and(|since| since <= GAP);
             self.account.settle(cap, elapsed, sent, is_wanted);
-            self.account.capacity(cap)
+            self.account.capacity(cap, self.waiting)
         });
     }
 
