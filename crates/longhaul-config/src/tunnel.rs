@@ -10,7 +10,8 @@ use longhaul_core::proxy_header::{Accepts, Version};
 use longhaul_core::sources::Limits;
 use longhaul_units::Rate;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// A listener and where its connections go.
@@ -55,10 +56,48 @@ pub struct Tunnel {
     pub verify_hops: Option<u8>,
     /// Whether a probe dials the final host.
     pub verify_final: bool,
+    /// Protocol that the flows carry.
+    pub protocol: Protocol,
+    /// Keys of FTP. Without effect unless `protocol` is [`Protocol::Ftp`].
+    pub ftp: Ftp,
     /// Socket options of the accept leg.
     pub accept: LegOptions,
     /// Socket options of the dial leg.
     pub dial: LegOptions,
+}
+
+/// Protocol that the flows of a tunnel carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// Any protocol over TCP. The bytes pass unchanged.
+    Tcp,
+    /// Control connections of FTP (RFC 959). The data connections that they name pass through the relay, too.
+    Ftp,
+}
+
+/// Keys of a tunnel that carries FTP.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ftp {
+    /// Ports on which the relay listens for data connections; `None` lets the kernel choose each.
+    pub ports: Option<RangeInclusive<u16>>,
+    /// Address that the reply to PASV tells the client; `None` is the address that the client connected to.
+    pub advertise: Option<Ipv4Addr>,
+    /// Networks that may be an end of a data connection beside the peers of the control connection.
+    pub data_from: Vec<IpNet>,
+    /// Whether data connections may go to ports below 1024.
+    pub low_ports: bool,
+    /// Mode for which the next hop is asked.
+    pub mode: FtpMode,
+}
+
+/// Mode of FTP for which the next hop is asked: which side opens the data connections there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FtpMode {
+    /// The mode for which the client asks.
+    #[default]
+    Client,
+    /// Passive mode: the relay opens them.
+    Passive,
 }
 
 /// A host, by name or by address, and a port; or an SRV name, whose answer has hosts and ports.
@@ -164,6 +203,8 @@ impl Tunnel {
             verify: None,
             verify_hops: None,
             verify_final: true,
+            protocol: Protocol::Tcp,
+            ftp: Ftp::default(),
             accept: LegOptions::default(),
             dial: LegOptions::default(),
         }

@@ -5,6 +5,9 @@
 //! the other tunnels leave it as many permits as it still lacks of its reserve. A tunnel below its reserve always gets
 //! a permit. A tunnel above it gets only permits that no other tunnel's reserve needs.
 //!
+//! A flow may take more permits for connections of its own, such as the data connections of FTP. These need descriptors, and do
+//! not count in `max_flows`. A flow gets all of them when it begins, or it waits.
+//!
 //! A reload may leave fewer permits than there are flows. No flow is touched then. No tunnel gets another permit until
 //! enough flows have ended.
 
@@ -18,6 +21,8 @@ pub struct Permits {
     by_descriptors: usize,
     max_flows: Option<usize>,
     used: usize,
+    /// Number of permits that flows have for connections of their own, apart from `max_flows`.
+    apart: usize,
     /// Number of flows that each served tunnel without `max_flows` can always have.
     reserve: usize,
     /// Number of permits that served tunnels lack of their reserve, in sum.
@@ -85,6 +90,7 @@ impl Permits {
             by_descriptors: all,
             max_flows: None,
             used: 0,
+            apart: 0,
             reserve: 0,
             owed: 0,
             next: 0,
@@ -100,6 +106,11 @@ impl Permits {
     /// Returns the number of flows, and of spare permits that are taken.
     pub fn used(&self) -> usize {
         self.used
+    }
+
+    /// Whether every permit was given back.
+    pub fn are_unused(&self) -> bool {
+        self.used + self.apart == 0
     }
 
     /// Returns the number of flows of `tunnel`.
@@ -150,8 +161,16 @@ impl Permits {
     /// # Errors
     /// The tunnel cannot have another flow now, or was [closed](Permits::close).
     pub fn take(&mut self, tunnel: TunnelId) -> Result<(), Full> {
-        let free = self.all.saturating_sub(self.used);
-        let none_left = if self.all < self.by_descriptors { Full::AllFlows } else { Full::Permits };
+        self.take_with(tunnel, 0)
+    }
+
+    /// Takes a permit for a flow of `tunnel`, and `apart` more for connections of its own, or nothing.
+    ///
+    /// # Errors
+    /// The tunnel cannot have another flow now, or was [closed](Permits::close).
+    pub fn take_with(&mut self, tunnel: TunnelId, apart: usize) -> Result<(), Full> {
+        let (free, descriptors) = (self.free(), self.free_descriptors());
+        let none_left = if free < descriptors { Full::AllFlows } else { Full::Permits };
         let Some(tunnel) = self.tunnels.get_mut(&tunnel) else { return Err(none_left) };
         if tunnel.max_flows.is_some_and(|max| tunnel.flows >= max) {
             return Err(Full::MaxFlows);
@@ -160,10 +179,40 @@ impl Permits {
         if !may_take(tunnel.flows, reserve, free, self.owed) {
             return Err(none_left);
         }
+        let owed_to_others = self.owed - tunnel.owed(self.reserve);
+        if apart > 0 && descriptors < 1 + apart + owed_to_others {
+            return Err(Full::Permits);
+        }
         self.owed -= usize::from(tunnel.flows < reserve);
         tunnel.flows += 1;
         self.used += 1;
+        self.apart += apart;
         Ok(())
+    }
+
+    /// Counts `count` permits for connections that outlive their flow. The flow gives back its own right afterwards.
+    pub fn keep_apart(&mut self, count: usize) {
+        self.apart += count;
+    }
+
+    /// Gives back `count` permits of a flow's own connections.
+    pub fn give_back_apart(&mut self, count: usize) {
+        self.apart = self.apart.saturating_sub(count);
+    }
+
+    /// Returns the number of flows that there can be while flows keep the permits for connections of their own.
+    pub fn room(&self) -> usize {
+        self.all.min(self.by_descriptors.saturating_sub(self.apart))
+    }
+
+    /// Returns the number of permits that `max_flows` and the descriptors leave.
+    fn free(&self) -> usize {
+        self.room().saturating_sub(self.used)
+    }
+
+    /// Returns the number of permits that the descriptors leave.
+    fn free_descriptors(&self) -> usize {
+        self.by_descriptors.saturating_sub(self.used + self.apart)
     }
 
     /// Gives back the permit of a flow of `tunnel`.
@@ -176,7 +225,7 @@ impl Permits {
 
     /// Takes a permit that belongs to no tunnel, if no tunnel lacks it for its reserve. Returns whether it could.
     pub fn take_spare(&mut self) -> bool {
-        let is_free = self.all.saturating_sub(self.used) > self.owed;
+        let is_free = self.free() > self.owed;
         self.used += usize::from(is_free);
         is_free
     }
@@ -348,6 +397,43 @@ mod tests {
                 (0..max).for_each(|_| permits.give_back_from_next_hop(ids[0]));
             }
         }
+    }
+
+    #[test]
+    fn connections_of_a_flows_own_need_descriptors_and_do_not_count_in_max_flows() {
+        let (mut permits, ids) = permits(100, 1);
+        permits.limit(Some(10));
+        let controls = std::iter::repeat_with(|| permits.take_with(ids[0], 2)).take_while(Result::is_ok).count();
+        assert_eq!((controls, permits.used(), permits.apart), (10, 10, 20));
+        assert_eq!(permits.room(), 10);
+        assert_eq!(permits.take_with(ids[0], 2), Err(Full::AllFlows));
+        permits.limit(None);
+        let controls = std::iter::repeat_with(|| permits.take_with(ids[0], 2)).take_while(Result::is_ok).count();
+        assert_eq!((10 + controls, permits.take_with(ids[0], 2)), (33, Err(Full::Permits)), "three each of 100");
+        assert_eq!(permits.room(), 34);
+        permits.give_back(ids[0]);
+        permits.give_back_apart(2);
+        permits.keep_apart(1);
+        assert_eq!(permits.take_with(ids[0], 2), Ok(()), "one of four is a connection that outlives its flow");
+        (0..33).for_each(|_| permits.give_back(ids[0]));
+        permits.give_back_apart(66);
+        assert!(!permits.are_unused());
+        permits.give_back_apart(1);
+        assert!(permits.are_unused());
+    }
+
+    #[test]
+    fn flows_with_connections_of_their_own_leave_the_others_their_reserve() {
+        let (mut permits, ids) = permits(66, 2);
+        let begin = |permits: &mut Permits, id| {
+            std::iter::repeat_with(|| permits.take_with(id, 2)).take_while(Result::is_ok).count()
+        };
+        assert_eq!(begin(&mut permits, ids[0]), 16);
+        assert_eq!(flood(&mut permits, ids[1]), 18, "the reserve, and two more");
+        assert_eq!((flood(&mut permits, ids[1]), permits.free_descriptors()), (0, 0));
+        // And they have a reserve.
+        let (mut permits, ids) = self::permits(66, 2);
+        assert_eq!((flood(&mut permits, ids[1]), begin(&mut permits, ids[0])), (50, 5));
     }
 
     #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! Runs a scenario. For each run and each of its carriers, the engine builds a lab, starts the carrier, sends the traffic and
 //! takes samples.
 
-use crate::carrier::Carrier;
+use crate::carrier::{Carrier, Tunnel};
 use crate::error::LabError;
 use crate::measure::disturbance::Ticks;
 use crate::measure::done::Done;
@@ -136,7 +136,9 @@ fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) 
     (carrier.hosts)(&mut setup.host, &setup.link);
     let wan = build(&setup)?;
     wan.hold();
-    let running = carrier.run(&wan, user, &setup.set)?;
+    let protocol = run.traffic.kind.server.protocol();
+    let tunnel = Tunnel { set: &setup.set, protocol };
+    let running = carrier.run(&wan, user, &tunnel)?;
     let (began, beginning) = mpsc::channel();
     let (ended, ending) = mpsc::channel::<()>();
     let (measured, seen) = std::thread::scope(|scope| {
@@ -158,7 +160,7 @@ fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) 
             (run.traffic.kind.run)(&drive)
         });
         let direction = run.traffic.direction;
-        let watch = Watch { wan, setup, running, direction, began: &beginning, ended: &ending };
+        let watch = Watch { wan, setup, running, direction, protocol, began: &beginning, ended: &ending };
         let seen = watch.sample(|sample| progress.sample(sample));
         (traffic.join().unwrap_or(Err(LabError::Panicked("the traffic's thread"))), seen)
     });

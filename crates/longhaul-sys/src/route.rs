@@ -8,7 +8,7 @@
 use crate::{Result, SysError};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::OwnedFd;
 
 /// A socket for any number of queries. It takes one descriptor.
@@ -36,7 +36,7 @@ impl RouteSocket {
     }
 
     /// Returns whether the kernel delivers packets for `to` to this host. The port does not matter. A link-local IPv6
-    /// address needs its scope.
+    /// address needs its zone.
     ///
     /// # Errors
     /// The kernel did not answer. Without netlink also EPERM by a BPF program or a firewall, EAGAIN without a free UDP
@@ -70,6 +70,24 @@ impl RouteSocket {
                 None => {}
             }
         }
+    }
+}
+
+/// Returns the number of the interface `name`, which is the zone of its link-local addresses. `None` if there is none.
+pub fn interface_number(name: &str) -> Option<u32> {
+    // netdevice(7): any socket will do.
+    let socket = udp(Ipv4Addr::UNSPECIFIED.into()).ok()?;
+    rustix::net::netdevice::name_to_index(&socket, name).ok()
+}
+
+/// Returns `address` in the zone of the interface `device` if it is a link-local IPv6 address without a zone.
+pub fn with_zone(address: SocketAddr, device: Option<&str>) -> SocketAddr {
+    match address {
+        SocketAddr::V6(to) if to.ip().is_unicast_link_local() && to.scope_id() == 0 => {
+            let zone = device.and_then(interface_number).unwrap_or_default();
+            SocketAddrV6::new(*to.ip(), to.port(), to.flowinfo(), zone).into()
+        }
+        _ => address,
     }
 }
 
@@ -182,8 +200,9 @@ fn udp(ip: IpAddr) -> Result<OwnedFd> {
     made.map_err(|errno| SysError::new("socket(SOCK_DGRAM)", errno))
 }
 
-/// Whether bind(2) may take addresses of other hosts (ip(7), `ip_nonlocal_bind`). True if the sysctl cannot be read.
-fn takes_foreign(ip: IpAddr) -> bool {
+/// Returns whether bind(2) may take addresses of other hosts of the IP version of `ip` (ip(7), `ip_nonlocal_bind`). True if the
+/// sysctl cannot be read.
+pub fn takes_foreign(ip: IpAddr) -> bool {
     let version = if ip.is_ipv4() { "ipv4" } else { "ipv6" };
     let value = std::fs::read_to_string(format!("/proc/sys/net/{version}/ip_nonlocal_bind"));
     value.map_or(true, |value| value.trim() != "0")
@@ -210,7 +229,6 @@ const REPLY_BYTES: usize = HEADER_BYTES + ROUTE_BYTES;
 mod tests {
     use super::*;
     use crate::netns::{NetNs, is_root};
-    use std::net::SocketAddrV6;
     use std::process::Command;
 
     fn at(ip: &str) -> SocketAddr {
@@ -287,7 +305,9 @@ mod tests {
     fn a_secondary_address_is_here() {
         with_addresses(|| {
             assert_eq!(source(at("10.1.0.9")), Ok(Some("10.1.0.1".parse().unwrap())));
-            let near = |ip: &str| SocketAddr::from(SocketAddrV6::new(ip.parse().unwrap(), 9, 0, E0));
+            let near = |ip: &str| with_zone(at(ip), Some("e0"));
+            assert_eq!(near("fe80::9"), SocketAddrV6::new("fe80::9".parse().unwrap(), 9, 0, E0).into());
+            assert_eq!((near("2001:db8::9"), with_zone(at("fe80::9"), Some("e7"))), (at("2001:db8::9"), at("fe80::9")));
             let mut socket = RouteSocket::new().unwrap();
             assert_eq!((socket.is_here(near("fe80::9")), socket.is_here(near("fe80::7"))), (Ok(true), Ok(false)));
             for nonlocal_bind in ["0", "1"] {

@@ -104,6 +104,16 @@ fn ornl_is_limited_by_the_buffer() {
 }
 
 #[test]
+fn ftp_is_limited_by_the_window_and_relays_lift_the_limit() {
+    let runs = quick("ornl-ftp");
+    assert_window(&runs, "ornl-ftp-put", 16_384);
+    assert_faster(&runs, "ornl-ftp-put-relay", 10.0, "ornl-ftp-put");
+    let runs = quick("ibmi-ftp");
+    assert_window(&runs, "ibmi-ftp-4", 65_535);
+    assert_faster(&runs, "ibmi-ftp-4-relay", 2.0, "ibmi-ftp-4");
+}
+
+#[test]
 fn skytap_slows_down_by_one_byte_of_mss_and_the_relay_cures_it() {
     let runs = quick("skytap");
     assert_faster(&runs, "skytap-mss-1254", 3.0, "skytap-mss-1255");

@@ -108,9 +108,16 @@ fn every_carrier_works_on_one_hop() {
 #[test]
 fn transfers_of_a_given_size_arrive_whole_in_both_directions() {
     let mut runs = String::new();
-    for (kind, direction) in
-        [("raw", "up"), ("raw", "down"), ("scp", "up"), ("sftp", "up"), ("sftp", "down"), ("rsync", "up")]
-    {
+    for (kind, direction) in [
+        ("raw", "up"),
+        ("raw", "down"),
+        ("scp", "up"),
+        ("sftp", "up"),
+        ("sftp", "down"),
+        ("rsync", "up"),
+        ("ftp", "up"),
+        ("ftp", "down"),
+    ] {
         runs += &format!("[[run]]\nid = \"{kind}-{direction}\"\ncarriers = [\"longhaul\"]\n");
         runs += &format!(
             "traffic = {{ kind = \"{kind}\", size = \"1MB\", connections = 2, direction = \"{direction}\" }}\n"

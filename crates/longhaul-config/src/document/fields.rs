@@ -5,6 +5,7 @@
 
 use super::problem::Findings;
 use crate::suggest;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 use toml::Spanned;
@@ -120,9 +121,10 @@ pub fn fields_or<K: Field>(
     elsewhere: impl Fn(&str, Option<&str>) -> Option<String>,
 ) -> Places {
     let mut places = Places { spans: HashMap::new() };
-    let spellings = Spellings::of(table);
-    for (name, given) in table {
-        let (span, name) = (name.span(), name.get_ref().as_ref());
+    let entries = entries(shape, table);
+    let spellings = Spellings::among(entries.iter().map(|(name, span, _)| (name.as_ref(), span.start)));
+    for (name, span, given) in &entries {
+        let (name, span) = (name.as_ref(), span.clone());
         if shape.tables.iter().any(|(table, _)| *table == name) {
             continue;
         }
@@ -149,6 +151,26 @@ pub fn fields_or<K: Field>(
     places
 }
 
+/// Returns the entries of `table`, each with the place of its key. Those of an inner table whose keys are of this `shape`, such
+/// as `ftp.ports`, come under their whole names.
+fn entries<'t, K: Field>(
+    shape: &Shape<K>,
+    table: &'t DeTable<'_>,
+) -> Vec<(Cow<'t, str>, Range<usize>, &'t Written<'t>)> {
+    let mut entries = Vec::new();
+    for (name, given) in table {
+        let (span, name) = (name.span(), name.get_ref().as_ref());
+        let is_prefix = |key: &K| key.name().split_once('.').is_some_and(|(prefix, _)| same_key(prefix, name));
+        match given.get_ref() {
+            DeValue::Table(inner) if shape.keys.iter().any(is_prefix) => entries.extend(
+                inner.iter().map(|(key, value)| (format!("{name}.{}", key.get_ref()).into(), key.span(), value)),
+            ),
+            _ => entries.push((name.into(), span, given)),
+        }
+    }
+    entries
+}
+
 /// Returns whether two keys differ at most in `-` and `_`.
 pub fn same_key(a: &str, b: &str) -> bool {
     let plain = |byte| if byte == b'_' { b'-' } else { byte };
@@ -161,9 +183,13 @@ pub struct Spellings<'t>(HashMap<String, (usize, &'t str)>);
 impl<'t> Spellings<'t> {
     /// Returns the spellings of the keys of `table`.
     pub fn of(table: &'t DeTable<'_>) -> Spellings<'t> {
+        Spellings::among(table.keys().map(|key| (key.get_ref().as_ref(), key.span().start)))
+    }
+
+    /// Returns the spellings among `keys`, each with the byte at which it begins.
+    fn among(keys: impl Iterator<Item = (&'t str, usize)>) -> Spellings<'t> {
         let mut first: HashMap<String, (usize, &str)> = HashMap::new();
-        for key in table.keys() {
-            let (start, name) = (key.span().start, key.get_ref().as_ref());
+        for (name, start) in keys {
             let known = first.entry(name.replace('_', "-")).or_insert((start, name));
             if start < known.0 {
                 *known = (start, name);

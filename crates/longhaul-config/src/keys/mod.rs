@@ -7,6 +7,7 @@ mod admin;
 mod bandwidth;
 mod clients;
 mod daemon;
+mod ftp;
 mod leg;
 mod probes;
 mod remark;

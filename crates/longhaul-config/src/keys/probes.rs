@@ -3,7 +3,6 @@
 use crate::config::Probe;
 use crate::keys::remark::{Remark, Syntax, no_remarks};
 use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row};
-use crate::options::{Leg, key};
 use crate::tunnel::{CheckBy, Tunnel};
 use crate::value;
 use longhaul_units::show_duration;
@@ -63,23 +62,23 @@ pub(super) fn through_no_relay(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
     vec![Remark::error("check", text)]
 }
 
-/// Returns an error for a listener that a connection of its own host does not reach.
+/// Returns an error for a listener that a connection of its own host may not reach. The kernel takes the connection for one over
+/// the interface that has the address, which may be another one than the listener's. A link-local address is of that interface.
 fn unreachable_from_here(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
-    if tunnel.verify.is_none() {
+    let is_link_local = matches!(tunnel.listen.ip(), IpAddr::V6(ip) if ip.is_unicast_link_local());
+    let may_be_kept_out = tunnel.accept.bind_device().is_some_and(|device| !is_link_local && device != "lo");
+    if tunnel.verify.is_none() || !may_be_kept_out {
         return Vec::new();
     }
-    // Its zone is not known here.
-    let is_link_local = matches!(tunnel.listen.ip(), IpAddr::V6(ip) if ip.is_unicast_link_local());
-    let why = match tunnel.options(Leg::Accept).find(key::BIND_DEVICE) {
-        _ if is_link_local => "the daemon cannot connect to its own listener on a link-local address",
-        Some(_) => "the daemon's own connection comes over the loopback interface, which accept.bind-device keeps out",
-        None => return Vec::new(),
+    let verify = match syntax {
+        Syntax::File => "`verify`",
+        Syntax::Flags => "--verify",
     };
-    let leave = match syntax {
-        Syntax::File => "leave `verify` out",
-        Syntax::Flags => "leave --verify out",
-    };
-    vec![Remark::error("verify", format!("{why}; {leave}, and run `longhaul verify` elsewhere"))]
+    let text = format!(
+        "accept.bind-device keeps the daemon's own connection out, unless that interface has the address; leave {verify} out, \
+         and run `longhaul verify` on another host"
+    );
+    vec![Remark::error("verify", text)]
 }
 
 /// Parses the path of the key file.

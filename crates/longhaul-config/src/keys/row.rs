@@ -130,3 +130,8 @@ impl<M> Field for Row<M> {
 pub(super) fn no_line<M>(_: &M) -> Option<String> {
     None
 }
+
+/// For [`Row::show`]: the values of a list.
+pub(super) fn list(values: &[impl ToString]) -> String {
+    values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}

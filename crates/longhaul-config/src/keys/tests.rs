@@ -2,7 +2,7 @@ use super::*;
 use crate::config::{Admin, Config, Probe};
 use crate::document::{Field, Severity};
 use longhaul_core::next_hop::POLICIES;
-use toml::de::DeTable;
+use toml::de::{DeTable, DeValue};
 
 const DOCUMENT: &str = include_str!("../../../../docs/configuration.md");
 
@@ -79,7 +79,13 @@ fn default(default: KeyDefault) -> &'static str {
 fn read<M>(row: &Row<M>, value: &str, model: &mut M) {
     let text = format!("{} = {value}", row.name);
     let table = DeTable::parse(&text).unwrap_or_else(|err| panic!("{text}: {err}"));
-    let given = table.get_ref().get(row.name).expect("the key");
+    let mut inner = table.get_ref();
+    let (tables, name) = row.name.rsplit_once('.').unwrap_or(("", row.name));
+    for name in tables.split('.').filter(|name| !name.is_empty()) {
+        let DeValue::Table(next) = inner.get(name).expect("the table").get_ref() else { panic!("{text}") };
+        inner = next;
+    }
+    let given = inner.get(name).expect("the key");
     row.read(model, given).unwrap_or_else(|faults| panic!("{text}: {}", faults[0].text));
 }
 

@@ -1,8 +1,8 @@
 //! The keys of a `[[tunnel]]`.
 
 use crate::keys::remark::{Remark, Syntax, no_remarks};
-use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row, no_line};
-use crate::keys::{addresses, bandwidth, clients, leg, probes};
+use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row, list, no_line};
+use crate::keys::{addresses, bandwidth, clients, ftp, leg, probes};
 use crate::options::Leg;
 use crate::tunnel::{Check, CheckBy, NextHop, Tunnel};
 use crate::{loops, value};
@@ -361,6 +361,12 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
               without a login. To recognise a probe in time, each dial of the tunnel then waits up to 20 ms for the client's \
               first byte. Where the server speaks first, each connection takes 20 ms longer.",
     },
+    ftp::PROTOCOL,
+    ftp::PORTS,
+    ftp::ADVERTISE,
+    ftp::DATA_FROM,
+    ftp::MODE,
+    ftp::LOW_PORTS,
     Row {
         name: "accept",
         default: KeyDefault::Value("{}"),
@@ -382,10 +388,6 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         doc: "[Socket options](options.md) of the dial leg, which is the connection to the next hop.",
     },
 ];
-
-fn list(values: &[impl ToString]) -> String {
-    values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-}
 
 fn with_weight(hop: &NextHop) -> String {
     if hop.weight == 1 { hop.to_string() } else { format!("{hop} weight={}", hop.weight) }

@@ -56,6 +56,14 @@ impl LegOptions {
         self.asked.iter().filter_map(|key| self.find(key))
     }
 
+    /// Returns these options without those of `keys`.
+    pub fn without(&self, keys: &[&str]) -> LegOptions {
+        let mut left = self.clone();
+        left.settings.retain(|setting| !keys.contains(&setting.row.key));
+        left.asked.retain(|key| !keys.contains(key));
+        left
+    }
+
     /// Returns whether the relay chooses the congestion control (`congestion = "auto"`).
     pub fn is_auto(&self) -> bool {
         self.find(key::CONGESTION).is_some_and(|setting| setting.value == Value::Name(AUTO.into()))
@@ -83,6 +91,14 @@ impl LegOptions {
     pub fn linger_half_open(&self) -> Option<Duration> {
         match self.find(key::LINGER_HALF_OPEN)?.value {
             Value::Number(millis) => Some(Duration::from_millis(millis)),
+            _ => None,
+        }
+    }
+
+    /// Returns the interface of the leg (`bind-device`); `None` means any.
+    pub fn bind_device(&self) -> Option<&str> {
+        match &self.find(key::BIND_DEVICE)?.value {
+            Value::Name(device) => Some(device),
             _ => None,
         }
     }

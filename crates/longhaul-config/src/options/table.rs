@@ -290,7 +290,7 @@ pub static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
-        key: "defer-accept",
+        key: key::DEFER_ACCEPT,
         unit: Unit::Seconds,
         range: 1..=3600,
         legs: LegSet::Accept,
@@ -407,6 +407,8 @@ pub mod key {
     pub const FREEBIND: &str = "freebind";
     /// Time that bytes may be unacknowledged, in milliseconds.
     pub const USER_TIMEOUT: &str = "user-timeout";
+    /// Time for which a connection without data is not accepted, in seconds.
+    pub const DEFER_ACCEPT: &str = "defer-accept";
     /// Fast Open: a queue length on the accept leg, a switch on the dial leg.
     pub const FASTOPEN: &str = "fastopen";
     /// Maximum rate of a leg's packets, in bits per second.

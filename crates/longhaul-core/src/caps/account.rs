@@ -29,23 +29,25 @@ impl Account {
         self.excess = excess.clamp(0.0, cap * MAX_EXCESS.as_secs_f64());
     }
 
-    /// Returns the part, 0 to 1, of its usual limit that a silent flow may have: less than 1 if the flows have exceeded `cap` by
-    /// more than single bursts do. Many flows that each send a segment now and then do not wait, so the capacity does not
-    /// limit them.
+    /// Returns the leniency, 0 to 1: the part of its usual limit that a silent flow may have. It is less than 1 if the flows
+    /// have exceeded `cap` by more than single bursts do. Many flows that each send a segment now and then do not wait, so the
+    /// capacity does not limit them.
     pub(super) fn leniency(&self, cap: Rate) -> f64 {
         let left = MAX_EXCESS.as_secs_f64() - self.excess / cap.0.max(1) as f64;
         (left / (MAX_EXCESS - FREE_EXCESS).as_secs_f64()).clamp(0.0, 1.0)
     }
 
-    /// Returns the capacity that is to be divided among `flows`, so that the balance is even about a quarter of a second later: a
-    /// quarter of `cap` to three times that. If a flow's segment would take longer than that time at a quarter, it is more, up
-    /// to seven tenths: the flow would pay for the segment at the low rate when the excess is long over.
+    /// Returns the capacity that is to be divided among `flows`, so that the balance is even about a quarter of a second later:
+    /// from `cap` / 4 to 3 `cap`. If one MSS of each flow would take longer than that time at `cap` / 4, it is at least the
+    /// capacity at which it does not, up to 0.7 `cap`: a flow would pay for its segment at the low rate when the excess is long
+    /// over. The 0.7 become a quarter as the leniency goes to 0. Otherwise, many short connections would exceed `cap` for ever.
     pub fn capacity(&self, cap: Rate, flows: u64) -> Rate {
         let whole = cap.0.max(1) as f64;
         let horizon = HORIZON.as_secs_f64();
-        let least = (SEGMENT_BITS * flows as f64 / (whole * horizon)).clamp(MIN_CAPACITY, MIN_SLOW_CAPACITY);
+        let slow = MIN_CAPACITY + (MIN_SLOW_CAPACITY - MIN_CAPACITY) * self.leniency(cap);
+        let part = (MSS_BITS * flows as f64 / (whole * horizon)).clamp(MIN_CAPACITY, slow);
         let capacity = whole + self.balance / horizon;
-        Rate(capacity.clamp(whole * least, whole * MAX_CAPACITY) as u64)
+        Rate(capacity.clamp(whole * part, whole * MAX_CAPACITY) as u64)
     }
 }
 
@@ -55,17 +57,18 @@ pub(super) const HORIZON: Duration = Duration::from_millis(250);
 const MAX_CREDIT: Duration = Duration::from_millis(500);
 /// Time in which unused capacity is forgotten that nobody wants.
 const FORGETTING: Duration = Duration::from_millis(250);
-/// Excess that is remembered, as time at the full cap.
+/// Largest negative balance, as time at the full cap.
 const MAX_DEBT: Duration = Duration::from_secs(1);
-/// Excess, as time at the full cap, from which on silent flows get less, and at which they get nothing but an equal share.
+/// Excess up to which silent flows have their usual limits, as time at the full cap.
 const FREE_EXCESS: Duration = Duration::from_secs(2);
+/// Largest excess, as time at the full cap. Silent flows then have only an equal share, and the capacity may be [`MIN_CAPACITY`].
 const MAX_EXCESS: Duration = Duration::from_secs(6);
 /// Least capacity, as a part of the cap. Flows must go on even while an excess is paid back.
 const MIN_CAPACITY: f64 = 0.25;
-/// The same for flows whose segments take long.
+/// The same for flows for which one MSS takes long, unless the cap stays exceeded.
 const MIN_SLOW_CAPACITY: f64 = 0.7;
-/// A segment with an MSS of 1,448 bytes, in bits.
-const SEGMENT_BITS: f64 = 1_448.0 * 8.0;
+/// The payload of a packet on a link with an MTU of 1,500 bytes, in bits. The kernel sends two or more of them as one segment.
+const MSS_BITS: f64 = 1_448.0 * 8.0;
 /// Largest capacity, as a multiple of the cap.
 const MAX_CAPACITY: f64 = 3.0;
 
@@ -123,5 +126,20 @@ mod tests {
             account.settle(CAP, TICK, 0.0, false);
         }
         assert_eq!(account.capacity(CAP, 1), CAP, "a second of silence pays back a second");
+    }
+
+    #[test]
+    fn many_flows_have_more_while_an_excess_is_paid_back_but_not_for_ever() {
+        let mut account = Account::default();
+        // Two seconds' bytes in a tick, so the excess is below two seconds.
+        account.settle(CAP, TICK, 2_000_000.0, true);
+        assert_eq!(account.capacity(CAP, 1), Rate(2_000_000));
+        assert_eq!(account.capacity(CAP, 100), Rate(4_633_600), "one MSS of each flow in 250 ms");
+        assert_eq!(account.capacity(CAP, 1_000), Rate(5_600_000), "0.7 of the cap");
+        account.settle(CAP, TICK, 2_000_000.0, true);
+        let less = account.capacity(CAP, 1_000).0;
+        assert!((3_500_000..4_500_000).contains(&less), "3.8 s: {less}");
+        account.settle(CAP, TICK, f64::MAX, true);
+        assert_eq!(account.capacity(CAP, 1_000), Rate(2_000_000));
     }
 }

@@ -4,10 +4,17 @@
 //! whose demand it does not meet, so a flow gets the least of its demand and both levels. That is max-min fair among all
 //! flows of the daemon.
 //!
-//! A limit is never below an equal share of the cap: the demand of a quiet flow is small, and its next burst must not
-//! crawl until the next look. Nor is it below [`WAKING`] if that is no more than the share of one more greedy flow: a segment
-//! that was charged at a low rate is not charged anew. If every flow bursts at once, the caps are exceeded until the next
-//! look, and the accounts pay it back.
+//! A limit has a floor, because the demand of a quiet flow is small, and its next burst must not crawl until the next look:
+//!
+//! | flow | floor |
+//! | --- | --- |
+//! | waits | equal share of the capacity, at most the cap |
+//! | does not wait | equal share of the cap |
+//! | is silent | the same, or the limit that it has, up to [`WAKING`], if that is more |
+//!
+//! The first two are [`WAKING`] if that is no more than the share of one more greedy flow: a segment that was charged at a low
+//! rate is not charged anew. After a long excess, [`WAKING`] shrinks ([`Account::leniency`]). If every flow bursts at once, the
+//! caps are exceeded until the next look, and the accounts pay it back.
 
 use super::account::Account;
 use super::ahead::{Ahead, UNPACED_BYTES};
@@ -71,8 +78,18 @@ struct Group {
     capacity: Option<Rate>,
     demands: Vec<Rate>,
     level: Option<Rate>,
-    /// The least limits of a flow that waits, and of one that does not. An equal share of the cap at least.
-    least: Option<[Rate; 2]>,
+    floors: Option<Floors>,
+}
+
+/// The floors of the limits below a cap.
+#[derive(Clone, Copy, Debug)]
+struct Floors {
+    /// Of a flow that waits.
+    waiting: Rate,
+    /// Of a flow that does not wait.
+    quiet: Rate,
+    /// Largest limit that a silent flow keeps: [`WAKING`], or less after a long excess.
+    waking: Rate,
 }
 
 /// The share of a flow that begins between two divisions.
@@ -173,7 +190,7 @@ impl Divider {
             let groups = || [Some(&self.all), self.tunnels.get(member.tunnel)].into_iter().flatten();
             let levels = groups().filter_map(|group| group.level);
             let share = levels.fold(member.demand, Rate::min);
-            let floor = groups().filter_map(|group| group.least(member)).min();
+            let floor = groups().filter_map(|group| group.floor(member)).min();
             // Without a cap above it, only the flow's own cap limits it.
             let limit = floor.map(|floor| share.max(floor));
             member.limit = limit.into_iter().chain(member.own).min();
@@ -268,32 +285,29 @@ impl Group {
         self.capacity.map(|capacity| Rate(capacity.0 / self.waiting.max(1)))
     }
 
-    /// Returns the least limit of `member`. A silent flow keeps the limit that it has, up to [`WAKING`].
-    fn least(&self, member: &Member) -> Option<Rate> {
-        let (cap, [waiting, quiet]) = (self.cap?, self.least?);
+    /// Returns the floor of the limit of `member`.
+    fn floor(&self, member: &Member) -> Option<Rate> {
+        let Floors { waiting, quiet, waking } = self.floors?;
         if member.meter.is_waiting() {
             return Some(waiting);
         }
-        let kept = member.told.filter(|_| member.meter.is_silent()).map(|told| told.min(self.waking(cap)));
+        let kept = member.told.filter(|_| member.meter.is_silent()).map(|told| told.min(waking));
         kept.max(Some(quiet))
-    }
-
-    /// Returns the limit with which a flow wakes up if nobody else wants more than the rest.
-    fn waking(&self, cap: Rate) -> Rate {
-        Rate((WAKING.min(cap).0 as f64 * self.account.leniency(cap)) as u64)
     }
 
     fn share(&mut self) {
         let mut demands = std::mem::take(&mut self.demands);
         self.level = self.capacity.and_then(|capacity| fair_level(capacity, &mut demands));
         demands.push(Rate(u64::MAX));
-        self.least = self.cap.map(|cap| {
-            let now = cap.min(self.capacity.unwrap_or(cap));
-            // An excess lowers the limits of the flows that wait. The kernel would keep a lower limit of the others.
-            [now, cap].map(|whole| {
+        self.floors = self.cap.map(|cap| {
+            let waking = Rate((WAKING.min(cap).0 as f64 * self.account.leniency(cap)) as u64);
+            let mut floor = |whole: Rate| {
                 let one_more = fair_level(whole, &mut demands).unwrap_or(whole);
-                one_more.min(self.waking(cap)).max(Rate(whole.0 / self.flows.max(1)))
-            })
+                one_more.min(waking).max(Rate(whole.0 / self.flows.max(1)))
+            };
+            // A negative balance lowers the limits of the flows that wait. Another flow would pay for its next segment at a lower
+            // limit, long after the balance is even.
+            Floors { waiting: floor(cap.min(self.capacity.unwrap_or(cap))), quiet: floor(cap), waking }
         });
         self.demands = demands;
     }
@@ -303,8 +317,8 @@ impl Group {
     }
 }
 
-/// Least limit of a flow that does not wait, unless the others leave less. Two segments of the MSS take 0.23 s at it: the next
-/// look comes before a flow that wakes up has sent more.
+/// Limit with which a flow wakes up. A segment of two times the MSS takes 0.23 s at it: the next look comes before the flow has
+/// sent more.
 const WAKING: Rate = Rate(100_000);
 /// Time for which a cap still counts as wanted after the last look that saw a flow want more.
 const GAP: Duration = Duration::from_millis(100);

@@ -122,7 +122,9 @@ impl World {
     fn begin(&mut self, flow: Flow) {
         let limit = self.offer.share(self.begun, self.over);
         self.begun += 1;
-        self.flows.push(Flow { limit, ..flow });
+        // The socket has its first limit before its first byte.
+        let segments = flow.segments.map(|segments| Segments { rate: limit, ..segments });
+        self.flows.push(Flow { limit, segments, ..flow });
         self.members.push(Member::begin(0, None, self.now, flow.sent as u64, limit));
     }
 
@@ -223,14 +225,19 @@ fn a_small_cap_holds_for_flows_that_send_whole_segments() {
     }
 }
 
+/// Returns an endless flow that the kernel sends in whole segments.
+fn in_segments() -> Flow {
+    Flow { segments: Some(Segments { bytes: SEGMENT, rate: None, due: 0.0 }), ..GREEDY }
+}
+
 /// Returns a flow that sends nothing until its `produced` grows, and then whole segments.
 fn silent() -> Flow {
-    let segments = Some(Segments { bytes: SEGMENT, rate: None, due: 0.0 });
-    Flow { source: Rate(0), produced: UNPACED, taken: UNPACED, sent: UNPACED, segments, ..GREEDY }
+    Flow { source: Rate(0), produced: UNPACED, taken: UNPACED, sent: UNPACED, ..in_segments() }
 }
 
 /// Two segments of the MSS.
-const SEGMENT: f64 = 2_896.0;
+const SEGMENT: f64 = 2.0 * MSS;
+const MSS: f64 = 1_448.0;
 
 /// Returns the flows below a small `cap`, five seconds later.
 fn below(cap: u64, flows: &[Flow]) -> World {
@@ -315,6 +322,119 @@ fn flows_that_send_a_segment_now_and_then_keep_the_cap() {
         world.run(seconds(30), &mut each);
         let all = used(&mut world, cap, seconds(100), &mut each);
         assert!((0.7..1.1).contains(&all), "{all} of {cap} bit/s with {count} flows");
+    }
+}
+
+/// Such as the tunnel's own probes. A flow would pay for a segment at a rate that the account has lowered after each of them.
+#[test]
+fn short_flows_that_are_not_paced_leave_the_rest_of_a_small_cap() {
+    for (cap, count) in [(64_000, 2), (256_000, 4), (1_000_000, 20)] {
+        let mut world = below(cap, &vec![in_segments(); count]);
+        let mut step = 0;
+        let mut each = |world: &mut World| {
+            world.end_finished();
+            step += 1;
+            // Nearly a second of the cap, every 5 s.
+            if step % (5 * seconds(1).as_millis() / STEP.as_millis()) == 0 {
+                world.begin(Flow { length: (cap as f64 / 8.0).min(7_500.0), ..GREEDY });
+            }
+        };
+        world.run(seconds(40), &mut each);
+        let all = used(&mut world, cap, seconds(200), &mut each);
+        assert!((0.85..1.05).contains(&all), "{all} of {cap} bit/s beside {count} flows");
+    }
+}
+
+/// The next segment is charged before the look that sees the flow, so the flow pays for it at an equal share.
+#[test]
+fn a_burst_beside_a_busy_flow_and_silent_ones_pays_for_one_segment_at_an_equal_share() {
+    for (cap, silent_flows) in [(64_000, 10), (64_000, 100), (1_000_000, 100), (1_000_000, 1000)] {
+        let mut world = below(cap, &[in_segments()]);
+        (0..silent_flows).for_each(|_| world.begin(Flow { sent: 0.0, ..silent() }));
+        world.run(seconds(60), |_| {});
+        let (begin, start) = (world.now, world.flows[1].sent);
+        world.flows[1].produced = start + 4.0 * SEGMENT;
+        let (mut second, mut last) = (None, None);
+        world.run(seconds(60), |world| {
+            let sent = world.flows[1].sent - start;
+            second = second.or((sent > 1.5 * SEGMENT).then_some(world.now));
+            last = last.or((sent > 3.5 * SEGMENT).then_some(world.now));
+        });
+        let after = |end: Option<Instant>| end.map_or(f64::INFINITY, |end| (end - begin).as_secs_f64());
+        let (second, last) = (after(second), after(last));
+        let equal = SEGMENT * 8.0 * (silent_flows + 1) as f64 / cap as f64;
+        let what = format!("{second} s and {last} s at {cap} bit/s beside {silent_flows} silent flows");
+        assert!((0.95 * equal..1.05 * equal).contains(&second), "{what}");
+        // Two greedy flows share the cap then.
+        assert!(last < second + 5.0 * SEGMENT * 8.0 / cap as f64 + 0.5, "{what}");
+    }
+}
+
+/// Returns a flow that has `bytes` to send.
+fn request(bytes: f64) -> Flow {
+    let segments = Some(Segments { bytes: MSS, rate: None, due: 0.0 });
+    let length = bytes.min(UNPACED) + ((bytes - UNPACED).max(0.0) / MSS).ceil() * MSS;
+    Flow { length, produced: length, segments, ..GREEDY }
+}
+
+/// Each connection begins with bytes that are not paced. Only a low capacity makes up for them, as long as the load lasts.
+#[test]
+fn requests_of_many_clients_keep_a_small_cap() {
+    let holds = 0.9..1.1;
+    for (cap, at_once, bytes, expected) in [
+        (1_000_000, 20, 22_000.0, holds.clone()),
+        (1_000_000, 20, 30_000.0, holds.clone()),
+        (1_000_000, 50, 100_000.0, holds.clone()),
+        (10_000_000, 100, 22_000.0, holds.clone()),
+        (10_000_000, 300, 30_000.0, holds.clone()),
+        (10_000_000, 300, 50_000.0, holds.clone()),
+        // Even at a quarter of the cap, the paced bytes take too little time.
+        (1_000_000, 20, 20_000.0, 1.1..1.25),
+        (10_000_000, 100, 20_000.0, 1.1..1.25),
+        (10_000_000, 100, 17_000.0, 2.7..3.3),
+        // The unpaced bytes of all clients are more than the account remembers.
+        (1_000_000, 100, 30_000.0, 0.9..1.3),
+    ] {
+        let mut world = below(cap, &[]);
+        let mut due = vec![world.now; at_once];
+        let mut each = |world: &mut World| {
+            due.extend(vec![world.now + 20 * STEP; world.end_finished()]);
+            let now = world.now;
+            let before = due.len();
+            due.retain(|at| *at > now);
+            (0..before - due.len()).for_each(|_| world.begin(request(bytes)));
+        };
+        world.run(seconds(40), &mut each);
+        let all = used(&mut world, cap, seconds(120), &mut each);
+        assert!(expected.contains(&all), "{all} of {cap} bit/s with {at_once} clients of {bytes} bytes");
+    }
+}
+
+/// The short flows alone take half of the cap, or seven tenths. The endless ones must leave room for them.
+#[test]
+fn short_flows_beside_endless_ones_keep_a_small_cap() {
+    for (cap, count, bytes, pause) in [
+        (64_000, 1, 7_500.0, 1_340),
+        (64_000, 2, 20_000.0, 3_570),
+        (256_000, 6, 14_000.0, 625),
+        (1_000_000, 20, 14_000.0, 224),
+        (1_000_000, 20, 14_000.0, 160),
+        (1_000_000, 20, 20_000.0, 229),
+    ] {
+        let mut world = below(cap, &vec![in_segments(); count]);
+        let mut step = 0;
+        let mut each = |world: &mut World| {
+            world.end_finished();
+            step += 1;
+            // One step is a millisecond.
+            if step % pause == 0 {
+                world.begin(request(bytes));
+            }
+        };
+        world.run(seconds(40), &mut each);
+        let all = used(&mut world, cap, seconds(120), &mut each);
+        let what = format!("{count} endless flows and one of {bytes} bytes each {pause} ms");
+        assert!((0.9..1.1).contains(&all), "{all} of {cap} bit/s with {what}");
     }
 }
 

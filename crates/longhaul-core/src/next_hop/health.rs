@@ -94,7 +94,8 @@ pub(super) struct Health {
     pause: Duration,
     /// Result of the last check.
     passed: bool,
-    /// Number of checks in a row with this result. Good checks count since the last failed dial, unless the hop is ejected or down.
+    /// Number of checks in a row with this result. Good checks count since the last failed dial, unless the hop is ejected or
+    /// down.
     streak: u32,
 }
 

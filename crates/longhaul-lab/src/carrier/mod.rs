@@ -1,12 +1,13 @@
 //! The ways to carry traffic between the hosts. [`table`] has a row for each carrier, and [`row`] defines a row.
 //!
 //! A carrier leads connections to port [`PORT`] of host B. A carrier on relays runs the same program on each relay: the near
-//! relay connects to the far one, and the far one to B. A single relay host connects to B.
+//! relay connects to the far one, and the far one to B. A single relay host connects to B. With [`Protocol::Ftp`], data connections
+//! to [`DATA_PORTS`] belong to the traffic, too.
 
 mod row;
 mod table;
 
-pub(crate) use row::{Carrier, PORT, Role, Running};
+pub(crate) use row::{Carrier, DATA_PORTS, PORT, Protocol, Role, Running, Tunnel};
 pub(crate) use table::{DIRECT, LONGHAUL, ROWS, SOCAT, SSH_PORT};
 
 /// Returns the carrier called `name`.

@@ -6,13 +6,13 @@ use crate::plan::law::Law;
 use crate::plan::link::LinkSpec;
 use crate::plan::place::Host;
 use crate::world::requirement::Requirement;
-use crate::world::supervisor::{Program, READY_WITHIN};
+use crate::world::supervisor::Program;
 use crate::world::user::User;
 use crate::world::wan::Wan;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// One way to carry traffic between the hosts.
 pub(crate) struct Carrier {
@@ -30,9 +30,26 @@ pub(crate) struct Carrier {
     pub(crate) hosts: fn(&mut HostSpec, &LinkSpec),
     /// The congestion control that it chooses itself on a WAN; `None` if it uses the relay hosts' default.
     pub(crate) congestion: Option<&'static str>,
-    /// Starts the carrier for the user who runs the lab. The strings are socket options in the syntax of `longhaul relay --set`;
-    /// only longhaul heeds them. A routed path has nothing to start.
-    pub(crate) start: fn(&Wan, &User, &[String]) -> Result<Started, LabError>,
+    /// Starts the carrier for the user who runs the lab. A routed path has nothing to start.
+    pub(crate) start: fn(&Wan, &User, &Tunnel<'_>) -> Result<Started, LabError>,
+}
+
+/// Settings of a carrier on relays. Only longhaul heeds them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tunnel<'a> {
+    /// Socket options in the syntax of `longhaul relay --set`.
+    pub(crate) set: &'a [String],
+    /// The protocol of the connections.
+    pub(crate) protocol: Protocol,
+}
+
+/// The protocol of the connections that a carrier carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// Connections to [`PORT`] alone.
+    Tcp,
+    /// Control connections of FTP to [`PORT`], and data connections to [`DATA_PORTS`].
+    Ftp,
 }
 
 /// The part of a carrier in comparisons of results.
@@ -94,10 +111,15 @@ impl Carrier {
         self.role == Role::Direct
     }
 
+    /// Whether it carries connections of `protocol`.
+    pub(crate) fn carries(&self, protocol: Protocol) -> bool {
+        protocol == Protocol::Tcp || self.role != Role::Relay
+    }
+
     /// Starts carrying connections to [`PORT`] of host B.
-    pub(crate) fn run(&self, wan: &Wan, user: &User, set: &[String]) -> Result<Running, LabError> {
+    pub(crate) fn run(&self, wan: &Wan, user: &User, tunnel: &Tunnel<'_>) -> Result<Running, LabError> {
         self.needs.iter().try_for_each(|needed| needed.find().map(drop))?;
-        let Started { entry, programs, shown } = (self.start)(wan, user, set)?;
+        let Started { entry, programs, shown } = (self.start)(wan, user, tunnel)?;
         Ok(Running { entry: SocketAddr::new(entry.lan(), PORT), programs, shown })
     }
 }
@@ -124,22 +146,7 @@ impl Started {
         wan: &Wan,
         command: impl Fn(Host, IpAddr) -> Result<(Command, String), LabError>,
     ) -> Result<Started, LabError> {
-        Started::each(wan, command, |relay, mut program| {
-            // The thread must read the output, but no line of it is awaited.
-            drop(program.overhear(""));
-            let listening = format!("sport = {PORT}");
-            let start = Instant::now();
-            while wan.output(relay, "ss", &["-tlnH", &listening])?.is_empty() {
-                if program.ended().is_some() {
-                    return Err(program.failure());
-                }
-                if start.elapsed() > READY_WITHIN {
-                    return Err(program.not_ready());
-                }
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            Ok(program)
-        })
+        Started::each(wan, command, |relay, program| wan.until_it_listens(relay, program, PORT))
     }
 
     fn each(
@@ -173,3 +180,5 @@ impl fmt::Debug for Carrier {
 
 /// The port at which a carrier listens and to which it leads.
 pub(crate) const PORT: u16 = 6000;
+/// The ports of data connections of FTP, at host B and at each relay. They follow [`PORT`], and no kernel takes one of them by itself.
+pub(crate) const DATA_PORTS: RangeInclusive<u16> = PORT + 1..=PORT + 999;

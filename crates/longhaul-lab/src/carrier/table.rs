@@ -1,6 +1,6 @@
 //! The carriers: one row each, with the programs that it needs. To add a carrier, add a row.
 
-use crate::carrier::row::{Carrier, PORT, Role, Started};
+use crate::carrier::row::{Carrier, DATA_PORTS, PORT, Protocol, Role, Started, Tunnel};
 use crate::error::LabError;
 use crate::plan::law::Law;
 use crate::plan::place::Host;
@@ -80,7 +80,7 @@ pub(crate) const LONGHAUL: Carrier = Carrier {
     what: "longhaul on both relays",
     role: Role::Longhaul,
     congestion: Some("bbr"),
-    start: |wan, _, set| longhaul(wan, set),
+    start: |wan, _, tunnel| longhaul(wan, tunnel),
     ..Carrier::RELAYED
 };
 
@@ -208,8 +208,8 @@ const SOCKET_PROXYD: Requirement = Requirement {
     rhel: "systemd",
 };
 
-/// Starts this program's own relay, at its defaults and with the socket options `set`.
-fn longhaul(wan: &Wan, set: &[String]) -> Result<Started, LabError> {
+/// Starts this program's own relay, at its defaults and as `tunnel` says.
+fn longhaul(wan: &Wan, tunnel: &Tunnel<'_>) -> Result<Started, LabError> {
     let program = std::env::current_exe().map_err(LabError::io("finding this program"))?;
     // proc_pid_exe(5): the path of a file that was replaced ends with " (deleted)".
     std::fs::metadata(&program).map_err(LabError::io(format!(
@@ -221,7 +221,11 @@ fn longhaul(wan: &Wan, set: &[String]) -> Result<Started, LabError> {
         // Both relays see the same files, so each has a folder of its own for its control socket.
         command.env("RUNTIME_DIRECTORY", format!("{WORKSHOP}/{}", relay.name()));
         command.args(["relay", "--listen", &PORT.to_string(), "--to", &format!("{next}:{PORT}")]);
-        command.args(set.iter().flat_map(|setting| ["--set", setting]));
+        if tunnel.protocol == Protocol::Ftp {
+            let ports = format!("{}-{}", DATA_PORTS.start(), DATA_PORTS.end());
+            command.args(["--protocol", "ftp", "--ftp-ports", &ports]);
+        }
+        command.args(tunnel.set.iter().flat_map(|setting| ["--set", setting]));
         Ok((command, String::new()))
     })
 }

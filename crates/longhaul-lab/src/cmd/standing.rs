@@ -1,12 +1,13 @@
 //! The lab of `lab up`: the lab of a run, with servers on host B and an anchor process on each host. Users enter a host through
 //! its anchor process.
 
-use crate::carrier::{Carrier, PORT, Running};
+use crate::carrier::{Carrier, DATA_PORTS, PORT, Running, Tunnel};
 use crate::error::LabError;
 use crate::plan::place::Host;
 use crate::plan::setup::Topology;
 use crate::scenario::Run;
 use crate::traffic::{IPERF3_PROGRAM, ServedBy};
+use crate::world::ftp;
 use crate::world::ssh::Server;
 use crate::world::supervisor::{Program, WORKSHOP};
 use crate::world::user::User;
@@ -24,6 +25,8 @@ pub(crate) struct Standing {
     /// The servers of host B with their addresses, or the reason why one is missing.
     ssh: Result<(Server, SocketAddr), LabError>,
     iperf3: Result<(Program, SocketAddr), LabError>,
+    /// `None` if the run's traffic is not FTP.
+    ftp: Option<Result<(Program, SocketAddr), LabError>>,
     topology: Topology,
     // Dropped last, after the programs that need it.
     _wan: Wan,
@@ -40,11 +43,14 @@ impl Standing {
             (carrier.hosts)(&mut setup.host, &setup.link);
         }
         let wan = engine::build(&setup)?;
+        let server = run.traffic.kind.server;
+        let tunnel = Tunnel { set: &setup.set, protocol: server.protocol() };
         let carrier =
-            carrier.map(|carrier| Ok::<_, LabError>((carrier, carrier.run(&wan, user, &setup.set)?))).transpose()?;
+            carrier.map(|carrier| Ok::<_, LabError>((carrier, carrier.run(&wan, user, &tunnel)?))).transpose()?;
         // The carrier leads to the server of the run's traffic.
-        let (to_ssh, to_iperf3) = match run.traffic.kind.server {
+        let (to_ssh, to_iperf3) = match server {
             ServedBy::Sshd => (PORT, 5201),
+            ServedBy::Ftpd => (2222, 5201),
             ServedBy::Own => (2222, PORT),
         };
         let on_b = |port| SocketAddr::new(Host::B.lan(), port);
@@ -53,11 +59,18 @@ impl Standing {
         if let Ok((server, _)) = &ssh {
             let carried = carrier.as_ref().filter(|_| to_ssh == PORT);
             server.configure(&wan, carried.map_or(on_b(to_ssh), |(_, running)| running.entry))?;
-            traffic::make_file(&wan, "sample", SAMPLE)?;
         }
+        traffic::make_file(&wan, "sample", SAMPLE)?;
+        let ftp = match server {
+            ServedBy::Ftpd => {
+                let server = ftp::start(&wan, Host::B, on_b(PORT), &DATA_PORTS);
+                Some(installed(server.map(|program| (program, on_b(PORT))))?)
+            }
+            ServedBy::Sshd | ServedBy::Own => None,
+        };
         let anchors = names(setup.topology).iter().map(|(host, name)| Anchor::start(&wan, *host, name));
         let anchors = anchors.collect::<Result<_, LabError>>()?;
-        Ok(Standing { anchors, carrier, ssh, iperf3, topology: setup.topology, _wan: wan })
+        Ok(Standing { anchors, carrier, ssh, iperf3, ftp, topology: setup.topology, _wan: wan })
     }
 
     /// Returns the process number of each host's anchor.
@@ -118,6 +131,16 @@ impl Standing {
             Err(why) => {
                 let _ = writeln!(text, "  (no scp: {why})");
             }
+        }
+        match &self.ftp {
+            Some(Ok((_, at))) => {
+                let (to, way) = (self.entry(*at), self.way(*at));
+                let _ = writeln!(text, "  {on_a} curl -o {WORKSHOP}/copy ftp://{to}/sample{way}");
+            }
+            Some(Err(why)) => {
+                let _ = writeln!(text, "  (no FTP: {why})");
+            }
+            None => {}
         }
         text
     }

@@ -1,6 +1,6 @@
 //! Samples a run while its traffic flows: bytes that arrive, TCP_INFO of the senders, CPU time of the relays.
 
-use crate::carrier::{PORT, Running, SSH_PORT};
+use crate::carrier::{DATA_PORTS, PORT, Protocol, Running, SSH_PORT};
 use crate::error::{LabError, joined};
 use crate::measure::disturbance::{Shares, Ticks};
 use crate::measure::sockets::{self, Sender};
@@ -11,6 +11,7 @@ use crate::world::processes::Cpu;
 use crate::world::wan::Wan;
 use longhaul_units::Rate;
 use std::fs::File;
+use std::net::IpAddr;
 use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -52,6 +53,8 @@ pub(crate) struct Watch<'a> {
     pub(crate) running: &'a Running,
     /// The direction of the bytes.
     pub(crate) direction: Direction,
+    /// The protocol of the connections.
+    pub(crate) protocol: Protocol,
     /// Receives one message when the traffic begins: the processor time until then.
     pub(crate) began: &'a Receiver<Ticks>,
     /// Closes when the traffic ends.
@@ -69,7 +72,7 @@ impl Watch<'_> {
         let Ok(before) = self.began.recv() else { return Ok(seen) };
         let is_slow = self.setup.has_wan() && self.setup.link.rate.is_some_and(|rate| rate <= SLOW);
         let every = if is_slow { EVERY } else { SELDOM };
-        let sampler = Sampler::open(self.wan, self.running, self.direction)?;
+        let sampler = Sampler::open(self)?;
         let mut cpu = Cpu::of(&self.running.programs);
         let start = Instant::now();
         let mut last = start;
@@ -116,7 +119,8 @@ struct Sampler {
 }
 
 impl Sampler {
-    fn open(wan: &Wan, running: &Running, direction: Direction) -> Result<Sampler, LabError> {
+    fn open(watch: &Watch<'_>) -> Result<Sampler, LabError> {
+        let Watch { wan, running, direction, protocol, .. } = *watch;
         let [host, receiver] = direction.ends();
         let what = LabError::io("opening /proc/net/dev");
         let opening = wan.on(receiver, || File::open("/proc/thread-self/net/dev").map_err(what));
@@ -124,15 +128,22 @@ impl Sampler {
         let direct = running.programs.is_empty();
         let relay = match (direct, direction) {
             (true, _) => None,
-            (false, Direction::Out) => wan.relays().first().map(|(relay, next)| (*relay, format!("dst {next}"))),
+            (false, Direction::Out) => {
+                let filter = |next: &IpAddr| match protocol {
+                    Protocol::Tcp => format!("dst {next}"),
+                    Protocol::Ftp => format!("dst {next} and {}", carried("dport", protocol)),
+                };
+                wan.relays().first().map(|(relay, next)| (*relay, filter(next)))
+            }
             // The far relay sends on the connection that it has accepted.
             (false, Direction::Back) => {
-                wan.relays().last().map(|(relay, _)| (*relay, format!("sport = {PORT} or sport = {SSH_PORT}")))
+                let filter = format!("( {} ) or sport = {SSH_PORT}", carried("sport", protocol));
+                wan.relays().last().map(|(relay, _)| (*relay, filter))
             }
         };
         let host_filter = match direction {
-            Direction::Out => format!("dport = {PORT}"),
-            Direction::Back => format!("sport = {PORT}"),
+            Direction::Out => carried("dport", protocol),
+            Direction::Back => carried("sport", protocol),
         };
         Ok(Sampler { host, host_filter, relay, devices })
     }
@@ -144,6 +155,15 @@ impl Sampler {
         let text = String::from_utf8_lossy(&text[..length]);
         let fields = text.lines().find_map(|line| line.trim().strip_prefix(LAN_DEVICE)?.strip_prefix(':'));
         Ok(fields.and_then(|fields| fields.split_whitespace().next()?.parse().ok()).unwrap_or(0))
+    }
+}
+
+/// Returns the filter of ss(8) for connections that carry the bytes of `protocol`. `side` is their port at host B or at a relay.
+fn carried(side: &str, protocol: Protocol) -> String {
+    match protocol {
+        Protocol::Tcp => format!("{side} = {PORT}"),
+        // A control connection has other windows, and its congestion control may differ.
+        Protocol::Ftp => format!("{side} >= {} and {side} <= {}", DATA_PORTS.start(), DATA_PORTS.end()),
     }
 }
 

@@ -67,8 +67,11 @@ fn read(line: &str) -> Sender {
     let first = |value: &str| value.split('/').next()?.parse::<f64>().ok();
     let number = |name: &str| value(name).and_then(first).unwrap_or_default();
     let congestion = line.split_whitespace().find(|word| CONTROLS.contains(word)).unwrap_or_default();
+    // The window of a SYN is not scaled, and no rule of nft(8) reduces it. It counts no more once data is acknowledged; the SYN
+    // itself counts as one byte.
+    let is_told = number("bytes_acked") > 1.0;
     Sender {
-        window: Bytes(number("snd_wnd") as u64),
+        window: Bytes(if is_told { number("snd_wnd") as u64 } else { 0 }),
         rtt: Duration::try_from_secs_f64(number("minrtt") / 1e3).unwrap_or_default(),
         congestion: congestion.to_string(),
         srtt: Duration::try_from_secs_f64(number("rtt") / 1e3).unwrap_or_default(),
@@ -91,6 +94,7 @@ mod tests {
         assert_eq!((read.window, read.allowed, read.retransmitted), (Bytes(262_144), Bytes(181 * 1448), 17));
         assert_eq!((read.rtt, read.congestion.as_str()), (Duration::from_micros(63_050), "reno"));
         assert_eq!(super::read("nonsense"), Sender::default());
+        assert_eq!(super::read(&line.replace("acked:9", "acked:1")).window, Bytes(0));
         assert_eq!(Sender::default().with(read.clone()), read);
     }
 }

@@ -23,12 +23,24 @@ impl Run {
             Conflict::when(has(&self.id), "id", format!("another run has the id {:?}; write a unique id", self.id)),
             Conflict::when(!self.setup.set.is_empty() && !is_told, "set", nobody),
         ]);
+        conflicts.extend(self.uncarried());
         conflicts.extend(self.sent());
         conflicts.extend(self.expected());
         if !self.setup.has_wan() {
             conflicts.extend(without_wan(places));
         }
         conflicts
+    }
+
+    /// Returns the conflict of carriers that do not carry the traffic's protocol.
+    fn uncarried(&self) -> Option<Conflict> {
+        let kind = self.traffic.kind;
+        let carrier = self.carriers.iter().find(|carrier| !carrier.carries(kind.server.protocol()))?.name;
+        let why = format!(
+            "{carrier} carries one port, and {} needs further ones for its data; leave {carrier} out",
+            kind.name
+        );
+        Some(Conflict::new("carriers", why))
     }
 
     /// Returns the conflicts of the traffic.

@@ -1,4 +1,4 @@
-//! Simultaneous copies of one file between the hosts, by a program that logs in with ssh. Measures the speed and compares each
+//! Simultaneous copies of one file between the hosts, by a program that logs in to host B. Measures the speed and compares each
 //! copy with the file. This is the common part of these programs; each has a row and a file of its own.
 
 use crate::error::LabError;
@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// The base of the rows of these programs. A row has its own name, needs and `run`.
+/// The base of the rows of these programs, for those that log in with ssh. A row has its own name, needs and `run`.
 pub(crate) const BASE: Kind = Kind {
     name: "",
     what: "",
@@ -36,7 +36,7 @@ pub(crate) struct Copy<'a> {
     pub(crate) wan: &'a Wan,
     /// The address to which host A connects.
     pub(crate) entry: SocketAddr,
-    /// The login there: `user@address`.
+    /// The login there: `user@address`, or a URL without a path.
     pub(crate) login: String,
     /// Path of the file that is read.
     pub(crate) from: String,
@@ -49,15 +49,20 @@ pub(crate) struct Copy<'a> {
 /// A function that returns the command that makes one copy, to run on host A.
 pub(crate) type Tool = fn(&Copy<'_>) -> Result<Command, LabError>;
 
-/// Makes the scenario's copies with `tool` and compares each with the file.
+/// Makes the scenario's copies with `tool`, which logs in with ssh, and compares each with the file.
 pub(crate) fn run(drive: &Drive<'_>, tool: Tool) -> Result<Measured, LabError> {
+    let server = ssh::Server::start(drive.wan, Host::B, drive.server(), drive.user)?;
+    run_with(drive, &server.login(drive.running.entry.ip()), tool)
+}
+
+/// Makes the scenario's copies with `tool`, which logs in as `login` says, and compares each with the file. The server runs.
+pub(crate) fn run_with(drive: &Drive<'_>, login: &str, tool: Tool) -> Result<Measured, LabError> {
     let Drive { wan, running, traffic, .. } = drive;
-    let server = ssh::Server::start(wan, Host::B, drive.server(), drive.user)?;
     let copies = |from: &str| -> Vec<Copy<'_>> {
         let copy = |number| Copy {
             wan,
             entry: running.entry,
-            login: server.login(running.entry.ip()),
+            login: login.to_string(),
             from: format!("{WORKSHOP}/{from}"),
             to: format!("{WORKSHOP}/{from}.{number}"),
             direction: traffic.direction,
@@ -66,18 +71,18 @@ pub(crate) fn run(drive: &Drive<'_>, tool: Tool) -> Result<Measured, LabError> {
     };
     let size = drive.copy_size();
     make_file(wan, "empty", 0)?;
-    let login = at_once(&copies("empty"), tool, LONGEST)?;
+    let first = at_once(&copies("empty"), tool, LONGEST)?;
     make_file(wan, "file", size)?;
     (drive.began)();
     let copies = copies("file");
     // A size from the scenario may take any time.
     let longest = if traffic.size.is_some() { LONGEST } else { traffic.time * MUCH_LONGER };
-    let took = at_once(&copies, tool, login + longest)?;
+    let took = at_once(&copies, tool, first + longest)?;
     copies.iter().try_for_each(Copy::check)?;
     let bytes = size * u64::from(traffic.connections);
     // The login takes several round trips and CPU time. It does not belong to the speed of the copy.
-    let moved = took.saturating_sub(login).max(Duration::from_millis(1));
-    let figures = vec![("login_s", login.as_secs_f64())];
+    let moved = took.saturating_sub(first).max(Duration::from_millis(1));
+    let figures = vec![("login_s", first.as_secs_f64())];
     let speed = bytes as f64 / moved.as_secs_f64();
     Ok(Measured { bytes, checked: true, speed, over: moved, figures, ..Measured::default() })
 }

@@ -7,6 +7,7 @@
 mod connections;
 mod copies;
 mod exchange;
+mod ftp;
 mod idle;
 mod iperf3;
 mod mix;
@@ -32,6 +33,7 @@ pub(crate) const ROWS: &[Kind] = &[
     scp::SCP,
     sftp::SFTP,
     rsync::RSYNC,
+    ftp::FTP,
     iperf3::IPERF3,
     request::REQUEST,
     mix::MIX,

@@ -1,6 +1,6 @@
 //! A row of the table: a kind of traffic, its inputs and its results.
 
-use crate::carrier::{PORT, Running};
+use crate::carrier::{PORT, Protocol, Running};
 use crate::error::LabError;
 use crate::plan::congestion::loss_law;
 use crate::plan::law::{self, Law, Load, Subject};
@@ -74,6 +74,8 @@ pub(crate) enum Heeds {
 pub(crate) enum ServedBy {
     /// sshd.
     Sshd,
+    /// An FTP server. Only carriers of [`Protocol::Ftp`] lead to its data connections.
+    Ftpd,
     /// A program of its own, or the lab itself.
     Own,
 }
@@ -154,6 +156,16 @@ impl Traffic {
     /// Returns the facts about it that the laws need.
     pub(crate) fn load(&self) -> Load {
         Load { connections: self.connections, direction: self.direction }
+    }
+}
+
+impl ServedBy {
+    /// Returns the protocol that a carrier must know to lead to this server.
+    pub(crate) fn protocol(self) -> Protocol {
+        match self {
+            ServedBy::Ftpd => Protocol::Ftp,
+            ServedBy::Sshd | ServedBy::Own => Protocol::Tcp,
+        }
     }
 }
 

@@ -4,13 +4,14 @@
 //! - [`supervisor`] creates everything that must vanish with this process, and starts programs in it;
 //! - [`live`] runs the link, with the buffers of [`frames`];
 //! - [`sysctls`] sets kernel parameters of the hosts;
-//! - [`ssh`] runs a server on a host;
+//! - [`ssh`] and [`ftp`] run a server on a host;
 //! - [`user`] is the user who runs the lab;
 //! - [`processes`] measures CPU time and memory of programs;
 //! - [`requirement`] finds the programs that the lab needs.
 
 pub(crate) mod cables;
 mod frames;
+pub(crate) mod ftp;
 pub(crate) mod live;
 pub(crate) mod processes;
 pub(crate) mod requirement;

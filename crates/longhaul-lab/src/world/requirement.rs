@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Requirement {
     /// The name. Messages show it, and a program is searched for in PATH by it.
     pub(crate) name: &'static str,
-    /// Files of which at least one must exist; empty for a program in PATH.
+    /// Files of which at least one must exist; empty for a program in PATH. A relative path begins at the folder of this program.
     pub(crate) places: &'static [&'static str],
     /// The package that contains it on Debian and Ubuntu.
     pub(crate) debian: &'static str,
@@ -31,7 +31,11 @@ impl Requirement {
         let in_path = std::env::split_paths(&path).map(|folder| folder.join(self.name));
         let found = match self.places {
             [] => in_path.into_iter().find(|file| file.is_file()),
-            places => places.iter().map(PathBuf::from).find(|file| file.is_file()),
+            places => {
+                let folder = std::env::current_exe().ok().and_then(|program| program.parent().map(Path::to_path_buf));
+                let folder = folder.unwrap_or_default();
+                places.iter().map(|place| folder.join(place)).find(|file| file.is_file())
+            }
         };
         found.ok_or_else(|| self.missing())
     }

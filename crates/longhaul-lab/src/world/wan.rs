@@ -7,7 +7,7 @@ use crate::plan::profile::{Profile, Sysctls};
 use crate::plan::setup::Topology;
 use crate::world::cables::{self, Site, WAN_DEVICE};
 use crate::world::live::{LinkCounters, Live};
-use crate::world::supervisor::{Program, Supervisor, WORKSHOP};
+use crate::world::supervisor::{Program, READY_WITHIN, Supervisor, WORKSHOP};
 use crate::world::sysctls;
 use longhaul_sys::netns::NetNs;
 use longhaul_sys::tun::Tun;
@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Four hosts in a row. The two in the middle are the relay hosts, and the emulated WAN is between them. Without a relay
 /// program they route. Everything vanishes when this value is dropped, or when the process ends for whatever reason.
@@ -101,6 +101,27 @@ impl Wan {
     /// The program is not installed, or failed. The error contains its stderr.
     pub fn output(&self, host: Host, program: &str, arguments: &[&str]) -> Result<String, LabError> {
         output(&self.supervisor, &self.hosts[host.index()], program, arguments)
+    }
+
+    /// Waits until `program` on `host` listens on `port`. A thread reads its output from now on.
+    ///
+    /// # Errors
+    /// The program ended, or 20 seconds have passed.
+    pub(crate) fn until_it_listens(&self, host: Host, mut program: Program, port: u16) -> Result<Program, LabError> {
+        // The thread must read the output, but no line of it is awaited.
+        drop(program.overhear(""));
+        let listening = format!("sport = {port}");
+        let start = Instant::now();
+        while self.output(host, "ss", &["-tlnH", &listening])?.is_empty() {
+            if program.ended().is_some() {
+                return Err(program.failure());
+            }
+            if start.elapsed() > READY_WITHIN {
+                return Err(program.not_ready());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(program)
     }
 
     /// Runs `job` on a new thread in the network namespace of `host`. Sockets that the job creates belong to that host.

@@ -27,7 +27,7 @@ pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
     let (phase, now) = (status.phase, now());
     let of = |tunnel: &Arc<Tunnel>| {
         let hops = groups.get(tunnel.name.as_str()).map(|group| &group.hops);
-        health(tunnel, hops, verified.get(&tunnel.name), phase, now)
+        health(source, tunnel, hops, verified.get(&tunnel.name), phase, now)
     };
     let healths: Vec<TunnelHealth> = status.tunnels.iter().map(of).collect();
     let Readiness { ready, problems, .. } = judge(&status, &healths, &source.resources.near());
@@ -85,7 +85,7 @@ pub(super) fn readiness(source: &Source, status: &Status) -> Readiness {
     let now = now();
     let of = |tunnel: &Arc<Tunnel>| {
         let hops = hops.get(tunnel.name.as_str()).copied();
-        health(tunnel, hops, verified.get(&tunnel.name), status.phase, now)
+        health(source, tunnel, hops, verified.get(&tunnel.name), status.phase, now)
     };
     let tunnels: Vec<TunnelHealth> = status.tunnels.iter().map(of).collect();
     judge(status, &tunnels, &source.resources.near())
@@ -99,9 +99,17 @@ fn judge(status: &Status, tunnels: &[TunnelHealth], near: &[ResourceState]) -> R
 }
 
 /// Returns the state from which the problems of `tunnel` follow. `now` is in seconds since 1970 (UTC).
-fn health(tunnel: &Tunnel, hops: Option<&HopsView>, view: Option<&VerifyView>, phase: Phase, now: f64) -> TunnelHealth {
+fn health(
+    source: &Source,
+    tunnel: &Tunnel,
+    hops: Option<&HopsView>,
+    view: Option<&VerifyView>,
+    phase: Phase,
+    now: f64,
+) -> TunnelHealth {
     TunnelHealth {
         name: tunnel.name.clone(),
+        gone_address: source.relay.gone_address(&tunnel.name),
         next_hops: hops.map(next_hops).unwrap_or_default(),
         waiting: hops.and_then(|hops| hops.waiting),
         verify: view.map(|view| verified::summary(view, phase, now)),
@@ -141,6 +149,7 @@ fn flow(view: &FlowView) -> FlowState {
         tunnel: view.tunnel.name.clone(),
         peer: view.peer.to_string(),
         proxy: view.proxy.map(|proxy| proxy.to_string()),
+        transfer: view.transfer.as_ref().map(ToString::to_string),
         next_hop: view.next_hop.as_ref().map(ToString::to_string),
         next_hop_address: view.next_hop_address,
         state: match view.state {

@@ -6,7 +6,7 @@ use super::snapshot::{HopState, HopStateName, NameState, Problem, ResourceState,
 use super::time::seconds_since_1970;
 use crate::daemon::control::{Phase, Refusal};
 use crate::figures::age;
-use crate::relay::WaitView;
+use crate::relay::{GoneAddress, WaitView};
 use longhaul_core::next_hop::EJECT_AFTER;
 use longhaul_core::permits::Full;
 
@@ -15,23 +15,14 @@ use longhaul_core::permits::Full;
 pub(super) struct TunnelHealth {
     /// Name of the tunnel.
     pub(super) name: String,
+    /// The address that its listener needs and that is not of this host any more. Absent while it is here.
+    pub(super) gone_address: Option<GoneAddress>,
     /// The state of its next hops.
     pub(super) next_hops: Vec<HopState>,
     /// The wait of its clients in the listen queue. Absent while none waits.
     pub(super) waiting: Option<WaitView>,
     /// Results of the daemon's own probes, without the history. Absent without `verify`.
     pub(super) verify: Option<VerifyState>,
-}
-
-impl TunnelHealth {
-    fn is_elsewhere(&self) -> bool {
-        self.verify.as_ref().is_some_and(|verify| verify.elsewhere)
-    }
-
-    /// Returns whether another host has the address, and what failed did so long ago, `age` seconds, that this says little.
-    fn is_left_for(&self, age: f64) -> bool {
-        self.is_elsewhere() && age > ELSEWHERE_DOUBT
-    }
 }
 
 /// The state from which the problems follow.
@@ -52,7 +43,9 @@ pub(super) fn problems(facts: &Facts<'_>, now: f64) -> Vec<Problem> {
     let Facts { phase, tunnels, resources, refusal } = *facts;
     let of_tunnel = |tunnel| {
         let of_next_hops = of_next_hops(tunnel, now).into_iter();
-        of_next_hops
+        let of_listener = of_listener(tunnel).into_iter();
+        of_listener
+            .chain(of_next_hops)
             .chain(of_check_refusals(tunnel, now))
             .chain(of_names(tunnel))
             .chain(of_absent_names(tunnel))
@@ -67,20 +60,36 @@ pub(super) fn problems(facts: &Facts<'_>, now: f64) -> Vec<Problem> {
     problems
 }
 
+/// Returns the problem of a listener whose address is gone: no client reaches it.
+fn of_listener(tunnel: &TunnelHealth) -> Option<Problem> {
+    let GoneAddress { ip, since } = tunnel.gone_address?;
+    let remedy = "add it again, or write accept = { freebind = true } if keepalived moves it";
+    Some(Problem {
+        tunnel: Some(tunnel.name.clone()),
+        stage: "listener".into(),
+        what: format!("{ip} is not an address of this host any more: {remedy}"),
+        since_unix_seconds: seconds_since_1970(since),
+        fatal: true,
+        doubtful: false,
+    })
+}
+
 /// Returns the problems of a tunnel's next hops. Only active checks make a fatal one. A hop that merely failed dials is
 /// dialled again. If the daemon were not ready until then, no client would come whose dial could find that the hop answers.
-/// So without another next hop the problem is doubtful, and not fatal. No client comes while another host has the address, so
-/// it is a warning after [`ELSEWHERE_DOUBT`].
+/// So without another next hop the problem is doubtful, and not fatal. It is a warning if the failure is
+/// [old and the address elsewhere](VerifyState::is_old_and_elsewhere), because no client comes then. Without `verify`, it is not
+/// known where the address is.
 fn of_next_hops(tunnel: &TunnelHealth, now: f64) -> Vec<Problem> {
     let hops = &tunnel.next_hops;
     let since_a_failure = hops.iter().filter_map(|hop| hop.last_failure_seconds).fold(f64::INFINITY, f64::min);
+    let is_old = tunnel.verify.as_ref().is_some_and(|verify| verify.is_old_and_elsewhere(since_a_failure));
     let problem = |what: String, seconds: f64| Problem {
         tunnel: Some(tunnel.name.clone()),
         stage: "next hop".into(),
         what,
         since_unix_seconds: now - seconds,
         fatal: false,
-        doubtful: hops.iter().all(is_failing) && !tunnel.is_left_for(since_a_failure),
+        doubtful: hops.iter().all(is_failing) && !is_old,
     };
     if !hops.is_empty() && hops.iter().all(|hop| hop.state == HopStateName::Down) {
         let since_last = hops.iter().map(|hop| hop.state_seconds).fold(f64::INFINITY, f64::min);
@@ -216,11 +225,10 @@ fn of_queue(tunnel: &TunnelHealth) -> Option<Problem> {
 }
 
 /// Returns the problem that the daemon's own probes found. It is fatal, because a probe goes the way of a new flow. If newer
-/// probes have no result, nobody knows whether the stage is still broken, so the problem is doubtful. It is a warning once
-/// another host has had the address for [`ELSEWHERE_DOUBT`]: no probe can be made, and that host tells how the tunnel is.
+/// probes have no result, nobody knows whether the stage is still broken, so the problem is doubtful. It is a warning if the
+/// result is [old and the address elsewhere](VerifyState::is_old_and_elsewhere): that host tells how the tunnel is.
 fn of_verify(tunnel: &TunnelHealth, now: f64) -> Option<Problem> {
     let verify = tunnel.verify.as_ref().filter(|verify| verify.state == VerifyStateName::Broken)?;
-    let age = now - verify.last_unix_seconds.unwrap_or(verify.since_unix_seconds);
     let stage = verify.stage.as_deref().unwrap_or_default();
     let cause = verify.cause.as_deref().unwrap_or("failed");
     // A relay that hears from no other names its stages as `longhaul verify` does.
@@ -238,16 +246,16 @@ fn of_verify(tunnel: &TunnelHealth, now: f64) -> Option<Problem> {
         what: format!("{at}{cause}{why}{}", verify.lateness(now)),
         since_unix_seconds: verify.since_unix_seconds,
         fatal: verify.is_current(),
-        doubtful: !verify.is_current() && !tunnel.is_left_for(age),
+        doubtful: !verify.is_current() && !verify.is_old_and_elsewhere(verify.age(now)),
     })
 }
 
 /// Returns the problem of a tunnel whose probes have no newer result. A broken one has its problem already. A daemon that drains
-/// makes no probes, and a backup relay makes none of an address that another host has.
+/// makes no probes, and a backup relay has made none of an address that another host has, or had until now.
 fn of_no_result(tunnel: &TunnelHealth, phase: Phase, now: f64) -> Option<Problem> {
     let verify = tunnel.verify.as_ref().filter(|verify| verify.state != VerifyStateName::Broken)?;
-    let why = verify.no_newer.as_ref().filter(|_| phase == Phase::Serving && !verify.elsewhere)?;
-    let since_unix_seconds = verify.last_unix_seconds.unwrap_or(verify.since_unix_seconds);
+    let why = verify.no_newer.as_ref().filter(|_| phase == Phase::Serving && !verify.was_elsewhere())?;
+    let since_unix_seconds = verify.waited_since().unwrap_or(verify.since_unix_seconds);
     Some(Problem {
         tunnel: Some(tunnel.name.clone()),
         stage: "verify".into(),
@@ -277,10 +285,6 @@ fn of_resource(resource: &ResourceState) -> Option<Problem> {
     let what = format!("{name}: {warning}; {remedy}");
     Some(Problem { stage: "resources".into(), what, since_unix_seconds, ..Problem::default() })
 }
-
-/// Time in seconds since the last failure after which a tunnel whose address another host has is not doubtful any more. While
-/// a tunnel is broken through both relays, keepalived gives each of them the address more often.
-const ELSEWHERE_DOUBT: f64 = 120.0;
 
 /// Number of next hops that a problem names, so that it stays one readable line.
 const MAX_NAMES: usize = 3;
@@ -518,6 +522,16 @@ mod tests {
         assert_eq!(doubtful(&[&failing, &ejected, &down]), [true, true, true]);
         assert_eq!(doubtful(&[&failing, &up]), [false]);
         assert_eq!(doubtful(&[&down, &down]), [false], "that is fatal");
+    }
+
+    #[test]
+    fn a_listener_without_its_address_is_fatal() {
+        let since = std::time::UNIX_EPOCH + std::time::Duration::from_secs(7);
+        let gone_address = Some(GoneAddress { ip: "10.10.10.20".parse().unwrap(), since });
+        let found = of_one(TunnelHealth { name: "t".into(), gone_address, ..TunnelHealth::default() });
+        let want = "tunnel t, listener: 10.10.10.20 is not an address of this host any more: add it again, or ";
+        assert!(found.len() == 1 && found[0].to_string().starts_with(want), "{found:?}");
+        assert!(found[0].fatal && !found[0].doubtful && found[0].since_unix_seconds == 7.0);
     }
 
     #[test]

@@ -149,8 +149,17 @@ pub struct VerifyState {
     /// Why no probe can be made now, or why the last one has no result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hindrance: Option<String>,
-    /// Whether another host has the tunnel's address, as on a backup relay, or had it until the probe that is under way.
+    /// Whether another host has the tunnel's address, as on a backup relay.
     pub elsewhere: bool,
+    /// Whether the address has come back to this host, and no probe has had a result since. Not in the JSON: `no_newer` says it.
+    #[serde(skip)]
+    pub returned: bool,
+    /// Time since which another host has the address, in seconds since 1970 (UTC). Only for the metrics.
+    #[serde(skip)]
+    pub elsewhere_since_unix_seconds: Option<f64>,
+    /// Time when the address came back, until the next result, in seconds since 1970 (UTC). Only for the metrics and the problems.
+    #[serde(skip)]
+    pub returned_unix_seconds: Option<f64>,
     /// Whether no result has come for longer than the interval and a probe's maximum time.
     pub overdue: bool,
     /// Why there is no newer result. Absent if none is overdue and a probe can be made.
@@ -166,6 +175,35 @@ impl VerifyState {
         self.no_newer.is_none()
     }
 
+    /// Returns whether the stage that the last result names may still be broken: the result is current, or the address left so
+    /// short a time after it that it may be back at once, or is back. `now` is in seconds since 1970 (UTC).
+    pub(super) fn may_be_broken(&self, now: f64) -> bool {
+        let is_broken = self.state == VerifyStateName::Broken;
+        is_broken && (self.is_current() || self.was_elsewhere() && self.age(now) <= ELSEWHERE_DOUBT)
+    }
+
+    /// Returns whether another host has the address, or had it after the last result.
+    pub(super) fn was_elsewhere(&self) -> bool {
+        self.elsewhere || self.returned
+    }
+
+    /// Returns whether another host has the address, and what failed `age` seconds ago did so too long ago to count. While a
+    /// tunnel is broken through both relays, keepalived gives each of them the address more often.
+    pub(super) fn is_old_and_elsewhere(&self, age: f64) -> bool {
+        self.elsewhere && age > ELSEWHERE_DOUBT
+    }
+
+    /// Returns the time from which a newer result is waited for, in seconds since 1970 (UTC): that of the last result, or that of the
+    /// return of the address if that was later. `None` before both.
+    pub(super) fn waited_since(&self) -> Option<f64> {
+        self.last_unix_seconds.into_iter().chain(self.returned_unix_seconds).reduce(f64::max)
+    }
+
+    /// Returns the age of the last result in seconds. `now` is in seconds since 1970 (UTC).
+    pub(super) fn age(&self, now: f64) -> f64 {
+        now - self.last_unix_seconds.unwrap_or(self.since_unix_seconds)
+    }
+
     /// Returns the age of the last result and why there is no newer one, as views write it after the state:
     /// `; last result 10s ago, no newer one: no flow is free`. Before the first result, only why there is none. Empty if a newer
     /// one is not due. `now` is in seconds since 1970 (UTC).
@@ -177,6 +215,9 @@ impl VerifyState {
         }
     }
 }
+
+/// Time in seconds for which a failure counts after the address has left.
+const ELSEWHERE_DOUBT: f64 = 120.0;
 
 /// State of a tunnel by the daemon's own probes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -301,6 +342,9 @@ pub struct FlowState {
     /// Address and port of the sender of the PROXY header that named the client. Absent without a header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<String>,
+    /// The command that uses it, such as `RETR a.iso`, if it is an FTP data connection and the command is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<String>,
     /// The next hop that answered, as configured. Absent until one has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_hop: Option<String>,

@@ -3,13 +3,17 @@
 use super::snapshot::{VerifyResult, VerifyState, VerifyStateName};
 use super::time::{milliseconds, seconds_since_1970};
 use crate::daemon::control::Phase;
-use crate::relay::{Outcome, VerifyView};
+use crate::relay::{Outcome, VerifyView, Whereabouts};
 use crate::verify::Trouble;
 
 /// Returns `view` without its history. `phase` is that of the process, and `now` is in seconds since 1970 (UTC).
 pub(super) fn summary(view: &VerifyView, phase: Phase, now: f64) -> VerifyState {
     let last = view.results.back();
     let why = |Trouble { why, .. }: &Trouble| why.clone();
+    let elsewhere_since = match view.address {
+        Whereabouts::Elsewhere { since } => Some(seconds_since_1970(since)),
+        Whereabouts::Here | Whereabouts::Returned => None,
+    };
     let state = VerifyState {
         state: match last.map(|last| &last.trouble) {
             None => VerifyStateName::Pending,
@@ -24,7 +28,10 @@ pub(super) fn summary(view: &VerifyView, phase: Phase, now: f64) -> VerifyState 
         cause: last.and_then(Outcome::cause).map(Into::into),
         why: last.and_then(|last| last.trouble.as_ref()).map(why),
         hindrance: view.hindrance.clone(),
-        elsewhere: view.is_elsewhere,
+        elsewhere: elsewhere_since.is_some(),
+        returned: view.address == Whereabouts::Returned,
+        elsewhere_since_unix_seconds: elsewhere_since,
+        returned_unix_seconds: view.returned_at.map(seconds_since_1970),
         overdue: false,
         no_newer: None,
         history: Vec::new(),

@@ -4,7 +4,7 @@
 
 use super::rights::Rights;
 use longhaul_config::options::{AUTO, Leg, LegOptions, Need, Setting, Value, key, not_offered, show};
-use longhaul_config::{Config, Message, Severity, Tunnel};
+use longhaul_config::{Config, Message, Protocol, Severity, Tunnel};
 use longhaul_sys::limits::Capability::{NetAdmin, NetBindService};
 use longhaul_sys::limits::{local_ports, sysctl};
 use longhaul_sys::route::RouteSocket;
@@ -13,6 +13,7 @@ use longhaul_units::show_duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
@@ -44,10 +45,11 @@ enum Effect {
 /// Returns everything of `config`, the file at `path`, that will not work here.
 pub(super) fn look(config: &Config, path: &Path) -> Here {
     let rights = Rights::of_the_daemon();
+    let local_ports = LocalPorts::look(&config.tunnels);
     let mut found = Vec::new();
     let mut will_not_start = 0;
     for tunnel in &config.tunnels {
-        let findings = of_tunnel(tunnel, &rights);
+        let findings = of_tunnel(tunnel, &rights, local_ports.as_ref());
         let stops = findings.iter().any(|finding| finding.effect == Effect::NoStart) || mixes_mptcp(tunnel);
         will_not_start += usize::from(stops);
         found.extend(findings.into_iter().map(|finding| format!("tunnel {}: {}", tunnel.name, finding.text)));
@@ -69,13 +71,13 @@ pub(super) fn look(config: &Config, path: &Path) -> Here {
     Here { warnings, will_not_start, drain: no_limit(config, &rights) }
 }
 
-fn of_tunnel(tunnel: &Tunnel, rights: &Rights) -> Vec<Finding> {
+fn of_tunnel(tunnel: &Tunnel, rights: &Rights, ports: Option<&LocalPorts>) -> Vec<Finding> {
     let stopping = [listen_elsewhere(tunnel), privileged(tunnel, rights)];
-    let ports = sysctl("net/ipv4/ip_local_port_range").map(|_| local_ports().count());
     let doubtful = [
         source_elsewhere(tunnel),
-        in_local_range(tunnel.listen.port()),
-        ports.and_then(|ports| few_ports(tunnel, ports)),
+        ports.and_then(|ports| ports.has_listener_of(tunnel)),
+        ports.and_then(|ports| ports.have_data_ports_of(tunnel)),
+        ports.and_then(|ports| few_ports(tunnel, ports.range.clone().count())),
     ];
     let finding = |effect| move |text| Finding { text, effect };
     let mut found: Vec<Finding> = stopping.into_iter().flatten().map(finding(Effect::NoStart)).collect();
@@ -125,23 +127,88 @@ fn has_address(ip: IpAddr) -> bool {
     RouteSocket::new().and_then(|mut socket| socket.is_here(SocketAddr::new(ip, 9))).unwrap_or(false)
 }
 
-/// ip(7) ip_local_port_range: a dial may have the port before the listener does.
-fn in_local_range(port: u16) -> Option<String> {
-    let range = sysctl("net/ipv4/ip_local_port_range").map(|_| local_ports()).filter(|range| range.contains(&port))?;
-    let reserved = sysctl("net/ipv4/ip_local_reserved_ports").unwrap_or_default();
-    let covers = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        matches!((first.parse(), last.parse()), (Ok(first), Ok(last)) if (first..=last).contains(&port))
-    };
-    if reserved.split(',').any(covers) {
-        return None;
+/// The ports that the kernel gives to connections.
+struct LocalPorts {
+    /// net.ipv4.ip_local_port_range.
+    range: RangeInclusive<u16>,
+    /// net.ipv4.ip_local_reserved_ports: ports that it does not choose.
+    reserved: String,
+    /// The command that reserves all ports of the file, because it replaces what was reserved.
+    remedy: String,
+}
+
+impl LocalPorts {
+    /// Returns the ports of this machine. `None` if the kernel does not tell them.
+    fn look(tunnels: &[Tunnel]) -> Option<LocalPorts> {
+        let range = sysctl("net/ipv4/ip_local_port_range").map(|_| local_ports())?;
+        let reserved = sysctl("net/ipv4/ip_local_reserved_ports").unwrap_or_default();
+        Some(LocalPorts::new(range, reserved, tunnels))
     }
-    let all = if reserved.is_empty() { port.to_string() } else { format!("{reserved},{port}") };
-    let (first, last) = range.into_inner();
-    Some(format!(
-        "port {port} is in net.ipv4.ip_local_port_range, {first} to {last}: when another connection has it, longhaul does not \
-         start (EADDRINUSE); run sysctl -w net.ipv4.ip_local_reserved_ports={all} and write that setting in /etc/sysctl.d"
-    ))
+
+    fn new(range: RangeInclusive<u16>, reserved: String, tunnels: &[Tunnel]) -> LocalPorts {
+        let mut ports = LocalPorts { range, reserved, remedy: String::new() };
+        let used = tunnels.iter().flat_map(|tunnel| [Some(listen_port(tunnel)), data_ports(tunnel)]).flatten();
+        // A set, because two tunnels may share a port on different addresses.
+        let missing: BTreeSet<(u16, u16)> =
+            used.filter(|used| ports.contains_some(used)).map(|used| used.into_inner()).collect();
+        let missing = missing.into_iter().map(|(first, last)| match first == last {
+            true => first.to_string(),
+            false => format!("{first}-{last}"),
+        });
+        let kept = Some(ports.reserved.clone()).filter(|reserved| !reserved.is_empty());
+        let all: Vec<String> = kept.into_iter().chain(missing).collect();
+        ports.remedy = format!(
+            "run sysctl -w net.ipv4.ip_local_reserved_ports={} and write that setting in /etc/sysctl.d",
+            all.join(",")
+        );
+        ports
+    }
+
+    /// Whether the kernel chooses some of `ports`.
+    fn contains_some(&self, ports: &RangeInclusive<u16>) -> bool {
+        let is_reserved = |port: u16| {
+            self.reserved.split(',').any(|part| {
+                let (first, last) = part.split_once('-').unwrap_or((part, part));
+                matches!((first.parse(), last.parse()), (Ok(first), Ok(last)) if (first..=last).contains(&port))
+            })
+        };
+        ports.clone().any(|port| self.range.contains(&port) && !is_reserved(port))
+    }
+
+    /// ip(7) ip_local_port_range: a dial may have the port before the listener does.
+    fn has_listener_of(&self, tunnel: &Tunnel) -> Option<String> {
+        let ports = Some(listen_port(tunnel)).filter(|ports| self.contains_some(ports))?;
+        let LocalPorts { range, remedy, .. } = self;
+        Some(format!(
+            "port {} is in net.ipv4.ip_local_port_range, {} to {}: when another connection has it, longhaul does not start \
+             (EADDRINUSE); {remedy}",
+            ports.start(),
+            range.start(),
+            range.end()
+        ))
+    }
+
+    /// Ports of `ftp.ports` that the kernel may give to another connection.
+    fn have_data_ports_of(&self, tunnel: &Tunnel) -> Option<String> {
+        let ports = data_ports(tunnel).filter(|ports| self.contains_some(ports))?;
+        let LocalPorts { range, remedy, .. } = self;
+        Some(format!(
+            "ports of ftp.ports, {} to {}, are in net.ipv4.ip_local_port_range, {} to {}: other connections take them, and fewer \
+             are left for FTP data; {remedy}",
+            ports.start(),
+            ports.end(),
+            range.start(),
+            range.end()
+        ))
+    }
+}
+
+fn listen_port(tunnel: &Tunnel) -> RangeInclusive<u16> {
+    tunnel.listen.port()..=tunnel.listen.port()
+}
+
+fn data_ports(tunnel: &Tunnel) -> Option<RangeInclusive<u16>> {
+    tunnel.ftp.ports.clone().filter(|_| tunnel.protocol == Protocol::Ftp)
 }
 
 /// A file of `key_file` that cannot be used now, or not by the unit.
@@ -343,6 +410,28 @@ mod tests {
         assert!(
             said(&["192.0.2.1"], Some(101)).is_some_and(|text| text.contains(" has 100 ports for flows to each of 1 "))
         );
+    }
+
+    #[test]
+    fn one_command_reserves_the_ports_of_all_tunnels() {
+        let tunnel = |port: u16, data: RangeInclusive<u16>| {
+            let mut tunnel = Tunnel::new("a", SocketAddr::from(([127, 0, 0, 1], port)), Vec::new());
+            (tunnel.protocol, tunnel.ftp.ports) = (Protocol::Ftp, Some(data));
+            tunnel
+        };
+        // The first tunnel's listener and the last one's data ports are outside of the range.
+        let tunnels = [tunnel(2121, 50_000..=50_009), tunnel(40_021, 50_010..=50_019), tunnel(40_021, 61_000..=61_009)];
+        let remedy =
+            |reserved: &str, tunnels: &[Tunnel]| LocalPorts::new(40_000..=60_999, reserved.into(), tunnels).remedy;
+        let command = |ports: &str| {
+            format!("run sysctl -w net.ipv4.ip_local_reserved_ports={ports} and write that setting in /etc/sysctl.d")
+        };
+        assert_eq!(remedy("", &tunnels), command("40021,50000-50009,50010-50019"));
+        assert_eq!(remedy("8080,50000-50009", &tunnels), command("8080,50000-50009,40021,50010-50019"));
+        let ports = LocalPorts::new(40_000..=60_999, "40021,50000-50019".into(), &tunnels);
+        for tunnel in &tunnels {
+            assert_eq!((ports.has_listener_of(tunnel), ports.have_data_ports_of(tunnel)), (None, None));
+        }
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub(super) struct Flags {
     json: bool,
     /// Print one line for Nagios
     ///
-    /// The exit code is 0 if every tunnel is whole, 2 if one is broken, and 3 otherwise.
+    /// The exit code is 0 if every tunnel is whole, 2 if one is broken, and 3 if that cannot be told.
     #[arg(long, conflicts_with = "json")]
     nagios: bool,
 }

@@ -96,6 +96,7 @@ impl Tunnels {
         self.relay.serves(changes.iter().map(|change| change.tunnel.clone()), resolver);
         self.resolver = resolver;
         self.relay.permit(changes.iter().map(|change| (&change.gate, change.tunnel.max_flows)));
+        changes.iter().for_each(|change| change.gate.carry(change.tunnel.protocol));
         self.relay.group(changes.iter().map(|change| (&change.gate, &change.tunnel)));
         let mut before = std::mem::take(&mut self.running);
         for Change { tunnel, gate, listener } in changes {
@@ -110,6 +111,7 @@ impl Tunnels {
             self.running.insert(name, running);
         }
         self.relay.keep_verified(&self.list());
+        self.watch_addresses();
         for name in before.keys().filter(|name| !self.running.contains_key(*name)) {
             info!(tunnel = %name, "tunnel removed; its flows continue");
         }
@@ -191,6 +193,12 @@ impl Tunnels {
         Running { tunnel, gate, serving, handle, checks, verifier }
     }
 
+    /// Tells the relay which addresses the listeners need.
+    fn watch_addresses(&self) {
+        let needed = |(name, running): (&String, &Running)| Some((name.clone(), running.handle.needed_address()?));
+        self.relay.needs_addresses(self.running.iter().filter_map(needed));
+    }
+
     /// Obeys `command`.
     pub(super) fn obey(&self, command: RelayCommand) {
         // A reply fails when the client does not wait for it.
@@ -233,6 +241,7 @@ impl Tunnels {
         let tunnels = self.closed.iter().map(|closed| (*closed.tunnel).clone()).collect();
         self.apply(tunnels, self.resolver)?;
         self.closed.clear();
+        self.relay.drain(false);
         Ok(())
     }
 
@@ -243,8 +252,10 @@ impl Tunnels {
 
     /// Ends every listener. Each first starts a flow for the connections in its queue that get a permit.
     pub(super) fn stop(&mut self) {
+        self.relay.drain(true);
         self.running.clear();
         self.replaced.clear();
+        self.watch_addresses();
     }
 
     /// Waits until a listener has ended. Returns `None` when there is none. The wait may be dropped.

@@ -27,19 +27,19 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-/// Carries every byte both ways until both directions have ended, and counts the bytes in the flow. `early` is the
-/// number of bytes that the dial leg took before this call.
+/// Carries every byte both ways until both directions have ended, and counts the bytes in the flow. `carried` is the
+/// number of bytes that the legs took before this call.
 ///
 /// Returns why the flow ended. Unless that is [`How::Finished`], the caller must reset both legs. If a leg broke, the
 /// reason names the leg that broke first. Every byte that this leg had sent is delivered by then, unless the other leg
 /// broke too or took nothing for [`PATIENCE`].
 ///
 /// Not an async fn: an async fn would hold its arguments twice in the future of every idle flow.
-pub(super) fn run<'a>(legs: &'a Legs<'a>, early: u64) -> impl Future<Output = How> {
+pub(super) fn run<'a>(legs: &'a Legs<'a>, carried: Tally) -> impl Future<Output = How> {
     let mut pumps = Both {
         legs,
-        up: Direction::new(legs, Leg::Accept, early),
-        down: Direction::new(legs, Leg::Dial, 0),
+        up: Direction::new(legs, Leg::Accept, carried.up),
+        down: Direction::new(legs, Leg::Dial, carried.down),
         broken: None,
         closing: Closings::default(),
     };
@@ -120,7 +120,7 @@ async fn settle(legs: &Legs<'_>, mut closing: Closings) -> Result<(), Broken> {
 
 /// Waits until the peer of `leg` has acknowledged every byte, as long as it makes progress. A RST would make the kernel
 /// discard the unacknowledged bytes.
-async fn deliver(legs: &Legs<'_>, leg: Leg) {
+pub(super) async fn deliver(legs: &Legs<'_>, leg: Leg) {
     let mut left = u32::MAX;
     let mut since = Instant::now();
     let mut pause = Duration::from_millis(1);
@@ -317,7 +317,7 @@ impl StallTimer {
 }
 
 /// Returns the error for which the kernel woke us, or ECONNRESET when the error was taken already.
-fn pending_error(socket: &Stream) -> io::Error {
+pub(super) fn pending_error(socket: &Stream) -> io::Error {
     match socket.take_error() {
         Ok(Some(err)) | Err(err) => err,
         Ok(None) => io::Error::from_raw_os_error(libc::ECONNRESET),

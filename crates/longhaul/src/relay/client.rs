@@ -1,5 +1,7 @@
 //! The client of a flow. A proxy before us may have named it.
 
+use super::data_peer::DataPeer;
+use longhaul_core::ftp::Transfer;
 use std::net::SocketAddr;
 
 /// Who began a flow. As small as its address, because every idle flow has one.
@@ -11,6 +13,8 @@ pub(super) enum Client {
     Via(Box<Via>),
     /// This process itself, with a probe of its own.
     Own(Box<SocketAddr>),
+    /// An FTP data connection came to a data listener.
+    Data(Box<DataPeer>),
 }
 
 /// A connection through a proxy, by its PROXY header.
@@ -30,6 +34,7 @@ impl Client {
         match self {
             Client::Direct(address) => *address,
             Client::Own(address) => **address,
+            Client::Data(peer) => peer.address,
             Client::Via(via) => via.client,
         }
     }
@@ -37,9 +42,29 @@ impl Client {
     /// Returns the proxy's connection, unless the client connected to us.
     pub(super) fn via(&self) -> Option<&Via> {
         match self {
-            Client::Direct(_) | Client::Own(_) => None,
+            Client::Direct(_) | Client::Own(_) | Client::Data(_) => None,
             Client::Via(via) => Some(via),
         }
+    }
+
+    /// Returns the command that uses an FTP data connection, once it is known.
+    pub(super) fn transfer(&self) -> Option<Transfer> {
+        match self {
+            Client::Data(peer) => peer.naming.get(),
+            Client::Direct(_) | Client::Own(_) | Client::Via(_) => None,
+        }
+    }
+
+    /// Tells an FTP control connection that the dial for its data connection has ended.
+    pub(super) fn dialled(&self) {
+        if let Client::Data(peer) = self {
+            peer.has_dialled.send_replace(true);
+        }
+    }
+
+    /// Whether it came to an FTP data listener.
+    pub(super) fn is_data(&self) -> bool {
+        matches!(self, Client::Data(_))
     }
 
     /// Whether it is a probe of this process.

@@ -100,6 +100,14 @@ counters! {
     refused_probe_flows,
     /// Number of times that bulk was copied through user space because no pipe was free or the socket refused splice.
     copied,
+    /// FTP data listeners that wait for their connection now.
+    ftp_listeners_now,
+    /// FTP data listeners to which no connection came in time, and those of passive mode to which none came before the control
+    /// connection ended or the client asked for another one.
+    ftp_unused,
+    /// Commands and replies of FTP that were refused, because they name an address or a port that is not allowed, or because no
+    /// data listener could be opened.
+    ftp_refused,
     /// Probes that were answered or passed on.
     probes,
     /// Probes that were refused: a preface that cannot be used, too many probes, or one that may not be passed on.

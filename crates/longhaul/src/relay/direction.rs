@@ -462,8 +462,8 @@ impl<'a> Direction<'a> {
     /// kernel reports the end of the stream with or without a FIN. A FIN counts as a received byte that no read
     /// returns.
     fn has_fin(&self) -> bool {
-        let read = self.source().header_received() + self.sent();
-        TcpInfo::of(self.source().as_fd()).is_ok_and(|info| info.bytes_received > read)
+        let read = self.source().received_beside().saturating_add_unsigned(self.sent());
+        TcpInfo::of(self.source().as_fd()).is_ok_and(|info| i128::from(info.bytes_received) > i128::from(read))
     }
 
     /// Whether this empty pump has a pipe for its next bytes. Takes one from the pool if need be.
@@ -503,6 +503,9 @@ struct Filled {
 
 /// Sends FIN. ENOTCONN means that the connection was reset meanwhile; the pump that reads it reports that.
 fn shutdown(socket: &Stream) -> io::Result<()> {
+    if socket.has_sent_fin() {
+        return Ok(());
+    }
     socket2::SockRef::from(socket).shutdown(Shutdown::Write)
 }
 

@@ -41,6 +41,7 @@ impl FlowEnd<'_> {
             tunnel = %flow.tunnel.name,
             peer = %flow.peer(),
             proxy = flow.proxy().map(display),
+            transfer = flow.transfer().map(display),
             next_hop = next_hop.map(|(hop, _)| display(hop)),
             next_hop_address = next_hop.map(|(_, address)| display(address)),
             dial_local = dial.and_then(|dial| dial.local).map(display),

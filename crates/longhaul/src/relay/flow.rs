@@ -12,9 +12,9 @@ use super::proxy_out::Header;
 use super::registry::Flow;
 use super::shared::Relay;
 use super::stream::Stream;
-use super::{dial, fast_open, probe};
-use longhaul_config::Tunnel;
+use super::{dial, fast_open, ftp, probe};
 use longhaul_config::options::Leg;
+use longhaul_config::{Protocol, Tunnel};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
@@ -42,7 +42,11 @@ pub(super) fn run(
         let reached = Box::pin(reach(&live, &accept)).await;
         let (dial, how) = match reached {
             Ok(dial) => {
-                let how = carry(&live, &accept, &dial).await;
+                let how = match live.flow.tunnel.protocol {
+                    Protocol::Tcp => carry(&live, &accept, &dial).await,
+                    // Boxed, because the future would otherwise be part of every idle flow.
+                    Protocol::Ftp => Box::pin(carry_ftp(&live, &accept, &dial)).await,
+                };
                 (Some(dial), how)
             }
             Err(how) => (None, how),
@@ -153,25 +157,48 @@ async fn choose<'a>(Live { gate, flow, .. }: &'a Live, accept: &Stream) -> Optio
 fn warn_of_dial(Live { relay, flow, .. }: &Live, why: &str) {
     let tunnel = &flow.tunnel.name;
     if let Some(more) = relay.lines.dial.pass(tunnel, Instant::now()) {
-        warn!(flow = flow.number, tunnel = %tunnel, peer = %flow.peer(), why, more, "dial failed");
+        // The command may come after the dial.
+        let transfer = || flow.transfer().map_or("FTP data connection".into(), |transfer| transfer.to_string());
+        let transfer = flow.is_data().then(transfer);
+        warn!(flow = flow.number, tunnel = %tunnel, peer = %flow.peer(), transfer, why, more, "dial failed");
     }
 }
 
 /// Carries the flow until it ends or is cut. Not an async fn, for the same reason as [`run`].
 fn carry<'a>(live: &'a Live, accept: &'a Arc<Stream>, dial: &'a Arc<Stream>) -> impl Future<Output = How> {
-    let Live { relay, flow, .. } = live;
-    relay.sweep.begin(flow);
-    relay.governor.begin(flow);
-    let legs = Legs { relay, flow, accept, dial };
+    let legs = begin_to_carry(live, accept, dial);
     async move {
         // Dropping the carrying future loses no count, because the counts are in the flow. Dropping the other arm loses
         // nothing.
         tokio::select! {
             biased;
-            how = carry::run(&legs, legs.flow.tally().up) => how,
+            how = carry::run(&legs, legs.flow.tally()) => how,
             how = legs.flow.cut.given() => how,
         }
     }
+}
+
+/// Carries an FTP control connection, as [`carry()`] does.
+async fn carry_ftp(live: &Live, accept: &Arc<Stream>, dial: &Arc<Stream>) -> How {
+    let legs = begin_to_carry(live, accept, dial);
+    tokio::select! {
+        biased;
+        how = ftp::run(&live.relay, &live.gate, &legs, start_data) => how,
+        how = legs.flow.cut.given() => how,
+    }
+}
+
+/// Starts the flow of an FTP data connection.
+fn start_data(ftp::NewFlow { relay, tunnel, gate, accept, client, place }: ftp::NewFlow) {
+    tokio::spawn(run(relay, tunnel, gate, accept, client, place));
+}
+
+/// Hands the flow to those who watch its legs.
+fn begin_to_carry<'a>(live: &'a Live, accept: &'a Arc<Stream>, dial: &'a Arc<Stream>) -> Legs<'a> {
+    let Live { relay, flow, .. } = live;
+    relay.sweep.begin(flow);
+    relay.governor.begin(flow);
+    Legs { relay, flow, accept, dial }
 }
 
 /// Both legs at the end of a flow, as the kernel reports them.

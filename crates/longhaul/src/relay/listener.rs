@@ -18,7 +18,7 @@ use socket2::{Domain, SockRef, Socket, Type};
 use std::fmt;
 use std::future::pending;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -306,6 +306,23 @@ pub struct Handle {
 }
 
 impl Handle {
+    /// Returns the address that this host must have, so that clients reach the listener. `None` if it listens on any address, or
+    /// on one that always is here, or if somebody may bring the address later: IP_FREEBIND is set, by `freebind` or by systemd
+    /// (`FreeBind=`). `None` also for a socket of an interface, whose addresses may be those of a VRF, and if the kernel does
+    /// not say.
+    pub fn needed_address(&self) -> Option<SocketAddr> {
+        let address = self.socket.local_addr().ok()?.as_socket()?;
+        let ip = address.ip().to_canonical();
+        // The kernel finds a link-local address only with its interface.
+        let is_link_local = matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+        if ip.is_unspecified() || ip.is_loopback() || is_link_local {
+            return None;
+        }
+        // On a socket of IPv6, too: the kernel has one flag for both.
+        let is_free = self.socket.freebind_v4().ok()? || self.socket.ip_transparent_v4().ok()?;
+        (!is_free && self.socket.device().ok()?.is_none()).then_some(address)
+    }
+
     /// Undoes [`Listener::replace`] on the old listener, because it is not replaced after all.
     pub fn stay(&self) {
         // This fails only on a socket that is gone.
@@ -468,6 +485,22 @@ mod tests {
     use std::io::Read;
     use std::net::TcpStream;
     use std::sync::atomic::Ordering::Relaxed;
+
+    #[tokio::test]
+    async fn a_listener_needs_no_address_that_may_come_later_or_is_always_here() {
+        let needed = |address: &str, prepare: fn(&Socket)| {
+            let address: SocketAddr = address.parse().unwrap();
+            let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).unwrap();
+            prepare(&socket);
+            socket.bind(&address.into()).unwrap();
+            Handle { socket }.needed_address()
+        };
+        assert_eq!(needed("0.0.0.0:0", |_| ()), None);
+        assert_eq!(needed("127.0.0.9:0", |_| ()), None);
+        // RFC 5737, RFC 3849: for documentation, so they belong to nobody. systemd sets the option of the IP version.
+        assert_eq!(needed("192.0.2.7:0", |socket| socket.set_freebind_v4(true).unwrap()), None);
+        assert_eq!(needed("[2001:db8::7]:0", |socket| socket.set_freebind_v6(true).unwrap()), None);
+    }
 
     /// On a thread whose epoll_ctl(2) fails once the listener is registered. Only an allowed client would reach that
     /// call.

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 /// Use of the relay's own limits at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Load {
-    /// Number of flows that are open.
+    /// Number of flows that are open, without FTP data connections, which no limit counts.
     pub flows: u64,
     /// Maximum number of flows, by the descriptors and by `max_flows` of the process.
     pub max_flows: u64,
@@ -32,7 +32,7 @@ pub struct Load {
 pub struct TunnelLoad {
     /// Name of the tunnel.
     pub name: String,
-    /// Number of its live flows.
+    /// Number of its live flows, without FTP data connections.
     pub flows: u64,
     /// Its `max_flows`, as its newest flow has it.
     pub max_flows: Option<u64>,
@@ -60,14 +60,18 @@ impl Load {
             let Some(last) = chunk.last() else { break };
             from = last.number + 1;
             for flow in &chunk {
+                if let Some((_, address)) = flow.next_hop() {
+                    *dialled.entry((flow.tunnel.source, address)).or_default() += 1;
+                }
+                if flow.is_data() {
+                    self.flows = self.flows.saturating_sub(1);
+                    continue;
+                }
                 let (name, max) = (flow.tunnel.name.as_str(), flow.tunnel.max_flows);
                 let max_flows = max.map(|max| u64::try_from(max).unwrap_or(u64::MAX));
                 match tunnels.get_mut(name) {
                     Some(tunnel) => (tunnel.flows, tunnel.max_flows) = (tunnel.flows + 1, max_flows),
                     None => drop(tunnels.insert(name.into(), TunnelLoad { name: name.into(), flows: 1, max_flows })),
-                }
-                if let Some((_, address)) = flow.next_hop() {
-                    *dialled.entry((flow.tunnel.source, address)).or_default() += 1;
                 }
             }
         }

@@ -9,7 +9,7 @@
 use super::lock::lock;
 use longhaul_config::{NextHop, Tunnel};
 use longhaul_sys::Result;
-use longhaul_sys::route::RouteSocket;
+use longhaul_sys::route::{RouteSocket, with_zone};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -62,7 +62,7 @@ impl Served {
     pub(super) fn leads_back(&self, tunnel: &Tunnel, address: SocketAddr) -> Result<bool> {
         let tunnels = self.known().tunnels.clone();
         let mut been = vec![tunnel.listen];
-        let mut open = vec![address];
+        let mut open = vec![in_zone(address, tunnel)];
         while let Some(address) = open.pop() {
             // The kernel is asked only once for each address on the way.
             let mut answer = None;
@@ -77,7 +77,8 @@ impl Served {
                 if !been.contains(&next.listen) && reaches(address, next.listen, &mut here)? {
                     been.push(next.listen);
                     let known = self.known();
-                    open.extend(next.to.iter().filter_map(|hop| known.hops.get(hop)).flatten());
+                    let dialled = next.to.iter().filter_map(|hop| known.hops.get(hop)).flatten();
+                    open.extend(dialled.map(|address| in_zone(*address, next)));
                 }
             }
         }
@@ -109,10 +110,21 @@ impl Served {
     }
 }
 
-/// Whether a dial to `address` reaches the listener at `listen`. `here` tells whether `address` belongs to this host.
+/// Returns `address`, a next hop of `tunnel`, with the zone in which it is dialled if it is link-local. An address in a
+/// configuration has none, but `dial.bind-device`.
+fn in_zone(address: SocketAddr, tunnel: &Tunnel) -> SocketAddr {
+    with_zone(address, tunnel.dial.bind_device())
+}
+
+fn is_link_local(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
+}
+
+/// Whether a dial to `address` reaches the listener at `listen`. `here` tells whether `address` belongs to this host: another host
+/// may have the same link-local address on another link.
 fn reaches(address: SocketAddr, listen: SocketAddr, here: impl FnOnce() -> Result<bool>) -> Result<bool> {
     match longhaul_config::covers_same(listen, address) {
-        true if listen.ip().is_unspecified() => here(),
+        true if listen.ip().is_unspecified() || is_link_local(listen.ip()) => here(),
         same => Ok(same),
     }
 }
@@ -139,9 +151,8 @@ impl Here {
     fn has(&self, address: SocketAddr) -> Result<bool> {
         let to = match address.ip().to_canonical() {
             IpAddr::V4(ip) => SocketAddr::from((ip, address.port())),
-            // A next hop has no zone, but `dial.bind-device`. Without a zone the kernel would answer for any link, and a peer may
-            // have there the address that this host has on another.
-            IpAddr::V6(ip) if ip.is_unicast_link_local() && is_without_zone(address) => return Ok(false),
+            // Without a zone connect(2) fails. The kernel would answer for any link.
+            ip if is_link_local(ip) && is_without_zone(address) => return Ok(false),
             IpAddr::V6(_) => address, // with its zone
         };
         let last = if to.is_ipv4() { &self.last_ipv4 } else { &self.last_ipv6 };

@@ -3,9 +3,11 @@
 //! ```text
 //! activated  systemd's sockets; resets connections to one that no tunnel uses
 //! listener   permit, accept, allow-list                        (one task a tunnel)
+//!   listen_addresses  whether the listeners' addresses are still of this host, for views
 //! proxy_in   reads the PROXY header before the flow begins     (one task a connection)
 //! source_limits  refuses a source that has too many flows
 //! client     the client of a flow, and the proxy that named it
+//!   data_peer  the peer of an FTP data connection
 //! flow       one flow, from the accepted connection to its end (one task a flow)
 //!   stream   a connection as the runtime sees it
 //!   leg      sets a connection's socket options and reads back their values
@@ -22,6 +24,7 @@
 //!     loop_guard  whether a dial would come back to this process
 //!     local_ports  range of ports that the kernel chooses for dials
 //!   legs     the two connections, and the state that the pumps share
+//!   ftp      rewrites an FTP control connection, and runs its data connections as flows
 //!   carry    join(pump up, pump down): two directions, one task
 //!     direction  one pump with its sockets
 //!     buffer holds a pump's bytes between its sockets: scratch buffer, pipe or heap
@@ -73,6 +76,7 @@ mod closing;
 mod connect;
 mod counters;
 mod cut;
+mod data_peer;
 mod dial;
 mod direction;
 mod distributions;
@@ -80,6 +84,7 @@ mod end;
 mod failure_kind;
 mod fast_open;
 mod flow;
+mod ftp;
 #[cfg(test)]
 mod half_open_tests;
 mod hangups;
@@ -90,6 +95,7 @@ mod how;
 mod leg;
 mod leg_view;
 mod legs;
+mod listen_addresses;
 mod listener;
 mod load;
 mod local_ports;
@@ -131,6 +137,7 @@ pub use histogram::{Bucket, HistogramValues};
 pub use hops::{CheckRefusal, FailureView, GroupView, HopsView, NextHopView};
 pub use how::How;
 pub use leg_view::LegView;
+pub use listen_addresses::GoneAddress;
 pub use listener::{BindError, Handle, Listener, Route, Serving};
 pub use load::{AddressLoad, Load, TunnelLoad};
 pub(crate) use lock::lock;
@@ -140,5 +147,5 @@ pub use queue::WaitView;
 pub use registry::{FlowView, State};
 pub use shared::Relay;
 pub use tally::Tally;
-pub use verified::{Outcome, VerifyView};
+pub use verified::{Outcome, VerifyView, Whereabouts};
 pub use verifier::Verifier;

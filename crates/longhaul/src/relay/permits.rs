@@ -6,9 +6,10 @@ use super::hops::{Hops, Served};
 use super::lock::lock;
 use super::queue::Queue;
 use super::throttle::Lines;
-use longhaul_config::Tunnel;
+use longhaul_config::{Protocol, Tunnel};
 use longhaul_core::permits::{Full, Permits as Book, TunnelId};
 use longhaul_core::sources::{Crowded, Limits, Source, Sources};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 use tokio::sync::Notify;
@@ -30,6 +31,11 @@ impl Permits {
     /// Returns the maximum number of flows.
     pub(super) fn all(&self) -> usize {
         self.book().all()
+    }
+
+    /// Returns the maximum number of flows while FTP data connections have the permits that they have now.
+    pub(super) fn room(&self) -> usize {
+        self.book().room()
     }
 
     /// Changes the number of permits to `all`. Existing flows keep theirs.
@@ -56,7 +62,7 @@ impl Permits {
     pub(super) async fn returned(&self) {
         loop {
             let returned = self.returned.notified(); // before the look, so that it misses no later notification
-            if self.book().used() == 0 {
+            if self.book().are_unused() {
                 return;
             }
             returned.await;
@@ -74,6 +80,8 @@ impl Permits {
 pub struct Gate {
     permits: Arc<Permits>,
     tunnel: TunnelId,
+    /// Number of permits that each new flow takes for connections of its own, beside the one for itself.
+    apart: AtomicU8,
     /// Notified when a flow of the tunnel ends or its limit may have grown.
     left: Notify,
     /// The sources of the flows that began while the tunnel had a limit for each source.
@@ -93,11 +101,38 @@ impl Gate {
         Arc::new(Gate {
             permits,
             tunnel,
+            apart: AtomicU8::new(0),
             left: Notify::new(),
             sources: Mutex::default(),
             queue: Arc::default(),
             hops,
             counters,
+        })
+    }
+
+    /// Sets the protocol of the flows that begin from now on. One that carries FTP takes the permits of its data connections
+    /// when it begins, so control connections alone can never use up what their data connections need.
+    pub fn carry(&self, protocol: Protocol) {
+        let apart = match protocol {
+            Protocol::Tcp => 0,
+            Protocol::Ftp => DATA_CONNECTIONS,
+        };
+        self.apart.store(apart, Relaxed);
+    }
+
+    /// Returns a gate for a data connection of one of this tunnel's flows, which has taken the permit. It counts in the same
+    /// counters.
+    pub(super) fn beside(&self) -> Arc<Gate> {
+        let tunnel = self.permits.book().open();
+        Arc::new(Gate {
+            permits: self.permits.clone(),
+            tunnel,
+            apart: AtomicU8::new(0),
+            left: Notify::new(),
+            sources: Mutex::default(),
+            queue: Arc::default(),
+            hops: Arc::default(),
+            counters: self.counters.clone(),
         })
     }
 
@@ -111,8 +146,20 @@ impl Gate {
     /// # Errors
     /// The tunnel may not have another flow now, with the reason.
     pub(super) fn try_enter(self: &Arc<Gate>) -> Result<Permit, Full> {
-        let taken = self.permits.book().take(self.tunnel);
-        taken.map(|()| Permit { gate: self.clone(), is_from_next_hop: false, source: None })
+        let apart = self.apart.load(Relaxed);
+        let taken = self.permits.book().take_with(self.tunnel, apart.into());
+        taken.map(|()| Permit { gate: self.clone(), apart, is_from_next_hop: false, source: None })
+    }
+
+    /// Keeps permits for `count` data connections that outlive their flow. Call it before the flow's [`Permit`] is dropped.
+    pub(super) fn keep_apart(&self, count: usize) {
+        self.permits.book().keep_apart(count);
+    }
+
+    /// Gives back the permit of a data connection that outlived its flow.
+    pub(super) fn give_back_apart(&self) {
+        self.permits.book().give_back_apart(1);
+        self.permits.returned.notify_waiters();
     }
 
     /// Takes a permit for a connection beside a flow's own, if no tunnel needs it for a flow.
@@ -193,6 +240,8 @@ impl Drop for Gate {
 #[derive(Debug)]
 pub(super) struct Permit {
     gate: Arc<Gate>,
+    /// Number of permits for data connections that it took, too.
+    apart: u8,
     is_from_next_hop: bool,
     /// The source that counts the flow. Boxed, because every idle flow has a permit and few tunnels count sources.
     source: Option<Box<Source>>,
@@ -236,10 +285,13 @@ impl Drop for Permit {
             let mut sources = lock(sources);
             sources.give_back(*source, Instant::now());
         }
+        let mut book = permits.book();
+        book.give_back_apart(self.apart.into());
         match self.is_from_next_hop {
-            true => permits.book().give_back_from_next_hop(*tunnel),
-            false => permits.book().give_back(*tunnel),
+            true => book.give_back_from_next_hop(*tunnel),
+            false => book.give_back(*tunnel),
         }
+        drop(book);
         left.notify_waiters();
         permits.returned.notify_waiters();
     }
@@ -257,6 +309,10 @@ impl Drop for Spare {
         self.permits.returned.notify_waiters();
     }
 }
+
+/// Maximum number of data connections of an FTP control connection, with the one that is awaited. Two, because the next one may
+/// begin while the last bytes of the one before are still unacknowledged.
+pub(super) const DATA_CONNECTIONS: u8 = 2;
 
 #[cfg(test)]
 mod tests {

@@ -79,7 +79,7 @@ async fn read_header(accept: &Stream, accepts: Accepts) -> Result<Header, Refusa
     let mut bytes = vec![0; MAX_BYTES];
     let header = poll_fn(|cx| poll_header(accept, accepts, &mut bytes, cx)).await?;
     fast_open::consume(accept, header.bytes).map_err(Refusal::Failed)?;
-    accept.note_header_received(header.bytes);
+    accept.note_received_beside(header.bytes as i64);
     Ok(header)
 }
 
@@ -296,7 +296,7 @@ mod tests {
         let (accept, mut client) = pair();
         client.write_all(HEADER).unwrap();
         let header = read_header(&accept, Accepts::V1).await.unwrap();
-        assert_eq!((header.bytes, accept.header_received(), accept.header_sent()), (HEADER.len(), 46, 0));
+        assert_eq!((header.bytes, accept.received_beside(), accept.header_sent()), (HEADER.len(), 46, 0));
         assert!(splice::peek(accept.as_fd(), &mut [0]).is_err_and(|err| err.kind() == ErrorKind::WouldBlock));
     }
 }

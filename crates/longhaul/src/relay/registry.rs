@@ -17,6 +17,7 @@ use super::stream::Stream;
 use super::tally::Tally;
 use longhaul_config::options::Leg;
 use longhaul_config::{NextHop, Tunnel};
+use longhaul_core::ftp::Transfer;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -75,6 +76,8 @@ pub struct FlowView {
     pub peer: SocketAddr,
     /// The far end of the accept leg, if a PROXY header named another client.
     pub proxy: Option<SocketAddr>,
+    /// The command that uses it, if it is an FTP data connection and the command is known.
+    pub transfer: Option<Transfer>,
     /// The accept leg. `None` when the flow has ended meanwhile.
     pub accept: Option<LegView>,
     /// The dial leg. `None` until a next hop has answered, and when the flow has ended meanwhile.
@@ -160,6 +163,7 @@ impl Flow {
         if self.dialled.set(Dialled { stream: Arc::downgrade(dial), hop, dial_us, address }).is_ok() {
             self.counters.distributions.dialled(dial_us);
         }
+        self.client.dialled();
     }
 
     /// Records that the sink of the direction out of `source` has taken `bytes` so far.
@@ -195,11 +199,22 @@ impl Flow {
     /// Records why the flow ended. Only the first call has an effect.
     pub(super) fn ended(&self, how: How) {
         let _ = self.how.set(how);
+        self.client.dialled();
     }
 
     /// Returns the address of the client.
     pub(super) fn peer(&self) -> SocketAddr {
         self.client.address()
+    }
+
+    /// Returns the command that uses it, if it is an FTP data connection and the command is known.
+    pub(super) fn transfer(&self) -> Option<Transfer> {
+        self.client.transfer()
+    }
+
+    /// Whether it is an FTP data connection.
+    pub(super) fn is_data(&self) -> bool {
+        self.client.is_data()
     }
 
     /// Whether it is a probe that this process makes of its own tunnel.
@@ -277,6 +292,7 @@ impl Flow {
             tunnel: self.tunnel.clone(),
             peer: self.peer(),
             proxy: self.proxy(),
+            transfer: self.transfer(),
             accept: leg(Leg::Accept),
             dial: leg(Leg::Dial),
             next_hop: next_hop.map(|(hop, _)| hop.clone()),

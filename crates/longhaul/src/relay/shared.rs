@@ -6,6 +6,7 @@ use super::counters::{CounterValues, Counters};
 use super::hangups::Hangups;
 use super::hops::{self, GroupView, Groups, HopsView};
 use super::leg;
+use super::listen_addresses::{GoneAddress, ListenAddresses, may_come_later};
 use super::load::Load;
 use super::local_ports::LocalPorts;
 use super::loop_guard::Served;
@@ -60,6 +61,7 @@ pub struct Relay {
     /// Results of the daemon's own probes.
     pub(super) verified: Verified,
     pub(super) served: Served,
+    listen_addresses: ListenAddresses,
     groups: Groups,
     names: Names,
     pub(super) local_ports: LocalPorts,
@@ -69,6 +71,8 @@ pub struct Relay {
     pub(super) lines: Lines,
     /// Whether every connection is to be cut, for those whose flow has not begun.
     is_cut: watch::Sender<bool>,
+    /// Whether no new flow is accepted, and the process waits for the live ones.
+    is_draining: watch::Sender<bool>,
 }
 
 impl Relay {
@@ -91,12 +95,14 @@ impl Relay {
             own_probes: Arc::default(),
             verified: Verified::default(),
             served: Served::default(),
+            listen_addresses: ListenAddresses::default(),
             groups: Groups::default(),
             names: Names::default(),
             local_ports: LocalPorts::unknown(),
             splice_refused: AtomicBool::new(false),
             lines: Lines::default(),
             is_cut: watch::Sender::new(false),
+            is_draining: watch::Sender::new(false),
         })
     }
 
@@ -146,6 +152,17 @@ impl Relay {
         let tunnels: Arc<[Tunnel]> = tunnels.into_iter().collect();
         self.names.serve(tunnels.iter().flat_map(|tunnel| &tunnel.to), resolver);
         self.served.set(tunnels);
+    }
+
+    /// Sets the addresses that listeners [need](super::Handle::needed_address), by the names of their tunnels.
+    pub fn needs_addresses(&self, needed: impl Iterator<Item = (String, SocketAddr)>) {
+        self.listen_addresses.set(needed);
+    }
+
+    /// Returns the address that the listener of `tunnel` needs, if it is not of this host any more. Asks the kernel, two system
+    /// calls.
+    pub fn gone_address(&self, tunnel: &str) -> Option<GoneAddress> {
+        self.listen_addresses.gone(tunnel, |address| self.served.has_here(address), may_come_later)
     }
 
     /// Returns the addresses of `next_hop` in the order in which to dial them, from the last answer if there is one.
@@ -217,7 +234,7 @@ impl Relay {
     pub fn load(&self) -> Load {
         let mut load = Load {
             flows: self.counters.flows_now.load(Relaxed),
-            max_flows: u64::try_from(self.max_flows()).unwrap_or(u64::MAX),
+            max_flows: u64::try_from(self.permits.room()).unwrap_or(u64::MAX),
             ..self.pool.load()
         };
         load.count(&self.registry);
@@ -258,6 +275,17 @@ impl Relay {
     pub fn cut(&self) {
         self.registry.cut_all();
         self.is_cut.send_replace(true);
+    }
+
+    /// Records whether the process waits for the live flows and accepts no new ones. FTP control connections end then, once
+    /// they are quiet.
+    pub fn drain(&self, is_draining: bool) {
+        self.is_draining.send_replace(is_draining);
+    }
+
+    /// Returns whether the process [drains](Relay::drain), and each change.
+    pub(super) fn draining(&self) -> watch::Receiver<bool> {
+        self.is_draining.subscribe()
     }
 
     /// Waits until [`cut`](Relay::cut) was called. The wait may be dropped.

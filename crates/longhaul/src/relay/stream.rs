@@ -10,7 +10,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU16, AtomicU32, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
@@ -26,12 +26,14 @@ pub(super) struct Stream {
     full: AtomicU32,
     /// Number of those samples in which every byte in the buffer was in flight.
     full_under_way: AtomicU32,
-    /// Length in bytes of the PROXY header that was read from it.
-    header_received: AtomicU16,
+    /// Number of bytes that were read from it beyond those that were passed on.
+    received_beside: AtomicI32,
     /// Length in bytes of the PROXY header that was sent on it.
     header_sent: AtomicU16,
     /// Whether the peer had reset the connection by the time the handshake was checked.
     was_reset: AtomicBool,
+    /// Whether FIN was sent on it before the pumps began.
+    has_sent_fin: AtomicBool,
 }
 
 impl Stream {
@@ -47,9 +49,10 @@ impl Stream {
             socket,
             full: AtomicU32::new(0),
             full_under_way: AtomicU32::new(0),
-            header_received: AtomicU16::new(0),
+            received_beside: AtomicI32::new(0),
             header_sent: AtomicU16::new(0),
             was_reset: AtomicBool::new(false),
+            has_sent_fin: AtomicBool::new(false),
         })
     }
 
@@ -131,10 +134,22 @@ impl Stream {
         self.was_reset.store(true, Relaxed);
     }
 
-    /// Records that a PROXY header of `bytes` was read. The kernel's count of received bytes includes it, and the flow's
-    /// does not.
-    pub(super) fn note_header_received(&self, bytes: usize) {
-        self.header_received.store(u16::try_from(bytes).unwrap_or(u16::MAX), Relaxed);
+    /// Whether FIN was sent on it before the pumps began.
+    pub(super) fn has_sent_fin(&self) -> bool {
+        self.has_sent_fin.load(Relaxed)
+    }
+
+    /// Records that FIN was sent on it before the pumps began.
+    pub(super) fn note_fin_sent(&self) {
+        self.has_sent_fin.store(true, Relaxed);
+    }
+
+    /// Records that `bytes` more were read than passed on: a PROXY header, or what rewriting has made shorter. Negative if it
+    /// has made them longer. The kernel's count of received bytes includes them, and the flow's does not.
+    pub(super) fn note_received_beside(&self, bytes: i64) {
+        let sum = self.received_beside().saturating_add(bytes);
+        let bounded = sum.clamp(i32::MIN.into(), i32::MAX.into());
+        self.received_beside.store(bounded as i32, Relaxed);
     }
 
     /// Records that a PROXY header of `bytes` was sent. The kernel's count of acknowledged bytes includes it, and the
@@ -143,9 +158,9 @@ impl Stream {
         self.header_sent.store(u16::try_from(bytes).unwrap_or(u16::MAX), Relaxed);
     }
 
-    /// Returns the length in bytes of the PROXY header that was read.
-    pub(super) fn header_received(&self) -> u64 {
-        self.header_received.load(Relaxed).into()
+    /// Returns the number of bytes that were read beyond those that were passed on.
+    pub(super) fn received_beside(&self) -> i64 {
+        self.received_beside.load(Relaxed).into()
     }
 
     /// Returns the length in bytes of the PROXY header that was sent.

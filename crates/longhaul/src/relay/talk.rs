@@ -38,16 +38,24 @@ pub(super) fn poll_read(
 /// The socket's error.
 pub(super) async fn send_all(socket: &Stream, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
-        let sent = poll_fn(|cx| poll_send(socket, cx, bytes)).await?;
+        let sent = poll_fn(|cx| poll_write(socket, cx, || splice::send(socket, bytes))).await?;
         bytes = &bytes[sent..];
     }
     Ok(())
 }
 
-fn poll_send(socket: &Stream, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+/// Calls `write` on `socket` when that takes bytes, until it does not block.
+///
+/// # Errors
+/// The socket's error.
+pub(super) fn poll_write(
+    socket: &Stream,
+    cx: &mut Context<'_>,
+    mut write: impl FnMut() -> io::Result<usize>,
+) -> Poll<io::Result<usize>> {
     loop {
         let mut ready = ready!(socket.poll_write_ready(cx))?;
-        match splice::send(socket, bytes) {
+        match write() {
             Err(err) if err.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
             done => return Poll::Ready(done),
         }

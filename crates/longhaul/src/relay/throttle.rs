@@ -1,7 +1,7 @@
 //! Log lines that are written at most once a second for each tunnel, with the number of lines that were held back.
 
 use super::lock::lock;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
@@ -31,6 +31,12 @@ pub(super) struct Lines {
     pub(super) early: Throttles,
     /// No next hop answered.
     pub(super) dial: Throttles,
+    /// An FTP session refused a command or a reply.
+    pub(super) ftp: Throttles,
+    /// Nobody connected to an FTP data listener.
+    pub(super) unused: Throttles,
+    /// An FTP control connection is encrypted.
+    pub(super) opaque: Once,
     /// Notified when one of the counted lines begins to be held back.
     held_back: Arc<Notify>,
 }
@@ -50,6 +56,9 @@ impl Default for Lines {
             permit: counted("no descriptors for another flow of this tunnel"),
             early: counted("socket option not applied to a connection accepted before startup"),
             dial: counted("dial failed"),
+            ftp: counted("refused an FTP data connection"),
+            unused: counted("nobody connected to the FTP data listener"),
+            opaque: Once::default(),
             held_back,
         }
     }
@@ -76,18 +85,38 @@ impl Lines {
 
     /// Writes the counts that have been due since `due`. Returns whether counts are left that are not due yet.
     fn flush(&self, due: Instant) -> bool {
-        let Lines { refused, probe, header, source, accept, permit, early, dial, .. } = self;
-        let counted = [refused, probe, header, source, accept, permit, early, dial];
+        // Without `..`, so that no line is forgotten.
+        let Lines {
+            refused,
+            probe,
+            header,
+            source,
+            accept,
+            permit,
+            early,
+            dial,
+            ftp,
+            unused,
+            limit: _,
+            full: _,
+            opaque: _,
+            held_back: _,
+        } = self;
+        let counted = [refused, probe, header, source, accept, permit, early, dial, ftp, unused];
         counted.into_iter().filter(|throttles| throttles.flush(due)).count() > 0
     }
 }
 
-/// Passes one line a second of each tunnel to the log and counts the lines held back.
+/// The throttles of a tunnel by the kind of the line, which is "" for a line of one kind.
+type Kinds = BTreeMap<&'static str, Throttle>;
+
+/// Passes one line a second of each tunnel and kind to the log and counts the lines held back.
 #[derive(Debug)]
 pub(super) struct Throttles {
     /// The message of the line.
     line: &'static str,
-    tunnels: Mutex<HashMap<String, Throttle>>,
+    /// By tunnel and kind.
+    tunnels: Mutex<HashMap<String, Kinds>>,
     /// Notified when a first line is held back, for the task that logs the counts. `None` if the counts are not logged.
     notify: Option<Arc<Notify>>,
 }
@@ -107,11 +136,17 @@ impl Throttles {
     /// Returns `Some(n)` when this line of `tunnel` may be written, after `n` lines were held back. For a socket
     /// without a tunnel, `tunnel` is its address.
     pub(super) fn pass(&self, tunnel: &str, now: Instant) -> Option<u64> {
+        self.pass_kind(tunnel, "", now)
+    }
+
+    /// Like [`pass`](Throttles::pass), for a line of several kinds that do not hold each other back. `kind` is its field
+    /// `reason`.
+    pub(super) fn pass_kind(&self, tunnel: &str, kind: &'static str, now: Instant) -> Option<u64> {
         let mut tunnels = self.tunnels();
         if !tunnels.contains_key(tunnel) {
-            tunnels.insert(tunnel.into(), Throttle { next: now, held_back: 0 });
+            tunnels.insert(tunnel.into(), Kinds::new());
         }
-        let throttle = tunnels.get_mut(tunnel)?;
+        let throttle = tunnels.get_mut(tunnel)?.entry(kind).or_insert(Throttle { next: now, held_back: 0 });
         let passed = throttle.pass(now);
         if let (None, 1, Some(notify)) = (passed, throttle.held_back, &self.notify) {
             notify.notify_one();
@@ -119,21 +154,38 @@ impl Throttles {
         passed
     }
 
-    /// Writes the number of held-back lines of each tunnel whose next line has been due since `due` and has not come.
+    /// Writes the number of held-back lines of each tunnel and kind whose next line has been due since `due` and has not come.
     /// Returns whether lines of other tunnels are still held back.
     fn flush(&self, due: Instant) -> bool {
         let mut is_left = false;
-        for (tunnel, throttle) in self.tunnels().iter_mut() {
-            match throttle.take(due) {
-                Some(more) => warn!(%tunnel, line = self.line, more, "lines held back"),
-                None => is_left |= throttle.held_back > 0,
+        for (tunnel, kinds) in self.tunnels().iter_mut() {
+            for (kind, throttle) in kinds {
+                match throttle.take(due) {
+                    Some(more) => {
+                        let reason = (!kind.is_empty()).then_some(*kind);
+                        warn!(%tunnel, line = self.line, reason, more, "lines held back");
+                    }
+                    None => is_left |= throttle.held_back > 0,
+                }
             }
         }
         is_left
     }
 
-    fn tunnels(&self) -> MutexGuard<'_, HashMap<String, Throttle>> {
+    fn tunnels(&self) -> MutexGuard<'_, HashMap<String, Kinds>> {
         lock(&self.tunnels)
+    }
+}
+
+/// Passes one line of each tunnel to the log, and no later one.
+#[derive(Debug, Default)]
+pub(super) struct Once(Mutex<HashSet<String>>);
+
+impl Once {
+    /// Whether this line of `tunnel` may be written.
+    pub(super) fn pass(&self, tunnel: &str) -> bool {
+        let mut passed = lock(&self.0);
+        !passed.contains(tunnel) && passed.insert(tunnel.into())
     }
 }
 
@@ -170,6 +222,12 @@ mod tests {
     use std::task::{Context, Waker};
 
     #[test]
+    fn one_line_of_each_tunnel_is_logged() {
+        let once = Once::default();
+        assert_eq!(["a", "b", "a", "b", "a"].map(|tunnel| once.pass(tunnel)), [true, true, false, false, false]);
+    }
+
+    #[test]
     fn one_event_a_second_of_each_tunnel_is_logged() {
         let throttles = Throttles::uncounted("line");
         let start = Instant::now();
@@ -179,6 +237,23 @@ mod tests {
         assert_eq!(throttles.pass("b", at(10)), Some(0));
         assert_eq!(throttles.pass("a", at(999)), None);
         assert_eq!(throttles.pass("a", at(1000)), Some(2));
+    }
+
+    #[test]
+    fn lines_of_different_kinds_do_not_hold_each_other_back() {
+        let (throttles, start) = (Throttles::uncounted("line"), Instant::now());
+        let pass = |kind| throttles.pass_kind("a", kind, start);
+        assert_eq!(["x", "y", "x", "y", "x"].map(pass), [Some(0), Some(0), None, None, None]);
+        let later = |kind| throttles.pass_kind("a", kind, start + PERIOD);
+        assert_eq!(["x", "y"].map(later), [Some(2), Some(1)]);
+    }
+
+    #[test]
+    fn held_back_lines_of_ftp_are_reported() {
+        let (lines, start) = (Lines::default(), Instant::now());
+        assert_eq!((lines.ftp.pass("a", start), lines.ftp.pass("a", start)), (Some(0), None));
+        assert!(lines.flush(start) && !lines.flush(start + PERIOD), "it is reported when it is due");
+        assert_eq!(lines.ftp.pass("a", start + PERIOD), Some(0), "and not counted again");
     }
 
     #[test]

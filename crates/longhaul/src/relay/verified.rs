@@ -27,8 +27,10 @@ pub struct VerifyView {
     pub timeout: Duration,
     /// Why no probe can be made now, or why the last one has no result. `None` if it has one.
     pub hindrance: Option<String>,
-    /// Whether that is because another host has the address, as on a backup relay, or had it until the probe that is under way.
-    pub is_elsewhere: bool,
+    /// Where the tunnel's address is, as far as its probes have noticed.
+    pub address: Whereabouts,
+    /// Time when it came back to this host, until the next result.
+    pub returned_at: Option<SystemTime>,
     /// The last results, the newest last. At most 100. Shared, so that a copy of the view costs the same with any number.
     pub results: Arc<VecDeque<Outcome>>,
     /// Number of probes in a row that the listener did not take although it had a permit.
@@ -38,6 +40,20 @@ pub struct VerifyView {
     hops: Option<u8>,
     /// Whether a probe has reached the last relay.
     relays_answered: bool,
+}
+
+/// Where the address of a tunnel is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// On this host.
+    Here,
+    /// On this host again. No probe has had a result since, so the last one says nothing.
+    Returned,
+    /// On another host, as on a backup relay.
+    Elsewhere {
+        /// Time since which it is there.
+        since: SystemTime,
+    },
 }
 
 /// Result of one probe.
@@ -93,7 +109,8 @@ impl History {
             interval,
             timeout: Duration::ZERO,
             hindrance: None,
-            is_elsewhere: false,
+            address: Whereabouts::Here,
+            returned_at: None,
             results: Arc::default(),
             unaccepted: 0,
             hops: None,
@@ -106,7 +123,8 @@ impl History {
     pub(super) fn of_path(&self, hops: u8) {
         let mut view = self.view_mut();
         if view.hops.replace(hops).is_some_and(|before| before != hops) {
-            (view.since, view.hindrance, view.is_elsewhere) = (SystemTime::now(), None, false);
+            (view.since, view.hindrance, view.address) = (SystemTime::now(), None, Whereabouts::Here);
+            view.returned_at = None;
             (view.results, view.relays_answered) = (Arc::default(), false);
         }
     }
@@ -116,12 +134,9 @@ impl History {
         self.view_mut().relays_answered
     }
 
-    /// Returns whether another host has the address, as far as this one has noticed. `None` if that matters to nobody: the
-    /// address is here, and the last result is not broken.
-    pub(super) fn is_elsewhere(&self) -> Option<bool> {
-        let view = self.view_mut();
-        let is_broken = view.results.back().is_some_and(|last| last.trouble.is_some());
-        (view.is_elsewhere || is_broken).then_some(view.is_elsewhere)
+    /// Returns whether another host has the address, as far as this one has noticed.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        matches!(self.view_mut().address, Whereabouts::Elsewhere { .. })
     }
 
     /// Returns the results so far.
@@ -129,25 +144,39 @@ impl History {
         self.view_mut().clone()
     }
 
-    /// Records a hindrance. The results stay as they are. Returns whether it is new: there was none before, or another host had
-    /// the address.
+    /// Records a hindrance. The results stay as they are. Returns whether it is new: there was none before, or only that of the
+    /// address.
     pub(super) fn hindered(&self, why: String) -> bool {
         let mut view = self.view_mut();
-        let was_elsewhere = std::mem::take(&mut view.is_elsewhere);
-        view.hindrance.replace(why).is_none() || was_elsewhere
+        let before = std::mem::replace(&mut view.address, Whereabouts::Here);
+        view.hindrance.replace(why).is_none() || before != Whereabouts::Here
     }
 
     /// Records that no probe is made because another host has the address. That is the normal state of a backup relay.
     pub(super) fn elsewhere(&self, why: String) {
         let mut view = self.view_mut();
-        (view.hindrance, view.is_elsewhere) = (Some(why), true);
+        view.hindrance = Some(why);
+        if !matches!(view.address, Whereabouts::Elsewhere { .. }) {
+            view.address = Whereabouts::Elsewhere { since: SystemTime::now() };
+        }
+    }
+
+    /// Records that this host has the address, and `why` there is no result yet if another host had it. The last result must not
+    /// be fatal again: keepalived would take the address away before the probe has told how the tunnel is now.
+    pub(super) fn returned(&self, why: impl FnOnce() -> String) {
+        let mut view = self.view_mut();
+        if matches!(view.address, Whereabouts::Elsewhere { .. }) {
+            (view.hindrance, view.address) = (Some(why()), Whereabouts::Returned);
+            view.returned_at = Some(SystemTime::now());
+        }
     }
 
     /// Records that probes have results. Returns whether they were hindered before, other than by the address.
     pub(super) fn unhindered(&self) -> bool {
         let mut view = self.view_mut();
-        let was_elsewhere = std::mem::take(&mut view.is_elsewhere);
-        view.hindrance.take().is_some() && !was_elsewhere
+        let before = std::mem::replace(&mut view.address, Whereabouts::Here);
+        view.returned_at = None;
+        view.hindrance.take().is_some() && before == Whereabouts::Here
     }
 
     /// Adds a result. Returns whether it differs from the one before: the tunnel is broken instead of whole or the reverse, or
@@ -258,13 +287,33 @@ mod tests {
         let hindered = || history.hindered("refused".into());
         assert_eq!([hindered(), hindered(), history.unhindered(), history.unhindered()], [true, false, true, false]);
         history.elsewhere("192.0.2.7 is elsewhere".into());
-        assert!(history.view().is_elsewhere && history.view().hindrance.is_some());
-        assert!(hindered() && !hindered() && !history.view().is_elsewhere, "the address has come");
+        let before = history.view().address;
         history.elsewhere("192.0.2.7 is elsewhere".into());
-        assert_eq!(history.is_elsewhere(), Some(true));
-        assert!(!history.unhindered() && history.view().hindrance.is_none() && history.is_elsewhere().is_none());
-        history.add(outcome(Some(Stage::Lan)));
-        assert_eq!(history.is_elsewhere(), Some(false), "somebody may take the address away because of it");
+        assert!(history.is_elsewhere() && history.view().hindrance.is_some());
+        assert_eq!(history.view().address, before, "the time stays");
+        assert!(hindered() && !hindered() && !history.is_elsewhere(), "the address has come");
+        history.elsewhere("192.0.2.7 is elsewhere".into());
+        assert!(!history.unhindered() && history.view().hindrance.is_none() && !history.is_elsewhere());
+    }
+
+    #[test]
+    fn an_address_that_returns_hinders_until_the_next_result_and_is_no_news() {
+        let history = History::new(Duration::from_secs(1));
+        let returned = || history.returned(|| "192.0.2.7 is back".into());
+        let state = || (history.view().address, history.view().hindrance);
+        returned();
+        assert_eq!(state(), (Whereabouts::Here, None), "it was here all the time");
+        for is_hindered in [false, true] {
+            history.elsewhere("192.0.2.7 is elsewhere".into());
+            returned();
+            returned();
+            assert_eq!(state(), (Whereabouts::Returned, Some("192.0.2.7 is back".into())));
+            assert!(!is_hindered || history.hindered("refused".into()), "this hindrance is new");
+            let view = history.view();
+            assert!(!history.is_elsewhere() && view.returned_at.is_some(), "time counts from the return");
+            assert_eq!((history.unhindered(), state()), (is_hindered, (Whereabouts::Here, None)));
+            assert_eq!(history.view().returned_at, None);
+        }
     }
 
     #[test]

@@ -69,19 +69,16 @@ impl Probed {
     }
 
     /// Waits until the address comes back to this host. An old result says nothing then, so a probe must be made at once.
-    /// Records also that the address of a broken tunnel has left: keepalived takes it away because of that result, and would
-    /// not give it back while the result counts.
+    /// Records also that the address has left. If the tunnel is broken, keepalived takes it away because of that result, and
+    /// would not give it back while the result counts.
     async fn address_returns(&self) {
         let address = Plan::of_own(&self.tunnel).address;
         loop {
             sleep(ADDRESS_LOOK).await;
-            match self.history.is_elsewhere().map(|was_elsewhere| (was_elsewhere, self.is_elsewhere(address))) {
-                Some((true, false)) => {
-                    let why = format!("{} has come to this host, and the first probe is under way", address.ip());
-                    return self.history.elsewhere(why);
-                }
-                Some((false, true)) => self.left(address),
-                Some((true, true) | (false, false)) | None => {}
+            match (self.history.is_elsewhere(), self.is_elsewhere(address)) {
+                (true, false) => return,
+                (false, true) => self.left(address),
+                (true, true) | (false, false) => {}
             }
         }
     }
@@ -102,6 +99,11 @@ impl Probed {
         self.history.elsewhere(format!("{} is not an address of this host now", address.ip()));
     }
 
+    fn returned(&self, address: SocketAddr) {
+        let why = || format!("{} has come to this host, and the first probe is under way", address.ip());
+        self.history.returned(why);
+    }
+
     /// Makes one probe and records its result.
     async fn probe(&self) {
         let (key, are_known) = (self.relay.probe_key.now(), self.history.relays_answered());
@@ -114,7 +116,7 @@ impl Probed {
         let gate = &self.gate;
         // A backup relay listens on an address that it does not have yet.
         match self.relay.served.has_here(plan.address) {
-            Ok(true) => {}
+            Ok(true) => self.returned(plan.address),
             Ok(false) => return self.left(plan.address),
             Err(err) => return self.hinder(err.to_string()),
         }
@@ -123,9 +125,10 @@ impl Probed {
             return self.hinder("no descriptor or no flow of the tunnel is free".into());
         };
         let began = Instant::now();
-        // A probe from an address that has left would wait in vain until its time is over.
+        // A probe from an address that has left would wait in vain until its time is over. Dropping it closes its socket by RST
+        // and takes its nonce back, and it has no result.
         let made = tokio::select! {
-            made = self.make_with_more_hops(&plan) => made,
+            made = self.make_and_repeat(&plan) => made,
             () = self.address_leaves(plan.address) => return self.left(plan.address),
         };
         let Made { mut findings, was_accepted } = made;
@@ -159,7 +162,7 @@ impl Probed {
 
     /// Makes the probe `plan`, and once more if it may have been on its way through a next hop that has just died: a new flow
     /// takes another one.
-    async fn make_with_more_hops(&self, plan: &Plan) -> Made {
+    async fn make_and_repeat(&self, plan: &Plan) -> Made {
         let made = self.make(plan).await;
         if made.findings.trouble.is_some() && !made.findings.relays.is_empty() && self.tunnel.to.len() > 1 {
             return self.make(plan).await;
@@ -230,7 +233,7 @@ fn share_of(name: &str) -> f64 {
     (hasher.finish() % 1000) as f64 / 1000.0
 }
 
-/// Time between two looks for the address. Each asks the kernel, and is only made while the answer matters.
+/// Time between two looks for the address. Each asks the kernel.
 const ADDRESS_LOOK: Duration = Duration::from_secs(1);
 
 /// Time within which the first probe begins.

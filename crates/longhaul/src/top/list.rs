@@ -118,7 +118,8 @@ pub(super) fn moved(from: usize, step: Step, page: usize) -> usize {
 /// Whether a flow contains a word in lower case.
 fn contains(row: &FlowRow, word: &str) -> bool {
     let flow = &row.state;
-    let texts = [Some(flow.tunnel.as_str()), Some(flow.peer.as_str()), flow.next_hop.as_deref(), flow.proxy.as_deref()];
+    let named = [&flow.next_hop, &flow.proxy, &flow.transfer].map(Option::as_deref);
+    let texts = [Some(flow.tunnel.as_str()), Some(flow.peer.as_str())].into_iter().chain(named);
     let controls = [&flow.accept, &flow.dial].map(|leg| leg.as_ref().and_then(|leg| leg.congestion.as_deref()));
     let mut all = texts.into_iter().chain(controls).flatten().chain([flow.state.text()]);
     all.any(|text| text.contains(word) || text.to_lowercase().contains(word))

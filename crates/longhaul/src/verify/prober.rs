@@ -10,7 +10,7 @@ use longhaul_core::proxy_header::{self, Accepts, Version};
 use longhaul_core::wire::answer::{Dial, Frame, Next, Proof, Receipt, Report};
 use longhaul_core::wire::probe::{Nonce, Preface};
 use longhaul_core::wire::proof::{Challenge, Key};
-use longhaul_sys::route::RouteSocket;
+use longhaul_sys::route::{RouteSocket, with_zone};
 use longhaul_units::{Rate, show_duration};
 use socket2::SockRef;
 use std::future::pending;
@@ -61,7 +61,7 @@ impl Plan {
         let hops = tunnel.verify_hops.unwrap_or(1);
         let (echo_bytes, payload_time) = payload(echo_bytes, tunnel.lowest_cap(), MAX_PAYLOAD_TIME);
         Plan {
-            address: SocketAddr::new(ip, tunnel.listen.port()),
+            address: with_zone(SocketAddr::new(ip, tunnel.listen.port()), tunnel.accept.bind_device()),
             allow: tunnel.allow.clone(),
             header: tunnel.proxy_in.map(proxy_header::write_own).unwrap_or_default(),
             key: None,
@@ -187,10 +187,10 @@ async fn walk<T>(
     let first = Stage::Relay(0);
     let nonce: Nonce = random::bytes().map_err(|err| Lost::Failed(err).at(first))?;
     let start = Instant::now();
-    let socket = open(plan)?;
+    let socket = open(plan, announce.is_some())?;
     // A reset may come before the connected socket can be asked.
-    findings.prober = socket.local_addr().ok();
-    let _announced = announce.zip(socket.local_addr().ok()).map(|(announce, from)| announce(nonce, from));
+    findings.prober = socket.local_addr().ok().filter(|from| from.port() > 0);
+    let _announced = announce.zip(findings.prober).map(|(announce, from)| announce(nonce, from));
     let stream = connect(plan, socket, patience).await.map_err(|trouble| match trouble.cause {
         Cause::Failed => explain_end(trouble, plan, findings),
         Cause::Refused | Cause::NoAnswer => trouble,
@@ -269,24 +269,31 @@ fn prove(plan: &Plan, challenge: &Challenge, at: usize) -> Result<Vec<u8>, Troub
     Ok(Frame::Proof(Proof { nonce: challenge.nonce, mac }).bytes())
 }
 
-/// Opens the prober's socket with the listener's own address, which `allow` can name. By itself the kernel takes the primary
-/// address to reach a secondary one, and 127.0.0.1 to reach another loopback address. The socket's close sends RST: behind a
-/// FIN, the flow of an unfinished probe would last as long as a next hop hangs, and fill the tunnel.
-fn open(plan: &Plan) -> Result<TcpSocket, Trouble> {
+/// Opens the prober's socket, on the listener's host with the listener's own address, which `allow` can name. By itself the kernel
+/// takes the primary address to reach a secondary one, and 127.0.0.1 to reach another loopback address. The socket's close
+/// sends RST: behind a FIN, the flow of an unfinished probe would last as long as a next hop hangs, and fill the tunnel.
+///
+/// # Errors
+/// There is no socket or port for it, or the daemon's own probe, `is_own`, would go to the listener of another host.
+fn open(plan: &Plan, is_own: bool) -> Result<TcpSocket, Trouble> {
     let first = Stage::Relay(0);
     // bind(2) would not tell where net.ipv4.ip_nonlocal_bind is 1.
-    if RouteSocket::new().and_then(|mut routes| routes.is_here(plan.address)).is_ok_and(|is_here| !is_here) {
+    let is_here = RouteSocket::new().and_then(|mut routes| routes.is_here(plan.address)).unwrap_or(true);
+    if is_own && !is_here {
         return Err(uncertain(first, &format!("{} is not an address of this host now", plan.address.ip())));
     }
-    let mut from = plan.address; // with its scope
+    let mut from = plan.address; // with its zone
     from.set_port(0);
     let socket = if from.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
     let bound = socket.and_then(|socket| {
         SockRef::from(&socket).set_linger(Some(Duration::ZERO))?;
-        socket.bind(from)?;
+        if is_here {
+            socket.bind(from)?;
+        }
         Ok(socket)
     });
-    bound.map_err(|err| Lost::Failed(err).at(first))
+    // Such as no free port or descriptor: this says nothing about the tunnel.
+    bound.map_err(|err| uncertain(first, &format!("no socket at {}: {err}", from.ip())))
 }
 
 async fn connect(plan: &Plan, socket: TcpSocket, patience: Patience) -> Result<TcpStream, Trouble> {

@@ -6,6 +6,7 @@ use crate::site::{Customers, Machine, Server, Service, Site, Steady, packaged};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::Command;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -115,6 +116,13 @@ fn keepalived_gives_the_address_back_after_verify_found_the_tunnel_broken_on_bot
     let servers = [0, 1].map(|which| Server::keepalived(&site.near[which]));
     let (customers, mut served) = (Customers::begin(&site.a, VIRTUAL), Vec::new());
     customers.wait_served_after(Instant::now(), 10, &mut served);
+    // From the relay without the address, the probe goes through the other one.
+    for which in [0, 1] {
+        let file = folders[which].path().join("longhaul.toml");
+        let mut verify = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        let output = site.near[which].on(move || verify.args(["verify", "-c"]).arg(file).output().unwrap());
+        assert_eq!(output.status.code(), Some(0), "near relay {}: {output:?}", which + 1);
+    }
     site.kill_far_relay();
     servers.iter().for_each(|server| server.wait_log("Entering FAULT STATE"));
     site.start_far_relay();

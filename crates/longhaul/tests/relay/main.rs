@@ -20,6 +20,13 @@
 //! | `options` | every option of the table |
 //! | `caps` | bandwidth caps |
 //! | `fast_open` | data in the SYN |
+//! | `ftp` | FTP with servers and clients of others, which `ftp_servers` runs |
+//! | `ftp_control` | control connections of FTP: first bytes, half-open ones, resets, attacks by them |
+//! | `ftp_rules` | FTP between a client and a server of the test, which are in `ftp_dialogue`: addresses, ports, endings, attacks |
+//! | `ftp_listeners` | FTP's data listeners: their ports and descriptors, how long they wait, what limits them |
+//! | `ftp_flows` | data connections of FTP as flows of their tunnel: caps, options, `allow`, views; ends of the control connection |
+//! | `ftp_killed` | FTP with servers and clients of others while a relay is killed |
+//! | `ftp_places` | FTP behind a NAT, between two servers, and the ports of `ftp.ports` that are not reserved |
 //! | `admin` | the control socket and the HTTP listener |
 //! | `status` | `longhaul status` and the problems that it tells |
 //! | `metrics` | /metrics and the counters of each tunnel; promtool and Prometheus |
@@ -42,6 +49,17 @@ mod dashboard;
 mod drain;
 mod endings;
 mod fast_open;
+mod ftp;
+mod ftp_control;
+mod ftp_dialogue;
+mod ftp_flows;
+mod ftp_killed;
+mod ftp_listeners;
+mod ftp_modes;
+mod ftp_places;
+mod ftp_rules;
+mod ftp_servers;
+mod ftp_words;
 mod ha;
 mod harness;
 mod hops;

@@ -463,10 +463,12 @@ fn a_dial_to_any_address_of_this_host_is_recognised_as_a_loop() {
             let done = Command::new("ip").args(args.split(' ')).status();
             assert!(done.expect("ip(8) runs").success(), "ip {args}");
         };
-        let addresses = ["10.7.7.7", "10.8.8.8", "10.9.9.9", "2001:db8:7::7"];
+        let addresses = ["10.7.7.7", "10.8.8.8", "10.9.9.9", "2001:db8:7::7", "fe80::7"];
         for address in addresses {
             let to = std::net::SocketAddr::new(address.parse().unwrap(), 6000).to_string();
-            let relay = Relay::start(&["relay", "--listen", "6000", "--to", &to, "--connect-timeout=1s"]);
+            let mut args = vec!["relay", "--listen", "6000", "--to", &to, "--connect-timeout=1s"];
+            args.extend((address == "fe80::7").then_some("--set=dial.bind-device=lo"));
+            let relay = Relay::start(&args);
             // The relay logs at most one such line a second.
             let failed = |relay: &Relay| {
                 let line = wait_for("the line about a failed dial", || {
@@ -484,7 +486,7 @@ fn a_dial_to_any_address_of_this_host_is_recognised_as_a_loop() {
                 "10.9.9.9" => {
                     ["10.9.9.1", "10.9.9.9"].iter().for_each(|own| ip(&format!("address add {own}/24 dev lo")))
                 }
-                _ => ip("address add 2001:db8:7::7/128 dev lo nodad"),
+                _ => ip(&format!("address add {address}/128 dev lo nodad")),
             }
             // A new IPv6 address works only a moment after ip(8) has ended, because net/ipv6/addrconf.c adds its route in
             // addrconf_dad_work. Of 400 immediate dials without any relay, 25 had no answer.

@@ -1,6 +1,7 @@
 //! Tests `longhaul top` in a terminal of its own.
 
 use crate::admin::{Admin, program, stderr, stdout};
+use crate::ftp_dialogue::Shown;
 use crate::harness::*;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
@@ -123,6 +124,20 @@ fn an_operator_finds_a_flow_and_kills_it() {
     top.wait(": killed");
     top.wait(&format!("FLOWS 0 with \":{port}\" of 1"));
     talk(&kept.0, &kept.1);
+    top.press("q");
+    top.ends();
+}
+
+#[test]
+fn an_ftp_data_connection_is_found_by_its_file_and_shown_with_its_command() {
+    let shown = Shown::begin("");
+    let _data = shown.data(true, "RETR some file.iso");
+    let mut top = Top::start(&shown.admin);
+    top.wait("FLOWS 2, by total rate");
+    top.press("/file.iso");
+    top.wait("FLOWS 1 with \"file.iso\" of 2");
+    top.press("\r\r");
+    top.wait("FTP           RETR some file.iso");
     top.press("q");
     top.ends();
 }

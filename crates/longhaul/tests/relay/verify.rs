@@ -204,6 +204,16 @@ fn nobody_can_tell_what_does_not_answer() {
 }
 
 #[test]
+fn a_prober_without_a_free_port_cannot_tell() {
+    in_own_network(|| {
+        std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "40000 40001").unwrap(); // ip(7)
+        let _taken = [40000, 40001].map(|port| TcpListener::bind(("127.0.0.1", port)).unwrap());
+        let why = ends_at("127.0.0.1:6000".parse().unwrap(), "", &[], (3, "near relay", "failed"));
+        assert!(why.contains("no socket at 127.0.0.1: Address already in use"), "{why}");
+    });
+}
+
+#[test]
 fn a_file_that_cannot_be_used_is_named_to_nagios() {
     let dir = tempfile::tempdir().unwrap();
     let (missing, wrong) = (dir.path().join("missing.toml"), dir.path().join("wrong.toml"));

@@ -4,7 +4,7 @@ use super::figures::Figures;
 use super::row::{Kind, Row, Samples};
 use super::sampler::{FLOWS_PER_TURN, INTERVAL};
 use super::table::{SECTIONS, rows};
-use crate::admin::snapshot::{ResourceState, Snapshot, TunnelState};
+use crate::admin::snapshot::{ResourceState, Snapshot, TunnelState, VerifyState, VerifyStateName};
 
 const DOCUMENT: &str = include_str!("../../../../../docs/metrics.md");
 
@@ -84,6 +84,36 @@ fn the_ports_to_all_addresses_are_one_series() {
     assert_eq!(read("longhaul_resource_used"), ["ephemeral ports=Real(78.0)", "pipes=Real(3.0)"]);
     assert_eq!(read("longhaul_resource_limit"), ["ephemeral ports=Real(100.0)"]);
     assert_eq!(read("longhaul_resource_near_limit"), ["ephemeral ports=Whole(1)", "pipes=Whole(0)"]);
+}
+
+/// keepalived moves the address of a tunnel that is broken through both relays every few seconds. An alert must not end with each
+/// move.
+#[test]
+fn a_broken_stage_stays_for_a_while_after_the_address_has_left() {
+    let is_told = |no_newer: Option<&str>, [elsewhere, returned]: [bool; 2], age: f64| {
+        let verify = VerifyState {
+            state: VerifyStateName::Broken,
+            stage: Some("WAN".into()),
+            last_unix_seconds: Some(1000.0 - age),
+            no_newer: no_newer.map(Into::into),
+            elsewhere,
+            returned,
+            ..VerifyState::default()
+        };
+        let tunnel = TunnelState { name: "t".into(), verify: Some(verify), ..TunnelState::default() };
+        let snapshot = Snapshot { tunnels: vec![tunnel], uptime_seconds: 1000.0, ..Snapshot::default() };
+        let mut samples = Samples::default();
+        let row = rows().find(|row| row.name == "longhaul_verify_broken").unwrap();
+        (row.read)(&Figures { snapshot, ..Figures::default() }, &mut samples);
+        !samples.0.is_empty()
+    };
+    let here = [false, false];
+    assert!(is_told(None, here, 1.0) && is_told(None, here, 500.0), "a probe every hour");
+    let why = Some("the address is on another host, or was there until now");
+    for moves in [[true, false], [false, true]] {
+        assert!(is_told(why, moves, 100.0) && !is_told(why, moves, 130.0));
+    }
+    assert!(!is_told(Some("no flow is free"), here, 1.0));
 }
 
 /// Returns the names of the series of a metric.

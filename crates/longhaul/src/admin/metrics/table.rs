@@ -224,6 +224,22 @@ const TUNNEL: &[Row] = &[
         |figures, out| out.tunnels(figures, |tunnel| tunnel.counters.copied),
     )
     .by(&["tunnel"]),
+    Row::gauge(
+        "longhaul_tunnel_ftp_listeners",
+        "FTP data listeners that wait for their connection.",
+        |figures, out| out.tunnels(figures, |tunnel| tunnel.counters.ftp_listeners_now),
+    )
+    .by(&["tunnel"]),
+    Row::counter("longhaul_tunnel_ftp_unused", "FTP data listeners to which no connection came.", |figures, out| {
+        out.tunnels(figures, |tunnel| tunnel.counters.ftp_unused)
+    })
+    .by(&["tunnel"]),
+    Row::counter(
+        "longhaul_tunnel_ftp_refused",
+        "Commands and replies of FTP that were refused. The log has the reason.",
+        |figures, out| out.tunnels(figures, |tunnel| tunnel.counters.ftp_refused),
+    )
+    .by(&["tunnel"]),
     Row::counter(
         "longhaul_tunnel_probes",
         "Probes of `longhaul verify` that were answered or passed on.",
@@ -336,12 +352,14 @@ const VERIFY: &[Row] = &[
     .by(&["tunnel"]),
     Row::gauge(
         "longhaul_verify_broken",
-        "1 for the broken stage of a tunnel. Absent while it is whole, and while there is no newer result although one is due.",
+        "1 for the broken stage of a tunnel. Absent while it is whole, and while there is no newer result although one is due. \
+         While another host has the address, and until the first result after its return, it stays until the result is 2 minutes \
+         old.",
         |figures, out| {
             for tunnel in &figures.snapshot.tunnels {
                 let Some(verify) = &tunnel.verify else { continue };
-                let stage = verify.stage.as_ref().filter(|_| verify.is_current());
-                if let (VerifyStateName::Broken, Some(stage)) = (verify.state, stage) {
+                let may_be_broken = verify.may_be_broken(figures.snapshot.unix_seconds());
+                if let Some(stage) = verify.stage.as_ref().filter(|_| may_be_broken) {
                     out.add(&[&tunnel.name, stage, verify.cause.as_deref().unwrap_or_default()], true);
                 }
             }
@@ -350,9 +368,25 @@ const VERIFY: &[Row] = &[
     .by(&["tunnel", "stage", "cause"]),
     Row::gauge(
         "longhaul_verify_last_time_seconds",
-        "Time of the last result, in seconds since 1970. Absent while another host has the address.",
+        "Time of the last result, or of the return of the address if that was later, in seconds since 1970. Absent before both, and while another \
+         host has the address.",
         |figures, out| {
-            out.verified(figures, |verify| verify.last_unix_seconds.filter(|_| !verify.elsewhere));
+            out.verified(figures, |verify| verify.waited_since().filter(|_| !verify.elsewhere));
+        },
+    )
+    .in_unit("seconds")
+    .by(&["tunnel"]),
+    Row::gauge(
+        "longhaul_verify_elsewhere_seconds",
+        "Time for which the tunnel's address has not been on this host, as on a backup relay. 0 while it is here. Absent after a \
+         drain has closed the listener.",
+        |figures, out| {
+            let now = figures.snapshot.unix_seconds();
+            for tunnel in figures.snapshot.tunnels.iter().filter(|tunnel| tunnel.listening) {
+                let Some(verify) = &tunnel.verify else { continue };
+                let elsewhere = verify.elsewhere_since_unix_seconds.map_or(0.0, |since| (now - since).max(0.0));
+                out.add(&[&tunnel.name], elsewhere);
+            }
         },
     )
     .in_unit("seconds")

@@ -127,7 +127,7 @@ export class Flows {
     if (words.length === 0) return this.#rows.slice();
     const columns = COLUMNS.filter((column) => !column.number);
     return this.#rows.filter((row) => {
-      const texts = [String(row.flow.flow), row.flow.proxy ?? "", row.flow.next_hop ?? "", ...columns.map((column) => column.text(row))];
+      const texts = [String(row.flow.flow), row.flow.proxy ?? "", row.flow.transfer ?? "", row.flow.next_hop ?? "", ...columns.map((column) => column.text(row))];
       const all = texts.join("\n").toLowerCase();
       return words.every((word) => all.includes(word));
     });

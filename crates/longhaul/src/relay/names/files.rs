@@ -1,6 +1,7 @@
 //! The three files by which libc resolves names. They are read before each query, so a change takes effect without a
 //! reload. Like libc, this module ignores lines that it does not understand.
 
+use longhaul_sys::route::interface_number;
 use resolv_conf::{Config, ScopedIp};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6};
@@ -72,8 +73,7 @@ fn server(address: &ScopedIp) -> Option<SocketAddr> {
 
 /// Returns the number of the interface `zone`, which is a name or a number.
 fn scope(zone: &str) -> Option<u32> {
-    let index = || fs::read_to_string(format!("/sys/class/net/{zone}/ifindex")).ok()?.trim().parse().ok();
-    zone.parse().ok().or_else(index)
+    zone.parse().ok().or_else(|| interface_number(zone))
 }
 
 /// Returns the addresses of `name` in the text of hosts(5), in its order. Case and a final dot do not matter.

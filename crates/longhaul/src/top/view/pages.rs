@@ -139,6 +139,7 @@ fn next_hop(hop: &HopState) -> String {
 fn details(row: &FlowRow) -> Vec<Said> {
     let flow = &row.state;
     let mut lines = vec![format!("tunnel        {}", flow.tunnel), format!("client        {}", flow.peer)];
+    lines.extend(flow.transfer.as_ref().map(|transfer| format!("FTP           {transfer}")));
     lines.extend(flow.proxy.as_ref().map(|proxy| format!("PROXY header  from {proxy}")));
     let address = flow.next_hop_address.map_or_else(|| "-".into(), |address| address.to_string());
     lines.push(match &flow.next_hop {

@@ -1,0 +1,282 @@
+//! Keys about the protocol of a tunnel, and about FTP.
+
+use crate::keys::remark::{Remark, Syntax};
+use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row, list, no_line};
+use crate::tunnel::{Ftp, FtpMode, Protocol, Tunnel};
+use crate::value;
+use std::net::{IpAddr, Ipv4Addr};
+use std::ops::RangeInclusive;
+
+/// `protocol` of a tunnel.
+pub(super) const PROTOCOL: Row<Tunnel> = Row {
+    name: "protocol",
+    default: KeyDefault::Value("\"tcp\""),
+    example: "\"ftp\"",
+    flag: Some(Flag {
+        name: "protocol",
+        argument: Argument::Named("NAME"),
+        default: None,
+        short: "Protocol that the flows carry",
+        long: "tcp or ftp. With tcp, bytes pass unchanged. With ftp, the tunnel carries control connections of FTP: \
+               the addresses and ports in PASV, EPSV, PORT and EPRT are rewritten, and data connections pass through \
+               the relay, too.",
+    }),
+    value: KeyValue::One(|tunnel, text| protocol(text).map(|protocol| tunnel.protocol = protocol)),
+    show: |tunnel| (tunnel.protocol == Protocol::Ftp).then(|| format!("carries FTP{}", ports_shown(&tunnel.ftp))),
+    check: |tunnel, _| [first_bytes(tunnel), proxies(tunnel)].concat(),
+    doc: "Protocol that the flows carry: `\"tcp\"`, whose bytes pass unchanged, or `\"ftp\"`. With `\"ftp\"` the tunnel \
+          carries control connections of FTP, and opens a data connection for each file: [FTP](ftp.md).",
+};
+
+/// `ftp.ports` of a tunnel.
+pub(super) const PORTS: Row<Tunnel> = Row {
+    name: "ftp.ports",
+    default: KeyDefault::Words("kernel's choice"),
+    example: "\"50000-50999\"",
+    flag: Some(Flag {
+        name: "ftp-ports",
+        argument: Argument::Named("FIRST-LAST"),
+        default: None,
+        short: "Ports for FTP data",
+        long: "The relay listens for FTP data connections on these ports, so that a firewall can let them pass. Each \
+               data connection needs a free port only until it is connected.",
+    }),
+    value: KeyValue::One(|tunnel, text| ports(text).map(|ports| tunnel.ftp.ports = Some(ports))),
+    show: no_line, // the line of `protocol` has it
+    check: |tunnel, syntax| without_ftp(tunnel, syntax, PORTS.name, tunnel.ftp.ports.is_some()),
+    doc: "Ports on which the relay listens for data connections, for a firewall. Each data connection needs a free port only \
+          until it is connected.",
+};
+
+/// `ftp.advertise` of a tunnel.
+pub(super) const ADVERTISE: Row<Tunnel> = Row {
+    name: "ftp.advertise",
+    default: KeyDefault::Words("own address"),
+    example: "\"198.51.100.7\"",
+    flag: Some(Flag {
+        name: "ftp-advertise",
+        argument: Argument::Named("ADDR"),
+        default: None,
+        short: "IPv4 for FTP clients",
+        long: "The IPv4 address that PASV tells the client to connect to, where a NAT stands between the client and this \
+               relay. Without this flag, it is the address that the client connected to. EPSV names no address.",
+    }),
+    value: KeyValue::One(|tunnel, text| advertise(text).map(|ip| tunnel.ftp.advertise = Some(ip))),
+    show: |tunnel| tunnel.ftp.advertise.map(|ip| format!("tells FTP clients the address {ip}")),
+    check: |tunnel, syntax| without_ftp(tunnel, syntax, ADVERTISE.name, tunnel.ftp.advertise.is_some()),
+    doc: "IPv4 address that the reply to PASV tells the client, where a NAT stands between the client and the relay. \
+          Without this key, it is the address that the client connected to. The reply to EPSV names no address.",
+};
+
+/// `ftp.data_from` of a tunnel.
+pub(super) const DATA_FROM: Row<Tunnel> = Row {
+    name: "ftp.data_from",
+    default: KeyDefault::Words("none"),
+    example: "[\"192.0.2.0/24\"]",
+    flag: Some(Flag {
+        name: "ftp-data-from",
+        argument: Argument::Named("CIDR"),
+        default: None,
+        short: "More hosts for FTP data",
+        long: "Networks that may be an end of an FTP data connection beside the two peers of its control connection. \
+               Needed where one side is a plain port map, or for a transfer between two servers (FXP).",
+    }),
+    value: KeyValue::Several {
+        add: |tunnel, text| value::network(text).map(|net| tunnel.ftp.data_from.push(net)),
+        empty: "it is empty; write a network, or leave the key out",
+    },
+    show: |tunnel| match tunnel.ftp.data_from.as_slice() {
+        [] => None,
+        nets => Some(format!("lets FTP data pass from and to {}", list(nets))),
+    },
+    check: |tunnel, syntax| without_ftp(tunnel, syntax, DATA_FROM.name, !tunnel.ftp.data_from.is_empty()),
+    doc: "Networks that may be an end of a data connection beside the two peers of its control connection. Needed where one \
+          side is a plain port map, or for a transfer between two servers (FXP). Every other address is refused.",
+};
+
+/// `ftp.mode` of a tunnel.
+pub(super) const MODE: Row<Tunnel> = Row {
+    name: "ftp.mode",
+    default: KeyDefault::Value("\"client\""),
+    example: "\"passive\"",
+    flag: Some(Flag {
+        name: "ftp-mode",
+        argument: Argument::Named("MODE"),
+        default: None,
+        short: "FTP mode of the next hop",
+        long: "client or passive. With client, the relay asks its next hop for the mode for which the client asks. With \
+               passive, it always asks for passive mode: the relay opens the data connections to the next hop, also \
+               those of clients in active mode.",
+    }),
+    value: KeyValue::One(|tunnel, text| mode(text).map(|mode| tunnel.ftp.mode = mode)),
+    show: |tunnel| (tunnel.ftp.mode == FtpMode::Passive).then(|| "asks the next hop for passive FTP".into()),
+    check: |tunnel, syntax| without_ftp(tunnel, syntax, MODE.name, tunnel.ftp.mode != FtpMode::Client),
+    doc: "Mode for which the relay asks its next hop: `\"client\"`, the one for which the client asks, or `\"passive\"`. With \
+          `\"passive\"` the relay opens the data connections to the next hop, also those of clients in active mode.",
+};
+
+/// `ftp.low_ports` of a tunnel.
+pub(super) const LOW_PORTS: Row<Tunnel> = Row {
+    name: "ftp.low_ports",
+    default: KeyDefault::Value("false"),
+    example: "true",
+    flag: None, // no server of our time needs it
+    value: KeyValue::One(|tunnel, text| value::switch(text).map(|on| tunnel.ftp.low_ports = on)),
+    show: |tunnel| tunnel.ftp.low_ports.then(|| "lets FTP data pass to ports below 1024".into()),
+    check: |tunnel, syntax| without_ftp(tunnel, syntax, LOW_PORTS.name, tunnel.ftp.low_ports),
+    doc: "`true` lets data connections go to ports below 1024. They are refused otherwise, because a client could make the \
+          relay connect to another service (RFC 2577).",
+};
+
+/// Returns an error for a SYN that carries the client's first bytes, which nothing would rewrite.
+fn first_bytes(tunnel: &Tunnel) -> Vec<Remark> {
+    match tunnel.protocol {
+        Protocol::Ftp if tunnel.dial.fast_open() => {
+            let text = "an FTP server speaks first, so dial.fastopen only delays it; leave dial.fastopen out";
+            vec![Remark::error("protocol", text.into())]
+        }
+        Protocol::Ftp | Protocol::Tcp => Vec::new(),
+    }
+}
+
+/// Returns errors for PROXY headers. A proxy before this relay passes the control connection on, but not the data connections.
+fn proxies(tunnel: &Tunnel) -> Vec<Remark> {
+    let before = "a proxy before this relay does not pass data connections on; leave proxy_in out, and let FTP clients connect \
+                  to this relay itself";
+    let after = "neither FTP servers nor relays with protocol = \"ftp\" read a PROXY header; leave proxy_out out";
+    let is_set = [(tunnel.proxy_in.is_some(), before), (tunnel.proxy_out.is_some(), after)];
+    let errors = is_set.into_iter().filter(|(is_set, _)| *is_set && tunnel.protocol == Protocol::Ftp);
+    errors.map(|(_, text)| Remark::error("protocol", text.into())).collect()
+}
+
+/// Returns a warning for `key`, if it is set and the tunnel does not carry FTP.
+fn without_ftp(tunnel: &Tunnel, syntax: Syntax, key: &str, is_set: bool) -> Vec<Remark> {
+    if tunnel.protocol == Protocol::Ftp || !is_set {
+        return Vec::new();
+    }
+    let text = match syntax {
+        Syntax::File => "has no effect without protocol = \"ftp\"; add that line",
+        Syntax::Flags => "has no effect without protocol = \"ftp\"; add --protocol ftp",
+    };
+    vec![Remark::warning(key, text.into())]
+}
+
+fn ports_shown(ftp: &Ftp) -> String {
+    let range = ftp.ports.as_ref();
+    range.map_or_else(String::new, |ports| format!(", with data ports {}-{}", ports.start(), ports.end()))
+}
+
+/// Parses the name of a protocol.
+///
+/// # Errors
+/// The text is none.
+fn protocol(text: &str) -> Result<Protocol, String> {
+    match text {
+        "tcp" => Ok(Protocol::Tcp),
+        "ftp" => Ok(Protocol::Ftp),
+        _ => Err("write \"tcp\" or \"ftp\"".into()),
+    }
+}
+
+/// Parses the mode of the next hop.
+///
+/// # Errors
+/// The text is none.
+fn mode(text: &str) -> Result<FtpMode, String> {
+    match text {
+        "client" => Ok(FtpMode::Client),
+        "passive" => Ok(FtpMode::Passive),
+        _ => Err("write \"client\" or \"passive\"".into()),
+    }
+}
+
+/// Parses a range of ports, 1024 to 65535.
+///
+/// # Errors
+/// The text is not `FIRST-LAST`, or it has ports out of range.
+fn ports(text: &str) -> Result<RangeInclusive<u16>, String> {
+    let port = |text: &str| text.trim().parse().ok().filter(|port| *port >= 1024);
+    let range = text.split_once('-').and_then(|(first, last)| Some(port(first)?..=port(last)?));
+    range
+        .filter(|range| !range.is_empty())
+        .ok_or_else(|| "write the first and the last port, from 1024 to 65535, such as \"50000-50999\"".into())
+}
+
+/// Parses the IPv4 address that clients are told.
+///
+/// # Errors
+/// The text is not an address that a client could connect to.
+fn advertise(text: &str) -> Result<Ipv4Addr, String> {
+    const FORM: &str = "write the IPv4 address that clients connect to, without a port, such as \"198.51.100.7\"";
+    match text.parse::<IpAddr>() {
+        Ok(IpAddr::V4(ip)) if !ip.is_unspecified() && !ip.is_multicast() && !ip.is_broadcast() => Ok(ip),
+        Ok(IpAddr::V6(_)) => Err(format!("the reply to PASV has room for IPv4 alone; {FORM}")),
+        _ => Err(FORM.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::Severity;
+
+    #[test]
+    fn a_range_of_ports_has_both_ends_and_no_low_port() {
+        assert_eq!(ports("50000-50999"), Ok(50000..=50999));
+        assert_eq!(ports("2000 - 2000"), Ok(2000..=2000));
+        for text in ["", "-", "50000", "50000-", "80-90", "5000-4000", "50000-70000", "a-b", "-1-5000", "1-2-3"] {
+            assert!(ports(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_client_can_be_told_an_ipv4_address_alone() {
+        assert_eq!(advertise("198.51.100.7"), Ok(Ipv4Addr::new(198, 51, 100, 7)));
+        for text in ["2001:db8::7", "0.0.0.0", "224.0.0.1", "relay.example", "198.51.100.7:21"] {
+            assert!(advertise(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn proxy_headers_are_refused() {
+        use longhaul_core::proxy_header::{Accepts, Version};
+        let mut tunnel = Tunnel::new("a", "[::]:21".parse().expect("an address"), Vec::new());
+        (tunnel.proxy_in, tunnel.proxy_out) = (Accepts::named("v2"), Some(Version::V2));
+        assert_eq!(proxies(&tunnel), Vec::new());
+        tunnel.protocol = Protocol::Ftp;
+        let keys = |tunnel: &Tunnel| {
+            let remarks = proxies(tunnel);
+            assert!(remarks.iter().all(|remark| remark.severity == Severity::Error));
+            let named = |key: &str| remarks.iter().any(|remark| remark.text.contains(key));
+            [named("proxy_in"), named("proxy_out")]
+        };
+        assert_eq!(keys(&tunnel), [true, true]);
+        tunnel.proxy_in = None;
+        assert_eq!(keys(&tunnel), [false, true]);
+        tunnel.proxy_out = None;
+        assert_eq!(keys(&tunnel), [false, false]);
+    }
+
+    #[test]
+    fn each_key_without_effect_is_warned_of() {
+        let mut tunnel = Tunnel::new("a", "[::]:21".parse().expect("an address"), Vec::new());
+        let warnings = |tunnel: &Tunnel, syntax| -> Vec<String> {
+            let rows = [PORTS, ADVERTISE, DATA_FROM, MODE, LOW_PORTS];
+            let remarks = rows.iter().flat_map(|row| (row.check)(tunnel, syntax));
+            remarks.map(|remark| format!("{}: {}", remark.key, remark.text)).collect()
+        };
+        assert_eq!(warnings(&tunnel, Syntax::File), [""; 0]);
+        tunnel.ftp.ports = Some(50000..=50999);
+        let text = "ftp.ports: has no effect without protocol = \"ftp\"; add that line";
+        assert_eq!(warnings(&tunnel, Syntax::File), [text]);
+        let text = "ftp.ports: has no effect without protocol = \"ftp\"; add --protocol ftp";
+        assert_eq!(warnings(&tunnel, Syntax::Flags), [text]);
+        tunnel.ftp.advertise = Some(Ipv4Addr::LOCALHOST);
+        tunnel.ftp.data_from.push("192.0.2.0/24".parse().expect("a network"));
+        tunnel.ftp.low_ports = true;
+        tunnel.ftp.mode = FtpMode::Passive;
+        assert_eq!(warnings(&tunnel, Syntax::File).len(), 5);
+        tunnel.protocol = Protocol::Ftp;
+        assert_eq!(warnings(&tunnel, Syntax::File), [""; 0]);
+    }
+}

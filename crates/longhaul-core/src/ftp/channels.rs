@@ -1,0 +1,77 @@
+//! The data connections that a session asks its caller for.
+
+use super::refused::Refused;
+use super::side::Side;
+use std::fmt;
+use std::net::SocketAddr;
+
+/// A data listener that a session asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// Number of the channel: 1, 2 and so on. A number may be left out, and none is used twice.
+    pub channel: u64,
+    /// The side that will connect to the listener.
+    pub accept_from: Side,
+    /// The address that the other side named. Its data connection is dialled there.
+    pub dial: SocketAddr,
+}
+
+/// A data connection between two sides that both wait for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Joining {
+    /// Number of the channel, as of an [`Opening`].
+    pub channel: u64,
+    /// The address that the server named. It is dialled at once.
+    pub server: SocketAddr,
+    /// The address that the client named. It is dialled when the transfer [begins](Channels::begins).
+    pub client: SocketAddr,
+}
+
+/// The command that uses a data connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// Its verb in capitals, such as `RETR`.
+    pub verb: &'static str,
+    /// Its argument: printable, at most 255 bytes, empty if there is none.
+    pub name: String,
+}
+
+/// The caller of a session: opens and dials its data connections.
+pub trait Channels {
+    /// Opens a data listener on this relay's address that faces `opening.accept_from`. Closes the listener that the session
+    /// opened before if nobody came to it. Returns the address to tell that side.
+    ///
+    /// # Errors
+    /// No listener could be opened. The reason goes to the client, in one line.
+    fn open(&mut self, opening: Opening) -> Result<SocketAddr, String>;
+
+    /// Whether another data connection may begin. If not, call [`Session::look_again`](super::Session::look_again) once it may.
+    fn have_room(&mut self) -> bool;
+
+    /// Begins a data connection that this relay dials on both sides. Closes what the session opened before if nobody came to it.
+    ///
+    /// # Errors
+    /// It cannot begin. The reason goes to the client, in one line.
+    fn join(&mut self, joining: Joining) -> Result<(), String>;
+
+    /// Notes that the server has said that a transfer begins, or that it is over. Nothing may go to the client before its side of
+    /// a joined data connection is dialled.
+    fn begins(&mut self);
+
+    /// Notes that a transfer command was passed on while this channel was the latest. Its listener may not be open yet, and
+    /// never opens if the server refuses PASV. The last call for a channel counts.
+    fn transfer(&mut self, channel: u64, transfer: Transfer);
+
+    /// Notes that a command or a reply was refused.
+    fn refused(&mut self, why: &Refused);
+}
+
+impl fmt::Display for Transfer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Transfer { verb, name } = self;
+        match name.is_empty() {
+            true => f.write_str(verb),
+            false => write!(f, "{verb} {name}"),
+        }
+    }
+}

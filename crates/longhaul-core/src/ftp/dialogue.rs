@@ -1,0 +1,84 @@
+//! The state that commands and replies share.
+
+use super::due::{Code, Due};
+use super::line::Fate;
+use super::rules::Rules;
+use super::verb::Form;
+use std::net::SocketAddr;
+
+/// The state that commands and replies share.
+#[derive(Debug)]
+pub(super) struct Dialogue {
+    pub(super) rules: Rules,
+    /// The replies that the server owes.
+    pub(super) due: Due,
+    /// The reply of several lines whose last line has not come yet.
+    pub(super) begun: Option<Begun>,
+    /// The latest channel. 0: none yet.
+    pub(super) channel: u64,
+    /// PASV or EPSV that waits for its reply. Nothing else is sent to the server meanwhile.
+    pub(super) passive: Option<Expected>,
+    /// The request of an earlier PASV or EPSV, to which 227 or 229 may still come. Its reply was an error, which may have been the
+    /// late reply to another command, or none came in time.
+    pub(super) late: Option<Asked>,
+    /// Whether AUTH waits for its reply.
+    pub(super) awaits_auth: bool,
+    /// Whether the session itself has accepted EPSV ALL. RFC 2428 4: every other command that names an address is then
+    /// refused.
+    pub(super) is_epsv_only: bool,
+}
+
+/// The reply to PASV or EPSV.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Expected {
+    /// The channel of the data connection.
+    pub(super) channel: u64,
+    /// The client's request.
+    pub(super) asked: Asked,
+}
+
+/// The client's request that made the session ask the server for passive mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// Passive mode, in this form.
+    Passive(Form),
+    /// Active mode, to its address.
+    Active(SocketAddr),
+}
+
+/// A reply of several lines that has begun.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begun {
+    pub(super) code: Code,
+    /// The fate of all its lines.
+    pub(super) fate: Fate,
+}
+
+impl Dialogue {
+    /// Returns the state of a new connection.
+    pub(super) fn new(rules: Rules) -> Dialogue {
+        Dialogue {
+            rules,
+            due: Due::new(),
+            begun: None,
+            channel: 0,
+            passive: None,
+            late: None,
+            awaits_auth: false,
+            is_epsv_only: false,
+        }
+    }
+
+    /// Forgets what the server owes. The reply to PASV may still come.
+    pub(super) fn forget(&mut self) {
+        self.due.forget();
+        self.begun = None;
+        self.late = self.passive.take().map(|expected| expected.asked).or(self.late);
+    }
+
+    /// Forgets what the server owes, for good: it sends no reply any more.
+    pub(super) fn close(&mut self) {
+        self.due.close();
+        self.forget();
+    }
+}

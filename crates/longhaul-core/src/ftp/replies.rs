@@ -1,0 +1,165 @@
+//! Takes the lines of the server: passes them on, or replaces the addresses in them.
+//!
+//! A reply is one line `227 text`, or several: the first `227-text`, the last `227 text`, the others anything (RFC 959 4.2).
+//! Each command has one reply, in the order of the commands, and any number of preliminary replies (1xx) before it.
+
+use super::address;
+use super::channels::{Channels, Joining, Opening};
+use super::dialogue::{Asked, Begun, Dialogue, Expected};
+use super::due::{BEGINNINGS, Code};
+use super::line::{Fate, Line};
+use super::refused::Refused;
+use super::side::Side;
+use super::verb::Form;
+use std::net::SocketAddr;
+
+impl Dialogue {
+    /// Returns the fate of a line of the server that begins with this text.
+    ///
+    /// 227 and 229 never pass as they are, whether PASV waits or not, and whatever stands before, between and after the digits:
+    /// some client may read an address in such a line.
+    pub(super) fn fate(&self, text: &[u8]) -> Fate {
+        if let Some(begun) = self.begun {
+            return begun.fate;
+        }
+        let (mut seen, mut length) = ([0; 3], 0);
+        for byte in text.iter().filter(|byte| byte.is_ascii_graphic()).take(3) {
+            seen[length] = *byte;
+            length += 1;
+        }
+        let begins = |code: &Code| code.starts_with(&seen[..length]);
+        match length {
+            _ if !begins(PASSIVE) && !begins(EXTENDED_PASSIVE) => Fate::Pass,
+            3 => Fate::Hold,
+            _ => Fate::Undecided,
+        }
+    }
+
+    /// Takes a whole line of the server. Returns whether everything after it is encrypted.
+    pub(super) fn reply(&mut self, line: &Line, channels: &mut impl Channels, to_client: &mut Vec<u8>) -> bool {
+        let Some(code) = self.last_line(line) else { return false };
+        if line.fate() == Fate::Hold {
+            self.named(line, code, channels, to_client);
+            return false;
+        }
+        if code == *AUTH_ACCEPTED && self.awaits_auth {
+            return true;
+        }
+        match self.passive {
+            Some(_) if code[0] == b'1' || LATE.contains(&&code) => {}
+            Some(expected) => {
+                self.passive = None;
+                self.late = Some(expected.asked);
+                self.due.forget();
+            }
+            None => {
+                if BEGINNINGS.contains(&&code) || code == *TRANSFERRED && self.due.has_transfer() {
+                    channels.begins();
+                }
+                self.due.reply(code);
+            }
+        }
+        self.awaits_auth &= !self.due.is_none();
+        false
+    }
+
+    /// Returns the code if this line is the last of its reply.
+    fn last_line(&mut self, line: &Line) -> Option<Code> {
+        let text = line.text();
+        let code = text.first_chunk().filter(|code: &&Code| code.iter().all(u8::is_ascii_digit)).copied();
+        let end = text.get(3);
+        match self.begun {
+            Some(begun) if code == Some(begun.code) && matches!(end, Some(b' ' | b'\r' | b'\n')) => {
+                self.begun = None;
+                code
+            }
+            Some(_) => None,
+            None => {
+                let begun = code.filter(|_| end == Some(&b'-')).map(|code| Begun { code, fate: line.fate() });
+                self.begun = begun;
+                match begun {
+                    Some(_) => None,
+                    // No digits at its beginning, but 227 or 229 if other bytes are skipped.
+                    None if line.fate() == Fate::Hold => Some(code.unwrap_or_default()),
+                    None => code,
+                }
+            }
+        }
+    }
+
+    /// Takes a reply that names an address. Every reply before it has come, or will never come.
+    fn named(&mut self, line: &Line, code: Code, channels: &mut impl Channels, to_client: &mut Vec<u8>) {
+        let expected = match (self.passive.take(), self.late.take()) {
+            (Some(expected), _) => {
+                self.due.forget();
+                Ok(expected)
+            }
+            (None, Some(asked)) => {
+                self.due.reply(code);
+                self.channel += 1;
+                Ok(Expected { channel: self.channel, asked })
+            }
+            (None, None) => {
+                self.due.reply(code);
+                Err(Refused::Unasked)
+            }
+        };
+        let opened = match expected {
+            Ok(_) if line.is_long() => Err(Refused::LongLine),
+            Ok(expected) => self.open_passive(expected, line.text(), code, channels),
+            Err(why) => Err(why),
+        };
+        let reply = opened.unwrap_or_else(|why| {
+            channels.refused(&why);
+            why.reply(425)
+        });
+        to_client.extend_from_slice(reply.as_bytes());
+    }
+
+    /// Opens a data listener for the address in the last line of a reply with this code, or joins the address with the client's.
+    /// Returns the reply for the client.
+    fn open_passive(
+        &self,
+        expected: Expected,
+        text: &[u8],
+        code: Code,
+        channels: &mut impl Channels,
+    ) -> Result<String, Refused> {
+        let text = text.get(code.len()..).unwrap_or_default();
+        let named = match &code {
+            PASSIVE => address::read_227(text),
+            EXTENDED_PASSIVE => address::read_229(text).map(|port| SocketAddr::new(self.rules.ends.server, port)),
+            _ => None,
+        };
+        let dial = self.rules.admit(Side::Server, named.ok_or(Refused::BadAddress)?)?;
+        let channel = expected.channel;
+        let form = match expected.asked {
+            Asked::Passive(form) => form,
+            Asked::Active(client) => {
+                let joining = Joining { channel, server: dial, client };
+                channels.join(joining).map_err(Refused::NoListener)?;
+                return Ok("200 PORT command successful\r\n".into());
+            }
+        };
+        let opening = Opening { channel, accept_from: Side::Client, dial };
+        let ours = address::canonical(channels.open(opening).map_err(Refused::NoListener)?);
+        match form {
+            Form::Plain => {
+                let numbers = address::six_numbers(ours).ok_or(Refused::NeedsEpsv)?;
+                Ok(format!("227 Entering Passive Mode ({numbers}).\r\n"))
+            }
+            Form::Extended => Ok(format!("229 Entering Extended Passive Mode (|||{}|)\r\n", ours.port())),
+        }
+    }
+}
+
+/// RFC 959 4.2: entering passive mode.
+const PASSIVE: &Code = b"227";
+/// RFC 2428 3: entering extended passive mode.
+const EXTENDED_PASSIVE: &Code = b"229";
+/// RFC 2228: security data exchange complete.
+const AUTH_ACCEPTED: &Code = b"234";
+/// RFC 959 5.4: the last reply to a transfer. A server may leave out that it begins.
+const TRANSFERRED: &Code = b"226";
+/// RFC 959 5.4: the last replies to a transfer and to ABOR. PASV never has them, but they may come late.
+const LATE: &[&Code] = &[b"225", b"226", b"250", b"426"];

@@ -1,0 +1,55 @@
+//! Which addresses a side may name.
+
+use super::address;
+use super::refused::Refused;
+use super::side::{Ends, Side};
+use ipnet::IpNet;
+use std::net::SocketAddr;
+
+/// The addresses that may be dialled.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// The peers. Each may name its own address.
+    pub ends: Ends,
+    /// Networks whose addresses both sides may name as well.
+    pub data_from: Vec<IpNet>,
+    /// Networks of the clients. If there are any, the client names no other host than itself outside of them.
+    pub allow: Vec<IpNet>,
+    /// Whether ports below 1024 may be named.
+    pub low_ports: bool,
+    /// Whether the server is asked for passive mode when the client asks for active mode.
+    pub passive: bool,
+}
+
+impl Rules {
+    /// Returns the address if this side may name it, in its canonical form.
+    ///
+    /// # Errors
+    /// It is no host's, or a third host's, or one that may be no client, or its port is below 1024.
+    pub(super) fn admit(&self, side: Side, address: SocketAddr) -> Result<SocketAddr, Refused> {
+        let address = address::canonical(address);
+        let ip = address.ip();
+        if ip.is_unspecified() {
+            // The relay would dial itself.
+            return Err(Refused::Unspecified(side, ip));
+        }
+        let own = match side {
+            Side::Client => self.ends.client,
+            Side::Server => self.ends.server,
+        };
+        let is_in = |nets: &[IpNet]| nets.iter().any(|net| net.contains(&ip));
+        if ip != own && !is_in(&self.data_from) {
+            return Err(Refused::ThirdHost(side, ip));
+        }
+        if ip != own && side == Side::Client && !self.allow.is_empty() && !is_in(&self.allow) {
+            return Err(Refused::NotAllowed(ip));
+        }
+        if address.port() < FIRST_HIGH_PORT && !self.low_ports {
+            return Err(Refused::LowPort(address.port()));
+        }
+        Ok(address)
+    }
+}
+
+/// RFC 2577 3: a server should not dial a port below this.
+const FIRST_HIGH_PORT: u16 = 1024;

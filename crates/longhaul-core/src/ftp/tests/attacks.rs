@@ -1,0 +1,509 @@
+//! Attacks and garbage, each with its answer.
+
+use super::*;
+
+/// Checks each dialogue after a greeting.
+fn check_all(rules: &Rules, dialogues: &[&str]) {
+    for dialogue in dialogues {
+        check(rules, &format!("S: 220 ready\n{dialogue}"));
+    }
+}
+
+/// RFC 2577: the bounce attack, FXP, and ports of other services.
+#[test]
+fn a_client_names_only_itself() {
+    check_all(
+        &v4(),
+        &[
+            r"C: PORT 10,0,0,9,156,64
+              * refused third-host
+              s:
+              c: 504 Address 10.0.0.9 is neither the client's own nor in ftp.data_from",
+            r"C: PORT 198,51,100,7,3,255
+              * refused low-port
+              s:
+              c: 504 Port 1023 is below 1024",
+            r"C: PORT 198,51,100,7,4,0
+              s: PORT 192,0,2,1,195,81
+              * open 1 from server, dial 198.51.100.7:1024",
+            r"C: PORT 192,0,2,2,156,64
+              * refused third-host
+              s:
+              c: 504 Address 192.0.2.2 is neither the client's own nor in ftp.data_from",
+            r"C: PORT 127,0,0,1,156,64
+              * refused third-host
+              s:
+              c: 504 Address 127.0.0.1 is neither the client's own nor in ftp.data_from",
+            r"C: EPRT |2|2001:db8::9|40000|
+              * refused third-host
+              s:
+              c: 504 Address 2001:db8::9 is neither the client's own nor in ftp.data_from",
+            r"C: EPRT |2|::ffff:198.51.100.7|40000|
+              s: EPRT |1|192.0.2.1|50001|
+              * open 1 from server, dial 198.51.100.7:40000",
+            r"C: EPRT |1|198.51.100.7|22|
+              * refused low-port
+              s:
+              c: 504 Port 22 is below 1024",
+            r"C: EPRT |3|198.51.100.7|40000|
+              * refused bad-family
+              s:
+              c: 522 Network protocol not supported, use (1,2)",
+            r"C: EPRT |1|198.51.100.7|
+              * refused bad-address
+              s:
+              c: 501 No valid address and port",
+            r"C: PORT 198,51,100,7,0,0
+              * refused bad-address
+              s:
+              c: 501 No valid address and port",
+            r"C: PORT
+              * refused bad-address
+              s:
+              c: 501 No valid address and port",
+            r"C: LPRT 4,4,198,51,100,7,2,156,64
+              * refused long-form
+              s:
+              c: 521 Supported address families are (4,6), by EPRT and EPSV
+              S: 421 Timeout.",
+        ],
+    );
+}
+
+#[test]
+fn a_lying_server_opens_nothing() {
+    let pasv = |replies: &str| format!("C: PASV\n{replies}");
+    for dialogue in [
+        r"S: 227 Entering Passive Mode (10,0,0,9,117,53).
+          * refused third-host
+          c: 425 Address 10.0.0.9 is neither the server's own nor in ftp.data_from",
+        r"S: 227 Entering Passive Mode (0,0,0,0,117,53).
+          * refused bad-address
+          c: 425 The server named 0.0.0.0, which is no host's address",
+        r"S: 227 Entering Passive Mode (192,0,2,2,0,22).
+          * refused low-port
+          c: 425 Port 22 is below 1024",
+        r"S: 227 Entering Passive Mode.
+          * refused bad-address
+          c: 425 No valid address and port",
+        r"S: 227 (192,0,2,2,117,256)
+          * refused bad-address
+          c: 425 No valid address and port",
+        r"S: 229 (|1|192.0.2.2|30005|)
+          * refused bad-address
+          c: 425 No valid address and port",
+        r"S: 227-Entering Passive Mode (10,0,0,9,0,22)
+          c:
+          S: (10,0,0,9,0,22)
+          c:
+          S: 227 ok 192, 0, 2, 2, 117, 53
+          c: 227 Entering Passive Mode (198,51,100,1,195,81).
+          * open 1 from client, dial 192.0.2.2:30005",
+        r"S: 211-A reply with other lines
+          S: 227 Entering Passive Mode (10,0,0,9,0,22)
+          S: 2111 not the end
+          S: 211
+          S: 227 (10,0,0,9,0,22)
+          * refused third-host
+          c: 425 Address 10.0.0.9 is neither the server's own nor in ftp.data_from
+          S: 227 unasked (10,0,0,9,0,22)
+          * refused unasked
+          c: 425 The server names an address that nobody asked for",
+        r"S: 150 First
+          S: 227 ok (192,0,2,2,117,53)
+          c: 227 Entering Passive Mode (198,51,100,1,195,81).
+          * open 1 from client, dial 192.0.2.2:30005
+          S: 227 again (192,0,2,2,117,53)
+          * refused unasked
+          c: 425 The server names an address that nobody asked for",
+    ] {
+        check_all(&v4(), &[&pasv(dialogue)]);
+    }
+}
+
+#[test]
+fn a_banner_opens_nothing() {
+    check(
+        &v4(),
+        r"
+        S: 227 a banner (10,0,0,9,0,22)
+        * refused unasked
+        c: 425 The server names an address that nobody asked for
+        C: NOOP
+        S: 200 ok",
+    );
+    check(
+        &v4(),
+        r"
+        S: 220-a banner
+        S: 227 (10,0,0,9,0,22)
+        C: PASV
+        s:
+        S: 220-more
+        S: 220 end
+        s: PASV
+        S: 227 no numbers
+        c: 425 No valid address and port
+        * refused bad-address",
+    );
+}
+
+/// Clients differ in how much of a line they read.
+#[test]
+fn no_227_passes_as_it_is() {
+    let other = r"The server names an address that nobody asked for";
+    for (line, port) in [
+        (&b"227\t(192,0,2,2,117,53)"[..], Some(81)),
+        (b"227(192,0,2,2,117,53)", Some(81)),
+        (b"227.(192,0,2,2,117,53)", Some(81)),
+        (b"227\t(10,0,0,9,117,53)", None),
+        (b"2270 (192,0,2,2,117,53)", Some(81)),
+        (b"\xff\xff227 (192,0,2,2,117,53)", None),
+        (b"22\x007 (192,0,2,2,117,53)", None),
+        (b" 227 (192,0,2,2,117,53)", None),
+        (b"\t2\x0127-(192,0,2,2,117,53)", None),
+        (b"229\t(|||30005|)", Some(81)),
+        (b" 229 (|||30005|)", None),
+    ] {
+        for is_asked in [true, false] {
+            let mut stage = Stage::new(&v4());
+            stage.send(Side::Server, b"220 ready\r\n");
+            if is_asked {
+                stage.send(Side::Client, b"PASV\r\n");
+            }
+            stage.take();
+            stage.send(Side::Server, &[line, b"\r\n"].concat());
+            let [reply, _] = stage.take();
+            let reply = reply.trim_start_matches(r"\xff");
+            match port.filter(|_| is_asked) {
+                Some(port) => {
+                    assert_eq!(reply, format!(r"227 Entering Passive Mode (198,51,100,1,195,{port}).\r\n"));
+                }
+                None => assert!(reply.starts_with("425 ") && reply.contains(other) != is_asked, "{reply}"),
+            }
+            assert!(!stage.session.is_waiting());
+            stage.send(Side::Client, b"PORT 10,0,0,9,0,22\r\n");
+            assert!(stage.take()[0].starts_with("504 "));
+        }
+    }
+    for reply in ["200 (10,0,0,9,8,1)", "228 (4,4,10,0,0,9,2,8,1)", "350 x", "530 no", "425 no"] {
+        check(&v4(), &format!("S: 220 ready\nC: PASV\nC: PWD\ns:\nS: {reply}\ns: PWD\nS: 257 /"));
+    }
+}
+
+#[test]
+fn rules_may_allow_more() {
+    let rules = Rules { data_from: vec!["10.0.0.0/24".parse().unwrap()], low_ports: true, ..v4() };
+    check_all(
+        &rules,
+        &[r"C: PORT 10,0,0,9,0,22
+            s: PORT 192,0,2,1,195,81
+            * open 1 from server, dial 10.0.0.9:22
+            S: 200 ok
+            C: PASV
+            S: 227 (10,0,0,8,0,20)
+            c: 227 Entering Passive Mode (198,51,100,1,195,82).
+            * open 2 from client, dial 10.0.0.8:20
+            C: PASV
+            S: 227 (10,0,1,8,0,20)
+            c: 425 Address 10.0.1.8 is neither the server's own nor in ftp.data_from
+            * refused third-host"],
+    );
+}
+
+#[test]
+fn without_a_listener_the_client_gets_425() {
+    let mut stage = Stage::new(&v4());
+    stage.caller.failure = Some("no port of ftp.ports is free\r\n227 x");
+    assert_eq!(stage.get(Side::Server, b"220 ready\r\n"), r"220 ready\r\n");
+    let why = r"425 No data listener: no port of ftp.ports is free227 x\r\n";
+    stage.send(Side::Client, b"PORT 198,51,100,7,156,64\r\nPASV\r\n");
+    assert_eq!(stage.take(), [why, r"PASV\r\n"]);
+    assert_eq!(stage.get(Side::Server, b"227 (192,0,2,2,117,53)\r\n"), why);
+    let opened = ["open 1 from server, dial 198.51.100.7:40000", "open 2 from client, dial 192.0.2.2:30005"];
+    assert_eq!(stage.end().events, [opened[0], "refused no-listener", opened[1], "refused no-listener"]);
+}
+
+/// A data connection may come from and go to such a host only if it may be a client, too.
+#[test]
+fn a_client_names_only_hosts_that_may_be_clients() {
+    let net = |text: &str| vec![text.parse().unwrap()];
+    let rules = Rules { data_from: net("10.0.0.0/24"), allow: net("10.0.0.8/32"), ..v4() };
+    check_all(
+        &rules,
+        &[r"C: PORT 10,0,0,9,156,64
+            * refused not-allowed
+            s:
+            c: 504 Address 10.0.0.9 is not in allow
+            C: EPRT |1|10.0.0.8|40000|
+            s: EPRT |1|192.0.2.1|50001|
+            * open 1 from server, dial 10.0.0.8:40000
+            S: 200 ok
+            C: PORT 198,51,100,7,156,64
+            s: PORT 192,0,2,1,195,82
+            * open 2 from server, dial 198.51.100.7:40000
+            S: 200 ok
+            C: PASV
+            S: 227 (10,0,0,9,117,53)
+            * open 3 from client, dial 10.0.0.9:30005
+            c: 227 Entering Passive Mode (198,51,100,1,195,83)."],
+    );
+}
+
+/// A server may take CR for the end of the line, and PORT behind it for a command.
+#[test]
+fn a_carriage_return_inside_a_command_that_matters_is_refused() {
+    for command in
+        ["PASV\rPORT 10,0,0,9,0,22", "EPSV \rPORT 10,0,0,9,0,22", "PASV\r\0PORT 10,0,0,9,0,22", "EPSV ALL\rX"]
+    {
+        let mut stage = Stage::new(&v4());
+        stage.get(Side::Server, b"220 ready\r\n");
+        stage.take();
+        stage.send(Side::Client, format!("{command}\r\n").as_bytes());
+        assert_eq!(stage.take(), [r"501 A carriage return stands inside the command\r\n", ""]);
+        assert_eq!(stage.end().events, ["refused bare-return"]);
+    }
+    let mut stage = Stage::new(&v4());
+    stage.give_up();
+    for line in ["NOOP\r\r\n", "PASV \r\r\n"] {
+        assert_eq!(stage.get(Side::Client, line.as_bytes()), line.as_bytes().escape_ascii().to_string());
+        stage.give_up();
+    }
+    for line in ["RETR a\rb\r\n", "RETR a\r\0b\r\n", "\r\r\n"] {
+        assert_eq!(stage.get(Side::Client, line.as_bytes()), line.as_bytes().escape_ascii().to_string());
+    }
+}
+
+/// Servers of BSD execute a command that FIN ends.
+#[test]
+fn a_command_that_fin_ends_is_not_passed_on() {
+    for command in ["PORT 10,0,0,9,0,22", "PORT 10,0,0,9,0,22\r", "\u{b}pasv", "EPSV", "LPSV \0"] {
+        let mut stage = Stage::new(&v4());
+        assert_eq!(stage.get(Side::Client, command.as_bytes()), "");
+        assert_eq!(stage.end().to_server, b"", "{command:?}");
+    }
+    let mut stage = Stage::new(&v4());
+    stage.send(Side::Server, b"220 ready\r\n");
+    stage.send(Side::Client, b"PASV\r\nPAS");
+    stage.send(Side::Server, b"227 (192,0,2,2,117,53)");
+    let played = stage.end();
+    assert_eq!((&played.to_server[..], &played.to_client[..]), (&b"PASV\r\n"[..], &b"220 ready\r\n"[..]));
+    let mut stage = Stage::new(&v4());
+    stage.send(Side::Client, b"NOOP\r\nPAS");
+    assert_eq!(stage.end().to_server, b"NOOP\r\nPAS");
+}
+
+/// Commands to a server that has sent FIN are rewritten, too. The client has the FIN, so it gets no reply any more.
+#[test]
+fn a_server_that_has_ended_gets_rewritten_commands() {
+    let mut stage = Stage::new(&v4());
+    stage.send(Side::Client, b"NOOP\r\nLPSV\r\nPORT 10,0,0,9,0,22\r\nNOOP\r\n");
+    assert!(stage.session.is_waiting());
+    stage.finish(Side::Server);
+    assert!(!stage.session.is_waiting());
+    assert_eq!(
+        stage.take(),
+        [r"521 Supported address families are (4,6), by EPRT and EPSV\r\n", r"NOOP\r\nNOOP\r\n"],
+        "the reply that was due is the last"
+    );
+    stage.send(Side::Client, b"PORT 10,0,0,9,0,22\r\nPORT 198,51,100,7,156,64\r\nPASV\r\n".repeat(1000).as_slice());
+    assert!(stage.to_server.starts_with(b"PORT 192,0,2,1,195,81\r\nPASV\r\nPORT 192,0,2,1,195,83\r\nPASV\r\n"));
+    assert!(stage.to_client.is_empty() && !stage.session.is_waiting() && stage.session.is_quiet());
+}
+
+/// Ways to make the session and some server read different lines. The server gets a rewritten PORT, nothing, or bytes that
+/// no server takes for PORT.
+#[test]
+fn no_telnet_sequence_hides_port() {
+    const OURS: &str = r"PORT 192,0,2,1,195,81\r\n";
+    const PORT: &[u8] = b"PORT 198,51,100,7,156,64\r\n";
+    for (hidden, to_server) in [
+        (&[b"\xff\xf1", PORT].concat()[..], format!(r"\xff\xf1{OURS}")),
+        (&[b"\xff\xfb\x01", PORT].concat(), format!(r"\xff\xfb\x01{OURS}")),
+        // The option is the P, or there is none.
+        (&[b"\xff\xfb", PORT].concat(), format!(r"\xff\xfb{OURS}")),
+        (&[b"\xff\xfb ", PORT].concat(), format!(r"\xff\xfb {OURS}")),
+        // The option is the LF, or it ends a line.
+        (&[b"\xff\xfb\n", PORT].concat(), format!(r"\xff\xfb\n{OURS}")),
+        (&[b"NOOP\xff\xfb\n", PORT].concat(), format!(r"NOOP\xff\xfb\n{OURS}")),
+        (b"P\xff\xfb\nORT 10,0,0,9,0,22\r\n", r"\xff\xfbP\nORT 10,0,0,9,0,22\r\n".to_string()),
+        // Servers of BSD skip IAC and any byte after it.
+        (b"\xffxPORT 10,0,0,9,0,22\r\n", r"\xff\xf1".to_string()),
+        (b"P\xffxORT 10,0,0,9,0,22\r\n", String::new()),
+        (b"P\xff\nORT 10,0,0,9,0,22\r\n", r"ORT 10,0,0,9,0,22\r\n".to_string()),
+        (b"P\xff\xffORT 10,0,0,9,0,22\r\n", String::new()),
+        (&[b"\xff\n", PORT].concat(), format!(r"\xff\xf1{OURS}")),
+        // A server that skips IAC and any byte after it must not read PORT in the next line.
+        (b"\xff\nxPORT 10,0,0,9,0,22\n", r"\xff\xf1xPORT 10,0,0,9,0,22\n".to_string()),
+        (b"\xff\xffPORT 10,0,0,9,0,22\nxPORT 10,0,0,9,0,22\n", r"\xff\xf1xPORT 10,0,0,9,0,22\n".to_string()),
+        // What isspace(3) calls a space, and the NUL of C.
+        (&[b" \t\r\x0b\x0c\0", PORT].concat(), OURS.to_string()),
+        (b"PORT\t198,51,100,7,156,64\n", OURS.to_string()),
+        (b"PORT\0 198,51,100,7,156,64\n", OURS.to_string()),
+        (b"PORT 198,51,100,7,156,64\r10,0,0,9,0,22\n", String::new()),
+        // Other commands.
+        (b"PORTX 10,0,0,9,0,22\r\n", r"PORTX 10,0,0,9,0,22\r\n".to_string()),
+        (b"SITE PORT 10,0,0,9,0,22\r\n", r"SITE PORT 10,0,0,9,0,22\r\n".to_string()),
+    ] {
+        let mut stage = Stage::new(&v4());
+        stage.give_up();
+        stage.send(Side::Client, hidden);
+        stage.give_up();
+        assert_eq!(stage.take()[1], to_server, "{}", hidden.escape_ascii());
+        assert!(stage.caller.openings.iter().all(|opening| opening.dial.to_string() == "198.51.100.7:40000"));
+    }
+}
+
+#[test]
+fn bytes_that_matter_to_nobody_pass_at_once() {
+    let mut stage = Stage::new(&v4());
+    for bytes in
+        [&b"U"[..], b"SER j\0e", b"\n", b"\xff", b"\xf4", b"\xff", b"\xf2", b"A", b"BOR\r", b"\n", b"\0\0\n", b"RE"]
+    {
+        assert_eq!(stage.get(Side::Client, bytes), bytes.escape_ascii().to_string());
+    }
+    for bytes in
+        [&b"220"[..], b"-x\n", b"227 (1,2,3,4,5,6)\r", b"\n", b"no reply\n", b"220 \xff", b"\xff\0\n", b"x", b"22"]
+    {
+        if bytes == b"22" {
+            // Three digits tell whether the line names an address.
+            assert_eq!(
+                (stage.get(Side::Server, b"\r\n22"), stage.get(Side::Server, b"1")),
+                ("\\r\\n".into(), "221".into())
+            );
+            break;
+        }
+        assert_eq!(stage.get(Side::Server, bytes), bytes.escape_ascii().to_string());
+    }
+    let mut stage = Stage::new(&v4());
+    for (bytes, passes) in
+        [("P", ""), ("A", ""), ("S", ""), ("S x\r\n", r"PASS x\r\n"), ("ep", ""), ("x", "epx"), ("\nPA", "\\n")]
+    {
+        assert_eq!(stage.get(Side::Client, bytes.as_bytes()), passes);
+    }
+    assert_eq!(stage.end().to_server, b"PA", "an unfinished line is passed on at the end");
+}
+
+#[test]
+fn a_line_of_a_mebibyte_passes_or_is_refused() {
+    let long = vec![b'7'; 1 << 20];
+    let mut stage = Stage::new(&v4());
+    let site = [b"SITE ", &long[..], b"\r\n"].concat();
+    stage.send(Side::Client, &site);
+    assert!(stage.to_server == site);
+    let reply = [b"220 ", &long[..], b"\r\n"].concat();
+    stage.send(Side::Server, &reply);
+    assert!(stage.to_client == reply);
+
+    (stage.to_client, stage.to_server) = (Vec::new(), Vec::new());
+    assert_eq!(stage.get(Side::Server, b"200 ok\r\n"), r"200 ok\r\n");
+    assert!(stage.session.is_quiet());
+    assert_eq!(stage.get(Side::Client, &[b"PORT ", &long[..], b"\r\nPASV\r\n"].concat()), r"PASV\r\n");
+    assert_eq!(stage.take()[0], r"500 The line is too long\r\n");
+    assert_eq!(
+        stage.get(Side::Server, &[b"227 ", &long[..], b"(192,0,2,2,117,53)\r\n"].concat()),
+        r"425 The line is too long\r\n"
+    );
+    assert_eq!(stage.get(Side::Client, &[&vec![b' '; 1 << 20][..], b"PORT 10,0,0,9,0,22\r\n"].concat()), "");
+    assert_eq!(stage.get(Side::Client, &[b"PORT ", &long[..]].concat()), "");
+    let played = stage.end();
+    assert_eq!(played.events, ["refused long-line"; 3]);
+    assert!(played.to_server.is_empty(), "a part of a long line is never passed on");
+}
+
+#[test]
+fn a_hundred_thousand_pipelined_commands_wait_outside() {
+    for (command, reply) in
+        [("NOOP\r\n", "200 ok\r\n"), ("EPSV ALL\r\n", "200 ok\r\n"), ("ABOR\n", "500 no\r\n"), ("PASV\n", "500 no\r\n")]
+    {
+        let mut stage = Stage::new(&v4());
+        stage.send(Side::Server, b"220 ready\r\n");
+        let input = command.repeat(100_000);
+        let mut chunks = input.as_bytes().chunks(4096);
+        let (mut waiting, mut replies) = (0, 0);
+        loop {
+            stage.to_client.clear();
+            let next = if stage.session.is_waiting() { None } else { chunks.next() };
+            if let Some(chunk) = next {
+                stage.send(Side::Client, chunk);
+            } else if waiting > 0 {
+                stage.send(Side::Server, reply.as_bytes());
+                (waiting, replies) = (waiting - 1, replies + 1);
+            } else {
+                break;
+            }
+            waiting += stage.to_server.iter().filter(|byte| **byte == b'\n').count();
+            stage.to_server.clear();
+            assert!(matches!(command, "NOOP\r\n" | "ABOR\n") || waiting <= 1);
+        }
+        assert!(replies == 100_000 && stage.session.is_quiet());
+    }
+}
+
+#[test]
+fn a_session_is_quiet_between_commands() {
+    let mut stage = Stage::new(&v4());
+    let quiet = [
+        (Side::Server, "220", false),
+        (Side::Server, " ready\r\n", true),
+        (Side::Client, "N", false),
+        (Side::Client, "OOP\r\n", true),
+        (Side::Client, "LPSV\r\n", false),
+        (Side::Server, "200 ok\r\n", true),
+        (Side::Client, "RETR f\r\n", true),
+        (Side::Server, "150 ok\r\n", true),
+        (Side::Server, "226-done\r\n", false),
+        (Side::Server, "226 done\r\n", true),
+        (Side::Client, "\r\n", true),
+        (Side::Client, "PASV\r\n", false),
+        (Side::Server, "500 for the empty line, or for PASV\r\n", false),
+        (Side::Server, "530 no\r\n", true),
+        (Side::Client, "AUTH TLS\r\n", true),
+        (Side::Server, "234 ok\r\n", false),
+    ];
+    for (side, bytes, is_quiet) in quiet {
+        stage.send(side, bytes.as_bytes());
+        assert_eq!(stage.session.is_quiet(), is_quiet, "{bytes}");
+    }
+    assert!(stage.session.is_opaque() && !stage.session.is_waiting());
+}
+
+/// Nothing passes after the last reply, in no direction.
+#[test]
+fn a_session_that_has_left_passes_nothing() {
+    let mut stage = Stage::new(&v4());
+    stage.send(Side::Server, b"220 ready\r\n");
+    stage.take();
+    stage.session.leave(&mut stage.to_client, &mut stage.to_server);
+    assert!(!stage.session.is_quiet() && !stage.session.is_waiting());
+    assert_eq!(stage.take(), [r"421 The relay is going down, try again later\r\n", r"QUIT\r\n"]);
+    stage.send(Side::Client, b"PASV\r\nPORT 10,0,0,9,0,22\r\nPWD\r\nPW");
+    stage.send(Side::Server, b"226 late\r\n227 (192,0,2,2,117,53)\r\n221 bye\r\n22");
+    assert_eq!(stage.end(), Played::default());
+}
+
+/// A client that sends a part of a line before the reply to AUTH.
+#[test]
+fn held_bytes_are_released_when_the_session_becomes_opaque() {
+    let mut stage = Stage::new(&v4());
+    assert_eq!(stage.get(Side::Server, b"220 ready\r\n"), r"220 ready\r\n");
+    assert_eq!(stage.get(Side::Client, b"AUTH TLS\r\nPORT 1\nPORT 1"), r"AUTH TLS\r\n");
+    assert_eq!(stage.get(Side::Server, b"234-a\r\n234 b\r\n22"), r"234-a\r\n234 b\r\n22");
+    assert_eq!(std::mem::take(&mut stage.to_server), b"PORT 1\nPORT 1");
+    assert_eq!(stage.get(Side::Client, b"0,0,0,9,0,22\r\n"), r"0,0,0,9,0,22\r\n");
+    assert!(stage.session.is_opaque() && stage.end().events.is_empty());
+}
+
+#[test]
+fn names_are_printable_and_bounded() {
+    let mut stage = Stage::new(&v4());
+    stage.send(Side::Client, b"PORT 198,51,100,7,156,64\r\n");
+    stage.give_up();
+    stage.send(Side::Client, b"RETR \x1b[2Ja\0b\xff\xff \xc3\xa4.txt \r\n");
+    stage.send(Side::Client, format!("stor {}\r\n", "\u{e4}".repeat(600)).as_bytes());
+    let name = "\u{e4}".repeat(127);
+    assert_eq!(
+        stage.end().events[1..],
+        ["transfer 1 RETR ?[2Ja?b? \u{e4}.txt".to_string(), format!("transfer 1 STOR {name}")]
+    );
+}

@@ -1,0 +1,589 @@
+//! Moves the bytes of a control connection through its session.
+//!
+//! ```text
+//! the client's first bytes are a preface ──┐
+//! the server accepted AUTH ────────────────┼──> carry: the bytes pass as they are
+//! the client sent FIN ─────────────────────┘
+//! a leg broke ──> the other leg gets its last bytes ──> RST on both legs
+//! ```
+//! Each byte goes through the session before `carry` begins. While the session waits for a reply, the client is not read, and its
+//! FIN waits, too: until the reply comes, or until the server has been silent for [`SILENCE`] without a transfer. The
+//! server's FIN goes on at once, and the client's commands still go through the session until the client's FIN.
+
+use super::data::{DataConnections, Sides};
+use super::data_listener::NewFlow;
+use crate::relay::carry;
+use crate::relay::how::{Broken, How};
+use crate::relay::legs::Legs;
+use crate::relay::permits::Gate;
+use crate::relay::probe;
+use crate::relay::shared::Relay;
+use crate::relay::stream::Stream;
+use crate::relay::talk::{poll_read, poll_write};
+use longhaul_config::FtpMode;
+use longhaul_config::options::Leg;
+use longhaul_core::ftp::{self, Channels, Rules, Session, Side};
+use longhaul_core::wire::probe::{Look, MAGIC, look};
+use longhaul_sys::splice;
+use socket2::SockRef;
+use std::future::poll_fn;
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+use tracing::warn;
+
+/// Carries a control connection until it ends. Returns why it ended, as [`carry::run`] does. `gate` is the tunnel's. `start`
+/// starts the flow of a data connection.
+pub(crate) async fn run(relay: &Arc<Relay>, gate: &Arc<Gate>, legs: &Legs<'_>, start: fn(NewFlow)) -> How {
+    // A leg without an address has ended already.
+    if let Some(sides) = Sides::of(legs) {
+        let mut control = Control::new(legs, DataConnections::new(relay, gate, legs, sides, start), sides);
+        match control.rewrite(relay).await {
+            Next::Carry => {}
+            Next::End(how) => return how,
+            Next::Broken(broken) => {
+                let has_read = control.up.read > 0;
+                drop(control);
+                return end_broken(legs, broken, has_read).await;
+            }
+        }
+        let (broken, mut data) = control.hand_over();
+        // A data connection may still come. The first arm is dropped only with everything, and never ends.
+        let how = tokio::select! {
+            biased;
+            () = poll_fn(|cx| { data.poll(cx); Poll::Pending }) => How::Finished,
+            how = carry::run(legs, legs.flow.tally()) => how,
+        };
+        // The kernel tells an error once, so `carry` knows only that a leg broke.
+        return broken.filter(|_| how != How::Finished).map_or(how, How::from);
+    }
+    carry::run(legs, legs.flow.tally()).await
+}
+
+/// Ends a connection after a leg broke and all its bytes are sent. `has_read`: the client has sent bytes.
+async fn end_broken(legs: &Legs<'_>, broken: Broken, has_read: bool) -> How {
+    carry::deliver(legs, broken.leg.other()).await;
+    // As in `carry`: a next hop that resets at once may do so before the prober has sent its preface.
+    if !has_read && broken.leg == Leg::Dial {
+        Box::pin(probe::tell_reset(legs)).await;
+    }
+    broken.into()
+}
+
+/// Continuation of a control connection after its bytes were rewritten.
+enum Next {
+    /// `carry` goes on.
+    Carry,
+    /// A leg broke, and all its bytes are sent.
+    Broken(Broken),
+    /// It has ended.
+    End(How),
+}
+
+/// A control connection with its session.
+struct Control<'a> {
+    legs: &'a Legs<'a>,
+    session: Session,
+    data: DataConnections,
+    up: Way,
+    down: Way,
+    /// Knowledge about the client's first bytes.
+    first: First,
+    /// Time when it last moved bytes.
+    moved: Instant,
+    /// Time when it last moved bytes or had a data connection.
+    active: Instant,
+    /// Time when the server last sent or took bytes, or when a transfer was last seen.
+    heard: Instant,
+    /// Time when a drain ended it: the server has QUIT, and the client 421.
+    left: Option<Instant>,
+    /// Whether nothing more is read, and `carry` goes on once the bytes here are sent.
+    is_plain: bool,
+    /// The leg that broke first.
+    broken: Option<Broken>,
+    /// Bytes of the server that wait until its data connection has reached the client.
+    early: Option<Read>,
+}
+
+/// Bytes of one read.
+struct Read {
+    /// Empty at the end of the stream.
+    bytes: Vec<u8>,
+    /// Whether it is the urgent byte.
+    is_urgent: bool,
+}
+
+/// One direction of a control connection.
+struct Way {
+    /// The leg that it reads.
+    source: Leg,
+    /// Bytes for its sink.
+    out: Vec<u8>,
+    /// Whether the last one of them is urgent.
+    is_urgent: bool,
+    /// Number of bytes that were read.
+    read: u64,
+    /// Number of bytes that the sink has taken.
+    sent: u64,
+    /// Whether its source has ended.
+    has_ended: bool,
+    /// Whether its sink broke.
+    is_stopped: bool,
+}
+
+/// Knowledge about the client's first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum First {
+    /// None has come.
+    Awaited,
+    /// They may become a preface. The first of them came at this time.
+    Held(Instant),
+    /// They began like a preface, and the rest did not come in time.
+    Late,
+    /// They are no preface.
+    Command,
+    /// They are a preface.
+    Preface,
+}
+
+/// Why a step failed.
+struct Failed {
+    leg: Leg,
+    err: io::Error,
+}
+
+impl Way {
+    fn new(source: Leg) -> Way {
+        Way { source, out: Vec::new(), is_urgent: false, read: 0, sent: 0, has_ended: false, is_stopped: false }
+    }
+
+    /// Whether no byte waits that the sink could take.
+    fn is_sent(&self) -> bool {
+        self.is_stopped || self.out.is_empty()
+    }
+
+    /// Whether it neither reads any more nor has bytes for its sink.
+    fn is_over(&self) -> bool {
+        self.is_stopped || self.has_ended && self.out.is_empty()
+    }
+}
+
+impl<'a> Control<'a> {
+    fn new(legs: &'a Legs<'a>, data: DataConnections, sides: Sides) -> Control<'a> {
+        let keys = &legs.tunnel().ftp;
+        let ends = ftp::Ends { client: sides.client.peer, server: sides.server.peer };
+        let (data_from, allow) = (keys.data_from.clone(), legs.tunnel().allow.clone());
+        let passive = keys.mode == FtpMode::Passive;
+        let rules = Rules { ends, data_from, allow, low_ports: keys.low_ports, passive };
+        Control {
+            legs,
+            session: Session::new(rules),
+            data,
+            up: Way::new(Leg::Accept),
+            down: Way::new(Leg::Dial),
+            first: First::Awaited,
+            moved: Instant::now(),
+            active: Instant::now(),
+            heard: Instant::now(),
+            left: None,
+            is_plain: false,
+            broken: None,
+            early: None,
+        }
+    }
+
+    /// Rewrites until `carry` can go on or the connection has ended. While the relay drains, ends the connection once it is
+    /// quiet.
+    async fn rewrite(&mut self, relay: &Relay) -> Next {
+        let mut draining = relay.draining();
+        let legs = self.legs;
+        loop {
+            let (is_draining, active) = (*draining.borrow_and_update(), self.active);
+            let (limit, silent, quiet) = (self.limit(), self.heard + self.silence(), active + self.quiet());
+            let (places, full) = (self.data.places(), self.data.room_limit().filter(|_| self.session.is_waiting()));
+            let held = if let First::Held(since) = self.first { Some(since + probe::PATIENCE) } else { None };
+            // Every arm may be dropped: `poll` keeps what it has read, and the others lose nothing.
+            tokio::select! {
+                biased;
+                () = poll_fn(|cx| self.poll(cx)) => {
+                    if self.is_plain && self.up.is_sent() && self.down.is_sent() {
+                        return Next::Carry;
+                    }
+                }
+                // A direction that waits for its sink does not look at its source.
+                () = legs.accept.failed(), if !self.is_broken(Leg::Accept) => self.failed(Leg::Accept),
+                () = legs.dial.failed(), if !self.is_broken(Leg::Dial) => self.failed(Leg::Dial),
+                // This fails only when the relay is gone, which outlives its flows.
+                _ = draining.changed() => {}
+                () = sleep_until(held.unwrap_or(active)), if held.is_some() => self.first = First::Late,
+                () = sleep_until(limit.unwrap_or(active)), if limit.is_some() => {
+                    if self.limit().is_some_and(|limit| limit <= Instant::now()) {
+                        let late = if self.left.is_some() { How::Cut } else { How::HalfOpenTooLong };
+                        return Next::End(self.broken.map_or(late, How::from));
+                    }
+                }
+                () = sleep_until(silent), if self.session.is_waiting() => self.give_up_if_silent(),
+                () = places.freed(), if full.is_some() => self.look_again(),
+                () = sleep_until(full.unwrap_or(active)), if full.is_some() => self.look_again(),
+                () = sleep_until(quiet), if is_draining => self.leave_if_quiet(),
+            }
+            let is_over = !self.is_plain && self.up.is_over() && self.down.is_over();
+            if let Some(broken) = self.broken.filter(|_| is_over) {
+                return Next::Broken(broken);
+            }
+        }
+    }
+
+    /// Returns the time at which the connection is ended if nothing moves until then, as `carry` does.
+    fn limit(&self) -> Option<Instant> {
+        let tunnel = self.legs.tunnel();
+        let limit = match (self.up.has_ended, self.down.has_ended) {
+            _ if self.broken.is_some() => Some(PATIENCE),
+            (true, _) => tunnel.accept.linger_half_open(),
+            (_, true) => tunnel.dial.linger_half_open(),
+            _ => None,
+        };
+        let left = self.left.map(|left| left + LEAVING);
+        limit.map(|limit| self.moved + limit).into_iter().chain(left).min()
+    }
+
+    /// Takes the command that waits for room.
+    fn look_again(&mut self) {
+        self.session.look_again(&mut self.data, &mut self.down.out, &mut self.up.out);
+        self.data.wait_on();
+    }
+
+    /// Returns the time without bytes and transfers after which the session waits no longer for a reply.
+    fn silence(&self) -> Duration {
+        if self.session.is_doubtful() { DOUBTFUL_SILENCE } else { SILENCE }
+    }
+
+    /// Returns the time without bytes and data connections after which a drain ends the connection.
+    fn quiet(&self) -> Duration {
+        match self.session.is_transferring() {
+            true => STAGING,
+            false if self.session.is_owed() && !self.session.is_doubtful() => SILENCE,
+            false => QUIET,
+        }
+    }
+
+    /// Ends the session's wait for replies if the server does nothing.
+    fn give_up_if_silent(&mut self) {
+        // The data connection alone does not tell: it may wait for a transfer that never begins.
+        let has_data = self.data.have_data() || self.data.await_server();
+        if self.session.is_transferring() && has_data || self.data.is_arriving() || !self.up.is_sent() {
+            self.heard = Instant::now();
+        } else if self.heard.elapsed() >= self.silence() {
+            self.session.give_up_waiting(&mut self.data, &mut self.down.out, &mut self.up.out);
+            // The command may go on waiting, for room.
+            self.heard = Instant::now();
+        }
+    }
+
+    /// Ends the connection if nothing happens on it: the server gets QUIT, and the client 421.
+    fn leave_if_quiet(&mut self) {
+        let has_ended = self.up.has_ended || self.down.has_ended || self.broken.is_some() || self.left.is_some();
+        if has_ended || !self.session.is_quiet() || self.data.have_data() {
+            self.active = Instant::now();
+        } else if self.active.elapsed() >= self.quiet() {
+            self.session.leave(&mut self.down.out, &mut self.up.out);
+            self.left = Some(Instant::now());
+        }
+    }
+
+    /// Moves bytes until both directions have to wait, or for a turn. Ready when `carry` can go on, and when other timers apply
+    /// than before.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let phase = |control: &Control<'_>| {
+            let waits = (control.session.is_waiting(), control.data.room_limit(), control.silence(), control.quiet());
+            let ended = (control.up.has_ended, control.down.has_ended);
+            (control.broken.is_some(), control.up.is_over(), control.down.is_over(), ended, control.first, waits)
+        };
+        let before = phase(self);
+        for _ in 0..TURNS {
+            // First, because the next command may close the listener.
+            self.data.poll(cx);
+            if self.session.is_waiting() && self.data.room_limit().is_some() && !self.data.is_arriving() {
+                self.look_again();
+            }
+            let up = self.poll_way(Leg::Accept, cx);
+            let down = self.poll_way(Leg::Dial, cx);
+            if !self.is_plain && (self.session.is_opaque() || self.broken.is_none() && self.up.is_over()) {
+                self.release();
+            }
+            if !self.is_plain && self.broken.is_none() && self.down.is_over() {
+                self.pass_fin();
+            }
+            if self.is_plain && self.up.is_sent() && self.down.is_sent() || phase(self) != before {
+                return Poll::Ready(());
+            }
+            if up.is_pending() && down.is_pending() {
+                return Poll::Pending;
+            }
+            (self.moved, self.active) = (Instant::now(), Instant::now());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Stops to read. What the session holds goes on as it is.
+    fn release(&mut self) {
+        self.take_early();
+        // Nobody reads any more in the server's replies that the transfer begins.
+        if self.session.is_transferring() {
+            self.data.begins();
+        }
+        self.is_plain = true;
+        self.end(Side::Client);
+        self.end(Side::Server);
+    }
+
+    fn end(&mut self, side: Side) {
+        self.session.end(side, &mut self.data, &mut self.down.out, &mut self.up.out);
+    }
+
+    /// Passes the server's FIN on, once.
+    fn pass_fin(&mut self) {
+        let client = self.legs.accept;
+        if client.has_sent_fin() {
+            return;
+        }
+        match SockRef::from(client).shutdown(Shutdown::Write) {
+            Ok(()) => {
+                client.note_fin_sent();
+                self.legs.flow.passed_fin(Leg::Dial);
+            }
+            Err(err) => self.breaks(Broken::of(Leg::Accept, &err)),
+        }
+    }
+
+    /// Takes the pending error of a leg.
+    fn failed(&mut self, leg: Leg) {
+        self.breaks(Broken::of(leg, &carry::pending_error(self.legs.of(leg))));
+    }
+
+    /// Records that a leg broke. The direction into it stops. The direction out of it goes on to its end.
+    fn breaks(&mut self, broken: Broken) {
+        // The error is taken, so `carry` must not take the end of this leg for its FIN.
+        self.legs.of(broken.leg).note_reset();
+        self.way(broken.leg.other()).is_stopped = true;
+        self.broken.get_or_insert(broken);
+        self.moved = Instant::now();
+        if broken.leg == Leg::Accept && !self.is_plain {
+            // Nobody waits for the replies any more, so they do not hold back the last commands.
+            self.end(Side::Server);
+        }
+    }
+
+    fn is_broken(&self, leg: Leg) -> bool {
+        self.broken.is_some_and(|broken| broken.leg == leg) || self.legs.of(leg).was_reset()
+    }
+
+    /// Takes one step of the direction out of `source`: sends, or else reads. Pending while it has to wait.
+    fn poll_way(&mut self, source: Leg, cx: &mut Context<'_>) -> Poll<()> {
+        let way = self.way(source);
+        let step = match (way.out.is_empty(), way.is_over()) {
+            (_, true) => return Poll::Pending,
+            (false, false) => self.poll_send(source, cx),
+            (true, false) => self.poll_take(source, cx),
+        };
+        step.map(|done| {
+            if let Err(Failed { leg, err }) = done {
+                // A reset is reported behind the bytes before it.
+                self.way(source).has_ended |= leg == source;
+                self.breaks(Broken::of(leg, &err));
+            }
+        })
+    }
+
+    fn poll_send(&mut self, source: Leg, cx: &mut Context<'_>) -> Poll<Result<(), Failed>> {
+        if source == Leg::Dial && self.data.is_arriving() {
+            return Poll::Pending; // `DataConnections::poll` wakes
+        }
+        let sink = self.legs.of(source.other());
+        let way = self.way(source);
+        let polled = poll_write(sink, cx, || match way.is_urgent {
+            true => splice::send_urgent(sink, &way.out),
+            false => splice::send(sink, &way.out),
+        });
+        let is_blocked = polled.is_pending();
+        let polled = polled.map_ok(|sent| {
+            way.out.drain(..sent);
+            way.sent += sent as u64;
+            way.is_urgent &= !way.out.is_empty();
+            sent
+        });
+        let sent = way.sent;
+        if source == Leg::Accept && polled.is_ready() {
+            self.heard = Instant::now();
+        }
+        self.legs.flow.set_blocked(source, is_blocked);
+        self.legs.flow.carried(source, sent);
+        polled.map_ok(drop).map_err(|err| Failed { leg: source.other(), err })
+    }
+
+    /// Reads from `source`, and gives the session what came.
+    fn poll_take(&mut self, source: Leg, cx: &mut Context<'_>) -> Poll<Result<(), Failed>> {
+        let is_client = source == Leg::Accept;
+        if !is_client && self.data.is_arriving() {
+            return Poll::Pending; // `DataConnections::poll` wakes
+        }
+        if !is_client && self.take_early() {
+            return Poll::Ready(Ok(()));
+        }
+        // The next step of the other direction polls this one again: a reply, or replies that the client takes. The session's own
+        // replies must not fill the memory.
+        if self.is_plain || is_client && (self.session.is_waiting() || self.down.out.len() > CHUNK) {
+            return Poll::Pending;
+        }
+        let socket = self.legs.of(source);
+        let failed = |err| Failed { leg: source, err };
+        if is_client && !matches!(self.first, First::Command | First::Late) {
+            self.first = ready!(self.poll_first(cx)).map_err(failed)?;
+            if self.first == First::Preface {
+                self.is_plain = true;
+                return Poll::Ready(Ok(()));
+            }
+        }
+        let mut bytes = [0; CHUNK];
+        let mut is_urgent = false;
+        let mut receive = || receive(socket, &mut bytes, &mut is_urgent);
+        // The bytes came before, so nothing reports them again.
+        let late = if is_client && self.first == First::Late { Some(receive()) } else { None };
+        let read = match late {
+            Some(late) => late,
+            None => ready!(poll_read(socket, cx, receive)),
+        };
+        if is_client {
+            self.first = First::Command;
+        }
+        let read = match read.map_err(failed)? {
+            // The error that reports the reset was taken before.
+            0 if socket.was_reset() => return Poll::Ready(Err(failed(io::Error::from_raw_os_error(libc::ECONNRESET)))),
+            read => read,
+        };
+        if !is_client && self.data.is_arriving() {
+            self.early = Some(Read { bytes: bytes[..read].to_vec(), is_urgent });
+        } else {
+            self.took(source, &bytes[..read], is_urgent);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Gives the session the bytes that waited for a data connection. Returns whether there were some.
+    fn take_early(&mut self) -> bool {
+        let early = self.early.take();
+        early.map(|Read { bytes, is_urgent }| self.took(Leg::Dial, &bytes, is_urgent)).is_some()
+    }
+
+    /// Looks at the client's first bytes until it is known whether they are a preface. Pending while they may become one.
+    fn poll_first(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<First>> {
+        let socket = self.legs.accept;
+        let mut first = [0; MAGIC.len()];
+        loop {
+            let mut ready = ready!(socket.poll_read_ready(cx))?;
+            match splice::peek(socket.as_fd(), &mut first) {
+                Err(err) if err.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
+                Err(err) => return Poll::Ready(Err(err)),
+                Ok(peeked) => match look(&first[..peeked]) {
+                    Look::Maybe if peeked > 0 && !ready.ready().is_read_closed() => {
+                        if self.first == First::Awaited {
+                            self.first = First::Held(Instant::now());
+                        }
+                        ready.clear_ready();
+                    }
+                    Look::Maybe | Look::Payload => return Poll::Ready(Ok(First::Command)),
+                    Look::Begun | Look::Preface(_) | Look::Bad(_) => return Poll::Ready(Ok(First::Preface)),
+                },
+            }
+        }
+    }
+
+    /// Gives the session `bytes` of `source`; none are the end of the stream.
+    fn took(&mut self, source: Leg, bytes: &[u8], is_urgent: bool) {
+        let Control { legs, session, data, up, down, heard, .. } = self;
+        if legs.flow.pulse.beat() {
+            legs.relay.registry.wake(legs.flow);
+        }
+        let way = if source == Leg::Accept { &mut *up } else { &mut *down };
+        if source == Leg::Dial {
+            *heard = Instant::now();
+        }
+        way.read += bytes.len() as u64;
+        way.has_ended = bytes.is_empty();
+        let side = if source == Leg::Accept { Side::Client } else { Side::Server };
+        match (side, bytes) {
+            (_, []) => session.end(side, data, &mut down.out, &mut up.out),
+            (Side::Client, _) => session.from_client(bytes, data, &mut down.out, &mut up.out),
+            (Side::Server, _) => {
+                session.from_server(bytes, data, &mut down.out, &mut up.out);
+                if session.is_opaque() {
+                    say_opaque(legs);
+                }
+            }
+        }
+        // A byte that the session holds goes on later, in its place in the line.
+        let way = self.way(source);
+        way.is_urgent = is_urgent && !way.out.is_empty();
+    }
+
+    /// Prepares the legs for `carry`, which compares the bytes that the kernel received with those that were passed on.
+    /// Returns the leg that broke first, and the data listeners.
+    fn hand_over(self) -> (Option<Broken>, DataConnections) {
+        for way in [&self.up, &self.down] {
+            self.legs.of(way.source).note_received_beside(way.read as i64 - way.sent as i64);
+        }
+        (self.broken, self.data)
+    }
+
+    fn way(&mut self, source: Leg) -> &mut Way {
+        match source {
+            Leg::Accept => &mut self.up,
+            Leg::Dial => &mut self.down,
+        }
+    }
+}
+
+/// Receives bytes of `socket`: up to the urgent mark, or the urgent byte alone.
+fn receive(socket: &Stream, bytes: &mut [u8], is_urgent: &mut bool) -> io::Result<usize> {
+    // The urgent byte may come at any time. The kernel knows the mark of those bytes only that are here already.
+    let here = splice::peek(socket.as_fd(), bytes)?;
+    match splice::urgent_byte(socket.as_fd())? {
+        Some(byte) => {
+            (bytes[0], *is_urgent) = (byte, true);
+            Ok(1)
+        }
+        None => splice::receive(socket, &mut bytes[..here]),
+    }
+}
+
+fn say_opaque(legs: &Legs<'_>) {
+    let (relay, tunnel) = (legs.relay, &legs.tunnel().name);
+    if relay.lines.opaque.pass(tunnel) {
+        warn!(tunnel = %tunnel, peer = %legs.flow.peer(),
+            "FTP over TLS: this relay cannot see the data connections any more, and only passive mode works; give the server \
+             fixed passive ports and carry each by a plain tunnel of the same port: see docs/ftp.md");
+    }
+}
+
+/// Maximum number of bytes that are read at once.
+const CHUNK: usize = 4096;
+/// Number of steps after which other flows of the worker may run.
+const TURNS: usize = 16;
+/// Time that the last bytes wait for a leg that takes nothing once the other leg is broken.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Time without bytes and data connections after which a drain ends a control connection.
+const QUIET: Duration = Duration::from_secs(5);
+/// The same while a transfer has no last reply: a server may need a while for the file, which may have to come from a tape.
+const STAGING: Duration = Duration::from_secs(600);
+/// Time without bytes and transfers after which the session waits no longer for a reply. Only clients that do not wait for
+/// replies themselves can tell the difference.
+const SILENCE: Duration = Duration::from_secs(30);
+/// The same for a reply that may never come, such as that of pure-ftpd to an ABOR without a transfer.
+const DOUBTFUL_SILENCE: Duration = Duration::from_secs(2);
+/// Time that both sides have to close a connection after a drain ended it.
+const LEAVING: Duration = Duration::from_secs(10);

@@ -1,0 +1,329 @@
+//! A data listener: admits one data connection from the right peer, and starts its flow.
+
+use super::places::Place;
+use crate::relay::client::Client;
+use crate::relay::data_peer::{DataPeer, Naming};
+use crate::relay::leg;
+use crate::relay::permits::Gate;
+use crate::relay::shared::Relay;
+use crate::relay::stream::Stream;
+use ipnet::IpNet;
+use longhaul_config::Tunnel;
+use longhaul_core::ftp::Side;
+use longhaul_sys::activation;
+use socket2::Socket;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tracing::warn;
+
+/// A data connection that came to its listener, and what its flow needs. The fields are dropped in this order.
+pub(crate) struct NewFlow {
+    pub(crate) relay: Arc<Relay>,
+    pub(crate) tunnel: Arc<Tunnel>,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) accept: Stream,
+    pub(crate) client: Client,
+    pub(crate) place: Place,
+}
+
+/// The parts of a data connection's flow, except its accept leg.
+pub(super) struct Prepared {
+    pub(super) relay: Arc<Relay>,
+    /// The gate of the data connection alone, because the state of its next hop is its own.
+    pub(super) gate: Arc<Gate>,
+    /// The tunnel that is made for the data connection.
+    pub(super) tunnel: Arc<Tunnel>,
+    pub(super) place: Place,
+    pub(super) naming: Arc<Naming>,
+    /// Starts the flow. Passed in, because a flow also begins this module.
+    pub(super) start: fn(NewFlow),
+}
+
+impl Prepared {
+    /// Starts the flow, in a task of its own. `accept` is the connection with `peer`. Returns what becomes true when the dial to the
+    /// other side has ended.
+    pub(super) fn start(self, accept: Stream, peer: SocketAddr) -> watch::Receiver<bool> {
+        let Prepared { relay, gate, tunnel, place, naming, start } = self;
+        let (has_dialled, dialled) = watch::channel(false);
+        let client = Client::Data(Box::new(DataPeer { address: peer, naming, has_dialled }));
+        start(NewFlow { relay, tunnel, gate, accept, client, place });
+        dialled
+    }
+}
+
+/// The socket of a data listener.
+pub(super) type Listener = Arc<AsyncFd<Socket>>;
+
+/// A data listener that waits for its data connection.
+pub(super) struct DataListener {
+    pub(super) prepared: Prepared,
+    pub(super) listener: Listener,
+    pub(super) admits: Admits,
+    pub(super) listening: Listening,
+    /// Time that the data connection has to come.
+    pub(super) patience: Duration,
+}
+
+/// Who may come to a data listener.
+#[derive(Clone, Debug)]
+pub(super) struct Admits {
+    /// The peer of the control connection on this side.
+    pub(super) peer: IpAddr,
+    /// Networks that may come as well.
+    pub(super) data_from: Vec<IpNet>,
+    /// Networks in which everybody must be who is not `peer`; empty means everybody. `allow` of the tunnel, for clients.
+    pub(super) allow: Vec<IpNet>,
+}
+
+impl DataListener {
+    /// Waits for the data connection, and starts its flow in a task of its own. Returns what becomes true when the dial for it has
+    /// ended. Returns `None` when it does not come in time. Dropping this closes the listener at once, so that its port and its
+    /// place are free for the next one. A connection that nobody has accepted is reset then.
+    pub(super) async fn serve(self) -> Option<watch::Receiver<bool>> {
+        let came = tokio::select! {
+            biased;
+            came = timeout(self.patience, self.admit()) => came,
+            () = self.prepared.relay.is_cut() => {
+                self.listening.end();
+                return None;
+            }
+        };
+        let Ok((accept, peer)) = came else {
+            self.listening.end_late();
+            return None;
+        };
+        self.listening.end();
+        Some(self.prepared.start(accept, peer))
+    }
+
+    /// Waits for the data connection. Resets every other connection.
+    async fn admit(&self) -> (Stream, SocketAddr) {
+        loop {
+            let accepted = self.accept().await;
+            let (socket, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(err) => {
+                    self.cannot_accept(&err);
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            if !self.admits.admit(peer.ip().to_canonical()) {
+                self.refuse(peer);
+                continue;
+            }
+            match Stream::new(socket) {
+                Ok(stream) => return (stream, peer),
+                Err(err) => self.cannot_accept(&err),
+            }
+        }
+    }
+
+    async fn accept(&self) -> io::Result<(Socket, SocketAddr)> {
+        loop {
+            let mut ready = self.listener.readable().await?;
+            if let Ok(accepted) = ready.try_io(|listener| activation::accept(listener.as_fd())) {
+                let (socket, peer) = accepted?;
+                return Ok((socket.into(), peer));
+            }
+        }
+    }
+
+    fn refuse(&self, peer: SocketAddr) {
+        let Prepared { relay, gate, tunnel, .. } = &self.prepared;
+        gate.counters.count(|counters| &counters.refused);
+        gate.counters.count(|counters| &counters.not_allowed);
+        let tunnel = &tunnel.name;
+        if let Some(more) = relay.lines.refused.pass(tunnel, Instant::now()) {
+            warn!(tunnel = %tunnel, %peer, expected = %self.admits.peer, more,
+                "refused: an FTP data connection from another host than the control connection's, and not in ftp.data_from; \
+                 is protocol = \"ftp\" missing on the relay `expected`?");
+        }
+    }
+
+    fn cannot_accept(&self, err: &io::Error) {
+        let Prepared { relay, gate, tunnel, .. } = &self.prepared;
+        gate.counters.count(|counters| &counters.accept_errors);
+        let tunnel = &tunnel.name;
+        if let Some(more) = relay.lines.accept.pass(tunnel, Instant::now()) {
+            let err = leg::failed("accept", err);
+            warn!(tunnel = %tunnel, %err, more, "cannot accept an FTP data connection, trying again");
+        }
+    }
+}
+
+impl Admits {
+    fn admit(&self, ip: IpAddr) -> bool {
+        let is_in = |nets: &[IpNet]| nets.iter().any(|net| net.contains(&ip));
+        ip == self.peer || is_in(&self.data_from) && (self.allow.is_empty() || is_in(&self.allow))
+    }
+}
+
+/// Counts a data listener while it waits, and reports it if nobody comes. Dropping it means that the client has asked for
+/// another one, or that the control connection has ended.
+pub(super) struct Listening {
+    relay: Arc<Relay>,
+    gate: Arc<Gate>,
+    tunnel: String,
+    /// Address of the listener.
+    address: SocketAddr,
+    /// The peer that is expected.
+    expected: IpAddr,
+    /// Whether it is reported when it is dropped.
+    is_told: bool,
+}
+
+impl Listening {
+    /// Begins to count the listener at `address`, to which `expected`, the peer on `side`, should connect.
+    pub(super) fn begin(
+        relay: &Arc<Relay>,
+        gate: &Arc<Gate>,
+        tunnel: &Tunnel,
+        address: SocketAddr,
+        expected: IpAddr,
+        side: Side,
+    ) -> Listening {
+        gate.counters.count(|counters| &counters.ftp_listeners_now);
+        // A server that refuses the transfer, for example because there is no such file, does not connect. A client connects
+        // before it asks for the transfer.
+        let is_told = side == Side::Client;
+        let (relay, gate, tunnel) = (relay.clone(), gate.clone(), tunnel.name.clone());
+        Listening { relay, gate, tunnel, address, expected, is_told }
+    }
+
+    /// Ends without a report.
+    fn end(mut self) {
+        self.is_told = false;
+    }
+
+    /// Ends after nobody came in time.
+    fn end_late(mut self) {
+        self.is_told = true;
+    }
+
+    fn tell(&self) {
+        self.gate.counters.count(|counters| &counters.ftp_unused);
+        let Listening { tunnel, address, expected, .. } = self;
+        if let Some(more) = self.relay.lines.unused.pass(tunnel, Instant::now()) {
+            warn!(tunnel = %tunnel, listener = %address, %expected, more,
+                "nobody connected to the FTP data listener: does a firewall drop the connection (ftp.ports)? is ftp.advertise right?");
+        }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.gate.counters.uncount(|counters| &counters.ftp_listeners_now);
+        if self.is_told {
+            self.tell();
+        }
+    }
+}
+
+/// Returns the time that a data connection from `side` has to come.
+pub(super) fn patience(side: Side) -> Duration {
+    match side {
+        // Clients connect as soon as they know the port. vsftpd's accept_timeout is the same.
+        Side::Client => Duration::from_secs(60),
+        // A server connects once it has the file, which may first have to come from a tape.
+        Side::Server => Duration::from_secs(600),
+    }
+}
+
+/// Registers a listener with the runtime.
+///
+/// # Errors
+/// The kernel has no memory or no epoll watch left. The text goes to the client.
+#[allow(deprecated, reason = "sound for a socket that owns its descriptor; what replaces it is unsafe")]
+pub(super) fn register(listener: Socket) -> Result<Listener, String> {
+    let listener = AsyncFd::with_interest(listener, Interest::READABLE);
+    listener.map(Arc::new).map_err(|err| format!("epoll_ctl(EPOLL_CTL_ADD): {err}"))
+}
+
+/// Pause after accept(2) has failed.
+const PAUSE: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::super::places::Places;
+    use super::super::ports;
+    use super::*;
+    use crate::relay::leg::Protocol;
+    use longhaul_config::options::LegOptions;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    /// Returns a listener of `places` that waits for `side`, and its address.
+    fn data_listener(
+        relay: &Arc<Relay>,
+        gate: &Arc<Gate>,
+        places: &Arc<Places>,
+        side: Side,
+    ) -> (DataListener, SocketAddr) {
+        let here = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listener = ports::listen(here, None, &LegOptions::default(), Protocol::Tcp).unwrap();
+        let address = listener.local_addr().unwrap().as_socket().unwrap();
+        let tunnel = Arc::new(Tunnel::new("a", here, Vec::new()));
+        let data_listener = DataListener {
+            listening: Listening::begin(relay, gate, &tunnel, address, here.ip(), side),
+            prepared: Prepared {
+                relay: relay.clone(),
+                gate: gate.beside(),
+                tunnel,
+                place: places.one().unwrap(),
+                naming: Arc::default(),
+                start: |_| panic!("nobody came"),
+            },
+            listener: register(listener).unwrap(),
+            admits: Admits { peer: here.ip(), data_from: Vec::new(), allow: Vec::new() },
+            patience: patience(side),
+        };
+        (data_listener, address)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_listener_to_which_nobody_comes_is_closed_and_gives_its_place_back() {
+        let relay = Relay::new(1000);
+        let gate = relay.gate();
+        let places = Places::new(&gate);
+        let [listeners, unused] = [&gate.counters.ftp_listeners_now, &gate.counters.ftp_unused];
+        for (number, side, seconds) in [(1, Side::Client, 60), (2, Side::Server, 600)] {
+            let (data_listener, address) = data_listener(&relay, &gate, &places, side);
+            let mut serving = Box::pin(data_listener.serve());
+            let early = timeout(Duration::from_secs(seconds - 1), &mut serving).await;
+            assert!(early.is_err() && places.taken() == 1 && listeners.load(Relaxed) == 1);
+            timeout(Duration::from_secs(2), serving).await.unwrap();
+            assert_eq!((places.taken(), listeners.load(Relaxed), unused.load(Relaxed)), (0, 0, number));
+            std::net::TcpStream::connect(address).unwrap_err();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_does_not_come_is_counted_at_the_end_of_its_control_connection_and_a_server_is_not() {
+        let relay = Relay::new(1000);
+        let gate = relay.gate();
+        for (side, unused) in [(Side::Server, 0), (Side::Client, 1)] {
+            drop(data_listener(&relay, &gate, &Places::new(&gate), side).0.serve());
+            assert_eq!(gate.counters.ftp_unused.load(Relaxed), unused);
+            assert_eq!(gate.counters.ftp_listeners_now.load(Relaxed), 0);
+        }
+    }
+
+    #[test]
+    fn only_the_peer_and_the_named_networks_are_admitted() {
+        let net = |text: &str| text.parse::<IpNet>().unwrap();
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        let mut admits = Admits { peer: ip("192.0.2.1"), data_from: Vec::new(), allow: Vec::new() };
+        assert!(admits.admit(ip("192.0.2.1")) && !admits.admit(ip("192.0.2.2")));
+        admits.data_from = vec![net("192.0.2.0/28")];
+        assert!(admits.admit(ip("192.0.2.2")) && !admits.admit(ip("192.0.2.77")));
+        admits.allow = vec![net("192.0.2.1/32"), net("192.0.2.3/32")];
+        assert!(admits.admit(ip("192.0.2.3")) && !admits.admit(ip("192.0.2.2")) && admits.admit(ip("192.0.2.1")));
+    }
+}

@@ -1,0 +1,23 @@
+//! Flows that carry control connections of FTP. [`longhaul_core::ftp`] rewrites their lines; this module moves the bytes and
+//! opens or dials each data connection.
+//!
+//! ```text
+//! control          the bytes of the control connection, through its session
+//!   data           the data connections that the session asks for
+//!     data_listener  admits one data connection, which `flow` then runs
+//!     fetch          dials the server for a client that waits as well
+//!     ports          finds a free port
+//!     places         counts the data connections
+//! ```
+//! A data connection is a flow like any other, of a tunnel that is made for it: its next hop is the address that the other
+//! side named. Its socket options are those of the control connection's legs.
+
+mod control;
+mod data;
+mod data_listener;
+mod fetch;
+mod places;
+mod ports;
+
+pub(super) use control::run;
+pub(super) use data_listener::NewFlow;

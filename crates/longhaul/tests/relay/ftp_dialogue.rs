@@ -1,0 +1,280 @@
+//! A control connection of FTP whose client and server are the test, and the relays between them.
+
+use crate::admin::{Admin, admin, socket};
+use crate::daemon::{Daemon, tunnel};
+use crate::ftp_servers::{Chain, Mode};
+use crate::harness::*;
+use serde_json::Value;
+use socket2::{Domain, Socket, Type};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use tempfile::TempDir;
+
+/// An end of a control connection.
+pub(crate) struct Control(pub(crate) TcpStream);
+
+impl Control {
+    /// Connects to a real server and logs in.
+    pub(crate) fn log_in(to: SocketAddr) -> Control {
+        let control = Control(patient(TcpStream::connect(to).unwrap()));
+        assert_eq!(code(&control.reply()), 220);
+        for command in ["USER tester", "PASS secret", "TYPE I"] {
+            control.say(command);
+            control.reply();
+        }
+        control
+    }
+
+    /// Opens a data connection in this mode and sends `command`. Returns the data connection.
+    pub(crate) fn begin(&self, mode: Mode, command: &str) -> TcpStream {
+        if mode.is_passive() {
+            let data = patient(TcpStream::connect(self.passive(mode)).unwrap());
+            self.say(command);
+            assert_eq!(code(&self.reply()), 150);
+            return data;
+        }
+        let listener = server();
+        let address = listener.local_addr().unwrap();
+        self.say(&match mode {
+            Mode::Port => format!("PORT {}", six(address)),
+            _ => format!("EPRT |1|{}|{}|", address.ip(), address.port()),
+        });
+        assert_eq!(code(&self.reply()), 200);
+        self.say(command);
+        assert_eq!(code(&self.reply()), 150);
+        accept(&listener)
+    }
+
+    pub(crate) fn passive(&self, mode: Mode) -> SocketAddr {
+        self.say(if mode == Mode::Pasv { "PASV" } else { "EPSV" });
+        self.named(&self.reply())
+    }
+
+    /// Returns the address in a reply to PASV or EPSV.
+    pub(crate) fn named(&self, reply: &str) -> SocketAddr {
+        let inside =
+            reply.split_once('(').and_then(|(_, rest)| rest.split_once(')')).unwrap_or_else(|| panic!("{reply}")).0;
+        match reply.starts_with("227 ") {
+            true => from_six(inside),
+            false => SocketAddr::new(self.0.peer_addr().unwrap().ip(), inside.trim_matches('|').parse().unwrap()),
+        }
+    }
+
+    pub(crate) fn say(&self, line: &str) {
+        (&self.0).write_all(format!("{line}\r\n").as_bytes()).unwrap();
+    }
+
+    /// Reads one line, without its end.
+    pub(crate) fn line(&self) -> String {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") {
+            let mut byte = [0];
+            let read = uninterrupted(|| (&self.0).read(&mut byte)).unwrap();
+            assert_eq!(read, 1, "the end, after {:?}", line.escape_ascii().to_string());
+            line.push(byte[0]);
+        }
+        line.truncate(line.len() - 2);
+        String::from_utf8(line).unwrap()
+    }
+
+    /// Reads one reply; returns its last line.
+    pub(crate) fn reply(&self) -> String {
+        loop {
+            let line = self.line();
+            if line.as_bytes().get(3) == Some(&b' ') {
+                return line;
+            }
+        }
+    }
+
+    /// Reads to the end; returns the ending.
+    pub(crate) fn ending(&self) -> Ending {
+        read_to_end(&self.0).1
+    }
+}
+
+/// A client whose server is the test, too.
+impl Control {
+    /// Sends `command`, which `server` must get as `heard` and answers with `answer`; returns the reply that the client gets.
+    pub(crate) fn ask(&self, server: &Control, command: &str, heard: &str, answer: &str) -> String {
+        self.say(command);
+        assert_eq!(server.line(), heard, "for {command}");
+        server.say(answer);
+        self.line()
+    }
+
+    /// Sends PASV, to which `server` names `data`; returns the address that the client gets.
+    pub(crate) fn passive_to(&self, server: &Control, data: &TcpListener) -> SocketAddr {
+        let answer = format!("227 Entering Passive Mode ({}).", six(data.local_addr().unwrap()));
+        self.named(&self.ask(server, "PASV", "PASV", &answer))
+    }
+
+    /// Sends PORT with the address of `data`; returns the address that `server` gets.
+    pub(crate) fn active_to(&self, server: &Control, data: &TcpListener) -> SocketAddr {
+        self.say(&format!("PORT {}", six(data.local_addr().unwrap())));
+        let heard = server.line();
+        server.say("200 ok");
+        assert_eq!(self.line(), "200 ok");
+        from_six(heard.strip_prefix("PORT ").unwrap_or_else(|| panic!("{heard}")))
+    }
+
+    /// Opens a data connection; returns the client's end and the server's.
+    pub(crate) fn data_to(&self, server: &Control, is_passive: bool) -> (TcpStream, TcpStream) {
+        let listener = crate::harness::server();
+        let to = if is_passive { self.passive_to(server, &listener) } else { self.active_to(server, &listener) };
+        let dialled = patient(TcpStream::connect(to).unwrap());
+        let accepted = accept(&listener);
+        if is_passive { (dialled, accepted) } else { (accepted, dialled) }
+    }
+}
+
+fn code(reply: &str) -> u16 {
+    reply[..3].parse().unwrap()
+}
+
+/// Returns the six numbers of PORT and of the reply 227.
+pub(crate) fn six(address: SocketAddr) -> String {
+    let port = address.port();
+    format!("{},{},{}", address.ip().to_string().replace('.', ","), port >> 8, port & 255)
+}
+
+pub(crate) fn from_six(text: &str) -> SocketAddr {
+    let numbers: Vec<u8> = text.split(',').map(|number| number.trim().parse().unwrap()).collect();
+    let [a, b, c, d, high, low] = numbers[..] else { panic!("{text}") };
+    SocketAddr::from(([a, b, c, d], u16::from_be_bytes([high, low])))
+}
+
+/// A control connection between a client and a server of the test, through relays.
+pub(crate) struct Dialogue {
+    pub(crate) chain: Chain,
+    pub(crate) client: Control,
+    pub(crate) server: Control,
+    pub(crate) listener: TcpListener,
+}
+
+impl Dialogue {
+    pub(crate) fn begin(relays: usize, flags: &[&str]) -> Dialogue {
+        Dialogue::begin_on(&vec!["127.0.0.1"; relays], flags)
+    }
+
+    /// Begins through a relay on each of `ips`, the near one first.
+    pub(crate) fn begin_on(ips: &[&str], flags: &[&str]) -> Dialogue {
+        let listener = server();
+        let chain = Chain::start(ips, listener.local_addr().unwrap(), flags);
+        let (client, server) = Dialogue::connect(&chain, &listener);
+        Dialogue { chain, client, server, listener }
+    }
+
+    /// Opens a control connection; returns the client's end and the server's.
+    pub(crate) fn connect(chain: &Chain, listener: &TcpListener) -> (Control, Control) {
+        let entry = chain.entry();
+        let to =
+            if entry.ip().is_unspecified() { SocketAddr::new(Ipv4Addr::LOCALHOST.into(), entry.port()) } else { entry };
+        let client = Control(patient(TcpStream::connect(to).unwrap()));
+        let server = Control(accept(listener));
+        server.say("220 ready");
+        assert_eq!(client.line(), "220 ready");
+        (client, server)
+    }
+
+    /// See [`Control::ask`].
+    pub(crate) fn ask(&self, command: &str, heard: &str, answer: &str) -> String {
+        self.client.ask(&self.server, command, heard, answer)
+    }
+
+    /// See [`Control::passive_to`].
+    pub(crate) fn passive(&self, data: &TcpListener) -> SocketAddr {
+        self.client.passive_to(&self.server, data)
+    }
+
+    /// See [`Control::active_to`].
+    pub(crate) fn active(&self, data: &TcpListener) -> SocketAddr {
+        self.client.active_to(&self.server, data)
+    }
+
+    /// See [`Control::data_to`].
+    pub(crate) fn data(&self, is_passive: bool) -> (TcpStream, TcpStream) {
+        self.client.data_to(&self.server, is_passive)
+    }
+
+    /// Asserts that the control connection works.
+    pub(crate) fn still_works(&self) {
+        assert_eq!(self.ask("SYST", "SYST", "215 UNIX"), "215 UNIX");
+    }
+
+    pub(crate) fn near(&self) -> &Relay {
+        &self.chain.relays[0]
+    }
+
+    pub(crate) fn counter(&self, name: &str) -> u64 {
+        self.near().counters()[name].as_u64().unwrap()
+    }
+}
+
+/// A daemon with a tunnel named `files` whose state tests can read, and a control connection through it.
+pub(crate) struct Shown {
+    pub(crate) client: Control,
+    pub(crate) server: Control,
+    // Dropped last, so that no control connection holds up its end.
+    pub(crate) admin: Admin,
+}
+
+impl Shown {
+    /// Starts the daemon; the tunnel has `keys` besides `protocol`.
+    pub(crate) fn begin(keys: &str) -> Shown {
+        let (folder, port, http, far) =
+            (tempfile::tempdir().unwrap(), Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"), server());
+        let config = Shown::config(&folder, http.address(), port.address(), &far, keys);
+        let admin = Admin { daemon: Daemon::start(&config), port, far, http, folder };
+        let (client, server) = admin.flow();
+        let (client, server) = (Control(client), Control(server));
+        server.say("220 ready");
+        assert_eq!(client.line(), "220 ready");
+        Shown { client, server, admin }
+    }
+
+    /// Changes the tunnel's keys.
+    pub(crate) fn reload(&self, keys: &str) {
+        let Admin { daemon, port, far, http, folder } = &self.admin;
+        let config = Shown::config(folder, http.address(), port.address(), far, keys);
+        assert_eq!(daemon.reload(&config)["message"], "reloaded");
+    }
+
+    fn config(folder: &TempDir, http: SocketAddr, listen: SocketAddr, far: &TcpListener, keys: &str) -> String {
+        admin(&socket(folder), http) + &tunnel("files", listen, far, &format!("protocol = \"ftp\"\n{keys}"))
+    }
+
+    /// Opens a data connection for `command`, which begins with the name of a verb. Returns the client's end and the server's.
+    pub(crate) fn data(&self, is_passive: bool, command: &str) -> (TcpStream, TcpStream) {
+        let data = self.client.data_to(&self.server, is_passive);
+        assert_eq!(self.client.ask(&self.server, command, command, "150 here"), "150 here");
+        data
+    }
+
+    /// Returns the state of the flow that `command` uses.
+    pub(crate) fn flow(&self, command: &str) -> Value {
+        let status = self.admin.status();
+        let flows = status["flows"].as_array().unwrap();
+        flows.iter().find(|flow| flow["transfer"] == command).unwrap_or_else(|| panic!("{status}")).clone()
+    }
+
+    /// Returns the tunnel's counters.
+    pub(crate) fn counters(&self) -> Value {
+        self.admin.status()["tunnels"][0]["counters"].clone()
+    }
+}
+
+/// Connects from `ip`.
+pub(crate) fn dial_from(ip: &str, to: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::new(ip.parse().unwrap(), 0).into()).unwrap();
+    socket.connect(&to.into())?;
+    Ok(patient(socket.into()))
+}
+
+/// Asserts that nobody listens on `address`.
+pub(crate) fn assert_closed(address: SocketAddr) {
+    wait_until("the data listener is closed", || {
+        TcpStream::connect(address).is_err_and(|err| err.kind() == std::io::ErrorKind::ConnectionRefused)
+    });
+}

@@ -1,0 +1,302 @@
+//! Tests data connections of FTP as flows of their tunnel: caps, socket options, `allow` and the views. Tests how a control
+//! connection begins, idles and ends beside them.
+
+use crate::admin::{by_http, stdout};
+use crate::ftp_dialogue::*;
+use crate::harness::*;
+use serde_json::Value;
+use socket2::{SockRef, Socket};
+use std::io::{ErrorKind, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// The sides that connect: in passive mode the client, in active mode the server.
+const MODES: [bool; 2] = [true, false];
+
+#[test]
+fn a_data_connection_is_shown_with_the_command_that_uses_it() {
+    let shown = Shown::begin("");
+    let (client, server) = (&shown.client, &shown.server);
+    let metrics = || by_http(shown.admin.http.address(), "GET", "/metrics").1;
+    let listener = self::server();
+    let to = client.passive_to(server, &listener);
+    assert_eq!(shown.counters()["ftp_listeners_now"], 1);
+    assert!(metrics().contains("longhaul_tunnel_ftp_listeners{tunnel=\"files\"} 1"), "{}", metrics());
+    client.say("RETR some file.iso");
+    assert_eq!(server.line(), "RETR some file.iso");
+    let data = (patient(TcpStream::connect(to).unwrap()), accept(&listener));
+    talk(&data.0, &data.1);
+    let flows = || {
+        let output = shown.admin.command(&["status", "--json"]);
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()["flows"].as_array().unwrap().clone()
+    };
+    wait_until("both flows are shown", || flows().len() == 2);
+    let flows = flows();
+    let (controls, files): (Vec<_>, Vec<_>) = flows.iter().partition(|flow| flow["transfer"].is_null());
+    assert_eq!((controls.len(), &files[0]["transfer"]), (1, &"RETR some file.iso".into()), "{flows:?}");
+    assert_eq!((&files[0]["tunnel"], &files[0]["state"]), (&"files".into(), &"open".into()), "{flows:?}");
+    let text = stdout(&shown.admin.command(&["status"]));
+    assert!(text.contains(&data.0.local_addr().unwrap().to_string()), "{text}");
+    drop(data);
+    server.say("226 whole");
+    assert_eq!(client.line(), "226 whole");
+    let line = shown.admin.daemon.relay.wait_log("flow ended");
+    assert_eq!((&line["transfer"], &line["tunnel"]), (&"RETR some file.iso".into(), &"files".into()), "{line}");
+    assert_eq!((&line["up_bytes"], &line["down_bytes"]), (&4.into(), &4.into()), "{line}");
+    client.say("PORT 192,0,2,1,200,200");
+    assert!(client.line().starts_with("504 "));
+    let counters = shown.counters();
+    assert_eq!((&counters["ftp_refused"], &counters["ftp_listeners_now"]), (&1.into(), &0.into()), "{counters}");
+    for row in [
+        "ftp_refused_total{tunnel=\"files\"} 1",
+        "ftp_listeners{tunnel=\"files\"} 0",
+        "ftp_unused_total{tunnel=\"files\"} 0",
+    ] {
+        assert!(metrics().contains(&format!("longhaul_tunnel_{row}")), "{row}: {}", metrics());
+    }
+}
+
+#[test]
+fn a_data_connection_has_the_caps_of_its_tunnel_also_after_a_reload() {
+    for is_passive in MODES {
+        let shown = Shown::begin("flow_bandwidth = \"800Mbit/s\"\n");
+        let (client, server) = shown.data(is_passive, "RETR file");
+        let has_cap = |wanted: u64| {
+            let is_near =
+                |leg: &Value| leg["cap_bits_per_second"].as_u64().is_some_and(|cap| cap.abs_diff(wanted) <= wanted / 8);
+            wait_for("both legs have the cap", || match shown.flow("RETR file") {
+                flow if is_near(&flow["accept"]) && is_near(&flow["dial"]) => Ok(()),
+                flow => Err(flow),
+            });
+        };
+        has_cap(800_000_000);
+        shown.reload("flow_bandwidth = \"400Mbit/s\"\n");
+        has_cap(400_000_000);
+        talk(&client, &server);
+    }
+}
+
+/// The control connection and the data connection share the tunnel's cap.
+#[test]
+fn a_data_connection_counts_in_the_cap_of_its_tunnel() {
+    let shown = Shown::begin("bandwidth = \"800Mbit/s\"\n");
+    let (client, server) = shown.data(true, "RETR file");
+    let leg = wait_for("the leg has a cap", || match shown.flow("RETR file")["dial"].clone() {
+        leg if leg["cap_bits_per_second"].is_u64() => Ok(leg),
+        leg => Err(leg),
+    });
+    assert!(leg["cap_bits_per_second"].as_u64().unwrap() <= 800_000_000, "{leg}");
+    talk(&client, &server);
+}
+
+/// The leg towards the client has the options of `accept`, and the one towards the server those of `dial`, whoever connects.
+#[test]
+fn both_legs_have_the_socket_options_of_the_tunnel_and_are_spliced() {
+    let flags: Vec<&str> =
+        ["accept.user-timeout=111s", "dial.user-timeout=222s", "accept.congestion=reno", "dial.congestion=cubic"]
+            .iter()
+            .flat_map(|setting| ["--set", setting])
+            .collect();
+    let bytes = pattern(51, 3_000_000);
+    for relays in [1, 2] {
+        for is_passive in MODES {
+            let ftp = Dialogue::begin(relays, &flags);
+            let (client, server) = ftp.data(is_passive);
+            let last = ftp.chain.relays.last().unwrap();
+            let Some((near, far)) = ftp.near().other_end(&client).zip(last.other_end(&server)) else {
+                return skip("pidfd_getfd(2) is not allowed here");
+            };
+            assert_eq!(options(&near), (Some(Duration::from_secs(111)), b"reno".to_vec()), "passive: {is_passive}");
+            assert_eq!(options(&far), (Some(Duration::from_secs(222)), b"cubic".to_vec()), "passive: {is_passive}");
+            drop((near, far));
+            send_whole(server, &client, &bytes);
+            drop(client);
+            for relay in &ftp.chain.relays {
+                relay.wait_log("flow ended");
+                assert_eq!(relay.counters()["copied"], 0);
+            }
+        }
+    }
+}
+
+/// Returns TCP_USER_TIMEOUT and TCP_CONGESTION.
+fn options(leg: &Socket) -> (Option<Duration>, Vec<u8>) {
+    let mut name = leg.tcp_congestion().unwrap();
+    name.retain(|byte| *byte != 0);
+    (leg.tcp_user_timeout().unwrap(), name)
+}
+
+/// Sends `bytes` and FIN, and asserts that they arrive.
+fn send_whole(mut writer: TcpStream, reader: &TcpStream, bytes: &[u8]) {
+    std::thread::scope(|scope| {
+        scope.spawn(move || writer.write_all(bytes).unwrap());
+        let (got, ending) = read_to_end(reader);
+        assert_same(&got, bytes);
+        assert_eq!(ending, Ending::Fin);
+    });
+}
+
+/// `ftp.data_from` names both, and `allow` one of them.
+#[test]
+fn allow_holds_for_data_connections() {
+    let flags = ["--ftp-data-from", "127.0.0.0/29", "--allow", "127.0.0.1", "--allow", "127.0.0.3"];
+    let ftp = Dialogue::begin(1, &flags);
+    let listener = server();
+    let to = ftp.passive(&listener);
+    // The reset may come before connect(2) returns.
+    if let Ok(stranger) = dial_from("127.0.0.2", to) {
+        assert_eq!(read_to_end(&stranger), (Vec::new(), Ending::Reset));
+    }
+    let line = ftp.near().wait_line("the stranger", |message| message.starts_with("refused: an FTP data connection"));
+    assert!(line["peer"].as_str().unwrap().starts_with("127.0.0.2:"), "{line}");
+    assert_eq!(ftp.counter("not_allowed"), 1);
+    talk(&dial_from("127.0.0.3", to).unwrap(), &accept(&listener));
+    // It is the list of clients: a server of `ftp.data_from` needs no place in it.
+    let active = server();
+    let to = ftp.active(&active);
+    let server = dial_from("127.0.0.2", to).unwrap();
+    talk(&accept(&active), &server);
+}
+
+#[test]
+fn a_silent_control_connection_stays_while_its_transfer_runs() {
+    for is_passive in MODES {
+        let ftp = Dialogue::begin(1, &[]);
+        let (client, server) = ftp.data(is_passive);
+        let legs = [&ftp.client.0, &ftp.server.0].map(|end| ftp.near().other_end(end));
+        let [Some(accept), Some(dial)] = legs else { return skip("pidfd_getfd(2) is not allowed here") };
+        // A firewall on the way would forget a connection without packets.
+        wait_until("both legs send keepalive probes", || accept.keepalive().unwrap() && dial.keepalive().unwrap());
+        talk(&client, &server);
+        quiet_for(&ftp.client.0, Duration::from_millis(500));
+        send_whole(server, &client, &pattern(52, 1_000_000));
+        ftp.server.say("226 whole");
+        assert_eq!(ftp.client.line(), "226 whole");
+        ftp.still_works();
+    }
+}
+
+#[test]
+fn a_transfer_goes_on_after_the_end_of_its_control_connection() {
+    for (is_passive, is_reset) in [(true, false), (true, true), (false, false), (false, true)] {
+        let ftp = Dialogue::begin(2, &[]);
+        let (client, server) = ftp.data(is_passive);
+        talk(&client, &server);
+        let Dialogue { chain, client: control, server: far, .. } = ftp;
+        if is_reset {
+            reset(control.0)
+        } else {
+            drop(control)
+        }
+        assert_eq!(far.ending(), if is_reset { Ending::Reset } else { Ending::Fin }, "{is_passive}, {is_reset}");
+        drop(far);
+        for relay in &chain.relays {
+            wait_until("its flow has ended", || relay.counters()["flows_now"] == 1);
+        }
+        send_whole(server, &client, &pattern(53, 3_000_000));
+        drop(client);
+        for relay in &chain.relays {
+            wait_until("no flow is left", || relay.counters()["flows_now"] == 0);
+        }
+    }
+}
+
+#[test]
+fn a_server_ends_the_control_connection_with_421() {
+    let ftp = Dialogue::begin(2, &[]);
+    let waits = ftp.passive(&server());
+    let (other, other_server) = Dialogue::connect(&ftp.chain, &ftp.listener);
+    other.say("PASV");
+    assert_eq!(other_server.line(), "PASV");
+    for (client, server) in [(ftp.client, ftp.server), (other, other_server)] {
+        server.say("421 Timeout.");
+        drop(server);
+        // In place of the reply to PASV, too.
+        assert_eq!(client.line(), "421 Timeout.");
+        assert_eq!(client.ending(), Ending::Fin);
+    }
+    assert_closed(waits);
+    for relay in &ftp.chain.relays {
+        wait_until("nothing is left", || {
+            let counters = relay.counters();
+            counters["flows_now"] == 0 && counters["ftp_listeners_now"] == 0
+        });
+    }
+}
+
+/// RFC 959 5.4: 120 comes before 220, as a greeting and as the reply to REIN.
+#[test]
+fn a_late_greeting_and_rein_shift_no_reply() {
+    let ftp = Dialogue::begin(2, &[]);
+    let client = Control(patient(TcpStream::connect(ftp.chain.entry()).unwrap()));
+    let server = Control(accept(&ftp.listener));
+    let third_host = || {
+        client.say("PORT 192,0,2,1,200,200");
+        let reply = client.line();
+        assert!(reply.starts_with("504 "), "{reply}");
+        client.passive_to(&server, &self::server());
+    };
+    for line in ["120 Ready in 1 minute", "220 ready"] {
+        server.say(line);
+        assert_eq!(client.line(), line);
+    }
+    third_host();
+    assert_eq!(client.ask(&server, "REIN", "REIN", "120 Wait"), "120 Wait");
+    server.say("220 again");
+    assert_eq!(client.line(), "220 again");
+    third_host();
+    let (client, server) = client.data_to(&server, false);
+    talk(&client, &server);
+}
+
+/// curl takes a transfer for failed whose last reply comes before the data connection.
+#[test]
+fn no_reply_overtakes_the_data_connection_of_active_mode() {
+    for relays in [1, 2] {
+        let ftp = Dialogue::begin(relays, &[]);
+        let listener = server();
+        // A listen queue for one connection (listen(2)). The kernel drops the SYN of the next one, which is sent again a second
+        // later.
+        SockRef::from(&listener).listen(0).unwrap();
+        let to = ftp.active(&listener);
+        let in_the_queue = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        ftp.client.say("RETR f");
+        assert_eq!(ftp.server.line(), "RETR f");
+        let mut file = TcpStream::connect(to).unwrap();
+        file.write_all(b"file").unwrap();
+        drop(file);
+        ftp.server.say("150 begins");
+        ftp.server.say("226 ends");
+        ftp.client.0.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        let early = ftp.client.0.peek(&mut [0]);
+        assert_eq!(early.unwrap_err().kind(), ErrorKind::WouldBlock, "a reply came before the data connection");
+        drop(patient(ftp.client.0.try_clone().unwrap()));
+        assert_eq!(accept(&listener).peer_addr().unwrap(), in_the_queue.local_addr().unwrap());
+        assert_eq!((ftp.client.line(), ftp.client.line()), ("150 begins".into(), "226 ends".into()));
+        listener.set_nonblocking(true).unwrap();
+        let data = patient(listener.accept().expect("the data connection is there").0);
+        assert_eq!(read_to_end(&data), (b"file".to_vec(), Ending::Fin));
+    }
+}
+
+/// The server needs longer for the file than the relay waits for a reply that may never come, such as that to a command during a
+/// transfer.
+#[test]
+fn a_server_that_is_slow_to_connect_finds_its_listener() {
+    let ftp = Dialogue::begin(1, &[]);
+    let [one, two] = [server(), server()];
+    let [to_one, to_two] = [&one, &two].map(|listener| six(listener.local_addr().unwrap()));
+    ftp.client.say(&format!("PORT {to_one}\r\nRETR one\r\nNOOP\r\nPORT {to_two}\r\nRETR two\r\nNOOP"));
+    for (listener, name) in [(&one, "one"), (&two, "two")] {
+        let port = ftp.server.line();
+        ftp.server.say("200 ok");
+        assert_eq!((ftp.server.line(), ftp.server.line()), (format!("RETR {name}"), "NOOP".into()));
+        std::thread::sleep(Duration::from_secs(3)); // a tape
+        let mut file = TcpStream::connect(from_six(port.strip_prefix("PORT ").unwrap())).unwrap();
+        file.write_all(name.as_bytes()).unwrap();
+        drop(file);
+        assert_eq!(read_to_end(&accept(listener)), (name.into(), Ending::Fin));
+        ftp.server.say("226 ends\r\n200 noop");
+        assert_eq!([(); 3].map(|()| ftp.client.line()), ["200 ok", "226 ends", "200 noop"]);
+    }
+}

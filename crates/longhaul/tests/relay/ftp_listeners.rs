@@ -1,0 +1,110 @@
+//! Tests the data listeners of tunnels with `protocol = "ftp"`: their ports and descriptors, how long they wait, what limits them.
+
+use crate::admin::{Admin, admin, socket};
+use crate::daemon::{Daemon, tunnel};
+use crate::ftp_dialogue::*;
+use crate::harness::*;
+use std::io::Write;
+use std::net::TcpStream;
+
+const PORT: &[u8] = b"PORT 127,0,0,1,200,22\r\n";
+
+#[test]
+fn a_listener_that_is_replaced_frees_its_port_at_once() {
+    in_own_network(|| {
+        for (flags, count) in [(["--ftp-ports", "50000-50000"], 400), (["--ftp-ports", "50000-50004"], 40)] {
+            let ftp = Dialogue::begin(1, &flags);
+            let listener = server();
+            for _ in 0..4 {
+                let to = ftp.passive(&listener);
+                let client = patient(TcpStream::connect(to).unwrap());
+                talk(&client, &accept(&listener));
+                ftp.passive(&listener);
+                drop(client);
+                // A control connection has two places: for this one, and for the listener.
+                wait_until("the data connection has ended", || ftp.counter("flows_now") == 1);
+            }
+            (&ftp.client.0).write_all(&PORT.repeat(count)).unwrap();
+            for _ in 0..count {
+                assert!(ftp.server.line().starts_with("PORT "), "{flags:?}");
+                ftp.server.say("200 ok");
+                assert_eq!(ftp.client.line(), "200 ok");
+            }
+            assert!(ftp.counter("ftp_listeners_now") == 1 && ftp.counter("ftp_refused") == 0);
+        }
+    });
+}
+
+#[test]
+fn a_flood_of_commands_opens_one_listener_at_a_time() {
+    let ftp = Dialogue::begin(1, &[]);
+    let count = 800;
+    let before = ftp.near().descriptors().len();
+    (&ftp.client.0).write_all(&PORT.repeat(count)).unwrap();
+    let mut most = 0;
+    for _ in 0..count {
+        ftp.server.line();
+        ftp.server.say("200 ok");
+        most = most.max(ftp.near().descriptors().len());
+    }
+    // The listener before is closed before the next one is opened. The relay has other descriptors for a moment.
+    assert!(most <= before + 5, "{before} before, then {most}");
+}
+
+#[test]
+fn a_listener_to_which_nobody_comes_does_not_hold_up_a_drain() {
+    let mut ftp = Dialogue::begin(1, &[]);
+    let listener = server();
+    ftp.passive(&listener);
+    ftp.active(&listener);
+    ftp.near().signal("TERM");
+    assert_eq!(ftp.server.line(), "QUIT");
+    ftp.server.say("221 bye");
+    assert_eq!(&ftp.client.line()[..4], "421 ");
+    drop((ftp.server, ftp.client));
+    assert_eq!(ftp.chain.relays[0].exit(), Some(0));
+}
+
+#[test]
+fn a_drain_does_not_wait_for_a_client_and_a_server_that_leave_the_connection_open() {
+    let mut ftp = Dialogue::begin(1, &[]);
+    ftp.near().signal("TERM");
+    assert_eq!((ftp.server.line(), &ftp.client.line()[..4]), ("QUIT".into(), "421 "));
+    assert_eq!(ftp.chain.relays[0].exit(), Some(0));
+}
+
+#[test]
+fn data_connections_do_not_count_in_max_flows_of_the_process() {
+    let (folder, port, http, far) =
+        (tempfile::tempdir().unwrap(), Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"), server());
+    let keys = tunnel("files", port.address(), &far, "protocol = \"ftp\"\nmax_flows = 4\n");
+    let config = format!("max_flows = 4\n{}{keys}", admin(&socket(&folder), http.address()));
+    let shown = Admin { daemon: Daemon::start(&config), port, far, http, folder };
+    let begin = || {
+        let (client, server) = shown.flow();
+        (Control(client), Control(server))
+    };
+    let mut controls = vec![begin(), begin()];
+    let mut data = Vec::new();
+    for (client, server) in &controls {
+        for _ in 0..2 {
+            let listener = self::server();
+            client.say("PASV");
+            assert_eq!(server.line(), "PASV");
+            server.say(&format!("227 ({})", six(listener.local_addr().unwrap())));
+            let came = patient(TcpStream::connect(client.named(&client.line())).unwrap());
+            data.push((came, accept(&listener)));
+        }
+    }
+    for (client, server) in &data {
+        talk(client, server);
+    }
+    controls.push(begin());
+    for name in ["flows", "flows of files"] {
+        wait_until("the control connections alone are shown", || {
+            let status = shown.status();
+            let row = status["resources"].as_array().unwrap().iter().find(|row| row["name"] == name);
+            row.is_some_and(|row| (&row["used"], &row["limit"]) == (&3.0.into(), &4.0.into()))
+        });
+    }
+}

@@ -1,0 +1,186 @@
+//! Plays any bytes as an FTP control connection. The first byte chooses the rules. The server and the client send the rest in
+//! turns, with the byte RS between them. A turn that begins with GS is the FIN of its side, one that begins with FS is the relay's
+//! leave, and one that begins with US is the end of the wait for replies. A session never panics. It opens data listeners only for addresses that the rules allow, passes no other
+//! address on, holds no more than it says, and does the same if every byte comes alone.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use longhaul_core::ftp::{Channels, Ends, Joining, Opening, Refused, Rules, Session, Side, Transfer};
+use std::net::{IpAddr, SocketAddr};
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((choice, bytes)) = bytes.split_first() else { return };
+    let whole = Played::new(*choice, bytes, usize::MAX);
+    assert_eq!(whole, Played::new(*choice, bytes, 1));
+});
+
+/// The bytes and the calls of a session.
+#[derive(Debug, PartialEq)]
+struct Played {
+    to_client: Vec<u8>,
+    to_server: Vec<u8>,
+    caller: Caller,
+}
+
+impl Played {
+    /// Plays turns in pieces of at most `piece` bytes.
+    fn new(choice: u8, bytes: &[u8], piece: usize) -> Played {
+        let rules = rules(choice);
+        let caller = Caller {
+            ends: rules.ends,
+            opened: Vec::new(),
+            joined: Vec::new(),
+            transfers: Vec::new(),
+            refused: Vec::new(),
+        };
+        let mut played = Played { to_client: Vec::new(), to_server: Vec::new(), caller };
+        let Played { to_client, to_server, caller } = &mut played;
+        let mut session = Session::new(rules.clone());
+        let mut has_ended = [false; 2];
+        for (index, turn) in bytes.split(|byte| *byte == RS).enumerate() {
+            let side = if index % 2 == 0 { Side::Server } else { Side::Client };
+            match turn.first() {
+                _ if has_ended[index % 2] => {}
+                Some(&GS) => {
+                    has_ended[index % 2] = true;
+                    session.end(side, caller, to_client, to_server);
+                }
+                Some(&FS) => {
+                    // As the relay does: a connection that is being encrypted or has ended is never left.
+                    if session.is_quiet() && has_ended == [false; 2] {
+                        session.leave(to_client, to_server);
+                        assert!(!session.is_waiting() && !session.is_quiet());
+                    }
+                }
+                Some(&US) if session.is_waiting() => session.give_up_waiting(caller, to_client, to_server),
+                _ => turn.chunks(piece).for_each(|piece| match side {
+                    Side::Server => session.from_server(piece, caller, to_client, to_server),
+                    Side::Client => session.from_client(piece, caller, to_client, to_server),
+                }),
+            }
+            assert!(!has_ended[0] || !session.is_waiting());
+        }
+        for (side, has_ended) in [(Side::Client, has_ended[1]), (Side::Server, has_ended[0])] {
+            if !has_ended {
+                session.end(side, caller, to_client, to_server);
+            }
+        }
+        for Opening { accept_from, dial, .. } in &caller.opened {
+            let named_by = if *accept_from == Side::Client { Side::Server } else { Side::Client };
+            assert_allowed(&rules, named_by, *dial);
+            assert!(*accept_from == Side::Client || !rules.passive);
+        }
+        for Joining { server, client, .. } in &caller.joined {
+            assert!(rules.passive);
+            assert_allowed(&rules, Side::Server, *server);
+            assert_allowed(&rules, Side::Client, *client);
+        }
+        if !session.is_opaque() {
+            caller.assert_ours(to_server);
+        }
+        played
+    }
+}
+
+fn assert_allowed(rules: &Rules, named_by: Side, address: SocketAddr) {
+    let own = if named_by == Side::Server { rules.ends.server } else { rules.ends.client };
+    let is_data_from = rules.data_from.iter().any(|net| net.contains(&address.ip()));
+    let is_allowed = rules.allow.is_empty() || rules.allow.iter().any(|net| net.contains(&address.ip()));
+    assert!(address.ip() == own || is_data_from && (is_allowed || named_by == Side::Server));
+    assert!(address.port() >= 1024 || rules.low_ports);
+}
+
+fn rules(choice: u8) -> Rules {
+    let is_set = |bit: u8| choice & 1 << bit != 0;
+    let ip = |is_v6: bool, v4: [u8; 4], v6: [u16; 8]| if is_v6 { IpAddr::from(v6) } else { IpAddr::from(v4) };
+    let ends = Ends {
+        client: ip(is_set(0), [198, 51, 100, 7], [0x2001, 0xdb8, 0xc, 0, 0, 0, 0, 7]),
+        server: ip(is_set(1), [192, 0, 2, 2], [0x2001, 0xdb8, 5, 0, 0, 0, 0, 2]),
+    };
+    let nets = |bit: u8, nets: &[&str]| match is_set(bit) {
+        true => nets.iter().map(|net| net.parse().expect("a network")).collect(),
+        false => Vec::new(),
+    };
+    Rules {
+        ends,
+        data_from: nets(3, &["10.0.0.0/24", "2001:db8:f::/64"]),
+        allow: nets(4, &["10.0.0.8/29", "198.51.100.0/24"]),
+        low_ports: is_set(2),
+        passive: is_set(5),
+    }
+}
+
+/// A caller that opens a listener beside the side's own address. Every seventh fails.
+#[derive(Debug, PartialEq)]
+struct Caller {
+    ends: Ends,
+    opened: Vec<Opening>,
+    joined: Vec<Joining>,
+    transfers: Vec<Transfer>,
+    refused: Vec<Refused>,
+}
+
+impl Caller {
+    /// Asserts that each PORT of plain form names a listener of this caller. The last line counts without LF.
+    fn assert_ours(&self, to_server: &[u8]) {
+        for line in to_server.split(|byte| *byte == b'\n') {
+            let text = line.trim_ascii();
+            if !text.get(..5).is_some_and(|verb| verb.eq_ignore_ascii_case(b"PORT ")) {
+                continue;
+            }
+            let is_listener = |opening: &Opening| match address(self.ends, opening) {
+                SocketAddr::V4(ours) => {
+                    let ([a, b, c, d], [high, low]) = (ours.ip().octets(), ours.port().to_be_bytes());
+                    text == format!("PORT {a},{b},{c},{d},{high},{low}").as_bytes()
+                }
+                SocketAddr::V6(_) => false,
+            };
+            let is_ours = |opening: &Opening| opening.accept_from == Side::Server && is_listener(opening);
+            assert!(self.opened.iter().any(is_ours), "{}", line.escape_ascii());
+        }
+    }
+}
+
+/// Returns the address of the listener of an opening.
+fn address(ends: Ends, opening: &Opening) -> SocketAddr {
+    let facing = if opening.accept_from == Side::Client { ends.client } else { ends.server };
+    SocketAddr::new(facing, 50_000 + (opening.channel % 10_000) as u16)
+}
+
+impl Channels for Caller {
+    fn open(&mut self, opening: Opening) -> Result<SocketAddr, String> {
+        let channel = opening.channel;
+        assert!(self.opened.iter().all(|earlier| earlier.channel != channel), "a channel opens once");
+        self.opened.push(opening);
+        match channel % 7 {
+            6 => Err("no port is free\r\n".to_string()),
+            _ => Ok(address(self.ends, &opening)),
+        }
+    }
+
+    fn have_room(&mut self) -> bool {
+        true
+    }
+
+    fn join(&mut self, joining: Joining) -> Result<(), String> {
+        self.joined.push(joining);
+        if joining.channel % 7 == 6 { Err("no descriptor\r\n".to_string()) } else { Ok(()) }
+    }
+
+    fn begins(&mut self) {}
+
+    fn transfer(&mut self, _: u64, transfer: Transfer) {
+        assert!(transfer.name.len() <= 255 && !transfer.name.contains(char::is_control));
+        self.transfers.push(transfer);
+    }
+
+    fn refused(&mut self, why: &Refused) {
+        self.refused.push(why.clone());
+    }
+}
+
+const FS: u8 = 0x1c;
+const GS: u8 = 0x1d;
+const RS: u8 = 0x1e;
+const US: u8 = 0x1f;
