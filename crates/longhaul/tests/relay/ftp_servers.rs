@@ -485,8 +485,9 @@ for line in sys.stdin:
         else:
             ftp.sock.sendall(b"ABOR\r\n", socket.MSG_OOB)
         data.close()
-        # pure-ftpd drops what comes before it has ended the transfer, and then says so.
-        ftp.getmultiline()
+        # pure-ftpd drops commands that come before the transfer has ended. It takes the urgent LF for one.
+        while "Unknown command" in ftp.getmultiline():
+            pass
         ftp.putcmd("NOOP")
         while not ftp.getmultiline().startswith("200"):
             pass
