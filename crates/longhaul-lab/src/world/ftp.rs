@@ -42,8 +42,8 @@ pub(crate) const VSFTPD: Requirement = Requirement {
     rhel: "vsftpd",
 };
 
-/// vsftpd.conf(5). vsftpd runs as the lab's root, because a user namespace has no other user. It sets no buffer of a socket, so
-/// the host's windows hold for its data connections.
+/// vsftpd.conf(5). vsftpd runs as the lab's root, because a user namespace has no other user. It wants an account for anonymous
+/// users, and not every machine has `ftp`. It sets no buffer of a socket, so the host's windows hold for its data connections.
 const CONFIG: &str = "\
 listen=YES
 listen_address=ADDRESS
@@ -59,6 +59,8 @@ max_clients=0
 max_per_ip=0
 local_enable=NO
 anonymous_enable=YES
+ftp_username=root
+nopriv_user=root
 no_anon_password=YES
 anon_root=WORKSHOP
 anon_world_readable_only=NO
