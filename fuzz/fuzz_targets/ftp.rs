@@ -1,12 +1,15 @@
 //! Plays any bytes as an FTP control connection. The first byte chooses the rules. The server and the client send the rest in
 //! turns, with the byte RS between them. A turn that begins with GS is the FIN of its side, one that begins with FS is the relay's
-//! leave, and one that begins with US is the end of the wait for replies. A session never panics. It opens data listeners only for addresses that the rules allow, passes no other
-//! address on, holds no more than it says, and does the same if every byte comes alone.
+//! leave, and one that begins with US is the end of the wait for replies. A session never panics. It opens data listeners only for
+//! addresses that the rules allow, passes no PORT and no EPRT with another address on, holds no more bytes of a line than it says, and
+//! does the same if every byte comes alone.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longhaul_core::ftp::{Channels, Ends, Joining, Opening, Refused, Rules, Session, Side, Transfer};
+use longhaul_core::ftp::{
+    Channels, Ends, Joining, MAX_COMMAND_BYTES, MAX_REPLY_BYTES, Opening, Refused, Rules, Session, Side, Transfer,
+};
 use std::net::{IpAddr, SocketAddr};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -44,7 +47,7 @@ impl Played {
                 _ if has_ended[index % 2] => {}
                 Some(&GS) => {
                     has_ended[index % 2] = true;
-                    session.end(side, caller, to_client, to_server);
+                    end(&mut session, side, caller, to_client, to_server);
                 }
                 Some(&FS) => {
                     // As the relay does: a connection that is being encrypted or has ended is never left.
@@ -63,7 +66,7 @@ impl Played {
         }
         for (side, has_ended) in [(Side::Client, has_ended[1]), (Side::Server, has_ended[0])] {
             if !has_ended {
-                session.end(side, caller, to_client, to_server);
+                end(&mut session, side, caller, to_client, to_server);
             }
         }
         for Opening { accept_from, dial, .. } in &caller.opened {
@@ -80,6 +83,19 @@ impl Played {
             caller.assert_ours(to_server);
         }
         played
+    }
+}
+
+/// Ends a side. Asserts that its unfinished line had no more bytes than the session may hold.
+fn end(session: &mut Session, side: Side, caller: &mut Caller, to_client: &mut Vec<u8>, to_server: &mut Vec<u8>) {
+    let is_waiting = session.is_waiting();
+    let before = (to_client.len(), to_server.len());
+    session.end(side, caller, to_client, to_server);
+    match side {
+        Side::Client => assert!(to_server.len() - before.1 <= MAX_COMMAND_BYTES),
+        // Commands that waited for replies may follow, and their replies.
+        Side::Server if is_waiting => {}
+        Side::Server => assert!(to_client.len() - before.0 <= MAX_REPLY_BYTES),
     }
 }
 
@@ -122,19 +138,21 @@ struct Caller {
 }
 
 impl Caller {
-    /// Asserts that each PORT of plain form names a listener of this caller. The last line counts without LF.
+    /// Asserts that each PORT and EPRT names a listener of this caller. The last line counts without LF.
     fn assert_ours(&self, to_server: &[u8]) {
         for line in to_server.split(|byte| *byte == b'\n') {
             let text = line.trim_ascii();
-            if !text.get(..5).is_some_and(|verb| verb.eq_ignore_ascii_case(b"PORT ")) {
+            let verb = text.get(..5).unwrap_or_default().to_ascii_uppercase();
+            if verb != b"PORT " && verb != b"EPRT " {
                 continue;
             }
             let is_listener = |opening: &Opening| match address(self.ends, opening) {
-                SocketAddr::V4(ours) => {
+                SocketAddr::V4(ours) if verb == b"PORT " => {
                     let ([a, b, c, d], [high, low]) = (ours.ip().octets(), ours.port().to_be_bytes());
                     text == format!("PORT {a},{b},{c},{d},{high},{low}").as_bytes()
                 }
-                SocketAddr::V6(_) => false,
+                SocketAddr::V4(ours) => text == format!("EPRT |1|{}|{}|", ours.ip(), ours.port()).as_bytes(),
+                SocketAddr::V6(ours) => text == format!("EPRT |2|{}|{}|", ours.ip(), ours.port()).as_bytes(),
             };
             let is_ours = |opening: &Opening| opening.accept_from == Side::Server && is_listener(opening);
             assert!(self.opened.iter().any(is_ours), "{}", line.escape_ascii());

@@ -58,8 +58,8 @@ pub trait Channels {
     /// a joined data connection is dialled.
     fn begins(&mut self);
 
-    /// Notes that a transfer command was passed on while this channel was the latest. Its listener may not be open yet, and
-    /// never opens if the server refuses PASV. The last call for a channel counts.
+    /// Notes that a transfer command was passed on while this channel was the latest. The channel was opened before, or never will
+    /// be, because the server refused PASV. The last call for a channel counts.
     fn transfer(&mut self, channel: u64, transfer: Transfer);
 
     /// Notes that a command or a reply was refused.

@@ -20,8 +20,6 @@ pub(super) enum Fate {
     Pass,
     /// It is held to its end, and then handed to the session.
     Hold,
-    /// It is not passed on.
-    Drop,
 }
 
 /// The line that one side is sending.
@@ -91,7 +89,6 @@ impl Line {
         };
         match self.fate {
             Fate::Pass => out.append(&mut self.held),
-            Fate::Drop => self.held.clear(),
             Fate::Undecided | Fate::Hold => {}
         }
     }
@@ -145,13 +142,17 @@ impl Line {
             Fate::Pass => out.push(byte),
             Fate::Undecided | Fate::Hold if self.held.len() < self.max_bytes => self.held.push(byte),
             Fate::Undecided | Fate::Hold => self.is_long = true,
-            Fate::Drop => {}
         }
     }
 
     /// The text so far, with CR and LF, without telnet sequences. It is cut after `max_bytes` bytes.
     pub(super) fn text(&self) -> &[u8] {
         &self.text
+    }
+
+    /// Whether this byte is the first or the second one of a telnet sequence if it comes next.
+    pub(super) fn is_telnet(&self, byte: u8) -> bool {
+        byte == IAC || matches!(self.telnet, Telnet::Iac { .. }) && (FIRST_COMMAND..=DONT).contains(&byte)
     }
 
     /// The bytes that are not passed on yet.

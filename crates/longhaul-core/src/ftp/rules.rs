@@ -4,7 +4,7 @@ use super::address;
 use super::refused::Refused;
 use super::side::{Ends, Side};
 use ipnet::IpNet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// The addresses that may be dialled.
 #[derive(Clone, Debug)]
@@ -33,21 +33,29 @@ impl Rules {
             // The relay would dial itself.
             return Err(Refused::Unspecified(side, ip));
         }
-        let own = match side {
-            Side::Client => self.ends.client,
-            Side::Server => self.ends.server,
-        };
-        let is_in = |nets: &[IpNet]| nets.iter().any(|net| net.contains(&ip));
-        if ip != own && !is_in(&self.data_from) {
-            return Err(Refused::ThirdHost(side, ip));
-        }
-        if ip != own && side == Side::Client && !self.allow.is_empty() && !is_in(&self.allow) {
-            return Err(Refused::NotAllowed(ip));
-        }
+        self.admit_host(side, ip)?;
         if address.port() < FIRST_HIGH_PORT && !self.low_ports {
             return Err(Refused::LowPort(address.port()));
         }
         Ok(address)
+    }
+
+    /// Whether the host with this canonical address may have the end of a data connection on this side.
+    ///
+    /// # Errors
+    /// It is a third host, or one that may be no client.
+    pub fn admit_host(&self, side: Side, ip: IpAddr) -> Result<(), Refused> {
+        let is_in = |nets: &[IpNet]| nets.iter().any(|net| net.contains(&ip));
+        if ip == self.ends.of(side) {
+            return Ok(());
+        }
+        if !is_in(&self.data_from) {
+            return Err(Refused::ThirdHost(side, ip));
+        }
+        if side == Side::Client && !self.allow.is_empty() && !is_in(&self.allow) {
+            return Err(Refused::NotAllowed(ip));
+        }
+        Ok(())
     }
 }
 

@@ -93,10 +93,11 @@ impl Session {
             if self.is_opaque {
                 return to_client.extend_from_slice(bytes);
             }
-            let has_left = self.has_left;
-            let fate = |text: &[u8]| if has_left { Fate::Drop } else { self.dialogue.fate(text) };
-            if self.reply.take(&mut bytes, to_client, fate) {
-                self.is_opaque = !has_left && self.dialogue.reply(&self.reply, channels, to_client);
+            if self.has_left {
+                return;
+            }
+            if self.reply.take(&mut bytes, to_client, |text| self.dialogue.fate(text)) {
+                self.is_opaque = self.dialogue.reply(&self.reply, channels, to_client);
                 self.reply.clear();
                 self.go_on(channels, to_client, to_server);
             }
@@ -166,6 +167,17 @@ impl Session {
         !self.is_opaque && (self.has_turn_due || self.dialogue.passive.is_some())
     }
 
+    /// Whether this byte may be urgent (tcp(7)) if it is the next one of `side`. A receiver without SO_OOBINLINE does not find an
+    /// urgent byte among the others, so urgent text would make it read another line than this session. Telnet's are no text, and
+    /// without its LF an ABOR only gets longer.
+    pub fn may_be_urgent(&self, side: Side, byte: u8) -> bool {
+        let line = match side {
+            Side::Client => &self.command,
+            Side::Server => &self.reply,
+        };
+        self.is_opaque || line.is_telnet(byte) || side == Side::Client && byte == b'\n' && verb::is_abort(line.text())
+    }
+
     /// Whether a transfer has no last reply yet.
     pub fn is_transferring(&self) -> bool {
         self.dialogue.due.has_transfer()
@@ -181,8 +193,8 @@ impl Session {
         self.dialogue.due.is_doubtful()
     }
 
-    /// Whether no line has begun and nothing waits for a reply, as far as the session has to know. Never true if the session is
-    /// opaque: nobody knows.
+    /// Whether no line has begun and no command is held back. The server may still owe replies. Never true if the session is opaque
+    /// or has left.
     pub fn is_quiet(&self) -> bool {
         let is_between = self.command.is_at_start() && self.reply.is_at_start() && self.dialogue.begun.is_none();
         is_between && !self.is_waiting() && !self.is_opaque && !self.has_left

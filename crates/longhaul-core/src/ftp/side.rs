@@ -22,6 +22,14 @@ pub struct Ends {
 }
 
 impl Ends {
+    /// Returns the address of the peer on this side.
+    pub fn of(self, side: Side) -> IpAddr {
+        match side {
+            Side::Client => self.client,
+            Side::Server => self.server,
+        }
+    }
+
     /// Whether both peers are of one IP version.
     pub(super) fn are_alike(self) -> bool {
         self.client.is_ipv4() == self.server.is_ipv4()

@@ -98,6 +98,11 @@ impl Command<'_> {
     }
 }
 
+/// Whether this text of a line, which may lack its LF, is an ABOR.
+pub(super) fn is_abort(text: &[u8]) -> bool {
+    Command::read(text).verb.is_some_and(|verb| verb.kind == Kind::Abort)
+}
+
 /// Returns the fate of a command line that begins with this text.
 pub(super) fn fate(text: &[u8]) -> Fate {
     let Some(start) = text.iter().position(|byte| !is_blank(*byte)) else { return Fate::Undecided };

@@ -55,7 +55,7 @@ impl Client {
         }
     }
 
-    /// Tells an FTP control connection that the dial for its data connection has ended.
+    /// Tells an FTP control connection that the dial for its data connection has connected.
     pub(super) fn dialled(&self) {
         if let Client::Data(peer) = self {
             peer.has_dialled.send_replace(true);
@@ -65,6 +65,11 @@ impl Client {
     /// Whether it came to an FTP data listener.
     pub(super) fn is_data(&self) -> bool {
         matches!(self, Client::Data(_))
+    }
+
+    /// Whether its first bytes may be a probe. No prober knows a data listener, and a file may begin like a preface.
+    pub(super) fn may_be_probe(&self) -> bool {
+        !self.is_data()
     }
 
     /// Whether it is a probe of this process.

@@ -113,7 +113,10 @@ impl<'a> Direction<'a> {
             early,
             source_is_broken: legs.of(source).was_reset(),
             is_stopped: false,
-            first: if source == Leg::Accept && early == 0 { First::Ahead } else { First::Payload },
+            first: match source == Leg::Accept && early == 0 && legs.flow.may_be_probe() {
+                true => First::Ahead,
+                false => First::Payload,
+            },
         }
     }
 

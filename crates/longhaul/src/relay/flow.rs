@@ -232,6 +232,7 @@ mod tests {
     use super::*;
     use crate::relay::leg_view::LegView;
     use crate::relay::registry::State;
+    use crate::relay::stream;
     use crate::relay::tally::Tally;
     use longhaul_config::NextHop;
     use socket2::SockRef;
@@ -293,6 +294,27 @@ mod tests {
         let read = tokio::task::spawn_blocking(move || (client.read_to_end(&mut got).unwrap_err().kind(), got)).await;
         assert_eq!(read.unwrap(), (ErrorKind::ConnectionReset, b"answer".to_vec()));
         assert_eq!((relay.counters.reset_by_peer.load(Relaxed), relay.carried().down), (1, 6));
+    }
+
+    /// A client of FTP whose reset comes with the dial: its bytes go through the rewriting all the same.
+    #[tokio::test]
+    async fn the_commands_of_a_client_that_has_reset_are_rewritten() {
+        let [(accept, mut client), (dial, mut server)] = [stream::pair(), stream::pair()];
+        let (peer, next_hop) = (client.local_addr().unwrap(), server.local_addr().unwrap());
+        let hop = NextHop::new(next_hop.ip().to_string(), next_hop.port());
+        let tunnel = Tunnel { protocol: Protocol::Ftp, ..Tunnel::new("files", peer, vec![hop]) };
+        client.write_all(b"PORT 10,0,0,9,0,22\r\nRETR f\r\n").unwrap();
+        SockRef::from(&client).set_linger(Some(Duration::ZERO)).unwrap();
+        drop(client);
+        let relay = Relay::new(100);
+        let (accept, dial) = (Arc::new(accept), Arc::new(dial));
+        let live = Live::begin(relay.clone(), relay.gate(), Arc::new(tunnel), peer.into(), &accept);
+        live.flow.connected(0, next_hop, &dial);
+        assert_eq!(carry_ftp(&live, &accept, &dial).await, How::Reset(Leg::Accept));
+        drop((live, accept, dial));
+        let mut got = Vec::new();
+        server.read_to_end(&mut got).unwrap();
+        assert_eq!(got, b"RETR f\r\n");
     }
 
     /// Views show a flow from its beginning, and its bytes as they move. A kill sends RST on both legs.

@@ -46,6 +46,7 @@ impl ListenAddresses {
         tunnel: &str,
         is_here: impl FnOnce(SocketAddr) -> Result<bool>,
         may_come_later: impl FnOnce(IpAddr) -> bool,
+        now: SystemTime,
     ) -> Option<GoneAddress> {
         let mut known = lock(&self.0);
         let ListenAddress { address, gone_since } = known.get_mut(tunnel)?;
@@ -56,7 +57,7 @@ impl ListenAddresses {
             *gone_since = None;
             return None;
         }
-        Some(GoneAddress { ip, since: *gone_since.get_or_insert_with(SystemTime::now) })
+        Some(GoneAddress { ip, since: *gone_since.get_or_insert(now) })
     }
 }
 
@@ -69,22 +70,24 @@ pub(super) fn may_come_later(ip: IpAddr) -> bool {
 mod tests {
     use super::*;
     use longhaul_sys::SysError;
+    use std::time::Duration;
 
     #[test]
     fn an_address_is_gone_since_the_first_look_until_it_is_here_again() {
         let known = ListenAddresses::default();
         let set = |address: &str| known.set([("t".to_string(), address.parse().unwrap())].into_iter());
-        let gone = |is_here| known.gone("t", |_| is_here, |_| false);
+        let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        let gone_at = |is_here, now| known.gone("t", |_| is_here, |_| false, at(now));
+        let gone = |is_here| gone_at(is_here, 7);
         assert_eq!(gone(Ok(false)), None, "the tunnel is not known");
         set("192.0.2.7:22");
         assert_eq!(gone(Ok(true)), None);
-        let first = gone(Ok(false)).unwrap();
-        assert_eq!(first.ip.to_string(), "192.0.2.7");
+        let first = gone_at(Ok(false), 1).unwrap();
+        assert_eq!((first.ip.to_string().as_str(), first.since), ("192.0.2.7", at(1)));
         set("192.0.2.7:22");
         assert_eq!(gone(Ok(false)), Some(first), "a reload");
-        assert_eq!(known.gone("t", |_| Ok(false), |_| true), None, "ip_nonlocal_bind");
-        let again = gone(Ok(false)).unwrap();
-        assert!(again.since > first.since);
+        assert_eq!(known.gone("t", |_| Ok(false), |_| true, at(8)), None, "ip_nonlocal_bind");
+        assert_eq!(gone_at(Ok(false), 9).unwrap().since, at(9));
         let unknown = Err(SysError::new("netlink", rustix::io::Errno::NOBUFS));
         assert_eq!(gone(unknown), None);
         set("192.0.2.8:22");

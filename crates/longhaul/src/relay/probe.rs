@@ -208,7 +208,7 @@ async fn answer_here(legs: &Legs<'_>, first: &[u8]) -> How {
 /// Answers a probe before the dial where the tunnel has `verify_final = false`. Returns `None` when the flow is to be
 /// dialled. Then no byte was read.
 pub(super) async fn answer_undialled(relay: &Relay, flow: &Flow, accept: &Stream) -> Option<How> {
-    if flow.tunnel.verify_final {
+    if flow.tunnel.verify_final || !flow.may_be_probe() {
         return None;
     }
     let preface = peek_preface(accept, FIRST_BYTES).await?;
@@ -228,6 +228,9 @@ pub(super) async fn answer_undialled(relay: &Relay, flow: &Flow, accept: &Stream
 /// After a failed dial: if the client is a prober, tells it how. Any other client that has sent nothing yet is reset
 /// [`FIRST_BYTES`] later than without this call, and one that has sent bytes at once.
 pub(super) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream, failed: Unanswered) {
+    if !flow.may_be_probe() {
+        return;
+    }
     let telling = async {
         let Some(preface) = peek_preface(accept, FIRST_BYTES).await else { return };
         // The preface was peeked, so it is there. If it is read, the close below can end with FIN.

@@ -217,6 +217,11 @@ impl Flow {
         self.client.is_data()
     }
 
+    /// Whether its first bytes may be a probe.
+    pub(super) fn may_be_probe(&self) -> bool {
+        self.client.may_be_probe()
+    }
+
     /// Whether it is a probe that this process makes of its own tunnel.
     pub(super) fn is_own_probe(&self) -> bool {
         self.client.is_own()

@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
 use tracing::warn;
 
@@ -162,7 +162,8 @@ impl Relay {
     /// Returns the address that the listener of `tunnel` needs, if it is not of this host any more. Asks the kernel, two system
     /// calls.
     pub fn gone_address(&self, tunnel: &str) -> Option<GoneAddress> {
-        self.listen_addresses.gone(tunnel, |address| self.served.has_here(address), may_come_later)
+        let is_here = |address| self.served.has_here(address);
+        self.listen_addresses.gone(tunnel, is_here, may_come_later, SystemTime::now())
     }
 
     /// Returns the addresses of `next_hop` in the order in which to dial them, from the last answer if there is one.

@@ -5,9 +5,11 @@ use crate::ftp_dialogue::*;
 use crate::ftp_servers::{Chain, KINDS, Mode, Server};
 use crate::harness::*;
 use longhaul_core::wire::probe::MAGIC;
+use longhaul_sys::tcp_info::TcpInfo;
 use socket2::SockRef;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 const ATTACK: &str = "PORT 10,0,0,9,0,22";
@@ -51,6 +53,31 @@ fn bytes_that_begin_like_a_probe_are_rewritten() {
     ftp.server.say("500 unknown");
     assert_eq!(ftp.client.line(), "500 unknown");
     assert!(ftp.client.line().starts_with("504 "));
+}
+
+/// No prober sends urgent data.
+#[test]
+fn a_preface_with_an_urgent_first_byte_is_rewritten() {
+    let ftp = Dialogue::begin(1, &[]);
+    SockRef::from(&ftp.client.0).send_out_of_band(&MAGIC[..1]).unwrap();
+    (&ftp.client.0).write_all(&[&MAGIC[1..], b"\x01\r\n", ATTACK.as_bytes(), b"\r\n"].concat()).unwrap();
+    assert_eq!(read_some(&ftp.server, MAGIC.len() + 3), [&MAGIC[..], b"\x01\r\n"].concat());
+    ftp.server.say("500 unknown");
+    assert_eq!(ftp.client.line(), "500 unknown");
+    assert!(ftp.client.line().starts_with("504 "));
+}
+
+/// The client reads nothing, so the relay's own replies to it stop the reading of its commands, until it resets.
+#[test]
+fn the_last_command_of_a_client_that_never_read_arrives_after_its_reset() {
+    let (client, server, _relays) = split(Dialogue::begin(1, SMALL_BUFFERS));
+    (&client).write_all(&[b"LPSV\r\n".repeat(20_000), b"NOOP\r\n".to_vec()].concat()).unwrap();
+    wait_until("the relay has all commands", || TcpInfo::of(client.as_fd()).unwrap().unacked_segments == 0);
+    server.0.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    assert_eq!(server.0.peek(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock, "the relay reads on");
+    drop(patient(server.0.try_clone().unwrap()));
+    reset(client);
+    assert_eq!(read_to_end(&server.0), (b"NOOP\r\n".to_vec(), Ending::Reset));
 }
 
 #[test]

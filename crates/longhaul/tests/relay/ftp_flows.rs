@@ -6,8 +6,8 @@ use crate::ftp_dialogue::*;
 use crate::harness::*;
 use serde_json::Value;
 use socket2::{SockRef, Socket};
-use std::io::{ErrorKind, Write};
-use std::net::TcpStream;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 /// The sides that connect: in passive mode the client, in active mode the server.
@@ -76,17 +76,32 @@ fn a_data_connection_has_the_caps_of_its_tunnel_also_after_a_reload() {
     }
 }
 
-/// The control connection and the data connection share the tunnel's cap.
+/// The data connections of a tunnel share its cap.
 #[test]
 fn a_data_connection_counts_in_the_cap_of_its_tunnel() {
-    let shown = Shown::begin("bandwidth = \"800Mbit/s\"\n");
-    let (client, server) = shown.data(true, "RETR file");
-    let leg = wait_for("the leg has a cap", || match shown.flow("RETR file")["dial"].clone() {
-        leg if leg["cap_bits_per_second"].is_u64() => Ok(leg),
-        leg => Err(leg),
+    const CAP: u64 = 80_000_000;
+    let shown = Shown::begin("bandwidth = \"80Mbit/s\"\n");
+    let names = ["RETR one", "RETR two"];
+    let pairs = names.map(|name| {
+        let pair = shown.data(true, name);
+        // The next PASV waits for this reply, and not for the end of the data connection.
+        shown.server.say("226 nearly");
+        assert_eq!(shown.client.line(), "226 nearly");
+        pair
     });
-    assert!(leg["cap_bits_per_second"].as_u64().unwrap() <= 800_000_000, "{leg}");
-    talk(&client, &server);
+    // Both servers send as much as they can, and both clients read it all.
+    std::thread::scope(|scope| {
+        for (client, server) in &pairs {
+            scope.spawn(move || while (&*server).write_all(&[0; 65_536]).is_ok() {});
+            scope.spawn(move || while (&*client).read(&mut [0; 65_536]).is_ok_and(|read| read > 0) {});
+        }
+        let caps = || names.map(|name| shown.flow(name)["accept"]["cap_bits_per_second"].as_u64());
+        wait_for("both have a share of the cap", || match caps() {
+            [Some(one), Some(two)] if one.min(two) > 0 && one + two <= CAP * 105 / 100 => Ok(()),
+            caps => Err(caps),
+        });
+        pairs.iter().for_each(|(_, server)| server.shutdown(Shutdown::Both).unwrap());
+    });
 }
 
 /// The leg towards the client has the options of `accept`, and the one towards the server those of `dial`, whoever connects.

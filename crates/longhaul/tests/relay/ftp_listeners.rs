@@ -67,10 +67,14 @@ fn a_listener_to_which_nobody_comes_does_not_hold_up_a_drain() {
 
 #[test]
 fn a_drain_does_not_wait_for_a_client_and_a_server_that_leave_the_connection_open() {
-    let mut ftp = Dialogue::begin(1, &[]);
-    ftp.near().signal("TERM");
-    assert_eq!((ftp.server.line(), &ftp.client.line()[..4]), ("QUIT".into(), "421 "));
-    assert_eq!(ftp.chain.relays[0].exit(), Some(0));
+    for client_closes in [false, true] {
+        let Dialogue { mut chain, client, server, listener: _listener } = Dialogue::begin(1, &[]);
+        chain.relays[0].signal("TERM");
+        assert_eq!((server.line(), &client.line()[..4]), ("QUIT".into(), "421 "));
+        let _client = Some(client).filter(|_| !client_closes);
+        assert_eq!(chain.relays[0].exit(), Some(0));
+        drop(server);
+    }
 }
 
 #[test]

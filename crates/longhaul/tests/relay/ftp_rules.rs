@@ -5,6 +5,7 @@ use crate::daemon::{Daemon, dial, tunnel};
 use crate::ftp_dialogue::*;
 use crate::ftp_servers::Chain;
 use crate::harness::*;
+use longhaul_core::wire::probe::MAGIC;
 use rustix::event::PollFlags;
 use serde_json::Value;
 use socket2::SockRef;
@@ -178,6 +179,45 @@ fn an_urgent_abort_stays_urgent() {
     assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
     let (client, server) = ftp.data(false);
     talk(&client, &server);
+}
+
+/// A server without SO_OOBINLINE does not find an urgent byte among the others.
+#[test]
+fn an_urgent_byte_hides_no_command() {
+    for (first, urgent, rest, heard) in [
+        ("", "X", "PORT 10,0,0,9,0,22", "XPORT 10,0,0,9,0,22"),
+        ("PO", "\n", "RT 10,0,0,9,0,22", "PO"),
+        ("AB", "O", "R", "ABOR"),
+    ] {
+        let ftp = Dialogue::begin(2, &[]);
+        (&ftp.client.0).write_all(first.as_bytes()).unwrap();
+        SockRef::from(&ftp.client.0).send_out_of_band(urgent.as_bytes()).unwrap();
+        (&ftp.client.0).write_all(format!("{rest}\r\n").as_bytes()).unwrap();
+        let mut line = Vec::new();
+        while !line.ends_with(b"\n") {
+            let mut byte = [0];
+            (&ftp.server.0).read_exact(&mut byte).unwrap();
+            line.push(byte[0]);
+        }
+        assert_eq!(String::from_utf8_lossy(&line).trim_end(), heard);
+    }
+}
+
+/// No prober knows a data connection.
+#[test]
+fn a_file_may_begin_like_a_probe() {
+    for is_passive in [true, false] {
+        let ftp = Dialogue::begin(2, &[]);
+        for bytes in [MAGIC.to_vec(), [&MAGIC[..], &[1; 300]].concat(), MAGIC[..5].to_vec()] {
+            for is_put in [true, false] {
+                let (client, server) = ftp.data(is_passive);
+                let (from, to) = if is_put { (client, server) } else { (server, client) };
+                (&from).write_all(&bytes).unwrap();
+                from.shutdown(Shutdown::Write).unwrap();
+                assert_eq!(read_to_end(&to), (bytes.clone(), Ending::Fin));
+            }
+        }
+    }
 }
 
 #[test]
@@ -439,7 +479,7 @@ fn a_drain_lets_transfers_end_and_then_ends_control_connections_with_421() {
     let ended = Instant::now();
     drop((client, server));
     assert_eq!(ftp.server.line(), "QUIT");
-    assert!(ended.elapsed().as_secs() >= 4, "{:?}", ended.elapsed());
+    assert!(ended.elapsed().as_secs() >= 5, "{:?}", ended.elapsed());
     ftp.server.say("221 bye");
     assert_eq!(&ftp.client.line()[..4], "421 ");
     ftp.server.0.shutdown(Shutdown::Write).unwrap();

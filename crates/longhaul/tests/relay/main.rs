@@ -26,6 +26,8 @@
 //! | `ftp_listeners` | FTP's data listeners: their ports and descriptors, how long they wait, what limits them |
 //! | `ftp_flows` | data connections of FTP as flows of their tunnel: caps, options, `allow`, views; ends of the control connection |
 //! | `ftp_killed` | FTP with servers and clients of others while a relay is killed |
+//! | `ftp_modes` | clients of FTP in active mode, and servers in passive mode |
+//! | `ftp_words` | the refusals of FTP, in words: the log and the replies |
 //! | `ftp_places` | FTP behind a NAT, between two servers, and the ports of `ftp.ports` that are not reserved |
 //! | `admin` | the control socket and the HTTP listener |
 //! | `status` | `longhaul status` and the problems that it tells |

@@ -9,6 +9,22 @@ fn check_all(rules: &Rules, dialogues: &[&str]) {
     }
 }
 
+/// The hosts that may connect to a data listener.
+#[test]
+fn only_the_peer_and_the_named_networks_are_admitted() {
+    let nets = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<_>>();
+    let is_admitted = |rules: &Rules, side, ip: &str| rules.admit_host(side, ip.parse().unwrap()).is_ok();
+    let mut rules = v4();
+    for (side, peer, other) in [(Side::Client, CLIENT_V4, SERVER_V4), (Side::Server, SERVER_V4, CLIENT_V4)] {
+        assert!(is_admitted(&rules, side, peer) && !is_admitted(&rules, side, other));
+    }
+    rules.data_from = nets(&["203.0.113.0/28"]);
+    assert!(is_admitted(&rules, Side::Client, "203.0.113.2") && !is_admitted(&rules, Side::Client, "203.0.113.77"));
+    rules.allow = nets(&["203.0.113.3/32"]);
+    assert!(is_admitted(&rules, Side::Client, "203.0.113.3") && !is_admitted(&rules, Side::Client, "203.0.113.2"));
+    assert!(is_admitted(&rules, Side::Server, "203.0.113.2") && is_admitted(&rules, Side::Client, CLIENT_V4));
+}
+
 /// RFC 2577: the bounce attack, FXP, and ports of other services.
 #[test]
 fn a_client_names_only_itself() {
@@ -477,9 +493,35 @@ fn a_session_that_has_left_passes_nothing() {
     stage.session.leave(&mut stage.to_client, &mut stage.to_server);
     assert!(!stage.session.is_quiet() && !stage.session.is_waiting());
     assert_eq!(stage.take(), [r"421 The relay is going down, try again later\r\n", r"QUIT\r\n"]);
-    stage.send(Side::Client, b"PASV\r\nPORT 10,0,0,9,0,22\r\nPWD\r\nPW");
-    stage.send(Side::Server, b"226 late\r\n227 (192,0,2,2,117,53)\r\n221 bye\r\n22");
+    stage.send(Side::Client, b"PASV\r\nPORT 10,0,0,9,0,22\r\n\xff\xf1PWD\r\nPW");
+    stage.send(Side::Server, b"\xff\xf1226 late\r\n227 (192,0,2,2,117,53)\r\n\xff\xfd\x06221 bye\r\n22");
     assert_eq!(stage.end(), Played::default());
+}
+
+/// A receiver without SO_OOBINLINE does not find an urgent byte among the others.
+#[test]
+fn no_byte_of_text_may_be_urgent() {
+    let may_be_urgent = |side, before: &[u8], byte| {
+        let mut stage = Stage::new(&v4());
+        stage.send(side, before);
+        stage.session.may_be_urgent(side, byte)
+    };
+    let rows: [(Side, &[u8], u8, bool); 11] = [
+        (Side::Client, b"", 0xff, true),
+        (Side::Client, b"\xff\xf4\xff", 0xf2, true),
+        (Side::Client, b"PO\xff", 0xf2, true),
+        (Side::Client, b"\xff\xf4", 0xf2, false),
+        (Side::Client, b"", b'P', false),
+        (Side::Client, b"PO", b'\n', false),
+        (Side::Client, b"ABOR\r", b'\n', true),
+        (Side::Client, b"\xff\xf4\xff\xf2abor", b'\n', true),
+        (Side::Client, b"ABO", b'R', false),
+        (Side::Server, b"ABOR\r", b'\n', false),
+        (Side::Server, b"\xff", 0xf2, true),
+    ];
+    for (side, before, byte, expected) in rows {
+        assert_eq!(may_be_urgent(side, before, byte), expected, "{} {byte}", before.escape_ascii());
+    }
 }
 
 /// A client that sends a part of a line before the reply to AUTH.

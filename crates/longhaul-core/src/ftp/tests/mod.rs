@@ -6,9 +6,9 @@
 //! c: 227 Entering Passive Mode (198,51,100,1,195,81).  the client gets this instead of it
 //! * open 1 from client, dial 192.0.2.2:30005           the session called its caller
 //! ```
-//! `s:` is what the server gets instead of the line of the client before, and `c:` after it is what the client gets for that line
-//! besides; it is the same with the sides exchanged. `c:` or `s:` without text: it gets nothing. `\xff` is one byte. `...` is the
-//! end of the wait for replies.
+//! After `C:`, `s:` replaces what the server gets, and `c:` adds what the client gets. After `S:`, `c:` replaces what the client gets,
+//! and `s:` adds what the server gets. `c:` or `s:` without text: it gets nothing. `\xff` is one byte. `...` is the end of the wait
+//! for replies.
 
 mod attacks;
 mod dialogues;

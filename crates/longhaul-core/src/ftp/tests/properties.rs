@@ -99,7 +99,7 @@ fn assert_allowed(rules: &Rules, stage: &Stage) {
 }
 
 proptest! {
-    /// No verb that is held begins with another letter than these four. Telnet sequences are left out, because they overtake
+    /// No verb that is held begins with another letter than these three. Telnet sequences are left out, because they overtake
     /// held bytes.
     #[test]
     fn bytes_without_a_verb_pass_identically(
@@ -107,7 +107,7 @@ proptest! {
         mut replies in prop::collection::vec(any::<u8>(), 0..3000),
     ) {
         replies.iter_mut().filter(|byte| b"2\xff".contains(byte)).for_each(|byte| *byte = b'3');
-        commands.iter_mut().filter(|byte| b"PpEeLlAa\xff".contains(byte)).for_each(|byte| *byte = b'x');
+        commands.iter_mut().filter(|byte| b"PpEeLl\xff".contains(byte)).for_each(|byte| *byte = b'x');
         let mut stage = Stage::new(&v4());
         for (command, reply) in commands.chunks(7).zip(replies.chunks(7)) {
             stage.send(Side::Client, command);

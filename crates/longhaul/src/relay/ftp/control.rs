@@ -12,6 +12,7 @@
 
 use super::data::{DataConnections, Sides};
 use super::data_listener::NewFlow;
+use super::first::First;
 use crate::relay::carry;
 use crate::relay::how::{Broken, How};
 use crate::relay::legs::Legs;
@@ -20,10 +21,8 @@ use crate::relay::probe;
 use crate::relay::shared::Relay;
 use crate::relay::stream::Stream;
 use crate::relay::talk::{poll_read, poll_write};
-use longhaul_config::FtpMode;
 use longhaul_config::options::Leg;
-use longhaul_core::ftp::{self, Channels, Rules, Session, Side};
-use longhaul_core::wire::probe::{Look, MAGIC, look};
+use longhaul_core::ftp::{Channels, Session, Side};
 use longhaul_sys::splice;
 use socket2::SockRef;
 use std::future::poll_fn;
@@ -39,29 +38,29 @@ use tracing::warn;
 /// Carries a control connection until it ends. Returns why it ended, as [`carry::run`] does. `gate` is the tunnel's. `start`
 /// starts the flow of a data connection.
 pub(crate) async fn run(relay: &Arc<Relay>, gate: &Arc<Gate>, legs: &Legs<'_>, start: fn(NewFlow)) -> How {
-    // A leg without an address has ended already.
-    if let Some(sides) = Sides::of(legs) {
-        let mut control = Control::new(legs, DataConnections::new(relay, gate, legs, sides, start), sides);
-        match control.rewrite(relay).await {
-            Next::Carry => {}
-            Next::End(how) => return how,
-            Next::Broken(broken) => {
-                let has_read = control.up.read > 0;
-                drop(control);
-                return end_broken(legs, broken, has_read).await;
-            }
+    // The kernel knows the addresses of a leg that was reset. Without them no byte may pass.
+    let Some(sides) = Sides::of(legs) else { return How::Reset(Leg::Accept) };
+    let mut control = Control::new(legs, DataConnections::new(relay, gate, legs, sides, start));
+    match control.rewrite(relay).await {
+        Next::Carry => {}
+        Next::End(how) => return how,
+        Next::Broken(broken) => {
+            let has_read = control.up.read > 0;
+            drop(control);
+            return end_broken(legs, broken, has_read).await;
         }
-        let (broken, mut data) = control.hand_over();
-        // A data connection may still come. The first arm is dropped only with everything, and never ends.
-        let how = tokio::select! {
-            biased;
-            () = poll_fn(|cx| { data.poll(cx); Poll::Pending }) => How::Finished,
-            how = carry::run(legs, legs.flow.tally()) => how,
-        };
-        // The kernel tells an error once, so `carry` knows only that a leg broke.
-        return broken.filter(|_| how != How::Finished).map_or(how, How::from);
     }
-    carry::run(legs, legs.flow.tally()).await
+    let HandedOver { broken, mut data, limit } = control.hand_over();
+    // Every arm may be dropped, because the flow ends.
+    let how = tokio::select! {
+        biased;
+        // Serves the data connection that may still come. It is never ready.
+        () = poll_fn(|cx| { data.poll(cx); Poll::Pending }) => How::Finished,
+        how = carry::run(legs, legs.flow.tally()) => how,
+        () = sleep_until(limit.unwrap_or_else(Instant::now)), if limit.is_some() => How::Cut,
+    };
+    // The kernel tells an error once, so `carry` knows only that a leg broke.
+    broken.filter(|_| how != How::Finished).map_or(how, How::from)
 }
 
 /// Ends a connection after a leg broke and all its bytes are sent. `has_read`: the client has sent bytes.
@@ -82,6 +81,15 @@ enum Next {
     Broken(Broken),
     /// It has ended.
     End(How),
+}
+
+/// State of a control connection that `carry` goes on with.
+struct HandedOver {
+    /// The leg that broke first.
+    broken: Option<Broken>,
+    data: DataConnections,
+    /// Time at which it is reset, if a drain ended it.
+    limit: Option<Instant>,
 }
 
 /// A control connection with its session.
@@ -135,21 +143,6 @@ struct Way {
     is_stopped: bool,
 }
 
-/// Knowledge about the client's first bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum First {
-    /// None has come.
-    Awaited,
-    /// They may become a preface. The first of them came at this time.
-    Held(Instant),
-    /// They began like a preface, and the rest did not come in time.
-    Late,
-    /// They are no preface.
-    Command,
-    /// They are a preface.
-    Preface,
-}
-
 /// Why a step failed.
 struct Failed {
     leg: Leg,
@@ -161,9 +154,9 @@ impl Way {
         Way { source, out: Vec::new(), is_urgent: false, read: 0, sent: 0, has_ended: false, is_stopped: false }
     }
 
-    /// Whether no byte waits that the sink could take.
+    /// Whether no byte waits for the sink.
     fn is_sent(&self) -> bool {
-        self.is_stopped || self.out.is_empty()
+        self.out.is_empty()
     }
 
     /// Whether it neither reads any more nor has bytes for its sink.
@@ -173,15 +166,10 @@ impl Way {
 }
 
 impl<'a> Control<'a> {
-    fn new(legs: &'a Legs<'a>, data: DataConnections, sides: Sides) -> Control<'a> {
-        let keys = &legs.tunnel().ftp;
-        let ends = ftp::Ends { client: sides.client.peer, server: sides.server.peer };
-        let (data_from, allow) = (keys.data_from.clone(), legs.tunnel().allow.clone());
-        let passive = keys.mode == FtpMode::Passive;
-        let rules = Rules { ends, data_from, allow, low_ports: keys.low_ports, passive };
+    fn new(legs: &'a Legs<'a>, data: DataConnections) -> Control<'a> {
         Control {
             legs,
-            session: Session::new(rules),
+            session: Session::new(data.rules().clone()),
             data,
             up: Way::new(Leg::Accept),
             down: Way::new(Leg::Dial),
@@ -227,7 +215,13 @@ impl<'a> Control<'a> {
                     }
                 }
                 () = sleep_until(silent), if self.session.is_waiting() => self.give_up_if_silent(),
-                () = places.freed(), if full.is_some() => self.look_again(),
+                () = places.freed(), if full.is_some() || is_draining => {
+                    // Until now it had a data connection, which may be long after the reply to its transfer.
+                    self.active = Instant::now();
+                    if full.is_some() {
+                        self.look_again();
+                    }
+                }
                 () = sleep_until(full.unwrap_or(active)), if full.is_some() => self.look_again(),
                 () = sleep_until(quiet), if is_draining => self.leave_if_quiet(),
             }
@@ -247,8 +241,12 @@ impl<'a> Control<'a> {
             (_, true) => tunnel.dial.linger_half_open(),
             _ => None,
         };
-        let left = self.left.map(|left| left + LEAVING);
-        limit.map(|limit| self.moved + limit).into_iter().chain(left).min()
+        limit.map(|limit| self.moved + limit).into_iter().chain(self.left_limit()).min()
+    }
+
+    /// Returns the time until which both sides may close the connection that a drain ended.
+    fn left_limit(&self) -> Option<Instant> {
+        self.left.map(|left| left + LEAVING)
     }
 
     /// Takes the command that waits for room.
@@ -318,13 +316,15 @@ impl<'a> Control<'a> {
             if !self.is_plain && self.broken.is_none() && self.down.is_over() {
                 self.pass_fin();
             }
+            if up.is_ready() || down.is_ready() {
+                (self.moved, self.active) = (Instant::now(), Instant::now());
+            }
             if self.is_plain && self.up.is_sent() && self.down.is_sent() || phase(self) != before {
                 return Poll::Ready(());
             }
             if up.is_pending() && down.is_pending() {
                 return Poll::Pending;
             }
-            (self.moved, self.active) = (Instant::now(), Instant::now());
         }
         cx.waker().wake_by_ref();
         Poll::Pending
@@ -370,7 +370,9 @@ impl<'a> Control<'a> {
     fn breaks(&mut self, broken: Broken) {
         // The error is taken, so `carry` must not take the end of this leg for its FIN.
         self.legs.of(broken.leg).note_reset();
-        self.way(broken.leg.other()).is_stopped = true;
+        let way = self.way(broken.leg.other());
+        way.is_stopped = true;
+        way.out.clear();
         self.broken.get_or_insert(broken);
         self.moved = Instant::now();
         if broken.leg == Leg::Accept && !self.is_plain {
@@ -435,15 +437,15 @@ impl<'a> Control<'a> {
         if !is_client && self.take_early() {
             return Poll::Ready(Ok(()));
         }
-        // The next step of the other direction polls this one again: a reply, or replies that the client takes. The session's own
-        // replies must not fill the memory.
+        // Also pending while the client leaves more than CHUNK bytes of replies untaken: the session's own replies must not fill the
+        // memory. The next step of the other direction polls this one again.
         if self.is_plain || is_client && (self.session.is_waiting() || self.down.out.len() > CHUNK) {
             return Poll::Pending;
         }
         let socket = self.legs.of(source);
         let failed = |err| Failed { leg: source, err };
         if is_client && !matches!(self.first, First::Command | First::Late) {
-            self.first = ready!(self.poll_first(cx)).map_err(failed)?;
+            self.first = ready!(self.first.poll(socket, cx)).map_err(failed)?;
             if self.first == First::Preface {
                 self.is_plain = true;
                 return Poll::Ready(Ok(()));
@@ -480,29 +482,6 @@ impl<'a> Control<'a> {
         early.map(|Read { bytes, is_urgent }| self.took(Leg::Dial, &bytes, is_urgent)).is_some()
     }
 
-    /// Looks at the client's first bytes until it is known whether they are a preface. Pending while they may become one.
-    fn poll_first(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<First>> {
-        let socket = self.legs.accept;
-        let mut first = [0; MAGIC.len()];
-        loop {
-            let mut ready = ready!(socket.poll_read_ready(cx))?;
-            match splice::peek(socket.as_fd(), &mut first) {
-                Err(err) if err.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
-                Err(err) => return Poll::Ready(Err(err)),
-                Ok(peeked) => match look(&first[..peeked]) {
-                    Look::Maybe if peeked > 0 && !ready.ready().is_read_closed() => {
-                        if self.first == First::Awaited {
-                            self.first = First::Held(Instant::now());
-                        }
-                        ready.clear_ready();
-                    }
-                    Look::Maybe | Look::Payload => return Poll::Ready(Ok(First::Command)),
-                    Look::Begun | Look::Preface(_) | Look::Bad(_) => return Poll::Ready(Ok(First::Preface)),
-                },
-            }
-        }
-    }
-
     /// Gives the session `bytes` of `source`; none are the end of the stream.
     fn took(&mut self, source: Leg, bytes: &[u8], is_urgent: bool) {
         let Control { legs, session, data, up, down, heard, .. } = self;
@@ -516,6 +495,7 @@ impl<'a> Control<'a> {
         way.read += bytes.len() as u64;
         way.has_ended = bytes.is_empty();
         let side = if source == Leg::Accept { Side::Client } else { Side::Server };
+        let may_be_urgent = is_urgent && bytes.iter().all(|byte| session.may_be_urgent(side, *byte));
         match (side, bytes) {
             (_, []) => session.end(side, data, &mut down.out, &mut up.out),
             (Side::Client, _) => session.from_client(bytes, data, &mut down.out, &mut up.out),
@@ -526,18 +506,22 @@ impl<'a> Control<'a> {
                 }
             }
         }
+        for way in [&mut *up, &mut *down] {
+            if way.is_stopped {
+                way.out.clear();
+            }
+        }
         // A byte that the session holds goes on later, in its place in the line.
         let way = self.way(source);
-        way.is_urgent = is_urgent && !way.out.is_empty();
+        way.is_urgent = may_be_urgent && !way.out.is_empty();
     }
 
     /// Prepares the legs for `carry`, which compares the bytes that the kernel received with those that were passed on.
-    /// Returns the leg that broke first, and the data listeners.
-    fn hand_over(self) -> (Option<Broken>, DataConnections) {
+    fn hand_over(self) -> HandedOver {
         for way in [&self.up, &self.down] {
             self.legs.of(way.source).note_received_beside(way.read as i64 - way.sent as i64);
         }
-        (self.broken, self.data)
+        HandedOver { limit: self.left_limit(), broken: self.broken, data: self.data }
     }
 
     fn way(&mut self, source: Leg) -> &mut Way {

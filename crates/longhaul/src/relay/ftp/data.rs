@@ -1,20 +1,19 @@
 //! The data connections that a session asks for: opens their listeners, or dials both sides.
 
-use super::data_listener::{Admits, DataListener, Listener, Listening, NewFlow, Prepared, patience, register};
+use super::data_listener::{DataListener, Listener, Listening, NewFlow, Prepared, patience, register};
 use super::fetch::Fetch;
 use super::places::{Place, Places};
 use super::ports;
-use crate::relay::data_peer::Namings;
+use crate::relay::data_peer::Naming;
 use crate::relay::leg::Protocol as LegProtocol;
 use crate::relay::legs::Legs;
 use crate::relay::permits::{DATA_CONNECTIONS, Gate};
 use crate::relay::shared::Relay;
 use longhaul_config::options::{Leg, key};
-use longhaul_config::{Check, Ftp, NextHop, Protocol, Tunnel};
-use longhaul_core::ftp::{Channels, Joining, Opening, Refused, Side, Transfer};
+use longhaul_config::{Check, Ftp, FtpMode, NextHop, Protocol, Tunnel};
+use longhaul_core::ftp::{Channels, Ends, Joining, Opening, Refused, Rules, Side, Transfer};
 use longhaul_core::next_hop::POLICIES;
 use longhaul_sys::activation;
-use socket2::SockRef;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
@@ -34,6 +33,8 @@ pub(super) struct DataConnections {
     tunnel: Arc<Tunnel>,
     peer: SocketAddr,
     sides: Sides,
+    /// Who may have an end of a data connection.
+    rules: Rules,
     places: Arc<Places>,
     /// The latest one, until its flow begins.
     latest: Option<Open>,
@@ -41,7 +42,8 @@ pub(super) struct DataConnections {
     arriving: Option<Dialling>,
     /// Time since when a command waits for room.
     full_since: Option<Instant>,
-    namings: Namings,
+    /// The latest channel, and the command that uses it.
+    naming: (u64, Arc<Naming>),
     /// Starts the flow of a data connection.
     start: fn(NewFlow),
 }
@@ -50,14 +52,14 @@ pub(super) struct DataConnections {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sides {
     /// Of the accept leg.
-    pub(super) client: Ends,
+    pub(super) client: LegAddresses,
     /// Of the dial leg.
-    pub(super) server: Ends,
+    pub(super) server: LegAddresses,
 }
 
 /// Addresses of one leg, canonical.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ends {
+pub(super) struct LegAddresses {
     /// Ours. The port is that of the control connection.
     pub(super) local: SocketAddr,
     pub(super) peer: IpAddr,
@@ -85,21 +87,18 @@ enum Source {
 type Dialling = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Sides {
-    /// Returns the addresses of `legs`. `None` if a connection has none any more.
+    /// Returns the addresses of `legs`. The kernel is not asked for those of the peers, because it forgets them at a reset, and bytes
+    /// from before the reset may still be there.
     pub(super) fn of(legs: &Legs<'_>) -> Option<Sides> {
-        Some(Sides { client: Ends::of(legs, Leg::Accept)?, server: Ends::of(legs, Leg::Dial)? })
-    }
-}
-
-impl Ends {
-    fn of(legs: &Legs<'_>, leg: Leg) -> Option<Ends> {
-        let socket = SockRef::from(&**legs.of(leg));
-        let peer = socket.peer_addr().ok()?.as_socket()?.ip().to_canonical();
-        let mut local = socket.local_addr().ok()?.as_socket()?;
-        if local.ip() != local.ip().to_canonical() {
-            local.set_ip(local.ip().to_canonical());
-        }
-        Some(Ends { local, peer })
+        let (_, server) = legs.flow.next_hop()?;
+        let of = |leg: Leg, peer: SocketAddr| {
+            let mut local = legs.of(leg).local()?;
+            if local.ip() != local.ip().to_canonical() {
+                local.set_ip(local.ip().to_canonical());
+            }
+            Some(LegAddresses { local, peer: peer.ip().to_canonical() })
+        };
+        Some(Sides { client: of(Leg::Accept, legs.flow.peer())?, server: of(Leg::Dial, server)? })
     }
 }
 
@@ -112,7 +111,17 @@ impl DataConnections {
         sides: Sides,
         start: fn(NewFlow),
     ) -> DataConnections {
+        let tunnel = legs.tunnel();
+        let keys = &tunnel.ftp;
+        let rules = Rules {
+            ends: Ends { client: sides.client.peer, server: sides.server.peer },
+            data_from: keys.data_from.clone(),
+            allow: tunnel.allow.clone(),
+            low_ports: keys.low_ports,
+            passive: keys.mode == FtpMode::Passive,
+        };
         DataConnections {
+            rules,
             relay: relay.clone(),
             gate: gate.clone(),
             tunnel: legs.flow.tunnel.clone(),
@@ -122,9 +131,14 @@ impl DataConnections {
             latest: None,
             arriving: None,
             full_since: None,
-            namings: Namings::default(),
+            naming: (0, Arc::default()),
             start,
         }
+    }
+
+    /// Returns the rules for the session.
+    pub(super) fn rules(&self) -> &Rules {
+        &self.rules
     }
 
     /// Returns the number of data connections that have come.
@@ -186,7 +200,7 @@ impl DataConnections {
         self.arriving.is_some() || self.latest.as_ref().is_some_and(has_come)
     }
 
-    fn ends(&self, side: Side) -> Ends {
+    fn addresses(&self, side: Side) -> LegAddresses {
         match side {
             Side::Client => self.sides.client,
             Side::Server => self.sides.server,
@@ -210,9 +224,6 @@ impl DataConnections {
             proxy_in: None,
             proxy_out: None,
             source: Some(source),
-            verify: None,
-            verify_hops: Some(0),
-            verify_final: true,
             protocol: Protocol::Tcp,
             ftp: Ftp::default(),
             accept: accept.without(&without),
@@ -226,35 +237,38 @@ impl DataConnections {
         match why {
             // A relay that does not rewrite passes on the address of the host behind it.
             Refused::ThirdHost(side, _) => {
-                format!("; if {} is a relay, write protocol = \"ftp\" on it", self.ends(*side).peer)
+                format!("; if {} is a relay, write protocol = \"ftp\" on it", self.addresses(*side).peer)
             }
             _ => String::new(),
         }
+    }
+
+    /// Begins this channel. Closes what waits for the one before.
+    fn begin(&mut self, channel: u64) {
+        (self.latest, self.full_since) = (None, None);
+        self.naming = (channel, Arc::default());
     }
 
     /// Opens the data listener of `opening`. Returns its address.
     fn try_open(&mut self, opening: &Opening) -> Result<SocketAddr, String> {
         let place = self.places.one()?;
         let tunnel = Arc::new(self.data_tunnel(opening));
-        let Ends { local, peer } = self.ends(opening.accept_from);
+        let LegAddresses { local, peer } = self.addresses(opening.accept_from);
         let protocol = LegProtocol::of(&tunnel, Leg::Accept);
         let listener = ports::listen(local, self.tunnel.ftp.ports.as_ref(), &tunnel.accept, protocol)?;
         let listener = register(listener)?;
         let address = listener.get_ref().local_addr().ok().and_then(|address| address.as_socket());
         let address = address.ok_or("the kernel does not tell its port")?;
-        let allow = match opening.accept_from {
-            Side::Client => self.tunnel.allow.clone(),
-            Side::Server => Vec::new(),
-        };
         let listening = Listening::begin(&self.relay, &self.gate, &tunnel, address, peer, opening.accept_from);
         let source = match opening.accept_from {
             Side::Client => Source::Client,
             Side::Server => Source::Server(listener.clone()),
         };
         let data_listener = DataListener {
-            prepared: self.prepare(opening.channel, tunnel, place),
+            prepared: self.prepare(tunnel, place),
             listener,
-            admits: Admits { peer, data_from: self.tunnel.ftp.data_from.clone(), allow },
+            rules: self.rules.clone(),
+            side: opening.accept_from,
             listening,
             patience: patience(opening.accept_from),
         };
@@ -262,20 +276,21 @@ impl DataConnections {
         Ok(address)
     }
 
-    fn prepare(&mut self, channel: u64, tunnel: Arc<Tunnel>, place: Place) -> Prepared {
+    fn prepare(&self, tunnel: Arc<Tunnel>, place: Place) -> Prepared {
         Prepared {
             relay: self.relay.clone(),
             gate: self.gate.beside(),
             tunnel,
             place,
-            naming: self.namings.of(channel),
+            naming: self.naming.1.clone(),
             start: self.start,
         }
     }
 }
 
 impl Channels for DataConnections {
-    /// The flow of a transfer that is over goes on until its last byte is acknowledged.
+    /// Whether the next data connection may begin. After [`ROOM_PATIENCE`] returns true without room, so that `open` refuses the
+    /// command. The flow of a transfer that is over has its place until its last byte is acknowledged.
     fn have_room(&mut self) -> bool {
         // One that is arriving must not be closed in favour of the next one.
         if self.come() < usize::from(DATA_CONNECTIONS) && !self.is_arriving() {
@@ -291,8 +306,7 @@ impl Channels for DataConnections {
     }
 
     fn open(&mut self, opening: Opening) -> Result<SocketAddr, String> {
-        (self.latest, self.full_since) = (None, None);
-        self.namings.forget_before(opening.channel);
+        self.begin(opening.channel);
         let mut address = self.try_open(&opening)?;
         if let (Side::Client, Some(ip)) = (opening.accept_from, self.tunnel.ftp.advertise) {
             address = SocketAddr::new(ip.into(), address.port());
@@ -301,13 +315,12 @@ impl Channels for DataConnections {
     }
 
     fn join(&mut self, Joining { channel, server, client }: Joining) -> Result<(), String> {
-        (self.latest, self.full_since) = (None, None);
-        self.namings.forget_before(channel);
+        self.begin(channel);
         let place = self.places.one()?;
         let from_server = self.data_tunnel(&Opening { channel, accept_from: Side::Server, dial: client });
         let (begins, has_begun) = watch::channel(false);
         let fetch = Fetch {
-            prepared: self.prepare(channel, Arc::new(from_server), place),
+            prepared: self.prepare(Arc::new(from_server), place),
             towards_server: self.data_tunnel(&Opening { channel, accept_from: Side::Client, dial: server }),
             server,
             begins: has_begun,
@@ -323,7 +336,9 @@ impl Channels for DataConnections {
     }
 
     fn transfer(&mut self, channel: u64, transfer: Transfer) {
-        self.namings.of(channel).set(transfer);
+        if self.naming.0 == channel {
+            self.naming.1.set(transfer);
+        }
     }
 
     fn refused(&mut self, why: &Refused) {
@@ -340,7 +355,7 @@ impl Channels for DataConnections {
 /// Time that a command waits for the end of a data connection before it is refused.
 const ROOM_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Returns what ends with the dial that `dialled` tells about, or with its flow.
+/// Returns a future that is ready when the dial has connected, or its flow has ended.
 fn dialling(mut dialled: watch::Receiver<bool>) -> Dialling {
     Box::pin(async move { drop(dialled.wait_for(|has_ended| *has_ended).await) })
 }
@@ -349,5 +364,71 @@ impl Drop for DataConnections {
     fn drop(&mut self) {
         self.latest = None; // before the places are counted
         self.places.leave();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::relay::stream;
+    use std::io::{ErrorKind, Read};
+    use std::net::TcpListener;
+    use tokio::time::{advance, timeout};
+
+    /// Returns the data connections of a control connection on loopback.
+    fn data_connections() -> DataConnections {
+        let relay = Relay::new(1000);
+        let gate = relay.gate();
+        let [(accept, client), (dial, server)] = [stream::pair(), stream::pair()];
+        let (peer, next_hop) = (client.local_addr().unwrap(), server.local_addr().unwrap());
+        let tunnel = Tunnel::new("files", peer, vec![NextHop::new(next_hop.ip().to_string(), next_hop.port())]);
+        let (accept, dial) = (Arc::new(accept), Arc::new(dial));
+        let flow = relay.registry.add(Arc::new(tunnel), &gate.counters, peer, &accept);
+        flow.connected(0, next_hop, &dial);
+        let legs = Legs { relay: &relay, flow: &flow, accept: &accept, dial: &dial };
+        DataConnections::new(&relay, &gate, &legs, Sides::of(&legs).unwrap(), |_| panic!("no flow begins"))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_command_waits_for_room_for_a_minute_and_is_then_refused() {
+        let mut data = data_connections();
+        let _full = [data.places.one().unwrap(), data.places.one().unwrap()];
+        let dial = SocketAddr::from(([127, 0, 0, 1], 40_000));
+        for channel in 1..3 {
+            assert!(!data.have_room());
+            advance(ROOM_PATIENCE - Duration::from_secs(1)).await;
+            assert!(!data.have_room());
+            advance(Duration::from_secs(1)).await;
+            assert!(data.have_room());
+            let refused = data.open(Opening { channel, accept_from: Side::Client, dial });
+            assert_eq!(refused.unwrap_err(), "2 data connections are open already");
+        }
+        assert!(!data.have_room());
+        advance(ROOM_PATIENCE).await;
+        data.wait_on();
+        assert!(!data.have_room() && data.room_limit() == Some(Instant::now() + ROOM_PATIENCE));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_whose_transfer_does_not_begin_is_reset_after_ten_minutes() {
+        let mut data = data_connections();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = SocketAddr::from(([127, 0, 0, 1], 40_000));
+        data.join(Joining { channel: 1, server: listener.local_addr().unwrap(), client }).unwrap();
+        let Open { mut serving, source: _source } = data.latest.take().unwrap();
+        // The clock does not jump while a task is ready, so the dial has its time.
+        for _ in 0..1000 {
+            tokio::select! {
+                biased;
+                _ = &mut serving => panic!("the dial failed"),
+                () = tokio::task::yield_now() => {}
+            }
+        }
+        assert!(timeout(Duration::from_secs(599), &mut serving).await.is_err());
+        let mut server = listener.accept().unwrap().0;
+        server.set_nonblocking(true).unwrap();
+        assert_eq!(server.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert!(timeout(Duration::from_secs(2), serving).await.unwrap().is_none());
+        assert_eq!(server.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
     }
 }

@@ -7,9 +7,8 @@ use crate::relay::leg;
 use crate::relay::permits::Gate;
 use crate::relay::shared::Relay;
 use crate::relay::stream::Stream;
-use ipnet::IpNet;
 use longhaul_config::Tunnel;
-use longhaul_core::ftp::Side;
+use longhaul_core::ftp::{Rules, Side};
 use longhaul_sys::activation;
 use socket2::Socket;
 use std::io;
@@ -47,8 +46,8 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Starts the flow, in a task of its own. `accept` is the connection with `peer`. Returns what becomes true when the dial to the
-    /// other side has ended.
+    /// Starts the flow, in a task of its own. `accept` is the connection with `peer`. Returns a receiver that becomes true, or closes,
+    /// when the dial to the other side has ended.
     pub(super) fn start(self, accept: Stream, peer: SocketAddr) -> watch::Receiver<bool> {
         let Prepared { relay, gate, tunnel, place, naming, start } = self;
         let (has_dialled, dialled) = watch::channel(false);
@@ -65,26 +64,17 @@ pub(super) type Listener = Arc<AsyncFd<Socket>>;
 pub(super) struct DataListener {
     pub(super) prepared: Prepared,
     pub(super) listener: Listener,
-    pub(super) admits: Admits,
+    /// Who may come.
+    pub(super) rules: Rules,
+    /// The side from which the connection comes.
+    pub(super) side: Side,
     pub(super) listening: Listening,
     /// Time that the data connection has to come.
     pub(super) patience: Duration,
 }
 
-/// Who may come to a data listener.
-#[derive(Clone, Debug)]
-pub(super) struct Admits {
-    /// The peer of the control connection on this side.
-    pub(super) peer: IpAddr,
-    /// Networks that may come as well.
-    pub(super) data_from: Vec<IpNet>,
-    /// Networks in which everybody must be who is not `peer`; empty means everybody. `allow` of the tunnel, for clients.
-    pub(super) allow: Vec<IpNet>,
-}
-
 impl DataListener {
-    /// Waits for the data connection, and starts its flow in a task of its own. Returns what becomes true when the dial for it has
-    /// ended. Returns `None` when it does not come in time. Dropping this closes the listener at once, so that its port and its
+    /// Waits for the data connection, and starts its flow: see [`Prepared::start`]. Returns `None` when it does not come in time. Dropping this closes the listener at once, so that its port and its
     /// place are free for the next one. A connection that nobody has accepted is reset then.
     pub(super) async fn serve(self) -> Option<watch::Receiver<bool>> {
         let came = tokio::select! {
@@ -115,7 +105,7 @@ impl DataListener {
                     continue;
                 }
             };
-            if !self.admits.admit(peer.ip().to_canonical()) {
+            if self.rules.admit_host(self.side, peer.ip().to_canonical()).is_err() {
                 self.refuse(peer);
                 continue;
             }
@@ -142,7 +132,7 @@ impl DataListener {
         gate.counters.count(|counters| &counters.not_allowed);
         let tunnel = &tunnel.name;
         if let Some(more) = relay.lines.refused.pass(tunnel, Instant::now()) {
-            warn!(tunnel = %tunnel, %peer, expected = %self.admits.peer, more,
+            warn!(tunnel = %tunnel, %peer, expected = %self.rules.ends.of(self.side), more,
                 "refused: an FTP data connection from another host than the control connection's, and not in ftp.data_from; \
                  is protocol = \"ftp\" missing on the relay `expected`?");
         }
@@ -156,13 +146,6 @@ impl DataListener {
             let err = leg::failed("accept", err);
             warn!(tunnel = %tunnel, %err, more, "cannot accept an FTP data connection, trying again");
         }
-    }
-}
-
-impl Admits {
-    fn admit(&self, ip: IpAddr) -> bool {
-        let is_in = |nets: &[IpNet]| nets.iter().any(|net| net.contains(&ip));
-        ip == self.peer || is_in(&self.data_from) && (self.allow.is_empty() || is_in(&self.allow))
     }
 }
 
@@ -257,6 +240,7 @@ mod tests {
     use super::*;
     use crate::relay::leg::Protocol;
     use longhaul_config::options::LegOptions;
+    use longhaul_core::ftp::Ends;
     use std::sync::atomic::Ordering::Relaxed;
 
     /// Returns a listener of `places` that waits for `side`, and its address.
@@ -281,7 +265,14 @@ mod tests {
                 start: |_| panic!("nobody came"),
             },
             listener: register(listener).unwrap(),
-            admits: Admits { peer: here.ip(), data_from: Vec::new(), allow: Vec::new() },
+            rules: Rules {
+                ends: Ends { client: here.ip(), server: here.ip() },
+                data_from: Vec::new(),
+                allow: Vec::new(),
+                low_ports: false,
+                passive: false,
+            },
+            side,
             patience: patience(side),
         };
         (data_listener, address)
@@ -313,17 +304,5 @@ mod tests {
             assert_eq!(gate.counters.ftp_unused.load(Relaxed), unused);
             assert_eq!(gate.counters.ftp_listeners_now.load(Relaxed), 0);
         }
-    }
-
-    #[test]
-    fn only_the_peer_and_the_named_networks_are_admitted() {
-        let net = |text: &str| text.parse::<IpNet>().unwrap();
-        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
-        let mut admits = Admits { peer: ip("192.0.2.1"), data_from: Vec::new(), allow: Vec::new() };
-        assert!(admits.admit(ip("192.0.2.1")) && !admits.admit(ip("192.0.2.2")));
-        admits.data_from = vec![net("192.0.2.0/28")];
-        assert!(admits.admit(ip("192.0.2.2")) && !admits.admit(ip("192.0.2.77")));
-        admits.allow = vec![net("192.0.2.1/32"), net("192.0.2.3/32")];
-        assert!(admits.admit(ip("192.0.2.3")) && !admits.admit(ip("192.0.2.2")) && admits.admit(ip("192.0.2.1")));
     }
 }

@@ -32,9 +32,9 @@ pub(super) struct Fetch {
 }
 
 impl Fetch {
-    /// Dials the server, waits until the transfer begins, and starts the flow, in a task of its own. Returns what becomes true when
-    /// the dial to the client has ended. Returns `None` if the server does not answer: then it says so itself, when its
-    /// client does not come. Returns `None` also if no transfer begins in time. Dropping this closes the connection.
+    /// Dials the server, waits until the transfer begins, and starts the flow: see [`Prepared::start`]. Returns `None` if the server
+    /// does not answer; it then sends its own error, because nobody connects to its port. Returns `None` also if no transfer begins in
+    /// time. Dropping this closes the connection.
     pub(super) async fn serve(mut self) -> Option<watch::Receiver<bool>> {
         let relay = self.prepared.relay.clone();
         let fetched = tokio::select! {

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! control          the bytes of the control connection, through its session
+//!   first          the client's first bytes, which may be a preface
 //!   data           the data connections that the session asks for
 //!     data_listener  admits one data connection, which `flow` then runs
 //!     fetch          dials the server for a client that waits as well
@@ -16,6 +17,7 @@ mod control;
 mod data;
 mod data_listener;
 mod fetch;
+mod first;
 mod places;
 mod ports;
 

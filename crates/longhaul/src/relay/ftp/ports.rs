@@ -25,13 +25,13 @@ pub(super) fn listen(
     protocol: Protocol,
 ) -> Result<Socket, String> {
     let try_port = |port| try_port(with_port(local, port), options, protocol);
-    let Some(ports) = ports else { return try_port(0).map_err(Refused::text) };
+    let Some(ports) = ports else { return try_port(0).map_err(ListenError::text) };
     for port in LATEST.order(ports, RandomState::new().hash_one(())) {
         match try_port(port) {
-            Err(Refused::InUse) => {}
+            Err(ListenError::InUse) => {}
             tried => {
                 LATEST.add(port);
-                return tried.map_err(Refused::text);
+                return tried.map_err(ListenError::text);
             }
         }
     }
@@ -68,16 +68,16 @@ impl Latest {
 }
 
 /// Why a port cannot be listened on.
-enum Refused {
+enum ListenError {
     InUse,
     Other(String),
 }
 
-impl Refused {
+impl ListenError {
     fn text(self) -> String {
         match self {
-            Refused::InUse => "no port is free".into(),
-            Refused::Other(text) => text,
+            ListenError::InUse => "no port is free".into(),
+            ListenError::Other(text) => text,
         }
     }
 }
@@ -88,12 +88,12 @@ fn with_port(mut address: SocketAddr, port: u16) -> SocketAddr {
     address
 }
 
-fn try_port(address: SocketAddr, options: &LegOptions, protocol: Protocol) -> Result<Socket, Refused> {
+fn try_port(address: SocketAddr, options: &LegOptions, protocol: Protocol) -> Result<Socket, ListenError> {
     let of_call = |call: &str, err: &io::Error| match err.kind() {
-        io::ErrorKind::AddrInUse => Refused::InUse,
-        _ => Refused::Other(leg::failed(format!("{call}({address})"), err).to_string()),
+        io::ErrorKind::AddrInUse => ListenError::InUse,
+        _ => ListenError::Other(leg::failed(format!("{call}({address})"), err).to_string()),
     };
-    let refused = |err: longhaul_sys::SysError| Refused::Other(err.to_string());
+    let refused = |err: longhaul_sys::SysError| ListenError::Other(err.to_string());
     let socket = leg::open(&address, options, protocol).map_err(refused)?;
     // The port may have been used a moment ago, and its last connection be in TIME_WAIT (socket(7) SO_REUSEADDR).
     sockopt::set_reuse_address(socket.as_fd()).map_err(refused)?;
