@@ -70,7 +70,9 @@ impl Line {
         while let Some((&byte, rest)) = bytes.split_first() {
             *bytes = rest;
             self.push(byte, out);
-            if self.fate == Fate::Undecided && !self.text.is_empty() {
+            // `decide` reads the text from its beginning. Asked at each byte of a long line of blanks, it would take quadratic time.
+            let is_due = self.text.len() <= EAGER_BYTES || byte == LF || self.is_long;
+            if self.fate == Fate::Undecided && !self.text.is_empty() && is_due {
                 self.settle(decide(&self.text), byte, out);
             }
             if byte == LF {
@@ -212,8 +214,31 @@ fn is_always_text(byte: u8) -> bool {
 /// The byte that begins a telnet sequence (RFC 854).
 pub(super) const IAC: u8 = 255;
 const FIRST_COMMAND: u8 = 240;
+/// Number of bytes of a line after each of which it may be decided. A line that is undecided then waits for its end.
+const EAGER_BYTES: usize = 64;
 const WILL: u8 = 251;
 const DONT: u8 = 254;
 
 const CR: u8 = b'\r';
 const LF: u8 = b'\n';
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn a_long_line_is_not_decided_at_each_byte() {
+        let decisions = Cell::new(0);
+        let decide = |_: &[u8]| {
+            decisions.set(decisions.get() + 1);
+            Fate::Undecided
+        };
+        let mut line = Line::new(4096);
+        let mut out = Vec::new();
+        assert!(!line.take(&mut &[b' '; 4000][..], &mut out, decide));
+        assert_eq!((decisions.get(), out.len()), (EAGER_BYTES, 0));
+        assert!(line.take(&mut &b"\n"[..], &mut out, decide));
+        assert_eq!((decisions.get(), out.len(), line.fate()), (EAGER_BYTES + 1, 4001, Fate::Pass));
+    }
+}

@@ -32,6 +32,8 @@ pub enum Refused {
     Hidden,
     /// CR stands inside the command, where some servers end it and others do not.
     BareReturn,
+    /// The client begins with TLS.
+    ImplicitTls,
     /// The server names an address although no PASV or EPSV waits.
     Unasked,
     /// The caller opened no data listener. It says why.
@@ -53,6 +55,7 @@ impl Refused {
             Refused::LongLine => "long-line",
             Refused::Hidden => "hidden",
             Refused::BareReturn => "bare-return",
+            Refused::ImplicitTls => "implicit-tls",
             Refused::Unasked => "unasked",
             Refused::NoListener(_) => "no-listener",
         }
@@ -67,6 +70,7 @@ impl Refused {
             Refused::BadFamily(_) => 522, // RFC 2428 2
             Refused::LongForm => 521,     // RFC 1639
             Refused::LongLine | Refused::Hidden => 500,
+            Refused::ImplicitTls => 421,
             Refused::NeedsEpsv | Refused::Unasked | Refused::NoListener(_) => 425,
         }
     }
@@ -98,6 +102,7 @@ impl fmt::Display for Refused {
             Refused::LongLine => f.write_str("The line is too long"),
             Refused::Hidden => f.write_str("A byte 255 stands before the end of the command's name"),
             Refused::BareReturn => f.write_str("A carriage return stands inside the command"),
+            Refused::ImplicitTls => f.write_str("TLS without AUTH needs a tunnel without protocol = \"ftp\""),
             Refused::Unasked => f.write_str("The server names an address that nobody asked for"),
             Refused::NoListener(why) => write!(f, "No data listener: {why}"),
         }

@@ -17,10 +17,10 @@ impl Dialogue {
     /// Returns the fate of a line of the server that begins with this text.
     ///
     /// 227 and 229 never pass as they are, whether PASV waits or not, and whatever stands before, between and after the digits:
-    /// some client may read an address in such a line.
+    /// some client may read an address in such a line. That holds inside a reply of several lines, too.
     pub(super) fn fate(&self, text: &[u8]) -> Fate {
-        if let Some(begun) = self.begun {
-            return begun.fate;
+        if self.begun.is_some_and(|begun| begun.fate == Fate::Hold) {
+            return Fate::Hold;
         }
         let (mut seen, mut length) = ([0; 3], 0);
         for byte in text.iter().filter(|byte| byte.is_ascii_graphic()).take(3) {
@@ -37,7 +37,18 @@ impl Dialogue {
 
     /// Takes a whole line of the server. Returns whether everything after it is encrypted.
     pub(super) fn reply(&mut self, line: &Line, channels: &mut impl Channels, to_client: &mut Vec<u8>) -> bool {
-        let Some(code) = self.last_line(line) else { return false };
+        let is_inside_other = self.begun.is_some_and(|begun| begun.fate != Fate::Hold);
+        let Some(code) = self.last_line(line) else {
+            if is_inside_other && line.fate() == Fate::Hold {
+                channels.refused(&Refused::Unasked);
+                // curl, lftp and tnftp take any three digits and a space for the last line of a reply.
+                if !line.is_long() {
+                    to_client.extend_from_slice(b"- ");
+                    to_client.extend_from_slice(line.held());
+                }
+            }
+            return false;
+        };
         if line.fate() == Fate::Hold {
             self.named(line, code, channels, to_client);
             return false;

@@ -25,7 +25,7 @@ impl Rules {
     /// Returns the address if this side may name it, in its canonical form.
     ///
     /// # Errors
-    /// It is no host's, or a third host's, or one that may be no client, or its port is below 1024.
+    /// It is no host's, or a third host's, or one that may be no client, or of another IP version, or its port is below 1024.
     pub(super) fn admit(&self, side: Side, address: SocketAddr) -> Result<SocketAddr, Refused> {
         let address = address::canonical(address);
         let ip = address.ip();
@@ -34,6 +34,10 @@ impl Rules {
             return Err(Refused::Unspecified(side, ip));
         }
         self.admit_host(side, ip)?;
+        if ip.is_ipv4() != self.ends.of(side).is_ipv4() {
+            // It is dialled from the control connection's own address.
+            return Err(Refused::BadFamily(if ip.is_ipv4() { "(2)" } else { "(1)" }));
+        }
         if address.port() < FIRST_HIGH_PORT && !self.low_ports {
             return Err(Refused::LowPort(address.port()));
         }

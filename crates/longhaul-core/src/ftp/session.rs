@@ -14,6 +14,7 @@
 use super::channels::Channels;
 use super::dialogue::Dialogue;
 use super::line::{Fate, Line};
+use super::refused::Refused;
 use super::rules::Rules;
 use super::side::{Ends, Side};
 use super::verb;
@@ -33,6 +34,8 @@ pub struct Session {
     reply: Line,
     dialogue: Dialogue,
     is_opaque: bool,
+    /// Whether the client has sent a byte.
+    has_begun: bool,
     has_left: bool,
 }
 
@@ -47,6 +50,7 @@ impl Session {
             reply: Line::new(MAX_REPLY_BYTES),
             dialogue: Dialogue::new(Rules { ends, ..rules }),
             is_opaque: false,
+            has_begun: false,
             has_left: false,
         }
     }
@@ -65,6 +69,9 @@ impl Session {
             }
             if self.has_left {
                 return;
+            }
+            if !std::mem::replace(&mut self.has_begun, true) && bytes[0] == TLS_HANDSHAKE {
+                return self.refuse_tls(channels, to_client, to_server);
             }
             if !self.command.take(&mut bytes, to_server, verb::fate) {
                 return;
@@ -121,7 +128,7 @@ impl Session {
             }
             Side::Server => {
                 let is_between = self.reply.is_at_start();
-                let is_rewritten = self.reply.fate() == Fate::Hold;
+                let is_rewritten = self.dialogue.fate(self.reply.text()) == Fate::Hold;
                 let mut held = self.reply.release();
                 if !is_rewritten {
                     to_client.append(&mut held);
@@ -151,9 +158,26 @@ impl Session {
     /// Ends the connection in order: the server gets QUIT, and the client 421. Everything that comes afterwards is dropped. Call
     /// it while the session [is quiet](Session::is_quiet).
     pub fn leave(&mut self, to_client: &mut Vec<u8>, to_server: &mut Vec<u8>) {
+        self.leave_with("421 The relay is going down, try again later\r\n", to_client, to_server);
+    }
+
+    fn leave_with(&mut self, reply: &str, to_client: &mut Vec<u8>, to_server: &mut Vec<u8>) {
         to_server.extend_from_slice(b"QUIT\r\n");
-        to_client.extend_from_slice(b"421 The relay is going down, try again later\r\n");
+        to_client.extend_from_slice(reply.as_bytes());
         self.has_left = true;
+    }
+
+    /// Ends the connection of a client that begins with TLS. A server without TLS would read the rest as commands that the session
+    /// has not seen, so it does not pass.
+    fn refuse_tls(&mut self, channels: &mut impl Channels, to_client: &mut Vec<u8>, to_server: &mut Vec<u8>) {
+        let why = Refused::ImplicitTls;
+        channels.refused(&why);
+        self.leave_with(&why.reply(why.code()), to_client, to_server);
+    }
+
+    /// Whether the session has ended the connection: by [`Session::leave`], or because the client began with TLS.
+    pub fn has_left(&self) -> bool {
+        self.has_left
     }
 
     /// Whether the server agreed to encrypt the connection (234). Every byte then passes at once, in both directions.
@@ -221,6 +245,9 @@ impl Session {
         }
     }
 }
+
+/// RFC 8446 5.1: the first byte of a TLS connection. No command begins with it.
+const TLS_HANDSHAKE: u8 = 22;
 
 /// Maximum number of bytes that are held of a client's line.
 pub const MAX_COMMAND_BYTES: usize = 1024;

@@ -67,6 +67,11 @@ impl Client {
         matches!(self, Client::Data(_))
     }
 
+    /// Whether it came from the next hop of its tunnel, to an FTP data listener.
+    pub(super) fn is_server(&self) -> bool {
+        matches!(self, Client::Data(peer) if peer.is_server)
+    }
+
     /// Whether its first bytes may be a probe. No prober knows a data listener, and a file may begin like a preface.
     pub(super) fn may_be_probe(&self) -> bool {
         !self.is_data()

@@ -16,6 +16,8 @@ pub(super) struct Naming(Mutex<Option<Transfer>>);
 pub(super) struct DataPeer {
     /// Its address.
     pub(super) address: SocketAddr,
+    /// Whether it is the server, so that the connection comes from the next hop of the tunnel.
+    pub(super) is_server: bool,
     /// The command that uses the connection.
     pub(super) naming: Arc<Naming>,
     /// Becomes true when the dial for it has connected. Dropped with the flow if the dial failed.

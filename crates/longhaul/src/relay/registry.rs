@@ -217,6 +217,12 @@ impl Flow {
         self.client.is_data()
     }
 
+    /// Whether it comes from the next hop of its tunnel, as an FTP data connection of a client in active mode does. Up is then towards
+    /// the client.
+    pub(super) fn is_turned(&self) -> bool {
+        self.client.is_server()
+    }
+
     /// Whether its first bytes may be a probe.
     pub(super) fn may_be_probe(&self) -> bool {
         self.client.may_be_probe()

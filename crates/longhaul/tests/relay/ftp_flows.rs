@@ -76,14 +76,15 @@ fn a_data_connection_has_the_caps_of_its_tunnel_also_after_a_reload() {
     }
 }
 
-/// The data connections of a tunnel share its cap.
+/// The data connections of a tunnel share its cap, whoever connects.
 #[test]
 fn a_data_connection_counts_in_the_cap_of_its_tunnel() {
     const CAP: u64 = 80_000_000;
     let shown = Shown::begin("bandwidth = \"80Mbit/s\"\n");
-    let names = ["RETR one", "RETR two"];
-    let pairs = names.map(|name| {
-        let pair = shown.data(true, name);
+    // The leg towards the client, and whether the client connects.
+    let transfers = [("RETR one", "accept", true), ("RETR two", "dial", false)];
+    let pairs = transfers.map(|(name, _, is_passive)| {
+        let pair = shown.data(is_passive, name);
         // The next PASV waits for this reply, and not for the end of the data connection.
         shown.server.say("226 nearly");
         assert_eq!(shown.client.line(), "226 nearly");
@@ -95,7 +96,7 @@ fn a_data_connection_counts_in_the_cap_of_its_tunnel() {
             scope.spawn(move || while (&*server).write_all(&[0; 65_536]).is_ok() {});
             scope.spawn(move || while (&*client).read(&mut [0; 65_536]).is_ok_and(|read| read > 0) {});
         }
-        let caps = || names.map(|name| shown.flow(name)["accept"]["cap_bits_per_second"].as_u64());
+        let caps = || transfers.map(|(name, leg, _)| shown.flow(name)[leg]["cap_bits_per_second"].as_u64());
         wait_for("both have a share of the cap", || match caps() {
             [Some(one), Some(two)] if one.min(two) > 0 && one + two <= CAP * 105 / 100 => Ok(()),
             caps => Err(caps),

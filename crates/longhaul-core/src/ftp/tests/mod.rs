@@ -12,6 +12,7 @@
 
 mod attacks;
 mod dialogues;
+mod hidden;
 mod modes;
 mod properties;
 

@@ -108,6 +108,8 @@ proptest! {
     ) {
         replies.iter_mut().filter(|byte| b"2\xff".contains(byte)).for_each(|byte| *byte = b'3');
         commands.iter_mut().filter(|byte| b"PpEeLl\xff".contains(byte)).for_each(|byte| *byte = b'x');
+        // TLS begins with it.
+        commands.iter_mut().take(1).filter(|byte| **byte == 22).for_each(|byte| *byte = b'x');
         let mut stage = Stage::new(&v4());
         for (command, reply) in commands.chunks(7).zip(replies.chunks(7)) {
             stage.send(Side::Client, command);

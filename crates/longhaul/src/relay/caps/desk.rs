@@ -45,7 +45,7 @@ pub(super) struct Desk {
     pub(super) is_drowsy: bool,
 }
 
-/// A flow that has begun, with the limits that its sockets have. The order is that of [`SOURCES`].
+/// A flow that has begun, with the limits that its sockets have. The order is that of [`sources`].
 #[derive(Debug)]
 pub(super) struct Begun {
     /// The flow.
@@ -89,7 +89,7 @@ impl Shared {
         let needs_looks = desk.rules.needs_looks(rule);
         let limits = if needs_looks { desk.offer(rule, self.clock) } else { [desk.rules.flow_cap(rule); 2] };
         // Before the thread knows of the flow, so that a later limit is not overwritten.
-        for (source, limit) in SOURCES.into_iter().zip(limits) {
+        for (source, limit) in sources(flow).into_iter().zip(limits) {
             if limit.is_some() {
                 pace(flow, source.other(), limit);
             }
@@ -188,5 +188,8 @@ impl Offers {
 /// Number of flows that a beginning flow looks at.
 pub(super) const FEW: usize = 64;
 
-/// The source of each direction: up, down.
-pub(super) const SOURCES: [Leg; 2] = [Leg::Accept, Leg::Dial];
+/// Returns the source of each direction of `flow`: up, towards the tunnel's next hop, and down. An FTP data connection may come from
+/// the next hop, and counts in the same direction as the others all the same.
+pub(super) fn sources(flow: &Flow) -> [Leg; 2] {
+    if flow.is_turned() { [Leg::Dial, Leg::Accept] } else { [Leg::Accept, Leg::Dial] }
+}

@@ -4,7 +4,7 @@
 //! is left. With thousands of flows it looks less often, so that it never takes more than a few percent of a processor. A
 //! flow that has not moved a byte since the last look costs a few loads, any other one system call for each direction.
 
-use super::desk::{Begun, FEW, News, Offers, SOURCES, Shared};
+use super::desk::{Begun, FEW, News, Offers, Shared, sources};
 use super::pacing::pace;
 use super::rules::Rules;
 use crate::relay::lock::lock;
@@ -27,7 +27,7 @@ pub(super) struct Tracker {
     flows: Vec<Arc<Flow>>,
     /// Their numbers.
     numbers: HashSet<u64>,
-    /// The directions of `flows`, in the same order; by [`SOURCES`].
+    /// The directions of `flows`, in the same order; by [`sources`].
     members: [Vec<Member>; 2],
     dividers: [Divider; 2],
     /// Time of the last division.
@@ -159,7 +159,7 @@ impl Tracker {
         }
         if let Some(rule) = has_look {
             let begin = |source| Member::begin(rule, own, now, taken(flow, source), own);
-            let members = known.unwrap_or_else(|| SOURCES.map(begin));
+            let members = known.unwrap_or_else(|| sources(flow).map(begin));
             self.add(flow.clone(), members.map(|member| member.below(rule, own)));
         }
     }
@@ -173,9 +173,9 @@ impl Tracker {
         // Before the samples, so that the last sample of an ended flow has all of its bytes.
         let ended: Vec<usize> = (0..self.flows.len()).filter(|index| self.flows[*index].has_ended()).collect();
         let mut moved = 0;
-        for (source, (divider, members)) in SOURCES.into_iter().zip(self.dividers.iter_mut().zip(&mut self.members)) {
+        for (direction, (divider, members)) in self.dividers.iter_mut().zip(&mut self.members).enumerate() {
             for (flow, member) in self.flows.iter().zip(members) {
-                moved += divider.look(member, now, &sample(flow, source, member));
+                moved += divider.look(member, now, &sample(flow, sources(flow)[direction], member));
             }
         }
         if moved > 0 {
@@ -186,11 +186,11 @@ impl Tracker {
         }
         let elapsed = now.saturating_duration_since(self.divided);
         self.divided = now;
-        for (source, (divider, members)) in SOURCES.into_iter().zip(self.dividers.iter_mut().zip(&mut self.members)) {
+        for (direction, (divider, members)) in self.dividers.iter_mut().zip(&mut self.members).enumerate() {
             divider.divide(elapsed, members);
             for (flow, member) in self.flows.iter().zip(members) {
                 if let Some(limit) = member.news() {
-                    pace(flow, source.other(), limit);
+                    pace(flow, sources(flow)[direction].other(), limit);
                 }
             }
         }

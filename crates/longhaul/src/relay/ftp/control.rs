@@ -13,6 +13,7 @@
 use super::data::{DataConnections, Sides};
 use super::data_listener::NewFlow;
 use super::first::First;
+use super::places::Places;
 use crate::relay::carry;
 use crate::relay::how::{Broken, How};
 use crate::relay::legs::Legs;
@@ -25,6 +26,7 @@ use longhaul_config::options::Leg;
 use longhaul_core::ftp::{Channels, Session, Side};
 use longhaul_sys::splice;
 use socket2::SockRef;
+use std::any::Any;
 use std::future::poll_fn;
 use std::io;
 use std::net::Shutdown;
@@ -35,12 +37,20 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use tracing::warn;
 
-/// Carries a control connection until it ends. Returns why it ended, as [`carry::run`] does. `gate` is the tunnel's. `start`
-/// starts the flow of a data connection.
-pub(crate) async fn run(relay: &Arc<Relay>, gate: &Arc<Gate>, legs: &Legs<'_>, start: fn(NewFlow)) -> How {
+/// Carries a control connection until it ends. Returns why it ended, as [`carry::run`] does. `gate` is the tunnel's. Its data
+/// connections hold `permit` until the last one ends. `start` starts the flow of a data connection.
+pub(crate) async fn run(
+    relay: &Arc<Relay>,
+    gate: &Arc<Gate>,
+    legs: &Legs<'_>,
+    permit: Arc<impl Any + Send + Sync>,
+    start: fn(NewFlow),
+) -> How {
     // The kernel knows the addresses of a leg that was reset. Without them no byte may pass.
     let Some(sides) = Sides::of(legs) else { return How::Reset(Leg::Accept) };
-    let mut control = Control::new(legs, DataConnections::new(relay, gate, legs, sides, start));
+    let data = DataConnections::new(relay, gate, legs, sides, Places::new(&permit), start);
+    drop(permit);
+    let mut control = Control::new(legs, data);
     match control.rewrite(relay).await {
         Next::Carry => {}
         Next::End(how) => return how,
@@ -88,7 +98,7 @@ struct HandedOver {
     /// The leg that broke first.
     broken: Option<Broken>,
     data: DataConnections,
-    /// Time at which it is reset, if a drain ended it.
+    /// Time at which it is reset, if the session ended it.
     limit: Option<Instant>,
 }
 
@@ -107,7 +117,7 @@ struct Control<'a> {
     active: Instant,
     /// Time when the server last sent or took bytes, or when a transfer was last seen.
     heard: Instant,
-    /// Time when a drain ended it: the server has QUIT, and the client 421.
+    /// Time when the session ended it: the server has QUIT, and the client 421.
     left: Option<Instant>,
     /// Whether nothing more is read, and `carry` goes on once the bytes here are sent.
     is_plain: bool,
@@ -244,7 +254,7 @@ impl<'a> Control<'a> {
         limit.map(|limit| self.moved + limit).into_iter().chain(self.left_limit()).min()
     }
 
-    /// Returns the time until which both sides may close the connection that a drain ended.
+    /// Returns the time until which both sides may close the connection that the session ended.
     fn left_limit(&self) -> Option<Instant> {
         self.left.map(|left| left + LEAVING)
     }
@@ -484,7 +494,7 @@ impl<'a> Control<'a> {
 
     /// Gives the session `bytes` of `source`; none are the end of the stream.
     fn took(&mut self, source: Leg, bytes: &[u8], is_urgent: bool) {
-        let Control { legs, session, data, up, down, heard, .. } = self;
+        let Control { legs, session, data, up, down, heard, left, .. } = self;
         if legs.flow.pulse.beat() {
             legs.relay.registry.wake(legs.flow);
         }
@@ -505,6 +515,9 @@ impl<'a> Control<'a> {
                     say_opaque(legs);
                 }
             }
+        }
+        if session.has_left() {
+            left.get_or_insert_with(Instant::now);
         }
         for way in [&mut *up, &mut *down] {
             if way.is_stopped {

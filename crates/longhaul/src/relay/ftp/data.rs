@@ -103,12 +103,13 @@ impl Sides {
 }
 
 impl DataConnections {
-    /// Returns the data connections of a control connection: none yet.
+    /// Returns the data connections of a control connection: none yet. They take their places from `places`.
     pub(super) fn new(
         relay: &Arc<Relay>,
         gate: &Arc<Gate>,
         legs: &Legs<'_>,
         sides: Sides,
+        places: Arc<Places>,
         start: fn(NewFlow),
     ) -> DataConnections {
         let tunnel = legs.tunnel();
@@ -127,7 +128,7 @@ impl DataConnections {
             tunnel: legs.flow.tunnel.clone(),
             peer: legs.flow.peer(),
             sides,
-            places: Places::new(gate),
+            places,
             latest: None,
             arriving: None,
             full_since: None,
@@ -265,10 +266,9 @@ impl DataConnections {
             Side::Server => Source::Server(listener.clone()),
         };
         let data_listener = DataListener {
-            prepared: self.prepare(tunnel, place),
+            prepared: self.prepare(opening.accept_from, tunnel, place),
             listener,
             rules: self.rules.clone(),
-            side: opening.accept_from,
             listening,
             patience: patience(opening.accept_from),
         };
@@ -276,13 +276,14 @@ impl DataConnections {
         Ok(address)
     }
 
-    fn prepare(&self, tunnel: Arc<Tunnel>, place: Place) -> Prepared {
+    fn prepare(&self, from: Side, tunnel: Arc<Tunnel>, place: Place) -> Prepared {
         Prepared {
             relay: self.relay.clone(),
             gate: self.gate.beside(),
             tunnel,
             place,
             naming: self.naming.1.clone(),
+            from,
             start: self.start,
         }
     }
@@ -320,7 +321,7 @@ impl Channels for DataConnections {
         let from_server = self.data_tunnel(&Opening { channel, accept_from: Side::Server, dial: client });
         let (begins, has_begun) = watch::channel(false);
         let fetch = Fetch {
-            prepared: self.prepare(Arc::new(from_server), place),
+            prepared: self.prepare(Side::Server, Arc::new(from_server), place),
             towards_server: self.data_tunnel(&Opening { channel, accept_from: Side::Client, dial: server }),
             server,
             begins: has_begun,
@@ -360,13 +361,6 @@ fn dialling(mut dialled: watch::Receiver<bool>) -> Dialling {
     Box::pin(async move { drop(dialled.wait_for(|has_ended| *has_ended).await) })
 }
 
-impl Drop for DataConnections {
-    fn drop(&mut self) {
-        self.latest = None; // before the places are counted
-        self.places.leave();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -386,7 +380,8 @@ mod tests {
         let flow = relay.registry.add(Arc::new(tunnel), &gate.counters, peer, &accept);
         flow.connected(0, next_hop, &dial);
         let legs = Legs { relay: &relay, flow: &flow, accept: &accept, dial: &dial };
-        DataConnections::new(&relay, &gate, &legs, Sides::of(&legs).unwrap(), |_| panic!("no flow begins"))
+        let (sides, places) = (Sides::of(&legs).unwrap(), Places::new(&Arc::new(())));
+        DataConnections::new(&relay, &gate, &legs, sides, places, |_| panic!("no flow begins"))
     }
 
     #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use crate::relay::permits::Gate;
 use crate::relay::shared::Relay;
 use crate::relay::stream::Stream;
 use longhaul_config::Tunnel;
-use longhaul_core::ftp::{Rules, Side};
+use longhaul_core::ftp::{Refused, Rules, Side};
 use longhaul_sys::activation;
 use socket2::Socket;
 use std::io;
@@ -41,6 +41,8 @@ pub(super) struct Prepared {
     pub(super) tunnel: Arc<Tunnel>,
     pub(super) place: Place,
     pub(super) naming: Arc<Naming>,
+    /// The side from which the data connection comes.
+    pub(super) from: Side,
     /// Starts the flow. Passed in, because a flow also begins this module.
     pub(super) start: fn(NewFlow),
 }
@@ -49,9 +51,10 @@ impl Prepared {
     /// Starts the flow, in a task of its own. `accept` is the connection with `peer`. Returns a receiver that becomes true, or closes,
     /// when the dial to the other side has ended.
     pub(super) fn start(self, accept: Stream, peer: SocketAddr) -> watch::Receiver<bool> {
-        let Prepared { relay, gate, tunnel, place, naming, start } = self;
+        let Prepared { relay, gate, tunnel, place, naming, from, start } = self;
         let (has_dialled, dialled) = watch::channel(false);
-        let client = Client::Data(Box::new(DataPeer { address: peer, naming, has_dialled }));
+        let client =
+            Client::Data(Box::new(DataPeer { address: peer, is_server: from == Side::Server, naming, has_dialled }));
         start(NewFlow { relay, tunnel, gate, accept, client, place });
         dialled
     }
@@ -66,8 +69,6 @@ pub(super) struct DataListener {
     pub(super) listener: Listener,
     /// Who may come.
     pub(super) rules: Rules,
-    /// The side from which the connection comes.
-    pub(super) side: Side,
     pub(super) listening: Listening,
     /// Time that the data connection has to come.
     pub(super) patience: Duration,
@@ -105,8 +106,8 @@ impl DataListener {
                     continue;
                 }
             };
-            if self.rules.admit_host(self.side, peer.ip().to_canonical()).is_err() {
-                self.refuse(peer);
+            if let Err(why) = self.rules.admit_host(self.prepared.from, peer.ip().to_canonical()) {
+                self.refuse(peer, &why);
                 continue;
             }
             match Stream::new(socket) {
@@ -126,15 +127,21 @@ impl DataListener {
         }
     }
 
-    fn refuse(&self, peer: SocketAddr) {
-        let Prepared { relay, gate, tunnel, .. } = &self.prepared;
+    fn refuse(&self, peer: SocketAddr, why: &Refused) {
+        let Prepared { relay, gate, tunnel, from, .. } = &self.prepared;
         gate.counters.count(|counters| &counters.refused);
         gate.counters.count(|counters| &counters.not_allowed);
         let tunnel = &tunnel.name;
         if let Some(more) = relay.lines.refused.pass(tunnel, Instant::now()) {
-            warn!(tunnel = %tunnel, %peer, expected = %self.rules.ends.of(self.side), more,
-                "refused: an FTP data connection from another host than the control connection's, and not in ftp.data_from; \
-                 is protocol = \"ftp\" missing on the relay `expected`?");
+            let expected = self.rules.ends.of(*from);
+            match why {
+                Refused::NotAllowed(_) => {
+                    warn!(tunnel = %tunnel, %peer, %expected, more, "refused: an FTP data connection from a host that is not in allow");
+                }
+                _ => warn!(tunnel = %tunnel, %peer, %expected, more,
+                    "refused: an FTP data connection from another host than the control connection's, and not in ftp.data_from; \
+                     is protocol = \"ftp\" missing on the relay `expected`?"),
+            }
         }
     }
 
@@ -262,6 +269,7 @@ mod tests {
                 tunnel,
                 place: places.one().unwrap(),
                 naming: Arc::default(),
+                from: side,
                 start: |_| panic!("nobody came"),
             },
             listener: register(listener).unwrap(),
@@ -272,7 +280,6 @@ mod tests {
                 low_ports: false,
                 passive: false,
             },
-            side,
             patience: patience(side),
         };
         (data_listener, address)

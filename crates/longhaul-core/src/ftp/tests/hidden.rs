@@ -1,0 +1,178 @@
+//! Commands and addresses that hide: in blanks, in telnet sequences, in urgent bytes, in TLS and in other replies.
+
+use super::attacks::check_all;
+use super::*;
+
+/// curl, lftp and tnftp take any three digits and a space for the last line of a reply.
+#[test]
+fn no_address_hides_in_another_reply_of_several_lines() {
+    check_all(
+        &v4(),
+        &[
+            r"C: PASV
+              S: 200-x
+              S: 227 Entering Passive Mode (10,0,0,9,117,53)
+              c: - 227 Entering Passive Mode (10,0,0,9,117,53)
+              * refused unasked
+              S: 2 2 9 (|||30005|)
+              c: - 2 2 9 (|||30005|)
+              * refused unasked
+              S: 226 an ordinary line
+              S: 200 y",
+            r"S: 150-x
+              S: 229 (|||30005|)
+              c: - 229 (|||30005|)
+              * refused unasked
+              S: 150 y",
+        ],
+    );
+}
+
+/// A server without TLS would read what follows as commands.
+#[test]
+fn a_client_that_begins_with_tls_is_refused() {
+    let mut stage = Stage::new(&v4());
+    stage.send(Side::Client, b"\x16\x03\x01\x02\x00\x01\nPORT 10,0,0,9,0,22\r\n");
+    assert_eq!(stage.take(), [r#"421 TLS without AUTH needs a tunnel without protocol = \"ftp\"\r\n"#, r"QUIT\r\n"]);
+    assert!(stage.session.has_left());
+    stage.send(Side::Client, b"PORT 10,0,0,9,0,22\r\n");
+    assert_eq!(stage.take(), ["", ""]);
+    // Later the byte is one of a line.
+    let mut stage = Stage::new(&v4());
+    assert_eq!(stage.get(Side::Client, b"N\x16\r\n\x16\r\n"), r"N\x16\r\n\x16\r\n");
+}
+
+/// Servers skip blanks.
+#[test]
+fn blanks_hide_no_command() {
+    let mut stage = Stage::new(&v4());
+    stage.send(Side::Server, b"220 ready\r\n");
+    stage.take();
+    for blanks in [1, 63, 64, 65, 900] {
+        let line = |text: &str| format!("{}{text}\r\n", " ".repeat(blanks));
+        stage.send(Side::Client, line("PORT 10,0,0,9,0,22").as_bytes());
+        assert!(stage.take()[0].starts_with("504 "), "{blanks}");
+        assert_eq!(stage.get(Side::Client, line("NOOP").as_bytes()).trim_start(), r"NOOP\r\n");
+        stage.send(Side::Server, line("227 (10,0,0,9,0,22)").as_bytes());
+        assert!(stage.take()[0].starts_with("425 "), "{blanks}");
+        stage.send(Side::Server, b"200 ok\r\n");
+        stage.take();
+    }
+    // The end of the stream is the end of a line, too.
+    let mut stage = Stage::new(&v4());
+    stage.send(Side::Server, format!("{}227 (10,0,0,9,0,22)", " ".repeat(200)).as_bytes());
+    stage.finish(Side::Server);
+    assert_eq!(stage.take(), ["", ""]);
+}
+
+/// A receiver without SO_OOBINLINE does not find an urgent byte among the others.
+#[test]
+fn no_byte_of_text_may_be_urgent() {
+    let may_be_urgent = |side, before: &[u8], byte| {
+        let mut stage = Stage::new(&v4());
+        stage.send(side, before);
+        stage.session.may_be_urgent(side, byte)
+    };
+    let rows: [(Side, &[u8], u8, bool); 11] = [
+        (Side::Client, b"", 0xff, true),
+        (Side::Client, b"\xff\xf4\xff", 0xf2, true),
+        (Side::Client, b"PO\xff", 0xf2, true),
+        (Side::Client, b"\xff\xf4", 0xf2, false),
+        (Side::Client, b"", b'P', false),
+        (Side::Client, b"PO", b'\n', false),
+        (Side::Client, b"ABOR\r", b'\n', true),
+        (Side::Client, b"\xff\xf4\xff\xf2abor", b'\n', true),
+        (Side::Client, b"ABO", b'R', false),
+        (Side::Server, b"ABOR\r", b'\n', false),
+        (Side::Server, b"\xff", 0xf2, true),
+    ];
+    for (side, before, byte, expected) in rows {
+        assert_eq!(may_be_urgent(side, before, byte), expected, "{} {byte}", before.escape_ascii());
+    }
+}
+
+/// Ways to make the session and some server read different lines. The server gets a rewritten PORT, nothing, or bytes that
+/// no server takes for PORT.
+#[test]
+fn no_telnet_sequence_hides_port() {
+    const OURS: &str = r"PORT 192,0,2,1,195,81\r\n";
+    const PORT: &[u8] = b"PORT 198,51,100,7,156,64\r\n";
+    for (hidden, to_server) in [
+        (&[b"\xff\xf1", PORT].concat()[..], format!(r"\xff\xf1{OURS}")),
+        (&[b"\xff\xfb\x01", PORT].concat(), format!(r"\xff\xfb\x01{OURS}")),
+        // The option is the P, or there is none.
+        (&[b"\xff\xfb", PORT].concat(), format!(r"\xff\xfb{OURS}")),
+        (&[b"\xff\xfb ", PORT].concat(), format!(r"\xff\xfb {OURS}")),
+        // The option is the LF, or it ends a line.
+        (&[b"\xff\xfb\n", PORT].concat(), format!(r"\xff\xfb\n{OURS}")),
+        (&[b"NOOP\xff\xfb\n", PORT].concat(), format!(r"NOOP\xff\xfb\n{OURS}")),
+        (b"P\xff\xfb\nORT 10,0,0,9,0,22\r\n", r"\xff\xfbP\nORT 10,0,0,9,0,22\r\n".to_string()),
+        // Servers of BSD skip IAC and any byte after it.
+        (b"\xffxPORT 10,0,0,9,0,22\r\n", r"\xff\xf1".to_string()),
+        (b"P\xffxORT 10,0,0,9,0,22\r\n", String::new()),
+        (b"P\xff\nORT 10,0,0,9,0,22\r\n", r"ORT 10,0,0,9,0,22\r\n".to_string()),
+        (b"P\xff\xffORT 10,0,0,9,0,22\r\n", String::new()),
+        (&[b"\xff\n", PORT].concat(), format!(r"\xff\xf1{OURS}")),
+        // A server that skips IAC and any byte after it must not read PORT in the next line.
+        (b"\xff\nxPORT 10,0,0,9,0,22\n", r"\xff\xf1xPORT 10,0,0,9,0,22\n".to_string()),
+        (b"\xff\xffPORT 10,0,0,9,0,22\nxPORT 10,0,0,9,0,22\n", r"\xff\xf1xPORT 10,0,0,9,0,22\n".to_string()),
+        // What isspace(3) calls a space, and the NUL of C.
+        (&[b" \t\r\x0b\x0c\0", PORT].concat(), OURS.to_string()),
+        (b"PORT\t198,51,100,7,156,64\n", OURS.to_string()),
+        (b"PORT\0 198,51,100,7,156,64\n", OURS.to_string()),
+        (b"PORT 198,51,100,7,156,64\r10,0,0,9,0,22\n", String::new()),
+        // Other commands.
+        (b"PORTX 10,0,0,9,0,22\r\n", r"PORTX 10,0,0,9,0,22\r\n".to_string()),
+        (b"SITE PORT 10,0,0,9,0,22\r\n", r"SITE PORT 10,0,0,9,0,22\r\n".to_string()),
+    ] {
+        let mut stage = Stage::new(&v4());
+        stage.give_up();
+        stage.send(Side::Client, hidden);
+        stage.give_up();
+        assert_eq!(stage.take()[1], to_server, "{}", hidden.escape_ascii());
+        assert!(stage.caller.openings.iter().all(|opening| opening.dial.to_string() == "198.51.100.7:40000"));
+    }
+}
+
+/// Clients differ in how much of a line they read.
+#[test]
+fn no_227_passes_as_it_is() {
+    let other = r"The server names an address that nobody asked for";
+    for (line, port) in [
+        (&b"227\t(192,0,2,2,117,53)"[..], Some(81)),
+        (b"227(192,0,2,2,117,53)", Some(81)),
+        (b"227.(192,0,2,2,117,53)", Some(81)),
+        (b"227\t(10,0,0,9,117,53)", None),
+        (b"2270 (192,0,2,2,117,53)", Some(81)),
+        (b"\xff\xff227 (192,0,2,2,117,53)", None),
+        (b"22\x007 (192,0,2,2,117,53)", None),
+        (b" 227 (192,0,2,2,117,53)", None),
+        (b"\t2\x0127-(192,0,2,2,117,53)", None),
+        (b"229\t(|||30005|)", Some(81)),
+        (b" 229 (|||30005|)", None),
+    ] {
+        for is_asked in [true, false] {
+            let mut stage = Stage::new(&v4());
+            stage.send(Side::Server, b"220 ready\r\n");
+            if is_asked {
+                stage.send(Side::Client, b"PASV\r\n");
+            }
+            stage.take();
+            stage.send(Side::Server, &[line, b"\r\n"].concat());
+            let [reply, _] = stage.take();
+            let reply = reply.trim_start_matches(r"\xff");
+            match port.filter(|_| is_asked) {
+                Some(port) => {
+                    assert_eq!(reply, format!(r"227 Entering Passive Mode (198,51,100,1,195,{port}).\r\n"));
+                }
+                None => assert!(reply.starts_with("425 ") && reply.contains(other) != is_asked, "{reply}"),
+            }
+            assert!(!stage.session.is_waiting());
+            stage.send(Side::Client, b"PORT 10,0,0,9,0,22\r\n");
+            assert!(stage.take()[0].starts_with("504 "));
+        }
+    }
+    for reply in ["200 (10,0,0,9,8,1)", "228 (4,4,10,0,0,9,2,8,1)", "350 x", "530 no", "425 no"] {
+        check(&v4(), &format!("S: 220 ready\nC: PASV\nC: PWD\ns:\nS: {reply}\ns: PWD\nS: 257 /"));
+    }
+}
