@@ -61,6 +61,19 @@ impl Refused {
         }
     }
 
+    /// Whether an administrator should look at it. Otherwise the client has another command for the same, or the command is odd.
+    pub fn is_trouble(&self) -> bool {
+        matches!(
+            self,
+            Refused::ThirdHost(..)
+                | Refused::NotAllowed(_)
+                | Refused::LowPort(_)
+                | Refused::Unspecified(..)
+                | Refused::ImplicitTls
+                | Refused::NoListener(_)
+        )
+    }
+
     /// Returns the code of the reply to a refused command.
     pub(super) fn code(&self) -> u16 {
         match self {

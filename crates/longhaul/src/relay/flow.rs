@@ -15,7 +15,6 @@ use super::stream::Stream;
 use super::{dial, fast_open, ftp, probe};
 use longhaul_config::options::Leg;
 use longhaul_config::{Protocol, Tunnel};
-use std::any::Any;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,7 +24,7 @@ use tracing::{Level, debug, enabled, warn};
 const MIN_DIAGNOSIS_BYTES: u64 = 10_000_000;
 
 /// Dials for the accepted connection, carries every byte, and logs how the flow ended. The dial starts before a byte is
-/// read. `gate` is the tunnel's; `permit` is dropped when the flow is over, and so are its FTP data connections.
+/// read. `gate` is the tunnel's; `permit` is dropped when the flow is over.
 ///
 /// Not an async fn: an async fn would hold its arguments twice in the future of every idle flow.
 pub(super) fn run(
@@ -34,20 +33,19 @@ pub(super) fn run(
     gate: Arc<Gate>,
     accept: Stream,
     client: impl Into<Client>,
-    permit: impl Any + Send + Sync,
+    permit: impl Send,
 ) -> impl Future<Output = ()> + Send {
     let accept = Arc::new(accept);
-    let permit = Held::of(permit, tunnel.protocol);
     let live = Live::begin(relay, gate, tunnel, client.into(), &accept);
     async move {
         // Boxed, because the dial's states would otherwise be part of every idle flow.
         let reached = Box::pin(reach(&live, &accept)).await;
         let (dial, how) = match reached {
             Ok(dial) => {
-                let how = match permit {
-                    Held::Alone(_) => carry(&live, &accept, &dial).await,
+                let how = match live.flow.tunnel.protocol {
+                    Protocol::Tcp => carry(&live, &accept, &dial).await,
                     // Boxed, because the future would otherwise be part of every idle flow.
-                    Held::Shared(ref permit) => Box::pin(carry_ftp(&live, &accept, &dial, permit.clone())).await,
+                    Protocol::Ftp => Box::pin(carry_ftp(&live, &accept, &dial)).await,
                 };
                 (Some(dial), how)
             }
@@ -66,24 +64,6 @@ pub(super) fn run(
         }
         drop(live);
         drop(permit);
-    }
-}
-
-/// The permit of a flow.
-enum Held<P> {
-    /// Of a flow that has no other connections.
-    Alone(P),
-    /// Of an FTP control connection. Each of its data connections holds it, too, so that a client that leaves its data connections
-    /// behind keeps its place in the limits. Only this one is in an Arc, because it costs memory for each flow.
-    Shared(Arc<P>),
-}
-
-impl<P> Held<P> {
-    fn of(permit: P, protocol: Protocol) -> Held<P> {
-        match protocol {
-            Protocol::Tcp => Held::Alone(permit),
-            Protocol::Ftp => Held::Shared(Arc::new(permit)),
-        }
     }
 }
 
@@ -174,8 +154,11 @@ async fn choose<'a>(Live { gate, flow, .. }: &'a Live, accept: &Stream) -> Optio
 }
 
 /// Logs why a dial failed. Every flow has its own line at its end. This line has the reason, which is the same for most of them.
-fn warn_of_dial(Live { relay, flow, .. }: &Live, why: &str) {
+fn warn_of_dial(Live { relay, gate, flow }: &Live, why: &str) {
     let tunnel = &flow.tunnel.name;
+    if flow.is_data() {
+        gate.data_trouble.note(format!("dial failed: {why}"));
+    }
     if let Some(more) = relay.lines.dial.pass(tunnel, Instant::now()) {
         // The command may come after the dial.
         let transfer = || flow.transfer().map_or("FTP data connection".into(), |transfer| transfer.to_string());
@@ -198,12 +181,12 @@ fn carry<'a>(live: &'a Live, accept: &'a Arc<Stream>, dial: &'a Arc<Stream>) -> 
     }
 }
 
-/// Carries an FTP control connection, as [`carry()`] does. Its data connections hold `permit`.
-async fn carry_ftp(live: &Live, accept: &Arc<Stream>, dial: &Arc<Stream>, permit: Arc<impl Any + Send + Sync>) -> How {
+/// Carries an FTP control connection, as [`carry()`] does.
+async fn carry_ftp(live: &Live, accept: &Arc<Stream>, dial: &Arc<Stream>) -> How {
     let legs = begin_to_carry(live, accept, dial);
     tokio::select! {
         biased;
-        how = ftp::run(&live.relay, &live.gate, &legs, permit, start_data) => how,
+        how = ftp::run(&live.relay, &live.gate, &legs, start_data) => how,
         how = legs.flow.cut.given() => how,
     }
 }
@@ -330,7 +313,7 @@ mod tests {
         let (accept, dial) = (Arc::new(accept), Arc::new(dial));
         let live = Live::begin(relay.clone(), relay.gate(), Arc::new(tunnel), peer.into(), &accept);
         live.flow.connected(0, next_hop, &dial);
-        assert_eq!(carry_ftp(&live, &accept, &dial, Arc::new(())).await, How::Reset(Leg::Accept));
+        assert_eq!(carry_ftp(&live, &accept, &dial).await, How::Reset(Leg::Accept));
         drop((live, accept, dial));
         let mut got = Vec::new();
         server.read_to_end(&mut got).unwrap();

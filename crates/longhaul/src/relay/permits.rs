@@ -2,6 +2,7 @@
 //! for lack of descriptors. [`longhaul_core::permits`] does the arithmetic; this module makes tunnels wait.
 
 use super::counters::Counters;
+use super::data_trouble::DataTrouble;
 use super::hops::{Hops, Served};
 use super::lock::lock;
 use super::queue::Queue;
@@ -88,6 +89,8 @@ pub struct Gate {
     sources: Mutex<Sources>,
     /// Clients that wait for a permit.
     queue: Arc<Queue>,
+    /// The latest trouble of the tunnel's FTP data connections.
+    pub(super) data_trouble: Arc<DataTrouble>,
     pub(super) hops: Arc<Hops>,
     /// The counters of the tunnel.
     pub(super) counters: Arc<Counters>,
@@ -105,6 +108,7 @@ impl Gate {
             left: Notify::new(),
             sources: Mutex::default(),
             queue: Arc::default(),
+            data_trouble: Arc::default(),
             hops,
             counters,
         })
@@ -131,6 +135,7 @@ impl Gate {
             left: Notify::new(),
             sources: Mutex::default(),
             queue: Arc::default(),
+            data_trouble: self.data_trouble.clone(),
             hops: Arc::default(),
             counters: self.counters.clone(),
         })
@@ -138,7 +143,9 @@ impl Gate {
 
     /// Returns `tunnel`, which this gate belongs to, for views.
     pub(super) fn group(&self, tunnel: Arc<Tunnel>) -> Served {
-        Served { tunnel, hops: self.hops.clone(), counters: self.counters.clone(), queue: self.queue.clone() }
+        let Gate { hops, counters, queue, data_trouble, .. } = self;
+        let (hops, counters) = (hops.clone(), counters.clone());
+        Served { tunnel, hops, counters, queue: queue.clone(), data_trouble: data_trouble.clone() }
     }
 
     /// Takes a permit for another flow, if the tunnel may have one now.
@@ -149,6 +156,17 @@ impl Gate {
         let apart = self.apart.load(Relaxed);
         let taken = self.permits.book().take_with(self.tunnel, apart.into());
         taken.map(|()| Permit { gate: self.clone(), apart, is_from_next_hop: false, source: None })
+    }
+
+    /// Keeps permits for `count` data connections that outlive their flow. Call it before the flow's [`Permit`] is dropped.
+    pub(super) fn keep_apart(&self, count: usize) {
+        self.permits.book().keep_apart(count);
+    }
+
+    /// Gives back the permit of a data connection that outlived its flow.
+    pub(super) fn give_back_apart(&self) {
+        self.permits.book().give_back_apart(1);
+        self.permits.returned.notify_waiters();
     }
 
     /// Takes a permit for a connection beside a flow's own, if no tunnel needs it for a flow.

@@ -76,6 +76,19 @@ fn a_data_connection_has_the_caps_of_its_tunnel_also_after_a_reload() {
     }
 }
 
+/// Probes and checks see the control connection alone.
+#[test]
+fn a_refused_data_connection_is_a_problem_of_its_tunnel() {
+    let shown = Shown::begin("");
+    assert_eq!(shown.admin.status()["problems"], Value::Array(Vec::new()));
+    shown.client.say("PORT 192,0,2,1,200,200");
+    assert!(shown.client.line().starts_with("504 "));
+    let problem = shown.admin.status()["problems"][0].clone();
+    assert_eq!((&problem["tunnel"], &problem["stage"]), (&"files".into(), &"FTP data".into()), "{problem}");
+    assert!(problem["what"].as_str().unwrap().contains("Address 192.0.2.1 is neither the client's own"), "{problem}");
+    assert_eq!(shown.admin.status()["ready"], true);
+}
+
 /// The data connections of a tunnel share its cap, whoever connects.
 #[test]
 fn a_data_connection_counts_in_the_cap_of_its_tunnel() {

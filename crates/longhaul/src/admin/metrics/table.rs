@@ -230,9 +230,11 @@ const TUNNEL: &[Row] = &[
         |figures, out| out.tunnels(figures, |tunnel| tunnel.counters.ftp_listeners_now),
     )
     .by(&["tunnel"]),
-    Row::counter("longhaul_tunnel_ftp_unused", "FTP data listeners to which no connection came.", |figures, out| {
-        out.tunnels(figures, |tunnel| tunnel.counters.ftp_unused)
-    })
+    Row::counter(
+        "longhaul_tunnel_ftp_unused",
+        "FTP data listeners to which no connection came, and data ports of servers that could not be reached.",
+        |figures, out| out.tunnels(figures, |tunnel| tunnel.counters.ftp_unused),
+    )
     .by(&["tunnel"]),
     Row::counter(
         "longhaul_tunnel_ftp_refused",

@@ -103,13 +103,12 @@ impl Sides {
 }
 
 impl DataConnections {
-    /// Returns the data connections of a control connection: none yet. They take their places from `places`.
+    /// Returns the data connections of a control connection: none yet.
     pub(super) fn new(
         relay: &Arc<Relay>,
         gate: &Arc<Gate>,
         legs: &Legs<'_>,
         sides: Sides,
-        places: Arc<Places>,
         start: fn(NewFlow),
     ) -> DataConnections {
         let tunnel = legs.tunnel();
@@ -128,7 +127,7 @@ impl DataConnections {
             tunnel: legs.flow.tunnel.clone(),
             peer: legs.flow.peer(),
             sides,
-            places,
+            places: Places::new(gate),
             latest: None,
             arriving: None,
             full_since: None,
@@ -346,6 +345,9 @@ impl Channels for DataConnections {
         self.gate.counters.count(|counters| &counters.ftp_refused);
         let tunnel = &self.tunnel.name;
         let reason = why.name();
+        if why.is_trouble() {
+            self.gate.data_trouble.note(why.to_string());
+        }
         if let Some(more) = self.relay.lines.ftp.pass_kind(tunnel, reason, std::time::Instant::now()) {
             let why = format!("{why}{}", self.advice(why));
             warn!(tunnel = %tunnel, peer = %self.peer, reason, why, more, "refused an FTP data connection");
@@ -359,6 +361,13 @@ const ROOM_PATIENCE: Duration = Duration::from_secs(60);
 /// Returns a future that is ready when the dial has connected, or its flow has ended.
 fn dialling(mut dialled: watch::Receiver<bool>) -> Dialling {
     Box::pin(async move { drop(dialled.wait_for(|has_ended| *has_ended).await) })
+}
+
+impl Drop for DataConnections {
+    fn drop(&mut self) {
+        self.latest = None; // before the places are counted
+        self.places.leave();
+    }
 }
 
 #[cfg(test)]
@@ -380,8 +389,7 @@ mod tests {
         let flow = relay.registry.add(Arc::new(tunnel), &gate.counters, peer, &accept);
         flow.connected(0, next_hop, &dial);
         let legs = Legs { relay: &relay, flow: &flow, accept: &accept, dial: &dial };
-        let (sides, places) = (Sides::of(&legs).unwrap(), Places::new(&Arc::new(())));
-        DataConnections::new(&relay, &gate, &legs, sides, places, |_| panic!("no flow begins"))
+        DataConnections::new(&relay, &gate, &legs, Sides::of(&legs).unwrap(), |_| panic!("no flow begins"))
     }
 
     #[tokio::test(start_paused = true)]
