@@ -67,6 +67,18 @@ fn a_preface_with_an_urgent_first_byte_is_rewritten() {
     assert!(ftp.client.line().starts_with("504 "));
 }
 
+/// Its bytes could not be told from commands.
+#[test]
+fn a_client_that_begins_with_tls_is_refused() {
+    let ftp = Dialogue::begin(1, &[]);
+    (&ftp.client.0).write_all(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03PORT 10,0,0,9,0,22\r\n").unwrap();
+    assert_eq!(ftp.client.line(), "421 TLS without AUTH needs a tunnel without protocol = \"ftp\"");
+    assert_eq!(ftp.server.line(), "QUIT");
+    assert_eq!(ftp.near().wait_log("refused an FTP data connection")["reason"], "implicit-tls");
+    // Neither side closes it.
+    assert_eq!((ftp.client.ending(), ftp.server.ending()), (Ending::Reset, Ending::Reset));
+}
+
 /// The client reads nothing, so the relay's own replies to it stop the reading of its commands, until it resets.
 #[test]
 fn the_last_command_of_a_client_that_never_read_arrives_after_its_reset() {

@@ -299,7 +299,8 @@ impl<'a> Control<'a> {
         let phase = |control: &Control<'_>| {
             let waits = (control.session.is_waiting(), control.data.room_limit(), control.silence(), control.quiet());
             let ended = (control.up.has_ended, control.down.has_ended);
-            (control.broken.is_some(), control.up.is_over(), control.down.is_over(), ended, control.first, waits)
+            let over = (control.up.is_over(), control.down.is_over());
+            (control.broken.is_some(), over, ended, control.first, waits, control.left.is_some())
         };
         let before = phase(self);
         for _ in 0..TURNS {
