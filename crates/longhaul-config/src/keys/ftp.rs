@@ -64,8 +64,9 @@ pub(super) const ADVERTISE: Row<Tunnel> = Row {
     value: KeyValue::One(|tunnel, text| advertise(text).map(|ip| tunnel.ftp.advertise = Some(ip))),
     show: |tunnel| tunnel.ftp.advertise.map(|ip| format!("tells FTP clients the address {ip}")),
     check: |tunnel, syntax| without_ftp(tunnel, syntax, ADVERTISE.name, tunnel.ftp.advertise.is_some()),
-    doc: "IPv4 address that the reply to PASV tells the client, where a NAT stands between the client and the relay. \
-          Without this key, it is the address that the client connected to. The reply to EPSV names no address.",
+    doc: "IPv4 address that the reply to PASV tells the client, where a NAT stands between the client and the relay. For a NAT \
+          between the relays, write it on the far one, whose client is the near relay. Without this key, it is the address \
+          that the client connected to. The reply to EPSV names no address.",
 };
 
 /// `ftp.data_from` of a tunnel.

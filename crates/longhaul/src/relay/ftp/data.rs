@@ -237,7 +237,12 @@ impl DataConnections {
         match why {
             // A relay that does not rewrite passes on the address of the host behind it.
             Refused::ThirdHost(side, _) => {
-                format!("; if {} is a relay, write protocol = \"ftp\" on it", self.addresses(*side).peer)
+                let on_it = match side {
+                    Side::Client => "protocol = \"ftp\" on it",
+                    // Only a reply to PASV names what `ftp.advertise` sets.
+                    Side::Server => "protocol = \"ftp\" on it, and ftp.advertise if it is behind a NAT",
+                };
+                format!("; if {} is a relay, write {on_it}", self.addresses(*side).peer)
             }
             _ => String::new(),
         }
