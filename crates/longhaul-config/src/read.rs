@@ -105,6 +105,7 @@ fn tunnels(findings: &mut Findings<'_>, given: &Written<'_>, config: &mut Config
     }
     conflicts(findings, &config.tunnels, &places);
     loops(findings, &config.tunnels, &places);
+    data_ports(findings, &config.tunnels, &places);
 }
 
 fn tunnel(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>) -> (Tunnel, Places) {
@@ -150,6 +151,27 @@ fn conflicts(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places])
                 "listen = {written}: tunnel \"{name}\" listens on {listen} already; write another address or port"
             );
             findings.error(span, text);
+        }
+    }
+}
+
+/// Adds a warning for each tunnel whose `ftp.ports` contain the port of another tunnel's listener. That is no error, because the
+/// addresses may differ, and the relay takes another port of the range if one is taken.
+fn data_ports(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places]) {
+    for (index, (tunnel, place)) in tunnels.iter().zip(places).enumerate() {
+        let others = tunnels.iter().zip(places).enumerate().filter(|(other, _)| *other != index);
+        // A tunnel without a place for `listen` has a placeholder address.
+        let taken = |other: &Tunnel, place: &Places| {
+            place.find("listen").is_some() && tunnel.has_data_port(other.listen.port())
+        };
+        let other = others.map(|(_, pair)| pair).find(|(other, place)| taken(other, place));
+        if let (Some(span), Some((other, _))) = (place.find("ftp.ports"), other) {
+            let (written, name, port) = (findings.written(&span), &other.name, other.listen.port());
+            let text = format!(
+                "ftp.ports = {written}: tunnel \"{name}\" listens on port {port}, and may fail to start while a data \
+                 connection waits there; write a range without it"
+            );
+            findings.add(Severity::Warning, Some(span), text);
         }
     }
 }

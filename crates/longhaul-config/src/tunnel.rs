@@ -210,6 +210,11 @@ impl Tunnel {
         }
     }
 
+    /// Returns whether the tunnel may listen for an FTP data connection on `port` of `ftp.ports`.
+    pub(crate) fn has_data_port(&self, port: u16) -> bool {
+        self.protocol == Protocol::Ftp && self.ftp.ports.as_ref().is_some_and(|ports| ports.contains(&port))
+    }
+
     /// Returns the limits of each source.
     pub fn source_limits(&self) -> Limits {
         Limits { max_flows: self.max_flows_per_source, new_per_second: self.new_flows_per_second_per_source }

@@ -119,7 +119,7 @@ fn srv_name(text: &str) -> Option<Result<&str, String>> {
     })
 }
 
-/// Parses an entry of an allow-list: a network such as `10.0.0.0/8`, or one address.
+/// Parses an entry of `allow` or of `ftp.data_from`: a network such as `10.0.0.0/8`, or one address.
 ///
 /// # Errors
 /// The text is neither, or its address has bits to the right of the prefix.
@@ -131,7 +131,7 @@ pub fn network(text: &str) -> Result<IpNet, String> {
     let with_zone = text.split_once('%').filter(|(address, _)| address.parse::<Ipv6Addr>().is_ok());
     if let Some((address, zone)) = with_zone {
         let prefix = zone.find('/').map_or("", |at| &zone[at..]);
-        return Err(format!("clients are compared without their zone (%interface); write \"{address}{prefix}\""));
+        return Err(format!("addresses are compared without their zone (%interface); write \"{address}{prefix}\""));
     }
     if let Some((address, mask)) = text.split_once('/') {
         if let Some(net) = masked(address, mask) {
@@ -150,10 +150,10 @@ pub fn network(text: &str) -> Result<IpNet, String> {
         )),
         Ok(net) => unmapped(net),
         Err(_) if matches!(text, "*" | "any" | "all") => {
-            Err("write [\"0.0.0.0/0\", \"::/0\"], or leave `allow` out, to let everybody in".into())
+            Err("write [\"0.0.0.0/0\", \"::/0\"] for every address".into())
         }
         Err(_) if is_host_name(text) && !text.starts_with(|c: char| c.is_ascii_digit()) => {
-            Err(format!("`allow` takes no host names; {FORM}"))
+            Err(format!("a host name is not possible here; {FORM}"))
         }
         Err(_) => Err(format!("it is not an address; {FORM}")),
     }

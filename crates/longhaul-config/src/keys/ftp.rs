@@ -23,7 +23,7 @@ pub(super) const PROTOCOL: Row<Tunnel> = Row {
     }),
     value: KeyValue::One(|tunnel, text| protocol(text).map(|protocol| tunnel.protocol = protocol)),
     show: |tunnel| (tunnel.protocol == Protocol::Ftp).then(|| format!("carries FTP{}", ports_shown(&tunnel.ftp))),
-    check: |tunnel, _| [first_bytes(tunnel), proxies(tunnel)].concat(),
+    check: |tunnel, syntax| [first_bytes(tunnel), proxies(tunnel), port_of_ftp(tunnel, syntax)].concat(),
     doc: "Protocol that the flows carry: `\"tcp\"`, whose bytes pass unchanged, or `\"ftp\"`. With `\"ftp\"` the tunnel \
           carries control connections of FTP, and opens a data connection for each file: [FTP](ftp.md).",
 };
@@ -43,7 +43,9 @@ pub(super) const PORTS: Row<Tunnel> = Row {
     }),
     value: KeyValue::One(|tunnel, text| ports(text).map(|ports| tunnel.ftp.ports = Some(ports))),
     show: no_line, // the line of `protocol` has it
-    check: |tunnel, syntax| without_ftp(tunnel, syntax, PORTS.name, tunnel.ftp.ports.is_some()),
+    check: |tunnel, syntax| {
+        [without_ftp(tunnel, syntax, PORTS.name, tunnel.ftp.ports.is_some()), own_listener(tunnel)].concat()
+    },
     doc: "Ports on which the relay listens for data connections, for a firewall. Each data connection needs a free port only \
           until it is connected.",
 };
@@ -150,6 +152,29 @@ fn proxies(tunnel: &Tunnel) -> Vec<Remark> {
     errors.map(|(_, text)| Remark::error("protocol", text.into())).collect()
 }
 
+/// Returns a warning if a next hop has the port of FTP, and nothing rewrites the control connection.
+fn port_of_ftp(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
+    let is_ftp = tunnel.to.iter().any(|hop| hop.port == FTP_PORT);
+    if tunnel.protocol == Protocol::Ftp || !is_ftp {
+        return Vec::new();
+    }
+    let remedy = match syntax {
+        Syntax::File => "write protocol = \"ftp\"",
+        Syntax::Flags => "add --protocol ftp",
+    };
+    let text = format!("port {FTP_PORT} is FTP's, and its data connections do not pass a plain tunnel; {remedy}");
+    vec![Remark::warning("to", text)]
+}
+
+/// Returns a warning if `ftp.ports` contains the port of the tunnel's own listener.
+fn own_listener(tunnel: &Tunnel) -> Vec<Remark> {
+    let port = tunnel.listen.port();
+    if !tunnel.has_data_port(port) {
+        return Vec::new();
+    }
+    vec![Remark::warning(PORTS.name, format!("this tunnel listens on port {port}; write a range without it"))]
+}
+
 /// Returns a warning for `key`, if it is set and the tunnel does not carry FTP.
 fn without_ftp(tunnel: &Tunnel, syntax: Syntax, key: &str, is_set: bool) -> Vec<Remark> {
     if tunnel.protocol == Protocol::Ftp || !is_set {
@@ -216,10 +241,14 @@ fn advertise(text: &str) -> Result<Ipv4Addr, String> {
     }
 }
 
+/// Port of the control connection (RFC 959 8).
+const FTP_PORT: u16 = 21;
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::document::Severity;
+    use crate::tunnel::NextHop;
 
     #[test]
     fn a_range_of_ports_has_both_ends_and_no_low_port() {
@@ -256,6 +285,22 @@ mod tests {
         assert_eq!(keys(&tunnel), [false, true]);
         tunnel.proxy_out = None;
         assert_eq!(keys(&tunnel), [false, false]);
+    }
+
+    #[test]
+    fn a_next_hop_with_the_port_of_ftp_needs_the_protocol() {
+        let to = |port| vec![NextHop::new("b1", 2121), NextHop::new("b2", port)];
+        let mut tunnel = Tunnel::new("a", "[::]:2121".parse().expect("an address"), to(22));
+        let warnings = |tunnel: &Tunnel, syntax| -> Vec<String> {
+            (PROTOCOL.check)(tunnel, syntax).iter().map(|remark| format!("{}: {}", remark.key, remark.text)).collect()
+        };
+        assert_eq!(warnings(&tunnel, Syntax::File), [""; 0]);
+        tunnel.to = to(21);
+        let text = "to: port 21 is FTP's, and its data connections do not pass a plain tunnel";
+        assert_eq!(warnings(&tunnel, Syntax::File), [format!("{text}; write protocol = \"ftp\"")]);
+        assert_eq!(warnings(&tunnel, Syntax::Flags), [format!("{text}; add --protocol ftp")]);
+        tunnel.protocol = Protocol::Ftp;
+        assert_eq!(warnings(&tunnel, Syntax::File), [""; 0]);
     }
 
     #[test]

@@ -158,7 +158,7 @@ impl LocalPorts {
         let kept = Some(ports.reserved.clone()).filter(|reserved| !reserved.is_empty());
         let all: Vec<String> = kept.into_iter().chain(missing).collect();
         ports.remedy = format!(
-            "run sysctl -w net.ipv4.ip_local_reserved_ports={} and write that setting in /etc/sysctl.d",
+            "run sysctl -w net.ipv4.ip_local_reserved_ports={} and write that setting in a file of /etc/sysctl.d",
             all.join(",")
         );
         ports
@@ -321,7 +321,8 @@ fn few_ports(tunnel: &Tunnel, ports: usize) -> Option<String> {
     let asked = tunnel.max_flows.filter(|asked| is_sure && *asked > ports.saturating_mul(hops))?;
     Some(format!(
         "max_flows = {asked}: net.ipv4.ip_local_port_range has {ports} ports for flows to each of {hops} next hops; run sysctl -w \
-         net.ipv4.ip_local_port_range='10240 65535' and write that setting in /etc/sysctl.d, or add a tunnel with another source"
+         net.ipv4.ip_local_port_range='10240 65535' and write that setting in a file of /etc/sysctl.d, or add a tunnel with \
+         another source"
     ))
 }
 
@@ -424,7 +425,7 @@ mod tests {
         let remedy =
             |reserved: &str, tunnels: &[Tunnel]| LocalPorts::new(40_000..=60_999, reserved.into(), tunnels).remedy;
         let command = |ports: &str| {
-            format!("run sysctl -w net.ipv4.ip_local_reserved_ports={ports} and write that setting in /etc/sysctl.d")
+            format!("run sysctl -w net.ipv4.ip_local_reserved_ports={ports} and write that setting in a file of /etc/sysctl.d")
         };
         assert_eq!(remedy("", &tunnels), command("40021,50000-50009,50010-50019"));
         assert_eq!(remedy("8080,50000-50009", &tunnels), command("8080,50000-50009,40021,50010-50019"));
