@@ -425,7 +425,9 @@ mod tests {
         let remedy =
             |reserved: &str, tunnels: &[Tunnel]| LocalPorts::new(40_000..=60_999, reserved.into(), tunnels).remedy;
         let command = |ports: &str| {
-            format!("run sysctl -w net.ipv4.ip_local_reserved_ports={ports} and write that setting in a file of /etc/sysctl.d")
+            format!(
+                "run sysctl -w net.ipv4.ip_local_reserved_ports={ports} and write that setting in a file of /etc/sysctl.d"
+            )
         };
         assert_eq!(remedy("", &tunnels), command("40021,50000-50009,50010-50019"));
         assert_eq!(remedy("8080,50000-50009", &tunnels), command("8080,50000-50009,40021,50010-50019"));

@@ -115,9 +115,7 @@ fn text(snapshot: &Snapshot, shown: usize) -> String {
     text += &table(std::iter::once(head).chain(hops).collect());
     text += &resources(&snapshot.resources);
     if !flows.is_empty() {
-        let head = ["flow", "tunnel", "client", "next hop", "state", "age", "up", "down", "accept leg", "dial leg"];
-        let head = head.map(String::from).to_vec();
-        text += &table(std::iter::once(head).chain(flows.iter().take(shown).map(flow_line)).collect());
+        text += &table(flow_lines(&flows[..shown.min(flows.len())]));
     }
     if flows.len() > shown {
         let rest = count(flows.len() - shown, "flow");
@@ -198,12 +196,25 @@ fn problem_line(problem: &Problem, snapshot: &Snapshot) -> String {
     format!("{problem}, for {}", age(snapshot.unix_seconds() - problem.since_unix_seconds))
 }
 
+/// Returns the heading and the lines of `flows`. The column of FTP commands is there only if a flow has one.
+fn flow_lines(flows: &[FlowState]) -> Vec<Vec<String>> {
+    let head = ["flow", "tunnel", "client", "next hop", "ftp", "state", "age", "up", "down", "accept leg", "dial leg"];
+    let mut lines = vec![head.map(String::from).to_vec()];
+    lines.extend(flows.iter().map(flow_line));
+    if flows.iter().all(|flow| flow.transfer.is_none()) {
+        lines.iter_mut().for_each(|line| drop(line.remove(FTP_COLUMN)));
+    }
+    lines
+}
+
+/// Returns the cells of a flow, with that of its FTP command.
 fn flow_line(flow: &FlowState) -> Vec<String> {
     vec![
         flow.flow.to_string(),
         flow.tunnel.clone(),
         flow.peer.clone(),
         flow.next_hop_address.map_or_else(|| "-".into(), |address| address.to_string()),
+        flow.transfer.clone().unwrap_or_else(|| "-".into()),
         flow.state.text().into(),
         age(flow.age_seconds),
         bytes(flow.up_bytes),
@@ -243,6 +254,9 @@ fn table(rows: Vec<Vec<String>>) -> String {
 fn one_line(text: &str) -> String {
     text.lines().collect::<Vec<_>>().join(" ")
 }
+
+/// Place of the FTP command in the line of a flow.
+const FTP_COLUMN: usize = 4;
 
 /// Number of flows that fit a terminal together with the lines above them. More would scroll the first line away.
 const FLOWS_ON_A_TERMINAL: usize = 20;
@@ -313,6 +327,20 @@ mod tests {
                     flow  tunnel    client      next hop  state     age  up  down  accept leg  dial leg\n\
                     7     ssh-to-b  10.0.0.9:5  -         dialling  0s   0B  0B    -           63.2ms, cwnd 120, retrans 1.45kB, bbr\n";
         assert_eq!(text(&snapshot, 1), want);
+    }
+
+    #[test]
+    fn the_command_of_an_ftp_data_connection_has_a_column_if_a_flow_has_one() {
+        let flow = |transfer: Option<&str>| FlowState { transfer: transfer.map(Into::into), ..FlowState::default() };
+        let cells = |flows: &[FlowState]| -> Vec<Vec<String>> {
+            flow_lines(flows).into_iter().map(|line| line[3..6].to_vec()).collect()
+        };
+        let flows = [flow(None), flow(Some("RETR a.iso"))];
+        assert_eq!(
+            cells(&flows),
+            [["next hop", "ftp", "state"], ["-", "-", "dialling"], ["-", "RETR a.iso", "dialling"]]
+        );
+        assert_eq!(cells(&flows[..1]), [["next hop", "state", "age"], ["-", "dialling", "0s"]]);
     }
 
     #[test]

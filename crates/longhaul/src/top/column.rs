@@ -28,6 +28,8 @@ pub(super) enum Width {
     /// Texts, as wide as the longest one. If the screen is too narrow, they are cut down to the first of these widths. They are
     /// never wider than the second.
     Text(u16, u16),
+    /// Like `Text`. The column is left out while every cell is empty.
+    Optional(u16, u16),
 }
 
 /// Sort key of a row.
@@ -55,7 +57,7 @@ impl Key<'_> {
 
 impl<T> Column<T> {
     /// Returns the width that the column needs. Texts are those of all `rows`, so that scrolling does not move the columns.
-    /// Numbers are those of the `visible` rows, because writing all of them would cost too much.
+    /// Numbers are those of the `visible` rows, because writing all of them would cost too much. 0: the column is left out.
     pub(super) fn needs<'a>(&self, rows: impl Iterator<Item = &'a T>, visible: impl Iterator<Item = &'a T>) -> u16
     where
         T: 'a,
@@ -64,6 +66,10 @@ impl<T> Column<T> {
         let (longest, most) = match self.width {
             Width::Number(least) => (visible.map(length).max().unwrap_or(0).max(least.into()), u16::MAX),
             Width::Text(_, most) => (rows.map(length).max().unwrap_or(0), most),
+            Width::Optional(_, most) => match rows.map(length).max().unwrap_or(0) {
+                0 => return 0,
+                longest => (longest, most),
+            },
         };
         u16::try_from(longest.max(self.title.len())).unwrap_or(u16::MAX).min(most)
     }
@@ -72,7 +78,7 @@ impl<T> Column<T> {
     fn fits(&self, needs: u16, left: u16) -> Option<u16> {
         match self.width {
             Width::Number(_) => (needs <= left).then_some(needs),
-            Width::Text(least, _) => (needs.min(least) <= left).then_some(needs.min(left)),
+            Width::Text(least, _) | Width::Optional(least, _) => (needs.min(least) <= left).then_some(needs.min(left)),
         }
     }
 }
@@ -85,7 +91,11 @@ pub(super) fn choose<T>(columns: &[Column<T>], needs: &[u16], width: u16) -> Vec
     ranked.sort_unstable();
     let (mut left, mut chosen) = (width, Vec::new());
     for (_, at) in ranked {
-        let Some(wide) = columns[at].fits(needs.get(at).copied().unwrap_or(0), left.saturating_sub(1)) else { break };
+        let needs = needs.get(at).copied().unwrap_or(0);
+        if needs == 0 {
+            continue;
+        }
+        let Some(wide) = columns[at].fits(needs, left.saturating_sub(1)) else { break };
         left -= wide + 1;
         chosen.push((at, wide));
     }

@@ -37,9 +37,17 @@ pub(super) const FLOW_COLUMNS: &[Column<FlowRow>] = &[
         title: "NEXT HOP",
         name: "next hop",
         width: Width::Text(12, 47),
-        rank: Some(9),
+        rank: Some(10),
         cell: |row| row.state.next_hop.as_deref().unwrap_or("-").into(),
         key: |row| Key::Text(row.state.next_hop.as_deref().unwrap_or_default()),
+    },
+    Column {
+        title: "FTP",
+        name: "command of an FTP data connection",
+        width: Width::Optional(8, 24),
+        rank: Some(6),
+        cell: |row| row.state.transfer.as_deref().unwrap_or_default().into(),
+        key: |row| Key::Text(row.state.transfer.as_deref().unwrap_or_default()),
     },
     Column {
         title: "STATE",
@@ -53,7 +61,7 @@ pub(super) const FLOW_COLUMNS: &[Column<FlowRow>] = &[
         title: "AGE",
         name: "age",
         width: Width::Number(6),
-        rank: Some(7),
+        rank: Some(8),
         cell: |row| figures::age(row.state.age_seconds).into(),
         key: |row| Key::Number(Some(row.state.age_seconds)),
     },
@@ -85,7 +93,7 @@ pub(super) const FLOW_COLUMNS: &[Column<FlowRow>] = &[
         title: "D.RTT",
         name: "RTT of the dial leg",
         width: Width::Number(6),
-        rank: Some(6),
+        rank: Some(7),
         cell: |row| rtt(row.state.dial.as_ref()),
         key: |row| Key::Number(row.state.dial.as_ref().and_then(|leg| leg.rtt_ms)),
     },
@@ -93,7 +101,7 @@ pub(super) const FLOW_COLUMNS: &[Column<FlowRow>] = &[
         title: "D.CWND",
         name: "congestion window of the dial leg",
         width: Width::Number(6),
-        rank: Some(14),
+        rank: Some(15),
         cell: |row| cwnd(row.state.dial.as_ref()),
         key: |row| Key::Number(row.state.dial.as_ref().map(|leg| leg.cwnd_segments.into())),
     },
@@ -101,7 +109,7 @@ pub(super) const FLOW_COLUMNS: &[Column<FlowRow>] = &[
         title: "D.RETR",
         name: "bytes retransmitted on the dial leg",
         width: Width::Number(7),
-        rank: Some(12),
+        rank: Some(13),
         cell: |row| retransmitted(row.state.dial.as_ref()),
         key: |row| Key::Number(row.state.dial.as_ref().map(|leg| leg.retrans_bytes as f64)),
     },
@@ -109,7 +117,7 @@ pub(super) const FLOW_COLUMNS: &[Column<FlowRow>] = &[
         title: "D.CC",
         name: "congestion control of the dial leg",
         width: Width::Text(4, 8),
-        rank: Some(16),
+        rank: Some(17),
         cell: |row| congestion(row.state.dial.as_ref()).into(),
         key: |row| Key::Text(congestion(row.state.dial.as_ref())),
     },
@@ -117,7 +125,7 @@ pub(super) const FLOW_COLUMNS: &[Column<FlowRow>] = &[
         title: "D.LIM",
         name: "limit of the dial leg",
         width: Width::Text(5, 8),
-        rank: Some(10),
+        rank: Some(11),
         cell: |row| limit(row.state.dial.as_ref()).into(),
         key: |row| Key::Text(limit(row.state.dial.as_ref())),
     },
@@ -125,7 +133,7 @@ pub(super) const FLOW_COLUMNS: &[Column<FlowRow>] = &[
         title: "A.RTT",
         name: "RTT of the accept leg",
         width: Width::Number(6),
-        rank: Some(8),
+        rank: Some(9),
         cell: |row| rtt(row.state.accept.as_ref()),
         key: |row| Key::Number(row.state.accept.as_ref().and_then(|leg| leg.rtt_ms)),
     },
@@ -133,7 +141,7 @@ pub(super) const FLOW_COLUMNS: &[Column<FlowRow>] = &[
         title: "A.CWND",
         name: "congestion window of the accept leg",
         width: Width::Number(6),
-        rank: Some(15),
+        rank: Some(16),
         cell: |row| cwnd(row.state.accept.as_ref()),
         key: |row| Key::Number(row.state.accept.as_ref().map(|leg| leg.cwnd_segments.into())),
     },
@@ -141,7 +149,7 @@ pub(super) const FLOW_COLUMNS: &[Column<FlowRow>] = &[
         title: "A.RETR",
         name: "bytes retransmitted on the accept leg",
         width: Width::Number(7),
-        rank: Some(13),
+        rank: Some(14),
         cell: |row| retransmitted(row.state.accept.as_ref()),
         key: |row| Key::Number(row.state.accept.as_ref().map(|leg| leg.retrans_bytes as f64)),
     },
@@ -149,7 +157,7 @@ pub(super) const FLOW_COLUMNS: &[Column<FlowRow>] = &[
         title: "A.CC",
         name: "congestion control of the accept leg",
         width: Width::Text(4, 8),
-        rank: Some(17),
+        rank: Some(18),
         cell: |row| congestion(row.state.accept.as_ref()).into(),
         key: |row| Key::Text(congestion(row.state.accept.as_ref())),
     },
@@ -157,7 +165,7 @@ pub(super) const FLOW_COLUMNS: &[Column<FlowRow>] = &[
         title: "A.LIM",
         name: "limit of the accept leg",
         width: Width::Text(5, 8),
-        rank: Some(11),
+        rank: Some(12),
         cell: |row| limit(row.state.accept.as_ref()).into(),
         key: |row| Key::Text(limit(row.state.accept.as_ref())),
     },
@@ -312,6 +320,18 @@ mod tests {
     }
 
     #[test]
+    fn the_command_of_an_ftp_data_connection_has_a_column_if_a_flow_has_one() {
+        let mut rows = [FlowRow::default(), FlowRow::default()];
+        let is_shown = |rows: &[FlowRow]| {
+            let needs: Vec<u16> = FLOW_COLUMNS.iter().map(|column| column.needs(rows.iter(), rows.iter())).collect();
+            choose(FLOW_COLUMNS, &needs, 79).iter().any(|(at, _)| FLOW_COLUMNS[*at].title == "FTP")
+        };
+        assert!(!is_shown(&rows) && !is_shown(&[]));
+        rows[1].state.transfer = Some("RETR a.iso".into());
+        assert!(is_shown(&rows));
+    }
+
+    #[test]
     fn columns_are_dropped_in_the_order_of_the_manual() {
         let mut row = FlowRow::default();
         row.state.tunnel = "ssh-to-b".into();
@@ -325,7 +345,8 @@ mod tests {
         assert_eq!(titles(39), ["FLOW", "CLIENT", "UP b/s", "DN b/s"]);
         let at_80 = ["FLOW", "TUNNEL", "CLIENT", "STATE", "AGE", "UP b/s", "DN b/s", "D.RTT", "A.RTT"];
         assert_eq!(titles(79), at_80);
-        assert_eq!(titles(200).len(), FLOW_COLUMNS.len() - 1);
+        // Neither the one that only sorts, nor that of FTP without FTP.
+        assert_eq!(titles(200).len(), FLOW_COLUMNS.len() - 2);
         let mut ranked: Vec<(u8, &str)> = FLOW_COLUMNS
             .iter()
             .filter_map(|column| Some((column.rank?, column.title.trim_end_matches(" b/s"))))

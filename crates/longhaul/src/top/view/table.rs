@@ -43,7 +43,7 @@ impl<T> Table<T> {
             line.push(if line.is_empty() { mark } else { ' ' });
             match column.width {
                 Width::Number(_) => line.extend([format!("{text:>width$}")]),
-                Width::Text(..) => line.extend([format!("{text:<width$}")]),
+                Width::Text(..) | Width::Optional(..) => line.extend([format!("{text:<width$}")]),
             }
         }
         if line.is_empty() { mark.into() } else { line }
