@@ -15,6 +15,7 @@ use super::stream::Stream;
 use super::{dial, fast_open, ftp, probe};
 use longhaul_config::options::Leg;
 use longhaul_config::{Protocol, Tunnel};
+use std::any::Any;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
@@ -24,7 +25,7 @@ use tracing::{Level, debug, enabled, warn};
 const MIN_DIAGNOSIS_BYTES: u64 = 10_000_000;
 
 /// Dials for the accepted connection, carries every byte, and logs how the flow ended. The dial starts before a byte is
-/// read. `gate` is the tunnel's; `permit` is dropped when the flow is over.
+/// read. `gate` is the tunnel's; `permit` is dropped when the flow and its FTP data connections are over.
 ///
 /// Not an async fn: an async fn would hold its arguments twice in the future of every idle flow.
 pub(super) fn run(
@@ -33,23 +34,23 @@ pub(super) fn run(
     gate: Arc<Gate>,
     accept: Stream,
     client: impl Into<Client>,
-    permit: impl Send,
+    permit: impl Any + Send + Sync,
 ) -> impl Future<Output = ()> + Send {
     let accept = Arc::new(accept);
     let live = Live::begin(relay, gate, tunnel, client.into(), &accept);
     async move {
         // Boxed, because the dial's states would otherwise be part of every idle flow.
         let reached = Box::pin(reach(&live, &accept)).await;
-        let (dial, how) = match reached {
+        let (dial, how, permit) = match reached {
             Ok(dial) => {
-                let how = match live.flow.tunnel.protocol {
-                    Protocol::Tcp => carry(&live, &accept, &dial).await,
+                let (how, permit) = match live.flow.tunnel.protocol {
+                    Protocol::Tcp => (carry(&live, &accept, &dial).await, Held::Alone(permit)),
                     // Boxed, because the future would otherwise be part of every idle flow.
-                    Protocol::Ftp => Box::pin(carry_ftp(&live, &accept, &dial)).await,
+                    Protocol::Ftp => Box::pin(carry_ftp(&live, &accept, &dial, permit)).await,
                 };
-                (Some(dial), how)
+                (Some(dial), how, permit)
             }
-            Err(how) => (None, how),
+            Err(how) => (None, how, Held::Alone(permit)),
         };
         live.flow.ended(how);
         let end = FlowEnd { flow: &live.flow, tally: live.flow.tally(), how };
@@ -65,6 +66,15 @@ pub(super) fn run(
         drop(live);
         drop(permit);
     }
+}
+
+/// The permit of a flow that has ended. It is made only then, so that it takes no memory in an idle flow.
+#[expect(dead_code, reason = "a permit is only held and dropped")]
+enum Held<P> {
+    Alone(P),
+    /// Of an FTP control connection. Its data connections hold the permit, too, so a client that leaves them behind keeps its place
+    /// in the limits.
+    Shared(Arc<P>),
 }
 
 /// A registered flow, and the relay that carries it. Dropping it removes the flow from the registry, and from the flows
@@ -181,14 +191,18 @@ fn carry<'a>(live: &'a Live, accept: &'a Arc<Stream>, dial: &'a Arc<Stream>) -> 
     }
 }
 
-/// Carries an FTP control connection, as [`carry()`] does.
-async fn carry_ftp(live: &Live, accept: &Arc<Stream>, dial: &Arc<Stream>) -> How {
-    let legs = begin_to_carry(live, accept, dial);
-    tokio::select! {
+/// Carries an FTP control connection, as [`carry()`] does. Returns `permit`, which its data connections hold, too.
+async fn carry_ftp<P>(live: &Live, accept: &Arc<Stream>, dial: &Arc<Stream>, permit: P) -> (How, Held<P>)
+where
+    P: Any + Send + Sync,
+{
+    let (legs, permit) = (begin_to_carry(live, accept, dial), Arc::new(permit));
+    let how = tokio::select! {
         biased;
-        how = ftp::run(&live.relay, &live.gate, &legs, start_data) => how,
+        how = ftp::run(&live.relay, &live.gate, &legs, permit.clone(), start_data) => how,
         how = legs.flow.cut.given() => how,
-    }
+    };
+    (how, Held::Shared(permit))
 }
 
 /// Starts the flow of an FTP data connection.
@@ -313,7 +327,7 @@ mod tests {
         let (accept, dial) = (Arc::new(accept), Arc::new(dial));
         let live = Live::begin(relay.clone(), relay.gate(), Arc::new(tunnel), peer.into(), &accept);
         live.flow.connected(0, next_hop, &dial);
-        assert_eq!(carry_ftp(&live, &accept, &dial).await, How::Reset(Leg::Accept));
+        assert_eq!(carry_ftp(&live, &accept, &dial, ()).await.0, How::Reset(Leg::Accept));
         drop((live, accept, dial));
         let mut got = Vec::new();
         server.read_to_end(&mut got).unwrap();

@@ -158,17 +158,6 @@ impl Gate {
         taken.map(|()| Permit { gate: self.clone(), apart, is_from_next_hop: false, source: None })
     }
 
-    /// Keeps permits for `count` data connections that outlive their flow. Call it before the flow's [`Permit`] is dropped.
-    pub(super) fn keep_apart(&self, count: usize) {
-        self.permits.book().keep_apart(count);
-    }
-
-    /// Gives back the permit of a data connection that outlived its flow.
-    pub(super) fn give_back_apart(&self) {
-        self.permits.book().give_back_apart(1);
-        self.permits.returned.notify_waiters();
-    }
-
     /// Takes a permit for a connection beside a flow's own, if no tunnel needs it for a flow.
     pub(super) fn spare(&self) -> Option<Spare> {
         self.permits.book().take_spare().then(|| Spare { permits: self.permits.clone() })

@@ -4,7 +4,7 @@ use crate::admin::{Admin, admin, socket};
 use crate::daemon::{Daemon, tunnel};
 use crate::ftp_dialogue::*;
 use crate::harness::*;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 
 const PORT: &[u8] = b"PORT 127,0,0,1,200,22\r\n";
@@ -110,5 +110,54 @@ fn data_connections_do_not_count_in_max_flows_of_the_process() {
             let row = status["resources"].as_array().unwrap().iter().find(|row| row["name"] == name);
             row.is_some_and(|row| (&row["used"], &row["limit"]) == (&3.0.into(), &4.0.into()))
         });
+    }
+}
+
+/// However the control connection ends: by its client, by a reset, or by a kill.
+#[test]
+fn a_client_that_leaves_its_data_connections_behind_keeps_its_place_in_the_limits() {
+    for ending in ["FIN", "RST", "kill"] {
+        let Shown { client, server, admin } = Shown::begin("max_flows = 1\n");
+        let data = [client.data_to(&server, true), client.data_to(&server, false)];
+        match ending {
+            "RST" => reset(client.0),
+            "kill" => assert!(admin.command(&["kill", "1"]).status.success()),
+            _ => drop(client),
+        }
+        drop(server);
+        wait_until("only data connections are shown", || {
+            let status = admin.status();
+            status["flows"].as_array().unwrap().iter().map(|flow| flow["flow"].as_u64().unwrap()).eq([2, 3])
+        });
+        let waiting = patient(TcpStream::connect(admin.port.address()).unwrap());
+        admin.daemon.relay.wait_log("tunnel is full: connections wait in the listen queue");
+        admin.far.set_nonblocking(true).unwrap();
+        for (number, (client, server)) in data.into_iter().enumerate() {
+            assert_eq!(admin.far.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "{ending}, {number}");
+            talk(&client, &server);
+        }
+        admin.far.set_nonblocking(false).unwrap();
+        talk(&waiting, &accept(&admin.far));
+    }
+}
+
+/// The place in the source's limit is kept, too, and a drain waits for the data connection alone.
+#[test]
+fn a_drain_ends_with_a_data_connection_that_outlives_its_control_connection() {
+    for is_cut in [false, true] {
+        let mut ftp = Dialogue::begin(1, &["--source-flows", "1"]);
+        let (client, server) = ftp.data(true);
+        drop((ftp.client, ftp.server));
+        wait_until("the control connection has ended", || ftp.chain.relays[0].counters()["flows_now"] == 1);
+        reset_by(ftp.chain.entry());
+        let relay = &mut ftp.chain.relays[0];
+        relay.signal("TERM");
+        relay.wait_log("draining: no new connections; a second signal cuts the flows");
+        talk(&client, &server);
+        match is_cut {
+            true => relay.signal("TERM"),
+            false => drop((client, server)),
+        }
+        assert_eq!(relay.exit(), Some(0));
     }
 }

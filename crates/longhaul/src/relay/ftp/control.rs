@@ -13,6 +13,7 @@
 use super::data::{DataConnections, Sides};
 use super::data_listener::NewFlow;
 use super::first::First;
+use super::places::Places;
 use crate::relay::carry;
 use crate::relay::how::{Broken, How};
 use crate::relay::legs::Legs;
@@ -25,6 +26,7 @@ use longhaul_config::options::Leg;
 use longhaul_core::ftp::{Channels, Session, Side};
 use longhaul_sys::splice;
 use socket2::SockRef;
+use std::any::Any;
 use std::future::poll_fn;
 use std::io;
 use std::net::Shutdown;
@@ -35,12 +37,20 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use tracing::warn;
 
-/// Carries a control connection until it ends. Returns why it ended, as [`carry::run`] does. `gate` is the tunnel's. `start`
-/// starts the flow of a data connection.
-pub(crate) async fn run(relay: &Arc<Relay>, gate: &Arc<Gate>, legs: &Legs<'_>, start: fn(NewFlow)) -> How {
+/// Carries a control connection until it ends. Returns why it ended, as [`carry::run`] does. `gate` is the tunnel's. Its data
+/// connections hold `permit` until the last one ends. `start` starts the flow of a data connection.
+pub(crate) async fn run(
+    relay: &Arc<Relay>,
+    gate: &Arc<Gate>,
+    legs: &Legs<'_>,
+    permit: Arc<impl Any + Send + Sync>,
+    start: fn(NewFlow),
+) -> How {
     // The kernel knows the addresses of a leg that was reset. Without them no byte may pass.
     let Some(sides) = Sides::of(legs) else { return How::Reset(Leg::Accept) };
-    let mut control = Control::new(legs, DataConnections::new(relay, gate, legs, sides, start));
+    let data = DataConnections::new(relay, gate, legs, sides, Places::new(&permit), start);
+    drop(permit);
+    let mut control = Control::new(legs, data);
     match control.rewrite(relay).await {
         Next::Carry => {}
         Next::End(how) => return how,

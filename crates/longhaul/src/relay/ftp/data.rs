@@ -103,12 +103,13 @@ impl Sides {
 }
 
 impl DataConnections {
-    /// Returns the data connections of a control connection: none yet.
+    /// Returns the data connections of a control connection: none yet. They take their places from `places`.
     pub(super) fn new(
         relay: &Arc<Relay>,
         gate: &Arc<Gate>,
         legs: &Legs<'_>,
         sides: Sides,
+        places: Arc<Places>,
         start: fn(NewFlow),
     ) -> DataConnections {
         let tunnel = legs.tunnel();
@@ -127,7 +128,7 @@ impl DataConnections {
             tunnel: legs.flow.tunnel.clone(),
             peer: legs.flow.peer(),
             sides,
-            places: Places::new(gate),
+            places,
             latest: None,
             arriving: None,
             full_since: None,
@@ -368,13 +369,6 @@ fn dialling(mut dialled: watch::Receiver<bool>) -> Dialling {
     Box::pin(async move { drop(dialled.wait_for(|has_ended| *has_ended).await) })
 }
 
-impl Drop for DataConnections {
-    fn drop(&mut self) {
-        self.latest = None; // before the places are counted
-        self.places.leave();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -394,7 +388,8 @@ mod tests {
         let flow = relay.registry.add(Arc::new(tunnel), &gate.counters, peer, &accept);
         flow.connected(0, next_hop, &dial);
         let legs = Legs { relay: &relay, flow: &flow, accept: &accept, dial: &dial };
-        DataConnections::new(&relay, &gate, &legs, Sides::of(&legs).unwrap(), |_| panic!("no flow begins"))
+        let (sides, places) = (Sides::of(&legs).unwrap(), Places::new(&Arc::new(())));
+        DataConnections::new(&relay, &gate, &legs, sides, places, |_| panic!("no flow begins"))
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,43 +1,33 @@
 //! The data connections of a control connection, at most [`DATA_CONNECTIONS`]. The control connection's permit is for them, too.
-//! Those that outlive it keep a permit of their own.
+//! They hold it, so a data connection that outlives its control connection still counts in every limit.
 
 use crate::relay::lock::lock;
-use crate::relay::permits::{DATA_CONNECTIONS, Gate};
+use crate::relay::permits::DATA_CONNECTIONS;
+use std::any::Any;
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 
 /// The places for the data connections of one control connection.
 #[derive(Debug)]
 pub(super) struct Places {
-    /// The tunnel's gate.
-    gate: Arc<Gate>,
-    state: Mutex<State>,
+    /// The permit of the control connection. Given back when the control connection and all its data connections are over.
+    _permit: Arc<dyn Any + Send + Sync>,
+    /// Number of places that data connections have.
+    taken: Mutex<usize>,
     /// Notified when one comes back.
     freed: Notify,
 }
 
-#[derive(Debug)]
-struct State {
-    /// Number of places that data connections have.
-    taken: usize,
-    /// Whether the control connection is over.
-    is_left: bool,
-}
-
-/// The right to one data connection. Dropping it gives it back.
+/// The right to one data connection. Dropping it gives it back. Holds the control connection's permit.
 #[derive(Debug)]
 pub(crate) struct Place {
     places: Arc<Places>,
 }
 
 impl Places {
-    /// Returns the places of a new control connection of the tunnel of `gate`.
-    pub(super) fn new(gate: &Arc<Gate>) -> Arc<Places> {
-        Arc::new(Places {
-            gate: gate.clone(),
-            state: Mutex::new(State { taken: 0, is_left: false }),
-            freed: Notify::new(),
-        })
+    /// Returns the places of a new control connection that has `permit`.
+    pub(super) fn new(permit: &Arc<impl Any + Send + Sync>) -> Arc<Places> {
+        Arc::new(Places { _permit: permit.clone(), taken: Mutex::default(), freed: Notify::new() })
     }
 
     /// Takes one place.
@@ -45,11 +35,11 @@ impl Places {
     /// # Errors
     /// All places are taken. The text goes to the client.
     pub(super) fn one(self: &Arc<Places>) -> Result<Place, String> {
-        let mut state = lock(&self.state);
-        if state.taken >= usize::from(DATA_CONNECTIONS) {
+        let mut taken = lock(&self.taken);
+        if *taken >= usize::from(DATA_CONNECTIONS) {
             return Err(format!("{DATA_CONNECTIONS} data connections are open already"));
         }
-        state.taken += 1;
+        *taken += 1;
         Ok(Place { places: self.clone() })
     }
 
@@ -60,27 +50,14 @@ impl Places {
 
     /// Returns the number of places that are taken.
     pub(super) fn taken(&self) -> usize {
-        lock(&self.state).taken
-    }
-
-    /// Notes that the control connection is over. Call it once, before its permit is dropped: the data connections go on.
-    pub(super) fn leave(&self) {
-        let mut state = lock(&self.state);
-        state.is_left = true;
-        self.gate.keep_apart(state.taken);
+        *lock(&self.taken)
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let Places { gate, state, freed } = &*self.places;
-        let mut state = lock(state);
-        state.taken -= 1;
-        if state.is_left {
-            gate.give_back_apart();
-        }
-        drop(state);
-        freed.notify_one();
+        *lock(&self.places.taken) -= 1;
+        self.places.freed.notify_one();
     }
 }
 
@@ -89,6 +66,7 @@ mod tests {
     use super::*;
     use crate::relay::Relay;
     use longhaul_config::Protocol;
+    use longhaul_core::permits::Full;
     use std::time::Duration;
     use tokio::time::timeout;
 
@@ -102,28 +80,41 @@ mod tests {
         let all = relay.max_flows();
         gate.carry(Protocol::Ftp);
         let mut controls = Vec::new();
-        while let Ok(control) = gate.try_enter() {
-            controls.push((control, Places::new(&gate)));
+        while let Ok(permit) = gate.try_enter() {
+            controls.push(Places::new(&Arc::new(permit)));
         }
         assert_eq!(controls.len(), all / 3, "a control connection needs three permits");
-        let full: Vec<_> = controls.iter().map(|(_, places)| [places.one().unwrap(), places.one().unwrap()]).collect();
-        assert_eq!(controls[0].1.one().unwrap_err(), "2 data connections are open already");
+        let full: Vec<_> = controls.iter().map(|places| [places.one().unwrap(), places.one().unwrap()]).collect();
+        assert_eq!(controls[0].one().unwrap_err(), "2 data connections are open already");
         drop(full);
-        assert!(controls[0].1.taken() == 0 && controls[0].1.one().is_ok(), "they have come back");
-        // Data connections that outlive their control connection keep a permit.
-        let orphans = controls.split_off(all / 3 - 3).into_iter().map(|(control, places)| {
-            let place = places.one().unwrap();
-            places.leave();
-            drop(control);
-            place
-        });
-        let orphans: Vec<_> = orphans.collect();
+        assert!(controls[0].taken() == 0 && controls[0].one().is_ok(), "they have come back");
+        // Data connections that outlive their control connection keep its permit.
+        let mut orphans: Vec<_> = controls.split_off(all / 3 - 3).iter().map(|places| places.one().unwrap()).collect();
+        assert!(orphans.len() == 3 && gate.try_enter().is_err());
+        orphans.pop();
         let more: Vec<_> = std::iter::from_fn(|| gate.try_enter().ok()).collect();
-        assert_eq!(more.len(), (all - 3 * controls.len() - orphans.len()) / 3);
+        assert_eq!(more.len(), 1);
         drop((controls, more));
         assert!(timeout(Duration::ZERO, relay.ended()).await.is_err(), "a drain waits for them");
         drop(orphans);
         timeout(LONG, relay.ended()).await.unwrap();
+    }
+
+    /// The permit also has the source's slot, and the place in `max_flows`.
+    #[test]
+    fn a_client_that_leaves_its_data_connections_behind_keeps_its_place_in_the_limits() {
+        let relay = Relay::new(1000);
+        let gate = relay.gate();
+        relay.permit([(&gate, Some(1))]);
+        gate.carry(Protocol::Ftp);
+        let places = Places::new(&Arc::new(gate.try_enter().unwrap()));
+        let data = [places.one().unwrap(), places.one().unwrap()];
+        drop(places);
+        for place in data {
+            assert_eq!(gate.try_enter().unwrap_err(), Full::MaxFlows);
+            drop(place);
+        }
+        assert!(gate.try_enter().is_ok(), "the last data connection is over");
     }
 
     #[test]
@@ -135,7 +126,7 @@ mod tests {
         gate.carry(Protocol::Ftp);
         let mut controls: Vec<_> = std::iter::from_fn(|| gate.try_enter().ok()).collect();
         assert_eq!(controls.len(), 2);
-        let places = Places::new(&gate);
+        let places = Places::new(&Arc::new(()));
         let _data = [places.one().unwrap(), places.one().unwrap()];
         assert!(gate.try_enter().is_err(), "two control connections are all");
         controls.pop();
