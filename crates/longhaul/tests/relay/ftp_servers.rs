@@ -452,44 +452,4 @@ const PROFTPD: &str = "ServerType standalone\nSocketBindTight on\nUser nobody\nG
     DelayEngine off\nSystemLog none\nTransferLog none\nWtmpLog off\nAllowOverwrite on\nAllowStoreRestart on\n\
     AllowRetrieveRestart on\nUseReverseDNS off\nAuthPAM off\n";
 
-const FTPLIB: &str = r#"
-import ftplib, os, socket, sys
-ftp = ftplib.FTP(timeout=60)
-ftp.trust_server_pasv_ipv4_address = True
-ftp.connect(sys.argv[1], int(sys.argv[2]))
-ftp.login("tester", "secret")
-ftp.set_pasv(sys.argv[3] == "passive")
-ftp.voidcmd("TYPE I")
-for line in sys.stdin:
-    verb, name, file = line.split()
-    if verb == "get":
-        ftp.retrbinary("RETR " + name, open(file, "wb").write)
-    elif verb == "put":
-        ftp.storbinary("STOR " + file, open(name, "rb"))
-    elif verb == "append":
-        rest, source = ftp.size(file), open(name, "rb")
-        source.seek(rest)
-        ftp.storbinary("STOR " + file, source, rest=rest)
-    elif verb == "resume":
-        ftp.retrbinary("RETR " + name, open(file, "ab").write, rest=os.path.getsize(file))
-    elif verb == "stream":
-        ftp.retrbinary("RETR " + name, sys.stdout.buffer.write)
-    elif verb == "abort":
-        data = ftp.transfercmd("RETR " + name)
-        data.recv(1)
-        if file == "telnet":
-            # RFC 959 4.1.3: Interrupt Process, and the Data Mark as urgent data
-            ftp.sock.sendall(b"\xff\xf4")
-            ftp.sock.sendall(b"\xff\xf2", socket.MSG_OOB)
-            ftp.putcmd("ABOR")
-        else:
-            ftp.sock.sendall(b"ABOR\r\n", socket.MSG_OOB)
-        data.close()
-        # pure-ftpd drops commands that come before the transfer has ended. It takes the urgent LF for one.
-        while "Unknown command" in ftp.getmultiline():
-            pass
-        ftp.putcmd("NOOP")
-        while not ftp.getmultiline().startswith("200"):
-            pass
-ftp.quit()
-"#;
+const FTPLIB: &str = include_str!("ftplib_client.py");
