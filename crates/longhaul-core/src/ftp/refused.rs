@@ -18,8 +18,10 @@ pub enum Refused {
     BadAddress,
     /// The address that this side named is `0.0.0.0` or `::`, which no host has.
     Unspecified(Side, IpAddr),
-    /// The address family of EPRT or EPSV is not one of these, which are written as in RFC 2428: `(1,2)`.
+    /// The address family that the client named is not one of these, which are written as in RFC 2428: `(1,2)`.
     BadFamily(&'static str),
+    /// The server named an address of another IP version than its control connection.
+    OtherVersion(IpAddr),
     /// PASV of a client of IPv6. The reply could not name an IPv6 address.
     NeedsEpsv,
     /// PASV, PORT or EPRT after EPSV ALL.
@@ -41,14 +43,14 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// Returns its name for a metric's label.
+    /// Returns its name, the `reason` of the log.
     pub fn name(&self) -> &'static str {
         match self {
             Refused::ThirdHost(..) => "third-host",
             Refused::NotAllowed(_) => "not-allowed",
             Refused::LowPort(_) => "low-port",
             Refused::BadAddress | Refused::Unspecified(..) => "bad-address",
-            Refused::BadFamily(_) => "bad-family",
+            Refused::BadFamily(_) | Refused::OtherVersion(_) => "bad-family",
             Refused::NeedsEpsv => "needs-epsv",
             Refused::EpsvOnly => "epsv-only",
             Refused::LongForm => "long-form",
@@ -69,6 +71,7 @@ impl Refused {
                 | Refused::NotAllowed(_)
                 | Refused::LowPort(_)
                 | Refused::Unspecified(..)
+                | Refused::OtherVersion(_)
                 | Refused::ImplicitTls
                 | Refused::NoListener(_)
         )
@@ -84,7 +87,7 @@ impl Refused {
             Refused::LongForm => 521,     // RFC 1639
             Refused::LongLine | Refused::Hidden => 500,
             Refused::ImplicitTls => 421,
-            Refused::NeedsEpsv | Refused::Unasked | Refused::NoListener(_) => 425,
+            Refused::OtherVersion(_) | Refused::NeedsEpsv | Refused::Unasked | Refused::NoListener(_) => 425,
         }
     }
 
@@ -108,6 +111,9 @@ impl fmt::Display for Refused {
                 write!(f, "The {side} named {ip}, which is no host's address")
             }
             Refused::BadFamily(families) => write!(f, "Network protocol not supported, use {families}"),
+            Refused::OtherVersion(ip) => {
+                write!(f, "The server named {ip}, of another IP version than its control connection")
+            }
             Refused::NeedsEpsv => f.write_str("PASV cannot name an IPv6 address, use EPSV"),
             Refused::EpsvOnly => f.write_str("EPSV ALL was accepted, use EPSV"),
             // RFC 1639: the families 4 and 6 are IPv4 and IPv6.

@@ -36,7 +36,10 @@ impl Rules {
         self.admit_host(side, ip)?;
         if ip.is_ipv4() != self.ends.of(side).is_ipv4() {
             // It is dialled from the control connection's own address.
-            return Err(Refused::BadFamily(if ip.is_ipv4() { "(2)" } else { "(1)" }));
+            return Err(match side {
+                Side::Client => Refused::BadFamily(if ip.is_ipv4() { "(2)" } else { "(1)" }),
+                Side::Server => Refused::OtherVersion(ip),
+            });
         }
         if address.port() < FIRST_HIGH_PORT && !self.low_ports {
             return Err(Refused::LowPort(address.port()));

@@ -161,6 +161,7 @@ impl Session {
         self.leave_with("421 The relay is going down, try again later\r\n", to_client, to_server);
     }
 
+    /// Also called when a reply has begun: the client then reads 421 inside it.
     fn leave_with(&mut self, reply: &str, to_client: &mut Vec<u8>, to_server: &mut Vec<u8>) {
         to_server.extend_from_slice(b"QUIT\r\n");
         to_client.extend_from_slice(reply.as_bytes());

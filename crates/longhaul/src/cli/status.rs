@@ -214,7 +214,7 @@ fn flow_line(flow: &FlowState) -> Vec<String> {
         flow.tunnel.clone(),
         flow.peer.clone(),
         flow.next_hop_address.map_or_else(|| "-".into(), |address| address.to_string()),
-        flow.transfer.clone().unwrap_or_else(|| "-".into()),
+        flow.transfer.as_deref().map_or_else(|| "-".into(), short),
         flow.state.text().into(),
         age(flow.age_seconds),
         bytes(flow.up_bytes),
@@ -254,6 +254,17 @@ fn table(rows: Vec<Vec<String>>) -> String {
 fn one_line(text: &str) -> String {
     text.lines().collect::<Vec<_>>().join(" ")
 }
+
+/// Returns the beginning of a long command. The JSON has all of it.
+fn short(command: &str) -> String {
+    match command.char_indices().nth(MAX_COMMAND_CHARS) {
+        Some((end, _)) => format!("{}..", &command[..end]),
+        None => command.into(),
+    }
+}
+
+/// Number of characters of an FTP command that the table shows.
+const MAX_COMMAND_CHARS: usize = 32;
 
 /// Place of the FTP command in the line of a flow.
 const FTP_COLUMN: usize = 4;
@@ -340,6 +351,8 @@ mod tests {
             cells(&flows),
             [["next hop", "ftp", "state"], ["-", "-", "dialling"], ["-", "RETR a.iso", "dialling"]]
         );
+        let long = flow(Some(&format!("STOR {}", "ä".repeat(200))));
+        assert_eq!(cells(&[long])[1][1], format!("STOR {}..", "ä".repeat(27)));
         assert_eq!(cells(&flows[..1]), [["next hop", "state", "age"], ["-", "dialling", "0s"]]);
     }
 

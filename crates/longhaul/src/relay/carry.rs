@@ -74,7 +74,7 @@ pub(super) fn run<'a>(legs: &'a Legs<'a>, carried: Tally) -> impl Future<Output 
         let legs = pumps.legs;
         let broken = pumps.broken;
         let has_ended = pumps.has_ended();
-        let may_be_probe = pumps.up.has_read_nothing();
+        let may_be_probe = pumps.up.may_still_be_probe();
         let sent = pumps.sent();
         let closing = std::mem::take(&mut pumps.closing);
         drop(pumps);

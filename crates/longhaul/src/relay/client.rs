@@ -55,7 +55,7 @@ impl Client {
         }
     }
 
-    /// Tells an FTP control connection that the dial for its data connection has connected.
+    /// Tells an FTP control connection that the dial for its data connection has connected or failed.
     pub(super) fn dialled(&self) {
         if let Client::Data(peer) = self {
             peer.has_dialled.send_replace(true);

@@ -20,7 +20,7 @@ pub(super) struct DataPeer {
     pub(super) is_server: bool,
     /// The command that uses the connection.
     pub(super) naming: Arc<Naming>,
-    /// Becomes true when the dial for it has connected. Dropped with the flow if the dial failed.
+    /// Becomes true when the dial for it has connected, or when its flow has ended.
     pub(super) has_dialled: watch::Sender<bool>,
 }
 

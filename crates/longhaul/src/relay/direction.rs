@@ -160,8 +160,8 @@ impl<'a> Direction<'a> {
         self.first == First::Probe && !self.is_stopped
     }
 
-    /// Whether no byte has been read from the source.
-    pub(super) fn has_read_nothing(&self) -> bool {
+    /// Whether no byte has been read from the source, and the first ones may be a probe.
+    pub(super) fn may_still_be_probe(&self) -> bool {
         self.first == First::Ahead
     }
 

@@ -36,7 +36,7 @@ pub enum How {
     ProbeRefused,
     /// `linger-half-open` ran out.
     HalfOpenTooLong,
-    /// longhaul ended it: drain timeout, second SIGTERM, or exit.
+    /// longhaul ended it: drain timeout, second SIGTERM, exit, or an FTP client that did not leave after 421.
     Cut,
     /// longhaul ended this flow because a command asked for it.
     Killed,

@@ -125,7 +125,7 @@ impl Gate {
     }
 
     /// Returns a gate for a data connection of one of this tunnel's flows, which has taken the permit. It counts in the same
-    /// counters.
+    /// counters, and notes trouble in the same place.
     pub(super) fn beside(&self) -> Arc<Gate> {
         let tunnel = self.permits.book().open();
         Arc::new(Gate {

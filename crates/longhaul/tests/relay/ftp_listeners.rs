@@ -133,6 +133,9 @@ fn a_client_that_leaves_its_data_connections_behind_keeps_its_place_in_the_limit
         admin.daemon.relay.wait_log("tunnel is full: connections wait in the listen queue");
         admin.far.set_nonblocking(true).unwrap();
         for (number, (client, server)) in data.into_iter().enumerate() {
+            wait_until("the flow before it has ended", || {
+                admin.status()["flows"].as_array().unwrap().len() == 2 - number
+            });
             assert_eq!(admin.far.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "{ending}, {number}");
             talk(&client, &server);
         }

@@ -5,7 +5,7 @@ use crate::daemon::{Daemon, dial, tunnel};
 use crate::ftp_dialogue::*;
 use crate::ftp_servers::Chain;
 use crate::harness::*;
-use longhaul_core::wire::probe::MAGIC;
+use longhaul_core::wire::probe::{MAGIC, Preface};
 use rustix::event::PollFlags;
 use serde_json::Value;
 use socket2::SockRef;
@@ -202,6 +202,27 @@ fn an_urgent_byte_hides_no_command() {
         }
         assert_eq!(String::from_utf8_lossy(&line).trim_end(), heard);
     }
+}
+
+/// The last relay before a host may have `verify_final = false`, and answers probes without a dial.
+#[test]
+fn a_file_may_be_a_whole_preface() {
+    let preface = Preface { hops: 1, echo_bytes: 0, nonce: [7; 16] }.bytes();
+    let shown = Shown::begin("verify_final = false\n");
+    let (client, server) = shown.data(true, "STOR f");
+    (&client).write_all(&preface).unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(read_to_end(&server), (preface.to_vec(), Ending::Fin));
+    // The dial for the next one fails, which a prober would be told.
+    shown.server.say("226 stored");
+    assert_eq!(shown.client.line(), "226 stored");
+    let refuses = self::server();
+    let to = shown.client.passive_to(&shown.server, &refuses);
+    drop(refuses);
+    let client = patient(TcpStream::connect(to).unwrap());
+    // The reset may come first.
+    let _ = (&client).write_all(&preface);
+    assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
 }
 
 /// No prober knows a data connection.

@@ -25,6 +25,33 @@ fn only_the_peer_and_the_named_networks_are_admitted() {
     assert!(is_admitted(&rules, Side::Server, "203.0.113.2") && is_admitted(&rules, Side::Client, CLIENT_V4));
 }
 
+/// A data connection is dialled from the control connection's own address.
+#[test]
+fn no_address_of_the_other_ip_version_is_dialled() {
+    let net = |text: &str| text.parse().unwrap();
+    let data_from = vec![net("203.0.113.0/28"), net("2001:db8:f::/64")];
+    check_all(
+        &Rules { data_from: data_from.clone(), ..v4() },
+        &[r"C: EPRT |2|2001:db8:f::1|40000|
+            * refused bad-family
+            s:
+            c: 522 Network protocol not supported, use (1)"],
+    );
+    check_all(
+        &Rules { data_from, ..strict(CLIENT_V6, SERVER_V6) },
+        &[
+            r"C: EPRT |1|203.0.113.1|40000|
+              * refused bad-family
+              s:
+              c: 522 Network protocol not supported, use (2)",
+            r"C: EPSV
+              S: 227 (203,0,113,1,117,53)
+              * refused bad-family
+              c: 425 The server named 203.0.113.1, of another IP version than its control connection",
+        ],
+    );
+}
+
 /// RFC 2577: the bounce attack, FXP, and ports of other services.
 #[test]
 fn a_client_names_only_itself() {

@@ -46,7 +46,8 @@ pub(crate) async fn run(
     permit: Arc<impl Any + Send + Sync>,
     start: fn(NewFlow),
 ) -> How {
-    // The kernel knows the addresses of a leg that was reset. Without them no byte may pass.
+    // After a reset the kernel still knows our own addresses, and the flow knows the peers', so this does not happen. Without them no
+    // byte may pass.
     let Some(sides) = Sides::of(legs) else { return How::Reset(Leg::Accept) };
     let data = DataConnections::new(relay, gate, legs, sides, Places::new(&permit), start);
     drop(permit);
@@ -225,8 +226,8 @@ impl<'a> Control<'a> {
                     }
                 }
                 () = sleep_until(silent), if self.session.is_waiting() => self.give_up_if_silent(),
-                () = places.freed(), if full.is_some() || is_draining => {
-                    // Until now it had a data connection, which may be long after the reply to its transfer.
+                () = places.freed() => {
+                    // Until now it had a data connection, perhaps long after the last reply to its transfer.
                     self.active = Instant::now();
                     if full.is_some() {
                         self.look_again();

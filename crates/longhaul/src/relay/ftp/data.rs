@@ -366,7 +366,7 @@ const ROOM_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns a future that is ready when the dial has connected, or its flow has ended.
 fn dialling(mut dialled: watch::Receiver<bool>) -> Dialling {
-    Box::pin(async move { drop(dialled.wait_for(|has_ended| *has_ended).await) })
+    Box::pin(async move { drop(dialled.wait_for(|has_dialled| *has_dialled).await) })
 }
 
 #[cfg(test)]

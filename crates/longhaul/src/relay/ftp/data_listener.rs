@@ -75,8 +75,9 @@ pub(super) struct DataListener {
 }
 
 impl DataListener {
-    /// Waits for the data connection, and starts its flow: see [`Prepared::start`]. Returns `None` when it does not come in time. Dropping this closes the listener at once, so that its port and its
-    /// place are free for the next one. A connection that nobody has accepted is reset then.
+    /// Waits for the data connection, and starts its flow: see [`Prepared::start`]. Returns `None` if it does not come in time or the
+    /// relay is cut. Dropping this closes the listener at once, so that its port and its place are free for the next one. A connection
+    /// that nobody has accepted is reset then.
     pub(super) async fn serve(self) -> Option<watch::Receiver<bool>> {
         let came = tokio::select! {
             biased;
