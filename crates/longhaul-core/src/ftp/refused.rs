@@ -64,7 +64,7 @@ impl Refused {
     }
 
     /// Whether an administrator should look at it. Otherwise the client has another command for the same, or the command is odd.
-    pub fn is_trouble(&self) -> bool {
+    pub fn is_problem(&self) -> bool {
         matches!(
             self,
             Refused::ThirdHost(..)

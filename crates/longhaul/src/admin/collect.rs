@@ -112,7 +112,7 @@ fn health(
         gone_address: source.relay.gone_address(&tunnel.name),
         next_hops: hops.map(next_hops).unwrap_or_default(),
         waiting: hops.and_then(|hops| hops.waiting),
-        data_trouble: hops.and_then(|hops| hops.data_trouble.clone()),
+        data_problem: hops.and_then(|hops| hops.data_problem.clone()),
         verify: view.map(|view| verified::summary(view, phase, now)),
     }
 }

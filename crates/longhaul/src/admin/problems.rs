@@ -6,7 +6,7 @@ use super::snapshot::{HopState, HopStateName, NameState, Problem, ResourceState,
 use super::time::seconds_since_1970;
 use crate::daemon::control::{Phase, Refusal};
 use crate::figures::age;
-use crate::relay::{DataTroubleView, GoneAddress, WaitView};
+use crate::relay::{DataProblemView, GoneAddress, WaitView};
 use longhaul_core::next_hop::EJECT_AFTER;
 use longhaul_core::permits::Full;
 
@@ -21,8 +21,8 @@ pub(super) struct TunnelHealth {
     pub(super) next_hops: Vec<HopState>,
     /// The wait of its clients in the listen queue. Absent while none waits.
     pub(super) waiting: Option<WaitView>,
-    /// The latest trouble of its FTP data connections. Absent if there was none lately.
-    pub(super) data_trouble: Option<DataTroubleView>,
+    /// The latest problem of its FTP data connections. Absent if there was none lately.
+    pub(super) data_problem: Option<DataProblemView>,
     /// Results of the daemon's own probes, without the history. Absent without `verify`.
     pub(super) verify: Option<VerifyState>,
 }
@@ -229,7 +229,7 @@ fn of_queue(tunnel: &TunnelHealth) -> Option<Problem> {
 
 /// Returns the problem of FTP data connections, which probes and checks do not see.
 fn of_data(tunnel: &TunnelHealth) -> Option<Problem> {
-    let DataTroubleView { what, since } = tunnel.data_trouble.as_ref()?;
+    let DataProblemView { what, since } = tunnel.data_problem.as_ref()?;
     Some(Problem {
         tunnel: Some(tunnel.name.clone()),
         stage: "FTP data".into(),

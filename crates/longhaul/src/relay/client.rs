@@ -68,7 +68,7 @@ impl Client {
     }
 
     /// Whether it came from the next hop of its tunnel, to an FTP data listener.
-    pub(super) fn is_server(&self) -> bool {
+    pub(super) fn is_turned(&self) -> bool {
         matches!(self, Client::Data(peer) if peer.is_server)
     }
 

@@ -167,7 +167,7 @@ async fn choose<'a>(Live { gate, flow, .. }: &'a Live, accept: &Stream) -> Optio
 fn warn_of_dial(Live { relay, gate, flow }: &Live, why: &str) {
     let tunnel = &flow.tunnel.name;
     if flow.is_data() {
-        gate.data_trouble.note(format!("dial failed: {why}"));
+        gate.data_problem.note(format!("dial failed: {why}"));
     }
     if let Some(more) = relay.lines.dial.pass(tunnel, Instant::now()) {
         // The command may come after the dial.

@@ -2,7 +2,7 @@
 //! logs changes.
 
 use super::counters::{CounterValues, Counters};
-use super::data_trouble::{DataTrouble, DataTroubleView};
+use super::data_problem::{DataProblem, DataProblemView};
 use super::distributions::Distributions;
 use super::failure_kind::FailureKind;
 use super::lock::lock;
@@ -69,7 +69,7 @@ pub(super) struct Served {
     pub(super) hops: Arc<Hops>,
     pub(super) counters: Arc<Counters>,
     pub(super) queue: Arc<Queue>,
-    pub(super) data_trouble: Arc<DataTrouble>,
+    pub(super) data_problem: Arc<DataProblem>,
 }
 
 /// State of a tunnel's next hops at one moment.
@@ -81,8 +81,8 @@ pub struct HopsView {
     pub hops: Vec<NextHopView>,
     /// The wait of its clients in the listen queue, because it may not have another flow now. `None` while none waits.
     pub waiting: Option<WaitView>,
-    /// The latest trouble of its FTP data connections. `None` if there was none lately.
-    pub data_trouble: Option<DataTroubleView>,
+    /// The latest problem of its FTP data connections. `None` if there was none lately.
+    pub data_problem: Option<DataProblemView>,
 }
 
 /// State of a next hop at one moment.
@@ -303,12 +303,12 @@ impl Groups {
 
 impl Served {
     fn view(&self, names: &Names) -> HopsView {
-        let Served { tunnel, hops, queue, data_trouble, .. } = self;
+        let Served { tunnel, hops, queue, data_problem, .. } = self;
         HopsView {
             tunnel: tunnel.clone(),
             hops: hops.view(tunnel, names),
             waiting: queue.view(),
-            data_trouble: data_trouble.view(),
+            data_problem: data_problem.view(),
         }
     }
 }

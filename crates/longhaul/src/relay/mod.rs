@@ -52,7 +52,7 @@
 //! caps       keeps the bandwidth caps: sets the pacing rates of the live flows
 //! permits    limits the number of flows
 //!   queue    clients that wait for a permit
-//!   data_trouble  the latest trouble of FTP data connections
+//!   data_problem  the latest problem of FTP data connections
 //! how        why a flow ended
 //! tally      number of bytes that a flow carried
 //! end        the log line of a flow's end
@@ -78,7 +78,7 @@ mod connect;
 mod counters;
 mod cut;
 mod data_peer;
-mod data_trouble;
+mod data_problem;
 mod dial;
 mod direction;
 mod distributions;
@@ -134,7 +134,7 @@ mod verifier;
 pub use activated::Activated;
 pub use checks::Checks;
 pub use counters::{CounterValues, Counters};
-pub use data_trouble::DataTroubleView;
+pub use data_problem::DataProblemView;
 pub use distributions::{Distributions, LegFigures};
 pub use histogram::{Bucket, HistogramValues};
 pub use hops::{CheckRefusal, FailureView, GroupView, HopsView, NextHopView};

@@ -2,7 +2,7 @@
 //! for lack of descriptors. [`longhaul_core::permits`] does the arithmetic; this module makes tunnels wait.
 
 use super::counters::Counters;
-use super::data_trouble::DataTrouble;
+use super::data_problem::DataProblem;
 use super::hops::{Hops, Served};
 use super::lock::lock;
 use super::queue::Queue;
@@ -89,8 +89,8 @@ pub struct Gate {
     sources: Mutex<Sources>,
     /// Clients that wait for a permit.
     queue: Arc<Queue>,
-    /// The latest trouble of the tunnel's FTP data connections.
-    pub(super) data_trouble: Arc<DataTrouble>,
+    /// The latest problem of the tunnel's FTP data connections.
+    pub(super) data_problem: Arc<DataProblem>,
     pub(super) hops: Arc<Hops>,
     /// The counters of the tunnel.
     pub(super) counters: Arc<Counters>,
@@ -108,7 +108,7 @@ impl Gate {
             left: Notify::new(),
             sources: Mutex::default(),
             queue: Arc::default(),
-            data_trouble: Arc::default(),
+            data_problem: Arc::default(),
             hops,
             counters,
         })
@@ -125,7 +125,7 @@ impl Gate {
     }
 
     /// Returns a gate for a data connection of one of this tunnel's flows, which has taken the permit. It counts in the same
-    /// counters, and notes trouble in the same place.
+    /// counters, and notes problems in the same place.
     pub(super) fn beside(&self) -> Arc<Gate> {
         let tunnel = self.permits.book().open();
         Arc::new(Gate {
@@ -135,7 +135,7 @@ impl Gate {
             left: Notify::new(),
             sources: Mutex::default(),
             queue: Arc::default(),
-            data_trouble: self.data_trouble.clone(),
+            data_problem: self.data_problem.clone(),
             hops: Arc::default(),
             counters: self.counters.clone(),
         })
@@ -143,9 +143,9 @@ impl Gate {
 
     /// Returns `tunnel`, which this gate belongs to, for views.
     pub(super) fn group(&self, tunnel: Arc<Tunnel>) -> Served {
-        let Gate { hops, counters, queue, data_trouble, .. } = self;
+        let Gate { hops, counters, queue, data_problem, .. } = self;
         let (hops, counters) = (hops.clone(), counters.clone());
-        Served { tunnel, hops, counters, queue: queue.clone(), data_trouble: data_trouble.clone() }
+        Served { tunnel, hops, counters, queue: queue.clone(), data_problem: data_problem.clone() }
     }
 
     /// Takes a permit for another flow, if the tunnel may have one now.

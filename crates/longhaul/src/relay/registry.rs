@@ -220,7 +220,7 @@ impl Flow {
     /// Whether it comes from the next hop of its tunnel, as an FTP data connection of a client in active mode does. Up is then towards
     /// the client.
     pub(super) fn is_turned(&self) -> bool {
-        self.client.is_server()
+        self.client.is_turned()
     }
 
     /// Whether its first bytes may be a probe.

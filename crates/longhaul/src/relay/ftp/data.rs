@@ -351,8 +351,8 @@ impl Channels for DataConnections {
         self.gate.counters.count(|counters| &counters.ftp_refused);
         let tunnel = &self.tunnel.name;
         let reason = why.name();
-        if why.is_trouble() {
-            self.gate.data_trouble.note(why.to_string());
+        if why.is_problem() {
+            self.gate.data_problem.note(why.to_string());
         }
         if let Some(more) = self.relay.lines.ftp.pass_kind(tunnel, reason, std::time::Instant::now()) {
             let why = format!("{why}{}", self.advice(why));

@@ -202,7 +202,7 @@ impl Listening {
     fn tell(&self) {
         self.gate.counters.count(|counters| &counters.ftp_unused);
         let Listening { tunnel, address, expected, .. } = self;
-        self.gate.data_trouble.note(format!("{expected} did not connect to {address}"));
+        self.gate.data_problem.note(format!("{expected} did not connect to {address}"));
         if let Some(more) = self.relay.lines.unused.pass(tunnel, Instant::now()) {
             warn!(tunnel = %tunnel, listener = %address, %expected, more,
                 "nobody connected to the FTP data listener: does a firewall drop the connection (ftp.ports)? is ftp.advertise right?");
