@@ -1,6 +1,6 @@
 //! Reads the lines of one side of a control connection, and decides byte by byte what is passed on.
 //!
-//! A line ends at LF. Telnet sequences (RFC 854) are passed on at once, before held bytes. They are not part of its text:
+//! A line ends at LF, and a reply also at a CR without LF, because Python's ftplib reads it so. Telnet sequences (RFC 854) are passed on at once, before held bytes. They are not part of its text:
 //!
 //! ```text
 //! IAC WILL|WONT|DO|DONT option     3 bytes
@@ -8,7 +8,7 @@
 //! IAC IAC                          one byte 255 of text
 //! ```
 //! Servers differ in how they read anything else after IAC. Here CR, LF and letters are always text, so that no sequence
-//! hides the end of a line or a part of a verb.
+//! hides the end of a line. A letter in the place of an option has a byte 255 before it in the text, because some receivers skip it.
 
 /// How a line is treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,9 +31,13 @@ pub(super) struct Line {
     held: Vec<u8>,
     fate: Fate,
     is_long: bool,
-    /// Whether its first byte is an IAC that is passed on already.
+    /// Whether an IAC that is a part of the text is passed on already.
     has_passed_iac: bool,
     telnet: Telnet,
+    /// Whether the last byte of the text is a CR.
+    has_return: bool,
+    /// Whether a CR without LF ends it, too.
+    ends_at_return: bool,
     max_bytes: usize,
 }
 
@@ -59,8 +63,15 @@ impl Line {
             is_long: false,
             has_passed_iac: false,
             telnet: Telnet::None,
+            has_return: false,
+            ends_at_return: false,
             max_bytes,
         }
+    }
+
+    /// Returns an empty line that also ends at a CR without LF.
+    pub(super) fn of_replies(max_bytes: usize) -> Line {
+        Line { ends_at_return: true, ..Line::new(max_bytes) }
     }
 
     /// Takes bytes from the front of `bytes` up to the end of the line, and appends to `out` those that pass. `decide`
@@ -68,6 +79,12 @@ impl Line {
     /// the line and calls [`Line::clear`].
     pub(super) fn take(&mut self, bytes: &mut &[u8], out: &mut Vec<u8>, decide: impl Fn(&[u8]) -> Fate) -> bool {
         while let Some((&byte, rest)) = bytes.split_first() {
+            if self.ends_at_return && self.has_return && byte != LF {
+                if self.fate == Fate::Undecided {
+                    self.settle(decide(&self.text), LF, out);
+                }
+                return true;
+            }
             *bytes = rest;
             self.push(byte, out);
             // `decide` reads the text from its beginning. Asked at each byte of a long line of blanks, it would take quadratic time.
@@ -126,6 +143,10 @@ impl Line {
             }
             (Telnet::Verb, option) if !is_always_text(option) => out.push(option),
             (Telnet::None | Telnet::Verb, _) => {
+                if telnet == Telnet::Verb && byte.is_ascii_alphabetic() {
+                    self.note(IAC);
+                    self.has_passed_iac = true;
+                }
                 self.note(byte);
                 self.pass(byte, out);
             }
@@ -137,6 +158,7 @@ impl Line {
         if self.text.len() < self.max_bytes {
             self.text.push(byte);
         }
+        self.has_return = byte == CR;
     }
 
     fn pass(&mut self, byte: u8, out: &mut Vec<u8>) {
@@ -167,7 +189,7 @@ impl Line {
         self.fate
     }
 
-    /// Whether its first byte is an IAC that is passed on already, although the rest may be held.
+    /// Whether an IAC that is a part of the text is passed on already, although the rest may be held.
     pub(super) fn has_passed_iac(&self) -> bool {
         self.has_passed_iac
     }
@@ -203,6 +225,7 @@ impl Line {
         self.is_long = false;
         self.has_passed_iac = false;
         self.telnet = Telnet::None;
+        self.has_return = false;
     }
 }
 

@@ -7,7 +7,7 @@ use super::address;
 use super::channels::{Channels, Joining, Opening};
 use super::dialogue::{Asked, Begun, Dialogue, Expected};
 use super::due::{BEGINNINGS, Code};
-use super::line::{Fate, Line};
+use super::line::{Fate, IAC, Line};
 use super::refused::Refused;
 use super::side::Side;
 use super::verb::Form;
@@ -22,16 +22,16 @@ impl Dialogue {
         if self.begun.is_some_and(|begun| begun.fate == Fate::Hold) {
             return Fate::Hold;
         }
-        let (mut seen, mut length) = ([0; 3], 0);
-        for byte in text.iter().filter(|byte| byte.is_ascii_graphic()).take(3) {
-            seen[length] = *byte;
-            length += 1;
-        }
-        let begins = |code: &Code| code.starts_with(&seen[..length]);
-        match length {
-            _ if !begins(PASSIVE) && !begins(EXTENDED_PASSIVE) => Fate::Pass,
-            3 => Fate::Hold,
-            _ => Fate::Undecided,
+        // Some clients take a letter after a byte 255 for a part of a telnet sequence.
+        let read = |skips: bool| {
+            let is_skipped = |at: usize| skips && at.checked_sub(1).is_some_and(|before| text[before] == IAC);
+            let bytes = text.iter().enumerate().filter(|(at, byte)| byte.is_ascii_graphic() && !is_skipped(*at));
+            fate_of(bytes.map(|(_, byte)| *byte))
+        };
+        match (read(false), read(true)) {
+            (Fate::Hold, _) | (_, Fate::Hold) => Fate::Hold,
+            (Fate::Undecided, _) | (_, Fate::Undecided) => Fate::Undecided,
+            (Fate::Pass, Fate::Pass) => Fate::Pass,
         }
     }
 
@@ -161,6 +161,21 @@ impl Dialogue {
             }
             Form::Extended => Ok(format!("229 Entering Extended Passive Mode (|||{}|)\r\n", ours.port())),
         }
+    }
+}
+
+/// Returns the fate of a line of the server with these printable bytes.
+fn fate_of(bytes: impl Iterator<Item = u8>) -> Fate {
+    let (mut seen, mut length) = ([0; 3], 0);
+    for byte in bytes.take(3) {
+        seen[length] = byte;
+        length += 1;
+    }
+    let begins = |code: &Code| code.starts_with(&seen[..length]);
+    match length {
+        _ if !begins(PASSIVE) && !begins(EXTENDED_PASSIVE) => Fate::Pass,
+        3 => Fate::Hold,
+        _ => Fate::Undecided,
     }
 }
 

@@ -4,6 +4,7 @@ use super::carry;
 use super::client::Client;
 use super::dial::{Dialled, NotDialled};
 use super::end::{FlowEnd, LegEnd};
+use super::failure_kind::FailureKind;
 use super::hops::{Chosen, Hops};
 use super::how::{Broken, How};
 use super::legs::Legs;
@@ -147,6 +148,10 @@ async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
         Err(NotDialled::Accept(err)) => Err(Broken::of(Leg::Accept, &err).into()),
         Err(NotDialled::NoAnswer(unanswered)) => {
             warn_of_dial(live, &unanswered.why);
+            // A server that refuses a transfer closes its port, and the dial may come later than that.
+            if flow.is_data() && unanswered.kind != FailureKind::Refused {
+                gate.data_problem.note(format!("dial failed: {}", unanswered.why));
+            }
             probe::tell_dial_failed(relay, flow, accept, unanswered).await;
             Err(How::DialFailed)
         }
@@ -164,11 +169,8 @@ async fn choose<'a>(Live { gate, flow, .. }: &'a Live, accept: &Stream) -> Optio
 }
 
 /// Logs why a dial failed. Every flow has its own line at its end. This line has the reason, which is the same for most of them.
-fn warn_of_dial(Live { relay, gate, flow }: &Live, why: &str) {
+fn warn_of_dial(Live { relay, flow, .. }: &Live, why: &str) {
     let tunnel = &flow.tunnel.name;
-    if flow.is_data() {
-        gate.data_problem.note(format!("dial failed: {why}"));
-    }
     if let Some(more) = relay.lines.dial.pass(tunnel, Instant::now()) {
         // The command may come after the dial.
         let transfer = || flow.transfer().map_or("FTP data connection".into(), |transfer| transfer.to_string());

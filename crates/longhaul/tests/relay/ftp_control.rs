@@ -67,6 +67,16 @@ fn a_preface_with_an_urgent_first_byte_is_rewritten() {
     assert!(ftp.client.line().starts_with("504 "));
 }
 
+/// They wait for the rest of a preface, which an urgent byte cannot be.
+#[test]
+fn an_urgent_byte_behind_the_beginning_of_a_preface_holds_up_nothing() {
+    let ftp = Dialogue::begin(1, &[]);
+    (&ftp.client.0).write_all(&MAGIC[..3]).unwrap();
+    SockRef::from(&ftp.client.0).send_out_of_band(b"o").unwrap();
+    (&ftp.client.0).write_all(b"\r\nNOOP\r\n").unwrap();
+    assert_eq!(read_some(&ftp.server, 12), [&MAGIC[..3], b"o\r\nNOOP\r\n"].concat());
+}
+
 /// Its bytes could not be told from commands.
 #[test]
 fn a_client_that_begins_with_tls_is_refused() {

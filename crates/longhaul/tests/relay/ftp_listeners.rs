@@ -5,7 +5,7 @@ use crate::daemon::{Daemon, tunnel};
 use crate::ftp_dialogue::*;
 use crate::harness::*;
 use std::io::{ErrorKind, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 
 const PORT: &[u8] = b"PORT 127,0,0,1,200,22\r\n";
 
@@ -75,6 +75,17 @@ fn a_drain_does_not_wait_for_a_client_and_a_server_that_leave_the_connection_ope
         assert_eq!(chain.relays[0].exit(), Some(0));
         drop(server);
     }
+}
+
+/// No transfer can begin on it any more.
+#[test]
+fn a_drain_ends_a_quiet_control_connection_whose_server_has_sent_fin() {
+    let mut ftp = Dialogue::begin(1, &[]);
+    ftp.server.say("421 Timeout");
+    ftp.server.0.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(read_to_end(&ftp.client.0), (b"421 Timeout\r\n".to_vec(), Ending::Fin));
+    ftp.near().signal("TERM");
+    assert_eq!(ftp.chain.relays[0].exit(), Some(0));
 }
 
 #[test]

@@ -141,7 +141,8 @@ fn everything_else_passes_byte_for_byte() {
     let ftp = Dialogue::begin(2, &[]);
     let mut bytes =
         b"\xff\xfd\x06SITE \0\x01\xff\xff\xff\xf4\nFEAT\nMLST a b\r\nREST 99999999999\r\nHOST x\r\n\r\nX".to_vec();
-    bytes.extend(pattern(32, 1 << 20).iter().map(|byte| if *byte == b'\n' { b'x' } else { *byte }));
+    // Without the ends of lines, behind which 227 might stand by chance.
+    bytes.extend(pattern(32, 1 << 20).iter().map(|byte| if b"\r\n".contains(byte) { b'x' } else { *byte }));
     bytes.extend(b"\r\n");
     for (from, to) in [(&ftp.client, &ftp.server), (&ftp.server, &ftp.client)] {
         std::thread::scope(|scope| {

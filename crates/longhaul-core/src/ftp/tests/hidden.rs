@@ -100,8 +100,11 @@ fn no_telnet_sequence_hides_port() {
     for (hidden, to_server) in [
         (&[b"\xff\xf1", PORT].concat()[..], format!(r"\xff\xf1{OURS}")),
         (&[b"\xff\xfb\x01", PORT].concat(), format!(r"\xff\xfb\x01{OURS}")),
-        // The option is the P, or there is none.
-        (&[b"\xff\xfb", PORT].concat(), format!(r"\xff\xfb{OURS}")),
+        // The option is a letter, or there is none.
+        (&[b"\xff\xfb", PORT].concat(), r"\xff\xfb\xf1".to_string()),
+        (b"\xff\xfbxPORT 10,0,0,9,0,22\r\n", r"\xff\xfb\xf1".to_string()),
+        (b"PO\xff\xfdxRT 10,0,0,9,0,22\r\n", r"\xff\xfd\xf1".to_string()),
+        (b"NOOP \xff\xfbx\r\n", r"NOOP \xff\xfbx\r\n".to_string()),
         (&[b"\xff\xfb ", PORT].concat(), format!(r"\xff\xfb {OURS}")),
         // The option is the LF, or it ends a line.
         (&[b"\xff\xfb\n", PORT].concat(), format!(r"\xff\xfb\n{OURS}")),
@@ -132,6 +135,25 @@ fn no_telnet_sequence_hides_port() {
         assert_eq!(stage.take()[1], to_server, "{}", hidden.escape_ascii());
         assert!(stage.caller.openings.iter().all(|opening| opening.dial.to_string() == "198.51.100.7:40000"));
     }
+}
+
+/// lftp takes the letter for the option of a telnet sequence, and ftplib ends a line at CR.
+#[test]
+fn no_227_hides_behind_a_letter_or_a_return() {
+    const ADDRESS: &str = "Entering Passive Mode (10,0,0,9,117,53)";
+    for hidden in [r"\xff\xfba227", r"2\xff\xfda27", r"\xffa227", "200 ok\r227", "200-ok\r227", "200 ok\r\r227"] {
+        let mut stage = Stage::new(&v4());
+        stage.give_up();
+        let line = [unescape(hidden), format!(" {ADDRESS}\r\n200 end\r\n").into_bytes()].concat();
+        stage.send(Side::Server, &line);
+        let [to_client, _] = stage.take();
+        assert!(!to_client.contains(ADDRESS) || to_client.contains("- 227 "), "{hidden}: {to_client}");
+        assert_eq!(stage.caller.events.len(), 1, "{hidden}: {:?}", stage.caller.events);
+    }
+    // A CR inside a line changes no byte of it.
+    let mut stage = Stage::new(&v4());
+    let line = b"226 a\rb\r\r\n220-a\rb\r\n220 c\r\n";
+    assert_eq!(stage.get(Side::Server, line), line.escape_ascii().to_string());
 }
 
 /// Clients differ in how much of a line they read.

@@ -295,11 +295,14 @@ impl<'a> Control<'a> {
 
     /// Ends the connection if nothing happens on it: the server gets QUIT, and the client 421.
     fn leave_if_quiet(&mut self) {
-        let has_ended = self.up.has_ended || self.down.has_ended || self.broken.is_some() || self.left.is_some();
+        let has_ended = self.up.has_ended || self.broken.is_some() || self.left.is_some();
         if has_ended || !self.session.is_quiet() || self.data.have_data() {
             self.active = Instant::now();
         } else if self.active.elapsed() >= self.quiet() {
-            self.session.leave(&mut self.down.out, &mut self.up.out);
+            // A server that has sent FIN sends no reply any more, and the client has that FIN.
+            if !self.down.has_ended {
+                self.session.leave(&mut self.down.out, &mut self.up.out);
+            }
             self.left = Some(Instant::now());
         }
     }
@@ -466,13 +469,15 @@ impl<'a> Control<'a> {
         let mut bytes = [0; CHUNK];
         let mut is_urgent = false;
         let mut receive = || receive(socket, &mut bytes, &mut is_urgent);
-        // The bytes came before, so nothing reports them again.
-        let late = if is_client && self.first == First::Late { Some(receive()) } else { None };
+        // The bytes came before, so nothing reports them again. An urgent byte among them takes several calls.
+        let is_late = is_client && self.first == First::Late;
+        let late = is_late.then(&mut receive).filter(|late| !late.as_ref().is_err_and(is_empty));
+        let is_done = late.is_none();
         let read = match late {
             Some(late) => late,
             None => ready!(poll_read(socket, cx, receive)),
         };
-        if is_client {
+        if is_client && is_done {
             self.first = First::Command;
         }
         let read = match read.map_err(failed)? {
@@ -558,6 +563,10 @@ fn receive(socket: &Stream, bytes: &mut [u8], is_urgent: &mut bool) -> io::Resul
         }
         None => splice::receive(socket, &mut bytes[..here]),
     }
+}
+
+fn is_empty(err: &io::Error) -> bool {
+    err.kind() == io::ErrorKind::WouldBlock
 }
 
 fn say_opaque(legs: &Legs<'_>) {
