@@ -1,6 +1,6 @@
 //! Reads the lines of one side of a control connection, and decides byte by byte what is passed on.
 //!
-//! A line ends at LF, and a reply also at a CR without LF, because Python's ftplib reads it so. Telnet sequences (RFC 854) are passed on at once, before held bytes. They are not part of its text:
+//! A line ends at LF. Telnet sequences (RFC 854) are passed on at once, before held bytes. They are not part of its text:
 //!
 //! ```text
 //! IAC WILL|WONT|DO|DONT option     3 bytes
@@ -34,10 +34,6 @@ pub(super) struct Line {
     /// Whether an IAC that is a part of the text is passed on already.
     has_passed_iac: bool,
     telnet: Telnet,
-    /// Whether the last byte of the text is a CR.
-    has_return: bool,
-    /// Whether a CR without LF ends it, too.
-    ends_at_return: bool,
     max_bytes: usize,
 }
 
@@ -63,15 +59,8 @@ impl Line {
             is_long: false,
             has_passed_iac: false,
             telnet: Telnet::None,
-            has_return: false,
-            ends_at_return: false,
             max_bytes,
         }
-    }
-
-    /// Returns an empty line that also ends at a CR without LF.
-    pub(super) fn of_replies(max_bytes: usize) -> Line {
-        Line { ends_at_return: true, ..Line::new(max_bytes) }
     }
 
     /// Takes bytes from the front of `bytes` up to the end of the line, and appends to `out` those that pass. `decide`
@@ -79,12 +68,6 @@ impl Line {
     /// the line and calls [`Line::clear`].
     pub(super) fn take(&mut self, bytes: &mut &[u8], out: &mut Vec<u8>, decide: impl Fn(&[u8]) -> Fate) -> bool {
         while let Some((&byte, rest)) = bytes.split_first() {
-            if self.ends_at_return && self.has_return && byte != LF {
-                if self.fate == Fate::Undecided {
-                    self.settle(decide(&self.text), LF, out);
-                }
-                return true;
-            }
             *bytes = rest;
             self.push(byte, out);
             // `decide` reads the text from its beginning. Asked at each byte of a long line of blanks, it would take quadratic time.
@@ -158,7 +141,6 @@ impl Line {
         if self.text.len() < self.max_bytes {
             self.text.push(byte);
         }
-        self.has_return = byte == CR;
     }
 
     fn pass(&mut self, byte: u8, out: &mut Vec<u8>) {
@@ -225,7 +207,6 @@ impl Line {
         self.is_long = false;
         self.has_passed_iac = false;
         self.telnet = Telnet::None;
-        self.has_return = false;
     }
 }
 

@@ -47,7 +47,7 @@ impl Session {
             command: Line::new(MAX_COMMAND_BYTES),
             has_turn_due: false,
             pending: Vec::new(),
-            reply: Line::of_replies(MAX_REPLY_BYTES),
+            reply: Line::new(MAX_REPLY_BYTES),
             dialogue: Dialogue::new(Rules { ends, ..rules }),
             is_opaque: false,
             has_begun: false,

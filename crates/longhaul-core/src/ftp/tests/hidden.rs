@@ -137,11 +137,11 @@ fn no_telnet_sequence_hides_port() {
     }
 }
 
-/// lftp takes the letter for the option of a telnet sequence, and ftplib ends a line at CR.
+/// lftp takes the letter for the option of a telnet sequence.
 #[test]
-fn no_227_hides_behind_a_letter_or_a_return() {
+fn no_227_hides_behind_a_letter() {
     const ADDRESS: &str = "Entering Passive Mode (10,0,0,9,117,53)";
-    for hidden in [r"\xff\xfba227", r"2\xff\xfda27", r"\xffa227", "200 ok\r227", "200-ok\r227", "200 ok\r\r227"] {
+    for hidden in [r"\xff\xfba227", r"2\xff\xfda27", r"\xffa227"] {
         let mut stage = Stage::new(&v4());
         stage.give_up();
         let line = [unescape(hidden), format!(" {ADDRESS}\r\n200 end\r\n").into_bytes()].concat();
@@ -150,7 +150,12 @@ fn no_227_hides_behind_a_letter_or_a_return() {
         assert!(!to_client.contains(ADDRESS) || to_client.contains("- 227 "), "{hidden}: {to_client}");
         assert_eq!(stage.caller.events.len(), 1, "{hidden}: {:?}", stage.caller.events);
     }
-    // A CR inside a line changes no byte of it.
+    // A CR inside a line begins no reply: a directory may have one in its name.
+    let mut stage = Stage::new(&v4());
+    stage.send(Side::Server, b"220 ready\r\n");
+    stage.send(Side::Client, b"AUTH FOO\r\nPWD\r\nNOOP\r\nNOOP\r\n");
+    stage.send(Side::Server, b"500 no\r\n257 \"a\r234 b\" is it\r\n");
+    assert!(!stage.session.is_opaque());
     let mut stage = Stage::new(&v4());
     let line = b"226 a\rb\r\r\n220-a\rb\r\n220 c\r\n";
     assert_eq!(stage.get(Side::Server, line), line.escape_ascii().to_string());
