@@ -220,25 +220,24 @@ impl Client {
 
     /// Starts to fetch `name` to `file`, so slowly that it does not end within a test. For lftp and tnftp.
     pub(crate) fn fetch_slowly(self, mode: Mode, to: SocketAddr, name: &str, file: &Path) -> Child {
-        let file = file.display();
-        match self {
-            Client::Lftp => {
-                let commands = format!("set net:limit-rate 400000\nget {name} -o {file}");
-                given(&mut lftp(mode, to, &commands), "")
-            }
-            _ => given(&mut tnftp(mode, to), &(tnftp_login(mode) + &format!("rate get 400000\nget {name} {file}\n"))),
-        }
+        self.move_slowly(mode, to, "get", [name, file.to_str().unwrap()])
     }
 
     /// Starts to store `file` as `name`, so slowly that it does not end within a test. For lftp and tnftp.
     pub(crate) fn store_slowly(self, mode: Mode, to: SocketAddr, file: &Path, name: &str) -> Child {
-        let file = file.display();
+        self.move_slowly(mode, to, "put", [file.to_str().unwrap(), name])
+    }
+
+    fn move_slowly(self, mode: Mode, to: SocketAddr, verb: &str, [from, target]: [&str; 2]) -> Child {
         match self {
             Client::Lftp => {
-                let commands = format!("set net:limit-rate 400000\nput {file} -o {name}");
+                let commands = format!("set net:limit-rate 400000\n{verb} {from} -o {target}");
                 given(&mut lftp(mode, to, &commands), "")
             }
-            _ => given(&mut tnftp(mode, to), &(tnftp_login(mode) + &format!("rate put 400000\nput {file} {name}\n"))),
+            _ => {
+                let commands = format!("rate {verb} 400000\n{verb} {from} {target}\n");
+                given(&mut tnftp(mode, to), &(tnftp_login(mode) + &commands))
+            }
         }
     }
 

@@ -15,7 +15,7 @@ use longhaul_core::ftp::{Channels, Ends, Joining, Opening, Refused, Rules, Side,
 use longhaul_core::next_hop::POLICIES;
 use longhaul_sys::activation;
 use std::future::Future;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -48,21 +48,15 @@ pub(super) struct DataConnections {
     start: fn(NewFlow),
 }
 
-/// Addresses of both legs of a control connection.
+/// Addresses of both legs of a control connection, canonical.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sides {
-    /// Of the accept leg.
-    pub(super) client: LegAddresses,
-    /// Of the dial leg.
-    pub(super) server: LegAddresses,
-}
-
-/// Addresses of one leg, canonical.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LegAddresses {
-    /// Ours. The port is that of the control connection.
-    pub(super) local: SocketAddr,
-    pub(super) peer: IpAddr,
+    /// Our own on the accept leg. The port is that of the control connection, as on the other leg.
+    client: SocketAddr,
+    /// Our own on the dial leg.
+    server: SocketAddr,
+    /// Those of the peers.
+    peers: Ends,
 }
 
 /// A data connection whose flow has not begun.
@@ -91,14 +85,15 @@ impl Sides {
     /// from before the reset may still be there.
     pub(super) fn of(legs: &Legs<'_>) -> Option<Sides> {
         let (_, server) = legs.flow.next_hop()?;
-        let of = |leg: Leg, peer: SocketAddr| {
+        let local = |leg: Leg| {
             let mut local = legs.of(leg).local()?;
             if local.ip() != local.ip().to_canonical() {
                 local.set_ip(local.ip().to_canonical());
             }
-            Some(LegAddresses { local, peer: peer.ip().to_canonical() })
+            Some(local)
         };
-        Some(Sides { client: of(Leg::Accept, legs.flow.peer())?, server: of(Leg::Dial, server)? })
+        let peers = Ends { client: legs.flow.peer().ip().to_canonical(), server: server.ip().to_canonical() };
+        Some(Sides { client: local(Leg::Accept)?, server: local(Leg::Dial)?, peers })
     }
 }
 
@@ -115,7 +110,7 @@ impl DataConnections {
         let tunnel = legs.tunnel();
         let keys = &tunnel.ftp;
         let rules = Rules {
-            ends: Ends { client: sides.client.peer, server: sides.server.peer },
+            ends: sides.peers,
             data_from: keys.data_from.clone(),
             allow: tunnel.allow.clone(),
             low_ports: keys.low_ports,
@@ -201,20 +196,13 @@ impl DataConnections {
         self.arriving.is_some() || self.latest.as_ref().is_some_and(has_come)
     }
 
-    fn addresses(&self, side: Side) -> LegAddresses {
-        match side {
-            Side::Client => self.sides.client,
-            Side::Server => self.sides.server,
-        }
-    }
-
     /// Returns the tunnel of the data connection of `opening`: the control connection's, turned round if the server
     /// connects. It dials from the control connection's address, because servers and clients look at that.
     fn data_tunnel(&self, opening: &Opening) -> Tunnel {
         let control = &*self.tunnel;
         let (accept, dial, source) = match opening.accept_from {
-            Side::Client => (&control.accept, &control.dial, self.sides.server.local.ip()),
-            Side::Server => (&control.dial, &control.accept, self.sides.client.local.ip()),
+            Side::Client => (&control.accept, &control.dial, self.sides.server.ip()),
+            Side::Server => (&control.dial, &control.accept, self.sides.client.ip()),
         };
         // The client of a download sends nothing, and would wait for ever.
         let without = [key::DEFER_ACCEPT, key::FASTOPEN];
@@ -243,7 +231,7 @@ impl DataConnections {
                     // Only a reply to PASV names what `ftp.advertise` sets.
                     Side::Server => "protocol = \"ftp\" on it, and ftp.advertise if it is behind a NAT",
                 };
-                format!("; if {} is a relay, write {on_it}", self.addresses(*side).peer)
+                format!("; if {} is a relay, write {on_it}", self.rules.ends.of(*side))
             }
             _ => String::new(),
         }
@@ -259,7 +247,11 @@ impl DataConnections {
     fn try_open(&mut self, opening: &Opening) -> Result<SocketAddr, String> {
         let place = self.places.one()?;
         let tunnel = Arc::new(self.data_tunnel(opening));
-        let LegAddresses { local, peer } = self.addresses(opening.accept_from);
+        let local = match opening.accept_from {
+            Side::Client => self.sides.client,
+            Side::Server => self.sides.server,
+        };
+        let peer = self.rules.ends.of(opening.accept_from);
         let protocol = LegProtocol::of(&tunnel, Leg::Accept);
         let listener = ports::listen(local, self.tunnel.ftp.ports.as_ref(), &tunnel.accept, protocol)?;
         let listener = register(listener)?;

@@ -67,8 +67,8 @@ impl Latest {
 
 /// Listens on the first free one of `ports`. Returns it, or `None` if no port is free.
 ///
-/// All ports are tried with one socket, because a worker that makes a socket with its options for each of 1,000 ports carries no other
-/// flow for 6.5 ms.
+/// All ports are tried with one socket, because a worker that makes a socket with its options for each of them carries no other
+/// flow meanwhile.
 fn first_free(
     local: SocketAddr,
     ports: impl IntoIterator<Item = u16>,
