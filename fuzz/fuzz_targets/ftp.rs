@@ -8,7 +8,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use longhaul_core::ftp::{
-    Channels, Ends, Joining, MAX_COMMAND_BYTES, MAX_REPLY_BYTES, Opening, Refused, Rules, Session, Side, Transfer,
+    Channels, Ends, Joining, MAX_COMMAND_BYTES, MAX_REPLY_BYTES, Mode, Opening, Refused, Rules, Session, Side, Transfer,
 };
 use std::net::{IpAddr, SocketAddr};
 
@@ -34,6 +34,7 @@ impl Played {
             ends: rules.ends,
             opened: Vec::new(),
             joined: Vec::new(),
+            awaited: Vec::new(),
             transfers: Vec::new(),
             refused: Vec::new(),
         };
@@ -72,13 +73,18 @@ impl Played {
         for Opening { accept_from, dial, .. } in &caller.opened {
             let named_by = if *accept_from == Side::Client { Side::Server } else { Side::Client };
             assert_allowed(&rules, named_by, *dial);
-            assert!(*accept_from == Side::Client || !rules.passive);
+            match rules.mode {
+                Mode::Client => {}
+                Mode::Passive => assert_eq!(*accept_from, Side::Client),
+                Mode::Active => assert_eq!(*accept_from, Side::Server),
+            }
         }
         for Joining { server, client, .. } in &caller.joined {
-            assert!(rules.passive);
+            assert_eq!(rules.mode, Mode::Passive);
             assert_allowed(&rules, Side::Server, *server);
             assert_allowed(&rules, Side::Client, *client);
         }
+        assert!(rules.mode == Mode::Active || caller.awaited.is_empty());
         if !session.is_opaque() {
             caller.assert_ours(to_server);
         }
@@ -123,7 +129,11 @@ fn rules(choice: u8) -> Rules {
         data_from: nets(3, &["10.0.0.0/24", "2001:db8:f::/64"]),
         allow: nets(4, &["10.0.0.8/29", "198.51.100.0/24"]),
         low_ports: is_set(2),
-        passive: is_set(5),
+        mode: match (is_set(5), is_set(6)) {
+            (false, false) => Mode::Client,
+            (true, _) => Mode::Passive,
+            (false, true) => Mode::Active,
+        },
     }
 }
 
@@ -133,6 +143,8 @@ struct Caller {
     ends: Ends,
     opened: Vec<Opening>,
     joined: Vec<Joining>,
+    /// Channels with a listener for the server alone.
+    awaited: Vec<u64>,
     transfers: Vec<Transfer>,
     refused: Vec<Refused>,
 }
@@ -146,7 +158,7 @@ impl Caller {
             if verb != b"PORT " && verb != b"EPRT " {
                 continue;
             }
-            let is_listener = |opening: &Opening| match address(self.ends, opening) {
+            let is_listener = |channel| match address(self.ends, channel, Side::Server) {
                 SocketAddr::V4(ours) if verb == b"PORT " => {
                     let ([a, b, c, d], [high, low]) = (ours.ip().octets(), ours.port().to_be_bytes());
                     text == format!("PORT {a},{b},{c},{d},{high},{low}").as_bytes()
@@ -154,16 +166,17 @@ impl Caller {
                 SocketAddr::V4(ours) => text == format!("EPRT |1|{}|{}|", ours.ip(), ours.port()).as_bytes(),
                 SocketAddr::V6(ours) => text == format!("EPRT |2|{}|{}|", ours.ip(), ours.port()).as_bytes(),
             };
-            let is_ours = |opening: &Opening| opening.accept_from == Side::Server && is_listener(opening);
-            assert!(self.opened.iter().any(is_ours), "{}", line.escape_ascii());
+            let opened = self.opened.iter().filter(|opening| opening.accept_from == Side::Server);
+            let mut channels = opened.map(|opening| opening.channel).chain(self.awaited.iter().copied());
+            assert!(channels.any(is_listener), "{}", line.escape_ascii());
         }
     }
 }
 
-/// Returns the address of the listener of an opening.
-fn address(ends: Ends, opening: &Opening) -> SocketAddr {
-    let facing = if opening.accept_from == Side::Client { ends.client } else { ends.server };
-    SocketAddr::new(facing, 50_000 + (opening.channel % 10_000) as u16)
+/// Returns the address of the listener of a channel for this side.
+fn address(ends: Ends, channel: u64, side: Side) -> SocketAddr {
+    let facing = if side == Side::Client { ends.client } else { ends.server };
+    SocketAddr::new(facing, 50_000 + (channel % 10_000) as u16)
 }
 
 impl Channels for Caller {
@@ -173,7 +186,7 @@ impl Channels for Caller {
         self.opened.push(opening);
         match channel % 7 {
             6 => Err("no port is free\r\n".to_string()),
-            _ => Ok(address(self.ends, &opening)),
+            _ => Ok(address(self.ends, channel, opening.accept_from)),
         }
     }
 
@@ -184,6 +197,23 @@ impl Channels for Caller {
     fn join(&mut self, joining: Joining) -> Result<(), String> {
         self.joined.push(joining);
         if joining.channel % 7 == 6 { Err("no descriptor\r\n".to_string()) } else { Ok(()) }
+    }
+
+    fn open_for_server(&mut self, channel: u64) -> Result<SocketAddr, String> {
+        assert!(!self.awaited.contains(&channel), "a channel opens once");
+        self.awaited.push(channel);
+        match channel % 7 {
+            6 => Err("no port is free\r\n".to_string()),
+            _ => Ok(address(self.ends, channel, Side::Server)),
+        }
+    }
+
+    fn meet(&mut self) -> Result<SocketAddr, String> {
+        let channel = *self.awaited.last().expect("a listener for the server");
+        match channel % 7 {
+            5 => Err("no port is free\r\n".to_string()),
+            _ => Ok(address(self.ends, channel, Side::Client)),
+        }
     }
 
     fn begins(&mut self) {}

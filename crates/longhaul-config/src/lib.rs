@@ -27,4 +27,4 @@ pub use keys::{Remark, Syntax, daemon_remarks, remarks};
 pub use loops::covers_same;
 pub use read::read;
 pub use summary::summary;
-pub use tunnel::{Check, CheckBy, Ftp, FtpMode, NextHop, Protocol, Tunnel};
+pub use tunnel::{Check, CheckBy, Ftp, NextHop, Protocol, Tunnel};

@@ -5,6 +5,7 @@
 use crate::options::{Leg, LegOptions, Value, key};
 use ipnet::IpNet;
 use longhaul_core::caps::Bandwidth;
+use longhaul_core::ftp::Mode;
 use longhaul_core::next_hop::{HopKey, Member, POLICIES, Policy};
 use longhaul_core::proxy_header::{Accepts, Version};
 use longhaul_core::sources::Limits;
@@ -87,17 +88,7 @@ pub struct Ftp {
     /// Whether data connections may go to ports below 1024.
     pub low_ports: bool,
     /// Mode for which the next hop is asked.
-    pub mode: FtpMode,
-}
-
-/// Mode of FTP for which the next hop is asked: which side opens the data connections there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FtpMode {
-    /// The mode for which the client asks.
-    #[default]
-    Client,
-    /// Passive mode: the relay opens them.
-    Passive,
+    pub mode: Mode,
 }
 
 /// A host, by name or by address, and a port; or an SRV name, whose answer has hosts and ports.

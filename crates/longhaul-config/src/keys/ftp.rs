@@ -2,8 +2,9 @@
 
 use crate::keys::remark::{Remark, Syntax};
 use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row, list, no_line};
-use crate::tunnel::{Ftp, FtpMode, Protocol, Tunnel};
+use crate::tunnel::{Ftp, Protocol, Tunnel};
 use crate::value;
+use longhaul_core::ftp::Mode;
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 
@@ -107,15 +108,21 @@ pub(super) const MODE: Row<Tunnel> = Row {
         argument: Argument::Named("MODE"),
         default: None,
         short: "FTP mode of the next hop",
-        long: "client or passive. With client, the relay asks its next hop for the mode for which the client asks. With \
-               passive, it always asks for passive mode: the relay opens the data connections to the next hop, also \
-               those of clients in active mode.",
+        long: "client, passive or active. With client, the relay asks its next hop for the mode for which the client asks. \
+               With passive, it always asks for passive mode: the relay opens the data connections to the next hop, also \
+               those of clients in active mode. With active, it always asks for active mode: the next hop opens them, also \
+               those of clients in passive mode.",
     }),
     value: KeyValue::One(|tunnel, text| mode(text).map(|mode| tunnel.ftp.mode = mode)),
-    show: |tunnel| (tunnel.ftp.mode == FtpMode::Passive).then(|| "asks the next hop for passive FTP".into()),
-    check: |tunnel, syntax| without_ftp(tunnel, syntax, MODE.name, tunnel.ftp.mode != FtpMode::Client),
-    doc: "Mode for which the relay asks its next hop: `\"client\"`, the one for which the client asks, or `\"passive\"`. With \
-          `\"passive\"` the relay opens the data connections to the next hop, also those of clients in active mode.",
+    show: |tunnel| match tunnel.ftp.mode {
+        Mode::Client => None,
+        Mode::Passive => Some("asks the next hop for passive FTP".into()),
+        Mode::Active => Some("asks the next hop for active FTP".into()),
+    },
+    check: |tunnel, syntax| without_ftp(tunnel, syntax, MODE.name, tunnel.ftp.mode != Mode::Client),
+    doc: "Mode for which the relay asks its next hop: `\"client\"`, the one for which the client asks, `\"passive\"` or \
+          `\"active\"`. With `\"passive\"` the relay opens the data connections to the next hop, also those of clients in \
+          active mode. With `\"active\"` the next hop opens them, also those of clients in passive mode.",
 };
 
 /// `ftp.low_ports` of a tunnel.
@@ -208,11 +215,12 @@ fn protocol(text: &str) -> Result<Protocol, String> {
 ///
 /// # Errors
 /// The text is none.
-fn mode(text: &str) -> Result<FtpMode, String> {
+fn mode(text: &str) -> Result<Mode, String> {
     match text {
-        "client" => Ok(FtpMode::Client),
-        "passive" => Ok(FtpMode::Passive),
-        _ => Err("write \"client\" or \"passive\"".into()),
+        "client" => Ok(Mode::Client),
+        "passive" => Ok(Mode::Passive),
+        "active" => Ok(Mode::Active),
+        _ => Err("write \"client\", \"passive\" or \"active\"".into()),
     }
 }
 
@@ -320,7 +328,7 @@ mod tests {
         tunnel.ftp.advertise = Some(Ipv4Addr::LOCALHOST);
         tunnel.ftp.data_from.push("192.0.2.0/24".parse().expect("a network"));
         tunnel.ftp.low_ports = true;
-        tunnel.ftp.mode = FtpMode::Passive;
+        tunnel.ftp.mode = Mode::Passive;
         assert_eq!(warnings(&tunnel, Syntax::File).len(), 5);
         tunnel.protocol = Protocol::Ftp;
         assert_eq!(warnings(&tunnel, Syntax::File), [""; 0]);

@@ -54,6 +54,20 @@ pub trait Channels {
     /// It cannot begin. The reason goes to the client, in one line.
     fn join(&mut self, joining: Joining) -> Result<(), String>;
 
+    /// Opens a data listener for the server, whose connection will be carried to one that the client opens: see [`Channels::meet`]. Closes
+    /// what the session opened before if nobody came to it. Returns the address to tell the server.
+    ///
+    /// # Errors
+    /// As of [`Channels::open`].
+    fn open_for_server(&mut self, channel: u64) -> Result<SocketAddr, String>;
+
+    /// Opens a data listener for the client, once the server has accepted the address of the one that
+    /// [`open_for_server`](Channels::open_for_server) opened last. Returns the address to tell the client.
+    ///
+    /// # Errors
+    /// As of [`Channels::open`].
+    fn meet(&mut self) -> Result<SocketAddr, String>;
+
     /// Notes that the server has said that a transfer begins, or that it is over. Nothing may go to the client before its side of
     /// a joined data connection is dialled.
     fn begins(&mut self);

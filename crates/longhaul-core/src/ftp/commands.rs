@@ -7,8 +7,10 @@ use super::channels::{Channels, Opening, Transfer};
 use super::dialogue::{Asked, Dialogue, Expected};
 use super::line::Line;
 use super::refused::Refused;
+use super::rules::Mode;
 use super::side::Side;
 use super::verb::{Command, Form, Kind};
+use std::net::SocketAddr;
 
 /// The server's share in a command that was decided.
 enum Decided {
@@ -90,29 +92,32 @@ impl Dialogue {
             return Err(Refused::BareReturn);
         }
         match command.verb.map(|verb| verb.kind) {
-            Some(Kind::Passive(form)) => self.passive(form, command.argument, line.held(), to_server),
+            Some(Kind::Passive(form)) => self.passive(form, command.argument, line.held(), channels, to_server),
             Some(Kind::Active(form)) => self.active(form, command.argument, channels, to_server),
             Some(Kind::Long) => Err(Refused::LongForm),
             Some(Kind::Auth | Kind::Transfer | Kind::Abort) | None => Err(Refused::Hidden),
         }
     }
 
-    /// PASV and EPSV: the server gets the form of its own IP version. `line` is the line as it came.
+    /// PASV and EPSV: the server gets the form of its own IP version, or the address of a data listener of this relay. `line` is the
+    /// line as it came.
     fn passive(
         &mut self,
         form: Form,
         argument: &[u8],
         line: &[u8],
+        channels: &mut impl Channels,
         to_server: &mut Vec<u8>,
     ) -> Result<Decided, Refused> {
         let ends = self.rules.ends;
+        let is_active = self.rules.mode == Mode::Active;
         match form {
             Form::Plain if self.is_epsv_only => return Err(Refused::EpsvOnly),
             Form::Plain if ends.client.is_ipv6() => return Err(Refused::NeedsEpsv),
             Form::Extended if argument.eq_ignore_ascii_case(b"ALL") => {
-                // The server gets PASV or EPRT, so it must not obey EPSV ALL.
-                self.is_epsv_only = !ends.are_alike();
-                if !ends.are_alike() {
+                // The server gets PASV, PORT or EPRT, so it must not obey EPSV ALL.
+                self.is_epsv_only = is_active || !ends.are_alike();
+                if self.is_epsv_only {
                     return Ok(Decided::Own("200 EPSV ALL accepted\r\n"));
                 }
                 to_server.extend_from_slice(line);
@@ -126,6 +131,12 @@ impl Dialogue {
             }
             Form::Plain => {}
         }
+        self.channel += 1;
+        if is_active {
+            let ours = channels.open_for_server(self.channel).map_err(Refused::NoListener)?;
+            to_server.extend_from_slice(port_command(Form::Plain, ours).as_bytes());
+            return Ok(self.expect(Asked::Meeting(form)));
+        }
         match ends.are_alike() {
             true => to_server.extend_from_slice(line),
             false => self.ask_for_passive(to_server),
@@ -138,11 +149,10 @@ impl Dialogue {
         to_server.extend_from_slice(if self.rules.ends.server.is_ipv4() { b"PASV\r\n" } else { b"EPSV\r\n" });
     }
 
-    /// Notes that the server was asked for passive mode.
+    /// Notes that the reply to this request is to come.
     fn expect(&mut self, asked: Asked) -> Decided {
-        self.channel += 1;
         if !self.due.is_closed() {
-            self.passive = Some(Expected { channel: self.channel, asked });
+            self.expected = Some(Expected { channel: self.channel, asked });
         }
         Decided::Sent
     }
@@ -163,19 +173,24 @@ impl Dialogue {
             Form::Extended => address::read_eprt(argument)?,
         };
         let dial = self.rules.admit(Side::Client, named)?;
-        if self.rules.passive {
+        self.channel += 1;
+        if self.rules.mode == Mode::Passive {
             self.ask_for_passive(to_server);
             return Ok(self.expect(Asked::Active(dial)));
         }
-        self.channel += 1;
         let opening = Opening { channel: self.channel, accept_from: Side::Server, dial };
-        let ours = address::canonical(channels.open(opening).map_err(Refused::NoListener)?);
-        let command = match address::six_numbers(ours) {
-            Some(numbers) if form == Form::Plain => format!("PORT {numbers}\r\n"),
-            _ => format!("EPRT {}\r\n", address::eprt(ours)),
-        };
-        to_server.extend_from_slice(command.as_bytes());
+        let ours = channels.open(opening).map_err(Refused::NoListener)?;
+        to_server.extend_from_slice(port_command(form, ours).as_bytes());
         Ok(Decided::Sent)
+    }
+}
+
+/// Returns the command that names this address to the server: PORT if the form is plain and the address is of IPv4, otherwise EPRT.
+fn port_command(form: Form, address: SocketAddr) -> String {
+    let address = address::canonical(address);
+    match address::six_numbers(address) {
+        Some(numbers) if form == Form::Plain => format!("PORT {numbers}\r\n"),
+        _ => format!("EPRT {}\r\n", address::eprt(address)),
     }
 }
 

@@ -16,8 +16,8 @@ pub(super) struct Dialogue {
     pub(super) begun: Option<Begun>,
     /// The latest channel. 0: none yet.
     pub(super) channel: u64,
-    /// PASV or EPSV that waits for its reply. Nothing else is sent to the server meanwhile.
-    pub(super) passive: Option<Expected>,
+    /// The request that waits for its reply. Nothing else is sent to the server meanwhile.
+    pub(super) expected: Option<Expected>,
     /// The request of an earlier PASV or EPSV, to which 227 or 229 may still come. Its reply was an error, which may have been the
     /// late reply to another command, or none came in time.
     pub(super) late: Option<Asked>,
@@ -28,7 +28,7 @@ pub(super) struct Dialogue {
     pub(super) is_epsv_only: bool,
 }
 
-/// The reply to PASV or EPSV.
+/// The reply to a command that leads to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Expected {
     /// The channel of the data connection.
@@ -37,13 +37,15 @@ pub(super) struct Expected {
     pub(super) asked: Asked,
 }
 
-/// The client's request that made the session ask the server for passive mode.
+/// The client's request that waits for the server's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// Passive mode, in this form.
+    /// Passive mode, in this form. The server was asked for passive mode.
     Passive(Form),
-    /// Active mode, to its address.
+    /// Active mode, to its address. The server was asked for passive mode.
     Active(SocketAddr),
+    /// Passive mode, in this form. The server was asked for active mode, so both sides will connect to this relay.
+    Meeting(Form),
 }
 
 /// A reply of several lines that has begun.
@@ -62,18 +64,18 @@ impl Dialogue {
             due: Due::new(),
             begun: None,
             channel: 0,
-            passive: None,
+            expected: None,
             late: None,
             awaits_auth: false,
             is_epsv_only: false,
         }
     }
 
-    /// Forgets what the server owes. The reply to PASV may still come.
+    /// Forgets what the server owes. The reply to PASV or EPSV may still come.
     pub(super) fn forget(&mut self) {
         self.due.forget();
         self.begun = None;
-        self.late = self.passive.take().map(|expected| expected.asked).or(self.late);
+        self.late = self.expected.take().map(|expected| expected.asked).or(self.late);
     }
 
     /// Forgets what the server owes, for good: it sends no reply any more.

@@ -1,14 +1,17 @@
 //! Rewrites FTP control connections (RFC 959, RFC 2428), so that data connections go through relays as well.
 //!
 //! ```text
-//! client   PASV ------------------------------------------> PASV   server
+//! client   PASV ------------------------------------------> PASV                   server
 //!          227 (relay, port 50001) <-- open(50001) -- 227 (server, port 30005)
 //!
-//! client   PORT (client, port 4000) -- open(50002) --> PORT (relay, port 50002)   server
+//! client   PORT (client, port 4000) -- open(50002) --> PORT (relay, port 50002)    server
 //!          200 <-------------------------------------------- 200
 //!
-//! client   PORT (client, port 4000) -----------------> PASV                       server, Rules::passive
+//! client   PORT (client, port 4000) -----------------> PASV                        server, Mode::Passive
 //!          200 <-------------- join(4000, 30006) -- 227 (server, port 30006)
+//!
+//! client   PASV ------------ open_for_server(50003) -> PORT (relay, port 50003)    server, Mode::Active
+//!          227 (relay, port 50004) <-- meet(50004) -- 200
 //! ```
 //! A [`Session`] takes the bytes of both sides and returns the bytes for both. It asks its caller for data listeners
 //! ([`Channels::open`]), and names their addresses instead of those that the sides named. Everything else passes byte for
@@ -50,7 +53,7 @@ mod verb;
 
 pub use channels::{Channels, Joining, Opening, Transfer};
 pub use refused::Refused;
-pub use rules::Rules;
+pub use rules::{Mode, Rules};
 pub use session::{MAX_COMMAND_BYTES, MAX_REPLY_BYTES, Session};
 pub use side::{Ends, Side};
 

@@ -22,11 +22,13 @@ impl Dialogue {
         if self.begun.is_some_and(|begun| begun.fate == Fate::Hold) {
             return Fate::Hold;
         }
+        let awaits_accepted =
+            matches!(self.expected, Some(Expected { asked: Asked::Meeting(_), .. })) && self.begun.is_none();
         // Some clients take a letter after a byte 255 for a part of a telnet sequence.
         let read = |skips: bool| {
             let is_skipped = |at: usize| skips && at.checked_sub(1).is_some_and(|before| text[before] == IAC);
             let bytes = text.iter().enumerate().filter(|(at, byte)| byte.is_ascii_graphic() && !is_skipped(*at));
-            fate_of(bytes.map(|(_, byte)| *byte))
+            fate_of(bytes.map(|(_, byte)| *byte), awaits_accepted)
         };
         match (read(false), read(true)) {
             (Fate::Hold, _) | (_, Fate::Hold) => Fate::Hold,
@@ -56,10 +58,10 @@ impl Dialogue {
         if code == *AUTH_ACCEPTED && self.awaits_auth {
             return true;
         }
-        match self.passive {
+        match self.expected {
             Some(_) if code[0] == b'1' || LATE.contains(&&code) => {}
             Some(expected) => {
-                self.passive = None;
+                self.expected = None;
                 self.late = Some(expected.asked);
                 self.due.forget();
             }
@@ -98,9 +100,9 @@ impl Dialogue {
         }
     }
 
-    /// Takes a reply that names an address. Every reply before it has come, or will never come.
+    /// Takes a reply that names an address, or accepts one. Every reply before it has come, or will never come.
     fn named(&mut self, line: &Line, code: Code, channels: &mut impl Channels, to_client: &mut Vec<u8>) {
-        let expected = match (self.passive.take(), self.late.take()) {
+        let expected = match (self.expected.take(), self.late.take()) {
             (Some(expected), _) => {
                 self.due.forget();
                 Ok(expected)
@@ -117,7 +119,7 @@ impl Dialogue {
         };
         let opened = match expected {
             Ok(_) if line.is_long() => Err(Refused::LongLine),
-            Ok(expected) => self.open_passive(expected, line.text(), code, channels),
+            Ok(expected) => self.lead_to_address(expected, line.text(), code, channels),
             Err(why) => Err(why),
         };
         let reply = opened.unwrap_or_else(|why| {
@@ -127,58 +129,72 @@ impl Dialogue {
         to_client.extend_from_slice(reply.as_bytes());
     }
 
-    /// Opens a data listener for the address in the last line of a reply with this code, or joins the address with the client's.
-    /// Returns the reply for the client.
-    fn open_passive(
+    /// Takes the last line of a reply with this code: opens a data listener for the address in it, or joins the address with the
+    /// client's. If the server accepts the address of a listener, opens one for the client. Returns the reply for the client.
+    fn lead_to_address(
         &self,
-        expected: Expected,
+        Expected { channel, asked }: Expected,
         text: &[u8],
         code: Code,
         channels: &mut impl Channels,
     ) -> Result<String, Refused> {
+        match asked {
+            Asked::Passive(form) => {
+                let opening = Opening { channel, accept_from: Side::Client, dial: self.read_address(text, code)? };
+                entering(form, channels.open(opening).map_err(Refused::NoListener)?)
+            }
+            Asked::Active(client) => {
+                let joining = Joining { channel, server: self.read_address(text, code)?, client };
+                channels.join(joining).map_err(Refused::NoListener)?;
+                Ok("200 PORT command successful\r\n".into())
+            }
+            Asked::Meeting(form) if code == *ACCEPTED => entering(form, channels.meet().map_err(Refused::NoListener)?),
+            Asked::Meeting(_) => Err(Refused::Unasked),
+        }
+    }
+
+    /// Returns the address in the last line of a reply with this code, if the server may name it.
+    fn read_address(&self, text: &[u8], code: Code) -> Result<SocketAddr, Refused> {
         let text = text.get(code.len()..).unwrap_or_default();
         let named = match &code {
             PASSIVE => address::read_227(text),
             EXTENDED_PASSIVE => address::read_229(text).map(|port| SocketAddr::new(self.rules.ends.server, port)),
             _ => None,
         };
-        let dial = self.rules.admit(Side::Server, named.ok_or(Refused::BadAddress)?)?;
-        let channel = expected.channel;
-        let form = match expected.asked {
-            Asked::Passive(form) => form,
-            Asked::Active(client) => {
-                let joining = Joining { channel, server: dial, client };
-                channels.join(joining).map_err(Refused::NoListener)?;
-                return Ok("200 PORT command successful\r\n".into());
-            }
-        };
-        let opening = Opening { channel, accept_from: Side::Client, dial };
-        let ours = address::canonical(channels.open(opening).map_err(Refused::NoListener)?);
-        match form {
-            Form::Plain => {
-                let numbers = address::six_numbers(ours).ok_or(Refused::NeedsEpsv)?;
-                Ok(format!("227 Entering Passive Mode ({numbers}).\r\n"))
-            }
-            Form::Extended => Ok(format!("229 Entering Extended Passive Mode (|||{}|)\r\n", ours.port())),
-        }
+        self.rules.admit(Side::Server, named.ok_or(Refused::BadAddress)?)
     }
 }
 
-/// Returns the fate of a line of the server with these printable bytes.
-fn fate_of(bytes: impl Iterator<Item = u8>) -> Fate {
+/// Returns the reply to PASV or EPSV that names this address.
+fn entering(form: Form, address: SocketAddr) -> Result<String, Refused> {
+    let address = address::canonical(address);
+    match form {
+        Form::Plain => {
+            let numbers = address::six_numbers(address).ok_or(Refused::NeedsEpsv)?;
+            Ok(format!("227 Entering Passive Mode ({numbers}).\r\n"))
+        }
+        Form::Extended => Ok(format!("229 Entering Extended Passive Mode (|||{}|)\r\n", address.port())),
+    }
+}
+
+/// Returns the fate of a line of the server with these printable bytes. `awaits_accepted`: 200 is held, too.
+fn fate_of(bytes: impl Iterator<Item = u8>, awaits_accepted: bool) -> Fate {
     let (mut seen, mut length) = ([0; 3], 0);
     for byte in bytes.take(3) {
         seen[length] = byte;
         length += 1;
     }
     let begins = |code: &Code| code.starts_with(&seen[..length]);
+    let may_matter = begins(PASSIVE) || begins(EXTENDED_PASSIVE) || awaits_accepted && begins(ACCEPTED);
     match length {
-        _ if !begins(PASSIVE) && !begins(EXTENDED_PASSIVE) => Fate::Pass,
+        _ if !may_matter => Fate::Pass,
         3 => Fate::Hold,
         _ => Fate::Undecided,
     }
 }
 
+/// RFC 959 5.4, RFC 2428 2: PORT or EPRT is accepted.
+const ACCEPTED: &Code = b"200";
 /// RFC 959 4.2: entering passive mode.
 const PASSIVE: &Code = b"227";
 /// RFC 2428 3: entering extended passive mode.

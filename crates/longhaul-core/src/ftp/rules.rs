@@ -17,8 +17,20 @@ pub struct Rules {
     pub allow: Vec<IpNet>,
     /// Whether ports below 1024 may be named.
     pub low_ports: bool,
-    /// Whether the server is asked for passive mode when the client asks for active mode.
-    pub passive: bool,
+    /// Mode for which the server is asked.
+    pub mode: Mode,
+}
+
+/// Mode for which the server is asked: which side opens the data connections there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// The mode for which the client asks.
+    #[default]
+    Client,
+    /// Passive mode: the relay opens them, also those of clients in active mode.
+    Passive,
+    /// Active mode: the server opens them, also those of clients in passive mode.
+    Active,
 }
 
 impl Rules {

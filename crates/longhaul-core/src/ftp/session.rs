@@ -189,7 +189,7 @@ impl Session {
     /// Whether commands wait for a reply. While this is true, the caller reads nothing from the client. Bytes that it has read
     /// already may be given to the session, which keeps them.
     pub fn is_waiting(&self) -> bool {
-        !self.is_opaque && (self.has_turn_due || self.dialogue.passive.is_some())
+        !self.is_opaque && (self.has_turn_due || self.dialogue.expected.is_some())
     }
 
     /// Whether this byte may be urgent (tcp(7)) if it is the next one of `side`. A receiver without SO_OOBINLINE does not find an

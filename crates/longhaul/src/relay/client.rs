@@ -1,11 +1,12 @@
 //! The client of a flow. A proxy before us may have named it.
 
-use super::data_peer::DataPeer;
+use super::data_peer::{DataPeer, Met};
+use super::lock::lock;
 use longhaul_core::ftp::Transfer;
 use std::net::SocketAddr;
 
 /// Who began a flow. As small as its address, because every idle flow has one.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) enum Client {
     /// The client with this address connected to us.
     Direct(SocketAddr),
@@ -59,6 +60,14 @@ impl Client {
     pub(super) fn dialled(&self) {
         if let Client::Data(peer) = self {
             peer.has_dialled.send_replace(true);
+        }
+    }
+
+    /// Takes the connection with the other side of an FTP data connection, if that side came to us, too.
+    pub(super) fn take_met(&self) -> Option<Met> {
+        match self {
+            Client::Data(peer) => lock(&peer.met).take(),
+            Client::Direct(_) | Client::Own(_) | Client::Via(_) => None,
         }
     }
 

@@ -2,6 +2,7 @@
 //! connection begins.
 
 use super::lock::lock;
+use super::stream::Stream;
 use longhaul_core::ftp::Transfer;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -11,8 +12,11 @@ use tokio::sync::watch;
 #[derive(Debug, Default)]
 pub(super) struct Naming(Mutex<Option<Transfer>>);
 
+/// A connection with the other side that came to us, too, and its peer.
+pub(super) type Met = (Stream, SocketAddr);
+
 /// The peer of a data connection that came to us.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct DataPeer {
     /// Its address.
     pub(super) address: SocketAddr,
@@ -22,6 +26,8 @@ pub(super) struct DataPeer {
     pub(super) naming: Arc<Naming>,
     /// Becomes true when the dial for it has connected, or when its flow has ended.
     pub(super) has_dialled: watch::Sender<bool>,
+    /// The connection with the other side, until the flow takes it. `None` if the other side is dialled.
+    pub(super) met: Mutex<Option<Met>>,
 }
 
 impl Naming {

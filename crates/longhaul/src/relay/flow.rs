@@ -19,7 +19,7 @@ use longhaul_config::{Protocol, Tunnel};
 use std::any::Any;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tracing::{Level, debug, enabled, warn};
 
 /// Bytes below which a flow ends too soon for its congestion counters to mean anything.
@@ -111,6 +111,10 @@ impl Drop for Live {
 async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
     let Live { relay, gate, flow } = live;
     let tunnel = &flow.tunnel;
+    if let Some((stream, address)) = flow.take_met() {
+        gate.hops.claim(&gate.counters, tunnel, 0).answered(Duration::ZERO);
+        return Ok(connected(live, Dialled { stream, hop: 0, address, early: 0 }));
+    }
     let header = Header::of(flow);
     if let Some(how) = probe::answer_undialled(relay, flow, accept).await {
         return Err(how);
@@ -127,21 +131,9 @@ async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
         how = flow.cut.given() => return Err(how),
     };
     match dialled {
-        Ok(Dialled { stream, hop, address, early }) => {
-            let dial = Arc::new(stream);
-            flow.connected(hop, address, &dial);
-            flow.carried(Leg::Accept, early as u64);
-            debug!(
-                flow = flow.number,
-                tunnel = %tunnel.name,
-                peer = %flow.peer(),
-                proxy = flow.proxy().map(tracing::field::display),
-                next_hop = %tunnel.to[hop],
-                next_hop_address = %address,
-                dial_local = dial.local().map(tracing::field::display),
-                dial_ms = flow.began.elapsed().as_micros() as f64 / 1e3,
-                "flow connected"
-            );
+        Ok(dialled) => {
+            let early = dialled.early;
+            let dial = connected(live, dialled);
             fast_open::consume(accept, early).map_err(|err| Broken::of(Leg::Accept, &err))?;
             Ok(dial)
         }
@@ -156,6 +148,25 @@ async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
             Err(How::DialFailed)
         }
     }
+}
+
+/// Notes and logs the dial leg. Returns it.
+fn connected(Live { flow, .. }: &Live, Dialled { stream, hop, address, early }: Dialled) -> Arc<Stream> {
+    let dial = Arc::new(stream);
+    flow.connected(hop, address, &dial);
+    flow.carried(Leg::Accept, early as u64);
+    debug!(
+        flow = flow.number,
+        tunnel = %flow.tunnel.name,
+        peer = %flow.peer(),
+        proxy = flow.proxy().map(tracing::field::display),
+        next_hop = %flow.tunnel.to[hop],
+        next_hop_address = %address,
+        dial_local = dial.local().map(tracing::field::display),
+        dial_ms = flow.began.elapsed().as_micros() as f64 / 1e3,
+        "flow connected"
+    );
+    dial
 }
 
 /// Chooses the next hops to dial. `None` if all are down by their checks, unless a probe asks: it shall find the broken stage
@@ -258,7 +269,6 @@ mod tests {
     use std::io::{ErrorKind, Read, Write};
     use std::net::{Shutdown, SocketAddr};
     use std::sync::atomic::Ordering::Relaxed;
-    use std::time::Duration;
     use tokio::io::Interest;
     use tokio::net::{TcpListener, TcpStream};
 

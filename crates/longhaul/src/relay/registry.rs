@@ -7,6 +7,7 @@
 use super::client::Client;
 use super::counters::Counters;
 use super::cut::{Cut, Order};
+use super::data_peer::Met;
 use super::distributions::Distributions;
 use super::how::How;
 use super::leg_view::LegView;
@@ -215,6 +216,11 @@ impl Flow {
     /// Whether it is an FTP data connection.
     pub(super) fn is_data(&self) -> bool {
         self.client.is_data()
+    }
+
+    /// Takes its dial leg and the address of the peer there, if that peer connected to us.
+    pub(super) fn take_met(&self) -> Option<Met> {
+        self.client.take_met()
     }
 
     /// Whether it comes from the next hop of its tunnel, as an FTP data connection of a client in active mode does. Up is then towards

@@ -63,7 +63,7 @@ fn rows(wanted: fn(&&Row) -> bool) {
     for row in ROWS.iter().filter(wanted) {
         let Row { server, client, mode, ips } = row;
         eprintln!("{server:?}, {client:?}, {mode:?}, {ips:?}");
-        carry(row, &[]);
+        carry(row, "client", "");
     }
 }
 
@@ -79,15 +79,34 @@ fn every_byte_arrives_from_servers_in_passive_mode_for_clients_in_active_mode() 
     ] {
         let Row { server, client, mode, ips } = &row;
         eprintln!("{server:?}, {client:?}, {mode:?}, {ips:?}");
-        carry(&row, &["--ftp-mode", "passive"]);
+        carry(&row, "passive", "");
     }
 }
 
-/// Gets and puts a file of each of [`SIZES`], and looks at the log of each relay. The relays have `flags`.
-fn carry(row: &Row, flags: &[&str]) {
+/// All of these clients use passive mode.
+#[test]
+fn every_byte_arrives_from_servers_in_active_mode_for_clients_in_passive_mode() {
+    for (row, settings) in [
+        (Row { server: Kind::Vsftpd, client: Client::Curl, mode: Mode::Pasv, ips: &[V4, V4, V4] }, "pasv_enable=NO\n"),
+        (Row { server: Kind::Vsftpd, client: Client::Ftplib, mode: Mode::Epsv, ips: &[V4, V6] }, "pasv_enable=NO\n"),
+        (Row { server: Kind::Vsftpd, client: Client::Lftp, mode: Mode::Pasv, ips: &[V4, V4] }, "pasv_enable=NO\n"),
+        (Row { server: Kind::Proftpd, client: Client::Lftp, mode: Mode::Epsv, ips: &[V6, V4] }, ""),
+        (Row { server: Kind::Proftpd, client: Client::Ftplib, mode: Mode::Pasv, ips: &[V4, V4] }, ""),
+        (Row { server: Kind::PureFtpd, client: Client::Tnftp, mode: Mode::Epsv, ips: &[V4, V6, V6] }, ""),
+        (Row { server: Kind::PureFtpd, client: Client::Curl, mode: Mode::Epsv, ips: &[V4, V4] }, ""),
+    ] {
+        let Row { server, client, mode, ips } = &row;
+        eprintln!("{server:?}, {client:?}, {mode:?}, {ips:?}");
+        carry(&row, "active", settings);
+    }
+}
+
+/// Gets and puts a file of each of [`SIZES`], and looks at the log of each relay. The relays have `ftp.mode` `ftp_mode`, and the server
+/// has `settings`.
+fn carry(row: &Row, ftp_mode: &str, settings: &str) {
     let (server_ip, relay_ips) = row.ips.split_last().unwrap();
-    let Some(server) = Server::start(row.server, server_ip, "") else { return };
-    let chain = Chain::start(relay_ips, server.address(), flags);
+    let Some(server) = Server::start(row.server, server_ip, settings) else { return };
+    let chain = Chain::start(relay_ips, server.address(), &["--ftp-mode", ftp_mode]);
     let folder = tempfile::tempdir().unwrap();
     let mut jobs = Vec::new();
     for size in SIZES {
@@ -107,8 +126,13 @@ fn carry(row: &Row, flags: &[&str]) {
         assert_same(&got(), &pattern(2, *size));
     }
     for (index, relay) in chain.relays.iter().enumerate() {
-        // A relay behind one that asks for passive mode has a client in passive mode.
-        let wanted = sizes_of_transfers(row.mode.is_passive() || index > 0 && !flags.is_empty());
+        // The client of a relay behind another is that one.
+        let is_passive = match ftp_mode {
+            "passive" if index > 0 => true,
+            "active" if index > 0 => false,
+            _ => row.mode.is_passive(),
+        };
+        let wanted = sizes_of_transfers(is_passive);
         assert_eq!(transfers(relay, wanted.len()), wanted);
     }
 }

@@ -121,23 +121,13 @@ fn a_data_connection_counts_in_the_cap_of_its_tunnel() {
 /// The leg towards the client has the options of `accept`, and the one towards the server those of `dial`, whoever connects.
 #[test]
 fn both_legs_have_the_socket_options_of_the_tunnel_and_are_spliced() {
-    let flags: Vec<&str> =
-        ["accept.user-timeout=111s", "dial.user-timeout=222s", "accept.congestion=reno", "dial.congestion=cubic"]
-            .iter()
-            .flat_map(|setting| ["--set", setting])
-            .collect();
     let bytes = pattern(51, 3_000_000);
     for relays in [1, 2] {
         for is_passive in MODES {
-            let ftp = Dialogue::begin(relays, &flags);
+            let ftp = Dialogue::begin(relays, TOLD_APART);
             let (client, server) = ftp.data(is_passive);
-            let last = ftp.chain.relays.last().unwrap();
-            let Some((near, far)) = ftp.near().other_end(&client).zip(last.other_end(&server)) else {
-                return skip("pidfd_getfd(2) is not allowed here");
-            };
-            assert_eq!(options(&near), (Some(Duration::from_secs(111)), b"reno".to_vec()), "passive: {is_passive}");
-            assert_eq!(options(&far), (Some(Duration::from_secs(222)), b"cubic".to_vec()), "passive: {is_passive}");
-            drop((near, far));
+            eprintln!("passive: {is_passive}");
+            assert_told_apart(&ftp, &client, &server);
             send_whole(server, &client, &bytes);
             drop(client);
             for relay in &ftp.chain.relays {
@@ -148,6 +138,28 @@ fn both_legs_have_the_socket_options_of_the_tunnel_and_are_spliced() {
     }
 }
 
+/// Flags that give the legs other options.
+pub(crate) const TOLD_APART: &[&str] = &[
+    "--set",
+    "accept.user-timeout=111s",
+    "--set",
+    "accept.congestion=reno",
+    "--set",
+    "dial.user-timeout=222s",
+    "--set",
+    "dial.congestion=cubic",
+];
+
+/// Asserts that the legs of the data connection between `client` and `server` have the options of [`TOLD_APART`].
+pub(crate) fn assert_told_apart(ftp: &Dialogue, client: &TcpStream, server: &TcpStream) {
+    let last = ftp.chain.relays.last().unwrap();
+    let Some((near, far)) = ftp.near().other_end(client).zip(last.other_end(server)) else {
+        return skip("pidfd_getfd(2) is not allowed here");
+    };
+    assert_eq!(options(&near), (Some(Duration::from_secs(111)), b"reno".to_vec()));
+    assert_eq!(options(&far), (Some(Duration::from_secs(222)), b"cubic".to_vec()));
+}
+
 /// Returns TCP_USER_TIMEOUT and TCP_CONGESTION.
 fn options(leg: &Socket) -> (Option<Duration>, Vec<u8>) {
     let mut name = leg.tcp_congestion().unwrap();
@@ -156,7 +168,7 @@ fn options(leg: &Socket) -> (Option<Duration>, Vec<u8>) {
 }
 
 /// Sends `bytes` and FIN, and asserts that they arrive.
-fn send_whole(mut writer: TcpStream, reader: &TcpStream, bytes: &[u8]) {
+pub(crate) fn send_whole(mut writer: TcpStream, reader: &TcpStream, bytes: &[u8]) {
     std::thread::scope(|scope| {
         scope.spawn(move || writer.write_all(bytes).unwrap());
         let (got, ending) = read_to_end(reader);

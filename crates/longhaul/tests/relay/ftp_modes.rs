@@ -1,10 +1,13 @@
-//! Tests `ftp.mode = "passive"`: clients in active mode, and servers that are asked for passive mode.
+//! Tests `ftp.mode`: servers that are asked for another mode than that of the client.
 
 use crate::ftp_dialogue::*;
+use crate::ftp_flows::{TOLD_APART, assert_told_apart, send_whole};
 use crate::harness::*;
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::io::Write;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 
 const PASSIVE: &[&str] = &["--ftp-mode", "passive"];
+const ACTIVE: &[&str] = &["--ftp-mode", "active"];
 
 /// Sends PORT with the address of `client`'s listener, to which the server answers as to PASV. Returns the server's end.
 fn join(ftp: &Dialogue, client: &TcpListener) -> TcpStream {
@@ -127,4 +130,123 @@ fn the_next_command_does_not_close_a_connection_that_is_arriving() {
     assert_eq!((ftp.client.line(), ftp.client.line()), ("150 begins".into(), "226 ends".into()));
     talk(&accept(&one), &from_server);
     assert_eq!(ftp.server.line(), "PASV");
+}
+
+/// Sends PASV, to which the server answers as to PORT. Returns the addresses to which the client and the server connect.
+fn meet(ftp: &Dialogue) -> (SocketAddr, SocketAddr) {
+    ftp.client.say("PASV");
+    let heard = ftp.server.line();
+    let for_server = from_six(heard.strip_prefix("PORT ").unwrap_or_else(|| panic!("{heard}")));
+    ftp.server.say("200 PORT command successful");
+    (ftp.client.named(&ftp.client.line()), for_server)
+}
+
+#[test]
+fn both_sides_connect_and_each_ending_is_that_of_the_other_side() {
+    for relays in [1, 2] {
+        let ftp = Dialogue::begin(relays, ACTIVE);
+        for (is_reset, is_upload) in [(false, false), (true, false), (false, true), (true, true)] {
+            let (for_client, for_server) = meet(&ftp);
+            let client = patient(TcpStream::connect(for_client).unwrap());
+            assert_eq!(transfer(&ftp, "150 begins"), "150 begins");
+            let server = patient(TcpStream::connect(for_server).unwrap());
+            talk(&client, &server);
+            let (sender, receiver) = if is_upload { (client, server) } else { (server, client) };
+            if is_reset {
+                reset(sender)
+            } else {
+                drop(sender)
+            }
+            let ending = if is_reset { Ending::Reset } else { Ending::Fin };
+            assert_eq!(read_to_end(&receiver), (Vec::new(), ending));
+            ftp.server.say("226 ends");
+            assert_eq!(ftp.client.line(), "226 ends");
+            assert_closed(for_client);
+            assert_closed(for_server);
+        }
+    }
+}
+
+#[test]
+fn a_connection_that_both_sides_open_has_their_options_and_is_spliced() {
+    let ftp = Dialogue::begin(1, &[ACTIVE, TOLD_APART].concat());
+    let (for_client, for_server) = meet(&ftp);
+    let [client, server] = [for_client, for_server].map(|to| patient(TcpStream::connect(to).unwrap()));
+    assert_eq!(transfer(&ftp, "150 begins"), "150 begins");
+    talk(&client, &server);
+    assert_told_apart(&ftp, &client, &server);
+    send_whole(server, &client, &pattern(52, 3_000_000));
+    drop(client);
+    let line = ftp.near().wait_log("flow ended");
+    assert_eq!((&line["transfer"], &line["down_bytes"]), (&"RETR f".into(), &3_000_004.into()), "{line}");
+    assert_eq!(ftp.near().counters()["copied"], 0);
+}
+
+#[test]
+fn strangers_do_not_meet() {
+    let ftp = Dialogue::begin(1, ACTIVE);
+    let (for_client, for_server) = meet(&ftp);
+    for to in [for_client, for_server] {
+        if let Ok(stranger) = dial_from("127.0.0.2", to) {
+            assert_eq!(read_to_end(&stranger), (Vec::new(), Ending::Reset));
+        }
+    }
+    talk(&TcpStream::connect(for_client).unwrap(), &TcpStream::connect(for_server).unwrap());
+}
+
+/// A client may wait for 150 before it connects.
+#[test]
+fn a_server_that_comes_first_waits_for_the_client_and_its_replies_do_not() {
+    let ftp = Dialogue::begin(1, ACTIVE);
+    let (for_client, for_server) = meet(&ftp);
+    let mut server = patient(TcpStream::connect(for_server).unwrap());
+    server.write_all(b"file").unwrap();
+    drop(server);
+    assert_eq!(transfer(&ftp, "150 begins"), "150 begins");
+    assert_eq!(read_to_end(&TcpStream::connect(for_client).unwrap()), (b"file".to_vec(), Ending::Fin));
+}
+
+/// The control connection ends at once. The listeners would close with it.
+#[test]
+fn a_file_that_came_before_the_last_reply_is_not_lost_with_the_control_connection() {
+    for _ in 0..20 {
+        let ftp = Dialogue::begin(1, ACTIVE);
+        let (for_client, for_server) = meet(&ftp);
+        let client = patient(TcpStream::connect(for_client).unwrap());
+        ftp.client.say("RETR f");
+        assert_eq!(ftp.server.line(), "RETR f");
+        let mut server = patient(TcpStream::connect(for_server).unwrap());
+        server.write_all(b"file").unwrap();
+        drop(server);
+        ftp.server.say("150 begins\r\n226 ends");
+        assert_eq!((ftp.client.line(), ftp.client.line()), ("150 begins".into(), "226 ends".into()));
+        drop((ftp.client, ftp.server));
+        assert_eq!(read_to_end(&client), (b"file".to_vec(), Ending::Fin));
+    }
+}
+
+#[test]
+fn a_server_that_does_not_accept_the_address_is_heard_and_its_listener_ends_with_the_next_command() {
+    let ftp = Dialogue::begin(1, ACTIVE);
+    ftp.client.say("PASV");
+    let for_server = from_six(ftp.server.line().strip_prefix("PORT ").unwrap());
+    ftp.server.say("500 Illegal PORT command.");
+    assert_eq!(ftp.client.line(), "500 Illegal PORT command.");
+    let (for_client, next) = meet(&ftp);
+    assert_closed(for_server);
+    talk(&TcpStream::connect(for_client).unwrap(), &TcpStream::connect(next).unwrap());
+    assert_eq!(ftp.counter("ftp_unused"), 0);
+}
+
+#[test]
+fn a_client_that_does_not_come_is_counted_and_its_server_is_reset() {
+    let ftp = Dialogue::begin(1, ACTIVE);
+    let (for_client, for_server) = meet(&ftp);
+    let server = patient(TcpStream::connect(for_server).unwrap());
+    let (next, _) = meet(&ftp);
+    assert_eq!(read_to_end(&server).1, Ending::Reset);
+    assert_closed(for_client);
+    wait_until("the listener is counted", || ftp.counter("ftp_unused") == 1);
+    drop((ftp.client, ftp.server));
+    assert_closed(next);
 }

@@ -34,10 +34,22 @@ struct Caller {
     events: Vec<String>,
     openings: Vec<Opening>,
     joinings: Vec<Joining>,
+    /// Channels with a listener for the server alone.
+    awaited: Vec<u64>,
     /// Whether no other data connection may begin.
     is_full: bool,
     /// Why it opens none.
     failure: Option<&'static str>,
+}
+
+impl Caller {
+    /// Returns the address of a listener, or why there is none.
+    fn named(&self, channel: u64, accept_from: Side) -> Result<SocketAddr, String> {
+        match self.failure {
+            Some(why) => Err(why.to_string()),
+            None => Ok(SocketAddr::new(facing(self.ends, accept_from), port(channel))),
+        }
+    }
 }
 
 impl Channels for Caller {
@@ -45,10 +57,7 @@ impl Channels for Caller {
         let Opening { channel, accept_from, dial } = opening;
         self.events.push(format!("open {channel} from {accept_from}, dial {dial}"));
         self.openings.push(opening);
-        match self.failure {
-            Some(why) => Err(why.to_string()),
-            None => Ok(SocketAddr::new(facing(self.ends, accept_from), port(channel))),
-        }
+        self.named(channel, accept_from)
     }
 
     fn have_room(&mut self) -> bool {
@@ -60,6 +69,18 @@ impl Channels for Caller {
         self.events.push(format!("join {channel}, {server} and {client}"));
         self.joinings.push(joining);
         self.failure.map_or(Ok(()), |why| Err(why.to_string()))
+    }
+
+    fn open_for_server(&mut self, channel: u64) -> Result<SocketAddr, String> {
+        self.events.push(format!("await {channel} from server"));
+        self.awaited.push(channel);
+        self.named(channel, Side::Server)
+    }
+
+    fn meet(&mut self) -> Result<SocketAddr, String> {
+        let channel = *self.awaited.last().unwrap();
+        self.events.push(format!("meet {channel} from client"));
+        self.named(channel, Side::Client)
     }
 
     fn begins(&mut self) {
@@ -98,7 +119,7 @@ const SERVER_V6: &str = "2001:db8:5::2";
 /// Returns rules that allow nothing but the peers themselves.
 fn strict(client: &str, server: &str) -> Rules {
     let ends = Ends { client: client.parse().unwrap(), server: server.parse().unwrap() };
-    Rules { ends, data_from: Vec::new(), allow: Vec::new(), low_ports: false, passive: false }
+    Rules { ends, data_from: Vec::new(), allow: Vec::new(), low_ports: false, mode: Mode::Client }
 }
 
 fn v4() -> Rules {
@@ -120,6 +141,7 @@ impl Stage {
             events: Vec::new(),
             openings: Vec::new(),
             joinings: Vec::new(),
+            awaited: Vec::new(),
             is_full: false,
             failure: None,
         };

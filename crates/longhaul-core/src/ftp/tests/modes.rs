@@ -1,9 +1,9 @@
-//! Dialogues of clients in active mode with servers that are asked for passive mode.
+//! Dialogues in which the server is asked for another mode than the client chose.
 
 use super::*;
 
 fn passive(client: &str, server: &str) -> Rules {
-    Rules { passive: true, ..strict(client, server) }
+    Rules { mode: Mode::Passive, ..strict(client, server) }
 }
 
 #[test]
@@ -77,6 +77,128 @@ fn no_side_may_name_another_host() {
         C: NOOP
         S: 200 ok",
     );
+}
+
+/// Returns rules with which the server is asked for active mode.
+fn active(client: &str, server: &str) -> Rules {
+    Rules { mode: Mode::Active, ..strict(client, server) }
+}
+
+#[test]
+fn a_server_is_asked_for_active_mode_by_a_client_in_passive_mode() {
+    check(
+        &active(CLIENT_V4, SERVER_V4),
+        r"
+        S: 220 ready
+        C: PASV
+        s: PORT 192,0,2,1,195,81
+        * await 1 from server
+        S: 200 PORT command successful. Consider using PASV.
+        c: 227 Entering Passive Mode (198,51,100,1,195,81).
+        * meet 1 from client
+        C: RETR f
+        * transfer 1 RETR f
+        S: 150 Opening.
+        S: 226 Transfer complete.
+        C: EPSV
+        s: PORT 192,0,2,1,195,82
+        * await 2 from server
+        S: 200-PORT
+        c:
+        S: 227 what
+        c:
+        S: 200 ok
+        c: 229 Entering Extended Passive Mode (|||50002|)
+        * meet 2 from client
+        C: PORT 198,51,100,7,156,64
+        s: PORT 192,0,2,1,195,83
+        * open 3 from server, dial 198.51.100.7:40000
+        S: 200 ok
+        C: NOOP
+        S: 200 ok
+        C: QUIT
+        S: 221 Goodbye.",
+    );
+}
+
+#[test]
+fn the_server_is_asked_in_the_form_of_its_ip_version() {
+    check(
+        &active(CLIENT_V4, SERVER_V6),
+        r"
+        S: 220 ready
+        C: EPSV ALL
+        s:
+        c: 200 EPSV ALL accepted
+        C: PORT 198,51,100,7,156,64
+        s:
+        c: 503 EPSV ALL was accepted, use EPSV
+        * refused epsv-only
+        C: EPSV 1
+        s: EPRT |2|2001:db8:5::1|50001|
+        * await 1 from server
+        S: 200 ok
+        c: 229 Entering Extended Passive Mode (|||50001|)
+        * meet 1 from client",
+    );
+    // Between alike ends too, because the server gets PORT.
+    check(
+        &active(CLIENT_V4, SERVER_V4),
+        r"
+        C: EPSV ALL
+        s:
+        S: 220 ready
+        c: 220 ready
+        c: 200 EPSV ALL accepted",
+    );
+}
+
+#[test]
+fn a_server_that_does_not_accept_the_address_is_heard() {
+    check(
+        &active(CLIENT_V4, SERVER_V4),
+        r"
+        S: 220 ready
+        C: PASV
+        s: PORT 192,0,2,1,195,81
+        * await 1 from server
+        S: 226 late
+        S: 500 Illegal PORT command.
+        C: PASV
+        s: PORT 192,0,2,1,195,82
+        * await 2 from server
+        S: 227 Entering Passive Mode (192,0,2,2,117,53).
+        c: 425 The server names an address that nobody asked for
+        * refused unasked
+        C: PASV
+        s: PORT 192,0,2,1,195,83
+        * await 3 from server
+        ...
+        S: 227 Entering Passive Mode (192,0,2,2,117,53).
+        c: 425 The server names an address that nobody asked for
+        * refused unasked
+        C: NOOP
+        S: 200 ok",
+    );
+}
+
+#[test]
+fn a_client_is_told_why_there_is_no_listener() {
+    let mut stage = Stage::new(&active(CLIENT_V4, SERVER_V4));
+    stage.caller.failure = Some("no port is free");
+    stage.send(Side::Server, b"220 ready\r\n");
+    let [before, after] = [stage.take(), {
+        stage.send(Side::Client, b"PASV\r\n");
+        stage.take()
+    }];
+    assert_eq!(
+        (before, after),
+        ([r"220 ready\r\n".into(), "".into()], [r"425 No data listener: no port is free\r\n".into(), "".into()])
+    );
+    stage.caller.failure = None;
+    assert_eq!(stage.get(Side::Client, b"PASV\r\n"), r"PORT 192,0,2,1,195,82\r\n");
+    stage.caller.failure = Some("no port is free");
+    assert_eq!(stage.get(Side::Server, b"200 ok\r\n"), r"425 No data listener: no port is free\r\n");
 }
 
 #[test]

@@ -64,8 +64,9 @@ fn turns() -> impl Strategy<Value = Vec<(Side, Vec<u8>)>> {
 }
 
 fn rules() -> impl Strategy<Value = Rules> {
-    (select(&[CLIENT_V4, CLIENT_V6][..]), select(&[SERVER_V4, SERVER_V6][..]), any::<bool>(), any::<bool>())
-        .prop_map(|(client, server, low_ports, passive)| Rules { low_ports, passive, ..strict(client, server) })
+    let modes = select(&[Mode::Client, Mode::Passive, Mode::Active][..]);
+    (select(&[CLIENT_V4, CLIENT_V6][..]), select(&[SERVER_V4, SERVER_V6][..]), any::<bool>(), modes)
+        .prop_map(|(client, server, low_ports, mode)| Rules { low_ports, mode, ..strict(client, server) })
 }
 
 /// Asserts that everything the session did was allowed.
@@ -76,13 +77,18 @@ fn assert_allowed(rules: &Rules, stage: &Stage) {
         assert!(dial.port() >= 1024 || rules.low_ports);
     }
     for Joining { server, client, .. } in &stage.caller.joinings {
-        assert!(rules.passive && (server.ip(), client.ip()) == (rules.ends.server, rules.ends.client));
+        assert!(rules.mode == Mode::Passive && (server.ip(), client.ip()) == (rules.ends.server, rules.ends.client));
         assert!([server, client].iter().all(|end| end.port() >= 1024) || rules.low_ports);
     }
     if stage.session.is_opaque() {
         return;
     }
-    assert!(!rules.passive || stage.caller.openings.iter().all(|opening| opening.accept_from == Side::Client));
+    let opens_only_for = |side| stage.caller.openings.iter().all(|opening| opening.accept_from == side);
+    match rules.mode {
+        Mode::Client => assert!(stage.caller.awaited.is_empty()),
+        Mode::Passive => assert!(opens_only_for(Side::Client) && stage.caller.awaited.is_empty()),
+        Mode::Active => assert!(opens_only_for(Side::Server)),
+    }
     for line in stage.to_server.split(|byte| *byte == b'\n') {
         let command = Command::read(line);
         let named = match command.verb.map(|verb| (verb.kind, verb.name)) {
@@ -90,11 +96,10 @@ fn assert_allowed(rules: &Rules, stage: &Stage) {
             Some((Kind::Active(_), _)) => address::read_eprt(command.argument).ok(),
             _ => continue,
         };
-        let is_ours = |opening: &Opening| {
-            let ours = SocketAddr::new(facing(rules.ends, Side::Server), port(opening.channel));
-            opening.accept_from == Side::Server && named == Some(ours)
-        };
-        assert!(stage.caller.openings.iter().any(is_ours), "{}", line.escape_ascii());
+        let openings = stage.caller.openings.iter().filter(|opening| opening.accept_from == Side::Server);
+        let channels = openings.map(|opening| opening.channel).chain(stage.caller.awaited.iter().copied());
+        let ours = |channel| SocketAddr::new(facing(rules.ends, Side::Server), port(channel));
+        assert!(channels.map(ours).any(|ours| named == Some(ours)), "{}", line.escape_ascii());
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::data_listener::{DataListener, Listener, Listening, NewFlow, Prepared, patience, register};
 use super::fetch::Fetch;
+use super::meeting::{Awaited, Meeting};
 use super::places::{Place, Places};
 use super::ports;
 use crate::relay::data_peer::Naming;
@@ -10,7 +11,7 @@ use crate::relay::legs::Legs;
 use crate::relay::permits::{DATA_CONNECTIONS, Gate};
 use crate::relay::shared::Relay;
 use longhaul_config::options::{Leg, key};
-use longhaul_config::{Check, Ftp, FtpMode, NextHop, Protocol, Tunnel};
+use longhaul_config::{Check, Ftp, NextHop, Protocol, Tunnel};
 use longhaul_core::ftp::{Channels, Ends, Joining, Opening, Refused, Rules, Side, Transfer};
 use longhaul_core::next_hop::POLICIES;
 use longhaul_sys::activation;
@@ -21,7 +22,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -62,7 +63,7 @@ pub(super) struct Sides {
 /// A data connection whose flow has not begun.
 struct Open {
     source: Source,
-    /// [`DataListener::serve`] or [`Fetch::serve`]. Not a task of its own, which would end later than the next one needs its port,
+    /// [`DataListener::serve`], [`Fetch::serve`] or [`Meeting::serve`]. Not a task of its own, which would end later than the next one needs its port,
     /// its place and its descriptor.
     serving: Pin<Box<dyn Future<Output = Option<watch::Receiver<bool>>> + Send>>,
 }
@@ -75,6 +76,8 @@ enum Source {
     Server(Listener),
     /// From the server, by a dial. The value becomes true when the transfer begins.
     Fetched(watch::Sender<bool>),
+    /// From both, to these listeners.
+    Both(Awaited),
 }
 
 /// Ends with the dial for a data connection.
@@ -114,7 +117,7 @@ impl DataConnections {
             data_from: keys.data_from.clone(),
             allow: tunnel.allow.clone(),
             low_ports: keys.low_ports,
-            passive: keys.mode == FtpMode::Passive,
+            mode: keys.mode,
         };
         DataConnections {
             rules,
@@ -192,22 +195,23 @@ impl DataConnections {
             // The runtime may tell this later than a reply. A failure means no memory; nothing waits for that.
             Source::Server(listener) => activation::has_connection(listener.as_fd()).unwrap_or(false),
             Source::Fetched(begins) => *begins.borrow(),
+            Source::Both(awaited) => awaited.have_come(),
         };
         self.arriving.is_some() || self.latest.as_ref().is_some_and(has_come)
     }
 
-    /// Returns the tunnel of the data connection of `opening`: the control connection's, turned round if the server
+    /// Returns the tunnel of a data connection from this side to `to`: the control connection's, turned round if the server
     /// connects. It dials from the control connection's address, because servers and clients look at that.
-    fn data_tunnel(&self, opening: &Opening) -> Tunnel {
+    fn data_tunnel(&self, from: Side, to: SocketAddr) -> Tunnel {
         let control = &*self.tunnel;
-        let (accept, dial, source) = match opening.accept_from {
+        let (accept, dial, source) = match from {
             Side::Client => (&control.accept, &control.dial, self.sides.server.ip()),
             Side::Server => (&control.dial, &control.accept, self.sides.client.ip()),
         };
         // The client of a download sends nothing, and would wait for ever.
         let without = [key::DEFER_ACCEPT, key::FASTOPEN];
         Tunnel {
-            to: vec![NextHop::new(opening.dial.ip().to_string(), opening.dial.port())],
+            to: vec![NextHop::new(to.ip().to_string(), to.port())],
             policy: &POLICIES[0],
             check: Check::NONE,
             proxy_in: None,
@@ -243,34 +247,31 @@ impl DataConnections {
         self.naming = (channel, Arc::default());
     }
 
-    /// Opens the data listener of `opening`. Returns its address.
-    fn try_open(&mut self, opening: &Opening) -> Result<SocketAddr, String> {
-        let place = self.places.one()?;
-        let tunnel = Arc::new(self.data_tunnel(opening));
-        let local = match opening.accept_from {
+    /// Returns the tunnel of a data connection from this side to an address that the other side has not named.
+    fn half_tunnel(&self, from: Side) -> Tunnel {
+        let other = if from == Side::Client { Side::Server } else { Side::Client };
+        self.data_tunnel(from, SocketAddr::new(self.rules.ends.of(other), DATA_PORT))
+    }
+
+    /// Opens a data listener for the peer on side `from`, with the options of the accept leg of `tunnel`. Returns it, and the address to
+    /// tell the peer.
+    fn listen(&self, from: Side, tunnel: &Tunnel) -> Result<(DataListener, SocketAddr), String> {
+        let local = match from {
             Side::Client => self.sides.client,
             Side::Server => self.sides.server,
         };
-        let peer = self.rules.ends.of(opening.accept_from);
-        let protocol = LegProtocol::of(&tunnel, Leg::Accept);
+        let protocol = LegProtocol::of(tunnel, Leg::Accept);
         let listener = ports::listen(local, self.tunnel.ftp.ports.as_ref(), &tunnel.accept, protocol)?;
         let listener = register(listener)?;
         let address = listener.get_ref().local_addr().ok().and_then(|address| address.as_socket());
         let address = address.ok_or("the kernel does not tell its port")?;
-        let listening = Listening::begin(&self.relay, &self.gate, &tunnel, address, peer, opening.accept_from);
-        let source = match opening.accept_from {
-            Side::Client => Source::Client,
-            Side::Server => Source::Server(listener.clone()),
+        let listening = Listening::begin(&self.relay, &self.gate, tunnel, address, self.rules.ends.of(from), from);
+        let data_listener = DataListener { listener, rules: self.rules.clone(), listening, patience: patience(from) };
+        let told = match (from, self.tunnel.ftp.advertise) {
+            (Side::Client, Some(ip)) => SocketAddr::new(ip.into(), address.port()),
+            _ => address,
         };
-        let data_listener = DataListener {
-            prepared: self.prepare(opening.accept_from, tunnel, place),
-            listener,
-            rules: self.rules.clone(),
-            listening,
-            patience: patience(opening.accept_from),
-        };
-        self.latest = Some(Open { source, serving: Box::pin(data_listener.serve()) });
-        Ok(address)
+        Ok((data_listener, told))
     }
 
     fn prepare(&self, from: Side, tunnel: Arc<Tunnel>, place: Place) -> Prepared {
@@ -304,27 +305,54 @@ impl Channels for DataConnections {
     }
 
     fn open(&mut self, opening: Opening) -> Result<SocketAddr, String> {
-        self.begin(opening.channel);
-        let mut address = self.try_open(&opening)?;
-        if let (Side::Client, Some(ip)) = (opening.accept_from, self.tunnel.ftp.advertise) {
-            address = SocketAddr::new(ip.into(), address.port());
-        }
+        let Opening { channel, accept_from, dial } = opening;
+        self.begin(channel);
+        let place = self.places.one()?;
+        let tunnel = Arc::new(self.data_tunnel(accept_from, dial));
+        let (data_listener, address) = self.listen(accept_from, &tunnel)?;
+        let source = match accept_from {
+            Side::Client => Source::Client,
+            Side::Server => Source::Server(data_listener.listener.clone()),
+        };
+        let prepared = self.prepare(accept_from, tunnel, place);
+        self.latest = Some(Open { source, serving: Box::pin(data_listener.serve(prepared)) });
         Ok(address)
     }
 
     fn join(&mut self, Joining { channel, server, client }: Joining) -> Result<(), String> {
         self.begin(channel);
         let place = self.places.one()?;
-        let from_server = self.data_tunnel(&Opening { channel, accept_from: Side::Server, dial: client });
+        let from_server = self.data_tunnel(Side::Server, client);
         let (begins, has_begun) = watch::channel(false);
         let fetch = Fetch {
             prepared: self.prepare(Side::Server, Arc::new(from_server), place),
-            towards_server: self.data_tunnel(&Opening { channel, accept_from: Side::Client, dial: server }),
+            towards_server: self.data_tunnel(Side::Client, server),
             server,
             begins: has_begun,
         };
         self.latest = Some(Open { source: Source::Fetched(begins), serving: Box::pin(fetch.serve()) });
         Ok(())
+    }
+
+    fn open_for_server(&mut self, channel: u64) -> Result<SocketAddr, String> {
+        self.begin(channel);
+        let place = self.places.one()?;
+        let (from_server, address) = self.listen(Side::Server, &self.half_tunnel(Side::Server))?;
+        let (open, from_client) = oneshot::channel();
+        let source = Source::Both(Awaited::new(&from_server.listener, open));
+        let prepared = self.prepare(Side::Client, Arc::new(self.half_tunnel(Side::Client)), place);
+        let meeting = Meeting { from_server, from_client };
+        self.latest = Some(Open { source, serving: Box::pin(meeting.serve(prepared)) });
+        Ok(address)
+    }
+
+    fn meet(&mut self) -> Result<SocketAddr, String> {
+        let (from_client, address) = self.listen(Side::Client, &self.half_tunnel(Side::Client))?;
+        match &mut self.latest {
+            Some(Open { source: Source::Both(awaited), .. }) => awaited.add(from_client)?,
+            _ => return Err("the listener for the server is closed".into()),
+        }
+        Ok(address)
     }
 
     fn begins(&mut self) {
@@ -352,6 +380,9 @@ impl Channels for DataConnections {
         }
     }
 }
+
+/// Stands for the port of a peer that names none, but connects. RFC 959 3.2: the port of the server's end in active mode.
+const DATA_PORT: u16 = 20;
 
 /// Time that a command waits for the end of a data connection before it is refused.
 const ROOM_PATIENCE: Duration = Duration::from_secs(60);
@@ -402,6 +433,23 @@ mod tests {
         advance(ROOM_PATIENCE).await;
         data.wait_on();
         assert!(!data.have_room() && data.room_limit() == Some(Instant::now() + ROOM_PATIENCE));
+    }
+
+    /// The runtime has not told that the connections have come.
+    #[tokio::test]
+    async fn replies_wait_for_a_data_connection_whose_both_sides_have_come_and_not_for_one_side() {
+        for comes_first in [Side::Client, Side::Server] {
+            let mut data = data_connections();
+            let for_server = data.open_for_server(1).unwrap();
+            let for_client = data.meet().unwrap();
+            let (first, second) =
+                if comes_first == Side::Client { (for_client, for_server) } else { (for_server, for_client) };
+            assert!(!data.is_arriving());
+            let _first = std::net::TcpStream::connect(first).unwrap();
+            assert!(!data.is_arriving());
+            let _second = std::net::TcpStream::connect(second).unwrap();
+            assert!(data.is_arriving());
+        }
     }
 
     #[tokio::test(start_paused = true)]

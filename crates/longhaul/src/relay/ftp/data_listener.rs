@@ -1,8 +1,8 @@
-//! A data listener: admits one data connection from the right peer, and starts its flow.
+//! A data listener: admits one data connection from the right peer. Its flow begins then.
 
 use super::places::Place;
 use crate::relay::client::Client;
-use crate::relay::data_peer::{DataPeer, Naming};
+use crate::relay::data_peer::{DataPeer, Met, Naming};
 use crate::relay::leg;
 use crate::relay::permits::Gate;
 use crate::relay::shared::Relay;
@@ -14,7 +14,7 @@ use socket2::Socket;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -48,13 +48,13 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Starts the flow, in a task of its own. `accept` is the connection with `peer`. Returns a receiver that becomes true, or closes,
-    /// when the dial to the other side has ended.
-    pub(super) fn start(self, accept: Stream, peer: SocketAddr) -> watch::Receiver<bool> {
+    /// Starts the flow, in a task of its own. `accept` is the connection with `peer`. `met` is the one with the other side, if it need
+    /// not be dialled. Returns a receiver that becomes true, or closes, when the dial to the other side has ended.
+    pub(super) fn start(self, accept: Stream, peer: SocketAddr, met: Option<Met>) -> watch::Receiver<bool> {
         let Prepared { relay, gate, tunnel, place, naming, from, start } = self;
         let (has_dialled, dialled) = watch::channel(false);
-        let client =
-            Client::Data(Box::new(DataPeer { address: peer, is_server: from == Side::Server, naming, has_dialled }));
+        let (address, is_server, met) = (peer, from == Side::Server, Mutex::new(met));
+        let client = Client::Data(Box::new(DataPeer { address, is_server, naming, has_dialled, met }));
         start(NewFlow { relay, tunnel, gate, accept, client, place });
         dialled
     }
@@ -65,7 +65,6 @@ pub(super) type Listener = Arc<AsyncFd<Socket>>;
 
 /// A data listener that waits for its data connection.
 pub(super) struct DataListener {
-    pub(super) prepared: Prepared,
     pub(super) listener: Listener,
     /// Who may come.
     pub(super) rules: Rules,
@@ -75,24 +74,30 @@ pub(super) struct DataListener {
 }
 
 impl DataListener {
-    /// Waits for the data connection, and starts its flow: see [`Prepared::start`]. Returns `None` if it does not come in time or the
-    /// relay is cut. Dropping this closes the listener at once, so that its port and its place are free for the next one. A connection
-    /// that nobody has accepted is reset then.
-    pub(super) async fn serve(self) -> Option<watch::Receiver<bool>> {
+    /// Waits for the data connection, and starts its flow: see [`Prepared::start`]. Returns `None` if there is no data connection: see
+    /// [`DataListener::admitted`].
+    pub(super) async fn serve(self, prepared: Prepared) -> Option<watch::Receiver<bool>> {
+        let (accept, peer) = self.admitted().await?;
+        Some(prepared.start(accept, peer, None))
+    }
+
+    /// Waits for the data connection. Returns it with its peer, or `None` if it does not come in time or the relay is cut. Dropping this
+    /// closes the listener at once, so that its port and its place are free for the next one. A connection that nobody has accepted is
+    /// reset then.
+    pub(super) async fn admitted(self) -> Option<(Stream, SocketAddr)> {
         let came = tokio::select! {
             biased;
             came = timeout(self.patience, self.admit()) => came,
-            () = self.prepared.relay.is_cut() => {
+            () = self.listening.relay.is_cut() => {
                 self.listening.end();
                 return None;
             }
         };
-        let Ok((accept, peer)) = came else {
-            self.listening.end_late();
-            return None;
-        };
-        self.listening.end();
-        Some(self.prepared.start(accept, peer))
+        match came {
+            Ok(_) => self.listening.end(),
+            Err(_) => self.listening.end_late(),
+        }
+        came.ok()
     }
 
     /// Waits for the data connection. Resets every other connection.
@@ -107,7 +112,7 @@ impl DataListener {
                     continue;
                 }
             };
-            if let Err(why) = self.rules.admit_host(self.prepared.from, peer.ip().to_canonical()) {
+            if let Err(why) = self.rules.admit_host(self.listening.from, peer.ip().to_canonical()) {
                 self.refuse(peer, &why);
                 continue;
             }
@@ -129,10 +134,9 @@ impl DataListener {
     }
 
     fn refuse(&self, peer: SocketAddr, why: &Refused) {
-        let Prepared { relay, gate, tunnel, from, .. } = &self.prepared;
+        let Listening { relay, gate, tunnel, from, .. } = &self.listening;
         gate.counters.count(|counters| &counters.refused);
         gate.counters.count(|counters| &counters.not_allowed);
-        let tunnel = &tunnel.name;
         if let Some(more) = relay.lines.refused.pass(tunnel, Instant::now()) {
             let expected = self.rules.ends.of(*from);
             match why {
@@ -147,9 +151,8 @@ impl DataListener {
     }
 
     fn cannot_accept(&self, err: &io::Error) {
-        let Prepared { relay, gate, tunnel, .. } = &self.prepared;
+        let Listening { relay, gate, tunnel, .. } = &self.listening;
         gate.counters.count(|counters| &counters.accept_errors);
-        let tunnel = &tunnel.name;
         if let Some(more) = relay.lines.accept.pass(tunnel, Instant::now()) {
             let err = leg::failed("accept", err);
             warn!(tunnel = %tunnel, %err, more, "cannot accept an FTP data connection, trying again");
@@ -165,28 +168,30 @@ pub(super) struct Listening {
     tunnel: String,
     /// Address of the listener.
     address: SocketAddr,
-    /// The peer that is expected.
+    /// The side of the peer that is expected.
+    from: Side,
+    /// This peer.
     expected: IpAddr,
     /// Whether it is reported when it is dropped.
     is_told: bool,
 }
 
 impl Listening {
-    /// Begins to count the listener at `address`, to which `expected`, the peer on `side`, should connect.
+    /// Begins to count the listener at `address`, to which `expected`, the peer on side `from`, should connect.
     pub(super) fn begin(
         relay: &Arc<Relay>,
         gate: &Arc<Gate>,
         tunnel: &Tunnel,
         address: SocketAddr,
         expected: IpAddr,
-        side: Side,
+        from: Side,
     ) -> Listening {
         gate.counters.count(|counters| &counters.ftp_listeners_now);
         // A server that refuses the transfer, for example because there is no such file, does not connect. A client connects
         // before it asks for the transfer.
-        let is_told = side == Side::Client;
+        let is_told = from == Side::Client;
         let (relay, gate, tunnel) = (relay.clone(), gate.clone(), tunnel.name.clone());
-        Listening { relay, gate, tunnel, address, expected, is_told }
+        Listening { relay, gate, tunnel, address, from, expected, is_told }
     }
 
     /// Ends without a report.
@@ -249,42 +254,42 @@ mod tests {
     use super::*;
     use crate::relay::leg::Protocol;
     use longhaul_config::options::LegOptions;
-    use longhaul_core::ftp::Ends;
+    use longhaul_core::ftp::{Ends, Mode};
     use std::sync::atomic::Ordering::Relaxed;
 
-    /// Returns a listener of `places` that waits for `side`, and its address.
+    /// Returns a listener that waits for `side`, its address, and the rest of the data connection, in `places`.
     fn data_listener(
         relay: &Arc<Relay>,
         gate: &Arc<Gate>,
         places: &Arc<Places>,
         side: Side,
-    ) -> (DataListener, SocketAddr) {
+    ) -> (DataListener, SocketAddr, Prepared) {
         let here = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = ports::listen(here, None, &LegOptions::default(), Protocol::Tcp).unwrap();
         let address = listener.local_addr().unwrap().as_socket().unwrap();
         let tunnel = Arc::new(Tunnel::new("a", here, Vec::new()));
         let data_listener = DataListener {
             listening: Listening::begin(relay, gate, &tunnel, address, here.ip(), side),
-            prepared: Prepared {
-                relay: relay.clone(),
-                gate: gate.beside(),
-                tunnel,
-                place: places.one().unwrap(),
-                naming: Arc::default(),
-                from: side,
-                start: |_| panic!("nobody came"),
-            },
             listener: register(listener).unwrap(),
             rules: Rules {
                 ends: Ends { client: here.ip(), server: here.ip() },
                 data_from: Vec::new(),
                 allow: Vec::new(),
                 low_ports: false,
-                passive: false,
+                mode: Mode::Client,
             },
             patience: patience(side),
         };
-        (data_listener, address)
+        let prepared = Prepared {
+            relay: relay.clone(),
+            gate: gate.beside(),
+            tunnel,
+            place: places.one().unwrap(),
+            naming: Arc::default(),
+            from: side,
+            start: |_| panic!("nobody came"),
+        };
+        (data_listener, address, prepared)
     }
 
     #[tokio::test(start_paused = true)]
@@ -294,8 +299,8 @@ mod tests {
         let places = Places::new(&gate);
         let [listeners, unused] = [&gate.counters.ftp_listeners_now, &gate.counters.ftp_unused];
         for (number, side, seconds) in [(1, Side::Client, 60), (2, Side::Server, 600)] {
-            let (data_listener, address) = data_listener(&relay, &gate, &places, side);
-            let mut serving = Box::pin(data_listener.serve());
+            let (data_listener, address, prepared) = data_listener(&relay, &gate, &places, side);
+            let mut serving = Box::pin(data_listener.serve(prepared));
             let early = timeout(Duration::from_secs(seconds - 1), &mut serving).await;
             assert!(early.is_err() && places.taken() == 1 && listeners.load(Relaxed) == 1);
             timeout(Duration::from_secs(2), serving).await.unwrap();
@@ -309,7 +314,8 @@ mod tests {
         let relay = Relay::new(1000);
         let gate = relay.gate();
         for (side, unused) in [(Side::Server, 0), (Side::Client, 1)] {
-            drop(data_listener(&relay, &gate, &Places::new(&gate), side).0.serve());
+            let (data_listener, _, prepared) = data_listener(&relay, &gate, &Places::new(&gate), side);
+            drop(data_listener.serve(prepared));
             assert_eq!(gate.counters.ftp_unused.load(Relaxed), unused);
             assert_eq!(gate.counters.ftp_listeners_now.load(Relaxed), 0);
         }

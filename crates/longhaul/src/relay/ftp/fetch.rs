@@ -42,7 +42,7 @@ impl Fetch {
             fetched = self.fetch() => fetched,
             () = relay.is_cut() => None,
         };
-        fetched.map(|stream| self.prepared.start(stream, self.server))
+        fetched.map(|stream| self.prepared.start(stream, self.server, None))
     }
 
     async fn fetch(&mut self) -> Option<Stream> {

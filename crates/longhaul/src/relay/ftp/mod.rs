@@ -7,6 +7,7 @@
 //!   data           the data connections that the session asks for
 //!     data_listener  admits one data connection, which `flow` then runs
 //!     fetch          dials the server for a client that waits as well
+//!     meeting        waits for both sides
 //!     ports          finds a free port
 //!     places         counts the data connections
 //! ```
@@ -18,6 +19,7 @@ mod data;
 mod data_listener;
 mod fetch;
 mod first;
+mod meeting;
 mod places;
 mod ports;
 
