@@ -52,9 +52,9 @@ impl Played {
                 }
                 Some(&FS) => {
                     // As the relay does: a connection that is being encrypted or has ended is never left.
-                    if session.is_quiet() && has_ended == [false; 2] {
+                    if session.may_leave() && has_ended == [false; 2] {
                         session.leave(to_client, to_server);
-                        assert!(!session.is_waiting() && !session.is_quiet());
+                        assert!(!session.is_waiting() && !session.may_leave());
                     }
                 }
                 Some(&US) if session.is_waiting() => session.give_up_waiting(caller, to_client, to_server),
@@ -222,6 +222,8 @@ impl Channels for Caller {
         assert!(transfer.name.len() <= 255 && !transfer.name.contains(char::is_control));
         self.transfers.push(transfer);
     }
+
+    fn refuses_transfer(&mut self, _: u64) {}
 
     fn refused(&mut self, why: &Refused) {
         self.refused.push(why.clone());

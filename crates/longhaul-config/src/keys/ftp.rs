@@ -7,6 +7,7 @@ use crate::value;
 use longhaul_core::ftp::Mode;
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
+use std::sync::LazyLock;
 
 /// `protocol` of a tunnel.
 pub(super) const PROTOCOL: Row<Tunnel> = Row {
@@ -24,7 +25,7 @@ pub(super) const PROTOCOL: Row<Tunnel> = Row {
     }),
     value: KeyValue::One(|tunnel, text| protocol(text).map(|protocol| tunnel.protocol = protocol)),
     show: |tunnel| (tunnel.protocol == Protocol::Ftp).then(|| format!("carries FTP{}", ports_shown(&tunnel.ftp))),
-    check: |tunnel, syntax| [first_bytes(tunnel), proxies(tunnel), port_of_ftp(tunnel, syntax)].concat(),
+    check: |tunnel, syntax| [first_bytes(tunnel), proxies(tunnel), well_known_port(tunnel, syntax)].concat(),
     doc: "Protocol that the flows carry: `\"tcp\"`, whose bytes pass unchanged, or `\"ftp\"`. With `\"ftp\"` the tunnel \
           carries control connections of FTP, and opens a data connection for each file: [FTP](ftp.md).",
 };
@@ -65,7 +66,7 @@ pub(super) const ADVERTISE: Row<Tunnel> = Row {
                relay. Without this flag, it is the address that the client connected to. EPSV names no address.",
     }),
     value: KeyValue::One(|tunnel, text| advertise(text).map(|ip| tunnel.ftp.advertise = Some(ip))),
-    show: |tunnel| tunnel.ftp.advertise.map(|ip| format!("tells FTP clients the address {ip}")),
+    show: |tunnel| with_ftp(tunnel).advertise.map(|ip| format!("tells FTP clients the address {ip}")),
     check: |tunnel, syntax| without_ftp(tunnel, syntax, ADVERTISE.name, tunnel.ftp.advertise.is_some()),
     doc: "IPv4 address that the reply to PASV tells the client, where a NAT stands between the client and the relay. For a NAT \
           between the relays, write it on the far one, whose client is the near relay. Without this key, it is the address \
@@ -89,7 +90,7 @@ pub(super) const DATA_FROM: Row<Tunnel> = Row {
         add: |tunnel, text| value::network(text).map(|net| tunnel.ftp.data_from.push(net)),
         empty: "it is empty; write a network, or leave the key out",
     },
-    show: |tunnel| match tunnel.ftp.data_from.as_slice() {
+    show: |tunnel| match with_ftp(tunnel).data_from.as_slice() {
         [] => None,
         nets => Some(format!("lets FTP data pass from and to {}", list(nets))),
     },
@@ -114,7 +115,7 @@ pub(super) const MODE: Row<Tunnel> = Row {
                those of clients in passive mode.",
     }),
     value: KeyValue::One(|tunnel, text| mode(text).map(|mode| tunnel.ftp.mode = mode)),
-    show: |tunnel| match tunnel.ftp.mode {
+    show: |tunnel| match with_ftp(tunnel).mode {
         Mode::Client => None,
         Mode::Passive => Some("asks the next hop for passive FTP".into()),
         Mode::Active => Some("asks the next hop for active FTP".into()),
@@ -132,7 +133,7 @@ pub(super) const LOW_PORTS: Row<Tunnel> = Row {
     example: "true",
     flag: None, // no server of our time needs it
     value: KeyValue::One(|tunnel, text| value::switch(text).map(|on| tunnel.ftp.low_ports = on)),
-    show: |tunnel| tunnel.ftp.low_ports.then(|| "lets FTP data pass to ports below 1024".into()),
+    show: |tunnel| with_ftp(tunnel).low_ports.then(|| "lets FTP data pass to ports below 1024".into()),
     check: |tunnel, syntax| without_ftp(tunnel, syntax, LOW_PORTS.name, tunnel.ftp.low_ports),
     doc: "`true` lets data connections go to ports below 1024. They are refused otherwise, because a client could make the \
           relay connect to another service (RFC 2577).",
@@ -159,18 +160,38 @@ fn proxies(tunnel: &Tunnel) -> Vec<Remark> {
     errors.map(|(_, text)| Remark::error("protocol", text.into())).collect()
 }
 
-/// Returns a warning if a next hop has the port of FTP, and nothing rewrites the control connection.
-fn port_of_ftp(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
-    let is_ftp = tunnel.to.iter().any(|hop| hop.port == FTP_PORT);
-    if tunnel.protocol == Protocol::Ftp || !is_ftp {
-        return Vec::new();
-    }
-    let remedy = match syntax {
-        Syntax::File => "write protocol = \"ftp\"",
-        Syntax::Flags => "add --protocol ftp",
+/// Returns a warning if the listener or a next hop has the port of FTP, and nothing rewrites the control connection; or that of FTP with
+/// implicit TLS, and nothing can be rewritten.
+fn well_known_port(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
+    let key = |port| match tunnel.to.iter().any(|hop| hop.port == port) {
+        true => Some("to"),
+        false => (tunnel.listen.port() == port).then_some("listen"),
     };
-    let text = format!("port {FTP_PORT} is FTP's, and its data connections do not pass a plain tunnel; {remedy}");
-    vec![Remark::warning("to", text)]
+    let remedy = match (tunnel.protocol, syntax) {
+        (Protocol::Tcp, Syntax::File) => "write protocol = \"ftp\"",
+        (Protocol::Tcp, Syntax::Flags) => "add --protocol ftp",
+        (Protocol::Ftp, Syntax::File) => "leave protocol out",
+        (Protocol::Ftp, Syntax::Flags) => "leave --protocol out",
+    };
+    let (key, text) = match tunnel.protocol {
+        Protocol::Tcp => (
+            key(FTP_PORT),
+            format!("port {FTP_PORT} is FTP's, and its data connections do not pass a plain tunnel; {remedy}"),
+        ),
+        Protocol::Ftp => (
+            key(FTPS_PORT),
+            format!(
+                "port {FTPS_PORT} is that of FTP with implicit TLS, which is refused here; {remedy}, and see docs/ftp.md"
+            ),
+        ),
+    };
+    key.map(|key| Remark::warning(key, text)).into_iter().collect()
+}
+
+/// Returns the keys of FTP that have an effect.
+fn with_ftp(tunnel: &Tunnel) -> &Ftp {
+    static NONE: LazyLock<Ftp> = LazyLock::new(Ftp::default);
+    if tunnel.protocol == Protocol::Ftp { &tunnel.ftp } else { &NONE }
 }
 
 /// Returns a warning if `ftp.ports` contains the port of the tunnel's own listener.
@@ -231,9 +252,13 @@ fn mode(text: &str) -> Result<Mode, String> {
 fn ports(text: &str) -> Result<RangeInclusive<u16>, String> {
     let port = |text: &str| text.trim().parse().ok().filter(|port| *port >= 1024);
     let range = text.split_once('-').and_then(|(first, last)| Some(port(first)?..=port(last)?));
-    range
-        .filter(|range| !range.is_empty())
-        .ok_or_else(|| "write the first and the last port, from 1024 to 65535, such as \"50000-50999\"".into())
+    match range {
+        Some(range) if range.is_empty() => {
+            Err(format!("its first port is above its last; write \"{}-{}\"", range.end(), range.start()))
+        }
+        Some(range) => Ok(range),
+        None => Err("write the first and the last port, from 1024 to 65535, such as \"50000-50999\"".into()),
+    }
 }
 
 /// Parses the IPv4 address that clients are told.
@@ -251,6 +276,8 @@ fn advertise(text: &str) -> Result<Ipv4Addr, String> {
 
 /// Port of the control connection (RFC 959 8).
 const FTP_PORT: u16 = 21;
+/// IANA: FTP with TLS from the first byte.
+const FTPS_PORT: u16 = 990;
 
 #[cfg(test)]
 mod tests {
@@ -309,6 +336,11 @@ mod tests {
         assert_eq!(warnings(&tunnel, Syntax::Flags), [format!("{text}; add --protocol ftp")]);
         tunnel.protocol = Protocol::Ftp;
         assert_eq!(warnings(&tunnel, Syntax::File), [""; 0]);
+        tunnel.to = to(990);
+        let text = "to: port 990 is that of FTP with implicit TLS, which is refused here";
+        assert_eq!(warnings(&tunnel, Syntax::File), [format!("{text}; leave protocol out, and see docs/ftp.md")]);
+        tunnel = Tunnel::new("a", "[::]:21".parse().expect("an address"), to(22));
+        assert!(warnings(&tunnel, Syntax::File)[0].starts_with("listen: port 21 is FTP's"));
     }
 
     #[test]

@@ -45,7 +45,9 @@ pub trait Channels {
     /// No listener could be opened. The reason goes to the client, in one line.
     fn open(&mut self, opening: Opening) -> Result<SocketAddr, String>;
 
-    /// Whether another data connection may begin. If not, call [`Session::look_again`](super::Session::look_again) once it may.
+    /// Whether a command for another data connection is taken now. If not, call
+    /// [`Session::look_again`](super::Session::look_again) once it may be. A caller that gives up the wait returns true without room, and
+    /// fails to [open](Channels::open) it.
     fn have_room(&mut self) -> bool;
 
     /// Begins a data connection that this relay dials on both sides. Closes what the session opened before if nobody came to it.
@@ -75,6 +77,9 @@ pub trait Channels {
     /// Notes that a transfer command was passed on while this channel was the latest. The channel was opened before, or never will
     /// be, because the server refused PASV. The last call for a channel counts.
     fn transfer(&mut self, channel: u64, transfer: Transfer);
+
+    /// Notes that the server has refused the transfer of this channel, for another reason than its data connection.
+    fn refuses_transfer(&mut self, channel: u64);
 
     /// Notes that a command or a reply was refused.
     fn refused(&mut self, why: &Refused);

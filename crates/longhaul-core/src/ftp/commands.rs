@@ -5,14 +5,24 @@
 use super::address::{self, Bad};
 use super::channels::{Channels, Opening, Transfer};
 use super::dialogue::{Asked, Dialogue, Expected};
-use super::line::Line;
+use super::line::{Line, NOP};
 use super::refused::Refused;
 use super::rules::Mode;
 use super::side::Side;
 use super::verb::{Command, Form, Kind};
 use std::net::SocketAddr;
 
-/// The server's share in a command that was decided.
+/// A held command that is not refused.
+enum Wanted {
+    /// Passive mode, asked for in this form.
+    Passive(Form),
+    /// Active mode, to this address, which the client may name.
+    Active(Form, SocketAddr),
+    /// EPSV ALL: from now on only EPSV.
+    OnlyEpsv,
+}
+
+/// The server's share in a command.
 enum Decided {
     /// The server has it.
     Sent,
@@ -45,10 +55,9 @@ impl Dialogue {
         }
     }
 
-    /// Whether this held line asks for a data connection.
-    pub(super) fn needs_room(line: &Line) -> bool {
-        let kind = Command::read(line.text()).verb.map(|verb| verb.kind);
-        matches!(kind, Some(Kind::Passive(_) | Kind::Active(_)))
+    /// Whether this held line asks for a data connection, and is not refused.
+    pub(super) fn needs_room(&self, line: &Line) -> bool {
+        matches!(self.check(line), Ok(Wanted::Passive(_) | Wanted::Active(..)))
     }
 
     /// Takes a held line, whose turn it is. Appends to `to_server` what the server gets, or to `to_client` the session's own
@@ -70,11 +79,57 @@ impl Dialogue {
         };
         if line.has_passed_iac() {
             // Nothing of the next line may become a part of a sequence that begins with it.
-            to_server.push(TELNET_NOP);
+            to_server.push(NOP);
         }
         if !self.due.is_closed() {
             to_client.extend_from_slice(own.as_bytes());
         }
+    }
+
+    /// Reads a held line.
+    ///
+    /// # Errors
+    /// The client may not ask for this.
+    fn check(&self, line: &Line) -> Result<Wanted, Refused> {
+        let command = Command::read(line.text());
+        if line.is_long() {
+            return Err(Refused::LongLine);
+        }
+        if command.has_return {
+            return Err(Refused::BareReturn);
+        }
+        match command.verb.map(|verb| verb.kind) {
+            Some(Kind::Passive(form)) => self.check_passive(form, command.argument),
+            Some(Kind::Active(form)) => self.check_active(form, command.argument),
+            Some(Kind::Long) => Err(Refused::LongForm),
+            Some(Kind::Auth | Kind::Transfer | Kind::Abort) | None => Err(Refused::Hidden),
+        }
+    }
+
+    fn check_passive(&self, form: Form, argument: &[u8]) -> Result<Wanted, Refused> {
+        let client = self.rules.ends.client;
+        match form {
+            Form::Plain if self.is_epsv_only => Err(Refused::EpsvOnly),
+            Form::Plain if client.is_ipv6() => Err(Refused::NeedsEpsv),
+            Form::Plain => Ok(Wanted::Passive(form)),
+            Form::Extended if argument.eq_ignore_ascii_case(b"ALL") => Ok(Wanted::OnlyEpsv),
+            Form::Extended => match (argument, client.is_ipv4()) {
+                (b"", _) | (b"1", true) | (b"2", false) => Ok(Wanted::Passive(form)),
+                (_, true) => Err(Refused::BadFamily("(1)")),
+                (_, false) => Err(Refused::BadFamily("(2)")),
+            },
+        }
+    }
+
+    fn check_active(&self, form: Form, argument: &[u8]) -> Result<Wanted, Refused> {
+        if self.is_epsv_only {
+            return Err(Refused::EpsvOnly);
+        }
+        let named = match form {
+            Form::Plain => address::read_port(argument).ok_or(Refused::BadAddress)?,
+            Form::Extended => address::read_eprt(argument)?,
+        };
+        Ok(Wanted::Active(form, self.rules.admit(Side::Client, named)?))
     }
 
     /// Decides about a held line.
@@ -84,18 +139,18 @@ impl Dialogue {
         channels: &mut impl Channels,
         to_server: &mut Vec<u8>,
     ) -> Result<Decided, Refused> {
-        let command = Command::read(line.text());
-        if line.is_long() {
-            return Err(Refused::LongLine);
-        }
-        if command.has_return {
-            return Err(Refused::BareReturn);
-        }
-        match command.verb.map(|verb| verb.kind) {
-            Some(Kind::Passive(form)) => self.passive(form, command.argument, line.held(), channels, to_server),
-            Some(Kind::Active(form)) => self.active(form, command.argument, channels, to_server),
-            Some(Kind::Long) => Err(Refused::LongForm),
-            Some(Kind::Auth | Kind::Transfer | Kind::Abort) | None => Err(Refused::Hidden),
+        match self.check(line)? {
+            Wanted::Passive(form) => self.passive(form, line.held(), channels, to_server),
+            Wanted::Active(form, dial) => self.active(form, dial, channels, to_server),
+            Wanted::OnlyEpsv => {
+                // The server gets PASV, PORT or EPRT, so it must not obey EPSV ALL.
+                self.is_epsv_only = self.rules.mode == Mode::Active || !self.rules.ends.are_alike();
+                if self.is_epsv_only {
+                    return Ok(Decided::Own("200 EPSV ALL accepted\r\n"));
+                }
+                to_server.extend_from_slice(line.held());
+                Ok(Decided::Sent)
+            }
         }
     }
 
@@ -104,40 +159,17 @@ impl Dialogue {
     fn passive(
         &mut self,
         form: Form,
-        argument: &[u8],
         line: &[u8],
         channels: &mut impl Channels,
         to_server: &mut Vec<u8>,
     ) -> Result<Decided, Refused> {
-        let ends = self.rules.ends;
-        let is_active = self.rules.mode == Mode::Active;
-        match form {
-            Form::Plain if self.is_epsv_only => return Err(Refused::EpsvOnly),
-            Form::Plain if ends.client.is_ipv6() => return Err(Refused::NeedsEpsv),
-            Form::Extended if argument.eq_ignore_ascii_case(b"ALL") => {
-                // The server gets PASV, PORT or EPRT, so it must not obey EPSV ALL.
-                self.is_epsv_only = is_active || !ends.are_alike();
-                if self.is_epsv_only {
-                    return Ok(Decided::Own("200 EPSV ALL accepted\r\n"));
-                }
-                to_server.extend_from_slice(line);
-                return Ok(Decided::Sent);
-            }
-            Form::Extended => {
-                let (family, only) = if ends.client.is_ipv4() { (&b"1"[..], "(1)") } else { (&b"2"[..], "(2)") };
-                if !argument.is_empty() && argument != family {
-                    return Err(Refused::BadFamily(only));
-                }
-            }
-            Form::Plain => {}
-        }
         self.channel += 1;
-        if is_active {
+        if self.rules.mode == Mode::Active {
             let ours = channels.open_for_server(self.channel).map_err(Refused::NoListener)?;
             to_server.extend_from_slice(port_command(Form::Plain, ours).as_bytes());
             return Ok(self.expect(Asked::Meeting(form)));
         }
-        match ends.are_alike() {
+        match self.rules.ends.are_alike() {
             true => to_server.extend_from_slice(line),
             false => self.ask_for_passive(to_server),
         }
@@ -161,18 +193,10 @@ impl Dialogue {
     fn active(
         &mut self,
         form: Form,
-        argument: &[u8],
+        dial: SocketAddr,
         channels: &mut impl Channels,
         to_server: &mut Vec<u8>,
     ) -> Result<Decided, Refused> {
-        if self.is_epsv_only {
-            return Err(Refused::EpsvOnly);
-        }
-        let named = match form {
-            Form::Plain => address::read_port(argument).ok_or(Refused::BadAddress)?,
-            Form::Extended => address::read_eprt(argument)?,
-        };
-        let dial = self.rules.admit(Side::Client, named)?;
         self.channel += 1;
         if self.rules.mode == Mode::Passive {
             self.ask_for_passive(to_server);
@@ -218,9 +242,6 @@ fn printable(name: &[u8]) -> String {
     }
     printable
 }
-
-/// The second byte of the telnet sequence that does nothing (RFC 854).
-const TELNET_NOP: u8 = 241;
 
 /// The longest name that Linux file systems have.
 const MAX_NAME_BYTES: usize = 255;

@@ -53,12 +53,26 @@ impl Due {
         self.doubt();
     }
 
-    /// Takes the code of a whole reply.
-    pub(super) fn reply(&mut self, code: Code) {
+    /// Takes the code of a whole reply. Returns whether it refuses a transfer that has not begun, for another reason than its data
+    /// connection.
+    pub(super) fn reply(&mut self, code: Code) -> bool {
+        let may_refuse = !self.has_begun && matches!(code[0], b'4' | b'5') && code != *NO_DATA_CONNECTION;
+        let had_transfer = self.transfer.is_some();
+        self.count(code);
+        may_refuse && had_transfer && self.transfer.is_none()
+    }
+
+    fn count(&mut self, code: Code) {
         let is_beginning = BEGINNINGS.contains(&&code);
         // A transfer begins once. For a client that closes early, the last reply of pure-ftpd has the code 150, too.
         if code[0] == b'1' && !(is_beginning && self.has_begun) {
             self.has_begun |= is_beginning;
+            return;
+        }
+        // Most servers reply to NOOP and STAT at once, before the last reply to the transfer.
+        let are_more_behind = self.transfer.is_some_and(|transfer| transfer < self.commands);
+        if are_more_behind && matches!(code[0], b'2' | b'3') && !LAST.contains(&&code) {
+            self.commands -= 1;
             return;
         }
         self.has_begun = false;
@@ -104,7 +118,11 @@ impl Due {
     }
 }
 
+/// RFC 959 4.2: the data connection cannot be opened.
+const NO_DATA_CONNECTION: &Code = b"425";
 /// RFC 959 4.2: the command is unknown.
 const UNKNOWN_COMMAND: &Code = b"500";
+/// RFC 959 5.4: a transfer was completed, or nothing was to be done.
+const LAST: &[&Code] = &[b"225", b"226", b"250"];
 /// RFC 959 4.2: a transfer begins.
 pub(super) const BEGINNINGS: &[&Code] = &[b"125", b"150"];

@@ -4,11 +4,12 @@
 //!
 //! ```text
 //! IAC WILL|WONT|DO|DONT option     3 bytes
-//! IAC 240..=250                    2 bytes
+//! IAC 240..=249                    2 bytes
 //! IAC IAC                          one byte 255 of text
 //! ```
-//! Servers differ in how they read anything else after IAC. Here CR, LF and letters are always text, so that no sequence
-//! hides the end of a line. A letter in the place of an option has a byte 255 before it in the text, because some receivers skip it.
+//! Receivers differ in how they read anything else after IAC. Here CR, LF, letters and digits are always text, so that no sequence
+//! hides the end of a line or a verb. In the place of an option they follow a sequence that is left out, or replaced by IAC NOP if its
+//! IAC has passed, so that every receiver reads them as text. That is not done in the rest of a line that passes.
 
 /// How a line is treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,8 +46,19 @@ enum Telnet {
     Iac {
         is_passed: bool,
     },
-    /// WILL, WONT, DO or DONT. The option follows.
-    Verb,
+    /// WILL, WONT, DO or DONT, which waits for the option. `is_passed`: its IAC is passed on already.
+    Verb {
+        verb: u8,
+        is_passed: bool,
+    },
+    /// WILL, WONT, DO or DONT, which is passed on already.
+    PassedVerb,
+}
+
+impl Telnet {
+    fn is_verb_behind_passed_iac(self) -> bool {
+        matches!(self, Telnet::Verb { is_passed: true, .. })
+    }
 }
 
 impl Line {
@@ -106,12 +118,16 @@ impl Line {
                 }
                 self.telnet = Telnet::Iac { is_passed };
             }
-            (Telnet::Iac { is_passed }, FIRST_COMMAND..=DONT) => {
+            (Telnet::Iac { is_passed: true }, WILL..=DONT) if self.fate == Fate::Pass => {
+                out.push(byte);
+                self.telnet = Telnet::PassedVerb;
+            }
+            (Telnet::Iac { is_passed }, WILL..=DONT) => self.telnet = Telnet::Verb { verb: byte, is_passed },
+            (Telnet::Iac { is_passed }, FIRST_COMMAND..=LAST_COMMAND) => {
                 if !is_passed {
                     out.push(IAC);
                 }
                 out.push(byte);
-                self.telnet = if byte >= WILL { Telnet::Verb } else { Telnet::None };
             }
             (Telnet::Iac { is_passed }, _) => {
                 self.note(IAC);
@@ -124,11 +140,16 @@ impl Line {
                 }
                 self.pass(byte, out);
             }
-            (Telnet::Verb, option) if !is_always_text(option) => out.push(option),
-            (Telnet::None | Telnet::Verb, _) => {
-                if telnet == Telnet::Verb && byte.is_ascii_alphabetic() {
-                    self.note(IAC);
-                    self.has_passed_iac = true;
+            (Telnet::PassedVerb, option) if !is_always_text(option) => out.push(option),
+            (Telnet::Verb { verb, is_passed }, option) if !is_always_text(option) => {
+                if !is_passed {
+                    out.push(IAC);
+                }
+                out.extend([verb, option]);
+            }
+            (Telnet::None | Telnet::Verb { .. } | Telnet::PassedVerb, _) => {
+                if telnet.is_verb_behind_passed_iac() {
+                    out.push(NOP);
                 }
                 self.note(byte);
                 self.pass(byte, out);
@@ -188,8 +209,15 @@ impl Line {
 
     /// Returns the held bytes, which the caller passes on, and begins a new line. Returns none if the line is too long.
     pub(super) fn release(&mut self) -> Vec<u8> {
-        if self.telnet == (Telnet::Iac { is_passed: false }) {
-            self.pass(IAC, &mut Vec::new());
+        match self.telnet {
+            Telnet::Iac { is_passed: false } => self.pass(IAC, &mut Vec::new()),
+            Telnet::Verb { verb, is_passed } => {
+                if !is_passed {
+                    self.pass(IAC, &mut Vec::new());
+                }
+                self.pass(verb, &mut Vec::new());
+            }
+            Telnet::None | Telnet::Iac { is_passed: true } | Telnet::PassedVerb => {}
         }
         let mut held = std::mem::take(&mut self.held);
         if self.is_long {
@@ -210,14 +238,18 @@ impl Line {
     }
 }
 
-/// Whether this byte is never the option of a telnet sequence here. No option has the number of a letter.
+/// Whether this byte is never the option of a telnet sequence here. No option in use has the number of a letter or a digit.
 fn is_always_text(byte: u8) -> bool {
-    matches!(byte, CR | LF) || byte.is_ascii_alphabetic()
+    matches!(byte, CR | LF) || byte.is_ascii_alphanumeric()
 }
 
 /// The byte that begins a telnet sequence (RFC 854).
 pub(super) const IAC: u8 = 255;
 const FIRST_COMMAND: u8 = 240;
+/// SB is no command here: some servers skip everything up to the end of its sequence.
+const LAST_COMMAND: u8 = 249;
+/// The sequence of two bytes that does nothing.
+pub(super) const NOP: u8 = 241;
 /// Number of bytes of a line after each of which it may be decided. A line that is undecided then waits for its end.
 const EAGER_BYTES: usize = 64;
 const WILL: u8 = 251;

@@ -7,7 +7,7 @@ use super::address;
 use super::channels::{Channels, Joining, Opening};
 use super::dialogue::{Asked, Begun, Dialogue, Expected};
 use super::due::{BEGINNINGS, Code};
-use super::line::{Fate, IAC, Line};
+use super::line::{Fate, IAC, Line, NOP};
 use super::refused::Refused;
 use super::side::Side;
 use super::verb::Form;
@@ -17,49 +17,51 @@ impl Dialogue {
     /// Returns the fate of a line of the server that begins with this text.
     ///
     /// 227 and 229 never pass as they are, whether PASV waits or not, and whatever stands before, between and after the digits:
-    /// some client may read an address in such a line. That holds inside a reply of several lines, too.
+    /// some client may read an address in such a line. That holds inside a reply of several lines, too. While a reply that leads to
+    /// an address is expected, every 2xx is held, because lftp takes an address from each.
     pub(super) fn fate(&self, text: &[u8]) -> Fate {
         if self.begun.is_some_and(|begun| begun.fate == Fate::Hold) {
             return Fate::Hold;
         }
-        let awaits_accepted =
-            matches!(self.expected, Some(Expected { asked: Asked::Meeting(_), .. })) && self.begun.is_none();
-        // Some clients take a letter after a byte 255 for a part of a telnet sequence.
-        let read = |skips: bool| {
-            let is_skipped = |at: usize| skips && at.checked_sub(1).is_some_and(|before| text[before] == IAC);
-            let bytes = text.iter().enumerate().filter(|(at, byte)| byte.is_ascii_graphic() && !is_skipped(*at));
-            fate_of(bytes.map(|(_, byte)| *byte), awaits_accepted)
-        };
-        match (read(false), read(true)) {
-            (Fate::Hold, _) | (_, Fate::Hold) => Fate::Hold,
-            (Fate::Undecided, _) | (_, Fate::Undecided) => Fate::Undecided,
-            (Fate::Pass, Fate::Pass) => Fate::Pass,
+        // Some clients skip a byte 255 and the one after it, so the digits that they read are not known.
+        let Some((bytes, length)) = beginning(text) else { return Fate::Hold };
+        let seen = &bytes[..length];
+        let is_expected = self.expected.is_some() && self.begun.is_none();
+        let may_succeed =
+            is_expected && b"2".starts_with(&seen[..length.min(1)]) && seen.iter().all(u8::is_ascii_digit);
+        match length {
+            _ if !PASSIVE.starts_with(seen) && !EXTENDED_PASSIVE.starts_with(seen) && !may_succeed => Fate::Pass,
+            3 => Fate::Hold,
+            _ => Fate::Undecided,
         }
     }
 
     /// Takes a whole line of the server. Returns whether everything after it is encrypted.
     pub(super) fn reply(&mut self, line: &Line, channels: &mut impl Channels, to_client: &mut Vec<u8>) -> bool {
-        let is_inside_other = self.begun.is_some_and(|begun| begun.fate != Fate::Hold);
-        let Some(code) = self.last_line(line) else {
-            if is_inside_other && line.fate() == Fate::Hold {
-                channels.refused(&Refused::Unasked);
-                // curl, lftp and tnftp take any three digits and a space for the last line of a reply.
-                if !line.is_long() {
-                    to_client.extend_from_slice(b"- ");
-                    to_client.extend_from_slice(line.held());
-                }
-            }
-            return false;
-        };
+        let is_inside = self.begun.is_some();
+        let last = self.last_line(line);
         if line.fate() == Fate::Hold {
-            self.named(line, code, channels, to_client);
-            return false;
+            let code = last.or(self.begun.map(|begun| begun.code)).unwrap_or_default();
+            if line.has_passed_iac() {
+                // Nothing that follows may become a part of a sequence that begins with it, or of its line.
+                to_client.extend([NOP, b'\r', b'\n']);
+            }
+            match last {
+                Some(_) if self.leads_to_address(code) => {
+                    self.named(line, code, channels, to_client);
+                    return false;
+                }
+                None if self.leads_to_address(code) => {}
+                None if is_inside && is_named(line.text()) => pass_behind_dash(line, channels, to_client),
+                _ => pass_without_address(line, channels, to_client),
+            }
         }
+        let Some(code) = last else { return false };
         if code == *AUTH_ACCEPTED && self.awaits_auth {
             return true;
         }
         match self.expected {
-            Some(_) if code[0] == b'1' || LATE.contains(&&code) => {}
+            Some(_) if code[0] == b'1' || LATE.contains(&&code) || is_odd(line) => {}
             Some(expected) => {
                 self.expected = None;
                 self.late = Some(expected.asked);
@@ -69,11 +71,19 @@ impl Dialogue {
                 if BEGINNINGS.contains(&&code) || code == *TRANSFERRED && self.due.has_transfer() {
                     channels.begins();
                 }
-                self.due.reply(code);
+                if self.due.reply(code) {
+                    channels.refuses_transfer(self.channel);
+                }
             }
         }
         self.awaits_auth &= !self.due.is_none();
         false
+    }
+
+    /// Whether a held reply with this code leads to an address, or may lead some client to one. 000: it has no code.
+    fn leads_to_address(&self, code: Code) -> bool {
+        let awaits_accepted = matches!(self.expected, Some(Expected { asked: Asked::Meeting(_), .. }));
+        matches!(&code, PASSIVE | EXTENDED_PASSIVE | [0, 0, 0]) || awaits_accepted && code == *ACCEPTED
     }
 
     /// Returns the code if this line is the last of its reply.
@@ -177,22 +187,58 @@ fn entering(form: Form, address: SocketAddr) -> Result<String, Refused> {
     }
 }
 
-/// Returns the fate of a line of the server with these printable bytes. `awaits_accepted`: 200 is held, too.
-fn fate_of(bytes: impl Iterator<Item = u8>, awaits_accepted: bool) -> Fate {
-    let (mut seen, mut length) = ([0; 3], 0);
-    for byte in bytes.take(3) {
-        seen[length] = byte;
+/// Returns the first three printable bytes of a line, and how many of them have come. `None` if a byte 255 stands before the third.
+fn beginning(text: &[u8]) -> Option<(Code, usize)> {
+    let (mut bytes, mut length) = ([0; 3], 0);
+    for byte in text.iter().filter(|byte| byte.is_ascii_graphic() || **byte == IAC) {
+        if *byte == IAC {
+            return None;
+        }
+        bytes[length] = *byte;
         length += 1;
+        if length == bytes.len() {
+            break;
+        }
     }
-    let begins = |code: &Code| code.starts_with(&seen[..length]);
-    let may_matter = begins(PASSIVE) || begins(EXTENDED_PASSIVE) || awaits_accepted && begins(ACCEPTED);
-    match length {
-        _ if !may_matter => Fate::Pass,
-        3 => Fate::Hold,
-        _ => Fate::Undecided,
+    Some((bytes, length))
+}
+
+/// Whether some clients do not take this line for a reply, and look for an address in the next one. An error may end the wait all the
+/// same.
+fn is_odd(line: &Line) -> bool {
+    line.text().get(3) != Some(&b' ') && !matches!(line.text().first(), Some(b'4' | b'5'))
+}
+
+/// Whether some client may take this line for 227 or 229.
+fn is_named(text: &[u8]) -> bool {
+    beginning(text).is_none_or(|(code, _)| matches!(&code, PASSIVE | EXTENDED_PASSIVE))
+}
+
+/// Passes a line like 227 on, inside a reply of several lines. curl, lftp and tnftp take any three digits and a space for the last line
+/// of a reply, so it gets a dash in front.
+fn pass_behind_dash(line: &Line, channels: &mut impl Channels, to_client: &mut Vec<u8>) {
+    channels.refused(&Refused::Unasked);
+    if !line.is_long() {
+        to_client.extend_from_slice(b"- ");
+        to_client.extend_from_slice(line.held());
     }
 }
 
+/// Passes a line on that came while a reply leads to an address, but without an address.
+fn pass_without_address(line: &Line, channels: &mut impl Channels, to_client: &mut Vec<u8>) {
+    let commas = line.held().iter().filter(|byte| **byte == b',').count();
+    // Some clients skip the byte after a byte 255, even if it is the end of the line.
+    if commas < ADDRESS_COMMAS && !line.text().contains(&IAC) && !line.is_long() {
+        return to_client.extend_from_slice(line.held());
+    }
+    channels.refused(&Refused::Unasked);
+    let start = line.text().get(..4).filter(|start| start[..3].iter().all(u8::is_ascii_digit));
+    to_client.extend_from_slice(start.unwrap_or_default());
+    to_client.extend_from_slice(b"the relay has left out an address\r\n");
+}
+
+/// Number of commas in the address of the reply 227.
+const ADDRESS_COMMAS: usize = 5;
 /// RFC 959 5.4, RFC 2428 2: PORT or EPRT is accepted.
 const ACCEPTED: &Code = b"200";
 /// RFC 959 4.2: entering passive mode.

@@ -155,16 +155,21 @@ impl Session {
         self.go_on(channels, to_client, to_server);
     }
 
-    /// Ends the connection in order: the server gets QUIT, and the client 421. Everything that comes afterwards is dropped. Call
-    /// it while the session [is quiet](Session::is_quiet).
+    /// Ends the connection in order: the server gets QUIT, and the client 421. Everything that comes afterwards is dropped. A line that
+    /// has begun ends before that; what is held of it is dropped. Not for an opaque session.
     pub fn leave(&mut self, to_client: &mut Vec<u8>, to_server: &mut Vec<u8>) {
         self.leave_with("421 The relay is going down, try again later\r\n", to_client, to_server);
     }
 
-    /// Also called when a reply has begun: the client then reads 421 inside it.
+    /// A reply of several lines may have begun: the client then reads 421 inside it.
     fn leave_with(&mut self, reply: &str, to_client: &mut Vec<u8>, to_server: &mut Vec<u8>) {
-        to_server.extend_from_slice(b"QUIT\r\n");
-        to_client.extend_from_slice(reply.as_bytes());
+        for (line, out, text) in [(&mut self.command, to_server, "QUIT\r\n"), (&mut self.reply, to_client, reply)] {
+            if !line.is_at_start() {
+                out.extend_from_slice(b"\r\n");
+            }
+            line.clear();
+            out.extend_from_slice(text.as_bytes());
+        }
         self.has_left = true;
     }
 
@@ -218,11 +223,15 @@ impl Session {
         self.dialogue.due.is_doubtful()
     }
 
-    /// Whether no line has begun and no command is held back. The server may still owe replies. Never true if the session is opaque
-    /// or has left.
-    pub fn is_quiet(&self) -> bool {
-        let is_between = self.command.is_at_start() && self.reply.is_at_start() && self.dialogue.begun.is_none();
-        is_between && !self.is_waiting() && !self.is_opaque && !self.has_left
+    /// Whether no command is held back, so that the session may [leave](Session::leave). The server may still owe replies. Never true if
+    /// the session is opaque or has left.
+    pub fn may_leave(&self) -> bool {
+        !self.is_waiting() && !self.is_opaque && !self.has_left
+    }
+
+    /// Whether no line and no reply has begun, in either direction.
+    pub fn is_between_lines(&self) -> bool {
+        self.command.is_at_start() && self.reply.is_at_start() && self.dialogue.begun.is_none()
     }
 
     /// Takes the client's bytes that waited, as far as possible.
@@ -239,7 +248,7 @@ impl Session {
     fn take_turn(&mut self, channels: &mut impl Channels, to_client: &mut Vec<u8>, to_server: &mut Vec<u8>) {
         let is_between = self.reply.is_at_start() && self.dialogue.begun.is_none();
         let is_its_turn = self.has_turn_due && !self.is_opaque && is_between && self.dialogue.due.is_none();
-        if is_its_turn && (!Dialogue::needs_room(&self.command) || channels.have_room()) {
+        if is_its_turn && (!self.dialogue.needs_room(&self.command) || channels.have_room()) {
             self.has_turn_due = false;
             self.dialogue.held(&self.command, channels, to_client, to_server);
             self.command.clear();

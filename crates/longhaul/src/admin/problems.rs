@@ -52,7 +52,7 @@ pub(super) fn problems(facts: &Facts<'_>, now: f64) -> Vec<Problem> {
             .chain(of_names(tunnel))
             .chain(of_absent_names(tunnel))
             .chain(of_queue(tunnel))
-            .chain(of_data(tunnel))
+            .chain(of_data(tunnel, now))
             .chain(of_verify(tunnel, now))
             .chain(of_no_result(tunnel, phase, now))
     };
@@ -227,13 +227,16 @@ fn of_queue(tunnel: &TunnelHealth) -> Option<Problem> {
     })
 }
 
-/// Returns the problem of FTP data connections, which probes and checks do not see.
-fn of_data(tunnel: &TunnelHealth) -> Option<Problem> {
-    let DataProblemView { what, since } = tunnel.data_problem.as_ref()?;
+/// Returns the problem of FTP data connections, which probes and checks do not see. `now` is in seconds since 1970.
+fn of_data(tunnel: &TunnelHealth, now: f64) -> Option<Problem> {
+    let DataProblemView { what, since, last } = tunnel.data_problem.as_ref()?;
+    let last = age(now - seconds_since_1970(*last));
     Some(Problem {
         tunnel: Some(tunnel.name.clone()),
         stage: "FTP data".into(),
-        what: format!("data connections are refused or do not come: {what}; the log and docs/ftp.md say more"),
+        what: format!(
+            "data connections are refused or do not come, the last one {last} ago: {what}; docs/ftp.md says more"
+        ),
         since_unix_seconds: seconds_since_1970(*since),
         ..Problem::default()
     })

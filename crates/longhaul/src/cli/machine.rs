@@ -193,7 +193,7 @@ impl LocalPorts {
         let ports = data_ports(tunnel).filter(|ports| self.contains_some(ports))?;
         let LocalPorts { range, remedy, .. } = self;
         Some(format!(
-            "ports of ftp.ports, {} to {}, are in net.ipv4.ip_local_port_range, {} to {}: other connections take them, and fewer \
+            "some ports of ftp.ports, {} to {}, are in net.ipv4.ip_local_port_range, {} to {}: other connections take them, and fewer \
              are left for FTP data; {remedy}",
             ports.start(),
             ports.end(),

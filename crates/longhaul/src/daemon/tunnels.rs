@@ -96,7 +96,7 @@ impl Tunnels {
         self.relay.serves(changes.iter().map(|change| change.tunnel.clone()), resolver);
         self.resolver = resolver;
         self.relay.permit(changes.iter().map(|change| (&change.gate, change.tunnel.max_flows)));
-        changes.iter().for_each(|change| change.gate.carry(change.tunnel.protocol));
+        changes.iter().for_each(|change| change.gate.set_protocol(change.tunnel.protocol));
         self.relay.group(changes.iter().map(|change| (&change.gate, &change.tunnel)));
         let mut before = std::mem::take(&mut self.running);
         for Change { tunnel, gate, listener } in changes {

@@ -1,9 +1,10 @@
 //! The client of a flow. A proxy before us may have named it.
 
-use super::data_peer::{DataPeer, Met};
+use super::data_peer::{DataPeer, Met, Naming};
 use super::lock::lock;
 use longhaul_core::ftp::Transfer;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// Who began a flow. As small as its address, because every idle flow has one.
 #[derive(Debug)]
@@ -48,12 +49,17 @@ impl Client {
         }
     }
 
-    /// Returns the command that uses an FTP data connection, once it is known.
-    pub(super) fn transfer(&self) -> Option<Transfer> {
+    /// Returns what the control connection knows of an FTP data connection.
+    pub(super) fn naming(&self) -> Option<&Arc<Naming>> {
         match self {
-            Client::Data(peer) => peer.naming.get(),
+            Client::Data(peer) => Some(&peer.naming),
             Client::Direct(_) | Client::Own(_) | Client::Via(_) => None,
         }
+    }
+
+    /// Returns the command that uses an FTP data connection, once it is known.
+    pub(super) fn transfer(&self) -> Option<Transfer> {
+        self.naming().and_then(|naming| naming.get())
     }
 
     /// Tells an FTP control connection that the dial for its data connection has connected or failed.

@@ -103,8 +103,8 @@ counters! {
     /// FTP data listeners that wait for their connection now.
     ftp_listeners_now,
     /// FTP data listeners to which no connection came in time, and those of passive mode to which none came before the control
-    /// connection ended or the client asked for another one. With `ftp.mode = "passive"`, data ports of servers that cannot be
-    /// reached.
+    /// connection ended or the client asked for another one. Data ports of the other side that could not be dialled, unless the
+    /// server refused the transfer as well.
     ftp_unused,
     /// Commands and replies of FTP that were refused, because they name an address or a port that is not allowed, or because no
     /// data listener could be opened.

@@ -5,12 +5,18 @@ use super::lock::lock;
 use super::stream::Stream;
 use longhaul_core::ftp::Transfer;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 
-/// The command that uses a data connection, once it is known.
+/// What a control connection knows of one of its data connections.
 #[derive(Debug, Default)]
-pub(super) struct Naming(Mutex<Option<Transfer>>);
+pub(super) struct Naming {
+    /// The command that uses it, once it is known.
+    transfer: Mutex<Option<Transfer>>,
+    /// Whether the server has refused this command.
+    is_refused: AtomicBool,
+}
 
 /// A connection with the other side that came to us, too, and its peer.
 pub(super) type Met = (Stream, SocketAddr);
@@ -33,11 +39,21 @@ pub(super) struct DataPeer {
 impl Naming {
     /// Records the command. The last one counts, because the server may have refused the ones before it.
     pub(super) fn set(&self, transfer: Transfer) {
-        *lock(&self.0) = Some(transfer);
+        *lock(&self.transfer) = Some(transfer);
     }
 
     /// Returns the command. `None` until the client has sent it.
     pub(super) fn get(&self) -> Option<Transfer> {
-        lock(&self.0).clone()
+        lock(&self.transfer).clone()
+    }
+
+    /// Records that the server has refused the command, for another reason than the data connection.
+    pub(super) fn refuse(&self) {
+        self.is_refused.store(true, Relaxed);
+    }
+
+    /// Whether the server has refused the command, for another reason than the data connection.
+    pub(super) fn is_refused(&self) -> bool {
+        self.is_refused.load(Relaxed)
     }
 }

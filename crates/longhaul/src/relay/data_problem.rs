@@ -21,6 +21,8 @@ pub struct DataProblemView {
     pub what: String,
     /// Time of the first one. Between it and the last one, there was at least one every ten minutes.
     pub since: SystemTime,
+    /// Time of the last one.
+    pub last: SystemTime,
 }
 
 impl DataProblem {
@@ -32,7 +34,7 @@ impl DataProblem {
     fn note_at(&self, what: String, last: Instant, time: SystemTime) {
         let mut latest = lock(&self.0);
         let since = latest.as_ref().filter(|latest| latest.is_recent(last)).map_or(time, |latest| latest.view.since);
-        *latest = Some(Latest { last, view: DataProblemView { what, since } });
+        *latest = Some(Latest { last, view: DataProblemView { what, since, last: time } });
     }
 
     /// Returns the problem. `None` if none came within the last ten minutes.

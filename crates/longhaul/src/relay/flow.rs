@@ -4,7 +4,6 @@ use super::carry;
 use super::client::Client;
 use super::dial::{Dialled, NotDialled};
 use super::end::{FlowEnd, LegEnd};
-use super::failure_kind::FailureKind;
 use super::hops::{Chosen, Hops};
 use super::how::{Broken, How};
 use super::legs::Legs;
@@ -140,10 +139,7 @@ async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
         Err(NotDialled::Accept(err)) => Err(Broken::of(Leg::Accept, &err).into()),
         Err(NotDialled::NoAnswer(unanswered)) => {
             warn_of_dial(live, &unanswered.why);
-            // A server that refuses a transfer closes its port, and the dial may come later than that.
-            if flow.is_data() && unanswered.kind != FailureKind::Refused {
-                gate.data_problem.note(format!("dial failed: {}", unanswered.why));
-            }
+            ftp::note_failed_dial(gate, flow, &unanswered);
             probe::tell_dial_failed(relay, flow, accept, unanswered).await;
             Err(How::DialFailed)
         }
@@ -392,12 +388,19 @@ mod tests {
     /// In virtual time: a flow that is not half-open may be silent for longer than `linger-half-open`, and for a year.
     #[tokio::test]
     async fn an_idle_flow_stays_for_a_year() {
+        for protocol in [Protocol::Tcp, Protocol::Ftp] {
+            idle_for_a_year(protocol).await;
+            tokio::time::resume();
+        }
+    }
+
+    async fn idle_for_a_year(protocol: Protocol) {
         const YEAR: Duration = Duration::from_secs(365 * 86_400);
         let listener = async || TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (ours, server) = (listener().await, listener().await);
         let to = server.local_addr().unwrap();
         let to = NextHop::new(to.ip().to_string(), to.port());
-        let mut tunnel = Tunnel::new("idle", ours.local_addr().unwrap(), vec![to]);
+        let mut tunnel = Tunnel { protocol, ..Tunnel::new("idle", ours.local_addr().unwrap(), vec![to]) };
         tunnel.accept.set(Leg::Accept, "linger-half-open", "1s").unwrap();
         tunnel.dial.set(Leg::Dial, "linger-half-open", "1s").unwrap();
         let client = TcpStream::connect(tunnel.listen).await.unwrap();

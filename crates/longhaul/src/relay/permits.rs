@@ -116,7 +116,7 @@ impl Gate {
 
     /// Sets the protocol of the flows that begin from now on. One that carries FTP takes the permits of its data connections
     /// when it begins, so control connections alone can never use up what their data connections need.
-    pub fn carry(&self, protocol: Protocol) {
+    pub fn set_protocol(&self, protocol: Protocol) {
         let apart = match protocol {
             Protocol::Tcp => 0,
             Protocol::Ftp => DATA_CONNECTIONS,

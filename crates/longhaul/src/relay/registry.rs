@@ -7,7 +7,7 @@
 use super::client::Client;
 use super::counters::Counters;
 use super::cut::{Cut, Order};
-use super::data_peer::Met;
+use super::data_peer::{Met, Naming};
 use super::distributions::Distributions;
 use super::how::How;
 use super::leg_view::LegView;
@@ -211,6 +211,11 @@ impl Flow {
     /// Returns the command that uses it, if it is an FTP data connection and the command is known.
     pub(super) fn transfer(&self) -> Option<Transfer> {
         self.client.transfer()
+    }
+
+    /// Returns what the control connection knows of it, if it is an FTP data connection.
+    pub(super) fn naming(&self) -> Option<&Arc<Naming>> {
+        self.client.naming()
     }
 
     /// Whether it is an FTP data connection.

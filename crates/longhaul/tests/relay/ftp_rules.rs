@@ -445,30 +445,6 @@ fn data_connections_do_not_need_places_of_max_flows() {
     talk(&TcpStream::connect(to).unwrap(), &accept(&listener));
 }
 
-/// A server may have the whole file, and needs a while to store it.
-#[test]
-fn a_drain_waits_for_the_last_reply_to_a_transfer() {
-    for (begins, ends) in [("150 begins", "226 stored"), ("", "226 stored without a beginning")] {
-        let ftp = Dialogue::begin(1, &[]);
-        let (client, server) = ftp.data(true);
-        ftp.client.say("STOR f");
-        assert_eq!(ftp.server.line(), "STOR f");
-        if !begins.is_empty() {
-            ftp.server.say(begins);
-            assert_eq!(ftp.client.line(), begins);
-        }
-        drop((client, server));
-        ftp.near().signal("TERM");
-        // Longer than a drain waits for a quiet connection.
-        ftp.server.0.set_read_timeout(Some(Duration::from_secs(7))).unwrap();
-        assert_eq!(ftp.server.0.peek(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
-        drop(patient(ftp.server.0.try_clone().unwrap()));
-        ftp.server.say(ends);
-        assert_eq!(ftp.client.line(), ends);
-        assert_eq!((ftp.server.line(), &ftp.client.line()[..4]), ("QUIT".into(), "421 "));
-    }
-}
-
 /// A control connection that is silent stays while its transfer runs, also in a drain. The drain waits 5 s for silence.
 #[test]
 fn a_drain_lets_transfers_end_and_then_ends_control_connections_with_421() {

@@ -51,7 +51,7 @@ fn a_refused_address_says_that_the_peer_may_be_a_relay_without_ftp_and_one_of_no
         let line = ftp.near().wait_log("refused an FTP data connection");
         (reply, line["reason"].as_str().unwrap().to_string(), line["why"].as_str().unwrap().to_string())
     };
-    let advice = "; if 127.0.0.1 is a relay, write protocol = \"ftp\" on it, and ftp.advertise if it is behind a NAT";
+    let advice = "; if 127.0.0.1 is a relay, write protocol = \"ftp\" on it, and ftp.advertise if it is behind a NAT; if it is the FTP server, correct the address that it names";
     let third = "Address 192.0.2.1 is neither the server's own nor in ftp.data_from";
     let (reply, reason, why) = refused("PASV", "PASV", "227 Entering Passive Mode (192,0,2,1,200,200)");
     assert_eq!((reply, reason.as_str(), why), (format!("425 {third}"), "third-host", format!("{third}{advice}")));

@@ -312,7 +312,7 @@ fn a_server_that_has_ended_gets_rewritten_commands() {
     );
     stage.send(Side::Client, b"PORT 10,0,0,9,0,22\r\nPORT 198,51,100,7,156,64\r\nPASV\r\n".repeat(1000).as_slice());
     assert!(stage.to_server.starts_with(b"PORT 192,0,2,1,195,81\r\nPASV\r\nPORT 192,0,2,1,195,83\r\nPASV\r\n"));
-    assert!(stage.to_client.is_empty() && !stage.session.is_waiting() && stage.session.is_quiet());
+    assert!(stage.to_client.is_empty() && !stage.session.is_waiting() && is_quiet(&stage));
 }
 
 #[test]
@@ -358,7 +358,7 @@ fn a_line_of_a_mebibyte_passes_or_is_refused() {
 
     (stage.to_client, stage.to_server) = (Vec::new(), Vec::new());
     assert_eq!(stage.get(Side::Server, b"200 ok\r\n"), r"200 ok\r\n");
-    assert!(stage.session.is_quiet());
+    assert!(is_quiet(&stage));
     assert_eq!(stage.get(Side::Client, &[b"PORT ", &long[..], b"\r\nPASV\r\n"].concat()), r"PASV\r\n");
     assert_eq!(stage.take()[0], r"500 The line is too long\r\n");
     assert_eq!(
@@ -397,7 +397,30 @@ fn a_hundred_thousand_pipelined_commands_wait_outside() {
             stage.to_server.clear();
             assert!(matches!(command, "NOOP\r\n" | "ABOR\n") || waiting <= 1);
         }
-        assert!(replies == 100_000 && stage.session.is_quiet());
+        assert!(replies == 100_000 && is_quiet(&stage));
+    }
+}
+
+fn is_quiet(stage: &Stage) -> bool {
+    stage.session.is_between_lines() && stage.session.may_leave()
+}
+
+#[test]
+fn a_session_that_leaves_ends_the_lines_that_have_begun() {
+    for (side, begun, to_client, to_server) in [
+        (Side::Client, "P", "421 ", r"\r\nQUIT\r\n"),
+        (Side::Client, "NO", "421 ", r"NO\r\nQUIT\r\n"),
+        (Side::Server, "2", r"\r\n421 ", r"QUIT\r\n"),
+        (Side::Server, "220-x\r\n22", r"220-x\r\n\r\n421 ", r"QUIT\r\n"),
+    ] {
+        let mut stage = Stage::new(&v4());
+        stage.send(side, begun.as_bytes());
+        assert!(stage.session.may_leave() && !stage.session.is_between_lines(), "{begun}");
+        stage.session.leave(&mut stage.to_client, &mut stage.to_server);
+        let [client, server] = stage.take();
+        assert!(client.starts_with(to_client) && server == to_server, "{begun}: {client}, {server}");
+        stage.send(Side::Client, b"ORT 10,0,0,9,0,22\r\n");
+        assert_eq!(stage.end(), Played::default(), "{begun}");
     }
 }
 
@@ -424,7 +447,7 @@ fn a_session_is_quiet_between_commands() {
     ];
     for (side, bytes, is_quiet) in quiet {
         stage.send(side, bytes.as_bytes());
-        assert_eq!(stage.session.is_quiet(), is_quiet, "{bytes}");
+        assert_eq!(self::is_quiet(&stage), is_quiet, "{bytes}");
     }
     assert!(stage.session.is_opaque() && !stage.session.is_waiting());
 }
@@ -436,7 +459,7 @@ fn a_session_that_has_left_passes_nothing() {
     stage.send(Side::Server, b"220 ready\r\n");
     stage.take();
     stage.session.leave(&mut stage.to_client, &mut stage.to_server);
-    assert!(!stage.session.is_quiet() && !stage.session.is_waiting());
+    assert!(!stage.session.may_leave() && !stage.session.is_waiting());
     assert_eq!(stage.take(), [r"421 The relay is going down, try again later\r\n", r"QUIT\r\n"]);
     stage.send(Side::Client, b"PASV\r\nPORT 10,0,0,9,0,22\r\n\xff\xf1PWD\r\nPW");
     stage.send(Side::Server, b"\xff\xf1226 late\r\n227 (192,0,2,2,117,53)\r\n\xff\xfd\x06221 bye\r\n22");

@@ -1,6 +1,7 @@
 //! Commands and addresses that hide: in blanks, in telnet sequences, in urgent bytes, in TLS and in other replies.
 
 use super::attacks::check_all;
+use super::readers::{assert_no_227, assert_no_address_in_reply, assert_no_port, rows};
 use super::*;
 
 /// curl, lftp and tnftp take any three digits and a space for the last line of a reply.
@@ -101,15 +102,22 @@ fn no_telnet_sequence_hides_port() {
         (&[b"\xff\xf1", PORT].concat()[..], format!(r"\xff\xf1{OURS}")),
         (&[b"\xff\xfb\x01", PORT].concat(), format!(r"\xff\xfb\x01{OURS}")),
         // The option is a letter, or there is none.
-        (&[b"\xff\xfb", PORT].concat(), r"\xff\xfb\xf1".to_string()),
-        (b"\xff\xfbxPORT 10,0,0,9,0,22\r\n", r"\xff\xfb\xf1".to_string()),
-        (b"PO\xff\xfdxRT 10,0,0,9,0,22\r\n", r"\xff\xfd\xf1".to_string()),
+        (&[b"\xff\xfb", PORT].concat(), format!(r"\xff\xf1{OURS}")),
+        (b"\xff\xfbxPORT 10,0,0,9,0,22\r\n", r"\xff\xf1xPORT 10,0,0,9,0,22\r\n".to_string()),
+        (b"PO\xff\xfdxRT 10,0,0,9,0,22\r\n", r"POxRT 10,0,0,9,0,22\r\n".to_string()),
+        (b"PO\xff\xfdRT 10,0,0,9,0,22\r\n", String::new()),
         (b"NOOP \xff\xfbx\r\n", r"NOOP \xff\xfbx\r\n".to_string()),
         (&[b"\xff\xfb ", PORT].concat(), format!(r"\xff\xfb {OURS}")),
         // The option is the LF, or it ends a line.
-        (&[b"\xff\xfb\n", PORT].concat(), format!(r"\xff\xfb\n{OURS}")),
+        (&[b"\xff\xfb\n", PORT].concat(), format!(r"\xff\xf1\n{OURS}")),
+        (b"PORT\xff\xfb\nxPORT 10,0,0,9,0,22\r\n", r"xPORT 10,0,0,9,0,22\r\n".to_string()),
+        (b"LPSV\xff\xfb\nxPORT 10,0,0,9,0,22\r\n", r"xPORT 10,0,0,9,0,22\r\n".to_string()),
+        (b"PASV \xff\xfbx\nxPORT 10,0,0,9,0,22\r\n", r"PASV x\nxPORT 10,0,0,9,0,22\r\n".to_string()),
+        (b"P\xff\xfb\rPORT 10,0,0,9,0,22\r\n", r"P\rPORT 10,0,0,9,0,22\r\n".to_string()),
+        // Some servers skip all that SB begins.
+        (b"\xff\xfa\nPORT 10,0,0,9,0,22\r\n", r"\xff\xf1".to_string()),
         (&[b"NOOP\xff\xfb\n", PORT].concat(), format!(r"NOOP\xff\xfb\n{OURS}")),
-        (b"P\xff\xfb\nORT 10,0,0,9,0,22\r\n", r"\xff\xfbP\nORT 10,0,0,9,0,22\r\n".to_string()),
+        (b"P\xff\xfb\nORT 10,0,0,9,0,22\r\n", r"P\nORT 10,0,0,9,0,22\r\n".to_string()),
         // Servers of BSD skip IAC and any byte after it.
         (b"\xffxPORT 10,0,0,9,0,22\r\n", r"\xff\xf1".to_string()),
         (b"P\xffxORT 10,0,0,9,0,22\r\n", String::new()),
@@ -137,19 +145,8 @@ fn no_telnet_sequence_hides_port() {
     }
 }
 
-/// lftp takes the letter for the option of a telnet sequence.
 #[test]
-fn no_227_hides_behind_a_letter() {
-    const ADDRESS: &str = "Entering Passive Mode (10,0,0,9,117,53)";
-    for hidden in [r"\xff\xfba227", r"2\xff\xfda27", r"\xffa227"] {
-        let mut stage = Stage::new(&v4());
-        stage.give_up();
-        let line = [unescape(hidden), format!(" {ADDRESS}\r\n200 end\r\n").into_bytes()].concat();
-        stage.send(Side::Server, &line);
-        let [to_client, _] = stage.take();
-        assert!(!to_client.contains(ADDRESS) || to_client.contains("- 227 "), "{hidden}: {to_client}");
-        assert_eq!(stage.caller.events.len(), 1, "{hidden}: {:?}", stage.caller.events);
-    }
+fn a_cr_inside_a_reply_begins_no_other() {
     // A CR inside a line begins no reply: a directory may have one in its name.
     let mut stage = Stage::new(&v4());
     stage.send(Side::Server, b"220 ready\r\n");
@@ -187,7 +184,7 @@ fn no_227_passes_as_it_is() {
             stage.take();
             stage.send(Side::Server, &[line, b"\r\n"].concat());
             let [reply, _] = stage.take();
-            let reply = reply.trim_start_matches(r"\xff");
+            let reply = reply.trim_start_matches(r"\xff\xf1\r\n");
             match port.filter(|_| is_asked) {
                 Some(port) => {
                     assert_eq!(reply, format!(r"227 Entering Passive Mode (198,51,100,1,195,{port}).\r\n"));
@@ -199,7 +196,94 @@ fn no_227_passes_as_it_is() {
             assert!(stage.take()[0].starts_with("504 "));
         }
     }
-    for reply in ["200 (10,0,0,9,8,1)", "228 (4,4,10,0,0,9,2,8,1)", "350 x", "530 no", "425 no"] {
+}
+
+/// While PASV waits, another reply passes if it has no address.
+#[test]
+fn no_other_reply_to_pasv_has_an_address() {
+    for reply in ["200 (10,0,9,8,1)", "350 x", "530 no", "425 no", "425 (10,0,0,9,8,1)"] {
         check(&v4(), &format!("S: 220 ready\nC: PASV\nC: PWD\ns:\nS: {reply}\ns: PWD\nS: 257 /"));
+    }
+    // lftp takes an address from any of them.
+    for reply in ["200 (10,0,0,9,8,1)", "228 (4,4,10,0,0,9,2,8,1)"] {
+        let code = &reply[..4];
+        check(
+            &v4(),
+            &format!(
+                "S: 220 ready\nC: PASV\nC: PWD\ns:\nS: {reply}\nc: {code}the relay has left out an address\ns: PWD\n* refused unasked\nS: 257 /"
+            ),
+        );
+    }
+    check(
+        &v4(),
+        r"
+        S: 220 ready
+        C: PASV
+        S: 226-1,2 files
+        S: of 1,2,3,4,5,6
+        c: the relay has left out an address
+        * refused unasked
+        S: 226 done
+        S: 227 (192,0,2,2,117,53)
+        c: 227 Entering Passive Mode (198,51,100,1,195,81).
+        * open 1 from client, dial 192.0.2.2:30005",
+    );
+}
+
+/// Every row of a few pieces before PORT.
+#[test]
+fn no_server_reads_a_port_that_the_session_has_not_seen() {
+    let pieces: &[&[u8]] = &[
+        b"\xff", b"\xfb", b"\xf4", b"\xf2", b"\xfa", b"P", b"x", b" ", b"\r", b"\n", b"\0", b"PORT", b"RT", b"LPSV",
+        b"PASV",
+    ];
+    rows(pieces, 3, |pieces| {
+        for tail in [&b" 10,0,0,9,0,22\r\n"[..], b"PORT 10,0,0,9,0,22\r\n"] {
+            let sent = [&b"NOOP\n"[..], pieces, tail].concat();
+            let mut stage = Stage::new(&v4());
+            stage.send(Side::Server, b"220 ready\r\n");
+            stage.send(Side::Client, &sent);
+            (0..4).for_each(|_| stage.give_up());
+            assert_no_port(&stage.to_server, &sent);
+        }
+    });
+}
+
+#[test]
+fn no_client_reads_an_address_that_the_session_has_not_seen() {
+    let pieces: &[&[u8]] = &[
+        b"\xff",
+        b"\xfb",
+        b"\xf1",
+        b"2",
+        b"7",
+        b"22",
+        b"227 ",
+        b"x",
+        b" ",
+        b"\r",
+        b"\n",
+        b"\0",
+        b"200-a\r\n",
+        b"200 ",
+        b"226 ",
+    ];
+    for is_asked in [true, false] {
+        rows(pieces, 3, |pieces| {
+            for tail in [&b"(10,0,0,9,117,53)\r\n"[..], b"227 (10,0,0,9,117,53)\r\n"] {
+                let sent = [pieces, tail].concat();
+                let mut stage = Stage::new(&v4());
+                stage.send(Side::Server, b"220 ready\r\n");
+                if is_asked {
+                    stage.send(Side::Client, b"PASV\r\n");
+                }
+                stage.to_client.clear();
+                stage.send(Side::Server, &sent);
+                assert_no_227(&stage.to_client, &sent);
+                if is_asked {
+                    assert_no_address_in_reply(&stage.to_client, &sent);
+                }
+            }
+        });
     }
 }

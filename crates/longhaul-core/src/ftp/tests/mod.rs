@@ -15,6 +15,7 @@ mod dialogues;
 mod hidden;
 mod modes;
 mod properties;
+mod readers;
 
 use super::*;
 use std::net::{IpAddr, SocketAddr};
@@ -36,6 +37,8 @@ struct Caller {
     joinings: Vec<Joining>,
     /// Channels with a listener for the server alone.
     awaited: Vec<u64>,
+    /// Channels whose transfer the server refused.
+    refusals: Vec<u64>,
     /// Whether no other data connection may begin.
     is_full: bool,
     /// Why it opens none.
@@ -93,6 +96,10 @@ impl Channels for Caller {
         self.events.push(format!("transfer {channel} {verb} {name}").trim_end().to_string());
     }
 
+    fn refuses_transfer(&mut self, channel: u64) {
+        self.refusals.push(channel);
+    }
+
     fn refused(&mut self, why: &Refused) {
         self.events.push(format!("refused {}", why.name()));
     }
@@ -142,6 +149,7 @@ impl Stage {
             openings: Vec::new(),
             joinings: Vec::new(),
             awaited: Vec::new(),
+            refusals: Vec::new(),
             is_full: false,
             failure: None,
         };

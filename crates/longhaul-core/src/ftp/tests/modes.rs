@@ -231,6 +231,36 @@ fn a_command_for_a_data_connection_waits_for_room() {
 }
 
 #[test]
+fn a_command_that_is_refused_does_not_wait_for_room() {
+    let mut stage = Stage::new(&v4());
+    stage.send(Side::Server, b"220 ready\r\n");
+    stage.take();
+    stage.caller.is_full = true;
+    stage.send(Side::Client, b"PORT 10,0,0,9,0,22\r\nEPSV 2\r\nEPSV ALL\r\nABOR\r\n");
+    let [to_client, to_server] = stage.take();
+    assert!(to_client.starts_with("504 ") && to_client.contains("522 "), "{to_client}");
+    assert_eq!(to_server, r"EPSV ALL\r\nABOR\r\n");
+}
+
+#[test]
+fn a_transfer_that_the_server_refuses_is_told() {
+    for (replies, is_refused) in [
+        ("550 no such file\r\n", true),
+        ("425 nobody came\r\n", false),
+        ("150 begins\r\n426 broken\r\n", false),
+        ("226 empty\r\n", false),
+    ] {
+        let mut stage = Stage::new(&v4());
+        stage.send(Side::Server, b"220 ready\r\n");
+        stage.send(Side::Client, b"PORT 198,51,100,7,156,64\r\n");
+        stage.send(Side::Server, b"500 no\r\n");
+        stage.send(Side::Client, b"RETR f\r\nNOOP\r\n");
+        stage.send(Side::Server, format!("{replies}200 ok\r\n").as_bytes());
+        assert_eq!(stage.caller.refusals, [1].repeat(usize::from(is_refused)), "{replies}");
+    }
+}
+
+#[test]
 fn a_transfer_and_a_reply_that_may_not_come_are_told_from_others() {
     let mut stage = Stage::new(&v4());
     let told = |stage: &Stage| {
@@ -253,4 +283,13 @@ fn a_transfer_and_a_reply_that_may_not_come_are_told_from_others() {
     assert_eq!(after(Client, "ABOR"), (true, false, true));
     assert_eq!(after(Server, "225 none"), (false, false, false));
     assert_eq!(after(Client, "NO\x01OP"), (true, false, true));
+    // Most servers reply to a command at once during a transfer.
+    assert_eq!(after(Server, "500 what"), (false, false, false));
+    assert_eq!(after(Client, "RETR f"), (true, true, false));
+    assert_eq!(after(Server, "150 begins"), (true, true, false));
+    for reply in ["200 ok", "211 status"] {
+        assert_eq!(after(Client, "STAT"), (true, true, true));
+        assert_eq!(after(Server, reply), (true, true, true));
+    }
+    assert_eq!(after(Server, "226 ends"), (false, false, false));
 }

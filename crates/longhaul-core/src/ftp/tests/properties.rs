@@ -2,6 +2,7 @@
 
 use super::super::address;
 use super::super::verb::{Command, Kind};
+use super::readers::{assert_no_227, assert_no_port};
 use super::*;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -83,6 +84,8 @@ fn assert_allowed(rules: &Rules, stage: &Stage) {
     if stage.session.is_opaque() {
         return;
     }
+    assert_no_port(&stage.to_server, &stage.to_server);
+    assert_no_227(&stage.to_client, &stage.to_client);
     let opens_only_for = |side| stage.caller.openings.iter().all(|opening| opening.accept_from == side);
     match rules.mode {
         Mode::Client => assert!(stage.caller.awaited.is_empty()),

@@ -232,7 +232,7 @@ const TUNNEL: &[Row] = &[
     .by(&["tunnel"]),
     Row::counter(
         "longhaul_tunnel_ftp_unused",
-        "FTP data listeners to which no connection came, and data ports of servers that could not be reached.",
+        "FTP data listeners to which no connection came, and data ports that could not be dialled.",
         |figures, out| out.tunnels(figures, |tunnel| tunnel.counters.ftp_unused),
     )
     .by(&["tunnel"]),

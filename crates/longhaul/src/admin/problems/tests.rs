@@ -240,9 +240,10 @@ fn a_listener_without_its_address_is_fatal() {
 #[test]
 fn the_problem_of_data_connections_is_a_warning() {
     let since = std::time::UNIX_EPOCH + std::time::Duration::from_secs(7);
-    let data_problem = Some(DataProblemView { what: "Address 10.0.0.9 is not in allow".into(), since });
+    let last = since + std::time::Duration::from_secs(60);
+    let data_problem = Some(DataProblemView { what: "Address 10.0.0.9 is not in allow".into(), since, last });
     let found = of_one(TunnelHealth { name: "t".into(), data_problem, ..TunnelHealth::default() });
-    let want = "tunnel t, FTP data: data connections are refused or do not come: Address 10.0.0.9 is not in allow; ";
+    let want = "tunnel t, FTP data: data connections are refused or do not come, the last one 15m33s ago: Address 10.0.0.9 is not in allow; ";
     assert!(found.len() == 1 && found[0].to_string().starts_with(want), "{found:?}");
     assert!(!found[0].fatal && !found[0].doubtful && found[0].since_unix_seconds == 7.0);
 }

@@ -14,6 +14,7 @@ use super::data::{DataConnections, Sides};
 use super::data_listener::NewFlow;
 use super::first::First;
 use super::places::Places;
+use super::way::Way;
 use crate::relay::carry;
 use crate::relay::how::{Broken, How};
 use crate::relay::legs::Legs;
@@ -136,44 +137,10 @@ struct Read {
     is_urgent: bool,
 }
 
-/// One direction of a control connection.
-struct Way {
-    /// The leg that it reads.
-    source: Leg,
-    /// Bytes for its sink.
-    out: Vec<u8>,
-    /// Whether the last one of them is urgent.
-    is_urgent: bool,
-    /// Number of bytes that were read.
-    read: u64,
-    /// Number of bytes that the sink has taken.
-    sent: u64,
-    /// Whether its source has ended.
-    has_ended: bool,
-    /// Whether its sink broke.
-    is_stopped: bool,
-}
-
 /// Why a step failed.
 struct Failed {
     leg: Leg,
     err: io::Error,
-}
-
-impl Way {
-    fn new(source: Leg) -> Way {
-        Way { source, out: Vec::new(), is_urgent: false, read: 0, sent: 0, has_ended: false, is_stopped: false }
-    }
-
-    /// Whether no byte waits for the sink.
-    fn is_sent(&self) -> bool {
-        self.out.is_empty()
-    }
-
-    /// Whether it neither reads any more nor has bytes for its sink.
-    fn is_over(&self) -> bool {
-        self.is_stopped || self.has_ended && self.out.is_empty()
-    }
 }
 
 impl<'a> Control<'a> {
@@ -275,7 +242,9 @@ impl<'a> Control<'a> {
     fn quiet(&self) -> Duration {
         match self.session.is_transferring() {
             true => STAGING,
-            false if self.session.is_owed() && !self.session.is_doubtful() => SILENCE,
+            false if self.session.is_owed() && !self.session.is_doubtful() || !self.session.is_between_lines() => {
+                SILENCE
+            }
             false => QUIET,
         }
     }
@@ -296,7 +265,7 @@ impl<'a> Control<'a> {
     /// Ends the connection if nothing happens on it: the server gets QUIT, and the client 421.
     fn leave_if_quiet(&mut self) {
         let has_ended = self.up.has_ended || self.broken.is_some() || self.left.is_some();
-        if has_ended || !self.session.is_quiet() || self.data.have_data() {
+        if has_ended || !self.session.may_leave() || self.data.have_data() {
             self.active = Instant::now();
         } else if self.active.elapsed() >= self.quiet() {
             // A server that has sent FIN sends no reply any more, and the client has that FIN.
@@ -316,7 +285,7 @@ impl<'a> Control<'a> {
             let over = (control.up.is_over(), control.down.is_over());
             (control.broken.is_some(), over, ended, control.first, waits, control.left.is_some())
         };
-        let before = phase(self);
+        let (before, read) = (phase(self), self.up.read);
         for _ in 0..TURNS {
             // First, because the next command may close the listener.
             self.data.poll(cx);
@@ -332,13 +301,21 @@ impl<'a> Control<'a> {
                 self.pass_fin();
             }
             if up.is_ready() || down.is_ready() {
-                (self.moved, self.active) = (Instant::now(), Instant::now());
+                self.moved = Instant::now();
+                // No command of the client leads to anything after the server's FIN.
+                if !self.down.has_ended {
+                    self.active = self.moved;
+                }
             }
             if self.is_plain && self.up.is_sent() && self.down.is_sent() || phase(self) != before {
                 return Poll::Ready(());
             }
             if up.is_pending() && down.is_pending() {
                 return Poll::Pending;
+            }
+            // A refused command goes to nobody, so nothing else paces the client.
+            if self.up.read != read {
+                break;
             }
         }
         cx.waker().wake_by_ref();
@@ -387,7 +364,7 @@ impl<'a> Control<'a> {
         self.legs.of(broken.leg).note_reset();
         let way = self.way(broken.leg.other());
         way.is_stopped = true;
-        way.out.clear();
+        (way.out, way.urgent) = (Vec::new(), 0);
         self.broken.get_or_insert(broken);
         self.moved = Instant::now();
         if broken.leg == Leg::Accept && !self.is_plain {
@@ -423,15 +400,15 @@ impl<'a> Control<'a> {
         }
         let sink = self.legs.of(source.other());
         let way = self.way(source);
-        let polled = poll_write(sink, cx, || match way.is_urgent {
-            true => splice::send_urgent(sink, &way.out),
-            false => splice::send(sink, &way.out),
+        let polled = poll_write(sink, cx, || match way.urgent {
+            0 => splice::send(sink, &way.out),
+            urgent => splice::send_urgent(sink, &way.out[..urgent]),
         });
         let is_blocked = polled.is_pending();
         let polled = polled.map_ok(|sent| {
             way.out.drain(..sent);
             way.sent += sent as u64;
-            way.is_urgent &= !way.out.is_empty();
+            way.urgent = way.urgent.saturating_sub(sent);
             sent
         });
         let sent = way.sent;
@@ -462,13 +439,14 @@ impl<'a> Control<'a> {
         if is_client && !matches!(self.first, First::Command | First::Late) {
             self.first = ready!(self.first.poll(socket, cx)).map_err(failed)?;
             if self.first == First::Preface {
-                self.is_plain = true;
+                self.release();
                 return Poll::Ready(Ok(()));
             }
         }
         let mut bytes = [0; CHUNK];
+        let bytes = if is_client { &mut bytes[..COMMANDS] } else { &mut bytes[..] };
         let mut is_urgent = false;
-        let mut receive = || receive(socket, &mut bytes, &mut is_urgent);
+        let mut receive = || receive(socket, bytes, &mut is_urgent);
         // The bytes came before, so nothing reports them again. An urgent byte among them takes several calls.
         let is_late = is_client && self.first == First::Late;
         let late = is_late.then(&mut receive).filter(|late| !late.as_ref().is_err_and(is_empty));
@@ -526,14 +504,16 @@ impl<'a> Control<'a> {
         if session.has_left() {
             left.get_or_insert_with(Instant::now);
         }
+        // A byte that the session holds goes on later, in its place in the line.
+        let way = if source == Leg::Accept { &mut *up } else { &mut *down };
+        if may_be_urgent {
+            way.urgent = way.out.len();
+        }
         for way in [&mut *up, &mut *down] {
             if way.is_stopped {
-                way.out.clear();
+                (way.out, way.urgent) = (Vec::new(), 0);
             }
         }
-        // A byte that the session holds goes on later, in its place in the line.
-        let way = self.way(source);
-        way.is_urgent = may_be_urgent && !way.out.is_empty();
     }
 
     /// Prepares the legs for `carry`, which compares the bytes that the kernel received with those that were passed on.
@@ -580,6 +560,8 @@ fn say_opaque(legs: &Legs<'_>) {
 
 /// Maximum number of bytes that are read at once.
 const CHUNK: usize = 4096;
+/// The same of the client's, in a turn. The runtime looks for events of other flows only once in 61 turns.
+const COMMANDS: usize = 512;
 /// Number of steps after which other flows of the worker may run.
 const TURNS: usize = 16;
 /// Time that the last bytes wait for a leg that takes nothing once the other leg is broken.

@@ -225,17 +225,20 @@ impl DataConnections {
         }
     }
 
-    /// Returns what the log adds to the reason of a refusal.
+    /// Returns what the log and the problem of the tunnel add to the reason of a refusal.
     fn advice(&self, why: &Refused) -> String {
         match why {
             // A relay that does not rewrite passes on the address of the host behind it.
             Refused::ThirdHost(side, _) => {
-                let on_it = match side {
-                    Side::Client => "protocol = \"ftp\" on it",
+                let host = self.rules.ends.of(*side);
+                match side {
+                    Side::Client => format!("; if {host} is a relay, write protocol = \"ftp\" on it"),
                     // Only a reply to PASV names what `ftp.advertise` sets.
-                    Side::Server => "protocol = \"ftp\" on it, and ftp.advertise if it is behind a NAT",
-                };
-                format!("; if {} is a relay, write {on_it}", self.rules.ends.of(*side))
+                    Side::Server => format!(
+                        "; if {host} is a relay, write protocol = \"ftp\" on it, and ftp.advertise if it is behind a NAT; if it is \
+                         the FTP server, correct the address that it names"
+                    ),
+                }
             }
             _ => String::new(),
         }
@@ -253,13 +256,23 @@ impl DataConnections {
         self.data_tunnel(from, SocketAddr::new(self.rules.ends.of(other), DATA_PORT))
     }
 
+    /// Returns our own address on this side.
+    fn local(&self, side: Side) -> SocketAddr {
+        match side {
+            Side::Client => self.sides.client,
+            Side::Server => self.sides.server,
+        }
+    }
+
+    /// Fails if no port for a data listener on this side was free a moment ago. First of all, because a client may ask for many.
+    fn check_ports(&self, side: Side) -> Result<(), String> {
+        self.tunnel.ftp.ports.as_ref().map_or(Ok(()), |ports| ports::check(self.local(side).ip(), ports))
+    }
+
     /// Opens a data listener for the peer on side `from`, with the options of the accept leg of `tunnel`. Returns it, and the address to
     /// tell the peer.
     fn listen(&self, from: Side, tunnel: &Tunnel) -> Result<(DataListener, SocketAddr), String> {
-        let local = match from {
-            Side::Client => self.sides.client,
-            Side::Server => self.sides.server,
-        };
+        let local = self.local(from);
         let protocol = LegProtocol::of(tunnel, Leg::Accept);
         let listener = ports::listen(local, self.tunnel.ftp.ports.as_ref(), &tunnel.accept, protocol)?;
         let listener = register(listener)?;
@@ -307,6 +320,7 @@ impl Channels for DataConnections {
     fn open(&mut self, opening: Opening) -> Result<SocketAddr, String> {
         let Opening { channel, accept_from, dial } = opening;
         self.begin(channel);
+        self.check_ports(accept_from)?;
         let place = self.places.one()?;
         let tunnel = Arc::new(self.data_tunnel(accept_from, dial));
         let (data_listener, address) = self.listen(accept_from, &tunnel)?;
@@ -336,6 +350,7 @@ impl Channels for DataConnections {
 
     fn open_for_server(&mut self, channel: u64) -> Result<SocketAddr, String> {
         self.begin(channel);
+        self.check_ports(Side::Server)?;
         let place = self.places.one()?;
         let (from_server, address) = self.listen(Side::Server, &self.half_tunnel(Side::Server))?;
         let (open, from_client) = oneshot::channel();
@@ -367,15 +382,22 @@ impl Channels for DataConnections {
         }
     }
 
+    fn refuses_transfer(&mut self, channel: u64) {
+        if self.naming.0 == channel {
+            self.naming.1.refuse();
+        }
+    }
+
     fn refused(&mut self, why: &Refused) {
         self.gate.counters.count(|counters| &counters.ftp_refused);
         let tunnel = &self.tunnel.name;
         let reason = why.name();
-        if why.is_problem() {
-            self.gate.data_problem.note(why.to_string());
+        let is_problem = why.is_problem();
+        let why = format!("{why}{}", self.advice(why));
+        if is_problem {
+            self.gate.data_problem.note(why.clone());
         }
         if let Some(more) = self.relay.lines.ftp.pass_kind(tunnel, reason, std::time::Instant::now()) {
-            let why = format!("{why}{}", self.advice(why));
             warn!(tunnel = %tunnel, peer = %self.peer, reason, why, more, "refused an FTP data connection");
         }
     }

@@ -1,6 +1,7 @@
 //! A data listener: admits one data connection from the right peer. Its flow begins then.
 
 use super::places::Place;
+use super::ports;
 use crate::relay::client::Client;
 use crate::relay::data_peer::{DataPeer, Met, Naming};
 use crate::relay::leg;
@@ -68,6 +69,7 @@ pub(super) struct DataListener {
     pub(super) listener: Listener,
     /// Who may come.
     pub(super) rules: Rules,
+    /// Dropped after the listener.
     pub(super) listening: Listening,
     /// Time that the data connection has to come.
     pub(super) patience: Duration,
@@ -93,6 +95,8 @@ impl DataListener {
                 return None;
             }
         };
+        // Closed before the port is free for others.
+        drop(self.listener);
         match came {
             Ok(_) => self.listening.end(),
             Err(_) => self.listening.end_late(),
@@ -218,6 +222,7 @@ impl Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         self.gate.counters.uncount(|counters| &counters.ftp_listeners_now);
+        ports::closed(self.address.ip());
         if self.is_told {
             self.tell();
         }

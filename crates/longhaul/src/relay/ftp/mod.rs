@@ -4,12 +4,14 @@
 //! ```text
 //! control          the bytes of the control connection, through its session
 //!   first          the client's first bytes, which may be a preface
+//!   way            one direction of it
 //!   data           the data connections that the session asks for
 //!     data_listener  admits one data connection, which `flow` then runs
 //!     fetch          dials the server for a client that waits as well
 //!     meeting        waits for both sides
 //!     ports          finds a free port
 //!     places         counts the data connections
+//!     trouble        tells of those whose dial failed
 //! ```
 //! A data connection is a flow like any other, of a tunnel that is made for it: its next hop is the address that the other
 //! side named. Its socket options are those of the control connection's legs.
@@ -17,11 +19,16 @@
 mod control;
 mod data;
 mod data_listener;
+#[cfg(test)]
+mod drain_tests;
 mod fetch;
 mod first;
 mod meeting;
 mod places;
 mod ports;
+mod trouble;
+mod way;
 
 pub(super) use control::run;
 pub(super) use data_listener::NewFlow;
+pub(super) use trouble::note_failed_dial;

@@ -78,7 +78,7 @@ mod tests {
         let gate = relay.gate();
         relay.permit([(&gate, None)]);
         let all = relay.max_flows();
-        gate.carry(Protocol::Ftp);
+        gate.set_protocol(Protocol::Ftp);
         let mut controls = Vec::new();
         while let Ok(permit) = gate.try_enter() {
             controls.push(Places::new(&Arc::new(permit)));
@@ -106,7 +106,7 @@ mod tests {
         let relay = Relay::new(1000);
         let gate = relay.gate();
         relay.permit([(&gate, Some(1))]);
-        gate.carry(Protocol::Ftp);
+        gate.set_protocol(Protocol::Ftp);
         let places = Places::new(&Arc::new(gate.try_enter().unwrap()));
         let data = [places.one().unwrap(), places.one().unwrap()];
         drop(places);
@@ -123,7 +123,7 @@ mod tests {
         let gate = relay.gate();
         relay.permit([(&gate, None)]);
         relay.limit_flows(Some(2));
-        gate.carry(Protocol::Ftp);
+        gate.set_protocol(Protocol::Ftp);
         let mut controls: Vec<_> = std::iter::from_fn(|| gate.try_enter().ok()).collect();
         assert_eq!(controls.len(), 2);
         let places = Places::new(&Arc::new(()));

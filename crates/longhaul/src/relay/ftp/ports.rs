@@ -8,10 +8,11 @@ use socket2::Socket;
 use std::collections::{BTreeSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::os::fd::AsFd;
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 /// Listens on the address of `local`, on a free port of `ports`, or on one that the kernel chooses. The port cannot be
 /// foretold (RFC 2577 8), and the ports that were used last come last.
@@ -28,12 +29,68 @@ pub(super) fn listen(
         let found = first_free(local, [0], options, protocol)?;
         return found.map(|(_, socket)| socket).ok_or("no port is free".into());
     };
+    check(local.ip(), ports)?;
     let order = LATEST.order(ports, RandomState::new().hash_one(()));
     let Some((port, socket)) = first_free(local, order, options, protocol)? else {
-        return Err(format!("no port of {}-{} is free", ports.start(), ports.end()));
+        FULL.add(local.ip(), ports, Instant::now());
+        return Err(none_free(ports));
     };
     LATEST.add(port);
     Ok(socket)
+}
+
+/// Fails if no port of `ports` on `ip` was free a moment ago.
+///
+/// # Errors
+/// The text goes to the client.
+pub(super) fn check(ip: IpAddr, ports: &RangeInclusive<u16>) -> Result<(), String> {
+    if FULL.has(ip, ports, Instant::now()) { Err(none_free(ports)) } else { Ok(()) }
+}
+
+fn none_free(ports: &RangeInclusive<u16>) -> String {
+    format!("no port of {}-{} is free", ports.start(), ports.end())
+}
+
+/// Notes that a data listener on `ip` is closed.
+pub(super) fn closed(ip: IpAddr) {
+    FULL.remove(ip);
+}
+
+/// The ranges in which no port was free a moment ago. Each search takes a system call for each port, and a client may ask 170 times in
+/// one packet: with 1,000 ports it held up other flows for 7 s.
+struct Full(Mutex<Vec<Searched>>);
+
+/// A search that found no free port.
+struct Searched {
+    ip: IpAddr,
+    ports: RangeInclusive<u16>,
+    at: Instant,
+}
+
+/// Those of all control connections.
+static FULL: Full = Full(Mutex::new(Vec::new()));
+
+impl Full {
+    fn has(&self, ip: IpAddr, ports: &RangeInclusive<u16>, now: Instant) -> bool {
+        let is_same = |searched: &Searched| (searched.ip, &searched.ports) == (ip, ports);
+        lock(&self.0).iter().any(|searched| is_same(searched) && searched.is_recent(now))
+    }
+
+    fn add(&self, ip: IpAddr, ports: &RangeInclusive<u16>, now: Instant) {
+        let mut all = lock(&self.0);
+        all.retain(|searched| searched.is_recent(now));
+        all.push(Searched { ip, ports: ports.clone(), at: now });
+    }
+
+    fn remove(&self, ip: IpAddr) {
+        lock(&self.0).retain(|searched| searched.ip != ip);
+    }
+}
+
+impl Searched {
+    fn is_recent(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.at) < SEARCHED_AGAIN
+    }
 }
 
 /// The ports that data listeners had last, the latest first. A server that connects from port 20 cannot connect to the port of
@@ -124,6 +181,8 @@ fn open(address: SocketAddr, options: &LegOptions, protocol: Protocol) -> Result
     Ok(socket)
 }
 
+/// Time after which a range without a free port is searched again, although no data listener of this relay has closed.
+const SEARCHED_AGAIN: Duration = Duration::from_millis(100);
 /// Length of the listen queue. More than one, because strangers may be in it, too.
 const BACKLOG: i32 = 16;
 /// Number of ports that are remembered: TIME_WAIT lasts 60 s, and few relays begin more transfers in that time.
@@ -138,6 +197,9 @@ mod tests {
         SocketAddr::from((Ipv4Addr::LOCALHOST, 0))
     }
 
+    /// Ports that the kernel gives to nobody by itself.
+    const UNUSED: RangeInclusive<u16> = 20_000..=29_999;
+
     fn listen_on(ports: &RangeInclusive<u16>) -> Result<Socket, String> {
         listen(here(), Some(ports), &LegOptions::default(), Protocol::Tcp)
     }
@@ -148,12 +210,27 @@ mod tests {
 
     #[test]
     fn every_port_of_the_range_is_found_and_then_none() {
-        let free = listen(here(), None, &LegOptions::default(), Protocol::Tcp).unwrap();
+        let free = listen_on(&UNUSED).unwrap();
         let only = port(&free)..=port(&free);
         let text = listen_on(&only).unwrap_err();
         assert_eq!(text, format!("no port of {0}-{0} is free", only.start()));
         drop(free);
+        closed(here().ip());
         assert_eq!(port(&listen_on(&only).unwrap()), *only.start());
+    }
+
+    #[test]
+    fn a_range_without_a_free_port_is_searched_again_when_a_listener_closes_and_after_a_moment() {
+        let (full, ports, now) = (Full(Mutex::default()), 50_000..=50_009, Instant::now());
+        let (here, other) = (here().ip(), IpAddr::from([127, 0, 0, 2]));
+        full.add(here, &ports, now);
+        let later = now + SEARCHED_AGAIN - Duration::from_millis(1);
+        assert!(full.has(here, &ports, later) && !full.has(other, &ports, later) && !full.has(here, &(1..=2), later));
+        assert!(!full.has(here, &ports, now + SEARCHED_AGAIN));
+        full.remove(other);
+        assert!(full.has(here, &ports, later));
+        full.remove(here);
+        assert!(!full.has(here, &ports, later));
     }
 
     /// On the same socket, which a failed bind(2) leaves as it was.
@@ -161,7 +238,9 @@ mod tests {
     fn a_free_port_is_found_behind_many_that_are_in_use() {
         for here in [here(), SocketAddr::from((Ipv6Addr::LOCALHOST, 0))] {
             let listen = |ports: &[u16]| first_free(here, ports.iter().copied(), &LegOptions::default(), Protocol::Tcp);
-            let Ok(Some((_, taken))) = listen(&[0]) else { panic!("no port of {here}") };
+            let Ok(Some((_, taken))) = first_free(here, UNUSED, &LegOptions::default(), Protocol::Tcp) else {
+                panic!("no port of {here}")
+            };
             let (port, mut ports) = (port(&taken), vec![port(&taken); 1000]);
             assert!(listen(&ports).unwrap().is_none());
             ports.push(0);
@@ -191,7 +270,7 @@ mod tests {
     #[test]
     fn the_next_port_cannot_be_foretold() {
         let steps = |ports: &[u16]| ports.windows(2).map(|pair| pair[1].wrapping_sub(pair[0])).collect::<BTreeSet<_>>();
-        let ports: Vec<u16> = (0..12).map(|_| port(&listen_on(&(20_000..=29_999)).unwrap())).collect();
+        let ports: Vec<u16> = (0..12).map(|_| port(&listen_on(&UNUSED).unwrap())).collect();
         assert!(steps(&ports).len() > 3, "{ports:?}");
     }
 }
