@@ -225,6 +225,8 @@ impl Channels for Caller {
 
     fn refuses_transfer(&mut self, _: u64) {}
 
+    fn lacks_data(&mut self, _: u64) {}
+
     fn refused(&mut self, why: &Refused) {
         self.refused.push(why.clone());
     }

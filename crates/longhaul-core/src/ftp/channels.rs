@@ -81,6 +81,9 @@ pub trait Channels {
     /// Notes that the server has refused the transfer of this channel, for another reason than its data connection.
     fn refuses_transfer(&mut self, channel: u64);
 
+    /// Notes that the server says that the transfer of this channel has no data connection, or has lost it.
+    fn lacks_data(&mut self, channel: u64);
+
     /// Notes that a command or a reply was refused.
     fn refused(&mut self, why: &Refused);
 }

@@ -184,6 +184,7 @@ impl Dialogue {
     /// Notes that the reply to this request is to come.
     fn expect(&mut self, asked: Asked) -> Decided {
         if !self.due.is_closed() {
+            self.is_guarded = true;
             self.expected = Some(Expected { channel: self.channel, asked });
         }
         Decided::Sent

@@ -21,6 +21,9 @@ pub(super) struct Dialogue {
     /// The request of an earlier PASV or EPSV, to which 227 or 229 may still come. Its reply was an error, which may have been the
     /// late reply to another command, or none came in time.
     pub(super) late: Option<Asked>,
+    /// Whether the client may take an address from the next reply: from the request for a data connection to the first reply that every
+    /// client takes for one.
+    pub(super) is_guarded: bool,
     /// Whether AUTH waits for its reply.
     pub(super) awaits_auth: bool,
     /// Whether the session itself has accepted EPSV ALL. RFC 2428 4: every other command that names an address is then
@@ -66,6 +69,7 @@ impl Dialogue {
             channel: 0,
             expected: None,
             late: None,
+            is_guarded: false,
             awaits_auth: false,
             is_epsv_only: false,
         }

@@ -6,6 +6,19 @@
 /// The three digits of a reply.
 pub(super) type Code = [u8; 3];
 
+/// How a reply ends a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// It does not.
+    No,
+    /// The server refuses it before it begins, for another reason than its data connection.
+    Refused,
+    /// It has no data connection, or has lost it.
+    WithoutData,
+    /// In another way.
+    Yes,
+}
+
 /// The replies that the server owes.
 #[derive(Debug)]
 pub(super) struct Due {
@@ -53,13 +66,16 @@ impl Due {
         self.doubt();
     }
 
-    /// Takes the code of a whole reply. Returns whether it refuses a transfer that has not begun, for another reason than its data
-    /// connection.
-    pub(super) fn reply(&mut self, code: Code) -> bool {
-        let may_refuse = !self.has_begun && matches!(code[0], b'4' | b'5') && code != *NO_DATA_CONNECTION;
-        let had_transfer = self.transfer.is_some();
+    /// Takes the code of a whole reply. Returns how it ends a transfer.
+    pub(super) fn reply(&mut self, code: Code) -> Ended {
+        let (has_begun, had_transfer) = (self.has_begun, self.transfer.is_some());
         self.count(code);
-        may_refuse && had_transfer && self.transfer.is_none()
+        match code[0] {
+            _ if !had_transfer || self.transfer.is_some() => Ended::No,
+            b'4' | b'5' if NO_DATA.contains(&&code) => Ended::WithoutData,
+            b'4' | b'5' if !has_begun => Ended::Refused,
+            _ => Ended::Yes,
+        }
     }
 
     fn count(&mut self, code: Code) {
@@ -70,8 +86,13 @@ impl Due {
             return;
         }
         // Most servers reply to NOOP and STAT at once, before the last reply to the transfer.
+        let is_next = self.has_begun || self.transfer == Some(1);
         let are_more_behind = self.transfer.is_some_and(|transfer| transfer < self.commands);
-        if are_more_behind && matches!(code[0], b'2' | b'3') && !LAST.contains(&&code) {
+        let is_other = match code[0] {
+            b'2' | b'3' => !LAST.contains(&&code),
+            _ => self.has_begun && UNKNOWN.contains(&&code),
+        };
+        if is_next && are_more_behind && is_other {
             self.commands -= 1;
             return;
         }
@@ -118,8 +139,10 @@ impl Due {
     }
 }
 
-/// RFC 959 4.2: the data connection cannot be opened.
-const NO_DATA_CONNECTION: &Code = b"425";
+/// RFC 959 4.2: the data connection cannot be opened, or is closed.
+const NO_DATA: &[&Code] = &[b"425", b"426"];
+/// RFC 959 4.2: the command is unknown, or not possible now.
+const UNKNOWN: &[&Code] = &[b"500", b"502", b"503"];
 /// RFC 959 4.2: the command is unknown.
 const UNKNOWN_COMMAND: &Code = b"500";
 /// RFC 959 5.4: a transfer was completed, or nothing was to be done.

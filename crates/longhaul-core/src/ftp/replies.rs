@@ -6,7 +6,7 @@
 use super::address;
 use super::channels::{Channels, Joining, Opening};
 use super::dialogue::{Asked, Begun, Dialogue, Expected};
-use super::due::{BEGINNINGS, Code};
+use super::due::{BEGINNINGS, Code, Ended};
 use super::line::{Fate, IAC, Line, NOP};
 use super::refused::Refused;
 use super::side::Side;
@@ -17,8 +17,9 @@ impl Dialogue {
     /// Returns the fate of a line of the server that begins with this text.
     ///
     /// 227 and 229 never pass as they are, whether PASV waits or not, and whatever stands before, between and after the digits:
-    /// some client may read an address in such a line. That holds inside a reply of several lines, too. While a reply that leads to
-    /// an address is expected, every 2xx is held, because lftp takes an address from each.
+    /// some client may read an address in such a line. That holds inside a reply of several lines, too. While the dialogue is
+    /// [guarded](Dialogue::is_guarded), each line that begins with 2 or 3 is held: lftp and wget take an address from every 2xx,
+    /// FileZilla from 3xx as well, and wget from a line inside another reply.
     pub(super) fn fate(&self, text: &[u8]) -> Fate {
         if self.begun.is_some_and(|begun| begun.fate == Fate::Hold) {
             return Fate::Hold;
@@ -26,12 +27,10 @@ impl Dialogue {
         // Some clients skip a byte 255 and the one after it, so the digits that they read are not known.
         let Some((bytes, length)) = beginning(text) else { return Fate::Hold };
         let seen = &bytes[..length];
-        let is_expected = self.expected.is_some() && self.begun.is_none();
-        let may_succeed =
-            is_expected && b"2".starts_with(&seen[..length.min(1)]) && seen.iter().all(u8::is_ascii_digit);
-        match length {
-            _ if !PASSIVE.starts_with(seen) && !EXTENDED_PASSIVE.starts_with(seen) && !may_succeed => Fate::Pass,
-            3 => Fate::Hold,
+        match (length, seen.first()) {
+            (_, Some(b'2' | b'3')) if self.is_guarded => Fate::Hold,
+            _ if !PASSIVE.starts_with(seen) && !EXTENDED_PASSIVE.starts_with(seen) => Fate::Pass,
+            (3, _) => Fate::Hold,
             _ => Fate::Undecided,
         }
     }
@@ -41,18 +40,17 @@ impl Dialogue {
         let is_inside = self.begun.is_some();
         let last = self.last_line(line);
         if line.fate() == Fate::Hold {
-            let code = last.or(self.begun.map(|begun| begun.code)).unwrap_or_default();
             if line.has_passed_iac() {
                 // Nothing that follows may become a part of a sequence that begins with it, or of its line.
                 to_client.extend([NOP, b'\r', b'\n']);
             }
-            match last {
-                Some(_) if self.leads_to_address(code) => {
+            match (last, self.begun) {
+                (Some(code), _) if self.leads_to_address(code) => {
                     self.named(line, code, channels, to_client);
                     return false;
                 }
-                None if self.leads_to_address(code) => {}
-                None if is_inside && is_named(line.text()) => pass_behind_dash(line, channels, to_client),
+                (None, Some(begun)) if self.leads_to_address(begun.code) => {}
+                (None, Some(_)) if is_inside && is_named(line.text()) => pass_behind_dash(line, channels, to_client),
                 _ => pass_without_address(line, channels, to_client),
             }
         }
@@ -60,19 +58,23 @@ impl Dialogue {
         if code == *AUTH_ACCEPTED && self.awaits_auth {
             return true;
         }
+        self.is_guarded &= code[0] == b'1' || LATE.contains(&&code) || line.text().get(3) != Some(&b' ');
         match self.expected {
             Some(_) if code[0] == b'1' || LATE.contains(&&code) || is_odd(line) => {}
             Some(expected) => {
                 self.expected = None;
-                self.late = Some(expected.asked);
+                // What does not accept the address refuses it.
+                self.late = Some(expected.asked).filter(|asked| !matches!(asked, Asked::Meeting(_)));
                 self.due.forget();
             }
             None => {
                 if BEGINNINGS.contains(&&code) || code == *TRANSFERRED && self.due.has_transfer() {
                     channels.begins();
                 }
-                if self.due.reply(code) {
-                    channels.refuses_transfer(self.channel);
+                match self.due.reply(code) {
+                    Ended::Refused => channels.refuses_transfer(self.channel),
+                    Ended::WithoutData => channels.lacks_data(self.channel),
+                    Ended::Yes | Ended::No => {}
                 }
             }
         }
@@ -82,7 +84,8 @@ impl Dialogue {
 
     /// Whether a held reply with this code leads to an address, or may lead some client to one. 000: it has no code.
     fn leads_to_address(&self, code: Code) -> bool {
-        let awaits_accepted = matches!(self.expected, Some(Expected { asked: Asked::Meeting(_), .. }));
+        let asked = self.expected.map(|expected| expected.asked).or(self.late);
+        let awaits_accepted = matches!(asked, Some(Asked::Meeting(_)));
         matches!(&code, PASSIVE | EXTENDED_PASSIVE | [0, 0, 0]) || awaits_accepted && code == *ACCEPTED
     }
 
@@ -103,7 +106,7 @@ impl Dialogue {
                 match begun {
                     Some(_) => None,
                     // No digits at its beginning, but 227 or 229 if other bytes are skipped.
-                    None if line.fate() == Fate::Hold => Some(code.unwrap_or_default()),
+                    None if is_named(text) => Some(code.unwrap_or_default()),
                     None => code,
                 }
             }
@@ -136,6 +139,7 @@ impl Dialogue {
             channels.refused(&why);
             why.reply(425)
         });
+        self.is_guarded = false;
         to_client.extend_from_slice(reply.as_bytes());
     }
 

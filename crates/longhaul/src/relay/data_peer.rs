@@ -16,6 +16,8 @@ pub(super) struct Naming {
     transfer: Mutex<Option<Transfer>>,
     /// Whether the server has refused this command.
     is_refused: AtomicBool,
+    /// Whether the control connection is over.
+    is_over: AtomicBool,
 }
 
 /// A connection with the other side that came to us, too, and its peer.
@@ -50,6 +52,16 @@ impl Naming {
     /// Records that the server has refused the command, for another reason than the data connection.
     pub(super) fn refuse(&self) {
         self.is_refused.store(true, Relaxed);
+    }
+
+    /// Records that the control connection is over.
+    pub(super) fn end(&self) {
+        self.is_over.store(true, Relaxed);
+    }
+
+    /// Whether the control connection ended while this data connection was the latest.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Relaxed)
     }
 
     /// Whether the server has refused the command, for another reason than the data connection.

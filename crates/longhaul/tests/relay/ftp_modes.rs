@@ -250,3 +250,19 @@ fn a_client_that_does_not_come_is_counted_and_its_server_is_reset() {
     drop((ftp.client, ftp.server));
     assert_closed(next);
 }
+
+#[test]
+fn a_server_that_says_that_it_could_not_connect_is_counted() {
+    for flags in [&[][..], ACTIVE] {
+        let ftp = Dialogue::begin(1, flags);
+        let listener = server();
+        if flags.is_empty() {
+            ftp.active(&listener);
+        } else {
+            meet(&ftp);
+        }
+        assert_eq!(transfer(&ftp, "425 cannot connect"), "425 cannot connect");
+        let line = ftp.near().wait_line("the listener", |message| message.starts_with("nobody connected to the FTP"));
+        assert_eq!((&line["expected"], ftp.counter("ftp_unused")), (&"127.0.0.1".into(), 1), "{line}");
+    }
+}

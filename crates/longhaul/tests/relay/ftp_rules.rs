@@ -422,7 +422,11 @@ fn after_auth_everything_passes_and_the_log_says_so_once() {
         assert_eq!(server.ending(), Ending::Fin);
     }
     let lines = ftp.near().lines_to_counters();
-    let said = |line: &&Value| line["message"].as_str().is_some_and(|text| text.starts_with("FTP over TLS"));
+    let said = |line: &&Value| {
+        line["message"]
+            .as_str()
+            .is_some_and(|text| text.starts_with("FTP over TLS") && text.contains("fixed passive ports"))
+    };
     assert_eq!(lines.iter().filter(said).count(), 1, "{lines:?}");
 }
 

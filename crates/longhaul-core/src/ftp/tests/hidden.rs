@@ -267,8 +267,12 @@ fn no_client_reads_an_address_that_the_session_has_not_seen() {
         b"200-a\r\n",
         b"200 ",
         b"226 ",
+        b"3",
+        b"500",
+        b"500-x\r\n",
+        b"150-x\r\n",
     ];
-    for is_asked in [true, false] {
+    for (is_asked, is_given_up) in [(true, false), (true, true), (false, false)] {
         rows(pieces, 3, |pieces| {
             for tail in [&b"(10,0,0,9,117,53)\r\n"[..], b"227 (10,0,0,9,117,53)\r\n"] {
                 let sent = [pieces, tail].concat();
@@ -276,6 +280,9 @@ fn no_client_reads_an_address_that_the_session_has_not_seen() {
                 stage.send(Side::Server, b"220 ready\r\n");
                 if is_asked {
                     stage.send(Side::Client, b"PASV\r\n");
+                }
+                if is_given_up {
+                    stage.give_up();
                 }
                 stage.to_client.clear();
                 stage.send(Side::Server, &sent);

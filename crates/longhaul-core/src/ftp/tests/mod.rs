@@ -39,6 +39,8 @@ struct Caller {
     awaited: Vec<u64>,
     /// Channels whose transfer the server refused.
     refusals: Vec<u64>,
+    /// Channels whose transfer had no data connection.
+    lacking: Vec<u64>,
     /// Whether no other data connection may begin.
     is_full: bool,
     /// Why it opens none.
@@ -100,6 +102,10 @@ impl Channels for Caller {
         self.refusals.push(channel);
     }
 
+    fn lacks_data(&mut self, channel: u64) {
+        self.lacking.push(channel);
+    }
+
     fn refused(&mut self, why: &Refused) {
         self.events.push(format!("refused {}", why.name()));
     }
@@ -150,6 +156,7 @@ impl Stage {
             joinings: Vec::new(),
             awaited: Vec::new(),
             refusals: Vec::new(),
+            lacking: Vec::new(),
             is_full: false,
             failure: None,
         };

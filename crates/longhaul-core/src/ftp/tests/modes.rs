@@ -178,6 +178,19 @@ fn a_server_that_does_not_accept_the_address_is_heard() {
         c: 425 The server names an address that nobody asked for
         * refused unasked
         C: NOOP
+        S: 200 ok
+        C: PASV
+        s: PORT 192,0,2,1,195,85
+        * await 5 from server
+        ...
+        S: 200 late
+        c: 227 Entering Passive Mode (198,51,100,1,195,85).
+        * meet 5 from client
+        C: PASV
+        s: PORT 192,0,2,1,195,87
+        * await 7 from server
+        S: 500
+        C: NOOP
         S: 200 ok",
     );
 }
@@ -257,7 +270,15 @@ fn a_transfer_that_the_server_refuses_is_told() {
         stage.send(Side::Client, b"RETR f\r\nNOOP\r\n");
         stage.send(Side::Server, format!("{replies}200 ok\r\n").as_bytes());
         assert_eq!(stage.caller.refusals, [1].repeat(usize::from(is_refused)), "{replies}");
+        let lacks_data = replies.starts_with("425") || replies.contains("426");
+        assert_eq!(stage.caller.lacking, [1].repeat(usize::from(lacks_data)), "{replies}");
     }
+    // A reply to an earlier command does not count as one to NOOP.
+    let mut stage = Stage::new(&v4());
+    stage.send(Side::Server, b"220 ready\r\n");
+    stage.send(Side::Client, b"TYPE I\r\nRETR f\r\nNOOP\r\n");
+    stage.send(Side::Server, b"200 I\r\n550 no such file\r\n200 ok\r\n");
+    assert!(stage.caller.refusals == [0] && !stage.session.is_owed());
 }
 
 #[test]
@@ -287,7 +308,7 @@ fn a_transfer_and_a_reply_that_may_not_come_are_told_from_others() {
     assert_eq!(after(Server, "500 what"), (false, false, false));
     assert_eq!(after(Client, "RETR f"), (true, true, false));
     assert_eq!(after(Server, "150 begins"), (true, true, false));
-    for reply in ["200 ok", "211 status"] {
+    for reply in ["200 ok", "211 status", "500 not now"] {
         assert_eq!(after(Client, "STAT"), (true, true, true));
         assert_eq!(after(Server, reply), (true, true, true));
     }

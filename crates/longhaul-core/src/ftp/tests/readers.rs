@@ -33,13 +33,15 @@ pub(super) fn assert_no_227(to_client: &[u8], sent: &[u8]) {
     }
 }
 
-/// Asserts that no client reads [`THIRD`] in the first reply, to PASV, if that is a 2xx. lftp takes an address from each.
+/// Asserts that no client reads [`THIRD`] in a line with 2 or 3 up to the first reply, to PASV. lftp and wget take an address from every
+/// 2xx, FileZilla from 3xx as well, and wget takes any three digits and a space for a reply.
 pub(super) fn assert_no_address_in_reply(to_client: &[u8], sent: &[u8]) {
     for (name, read) in CLIENTS {
         let lines = read(to_client);
-        let is_reply = |line: &&Vec<u8>| line.get(3) == Some(&b' ') && line[..3].iter().all(u8::is_ascii_digit);
-        if let Some(first) = lines.iter().find(is_reply).filter(|line| line[0] == b'2') {
-            assert!(!has_third(first), "{name} reads {} in {}", first.escape_ascii(), sent.escape_ascii());
+        let is_reply = |line: &Vec<u8>| line.get(3) == Some(&b' ') && line[..3].iter().all(u8::is_ascii_digit);
+        let first = lines.iter().position(is_reply).map_or(lines.len(), |at| at + 1);
+        for line in lines[..first].iter().filter(|line| matches!(line[0], b'2' | b'3')) {
+            assert!(!has_third(line), "{name} reads {} in {}", line.escape_ascii(), sent.escape_ascii());
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The data connections that a session asks for: opens their listeners, or dials both sides.
 
-use super::data_listener::{DataListener, Listener, Listening, NewFlow, Prepared, patience, register};
+use super::data_listener::{DataListener, Listener, Listening, NewFlow, Prepared, patience, register, tell_unused};
 use super::fetch::Fetch;
 use super::meeting::{Awaited, Meeting};
 use super::places::{Place, Places};
@@ -300,6 +300,12 @@ impl DataConnections {
     }
 }
 
+impl Drop for DataConnections {
+    fn drop(&mut self) {
+        self.naming.1.end();
+    }
+}
+
 impl Channels for DataConnections {
     /// Whether the next data connection may begin. After [`ROOM_PATIENCE`] returns true without room, so that `open` refuses the
     /// command. The flow of a transfer that is over has its place until its last byte is acknowledged.
@@ -385,6 +391,18 @@ impl Channels for DataConnections {
     fn refuses_transfer(&mut self, channel: u64) {
         if self.naming.0 == channel {
             self.naming.1.refuse();
+        }
+    }
+
+    fn lacks_data(&mut self, channel: u64) {
+        let listener = self.latest.as_ref().and_then(|open| match &open.source {
+            Source::Server(listener) => Some(listener.clone()),
+            Source::Both(awaited) => awaited.for_server(),
+            Source::Client | Source::Fetched(_) => None,
+        });
+        let address = listener.and_then(|listener| listener.get_ref().local_addr().ok()?.as_socket());
+        if let Some(address) = address.filter(|_| self.naming.0 == channel) {
+            tell_unused(&self.relay, &self.gate, &self.tunnel.name, address, self.rules.ends.server);
         }
     }
 

@@ -207,16 +207,6 @@ impl Listening {
     fn end_late(mut self) {
         self.is_told = true;
     }
-
-    fn tell(&self) {
-        self.gate.counters.count(|counters| &counters.ftp_unused);
-        let Listening { tunnel, address, expected, .. } = self;
-        self.gate.data_problem.note(format!("{expected} did not connect to {address}"));
-        if let Some(more) = self.relay.lines.unused.pass(tunnel, Instant::now()) {
-            warn!(tunnel = %tunnel, listener = %address, %expected, more,
-                "nobody connected to the FTP data listener: does a firewall drop the connection (ftp.ports)? is ftp.advertise right?");
-        }
-    }
 }
 
 impl Drop for Listening {
@@ -224,8 +214,19 @@ impl Drop for Listening {
         self.gate.counters.uncount(|counters| &counters.ftp_listeners_now);
         ports::closed(self.address.ip());
         if self.is_told {
-            self.tell();
+            let Listening { relay, gate, tunnel, address, expected, .. } = self;
+            tell_unused(relay, gate, tunnel, *address, *expected);
         }
+    }
+}
+
+/// Reports that `expected` did not connect to the data listener at `address`.
+pub(super) fn tell_unused(relay: &Relay, gate: &Gate, tunnel: &str, address: SocketAddr, expected: IpAddr) {
+    gate.counters.count(|counters| &counters.ftp_unused);
+    gate.data_problem.note(format!("{expected} did not connect to {address}"));
+    if let Some(more) = relay.lines.unused.pass(tunnel, Instant::now()) {
+        warn!(tunnel = %tunnel, listener = %address, %expected, more,
+            "nobody connected to the FTP data listener: does a firewall drop the connection (ftp.ports)? is ftp.advertise right?");
     }
 }
 

@@ -59,7 +59,7 @@ async fn or_end(came: impl Future<Output = Option<(Stream, SocketAddr)>>) -> Res
 }
 
 impl Awaited {
-    /// Returns the listener for the server alone. `open` takes the client's.
+    /// Returns the listeners before the client has one. `open` takes that.
     pub(super) fn new(server: &Listener, open: oneshot::Sender<DataListener>) -> Awaited {
         Awaited { server: Arc::downgrade(server), client: None, open: Some(open) }
     }
@@ -72,6 +72,11 @@ impl Awaited {
         self.client = Some(Arc::downgrade(&client.listener));
         let open = self.open.take().ok_or("it has a listener already")?;
         open.send(client).map_err(|_| "the listener for the server is closed".to_string())
+    }
+
+    /// Returns the listener for the server. `None` if the server has come.
+    pub(super) fn for_server(&self) -> Option<Listener> {
+        self.server.upgrade()
     }
 
     /// Whether both connections have come. The runtime may tell this later than a reply to the transfer.
