@@ -11,8 +11,13 @@ const ACTIVE: &[&str] = &["--ftp-mode", "active"];
 
 /// Sends PORT with the address of `client`'s listener, to which the server answers as to PASV. Returns the server's end.
 fn join(ftp: &Dialogue, client: &TcpListener) -> TcpStream {
+    join_address(ftp, client.local_addr().unwrap())
+}
+
+/// Sends PORT with this address, to which the server answers as to PASV. Returns the server's end.
+fn join_address(ftp: &Dialogue, client: SocketAddr) -> TcpStream {
     let listener = server();
-    ftp.client.say(&format!("PORT {}", six(client.local_addr().unwrap())));
+    ftp.client.say(&format!("PORT {}", six(client)));
     assert_eq!(ftp.server.line(), "PASV");
     ftp.server.say(&format!("227 Entering Passive Mode ({}).", six(listener.local_addr().unwrap())));
     assert_eq!(ftp.client.line(), "200 PORT command successful");
@@ -97,10 +102,8 @@ fn a_server_whose_data_port_does_not_answer_is_named_and_a_client_that_does_not_
     );
     assert_eq!(transfer(&ftp, "425 nobody came"), "425 nobody came");
 
-    let from_server = {
-        let closed = server();
-        join(&ftp, &closed)
-    };
+    // Reserved, so that no other test listens there meanwhile.
+    let from_server = join_address(&ftp, gone.address());
     assert_eq!(transfer(&ftp, "150 begins"), "150 begins");
     assert_eq!(read_to_end(&from_server).1, Ending::Reset);
     assert_eq!(ftp.near().wait_log("flow ended")["how"], "dial failed");
