@@ -5,14 +5,15 @@
 //! whether a source may. [`proxy_header`] reads and writes the client's address. [`next_hop`] decides which hop is
 //! dialled first, and which may be dialled at all, and [`names`] how long the addresses of a name serve. [`pump`] decides
 //! what one direction of a flow does next, and [`low_water`] how many bytes it waits for. [`budget`] bounds what it reads
-//! while other pumps wait for their sinks. [`path`] decides what a leg's path needs, and finds what limited it. [`caps`]
-//! divides bandwidth caps among the flows. [`silence`] decides when a silent peer is probed, [`stall`] when a flow has made
+//! while other pumps wait for their sinks. [`path`] decides what a leg's path needs, and finds what limited it. [`advice`] has
+//! the settings of hosts that limit a path. [`caps`] divides bandwidth caps among the flows. [`silence`] decides when a silent peer is probed, [`stall`] when a flow has made
 //! no progress for too long, and [`closing`] when a leg that ends is looked at. [`ftp`] rewrites the addresses in control
 //! connections of FTP. [`wire`] has the formats of what relays send each other, [`ration`] limits how often they answer a
 //! probe, and [`places`] how many at a time.
 
 #![forbid(unsafe_code)]
 
+pub mod advice;
 pub mod budget;
 pub mod caps;
 pub mod closing;

@@ -13,8 +13,6 @@ pub enum StageError {
     },
     /// A quantity in the value cannot be read.
     Unit(UnitError),
-    /// The value is no percentage such as `0.1%`, between 0 and 100 %.
-    NoPercentage,
     /// The rate is 0; such a line would carry nothing.
     NoRate,
     /// The jitter exceeds the delay; packets cannot arrive before they are sent.
@@ -39,7 +37,6 @@ impl fmt::Display for StageError {
                 write!(f, "no such stage; the stages are {}", known.join(", "))
             }
             StageError::Unit(err) => err.fmt(f),
-            StageError::NoPercentage => f.write_str("not a percentage from 0% to 100%, such as 0.1%"),
             StageError::NoRate => f.write_str("a rate of 0 would carry nothing"),
             StageError::Jitter => {
                 f.write_str("the jitter is longer than the delay; write for example 31.5ms jitter 2ms")

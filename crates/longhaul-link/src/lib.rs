@@ -46,7 +46,6 @@ pub use packet::{Fragment, Packet};
 pub use row::{Built, Common, Exit, Limit, Row, Stage, Traits};
 pub use schedule::Change;
 pub use setting::Setting;
-pub use stage::line::percentage;
 pub use stage::{ROWS, row};
 
 /// Segments and bytes that entered a stage and left it.

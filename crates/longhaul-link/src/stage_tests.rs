@@ -2,6 +2,7 @@
 
 use crate::tests::{ETHERNET, drain, linked, segments, singles, tcp};
 use crate::*;
+use longhaul_units::UnitError;
 use proptest::prelude::*;
 
 fn link(settings: &[(&str, &str)]) -> Link {
@@ -256,7 +257,7 @@ fn a_wrong_schedule_line_is_refused_with_its_reason() {
         ("at 10s", form.clone()),
         ("at 10 down", StageError::Unit(longhaul_units::UnitError::NoUnit)),
         ("at 10s dwn", StageError::UnknownStage { known: crate::stage::KEYS }),
-        ("at 10s loss 1", StageError::NoPercentage),
+        ("at 10s loss 1", StageError::Unit(UnitError::NoPercentage)),
         ("at 10s down for ever", StageError::Unit(longhaul_units::UnitError::NoNumber)),
         ("at 10s down please", StageError::Form("at 10s down for 20s")),
         ("at 10s down for 0s", StageError::NoTime),

@@ -1,6 +1,7 @@
 //! The stages in virtual time.
 
 use crate::*;
+use longhaul_units::UnitError;
 use proptest::prelude::*;
 
 /// Payload bytes of a full TCP segment with timestamps over an MTU of 1500.
@@ -60,7 +61,11 @@ fn every_row_builds_its_sample_and_refuses_nonsense() {
     );
     assert_eq!(linked(&[("rate", "0bit/s")], &[], 1).err(), Some(StageError::NoRate));
     for ambiguous in ["0.1", "101%", "-1%", "NaN%"] {
-        assert_eq!(linked(&[("loss", ambiguous)], &[], 1).err(), Some(StageError::NoPercentage), "{ambiguous}");
+        assert_eq!(
+            linked(&[("loss", ambiguous)], &[], 1).err(),
+            Some(StageError::Unit(UnitError::NoPercentage)),
+            "{ambiguous}"
+        );
     }
 }
 

@@ -39,6 +39,8 @@ pub enum UnitError {
     TooLarge,
     /// The quantity is not a whole number of bytes.
     Fraction,
+    /// The text is no percentage such as `0.1%`, between 0 and 100 %.
+    NoPercentage,
 }
 
 impl Rate {
@@ -74,6 +76,19 @@ pub fn duration(text: &str) -> Result<Duration, UnitError> {
         return Ok(Duration::ZERO);
     }
     scaled(text, &TIME).map(|(nanos, _)| Duration::from_nanos(nanos))
+}
+
+/// Reads `0.1%` as 0.001, and `0` as 0. Any other number needs its `%`, because 0.1 could mean 10 %.
+///
+/// # Errors
+/// [`UnitError::NoPercentage`] for anything else.
+pub fn percentage(text: &str) -> Result<f64, UnitError> {
+    let text = text.trim();
+    if text == "0" {
+        return Ok(0.0);
+    }
+    let number = text.strip_suffix('%').and_then(|number| number.trim_end().parse::<f64>().ok());
+    number.filter(|number| (0.0..=100.0).contains(number)).map(|number| number / 100.0).ok_or(UnitError::NoPercentage)
 }
 
 /// Formats `time` with the largest unit in which it is a whole number: `63ms`, `90s`, `2h`. [`duration`] reads it back.
@@ -128,6 +143,7 @@ impl fmt::Display for UnitError {
             }
             UnitError::TooLarge => f.write_str("it is too large"),
             UnitError::Fraction => f.write_str("it is not a whole number of bytes"),
+            UnitError::NoPercentage => f.write_str("not a percentage from 0% to 100%, such as 0.1%"),
         }
     }
 }

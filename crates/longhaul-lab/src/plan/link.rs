@@ -1,8 +1,8 @@
 //! The emulated WAN as data: the settings of both directions, and the settings of a single direction.
 
 use crate::plan::place::Direction;
-use longhaul_link::{Change, Common, Limit, Link, Packet, Setting, percentage};
-use longhaul_units::{Bytes, Rate};
+use longhaul_link::{Change, Common, Limit, Link, Packet, Setting};
+use longhaul_units::{Bytes, Rate, percentage};
 use std::time::Duration;
 
 /// The emulated WAN.

@@ -14,8 +14,8 @@ use crate::{carrier, traffic};
 use longhaul_config::document::{Fault, Key, Written, fault, inner, key, one, several};
 use longhaul_config::options::Value;
 use longhaul_config::options::{self, LegOptions};
-use longhaul_link::{Change, Setting, StageError, percentage, row};
-use longhaul_units::{Bytes, Rate};
+use longhaul_link::{Change, Setting, StageError, row};
+use longhaul_units::{Bytes, Rate, percentage};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -270,7 +270,7 @@ fn change(text: &str) -> Result<Change, String> {
 /// Returns the text of an error, with `sample` as an example unless the error has its own.
 fn advised(err: StageError, sample: &str) -> String {
     match err {
-        StageError::Unit(_) | StageError::NoPercentage | StageError::NoRate | StageError::NoTime => {
+        StageError::Unit(_) | StageError::NoRate | StageError::NoTime => {
             format!("{err}; write for example {sample}")
         }
         StageError::UnknownStage { .. }

@@ -5,7 +5,7 @@ use crate::packet::Packet;
 use crate::random::{Chance, Random};
 use crate::row::{Common, Exit, Limit, Row, Stage, Traits};
 use crate::value;
-use longhaul_units::{Bytes, Rate};
+use longhaul_units::{Bytes, Rate, percentage};
 use std::time::Duration;
 
 /// Stages of the line, in the order in which a packet passes them.
@@ -135,19 +135,6 @@ const LOSS: Row = Row {
         Ok((share > 0.0).then(|| Box::new(Loss(Chance::new(share, seed))) as Box<dyn Stage>))
     },
 };
-
-/// Reads `0.1%` as 0.001, and `0` as 0. Any other number needs its `%`, because 0.1 could mean 10 %.
-///
-/// # Errors
-/// [`StageError::NoPercentage`] for anything else.
-pub fn percentage(text: &str) -> Result<f64, StageError> {
-    let text = text.trim();
-    if text == "0" {
-        return Ok(0.0);
-    }
-    let number = text.strip_suffix('%').and_then(|number| number.trim_end().parse::<f64>().ok());
-    number.filter(|number| (0.0..=100.0).contains(number)).map(|number| number / 100.0).ok_or(StageError::NoPercentage)
-}
 
 struct Loss(Chance);
 

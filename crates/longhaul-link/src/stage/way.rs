@@ -4,8 +4,8 @@ use crate::error::StageError;
 use crate::packet::Packet;
 use crate::random::{Chance, Random};
 use crate::row::{Common, Exit, Row, Stage, Traits};
-use crate::stage::line::percentage;
 use crate::value;
+use longhaul_units::percentage;
 use std::time::Duration;
 
 /// Stages of the way, in the order in which a packet passes them.

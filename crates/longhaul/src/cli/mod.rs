@@ -105,6 +105,12 @@ enum Command {
     /// Exit codes: 0 whole; 1 broken, and the stage is named; 2 wrong usage or configuration; 3 cannot tell, because whoever
     /// is there does not answer to a probe.
     Verify(verify::Flags),
+    /// Say what a path gives, and what to change
+    Advise(Box<longhaul_doctor::Advise>),
+    /// Find the settings of hosts that limit a path
+    Audit(Box<longhaul_doctor::Audit>),
+    /// Tune this Linux host for a path, and undo it
+    Tune(Box<longhaul_doctor::Tune>),
     /// Emulate a WAN on this machine
     #[cfg(feature = "lab")]
     Lab(longhaul_lab::Lab),
@@ -141,6 +147,9 @@ pub(crate) fn main() -> ExitCode {
         Command::Drain(flags) => drain::drain(&flags),
         Command::Kill(flags) => kill::kill(&flags),
         Command::Verify(flags) => verify::verify(&flags, logs),
+        Command::Advise(advise) => advise.run(),
+        Command::Audit(audit) => audit.run(),
+        Command::Tune(tune) => tune.run(),
         #[cfg(feature = "lab")]
         Command::Lab(lab) => lab.run(),
         Command::Options(flags) => say(options::text(&flags)),

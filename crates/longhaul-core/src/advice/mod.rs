@@ -1,0 +1,21 @@
+//! What longhaul knows of hosts, tunnels and applications: tables, one row for each.
+//!
+//! - [`SYSTEMS`]: the operating systems, each with its window, its congestion control and its [`Setting`]s;
+//! - [`ENCAPSULATIONS`]: the tunnels that a path may have, with the bytes of each;
+//! - [`APPLICATIONS`]: the programs that may have a window of their own.
+//!
+//! A row that was not tried on such a host has `verified: false`, and every output says `unverified`. [`Goal`] is what a
+//! path needs; a setting's `want` turns it into a value.
+
+mod application;
+mod encapsulation;
+mod goal;
+mod setting;
+mod system;
+mod systems;
+
+pub use application::{APPLICATIONS, Application};
+pub use encapsulation::{ENCAPSULATIONS, Tunnel};
+pub use goal::Goal;
+pub use setting::{Effect, Fill, Setting};
+pub use system::{SYSTEMS, System};

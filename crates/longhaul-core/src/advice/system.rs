@@ -1,0 +1,45 @@
+//! One operating system, as a row of data.
+
+use super::setting::Setting;
+use super::systems;
+use crate::path::laws::LossResponse;
+use longhaul_units::Bytes;
+
+/// One operating system.
+#[derive(Debug)]
+pub struct System {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// What it is, for people.
+    pub title: &'static str,
+    /// Window of a host that nobody has tuned.
+    pub default_window: Bytes,
+    /// What sets the default window, and the document that says so.
+    pub default_source: &'static str,
+    /// Largest window that can be set.
+    pub max_window: Bytes,
+    /// Response of its congestion control to random loss.
+    pub response: LossResponse,
+    /// What its congestion control is, with `unverified` where no document says so.
+    pub congestion: &'static str,
+    /// Settings, in the order in which they are to be set.
+    pub settings: &'static [Setting],
+    /// What holds for every change on such a host; may be empty.
+    pub note: &'static str,
+}
+
+impl System {
+    /// Returns the row called `name`.
+    pub fn named(name: &str) -> Option<&'static System> {
+        SYSTEMS.iter().copied().find(|system| system.name == name)
+    }
+
+    /// Returns the setting called `name`.
+    pub fn setting(&self, name: &str) -> Option<&'static Setting> {
+        self.settings.iter().find(|setting| setting.name == name)
+    }
+}
+
+/// All systems.
+pub const SYSTEMS: &[&System] =
+    &[&systems::AIX, &systems::IBMI, &systems::VIOS, &systems::LINUX, &systems::SOLARIS, &systems::WINDOWS];

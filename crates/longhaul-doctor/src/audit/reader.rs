@@ -1,0 +1,69 @@
+//! The border between the readers of pastes and the audit: each system has a [`Reader`], and all readers give [`Facts`].
+//!
+//! A paste is read line by line, once, by the readers of all systems. The system whose reader understood most lines is the
+//! guess. A reader keeps only values that it knows by name, so its memory does not grow with the paste.
+
+use longhaul_units::Bytes;
+
+/// Reads the pastes of one system.
+pub(super) trait Reader {
+    /// Reads one line without colours, prompts, frames and line ends. Returns whether it understood the line.
+    fn read(&mut self, line: &str) -> bool;
+
+    /// Returns what all lines together show.
+    fn facts(&self) -> Facts;
+}
+
+/// What a host's pastes show.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    /// The host's name, if a paste shows it (a prompt, `uname -n`).
+    pub(super) name: Option<String>,
+    /// Every value that was understood, in the order of the paste.
+    pub(super) settings: Vec<Shown>,
+    /// The limits of the window that follow from them. The effective window is the smallest; without one it is unknown.
+    pub(super) caps: Vec<Cap>,
+    /// Findings without a window: what hurts by an amount that cannot be computed, or costs no rate.
+    pub(super) hints: Vec<Hint>,
+    /// What else to paste, so that the window is known: `ifconfig -a`, `no -a` ..
+    pub(super) missing: Vec<&'static str>,
+}
+
+/// One value in a paste.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Shown {
+    /// Name of the setting, as in [`longhaul_core::advice::Setting::name`] where it has a row.
+    pub(super) name: String,
+    /// The value as it is written.
+    pub(super) value: String,
+    /// The command or screen that showed it, with the interface if there is one: `ifconfig en0`.
+    pub(super) from: String,
+}
+
+/// A limit of the window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cap {
+    /// The setting that sets the limit.
+    pub(super) setting: &'static str,
+    /// Its value as it is written, with the interface if there is one.
+    pub(super) value: String,
+    /// Where the value stands: the interface, or `whole system`.
+    pub(super) place: String,
+    /// The largest window that it allows.
+    pub(super) window: Bytes,
+}
+
+/// A finding whose effect is not a window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Hint {
+    /// The setting.
+    pub(super) setting: &'static str,
+    /// Its value as it is written.
+    pub(super) value: String,
+    /// Where the value stands.
+    pub(super) place: String,
+    /// What it does, in a sentence.
+    pub(super) what: &'static str,
+    /// Whether it costs rate by an amount that cannot be computed (`effect_mbps` is null), or none (it is 0).
+    pub(super) costs_rate: bool,
+}

@@ -1,0 +1,23 @@
+//! From a path, or a paste of a host's settings, to the exact change and what it will give.
+//!
+//! Each folder or file uses only those below it in this list:
+//!
+//! - `advise`, `audit`, `tune`: the subcommands;
+//! - `page`: one HTML file, with its style and its charts;
+//! - `predict`: the rates of a path with hosts as they are, with tuned hosts, and with a relay;
+//! - `path`: the flags of a path, and the file of a measured one;
+//! - `say`: stdout, stderr and exit codes.
+
+#![forbid(unsafe_code)]
+
+mod advise;
+mod audit;
+pub mod page;
+mod path;
+mod predict;
+mod say;
+mod tune;
+
+pub use advise::Advise;
+pub use audit::Audit;
+pub use tune::Tune;

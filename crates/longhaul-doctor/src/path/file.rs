@@ -1,0 +1,184 @@
+//! The file of a measured path: the JSON document of `longhaul path --json`.
+//!
+//! A value that is missing or null is unknown.
+
+use super::{Direction, MAX_RATE, MAX_RTT, MIN_RATE, MIN_RTT, check_mtu};
+use longhaul_units::Rate;
+use serde::Deserialize;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::time::Duration;
+
+/// What the file tells of one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Measured {
+    /// The smallest round trip.
+    pub(super) rtt: Option<Duration>,
+    /// The bottleneck's rate.
+    pub(super) rate: Option<Rate>,
+    /// The share of packets lost, from 0 to below 1.
+    pub(super) loss: Option<f64>,
+    /// The path's MTU in bytes.
+    pub(super) mtu: Option<u32>,
+}
+
+/// The document, as far as it is read here. serde ignores the other fields.
+#[derive(Deserialize)]
+struct Document {
+    longhaul: Option<String>,
+    format: Option<u64>,
+    #[serde(default)]
+    rtt_ms: Option<RoundTrip>,
+    #[serde(default)]
+    rate_mbps: Option<Ways<f64>>,
+    #[serde(default)]
+    loss: Option<Ways<f64>>,
+    #[serde(default)]
+    path_mtu: Option<Ways<u32>>,
+}
+
+#[derive(Deserialize)]
+struct RoundTrip {
+    min: Option<f64>,
+}
+
+/// A value for each direction.
+#[derive(Clone, Copy, Deserialize)]
+struct Ways<T> {
+    up: Option<T>,
+    down: Option<T>,
+}
+
+impl<T: Copy> Ways<T> {
+    fn of(self, direction: Direction) -> Option<T> {
+        match direction {
+            Direction::Up => self.up,
+            Direction::Down => self.down,
+        }
+    }
+}
+
+/// Reads the file at `path`, or standard input for `-`.
+///
+/// # Errors
+/// The file cannot be read, is no measured path, is of another version, or has a value that no path has.
+pub(super) fn read(path: &Path, direction: Direction) -> Result<Measured, String> {
+    let named = |why: String| format!("{}: {why}", path.display());
+    let text = match path.as_os_str() == "-" {
+        true => bounded(io::stdin().lock()),
+        false => File::open(path).and_then(bounded),
+    };
+    parse(&text.map_err(|err| named(err.to_string()))?, direction).map_err(named)
+}
+
+/// Reads all of `source`, up to [`MAX_BYTES`].
+fn bounded(source: impl Read) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    source.take(MAX_BYTES + 1).read_to_end(&mut text)?;
+    match text.len() as u64 > MAX_BYTES {
+        true => Err(io::Error::other("it is larger than 16 MiB, so it is no measured path")),
+        false => Ok(text),
+    }
+}
+
+fn parse(text: &[u8], direction: Direction) -> Result<Measured, String> {
+    let value: serde_json::Value =
+        serde_json::from_slice(text).map_err(|err| format!("it is no JSON ({err}); {EXPECTED}"))?;
+    let kind = value.get("longhaul").and_then(serde_json::Value::as_str);
+    if kind != Some("path") {
+        let found = kind.map(|kind| format!("it is what `longhaul {kind} --json` wrote; ")).unwrap_or_default();
+        return Err(format!("{found}{EXPECTED}"));
+    }
+    match value.get("format").and_then(serde_json::Value::as_u64) {
+        Some(FORMAT) => {}
+        Some(newer) if newer > FORMAT => {
+            return Err(format!(
+                "its format is {newer}, and this longhaul reads {FORMAT}: use the longhaul that wrote it"
+            ));
+        }
+        _ => return Err(format!("its format is not {FORMAT}; {EXPECTED}")),
+    }
+    let document: Document = serde_json::from_value(value).map_err(|err| format!("{err}; {EXPECTED}"))?;
+    document.measured(direction)
+}
+
+impl Document {
+    /// Returns the values of one direction.
+    ///
+    /// # Errors
+    /// A value is outside the range of its flag.
+    fn measured(&self, direction: Direction) -> Result<Measured, String> {
+        let rtt = self.rtt_ms.as_ref().and_then(|rtt| rtt.min).map(|ms| {
+            let rtt = Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default();
+            let is_possible = (MIN_RTT..=MAX_RTT).contains(&rtt);
+            is_possible.then_some(rtt).ok_or_else(|| format!("rtt_ms.min is {ms}; a round trip is from 10us to 1min"))
+        });
+        let rate = self.rate_mbps.and_then(|rate| rate.of(direction)).map(|mbps| {
+            let rate = Rate((mbps * 1e6).round() as u64);
+            let is_possible = (MIN_RATE..=MAX_RATE).contains(&rate);
+            is_possible
+                .then_some(rate)
+                .ok_or_else(|| format!("rate_mbps is {mbps}; a rate is from 1kbit/s to 10Tbit/s"))
+        });
+        let loss = self.loss.and_then(|loss| loss.of(direction)).map(|loss| {
+            let is_possible = (0.0..1.0).contains(&loss);
+            is_possible.then_some(loss).ok_or_else(|| format!("loss is {loss}; it is a share from 0 to below 1"))
+        });
+        let mtu = self.path_mtu.and_then(|mtu| mtu.of(direction));
+        let mtu = mtu.map(|mtu| check_mtu(mtu).map_err(|why| format!("path_mtu is {mtu}; {why}")));
+        Ok(Measured { rtt: rtt.transpose()?, rate: rate.transpose()?, loss: loss.transpose()?, mtu: mtu.transpose()? })
+    }
+}
+
+/// The version of the document that is read here.
+const FORMAT: u64 = 1;
+const MAX_BYTES: u64 = 16 << 20;
+const EXPECTED: &str = "write the name of a file from `longhaul path HOST:PORT --json`";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn refused(text: &str) -> String {
+        parse(text.as_bytes(), Direction::Up).expect_err(text)
+    }
+
+    #[test]
+    fn each_direction_has_its_own_values() {
+        let text = br#"{"longhaul": "path", "format": 1, "rtt_ms": {"min": 63.0, "loaded_up": 70}, "rate_mbps": {"up": 941.5, "down": null},
+            "loss": {"down": 0.001}, "path_mtu": {"up": 1400, "down": 1500}, "mss": 1360, "bdp_bytes": 7875000, "findings": []}"#;
+        let up = Measured {
+            rtt: Some(Duration::from_millis(63)),
+            rate: Some(Rate(941_500_000)),
+            loss: None,
+            mtu: Some(1400),
+        };
+        assert_eq!(parse(text, Direction::Up), Ok(up));
+        assert_eq!(parse(text, Direction::Down), Ok(Measured { rate: None, loss: Some(0.001), mtu: Some(1500), ..up }));
+    }
+
+    #[test]
+    fn another_document_is_refused_with_what_to_write() {
+        assert!(refused("").contains("it is no JSON"));
+        assert!(refused("{}").contains("longhaul path HOST:PORT --json"));
+        assert!(refused(r#"{"longhaul": "advise", "format": 1}"#).contains("`longhaul advise --json` wrote"));
+        assert!(refused(r#"{"longhaul": "path", "format": 2}"#).contains("this longhaul reads 1"));
+        assert!(refused(r#"{"longhaul": "path"}"#).contains("format is not 1"));
+        let with = |field: &str| refused(&format!(r#"{{"longhaul": "path", "format": 1, {field}}}"#));
+        assert!(with(r#""rtt_ms": {"min": -1}"#).contains("rtt_ms.min is -1"));
+        assert!(with(r#""rtt_ms": {"min": 1e300}"#).contains("10us to 1min"));
+        assert!(with(r#""rate_mbps": {"up": 0}"#).contains("rate_mbps is 0"));
+        assert!(with(r#""loss": {"up": 1}"#).contains("below 1"));
+        assert!(with(r#""path_mtu": {"up": 100}"#).contains("576"));
+        assert!(with(r#""path_mtu": 1500"#).contains("invalid type"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "\\PC*") {
+            let _ = parse(text.as_bytes(), Direction::Up);
+        }
+    }
+}

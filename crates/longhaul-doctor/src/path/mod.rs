@@ -1,0 +1,190 @@
+//! A path: round trip, rate, loss and MTU, from flags or from the file of a measured path.
+
+mod file;
+
+use clap::{Args, ValueEnum};
+use file::Measured;
+use longhaul_core::advice::{ENCAPSULATIONS, Tunnel};
+use longhaul_core::path::laws::{self, packet};
+use longhaul_units::{Bytes, Rate};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The flags of a path. A value that the file of `--from` lacks comes from its flag, and a flag replaces the file's value.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct PathFlags {
+    /// Round trip of the path, from 10us to 1min
+    ///
+    /// Take it from ping: the smallest value.
+    #[arg(long, value_name = "TIME", value_parser = read_rtt)]
+    rtt: Option<Duration>,
+    /// Rate of the path, from 1kbit/s to 10Tbit/s
+    ///
+    /// The rate counts IP bytes, as routers and contracts do. Take it from the contract.
+    #[arg(long, value_parser = read_rate)]
+    rate: Option<Rate>,
+    /// Share of packets lost at random, below 100% [default: 0]
+    #[arg(long, value_name = "SHARE", value_parser = read_loss)]
+    loss: Option<f64>,
+    /// MTU of the link in bytes, outside the encapsulation [default: 1500]
+    #[arg(long, value_name = "BYTES", value_parser = read_mtu)]
+    mtu: Option<u32>,
+    /// Encapsulation on the path
+    ///
+    /// esp-gcm, esp-cbc, gre, vxlan, wireguard or expressroute.
+    #[arg(long, value_name = "TUNNEL", value_parser = read_tunnel)]
+    encap: Option<&'static Tunnel>,
+    /// File that `longhaul path --json` wrote
+    ///
+    /// `-` is standard input. A flag replaces the file's value.
+    #[arg(long, value_name = "FILE")]
+    from: Option<PathBuf>,
+    /// Direction of the data, of a file whose path differs in the two directions [default: up]
+    #[arg(long, value_name = "WAY", requires = "from")]
+    direction: Option<Direction>,
+}
+
+/// A direction of a measured path, as `longhaul path` names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Direction {
+    /// From this machine to the other.
+    #[default]
+    Up,
+    /// From the other machine to this.
+    Down,
+}
+
+/// A path for which everything can be computed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Path {
+    /// The round trip.
+    pub(crate) rtt: Duration,
+    /// The rate of the line, in IP bits.
+    pub(crate) rate: Rate,
+    /// The share of packets lost at random, from 0 to below 1.
+    pub(crate) loss: f64,
+    /// The MTU of the link in bytes, outside the encapsulation.
+    pub(crate) mtu: u32,
+    /// The encapsulation on the path.
+    pub(crate) tunnel: Option<&'static Tunnel>,
+}
+
+impl PathFlags {
+    /// Whether any flag of a path was given.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rtt.is_none() && self.rate.is_none() && self.from.is_none()
+    }
+
+    /// Whether the path comes from a file.
+    pub(crate) fn has_from(&self) -> bool {
+        self.from.is_some()
+    }
+
+    /// Returns the path.
+    ///
+    /// # Errors
+    /// Round trip or rate is missing, or the file cannot be used: a sentence that says what to write.
+    pub(crate) fn path(&self) -> Result<Path, String> {
+        let measured = match &self.from {
+            Some(file) => file::read(file, self.direction.unwrap_or_default())?,
+            None => Measured::default(),
+        };
+        let missing = |flag: &str, sample: &str| match &self.from {
+            Some(file) => format!("{} does not tell it: add --{flag} {sample}", file.display()),
+            None => format!("--{flag} is missing: add --{flag} {sample}, or name a measured path with --from FILE"),
+        };
+        Ok(Path {
+            rtt: self.rtt.or(measured.rtt).ok_or_else(|| missing("rtt", "63ms"))?,
+            rate: self.rate.or(measured.rate).ok_or_else(|| missing("rate", "1Gbit/s"))?,
+            loss: self.loss.or(measured.loss).unwrap_or(0.0),
+            mtu: self.mtu.or(measured.mtu).unwrap_or(ETHERNET_MTU),
+            tunnel: self.encap,
+        })
+    }
+}
+
+impl Path {
+    /// Returns the bandwidth-delay product.
+    pub(crate) fn bandwidth_delay(&self) -> Bytes {
+        laws::bandwidth_delay(self.rate, self.rtt)
+    }
+
+    /// Returns the largest IP packet of a host that fits into the path, in bytes.
+    pub(crate) fn packet(&self) -> u32 {
+        // Every encapsulation of the table fits into the smallest MTU.
+        self.tunnel.and_then(|tunnel| tunnel.parts.max_inner(self.mtu)).unwrap_or(self.mtu)
+    }
+
+    /// Returns the largest MSS that fits into the path.
+    pub(crate) fn mss_clamp(&self) -> u32 {
+        packet::mss(self.packet())
+    }
+
+    /// Returns the payload that the line carries in full segments that fit.
+    pub(crate) fn line(&self) -> Rate {
+        let on_line = self.tunnel.map_or(self.packet(), |tunnel| tunnel.parts.outer_bytes(self.packet()));
+        laws::line_rate(self.rate, self.mss_clamp(), on_line)
+    }
+
+    /// Returns the payload that arrives over the line at best: lost packets take their share of it.
+    pub(crate) fn goodput(&self) -> Rate {
+        Rate((self.line().0 as f64 * (1.0 - self.loss)) as u64)
+    }
+}
+
+/// Reads a round trip.
+///
+/// # Errors
+/// It is not a time from 10 us to 1 min.
+pub(crate) fn read_rtt(text: &str) -> Result<Duration, String> {
+    let rtt = longhaul_units::duration(text).map_err(|err| format!("{err}; write for example 63ms"))?;
+    match (MIN_RTT..=MAX_RTT).contains(&rtt) {
+        true => Ok(rtt),
+        false => Err("a round trip is from 10us to 1min; write for example 63ms".into()),
+    }
+}
+
+fn read_rate(text: &str) -> Result<Rate, String> {
+    let rate: Rate = text.parse().map_err(|err| format!("{err}; write for example 1Gbit/s"))?;
+    match (MIN_RATE..=MAX_RATE).contains(&rate) {
+        true => Ok(rate),
+        false => Err("a rate is from 1kbit/s to 10Tbit/s; write for example 1Gbit/s".into()),
+    }
+}
+
+fn read_loss(text: &str) -> Result<f64, String> {
+    let loss = longhaul_units::percentage(text).map_err(|err| format!("{err}"))?;
+    if loss < 1.0 { Ok(loss) } else { Err("with a loss of 100% nothing gets through; write for example 0.1%".into()) }
+}
+
+fn read_mtu(text: &str) -> Result<u32, String> {
+    let mtu: u32 =
+        text.strip_suffix('B').unwrap_or(text).parse().map_err(|_| "it is not a number of bytes such as 1500")?;
+    check_mtu(mtu)
+}
+
+fn check_mtu(mtu: u32) -> Result<u32, String> {
+    match (packet::MIN_MTU..=packet::MAX_MTU).contains(&mtu) {
+        true => Ok(mtu),
+        false => {
+            Err(format!("an MTU is from {} to {} bytes; write for example 1500", packet::MIN_MTU, packet::MAX_MTU))
+        }
+    }
+}
+
+fn read_tunnel(text: &str) -> Result<&'static Tunnel, String> {
+    Tunnel::named(text).ok_or_else(|| unknown(text, ENCAPSULATIONS.iter().map(|tunnel| tunnel.name)))
+}
+
+/// Returns the message for a word that is none of `known`: the nearest one, and all of them.
+pub(crate) fn unknown<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
+    let near = longhaul_config::suggest::nearest(word, known.clone()).map(|near| format!("did you mean {near}? "));
+    format!("{}write one of {}", near.unwrap_or_default(), known.collect::<Vec<_>>().join(", "))
+}
+
+/// MTU of Ethernet.
+const ETHERNET_MTU: u32 = 1500;
+const MIN_RTT: Duration = Duration::from_micros(10);
+const MAX_RTT: Duration = Duration::from_secs(60);
+const MIN_RATE: Rate = Rate(1_000);
+const MAX_RATE: Rate = Rate(10_000_000_000_000);

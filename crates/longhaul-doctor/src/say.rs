@@ -1,0 +1,34 @@
+//! What the subcommands say, and their exit codes.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Exit code of wrong usage.
+pub(crate) const WRONG: u8 = 2;
+
+/// Writes `text` to stdout. A reader who has seen enough, such as `head`, is no failure.
+pub(crate) fn print(text: &str) -> ExitCode {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(err) if err.kind() != io::ErrorKind::BrokenPipe => failed(&format!("stdout: {err}")),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Writes one line to stderr. Nobody is left to tell when stderr is closed.
+pub(crate) fn note(line: impl Display) {
+    drop(writeln!(io::stderr(), "{line}"));
+}
+
+/// Says why the command failed. Returns 1.
+pub(crate) fn failed(why: &str) -> ExitCode {
+    note(format_args!("error: {why}"));
+    ExitCode::FAILURE
+}
+
+/// Says what is wrong with the command line or a file named there. Returns 2.
+pub(crate) fn wrong(why: &str) -> ExitCode {
+    note(format_args!("error: {why}"));
+    ExitCode::from(WRONG)
+}
