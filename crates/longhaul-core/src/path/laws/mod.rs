@@ -29,8 +29,8 @@ pub fn window_rate(window: Bytes, rtt: Duration) -> Rate {
 
 /// Returns the bandwidth-delay product: the bytes in flight that keep a line of `rate` busy, rounded up.
 pub fn bandwidth_delay(rate: Rate, rtt: Duration) -> Bytes {
-    // Integers, because 1 Gbit/s and 63 ms are 7,875,000 bytes exactly. u128 holds any product of two u64.
-    let bits = u128::from(rate.0) * rtt.as_nanos();
+    // Integers, because 1 Gbit/s and 63 ms are 7,875,000 bytes exactly.
+    let bits = u128::from(rate.0).saturating_mul(rtt.as_nanos());
     Bytes(u64::try_from(bits.div_ceil(8_000_000_000)).unwrap_or(u64::MAX))
 }
 

@@ -11,8 +11,7 @@ pub struct SlowStart {
     first: f64,
     /// The steady rate in bytes per second.
     steady: f64,
-    /// The round trip in seconds.
-    rtt: f64,
+    rtt: Duration,
     /// Number of round trips below the steady rate.
     rounds: u32,
 }
@@ -24,22 +23,22 @@ impl SlowStart {
     /// Returns the start of a connection with segments of `mss` bytes of payload, up to the rate `steady`.
     pub fn new(steady: Rate, rtt: Duration, mss: u32) -> SlowStart {
         let first = f64::from(mss.max(1)) * f64::from(SlowStart::INITIAL_SEGMENTS);
-        let (steady, rtt) = (steady.0 as f64 / 8.0, rtt.as_secs_f64());
+        let steady = steady.0 as f64 / 8.0;
         // At most 64 for any u64.
-        let rounds = (steady * rtt / first).log2().ceil().clamp(0.0, 64.0) as u32;
+        let rounds = (steady * rtt.as_secs_f64() / first).log2().ceil().clamp(0.0, 64.0) as u32;
         SlowStart { first, steady, rtt, rounds }
     }
 
     /// Returns the time until the connection has its steady rate: whole round trips.
     pub fn time_to_steady(&self) -> Duration {
-        duration(f64::from(self.rounds) * self.rtt)
+        duration(f64::from(self.rounds) * self.rtt.as_secs_f64())
     }
 
     /// Returns the rate during the round trip at the time `at` after the first byte.
     pub fn rate_at(&self, at: Duration) -> Rate {
-        let round = (at.as_secs_f64() / self.rtt).floor();
-        let bytes_per_second = match round < f64::from(self.rounds) {
-            true => self.first * round.exp2() / self.rtt,
+        let round = at.as_nanos() / self.rtt.as_nanos().max(1);
+        let bytes_per_second = match round < u128::from(self.rounds) {
+            true => self.first * (round as f64).exp2() / self.rtt.as_secs_f64(),
             false => self.steady,
         };
         Rate((bytes_per_second * 8.0).round() as u64)
@@ -48,15 +47,15 @@ impl SlowStart {
     /// Returns the time to send `bytes`; the longest time if the steady rate is zero. The last bytes still take half a round
     /// trip to arrive, which is not counted.
     pub fn time_for(&self, bytes: Bytes) -> Duration {
-        let mut left = bytes.0 as f64;
+        let (mut left, rtt) = (bytes.0 as f64, self.rtt.as_secs_f64());
         for round in 0..self.rounds {
             let window = self.first * f64::from(round).exp2();
             if left <= window {
-                return duration((f64::from(round) + left / window) * self.rtt);
+                return duration((f64::from(round) + left / window) * rtt);
             }
             left -= window;
         }
-        duration(f64::from(self.rounds) * self.rtt + left / self.steady)
+        duration(f64::from(self.rounds) * rtt + left / self.steady)
     }
 }
 
