@@ -6,6 +6,7 @@
 //! - `page`: one HTML file, with its style and its charts;
 //! - `predict`: the rates of a path with hosts as they are, with tuned hosts, and with a relay;
 //! - `path`: the flags of a path, and the file of a measured one;
+//! - `show`: numbers and sentences for people;
 //! - `say`: stdout, stderr and exit codes.
 
 #![forbid(unsafe_code)]
@@ -16,6 +17,7 @@ pub mod page;
 mod path;
 mod predict;
 mod say;
+mod show;
 mod tune;
 
 pub use advise::Advise;

@@ -95,11 +95,11 @@ impl Limit {
     /// Returns the limit in words, for a table.
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Limit::Line => "the line",
+            Limit::Line => "line",
             Limit::Loss => "loss",
-            Limit::Application => "the application's window",
-            Limit::Window => "the TCP window",
-            Limit::Lan => "the TCP window on the LAN",
+            Limit::Application => "application",
+            Limit::Window => "TCP window",
+            Limit::Lan => "LAN window",
         }
     }
 }

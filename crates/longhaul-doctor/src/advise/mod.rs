@@ -1,22 +1,130 @@
-//! `longhaul advise`.
+//! `longhaul advise`: from the round trip and the rate of a path to the exact change, and what it will give.
+//!
+//! [`Advise`] has the flags; [`advice`] computes everything once; `text`, `json` and `page` show it.
 
-use crate::path::PathFlags;
+mod advice;
+mod json;
+mod profile;
+mod relays;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use crate::path::{PathFlags, read_rtt, unknown};
+use crate::say;
+use advice::{Advice, Question};
 use clap::Args;
+use longhaul_core::advice::{APPLICATIONS, Application, SYSTEMS, System};
+use longhaul_core::path::laws::MAX_WINDOW;
+use longhaul_units::Bytes;
+use profile::{PROFILES, Profile};
+use relays::Addresses;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// The flags of `longhaul advise`.
 #[derive(Args, Debug)]
 pub struct Advise {
     #[command(flatten)]
     path: PathFlags,
+    /// Systems of the hosts: aix, ibmi, vios, linux, solaris, windows
+    ///
+    /// Several with commas. For each, the output says what to type. Of several, the smallest default window counts.
+    #[arg(long, value_name = "SYSTEM", value_delimiter = ',', value_parser = read_system)]
+    os: Vec<&'static System>,
+    /// Application: ssh, sftp, ftp, rsync, rman, dataguard, db2-hadr, mq
+    ///
+    /// Its own window limits the rate, whatever TCP's is.
+    #[arg(long, value_name = "NAME", value_parser = read_application)]
+    app: Option<&'static Application>,
+    /// TCP window of the hosts as they are [default: that of --os]
+    #[arg(long, value_name = "SIZE", value_parser = read_window)]
+    window: Option<Bytes>,
+    /// Bytes to move, such as 2TB: the table then has times
+    #[arg(long, value_name = "SIZE", value_parser = read_bytes)]
+    bytes: Option<Bytes>,
+    /// Connections at once, for the row of several connections [default: as many as the line needs]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    connections: Option<u32>,
+    /// Round trip between a host and its relay [default: no limit]
+    #[arg(long, value_name = "TIME", value_parser = read_rtt)]
+    lan_rtt: Option<Duration>,
+    /// Published set of settings to start from: skytap-host, skytap-lan, skytap-vpn, skytap-expressroute
+    ///
+    /// Shows the settings as they are published, what is wrong with them, and the advice for that path. Flags replace its values.
+    #[arg(long, value_name = "NAME", value_parser = read_profile)]
+    profile: Option<&'static Profile>,
+    #[command(flatten)]
+    addresses: Addresses,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
 }
 
 impl Advise {
-    /// Runs the command.
+    /// Prints the advice. Returns 0, or 2 if the flags give no path or no hosts.
     pub fn run(self) -> ExitCode {
-        match self.path.path() {
-            Ok(_) => crate::say::print(""),
-            Err(why) => crate::say::wrong(&why),
+        match self.advice() {
+            Ok(advice) if self.json => say::print(&json::text(&advice)),
+            Ok(advice) => say::print(&text::text(&advice)),
+            Err(why) => say::wrong(&why),
         }
     }
+
+    /// Returns what the flags ask for.
+    ///
+    /// # Errors
+    /// A flag is missing, or the addresses cannot be used: a sentence that says what to write.
+    fn advice(&self) -> Result<Advice, String> {
+        if self.os.is_empty() && self.window.is_none() && self.profile.is_none() && !self.path.has_from() {
+            return Err(
+                "the hosts are unknown: add --os aix (or ibmi, linux, solaris, windows), or --window 256KiB".into()
+            );
+        }
+        let path = self.path.path(self.profile.map(|profile| profile.path()))?;
+        let os = match self.profile {
+            Some(profile) if self.os.is_empty() => profile.systems(),
+            _ => self.os.clone(),
+        };
+        Advice::new(Question {
+            path,
+            os,
+            application: self.app.or(self.profile.and_then(|profile| profile.application())),
+            window: self.window.or(self.profile.map(|profile| profile.window)),
+            bytes: self.bytes,
+            connections: self.connections,
+            lan_rtt: self.lan_rtt,
+            addresses: self.addresses.clone(),
+            profile: self.profile,
+        })
+    }
+}
+
+/// Returns the system called `text`, or the message with the nearest name.
+pub(crate) fn read_system(text: &str) -> Result<&'static System, String> {
+    System::named(text.trim()).ok_or_else(|| unknown(text, SYSTEMS.iter().map(|system| system.name)))
+}
+
+fn read_application(text: &str) -> Result<&'static Application, String> {
+    Application::named(text).ok_or_else(|| unknown(text, APPLICATIONS.iter().map(|application| application.name)))
+}
+
+fn read_profile(text: &str) -> Result<&'static Profile, String> {
+    let found = PROFILES.iter().find(|profile| profile.name == text);
+    found.ok_or_else(|| unknown(text, PROFILES.iter().map(|profile| profile.name)))
+}
+
+fn read_window(text: &str) -> Result<Bytes, String> {
+    let window = read_bytes(text).map_err(|why| why.replace("2TB", "256KiB"))?;
+    match window {
+        Bytes(0..512) => Err("a window is 512 bytes or more; write for example 256KiB".into()),
+        // One GiB is meant as the largest window, which is 16 KiB less.
+        window if window <= Bytes(1 << 30) => Ok(window.min(MAX_WINDOW)),
+        _ => Err("TCP has no window above 1GiB; write for example 256KiB".into()),
+    }
+}
+
+fn read_bytes(text: &str) -> Result<Bytes, String> {
+    let bytes: Bytes = text.parse().map_err(|err| format!("{err}; write for example 2TB"))?;
+    if bytes.0 == 0 { Err("0 bytes take no time; write for example 2TB".into()) } else { Ok(bytes) }
 }

@@ -16,7 +16,7 @@ pub struct Audit {
 impl Audit {
     /// Runs the command.
     pub fn run(self) -> ExitCode {
-        match self.path.path() {
+        match self.path.path(None) {
             Ok(_) => crate::say::print(""),
             Err(why) => crate::say::wrong(&why),
         }

@@ -26,8 +26,6 @@ pub(super) struct Measured {
 /// The document, as far as it is read here. serde ignores the other fields.
 #[derive(Deserialize)]
 struct Document {
-    longhaul: Option<String>,
-    format: Option<u64>,
     #[serde(default)]
     rtt_ms: Option<RoundTrip>,
     #[serde(default)]

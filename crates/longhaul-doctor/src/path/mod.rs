@@ -70,21 +70,16 @@ pub(crate) struct Path {
 }
 
 impl PathFlags {
-    /// Whether any flag of a path was given.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.rtt.is_none() && self.rate.is_none() && self.from.is_none()
-    }
-
     /// Whether the path comes from a file.
     pub(crate) fn has_from(&self) -> bool {
         self.from.is_some()
     }
 
-    /// Returns the path.
+    /// Returns the path. What neither a flag nor the file tells comes from `fallback`.
     ///
     /// # Errors
     /// Round trip or rate is missing, or the file cannot be used: a sentence that says what to write.
-    pub(crate) fn path(&self) -> Result<Path, String> {
+    pub(crate) fn path(&self, fallback: Option<Path>) -> Result<Path, String> {
         let measured = match &self.from {
             Some(file) => file::read(file, self.direction.unwrap_or_default())?,
             None => Measured::default(),
@@ -94,11 +89,15 @@ impl PathFlags {
             None => format!("--{flag} is missing: add --{flag} {sample}, or name a measured path with --from FILE"),
         };
         Ok(Path {
-            rtt: self.rtt.or(measured.rtt).ok_or_else(|| missing("rtt", "63ms"))?,
-            rate: self.rate.or(measured.rate).ok_or_else(|| missing("rate", "1Gbit/s"))?,
+            rtt: self.rtt.or(measured.rtt).or(fallback.map(|path| path.rtt)).ok_or_else(|| missing("rtt", "63ms"))?,
+            rate: self
+                .rate
+                .or(measured.rate)
+                .or(fallback.map(|path| path.rate))
+                .ok_or_else(|| missing("rate", "1Gbit/s"))?,
             loss: self.loss.or(measured.loss).unwrap_or(0.0),
-            mtu: self.mtu.or(measured.mtu).unwrap_or(ETHERNET_MTU),
-            tunnel: self.encap,
+            mtu: self.mtu.or(measured.mtu).or(fallback.map(|path| path.mtu)).unwrap_or(ETHERNET_MTU),
+            tunnel: self.encap.or(fallback.and_then(|path| path.tunnel)),
         })
     }
 }

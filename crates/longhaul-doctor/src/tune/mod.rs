@@ -14,7 +14,7 @@ pub struct Tune {
 impl Tune {
     /// Runs the command.
     pub fn run(self) -> ExitCode {
-        match self.path.path() {
+        match self.path.path(None) {
             Ok(_) => crate::say::print(""),
             Err(why) => crate::say::wrong(&why),
         }

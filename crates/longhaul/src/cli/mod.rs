@@ -106,10 +106,23 @@ enum Command {
     /// is there does not answer to a probe.
     Verify(verify::Flags),
     /// Say what a path gives, and what to change
+    ///
+    /// From the round trip and the rate of a path, prints the rate of the hosts as they are, of tuned hosts, and with a relay at
+    /// each site, with what limits each. Then come the numbers behind it, the commands for each system, with their undo, and the
+    /// configuration of both relays. It sends no packet and changes nothing.
+    ///
+    /// longhaul advise --rtt 63ms --rate 10Gbit/s --os aix --app ssh --bytes 2TB
     Advise(Box<longhaul_doctor::Advise>),
     /// Find the settings of hosts that limit a path
+    ///
+    /// Reads what administrators paste: the output of `no -a`, `ifconfig -a`, `sysctl -a`, `ss -tim`, `netsh` and others. Prints
+    /// the window that the host has, the rate that it allows on the path, and for each setting that limits it the change and the
+    /// undo. Several files or a folder give one table, a row for each host.
     Audit(Box<longhaul_doctor::Audit>),
     /// Tune this Linux host for a path, and undo it
+    ///
+    /// Shows the sysctls that the path needs, asks, sets them, and reads them back. It records the old values first; `longhaul
+    /// tune --rollback` restores them.
     Tune(Box<longhaul_doctor::Tune>),
     /// Emulate a WAN on this machine
     #[cfg(feature = "lab")]

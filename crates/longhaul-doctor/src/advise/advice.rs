@@ -1,0 +1,287 @@
+//! Everything that `longhaul advise` says, computed once.
+
+use super::profile::Profile;
+use super::relays::{self, Addresses, RelayFiles};
+use crate::path::Path;
+use crate::predict::{Hosts, Limit, Prediction};
+use crate::show::speed;
+use longhaul_core::advice::{Application, Fill, Goal, Setting, System};
+use longhaul_core::path::laws::packet::mss;
+use longhaul_core::path::laws::{self, LossResponse, MAX_WINDOW};
+use longhaul_units::{Bytes, Rate};
+use std::time::Duration;
+
+/// What was asked: the flags, read.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) path: Path,
+    pub(super) os: Vec<&'static System>,
+    pub(super) application: Option<&'static Application>,
+    /// Window of the hosts as they are; `None` for that of the systems.
+    pub(super) window: Option<Bytes>,
+    pub(super) bytes: Option<Bytes>,
+    pub(super) connections: Option<u32>,
+    pub(super) lan_rtt: Option<Duration>,
+    pub(super) addresses: Addresses,
+    pub(super) profile: Option<&'static Profile>,
+}
+
+/// The answer.
+#[derive(Debug)]
+pub(super) struct Advice {
+    pub(super) question: Question,
+    /// The hosts as they are.
+    pub(super) hosts: Hosts,
+    /// The hosts with the window to set.
+    pub(super) tuned: Hosts,
+    /// Where the window of the hosts comes from.
+    pub(super) window_from: String,
+    /// The window to set: twice the bandwidth-delay product, up to the limit of the systems.
+    pub(super) window: Bytes,
+    /// The rows of the table.
+    pub(super) rows: Vec<Row>,
+    /// Number of connections that fill the line if the window must stay.
+    pub(super) connections: u64,
+    /// What to type, for each system.
+    pub(super) systems: Vec<Typed>,
+    /// What both relays need.
+    pub(super) relays: RelayFiles,
+}
+
+/// One way to use the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// The hosts as they are.
+    Hosts,
+    /// Both hosts tuned.
+    HostsTuned,
+    /// A relay at each site, and the hosts as they are.
+    Relay,
+    /// A relay at each site, and both hosts tuned.
+    RelayAndTuned,
+    /// Several connections of the hosts as they are.
+    Connections,
+}
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    pub(super) what: What,
+    pub(super) prediction: Prediction,
+    /// Time for the bytes asked for, with slow start.
+    pub(super) seconds: Option<f64>,
+}
+
+/// What to type on one system.
+#[derive(Debug)]
+pub(super) struct Typed {
+    pub(super) system: &'static System,
+    pub(super) settings: Vec<Change>,
+}
+
+/// One setting to change, with its commands.
+#[derive(Debug)]
+pub(super) struct Change {
+    pub(super) setting: &'static Setting,
+    pub(super) value: String,
+    pub(super) read: String,
+    pub(super) set_now: String,
+    pub(super) set_permanent: String,
+    pub(super) undo: String,
+}
+
+impl Advice {
+    /// Computes the answer.
+    ///
+    /// # Errors
+    /// The addresses cannot be used in a configuration file.
+    pub(super) fn new(question: Question) -> Result<Advice, String> {
+        let path = question.path;
+        let (window, window_from) = present_window(&question);
+        let hosts = Hosts {
+            window,
+            response: slowest_response(&question.os),
+            application: question.application.and_then(|application| application.window),
+            lan_rtt: question.lan_rtt,
+        };
+        let window = wanted_window(&path, &question.os);
+        // A host that has more already keeps it.
+        let tuned = Hosts { window: window.max(hosts.window), ..hosts };
+        let each = hosts.alone(&path, 1).rate;
+        let connections = laws::connections(path.goodput(), each);
+        let row = |what, prediction: Prediction| {
+            let seconds = question.bytes.map(|bytes| prediction.seconds(&path, bytes));
+            Row { what, prediction, seconds }
+        };
+        let rows = vec![
+            row(What::Hosts, hosts.alone(&path, 1)),
+            row(What::HostsTuned, tuned.alone(&path, 1)),
+            row(What::Relay, hosts.with_relay(&path)),
+            row(What::RelayAndTuned, tuned.with_relay(&path)),
+            row(What::Connections, hosts.alone(&path, question.connections.map_or(connections, u64::from))),
+        ];
+        let systems = question.os.iter().map(|system| Typed::new(system, &path)).collect();
+        let relays = relays::files(&path, &question.addresses)?;
+        Ok(Advice { hosts, tuned, window_from, window, rows, connections, systems, relays, question })
+    }
+
+    /// Returns the row of `what`.
+    pub(super) fn rate(&self, what: What) -> Rate {
+        // Each of them is in the table.
+        self.rows.iter().find(|row| row.what == what).map(|row| row.prediction.rate).unwrap_or_default()
+    }
+
+    /// Returns the sentences that say whether a relay is needed, and what else would help.
+    pub(super) fn verdict(&self) -> Vec<String> {
+        [Some(self.relay_verdict()), self.ibm_advice(), self.application_verdict()].into_iter().flatten().collect()
+    }
+
+    /// Returns the sentence on IBM's own advice for AIX: windows of 1 MiB, without a relay.
+    fn ibm_advice(&self) -> Option<String> {
+        let path = &self.question.path;
+        let is_aix = self.question.os.iter().any(|system| system.name == "aix");
+        let advised = Hosts { window: IBM_WINDOW, ..self.hosts }.alone(path, 1).rate;
+        (is_aix && self.hosts.window < IBM_WINDOW && self.window > IBM_WINDOW).then(|| {
+            format!(
+                "IBM's advice for AIX on a WAN, windows of 1 MiB (ibm.com/support/pages/node/6410510), gives {} MB/s without a relay.",
+                speed(advised)
+            )
+        })
+    }
+
+    /// Returns the sentence on the application's window, if it limits even a relay.
+    fn application_verdict(&self) -> Option<String> {
+        let relay = self.rows.iter().find(|row| row.what == What::Relay)?;
+        let application = self.question.application.filter(|_| relay.prediction.limit == Limit::Application)?;
+        Some(format!("With a relay, the application limits. {}", application.remedy))
+    }
+
+    fn relay_verdict(&self) -> String {
+        let (hosts, tuned, relay) = (self.rate(What::Hosts), self.rate(What::HostsTuned), self.rate(What::Relay));
+        let near = |rate: Rate| rate.0 as f64 >= NEAR * relay.0 as f64;
+        let gain = |rate: Rate| relay.0 as f64 / rate.0.max(1) as f64;
+        match () {
+            () if near(hosts) => "No relay is needed: the hosts as they are reach what relays would give.".into(),
+            () if near(tuned) => format!(
+                "No relay is needed if both hosts can be tuned: they reach what relays give. A relay gives {:.1} times the \
+                 present rate without a change on the hosts.",
+                gain(hosts)
+            ),
+            () => format!(
+                "A relay gives {:.1} times the rate of the hosts as they are, and {:.1} times that of tuned hosts.",
+                gain(hosts),
+                gain(tuned)
+            ),
+        }
+    }
+}
+
+impl What {
+    /// Returns the name in JSON documents.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            What::Hosts => "hosts",
+            What::HostsTuned => "hosts-tuned",
+            What::Relay => "relay",
+            What::RelayAndTuned => "relay-and-tuned",
+            What::Connections => "connections",
+        }
+    }
+}
+
+impl Row {
+    /// Returns what the row is, for people.
+    pub(super) fn title(&self) -> String {
+        match self.what {
+            What::Hosts => "hosts as they are".into(),
+            What::HostsTuned => "hosts tuned".into(),
+            What::Relay => "relay, hosts untouched".into(),
+            What::RelayAndTuned => "relay, hosts tuned".into(),
+            What::Connections if self.prediction.connections == 1 => "1 connection".into(),
+            What::Connections => format!("{} connections", self.prediction.connections),
+        }
+    }
+}
+
+impl Typed {
+    fn new(system: &'static System, path: &Path) -> Typed {
+        let goal = goal(path, system);
+        let changes = system.settings.iter().filter_map(|setting| Some(Change::new(setting, (setting.want)(&goal)?)));
+        Typed { system, settings: changes.collect() }
+    }
+}
+
+impl Change {
+    fn new(setting: &'static Setting, value: String) -> Change {
+        let fill = Fill { value: &value, ..UNKNOWN };
+        let command = |text| fill.into_command(text);
+        Change {
+            setting,
+            read: command(setting.read),
+            set_now: command(setting.set_now),
+            set_permanent: command(setting.set_permanent),
+            undo: command(setting.undo),
+            value,
+        }
+    }
+}
+
+/// Returns what `path` needs of a host with this system.
+pub(crate) fn goal(path: &Path, system: &System) -> Goal {
+    Goal {
+        window: wanted(path).min(system.max_window),
+        packet: path.packet(),
+        is_packet_short: path.packet() < ETHERNET_MTU,
+        has_loss: path.loss > 0.0,
+    }
+}
+
+/// Returns the MSS of a host on this link: `mtu - 40`.
+pub(super) fn host_mss(path: &Path) -> u32 {
+    mss(path.mtu)
+}
+
+/// Returns twice the bandwidth-delay product: a window of the product alone falls below the rate after each loss.
+fn wanted(path: &Path) -> Bytes {
+    Bytes(path.bandwidth_delay().0.saturating_mul(2)).min(MAX_WINDOW)
+}
+
+/// Returns the window that all of `systems` can have.
+fn wanted_window(path: &Path, systems: &[&System]) -> Bytes {
+    systems.iter().map(|system| system.max_window).fold(wanted(path), Bytes::min)
+}
+
+/// Returns the window of the hosts as they are, and where it comes from.
+fn present_window(question: &Question) -> (Bytes, String) {
+    if let Some(window) = question.window {
+        let from = match question.profile {
+            Some(profile) => format!("published in {}", profile.name),
+            None => "given".into(),
+        };
+        return (window, from);
+    }
+    let smallest = question.os.iter().min_by_key(|system| system.default_window);
+    match smallest {
+        Some(system) => (system.default_window, format!("default of {}: {}", system.title, system.default_source)),
+        None => {
+            let linux = System::named("linux").map_or(MAX_WINDOW, |linux| linux.default_window);
+            (linux, "default of Linux, because neither --os nor --window was given".into())
+        }
+    }
+}
+
+/// Returns the response to loss of the system that suffers most; CUBIC's without a system, as Linux has.
+fn slowest_response(systems: &[&System]) -> LossResponse {
+    let has = |response| systems.iter().any(|system| system.response == response);
+    if has(LossResponse::Reno) { LossResponse::Reno } else { LossResponse::Cubic }
+}
+
+/// Share of the relay's rate from which on a relay is not worth it.
+const NEAR: f64 = 0.9;
+/// Windows that IBM advises for AIX on a WAN.
+const IBM_WINDOW: Bytes = Bytes(1 << 20);
+/// Packets of hosts on Ethernet, in bytes.
+const ETHERNET_MTU: u32 = 1500;
+/// Words for what advise does not know of a host.
+pub(crate) const UNKNOWN: Fill<'static> =
+    Fill { value: "", old: "OLD", interface: "en0", network: "NETWORK", gateway: "GATEWAY" };

@@ -1,0 +1,217 @@
+//! The advice for paths whose answer is known.
+
+use super::*;
+use crate::path::Path;
+use clap::Parser;
+use serde_json::Value;
+
+/// The command line, as the program reads it.
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    advise: Advise,
+}
+
+/// Returns the document for a command line.
+fn document(line: &str) -> Value {
+    let words = ["advise"].into_iter().chain(line.split_whitespace());
+    let cli = Cli::try_parse_from(words).unwrap_or_else(|err| panic!("{line}: {err}"));
+    let advice = cli.advise.advice().unwrap_or_else(|why| panic!("{line}: {why}"));
+    // Nothing panics in the text either.
+    assert!(text::text(&advice).contains("MB/s"));
+    serde_json::from_str(&json::text(&advice)).unwrap()
+}
+
+/// Returns why a command line is refused.
+fn refused(line: &str) -> String {
+    let words = ["advise"].into_iter().chain(line.split_whitespace());
+    match Cli::try_parse_from(words) {
+        Ok(cli) => cli.advise.advice().err().unwrap_or_else(|| panic!("{line} is not refused")),
+        Err(err) => err.to_string(),
+    }
+}
+
+/// Returns a field of the row called `what`.
+fn row<'v>(document: &'v Value, what: &str, field: &str) -> &'v Value {
+    let rows = document["rows"].as_array().unwrap();
+    &rows.iter().find(|row| row["what"] == what).unwrap()[field]
+}
+
+fn mbps(document: &Value, what: &str) -> f64 {
+    row(document, what, "mbps").as_f64().unwrap()
+}
+
+#[test]
+fn a_window_of_aix_over_a_long_path() {
+    let document = document("--rtt 63ms --rate 10Gbit/s --os aix --bytes 2TB");
+    assert_eq!(document["longhaul"], "advise");
+    assert_eq!(document["format"], 1);
+    assert_eq!(document["bdp_bytes"], 78_750_000);
+    assert_eq!(document["window_bytes"], 157_500_000);
+    assert_eq!(document["window_scale"], 12);
+    assert_eq!([&document["mss"], &document["mss_clamp"]], [1460, 1460]);
+    assert_eq!(mbps(&document, "hosts"), 33.288127);
+    // 2 TB at 4.16 MB/s are 5 days, 13 hours and a half; slow start adds less than a second.
+    let seconds = row(&document, "hosts", "seconds").as_f64().unwrap();
+    assert!((480_651.0..480_653.0).contains(&seconds), "{seconds}");
+    assert_eq!(row(&document, "hosts", "limited_by"), "window");
+    assert_eq!(row(&document, "hosts-tuned", "limited_by"), "line");
+    // 1460 of 1500 bytes.
+    assert_eq!(mbps(&document, "relay"), 9733.333333);
+    // 9733.3 / 33.288 = 292.4.
+    assert_eq!(document["connections"], 293);
+    assert_eq!(row(&document, "connections", "limited_by"), "line");
+    let verdict = document["verdict"][1].as_str().unwrap();
+    assert!(verdict.contains("gives 16.6 MB/s without a relay"), "{verdict}");
+}
+
+#[test]
+fn the_window_of_the_application_caps_every_row() {
+    let document = document("--rtt 63ms --rate 10Gbit/s --os aix --app ssh");
+    for what in ["hosts-tuned", "relay", "relay-and-tuned"] {
+        assert_eq!(mbps(&document, what), 266.305016, "{what}");
+        assert_eq!(row(&document, what, "limited_by"), "application", "{what}");
+        assert_eq!(row(&document, what, "then_limited_by"), "line", "{what}");
+        assert_eq!(row(&document, what, "seconds"), &Value::Null);
+    }
+    assert_eq!(row(&document, "hosts", "limited_by"), "window");
+}
+
+#[test]
+fn a_relay_that_gains_nothing_is_not_advised() {
+    let verdict = |line: &str| document(line)["verdict"][0].as_str().unwrap().to_string();
+    assert!(verdict("--rtt 5ms --rate 100Mbit/s --os linux").starts_with("No relay is needed: the hosts as they are"));
+    assert!(
+        verdict("--rtt 63ms --rate 100Mbit/s --os aix").starts_with("No relay is needed if both hosts can be tuned")
+    );
+    assert!(verdict("--rtt 63ms --rate 1Gbit/s --os aix --loss 0.1%").starts_with("A relay gives"));
+}
+
+#[test]
+fn loss_limits_hosts_and_not_the_relay() {
+    let with = |os: &str| document(&format!("--rtt 100ms --rate 1Gbit/s --window 16MiB --loss 0.01% --os {os}"));
+    // Reno: 1.2 / sqrt(0.0001) = 120 segments; CUBIC: 1.054 x 1000^0.75 = 187.4.
+    assert_eq!(mbps(&with("aix"), "hosts"), 14.016);
+    assert!((21.8..22.0).contains(&mbps(&with("linux"), "hosts")), "{}", mbps(&with("linux"), "hosts"));
+    assert_eq!(row(&with("aix"), "hosts", "limited_by"), "loss");
+    assert_eq!(row(&with("aix"), "relay", "limited_by"), "line");
+    assert_eq!(mbps(&with("aix,linux"), "hosts"), 14.016, "the slower of the two");
+}
+
+#[test]
+fn the_lan_limits_a_relay_only_if_its_round_trip_is_given() {
+    let document = document("--rtt 63ms --rate 10Gbit/s --os aix --lan-rtt 1ms");
+    assert_eq!(row(&document, "relay", "limited_by"), "lan");
+    assert_eq!(mbps(&document, "relay"), 2097.152);
+    assert_eq!(row(&document, "relay-and-tuned", "limited_by"), "line");
+}
+
+#[test]
+fn several_connections_share_the_line() {
+    let document = document("--rtt 63ms --rate 10Gbit/s --window 64KiB --connections 8 --bytes 1GB");
+    assert!((mbps(&document, "connections") - 8.0 * mbps(&document, "hosts")).abs() < 1e-5);
+    assert_eq!(row(&document, "connections", "limited_by"), "window");
+    let [one, eight] = ["hosts", "connections"].map(|what| row(&document, what, "seconds").as_f64().unwrap());
+    assert!((7.9..8.0).contains(&(one / eight)), "slow start counts once for each: {}", one / eight);
+}
+
+#[test]
+fn the_encapsulation_is_inside_the_mtu_of_the_link() {
+    let clamp = |line: &str| {
+        document(&format!("--rtt 34ms --rate 1Gbit/s --window 1MiB {line}"))["mss_clamp"].as_u64().unwrap()
+    };
+    let cases = [
+        ("--mtu 1350 --encap esp-gcm", 1254),
+        ("--mtu 1350 --encap esp-cbc", 1238),
+        ("--encap gre", 1436),
+        ("--encap vxlan", 1410),
+        ("--encap wireguard", 1400),
+        ("--encap expressroute", 1410),
+        ("--mtu 576 --encap esp-gcm", 482),
+        ("--mtu 9000", 8960),
+    ];
+    for (flags, mss) in cases {
+        assert_eq!(clamp(flags), mss, "{flags}");
+    }
+}
+
+#[test]
+fn check_accepts_the_files_of_both_relays() {
+    for line in ["", "--encap esp-cbc", "--near-listen 6000 --far-listen [2001:db8::2]:6000 --target db.example:1521"] {
+        let document = document(&format!("--rtt 63ms --rate 1Gbit/s --os aix {line}"));
+        for side in ["near", "far"] {
+            let text = document["longhaul_toml"][side].as_str().unwrap();
+            let loaded = longhaul_config::parse("longhaul.toml", text).unwrap_or_else(|err| panic!("{err:?}\n{text}"));
+            assert_eq!(loaded.config.tunnels.len(), 1);
+        }
+    }
+    let near = document("--rtt 63ms --rate 1Gbit/s --os aix --encap esp-cbc")["longhaul_toml"]["near"].to_string();
+    assert!(near.contains("mss = 1398"), "{near}");
+}
+
+#[test]
+fn every_profile_says_what_is_wrong_with_it() {
+    for profile in PROFILES {
+        let document = document(&format!("--profile {}", profile.name));
+        assert!(!document["profile"]["contradictions"].as_array().unwrap().is_empty());
+        assert_eq!(document["hosts"]["window_bytes"], 2 << 20);
+    }
+    let vpn = document("--profile skytap-vpn");
+    assert_eq!(vpn["mss_clamp"], 1254);
+    assert_eq!(document("--profile skytap-vpn --mtu 1400 --rtt 50ms --os ibmi")["path"]["rtt_ms"], 50.0);
+    let Path { rtt, .. } = PROFILES[3].path();
+    assert_eq!(rtt.as_millis(), 33);
+}
+
+#[test]
+fn wrong_flags_get_what_to_write() {
+    let cases = [
+        ("", "the hosts are unknown: add --os"),
+        ("--os aix", "--rtt is missing: add --rtt 63ms"),
+        ("--os aix --rtt 63ms", "--rate is missing"),
+        ("--os aix --rtt 63 --rate 1Gbit/s", "it has no unit; write for example 63ms"),
+        ("--os aix --rtt 0ms --rate 1Gbit/s", "from 10us to 1min"),
+        ("--os aix --rtt 365d --rate 1Gbit/s", "from 10us to 1min"),
+        ("--os aix --rtt 63ms --rate 0bit/s", "from 1kbit/s to 10Tbit/s"),
+        ("--os aix --rtt 63ms --rate 1Gbit/s --loss 100%", "nothing gets through"),
+        ("--os aix --rtt 63ms --rate 1Gbit/s --loss 0.1", "such as 0.1%"),
+        ("--os aix --rtt 63ms --rate 1Gbit/s --mtu 575", "from 576 to 65535"),
+        ("--os aix --rtt 63ms --rate 1Gbit/s --encap esp-gmc", "did you mean esp-gcm?"),
+        ("--os axi --rtt 63ms --rate 1Gbit/s", "did you mean aix?"),
+        ("--os aix --app sshd --rtt 63ms --rate 1Gbit/s", "did you mean ssh?"),
+        ("--profile skytap-vnp", "did you mean skytap-vpn?"),
+        ("--window 2GiB --rtt 63ms --rate 1Gbit/s", "no window above 1GiB"),
+        ("--window 256 --rtt 63ms --rate 1Gbit/s", "512 bytes or more"),
+        ("--os aix --bytes 0 --rtt 63ms --rate 1Gbit/s", "0 bytes take no time"),
+        ("--os aix --connections 0 --rtt 63ms --rate 1Gbit/s", "0 is not in"),
+        ("--os aix --rtt 63ms --rate 1Gbit/s --far-listen 6000", "the near relay dials it"),
+        ("--os aix --rtt 63ms --rate 1Gbit/s --target x", "--target cannot be used"),
+        ("--os aix --rtt 63ms --rate 1Gbit/s --near-listen 1\"2", "write ADDR:PORT"),
+        ("--os aix --from /nowhere.json", "/nowhere.json: No such file"),
+    ];
+    for (line, want) in cases {
+        let why = refused(line);
+        assert!(why.contains(want), "{line}\n{why}");
+    }
+}
+
+#[test]
+fn a_measured_path_is_filled_in_by_flags() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("path.json");
+    std::fs::write(
+        &file,
+        r#"{"longhaul": "path", "format": 1, "rtt_ms": {"min": 63}, "rate_mbps": {"up": 1000, "down": null},
+            "loss": {"up": 0.0001}, "path_mtu": {"up": 1400, "down": 1500}, "mss": 1360, "bdp_bytes": 7875000, "findings": []}"#,
+    )
+    .unwrap();
+    let with = |flags: &str| format!("--from {} {flags}", file.display());
+    let up = document(&with(""));
+    assert_eq!([&up["path"]["rate_mbps"], &up["path"]["loss"], &up["path"]["rtt_ms"]], [1000.0, 0.0001, 63.0]);
+    assert_eq!([&up["path"]["mtu"], &up["bdp_bytes"]], [1400, 7_875_000]);
+    assert!(up["hosts"]["window_from"].as_str().unwrap().contains("default of Linux"));
+    assert!(refused(&with("--direction down")).contains("does not tell it: add --rate 1Gbit/s"));
+    let down = document(&with("--direction down --rate 200Mbit/s --os ibmi"));
+    assert_eq!([&down["path"]["rate_mbps"], &down["path"]["loss"]], [200.0, 0.0]);
+    assert!(refused("--rtt 63ms --rate 1Gbit/s --window 1MiB --direction up").contains("--from"));
+}

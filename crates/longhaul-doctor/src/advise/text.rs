@@ -1,0 +1,130 @@
+//! The advice for a terminal, in lines of at most 80 columns where commands allow it.
+
+use super::advice::{Advice, Change, Row, Typed, host_mss};
+use crate::show::{about, size, speed, time, wrapped};
+use longhaul_core::path::laws::window_scale;
+use std::fmt::Write as _;
+
+/// Returns the text: the table, the numbers, what to type, and the files of the relays.
+pub(super) fn text(advice: &Advice) -> String {
+    let parts = [profile(advice), table(advice), numbers(advice), typed(advice), relays(advice)];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns what a profile publishes, and what is wrong with it.
+fn profile(advice: &Advice) -> String {
+    let Some(profile) = advice.question.profile else { return String::new() };
+    let mut text = format!("Profile {}: {}\n{}", profile.name, profile.title, about("source", super::profile::SOURCE));
+    text += &about("path", profile.path_source);
+    for [system, setting, value] in profile.published {
+        let _ = writeln!(text, "  {system:<12} {setting:<14} {value}");
+    }
+    text += "\nWhat contradicts itself, or arithmetic:\n";
+    for contradiction in profile.contradictions {
+        text += &wrapped(&format!("- {contradiction}"), "  ", "    ");
+    }
+    text
+}
+
+fn table(advice: &Advice) -> String {
+    let question = &advice.question;
+    let path = &question.path;
+    let loss = if path.loss > 0.0 { format!("{} % loss", path.loss * 100.0) } else { "no loss".into() };
+    let encap = path.tunnel.map(|tunnel| format!(", {}", tunnel.name)).unwrap_or_default();
+    let rtt = longhaul_units::show_duration(path.rtt);
+    let mut text = format!("Path: {rtt}, {}, {loss}, MTU {}{encap}\n", path.rate, path.mtu);
+    text += &wrapped(&format!("Window: {} ({})", advice.hosts.window, advice.window_from), "", "  ");
+    if let Some(application) = question.application {
+        text += &wrapped(
+            &format!("Application: {}. {}{}", application.title, application.what, unverified(application.verified)),
+            "",
+            "  ",
+        );
+    }
+    let bytes = question.bytes.map(size).unwrap_or_default();
+    let _ = writeln!(text, "\n{:<22} {:>7}  {bytes:<12} {:<12} next limit", "", "MB/s", "limited by");
+    advice.rows.iter().for_each(|row| text += &line(row));
+    text.push('\n');
+    advice.verdict().iter().for_each(|sentence| text += &wrapped(sentence, "", ""));
+    text
+}
+
+/// Returns a row of the table.
+fn line(row: &Row) -> String {
+    let prediction = &row.prediction;
+    let time = row.seconds.map(time).unwrap_or_default();
+    let then = prediction.then.map(|(limit, rate)| format!("{} at {}", limit.words(), speed(rate))).unwrap_or_default();
+    let (title, rate) = (row.title(), speed(prediction.rate));
+    let line = format!("{title:<22} {rate:>7}  {time:<12} {:<12} {then}", prediction.limit.words());
+    line.trim_end().to_string() + "\n"
+}
+
+fn numbers(advice: &Advice) -> String {
+    let path = &advice.question.path;
+    let mut text = String::from("Numbers\n");
+    let mut row = |name: &str, value: String| {
+        let _ = writeln!(text, "  {name:<32} {value}");
+    };
+    row("bandwidth-delay product", format!("{} bytes", path.bandwidth_delay().0));
+    row("window and buffers to set", format!("{} bytes", advice.window.0));
+    row("window scale", window_scale(advice.window).to_string());
+    row("MTU of the link", path.mtu.to_string());
+    if let Some(tunnel) = path.tunnel {
+        row("largest packet inside it", format!("{} bytes ({})", path.packet(), tunnel.title));
+    }
+    row("MSS of the hosts", host_mss(path).to_string());
+    row("MSS that fits (clamp)", path.mss_clamp().to_string());
+    row("payload that the line carries", format!("{} MB/s", speed(path.goodput())));
+    row("connections to fill it as it is", advice.connections.to_string());
+    if let Some(tunnel) = path.tunnel {
+        text += &about("source", tunnel.source);
+        text += &about("note", tunnel.caveat);
+    }
+    text
+}
+
+fn typed(advice: &Advice) -> String {
+    advice.systems.iter().map(system).collect::<Vec<_>>().join("\n")
+}
+
+fn system(typed: &Typed) -> String {
+    let mut text = format!("What to type on both hosts: {}\n", typed.system.title);
+    if typed.settings.is_empty() {
+        text += "  Nothing: no setting of this system is known to help on this path.\n";
+    }
+    text += &about("note", typed.system.note);
+    for (number, change) in typed.settings.iter().enumerate() {
+        text += &setting(number + 1, change);
+    }
+    text
+}
+
+fn setting(number: usize, change: &Change) -> String {
+    let row = change.setting;
+    let mark = unverified(row.verified);
+    let mut text =
+        format!("\n{number}. {} = {} ({}; default {}){mark}\n", row.name, change.value, row.place, row.default);
+    // Commands are not wrapped: they are to be copied.
+    for (name, command) in
+        [("read", &change.read), ("now", &change.set_now), ("permanent", &change.set_permanent), ("undo", &change.undo)]
+    {
+        for line in command.lines() {
+            let _ = writeln!(text, "   {name:<10} {line}");
+        }
+    }
+    text + &about("note", row.caveat) + &about("source", row.source)
+}
+
+fn relays(advice: &Advice) -> String {
+    let relays = &advice.relays;
+    let mut text =
+        format!("The near relay\n\n{}\nThe far relay\n\n{}\nSysctls of both relays\n\n", relays.near, relays.far);
+    for (name, value) in &relays.sysctls {
+        let _ = writeln!(text, "{name} = {value}");
+    }
+    text + "\n`longhaul tune` sets them, and undoes it.\n"
+}
+
+fn unverified(verified: bool) -> &'static str {
+    if verified { "" } else { " (unverified)" }
+}
