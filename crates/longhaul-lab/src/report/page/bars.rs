@@ -3,9 +3,9 @@
 //! Each bar is a small SVG that stretches. Names and numbers are text of the page, so they keep their size.
 
 use crate::report::page::group::{Group, Palette, verdict};
-use crate::report::page::html::Html;
 use crate::report::page::{range, speed};
 use crate::report::run::RunReport;
+use longhaul_doctor::page::Html;
 
 /// Writes the bars of `group`.
 pub(crate) fn draw(html: &mut Html, group: &Group<'_>, palette: &Palette) {

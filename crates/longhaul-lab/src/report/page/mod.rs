@@ -1,8 +1,6 @@
 //! The page: a whole report as one HTML file.
 //!
-//! The page is made from the JSON document alone. It needs no other file, no network and no script. It follows the light or
-//! dark setting of the reader's system, can be printed, and fits a telephone. All output goes through [`html::Html`], which
-//! escapes every text and closes every tag.
+//! The page is made from the JSON document alone. `longhaul_doctor::page` writes it, and says what every page promises.
 //!
 //! In the order of the page: `words` sums up the results, `picture` draws hosts and link, `bars` and `curves` draw the
 //! measurements, and `tables` lists all figures. A `group` is one figure over several carriers.
@@ -10,7 +8,6 @@
 mod bars;
 mod curves;
 mod group;
-mod html;
 mod picture;
 mod tables;
 #[cfg(test)]
@@ -19,29 +16,16 @@ mod words;
 
 use crate::report::json::Report;
 use group::{Group, Palette};
-use html::Html;
+use longhaul_doctor::page::{Html, document, section};
 
 /// Returns the page of `reports`: one scenario, or several with an overview first.
 pub(crate) fn page(reports: &[Report]) -> String {
-    let mut html = Html::default();
     let names: Vec<&str> = reports.iter().map(|report| report.scenario.as_str()).collect();
     let title = match names[..] {
         [one] => format!("longhaul lab: {one}"),
         _ => format!("longhaul lab: {} scenarios", names.len()),
     };
-    html.node("html", &[("lang", "en")], |html| {
-        html.node("head", &[], |html| {
-            html.empty("meta", &[("charset", "utf-8")]);
-            html.empty("meta", &[("name", "viewport"), ("content", "width=device-width, initial-scale=1")]);
-            html.empty("meta", &[("name", "color-scheme"), ("content", "light dark")]);
-            html.leaf("title", &[], &title);
-            html.leaf("style", &[], STYLE);
-        });
-        html.node("body", &[], |html| {
-            html.node("main", &[], |html| body(html, reports));
-        });
-    });
-    format!("<!DOCTYPE html>\n{}", html.into_text())
+    document(&title, |html| body(html, reports))
 }
 
 fn body(html: &mut Html, reports: &[Report]) {
@@ -84,13 +68,6 @@ fn scenario(html: &mut Html, report: &Report, palette: &Palette, is_alone: bool)
     section(html, "Counters of the link", |html| tables::counters(html, report));
 }
 
-fn section(html: &mut Html, title: &str, inside: impl FnOnce(&mut Html)) {
-    html.node("section", &[], |html| {
-        html.leaf("h3", &[], title);
-        inside(html);
-    });
-}
-
 /// Writes one figure: its bars, and its curves if there are samples.
 fn comparison(html: &mut Html, group: &Group<'_>, palette: &Palette) {
     html.node("div", &[("class", "group")], |html| {
@@ -123,5 +100,4 @@ fn range(values: &[f64]) -> String {
     values.iter().map(shown).collect::<Vec<_>>().join(" to ")
 }
 
-const STYLE: &str = include_str!("style.css");
 const UNITS: &str = "MB is 10^6 bytes. Speeds of transfers count payload. Curves count the IP bytes that arrive.";

@@ -5,9 +5,10 @@
 use crate::carrier::Role;
 use crate::plan::setup::Topology;
 use crate::report::json::Report;
-use crate::report::page::html::Html;
 use crate::report::path::PathReport;
 use crate::report::run::{RunReport, SenderReport};
+use longhaul_doctor::page::Html;
+use longhaul_doctor::page::table::grouped;
 
 /// Writes the set-up of the first run as a picture, and the differences of the other runs.
 pub(crate) fn draw(html: &mut Html, report: &Report) {
@@ -93,7 +94,7 @@ fn wan(html: &mut Html, path: &PathReport) {
 
 /// Returns a clause about a sender's window and congestion control, from its TCP_INFO.
 fn in_force(sender: &SenderReport) -> String {
-    let window = crate::report::page::tables::grouped(sender.window_bytes.min(sender.allowed_bytes));
+    let window = grouped(sender.window_bytes.min(sender.allowed_bytes));
     format!("measured: {window} bytes in force, {}", sender.congestion)
 }
 

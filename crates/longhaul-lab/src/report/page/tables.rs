@@ -5,9 +5,10 @@ use crate::measure::disturbance::Disturbance;
 use crate::plan::place::Direction;
 use crate::report::json::Report;
 use crate::report::page::group;
-use crate::report::page::html::Html;
 use crate::report::page::{range, speed, words};
 use crate::report::run::{RunReport, Verdict};
+use longhaul_doctor::page::Html;
+use longhaul_doctor::page::table::{self, cell, grouped};
 use std::collections::BTreeMap;
 
 /// Writes a row for each scenario: the result with longhaul, and the number of runs with each verdict.
@@ -199,40 +200,14 @@ fn split(name: &str) -> Option<(&str, &str)> {
 }
 
 fn table(html: &mut Html, class: &str, columns: &[&str], rows: impl FnOnce(&mut Html)) {
-    html.node("table", &[("class", class)], |html| {
-        html.node("thead", &[], |html| {
-            html.node("tr", &[], |html| {
-                columns.iter().for_each(|column| html.leaf("th", &[("class", column_class(column))], column))
-            });
-        });
-        html.node("tbody", &[], rows);
-    });
+    let columns: Vec<(&str, &str)> = columns.iter().map(|column| (*column, column_class(column))).collect();
+    table::table(html, class, &columns, rows);
 }
 
 /// Returns the class of a column's heading. Headings of numbers are right-aligned, as the numbers are.
 fn column_class(column: &str) -> &'static str {
     let words = ["scenario", "result", "figure", "carrier", "bytes checked", "verdict", "why", "direction", "stage"];
     if words.contains(&column) { "words" } else { "number" }
-}
-
-/// Writes a cell. A screen too narrow for columns shows the column's name beside it.
-fn cell(html: &mut Html, column: &str, class: &str, text: &str) {
-    let class = if text.is_empty() { format!("{class} none") } else { class.to_string() };
-    let shown = if text.is_empty() { "–" } else { text };
-    html.leaf("td", &[("data-name", column), ("class", class.trim())], shown);
-}
-
-/// Returns `262144` as `262,144`.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 const COLUMNS: &str = "Published, computed and measured speeds are in MB/s. Gain is a multiple of the direct transfer. The window in \

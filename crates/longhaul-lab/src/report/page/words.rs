@@ -3,9 +3,9 @@
 use crate::carrier::Role;
 use crate::report::json::Report;
 use crate::report::page::group::Group;
-use crate::report::page::html::Html;
 use crate::report::page::{count, speed};
 use crate::report::run::{RunReport, Verdict};
+use longhaul_doctor::page::Html;
 
 /// Writes the headline of the first figure in large letters, then the other figures, then the count of verdicts.
 pub(crate) fn verdict(html: &mut Html, report: &Report, groups: &[Group<'_>]) {

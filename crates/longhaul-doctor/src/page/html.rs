@@ -5,7 +5,7 @@
 
 /// A piece of a page.
 #[derive(Debug, Default)]
-pub(crate) struct Html {
+pub struct Html {
     text: String,
 }
 
@@ -14,7 +14,7 @@ type Attributes<'a> = [(&'a str, &'a str)];
 
 impl Html {
     /// Writes a tag with the content that `inside` writes.
-    pub(crate) fn node(&mut self, name: &str, attributes: &Attributes<'_>, inside: impl FnOnce(&mut Html)) {
+    pub fn node(&mut self, name: &str, attributes: &Attributes<'_>, inside: impl FnOnce(&mut Html)) {
         self.open(name, attributes);
         self.text.push('>');
         if BLOCKS.contains(&name) {
@@ -27,7 +27,7 @@ impl Html {
     }
 
     /// Writes a tag that contains only text.
-    pub(crate) fn leaf(&mut self, name: &str, attributes: &Attributes<'_>, text: &str) {
+    pub fn leaf(&mut self, name: &str, attributes: &Attributes<'_>, text: &str) {
         self.open(name, attributes);
         self.text.push('>');
         self.text(text);
@@ -37,13 +37,13 @@ impl Html {
     }
 
     /// Writes an empty tag: `meta`, or a shape of SVG.
-    pub(crate) fn empty(&mut self, name: &str, attributes: &Attributes<'_>) {
+    pub fn empty(&mut self, name: &str, attributes: &Attributes<'_>) {
         self.open(name, attributes);
         self.close(name, "/>");
     }
 
     /// Writes text. Control characters, which HTML and XML do not allow, become blanks.
-    pub(crate) fn text(&mut self, text: &str) {
+    pub fn text(&mut self, text: &str) {
         for c in text.chars() {
             match c {
                 '&' => self.text.push_str("&amp;"),
@@ -59,7 +59,7 @@ impl Html {
     }
 
     /// Returns the text written so far.
-    pub(crate) fn into_text(self) -> String {
+    pub fn into_text(self) -> String {
         self.text
     }
 
