@@ -29,7 +29,7 @@ impl Application {
 }
 
 /// OpenSSH's channel window: 64 packets of 32 KiB.
-const OPENSSH_WINDOW: Bytes = Bytes(2 << 20);
+pub const OPENSSH_WINDOW: Bytes = Bytes(2 << 20);
 
 /// All applications.
 pub const APPLICATIONS: &[Application] = &[

@@ -39,12 +39,6 @@ pub fn is_full_under_way(full: u32, under_way: u32) -> bool {
     full >= MIN_FULL && under_way >= full / 2
 }
 
-/// Returns the maximum rate in bytes per second that a window of `bytes` allows over a path with this round-trip time.
-/// Infinite when the time is zero.
-pub fn max_rate(bytes: u64, rtt: Duration) -> f64 {
-    bytes as f64 / rtt.as_secs_f64()
-}
-
 /// Returns the latest delivery rate in bytes per second, if the path set it. The leg carried `sent` bytes of payload in
 /// a flow that lasted `lasted`.
 ///
@@ -115,10 +109,5 @@ mod tests {
         assert!(is_full_under_way(8, 4) && is_full_under_way(9, 4));
         assert!(!is_full_under_way(7, 7), "too few looks");
         assert!(!is_full_under_way(10, 4), "mostly something waited for the congestion window");
-    }
-
-    #[test]
-    fn a_window_is_carried_once_a_round_trip() {
-        assert_eq!(max_rate(1_000_000, SECOND / 10), 10_000_000.0);
     }
 }

@@ -1,9 +1,10 @@
 //! TCP settings of a host as a scenario describes them, and the [`Profile`] made from them.
 
 use crate::plan::conflict::Conflict;
-use crate::plan::congestion::{CUBIC, RENO};
 use crate::plan::link::LinkSpec;
 use crate::plan::profile::{Profile, Sysctl, Sysctls};
+use longhaul_core::path::laws::{MAX_UNSCALED_WINDOW, packet};
+use longhaul_core::path::{CUBIC, RENO};
 use longhaul_units::Bytes;
 
 /// TCP settings of one host, as a scenario describes them.
@@ -69,12 +70,12 @@ impl HostSpec {
 
     /// Returns the payload bytes of a full segment with timestamps.
     pub(crate) fn payload(&self) -> u32 {
-        self.mss.unwrap_or(self.mtu.saturating_sub(IP_AND_TCP)).saturating_sub(TIMESTAMPS)
+        self.mss.unwrap_or(self.mtu.saturating_sub(packet::HEADERS)).saturating_sub(TIMESTAMPS)
     }
 
     /// Returns an error if segments of `mss` bytes do not fit the host's MTU.
     pub(crate) fn too_large(&self, mss: u32) -> Option<String> {
-        let max = self.mtu.saturating_sub(IP_AND_TCP);
+        let max = self.mtu.saturating_sub(packet::HEADERS);
         let mtu = self.mtu;
         let text = format!("an MSS of {mss} does not fit an MTU of {mtu}; write {max} or less, or a larger mtu");
         (mss > max).then_some(text)
@@ -88,9 +89,9 @@ impl HostSpec {
             let text = "a window sets the buffers too; leave one of the two out";
             conflicts.push(Conflict::new("buffers", text));
         }
-        if self.window.is_some_and(|window| window.0 > UNSCALED) && !self.scaling {
-            let text =
-                format!("without window scaling a window is at most {UNSCALED} bytes; write that, or scaling = true");
+        if self.window.is_some_and(|window| window > MAX_UNSCALED_WINDOW) && !self.scaling {
+            let max = MAX_UNSCALED_WINDOW.0;
+            let text = format!("without window scaling a window is at most {max} bytes; write that, or scaling = true");
             conflicts.push(Conflict::new("window", text));
         }
         conflicts
@@ -137,10 +138,6 @@ impl HostSpec {
     }
 }
 
-/// Bytes of IPv4 and TCP headers without options.
-const IP_AND_TCP: u32 = 40;
-/// The largest window in bytes that fits the TCP header without scaling (RFC 9293).
-const UNSCALED: u64 = 65_535;
 /// Bytes of RFC 7323 timestamps, with their padding.
 const TIMESTAMPS: u32 = 12;
 /// Factor by which a host may offer more than its window.

@@ -1,8 +1,12 @@
-//! Laws compute the speed that a transfer should have from its path and hosts.
+//! The laws of longhaul-core, applied to the path and the hosts of a scenario: the speed that a transfer should have.
 
-use crate::plan::congestion::loss_law;
+use crate::plan::link::LinkSpec;
 use crate::plan::place::Direction;
 use crate::plan::setup::Setup;
+use longhaul_core::advice::OPENSSH_WINDOW;
+use longhaul_core::path::laws::{self, LossResponse, packet};
+use longhaul_units::Rate;
+use std::time::Duration;
 
 /// The facts about the traffic that the laws need.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -94,7 +98,9 @@ const LOSS: Row = Row {
     needs: "link.loss, and reno or cubic for host.congestion",
     subject: Subject::Wan,
     includes_loss: true,
-    compute: |setup, load| loss(setup).map(|speed| speed * f64::from(load.connections)),
+    compute: |setup, load| {
+        loss(&setup.link, &setup.host.congestion, setup.link.rtt).map(|speed| speed * f64::from(load.connections))
+    },
 };
 
 impl Law {
@@ -137,19 +143,17 @@ pub(crate) fn tightest(setup: &Setup, load: Load, laws: &[Law]) -> Option<(f64, 
 }
 
 fn window(setup: &Setup) -> Option<f64> {
-    setup.host.window.map(|window| window.0 as f64 / setup.link.rtt.as_secs_f64())
+    setup.host.window.map(|window| speed(laws::window_rate(window, setup.link.rtt)))
 }
 
 /// Returns the speed with OpenSSH's channel window. Its sftp client has the same limit: 64 requests of 32 KiB.
 fn openssh(setup: &Setup) -> f64 {
-    OPENSSH_WINDOW / setup.link.rtt.as_secs_f64()
+    speed(laws::window_rate(OPENSSH_WINDOW, setup.link.rtt))
 }
 
 /// Returns the TCP payload that the line carries in `direction`, in bytes per second, in full segments with timestamps.
 pub(crate) fn line(setup: &Setup, direction: Direction) -> Option<f64> {
-    let payload = setup.host.payload();
-    let wire = setup.link.wire_bytes(direction, payload, HEADERS);
-    setup.link.rate_of(direction).map(|rate| rate.0 as f64 / 8.0 * f64::from(payload) / wire as f64)
+    payload_rate(&setup.link, direction, setup.host.payload(), HEADERS)
 }
 
 /// Returns the maximum TCP payload that the line can carry in `direction` for any sender, in bytes per second: in full segments
@@ -159,18 +163,44 @@ pub(crate) fn ceiling(setup: &Setup, direction: Direction) -> Option<f64> {
     if !setup.has_wan() || is_scheduled || setup.link.is_policed(direction) {
         return None;
     }
-    let payload = setup.host.mtu.max(setup.relay_spec().mtu).checked_sub(HEADERS_ALONE)?;
-    let wire = setup.link.wire_bytes(direction, payload, HEADERS_ALONE);
-    setup.link.rate_of(direction).map(|rate| rate.0 as f64 / 8.0 * f64::from(payload) / wire as f64)
+    let payload = setup.host.mtu.max(setup.relay_spec().mtu).checked_sub(packet::HEADERS)?;
+    payload_rate(&setup.link, direction, payload, packet::HEADERS)
 }
 
-fn loss(setup: &Setup) -> Option<f64> {
-    loss_law(&setup.link, &setup.host.congestion, setup.link.rtt)
+/// Returns the payload that `link` carries in `direction`, in bytes per second, in segments of `payload` bytes with `headers`
+/// bytes of headers. `None` without a rate.
+fn payload_rate(link: &LinkSpec, direction: Direction, payload: u32, headers: u32) -> Option<f64> {
+    let on_line = u32::try_from(link.wire_bytes(direction, payload, headers)).unwrap_or(u32::MAX);
+    link.rate_of(direction).map(|rate| speed(laws::line_rate(rate, payload, on_line)))
 }
 
-/// Bytes that OpenSSH has in flight at most.
-pub(crate) const OPENSSH_WINDOW: f64 = 2_097_152.0;
-/// Bytes of IPv4 and TCP headers with timestamps.
-const HEADERS: u32 = 52;
-/// Bytes of IPv4 and TCP headers without options.
-const HEADERS_ALONE: u32 = 40;
+/// Returns the speed to which the random loss of `link` limits a connection, in bytes per second, over a round trip of `rtt`
+/// with segments of 1448 bytes. `None` without loss, or for a congestion control that does not treat loss as congestion.
+pub(crate) fn loss(link: &LinkSpec, congestion: &str, rtt: Duration) -> Option<f64> {
+    laws::loss_rate(LossResponse::of(congestion)?, SEGMENT, rtt, link.loss).map(speed)
+}
+
+/// Returns a rate in bytes per second, in which the lab measures.
+fn speed(rate: Rate) -> f64 {
+    rate.0 as f64 / 8.0
+}
+
+/// Bytes of IPv4 and TCP headers with timestamps (RFC 7323).
+const HEADERS: u32 = packet::HEADERS + 12;
+/// Payload of a full segment with timestamps at an MTU of 1500, in bytes.
+const SEGMENT: u32 = 1500 - HEADERS;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_controls_that_react_to_loss_are_limited_by_it() {
+        let rtt = Duration::from_millis(100);
+        let link = |loss| LinkSpec { loss, ..LinkSpec::new(rtt, None) };
+        let speed = |share, congestion| loss(&link(share), congestion, rtt);
+        // 12 segments of 1448 bytes in each round trip.
+        assert_eq!(speed(0.01, "reno"), Some(173_760.0));
+        assert_eq!([speed(0.01, "bbr"), speed(0.01, "vegas"), speed(0.0, "reno")], [None; 3]);
+    }
+}

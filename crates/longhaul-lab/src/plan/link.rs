@@ -1,6 +1,7 @@
 //! The emulated WAN as data: the settings of both directions, and the settings of a single direction.
 
 use crate::plan::place::Direction;
+use longhaul_core::path::laws;
 use longhaul_link::{Change, Common, Limit, Link, Packet, Setting};
 use longhaul_units::{Bytes, Rate, percentage};
 use std::time::Duration;
@@ -56,7 +57,7 @@ impl LinkSpec {
 
     /// Returns the bytes of one round trip at the link's rate; 0 without a rate.
     pub fn bandwidth_delay(&self) -> Bytes {
-        Bytes(self.rate.map_or(0, |rate| (rate.0 as f64 / 8.0 * self.rtt.as_secs_f64()) as u64))
+        self.rate.map_or(Bytes(0), |rate| laws::bandwidth_delay(rate, self.rtt))
     }
 
     /// Returns the default size of the queue in bytes: one bandwidth-delay product, at least 256 KiB.

@@ -5,12 +5,10 @@
 //! - [`host`]: a host as a scenario describes it;
 //! - [`profile`]: a host as kernel settings;
 //! - [`setup`]: hosts, relays and link of one run;
-//! - [`congestion`]: congestion controls and their response to random loss;
-//! - [`law`]: computes the speed of a transfer from a set-up;
+//! - [`law`]: computes the speed of a transfer from a set-up, by the laws of longhaul-core;
 //! - [`conflict`]: values that do not go together.
 
 pub(crate) mod conflict;
-pub(crate) mod congestion;
 pub(crate) mod host;
 pub(crate) mod law;
 pub(crate) mod link;

@@ -3,12 +3,12 @@
 use crate::carrier::Carrier;
 use crate::measure::disturbance::Disturbance;
 use crate::measure::done::Done;
-use crate::plan::congestion::loss_law;
-use crate::plan::law::{Law, OPENSSH_WINDOW, line};
+use crate::plan::law::{self, Law, line};
 use crate::report::run::Verdict;
 use crate::report::verdict::Assessment;
 use crate::scenario::Run;
 use crate::traffic::{Counts, Measured};
+use longhaul_core::advice::OPENSSH_WINDOW;
 use std::time::Duration;
 
 /// Returns the reasons for a result: missed expectations, the limit of the speed, and the disturbance if the verdict does not
@@ -60,12 +60,13 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
     }
     let rtt = if seen.wan.rtt.is_zero() { run.setup.link.rtt } else { seen.wan.rtt };
     let connections = f64::from(run.traffic.connections);
+    let openssh = OPENSSH_WINDOW.0 as f64;
     let per_rtt = |bytes: f64| connections * bytes / rtt.as_secs_f64() / 1e6;
     let window = seen.wan.window.0.min(seen.wan.allowed.0) as f64;
     let whose = if seen.wan.allowed < seen.wan.window { "congestion window" } else { "window" };
     let is_ssh = carrier.law.iter().chain(run.traffic.kind.laws).any(|law| *law == Law::Openssh);
     let line = line(&run.setup, run.traffic.direction).map(|line| line / 1e6);
-    let law = loss_law(&run.setup.link, &seen.wan.congestion, rtt).map(|law| connections * law / 1e6);
+    let law = law::loss(&run.setup.link, &seen.wan.congestion, rtt).map(|law| connections * law / 1e6);
     let share = |limit: f64| format!("{:.0} % of it", 100.0 * speed / limit);
     let retransmitted = match seen.wan.retransmitted {
         0 => String::new(),
@@ -84,8 +85,8 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
         (_, Some(law)) if law < per_rtt(window) && speed < 3.0 * law => {
             format!("loss limits {} to about {law:.2} MB/s over {} in the long run", seen.wan.congestion, millis(rtt))
         }
-        _ if is_ssh && (!carrier.is_direct() || per_rtt(OPENSSH_WINDOW) < per_rtt(window)) => {
-            let cap = per_rtt(OPENSSH_WINDOW);
+        _ if is_ssh && (!carrier.is_direct() || per_rtt(openssh) < per_rtt(window)) => {
+            let cap = per_rtt(openssh);
             format!(
                 "OpenSSH's window is 2 MiB: 2 MiB / {} = {cap:.1} MB/s; a window took {:.1} round trips",
                 millis(rtt),

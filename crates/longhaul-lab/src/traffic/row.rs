@@ -2,7 +2,6 @@
 
 use crate::carrier::{PORT, Protocol, Running};
 use crate::error::LabError;
-use crate::plan::congestion::loss_law;
 use crate::plan::law::{self, Law, Load, Subject};
 use crate::plan::place::{Direction, Host};
 use crate::plan::setup::Setup;
@@ -209,7 +208,7 @@ impl Drive<'_> {
         let by_itself = self.running.programs.is_empty();
         let counts = |law: &&Law| by_itself || law.row().subject != Subject::Hosts;
         let laws: Vec<Law> = self.traffic.kind.laws.iter().filter(counts).chain(&[Law::Line]).copied().collect();
-        let loss = loss_law(&self.setup.link, self.congestion, self.setup.link.rtt).unwrap_or(f64::INFINITY);
+        let loss = law::loss(&self.setup.link, self.congestion, self.setup.link.rtt).unwrap_or(f64::INFINITY);
         let by_loss = loss * f64::from(self.traffic.connections);
         let speed = law::slowest(self.setup, self.traffic.load(), &laws).min(by_loss).min(FASTEST_COPY);
         let bytes = speed / f64::from(self.traffic.connections) * self.traffic.time.as_secs_f64();

@@ -11,9 +11,11 @@ use super::tally::Tally;
 use longhaul_config::Tunnel;
 use longhaul_config::options::{Leg, key};
 use longhaul_core::path::MIN_ACKED_BYTES;
-use longhaul_core::path::findings::{self, Buffer, limiting_buffer, max_rate};
+use longhaul_core::path::findings::{self, Buffer, limiting_buffer};
+use longhaul_core::path::laws::window_rate;
 use longhaul_sys::tcp_info::{State, TcpInfo};
 use longhaul_sys::{limits, sockopt};
+use longhaul_units::Bytes;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -117,7 +119,7 @@ impl LegEnd {
             return;
         }
         let (sndbuf, tunnel) = (tunnel.options(leg).find(key::SNDBUF), &tunnel.name);
-        let reach = |bytes: u64| format!("{:.1} MB/s", max_rate(bytes, self.info.rtt) / 1e6);
+        let reach = |bytes: u64| format!("{:.1} MB/s", window_rate(Bytes(bytes), self.info.rtt).0 as f64 / 8e6);
         if let (Buffer::Ours, Some(sndbuf)) = (small, sndbuf) {
             warn!(tunnel, %leg, rtt_ms = self.rtt_ms(), sndbuf = %sndbuf.value,
                 "our send buffer limits this path: remove sndbuf, so that the kernel sizes the buffer, or make it larger");

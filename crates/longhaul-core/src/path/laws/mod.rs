@@ -8,6 +8,7 @@ mod slow_start;
 
 pub use slow_start::SlowStart;
 
+use super::auto_congestion::{BBR, CUBIC, RENO};
 use longhaul_units::{Bytes, Rate};
 use std::time::Duration;
 
@@ -20,6 +21,18 @@ pub enum LossResponse {
     Cubic,
     /// None: the control does not take random loss for congestion, as BBR.
     Ignores,
+}
+
+impl LossResponse {
+    /// Returns the response of the congestion control that Linux calls `control`; `None` for one without a law here.
+    pub fn of(control: &str) -> Option<LossResponse> {
+        match control {
+            RENO => Some(LossResponse::Reno),
+            CUBIC => Some(LossResponse::Cubic),
+            BBR => Some(LossResponse::Ignores),
+            _ => None,
+        }
+    }
 }
 
 /// Returns the rate that a window allows: one window in each round trip. The largest rate for a round trip of zero.
@@ -124,6 +137,7 @@ mod tests {
         assert_eq!(of(LossResponse::Cubic, 0.01), Some(173_760));
         assert!(of(LossResponse::Cubic, 0.0001) > of(LossResponse::Reno, 0.0001));
         assert_eq!([of(LossResponse::Ignores, 0.01), of(LossResponse::Reno, 0.0)], [None, None]);
+        assert_eq!(["bbr", "vegas"].map(LossResponse::of), [Some(LossResponse::Ignores), None]);
     }
 
     /// RFC 6349 3.3.1: frames per second of full frames, and 42.8 Mbit/s on a T3 line, whose frames have 10 bytes more.
