@@ -12,7 +12,7 @@ $(if $(word 2,$(DESTDIR))$(findstring %,$(DESTDIR)),$(error DESTDIR has a blank 
 # The directories of rustup's cargo, and of `ip` and `sshd`, which Debian leaves out of an ordinary user's PATH.
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 
-.PHONY: help build demo test test-systemd test-kernels test-resets test-all lint texts fuzz bench deps install uninstall clean
+.PHONY: help build demo readme-table test test-systemd test-kernels test-resets test-all lint texts fuzz bench deps install uninstall clean
 
 help:            ## lists the targets (the default)
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -25,6 +25,10 @@ build:           ## builds the program: target/release/longhaul; its debug symbo
 demo: build      ## copies between two old hosts, 63 ms apart: direct, through socat, through longhaul (`make demo ARGS="--rtt 100ms"`)
 	scripts/deps demo
 	scripts/demo $(ARGS)
+
+readme-table: build ## writes README's table from five undisturbed runs of the demo (10 to 30 minutes, on a quiet machine)
+	scripts/deps demo
+	scripts/readme-table
 
 test:            ## runs every test; ends with the skipped tests and the reasons
 	scripts/deps test
