@@ -5,23 +5,30 @@ CARGO ?= cargo
 PROGRAM ?= target/release/longhaul
 # These are installed together with docs/, because the documents there link to them.
 TOP_DOCUMENTS := README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT
+# Where gdb and Rust's backtraces look for the debug symbols of /usr/bin/longhaul.
+SYMBOLS := /usr/lib/debug/usr/bin/longhaul.debug
 # The recipes of install and uninstall do not quote DESTDIR.
 $(if $(word 2,$(DESTDIR))$(findstring %,$(DESTDIR)),$(error DESTDIR has a blank or a percent sign))
 # The directories of rustup's cargo, and of `ip` and `sshd`, which Debian leaves out of an ordinary user's PATH.
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 
-.PHONY: help build demo test test-systemd test-kernels test-resets test-all lint texts fuzz bench deps install uninstall clean
+.PHONY: help build demo readme-table test test-systemd test-kernels test-resets test-all lint texts fuzz bench deps install uninstall clean
 
 help:            ## lists the targets (the default)
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 24
 
-build:           ## builds the program: target/release/longhaul
+build:           ## builds the program: target/release/longhaul; its debug symbols are in longhaul.debug beside it
 	scripts/deps build
 	$(CARGO) build --release --locked --bin longhaul
+	scripts/split-symbols target/release/longhaul
 
 demo: build      ## copies between two old hosts, 63 ms apart: direct, through socat, through longhaul (`make demo ARGS="--rtt 100ms"`)
 	scripts/deps demo
 	scripts/demo $(ARGS)
+
+readme-table: build ## writes README's table from five undisturbed runs of the demo (10 to 30 minutes, on a quiet machine)
+	scripts/deps demo
+	scripts/readme-table
 
 test:            ## runs every test; ends with the skipped tests and the reasons
 	scripts/deps test
@@ -64,9 +71,11 @@ bench: build     ## measures everything in docs/benchmarks.md again (as root; `m
 deps:            ## installs the system packages of all targets
 	scripts/deps build demo test test-systemd test-kernels lint fuzz bench
 
-install:         ## installs into DESTDIR: the program, man pages, units, sysctls, documents, a sample file
+install:         ## installs into DESTDIR: the program, its debug symbols, man pages, units, sysctls, documents, a sample file
 	@test -x $(PROGRAM) || { echo "longhaul: nothing to install; first: make build" >&2; exit 1; }
 	install -D -m 755 $(PROGRAM) $(DESTDIR)/usr/bin/longhaul
+	# `cargo build --release` alone leaves the symbols in the program.
+	test ! -e $(PROGRAM).debug || install -D -m 644 $(PROGRAM).debug $(DESTDIR)$(SYMBOLS)
 	install -d $(DESTDIR)/usr/share/man/man1 $(DESTDIR)/usr/share/bash-completion/completions
 	umask 022 && $(PROGRAM) man --out $(DESTDIR)/usr/share/man/man1
 	umask 022 && $(PROGRAM) completions bash >$(DESTDIR)/usr/share/bash-completion/completions/longhaul
@@ -87,7 +96,7 @@ install:         ## installs into DESTDIR: the program, man pages, units, sysctl
 	@echo "sudo systemctl daemon-reload && sudo sysctl --system && sudo modprobe tcp_bbr"
 
 uninstall:       ## removes the files of `make install` from DESTDIR; /etc/longhaul stays
-	rm -f $(DESTDIR)/usr/bin/longhaul $(DESTDIR)/usr/share/bash-completion/completions/longhaul
+	rm -f $(DESTDIR)/usr/bin/longhaul $(DESTDIR)$(SYMBOLS) $(DESTDIR)/usr/share/bash-completion/completions/longhaul
 	rm -f $(DESTDIR)/usr/share/man/man1/longhaul.1 $(DESTDIR)/usr/share/man/man1/longhaul-*.1
 	rm -f $(DESTDIR)/usr/lib/systemd/system/longhaul.service $(DESTDIR)/usr/lib/systemd/system/longhaul@.service
 	rm -f $(DESTDIR)/usr/lib/sysctl.d/90-longhaul.conf $(DESTDIR)/usr/lib/modules-load.d/longhaul.conf

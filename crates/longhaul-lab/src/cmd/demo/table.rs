@@ -71,7 +71,7 @@ impl Table<'_> {
             (Some(speed), _, None) => format!("{speed:.1}"),
             (None, ..) => return "-".into(),
         };
-        if is_doubtful(run) { format!("{figure}?") } else { figure }
+        marked(run, figure)
     }
 
     /// Returns the warning above a table with doubtful figures.
@@ -90,7 +90,7 @@ impl Table<'_> {
     /// Returns the processor time of both relays together, in seconds per GB of the raw transfer.
     fn cpu(&self, carrier: &'static Carrier) -> String {
         let run = self.find("raw", carrier).filter(|run| !run.is_direct() && run.bytes > 0);
-        run.map_or("-".into(), |run| format!("{:.2}", run.relay_cpu_s * 1e9 / run.bytes as f64))
+        run.map_or("-".into(), |run| marked(run, format!("{:.2}", run.relay_cpu_s * 1e9 / run.bytes as f64)))
     }
 
     fn find(&self, id: &str, carrier: &'static Carrier) -> Option<&RunReport> {
@@ -120,6 +120,11 @@ fn has_speed(run: &RunReport) -> bool {
     run.traffic.counts != Counts::Figures
 }
 
+/// Returns a figure of `run`, with a mark if it is doubtful.
+fn marked(run: &RunReport, figure: String) -> String {
+    if is_doubtful(run) { format!("{figure}?") } else { figure }
+}
+
 /// Whether the run could have been more than a twentieth faster undisturbed. A run at its ceiling, such as one window per round
 /// trip, could not.
 fn is_doubtful(run: &RunReport) -> bool {
@@ -144,5 +149,7 @@ mod tests {
         for sure in [run(Some(28.0), 28.0), run(Some(117.2), 120.7), run(None, 0.0)] {
             assert!(!is_doubtful(&sure));
         }
+        assert_eq!(marked(&run(Some(28.0), 30.0), "0.58".into()), "0.58?");
+        assert_eq!(marked(&run(Some(28.0), 28.0), "0.58".into()), "0.58");
     }
 }
