@@ -17,5 +17,5 @@ mod systems;
 pub use application::{APPLICATIONS, Application, OPENSSH_WINDOW};
 pub use encapsulation::{ENCAPSULATIONS, Tunnel};
 pub use goal::Goal;
-pub use setting::{Effect, Fill, Setting};
-pub use system::{SYSTEMS, System};
+pub use setting::{Effect, Fill, Fit, Setting};
+pub use system::{EVERY_HOST, SYSTEMS, System};

@@ -7,32 +7,38 @@ use super::goal::Goal;
 /// | word | stands for |
 /// | --- | --- |
 /// | `{value}` | the value to set |
-/// | `{old}` | the value before the change |
+/// | `{old}` | the value before the change; for a route, the line that `read` shows |
 /// | `{interface}` | the network interface towards the WAN |
 /// | `{network}`, `{gateway}` | the destination of the route to the far site, and its router |
 #[derive(Debug)]
 pub struct Setting {
     /// Name, as the system's own commands have it. Unique within the system.
     pub name: &'static str,
-    /// Where it is set: `interface`, `whole system`, `route` ..
+    /// Where it is set: `interface`, `whole system`, `sysctl`, `route` ..
     pub place: &'static str,
-    /// Unit of the value: `bytes`, `on/off`, `word` ..
+    /// Unit of the value: `bytes`, `0 or 1`, `word` ..
     pub unit: &'static str,
-    /// Default, as text; several where releases differ.
+    /// Default, in the form that the commands take. Where releases or interfaces differ, that of the host with
+    /// [`System::default_window`](super::System::default_window). Empty if it is not known.
     pub default: &'static str,
-    /// Range of the value, or the value that caps it; may be empty.
+    /// Other defaults, and what has them; may be empty.
+    pub other_defaults: &'static str,
+    /// Range of the value as `LEAST to MOST`, or in words; may be empty.
     pub limits: &'static str,
     /// What the setting does to a connection.
     pub effect: Effect,
-    /// Returns the value that the path needs, in the form that the commands take; `None` if the path needs no change.
+    /// Returns the value that is right for the path, in the form that the commands take, whatever the present value is; `None`
+    /// if the path does not care. [`Setting::change`] compares it with a present value.
     pub want: fn(&Goal) -> Option<String>,
+    /// The present values that serve as well as the one wanted.
+    pub fit: Fit,
     /// Command that shows the present value.
     pub read: &'static str,
-    /// Command that sets the value now; empty if only the permanent form exists.
+    /// Command that sets the value now; empty if only the permanent form exists, or none.
     pub set_now: &'static str,
-    /// Command that makes the value permanent; it may set it now, too.
+    /// Command that makes the value permanent; it may set it now, too. Empty if only the form of now exists, or none.
     pub set_permanent: &'static str,
-    /// Command that undoes both.
+    /// Command that undoes both; empty if there is none to undo.
     pub undo: &'static str,
     /// What to know before the change; may be empty.
     pub caveat: &'static str,
@@ -40,6 +46,47 @@ pub struct Setting {
     pub source: &'static str,
     /// Whether its commands were tried on such a host.
     pub verified: bool,
+}
+
+impl Setting {
+    /// Returns the value to set where the present one is `present`; `None` if that one serves the path, or the path does not
+    /// care. With an unknown or empty `present` it is the value wanted.
+    ///
+    /// `present` may be the default: then the result is the change that an untouched host needs.
+    pub fn change(&self, present: &str, goal: &Goal) -> Option<String> {
+        let want = (self.want)(goal)?;
+        let new = match self.fit {
+            Fit::Exactly => None,
+            Fit::Or(words) if words.iter().any(|word| word.eq_ignore_ascii_case(present.trim())) => return None,
+            Fit::Or(_) => None,
+            Fit::AtLeast => combine(present, &want, u64::max),
+            Fit::AtMost => combine(present, &want, u64::min),
+        };
+        let new = new.unwrap_or(want);
+        // Linux separates the numbers of tcp_rmem by tabs, and administrators do by blanks.
+        (!new.split_whitespace().eq(present.split_whitespace())).then_some(new)
+    }
+}
+
+/// Returns `choose` of each pair of numbers in `present` and `want`; `None` if they are not as many numbers.
+fn combine(present: &str, want: &str, choose: fn(u64, u64) -> u64) -> Option<String> {
+    let numbers = |text: &str| text.split_whitespace().map(|word| word.parse().ok()).collect::<Option<Vec<u64>>>();
+    let (present, want) = (numbers(present)?, numbers(want)?);
+    let pairs = present.iter().zip(&want).map(|(present, want)| choose(*present, *want).to_string());
+    (present.len() == want.len()).then(|| pairs.collect::<Vec<_>>().join(" "))
+}
+
+/// The present values that serve as well as the one wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// Each number may be larger: a change never lowers one.
+    AtLeast,
+    /// Each number may be smaller: a change never raises one.
+    AtMost,
+    /// None but that one.
+    Exactly,
+    /// These words.
+    Or(&'static [&'static str]),
 }
 
 /// What a setting does to a connection: the audit knows by it what a value means.
@@ -90,5 +137,45 @@ impl Fill<'_> {
             ("{value}", self.value),
         ];
         words.iter().fold(command.to_string(), |text, (word, value)| text.replace(word, value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::advice::System;
+    use longhaul_units::Bytes;
+
+    const GOAL: Goal = Goal { window: Bytes(8_000_000), packet: 1400, is_packet_short: true, has_loss: false };
+
+    fn change(system: &str, setting: &str, present: &str) -> Option<String> {
+        System::named(system).unwrap().setting(setting).unwrap().change(present, &GOAL)
+    }
+
+    #[test]
+    fn a_change_lowers_no_buffer_and_raises_no_mtu() {
+        let rmem = |present| change("linux", "net.ipv4.tcp_rmem", present);
+        assert_eq!(rmem("4096\t131072\t6291456").as_deref(), Some("4096 131072 16000000"));
+        assert_eq!(rmem("8192 87380 16777216").as_deref(), Some("8192 131072 16777216"));
+        assert_eq!(rmem("4096\t131072\t33554432"), None);
+        for unknown in ["", "OLD", "4096 131072", "4096 x 6291456", "-1 -1 -1"] {
+            assert_eq!(rmem(unknown).as_deref(), Some("4096 131072 16000000"), "{unknown}");
+        }
+        assert_eq!(change("aix", "mtu", "9000").as_deref(), Some("1400"));
+        assert_eq!(change("aix", "mtu", "1280"), None);
+    }
+
+    #[test]
+    fn a_word_fits_or_does_not() {
+        assert_eq!(change("linux", "net.ipv4.tcp_congestion_control", "cubic").as_deref(), Some("bbr"));
+        assert_eq!(change("linux", "net.ipv4.tcp_congestion_control", "bbr"), None);
+        assert_eq!(change("linux", "net.ipv4.tcp_slow_start_after_idle", "1").as_deref(), Some("0"));
+        assert_eq!(["off", "on", "plso"].map(|word| change("aix", "mtu_bypass", word).is_some()), [true, false, false]);
+    }
+
+    #[test]
+    fn a_value_is_not_searched_for_words() {
+        let fill = Fill { value: "{old}", old: "7", interface: "en0", network: "", gateway: "" };
+        assert_eq!(fill.into_command("set {interface} {value} {old}"), "set en0 {old} 7");
     }
 }

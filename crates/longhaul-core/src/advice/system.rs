@@ -12,6 +12,8 @@ pub struct System {
     pub name: &'static str,
     /// What it is, for people.
     pub title: &'static str,
+    /// Name of an interface, for examples of `{interface}`.
+    pub interface: &'static str,
     /// Window of a host that nobody has tuned.
     pub default_window: Bytes,
     /// What sets the default window, and the document that says so.
@@ -39,6 +41,10 @@ impl System {
         self.settings.iter().find(|setting| setting.name == name)
     }
 }
+
+/// What holds for every change of a window, on every system.
+pub const EVERY_HOST: &str = "Change the hosts at both ends: the smaller window counts. Only new connections use the new values. A \
+    window that a program sets itself (setsockopt) comes before the system's, and the program's protocol may have a smaller one.";
 
 /// All systems.
 pub const SYSTEMS: &[&System] =

@@ -3,6 +3,7 @@
 mod aix;
 mod ibmi;
 mod linux;
+mod row;
 mod solaris;
 mod vios;
 mod windows;
