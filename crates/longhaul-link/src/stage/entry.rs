@@ -97,7 +97,7 @@ impl Stage for Mtu {
 const ENCAP: Row = Row {
     key: "encap",
     help: "bytes that a tunnel adds to each segment: `esp-gcm`, `esp-cbc` (with SHA1-96), `gre`, `vxlan`, \
-           `fixed 50`, or all parts: `outer 20 header 8 iv 8 trailer 2 align 4 icv 16` (a part that \
+           `wireguard`, `expressroute`, `fixed 50`, or all parts: `outer 20 header 8 iv 8 trailer 2 align 4 icv 16` (a part that \
            is left out is 0)",
     sample: "esp-gcm",
     events: None,
@@ -130,7 +130,7 @@ impl Encapsulation {
         let form = StageError::Form("outer 20 header 8 iv 8 trailer 2 align 4 icv 16");
         let words = ["outer", "header", "iv", "trailer", "align", "icv", "fixed"];
         let ("", found) = value::parts(name, words).ok_or_else(|| form.clone())? else {
-            return Err(StageError::Form("esp-gcm, esp-cbc, gre, vxlan, fixed 50"));
+            return Err(StageError::Form("esp-gcm, esp-cbc, gre, vxlan, wireguard, expressroute, fixed 50"));
         };
         let mut numbers = [0; 7];
         for (number, text) in numbers.iter_mut().zip(found) {
@@ -176,6 +176,10 @@ const NAMED: &[(&str, Encapsulation)] = &[
     ("gre", Encapsulation { outer: 20, header: 4, iv: 0, trailer: 0, align: 0, icv: 0 }),
     // RFC 7348: outer = IP and UDP, header = VXLAN and the inner Ethernet header.
     ("vxlan", Encapsulation { outer: 28, header: 22, iv: 0, trailer: 0, align: 0, icv: 0 }),
+    // wireguard.com/protocol: 16 bytes of header, the inner packet padded to 16, 16 of ICV.
+    ("wireguard", Encapsulation { outer: 28, header: 16, iv: 0, trailer: 0, align: 16, icv: 16 }),
+    // Skytap on Azure, May 2023: 50 bytes, which are not named.
+    ("expressroute", Encapsulation { outer: 50, header: 0, iv: 0, trailer: 0, align: 0, icv: 0 }),
 ];
 
 /// Maximum length of a part of a tunnel in bytes.
