@@ -5,7 +5,7 @@ use super::relays::{self, Addresses, RelayFiles};
 use crate::path::Path;
 use crate::predict::{Hosts, Limit, Prediction};
 use crate::show::speed;
-use longhaul_core::advice::{Application, Fill, Goal, Setting, System};
+use longhaul_core::advice::{Application, Effect, Fill, Goal, Setting, System};
 use longhaul_core::path::laws::packet::mss;
 use longhaul_core::path::laws::{self, LossResponse, MAX_WINDOW};
 use longhaul_units::{Bytes, Rate};
@@ -206,14 +206,21 @@ impl Row {
 impl Typed {
     fn new(system: &'static System, path: &Path) -> Typed {
         let goal = goal(path, system);
-        let changes = system.settings.iter().filter_map(|setting| Some(Change::new(setting, (setting.want)(&goal)?)));
+        let changes = system.settings.iter().filter_map(|setting| {
+            // Without scaling the rest is in vain, so it is made certain where some hosts lack it.
+            let is_doubtful = setting.effect == Effect::Scaling && !setting.other_defaults.is_empty();
+            let certain = (setting.want)(&goal).filter(|_| is_doubtful);
+            let value = setting.change(setting.default, &goal).or(certain)?;
+            Some(Change::new(system, setting, value))
+        });
         Typed { system, settings: changes.collect() }
     }
 }
 
 impl Change {
-    fn new(setting: &'static Setting, value: String) -> Change {
-        let fill = Fill { value: &value, ..UNKNOWN };
+    fn new(system: &System, setting: &'static Setting, value: String) -> Change {
+        let fill =
+            Fill { value: &value, old: "OLD", interface: system.interface, network: "NETWORK", gateway: "GATEWAY" };
         let command = |text| fill.into_command(text);
         Change {
             setting,
@@ -282,6 +289,3 @@ const NEAR: f64 = 0.9;
 const IBM_WINDOW: Bytes = Bytes(1 << 20);
 /// Packets of hosts on Ethernet, in bytes.
 const ETHERNET_MTU: u32 = 1500;
-/// Words for what advise does not know of a host.
-pub(crate) const UNKNOWN: Fill<'static> =
-    Fill { value: "", old: "OLD", interface: "en0", network: "NETWORK", gateway: "GATEWAY" };

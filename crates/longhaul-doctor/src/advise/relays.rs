@@ -3,7 +3,7 @@
 use super::advice::goal;
 use crate::path::Path;
 use clap::Args;
-use longhaul_core::advice::System;
+use longhaul_core::advice::{Setting, System};
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
@@ -60,12 +60,14 @@ pub(super) fn files(path: &Path, addresses: &Addresses) -> Result<RelayFiles, St
     Ok(RelayFiles { near: near_file, far: far_file, sysctls: sysctls(path) })
 }
 
-/// Returns the sysctls of Linux that a host needs on this path.
-pub(crate) fn sysctls(path: &Path) -> Vec<(&'static str, String)> {
+/// Returns the sysctls of Linux that a relay needs on this path, beyond the kernel's defaults.
+fn sysctls(path: &Path) -> Vec<(&'static str, String)> {
     let Some(linux) = System::named("linux") else { return Vec::new() };
     let goal = goal(path, linux);
-    let sysctls = linux.settings.iter().filter(|setting| setting.name.starts_with("net."));
-    sysctls.filter_map(|setting| Some((setting.name, (setting.want)(&goal)?))).collect()
+    // A relay chooses the congestion control of each leg itself, and sets no buffer size.
+    let serves = |setting: &&Setting| setting.name.starts_with("net.ipv4.") && setting.name != CONGESTION;
+    let sysctls = linux.settings.iter().filter(serves);
+    sysctls.filter_map(|setting| Some((setting.name, setting.change(setting.default, &goal)?))).collect()
 }
 
 fn head(site: &str, path: &Path, is_complete: bool) -> String {
@@ -112,6 +114,7 @@ fn first(messages: &[longhaul_config::Message]) -> String {
     messages.iter().find(is_error).map(|message| message.text.clone()).unwrap_or_default()
 }
 
+const CONGESTION: &str = "net.ipv4.tcp_congestion_control";
 /// The far relay dials the final host itself.
 const VERIFY: &str = "verify_hops = 0\n";
 const ETHERNET_MTU: u32 = 1500;

@@ -66,6 +66,23 @@ fn a_window_of_aix_over_a_long_path() {
 }
 
 #[test]
+fn aix_gets_sb_max_before_the_spaces_and_a_certain_scaling() {
+    let document = document("--rtt 63ms --rate 1Gbit/s --os aix");
+    let settings = document["systems"][0]["settings"].as_array().unwrap();
+    let at =
+        |name: &str| settings.iter().position(|setting| setting["name"] == name).unwrap_or_else(|| panic!("{name}"));
+    assert!(at("sb_max") < at("tcp_sendspace").min(at("tcp_recvspace")));
+    assert_eq!(settings[at("sb_max")]["value"], "31500000");
+    let space = &settings[at("tcp_sendspace")];
+    assert_eq!(space["set_permanent"], "chdev -l en0 -a tcp_sendspace=15750000");
+    assert_eq!(
+        [&space["undo"], &space["verified"]],
+        [&Value::from("chdev -l en0 -a tcp_sendspace=OLD"), &Value::from(false)]
+    );
+    assert_eq!(settings[at("rfc1323")]["value"], "1");
+}
+
+#[test]
 fn the_window_of_the_application_caps_every_row() {
     let document = document("--rtt 63ms --rate 10Gbit/s --os aix --app ssh");
     for what in ["hosts-tuned", "relay", "relay-and-tuned"] {

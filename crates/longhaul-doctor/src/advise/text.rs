@@ -93,6 +93,9 @@ fn system(typed: &Typed) -> String {
         text += "  Nothing: no setting of this system is known to help on this path.\n";
     }
     text += &about("note", typed.system.note);
+    if typed.settings.iter().any(|change| change.undo.contains("OLD")) {
+        text += &about("OLD", "is the value that `read` shows before the change.");
+    }
     for (number, change) in typed.settings.iter().enumerate() {
         text += &setting(number + 1, change);
     }
