@@ -27,31 +27,39 @@ use std::time::Duration;
 pub struct Advise {
     #[command(flatten)]
     path: PathFlags,
-    /// Systems of the hosts: aix, ibmi, vios, linux, solaris, windows
+    /// Systems of the hosts
     ///
-    /// Several with commas. For each, the output says what to type. Of several, the smallest default window counts.
+    /// aix, ibmi, vios, linux, solaris or windows. Several with commas. For each, the output says what to type. Of several, the smallest default window counts.
     #[arg(long, value_name = "SYSTEM", value_delimiter = ',', value_parser = read_system)]
     os: Vec<&'static System>,
-    /// Application: ssh, sftp, ftp, rsync, rman, dataguard, db2-hadr, mq
+    /// Application
     ///
-    /// Its own window limits the rate, whatever TCP's is.
+    /// ssh, sftp, ftp, rsync, rman, dataguard, db2-hadr or mq. Its own window limits the rate, whatever TCP's is.
     #[arg(long, value_name = "NAME", value_parser = read_application)]
     app: Option<&'static Application>,
-    /// TCP window of the hosts as they are [default: that of --os]
+    /// TCP window of the hosts as they are
+    ///
+    /// By default that of --os.
     #[arg(long, value_name = "SIZE", value_parser = read_window)]
     window: Option<Bytes>,
-    /// Bytes to move, such as 2TB: the table then has times
+    /// Bytes to move, such as 2TB
+    ///
+    /// The table then has the time for them.
     #[arg(long, value_name = "SIZE", value_parser = read_bytes)]
     bytes: Option<Bytes>,
-    /// Connections at once, for the row of several connections [default: as many as the line needs]
+    /// Connections at once, without a relay
+    ///
+    /// For the last row of the table. By default as many as the line needs.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     connections: Option<u32>,
-    /// Round trip between a host and its relay [default: no limit]
+    /// Round trip between a host and its relay
+    ///
+    /// By default the LAN is no limit.
     #[arg(long, value_name = "TIME", value_parser = read_rtt)]
     lan_rtt: Option<Duration>,
-    /// Published set of settings to start from: skytap-host, skytap-lan, skytap-vpn, skytap-expressroute
+    /// Published settings to start from
     ///
-    /// Shows the settings as they are published, what is wrong with them, and the advice for that path. Flags replace its values.
+    /// skytap-host, skytap-lan, skytap-vpn or skytap-expressroute. Shows the settings as they are published, what is wrong with them, and the advice for that path. Flags replace its values.
     #[arg(long, value_name = "NAME", value_parser = read_profile)]
     profile: Option<&'static Profile>,
     #[command(flatten)]

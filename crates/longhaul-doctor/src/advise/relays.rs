@@ -10,13 +10,19 @@ use std::net::IpAddr;
 /// The addresses in the files of both relays.
 #[derive(Args, Clone, Debug, Default)]
 pub(super) struct Addresses {
-    /// Address and port on which the near relay listens [default: a documentation address]
+    /// Where the near relay listens
+    ///
+    /// By default a documentation address, for you to replace.
     #[arg(long, value_name = "ADDR:PORT")]
     near_listen: Option<String>,
-    /// Address and port of the far relay: it listens there, and the near relay dials it [default: a documentation address]
+    /// Where the far relay listens
+    ///
+    /// The near relay dials it. By default a documentation address.
     #[arg(long, value_name = "ADDR:PORT")]
     far_listen: Option<String>,
-    /// Address and port of the far host [default: a documentation address]
+    /// Host and port that the far relay dials
+    ///
+    /// By default a documentation address.
     #[arg(long, value_name = "HOST:PORT")]
     target: Option<String>,
 }

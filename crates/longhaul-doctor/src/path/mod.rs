@@ -13,20 +13,24 @@ use std::time::Duration;
 /// The flags of a path. A value that the file of `--from` lacks comes from its flag, and a flag replaces the file's value.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct PathFlags {
-    /// Round trip of the path, from 10us to 1min
+    /// Round trip of the path
     ///
-    /// Take it from ping: the smallest value.
+    /// From 10us to 1min. Take the smallest value of ping.
     #[arg(long, value_name = "TIME", value_parser = read_rtt)]
     rtt: Option<Duration>,
-    /// Rate of the path, from 1kbit/s to 10Tbit/s
+    /// Rate of the path
     ///
-    /// The rate counts IP bytes, as routers and contracts do. Take it from the contract.
+    /// From 1kbit/s to 10Tbit/s. It counts IP bytes, as routers do. Take it from the contract.
     #[arg(long, value_parser = read_rate)]
     rate: Option<Rate>,
-    /// Share of packets lost at random, below 100% [default: 0]
+    /// Share of packets lost at random [default: 0]
+    ///
+    /// A percentage below 100%, such as 0.01%.
     #[arg(long, value_name = "SHARE", value_parser = read_loss)]
     loss: Option<f64>,
-    /// MTU of the link in bytes, outside the encapsulation [default: 1500]
+    /// MTU of the link in bytes [default: 1500]
+    ///
+    /// That of the line itself, outside the encapsulation. From 576 to 65535.
     #[arg(long, value_name = "BYTES", value_parser = read_mtu)]
     mtu: Option<u32>,
     /// Encapsulation on the path
@@ -39,8 +43,10 @@ pub(crate) struct PathFlags {
     /// `-` is standard input. A flag replaces the file's value.
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
-    /// Direction of the data, of a file whose path differs in the two directions [default: up]
-    #[arg(long, value_name = "WAY", requires = "from")]
+    /// Direction of the file's path: up or down
+    ///
+    /// The path may differ in the two directions. By default up: from the machine that measured to the other.
+    #[arg(long, value_name = "WAY", requires = "from", hide_possible_values = true)]
     direction: Option<Direction>,
 }
 
