@@ -5,6 +5,8 @@
 mod advice;
 mod json;
 mod profile;
+#[cfg(test)]
+mod published;
 mod relays;
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ struct Cli {
 }
 
 /// Returns the document for a command line.
-fn document(line: &str) -> Value {
+pub(super) fn document(line: &str) -> Value {
     let words = ["advise"].into_iter().chain(line.split_whitespace());
     let cli = Cli::try_parse_from(words).unwrap_or_else(|err| panic!("{line}: {err}"));
     let advice = cli.advise.advice().unwrap_or_else(|why| panic!("{line}: {why}"));
@@ -32,7 +32,7 @@ fn refused(line: &str) -> String {
 }
 
 /// Returns a field of the row called `what`.
-fn row<'v>(document: &'v Value, what: &str, field: &str) -> &'v Value {
+pub(super) fn row<'v>(document: &'v Value, what: &str, field: &str) -> &'v Value {
     let rows = document["rows"].as_array().unwrap();
     &rows.iter().find(|row| row["what"] == what).unwrap()[field]
 }
