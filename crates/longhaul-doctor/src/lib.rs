@@ -13,6 +13,8 @@
 
 mod advise;
 mod audit;
+#[cfg(test)]
+mod hosts_manual;
 pub mod page;
 mod path;
 mod predict;

@@ -41,11 +41,16 @@ pub(crate) fn about(name: &str, text: &str) -> String {
 
 /// Returns `text` in lines of at most 80 columns: the first begins with `first`, and the others with `next`. A longer word stays whole.
 pub(crate) fn wrapped(text: &str, first: &str, next: &str) -> String {
+    wrapped_to(WIDTH, text, first, next)
+}
+
+/// Returns the same in lines of at most `width` columns.
+pub(crate) fn wrapped_to(width: usize, text: &str, first: &str, next: &str) -> String {
     let mut lines = String::new();
     let mut line = first.to_string();
     let mut is_empty = true;
     for word in text.split(' ') {
-        if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > width {
             lines += line.trim_end();
             lines.push('\n');
             line = next.to_string();

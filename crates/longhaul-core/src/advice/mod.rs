@@ -18,4 +18,5 @@ pub use application::{APPLICATIONS, Application, OPENSSH_WINDOW};
 pub use encapsulation::{ENCAPSULATIONS, Tunnel};
 pub use goal::Goal;
 pub use setting::{Effect, Fill, Fit, Setting};
-pub use system::{EVERY_HOST, SYSTEMS, System};
+pub use system::{EVERY_HOST, System};
+pub use systems::SYSTEMS;

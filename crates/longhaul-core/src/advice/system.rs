@@ -1,7 +1,6 @@
 //! One operating system, as a row of data.
 
 use super::setting::Setting;
-use super::systems;
 use crate::path::laws::LossResponse;
 use longhaul_units::Bytes;
 
@@ -31,11 +30,6 @@ pub struct System {
 }
 
 impl System {
-    /// Returns the row called `name`.
-    pub fn named(name: &str) -> Option<&'static System> {
-        SYSTEMS.iter().copied().find(|system| system.name == name)
-    }
-
     /// Returns the setting called `name`.
     pub fn setting(&self, name: &str) -> Option<&'static Setting> {
         self.settings.iter().find(|setting| setting.name == name)
@@ -45,7 +39,3 @@ impl System {
 /// What holds for every change of a window, on every system.
 pub const EVERY_HOST: &str = "Change the hosts at both ends: the smaller window counts. Only new connections use the new values. A \
     window that a program sets itself (setsockopt) comes before the system's, and the program's protocol may have a smaller one.";
-
-/// All systems.
-pub const SYSTEMS: &[&System] =
-    &[&systems::AIX, &systems::IBMI, &systems::VIOS, &systems::LINUX, &systems::SOLARIS, &systems::WINDOWS];

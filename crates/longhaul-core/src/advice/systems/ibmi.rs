@@ -6,17 +6,17 @@ use crate::advice::system::System;
 use crate::path::laws::LossResponse;
 use longhaul_units::Bytes;
 
-pub(in crate::advice) const IBMI: System = System {
+pub(super) const IBMI: System = System {
     name: "ibmi",
     title: "IBM i 7",
     interface: "192.0.2.10",
     default_window: Bytes(65_535),
-    default_source: "TCPRCVBUF and TCPSNDBUF of 7.2 (IBM, CHGTCPA)",
+    default_source: "TCPRCVBUF and TCPSNDBUF of 7.2; IBM, CHGTCPA",
     max_window: Bytes(8_388_608),
     response: LossResponse::Reno,
     congestion: "Reno (unverified)",
     settings: SETTINGS,
-    note: "CHGTCPA needs *IOSYSCFG. A server keeps its old buffers until it is ended and started again. `*DFT` is the default: if \
+    note: "CHGTCPA needs `*IOSYSCFG`; CFGTCP shows the same values, option 3, and the routes, option 2. A server keeps its old buffers until it is ended and started again. `*DFT` is the default: if \
         the value before was another, write that. Windows above 65,535 bytes are scaled when the buffer is larger (unverified): \
         look at the window of a connection, such as with `ss -ti` on a relay, and do not trust the setting. Large send needs \
         PowerVM 2.2.5 with platform large send (IBM community, 2020).",
@@ -28,7 +28,7 @@ macro_rules! attribute {
         Setting {
             name: $name,
             place: "whole system",
-            read: "CHGTCPA, then F4; or CFGTCP, option 3",
+            read: "CHGTCPA, then F4",
             set_permanent: concat!("CHGTCPA ", $name, "({value})"),
             undo: concat!("CHGTCPA ", $name, "(*DFT)"),
             $($field: $value,)+
@@ -68,7 +68,7 @@ const SETTINGS: &[Setting] = &[
         limits: "576 to 16388",
         effect: Effect::PacketSize,
         want: short_packet,
-        read: "NETSTAT *RTE; or CFGTCP, option 2",
+        read: "NETSTAT *RTE",
         set_permanent: "CHGTCPRTE RTEDEST('{network}') SUBNETMASK('MASK') NEXTHOP('{gateway}') MTU({value})",
         undo: "CHGTCPRTE RTEDEST('{network}') SUBNETMASK('MASK') NEXTHOP('{gateway}') MTU({old})",
         caveat: "Write the network's address without its prefix, and its mask for MASK. The route must not be in use. The smaller \

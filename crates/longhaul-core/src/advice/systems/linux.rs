@@ -7,12 +7,12 @@ use crate::advice::system::System;
 use crate::path::laws::{LossResponse, MAX_WINDOW};
 use longhaul_units::Bytes;
 
-pub(in crate::advice) const LINUX: System = System {
+pub(super) const LINUX: System = System {
     name: "linux",
     title: "Linux",
     interface: "eth0",
     default_window: Bytes(3_145_728),
-    default_source: "half of tcp_rmem's 6 MiB before Linux 6.16 (commit 572be9bf9d0d)",
+    default_source: "half of tcp_rmem's 6 MiB before Linux 6.16; commit 572be9bf9d0d",
     max_window: MAX_WINDOW,
     response: LossResponse::Cubic,
     congestion: "CUBIC, the default",
@@ -176,6 +176,7 @@ const SETTINGS: &[Setting] = &[
         name: "route mtu",
         place: "route",
         unit: "metrics of the route",
+        default: "none",
         effect: Effect::PacketSize,
         want: |goal| goal.is_packet_short.then(|| format!("mtu lock {} advmss {}", goal.packet, goal.mss())),
         read: "ip route show {network}",
@@ -191,6 +192,7 @@ const SETTINGS: &[Setting] = &[
         name: "maxseg",
         place: "router",
         unit: "bytes",
+        default: "none",
         effect: Effect::PacketSize,
         want: |goal| goal.is_packet_short.then(|| goal.mss().to_string()),
         fit: Fit::AtMost,

@@ -8,12 +8,18 @@ mod solaris;
 mod vios;
 mod windows;
 
-pub(super) use aix::AIX;
-pub(super) use ibmi::IBMI;
-pub(super) use linux::LINUX;
-pub(super) use solaris::SOLARIS;
-pub(super) use vios::VIOS;
-pub(super) use windows::WINDOWS;
+use super::system::System;
+
+impl System {
+    /// Returns the row called `name`.
+    pub fn named(name: &str) -> Option<&'static System> {
+        SYSTEMS.iter().copied().find(|system| system.name == name)
+    }
+}
+
+/// All systems.
+pub const SYSTEMS: &[&System] =
+    &[&aix::AIX, &ibmi::IBMI, &vios::VIOS, &linux::LINUX, &solaris::SOLARIS, &windows::WINDOWS];
 
 #[cfg(test)]
 mod tests {

@@ -6,12 +6,12 @@ use crate::advice::system::System;
 use crate::path::laws::{LossResponse, MAX_WINDOW};
 use longhaul_units::Bytes;
 
-pub(in crate::advice) const SOLARIS: System = System {
+pub(super) const SOLARIS: System = System {
     name: "solaris",
     title: "Solaris 11",
     interface: "net0",
     default_window: Bytes(49_152),
-    default_source: "send_buf (Oracle, Solaris 11.2 tunables)",
+    default_source: "send_buf; Oracle, Solaris 11.2 tunables",
     max_window: MAX_WINDOW,
     response: LossResponse::Reno,
     congestion: "NewReno, the default",
@@ -52,7 +52,7 @@ const SETTINGS: &[Setting] = &[
         effect: Effect::SendWindow,
         want: window,
         fit: Fit::AtLeast,
-        caveat: "It caps every connection, however large its buffers are: 1 MiB gives 16.6 MB/s at 63 ms.",
+        caveat: "However large the buffers are, a connection moves at most this in each round trip.",
         source: "Oracle, Solaris 11.2 tunables: _cwnd_max",
     ),
     property!("recv_buf",

@@ -6,7 +6,7 @@ use crate::advice::system::System;
 use crate::path::laws::{LossResponse, MAX_WINDOW};
 use longhaul_units::Bytes;
 
-pub(in crate::advice) const VIOS: System = System {
+pub(super) const VIOS: System = System {
     name: "vios",
     title: "VIOS",
     interface: "ent3",
