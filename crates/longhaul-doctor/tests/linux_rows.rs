@@ -8,6 +8,8 @@
 //!   e0 10.1.0.1/24 ── e1        route 10.2.0.0/16 via 10.1.0.2
 //! ```
 
+#![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
+
 use longhaul_core::advice::{Fill, Goal, Setting, System};
 use longhaul_sys::netns::{NetNs, is_root, mount_tmpfs, own_mounts};
 use longhaul_units::Bytes;
