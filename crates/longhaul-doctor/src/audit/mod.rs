@@ -1,6 +1,7 @@
 //! `longhaul audit`.
 
 mod reader;
+mod systems;
 
 use crate::path::PathFlags;
 use clap::Args;
