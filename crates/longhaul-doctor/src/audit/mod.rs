@@ -1,5 +1,6 @@
 //! `longhaul audit`.
 
+mod paste;
 mod reader;
 mod systems;
 
