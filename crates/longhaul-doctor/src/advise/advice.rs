@@ -5,7 +5,7 @@ use super::relays::{self, Addresses, RelayFiles};
 use crate::path::Path;
 use crate::predict::{Hosts, Limit, Prediction};
 use crate::show::speed;
-use longhaul_core::advice::{Application, Fill, Goal, Setting, System};
+use longhaul_core::advice::{Application, Fill, Setting, System};
 use longhaul_core::path::laws::packet::mss;
 use longhaul_core::path::laws::{self, LossResponse, MAX_WINDOW};
 use longhaul_units::{Bytes, Rate};
@@ -205,7 +205,7 @@ impl Row {
 
 impl Typed {
     fn new(system: &'static System, path: &Path) -> Typed {
-        let goal = goal(path, system);
+        let goal = path.goal(system);
         let changes = system.settings.iter().filter_map(|setting| Some(Change::new(setting, (setting.want)(&goal)?)));
         Typed { system, settings: changes.collect() }
     }
@@ -226,29 +226,14 @@ impl Change {
     }
 }
 
-/// Returns what `path` needs of a host with this system.
-pub(crate) fn goal(path: &Path, system: &System) -> Goal {
-    Goal {
-        window: wanted(path).min(system.max_window),
-        packet: path.packet(),
-        is_packet_short: path.packet() < ETHERNET_MTU,
-        has_loss: path.loss > 0.0,
-    }
-}
-
 /// Returns the MSS of a host on this link: `mtu - 40`.
 pub(super) fn host_mss(path: &Path) -> u32 {
     mss(path.mtu)
 }
 
-/// Returns twice the bandwidth-delay product: a window of the product alone falls below the rate after each loss.
-fn wanted(path: &Path) -> Bytes {
-    Bytes(path.bandwidth_delay().0.saturating_mul(2)).min(MAX_WINDOW)
-}
-
 /// Returns the window that all of `systems` can have.
 fn wanted_window(path: &Path, systems: &[&System]) -> Bytes {
-    systems.iter().map(|system| system.max_window).fold(wanted(path), Bytes::min)
+    systems.iter().map(|system| system.max_window).fold(path.window(), Bytes::min)
 }
 
 /// Returns the window of the hosts as they are, and where it comes from.
@@ -280,8 +265,6 @@ fn slowest_response(systems: &[&System]) -> LossResponse {
 const NEAR: f64 = 0.9;
 /// Windows that IBM advises for AIX on a WAN.
 const IBM_WINDOW: Bytes = Bytes(1 << 20);
-/// Packets of hosts on Ethernet, in bytes.
-const ETHERNET_MTU: u32 = 1500;
 /// Words for what advise does not know of a host.
 pub(crate) const UNKNOWN: Fill<'static> =
     Fill { value: "", old: "OLD", interface: "en0", network: "NETWORK", gateway: "GATEWAY" };

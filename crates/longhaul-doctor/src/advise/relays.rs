@@ -1,6 +1,5 @@
 //! The longhaul.toml of both relays, and their sysctls.
 
-use super::advice::goal;
 use crate::path::Path;
 use clap::Args;
 use longhaul_core::advice::System;
@@ -63,7 +62,7 @@ pub(super) fn files(path: &Path, addresses: &Addresses) -> Result<RelayFiles, St
 /// Returns the sysctls of Linux that a host needs on this path.
 pub(crate) fn sysctls(path: &Path) -> Vec<(&'static str, String)> {
     let Some(linux) = System::named("linux") else { return Vec::new() };
-    let goal = goal(path, linux);
+    let goal = path.goal(linux);
     let sysctls = linux.settings.iter().filter(|setting| setting.name.starts_with("net."));
     sysctls.filter_map(|setting| Some((setting.name, (setting.want)(&goal)?))).collect()
 }

@@ -4,8 +4,8 @@ mod file;
 
 use clap::{Args, ValueEnum};
 use file::Measured;
-use longhaul_core::advice::{ENCAPSULATIONS, Tunnel};
-use longhaul_core::path::laws::{self, packet};
+use longhaul_core::advice::{ENCAPSULATIONS, Goal, System, Tunnel};
+use longhaul_core::path::laws::{self, MAX_WINDOW, packet};
 use longhaul_units::{Bytes, Rate};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -106,6 +106,21 @@ impl Path {
     /// Returns the bandwidth-delay product.
     pub(crate) fn bandwidth_delay(&self) -> Bytes {
         laws::bandwidth_delay(self.rate, self.rtt)
+    }
+
+    /// Returns twice the bandwidth-delay product: a window of the product alone falls below the rate after each loss.
+    pub(crate) fn window(&self) -> Bytes {
+        Bytes(self.bandwidth_delay().0.saturating_mul(2)).min(MAX_WINDOW)
+    }
+
+    /// Returns what the path needs of a host with this system.
+    pub(crate) fn goal(&self, system: &System) -> Goal {
+        Goal {
+            window: self.window().min(system.max_window),
+            packet: self.packet(),
+            is_packet_short: self.packet() < ETHERNET_MTU,
+            has_loss: self.loss > 0.0,
+        }
     }
 
     /// Returns the largest IP packet of a host that fits into the path, in bytes.
