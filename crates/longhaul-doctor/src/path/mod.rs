@@ -103,6 +103,11 @@ impl PathFlags {
 }
 
 impl Path {
+    /// Returns a path of Ethernet without loss and without an encapsulation.
+    pub(crate) fn new(rtt: Duration, rate: Rate) -> Path {
+        Path { rtt, rate, loss: 0.0, mtu: ETHERNET_MTU, tunnel: None }
+    }
+
     /// Returns the bandwidth-delay product.
     pub(crate) fn bandwidth_delay(&self) -> Bytes {
         laws::bandwidth_delay(self.rate, self.rtt)
