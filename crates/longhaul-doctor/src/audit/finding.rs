@@ -148,10 +148,15 @@ impl Limits<'_> {
         // A command is to be copied into a shell of root: no text of a paste gets into it that a shell could read as more.
         let old = if is_plain(value) { value } else { "OLD" };
         let interface = if place != WHOLE_SYSTEM && is_plain(place) { place } else { "INTERFACE" };
-        let fill = Fill { value: &want, old, interface, network: "NETWORK", gateway: "GATEWAY" };
+        let network = if row.place == "route" { interface } else { "NETWORK" };
+        let fill = Fill { value: &want, old, interface, network, gateway: "GATEWAY" };
         let command = |text| fill.into_command(text);
         let (set_now, set_permanent) = (command(row.set_now), command(row.set_permanent));
-        let undo = command(row.undo);
+        // Some undo by the default, which is not what the host has.
+        let undo = match row.undo.contains("{old}") || value == row.default || old != value {
+            true => command(row.undo),
+            false => Fill { value: old, ..fill }.into_command(row.set_permanent),
+        };
         Some(Change { row, set_now, set_permanent, undo, want })
     }
 }

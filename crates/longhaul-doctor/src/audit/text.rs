@@ -5,6 +5,7 @@ use super::host::{Count, MAX_RANGES};
 use super::migration;
 use crate::path::Path;
 use crate::show::{about, speed, wrapped};
+use longhaul_core::advice::Effect;
 use std::fmt::Write as _;
 
 /// Returns the report: the path, the table of several hosts, and each host.
@@ -37,6 +38,7 @@ fn host(audited: &Audited) -> String {
     if audited.findings.is_empty() && audited.window.is_some() {
         text += &row("findings", "none: nothing that is shown limits this host on this path");
     }
+    text += &order(audited);
     for (number, finding) in audited.findings.iter().enumerate() {
         text += &self::finding(number + 1, finding);
     }
@@ -48,6 +50,15 @@ fn host(audited: &Audited) -> String {
 
 fn row(name: &str, text: &str) -> String {
     wrapped(&format!("{name:<10}  {text}"), "  ", &" ".repeat(14))
+}
+
+/// Returns which change has to come before the others, where the findings are not in that order.
+fn order(audited: &Audited) -> String {
+    let mut changes = audited.findings.iter().filter_map(|finding| finding.change.as_ref());
+    match changes.position(|change| change.row.effect == Effect::Ceiling) {
+        Some(1..) => row("first", "change what caps the others, although it costs less by itself: see its note"),
+        _ => String::new(),
+    }
 }
 
 /// Returns which lines were understood: `lines 1-4, 7 (5 lines), 30 ignored`.

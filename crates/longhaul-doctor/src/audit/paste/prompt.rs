@@ -43,7 +43,7 @@ fn bare(line: &str) -> Option<Prompt<'_>> {
     (!is_comment).then_some(Prompt { host: None, command })
 }
 
-/// `root@host:/ # `, `[root@host ~]# `, `host:/home/root $ `, `(0) root @ host: / # `, `bash-4.4$ `.
+/// `root@host:/ # `, `[root@host ~]# `, `host:/home/root $ `, `(0) root @ host: / # `, `[host][/home]> `, `bash-4.4$ `.
 fn shell(line: &str) -> Option<Prompt<'_>> {
     let signs = line.char_indices().take(MAX_PROMPT_BYTES).filter(|(_, char)| ['#', '$', '%', '>'].contains(char));
     let ends = signs.map(|(at, _)| (&line[..at], &line[at + 1..]));
@@ -67,7 +67,11 @@ fn shell_host(before: &str) -> Option<Option<&str>> {
     if let Some((host, path)) = inner.split_once(':') {
         let path = path.trim_start();
         let is_path = path.starts_with(['/', '~']);
+        let host = host.split('(').next().unwrap_or_default();
         return is_path.then(|| name(host)).filter(Option::is_some);
+    }
+    if let Some((host, _)) = inner.split_once("][/") {
+        return Some(name(host)).filter(Option::is_some);
     }
     // Directly before the sign, as `bash-4.4$` and `lpar1#`.
     let word = name(before).filter(|word| word.starts_with(|char: char| char.is_ascii_alphabetic() || char == '-'))?;
@@ -103,6 +107,8 @@ mod tests {
             ("(0) root @ lpar1: / # no -a", "lpar1"),
             ("admin@lpar1.example.com:~$ no -a", "lpar1.example.com"),
             ("lpar1# no -a", "lpar1"),
+            ("lpar1(root):/ # no -a", "lpar1"),
+            ("[lpar1][/home/admin]> no -a", "lpar1"),
             ("[lpar1]: PS C:\\Users\\admin> no -a", "lpar1"),
         ] {
             assert_eq!(prompt(line), Some(Prompt { host: Some(host), command: "no -a" }), "{line}");

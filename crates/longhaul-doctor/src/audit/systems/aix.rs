@@ -42,7 +42,7 @@ struct Interface {
     stored: Vec<Shown>,
 }
 
-/// Counters of TCP since the host started.
+/// Counters of TCP since the host started: packets with data.
 #[derive(Default)]
 struct Counters {
     sent: Option<u64>,
@@ -83,8 +83,8 @@ impl Aix {
         let device = || rest.iter().map(|word| word.trim_start_matches("-El").trim_start_matches("-l"));
         match (name, rest) {
             ("no", [flag, ..]) if flag.starts_with('-') => {
-                let shown: Vec<&str> = ["no"].into_iter().chain(rest.iter().copied()).collect();
-                self.output = Output::No(shown.join(" "));
+                let words = rest.iter().copied().take_while(|word| !["|", ">", ";", "&&"].contains(word));
+                self.output = Output::No(["no"].into_iter().chain(words).collect::<Vec<_>>().join(" "));
             }
             ("ifconfig", [interface, ..]) => match interface.starts_with('-') {
                 true => self.output = Output::Unknown,
@@ -102,16 +102,17 @@ impl Aix {
         true
     }
 
-    /// Reads the line of `ifconfig` with an interface's flags: `en0: flags=1e084863,814c0<UP,BROADCAST,..>`. Other systems write
-    /// the MTU behind the flags.
+    /// Reads the line of `ifconfig` with an interface's flags: `en0: flags=1e084863,814c0<UP,BROADCAST,..>`, since 7.2 with
+    /// ` metric 1` behind them. Other systems write the MTU there.
     fn flags(&mut self, first: &str, line: &str) -> bool {
         let Some(name) = first.strip_suffix(':').filter(|name| is_interface(name)) else { return false };
         let Some((hex, flags)) = line.split_once("flags=").and_then(|(_, rest)| rest.split_once('<')) else {
             return false;
         };
+        let is_whole = flags.contains('>');
         let (flags, behind) = flags.split_once('>').unwrap_or((flags, ""));
-        let is_whole = line.trim_end().ends_with('>');
-        if !hex.chars().all(|char| char.is_ascii_hexdigit() || char == ',') || !behind.trim().is_empty() {
+        let is_bare = behind.trim().is_empty() || behind.trim().starts_with("metric ");
+        if !hex.chars().all(|char| char.is_ascii_hexdigit() || char == ',') || !is_bare {
             return false;
         }
         let Some(at) = self.interface(name) else { return false };
@@ -217,15 +218,15 @@ impl Aix {
         if !matches!(self.output, Output::NetstatTcp) {
             return false;
         }
-        let counted = |bytes: &str| bytes.strip_prefix('(').and_then(|bytes| bytes.parse().ok());
+        // The counters of bytes have 32 bits and are soon full. Those of packets last longer.
         match words {
-            [_, "data", "packets", bytes, "bytes)"] if self.counters.sent.is_none() => {
-                self.counters.sent = counted(bytes);
-                self.counters.sent.is_some()
+            [packets, "data", "packets", _, "bytes)"] if is_number(packets) => {
+                self.counters.sent = packets.parse().ok();
+                true
             }
-            [_, "data", "packets", bytes, "bytes)", "retransmitted"] => {
-                self.counters.retransmitted = counted(bytes);
-                self.counters.retransmitted.is_some()
+            [packets, "data", "packets", _, "bytes)", "retransmitted"] if is_number(packets) => {
+                self.counters.retransmitted = packets.parse().ok();
+                true
             }
             _ => false,
         }
@@ -261,30 +262,28 @@ impl Aix {
 
     /// Adds the limits of the window, and what else to paste.
     fn window(&self, facts: &mut Facts) {
-        let has_isno = self.has_isno();
         for name in ["tcp_sendspace", "tcp_recvspace", "rfc1323"] {
-            let own: Vec<Option<&Shown>> =
-                self.counting().map(|interface| interface.option(name).filter(|_| has_isno)).collect();
-            let places = self.counting().map(|interface| interface.name.as_str());
-            let own_caps = places.zip(&own).filter_map(|(place, shown)| cap((*shown)?, place));
-            facts.caps.extend(own_caps);
             // Without a value of its own, an interface has that of `no`.
-            let needs_system = own.is_empty() || own.contains(&None);
-            match self.option(name) {
-                Some(shown) if needs_system => facts.caps.extend(cap(shown, WHOLE_SYSTEM)),
-                None if needs_system => facts.missing.push("no -a"),
-                _ => {}
+            let places = self.counting().map(|interface| {
+                let own = interface.option(name).filter(|_| self.has_isno());
+                (interface.name.as_str(), own.or(self.option(name)))
+            });
+            let mut places: Vec<(&str, Option<&Shown>)> = places.collect();
+            if places.is_empty() {
+                places.push((WHOLE_SYSTEM, self.option(name)));
+            }
+            facts.caps.extend(places.iter().filter_map(|(place, shown)| cap((*shown)?, place)));
+            if places.iter().any(|(_, shown)| shown.is_none()) {
+                facts.missing.push("no -a");
             }
         }
         match self.option("sb_max") {
             Some(shown) => facts.caps.extend(cap(shown, WHOLE_SYSTEM)),
-            None => facts.missing.push("no -o sb_max"),
+            None if facts.missing.is_empty() => facts.missing.push("no -o sb_max"),
+            None => {}
         }
-        if has_isno && self.counting().next().is_none() {
+        if self.has_isno() && self.counting().next().is_none() {
             facts.missing.push("ifconfig -a");
-        }
-        if facts.missing.contains(&"no -a") {
-            facts.missing.retain(|missing| *missing != "no -o sb_max");
         }
         facts.missing.dedup();
     }
@@ -305,7 +304,7 @@ impl Aix {
                 setting: "retransmitted",
                 value: format!("{:.2}%", share * 100.0),
                 place: WHOLE_SYSTEM.into(),
-                what: "Share of the bytes that TCP sent again since the host started, on all paths: packets get lost.",
+                what: "Share of the packets that TCP sent again since the host started, on all paths: packets get lost.",
                 costs_rate: true,
             });
         }
@@ -326,14 +325,15 @@ impl Interface {
 impl Counters {
     fn share(&self) -> Option<f64> {
         let (sent, again) = (self.sent?, self.retransmitted?);
-        (sent > 0).then(|| again as f64 / (sent as f64 + again as f64))
+        // More were retransmitted than sent: a counter is full.
+        (again <= sent && sent > 0).then(|| again as f64 / sent as f64)
     }
 
     fn shown(&self) -> impl Iterator<Item = Shown> {
         let shown = |name: &str, value: Option<u64>| {
             value.map(|value| Shown { name: name.into(), value: value.to_string(), from: "netstat".into() })
         };
-        [shown("data bytes sent", self.sent), shown("data bytes retransmitted", self.retransmitted)]
+        [shown("data packets sent", self.sent), shown("data packets retransmitted", self.retransmitted)]
             .into_iter()
             .flatten()
     }
@@ -348,7 +348,9 @@ fn cap(shown: &Shown, place: &str) -> Option<Cap> {
         "rfc1323" if shown.value == "0" => ("rfc1323", MAX_UNSCALED_WINDOW),
         _ => return None,
     };
-    Some(Cap { setting, value: shown.value.clone(), place: place.into(), window })
+    // `no -L` shortens 262144 to 256K. Commands take the number.
+    let value = bytes(&shown.value)?.0.to_string();
+    Some(Cap { setting, value, place: place.into(), window })
 }
 
 fn hint(shown: &Shown, setting: &'static str, place: &str, what: &'static str) -> Hint {
@@ -418,14 +420,14 @@ const ATTRIBUTES: &[&str] = &["mtu", "mtu_bypass", "netaddr", "remmtu", "state"]
 /// Options of `no` that hurt with this value, and how.
 const SYSTEM_HINTS: &[(&str, &str, &str)] = &[
     ("sack", "0", "Each lost packet of a window costs a round trip of its own."),
-    ("hstcp", "0", "After a loss, a large window grows by one packet in each round trip."),
+    ("use_isno", "0", "The values of the interfaces do not count."),
     ("tcp_newreno", "0", "A second lost packet in a window waits for a timeout."),
     ("tcp_pmtu_discover", "0", "Packets to other networks have the size of remmtu, or do not fit into a tunnel."),
 ];
 const WHOLE_SYSTEM: &str = "whole system";
 /// The name of an interface whose line with the name is not in the paste.
 const UNNAMED: &str = "INTERFACE";
-/// Share of retransmitted bytes from which it is a finding: a tenth of the 1 % that NDT calls excessive.
+/// Share of retransmitted packets from which it is a finding: a tenth of the 1 % that NDT calls excessive.
 const MIN_RETRANSMITTED: f64 = 0.001;
 const MAX_INTERFACES: usize = 64;
 const MAX_NAME_CHARS: usize = 16;

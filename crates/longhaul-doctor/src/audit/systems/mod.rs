@@ -1,6 +1,8 @@
 //! The systems whose pastes are read: a file and a row for each.
 
 mod aix;
+mod ibmi;
+mod vios;
 
 use super::reader::Reader;
 
@@ -13,4 +15,8 @@ pub(super) struct Row {
 }
 
 /// All readers. If two understand as many lines of a paste, the first is the guess.
-pub(super) const READERS: &[Row] = &[Row { system: "aix", reader: || Box::<aix::Aix>::default() }];
+pub(super) const READERS: &[Row] = &[
+    Row { system: "aix", reader: || Box::<aix::Aix>::default() },
+    Row { system: "ibmi", reader: || Box::<ibmi::Ibmi>::default() },
+    Row { system: "vios", reader: || Box::<vios::Vios>::default() },
+];
