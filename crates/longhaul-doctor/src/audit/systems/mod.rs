@@ -2,7 +2,11 @@
 
 mod aix;
 mod ibmi;
+mod linux;
+mod solaris;
+mod values;
 mod vios;
+mod windows;
 
 use super::reader::Reader;
 
@@ -19,4 +23,7 @@ pub(super) const READERS: &[Row] = &[
     Row { system: "aix", reader: || Box::<aix::Aix>::default() },
     Row { system: "ibmi", reader: || Box::<ibmi::Ibmi>::default() },
     Row { system: "vios", reader: || Box::<vios::Vios>::default() },
+    Row { system: "linux", reader: || Box::<linux::Linux>::default() },
+    Row { system: "solaris", reader: || Box::<solaris::Solaris>::default() },
+    Row { system: "windows", reader: || Box::<windows::Windows>::default() },
 ];
