@@ -57,8 +57,11 @@ pub(super) struct Change {
 
 impl Audited {
     /// Returns what `path` makes of `host`.
-    pub(super) fn new(host: Host, path: &Path) -> Audited {
+    pub(super) fn new(mut host: Host, path: &Path) -> Audited {
         let response = response(&host);
+        let bounds = std::mem::take(&mut host.facts.bounds);
+        let is_low = |cap: &Cap| laws::window_rate(cap.window, path.rtt) < path.goodput();
+        host.facts.caps.extend(bounds.into_iter().filter(is_low));
         let goal = path.goal(host.system);
         let with = |window| Hosts { window, response, application: None, lan_rtt: None };
         let window = host.facts.caps.iter().map(|cap| cap.window).min();

@@ -9,7 +9,6 @@ use crate::audit::reader::{Facts, Reader, Shown};
 /// Reads the pastes of one Solaris host.
 #[derive(Default)]
 pub(super) struct Solaris {
-    name: Option<String>,
     values: Vec<Shown>,
     /// What the next lines are, the next one last: some commands write values without names.
     expected: Vec<Expected>,
@@ -28,7 +27,6 @@ enum Expected {
     Value(&'static str, &'static str),
     /// A value that is not kept.
     Other,
-    HostName,
 }
 
 /// A column of `ipadm`.
@@ -57,7 +55,7 @@ impl Reader for Solaris {
     }
 
     fn facts(&self) -> Facts {
-        let mut facts = Facts { name: self.name.clone(), settings: self.values.clone(), ..Facts::default() };
+        let mut facts = Facts { settings: self.values.clone(), ..Facts::default() };
         for setting in WINDOWS {
             let window: Option<u64> = self.value(setting).and_then(|shown| shown.value.parse().ok());
             match window {
@@ -98,7 +96,6 @@ impl Solaris {
                 self.expected = after.map(|pair| expected(pair[1].trim_matches([';', '\\']), NDD)).rev().collect();
             }
             ("ipadm", [_, "show-prop", rest @ ..]) => self.show_prop(rest),
-            ("uname", [_, "-n"]) | ("hostname", [_]) => self.expected = vec![Expected::HostName],
             _ => return false,
         }
         true
@@ -123,8 +120,7 @@ impl Solaris {
     fn expected(&mut self, expected: Expected, words: &[&str]) -> bool {
         let [word] = words else { return false };
         match expected {
-            Expected::HostName => self.name = Some((*word).to_string()).filter(|name| name.len() <= MAX_VALUE_BYTES),
-            Expected::Value(..) | Expected::Other if !is_value(word) => return false,
+            _ if !is_value(word) => return false,
             Expected::Value(name, from) => self.keep(name, word, from),
             Expected::Other => {}
         }

@@ -13,9 +13,6 @@ use longhaul_units::Bytes;
 /// Reads the pastes of one Windows host.
 #[derive(Default)]
 pub(super) struct Windows {
-    name: Option<String>,
-    /// Whether the next line is the output of `hostname`.
-    is_name: bool,
     global: Vec<Shown>,
     /// Whether `netsh` says that heuristics have changed the level.
     is_overridden: bool,
@@ -42,9 +39,7 @@ struct Table {
 
 impl Reader for Windows {
     fn read(&mut self, line: &str) -> bool {
-        let is_name = std::mem::take(&mut self.is_name);
         self.command(line)
-            || is_name && self.host_name(line)
             || self.row(line)
             || self.override_note(line)
             || self.pair(line)
@@ -54,7 +49,7 @@ impl Reader for Windows {
     fn facts(&self) -> Facts {
         let templates = self.templates.iter().flat_map(|template| &template.values);
         let settings = self.global.iter().chain(templates).cloned().collect();
-        let mut facts = Facts { name: self.name.clone(), settings, ..Facts::default() };
+        let mut facts = Facts { settings, ..Facts::default() };
         self.add_windows(&mut facts);
         self.add_hints(&mut facts);
         facts
@@ -70,21 +65,11 @@ impl Windows {
         match words.as_slice() {
             ["netsh" | "netsh.exe", "int" | "interface", "tcp", "show", ..] => {}
             ["get-nettcpsetting" | "get-netoffloadglobalsetting", ..] => {}
-            ["hostname" | "hostname.exe"] => self.is_name = true,
             _ => return false,
         }
         self.current = None;
         self.table = Table::default();
         true
-    }
-
-    fn host_name(&mut self, line: &str) -> bool {
-        let name = line.trim();
-        let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') && !name.is_empty();
-        if is_name && name.len() <= MAX_NAME_CHARS {
-            self.name = Some(name.into());
-        }
-        is_name
     }
 
     /// Reads `Receive Window Auto-Tuning Level    : normal`, or a line of a list: `AutoTuningLevelLocal            : Normal`.
@@ -212,7 +197,9 @@ impl Windows {
         let of_templates =
             of_templates.flat_map(|template| template.values.iter().map(|shown| (template.place(), shown)));
         let all = self.global.iter().map(|shown| (WHOLE_SYSTEM.to_string(), shown)).chain(of_templates);
-        for (place, shown) in all {
+        // The note of `netsh` says more than the switch.
+        let is_new = |shown: &Shown| !(self.is_overridden && shown.name == OVERRIDDEN.setting);
+        for (place, shown) in all.filter(|(_, shown)| is_new(shown)) {
             let bad = BAD.iter().find(|bad| bad.setting == shown.name && shown.value.eq_ignore_ascii_case(bad.value));
             facts.hints.extend(bad.map(|bad| bad.hint(&shown.value, &place)));
         }
@@ -353,11 +340,7 @@ const PROPERTIES: &[&str] = &[
     "AutoTuningLevelGroupPolicy",
     "AutoTuningLevelLocal",
     "CongestionProvider",
-    "CwndRestart",
     "EcnCapability",
-    "ForceWS",
-    "MemoryPressureProtection",
-    "NonSackRttResiliency",
     "ReceiveSegmentCoalescing",
     "ReceiveSideScaling",
     "ScalingHeuristics",

@@ -1,15 +1,15 @@
-//! `ss -ti`, `ss -tin`, `ss -tinm`: two lines for each connection, which a terminal may break into more.
+//! `ss -ti`, `ss -tin`, `ss -tinm`: two lines for each connection, or more where a terminal broke them.
 //!
 //! ```text
 //! ESTAB 0      1176076      10.9.0.1:35778     10.9.0.2:5201
 //!      skmem:(r0,rb131072,t0,tb1631232,..) cubic wscale:10,3 rto:212 .. busy:2624ms rwnd_limited:2392ms(91.2%) .. snd_wnd:262144
 //! ```
 //!
-//! A connection shows a limit in two ways. The scales of its windows bound them: the first is that of the peer's window, the
-//! second that of this host's, and a window is 65,535 bytes shifted by its scale at most. And the kernel counts for how much
-//! of the time the peer's window or the send buffer held data back; from [`MIN_LIMITED`] on, that is the limit.
+//! A connection shows a limit in two ways. The scales bound its windows: the first is that of the peer's window, the second
+//! that of this host's, and a window is 65,535 bytes shifted by its scale at most. And the kernel counts for how much of the
+//! time the peer's window or the send buffer held data back; from [`MIN_LIMITED`] on, that is the limit.
 
-use super::{TERMINAL_COLUMNS, number};
+use super::number;
 use crate::audit::reader::{Cap, Facts, Hint, Shown};
 use crate::audit::systems::values::keep_lowest;
 use longhaul_core::path::laws::{MAX_UNSCALED_WINDOW, MAX_WINDOW_SCALE};
@@ -20,8 +20,7 @@ use longhaul_units::Bytes;
 pub(super) struct Flows {
     /// The text of the connection that is being read.
     record: Option<String>,
-    /// Whether its last line is as wide as a terminal, so that it may be broken or cut.
-    is_full: bool,
+    bounds: Vec<Cap>,
     caps: Vec<Cap>,
     /// Findings with the share of time in percent.
     hints: Vec<(f64, Hint)>,
@@ -47,31 +46,19 @@ struct Flow {
 }
 
 impl Flows {
-    /// Reads a line that says itself that it belongs to a connection, as it stands in the paste.
+    /// Reads one line.
     pub(super) fn read(&mut self, line: &str) -> bool {
         let is_head = head(&words(line)).is_some();
         if is_head || line.contains("Recv-Q") && line.contains("Address:Port") {
             self.end();
             self.record = is_head.then(|| line.to_string());
-            self.is_full = line.chars().count() == TERMINAL_COLUMNS;
             return true;
         }
-        line.split_whitespace().any(is_key) && self.append(line)
-    }
-
-    /// Reads a line that nothing else understands: it may be the rest of a broken line. If not, the connection ends.
-    pub(super) fn read_rest(&mut self, line: &str) -> bool {
-        let is_rest = self.is_full && self.append(line);
-        if !is_rest {
-            self.end();
+        if !line.split_whitespace().any(is_key) {
+            return false;
         }
-        is_rest
-    }
-
-    fn append(&mut self, line: &str) -> bool {
         let Some(record) = self.record.take() else { return false };
         self.record = Some(joined(record, line)).filter(|record| record.len() <= MAX_RECORD_BYTES);
-        self.is_full = line.chars().count() == TERMINAL_COLUMNS;
         true
     }
 
@@ -79,12 +66,15 @@ impl Flows {
     pub(super) fn add_to(&self, facts: &mut Facts, largest_sndbuf: Option<u64>) {
         let mut all = self.clone();
         all.end();
+        let shown = |cap: &Cap| Shown { name: cap.setting.into(), value: cap.value.clone(), from: cap.place.clone() };
+        facts.settings.extend(all.bounds.iter().map(shown));
+        facts.bounds.extend(all.bounds);
         for mut cap in all.caps {
             // A buffer below the limit of autotuning that holds data back is not tuned: the application has set it.
             if cap.setting == SNDBUF && largest_sndbuf.is_some_and(|largest| largest > cap.window.0) {
                 cap.setting = "SO_SNDBUF";
             }
-            facts.settings.push(Shown { name: cap.setting.into(), value: cap.value.clone(), from: cap.place.clone() });
+            facts.settings.push(shown(&cap));
             facts.caps.push(cap);
         }
         facts.hints.extend(all.hints.into_iter().map(|(_, hint)| hint));
@@ -92,9 +82,7 @@ impl Flows {
 
     /// Ends the connection that is being read.
     pub(super) fn end(&mut self) {
-        let Some(record) = self.record.take() else { return };
-        let text = super::without_last_word(&record, self.is_full);
-        if let Some(flow) = Flow::of(text) {
+        if let Some(flow) = self.record.take().and_then(|record| Flow::of(&record)) {
             self.add_scales(&flow);
             self.add_limits(flow);
         }
@@ -104,7 +92,7 @@ impl Flows {
         let window = |scale: u8| MAX_UNSCALED_WINDOW.0 << scale.min(MAX_WINDOW_SCALE);
         let mut add = |setting, scale: u8| {
             let (value, place) = (format!("wscale:{scale}"), flow.place.clone());
-            keep_lowest(&mut self.caps, Cap { setting, value, place, window: Bytes(window(scale)) });
+            keep_lowest(&mut self.bounds, Cap { setting, value, place, window: Bytes(window(scale)) });
         };
         match flow.scales {
             Some((peer, own)) => {
@@ -128,7 +116,7 @@ impl Flows {
             let (place, value) = (flow.place.clone(), format!("held data back for {share}% of the time"));
             match window {
                 Some(window) => {
-                    let value = format!("{window}, {value}");
+                    let value = format!("{window} ({value})");
                     keep_lowest(&mut self.caps, Cap { setting, value, place, window: Bytes(window) });
                 }
                 None => {

@@ -31,6 +31,12 @@ impl Links {
         self.link(&words) || self.detail(&words) || self.qdisc(&words) || self.features(&words) || self.feature(line)
     }
 
+    /// Reads the arguments of `ethtool -k`: with `grep` behind it, its output does not name the interface.
+    pub(super) fn expect(&mut self, arguments: &[&str]) {
+        let name = arguments.iter().find(|argument| !argument.starts_with('-'));
+        self.current = name.and_then(|name| self.at(name));
+    }
+
     /// Returns whether the interface `name` counts: it is neither loopback nor known to be down.
     pub(super) fn is_counting(&self, name: &str) -> bool {
         let known = self.links.iter().find(|link| link.name == name);

@@ -1,8 +1,7 @@
 //! Linux: `sysctl`, files of /etc/sysctl.d, `ss -ti`, `ethtool -k`, `nstat`, `ip link`, `ip addr`, `ip route`, `tc qdisc`,
 //! `uname`, and `systemctl show`.
 //!
-//! One file for each kind of output, each of which knows its own lines; this file joins lines that a terminal of 80 columns
-//! has broken, and says what follows from all of them.
+//! One file for each kind of output, each of which knows its own lines; this file says what follows from all of them.
 
 mod counters;
 mod flows;
@@ -31,8 +30,6 @@ pub(super) struct Linux {
     links: Links,
     routes: Routes,
     output: Output,
-    /// The last line, if it was understood and may have been broken or cut by a terminal.
-    broken: Option<String>,
 }
 
 /// The output that follows a command, where its lines do not say it.
@@ -42,23 +39,23 @@ enum Output {
     Unknown,
     /// `uname -r`
     Release,
-    /// `uname -n`, `hostname`
-    Name,
     /// A file of settings, which may not be in force.
     File,
 }
 
 impl Reader for Linux {
     fn read(&mut self, line: &str) -> bool {
-        let broken = self.broken.take();
-        let whole = broken.map(|begin| begin + line).filter(|whole| whole.len() <= MAX_LINE_BYTES);
-        let text = match (self.part(line), whole) {
-            (true, _) => line.to_string(),
-            (false, Some(whole)) if self.joined(&whole, line) => whole,
-            (false, _) => return false,
-        };
-        self.broken = (line.chars().count() == TERMINAL_COLUMNS).then_some(text);
-        true
+        if self.flows.read(line) {
+            return true;
+        }
+        self.flows.end();
+        self.command(line)
+            || self.sysctls.read(line, self.output == Output::File)
+            || self.links.read(line)
+            || self.routes.read(line)
+            || self.counters.read(line)
+            || self.uname(line)
+            || self.unit(line)
     }
 
     fn facts(&self) -> Facts {
@@ -77,34 +74,6 @@ impl Reader for Linux {
 
 /// The lines.
 impl Linux {
-    /// Reads one line. The last word of a line as wide as a terminal may be cut: it is not believed.
-    fn part(&mut self, line: &str) -> bool {
-        if self.flows.read(line) {
-            return true;
-        }
-        let is_full = line.chars().count() == TERMINAL_COLUMNS;
-        if self.command(line) || self.text(without_last_word(line, is_full)) {
-            self.flows.end();
-            return true;
-        }
-        self.flows.read_rest(line)
-    }
-
-    /// Reads two lines that a terminal has broken, of which `line` is the second.
-    fn joined(&mut self, whole: &str, line: &str) -> bool {
-        let is_full = line.chars().count() == TERMINAL_COLUMNS;
-        self.text(without_last_word(whole, is_full))
-    }
-
-    fn text(&mut self, line: &str) -> bool {
-        self.sysctls.read(line, self.output == Output::File)
-            || self.links.read(line)
-            || self.routes.read(line)
-            || self.counters.read(line)
-            || self.uname(line)
-            || self.unit(line)
-    }
-
     /// Reads a command, as a prompt or a script shows it.
     fn command(&mut self, line: &str) -> bool {
         let mut words = line.split_whitespace();
@@ -114,10 +83,16 @@ impl Linux {
         let is_option = rest.first().is_some_and(|word| word.starts_with('-'));
         let output = match program {
             "uname" if has(&["-r"]) => Output::Release,
-            "uname" if has(&["-n"]) => Output::Name,
-            "hostname" if rest.is_empty() => Output::Name,
             "cat" if rest.iter().any(|word| word.contains("sysctl")) => Output::File,
-            "uname" | "ss" | "ethtool" if is_option => Output::Unknown,
+            "cat" | "sysctl" if has(&["-n"]) || rest.iter().any(|word| word.starts_with("/proc/sys/")) => {
+                self.sysctls.expect(&rest);
+                Output::Unknown
+            }
+            "ethtool" if has(&["-k"]) => {
+                self.links.expect(&rest);
+                Output::Unknown
+            }
+            "uname" | "ss" if is_option => Output::Unknown,
             "sysctl" if is_option || rest.iter().any(|word| word.starts_with("net.")) => Output::Unknown,
             "nstat" if rest.is_empty() || is_option => Output::Unknown,
             "ip" if has(&["link", "addr", "address", "route", "l", "a", "r"]) => Output::Unknown,
@@ -134,7 +109,6 @@ impl Linux {
         let words: Vec<&str> = line.split_whitespace().take(4).collect();
         let (name, release) = match (words.as_slice(), self.output) {
             (["Linux", name, release, build, ..], _) if build.starts_with('#') => (Some(*name), Some(*release)),
-            ([name], Output::Name) => (Some(*name), None),
             ([release], Output::Release) => (None, Some(*release)),
             ([release], _) if is_packaged_release(release) => (None, Some(*release)),
             _ => return false,
@@ -206,14 +180,6 @@ impl Linux {
     }
 }
 
-/// Returns `line` without its last word if that may be cut.
-fn without_last_word(line: &str, may_be_cut: bool) -> &str {
-    match line.rfind(char::is_whitespace) {
-        Some(at) if may_be_cut => &line[..at],
-        _ => line,
-    }
-}
-
 /// Returns the number that `text` is.
 fn number(text: &str) -> Option<u64> {
     // `parse` takes a plus sign, too.
@@ -249,9 +215,5 @@ const FEW_DESCRIPTORS: Bad = Bad {
     what: "A flow takes two descriptors, and two more for each direction with bulk: further connections wait.",
     costs_rate: false,
 };
-/// Width of a terminal that breaks or cuts lines.
-const TERMINAL_COLUMNS: usize = 80;
-/// Longer than any line of these commands that matters.
-const MAX_LINE_BYTES: usize = 4096;
 const MAX_NAME_BYTES: usize = 64;
 const MAX_WORDS: usize = 32;

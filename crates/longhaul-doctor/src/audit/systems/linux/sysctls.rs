@@ -1,4 +1,4 @@
-//! `sysctl -a`, `sysctl NAME`, files of /etc/sysctl.d, and files of /proc/sys as `grep` shows them.
+//! `sysctl -a`, `sysctl NAME`, `sysctl -n NAME`, files of /etc/sysctl.d, and files of /proc/sys as `cat` and `grep` show them.
 
 use super::{Bad, WHOLE_SYSTEM, keep, number};
 use crate::audit::reader::{Facts, Shown};
@@ -10,31 +10,52 @@ pub(super) struct Sysctls {
     live: Vec<Shown>,
     /// The values of files. They count where no value in force is shown.
     stored: Vec<Shown>,
+    /// The sysctls whose values follow without their names, the next one last.
+    expected: Vec<String>,
 }
 
 impl Sysctls {
+    /// Reads the arguments of a command that shows values without names: names, or paths in /proc/sys.
+    pub(super) fn expect(&mut self, arguments: &[&str]) {
+        let names = arguments.iter().map(|argument| argument.trim_start_matches("/proc/sys/").replace('/', "."));
+        self.expected = names.filter(|name| is_sysctl(name)).collect();
+        self.expected.reverse();
+    }
+
     /// Reads `net.ipv4.tcp_rmem = 4096 131072 6291456`, also without blanks, with slashes, or as `/proc/sys/.. :`. `is_file`:
     /// the line is known to come from a file of settings.
     pub(super) fn read(&mut self, line: &str, is_file: bool) -> bool {
         let line = line.trim();
-        let parts = match line.strip_prefix("/proc/sys/") {
-            Some(path) => path.split_once(':'),
-            None => line.split_once('='),
+        let path = line.strip_prefix("/proc/sys/");
+        let Some((name, value)) = path.map_or_else(|| line.split_once('='), |path| path.split_once(':')) else {
+            return self.read_expected(line);
         };
-        let Some((name, value)) = parts else { return false };
+        self.expected.clear();
         // sysctl writes a blank on both sides. A dash in a file says that an error does not matter (sysctl.d(5)).
-        let is_file = is_file || !name.ends_with(' ') && !line.starts_with('/') || name.starts_with('-');
+        let is_file = path.is_none() && (is_file || !name.ends_with(' ') || name.starts_with('-'));
         let name = name.trim().trim_start_matches('-').replace('/', ".");
-        if !is_sysctl(&name) {
-            return false;
+        let is_known = is_sysctl(&name);
+        if is_known {
+            self.keep(&name, value, is_file);
         }
+        is_known
+    }
+
+    /// Reads a value without its name.
+    fn read_expected(&mut self, line: &str) -> bool {
+        let is_value = line.starts_with(|char: char| char.is_ascii_alphanumeric() || char == '-');
+        let Some(name) = self.expected.pop().filter(|_| is_value) else { return false };
+        self.keep(&name, line, false);
+        true
+    }
+
+    fn keep(&mut self, name: &str, value: &str, is_file: bool) {
         let value = value.split_whitespace().take(MAX_VALUE_WORDS).collect::<Vec<_>>().join(" ");
-        if NAMES.contains(&name.as_str()) && !value.is_empty() && value.len() <= MAX_VALUE_BYTES {
+        if NAMES.contains(&name) && !value.is_empty() && value.len() <= MAX_VALUE_BYTES {
             let (values, from) =
                 if is_file { (&mut self.stored, "file of sysctls") } else { (&mut self.live, "sysctl") };
-            keep(values, &name, &value, from);
+            keep(values, name, &value, from);
         }
-        true
     }
 
     /// Returns the value of the sysctl `name`.
