@@ -23,5 +23,5 @@ mod show;
 mod tune;
 
 pub use advise::Advise;
-pub use audit::Audit;
+pub use audit::{Audit, Reports, audit_text};
 pub use tune::Tune;

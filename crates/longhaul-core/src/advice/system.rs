@@ -21,6 +21,8 @@ pub struct System {
     pub max_window: Bytes,
     /// Response of its congestion control to random loss.
     pub response: LossResponse,
+    /// The same with the control that the settings ask for.
+    pub tuned_response: LossResponse,
     /// What its congestion control is, with `unverified` where no document says so.
     pub congestion: &'static str,
     /// Settings, in the order in which they are to be set.

@@ -5,7 +5,7 @@ use super::relays::{self, Addresses, RelayFiles};
 use crate::path::Path;
 use crate::predict::{Hosts, Limit, Prediction};
 use crate::show::speed;
-use longhaul_core::advice::{Application, Effect, Fill, Goal, Setting, System};
+use longhaul_core::advice::{Application, Effect, Fill, Setting, System};
 use longhaul_core::path::laws::packet::mss;
 use longhaul_core::path::laws::{self, LossResponse, MAX_WINDOW};
 use longhaul_units::{Bytes, Rate};
@@ -100,13 +100,14 @@ impl Advice {
         let (window, window_from) = present_window(&question);
         let hosts = Hosts {
             window,
-            response: slowest_response(&question.os),
+            response: slowest(question.os.iter().map(|system| system.response)),
             application: question.application.and_then(|application| application.window),
             lan_rtt: question.lan_rtt,
         };
         let window = wanted_window(&path, &question.os);
         // A host that has more already keeps it.
-        let tuned = Hosts { window: window.max(hosts.window), ..hosts };
+        let response = slowest(question.os.iter().map(|system| system.tuned_response));
+        let tuned = Hosts { window: window.max(hosts.window), response, ..hosts };
         let each = hosts.alone(&path, 1).rate;
         let connections = laws::connections(path.goodput(), each);
         let row = |what, prediction: Prediction| {
@@ -205,7 +206,7 @@ impl Row {
 
 impl Typed {
     fn new(system: &'static System, path: &Path) -> Typed {
-        let goal = goal(path, system);
+        let goal = path.goal(system);
         let changes = system.settings.iter().filter_map(|setting| {
             // Without scaling the rest is in vain, so it is made certain where some hosts lack it.
             let is_doubtful = setting.effect == Effect::Scaling && !setting.other_defaults.is_empty();
@@ -233,29 +234,14 @@ impl Change {
     }
 }
 
-/// Returns what `path` needs of a host with this system.
-pub(crate) fn goal(path: &Path, system: &System) -> Goal {
-    Goal {
-        window: wanted(path).min(system.max_window),
-        packet: path.packet(),
-        is_packet_short: path.packet() < ETHERNET_MTU,
-        has_loss: path.loss > 0.0,
-    }
-}
-
 /// Returns the MSS of a host on this link: `mtu - 40`.
 pub(super) fn host_mss(path: &Path) -> u32 {
     mss(path.mtu)
 }
 
-/// Returns twice the bandwidth-delay product: a window of the product alone falls below the rate after each loss.
-fn wanted(path: &Path) -> Bytes {
-    Bytes(path.bandwidth_delay().0.saturating_mul(2)).min(MAX_WINDOW)
-}
-
 /// Returns the window that all of `systems` can have.
 fn wanted_window(path: &Path, systems: &[&System]) -> Bytes {
-    systems.iter().map(|system| system.max_window).fold(wanted(path), Bytes::min)
+    systems.iter().map(|system| system.max_window).fold(path.window(), Bytes::min)
 }
 
 /// Returns the window of the hosts as they are, and where it comes from.
@@ -277,15 +263,13 @@ fn present_window(question: &Question) -> (Bytes, String) {
     }
 }
 
-/// Returns the response to loss of the system that suffers most; CUBIC's without a system, as Linux has.
-fn slowest_response(systems: &[&System]) -> LossResponse {
-    let has = |response| systems.iter().any(|system| system.response == response);
-    if has(LossResponse::Reno) { LossResponse::Reno } else { LossResponse::Cubic }
+/// Returns the response to loss that costs most of `responses`; CUBIC's without one, as Linux has.
+fn slowest(responses: impl Iterator<Item = LossResponse> + Clone) -> LossResponse {
+    let order = [LossResponse::Reno, LossResponse::Cubic, LossResponse::Ignores];
+    order.into_iter().find(|one| responses.clone().any(|other| other == *one)).unwrap_or(LossResponse::Cubic)
 }
 
 /// Share of the relay's rate from which on a relay is not worth it.
 const NEAR: f64 = 0.9;
 /// Windows that IBM advises for AIX on a WAN.
 const IBM_WINDOW: Bytes = Bytes(1 << 20);
-/// Packets of hosts on Ethernet, in bytes.
-const ETHERNET_MTU: u32 = 1500;

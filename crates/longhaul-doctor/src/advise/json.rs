@@ -150,7 +150,7 @@ impl<'a> Document<'a> {
                 name: profile.name,
                 source: super::profile::SOURCE,
                 path_source: profile.path_source,
-                published: profile.published.iter().map(|row| Published::of(row)).collect(),
+                published: profile.published.iter().map(Published::of).collect(),
                 contradictions: profile.contradictions,
             }),
         }

@@ -1,6 +1,5 @@
 //! The longhaul.toml of both relays, and their sysctls.
 
-use super::advice::goal;
 use crate::path::Path;
 use clap::Args;
 use longhaul_core::advice::{Setting, System};
@@ -69,7 +68,7 @@ pub(super) fn files(path: &Path, addresses: &Addresses) -> Result<RelayFiles, St
 /// Returns the sysctls of Linux that a relay needs on this path, beyond the kernel's defaults.
 fn sysctls(path: &Path) -> Vec<(&'static str, String)> {
     let Some(linux) = System::named("linux") else { return Vec::new() };
-    let goal = goal(path, linux);
+    let goal = path.goal(linux);
     // A relay chooses the congestion control of each leg itself, and sets no buffer size.
     let serves = |setting: &&Setting| setting.name.starts_with("net.ipv4.") && setting.name != CONGESTION;
     let sysctls = linux.settings.iter().filter(serves);

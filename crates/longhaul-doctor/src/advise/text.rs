@@ -2,6 +2,7 @@
 
 use super::advice::{Advice, Change, Row, Typed, host_mss};
 use crate::show::{about, size, speed, time, wrapped};
+use longhaul_core::advice::EVERY_HOST;
 use longhaul_core::path::laws::window_scale;
 use std::fmt::Write as _;
 
@@ -92,7 +93,8 @@ fn system(typed: &Typed) -> String {
     if typed.settings.is_empty() {
         text += "  Nothing: no setting of this system is known to help on this path.\n";
     }
-    text += &about("note", typed.system.note);
+    text += &about("note", EVERY_HOST);
+    text += &about("", typed.system.note);
     if typed.settings.iter().any(|change| change.undo.contains("OLD")) {
         text += &about("OLD", "is the value that `read` shows before the change.");
     }

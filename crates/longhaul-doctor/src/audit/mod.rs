@@ -1,24 +1,143 @@
-//! `longhaul audit`.
+//! `longhaul audit`: from pastes of hosts' settings to what limits them on a path.
+//!
+//! [`paste`] gives the lines of a source, [`host`] reads them with the reader of each system, [`finding`] compares what they
+//! show with the path, and `text`, `json` and `migration` show that.
 
+mod finding;
+mod host;
+mod json;
+mod migration;
+mod paste;
 mod reader;
+mod source;
+mod systems;
+mod text;
 
-use crate::path::PathFlags;
+use crate::path::{Path, PathFlags};
+use crate::say;
 use clap::Args;
+use finding::Audited;
+use longhaul_core::advice::System;
+use longhaul_units::Rate;
+use std::fs;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// The flags of `longhaul audit`.
 #[derive(Args, Debug)]
 pub struct Audit {
+    /// Pastes: files, a folder with a file for each host, or `-` for standard input
+    ///
+    /// A file holds the settings of one host: the output of one command, or of several one after the other. Prompts, colours,
+    /// wrapped lines and the frames of 5250 screens do no harm.
+    #[arg(value_name = "FILE")]
+    pastes: Vec<PathBuf>,
+    /// System of the hosts: aix, ibmi, vios, linux, solaris, windows [default: a guess]
+    ///
+    /// The guess is the system that understands most lines.
+    #[arg(long, value_name = "SYSTEM", value_parser = read_system)]
+    os: Option<&'static System>,
     #[command(flatten)]
     path: PathFlags,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    /// Write the table of the hosts as CSV
+    ///
+    /// `-` is standard output, in place of the report.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
 }
 
 impl Audit {
-    /// Runs the command.
+    /// Prints what limits the hosts. Returns 0, 1 if nothing in the pastes is understood, or 2 for wrong usage.
     pub fn run(self) -> ExitCode {
-        match self.path.path(None) {
-            Ok(_) => crate::say::print(""),
-            Err(why) => crate::say::wrong(&why),
+        match self.audit() {
+            Ok((path, hosts)) => self.show(&path, &hosts),
+            Err(why) => say::wrong(&why),
         }
     }
+
+    /// Returns the path and the hosts, those that gain most first.
+    ///
+    /// # Errors
+    /// A flag or a paste is missing: a sentence that says what to write.
+    fn audit(&self) -> Result<(Path, Vec<Audited>), String> {
+        if self.is_stdout_twice() {
+            return Err("--json and --csv - both write to standard output: name a file for --csv".into());
+        }
+        if self.pastes.is_empty() {
+            return Err(
+                "no paste: name files or a folder, or `-` for standard input; `longhaul audit --collect aix` prints \
+                what to run on a host"
+                    .into(),
+            );
+        }
+        let path = self.path.path(None)?;
+        let mut hosts = Vec::new();
+        for source in source::sources(&self.pastes)? {
+            let named = |err| format!("{}: {err}", source.title());
+            let host = source.open().and_then(|paste| host::read(paste, &source.name(), self.os)).map_err(named)?;
+            match host {
+                Some(host) => hosts.push(Audited::new(host, &path)),
+                None => say::note(format_args!("note: {}: nothing in it is understood", source.title())),
+            }
+        }
+        migration::sort(&mut hosts);
+        Ok((path, hosts))
+    }
+
+    fn show(&self, path: &Path, hosts: &[Audited]) -> ExitCode {
+        let message = hosts.is_empty().then_some(NOTHING);
+        if let Some(file) = self.csv.as_ref().filter(|file| !is_stdout(file)) {
+            if let Err(err) = fs::write(file, migration::csv(hosts)) {
+                return say::failed(&format!("{}: {err}", file.display()));
+            }
+        }
+        let printed = match self.csv.as_deref().is_some_and(is_stdout) {
+            true => say::print(&migration::csv(hosts)),
+            false if self.json => say::print(&json::text(path, hosts, message)),
+            false if hosts.is_empty() => ExitCode::SUCCESS,
+            false => say::print(&text::text(path, hosts)),
+        };
+        message.map_or(printed, say::failed)
+    }
+
+    fn is_stdout_twice(&self) -> bool {
+        self.json && self.csv.as_deref().is_some_and(is_stdout)
+    }
 }
+
+/// The reports about one paste.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reports {
+    /// The report for a terminal.
+    pub text: String,
+    /// The JSON document.
+    pub json: String,
+    /// The table as CSV.
+    pub csv: String,
+}
+
+/// Audits one paste, as `longhaul audit` does, for a path with this round trip and this rate. Returns `None` if nothing in it is
+/// understood. Any bytes may be in it.
+pub fn audit_text(paste: &[u8], rtt: Duration, rate: Rate) -> Option<Reports> {
+    let path = Path::new(rtt, rate);
+    // Reading from memory does not fail.
+    let host = host::read(paste, "paste", None).ok().flatten()?;
+    let hosts = [Audited::new(host, &path)];
+    let (text, json) = (text::text(&path, &hosts), json::text(&path, &hosts, None));
+    Some(Reports { text, json, csv: migration::csv(&hosts) })
+}
+
+fn is_stdout(file: &std::path::Path) -> bool {
+    file.as_os_str() == "-"
+}
+
+fn read_system(text: &str) -> Result<&'static System, String> {
+    System::named(text).ok_or_else(|| crate::path::unknown(text, systems::READERS.iter().map(|row| row.system)))
+}
+
+const NOTHING: &str = "nothing is understood: paste the output of the commands that `longhaul audit --collect aix` (or ibmi, \
+    linux, solaris, windows) prints";

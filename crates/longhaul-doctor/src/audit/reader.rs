@@ -23,6 +23,9 @@ pub(super) struct Facts {
     pub(super) settings: Vec<Shown>,
     /// The limits of the window that follow from them. The effective window is the smallest; without one it is unknown.
     pub(super) caps: Vec<Cap>,
+    /// Limits that a window cannot exceed, while it may well be smaller. They count where they limit below the path's rate, and
+    /// say nothing of the window elsewhere.
+    pub(super) bounds: Vec<Cap>,
     /// Findings without a window: what hurts by an amount that cannot be computed, or costs no rate.
     pub(super) hints: Vec<Hint>,
     /// What else to paste, so that the window is known: `ifconfig -a`, `no -a` ..

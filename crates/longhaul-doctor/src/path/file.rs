@@ -2,13 +2,24 @@
 //!
 //! A value that is missing or null is unknown.
 
-use super::{Direction, MAX_RATE, MAX_RTT, MIN_RATE, MIN_RTT, check_mtu};
+use super::value::{MAX_RATE, MAX_RTT, MIN_RATE, MIN_RTT, check_mtu};
+use clap::ValueEnum;
 use longhaul_units::Rate;
 use serde::Deserialize;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::time::Duration;
+
+/// A direction of a measured path, as `longhaul path` names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum Direction {
+    /// From this machine to the other.
+    #[default]
+    Up,
+    /// From the other machine to this.
+    Down,
+}
 
 /// What the file tells of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

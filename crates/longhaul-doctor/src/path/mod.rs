@@ -1,14 +1,18 @@
 //! A path: round trip, rate, loss and MTU, from flags or from the file of a measured path.
 
 mod file;
+mod value;
 
-use clap::{Args, ValueEnum};
-use file::Measured;
-use longhaul_core::advice::{ENCAPSULATIONS, Tunnel};
-use longhaul_core::path::laws::{self, packet};
+pub(crate) use value::{read_rtt, unknown};
+
+use clap::Args;
+use file::{Direction, Measured};
+use longhaul_core::advice::{Goal, System, Tunnel};
+use longhaul_core::path::laws::{self, MAX_WINDOW, packet};
 use longhaul_units::{Bytes, Rate};
 use std::path::PathBuf;
 use std::time::Duration;
+use value::{read_loss, read_mtu, read_rate, read_tunnel};
 
 /// The flags of a path. A value that the file of `--from` lacks comes from its flag, and a flag replaces the file's value.
 #[derive(Args, Clone, Debug, Default)]
@@ -48,16 +52,6 @@ pub(crate) struct PathFlags {
     /// The path may differ in the two directions. By default up: from the machine that measured to the other.
     #[arg(long, value_name = "WAY", requires = "from", hide_possible_values = true)]
     direction: Option<Direction>,
-}
-
-/// A direction of a measured path, as `longhaul path` names it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Direction {
-    /// From this machine to the other.
-    #[default]
-    Up,
-    /// From the other machine to this.
-    Down,
 }
 
 /// A path for which everything can be computed.
@@ -109,9 +103,29 @@ impl PathFlags {
 }
 
 impl Path {
+    /// Returns a path of Ethernet without loss and without an encapsulation.
+    pub(crate) fn new(rtt: Duration, rate: Rate) -> Path {
+        Path { rtt, rate, loss: 0.0, mtu: ETHERNET_MTU, tunnel: None }
+    }
+
     /// Returns the bandwidth-delay product.
     pub(crate) fn bandwidth_delay(&self) -> Bytes {
         laws::bandwidth_delay(self.rate, self.rtt)
+    }
+
+    /// Returns twice the bandwidth-delay product: a window of the product alone falls below the rate after each loss.
+    pub(crate) fn window(&self) -> Bytes {
+        Bytes(self.bandwidth_delay().0.saturating_mul(2)).min(MAX_WINDOW)
+    }
+
+    /// Returns what the path needs of a host with this system.
+    pub(crate) fn goal(&self, system: &System) -> Goal {
+        Goal {
+            window: self.window().min(system.max_window),
+            packet: self.packet(),
+            is_packet_short: self.packet() < ETHERNET_MTU,
+            has_loss: self.loss > 0.0,
+        }
     }
 
     /// Returns the largest IP packet of a host that fits into the path, in bytes.
@@ -137,59 +151,5 @@ impl Path {
     }
 }
 
-/// Reads a round trip.
-///
-/// # Errors
-/// It is not a time from 10 us to 1 min.
-pub(crate) fn read_rtt(text: &str) -> Result<Duration, String> {
-    let rtt = longhaul_units::duration(text).map_err(|err| format!("{err}; write for example 63ms"))?;
-    match (MIN_RTT..=MAX_RTT).contains(&rtt) {
-        true => Ok(rtt),
-        false => Err("a round trip is from 10us to 1min; write for example 63ms".into()),
-    }
-}
-
-fn read_rate(text: &str) -> Result<Rate, String> {
-    let rate: Rate = text.parse().map_err(|err| format!("{err}; write for example 1Gbit/s"))?;
-    match (MIN_RATE..=MAX_RATE).contains(&rate) {
-        true => Ok(rate),
-        false => Err("a rate is from 1kbit/s to 10Tbit/s; write for example 1Gbit/s".into()),
-    }
-}
-
-fn read_loss(text: &str) -> Result<f64, String> {
-    let loss = longhaul_units::percentage(text).map_err(|err| format!("{err}"))?;
-    if loss < 1.0 { Ok(loss) } else { Err("with a loss of 100% nothing gets through; write for example 0.1%".into()) }
-}
-
-fn read_mtu(text: &str) -> Result<u32, String> {
-    let mtu: u32 =
-        text.strip_suffix('B').unwrap_or(text).parse().map_err(|_| "it is not a number of bytes such as 1500")?;
-    check_mtu(mtu)
-}
-
-fn check_mtu(mtu: u32) -> Result<u32, String> {
-    match (packet::MIN_MTU..=packet::MAX_MTU).contains(&mtu) {
-        true => Ok(mtu),
-        false => {
-            Err(format!("an MTU is from {} to {} bytes; write for example 1500", packet::MIN_MTU, packet::MAX_MTU))
-        }
-    }
-}
-
-fn read_tunnel(text: &str) -> Result<&'static Tunnel, String> {
-    Tunnel::named(text).ok_or_else(|| unknown(text, ENCAPSULATIONS.iter().map(|tunnel| tunnel.name)))
-}
-
-/// Returns the message for a word that is none of `known`: the nearest one, and all of them.
-pub(crate) fn unknown<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
-    let near = longhaul_config::suggest::nearest(word, known.clone()).map(|near| format!("did you mean {near}? "));
-    format!("{}write one of {}", near.unwrap_or_default(), known.collect::<Vec<_>>().join(", "))
-}
-
 /// MTU of Ethernet.
 const ETHERNET_MTU: u32 = 1500;
-const MIN_RTT: Duration = Duration::from_micros(10);
-const MAX_RTT: Duration = Duration::from_secs(60);
-const MIN_RATE: Rate = Rate(1_000);
-const MAX_RATE: Rate = Rate(10_000_000_000_000);

@@ -15,6 +15,7 @@ pub(super) const AIX: System = System {
     default_source: "tcp_sendspace and tcp_recvspace of virtual Ethernet; IBM, POWER8 Platform Largesend",
     max_window: MAX_WINDOW,
     response: LossResponse::Reno,
+    tuned_response: LossResponse::Reno,
     congestion: "NewReno; no page of IBM that we found names another",
     settings: SETTINGS,
     note: "A window that a program sets comes first, then the interface's values, then those of `no`. `no -p -d NAME` sets the \

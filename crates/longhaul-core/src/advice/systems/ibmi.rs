@@ -14,6 +14,7 @@ pub(super) const IBMI: System = System {
     default_source: "TCPRCVBUF and TCPSNDBUF of 7.2; IBM, CHGTCPA",
     max_window: Bytes(8_388_608),
     response: LossResponse::Reno,
+    tuned_response: LossResponse::Reno,
     congestion: "Reno (unverified)",
     settings: SETTINGS,
     note: "CHGTCPA needs `*IOSYSCFG`; CFGTCP shows the same values, option 3, and the routes, option 2. A server keeps its old buffers until it is ended and started again. `*DFT` is the default: if \

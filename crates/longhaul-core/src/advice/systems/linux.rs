@@ -15,6 +15,7 @@ pub(super) const LINUX: System = System {
     default_source: "half of tcp_rmem's 6 MiB before Linux 6.16; commit 572be9bf9d0d",
     max_window: MAX_WINDOW,
     response: LossResponse::Cubic,
+    tuned_response: LossResponse::Ignores,
     congestion: "CUBIC, the default",
     settings: SETTINGS,
     note: "Run the commands as root. The permanent form writes a file for each sysctl into /etc/sysctl.d.",

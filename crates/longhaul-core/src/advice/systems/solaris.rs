@@ -14,6 +14,7 @@ pub(super) const SOLARIS: System = System {
     default_source: "send_buf; Oracle, Solaris 11.2 tunables",
     max_window: MAX_WINDOW,
     response: LossResponse::Reno,
+    tuned_response: LossResponse::Cubic,
     congestion: "NewReno, the default",
     settings: SETTINGS,
     note: "Without -t, ipadm sets a value now and for later; -t and reset-prop are unverified.",

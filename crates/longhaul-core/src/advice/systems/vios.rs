@@ -14,6 +14,7 @@ pub(super) const VIOS: System = System {
     default_source: "virtual Ethernet, as AIX",
     max_window: MAX_WINDOW,
     response: LossResponse::Reno,
+    tuned_response: LossResponse::Reno,
     congestion: "NewReno, as AIX",
     settings: SETTINGS,
     note: "The shared Ethernet adapter forwards the frames of its clients. The windows are the clients' own: see AIX and IBM i.",

@@ -14,6 +14,7 @@ pub(super) const WINDOWS: System = System {
     default_source: "autotuning level normal, a scale of 8; Microsoft, windowsserverdocs",
     max_window: Bytes(16_776_960),
     response: LossResponse::Cubic,
+    tuned_response: LossResponse::Cubic,
     congestion: "CUBIC since 2019 (unverified)",
     settings: SETTINGS,
     note: "A change is permanent at once. A group policy overrides it: AutoTuningLevelEffective shows that. The registry value \

@@ -1,0 +1,187 @@
+//! What limits a host on a path, and what lifts each limit.
+
+use super::host::Host;
+use super::reader::{Cap, Hint};
+use crate::path::Path;
+use crate::predict::{Hosts, Limit};
+use longhaul_core::advice::{Fill, Goal, Setting, System};
+use longhaul_core::path::laws::{self, LossResponse};
+use longhaul_units::{Bytes, Rate};
+
+/// A host on a path.
+pub(super) struct Audited {
+    /// The host.
+    pub(super) host: Host,
+    /// Its effective window: the smallest that its paste shows. `None` if the paste shows none.
+    pub(super) window: Option<Bytes>,
+    /// The rate that the window allows, and what limits it; `None` without a window.
+    pub(super) now: Option<(Rate, Limit)>,
+    /// The rate with the largest window that the path needs and the system has.
+    pub(super) tuned: Rate,
+    /// The rate through relays, with the host as it is.
+    pub(super) relay: Rate,
+    /// What limits it: the largest effect first, and of equal ones in the order in which they are to be changed.
+    pub(super) findings: Vec<Finding>,
+}
+
+/// One setting that limits a host, or hurts.
+pub(super) struct Finding {
+    /// Name of the setting.
+    pub(super) setting: &'static str,
+    /// Its value, as the paste shows it.
+    pub(super) value: String,
+    /// Where it stands: the interface, or `whole system`.
+    pub(super) place: String,
+    /// What it does, in a sentence; empty for a limit of the window.
+    pub(super) what: &'static str,
+    /// The rate that it takes away on its own: the path's rate minus the rate with only this limit left. `None` if that cannot
+    /// be computed.
+    pub(super) effect: Option<Rate>,
+    /// What to change.
+    pub(super) change: Option<Change>,
+}
+
+/// A change of a setting, with its commands.
+pub(super) struct Change {
+    /// The row of the setting.
+    pub(super) row: &'static Setting,
+    /// The value to set.
+    pub(super) want: String,
+    /// Command that sets the value until the next boot; empty if there is none.
+    pub(super) set_now: String,
+    /// Command that makes it permanent; empty if there is none.
+    pub(super) set_permanent: String,
+    /// Command that undoes both; empty if there is none.
+    pub(super) undo: String,
+}
+
+impl Audited {
+    /// Returns what `path` makes of `host`.
+    pub(super) fn new(mut host: Host, path: &Path) -> Audited {
+        let response = response(&host);
+        let bounds = std::mem::take(&mut host.facts.bounds);
+        let is_low = |cap: &Cap| laws::window_rate(cap.window, path.rtt) < path.goodput();
+        host.facts.caps.extend(bounds.into_iter().filter(is_low));
+        let goal = path.goal(host.system);
+        let with = |window| Hosts { window, response, application: None, lan_rtt: None };
+        let window = host.facts.caps.iter().map(|cap| cap.window).min();
+        let now = window.map(|window| with(window).alone(path, 1)).map(|now| (now.rate, now.limit));
+        // The limit of the system itself is no setting: it may leave the tuned rate below the path's.
+        let tuned = with(window.unwrap_or_default().max(goal.window)).alone(path, 1).rate;
+        let relay = with(goal.window).with_relay(path).rate;
+        let best = laws::loss_rate(response, path.mss_clamp(), path.rtt, path.loss).unwrap_or(path.goodput());
+        let limits = Limits { path, goal, best: best.min(path.goodput()) };
+        let findings = limits.findings(&host);
+        Audited { window, now, tuned, relay, findings, host }
+    }
+
+    /// Returns the rate that the host gains at most, by tuning or by a relay; `None` if its rate is unknown.
+    pub(super) fn gain(&self) -> Option<Rate> {
+        let (now, _) = self.now?;
+        Some(Rate(self.tuned.max(self.relay).0.saturating_sub(now.0)))
+    }
+
+    /// Returns the limits that set the window: the smallest ones.
+    pub(super) fn lowest(&self) -> impl Iterator<Item = &Cap> {
+        self.host.facts.caps.iter().filter(|cap| Some(cap.window) == self.window)
+    }
+
+    /// Returns the change that gains most.
+    pub(super) fn first(&self) -> Option<(&Finding, &Change)> {
+        self.findings.iter().find_map(|finding| Some((finding, finding.change.as_ref()?)))
+    }
+}
+
+/// What a setting is compared with.
+struct Limits<'p> {
+    path: &'p Path,
+    goal: Goal,
+    /// The rate of the path for this host, without any limit of a window.
+    best: Rate,
+}
+
+impl Limits<'_> {
+    fn findings(&self, host: &Host) -> Vec<Finding> {
+        let caps = host.facts.caps.iter().filter_map(|cap| self.cap(host.system, cap));
+        let hints = host.facts.hints.iter().filter_map(|hint| self.hint(host.system, hint));
+        let mut findings: Vec<Finding> = caps.chain(hints).collect();
+        let order = |setting: &str| host.system.settings.iter().position(|row| row.name == setting);
+        // What cannot be computed comes after what can, and what costs nothing comes last.
+        let effect = |finding: &Finding| match finding.effect {
+            Some(Rate(0)) => (2, 0),
+            Some(Rate(bits)) => (0, u64::MAX - bits),
+            None => (1, 0),
+        };
+        findings.sort_by_key(|finding| (effect(finding), order(finding.setting).unwrap_or(usize::MAX)));
+        findings
+    }
+
+    /// Returns the finding of a limit; `None` if the path is no faster.
+    fn cap(&self, system: &System, cap: &Cap) -> Option<Finding> {
+        let alone = laws::window_rate(cap.window, self.path.rtt);
+        let effect = Rate(self.best.0.saturating_sub(alone.0));
+        let change = self.change(system, cap.setting, &cap.value, &cap.place);
+        (effect.0 > 0).then(|| Finding {
+            setting: cap.setting,
+            value: cap.value.clone(),
+            place: cap.place.clone(),
+            what: "",
+            effect: Some(effect),
+            change,
+        })
+    }
+
+    /// Returns the finding of a hint; `None` if the value is what the path wants.
+    fn hint(&self, system: &System, hint: &Hint) -> Option<Finding> {
+        let change = self.change(system, hint.setting, &hint.value, &hint.place);
+        let is_wanted = system.setting(hint.setting).is_some_and(|row| (row.want)(&self.goal).is_some());
+        (change.is_some() || !is_wanted).then(|| Finding {
+            setting: hint.setting,
+            value: hint.value.clone(),
+            place: hint.place.clone(),
+            what: hint.what,
+            effect: (!hint.costs_rate).then_some(Rate(0)),
+            change,
+        })
+    }
+
+    fn change(&self, system: &System, setting: &str, value: &str, place: &str) -> Option<Change> {
+        let row = system.setting(setting)?;
+        let want = row.change(value, &self.goal)?;
+        // A command is to be copied into a shell of root: no text of a paste gets into it that a shell could read as more.
+        let old = if is_plain(value) { value } else { "OLD" };
+        let interface = if place != WHOLE_SYSTEM && is_plain(place) { place } else { "INTERFACE" };
+        let network = if row.place == "route" { interface } else { "NETWORK" };
+        let fill = Fill { value: &want, old, interface, network, gateway: "GATEWAY" };
+        let command = |text| fill.into_command(text);
+        let (set_now, set_permanent) = (command(row.set_now), command(row.set_permanent));
+        // Some undo by the default, which is not what the host has.
+        let undo = match row.undo.contains("{old}") || value == row.default || old != value {
+            true => command(row.undo),
+            false => Fill { value: old, ..fill }.into_command(row.set_permanent),
+        };
+        Some(Change { row, set_now, set_permanent, undo, want })
+    }
+}
+
+/// Returns whether a text has only characters that mean nothing to a shell, or are what values have: `4096 131072 6291456`, `*IFC`.
+fn is_plain(text: &str) -> bool {
+    text.chars().all(|char| char.is_ascii_alphanumeric() || " ._-+:/,=%*@".contains(char))
+}
+
+/// Returns the response to loss of the congestion control that the paste shows, else of the system's own.
+fn response(host: &Host) -> LossResponse {
+    let named = |name: &str| CONTROLS.iter().any(|control| name.ends_with(control));
+    let shown = host.facts.settings.iter().rev().find(|shown| named(&shown.name));
+    match shown.map(|shown| shown.value.to_ascii_lowercase()).as_deref() {
+        Some("bbr") => LossResponse::Ignores,
+        Some("cubic") => LossResponse::Cubic,
+        Some("reno" | "newreno") => LossResponse::Reno,
+        _ => host.system.response,
+    }
+}
+
+/// The settings that name the congestion control in force, of Linux, Solaris and Windows.
+const CONTROLS: [&str; 3] = ["tcp_congestion_control", "cong_default", "CongestionProvider"];
+/// The place of a setting that belongs to no interface.
+pub(super) const WHOLE_SYSTEM: &str = "whole system";

@@ -1,0 +1,139 @@
+//! The audit as a JSON document. Other programs rely on its fields: docs/audit.md lists them.
+
+use super::finding::{Audited, Finding};
+use super::reader::Shown;
+use crate::path::Path;
+use crate::predict::{Limit, mbps};
+use serde::Serialize;
+
+/// Returns the document about `hosts` on `path`.
+pub(super) fn text(path: &Path, hosts: &[Audited], message: Option<&str>) -> String {
+    let document = Document {
+        longhaul: "audit",
+        format: 1,
+        path: PathOf {
+            rtt_ms: path.rtt.as_secs_f64() * 1e3,
+            rate_mbps: mbps(path.rate),
+            loss: path.loss,
+            mtu: path.mtu,
+            encap: path.tunnel.map(|tunnel| tunnel.name),
+        },
+        hosts: hosts.iter().map(HostOf::of).collect(),
+        message,
+    };
+    // Only a map with keys that are no strings, or an error of its own, cannot be written.
+    serde_json::to_string_pretty(&document).map(|text| text + "\n").unwrap_or_default()
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    longhaul: &'static str,
+    format: u32,
+    path: PathOf,
+    hosts: Vec<HostOf<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct PathOf {
+    rtt_ms: f64,
+    rate_mbps: f64,
+    loss: f64,
+    mtu: u32,
+    encap: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct HostOf<'a> {
+    name: &'a str,
+    os: &'static str,
+    guessed: bool,
+    window_bytes: Option<u64>,
+    mbps: Option<f64>,
+    limited_by: Option<Limit>,
+    /// The rate with every window tuned, and that through relays.
+    tuned_mbps: f64,
+    relay_mbps: f64,
+    settings: Vec<SettingOf<'a>>,
+    findings: Vec<FindingOf<'a>>,
+    /// Commands whose output is missing, so that the window may be smaller, or is unknown.
+    missing: &'a [&'static str],
+    lines: Lines,
+}
+
+#[derive(Serialize)]
+struct SettingOf<'a> {
+    name: &'a str,
+    value: &'a str,
+    from: &'a str,
+}
+
+/// A finding. What has no change has a null there: then no row of the system has its setting, or no other value helps.
+#[derive(Serialize)]
+struct FindingOf<'a> {
+    setting: &'static str,
+    value: &'a str,
+    place: &'a str,
+    what: &'static str,
+    effect_mbps: Option<f64>,
+    want: Option<&'a str>,
+    set_now: Option<&'a str>,
+    set_permanent: Option<&'a str>,
+    undo: Option<&'a str>,
+    caveat: Option<&'static str>,
+    source: Option<&'static str>,
+    verified: bool,
+}
+
+#[derive(Serialize)]
+struct Lines {
+    understood: u64,
+    ignored: u64,
+}
+
+impl<'a> HostOf<'a> {
+    fn of(audited: &'a Audited) -> HostOf<'a> {
+        let host = &audited.host;
+        HostOf {
+            name: &host.name,
+            os: host.system.name,
+            guessed: host.is_guess,
+            window_bytes: audited.window.map(|window| window.0),
+            mbps: audited.now.map(|(rate, _)| mbps(rate)),
+            limited_by: audited.now.map(|(_, limit)| limit),
+            tuned_mbps: mbps(audited.tuned),
+            relay_mbps: mbps(audited.relay),
+            settings: host.facts.settings.iter().map(SettingOf::of).collect(),
+            findings: audited.findings.iter().map(FindingOf::of).collect(),
+            missing: &host.facts.missing,
+            lines: Lines { understood: host.lines.understood, ignored: host.lines.ignored },
+        }
+    }
+}
+
+impl<'a> SettingOf<'a> {
+    fn of(shown: &'a Shown) -> SettingOf<'a> {
+        SettingOf { name: &shown.name, value: &shown.value, from: &shown.from }
+    }
+}
+
+impl<'a> FindingOf<'a> {
+    fn of(finding: &'a Finding) -> FindingOf<'a> {
+        let change = finding.change.as_ref();
+        FindingOf {
+            setting: finding.setting,
+            value: &finding.value,
+            place: &finding.place,
+            what: finding.what,
+            effect_mbps: finding.effect.map(mbps),
+            want: change.map(|change| change.want.as_str()),
+            set_now: change.map(|change| change.set_now.as_str()),
+            set_permanent: change.map(|change| change.set_permanent.as_str()),
+            undo: change.map(|change| change.undo.as_str()),
+            caveat: change.map(|change| change.row.caveat),
+            source: change.map(|change| change.row.source),
+            verified: change.is_some_and(|change| change.row.verified),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The table for a migration: a row for each host, as text for a terminal and as CSV.
+
+use super::finding::{Audited, WHOLE_SYSTEM};
+use crate::predict::mbps;
+use crate::show::speed;
+use std::cmp::Reverse;
+use std::fmt::Write as _;
+
+/// The cells of a row, as text. A cell is empty if its value is unknown.
+pub(super) struct Row<'a> {
+    /// The host.
+    pub(super) host: &'a str,
+    /// Name of its system.
+    pub(super) system: &'static str,
+    /// The effective window in bytes.
+    pub(super) window: String,
+    /// The rate now, that of the tuned host, and that through relays, in MB/s.
+    pub(super) rates: [String; 3],
+    /// The first change: the setting, its value, and the value to set.
+    pub(super) first: String,
+}
+
+impl<'a> Row<'a> {
+    /// Returns the row of a host.
+    pub(super) fn of(audited: &'a Audited) -> Row<'a> {
+        Row {
+            host: &audited.host.name,
+            system: audited.host.system.name,
+            window: audited.window.map(|window| window.0.to_string()).unwrap_or_default(),
+            rates: [
+                audited.now.map(|(rate, _)| speed(rate)).unwrap_or_default(),
+                speed(audited.tuned),
+                speed(audited.relay),
+            ],
+            first: first(audited),
+        }
+    }
+}
+
+/// Sorts hosts by what gains most. Those whose rate is unknown come last.
+pub(super) fn sort(hosts: &mut [Audited]) {
+    hosts.sort_by_key(|audited| (audited.gain().is_none(), Reverse(audited.gain().unwrap_or_default())));
+}
+
+/// Returns the table for a terminal; rates in MB/s.
+pub(super) fn text(hosts: &[Audited]) -> String {
+    let rows: Vec<Row<'_>> = hosts.iter().map(Row::of).collect();
+    let width = rows.iter().map(|row| row.host.chars().count()).max().unwrap_or_default().clamp(4, MAX_HOST_COLUMNS);
+    let head = ["now", "tuned", "relay"].map(str::to_string);
+    let mut text = String::from("Rates in MB/s; what gains most comes first\n\n");
+    let mut line = |host: &str, system: &str, window: &str, rates: &[String; 3], first: &str| {
+        let [now, tuned, relay] = rates.each_ref().map(|rate| if rate.is_empty() { "?" } else { rate });
+        let window = if window.is_empty() { "?" } else { window };
+        let line = format!("{host:<width$} {system:<7} {window:>10} {now:>6} {tuned:>6} {relay:>6}  {first}");
+        let _ = writeln!(text, "{}", line.trim_end());
+    };
+    line("host", "system", "window", &head, "first change");
+    rows.iter().for_each(|row| line(row.host, row.system, &row.window, &row.rates, &row.first));
+    text
+}
+
+/// Returns the table as CSV (RFC 4180). Rates are in 10^6 bit/s.
+pub(super) fn csv(hosts: &[Audited]) -> String {
+    let mut text = String::from("host,os,window_bytes,mbps,tuned_mbps,relay_mbps,first_change,set_permanent\r\n");
+    for audited in hosts {
+        let row = Row::of(audited);
+        let now = audited.now.map(|(rate, _)| mbps(rate).to_string()).unwrap_or_default();
+        let command = audited.first().map(|(_, change)| change.set_permanent.as_str()).unwrap_or_default();
+        let (tuned, relay) = (mbps(audited.tuned).to_string(), mbps(audited.relay).to_string());
+        let cells = [row.host, row.system, &row.window, &now, &tuned, &relay, &row.first, command];
+        text += &(cells.map(quoted).join(",") + "\r\n");
+    }
+    text
+}
+
+fn first(audited: &Audited) -> String {
+    let Some((finding, change)) = audited.first() else { return String::new() };
+    let place = if finding.place == WHOLE_SYSTEM { String::new() } else { format!(" ({})", finding.place) };
+    format!("{}{place}: {} -> {}", finding.setting, finding.value, change.want)
+}
+
+/// Returns a cell of CSV. A spreadsheet takes a text that begins with `=` for a formula, and a quotation mark before it prevents that.
+fn quoted(cell: &str) -> String {
+    let guard = if cell.starts_with(['=', '+', '-', '@']) { "'" } else { "" };
+    match cell.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{guard}{}\"", cell.replace('"', "\"\"")),
+        false => format!("{guard}{cell}"),
+    }
+}
+
+/// Columns of the longest name for which the table is as wide as a terminal. Longer names are not cut, and move their row.
+const MAX_HOST_COLUMNS: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_is_one_cell_and_no_formula() {
+        let cells = ["a", "a,b", "say \"x\"", "=1+1", "-1,2"].map(quoted);
+        assert_eq!(cells, ["a", "\"a,b\"", "\"say \"\"x\"\"\"", "'=1+1", "\"'-1,2\""]);
+    }
+}

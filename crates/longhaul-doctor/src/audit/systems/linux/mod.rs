@@ -1,0 +1,219 @@
+//! Linux: `sysctl`, files of /etc/sysctl.d, `ss -ti`, `ethtool -k`, `nstat`, `ip link`, `ip addr`, `ip route`, `tc qdisc`,
+//! `uname`, and `systemctl show`.
+//!
+//! One file for each kind of output, each of which knows its own lines; this file says what follows from all of them.
+
+mod counters;
+mod flows;
+mod links;
+mod routes;
+mod sysctls;
+
+use super::values::{Bad, WHOLE_SYSTEM, keep, system_cap};
+use crate::audit::reader::{Cap, Facts, Reader, Shown};
+use counters::Counters;
+use flows::Flows;
+use links::Links;
+use longhaul_core::path::laws::MAX_UNSCALED_WINDOW;
+use routes::Routes;
+use sysctls::Sysctls;
+
+/// Reads the pastes of one Linux host.
+#[derive(Default)]
+pub(super) struct Linux {
+    name: Option<String>,
+    /// What `uname` and `systemctl` show.
+    others: Vec<Shown>,
+    sysctls: Sysctls,
+    flows: Flows,
+    counters: Counters,
+    links: Links,
+    routes: Routes,
+    output: Output,
+}
+
+/// The output that follows a command, where its lines do not say it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Output {
+    #[default]
+    Unknown,
+    /// `uname -r`
+    Release,
+    /// A file of settings, which may not be in force.
+    File,
+}
+
+impl Reader for Linux {
+    fn read(&mut self, line: &str) -> bool {
+        if self.flows.read(line) {
+            return true;
+        }
+        self.flows.end();
+        self.command(line)
+            || self.sysctls.read(line, self.output == Output::File)
+            || self.links.read(line)
+            || self.routes.read(line)
+            || self.counters.read(line)
+            || self.uname(line)
+            || self.unit(line)
+    }
+
+    fn facts(&self) -> Facts {
+        let mut facts = Facts { name: self.name.clone(), settings: self.others.clone(), ..Facts::default() };
+        self.sysctls.add_to(&mut facts);
+        self.add_windows(&mut facts);
+        self.flows.add_to(&mut facts, self.sysctls.triple("net.ipv4.tcp_wmem").map(|[.., largest]| largest));
+        let is_counting = |device: &str| self.links.is_counting(device);
+        self.routes.add_to(&mut facts, is_counting);
+        self.links.add_to(&mut facts);
+        self.counters.add_to(&mut facts);
+        self.add_unit(&mut facts);
+        facts
+    }
+}
+
+/// The lines.
+impl Linux {
+    /// Reads a command, as a prompt or a script shows it.
+    fn command(&mut self, line: &str) -> bool {
+        let mut words = line.split_whitespace();
+        let program = words.next().and_then(|word| word.rsplit('/').next()).unwrap_or_default();
+        let rest: Vec<&str> = words.take(MAX_WORDS).collect();
+        let has = |known: &[&str]| rest.iter().any(|word| known.contains(word));
+        let is_option = rest.first().is_some_and(|word| word.starts_with('-'));
+        let output = match program {
+            "uname" if has(&["-r"]) => Output::Release,
+            "cat" if rest.iter().any(|word| word.contains("sysctl")) => Output::File,
+            "cat" | "sysctl" if has(&["-n"]) || rest.iter().any(|word| word.starts_with("/proc/sys/")) => {
+                self.sysctls.expect(&rest);
+                Output::Unknown
+            }
+            "ethtool" if has(&["-k"]) => {
+                self.links.expect(&rest);
+                Output::Unknown
+            }
+            "uname" | "ss" if is_option => Output::Unknown,
+            "sysctl" if is_option || rest.iter().any(|word| word.starts_with("net.")) => Output::Unknown,
+            "nstat" if rest.is_empty() || is_option => Output::Unknown,
+            "ip" if has(&["link", "addr", "address", "route", "l", "a", "r"]) => Output::Unknown,
+            "tc" if has(&["qdisc", "q"]) => Output::Unknown,
+            "systemctl" if has(&["show"]) => Output::Unknown,
+            _ => return false,
+        };
+        self.output = output;
+        true
+    }
+
+    /// Reads the output of `uname`: `Linux db1 5.14.0-427.el9.x86_64 #1 SMP .. GNU/Linux`, the release, or the name.
+    fn uname(&mut self, line: &str) -> bool {
+        let words: Vec<&str> = line.split_whitespace().take(4).collect();
+        let (name, release) = match (words.as_slice(), self.output) {
+            (["Linux", name, release, build, ..], _) if build.starts_with('#') => (Some(*name), Some(*release)),
+            ([release], Output::Release) => (None, Some(*release)),
+            ([release], _) if is_packaged_release(release) => (None, Some(*release)),
+            _ => return false,
+        };
+        if name.is_some_and(|name| !is_host_name(name)) || release.is_some_and(|release| !is_release(release)) {
+            return false;
+        }
+        self.output = Output::Unknown;
+        self.name = name.map(str::to_string).or(self.name.take());
+        if let Some(release) = release {
+            keep(&mut self.others, "kernel", release, "uname -r");
+        }
+        true
+    }
+
+    /// Reads a limit of longhaul's unit, as `systemctl show longhaul.service` writes it.
+    fn unit(&mut self, line: &str) -> bool {
+        let Some((name, value)) = line.trim().split_once('=') else { return false };
+        let is_limit = UNIT_LIMITS.contains(&name) && (value == "infinity" || number(value).is_some());
+        if is_limit {
+            keep(&mut self.others, name, value, UNIT);
+        }
+        is_limit
+    }
+}
+
+/// What follows from them.
+impl Linux {
+    /// Adds the limits of the window that the sysctls set, and what else to paste.
+    fn add_windows(&self, facts: &mut Facts) {
+        let [rmem, wmem] = ["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"].map(|name| self.sysctls.triple(name));
+        if let Some([_, first, largest]) = rmem {
+            facts.caps.extend(self.sysctl_cap("net.ipv4.tcp_rmem", self.window_of(largest)));
+            // ip-sysctl: without autotuning the buffer keeps the size that a socket begins with.
+            let fixed = self.sysctl_cap("net.ipv4.tcp_moderate_rcvbuf", self.window_of(first));
+            facts.caps.extend(fixed.filter(|cap| cap.value == "0"));
+        }
+        if let Some([.., largest]) = wmem {
+            facts.caps.extend(self.sysctl_cap("net.ipv4.tcp_wmem", largest));
+        }
+        let unscaled = self.sysctl_cap("net.ipv4.tcp_window_scaling", MAX_UNSCALED_WINDOW.0);
+        facts.caps.extend(unscaled.filter(|cap| cap.value == "0"));
+        facts.missing.extend(rmem.is_none().then_some("sysctl net.ipv4.tcp_rmem net.ipv4.tcp_adv_win_scale"));
+        facts.missing.extend(wmem.is_none().then_some("sysctl net.ipv4.tcp_wmem"));
+    }
+
+    /// Returns the limit that the sysctl `name` sets, if a paste shows it.
+    fn sysctl_cap(&self, name: &'static str, window: u64) -> Option<Cap> {
+        let shown = self.sysctls.shown(name)?;
+        Some(system_cap(name, &shown.value, window))
+    }
+
+    /// Returns the window that a receive buffer of `space` bytes gives.
+    ///
+    /// ip-sysctl, tcp_adv_win_scale: the window is `space - space / 2^scale`, or `space / 2^-scale` where the scale is not
+    /// positive. Its default is 1, and new kernels have done without it.
+    fn window_of(&self, space: u64) -> u64 {
+        let scale: i64 =
+            self.sysctls.shown("net.ipv4.tcp_adv_win_scale").and_then(|shown| shown.value.parse().ok()).unwrap_or(1);
+        let part = space.checked_shr(u32::try_from(scale.unsigned_abs()).unwrap_or(u32::MAX)).unwrap_or(0);
+        if scale > 0 { space - part } else { part }
+    }
+
+    /// Adds the finding that longhaul's unit has few descriptors.
+    fn add_unit(&self, facts: &mut Facts) {
+        let limit = self.others.iter().find(|shown| shown.name == FEW_DESCRIPTORS.setting);
+        let few = limit.filter(|shown| number(&shown.value).is_some_and(|limit| limit < MIN_DESCRIPTORS));
+        facts.hints.extend(few.map(|shown| FEW_DESCRIPTORS.hint(&shown.value, UNIT)));
+    }
+}
+
+/// Returns the number that `text` is.
+fn number(text: &str) -> Option<u64> {
+    // `parse` takes a plus sign, too.
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+/// Returns whether `text` is the release of a kernel as a distribution builds it, such as `6.1.0-18-amd64`. Without the part
+/// behind the dash it might be the version of anything.
+fn is_packaged_release(text: &str) -> bool {
+    is_release(text) && text.split_once('-').is_some_and(|(version, _)| version.split('.').count() >= 2)
+}
+
+/// Returns whether `text` may be the release of a kernel: two numbers at least.
+fn is_release(text: &str) -> bool {
+    let version = text.split(['-', '+']).next().unwrap_or_default();
+    let numbers = version.split('.').take_while(|part| number(part).is_some_and(|_| !part.is_empty())).count();
+    numbers >= 2 && text.len() <= MAX_NAME_BYTES
+}
+
+fn is_host_name(text: &str) -> bool {
+    let is_word = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+    is_word && !text.is_empty() && text.len() <= MAX_NAME_BYTES
+}
+
+const UNIT: &str = "longhaul.service";
+/// The limits of the unit that are read.
+const UNIT_LIMITS: &[&str] = &["LimitNOFILE"];
+/// longhaul@.service has 65,536, longhaul.service more.
+const MIN_DESCRIPTORS: u64 = 65_536;
+const FEW_DESCRIPTORS: Bad = Bad {
+    setting: "LimitNOFILE",
+    value: "",
+    what: "A flow takes two descriptors, and two more for each direction with bulk: further connections wait.",
+    costs_rate: false,
+};
+const MAX_NAME_BYTES: usize = 64;
+const MAX_WORDS: usize = 32;

@@ -1,0 +1,81 @@
+//! The values of a path on the command line, each with its range.
+
+use longhaul_core::advice::{ENCAPSULATIONS, Tunnel};
+use longhaul_core::path::laws::packet;
+use longhaul_units::Rate;
+use std::time::Duration;
+
+/// Reads a round trip.
+///
+/// # Errors
+/// It is not a time from 10 us to 1 min.
+pub(crate) fn read_rtt(text: &str) -> Result<Duration, String> {
+    let rtt = longhaul_units::duration(text).map_err(|err| format!("{err}; write for example 63ms"))?;
+    match (MIN_RTT..=MAX_RTT).contains(&rtt) {
+        true => Ok(rtt),
+        false => Err("a round trip is from 10us to 1min; write for example 63ms".into()),
+    }
+}
+
+/// Reads a rate.
+///
+/// # Errors
+/// It is not a rate from 1 kbit/s to 10 Tbit/s.
+pub(super) fn read_rate(text: &str) -> Result<Rate, String> {
+    let rate: Rate = text.parse().map_err(|err| format!("{err}; write for example 1Gbit/s"))?;
+    match (MIN_RATE..=MAX_RATE).contains(&rate) {
+        true => Ok(rate),
+        false => Err("a rate is from 1kbit/s to 10Tbit/s; write for example 1Gbit/s".into()),
+    }
+}
+
+/// Reads a share of lost packets.
+///
+/// # Errors
+/// It is not a percentage below 100 %.
+pub(super) fn read_loss(text: &str) -> Result<f64, String> {
+    let loss = longhaul_units::percentage(text).map_err(|err| format!("{err}"))?;
+    if loss < 1.0 { Ok(loss) } else { Err("with a loss of 100% nothing gets through; write for example 0.1%".into()) }
+}
+
+/// Reads an MTU in bytes.
+///
+/// # Errors
+/// As [`check_mtu`].
+pub(super) fn read_mtu(text: &str) -> Result<u32, String> {
+    let mtu: u32 =
+        text.strip_suffix('B').unwrap_or(text).parse().map_err(|_| "it is not a number of bytes such as 1500")?;
+    check_mtu(mtu)
+}
+
+/// Returns an MTU in bytes that a line can have.
+///
+/// # Errors
+/// It is not from 576 to 65,535.
+pub(super) fn check_mtu(mtu: u32) -> Result<u32, String> {
+    match (packet::MIN_MTU..=packet::MAX_MTU).contains(&mtu) {
+        true => Ok(mtu),
+        false => {
+            Err(format!("an MTU is from {} to {} bytes; write for example 1500", packet::MIN_MTU, packet::MAX_MTU))
+        }
+    }
+}
+
+/// Returns the encapsulation called `text`.
+///
+/// # Errors
+/// There is none; the message has the nearest name.
+pub(super) fn read_tunnel(text: &str) -> Result<&'static Tunnel, String> {
+    Tunnel::named(text).ok_or_else(|| unknown(text, ENCAPSULATIONS.iter().map(|tunnel| tunnel.name)))
+}
+
+/// Returns the message for a word that is none of `known`: the nearest one, and all of them.
+pub(crate) fn unknown<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
+    let near = longhaul_config::suggest::nearest(word, known.clone()).map(|near| format!("did you mean {near}? "));
+    format!("{}write one of {}", near.unwrap_or_default(), known.collect::<Vec<_>>().join(", "))
+}
+
+pub(super) const MIN_RTT: Duration = Duration::from_micros(10);
+pub(super) const MAX_RTT: Duration = Duration::from_secs(60);
+pub(super) const MIN_RATE: Rate = Rate(1_000);
+pub(super) const MAX_RATE: Rate = Rate(10_000_000_000_000);
