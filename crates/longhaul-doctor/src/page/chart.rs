@@ -3,7 +3,7 @@
 //! Lines differ in colour and in dashes. Both come from the style sheet by class, so that the same drawing can be light, dark
 //! or printed.
 
-use super::axis::{Axis, BOTTOM, HEIGHT, LEFT, RIGHT, WIDTH};
+use super::axis::{Axis, BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH};
 use super::html::Html;
 
 /// A line of a chart.
@@ -30,6 +30,32 @@ pub struct Frame<'a> {
     pub across: Axis,
     /// The vertical axis.
     pub up: Axis,
+    /// A value to be pointed out.
+    pub marker: Option<&'a Marker>,
+}
+
+/// A vertical line at one value, with dots where curves cross it.
+#[derive(Clone, Debug)]
+pub struct Marker {
+    /// The value on the horizontal axis.
+    pub at: f64,
+    /// Its text, at the top of the line.
+    pub text: String,
+    /// The dots: value on the vertical axis, and text. A text that would cover an earlier one is left out.
+    pub dots: Vec<(f64, String)>,
+}
+
+impl Frame<'_> {
+    /// Returns the curve of a law: `value` is a function of the horizontal axis.
+    pub fn curve<'n>(&self, name: &'n str, class: &str, value: impl Fn(f64) -> f64) -> Curve<'n> {
+        let points: Vec<(f64, f64)> = self.across.samples(SAMPLES).map(|x| (x, value(x))).collect();
+        let places: Vec<(f64, f64)> = points.iter().map(|(x, y)| (self.across.place(*x), self.up.place(*y))).collect();
+        // Between neighbours at equal distances, a point on the straight line says nothing.
+        let bends = |at: usize| (places[at - 1].1 + places[at + 1].1 - 2.0 * places[at].1).abs() > BEND;
+        let is_kept = |at: usize| at == 0 || at + 1 == points.len() || bends(at);
+        let kept = points.iter().enumerate().filter(|(at, _)| is_kept(*at)).map(|(_, point)| *point);
+        Curve { name, class: class.into(), stretches: vec![kept.collect()] }
+    }
 }
 
 /// Writes the name of each curve beside its line.
@@ -49,7 +75,7 @@ pub fn legend(html: &mut Html, curves: &[Curve<'_>]) {
 
 /// Writes the chart of `curves`.
 pub fn draw(html: &mut Html, frame: &Frame<'_>, curves: &[Curve<'_>]) {
-    let Frame { title, unit, across_unit, across, up } = frame;
+    let Frame { title, unit, across_unit, across, up, marker } = frame;
     html.node("figure", &[], |html| {
         html.leaf("figcaption", &[], &format!("{title}, {unit}"));
         let label = format!("{title} in {unit} over {across_unit}");
@@ -66,31 +92,77 @@ pub fn draw(html: &mut Html, frame: &Frame<'_>, curves: &[Curve<'_>]) {
                     });
                 }
             }
+            if let Some(marker) = marker {
+                mark(html, frame, marker);
+            }
         });
     });
 }
 
+fn mark(html: &mut Html, frame: &Frame<'_>, marker: &Marker) {
+    let x = frame.across.place(marker.at);
+    // Curves fall to the right, so the room above a dot is free on its right side, and the room below it on its left side.
+    let is_right = x > (LEFT + RIGHT) / 2.0;
+    let (side, anchor, rise) = if is_right { (x - 8.0, "end", 18.0) } else { (x + 8.0, "start", -7.0) };
+    line(html, "marker", [x, x], [TOP, BOTTOM]);
+    let text = |html: &mut Html, y: f64, text: &str| {
+        let place = [("class", "told"), ("x", &*tenth(side)), ("y", &tenth(y)), ("text-anchor", anchor)];
+        html.leaf("text", &place, text);
+    };
+    text(html, TOP + 10.0, &marker.text);
+    let mut told: Vec<f64> = Vec::new();
+    for (value, label) in &marker.dots {
+        let y = frame.up.place(*value);
+        html.empty("circle", &[("class", "dot"), ("cx", &tenth(x)), ("cy", &tenth(y)), ("r", "4")]);
+        if told.iter().all(|other| (other - y).abs() > DOT_ROOM) {
+            text(html, y + rise, label);
+            told.push(y);
+        }
+    }
+}
+
 fn axes(html: &mut Html, frame: &Frame<'_>) {
-    for (value, text) in frame.up.ticks() {
-        let y = frame.up.place(value);
-        let line =
-            [("class", "grid"), ("x1", &tenth(LEFT)), ("x2", &tenth(RIGHT)), ("y1", &tenth(y)), ("y2", &tenth(y))];
-        html.empty("line", &line);
-        let place = [("x", &*tenth(LEFT - 6.0)), ("y", &tenth(y + 5.0)), ("text-anchor", "end")];
-        html.leaf("text", &place, &text);
+    let Frame { across, up, .. } = frame;
+    for (value, text) in up.ticks() {
+        let y = up.place(value);
+        line(html, "grid", [LEFT, RIGHT], [y, y]);
+        label(html, (LEFT - 6.0, y + 5.0), "end", &text);
     }
-    for (value, text) in frame.across.ticks() {
-        let x = tenth(frame.across.place(value));
-        html.empty(
-            "line",
-            &[("class", "tick"), ("x1", &x), ("x2", &x), ("y1", &tenth(BOTTOM)), ("y2", &tenth(BOTTOM + 4.0))],
-        );
-        html.leaf("text", &[("x", &x), ("y", &tenth(BOTTOM + 22.0)), ("text-anchor", "middle")], &text);
+    for (value, text) in across.ticks() {
+        let x = across.place(value);
+        if across.is_logarithmic() {
+            line(html, "grid", [x, x], [TOP, BOTTOM]);
+        }
+        line(html, "tick", [x, x], [BOTTOM, BOTTOM + 4.0]);
+        label(html, (x, BOTTOM + 22.0), "middle", &text);
     }
-    let place = [("x", &*tenth(RIGHT)), ("y", &tenth(HEIGHT - 4.0)), ("text-anchor", "end")];
-    html.leaf("text", &place, frame.across_unit);
+    for x in across.small_ticks().into_iter().map(|value| across.place(value)) {
+        line(html, "tick", [x, x], [BOTTOM, BOTTOM + 2.5]);
+    }
+    for y in up.small_ticks().into_iter().map(|value| up.place(value)) {
+        line(html, "tick", [LEFT - 2.5, LEFT], [y, y]);
+    }
+    label(html, (RIGHT, HEIGHT - 4.0), "end", frame.across_unit);
+}
+
+fn line(html: &mut Html, class: &str, [x1, x2]: [f64; 2], [y1, y2]: [f64; 2]) {
+    let ends = [("class", class), ("x1", &tenth(x1)), ("x2", &tenth(x2)), ("y1", &tenth(y1)), ("y2", &tenth(y2))];
+    html.empty("line", &ends);
+}
+
+fn label(html: &mut Html, (x, y): (f64, f64), anchor: &str, text: &str) {
+    if !text.is_empty() {
+        html.leaf("text", &[("x", &tenth(x)), ("y", &tenth(y)), ("text-anchor", anchor)], text);
+    }
 }
 
 fn tenth(value: f64) -> String {
     format!("{value:.1}")
 }
+
+/// Number of points of a sampled curve.
+const SAMPLES: u32 = 246;
+/// Distance from the straight line at which a curve bends.
+const BEND: f64 = 0.05;
+/// Distance of the texts of dots, also with the large letters of a narrow screen.
+const DOT_ROOM: f64 = 19.0;

@@ -33,7 +33,7 @@ fn over_time(
     // The axis of time ends at the last sample.
     let across = Axis::across(points().map(|point| point.t_s).fold(0.0, f64::max));
     let up = Axis::up(points().filter_map(value).fold(0.0, f64::max));
-    let frame = Frame { title, unit, across_unit: "seconds", across, up };
+    let frame = Frame { title, unit, across_unit: "seconds", across, up, marker: None };
     chart::draw(html, &frame, &curves(runs, palette, value));
 }
 
