@@ -132,6 +132,37 @@ impl Advice {
         self.rows.iter().find(|row| row.what == what).map(|row| row.prediction.rate).unwrap_or_default()
     }
 
+    /// Returns the path in words.
+    pub(super) fn path(&self) -> String {
+        let path = &self.question.path;
+        // As f32, because 0.07 % would be 0.07000000000000001 %.
+        let percent = (path.loss * 100.0) as f32;
+        let loss = if path.loss > 0.0 { format!("{percent} % loss") } else { "no loss".into() };
+        let encap = path.tunnel.map(|tunnel| format!(", {}", tunnel.name)).unwrap_or_default();
+        format!("{}, {}, {loss}, MTU {}{encap}", longhaul_units::show_duration(path.rtt), path.rate, path.mtu)
+    }
+
+    /// Returns the numbers behind the table: name and value.
+    pub(super) fn numbers(&self) -> Vec<(&'static str, String)> {
+        let path = &self.question.path;
+        let mut rows = vec![
+            ("bandwidth-delay product", format!("{} bytes", path.bandwidth_delay().0)),
+            ("window and buffers to set", format!("{} bytes", self.window.0)),
+            ("window scale", laws::window_scale(self.window).to_string()),
+            ("MTU of the link", path.mtu.to_string()),
+        ];
+        if let Some(tunnel) = path.tunnel {
+            rows.push(("largest packet inside it", format!("{} bytes ({})", path.packet(), tunnel.title)));
+        }
+        rows.extend([
+            ("MSS of the hosts", host_mss(path).to_string()),
+            ("MSS that fits (clamp)", path.mss_clamp().to_string()),
+            ("payload that the line carries", format!("{} MB/s", speed(path.goodput()))),
+            ("connections to fill it as it is", self.connections.to_string()),
+        ]);
+        rows
+    }
+
     /// Returns the sentences that say whether a relay is needed, and what else would help.
     pub(super) fn verdict(&self) -> Vec<String> {
         [Some(self.relay_verdict()), self.ibm_advice(), self.application_verdict()].into_iter().flatten().collect()

@@ -1,9 +1,8 @@
 //! The advice for a terminal, in lines of at most 80 columns where commands allow it.
 
-use super::advice::{Advice, Change, Row, Typed, host_mss};
+use super::advice::{Advice, Change, Row, Typed};
 use crate::show::{about, size, speed, time, wrapped};
 use longhaul_core::advice::EVERY_HOST;
-use longhaul_core::path::laws::window_scale;
 use std::fmt::Write as _;
 
 /// Returns the text: the table, the numbers, what to type, and the files of the relays.
@@ -29,11 +28,7 @@ fn profile(advice: &Advice) -> String {
 
 fn table(advice: &Advice) -> String {
     let question = &advice.question;
-    let path = &question.path;
-    let loss = if path.loss > 0.0 { format!("{} % loss", path.loss * 100.0) } else { "no loss".into() };
-    let encap = path.tunnel.map(|tunnel| format!(", {}", tunnel.name)).unwrap_or_default();
-    let rtt = longhaul_units::show_duration(path.rtt);
-    let mut text = format!("Path: {rtt}, {}, {loss}, MTU {}{encap}\n", path.rate, path.mtu);
+    let mut text = wrapped(&format!("Path: {}", advice.path()), "", "  ");
     text += &wrapped(&format!("Window: {} ({})", advice.hosts.window, advice.window_from), "", "  ");
     if let Some(application) = question.application {
         text += &wrapped(
@@ -61,23 +56,11 @@ fn line(row: &Row) -> String {
 }
 
 fn numbers(advice: &Advice) -> String {
-    let path = &advice.question.path;
     let mut text = String::from("Numbers\n");
-    let mut row = |name: &str, value: String| {
+    for (name, value) in advice.numbers() {
         let _ = writeln!(text, "  {name:<32} {value}");
-    };
-    row("bandwidth-delay product", format!("{} bytes", path.bandwidth_delay().0));
-    row("window and buffers to set", format!("{} bytes", advice.window.0));
-    row("window scale", window_scale(advice.window).to_string());
-    row("MTU of the link", path.mtu.to_string());
-    if let Some(tunnel) = path.tunnel {
-        row("largest packet inside it", format!("{} bytes ({})", path.packet(), tunnel.title));
     }
-    row("MSS of the hosts", host_mss(path).to_string());
-    row("MSS that fits (clamp)", path.mss_clamp().to_string());
-    row("payload that the line carries", format!("{} MB/s", speed(path.goodput())));
-    row("connections to fill it as it is", advice.connections.to_string());
-    if let Some(tunnel) = path.tunnel {
+    if let Some(tunnel) = advice.question.path.tunnel {
         text += &about("source", tunnel.source);
         text += &about("note", tunnel.caveat);
     }
