@@ -41,7 +41,7 @@ pub struct Marker {
     pub at: f64,
     /// Its text, at the top of the line.
     pub text: String,
-    /// The dots: value on the vertical axis, and text. A text that would cover an earlier one is left out.
+    /// The dots: value on the vertical axis, and text. A text that has no room beside earlier ones is left out.
     pub dots: Vec<(f64, String)>,
 }
 
@@ -101,23 +101,38 @@ pub fn draw(html: &mut Html, frame: &Frame<'_>, curves: &[Curve<'_>]) {
 
 fn mark(html: &mut Html, frame: &Frame<'_>, marker: &Marker) {
     let x = frame.across.place(marker.at);
-    // Curves fall to the right, so the room above a dot is free on its right side, and the room below it on its left side.
-    let is_right = x > (LEFT + RIGHT) / 2.0;
-    let (side, anchor, rise) = if is_right { (x - 8.0, "end", 18.0) } else { (x + 8.0, "start", -7.0) };
     line(html, "marker", [x, x], [TOP, BOTTOM]);
-    let text = |html: &mut Html, y: f64, text: &str| {
-        let place = [("class", "told"), ("x", &*tenth(side)), ("y", &tenth(y)), ("text-anchor", anchor)];
-        html.leaf("text", &place, text);
-    };
-    text(html, TOP + 10.0, &marker.text);
-    let mut told: Vec<f64> = Vec::new();
+    // Where curves fall, the room above a dot is free on its right side, and the room below it on its left side.
+    let mut spots = [Spot { x: x + 8.0, anchor: "start", rise: -7.0 }, Spot { x: x - 8.0, anchor: "end", rise: 18.0 }];
+    if x > RIGHT - TEXT_WIDTH {
+        spots.swap(0, 1);
+    }
+    spots[0].tell(html, TOP + 10.0, &marker.text);
+    let mut told: [Vec<f64>; 2] = Default::default();
     for (value, label) in &marker.dots {
         let y = frame.up.place(*value);
         html.empty("circle", &[("class", "dot"), ("cx", &tenth(x)), ("cy", &tenth(y)), ("r", "4")]);
-        if told.iter().all(|other| (other - y).abs() > DOT_ROOM) {
-            text(html, y + rise, label);
-            told.push(y);
+        let is_clear = |spot: usize, room: f64| told[spot].iter().all(|other| (other - y).abs() > room);
+        let is_new = is_clear(0, DOT) && is_clear(1, DOT);
+        if let Some(spot) = [0, 1].into_iter().find(|spot| is_new && is_clear(*spot, TEXT_HEIGHT)) {
+            spots[spot].tell(html, y + spots[spot].rise, label);
+            told[spot].push(y);
         }
+    }
+}
+
+/// A side of the marker, for texts.
+struct Spot {
+    x: f64,
+    anchor: &'static str,
+    /// Distance of a text from its dot.
+    rise: f64,
+}
+
+impl Spot {
+    fn tell(&self, html: &mut Html, y: f64, text: &str) {
+        let place = [("class", "told"), ("x", &*tenth(self.x)), ("y", &tenth(y)), ("text-anchor", self.anchor)];
+        html.leaf("text", &place, text);
     }
 }
 
@@ -164,5 +179,8 @@ fn tenth(value: f64) -> String {
 const SAMPLES: u32 = 246;
 /// Distance from the straight line at which a curve bends.
 const BEND: f64 = 0.05;
-/// Distance of the texts of dots, also with the large letters of a narrow screen.
-const DOT_ROOM: f64 = 19.0;
+/// Distance of dots that cover each other.
+const DOT: f64 = 3.0;
+/// Size of the texts of dots, also with the large letters of a narrow screen.
+const TEXT_HEIGHT: f64 = 19.0;
+const TEXT_WIDTH: f64 = 70.0;

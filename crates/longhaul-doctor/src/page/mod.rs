@@ -11,6 +11,8 @@ pub mod table;
 pub use axis::Axis;
 pub use html::Html;
 
+use std::path::Path;
+
 /// Returns a whole page with the content that `body` writes.
 pub fn document(title: &str, body: impl FnOnce(&mut Html)) -> String {
     let mut html = Html::default();
@@ -37,6 +39,30 @@ pub fn section(html: &mut Html, title: &str, inside: impl FnOnce(&mut Html)) {
     });
 }
 
+/// Writes a paragraph. Words between backticks are commands.
+pub fn paragraph(html: &mut Html, class: &str, text: &str) {
+    let class = [("class", class)];
+    html.node("p", if class[0].1.is_empty() { &[] } else { &class }, |html| prose(html, text));
+}
+
+/// Writes text. Words between backticks are commands.
+pub fn prose(html: &mut Html, text: &str) {
+    for (index, words) in text.split('`').enumerate() {
+        if index % 2 == 0 { html.text(words) } else { html.leaf("code", &[], words) }
+    }
+}
+
+/// Writes a page to `file`.
+///
+/// # Errors
+/// The file cannot be written: a sentence that says what to write instead.
+pub(crate) fn write(file: &Path, page: &str) -> Result<(), String> {
+    std::fs::write(file, page).map_err(|err| {
+        let file = file.display();
+        format!("{file} cannot be written: {err}; name a file in a folder that exists and that you can write to")
+    })
+}
+
 /// The style sheet of every page.
 pub const STYLE: &str = include_str!("style.css");
 
@@ -50,5 +76,15 @@ mod tests {
         let mut html = Html::default();
         html.text(STYLE);
         assert_eq!(html.into_text(), STYLE);
+    }
+
+    #[test]
+    fn words_between_backticks_are_commands() {
+        let mut html = Html::default();
+        paragraph(&mut html, "", "Write `a <b>`, or `c`");
+        paragraph(&mut html, "note", "`d");
+        let expected =
+            "<p>Write <code>a &lt;b&gt;</code>, or <code>c</code></p>\n<p class=\"note\"><code>d</code></p>\n";
+        assert_eq!(html.into_text(), expected);
     }
 }
