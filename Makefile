@@ -56,7 +56,7 @@ lint:            ## checks formatting, clippy, rustdoc, scripts, units, links, t
 texts:           ## updates the checked-in texts that come from tables (help, manuals' tables, messages); read the diff
 	UPDATE=1 $(CARGO) test --quiet -p longhaul-config -p longhaul-link
 	UPDATE=1 $(CARGO) test --quiet -p longhaul-lab --lib
-	UPDATE=1 $(CARGO) test --quiet -p longhaul-doctor --lib docs_
+	UPDATE=1 $(CARGO) test --quiet -p longhaul-doctor --lib
 	UPDATE=1 $(CARGO) test --quiet -p longhaul --lib docs_metrics_md
 	UPDATE=1 TRYCMD=overwrite $(CARGO) test --quiet -p longhaul --test cli --test scenario
 

@@ -1,6 +1,7 @@
-//! Tests the page of `longhaul lab run --html` in a real browser: Chromium loads and paints it, and the expected texts are in it.
+//! Tests the pages of `longhaul lab run --html` and `longhaul advise --html` in a real browser: Chromium loads and paints them, and
+//! the expected texts are in them.
 //!
-//! Needs root, of the system or of a user namespace, and Chromium. A test that cannot run here prints SKIP and the reason; it
+//! The lab needs root, of the system or of a user namespace; both need Chromium. A test that cannot run here prints SKIP and the reason; it
 //! fails if the environment variable CI is set.
 
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
@@ -82,7 +83,11 @@ fn a_browser_shows_the_page() {
         assert!(text.contains(expected), "{expected:?} is missing: {text}\n{}", String::from_utf8_lossy(&dom.stderr));
     }
     assert!(!text.contains("<script"), "{text}");
+    paints(folder);
+}
 
+/// Paints the page in `folder` for a wide and a narrow screen.
+fn paints(folder: &Path) {
     for (name, width) in [("wide.png", 1200), ("narrow.png", 500)] {
         let shot = folder.join(name);
         let arguments = [format!("--screenshot={}", shot.display()), format!("--window-size={width},1600")];
@@ -91,6 +96,45 @@ fn a_browser_shows_the_page() {
         // An empty page of 1200 by 1600 is 9 kB.
         assert!(size > 30_000, "{name}: {size} bytes; {}", String::from_utf8_lossy(&painted.stderr));
     }
+}
+
+#[test]
+fn a_browser_shows_the_advice() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let flags = ["--rtt", "63ms", "--rate", "10Gbit/s", "--os", "aix", "--app", "ssh", "--bytes", "2TB"];
+    let run = longhaul(folder, &[&["advise", "--html", "page.html"], &flags[..]].concat());
+    assert!(run.status.success() && run.stderr.is_empty(), "{}", String::from_utf8_lossy(&run.stderr));
+    let plain = longhaul(folder, &[&["advise"], &flags[..]].concat());
+    assert_eq!(run.stdout, plain.stdout, "the page comes besides the text");
+
+    let Some(dom) = chromium(folder, &["--dump-dom"]) else { return };
+    let text = String::from_utf8_lossy(&dom.stdout).into_owned();
+    for expected in [
+        "<title>longhaul advise: 63ms, 10Gbit/s, no loss, MTU 1500</title>",
+        "with a relay at each site 33.3&nbsp;MB/s.",
+        "Rate of one connection, MB/s",
+        "Slow start: rate in the first 30 s, MB/s",
+        ">63 ms</text>",
+        "293 connections: 1217 MB/s",
+        "<pre>no -o sb_max</pre>",
+        "unverified",
+    ] {
+        assert!(text.contains(expected), "{expected:?} is missing: {text}\n{}", String::from_utf8_lossy(&dom.stderr));
+    }
+    paints(folder);
+}
+
+#[test]
+fn advice_without_its_page_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let flags = ["advise", "--rtt", "63ms", "--rate", "10Gbit/s", "--os", "aix", "--html", "no-such-folder/page.html"];
+    let run = longhaul(folder, &flags);
+    let stderr = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert_eq!((run.status.code(), run.stdout.len()), (Some(2), 0), "{stderr}");
+    assert!(stderr.starts_with("error: --html: no-such-folder/page.html cannot be written: "), "{stderr}");
+    assert!(stderr.contains("name a file in a folder that exists"), "{stderr}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 mod advice;
 mod json;
+mod page;
 mod profile;
 #[cfg(test)]
 mod published;
@@ -21,6 +22,7 @@ use longhaul_core::path::laws::MAX_WINDOW;
 use longhaul_units::Bytes;
 use profile::{PROFILES, Profile};
 use relays::Addresses;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -69,16 +71,26 @@ pub struct Advise {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+    /// Also write an HTML page to this file
+    ///
+    /// The page shows the table, the rate against the round trip and slow start as charts, the commands, and the files of the
+    /// relays. It is a single file for any browser, and it can be printed. It loads nothing from elsewhere.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 impl Advise {
-    /// Prints the advice. Returns 0, or 2 if the flags give no path or no hosts.
+    /// Prints the advice, and writes the page. Returns 0, or 2 if the flags give no path or no hosts, or the page cannot be
+    /// written.
     pub fn run(self) -> ExitCode {
-        match self.advice() {
-            Ok(advice) if self.json => say::print(&json::text(&advice)),
-            Ok(advice) => say::print(&text::text(&advice)),
-            Err(why) => say::wrong(&why),
+        let advice = match self.advice() {
+            Ok(advice) => advice,
+            Err(why) => return say::wrong(&why),
+        };
+        if let Some(Err(why)) = self.html.map(|file| crate::page::write(&file, &page::page(&advice))) {
+            return say::wrong(&format!("--html: {why}"));
         }
+        say::print(&if self.json { json::text(&advice) } else { text::text(&advice) })
     }
 
     /// Returns what the flags ask for.

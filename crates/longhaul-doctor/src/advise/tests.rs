@@ -12,11 +12,16 @@ struct Cli {
     advise: Advise,
 }
 
-/// Returns the document for a command line.
-pub(super) fn document(line: &str) -> Value {
+/// Returns the advice for a command line.
+pub(super) fn advice(line: &str) -> Advice {
     let words = ["advise"].into_iter().chain(line.split_whitespace());
     let cli = Cli::try_parse_from(words).unwrap_or_else(|err| panic!("{line}: {err}"));
-    let advice = cli.advise.advice().unwrap_or_else(|why| panic!("{line}: {why}"));
+    cli.advise.advice().unwrap_or_else(|why| panic!("{line}: {why}"))
+}
+
+/// Returns the document for a command line.
+pub(super) fn document(line: &str) -> Value {
+    let advice = advice(line);
     // Nothing panics in the text either.
     assert!(text::text(&advice).contains("MB/s"));
     serde_json::from_str(&json::text(&advice)).unwrap()
