@@ -194,7 +194,7 @@ fn wrong_flags_get_what_to_write() {
         ("--os aix --rtt 63 --rate 1Gbit/s", "it has no unit; write for example 63ms"),
         ("--os aix --rtt 0ms --rate 1Gbit/s", "from 10us to 1min"),
         ("--os aix --rtt 365d --rate 1Gbit/s", "from 10us to 1min"),
-        ("--os aix --rtt 63ms --rate 0bit/s", "from 1kbit/s to 10Tbit/s"),
+        ("--os aix --rtt 63ms --rate 0bit/s", "from 1kbit/s to 10000Gbit/s"),
         ("--os aix --rtt 63ms --rate 1Gbit/s --loss 100%", "nothing gets through"),
         ("--os aix --rtt 63ms --rate 1Gbit/s --loss 0.1", "such as 0.1%"),
         ("--os aix --rtt 63ms --rate 1Gbit/s --mtu 575", "from 576 to 65535"),

@@ -128,7 +128,7 @@ impl Document {
             let is_possible = (MIN_RATE..=MAX_RATE).contains(&rate);
             is_possible
                 .then_some(rate)
-                .ok_or_else(|| format!("rate_mbps is {mbps}; a rate is from 1kbit/s to 10Tbit/s"))
+                .ok_or_else(|| format!("rate_mbps is {mbps}; a rate is from 1kbit/s to 10000Gbit/s"))
         });
         let loss = self.loss.and_then(|loss| loss.of(direction)).map(|loss| {
             let is_possible = (0.0..1.0).contains(&loss);

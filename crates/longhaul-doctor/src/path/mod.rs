@@ -24,7 +24,7 @@ pub(crate) struct PathFlags {
     rtt: Option<Duration>,
     /// Rate of the path
     ///
-    /// From 1kbit/s to 10Tbit/s. It counts IP bytes, as routers do. Take it from the contract.
+    /// From 1kbit/s to 10000Gbit/s. It counts IP bytes, as routers do. Take it from the contract.
     #[arg(long, value_parser = read_rate)]
     rate: Option<Rate>,
     /// Share of packets lost at random [default: 0]

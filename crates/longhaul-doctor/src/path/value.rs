@@ -25,7 +25,7 @@ pub(super) fn read_rate(text: &str) -> Result<Rate, String> {
     let rate: Rate = text.parse().map_err(|err| format!("{err}; write for example 1Gbit/s"))?;
     match (MIN_RATE..=MAX_RATE).contains(&rate) {
         true => Ok(rate),
-        false => Err("a rate is from 1kbit/s to 10Tbit/s; write for example 1Gbit/s".into()),
+        false => Err("a rate is from 1kbit/s to 10000Gbit/s; write for example 1Gbit/s".into()),
     }
 }
 
