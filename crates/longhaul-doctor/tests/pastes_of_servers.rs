@@ -2,6 +2,8 @@
 //! 850, with tabs turned to blanks, wrapped or cut at 80 columns, with prompts and colours, in German. Each row says what the
 //! audit finds in one of them.
 
+#![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
+
 use longhaul_doctor::audit_text;
 use longhaul_units::Rate;
 use proptest::prelude::*;

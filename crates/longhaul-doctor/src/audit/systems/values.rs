@@ -48,3 +48,9 @@ impl Bad {
         Hint { setting, value: value.into(), place: place.into(), what, costs_rate }
     }
 }
+
+/// Returns the number that `text` is.
+pub(super) fn number(text: &str) -> Option<u64> {
+    // `parse` takes a plus sign, too.
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}

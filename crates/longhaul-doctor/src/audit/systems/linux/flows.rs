@@ -9,9 +9,8 @@
 //! that of this host's, and a window is 65,535 bytes shifted by its scale at most. And the kernel counts for how much of the
 //! time the peer's window or the send buffer held data back; from [`MIN_LIMITED`] on, that is the limit.
 
-use super::number;
 use crate::audit::reader::{Cap, Facts, Hint, Shown};
-use crate::audit::systems::values::keep_lowest;
+use crate::audit::systems::values::{keep_lowest, number};
 use longhaul_core::path::laws::{MAX_UNSCALED_WINDOW, MAX_WINDOW_SCALE};
 use longhaul_units::Bytes;
 

@@ -1,7 +1,7 @@
 //! `ip route`, `ip route get`: the routes with metrics.
 
-use super::{Bad, number};
 use crate::audit::reader::{Cap, Facts, Shown};
+use crate::audit::systems::values::{Bad, number};
 use longhaul_units::Bytes;
 
 /// The routes with metrics that a paste shows.
