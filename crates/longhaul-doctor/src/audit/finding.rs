@@ -32,7 +32,7 @@ pub(super) struct Finding {
     pub(super) value: String,
     /// Where it stands: the interface, or `whole system`.
     pub(super) place: String,
-    /// What it does, in a sentence; empty for a limit of the window.
+    /// What it does, in a sentence; may be empty for a limit of the window.
     pub(super) what: &'static str,
     /// The rate that it takes away on its own: the path's rate minus the rate with only this limit left. `None` if that cannot
     /// be computed.
@@ -125,7 +125,7 @@ impl Limits<'_> {
             setting: cap.setting,
             value: cap.value.clone(),
             place: cap.place.clone(),
-            what: "",
+            what: cap.what,
             effect: Some(effect),
             row: system.setting(cap.setting),
             change,

@@ -363,7 +363,7 @@ fn cap(shown: &Shown, place: &str) -> Option<Cap> {
     };
     // `no -L` shortens 262144 to 256K. Commands take the number.
     let value = bytes(&shown.value)?.0.to_string();
-    Some(Cap { setting, value, place: place.into(), window })
+    Some(Cap { setting, value, place: place.into(), window, what: "" })
 }
 
 fn hint(shown: &Shown, setting: &'static str, place: &str, what: &'static str) -> Hint {

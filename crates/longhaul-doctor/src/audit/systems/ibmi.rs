@@ -257,6 +257,7 @@ impl Ibmi {
                     value: shown.value.clone(),
                     place: WHOLE_SYSTEM.into(),
                     window: Bytes(bytes),
+                    what: "",
                 }),
                 None => facts.missing.push("CHGTCPA, then F4"),
             }

@@ -68,7 +68,8 @@ impl Routes {
                 // ip-route(8): the largest window that is offered to these destinations.
                 if let (WINDOW, Some(window @ 1..)) = (*name, figure) {
                     let (value, place) = (value.clone(), place.clone());
-                    facts.caps.push(Cap { setting: WINDOW, value, place, window: Bytes(window) });
+                    let what = "The route limits the window that this host offers: `ip route change` without `window` lifts it.";
+                    facts.caps.push(Cap { setting: WINDOW, value, place, window: Bytes(window), what });
                 }
                 let bad = BAD
                     .iter()
