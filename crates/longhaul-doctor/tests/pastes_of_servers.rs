@@ -2,6 +2,8 @@
 //! 850, with tabs turned to blanks, wrapped or cut at 80 columns, with prompts and colours, in German. Each row says what the
 //! audit finds in one of them.
 
+#![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
+
 use longhaul_doctor::audit_text;
 use longhaul_units::Rate;
 use proptest::prelude::*;
@@ -313,6 +315,18 @@ fn a_limit_above_the_path_is_no_finding() {
         (&host["window_bytes"], &host["mbps"], host["findings"].as_array().unwrap().len()),
         (&Value::Null, &Value::Null, 0)
     );
+}
+
+/// A send buffer that holds data back below the limit of autotuning is set by the application.
+#[test]
+fn a_send_buffer_is_the_systems_or_the_applications() {
+    let text = String::from_utf8(paste("linux-ss-old")).unwrap();
+    for (largest, setting) in [(425_984, "net.ipv4.tcp_wmem"), (425_985, "SO_SNDBUF")] {
+        let text = format!("{text}\n$ sysctl net.ipv4.tcp_wmem\nnet.ipv4.tcp_wmem = 4096 16384 {largest}\n");
+        let host = host(text.as_bytes(), USUAL).unwrap();
+        let findings = pairs(&host["findings"], "setting");
+        assert!(findings.contains(&(setting, "425984 (held data back for 41.1% of the time)")), "{findings:?}");
+    }
 }
 
 #[test]

@@ -3,9 +3,11 @@
 //! [`paste`] gives the lines of a source, [`host`] reads them with the reader of each system, [`finding`] compares what they
 //! show with the path, and `text`, `json` and `migration` show that.
 
+mod collect;
 mod finding;
 mod host;
 mod json;
+mod local;
 mod migration;
 mod paste;
 mod reader;
@@ -19,6 +21,7 @@ use clap::Args;
 use finding::Audited;
 use longhaul_core::advice::System;
 use longhaul_units::Rate;
+use source::Source;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -38,6 +41,14 @@ pub struct Audit {
     /// The guess is the system that understands most lines.
     #[arg(long, value_name = "SYSTEM", value_parser = read_system)]
     os: Option<&'static System>,
+    /// Read this Linux machine itself
+    ///
+    /// It runs the commands that `--collect linux` prints.
+    #[arg(long, conflicts_with_all = ["pastes", "os"])]
+    local: bool,
+    /// Print the commands to run on a host of this system, as one script that changes nothing
+    #[arg(long, value_name = "SYSTEM", value_parser = read_system, exclusive = true)]
+    collect: Option<&'static System>,
     #[command(flatten)]
     path: PathFlags,
     /// Print one JSON document
@@ -51,8 +62,11 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Prints what limits the hosts. Returns 0, 1 if nothing in the pastes is understood, or 2 for wrong usage.
+    /// Prints what limits the hosts, or a script. Returns 0, 1 if nothing in the pastes is understood, or 2 for wrong usage.
     pub fn run(self) -> ExitCode {
+        if let Some(system) = self.collect {
+            return say::print(collect::script(system));
+        }
         match self.audit() {
             Ok((path, hosts)) => self.show(&path, &hosts),
             Err(why) => say::wrong(&why),
@@ -67,7 +81,7 @@ impl Audit {
         if self.is_stdout_twice() {
             return Err("--json and --csv - both write to standard output: name a file for --csv".into());
         }
-        if self.pastes.is_empty() {
+        if self.pastes.is_empty() && !self.local {
             return Err(
                 "no paste: name files or a folder, or `-` for standard input; `longhaul audit --collect aix` prints \
                 what to run on a host"
@@ -75,10 +89,14 @@ impl Audit {
             );
         }
         let path = self.path.path(None)?;
+        let (sources, os) = match self.local {
+            true => (vec![Source::Local], System::named("linux")),
+            false => (source::sources(&self.pastes)?, self.os),
+        };
         let mut hosts = Vec::new();
-        for source in source::sources(&self.pastes)? {
+        for source in sources {
             let named = |err| format!("{}: {err}", source.title());
-            let host = source.open().and_then(|paste| host::read(paste, &source.name(), self.os)).map_err(named)?;
+            let host = source.open().and_then(|paste| host::read(paste, &source.name(), os)).map_err(named)?;
             match host {
                 Some(host) => hosts.push(Audited::new(host, &path)),
                 None => say::note(format_args!("note: {}: nothing in it is understood", source.title())),

@@ -54,6 +54,8 @@ pub(super) struct Cap {
     pub(super) place: String,
     /// The largest window that it allows.
     pub(super) window: Bytes,
+    /// What to know of it, in a sentence, where the setting has no row that says it; may be empty.
+    pub(super) what: &'static str,
 }
 
 /// A finding whose effect is not a window.

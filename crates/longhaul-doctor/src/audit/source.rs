@@ -1,7 +1,9 @@
 //! Where pastes come from: files, the files of a folder, and standard input.
 
+use super::local;
+use crate::say;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 
 /// One paste: the settings of one host.
@@ -11,6 +13,8 @@ pub(super) enum Source {
     Stdin,
     /// A file.
     File(PathBuf),
+    /// This machine.
+    Local,
 }
 
 impl Source {
@@ -18,6 +22,7 @@ impl Source {
     pub(super) fn name(&self) -> String {
         match self {
             Source::Stdin => "stdin".into(),
+            Source::Local => "localhost".into(),
             Source::File(path) => {
                 let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
                 stem.chars().filter(|char| !char.is_control()).collect()
@@ -30,17 +35,26 @@ impl Source {
         match self {
             Source::Stdin => "standard input".into(),
             Source::File(path) => path.display().to_string(),
+            Source::Local => "this machine".into(),
         }
     }
 
-    /// Opens the paste.
+    /// Opens the paste. For this machine, runs the commands.
     ///
     /// # Errors
-    /// The file cannot be opened.
+    /// The file cannot be opened; there is no `sh`.
     pub(super) fn open(&self) -> io::Result<Box<dyn Read>> {
         Ok(match self {
             Source::Stdin => Box::new(io::stdin().lock()),
             Source::File(path) => Box::new(File::open(path)?),
+            Source::Local => {
+                let shown = local::read()?;
+                let missing = shown.missing.iter();
+                missing.for_each(|program| {
+                    say::note(format_args!("note: {program} is not installed: what it shows is left out"))
+                });
+                Box::new(Cursor::new(shown.text))
+            }
         })
     }
 }

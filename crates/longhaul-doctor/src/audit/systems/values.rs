@@ -26,7 +26,7 @@ pub(super) fn keep_lowest(caps: &mut Vec<Cap>, cap: Cap) {
 
 /// Returns the limit `window` that the value `value` sets for the whole system.
 pub(super) fn system_cap(setting: &'static str, value: &str, window: u64) -> Cap {
-    Cap { setting, value: value.into(), place: WHOLE_SYSTEM.into(), window: Bytes(window) }
+    Cap { setting, value: value.into(), place: WHOLE_SYSTEM.into(), window: Bytes(window), what: "" }
 }
 
 /// A value that hurts, wherever it stands.
@@ -47,4 +47,10 @@ impl Bad {
         let Bad { setting, what, costs_rate, .. } = *self;
         Hint { setting, value: value.into(), place: place.into(), what, costs_rate }
     }
+}
+
+/// Returns the number that `text` is.
+pub(super) fn number(text: &str) -> Option<u64> {
+    // `parse` takes a plus sign, too.
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }

@@ -181,7 +181,7 @@ impl Windows {
             // AutoTuningLevelEffective names the level that is in force: Local or GroupPolicy.
             let effective = template.value("AutoTuningLevelEffective").unwrap_or_default();
             let source = match effective {
-                "GroupPolicy" => "AutoTuningLevelGroupPolicy",
+                "GroupPolicy" => POLICY,
                 _ => "AutoTuningLevelLocal",
             };
             let level = template.value(source).and_then(|level| cap(source, level, &place));
@@ -244,7 +244,8 @@ impl Label {
 /// Returns the limit of the autotuning level `level`.
 fn cap(setting: &'static str, level: &str, place: &str) -> Option<Cap> {
     let (_, window) = LEVELS.iter().find(|(name, _)| name.eq_ignore_ascii_case(level))?;
-    Some(Cap { setting, value: level.into(), place: place.into(), window: Bytes(*window) })
+    let what = if setting == POLICY { "A group policy sets it, and no command here overrides that." } else { "" };
+    Some(Cap { setting, value: level.into(), place: place.into(), window: Bytes(*window), what })
 }
 
 /// Returns the property that a header names, also if dots say that it is cut. Several may begin so: then it is none.
@@ -280,6 +281,7 @@ fn is_word(text: &str) -> bool {
 }
 
 const LEVEL: &str = "autotuninglevel";
+const POLICY: &str = "AutoTuningLevelGroupPolicy";
 const CONGESTION: &str = "congestionprovider";
 /// The autotuning levels, with the largest window of each.
 const LEVELS: &[(&str, u64)] = &[

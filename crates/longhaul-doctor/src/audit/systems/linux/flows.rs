@@ -9,9 +9,8 @@
 //! that of this host's, and a window is 65,535 bytes shifted by its scale at most. And the kernel counts for how much of the
 //! time the peer's window or the send buffer held data back; from [`MIN_LIMITED`] on, that is the limit.
 
-use super::number;
 use crate::audit::reader::{Cap, Facts, Hint, Shown};
-use crate::audit::systems::values::keep_lowest;
+use crate::audit::systems::values::{keep_lowest, number};
 use longhaul_core::path::laws::{MAX_UNSCALED_WINDOW, MAX_WINDOW_SCALE};
 use longhaul_units::Bytes;
 
@@ -73,6 +72,7 @@ impl Flows {
             // A buffer below the limit of autotuning that holds data back is not tuned: the application has set it.
             if cap.setting == SNDBUF && largest_sndbuf.is_some_and(|largest| largest > cap.window.0) {
                 cap.setting = "SO_SNDBUF";
+                cap.what = "The application sets its send buffer itself, and so turns autotuning off.";
             }
             facts.settings.push(shown(&cap));
             facts.caps.push(cap);
@@ -90,18 +90,23 @@ impl Flows {
 
     fn add_scales(&mut self, flow: &Flow) {
         let window = |scale: u8| MAX_UNSCALED_WINDOW.0 << scale.min(MAX_WINDOW_SCALE);
-        let mut add = |setting, scale: u8| {
+        let mut add = |setting, scale: u8, what| {
             let (value, place) = (format!("wscale:{scale}"), flow.place.clone());
-            keep_lowest(&mut self.bounds, Cap { setting, value, place, window: Bytes(window(scale)) });
+            keep_lowest(&mut self.bounds, Cap { setting, value, place, window: Bytes(window(scale)), what });
         };
         match flow.scales {
             Some((peer, own)) => {
-                add("window scale of the peer", peer);
-                add("window scale of this host", own);
+                add(
+                    "window scale of the peer",
+                    peer,
+                    "The peer's buffer was small when the connection began: audit the peer.",
+                );
+                add("window scale of this host", own, OWN_SCALE);
             }
             None if flow.is_behind_scales => {
                 let (value, place) = ("none".into(), flow.place.clone());
-                keep_lowest(&mut self.caps, Cap { setting: "window scale", value, place, window: MAX_UNSCALED_WINDOW });
+                let (setting, window, what) = ("window scale", MAX_UNSCALED_WINDOW, NO_SCALE);
+                keep_lowest(&mut self.caps, Cap { setting, value, place, window, what });
             }
             None => {}
         }
@@ -117,7 +122,9 @@ impl Flows {
             match window {
                 Some(window) => {
                     let value = format!("{window} ({value})");
-                    keep_lowest(&mut self.caps, Cap { setting, value, place, window: Bytes(window) });
+                    let what =
+                        if setting == RWND { "The peer's receive buffer is the limit: audit the peer." } else { "" };
+                    keep_lowest(&mut self.caps, Cap { setting, value, place, window: Bytes(window), what });
                 }
                 None => {
                     let known = self.hints.iter().position(|(_, hint)| hint.setting == setting);
@@ -220,6 +227,8 @@ const MIN_WINDOW: u64 = 1500;
 /// The settings of the limits that the kernel counts.
 const RWND: &str = "receive window of the peer";
 const SNDBUF: &str = "net.ipv4.tcp_wmem";
+const OWN_SCALE: &str = "This host's receive buffer, or the window of the route, was small when the connection began.";
+const NO_SCALE: &str = "One of the two hosts, or a firewall between them, does not scale windows.";
 const STATES: &[&str] = &[
     "CLOSE-WAIT",
     "CLOSING",

@@ -1,7 +1,7 @@
 //! The network interfaces: `ip link`, `ip addr`, `tc qdisc`, `ethtool -k`.
 
-use super::{Bad, number};
 use crate::audit::reader::{Facts, Shown};
+use crate::audit::systems::values::{Bad, keep, number};
 
 /// The interfaces that a paste shows.
 #[derive(Default)]
@@ -77,7 +77,7 @@ impl Links {
         link.is_up = Some(has("UP") && !has("NO-CARRIER") && behind("state") != Some("DOWN"));
         if let Some(mtu) = behind("mtu").and_then(number) {
             link.mtu = Some(mtu);
-            super::keep(&mut link.shown, "mtu", &mtu.to_string(), &from);
+            keep(&mut link.shown, "mtu", &mtu.to_string(), &from);
         }
         self.current = Some(at);
         true
@@ -102,7 +102,7 @@ impl Links {
         if *parent == "root" || is_shaper {
             let kept = link.qdisc.as_ref().is_some_and(|kept| SHAPERS.contains(&kept.as_str()) && *parent != "root");
             let kind = if kept { link.qdisc.take().unwrap_or_default() } else { (*kind).to_string() };
-            super::keep(&mut link.shown, "qdisc", &kind, &format!("tc qdisc {name}"));
+            keep(&mut link.shown, "qdisc", &kind, &format!("tc qdisc {name}"));
             link.qdisc = Some(kind).filter(|kind| kind.len() <= MAX_NAME_BYTES);
         }
         true
@@ -124,10 +124,10 @@ impl Links {
         let (Some(value @ ("on" | "off")), Some(at)) = (value, self.current) else { return false };
         // Old versions wrote blanks.
         let name = name.replace(' ', "-");
-        let is_feature = name.contains('-') && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        let is_feature = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
         if let Some(bad) = OFFLOADS.iter().find(|bad| bad.setting == name) {
             let link = &mut self.links[at];
-            super::keep(&mut link.shown, &name, value, &format!("ethtool -k {}", link.name));
+            keep(&mut link.shown, &name, value, &format!("ethtool -k {}", link.name));
             link.off.retain(|known| known.setting != bad.setting);
             if value == "off" && note != Some("[fixed]") {
                 link.off.push(bad);

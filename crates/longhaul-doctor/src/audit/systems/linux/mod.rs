@@ -8,22 +8,25 @@ mod flows;
 mod links;
 mod routes;
 mod sysctls;
+mod unit;
 
-use super::values::{Bad, WHOLE_SYSTEM, keep, system_cap};
 use crate::audit::reader::{Cap, Facts, Reader, Shown};
+use crate::audit::systems::values::{keep, number, system_cap};
 use counters::Counters;
 use flows::Flows;
 use links::Links;
 use longhaul_core::path::laws::MAX_UNSCALED_WINDOW;
 use routes::Routes;
 use sysctls::Sysctls;
+use unit::Unit;
 
 /// Reads the pastes of one Linux host.
 #[derive(Default)]
 pub(super) struct Linux {
     name: Option<String>,
-    /// What `uname` and `systemctl` show.
-    others: Vec<Shown>,
+    /// What `uname` shows.
+    kernel: Vec<Shown>,
+    unit: Unit,
     sysctls: Sysctls,
     flows: Flows,
     counters: Counters,
@@ -55,11 +58,11 @@ impl Reader for Linux {
             || self.routes.read(line)
             || self.counters.read(line)
             || self.uname(line)
-            || self.unit(line)
+            || self.unit.read(line)
     }
 
     fn facts(&self) -> Facts {
-        let mut facts = Facts { name: self.name.clone(), settings: self.others.clone(), ..Facts::default() };
+        let mut facts = Facts { name: self.name.clone(), settings: self.kernel.clone(), ..Facts::default() };
         self.sysctls.add_to(&mut facts);
         self.add_windows(&mut facts);
         self.flows.add_to(&mut facts, self.sysctls.triple("net.ipv4.tcp_wmem").map(|[.., largest]| largest));
@@ -67,7 +70,7 @@ impl Reader for Linux {
         self.routes.add_to(&mut facts, is_counting);
         self.links.add_to(&mut facts);
         self.counters.add_to(&mut facts);
-        self.add_unit(&mut facts);
+        self.unit.add_to(&mut facts);
         facts
     }
 }
@@ -119,19 +122,9 @@ impl Linux {
         self.output = Output::Unknown;
         self.name = name.map(str::to_string).or(self.name.take());
         if let Some(release) = release {
-            keep(&mut self.others, "kernel", release, "uname -r");
+            keep(&mut self.kernel, "kernel", release, "uname -r");
         }
         true
-    }
-
-    /// Reads a limit of longhaul's unit, as `systemctl show longhaul.service` writes it.
-    fn unit(&mut self, line: &str) -> bool {
-        let Some((name, value)) = line.trim().split_once('=') else { return false };
-        let is_limit = UNIT_LIMITS.contains(&name) && (value == "infinity" || number(value).is_some());
-        if is_limit {
-            keep(&mut self.others, name, value, UNIT);
-        }
-        is_limit
     }
 }
 
@@ -171,19 +164,6 @@ impl Linux {
         let part = space.checked_shr(u32::try_from(scale.unsigned_abs()).unwrap_or(u32::MAX)).unwrap_or(0);
         if scale > 0 { space - part } else { part }
     }
-
-    /// Adds the finding that longhaul's unit has few descriptors.
-    fn add_unit(&self, facts: &mut Facts) {
-        let limit = self.others.iter().find(|shown| shown.name == FEW_DESCRIPTORS.setting);
-        let few = limit.filter(|shown| number(&shown.value).is_some_and(|limit| limit < MIN_DESCRIPTORS));
-        facts.hints.extend(few.map(|shown| FEW_DESCRIPTORS.hint(&shown.value, UNIT)));
-    }
-}
-
-/// Returns the number that `text` is.
-fn number(text: &str) -> Option<u64> {
-    // `parse` takes a plus sign, too.
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
 /// Returns whether `text` is the release of a kernel as a distribution builds it, such as `6.1.0-18-amd64`. Without the part
@@ -204,16 +184,5 @@ fn is_host_name(text: &str) -> bool {
     is_word && !text.is_empty() && text.len() <= MAX_NAME_BYTES
 }
 
-const UNIT: &str = "longhaul.service";
-/// The limits of the unit that are read.
-const UNIT_LIMITS: &[&str] = &["LimitNOFILE"];
-/// longhaul@.service has 65,536, longhaul.service more.
-const MIN_DESCRIPTORS: u64 = 65_536;
-const FEW_DESCRIPTORS: Bad = Bad {
-    setting: "LimitNOFILE",
-    value: "",
-    what: "A flow takes two descriptors, and two more for each direction with bulk: further connections wait.",
-    costs_rate: false,
-};
 const MAX_NAME_BYTES: usize = 64;
 const MAX_WORDS: usize = 32;

@@ -1,7 +1,7 @@
 //! `ip route`, `ip route get`: the routes with metrics.
 
-use super::{Bad, number};
 use crate::audit::reader::{Cap, Facts, Shown};
+use crate::audit::systems::values::{Bad, number};
 use longhaul_units::Bytes;
 
 /// The routes with metrics that a paste shows.
@@ -68,7 +68,8 @@ impl Routes {
                 // ip-route(8): the largest window that is offered to these destinations.
                 if let (WINDOW, Some(window @ 1..)) = (*name, figure) {
                     let (value, place) = (value.clone(), place.clone());
-                    facts.caps.push(Cap { setting: WINDOW, value, place, window: Bytes(window) });
+                    let what = "The route limits the window that this host offers: `ip route change` without `window` lifts it.";
+                    facts.caps.push(Cap { setting: WINDOW, value, place, window: Bytes(window), what });
                 }
                 let bad = BAD
                     .iter()

@@ -1,7 +1,7 @@
 //! `sysctl -a`, `sysctl NAME`, `sysctl -n NAME`, files of /etc/sysctl.d, and files of /proc/sys as `cat` and `grep` show them.
 
-use super::{Bad, WHOLE_SYSTEM, keep, number};
 use crate::audit::reader::{Facts, Shown};
+use crate::audit::systems::values::{Bad, WHOLE_SYSTEM, keep, number};
 
 /// The sysctls that a paste shows.
 #[derive(Default)]
@@ -139,3 +139,38 @@ const BAD: &[Bad] = &[
 const ROOTS: &[&str] = &["abi", "crypto", "debug", "dev", "fs", "kernel", "net", "sunrpc", "user", "vm"];
 const MAX_VALUE_WORDS: usize = 16;
 const MAX_VALUE_BYTES: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::collect;
+
+    #[test]
+    fn the_script_shows_each_sysctl_that_is_read() {
+        let shown: Vec<&str> = collect::LINUX.split_whitespace().map(|word| word.trim_end_matches(';')).collect();
+        for name in NAMES {
+            assert!(shown.contains(&name.trim_start_matches("net.").replace('.', "/").as_str()), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_value_in_force_goes_before_that_of_a_file() {
+        let mut sysctls = Sysctls::default();
+        for (line, is_file) in
+            [("net.ipv4.tcp_sack = 1", false), ("net.ipv4.tcp_sack=0", false), ("net.ipv4.tcp_sack = 0", true)]
+        {
+            assert!(sysctls.read(line, is_file));
+            assert_eq!(sysctls.shown("net.ipv4.tcp_sack").map(|shown| shown.value.as_str()), Some("1"), "{line}");
+        }
+        assert!(!sysctls.read("# net.ipv4.tcp_sack = 0", false) && !sysctls.read("tcp_sendspace = 16384", false));
+    }
+
+    #[test]
+    fn values_without_names_belong_to_the_names_of_the_command() {
+        let mut sysctls = Sysctls::default();
+        sysctls.expect(&["-n", "net.ipv4.tcp_rmem", "/proc/sys/net/ipv4/tcp_sack"]);
+        assert!(sysctls.read("4096\t131072\t6291456", false) && sysctls.read("1", false) && !sysctls.read("1", false));
+        assert_eq!(sysctls.triple("net.ipv4.tcp_rmem"), Some([4096, 131_072, 6_291_456]));
+        assert!(sysctls.shown("net.ipv4.tcp_sack").is_some());
+    }
+}
