@@ -37,14 +37,14 @@ pub(super) struct Finding {
     /// The rate that it takes away on its own: the path's rate minus the rate with only this limit left. `None` if that cannot
     /// be computed.
     pub(super) effect: Option<Rate>,
+    /// The row of the setting, if the system has one.
+    pub(super) row: Option<&'static Setting>,
     /// What to change.
     pub(super) change: Option<Change>,
 }
 
 /// A change of a setting, with its commands.
 pub(super) struct Change {
-    /// The row of the setting.
-    pub(super) row: &'static Setting,
     /// The value to set.
     pub(super) want: String,
     /// Command that sets the value until the next boot; empty if there is none.
@@ -127,6 +127,7 @@ impl Limits<'_> {
             place: cap.place.clone(),
             what: "",
             effect: Some(effect),
+            row: system.setting(cap.setting),
             change,
         })
     }
@@ -141,6 +142,7 @@ impl Limits<'_> {
             place: hint.place.clone(),
             what: hint.what,
             effect: (!hint.costs_rate).then_some(Rate(0)),
+            row: system.setting(hint.setting),
             change,
         })
     }
@@ -160,7 +162,7 @@ impl Limits<'_> {
             true => command(row.undo),
             false => Fill { value: old, ..fill }.into_command(row.set_permanent),
         };
-        Some(Change { row, set_now, set_permanent, undo, want })
+        Some(Change { set_now, set_permanent, undo, want })
     }
 }
 

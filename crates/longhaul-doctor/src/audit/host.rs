@@ -43,12 +43,10 @@ pub(super) fn read(source: impl Read, name: &str, given: Option<&'static System>
         names.read(line);
         candidates.iter_mut().for_each(|candidate| candidate.read(line));
     })?;
-    // The first of those with most lines.
-    let best = candidates.into_iter().rev().max_by_key(|candidate| candidate.lines.understood);
-    let Some(Candidate { system, reader, lines }) = best.filter(|best| best.lines.understood > 0) else {
-        return Ok(None);
-    };
-    let mut facts = reader.facts();
+    // The first of those with most lines. A command without its output shows nothing.
+    let shown = candidates.into_iter().rev().map(|candidate| (candidate.reader.facts(), candidate));
+    let best = shown.filter(|(facts, _)| !facts.settings.is_empty()).max_by_key(|(_, shown)| shown.lines.understood);
+    let Some((mut facts, Candidate { system, lines, .. })) = best else { return Ok(None) };
     let name = facts.name.take().or(names.found).unwrap_or_else(|| name.to_string());
     Ok(Some(Host { name, system, is_guess: given.is_none(), facts, lines }))
 }

@@ -69,7 +69,7 @@ struct SettingOf<'a> {
     from: &'a str,
 }
 
-/// A finding. What has no change has a null there: then no row of the system has its setting, or no other value helps.
+/// A finding. It has no commands if nothing else is better for this path, and no source if it is a counter and no setting.
 #[derive(Serialize)]
 struct FindingOf<'a> {
     setting: &'static str,
@@ -120,7 +120,7 @@ impl<'a> SettingOf<'a> {
 
 impl<'a> FindingOf<'a> {
     fn of(finding: &'a Finding) -> FindingOf<'a> {
-        let change = finding.change.as_ref();
+        let (row, change) = (finding.row, finding.change.as_ref());
         FindingOf {
             setting: finding.setting,
             value: &finding.value,
@@ -131,9 +131,9 @@ impl<'a> FindingOf<'a> {
             set_now: change.map(|change| change.set_now.as_str()),
             set_permanent: change.map(|change| change.set_permanent.as_str()),
             undo: change.map(|change| change.undo.as_str()),
-            caveat: change.map(|change| change.row.caveat),
-            source: change.map(|change| change.row.source),
-            verified: change.is_some_and(|change| change.row.verified),
+            caveat: row.map(|row| row.caveat),
+            source: row.map(|row| row.source),
+            verified: row.is_some_and(|row| row.verified),
         }
     }
 }

@@ -54,8 +54,8 @@ fn row(name: &str, text: &str) -> String {
 
 /// Returns which change has to come before the others, where the findings are not in that order.
 fn order(audited: &Audited) -> String {
-    let mut changes = audited.findings.iter().filter_map(|finding| finding.change.as_ref());
-    match changes.position(|change| change.row.effect == Effect::Ceiling) {
+    let mut changes = audited.findings.iter().filter(|finding| finding.change.is_some());
+    match changes.position(|finding| finding.row.is_some_and(|row| row.effect == Effect::Ceiling)) {
         Some(1..) => row("first", "change what caps the others, although it costs less by itself: see its note"),
         _ => String::new(),
     }
@@ -69,7 +69,8 @@ fn lines(count: &Count) -> String {
     };
     let ranges: Vec<String> = count.ranges.iter().map(range).collect();
     let more = if count.ranges.len() == MAX_RANGES { " .." } else { "" };
-    format!("{} lines ({}{more}), {} ignored", count.understood, ranges.join(", "), count.ignored)
+    let understood = if count.understood == 1 { "1 line".into() } else { format!("{} lines", count.understood) };
+    format!("{understood} ({}{more}), {} ignored", ranges.join(", "), count.ignored)
 }
 
 /// Returns the window with the settings that set it, or what to paste.
@@ -106,16 +107,19 @@ fn finding(number: usize, finding: &Finding) -> String {
     let (setting, value, place) = (finding.setting, &finding.value, at(&finding.place));
     let mut text = format!("\n{number}. {setting} is {value} {place}: {effect}\n");
     text += &about("what", finding.what);
-    let Some(change) = &finding.change else { return text };
-    text += &about("want", &change.want);
-    // Commands are not wrapped: they are to be copied.
-    for (name, command) in [("now", &change.set_now), ("permanent", &change.set_permanent), ("undo", &change.undo)] {
-        for line in command.lines() {
-            let _ = writeln!(text, "   {name:<10} {line}");
+    if let Some(change) = &finding.change {
+        text += &about("want", &change.want);
+        // Commands are not wrapped: they are to be copied.
+        for (name, command) in [("now", &change.set_now), ("permanent", &change.set_permanent), ("undo", &change.undo)]
+        {
+            for line in command.lines() {
+                let _ = writeln!(text, "   {name:<10} {line}");
+            }
         }
     }
-    let mark = if change.row.verified { "" } else { " (unverified)" };
-    text + &about("note", change.row.caveat) + &about("source", &format!("{}{mark}", change.row.source))
+    let Some(row) = finding.row else { return text };
+    let mark = if row.verified { "" } else { " (unverified)" };
+    text + &about("note", row.caveat) + &about("source", &format!("{}{mark}", row.source))
 }
 
 fn at(place: &str) -> String {

@@ -1,6 +1,7 @@
 //! The bytes of a paste, as lines of text: UTF-8, UTF-16 with or without its mark, or a code page of the west.
 //!
-//! Memory is bounded: of a longer line than [`MAX_LINE_BYTES`], the rest is skipped.
+//! Memory is bounded: of a longer line than [`MAX_LINE_BYTES`], the rest is skipped. A program or an image has no lines,
+//! although settings may be named in it.
 
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 
@@ -21,6 +22,8 @@ pub(super) struct Lines<R> {
 enum Encoding {
     /// UTF-8 or a code page: each line shows which.
     Bytes,
+    /// There is no text.
+    None,
     Utf16Le,
     Utf16Be,
 }
@@ -40,14 +43,16 @@ impl<R: Read> Lines<R> {
     /// The first bytes cannot be read.
     pub(super) fn of(mut source: R) -> io::Result<Lines<R>> {
         let mut head = Vec::new();
-        source.by_ref().take(4).read_to_end(&mut head)?;
+        source.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
         let (encoding, mark) = match head.as_slice() {
             [0xff, 0xfe, ..] => (Encoding::Utf16Le, 2),
             [0xfe, 0xff, ..] => (Encoding::Utf16Be, 2),
             [0xef, 0xbb, 0xbf, ..] => (Encoding::Bytes, 3),
             // ASCII in UTF-16, whose mark is missing.
-            [1..=127, 0, 1..=127, 0] => (Encoding::Utf16Le, 0),
-            [0, 1..=127, 0, 1..=127] => (Encoding::Utf16Be, 0),
+            [1..=127, 0, 1..=127, 0, ..] => (Encoding::Utf16Le, 0),
+            [0, 1..=127, 0, 1..=127, ..] => (Encoding::Utf16Be, 0),
+            // Text has no two zeros in a row, not even if UTF-16 was added to a file of ASCII.
+            bytes if bytes.windows(2).any(|pair| pair == [0, 0]) => (Encoding::None, bytes.len()),
             _ => (Encoding::Bytes, 0),
         };
         let head = Cursor::new(head.split_off(mark));
@@ -152,6 +157,8 @@ const CP850: [char; 32] = [
     'ù', 'ÿ', 'Ö', 'Ü', 'ø', '£', 'Ø', '×', 'ƒ',
 ];
 const FORM_FEED: u8 = 0x0c;
+/// Bytes by which the encoding is told.
+const HEAD_BYTES: u64 = 8192;
 const BUFFER_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]
@@ -170,6 +177,7 @@ mod tests {
         }
         assert_eq!(lines(b"a\r\n\r\nb"), ["a", "", "b"]);
         assert_eq!(lines(b""), [""; 0]);
+        assert_eq!(lines(b"\x7fELF\x02\0\0\0\nsack = 0\n"), [""; 0]);
     }
 
     #[test]

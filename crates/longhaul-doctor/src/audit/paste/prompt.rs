@@ -9,8 +9,14 @@ pub(super) struct Prompt<'l> {
     pub(super) command: &'l str,
 }
 
-/// Returns the parts of a line with a prompt; `None` if it has none.
+/// Returns the parts of a line with a prompt; `None` if it has none. A mail quotes prompts, too: `> # no -a`.
 pub(super) fn prompt(line: &str) -> Option<Prompt<'_>> {
+    let line = line.trim_start();
+    let quoted = line.strip_prefix("> ").and_then(one);
+    quoted.or_else(|| one(line))
+}
+
+fn one(line: &str) -> Option<Prompt<'_>> {
     let line = line.trim_start();
     powershell(line).or_else(|| drive(line)).or_else(|| bare(line)).or_else(|| shell(line))
 }

@@ -9,7 +9,7 @@ use std::str::Chars;
 pub(super) struct Seen {
     /// The text, without blanks at its end.
     pub(super) text: String,
-    /// Columns of the screen up to the end of the text.
+    /// Columns of the screen up to the end of the text; 0 inside a frame.
     pub(super) columns: usize,
 }
 
@@ -113,7 +113,10 @@ impl Screen {
         self.lines = ended.lines;
         let text = ended.line.trim_end();
         if !text.is_empty() || self.lines.is_empty() {
-            self.lines.push(Seen { text: unframed(text).into(), columns: ended.columns });
+            let inner = unframed(text);
+            // Inside a frame, a line is whole, however wide the frame is.
+            let columns = if inner.len() < text.len() { 0 } else { ended.columns };
+            self.lines.push(Seen { text: inner.into(), columns });
         }
     }
 }

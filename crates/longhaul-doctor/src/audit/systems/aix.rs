@@ -58,6 +58,7 @@ impl Reader for Aix {
                 self.command(first, rest)
                     || self.flags(first, line)
                     || self.no_list(&words)
+                    || self.no_set(&words)
                     || self.no_table(&words)
                     || self.interface_options(&words)
                     || self.attribute(&words)
@@ -82,21 +83,25 @@ impl Aix {
         let name = first.rsplit('/').next().unwrap_or_default();
         let device = || rest.iter().map(|word| word.trim_start_matches("-El").trim_start_matches("-l"));
         match (name, rest) {
-            ("no", [flag, ..]) if flag.starts_with('-') => {
+            ("no", [flag, ..]) if is_flag(flag) => {
                 let words = rest.iter().copied().take_while(|word| !["|", ">", ";", "&&"].contains(word));
                 self.output = Output::No(["no"].into_iter().chain(words).collect::<Vec<_>>().join(" "));
             }
-            ("ifconfig", [interface, ..]) => match interface.starts_with('-') {
-                true => self.output = Output::Unknown,
-                false => self.output = self.interface(interface).map_or(Output::Unknown, Output::Ifconfig),
-            },
-            ("lsattr", [flag, ..]) if flag.starts_with('-') => {
+            ("ifconfig", [flag]) if is_flag(flag) => self.output = Output::Unknown,
+            ("ifconfig", [interface]) if is_interface(interface) => {
+                self.output = self.interface(interface).map_or(Output::Unknown, Output::Ifconfig);
+            }
+            ("lsattr", [flag, ..]) if is_flag(flag) => {
                 let interface = device().find(|word| is_interface(word));
                 let at = interface.and_then(|interface| self.interface(interface));
                 self.output = at.map_or(Output::Unknown, Output::Lsattr);
             }
-            ("netstat", [flag, ..]) if flag.starts_with('-') => self.output = Output::Unknown,
-            ("tcp:", []) => self.output = Output::NetstatTcp,
+            ("netstat", [flag, ..]) if is_flag(flag) => self.output = Output::Unknown,
+            (part, []) if part.ends_with(':') => {
+                let is_tcp = part == "tcp:";
+                self.output = if is_tcp { Output::NetstatTcp } else { Output::Unknown };
+                return false;
+            }
             _ => return false,
         }
         true
@@ -144,6 +149,14 @@ impl Aix {
             keep(&mut self.options, Shown { name: (*name).into(), value: (*value).into(), from: from.clone() });
         }
         !found.is_empty()
+    }
+
+    /// Reads what `no -o tcp_sendspace=262144` answers: `Setting tcp_sendspace to 262144`.
+    fn no_set(&mut self, words: &[&str]) -> bool {
+        let ["Setting", name, "to", value, ..] = words else { return false };
+        let Some((name, value)) = option(name, value) else { return false };
+        keep(&mut self.options, Shown { name: name.into(), value: value.into(), from: "no -o".into() });
+        true
     }
 
     /// Reads a line of `no -L`: name, current value, default, value at boot, and more.
@@ -383,6 +396,12 @@ fn bytes(text: &str) -> Option<Bytes> {
         _ => (text, 1),
     };
     is_number(digits).then(|| digits.parse::<u64>().ok()?.checked_mul(factor)).flatten().map(Bytes)
+}
+
+/// Returns whether a word is a flag of a command: a dash and letters.
+fn is_flag(word: &str) -> bool {
+    let letters = word.strip_prefix('-').unwrap_or_default();
+    (1..=4).contains(&letters.len()) && letters.bytes().all(|byte| byte.is_ascii_alphabetic())
 }
 
 /// Returns whether a word names a network interface: letters and a number, such as `en0`.

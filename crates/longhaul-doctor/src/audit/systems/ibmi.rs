@@ -32,8 +32,14 @@ enum Screen {
 struct Interface {
     address: String,
     mtu: Option<String>,
+    status: Option<String>,
     is_loopback: bool,
-    is_inactive: bool,
+}
+
+impl Interface {
+    fn is_counting(&self) -> bool {
+        !self.is_loopback && self.status.as_ref().is_none_or(|status| status.eq_ignore_ascii_case("active"))
+    }
 }
 
 /// A route, by its destination.
@@ -58,9 +64,12 @@ impl Reader for Ibmi {
             let from = format!("NETSTAT *RTE, {}", route.destination);
             Some(Shown { name: ROUTE_MTU.into(), value: route.mtu.clone()?, from })
         });
-        let interfaces = self.interfaces.iter().filter_map(|interface| {
-            let from = format!("NETSTAT *IFC, {}", interface.address);
-            Some(Shown { name: INTERFACE_MTU.into(), value: interface.mtu.clone()?, from })
+        let interfaces = self.interfaces.iter().flat_map(|interface| {
+            let shown = |name: &str, value: &Option<String>| {
+                let from = format!("NETSTAT *IFC, {}", interface.address);
+                Some(Shown { name: name.into(), value: value.clone()?, from })
+            };
+            [shown("interface status", &interface.status), shown(INTERFACE_MTU, &interface.mtu)].into_iter().flatten()
         });
         let mut facts = Facts {
             name: self.name.clone(),
@@ -144,7 +153,7 @@ impl Ibmi {
             }
             "interface status" if self.screen == Screen::Interfaces => match self.interfaces.last_mut() {
                 Some(interface) => {
-                    interface.is_inactive = !value.eq_ignore_ascii_case("active");
+                    interface.status = Some((*value).into());
                     true
                 }
                 None => false,
@@ -179,7 +188,7 @@ impl Ibmi {
             {
                 let Some(interface) = self.interface(address) else { return false };
                 interface.is_loopback |= line.eq_ignore_ascii_case("*LOOPBACK");
-                interface.is_inactive = !status.eq_ignore_ascii_case("active");
+                interface.status = Some((*status).into());
                 true
             }
             (Screen::Routes, [destination, service, mtu, ..])
@@ -266,7 +275,7 @@ impl Ibmi {
             });
         }
         let routes = self.routes.iter().map(|route| (ROUTE_MTU, &route.destination, &route.mtu));
-        let counting = self.interfaces.iter().filter(|interface| !interface.is_loopback && !interface.is_inactive);
+        let counting = self.interfaces.iter().filter(|interface| interface.is_counting());
         let interfaces = counting.map(|interface| (INTERFACE_MTU, &interface.address, &interface.mtu));
         for (setting, place, mtu) in interfaces.chain(routes) {
             let is_small = |mtu: &&String| mtu.parse().is_ok_and(|mtu: u32| mtu < MIN_FAIR_MTU);
