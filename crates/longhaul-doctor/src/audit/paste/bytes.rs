@@ -134,7 +134,7 @@ impl<R: Read> Lines<R> {
 
 /// Returns the text of UTF-8, or else of a code page.
 fn decoded(bytes: &[u8]) -> String {
-    match str::from_utf8(bytes) {
+    match std::str::from_utf8(bytes) {
         Ok(text) => text.into(),
         // Only the last character is not whole: the line was cut there.
         Err(err) if err.error_len().is_none() => String::from_utf8_lossy(&bytes[..err.valid_up_to()]).into(),
