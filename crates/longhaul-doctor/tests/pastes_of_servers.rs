@@ -344,7 +344,9 @@ fn what_is_not_in_the_paste_is_unknown() {
         ("Receive Window Auto-Tuning Level    : norm", Value::Null),
         ("AutoTuningLevelLocal : Experimental", (65_535u64 << 14).into()),
     ] {
-        assert_eq!(host(text.as_bytes(), USUAL).unwrap()["window_bytes"], window, "{text}");
+        // Without any value that is known, nothing is understood.
+        let found = host(text.as_bytes(), USUAL).map_or(Value::Null, |mut host| host["window_bytes"].take());
+        assert_eq!(found, window, "{text}");
     }
 }
 
