@@ -1,4 +1,5 @@
-//! `--local`: this Linux machine, by the script that `--collect linux` prints.
+//! `--local`: this Linux machine, by the script that `--collect linux` prints, without its connections: a relay has some on the
+//! LAN, whose windows are no limit of the path.
 
 use super::collect;
 use std::io;
@@ -17,7 +18,7 @@ pub(super) struct Local {
 /// # Errors
 /// There is no `sh`.
 pub(super) fn read() -> io::Result<Local> {
-    let output = shell(collect::LINUX).output();
+    let output = shell(&without_connections(collect::LINUX)).output();
     Ok(Local::of(output.map_err(|err| io::Error::new(err.kind(), format!("sh: {err}")))?.stdout))
 }
 
@@ -30,6 +31,10 @@ impl Local {
         missing.dedup();
         Local { text, missing }
     }
+}
+
+fn without_connections(script: &str) -> String {
+    script.lines().filter(|line| !line.starts_with("show ss ")).fold(String::new(), |text, line| text + line + "\n")
 }
 
 /// Returns the command that runs `script`.
@@ -71,6 +76,13 @@ mod tests {
             assert_eq!(shown, Some(value.as_str()), "{sysctl}");
         }
         assert!(host.facts.missing.is_empty() && host.facts.caps.len() >= 2, "{:?}", host.facts);
+    }
+
+    #[test]
+    fn the_rest_of_the_script_stays() {
+        let script = without_connections(collect::LINUX);
+        assert_eq!(script.lines().count() + 1, collect::LINUX.lines().count());
+        assert!(!script.contains("show ss"));
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub struct Audit {
     os: Option<&'static System>,
     /// Read this Linux machine itself
     ///
-    /// It runs the commands that `--collect linux` prints.
+    /// It runs the commands that `--collect linux` prints, without `ss`.
     #[arg(long, conflicts_with_all = ["pastes", "os"])]
     local: bool,
     /// Print the commands to run on a host of this system, as one script that changes nothing
