@@ -43,15 +43,17 @@ pub struct Tune {
     #[arg(long, value_name = "NETWORK", value_parser = route::read_network)]
     route: Option<String>,
     /// Make the changes without a question
+    ///
+    /// Also without a terminal. An answer is never read from a pipe.
     #[arg(long, short)]
     yes: bool,
-    /// Show the changes and make none [default without a terminal]
+    /// Only show the changes [default without a terminal]
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
     /// Restore the values before the first tune
     ///
-    /// It does not ask. With --dry-run it shows the values. A value that neither tune nor anybody before it has set stays: it is
-    /// named, and the exit code is 1.
+    /// It does not ask. With --dry-run it only shows them. A value that is neither that of tune nor the one before stays as it is.
+    /// It is named, and the exit code is 1.
     #[arg(long, conflicts_with_all = ["route", "rtt", "rate", "loss", "mtu", "encap", "from", "direction"])]
     rollback: bool,
 }

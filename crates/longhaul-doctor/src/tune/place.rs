@@ -87,7 +87,7 @@ impl<'g> Host<'g> {
             (Place::Sysctl(name), Some(value)) => {
                 self.announce(&format!("set {name}"))?;
                 // One write(2): proc(5) takes a sysctl's value as a whole.
-                File::options().write(true).open(sysctl_path(name))?.write_all(value.as_bytes())?;
+                File::options().write(true).truncate(true).open(sysctl_path(name))?.write_all(value.as_bytes())?;
             }
             (Place::Route(_), Some(route)) => {
                 self.announce(&format!("change route {route}"))?;

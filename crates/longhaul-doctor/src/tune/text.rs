@@ -8,7 +8,7 @@ use super::record::{Change, RECORD};
 /// Returns the plan as text, with a line for each place.
 pub(super) fn plan(plan: &Plan) -> String {
     let mut text = String::new();
-    let loaded = plan.modules.iter().map(|name| (format!("module {name}"), "is loaded".to_string()));
+    let loaded = plan.modules.iter().map(|name| (format!("module {name}"), "load it".to_string()));
     let changed = plan.changes.iter().map(|change| (change.place.to_string(), new_value(&change.place, change)));
     table(&mut text, "Changes", loaded.chain(changed).collect());
     table(&mut text, "Left out", plan.left_out.clone());
@@ -22,7 +22,7 @@ pub(super) fn plan(plan: &Plan) -> String {
 
 fn new_value(place: &Place, change: &super::plan::Change) -> String {
     match place {
-        Place::File => "keeps the sysctls after a reboot".into(),
+        Place::File => "keeps these sysctls after a reboot".into(),
         _ => format!("{} -> {}", change.present.as_deref().unwrap_or("nothing"), change.value),
     }
 }
