@@ -111,6 +111,13 @@ mod tests {
         assert_eq!((files.overrider("net.b", "3"), files.overrider("net.a", "1")), (None, None));
     }
 
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics(text in "[-#;=./ \\n\\PC]*") {
+            parse(&text);
+        }
+    }
+
     #[test]
     fn tune_s_file_is_read_after_that_of_relays_and_does_not_hide_it() {
         let name = Path::new(FILE).file_name().unwrap();

@@ -93,7 +93,12 @@ impl<'g> Host<'g> {
                 self.announce(&format!("change route {route}"))?;
                 route::change(route)?;
             }
-            (Place::File, Some(text)) => self.replace(Path::new(FILE), text)?,
+            (Place::File, Some(text)) => {
+                let file = Path::new(FILE);
+                // Small containers do not have it.
+                self.make_folder(file.parent().unwrap_or(file))?;
+                self.replace(file, text)?;
+            }
             (Place::File, None) => self.remove(Path::new(FILE))?,
             (Place::Sysctl(_) | Place::Route(_), None) => return Err(io::Error::other("it cannot be removed")),
         }
