@@ -2,7 +2,7 @@
 //! says enough to undo everything.
 
 use super::place::{FILE, Host, Place};
-use super::plan::Plan;
+use super::plan::{self, Plan};
 use super::record::{Change, Record};
 use std::io;
 use std::path::Path;
@@ -12,6 +12,11 @@ use std::path::Path;
 /// # Errors
 /// A step failed: a sentence that says which, and whether everything is as before.
 pub(super) fn apply(host: &Host, plan: &Plan, earlier: Option<&Record>) -> Result<(), String> {
+    // A question may stand on the terminal for long.
+    let is_new = |change: &&plan::Change| change.place.value().ok().as_ref() != Some(&change.present);
+    if let Some(change) = plan.changes.iter().find(is_new) {
+        return Err(format!("{} has changed meanwhile; nothing was changed; run it again", change.place));
+    }
     let mut record = earlier.cloned().unwrap_or_else(Record::new);
     for change in &plan.changes {
         record.note(&change.place, change.present.as_deref(), &change.value);

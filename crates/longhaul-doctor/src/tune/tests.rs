@@ -289,6 +289,22 @@ fn a_value_that_does_not_hold_undoes_all_others() {
 }
 
 #[test]
+fn a_value_that_changes_during_the_question_stops_it() {
+    in_namespace(|| {
+        set("net.ipv4.tcp_wmem", "4096 16384 1000000000");
+        let before = Snapshot::take();
+        set("net.ipv4.tcp_wmem", "4096 16384 4000000");
+        let is_agreed = |_: &Plan| {
+            set("net.ipv4.tcp_wmem", "4096 16384 1000000000");
+            true
+        };
+        let why = tune(&host(), &path(1), None, is_agreed).unwrap_err();
+        assert_eq!(why, "net.ipv4.tcp_wmem has changed meanwhile; nothing was changed; run it again");
+        before.assert_same("changed during the question");
+    });
+}
+
+#[test]
 fn a_foreign_value_stays_and_is_named() {
     in_namespace(|| {
         let before = Snapshot::take();
