@@ -93,10 +93,12 @@ install:         ## installs into DESTDIR: the program, its debug symbols, man p
 	install -D -m 644 -t $(DESTDIR)/usr/share/doc/longhaul/docs/design docs/design/*.md
 	test -e $(DESTDIR)/etc/longhaul/longhaul.toml || \
 		install -D -m 644 packaging/longhaul.toml $(DESTDIR)/etc/longhaul/longhaul.toml
-	@echo "To put it in force without a reboot:"
-	@echo "sudo systemctl daemon-reload && sudo sysctl --system && sudo modprobe tcp_bbr"
+	@echo "To put it in force without a reboot, with round trip and rate of your path:"
+	@echo "sudo systemctl daemon-reload && sudo longhaul tune --rtt 63ms --rate 1Gbit/s"
 
 uninstall:       ## removes the files of `make install` from DESTDIR; /etc/longhaul stays
+	@test ! -e $(DESTDIR)/var/lib/longhaul/tune.json || \
+		{ echo "longhaul: restore the sysctls first: sudo longhaul tune --rollback" >&2; exit 1; }
 	rm -f $(DESTDIR)/usr/bin/longhaul $(DESTDIR)$(SYMBOLS) $(DESTDIR)/usr/share/bash-completion/completions/longhaul
 	rm -f $(DESTDIR)/usr/share/man/man1/longhaul.1 $(DESTDIR)/usr/share/man/man1/longhaul-*.1
 	rm -f $(DESTDIR)/usr/lib/systemd/system/longhaul.service $(DESTDIR)/usr/lib/systemd/system/longhaul@.service
@@ -110,7 +112,7 @@ uninstall:       ## removes the files of `make install` from DESTDIR; /etc/longh
 	for folder in $(patsubst %,share/longhaul/%,prometheus grafana keepalived haproxy) share/longhaul \
 		share/doc/longhaul/docs/design share/doc/longhaul/docs share/doc/longhaul; do \
 		test ! -d $(DESTDIR)/usr/$$folder || rmdir --ignore-fail-on-non-empty $(DESTDIR)/usr/$$folder || exit 1; done
-	@echo "Kept: $(DESTDIR)/etc/longhaul. Units that run are not stopped, and sysctls keep their values until a reboot:"
+	@echo "Kept: $(DESTDIR)/etc/longhaul. Units that run are not stopped:"
 	@echo "docs/install.md, \"Removing it\""
 
 clean:           ## removes everything that the other targets built

@@ -121,8 +121,14 @@ enum Command {
     Audit(Box<longhaul_doctor::Audit>),
     /// Tune this Linux host for a path, and undo it
     ///
-    /// Shows the sysctls that the path needs, asks, sets them, and reads them back. It records the old values first; `longhaul
-    /// tune --rollback` restores them.
+    /// Shows the sysctls that the path needs, with their old and new values, and asks. Then it sets them, reads them back, and
+    /// writes them into /etc/sysctl.d/91-longhaul-tune.conf for the next boot. If one of them fails, it restores all. No value is
+    /// lowered. Where the sysctls of `make install` are installed, it sets those, too.
+    ///
+    /// The old values are recorded in /var/lib/longhaul first. `longhaul tune --rollback` restores them exactly, also after a kill
+    /// or a reboot in between. A second tune keeps the first record.
+    ///
+    /// sudo longhaul tune --rtt 63ms --rate 10Gbit/s
     Tune(Box<longhaul_doctor::Tune>),
     /// Emulate a WAN on this machine
     #[cfg(feature = "lab")]

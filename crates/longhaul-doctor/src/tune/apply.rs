@@ -1,0 +1,144 @@
+//! Makes the changes of a plan, and undoes those of a record. Both can be stopped between any two steps: the record on disk always
+//! says enough to undo everything.
+
+use super::place::{FILE, Host, Place};
+use super::plan::{self, Plan};
+use super::record::{Change, Record};
+use std::io;
+use std::path::Path;
+
+/// Makes all changes of `plan`, or none. `earlier` is the record on disk.
+///
+/// # Errors
+/// A step failed: a sentence that says which, and whether everything is as before.
+pub(super) fn apply(host: &Host, plan: &Plan, earlier: Option<&Record>) -> Result<(), String> {
+    // A question may stand on the terminal for long.
+    let is_new = |change: &&plan::Change| change.place.value().ok().as_ref() != Some(&change.present);
+    if let Some(change) = plan.changes.iter().find(is_new) {
+        return Err(format!("{} has changed meanwhile; nothing was changed; run it again", change.place));
+    }
+    let mut record = earlier.cloned().unwrap_or_else(Record::new);
+    for change in &plan.changes {
+        record.note(&change.place, change.present.as_deref(), &change.value);
+    }
+    record
+        .modules
+        .extend(plan.modules.iter().filter(|name| !record.modules.contains(name)).cloned().collect::<Vec<_>>());
+    let mut begun = 0;
+    make(host, plan, &record, &mut begun).map_err(|why| {
+        let loaded = if begun > 0 { plan.modules.as_slice() } else { &[] };
+        let loaded: String = loaded.iter().map(|name| format!("; module {name} stays loaded")).collect();
+        match revert(host, plan, begun, earlier) {
+            Ok(()) => format!("{why}; every value is as it was before{loaded}"),
+            Err(also) => format!("{why}; then {also}; `longhaul tune --rollback` tries it again{loaded}"),
+        }
+    })
+}
+
+/// Makes the changes in order. `begun` counts them, with the one that fails.
+fn make(host: &Host, plan: &Plan, record: &Record, begun: &mut usize) -> Result<(), String> {
+    record.write(host).map_err(|err| format!("the record: {err}"))?;
+    for module in &plan.modules {
+        host.load(module).map_err(|err| format!("module {module}: {err}"))?;
+    }
+    for change in &plan.changes {
+        *begun += 1;
+        host.set(&change.place, Some(&change.value)).map_err(|err| format!("{}: {err}", change.place))?;
+    }
+    Ok(())
+}
+
+/// Undoes the first `begun` changes of `plan`, and the record of them.
+fn revert(host: &Host, plan: &Plan, begun: usize, earlier: Option<&Record>) -> Result<(), String> {
+    let mut failed = Vec::new();
+    for change in plan.changes[..begun].iter().rev() {
+        let before = change.present.as_deref();
+        if let Err(err) = restore(host, &change.place, before) {
+            failed.push(format!("{} could not be restored to {}: {err}", change.place, before.unwrap_or("nothing")));
+        }
+    }
+    if let Err(err) = host.remove_unfinished(Path::new(FILE)) {
+        failed.push(format!("{FILE}: {err}"));
+    }
+    if !failed.is_empty() {
+        return Err(failed.join("; "));
+    }
+    let restored = earlier.map_or_else(|| Record::remove(host), |record| record.write(host));
+    restored.map_err(|err| format!("the record: {err}"))
+}
+
+/// How the rollback of one place ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Undone {
+    /// It has its old value again, or still.
+    Restored,
+    /// It has a value that neither tune nor anybody before it has set, and keeps it.
+    Foreign(Option<String>),
+    /// It could not be restored, and why.
+    Failed(String),
+}
+
+/// The end of a rollback.
+#[derive(Debug)]
+pub(super) struct RolledBack {
+    /// The places of the record, and how each ended.
+    pub(super) places: Vec<(Change, Undone)>,
+    /// The kernel modules that tune has loaded. They stay loaded.
+    pub(super) modules: Vec<String>,
+}
+
+/// Returns how the rollback of `record` would end.
+pub(super) fn foresee(record: Record) -> RolledBack {
+    let places = record.changes.into_iter().map(|change| (change.clone(), foresee_change(&change)));
+    RolledBack { places: places.collect(), modules: record.modules }
+}
+
+fn foresee_change(change: &Change) -> Undone {
+    let now = match change.place.value() {
+        Ok(now) => now,
+        Err(err) => return Undone::Failed(err.to_string()),
+    };
+    let is_now = |value: Option<&str>| change.place.is_same(now.as_deref(), value);
+    match is_now(change.old.as_deref()) || change.set.iter().any(|value| is_now(Some(value))) {
+        true => Undone::Restored,
+        false => Undone::Foreign(now),
+    }
+}
+
+/// Undoes the changes of `record`, and shortens it to those that are left.
+///
+/// # Errors
+/// The record cannot be written or removed.
+pub(super) fn roll_back(host: &Host, record: Record) -> io::Result<RolledBack> {
+    let undo = |change: Change| {
+        let undone = match foresee_change(&change) {
+            Undone::Restored => match restore(host, &change.place, change.old.as_deref()) {
+                Ok(()) => Undone::Restored,
+                Err(err) => Undone::Failed(err.to_string()),
+            },
+            left => left,
+        };
+        (change, undone)
+    };
+    // In the order of the changes, the file last: if the host restarts meanwhile, the file sets values of tune again.
+    let (of_file, others): (Vec<Change>, Vec<Change>) =
+        record.changes.into_iter().partition(|change| change.place == Place::File);
+    let places: Vec<(Change, Undone)> = others.into_iter().chain(of_file).map(undo).collect();
+    host.remove_unfinished(Path::new(FILE))?;
+    let left = places.iter().filter(|(_, undone)| *undone != Undone::Restored).map(|(change, _)| change.clone());
+    let mut rest = Record::new();
+    rest.changes = left.collect();
+    match rest.changes.is_empty() {
+        true => Record::remove(host)?,
+        false => rest.write(host)?,
+    }
+    Ok(RolledBack { places, modules: record.modules })
+}
+
+/// Sets `place` to the value `old`, unless it has it.
+fn restore(host: &Host, place: &Place, old: Option<&str>) -> io::Result<()> {
+    match place.is_same(place.value()?.as_deref(), old) {
+        true => Ok(()),
+        false => host.set(place, old),
+    }
+}

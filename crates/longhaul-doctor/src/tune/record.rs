@@ -1,0 +1,151 @@
+//! The record of the values before tune: `/var/lib/longhaul/tune.json`. It is on disk before the first change, and goes when the last
+//! change is undone.
+
+use super::place::{Host, Place};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// The record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    longhaul: String,
+    format: u64,
+    /// The changed places, each once.
+    pub(super) changes: Vec<Change>,
+    /// The kernel modules that tune has loaded.
+    pub(super) modules: Vec<String>,
+}
+
+/// A changed place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Change {
+    pub(super) place: Place,
+    /// The value before the first change; `None` if the file did not exist.
+    pub(super) old: Option<String>,
+    /// The values that tune has set since, the last one last. After a kill, any of them may be in force.
+    pub(super) set: Vec<String>,
+}
+
+impl Record {
+    /// Returns a record of nothing.
+    pub(super) fn new() -> Record {
+        Record { longhaul: KIND.into(), format: FORMAT, changes: Vec::new(), modules: Vec::new() }
+    }
+
+    /// Reads the record; `None` if there is none.
+    ///
+    /// # Errors
+    /// It cannot be read, or is of a newer longhaul: a sentence that says so.
+    pub(super) fn read() -> Result<Option<Record>, String> {
+        let text = match fs::read(RECORD) {
+            Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(|err| format!("{RECORD}: {err}"))?,
+        };
+        let value: serde_json::Value = serde_json::from_slice(&text).map_err(|err| format!("{RECORD}: {err}"))?;
+        match value.get("format").and_then(serde_json::Value::as_u64) {
+            Some(newer) if newer > FORMAT => Err(format!(
+                "{RECORD}: its format is {newer}, and this longhaul reads {FORMAT}: use the longhaul that wrote it"
+            )),
+            _ => serde_json::from_value(value).map(Some).map_err(|err| format!("{RECORD}: {err}")),
+        }
+    }
+
+    /// Notes that `place` is to have `value`. The first old value stays.
+    pub(super) fn note(&mut self, place: &Place, old: Option<&str>, value: &str) {
+        let Some(change) = self.changes.iter_mut().find(|change| change.place == *place) else {
+            let (old, set) = (old.map(str::to_string), vec![value.to_string()]);
+            return self.changes.push(Change { place: place.clone(), old, set });
+        };
+        change.set.retain(|known| known != value);
+        change.set.push(value.into());
+    }
+
+    /// Writes the record to disk.
+    ///
+    /// # Errors
+    /// Those of the system calls.
+    pub(super) fn write(&self, host: &Host) -> io::Result<()> {
+        host.replace(Path::new(RECORD), &format!("{}\n", serde_json::to_string_pretty(self)?))
+    }
+
+    /// Removes the record from disk.
+    ///
+    /// # Errors
+    /// Those of the system calls.
+    pub(super) fn remove(host: &Host) -> io::Result<()> {
+        host.remove_unfinished(Path::new(RECORD))?;
+        host.remove(Path::new(RECORD))
+    }
+}
+
+/// The right to change this host. One process has it, until it ends in any way.
+#[derive(Debug)]
+pub(super) struct Lock(#[expect(dead_code, reason = "closing it unlocks")] File);
+
+impl Lock {
+    /// Takes the lock, and creates the folder of the record.
+    ///
+    /// # Errors
+    /// Another process has it, or it cannot be created: a sentence that says so.
+    pub(super) fn take(host: &Host) -> Result<Lock, String> {
+        let failed = |err: io::Error| format!("{LOCK}: {err}");
+        host.make_folder(Path::new(FOLDER)).map_err(|err| format!("{FOLDER}: {err}"))?;
+        loop {
+            host.announce(&format!("create {LOCK}")).map_err(failed)?;
+            let file = File::options().create(true).truncate(false).write(true).open(LOCK).map_err(failed)?;
+            if !longhaul_sys::process::try_lock(&file).map_err(|err| failed(err.into()))? {
+                return Err("another longhaul changes the sysctls of this host now; wait until it has ended".into());
+            }
+            // Whoever had the lock may have removed the file since it was opened here.
+            let inode = |found: fs::Metadata| (found.dev(), found.ino());
+            if fs::metadata(LOCK).map(inode).ok() == file.metadata().map(inode).ok() {
+                return Ok(Lock(file));
+            }
+        }
+    }
+
+    /// Gives the lock back. Without a record, nothing of tune is left on disk then.
+    ///
+    /// # Errors
+    /// Those of the system calls.
+    pub(super) fn release(self, host: &Host) -> io::Result<()> {
+        if Path::new(RECORD).exists() {
+            return Ok(());
+        }
+        host.remove_unfinished(Path::new(RECORD))?;
+        host.remove(Path::new(LOCK))?;
+        host.remove_empty_folder(Path::new(FOLDER))
+    }
+}
+
+const KIND: &str = "tune";
+/// The version of the record that is read here.
+const FORMAT: u64 = 1;
+/// The folder of the record.
+pub(super) const FOLDER: &str = "/var/lib/longhaul";
+/// The record.
+pub(super) const RECORD: &str = "/var/lib/longhaul/tune.json";
+const LOCK: &str = "/var/lib/longhaul/tune.lock";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_old_value_stays_and_the_last_set_one_is_last() {
+        let place = Place::Sysctl("net.ipv4.tcp_rmem".into());
+        let mut record = Record::new();
+        for (old, value) in [("1", "2"), ("2", "3"), ("3", "2")] {
+            record.note(&place, Some(old), value);
+        }
+        record.note(&Place::File, None, "text");
+        let [of_sysctl, of_file] = &record.changes[..] else { panic!("{record:?}") };
+        assert_eq!((of_sysctl.old.as_deref(), &of_sysctl.set[..]), (Some("1"), &["3".to_string(), "2".into()][..]));
+        assert_eq!(of_file.old, None);
+        let text = serde_json::to_string(&record).unwrap();
+        assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
+    }
+}

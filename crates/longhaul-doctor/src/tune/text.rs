@@ -1,0 +1,80 @@
+//! What tune says: the plan as a table, and how a rollback ended.
+
+use super::apply::{RolledBack, Undone};
+use super::place::{FILE, Place};
+use super::plan::Plan;
+use super::record::{Change, RECORD};
+
+/// Returns the plan as text, with a line for each place.
+pub(super) fn plan(plan: &Plan) -> String {
+    let mut text = String::new();
+    let loaded = plan.modules.iter().map(|name| (format!("module {name}"), "load it".to_string()));
+    let changed = plan.changes.iter().map(|change| (change.place.to_string(), new_value(&change.place, change)));
+    table(&mut text, "Changes", loaded.chain(changed).collect());
+    table(&mut text, "Left out", plan.left_out.clone());
+    table(&mut text, "Enough as it is", plan.enough.clone());
+    plan.notes.iter().for_each(|note| text += &format!("{note}\n"));
+    if !plan.notes.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+fn new_value(place: &Place, change: &super::plan::Change) -> String {
+    match place {
+        Place::File => "keeps these sysctls after a reboot".into(),
+        _ => format!("{} -> {}", change.present.as_deref().unwrap_or("nothing"), change.value),
+    }
+}
+
+fn table(text: &mut String, title: &str, lines: Vec<(String, String)>) {
+    let width = lines.iter().map(|(place, _)| place.len()).max().unwrap_or_default();
+    if !lines.is_empty() {
+        *text += &format!("{title}:\n");
+    }
+    lines.iter().for_each(|(place, value)| *text += &format!("  {place:width$}  {value}\n"));
+    if !lines.is_empty() {
+        text.push('\n');
+    }
+}
+
+/// Returns the old values that are in force, or that a rollback will set, and the modules that stay.
+pub(super) fn restored(ended: &RolledBack) -> String {
+    let mut text = String::new();
+    let restored = ended.places.iter().filter(|(_, undone)| *undone == Undone::Restored);
+    let lines = restored.map(|(change, _)| {
+        let value = match (&change.place, &change.old) {
+            (Place::File, Some(_)) => "its old text",
+            (_, Some(old)) => old,
+            (_, None) => "removed",
+        };
+        (change.place.to_string(), value.to_string())
+    });
+    table(&mut text, "Values before tune", lines.collect());
+    for name in &ended.modules {
+        text += &format!("Module {name} stays loaded. `modprobe -r {name}` unloads it, if nothing uses it.\n");
+    }
+    text
+}
+
+/// Returns a sentence for each place that a rollback leaves.
+pub(super) fn left(ended: &RolledBack) -> Vec<String> {
+    let sentence = |(change, undone): &(Change, Undone)| {
+        let place = &change.place;
+        match undone {
+            Undone::Restored => None,
+            Undone::Failed(why) => Some(format!("{place}: {why}; run `longhaul tune --rollback` again")),
+            Undone::Foreign(_) if *place == Place::File => Some(format!(
+                "{FILE} has changed since tune wrote it, and stays; remove it, and run `longhaul tune --rollback` again"
+            )),
+            Undone::Foreign(now) => Some(format!(
+                "{place} is {}, and stays: tune set it to {}, and before it was {}; set it to one of these and run `longhaul tune \
+                 --rollback` again, or remove {RECORD} to leave it so",
+                now.as_deref().unwrap_or("gone"),
+                change.set.last().map_or("nothing", String::as_str),
+                change.old.as_deref().unwrap_or("nothing"),
+            )),
+        }
+    };
+    ended.places.iter().filter_map(sentence).collect()
+}
