@@ -84,8 +84,12 @@ impl Plan {
             self.enough.push((name.into(), present));
             return Ok(());
         }
+        if name == CONGESTION && !files.of_relays().is_empty() {
+            self.left_out.push((name.into(), "the relay chooses BBR itself, for each connection over the WAN".into()));
+            return Ok(());
+        }
         let is_offered = match name {
-            "net.ipv4.tcp_congestion_control" => self.add_congestion_control(&value),
+            CONGESTION => self.add_congestion_control(&value),
             "net.core.default_qdisc" => self.add_module(&format!("sch_{value}")),
             _ => true,
         };
@@ -186,6 +190,7 @@ fn read(place: &Place) -> Result<Option<String>, String> {
     place.value().map_err(|err| format!("{place}: {err}"))
 }
 
+const CONGESTION: &str = "net.ipv4.tcp_congestion_control";
 /// The congestion control that relays choose on a WAN.
 const BBR: &str = "bbr";
 const HEADER: &str =
