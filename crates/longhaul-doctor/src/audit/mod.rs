@@ -30,15 +30,15 @@ use std::time::Duration;
 /// The flags of `longhaul audit`.
 #[derive(Args, Debug)]
 pub struct Audit {
-    /// Pastes: files, a folder with a file for each host, or `-` for standard input
+    /// Pastes: files, a folder, or `-` for standard input
     ///
-    /// A file holds the settings of one host: the output of one command, or of several one after the other. Prompts, colours,
-    /// wrapped lines and the frames of 5250 screens do no harm.
+    /// A file has the settings of one host: the output of one command, or of several one after the other. Prompts, colours,
+    /// wrapped lines and the frames of 5250 screens do no harm. Of a folder, each file is a host; folders in it are not read.
     #[arg(value_name = "FILE")]
     pastes: Vec<PathBuf>,
-    /// System of the hosts: aix, ibmi, vios, linux, solaris, windows [default: a guess]
+    /// System of the hosts [default: a guess]
     ///
-    /// The guess is the system that understands most lines.
+    /// aix, ibmi, vios, linux, solaris or windows. The guess is the system whose output most lines are.
     #[arg(long, value_name = "SYSTEM", value_parser = read_system)]
     os: Option<&'static System>,
     /// Read this Linux machine itself
@@ -56,7 +56,7 @@ pub struct Audit {
     json: bool,
     /// Write the table of the hosts as CSV
     ///
-    /// `-` is standard output, in place of the report.
+    /// `-` is standard output, in place of the report. Rates are in 10^6 bit/s.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
 }
