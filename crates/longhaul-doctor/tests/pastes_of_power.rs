@@ -2,6 +2,8 @@
 //! tabs in place of columns, wrapped or cut at 80 columns, in two columns, with prompts and colours, as 5250 screens with and
 //! without frames. Each row says what the audit finds in one of them; the figures are computed here, by the law alone.
 
+#![allow(clippy::unwrap_used)]
+
 use longhaul_doctor::{Reports, audit_text};
 use longhaul_units::Rate;
 use proptest::prelude::*;

@@ -177,7 +177,6 @@ const WINDOWS: &[Want] = &[
         findings: &[
             ("AutoTuningLevelLocal", "Normal"),
             ("AutoTuningLevelLocal", "Restricted"),
-            ("CongestionProvider", "NewReno"),
             ("ScalingHeuristics", "Enabled"),
         ],
         settings: &[("AutoTuningLevelLocal", "Disabled"), ("CongestionProvider", "DCTCP")],
@@ -206,7 +205,6 @@ const WINDOWS: &[Want] = &[
         findings: &[
             ("AutoTuningLevelLocal", "HighlyRestricted"),
             ("AutoTuningLevelLocal", "Normal"),
-            ("CongestionProvider", "NewReno"),
             ("ScalingHeuristics", "Enabled"),
         ],
         settings: &[("Timestamps", "Disabled"), ("CongestionProvider", "CUBIC")],
@@ -220,7 +218,6 @@ const SOLARIS: &[Want] = &[
         window: Some(49_152),
         findings: &[
             ("_cwnd_max", "1048576"),
-            ("cong_default", "newreno"),
             ("max_buf", "1048576"),
             ("recv_buf", "128000"),
             ("sack", "passive"),

@@ -4,7 +4,7 @@ use super::host::Host;
 use super::reader::{Cap, Hint};
 use crate::path::Path;
 use crate::predict::{Hosts, Limit};
-use longhaul_core::advice::{Fill, Goal, Setting, System};
+use longhaul_core::advice::{Effect, Fill, Goal, Setting, System};
 use longhaul_core::path::laws::{self, LossResponse};
 use longhaul_units::{Bytes, Rate};
 
@@ -132,17 +132,21 @@ impl Limits<'_> {
         })
     }
 
-    /// Returns the finding of a hint; `None` if the value is what the path wants.
+    /// Returns the finding of a hint; `None` if the value serves the path.
     fn hint(&self, system: &System, hint: &Hint) -> Option<Finding> {
         let change = self.change(system, hint.setting, &hint.value, &hint.place);
-        let is_wanted = system.setting(hint.setting).is_some_and(|row| (row.want)(&self.goal).is_some());
-        (change.is_some() || !is_wanted).then(|| Finding {
+        let row = system.setting(hint.setting);
+        // Without loss any congestion control serves the path, unless it wants another one. Other values always hurt.
+        let is_fine = row.is_some_and(|row| {
+            (row.want)(&self.goal).is_some() || row.effect == Effect::Recovery && !self.goal.has_loss
+        });
+        (change.is_some() || !is_fine).then(|| Finding {
             setting: hint.setting,
             value: hint.value.clone(),
             place: hint.place.clone(),
             what: hint.what,
             effect: (!hint.costs_rate).then_some(Rate(0)),
-            row: system.setting(hint.setting),
+            row,
             change,
         })
     }

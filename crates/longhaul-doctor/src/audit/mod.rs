@@ -46,7 +46,9 @@ pub struct Audit {
     /// It runs the commands that `--collect linux` prints, without `ss`.
     #[arg(long, conflicts_with_all = ["pastes", "os"])]
     local: bool,
-    /// Print the commands to run on a host of this system, as one script that changes nothing
+    /// Print a script that collects the settings
+    ///
+    /// It has the commands to run on a host of this system, and changes nothing.
     #[arg(long, value_name = "SYSTEM", value_parser = read_system, exclusive = true)]
     collect: Option<&'static System>,
     #[command(flatten)]
