@@ -3,6 +3,8 @@
 //! Each test has a network namespace of its own, with /etc/sysctl.d and /var/lib of its own. Needs root, of the system or of a user
 //! namespace. A test that cannot run here prints SKIP and the reason; it fails if the environment variable CI is set.
 
+#![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
+
 use longhaul_sys::netns::{self, NetNs};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::fs::{self, File};
