@@ -13,17 +13,17 @@ use std::path::Path;
 /// A step failed: a sentence that says which, and whether everything is as before.
 pub(super) fn apply(host: &Host, plan: &Plan, earlier: Option<&Record>) -> Result<(), String> {
     // A question may stand on the terminal for long.
-    let is_new = |change: &&plan::Change| change.place.value().ok().as_ref() != Some(&change.present);
-    if let Some(change) = plan.changes.iter().find(is_new) {
+    let has_changed = |change: &&plan::Change| change.place.value().ok().as_ref() != Some(&change.present);
+    if let Some(change) = plan.changes.iter().find(has_changed) {
         return Err(format!("{} has changed meanwhile; nothing was changed; run it again", change.place));
     }
     let mut record = earlier.cloned().unwrap_or_else(Record::new);
     for change in &plan.changes {
         record.note(&change.place, change.present.as_deref(), &change.value);
     }
-    record
-        .modules
-        .extend(plan.modules.iter().filter(|name| !record.modules.contains(name)).cloned().collect::<Vec<_>>());
+    let is_new = |name: &&String| !record.modules.contains(name);
+    let modules: Vec<String> = plan.modules.iter().filter(is_new).cloned().collect();
+    record.modules.extend(modules);
     let mut begun = 0;
     make(host, plan, &record, &mut begun).map_err(|why| {
         let loaded = if begun > 0 { plan.modules.as_slice() } else { &[] };
