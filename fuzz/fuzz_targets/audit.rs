@@ -1,5 +1,5 @@
 //! Reads any bytes as the paste of a host. Reading never panics. Where something is understood, the reports are whole: the text
-//! has no control characters, the JSON document is one, and a finding stands in a table of two lines.
+//! has no control characters, the JSON document is one, the table has two lines, and the page ends.
 
 #![no_main]
 
@@ -13,6 +13,7 @@ fuzz_target!(|paste: &[u8]| {
     let Some(reports) = audit_text(paste, Duration::from_millis(63), Rate(1_000_000_000)) else { return };
     assert!(!reports.text.contains(|char: char| char.is_control() && char != '\n'), "{}", reports.text);
     assert_eq!(reports.csv.lines().count(), 2, "{}", reports.csv);
+    assert!(reports.html.ends_with("</html>\n"), "{}", reports.html);
     let document: Value = serde_json::from_str(&reports.json).expect("the document is JSON");
     let host = &document["hosts"][0];
     assert!(host["lines"]["understood"].as_u64() > Some(0));

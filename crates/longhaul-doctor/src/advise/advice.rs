@@ -134,12 +134,7 @@ impl Advice {
 
     /// Returns the path in words.
     pub(super) fn path(&self) -> String {
-        let path = &self.question.path;
-        // As f32, because 0.07 % would be 0.07000000000000001 %.
-        let percent = (path.loss * 100.0) as f32;
-        let loss = if path.loss > 0.0 { format!("{percent} % loss") } else { "no loss".into() };
-        let encap = path.tunnel.map(|tunnel| format!(", {}", tunnel.name)).unwrap_or_default();
-        format!("{}, {}, {loss}, MTU {}{encap}", longhaul_units::show_duration(path.rtt), path.rate, path.mtu)
+        self.question.path.to_string()
     }
 
     /// Returns the numbers behind the table: name and value.

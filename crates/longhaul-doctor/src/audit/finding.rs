@@ -16,10 +16,10 @@ pub(super) struct Audited {
     pub(super) window: Option<Bytes>,
     /// The rate that the window allows, and what limits it; `None` without a window.
     pub(super) now: Option<(Rate, Limit)>,
-    /// The rate with the largest window that the path needs and the system has.
-    pub(super) tuned: Rate,
-    /// The rate through relays, with the host as it is.
-    pub(super) relay: Rate,
+    /// The rate with the largest window that the path needs and the system has; `None` for a system without windows of its own.
+    pub(super) tuned: Option<Rate>,
+    /// The rate through relays, with the host as it is; likewise.
+    pub(super) relay: Option<Rate>,
     /// What limits it: the largest effect first, and of equal ones in the order in which they are to be changed.
     pub(super) findings: Vec<Finding>,
 }
@@ -67,8 +67,10 @@ impl Audited {
         let window = host.facts.caps.iter().map(|cap| cap.window).min();
         let now = window.map(|window| with(window).alone(path, 1)).map(|now| (now.rate, now.limit));
         // The limit of the system itself is no setting: it may leave the tuned rate below the path's.
-        let tuned = with(window.unwrap_or_default().max(goal.window)).alone(path, 1).rate;
-        let relay = with(goal.window).with_relay(path).rate;
+        let tuned = with(window.unwrap_or_default().max(goal.window));
+        let has_window = host.system.settings.iter().any(|row| WINDOWS.contains(&row.effect));
+        let tuned = has_window.then(|| tuned.alone(path, 1).rate);
+        let relay = has_window.then(|| with(goal.window).with_relay(path).rate);
         let best = laws::loss_rate(response, path.mss_clamp(), path.rtt, path.loss).unwrap_or(path.goodput());
         let limits = Limits { path, goal, best: best.min(path.goodput()) };
         let findings = limits.findings(&host);
@@ -77,8 +79,13 @@ impl Audited {
 
     /// Returns the rate that the host gains at most, by tuning or by a relay; `None` if its rate is unknown.
     pub(super) fn gain(&self) -> Option<Rate> {
-        let (now, _) = self.now?;
-        Some(Rate(self.tuned.max(self.relay).0.saturating_sub(now.0)))
+        let [now, tuned, relay] = self.rates();
+        Some(Rate(tuned.max(relay)?.0.saturating_sub(now?.0)))
+    }
+
+    /// Returns the rate now, that of the tuned host, and that through relays, as far as they are known.
+    pub(super) fn rates(&self) -> [Option<Rate>; 3] {
+        [self.now.map(|(rate, _)| rate), self.tuned, self.relay]
     }
 
     /// Returns the limits that set the window: the smallest ones.
@@ -187,6 +194,8 @@ fn response(host: &Host) -> LossResponse {
     }
 }
 
+/// The effects of settings that set a window. A system without one, such as VIOS, has no windows of its own.
+const WINDOWS: [Effect; 3] = [Effect::ReceiveWindow, Effect::SendWindow, Effect::Window];
 /// The settings that name the congestion control in force, of Linux, Solaris and Windows.
 const CONTROLS: [&str; 3] = ["tcp_congestion_control", "cong_default", "CongestionProvider"];
 /// The place of a setting that belongs to no interface.

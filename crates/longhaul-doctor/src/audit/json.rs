@@ -52,9 +52,9 @@ struct HostOf<'a> {
     window_bytes: Option<u64>,
     mbps: Option<f64>,
     limited_by: Option<Limit>,
-    /// The rate with every window tuned, and that through relays.
-    tuned_mbps: f64,
-    relay_mbps: f64,
+    /// The rate with every window tuned, and that through relays; null for a system without windows.
+    tuned_mbps: Option<f64>,
+    relay_mbps: Option<f64>,
     settings: Vec<SettingOf<'a>>,
     findings: Vec<FindingOf<'a>>,
     /// Commands whose output is missing, so that the window may be smaller, or is unknown.
@@ -102,8 +102,8 @@ impl<'a> HostOf<'a> {
             window_bytes: audited.window.map(|window| window.0),
             mbps: audited.now.map(|(rate, _)| mbps(rate)),
             limited_by: audited.now.map(|(_, limit)| limit),
-            tuned_mbps: mbps(audited.tuned),
-            relay_mbps: mbps(audited.relay),
+            tuned_mbps: audited.tuned.map(mbps),
+            relay_mbps: audited.relay.map(mbps),
             settings: host.facts.settings.iter().map(SettingOf::of).collect(),
             findings: audited.findings.iter().map(FindingOf::of).collect(),
             missing: &host.facts.missing,

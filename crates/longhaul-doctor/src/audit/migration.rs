@@ -27,11 +27,7 @@ impl<'a> Row<'a> {
             host: &audited.host.name,
             system: audited.host.system.name,
             window: audited.window.map(|window| window.0.to_string()).unwrap_or_default(),
-            rates: [
-                audited.now.map(|(rate, _)| speed(rate)).unwrap_or_default(),
-                speed(audited.tuned),
-                speed(audited.relay),
-            ],
+            rates: audited.rates().map(|rate| rate.map(speed).unwrap_or_default()),
             first: first(audited),
         }
     }
@@ -47,7 +43,7 @@ pub(super) fn text(hosts: &[Audited]) -> String {
     let rows: Vec<Row<'_>> = hosts.iter().map(Row::of).collect();
     let width = rows.iter().map(|row| row.host.chars().count()).max().unwrap_or_default().clamp(4, MAX_HOST_COLUMNS);
     let head = ["now", "tuned", "relay"].map(str::to_string);
-    let mut text = String::from("Rates in MB/s; what gains most comes first\n\n");
+    let mut text = String::new();
     let mut line = |host: &str, system: &str, window: &str, rates: &[String; 3], first: &str| {
         let [now, tuned, relay] = rates.each_ref().map(|rate| if rate.is_empty() { "?" } else { rate });
         let window = if window.is_empty() { "?" } else { window };
@@ -64,9 +60,9 @@ pub(super) fn csv(hosts: &[Audited]) -> String {
     let mut text = String::from("host,os,window_bytes,mbps,tuned_mbps,relay_mbps,first_change,set_permanent\r\n");
     for audited in hosts {
         let row = Row::of(audited);
-        let now = audited.now.map(|(rate, _)| mbps(rate).to_string()).unwrap_or_default();
+        let [now, tuned, relay] =
+            audited.rates().map(|rate| rate.map(|rate| mbps(rate).to_string()).unwrap_or_default());
         let command = audited.first().map(|(_, change)| change.set_permanent.as_str()).unwrap_or_default();
-        let (tuned, relay) = (mbps(audited.tuned).to_string(), mbps(audited.relay).to_string());
         let cells = [row.host, row.system, &row.window, &now, &tuned, &relay, &row.first, command];
         text += &(cells.map(quoted).join(",") + "\r\n");
     }

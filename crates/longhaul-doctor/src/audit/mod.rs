@@ -1,7 +1,7 @@
 //! `longhaul audit`: from pastes of hosts' settings to what limits them on a path.
 //!
 //! [`paste`] gives the lines of a source, [`host`] reads them with the reader of each system, [`finding`] compares what they
-//! show with the path, and `text`, `json` and `migration` show that.
+//! show with the path, and `text`, `json`, `migration` and `page` show that.
 
 mod collect;
 mod finding;
@@ -9,6 +9,7 @@ mod host;
 mod json;
 mod local;
 mod migration;
+mod page;
 mod paste;
 mod reader;
 mod source;
@@ -22,7 +23,6 @@ use finding::Audited;
 use longhaul_core::advice::System;
 use longhaul_units::Rate;
 use source::Source;
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -61,6 +61,12 @@ pub struct Audit {
     /// `-` is standard output, in place of the report. Rates are in 10^6 bit/s.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Also write an HTML page to this file
+    ///
+    /// The page shows the table, and for each host its window, its rate, and what to change. It is a single file for any browser,
+    /// and it can be printed. It loads nothing from elsewhere.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 impl Audit {
@@ -109,19 +115,33 @@ impl Audit {
     }
 
     fn show(&self, path: &Path, hosts: &[Audited]) -> ExitCode {
-        let message = hosts.is_empty().then_some(NOTHING);
-        if let Some(file) = self.csv.as_ref().filter(|file| !is_stdout(file)) {
-            if let Err(err) = fs::write(file, migration::csv(hosts)) {
-                return say::failed(&format!("{}: {err}", file.display()));
+        if hosts.is_empty() {
+            if self.json {
+                say::print(&json::text(path, hosts, Some(NOTHING)));
             }
+            return say::failed(NOTHING);
         }
-        let printed = match self.csv.as_deref().is_some_and(is_stdout) {
-            true => say::print(&migration::csv(hosts)),
-            false if self.json => say::print(&json::text(path, hosts, message)),
-            false if hosts.is_empty() => ExitCode::SUCCESS,
-            false => say::print(&text::text(path, hosts)),
-        };
-        message.map_or(printed, say::failed)
+        let is_csv_printed = self.csv.as_deref().is_some_and(is_stdout);
+        match self.write(path, hosts) {
+            Err(why) => say::wrong(&why),
+            Ok(()) if is_csv_printed => say::print(&migration::csv(hosts)),
+            Ok(()) if self.json => say::print(&json::text(path, hosts, None)),
+            Ok(()) => say::print(&text::text(path, hosts)),
+        }
+    }
+
+    /// Writes the table and the page to the files that were named.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    fn write(&self, path: &Path, hosts: &[Audited]) -> Result<(), String> {
+        if let Some(file) = self.csv.as_ref().filter(|file| !is_stdout(file)) {
+            crate::page::write(file, &migration::csv(hosts)).map_err(|why| format!("--csv: {why}"))?;
+        }
+        match &self.html {
+            Some(file) => crate::page::write(file, &page::page(path, hosts)).map_err(|why| format!("--html: {why}")),
+            None => Ok(()),
+        }
     }
 
     fn is_stdout_twice(&self) -> bool {
@@ -138,6 +158,8 @@ pub struct Reports {
     pub json: String,
     /// The table as CSV.
     pub csv: String,
+    /// The HTML page.
+    pub html: String,
 }
 
 /// Audits one paste, as `longhaul audit` does, for a path with this round trip and this rate. Returns `None` if nothing in it is
@@ -148,7 +170,7 @@ pub fn audit_text(paste: &[u8], rtt: Duration, rate: Rate) -> Option<Reports> {
     let host = host::read(paste, "paste", None).ok().flatten()?;
     let hosts = [Audited::new(host, &path)];
     let (text, json) = (text::text(&path, &hosts), json::text(&path, &hosts, None));
-    Some(Reports { text, json, csv: migration::csv(&hosts) })
+    Some(Reports { text, json, csv: migration::csv(&hosts), html: page::page(&path, &hosts) })
 }
 
 fn is_stdout(file: &std::path::Path) -> bool {

@@ -10,13 +10,9 @@ use std::fmt::Write as _;
 
 /// Returns the report: the path, the table of several hosts, and each host.
 pub(super) fn text(path: &Path, hosts: &[Audited]) -> String {
-    let loss = if path.loss > 0.0 { format!("{} % loss", path.loss * 100.0) } else { "no loss".into() };
-    let encap = path.tunnel.map(|tunnel| format!(", {}", tunnel.name)).unwrap_or_default();
-    let rtt = longhaul_units::show_duration(path.rtt);
-    let mut text = format!("Path: {rtt}, {}, {loss}, MTU {}{encap}\n", path.rate, path.mtu);
-    text += &wrapped(&format!("It carries {} MB/s of payload at best.", speed(path.goodput())), "", "");
+    let mut text = format!("Path: {path}\n{}", wrapped(&best(path), "", ""));
     if hosts.len() > 1 {
-        let _ = write!(text, "\n{}", migration::text(hosts));
+        let _ = write!(text, "\nRates in MB/s; what gains most comes first\n\n{}", migration::text(hosts));
     }
     hosts.iter().for_each(|audited| {
         let _ = write!(text, "\n{}", host(audited));
@@ -25,27 +21,39 @@ pub(super) fn text(path: &Path, hosts: &[Audited]) -> String {
 }
 
 fn host(audited: &Audited) -> String {
-    let host = &audited.host;
-    let guess = if host.is_guess { "a guess; --os sets it" } else { "given" };
-    let mut text = format!("{}: {} ({guess})\n", host.name, host.system.title);
-    text += &row("understood", &lines(&host.lines));
-    text += &row("window", &window(audited));
-    text += &row("rate now", &rate_now(audited));
-    if audited.window.is_some() {
-        text += &row("tuned", &format!("{} MB/s", speed(audited.tuned)));
-        text += &row("relay", &format!("{} MB/s, with the host as it is", speed(audited.relay)));
-    }
-    if audited.findings.is_empty() && audited.window.is_some() {
-        text += &row("findings", "none: nothing that is shown limits this host on this path");
-    }
-    text += &order(audited);
+    let mut text = title(audited) + "\n";
+    facts(audited).iter().for_each(|(name, value)| text += &row(name, value));
     for (number, finding) in audited.findings.iter().enumerate() {
         text += &self::finding(number + 1, finding);
     }
     if audited.findings.iter().any(|finding| finding.change.is_some()) {
-        text += &format!("\n{}", about("note", host.system.note));
+        text += &format!("\n{}", about("note", audited.host.system.note));
     }
     text
+}
+
+/// Returns the most that the path carries, in a sentence.
+pub(super) fn best(path: &Path) -> String {
+    format!("It carries {} MB/s of payload at best.", speed(path.goodput()))
+}
+
+/// Returns the name of a host, and what it is.
+pub(super) fn title(audited: &Audited) -> String {
+    let guess = if audited.host.is_guess { "guessed" } else { "given" };
+    format!("{}: {} ({guess})", audited.host.name, audited.host.system.title)
+}
+
+/// Returns what is known of a host, as names and values.
+pub(super) fn facts(audited: &Audited) -> Vec<(&'static str, String)> {
+    let mut facts =
+        vec![("understood", lines(&audited.host.lines)), ("window", window(audited)), ("rate now", rate_now(audited))];
+    facts.extend(audited.tuned.map(|rate| ("tuned", format!("{} MB/s", speed(rate)))));
+    facts.extend(audited.relay.map(|rate| ("relay", format!("{} MB/s, with the host as it is", speed(rate)))));
+    if audited.findings.is_empty() && audited.window.is_some() {
+        facts.push(("findings", "none: nothing that is shown limits this host on this path".into()));
+    }
+    facts.extend(order(audited).map(|order| ("order", order)));
+    facts
 }
 
 fn row(name: &str, text: &str) -> String {
@@ -53,11 +61,12 @@ fn row(name: &str, text: &str) -> String {
 }
 
 /// Returns which change has to come before the others, where the findings are not in that order.
-fn order(audited: &Audited) -> String {
-    let mut changes = audited.findings.iter().filter(|finding| finding.change.is_some());
-    match changes.position(|finding| finding.row.is_some_and(|row| row.effect == Effect::Ceiling)) {
-        Some(1..) => row("first", "change what caps the others, although it costs less by itself: see its note"),
-        _ => String::new(),
+fn order(audited: &Audited) -> Option<String> {
+    let changes: Vec<&Finding> = audited.findings.iter().filter(|finding| finding.change.is_some()).collect();
+    let is_ceiling = |finding: &Finding| finding.row.is_some_and(|row| row.effect == Effect::Ceiling);
+    match changes.iter().position(|finding| is_ceiling(finding)) {
+        Some(at @ 1..) => Some(format!("change {} first, because it caps the others", changes[at].setting)),
+        _ => None,
     }
 }
 
@@ -99,13 +108,7 @@ fn rate_now(audited: &Audited) -> String {
 
 /// Returns a finding with its commands.
 fn finding(number: usize, finding: &Finding) -> String {
-    let effect = match finding.effect {
-        Some(effect) if effect.0 > 0 => format!("costs {} MB/s", speed(effect)),
-        Some(_) => "costs no rate".into(),
-        None => "costs rate, by how much cannot be computed".into(),
-    };
-    let (setting, value, place) = (finding.setting, &finding.value, at(&finding.place));
-    let mut text = format!("\n{number}. {setting} is {value} {place}: {effect}\n");
+    let mut text = format!("\n{number}. {}\n", heading(finding));
     text += &about("what", finding.what);
     if let Some(change) = &finding.change {
         text += &about("want", &change.want);
@@ -120,6 +123,16 @@ fn finding(number: usize, finding: &Finding) -> String {
     let Some(row) = finding.row else { return text };
     let mark = if row.verified { "" } else { " (unverified)" };
     text + &about("note", row.caveat) + &about("source", &format!("{}{mark}", row.source))
+}
+
+/// Returns a setting with its value and its effect.
+pub(super) fn heading(finding: &Finding) -> String {
+    let effect = match finding.effect {
+        Some(effect) if effect.0 > 0 => format!("costs {} MB/s", speed(effect)),
+        Some(_) => "costs no rate".into(),
+        None => "costs rate, by how much cannot be computed".into(),
+    };
+    format!("{} is {} {}: {effect}", finding.setting, finding.value, at(&finding.place))
 }
 
 fn at(place: &str) -> String {

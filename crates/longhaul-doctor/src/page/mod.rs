@@ -52,6 +52,29 @@ pub fn prose(html: &mut Html, text: &str) {
     }
 }
 
+/// Writes commands to copy, each with its name. A command that is empty does not exist.
+pub(crate) fn commands(html: &mut Html, commands: &[(&str, &String)]) {
+    html.node("div", &[("class", "commands")], |html| {
+        for (name, command) in commands.iter().filter(|(_, command)| !command.is_empty()) {
+            html.leaf("div", &[("class", "name")], name);
+            html.leaf("pre", &[], command);
+        }
+    });
+}
+
+/// Writes the document that says so.
+pub(crate) fn source(html: &mut Html, source: &str) {
+    paragraph(html, "source", &format!("Source: {source}"));
+}
+
+/// Writes the mark of what was not tried; nothing for what was.
+pub(crate) fn mark(html: &mut Html, verified: bool) {
+    if !verified {
+        html.text(" ");
+        html.leaf("span", &[("class", "unverified")], "unverified");
+    }
+}
+
 /// Writes a page to `file`.
 ///
 /// # Errors

@@ -10,6 +10,7 @@ use file::{Direction, Measured};
 use longhaul_core::advice::{Goal, System, Tunnel};
 use longhaul_core::path::laws::{self, MAX_WINDOW, packet};
 use longhaul_units::{Bytes, Rate};
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 use value::{read_loss, read_mtu, read_rate, read_tunnel};
@@ -99,6 +100,16 @@ impl PathFlags {
             mtu: self.mtu.or(measured.mtu).or(fallback.map(|path| path.mtu)).unwrap_or(ETHERNET_MTU),
             tunnel: self.encap.or(fallback.and_then(|path| path.tunnel)),
         })
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // As f32, because 0.07 % would be 0.07000000000000001 %.
+        let percent = (self.loss * 100.0) as f32;
+        let loss = if self.loss > 0.0 { format!("{percent} % loss") } else { "no loss".into() };
+        let encap = self.tunnel.map(|tunnel| format!(", {}", tunnel.name)).unwrap_or_default();
+        write!(f, "{}, {}, {loss}, MTU {}{encap}", longhaul_units::show_duration(self.rtt), self.rate, self.mtu)
     }
 }
 

@@ -9,7 +9,7 @@ mod typed;
 
 use super::advice::{Advice, Row, What};
 use crate::page::table::{cell, table};
-use crate::page::{Html, document, paragraph, prose, section};
+use crate::page::{Html, document, mark, paragraph, prose, section, source};
 use crate::predict::mbps;
 use crate::show::{size, speed, time};
 
@@ -46,16 +46,16 @@ fn application(html: &mut Html, advice: &Advice) {
     let Some(application) = advice.question.application else { return };
     html.node("p", &[], |html| {
         prose(html, &format!("Application: {}. {}", application.title, application.what));
-        typed::mark(html, application.verified);
+        mark(html, application.verified);
     });
-    typed::source(html, application.source);
+    source(html, application.source);
 }
 
 /// Writes what a profile publishes, and what is wrong with it.
 fn profile(html: &mut Html, advice: &Advice) {
     let Some(profile) = advice.question.profile else { return };
     section(html, &format!("As published: {}", profile.title), |html| {
-        typed::source(html, super::profile::SOURCE);
+        source(html, super::profile::SOURCE);
         paragraph(html, "source", &format!("Path: {}.", profile.path_source));
         let columns = [("system", "words"), ("setting", "words"), ("value", "number")];
         table(html, "published", &columns, |html| {
@@ -117,7 +117,7 @@ fn numbers(html: &mut Html, advice: &Advice) {
         }
     });
     if let Some(tunnel) = advice.question.path.tunnel {
-        typed::source(html, tunnel.source);
+        source(html, tunnel.source);
         if !tunnel.caveat.is_empty() {
             paragraph(html, "", tunnel.caveat);
         }

@@ -1,7 +1,7 @@
 //! What to type: the commands for each system, and the files of both relays.
 
 use crate::advise::advice::{Advice, Change, Typed};
-use crate::page::{Html, paragraph, section};
+use crate::page::{Html, commands, mark, paragraph, section, source};
 use longhaul_core::advice::{EVERY_HOST, Setting};
 
 /// Writes the commands for each system.
@@ -34,18 +34,8 @@ fn setting(html: &mut Html, number: usize, change: &Change) {
         mark(html, row.verified);
     });
     paragraph(html, "source", &format!("{}; default {}", row.place, default(row)));
-    html.node("div", &[("class", "commands")], |html| {
-        let commands = [
-            ("read", &change.read),
-            ("set now", &change.set_now),
-            ("make permanent", &change.set_permanent),
-            ("undo", &change.undo),
-        ];
-        for (name, command) in commands.iter().filter(|(_, command)| !command.is_empty()) {
-            html.leaf("div", &[("class", "name")], name);
-            html.leaf("pre", &[], command);
-        }
-    });
+    let set = [("set now", &change.set_now), ("make permanent", &change.set_permanent), ("undo", &change.undo)];
+    commands(html, &[&[("read", &change.read)], &set[..]].concat());
     if !row.caveat.is_empty() {
         paragraph(html, "", row.caveat);
     }
@@ -74,17 +64,4 @@ pub(super) fn relays(html: &mut Html, advice: &Advice) {
             paragraph(html, "", "`longhaul tune` sets them, and undoes it.");
         }
     });
-}
-
-/// Writes the document that says so.
-pub(super) fn source(html: &mut Html, source: &str) {
-    paragraph(html, "source", &format!("Source: {source}"));
-}
-
-/// Writes the mark of what was not tried; nothing for what was.
-pub(super) fn mark(html: &mut Html, verified: bool) {
-    if !verified {
-        html.text(" ");
-        html.leaf("span", &[("class", "unverified")], "unverified");
-    }
 }

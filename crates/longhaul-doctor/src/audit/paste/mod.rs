@@ -34,7 +34,7 @@ pub(super) fn read(source: impl Read, mut each: impl FnMut(&Line<'_>)) -> io::Re
         number += 1;
         for mut seen in terminal::seen(&raw.text) {
             if raw.is_cut {
-                drop_last_word(&mut seen.text);
+                drop_cut_number(&mut seen.text);
             }
             wrapped.add(seen, number, &mut each);
         }
@@ -50,8 +50,8 @@ pub(super) fn is_name(word: &str) -> bool {
 
 /// Joins the lines that a terminal of [`TERMINAL_COLUMNS`] wrapped.
 ///
-/// A line that fills the terminal goes on in the next one, if that looks like it. If not, the line was cut there: its last word
-/// may be half a number, and is dropped. A paste with a longer line was not wrapped.
+/// A line that fills the terminal goes on in the next one, if that looks like it. If not, the line was cut there: a number at its
+/// end may be half a number, and is dropped. A paste with a longer line was not wrapped.
 #[derive(Default)]
 struct Wrapped {
     /// A line that may go on, with its number and its rows.
@@ -83,7 +83,7 @@ impl Wrapped {
     fn end(&mut self, each: &mut impl FnMut(&Line<'_>)) {
         if let Some((mut text, number, rows)) = self.begun.take() {
             if !self.is_wide {
-                drop_last_word(&mut text);
+                drop_cut_number(&mut text);
             }
             emit(&text, number, rows, each);
         }
@@ -99,9 +99,12 @@ fn is_continuation(text: &str) -> bool {
     !first.is_empty() && !is_begin && prompt::prompt(text).is_none()
 }
 
-fn drop_last_word(text: &mut String) {
-    let end = text.rfind(char::is_whitespace).unwrap_or(0);
-    text.truncate(end);
+/// Drops the number at the end of a line that was cut: more digits may have followed.
+fn drop_cut_number(text: &mut String) {
+    if text.ends_with(|char: char| char.is_ascii_digit()) {
+        let end = text.rfind([' ', ',']).map_or(0, |at| at + 1);
+        text.truncate(end);
+    }
 }
 
 fn emit(text: &str, number: u64, rows: u64, each: &mut impl FnMut(&Line<'_>)) {
@@ -139,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_line_loses_its_last_word() {
+    fn a_cut_line_loses_a_number_at_its_end() {
         let line = format!("{:>66} = 262144", "tcp_sendspace");
         assert_eq!(line.len(), 75);
         let cut = format!("{:>73} = 26214", "tcp_sendspace");
@@ -148,6 +151,9 @@ mod tests {
         for next in ["\n   x = 1", "\n\n", "", "\nroot@a:/ # no -a"] {
             assert_eq!(lines(format!("{cut}{next}").as_bytes())[0].0.split_whitespace().last(), Some("="), "{next}");
         }
+        // A name that is cut does no harm.
+        let flags = &FLAGS[..80];
+        assert_eq!(lines(format!("{flags}\n\tinet 10.0.0.1").as_bytes())[0].0, flags);
         // The rule below a heading is no wrapped line.
         assert_eq!(lines(format!("{}\nsb_max 1M", "-".repeat(80)).as_bytes())[1].0, "sb_max 1M");
     }

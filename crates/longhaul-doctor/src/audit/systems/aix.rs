@@ -81,18 +81,19 @@ impl Aix {
     /// Reads a command, as a prompt or a script shows it.
     fn command(&mut self, first: &str, rest: &[&str]) -> bool {
         let name = first.rsplit('/').next().unwrap_or_default();
-        let device = || rest.iter().map(|word| word.trim_start_matches("-El").trim_start_matches("-l"));
+        let end = rest.iter().position(|word| ["|", ">", ";", "&&"].contains(word)).unwrap_or(rest.len());
+        let rest = &rest[..end];
         match (name, rest) {
             ("no", [flag, ..]) if is_flag(flag) => {
-                let words = rest.iter().copied().take_while(|word| !["|", ">", ";", "&&"].contains(word));
-                self.output = Output::No(["no"].into_iter().chain(words).collect::<Vec<_>>().join(" "));
+                self.output = Output::No(format!("no {}", rest.join(" ")));
             }
             ("ifconfig", [flag]) if is_flag(flag) => self.output = Output::Unknown,
             ("ifconfig", [interface]) if is_interface(interface) => {
                 self.output = self.interface(interface).map_or(Output::Unknown, Output::Ifconfig);
             }
             ("lsattr", [flag, ..]) if is_flag(flag) => {
-                let interface = device().find(|word| is_interface(word));
+                let words = rest.iter().map(|word| word.trim_start_matches("-El").trim_start_matches("-l"));
+                let interface = words.into_iter().find(|word| is_interface(word));
                 let at = interface.and_then(|interface| self.interface(interface));
                 self.output = at.map_or(Output::Unknown, Output::Lsattr);
             }
@@ -111,6 +112,7 @@ impl Aix {
     /// ` metric 1` behind them. Other systems write the MTU there.
     fn flags(&mut self, first: &str, line: &str) -> bool {
         let Some(name) = first.strip_suffix(':').filter(|name| is_interface(name)) else { return false };
+        self.output = Output::Unknown;
         let Some((hex, flags)) = line.split_once("flags=").and_then(|(_, rest)| rest.split_once('<')) else {
             return false;
         };
@@ -172,24 +174,24 @@ impl Aix {
 
     /// Reads the line of `ifconfig` with an interface's own values: `tcp_sendspace 262144 tcp_recvspace 262144 rfc1323 1`.
     fn interface_options(&mut self, words: &[&str]) -> bool {
-        let pairs: Option<Vec<(&str, &str)>> = words
+        let pairs: Option<Vec<Option<(&str, &str)>>> = words
             .chunks(2)
             .map(|pair| match pair {
-                [name, value] if ISNO.contains(name) && is_number(value) => Some((*name, *value)),
+                [name, value] if ISNO.contains(name) && is_number(value) => Some(Some((*name, *value))),
+                // The value was cut off.
+                [name] if ISNO.contains(name) && words.len() > 1 => Some(None),
                 _ => None,
             })
             .collect();
-        let Some(pairs) = pairs else { return false };
         let at = match self.output {
-            Output::Ifconfig(at) => at,
+            Output::Ifconfig(at) if pairs.is_some() => Some(at),
             // The line with the flags is not in the paste.
-            _ => match self.interface(UNNAMED) {
-                Some(at) => at,
-                None => return false,
-            },
+            _ if pairs.is_some() => self.only_interface(),
+            _ => None,
         };
+        let (Some(pairs), Some(at)) = (pairs, at) else { return false };
         let interface = &mut self.interfaces[at];
-        for (name, value) in pairs {
+        for (name, value) in pairs.into_iter().flatten() {
             let from = format!("ifconfig {}", interface.name);
             keep(&mut interface.running, Shown { name: name.into(), value: value.into(), from });
         }
@@ -206,12 +208,10 @@ impl Aix {
             return false;
         }
         let at = match self.output {
-            Output::Lsattr(at) => at,
-            _ => match self.interface(UNNAMED) {
-                Some(at) => at,
-                None => return false,
-            },
+            Output::Lsattr(at) => Some(at),
+            _ => self.only_interface(),
         };
+        let Some(at) = at else { return false };
         self.output = Output::Lsattr(at);
         let interface = &mut self.interfaces[at];
         let from = format!("lsattr {}", interface.name);
@@ -242,6 +242,16 @@ impl Aix {
                 true
             }
             _ => false,
+        }
+    }
+
+    /// Returns the place of the interface that values without a name belong to: the only one, or one without a name. `None` if
+    /// there are too many.
+    fn only_interface(&mut self) -> Option<usize> {
+        let mut places = (0..self.interfaces.len()).filter(|at| !self.interfaces[*at].is_loopback);
+        match (places.next(), places.next()) {
+            (Some(only), None) => Some(only),
+            _ => self.interface(UNNAMED),
         }
     }
 
