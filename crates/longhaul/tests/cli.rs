@@ -43,7 +43,7 @@ fn repository(file: &str) -> PathBuf {
 
 #[test]
 fn every_text_matches_the_checked_in_one() {
-    trycmd::TestCases::new().case("tests/cmd/*.trycmd").case("../../docs/advise.md");
+    trycmd::TestCases::new().case("tests/cmd/*.trycmd").case("../../docs/advise.md").case("../../docs/audit.md");
 }
 
 #[test]
