@@ -93,7 +93,7 @@ impl Wrapped {
 /// Returns whether a line can be the rest of a wrapped one: it is not indented, and begins with neither a prompt, a heading,
 /// nor `name = value`.
 fn is_continuation(text: &str) -> bool {
-    let mut words = text.split_whitespace();
+    let mut words = text.split_ascii_whitespace();
     let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let is_begin = first.ends_with(':') || ["=", ":"].contains(&second) || text.starts_with("  ");
     !first.is_empty() && !is_begin && prompt::prompt(text).is_none()
@@ -149,7 +149,11 @@ mod tests {
         assert_eq!((cut.len(), lines(format!("{cut}\n   x = 1").as_bytes())[0].0.contains("26214")), (81, true));
         let cut = &cut[1..];
         for next in ["\n   x = 1", "\n\n", "", "\nroot@a:/ # no -a"] {
-            assert_eq!(lines(format!("{cut}{next}").as_bytes())[0].0.split_whitespace().last(), Some("="), "{next}");
+            assert_eq!(
+                lines(format!("{cut}{next}").as_bytes())[0].0.split_ascii_whitespace().last(),
+                Some("="),
+                "{next}"
+            );
         }
         // A name that is cut does no harm.
         let flags = &FLAGS[..80];

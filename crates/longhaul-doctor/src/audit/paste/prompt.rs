@@ -45,7 +45,7 @@ fn bare(line: &str) -> Option<Prompt<'_>> {
     let (sign, command) = signs.iter().find_map(|sign| Some((*sign, line.strip_prefix(*sign)?)))?;
     let command = command.strip_prefix(' ').or(command.is_empty().then_some(command))?.trim_start();
     // `# net.ipv4.tcp_sack = 0` is a comment in a file, not a command: its value is not in force.
-    let is_comment = sign == "#" && command.split_whitespace().take(2).any(|word| word.contains(['=', ':']));
+    let is_comment = sign == "#" && command.split_ascii_whitespace().take(2).any(|word| word.contains(['=', ':']));
     (!is_comment).then_some(Prompt { host: None, command })
 }
 
@@ -61,7 +61,7 @@ fn shell(line: &str) -> Option<Prompt<'_>> {
 
 /// Returns the name of the host in a prompt, if it has one; `None` if the text is no prompt.
 fn shell_host(before: &str) -> Option<Option<&str>> {
-    if before.contains(['<', ',', '=', '"']) || before.split_whitespace().count() > MAX_PROMPT_WORDS {
+    if before.contains(['<', ',', '=', '"']) || before.split_ascii_whitespace().count() > MAX_PROMPT_WORDS {
         return None;
     }
     let inner = before.trim().trim_start_matches(['[', '(']);

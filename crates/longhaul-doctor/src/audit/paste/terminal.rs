@@ -16,6 +16,13 @@ pub(super) struct Seen {
 /// Returns the lines that `raw` shows: one, or more if the cursor moves between lines.
 pub(super) fn seen(raw: &str) -> Vec<Seen> {
     let mut screen = Screen::default();
+    if raw.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+        // Most lines are of this kind.
+        screen.line = raw.into();
+        screen.columns = raw.trim_end().len();
+        screen.end_line();
+        return screen.lines;
+    }
     let mut chars = raw.chars().peekable();
     while let Some(char) = chars.next() {
         match char {
@@ -23,14 +30,16 @@ pub(super) fn seen(raw: &str) -> Vec<Seen> {
             CONTROL_SEQUENCE => screen.control(&mut chars),
             '\u{8}' => screen.back(),
             '\t' => screen.tab(),
-            // No-break spaces, and the lines of frames.
-            '\u{a0}' | '\u{2007}' | '\u{202f}' | '\u{3000}' | '\u{2500}'..='\u{257f}' => screen.push(' '),
+            // The lines of frames.
+            '\u{2500}'..='\u{257f}' => screen.push(' '),
             '\u{2010}'..='\u{2015}' | '\u{2212}' => screen.push('-'),
             '\u{2018}' | '\u{2019}' => screen.push('\''),
             '\u{201c}'..='\u{201e}' => screen.push('"'),
             // Marks of width zero and of direction.
             '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' => {}
             char if char.is_control() => {}
+            // No-break spaces, and wide ones.
+            char if char.is_whitespace() => screen.push(' '),
             char => screen.push(char),
         }
     }

@@ -51,7 +51,7 @@ struct Counters {
 
 impl Reader for Aix {
     fn read(&mut self, line: &str) -> bool {
-        let words: Vec<&str> = line.split_whitespace().take(MAX_WORDS).collect();
+        let words: Vec<&str> = line.split_ascii_whitespace().take(MAX_WORDS).collect();
         match words.as_slice() {
             [] => false,
             [first, rest @ ..] => {

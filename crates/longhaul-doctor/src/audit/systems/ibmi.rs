@@ -86,9 +86,12 @@ impl Reader for Ibmi {
 impl Ibmi {
     /// Reads the title of a screen, and the name of the system beside it.
     fn title(&mut self, line: &str) -> bool {
-        let mut words = line.split_whitespace().rev();
+        let mut words = line.split_ascii_whitespace().rev();
         if let (Some(name), Some("System:")) = (words.next(), words.next()) {
             self.name = Some(name.chars().take(MAX_NAME_CHARS).collect());
+        }
+        if !line.contains("IP") {
+            return false;
         }
         let Some((_, screen)) = TITLES.iter().find(|(title, _)| line.contains(title)) else { return false };
         self.screen = *screen;
@@ -98,8 +101,11 @@ impl Ibmi {
 
     /// Reads a command: `CHGTCPA TCPRCVBUF(4194304) TCPSNDBUF(4194304)`, or one that opens a screen.
     fn command(&mut self, line: &str) -> bool {
-        let mut words = line.split_whitespace();
+        let mut words = line.split_ascii_whitespace();
         let first = words.next().unwrap_or_default().to_ascii_uppercase();
+        if !["NETSTAT", "WRKTCPSTS", "CHGTCPA"].contains(&first.as_str()) {
+            return false;
+        }
         let option = words.next().unwrap_or_default().to_ascii_uppercase();
         self.screen = match (first.as_str(), option.as_str()) {
             ("NETSTAT" | "WRKTCPSTS", "*IFC" | "OPTION(*IFC)") => Screen::Interfaces,
@@ -107,7 +113,7 @@ impl Ibmi {
             ("CHGTCPA", _) => Screen::Attributes,
             _ => return false,
         };
-        for word in line.split_whitespace().skip(1).take(MAX_WORDS) {
+        for word in line.split_ascii_whitespace().skip(1).take(MAX_WORDS) {
             let Some((keyword, value)) = word.strip_suffix(')').and_then(|word| word.split_once('(')) else { continue };
             let known = ATTRIBUTES.iter().find(|(_, known)| known.eq_ignore_ascii_case(keyword));
             if let Some((_, keyword)) = known.filter(|_| is_value(value)) {
@@ -177,7 +183,7 @@ impl Ibmi {
 
     /// Reads a line of a list of interfaces or routes. An option may stand before it.
     fn list(&mut self, line: &str) -> bool {
-        let words: Vec<&str> = line.split_whitespace().take(MAX_WORDS).collect();
+        let words: Vec<&str> = line.split_ascii_whitespace().take(MAX_WORDS).collect();
         let words = match words.as_slice() {
             [option, rest @ ..] if option.len() <= 2 && option.bytes().all(|byte| byte.is_ascii_digit()) => rest,
             words => words,
@@ -302,7 +308,7 @@ fn labelled(line: &str) -> Option<(String, Vec<&str>)> {
         None => (line.trim_end().strip_suffix(':')?, ""),
     };
     let label = label.trim().trim_end_matches([' ', '.', ':']).to_ascii_lowercase();
-    let words = rest.split_whitespace().skip_while(|word| word.chars().all(|char| char == '.' || char == ':'));
+    let words = rest.split_ascii_whitespace().skip_while(|word| word.chars().all(|char| char == '.' || char == ':'));
     (!label.is_empty() && label.len() <= MAX_LABEL_BYTES).then(|| (label, words.take(MAX_WORDS).collect()))
 }
 

@@ -40,7 +40,7 @@ enum Column {
 
 impl Reader for Solaris {
     fn read(&mut self, line: &str) -> bool {
-        let words: Vec<&str> = line.split_whitespace().take(MAX_WORDS).collect();
+        let words: Vec<&str> = line.split_ascii_whitespace().take(MAX_WORDS).collect();
         let expected = self.expected.pop();
         let was_in_table = std::mem::take(&mut self.is_in_table);
         if self.command(&words) || expected.is_some_and(|expected| self.expected(expected, &words)) {

@@ -33,7 +33,7 @@ struct Row {
 
 impl Reader for Vios {
     fn read(&mut self, line: &str) -> bool {
-        let words: Vec<&str> = line.split_whitespace().take(MAX_WORDS).collect();
+        let words: Vec<&str> = line.split_ascii_whitespace().take(MAX_WORDS).collect();
         match words.as_slice() {
             [] => false,
             [name, rest @ ..] => self.command(name, rest) || self.alone(&words) || self.attribute(&words),

@@ -60,7 +60,7 @@ impl Reader for Windows {
 impl Windows {
     /// Reads a command, as a prompt or a script shows it.
     fn command(&mut self, line: &str) -> bool {
-        let words: Vec<String> = line.split_whitespace().take(8).map(str::to_ascii_lowercase).collect();
+        let words: Vec<String> = line.split_ascii_whitespace().take(8).map(str::to_ascii_lowercase).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         match words.as_slice() {
             ["netsh" | "netsh.exe", "int" | "interface", "tcp", "show", ..] => {}

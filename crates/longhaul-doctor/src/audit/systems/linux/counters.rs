@@ -10,7 +10,7 @@ pub(super) struct Counters([Option<u64>; NAMES.len()]);
 impl Counters {
     /// Reads `TcpRetransSegs                  1176               0.0`.
     pub(super) fn read(&mut self, line: &str) -> bool {
-        let words: Vec<&str> = line.split_whitespace().take(4).collect();
+        let words: Vec<&str> = line.split_ascii_whitespace().take(4).collect();
         let [name, value, rate] = words.as_slice() else { return line.trim() == "#kernel" };
         let is_counter = GROUPS.iter().any(|group| name.starts_with(group)) && rate.parse::<f64>().is_ok();
         let Some(value) = number(value).filter(|_| is_counter) else { return false };

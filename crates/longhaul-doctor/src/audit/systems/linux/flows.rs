@@ -53,7 +53,7 @@ impl Flows {
             self.record = is_head.then(|| line.to_string());
             return true;
         }
-        if !line.split_whitespace().any(is_key) {
+        if !line.split_ascii_whitespace().any(is_key) {
             return false;
         }
         let Some(record) = self.record.take() else { return false };
@@ -201,8 +201,8 @@ fn head<'l>(words: &[&'l str]) -> Option<Head<'l>> {
 
 /// Joins the lines of a connection. A terminal breaks a line anywhere, and then no blank is there.
 fn joined(record: String, line: &str) -> String {
-    let is_start = line.split_whitespace().next().is_none_or(|word| is_key(word) || WORDS.contains(&word));
-    let is_end = record.split_whitespace().last().is_none_or(|word| word.contains(':') || WORDS.contains(&word));
+    let is_start = line.split_ascii_whitespace().next().is_none_or(|word| is_key(word) || WORDS.contains(&word));
+    let is_end = record.split_ascii_whitespace().last().is_none_or(|word| word.contains(':') || WORDS.contains(&word));
     let is_apart = line.starts_with(char::is_whitespace) || record.ends_with(char::is_whitespace) || is_start && is_end;
     record + if is_apart { " " } else { "" } + line
 }
@@ -217,7 +217,7 @@ fn is_loopback(address: &str) -> bool {
 }
 
 fn words(text: &str) -> Vec<&str> {
-    text.split_whitespace().take(MAX_WORDS).collect()
+    text.split_ascii_whitespace().take(MAX_WORDS).collect()
 }
 
 /// Share of the time from which on a window is the limit: NDT's threshold, in percent.

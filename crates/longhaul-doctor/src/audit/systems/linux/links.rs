@@ -27,7 +27,7 @@ struct Link {
 impl Links {
     /// Reads one line.
     pub(super) fn read(&mut self, line: &str) -> bool {
-        let words: Vec<&str> = line.split_whitespace().take(MAX_WORDS).collect();
+        let words: Vec<&str> = line.split_ascii_whitespace().take(MAX_WORDS).collect();
         self.link(&words) || self.detail(&words) || self.qdisc(&words) || self.features(&words) || self.feature(line)
     }
 
@@ -119,7 +119,7 @@ impl Links {
     /// Reads a line of `ethtool -k`: `tcp-segmentation-offload: off [requested on]`. What is `[fixed]` cannot be changed.
     fn feature(&mut self, line: &str) -> bool {
         let Some((name, value)) = line.trim().split_once(':') else { return false };
-        let mut words = value.split_whitespace();
+        let mut words = value.split_ascii_whitespace();
         let (value, note) = (words.next(), words.next());
         let (Some(value @ ("on" | "off")), Some(at)) = (value, self.current) else { return false };
         // Old versions wrote blanks.

@@ -79,7 +79,7 @@ impl Reader for Linux {
 impl Linux {
     /// Reads a command, as a prompt or a script shows it.
     fn command(&mut self, line: &str) -> bool {
-        let mut words = line.split_whitespace();
+        let mut words = line.split_ascii_whitespace();
         let program = words.next().and_then(|word| word.rsplit('/').next()).unwrap_or_default();
         let rest: Vec<&str> = words.take(MAX_WORDS).collect();
         let has = |known: &[&str]| rest.iter().any(|word| known.contains(word));
@@ -109,7 +109,7 @@ impl Linux {
 
     /// Reads the output of `uname`: `Linux db1 5.14.0-427.el9.x86_64 #1 SMP .. GNU/Linux`, the release, or the name.
     fn uname(&mut self, line: &str) -> bool {
-        let words: Vec<&str> = line.split_whitespace().take(4).collect();
+        let words: Vec<&str> = line.split_ascii_whitespace().take(4).collect();
         let (name, release) = match (words.as_slice(), self.output) {
             (["Linux", name, release, build, ..], _) if build.starts_with('#') => (Some(*name), Some(*release)),
             ([release], Output::Release) => (None, Some(*release)),

@@ -26,7 +26,7 @@ struct Route {
 impl Routes {
     /// Reads `default via 10.0.0.1 dev eth0 proto static mtu lock 1400 window 262144`, or the line `cache ..` below a route.
     pub(super) fn read(&mut self, line: &str) -> bool {
-        let words: Vec<&str> = line.split_whitespace().take(MAX_WORDS).collect();
+        let words: Vec<&str> = line.split_ascii_whitespace().take(MAX_WORDS).collect();
         let behind =
             |word: &str| words.iter().skip_while(|known| **known != word).nth(1).map(|next| (*next).to_string());
         match words.as_slice() {

@@ -50,7 +50,7 @@ impl Sysctls {
     }
 
     fn keep(&mut self, name: &str, value: &str, is_file: bool) {
-        let value = value.split_whitespace().take(MAX_VALUE_WORDS).collect::<Vec<_>>().join(" ");
+        let value = value.split_ascii_whitespace().take(MAX_VALUE_WORDS).collect::<Vec<_>>().join(" ");
         if NAMES.contains(&name) && !value.is_empty() && value.len() <= MAX_VALUE_BYTES {
             let (values, from) =
                 if is_file { (&mut self.stored, "file of sysctls") } else { (&mut self.live, "sysctl") };
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn the_script_shows_each_sysctl_that_is_read() {
-        let shown: Vec<&str> = collect::LINUX.split_whitespace().map(|word| word.trim_end_matches(';')).collect();
+        let shown: Vec<&str> = collect::LINUX.split_ascii_whitespace().map(|word| word.trim_end_matches(';')).collect();
         for name in NAMES {
             assert!(shown.contains(&name.trim_start_matches("net.").replace('.', "/").as_str()), "{name}");
         }
