@@ -93,9 +93,11 @@ impl Audited {
         self.host.facts.caps.iter().filter(|cap| Some(cap.window) == self.window)
     }
 
-    /// Returns the change that gains most.
+    /// Returns the change to make first: one that caps the others, else the one that gains most.
     pub(super) fn first(&self) -> Option<(&Finding, &Change)> {
-        self.findings.iter().find_map(|finding| Some((finding, finding.change.as_ref()?)))
+        let changes = || self.findings.iter().filter_map(|finding| Some((finding, finding.change.as_ref()?)));
+        let is_ceiling = |(finding, _): &(&Finding, _)| finding.row.is_some_and(|row| row.effect == Effect::Ceiling);
+        changes().find(is_ceiling).or_else(|| changes().next())
     }
 }
 

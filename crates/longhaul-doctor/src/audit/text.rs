@@ -5,7 +5,6 @@ use super::host::{Count, MAX_RANGES};
 use super::migration;
 use crate::path::Path;
 use crate::show::{about, speed, wrapped};
-use longhaul_core::advice::Effect;
 use std::fmt::Write as _;
 
 /// Returns the report: the path, the table of several hosts, and each host.
@@ -62,12 +61,9 @@ fn row(name: &str, text: &str) -> String {
 
 /// Returns which change has to come before the others, where the findings are not in that order.
 fn order(audited: &Audited) -> Option<String> {
-    let changes: Vec<&Finding> = audited.findings.iter().filter(|finding| finding.change.is_some()).collect();
-    let is_ceiling = |finding: &Finding| finding.row.is_some_and(|row| row.effect == Effect::Ceiling);
-    match changes.iter().position(|finding| is_ceiling(finding)) {
-        Some(at @ 1..) => Some(format!("change {} first, because it caps the others", changes[at].setting)),
-        _ => None,
-    }
+    let (first, _) = audited.first()?;
+    let most = audited.findings.iter().find(|finding| finding.change.is_some())?;
+    (first.setting != most.setting).then(|| format!("change {} first, because it caps the others", first.setting))
 }
 
 /// Returns which lines were understood: `lines 1-4, 7 (5 lines), 30 ignored`.
