@@ -132,16 +132,6 @@ impl Advice {
         self.rows.iter().find(|row| row.what == what).map(|row| row.prediction.rate).unwrap_or_default()
     }
 
-    /// Returns the path in words.
-    pub(super) fn path(&self) -> String {
-        let path = &self.question.path;
-        // As f32, because 0.07 % would be 0.07000000000000001 %.
-        let percent = (path.loss * 100.0) as f32;
-        let loss = if path.loss > 0.0 { format!("{percent} % loss") } else { "no loss".into() };
-        let encap = path.tunnel.map(|tunnel| format!(", {}", tunnel.name)).unwrap_or_default();
-        format!("{}, {}, {loss}, MTU {}{encap}", longhaul_units::show_duration(path.rtt), path.rate, path.mtu)
-    }
-
     /// Returns the numbers behind the table: name and value.
     pub(super) fn numbers(&self) -> Vec<(&'static str, String)> {
         let path = &self.question.path;

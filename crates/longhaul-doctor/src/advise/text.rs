@@ -28,7 +28,7 @@ fn profile(advice: &Advice) -> String {
 
 fn table(advice: &Advice) -> String {
     let question = &advice.question;
-    let mut text = wrapped(&format!("Path: {}", advice.path()), "", "  ");
+    let mut text = wrapped(&format!("Path: {}", advice.question.path), "", "  ");
     text += &wrapped(&format!("Window: {} ({})", advice.hosts.window, advice.window_from), "", "  ");
     if let Some(application) = question.application {
         text += &wrapped(

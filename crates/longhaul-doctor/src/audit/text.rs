@@ -10,10 +10,7 @@ use std::fmt::Write as _;
 
 /// Returns the report: the path, the table of several hosts, and each host.
 pub(super) fn text(path: &Path, hosts: &[Audited]) -> String {
-    let loss = if path.loss > 0.0 { format!("{} % loss", path.loss * 100.0) } else { "no loss".into() };
-    let encap = path.tunnel.map(|tunnel| format!(", {}", tunnel.name)).unwrap_or_default();
-    let rtt = longhaul_units::show_duration(path.rtt);
-    let mut text = format!("Path: {rtt}, {}, {loss}, MTU {}{encap}\n", path.rate, path.mtu);
+    let mut text = wrapped(&format!("Path: {path}"), "", "  ");
     text += &wrapped(&format!("It carries {} MB/s of payload at best.", speed(path.goodput())), "", "");
     if hosts.len() > 1 {
         let _ = write!(text, "\n{}", migration::text(hosts));

@@ -10,6 +10,7 @@ use file::{Direction, Measured};
 use longhaul_core::advice::{Goal, System, Tunnel};
 use longhaul_core::path::laws::{self, MAX_WINDOW, packet};
 use longhaul_units::{Bytes, Rate};
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 use value::{read_loss, read_mtu, read_rate, read_tunnel};
@@ -151,5 +152,32 @@ impl Path {
     }
 }
 
+impl fmt::Display for Path {
+    /// Writes the path for people: `63ms, 1Gbit/s, 0.07 % loss, MTU 1500, esp-gcm`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}, ", longhaul_units::show_duration(self.rtt), self.rate)?;
+        match self.loss > 0.0 {
+            // As f32, because 0.07 % would be 0.07000000000000001 %.
+            true => write!(f, "{} % loss", (self.loss * 100.0) as f32)?,
+            false => write!(f, "no loss")?,
+        }
+        write!(f, ", MTU {}", self.mtu)?;
+        self.tunnel.map_or(Ok(()), |tunnel| write!(f, ", {}", tunnel.name))
+    }
+}
+
 /// MTU of Ethernet.
 const ETHERNET_MTU: u32 = 1500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_shown_as_it_was_written() {
+        let path = Path::new(Duration::from_millis(63), Rate(1_000_000_000));
+        assert_eq!(path.to_string(), "63ms, 1Gbit/s, no loss, MTU 1500");
+        let path = Path { loss: 0.07 / 100.0, tunnel: Tunnel::named("esp-gcm"), ..path };
+        assert_eq!(path.to_string(), "63ms, 1Gbit/s, 0.07 % loss, MTU 1500, esp-gcm");
+    }
+}
