@@ -2,7 +2,7 @@
 
 use crate::path::Path;
 use clap::Args;
-use longhaul_core::advice::{Setting, System};
+use longhaul_core::advice::{LINUX, Setting};
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
@@ -67,11 +67,10 @@ pub(super) fn files(path: &Path, addresses: &Addresses) -> Result<RelayFiles, St
 
 /// Returns the sysctls of Linux that a relay needs on this path, beyond the kernel's defaults.
 fn sysctls(path: &Path) -> Vec<(&'static str, String)> {
-    let Some(linux) = System::named("linux") else { return Vec::new() };
-    let goal = path.goal(linux);
+    let goal = path.goal(&LINUX);
     // A relay chooses the congestion control of each leg itself, and sets no buffer size.
     let serves = |setting: &&Setting| setting.name.starts_with("net.ipv4.") && setting.name != CONGESTION;
-    let sysctls = linux.settings.iter().filter(serves);
+    let sysctls = LINUX.settings.iter().filter(serves);
     sysctls.filter_map(|setting| Some((setting.name, setting.change(setting.default, &goal)?))).collect()
 }
 

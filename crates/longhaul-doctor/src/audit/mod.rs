@@ -19,7 +19,7 @@ use crate::path::{Path, PathFlags};
 use crate::say;
 use clap::Args;
 use finding::Audited;
-use longhaul_core::advice::System;
+use longhaul_core::advice::{LINUX, System};
 use longhaul_units::Rate;
 use source::Source;
 use std::fs;
@@ -92,7 +92,7 @@ impl Audit {
         }
         let path = self.path.path(None)?;
         let (sources, os) = match self.local {
-            true => (vec![Source::Local], System::named("linux")),
+            true => (vec![Source::Local], Some(&LINUX)),
             false => (source::sources(&self.pastes)?, self.os),
         };
         let mut hosts = Vec::new();

@@ -7,7 +7,7 @@ use super::record::Record;
 use super::route;
 use super::values::{self, merged};
 use crate::path::Path;
-use longhaul_core::advice::{Goal, Setting};
+use longhaul_core::advice::{Goal, LINUX, Setting};
 
 /// The changes, in the order in which they are made. All of them are made, or none.
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ impl Plan {
     /// # Errors
     /// There is no such route, or something cannot be read: a sentence that says so.
     pub(super) fn new(path: &Path, network: Option<&str>, record: Option<&Record>) -> Result<Plan, String> {
-        let (mut plan, files, goal) = (Plan::default(), BootFiles::read(), path.goal(values::linux()));
+        let (mut plan, files, goal) = (Plan::default(), BootFiles::read(), path.goal(&LINUX));
         if !files.of_relays().is_empty() {
             plan.add_congestion_control(BBR);
         }

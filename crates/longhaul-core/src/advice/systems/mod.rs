@@ -8,6 +8,8 @@ mod solaris;
 mod vios;
 mod windows;
 
+pub use linux::LINUX;
+
 use super::system::System;
 
 impl System {
@@ -18,8 +20,7 @@ impl System {
 }
 
 /// All systems.
-pub const SYSTEMS: &[&System] =
-    &[&aix::AIX, &ibmi::IBMI, &vios::VIOS, &linux::LINUX, &solaris::SOLARIS, &windows::WINDOWS];
+pub const SYSTEMS: &[&System] = &[&aix::AIX, &ibmi::IBMI, &vios::VIOS, &LINUX, &solaris::SOLARIS, &windows::WINDOWS];
 
 #[cfg(test)]
 mod tests {
