@@ -1,7 +1,7 @@
 //! What limits a host on a path, and what lifts each limit.
 
 use super::host::Host;
-use super::reader::{Cap, Hint};
+use super::reader::{Cap, Hint, WHOLE_SYSTEM};
 use crate::path::Path;
 use crate::predict::{Hosts, Limit};
 use longhaul_core::advice::{Effect, Fill, Goal, Setting, System};
@@ -189,5 +189,3 @@ fn response(host: &Host) -> LossResponse {
 
 /// The settings that name the congestion control in force, of Linux, Solaris and Windows.
 const CONTROLS: [&str; 3] = ["tcp_congestion_control", "cong_default", "CongestionProvider"];
-/// The place of a setting that belongs to no interface.
-pub(super) const WHOLE_SYSTEM: &str = "whole system";

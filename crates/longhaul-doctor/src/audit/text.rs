@@ -1,8 +1,9 @@
 //! The audit for a terminal, in lines of at most 80 columns where commands allow it.
 
-use super::finding::{Audited, Finding, WHOLE_SYSTEM};
+use super::finding::{Audited, Finding};
 use super::host::{Count, MAX_RANGES};
 use super::migration;
+use super::reader::WHOLE_SYSTEM;
 use crate::path::Path;
 use crate::show::{about, speed, wrapped};
 use longhaul_core::advice::Effect;

@@ -1,7 +1,7 @@
 //! `sysctl -a`, `sysctl NAME`, `sysctl -n NAME`, files of /etc/sysctl.d, and files of /proc/sys as `cat` and `grep` show them.
 
-use crate::audit::reader::{Facts, Shown};
-use crate::audit::systems::values::{Bad, WHOLE_SYSTEM, keep, number};
+use crate::audit::reader::{Facts, Shown, WHOLE_SYSTEM};
+use crate::audit::systems::values::{Bad, keep, number};
 
 /// The sysctls that a paste shows.
 #[derive(Default)]
