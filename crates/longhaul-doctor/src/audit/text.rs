@@ -5,7 +5,7 @@ use super::host::{Count, MAX_RANGES};
 use super::migration;
 use super::reader::WHOLE_SYSTEM;
 use crate::path::Path;
-use crate::show::{about, speed, wrapped};
+use crate::show::{about, command, speed, unverified, wrapped};
 use longhaul_core::advice::Effect;
 use std::fmt::Write as _;
 
@@ -107,17 +107,13 @@ fn finding(number: usize, finding: &Finding) -> String {
     text += &about("what", finding.what);
     if let Some(change) = &finding.change {
         text += &about("want", &change.want);
-        // Commands are not wrapped: they are to be copied.
-        for (name, command) in [("now", &change.set_now), ("permanent", &change.set_permanent), ("undo", &change.undo)]
-        {
-            for line in command.lines() {
-                let _ = writeln!(text, "   {name:<10} {line}");
-            }
-        }
+        text += &command("now", &change.set_now);
+        text += &command("permanent", &change.set_permanent);
+        text += &command("undo", &change.undo);
     }
     let Some(row) = finding.row else { return text };
-    let mark = if row.verified { "" } else { " (unverified)" };
-    text + &about("note", row.caveat) + &about("source", &format!("{}{mark}", row.source))
+    let source = format!("{}{}", row.source, unverified(row.verified));
+    text + &about("note", row.caveat) + &about("source", &source)
 }
 
 fn at(place: &str) -> String {
