@@ -93,7 +93,7 @@ fn tunnel(name: &str, listen: &str, to: &str) -> String {
 /// Returns the MSS of the WAN leg, where the path's packets are shorter than Ethernet's. One side sets it for both directions.
 fn mss(path: &Path) -> String {
     let mut text = String::new();
-    if path.packet() < ETHERNET_MTU {
+    if path.is_packet_short() {
         let _ = writeln!(text, "# Larger segments do not fit into a packet of {} bytes.", path.packet());
         let _ = writeln!(text, "dial   = {{ mss = {} }}", path.mss_clamp());
     }
@@ -121,7 +121,6 @@ fn first(messages: &[longhaul_config::Message]) -> String {
 const CONGESTION: &str = "net.ipv4.tcp_congestion_control";
 /// The far relay dials the final host itself.
 const VERIFY: &str = "verify_hops = 0\n";
-const ETHERNET_MTU: u32 = 1500;
 // RFC 5737: addresses for documentation.
 const NEAR_LISTEN: &str = "192.0.2.20:6000";
 const FAR_LISTEN: &str = "198.51.100.20:6000";

@@ -179,12 +179,10 @@ fn is_plain(text: &str) -> bool {
 fn response(host: &Host) -> LossResponse {
     let named = |name: &str| CONTROLS.iter().any(|control| name.ends_with(control));
     let shown = host.facts.settings.iter().rev().find(|shown| named(&shown.name));
-    match shown.map(|shown| shown.value.to_ascii_lowercase()).as_deref() {
-        Some("bbr") => LossResponse::Ignores,
-        Some("cubic") => LossResponse::Cubic,
-        Some("reno" | "newreno") => LossResponse::Reno,
-        _ => host.system.response,
-    }
+    let control = shown.map(|shown| shown.value.to_ascii_lowercase());
+    // Solaris and Windows call it NewReno.
+    let response = control.and_then(|control| LossResponse::of(control.strip_prefix("new").unwrap_or(&control)));
+    response.unwrap_or(host.system.response)
 }
 
 /// The settings that name the congestion control in force, of Linux, Solaris and Windows.

@@ -124,7 +124,7 @@ impl Path {
         Goal {
             window: self.window().min(system.max_window),
             packet: self.packet(),
-            is_packet_short: self.packet() < ETHERNET_MTU,
+            is_packet_short: self.is_packet_short(),
             has_loss: self.loss > 0.0,
         }
     }
@@ -133,6 +133,11 @@ impl Path {
     pub(crate) fn packet(&self) -> u32 {
         // Every encapsulation of the table fits into the smallest MTU.
         self.tunnel.and_then(|tunnel| tunnel.parts.max_inner(self.mtu)).unwrap_or(self.mtu)
+    }
+
+    /// Whether that is smaller than the packets that a host on Ethernet sends.
+    pub(crate) fn is_packet_short(&self) -> bool {
+        self.packet() < ETHERNET_MTU
     }
 
     /// Returns the largest MSS that fits into the path.

@@ -8,6 +8,7 @@ use super::route;
 use super::values::{self, merged};
 use crate::path::Path;
 use longhaul_core::advice::{Goal, LINUX, Setting};
+use longhaul_core::path::BBR;
 
 /// The changes, in the order in which they are made. All of them are made, or none.
 #[derive(Debug, Default)]
@@ -191,7 +192,5 @@ fn read(place: &Place) -> Result<Option<String>, String> {
 }
 
 const CONGESTION: &str = "net.ipv4.tcp_congestion_control";
-/// The congestion control that relays choose on a WAN.
-const BBR: &str = "bbr";
 const HEADER: &str =
     "# Written by `longhaul tune`. `longhaul tune --rollback` removes it and restores the values before.\n";
