@@ -15,7 +15,7 @@ mod source;
 mod systems;
 mod text;
 
-use crate::path::{Path, PathFlags};
+use crate::path::{Path, PathFlags, help, unknown};
 use crate::say;
 use clap::Args;
 use finding::Audited;
@@ -36,10 +36,7 @@ pub struct Audit {
     /// wrapped lines and the frames of 5250 screens do no harm. Of a folder, each file is a host; folders in it are not read.
     #[arg(value_name = "FILE")]
     pastes: Vec<PathBuf>,
-    /// System of the hosts [default: a guess]
-    ///
-    /// aix, ibmi, vios, linux, solaris or windows. The guess is the system whose output most lines are.
-    #[arg(long, value_name = "SYSTEM", value_parser = read_system)]
+    #[arg(long, value_name = "SYSTEM", value_parser = read_system, help = OS, long_help = os())]
     os: Option<&'static System>,
     /// Read this Linux machine itself
     ///
@@ -156,8 +153,14 @@ fn is_stdout(file: &std::path::Path) -> bool {
 }
 
 fn read_system(text: &str) -> Result<&'static System, String> {
-    System::named(text).ok_or_else(|| crate::path::unknown(text, systems::READERS.iter().map(|row| row.system)))
+    System::named(text).ok_or_else(|| unknown(text, systems::READERS.iter().map(|row| row.system)))
 }
 
+fn os() -> String {
+    let more = "The guess is the system whose output most lines are.";
+    help(OS, systems::READERS.iter().map(|row| row.system), more)
+}
+
+const OS: &str = "System of the hosts [default: a guess]";
 const NOTHING: &str = "nothing is understood: paste the output of the commands that `longhaul audit --collect aix` (or ibmi, \
     linux, solaris, windows) prints";

@@ -3,11 +3,11 @@
 mod file;
 mod value;
 
-pub(crate) use value::{read_rtt, unknown};
+pub(crate) use value::{help, read_rtt, unknown};
 
 use clap::Args;
 use file::{Direction, Measured};
-use longhaul_core::advice::{Goal, System, Tunnel};
+use longhaul_core::advice::{ENCAPSULATIONS, Goal, System, Tunnel};
 use longhaul_core::path::laws::{self, MAX_WINDOW, packet};
 use longhaul_units::{Bytes, Rate};
 use std::fmt;
@@ -38,10 +38,7 @@ pub(crate) struct PathFlags {
     /// That of the line itself, outside the encapsulation. From 576 to 65535.
     #[arg(long, value_name = "BYTES", value_parser = read_mtu)]
     mtu: Option<u32>,
-    /// Encapsulation on the path
-    ///
-    /// esp-gcm, esp-cbc, gre, vxlan, wireguard or expressroute.
-    #[arg(long, value_name = "TUNNEL", value_parser = read_tunnel)]
+    #[arg(long, value_name = "TUNNEL", value_parser = read_tunnel, help = ENCAP, long_help = encap())]
     encap: Option<&'static Tunnel>,
     /// File that `longhaul path --json` wrote
     ///
@@ -171,6 +168,11 @@ impl fmt::Display for Path {
     }
 }
 
+fn encap() -> String {
+    help(ENCAP, ENCAPSULATIONS.iter().map(|tunnel| tunnel.name), "")
+}
+
+const ENCAP: &str = "Encapsulation on the path";
 /// MTU of Ethernet.
 const ETHERNET_MTU: u32 = 1500;
 
