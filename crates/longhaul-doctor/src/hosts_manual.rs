@@ -1,5 +1,6 @@
 //! The parts of docs/hosts.md that come from the laws and the tables of advice.
 
+use crate::page::table::grouped;
 use crate::show::{speed, wrapped_to};
 use longhaul_core::advice::{APPLICATIONS, Application, EVERY_HOST, Effect, Fill, Goal, SYSTEMS, Setting, System};
 use longhaul_core::path::laws::packet::mss;
@@ -121,14 +122,6 @@ fn paragraph(text: &str) -> String {
 fn has_window(system: &System) -> bool {
     let is_window = |effect| matches!(effect, Effect::ReceiveWindow | Effect::SendWindow | Effect::Window);
     system.settings.iter().any(|row| is_window(row.effect))
-}
-
-/// Returns a number with a comma at each thousand.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let groups: Vec<&str> =
-        digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).unwrap()).collect();
-    groups.join(",")
 }
 
 /// The round trips of the table of rates: a LAN's, and those of long paths.

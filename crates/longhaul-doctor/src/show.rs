@@ -39,6 +39,16 @@ pub(crate) fn about(name: &str, text: &str) -> String {
     if text.is_empty() { String::new() } else { wrapped(&format!("{name:<10} {text}"), "   ", &" ".repeat(14)) }
 }
 
+/// Returns a command as indented lines behind its name; nothing for an empty one. It is not wrapped: it is to be copied.
+pub(crate) fn command(name: &str, command: &str) -> String {
+    command.lines().map(|line| format!("   {name:<10} {line}\n")).collect()
+}
+
+/// Returns the mark behind what was not tried; nothing for what was.
+pub(crate) fn unverified(is_verified: bool) -> &'static str {
+    if is_verified { "" } else { " (unverified)" }
+}
+
 /// Returns `text` in lines of at most 80 columns: the first begins with `first`, and the others with `next`. A longer word stays whole.
 pub(crate) fn wrapped(text: &str, first: &str, next: &str) -> String {
     wrapped_to(WIDTH, text, first, next)

@@ -19,4 +19,4 @@ pub use encapsulation::{ENCAPSULATIONS, Tunnel};
 pub use goal::Goal;
 pub use setting::{Effect, Fill, Fit, Setting};
 pub use system::{EVERY_HOST, System};
-pub use systems::SYSTEMS;
+pub use systems::{LINUX, SYSTEMS};

@@ -5,9 +5,9 @@ use super::relays::{self, Addresses, RelayFiles};
 use crate::path::Path;
 use crate::predict::{Hosts, Limit, Prediction};
 use crate::show::speed;
-use longhaul_core::advice::{Application, Effect, Fill, Setting, System};
+use longhaul_core::advice::{Application, Effect, Fill, LINUX, Setting, System};
 use longhaul_core::path::laws::packet::mss;
-use longhaul_core::path::laws::{self, LossResponse, MAX_WINDOW};
+use longhaul_core::path::laws::{self, LossResponse};
 use longhaul_units::{Bytes, Rate};
 use std::time::Duration;
 
@@ -130,11 +130,6 @@ impl Advice {
     pub(super) fn rate(&self, what: What) -> Rate {
         // Each of them is in the table.
         self.rows.iter().find(|row| row.what == what).map(|row| row.prediction.rate).unwrap_or_default()
-    }
-
-    /// Returns the path in words.
-    pub(super) fn path(&self) -> String {
-        self.question.path.to_string()
     }
 
     /// Returns the numbers behind the table: name and value.
@@ -282,10 +277,7 @@ fn present_window(question: &Question) -> (Bytes, String) {
     let smallest = question.os.iter().min_by_key(|system| system.default_window);
     match smallest {
         Some(system) => (system.default_window, format!("default of {}: {}", system.title, system.default_source)),
-        None => {
-            let linux = System::named("linux").map_or(MAX_WINDOW, |linux| linux.default_window);
-            (linux, "default of Linux, because neither --os nor --window was given".into())
-        }
+        None => (LINUX.default_window, "default of Linux, because neither --os nor --window was given".into()),
     }
 }
 

@@ -13,7 +13,7 @@ mod relays;
 mod tests;
 mod text;
 
-use crate::path::{PathFlags, read_rtt, unknown};
+use crate::path::{PathFlags, help, read_rtt, unknown};
 use crate::say;
 use advice::{Advice, Question};
 use clap::Args;
@@ -31,15 +31,9 @@ use std::time::Duration;
 pub struct Advise {
     #[command(flatten)]
     path: PathFlags,
-    /// Systems of the hosts
-    ///
-    /// aix, ibmi, vios, linux, solaris or windows. Several with commas. For each, the output says what to type. Of several, the smallest default window counts.
-    #[arg(long, value_name = "SYSTEM", value_delimiter = ',', value_parser = read_system)]
+    #[arg(long, value_name = "SYSTEM", value_delimiter = ',', value_parser = read_system, help = OS, long_help = os())]
     os: Vec<&'static System>,
-    /// Application
-    ///
-    /// ssh, sftp, ftp, rsync, rman, dataguard, db2-hadr or mq. Its own window limits the rate, whatever TCP's is.
-    #[arg(long, value_name = "NAME", value_parser = read_application)]
+    #[arg(long, value_name = "NAME", value_parser = read_application, help = APP, long_help = app())]
     app: Option<&'static Application>,
     /// TCP window of the hosts as they are
     ///
@@ -61,10 +55,7 @@ pub struct Advise {
     /// By default the LAN is no limit.
     #[arg(long, value_name = "TIME", value_parser = read_rtt)]
     lan_rtt: Option<Duration>,
-    /// Published settings to start from
-    ///
-    /// skytap-host, skytap-lan, skytap-vpn or skytap-expressroute. Shows the settings as they are published, what is wrong with them, and the advice for that path. Flags replace its values.
-    #[arg(long, value_name = "NAME", value_parser = read_profile)]
+    #[arg(long, value_name = "NAME", value_parser = read_profile, help = PROFILE, long_help = profile())]
     profile: Option<&'static Profile>,
     #[command(flatten)]
     addresses: Addresses,
@@ -122,6 +113,22 @@ impl Advise {
     }
 }
 
+fn os() -> String {
+    let more =
+        "Several with commas. For each, the output says what to type. Of several, the smallest default window counts.";
+    help(OS, SYSTEMS.iter().map(|system| system.name), more)
+}
+
+fn app() -> String {
+    help(APP, APPLICATIONS.iter().map(|row| row.name), "Its own window limits the rate, whatever TCP's is.")
+}
+
+fn profile() -> String {
+    let more = "Shows the settings as they are published, what is wrong with them, and the advice for that path. Flags replace \
+        its values.";
+    help(PROFILE, PROFILES.iter().map(|profile| profile.name), more)
+}
+
 /// Returns the system called `text`, or the message with the nearest name.
 pub(crate) fn read_system(text: &str) -> Result<&'static System, String> {
     System::named(text.trim()).ok_or_else(|| unknown(text, SYSTEMS.iter().map(|system| system.name)))
@@ -150,3 +157,7 @@ fn read_bytes(text: &str) -> Result<Bytes, String> {
     let bytes: Bytes = text.parse().map_err(|err| format!("{err}; write for example 2TB"))?;
     if bytes.0 == 0 { Err("0 bytes take no time; write for example 2TB".into()) } else { Ok(bytes) }
 }
+
+const OS: &str = "Systems of the hosts";
+const APP: &str = "Application";
+const PROFILE: &str = "Published settings to start from";

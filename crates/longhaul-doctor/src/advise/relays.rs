@@ -2,7 +2,7 @@
 
 use crate::path::Path;
 use clap::Args;
-use longhaul_core::advice::{Setting, System};
+use longhaul_core::advice::{LINUX, Setting};
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
@@ -67,11 +67,10 @@ pub(super) fn files(path: &Path, addresses: &Addresses) -> Result<RelayFiles, St
 
 /// Returns the sysctls of Linux that a relay needs on this path, beyond the kernel's defaults.
 fn sysctls(path: &Path) -> Vec<(&'static str, String)> {
-    let Some(linux) = System::named("linux") else { return Vec::new() };
-    let goal = path.goal(linux);
+    let goal = path.goal(&LINUX);
     // A relay chooses the congestion control of each leg itself, and sets no buffer size.
     let serves = |setting: &&Setting| setting.name.starts_with("net.ipv4.") && setting.name != CONGESTION;
-    let sysctls = linux.settings.iter().filter(serves);
+    let sysctls = LINUX.settings.iter().filter(serves);
     sysctls.filter_map(|setting| Some((setting.name, setting.change(setting.default, &goal)?))).collect()
 }
 
@@ -94,7 +93,7 @@ fn tunnel(name: &str, listen: &str, to: &str) -> String {
 /// Returns the MSS of the WAN leg, where the path's packets are shorter than Ethernet's. One side sets it for both directions.
 fn mss(path: &Path) -> String {
     let mut text = String::new();
-    if path.packet() < ETHERNET_MTU {
+    if path.is_packet_short() {
         let _ = writeln!(text, "# Larger segments do not fit into a packet of {} bytes.", path.packet());
         let _ = writeln!(text, "dial   = {{ mss = {} }}", path.mss_clamp());
     }
@@ -122,7 +121,6 @@ fn first(messages: &[longhaul_config::Message]) -> String {
 const CONGESTION: &str = "net.ipv4.tcp_congestion_control";
 /// The far relay dials the final host itself.
 const VERIFY: &str = "verify_hops = 0\n";
-const ETHERNET_MTU: u32 = 1500;
 // RFC 5737: addresses for documentation.
 const NEAR_LISTEN: &str = "192.0.2.20:6000";
 const FAR_LISTEN: &str = "198.51.100.20:6000";

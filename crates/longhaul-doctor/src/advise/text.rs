@@ -1,7 +1,7 @@
 //! The advice for a terminal, in lines of at most 80 columns where commands allow it.
 
 use super::advice::{Advice, Change, Row, Typed};
-use crate::show::{about, size, speed, time, wrapped};
+use crate::show::{about, command, size, speed, time, unverified, wrapped};
 use longhaul_core::advice::EVERY_HOST;
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ fn profile(advice: &Advice) -> String {
 
 fn table(advice: &Advice) -> String {
     let question = &advice.question;
-    let mut text = wrapped(&format!("Path: {}", advice.path()), "", "  ");
+    let mut text = wrapped(&format!("Path: {}", advice.question.path), "", "  ");
     text += &wrapped(&format!("Window: {} ({})", advice.hosts.window, advice.window_from), "", "  ");
     if let Some(application) = question.application {
         text += &wrapped(
@@ -92,14 +92,10 @@ fn setting(number: usize, change: &Change) -> String {
     let mark = unverified(row.verified);
     let mut text =
         format!("\n{number}. {} = {} ({}; default {}){mark}\n", row.name, change.value, row.place, row.default);
-    // Commands are not wrapped: they are to be copied.
-    for (name, command) in
-        [("read", &change.read), ("now", &change.set_now), ("permanent", &change.set_permanent), ("undo", &change.undo)]
-    {
-        for line in command.lines() {
-            let _ = writeln!(text, "   {name:<10} {line}");
-        }
-    }
+    text += &command("read", &change.read);
+    text += &command("now", &change.set_now);
+    text += &command("permanent", &change.set_permanent);
+    text += &command("undo", &change.undo);
     text + &about("note", row.caveat) + &about("source", row.source)
 }
 
@@ -111,8 +107,4 @@ fn relays(advice: &Advice) -> String {
         let _ = writeln!(text, "{name} = {value}");
     }
     text + "\n`longhaul tune` sets them, and undoes it.\n"
-}
-
-fn unverified(verified: bool) -> &'static str {
-    if verified { "" } else { " (unverified)" }
 }

@@ -1,7 +1,7 @@
 //! What limits a host on a path, and what lifts each limit.
 
 use super::host::Host;
-use super::reader::{Cap, Hint};
+use super::reader::{Cap, Hint, WHOLE_SYSTEM};
 use crate::path::Path;
 use crate::predict::{Hosts, Limit};
 use longhaul_core::advice::{Effect, Fill, Goal, Setting, System};
@@ -188,17 +188,13 @@ fn is_plain(text: &str) -> bool {
 fn response(host: &Host) -> LossResponse {
     let named = |name: &str| CONTROLS.iter().any(|control| name.ends_with(control));
     let shown = host.facts.settings.iter().rev().find(|shown| named(&shown.name));
-    match shown.map(|shown| shown.value.to_ascii_lowercase()).as_deref() {
-        Some("bbr") => LossResponse::Ignores,
-        Some("cubic") => LossResponse::Cubic,
-        Some("reno" | "newreno") => LossResponse::Reno,
-        _ => host.system.response,
-    }
+    let control = shown.map(|shown| shown.value.to_ascii_lowercase());
+    // Solaris and Windows call it NewReno.
+    let response = control.and_then(|control| LossResponse::of(control.strip_prefix("new").unwrap_or(&control)));
+    response.unwrap_or(host.system.response)
 }
 
 /// The effects of settings that set a window. A system without one, such as VIOS, has no windows of its own.
 const WINDOWS: [Effect; 3] = [Effect::ReceiveWindow, Effect::SendWindow, Effect::Window];
 /// The settings that name the congestion control in force, of Linux, Solaris and Windows.
 const CONTROLS: [&str; 3] = ["tcp_congestion_control", "cong_default", "CongestionProvider"];
-/// The place of a setting that belongs to no interface.
-pub(super) const WHOLE_SYSTEM: &str = "whole system";

@@ -2,6 +2,7 @@
 //! LAN, whose windows are no limit of the path.
 
 use super::collect;
+use longhaul_core::advice::LINUX;
 use std::io;
 use std::process::{Command, Stdio};
 
@@ -18,7 +19,7 @@ pub(super) struct Local {
 /// # Errors
 /// There is no `sh`.
 pub(super) fn read() -> io::Result<Local> {
-    let output = shell(&without_connections(collect::LINUX)).output();
+    let output = shell(&without_connections(collect::script(&LINUX))).output();
     Ok(Local::of(output.map_err(|err| io::Error::new(err.kind(), format!("sh: {err}")))?.stdout))
 }
 
@@ -57,7 +58,7 @@ mod tests {
     /// Runs the script as an ordinary user, with the programs of this machine, and gives its output to the reader.
     #[test]
     fn the_script_shows_this_machine_to_an_ordinary_user() {
-        let mut sh = shell(collect::LINUX);
+        let mut sh = shell(collect::script(&LINUX));
         sh.current_dir("/");
         if fs::metadata("/proc/self").is_ok_and(|about| std::os::unix::fs::MetadataExt::uid(&about) == 0) {
             // nobody
@@ -80,14 +81,14 @@ mod tests {
 
     #[test]
     fn the_rest_of_the_script_stays() {
-        let script = without_connections(collect::LINUX);
-        assert_eq!(script.lines().count() + 1, collect::LINUX.lines().count());
+        let script = without_connections(collect::script(&LINUX));
+        assert_eq!(script.lines().count() + 1, collect::script(&LINUX).lines().count());
         assert!(!script.contains("show ss"));
     }
 
     #[test]
     fn a_missing_program_is_named_and_the_rest_goes_on() {
-        let script = collect::LINUX.replace("show ethtool", "show no-such-program");
+        let script = collect::script(&LINUX).replace("show ethtool", "show no-such-program");
         let local = Local::of(shell(&script).output().unwrap().stdout);
         assert!(local.missing.contains(&"no-such-program".to_string()), "{:?}", local.missing);
         assert!(String::from_utf8(local.text).unwrap().contains("$ systemctl show"));

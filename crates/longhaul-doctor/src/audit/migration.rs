@@ -1,6 +1,7 @@
 //! The table for a migration: a row for each host, as text for a terminal and as CSV.
 
-use super::finding::{Audited, WHOLE_SYSTEM};
+use super::finding::Audited;
+use super::reader::WHOLE_SYSTEM;
 use crate::predict::mbps;
 use crate::show::speed;
 use std::cmp::Reverse;

@@ -16,11 +16,11 @@ mod source;
 mod systems;
 mod text;
 
-use crate::path::{Path, PathFlags};
+use crate::path::{Path, PathFlags, help, unknown};
 use crate::say;
 use clap::Args;
 use finding::Audited;
-use longhaul_core::advice::System;
+use longhaul_core::advice::{LINUX, System};
 use longhaul_units::Rate;
 use source::Source;
 use std::path::PathBuf;
@@ -36,10 +36,7 @@ pub struct Audit {
     /// wrapped lines and the frames of 5250 screens do no harm. Of a folder, each file is a host; folders in it are not read.
     #[arg(value_name = "FILE")]
     pastes: Vec<PathBuf>,
-    /// System of the hosts [default: a guess]
-    ///
-    /// aix, ibmi, vios, linux, solaris or windows. The guess is the system whose output most lines are.
-    #[arg(long, value_name = "SYSTEM", value_parser = read_system)]
+    #[arg(long, value_name = "SYSTEM", value_parser = read_system, help = OS, long_help = os())]
     os: Option<&'static System>,
     /// Read this Linux machine itself
     ///
@@ -98,7 +95,7 @@ impl Audit {
         }
         let path = self.path.path(None)?;
         let (sources, os) = match self.local {
-            true => (vec![Source::Local], System::named("linux")),
+            true => (vec![Source::Local], Some(&LINUX)),
             false => (source::sources(&self.pastes)?, self.os),
         };
         let mut hosts = Vec::new();
@@ -178,8 +175,14 @@ fn is_stdout(file: &std::path::Path) -> bool {
 }
 
 fn read_system(text: &str) -> Result<&'static System, String> {
-    System::named(text).ok_or_else(|| crate::path::unknown(text, systems::READERS.iter().map(|row| row.system)))
+    System::named(text).ok_or_else(|| unknown(text, systems::READERS.iter().map(|row| row.system)))
 }
 
+fn os() -> String {
+    let more = "The guess is the system whose output most lines are.";
+    help(OS, systems::READERS.iter().map(|row| row.system), more)
+}
+
+const OS: &str = "System of the hosts [default: a guess]";
 const NOTHING: &str = "nothing is understood: paste the output of the commands that `longhaul audit --collect aix` (or ibmi, \
     linux, solaris, windows) prints";

@@ -72,3 +72,6 @@ pub(super) struct Hint {
     /// Whether it costs rate by an amount that cannot be computed (`effect_mbps` is null), or none (it is 0).
     pub(super) costs_rate: bool,
 }
+
+/// The place of a value that belongs to no interface, route or template.
+pub(super) const WHOLE_SYSTEM: &str = "whole system";

@@ -1,15 +1,17 @@
 //! The audit for a terminal, in lines of at most 80 columns where commands allow it.
 
-use super::finding::{Audited, Finding, WHOLE_SYSTEM};
+use super::finding::{Audited, Finding};
 use super::host::{Count, MAX_RANGES};
 use super::migration;
+use super::reader::WHOLE_SYSTEM;
 use crate::path::Path;
-use crate::show::{about, speed, wrapped};
+use crate::show::{about, command, speed, unverified, wrapped};
 use std::fmt::Write as _;
 
 /// Returns the report: the path, the table of several hosts, and each host.
 pub(super) fn text(path: &Path, hosts: &[Audited]) -> String {
-    let mut text = format!("Path: {path}\n{}", wrapped(&best(path), "", ""));
+    let mut text = wrapped(&format!("Path: {path}"), "", "  ");
+    text += &wrapped(&best(path), "", "");
     if hosts.len() > 1 {
         let _ = write!(text, "\nRates in MB/s; what gains most comes first\n\n{}", migration::text(hosts));
     }
@@ -108,17 +110,13 @@ fn finding(number: usize, finding: &Finding) -> String {
     text += &about("what", finding.what);
     if let Some(change) = &finding.change {
         text += &about("want", &change.want);
-        // Commands are not wrapped: they are to be copied.
-        for (name, command) in [("now", &change.set_now), ("permanent", &change.set_permanent), ("undo", &change.undo)]
-        {
-            for line in command.lines() {
-                let _ = writeln!(text, "   {name:<10} {line}");
-            }
-        }
+        text += &command("now", &change.set_now);
+        text += &command("permanent", &change.set_permanent);
+        text += &command("undo", &change.undo);
     }
     let Some(row) = finding.row else { return text };
-    let mark = if row.verified { "" } else { " (unverified)" };
-    text + &about("note", row.caveat) + &about("source", &format!("{}{mark}", row.source))
+    let source = format!("{}{}", row.source, unverified(row.verified));
+    text + &about("note", row.caveat) + &about("source", &source)
 }
 
 /// Returns a setting with its value and its effect.

@@ -3,11 +3,11 @@
 mod file;
 mod value;
 
-pub(crate) use value::{read_rtt, unknown};
+pub(crate) use value::{help, read_rtt, unknown};
 
 use clap::Args;
 use file::{Direction, Measured};
-use longhaul_core::advice::{Goal, System, Tunnel};
+use longhaul_core::advice::{ENCAPSULATIONS, Goal, System, Tunnel};
 use longhaul_core::path::laws::{self, MAX_WINDOW, packet};
 use longhaul_units::{Bytes, Rate};
 use std::fmt;
@@ -38,10 +38,7 @@ pub(crate) struct PathFlags {
     /// That of the line itself, outside the encapsulation. From 576 to 65535.
     #[arg(long, value_name = "BYTES", value_parser = read_mtu)]
     mtu: Option<u32>,
-    /// Encapsulation on the path
-    ///
-    /// esp-gcm, esp-cbc, gre, vxlan, wireguard or expressroute.
-    #[arg(long, value_name = "TUNNEL", value_parser = read_tunnel)]
+    #[arg(long, value_name = "TUNNEL", value_parser = read_tunnel, help = ENCAP, long_help = encap())]
     encap: Option<&'static Tunnel>,
     /// File that `longhaul path --json` wrote
     ///
@@ -103,16 +100,6 @@ impl PathFlags {
     }
 }
 
-impl fmt::Display for Path {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // As f32, because 0.07 % would be 0.07000000000000001 %.
-        let percent = (self.loss * 100.0) as f32;
-        let loss = if self.loss > 0.0 { format!("{percent} % loss") } else { "no loss".into() };
-        let encap = self.tunnel.map(|tunnel| format!(", {}", tunnel.name)).unwrap_or_default();
-        write!(f, "{}, {}, {loss}, MTU {}{encap}", longhaul_units::show_duration(self.rtt), self.rate, self.mtu)
-    }
-}
-
 impl Path {
     /// Returns a path of Ethernet without loss and without an encapsulation.
     pub(crate) fn new(rtt: Duration, rate: Rate) -> Path {
@@ -134,7 +121,7 @@ impl Path {
         Goal {
             window: self.window().min(system.max_window),
             packet: self.packet(),
-            is_packet_short: self.packet() < ETHERNET_MTU,
+            is_packet_short: self.is_packet_short(),
             has_loss: self.loss > 0.0,
         }
     }
@@ -143,6 +130,11 @@ impl Path {
     pub(crate) fn packet(&self) -> u32 {
         // Every encapsulation of the table fits into the smallest MTU.
         self.tunnel.and_then(|tunnel| tunnel.parts.max_inner(self.mtu)).unwrap_or(self.mtu)
+    }
+
+    /// Whether that is smaller than the packets that a host on Ethernet sends.
+    pub(crate) fn is_packet_short(&self) -> bool {
+        self.packet() < ETHERNET_MTU
     }
 
     /// Returns the largest MSS that fits into the path.
@@ -162,5 +154,37 @@ impl Path {
     }
 }
 
+impl fmt::Display for Path {
+    /// Writes the path for people: `63ms, 1Gbit/s, 0.07 % loss, MTU 1500, esp-gcm`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}, ", longhaul_units::show_duration(self.rtt), self.rate)?;
+        match self.loss > 0.0 {
+            // As f32, because 0.07 % would be 0.07000000000000001 %.
+            true => write!(f, "{} % loss", (self.loss * 100.0) as f32)?,
+            false => write!(f, "no loss")?,
+        }
+        write!(f, ", MTU {}", self.mtu)?;
+        self.tunnel.map_or(Ok(()), |tunnel| write!(f, ", {}", tunnel.name))
+    }
+}
+
+fn encap() -> String {
+    help(ENCAP, ENCAPSULATIONS.iter().map(|tunnel| tunnel.name), "")
+}
+
+const ENCAP: &str = "Encapsulation on the path";
 /// MTU of Ethernet.
 const ETHERNET_MTU: u32 = 1500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_shown_as_it_was_written() {
+        let path = Path::new(Duration::from_millis(63), Rate(1_000_000_000));
+        assert_eq!(path.to_string(), "63ms, 1Gbit/s, no loss, MTU 1500");
+        let path = Path { loss: 0.07 / 100.0, tunnel: Tunnel::named("esp-gcm"), ..path };
+        assert_eq!(path.to_string(), "63ms, 1Gbit/s, 0.07 % loss, MTU 1500, esp-gcm");
+    }
+}

@@ -69,6 +69,13 @@ pub(super) fn read_tunnel(text: &str) -> Result<&'static Tunnel, String> {
     Tunnel::named(text).ok_or_else(|| unknown(text, ENCAPSULATIONS.iter().map(|tunnel| tunnel.name)))
 }
 
+/// Returns the long help of a flag that takes one of `names`: the line of its short help, the names, and `more`.
+pub(crate) fn help<'k>(short: &str, names: impl Iterator<Item = &'k str>, more: &str) -> String {
+    let mut names: Vec<&str> = names.collect();
+    let last = names.pop().unwrap_or_default();
+    format!("{short}\n\n{} or {last}. {more}", names.join(", ")).trim_end().to_string()
+}
+
 /// Returns the message for a word that is none of `known`: the nearest one, and all of them.
 pub(crate) fn unknown<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
     let near = longhaul_config::suggest::nearest(word, known.clone()).map(|near| format!("did you mean {near}? "));

@@ -7,7 +7,8 @@ use super::record::Record;
 use super::route;
 use super::values::{self, merged};
 use crate::path::Path;
-use longhaul_core::advice::{Goal, Setting};
+use longhaul_core::advice::{Goal, LINUX, Setting};
+use longhaul_core::path::BBR;
 
 /// The changes, in the order in which they are made. All of them are made, or none.
 #[derive(Debug, Default)]
@@ -48,7 +49,7 @@ impl Plan {
     /// # Errors
     /// There is no such route, or something cannot be read: a sentence that says so.
     pub(super) fn new(path: &Path, network: Option<&str>, record: Option<&Record>) -> Result<Plan, String> {
-        let (mut plan, files, goal) = (Plan::default(), BootFiles::read(), path.goal(values::linux()));
+        let (mut plan, files, goal) = (Plan::default(), BootFiles::read(), path.goal(&LINUX));
         if !files.of_relays().is_empty() {
             plan.add_congestion_control(BBR);
         }
@@ -191,7 +192,5 @@ fn read(place: &Place) -> Result<Option<String>, String> {
 }
 
 const CONGESTION: &str = "net.ipv4.tcp_congestion_control";
-/// The congestion control that relays choose on a WAN.
-const BBR: &str = "bbr";
 const HEADER: &str =
     "# Written by `longhaul tune`. `longhaul tune --rollback` removes it and restores the values before.\n";

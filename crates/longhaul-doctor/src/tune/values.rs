@@ -1,7 +1,7 @@
 //! The value that a sysctl is to have, given its present one and one that is wanted. No value that counts or limits something
 //! is ever lowered.
 
-use longhaul_core::advice::{Fit, Setting, System};
+use longhaul_core::advice::{Fit, LINUX, Setting};
 
 /// What the numbers of a sysctl mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,14 +36,9 @@ pub(super) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the row of Linux.
-pub(super) fn linux() -> &'static System {
-    System::named("linux").expect("SYSTEMS has Linux")
-}
-
 /// Returns the settings of Linux that are set at `place`: `sysctl` or `route`.
 pub(super) fn rows(place: &str) -> impl Iterator<Item = &'static Setting> {
-    linux().settings.iter().filter(move |row| row.place == place)
+    LINUX.settings.iter().filter(move |row| row.place == place)
 }
 
 fn kind(name: &str) -> Kind {

@@ -7,7 +7,8 @@ use crate::advice::system::System;
 use crate::path::laws::{LossResponse, MAX_WINDOW};
 use longhaul_units::Bytes;
 
-pub(super) const LINUX: System = System {
+/// The row of Linux: the system of the relays, and of `longhaul tune`.
+pub const LINUX: System = System {
     name: "linux",
     title: "Linux",
     interface: "eth0",

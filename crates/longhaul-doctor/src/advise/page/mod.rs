@@ -15,11 +15,11 @@ use crate::show::{size, speed, time};
 
 /// Returns the page.
 pub(super) fn page(advice: &Advice) -> String {
-    document(&format!("longhaul advise: {}", advice.path()), |html| body(html, advice))
+    document(&format!("longhaul advise: {}", advice.question.path), |html| body(html, advice))
 }
 
 fn body(html: &mut Html, advice: &Advice) {
-    html.leaf("h1", &[], &format!("Advice for a path of {}", advice.path()));
+    html.leaf("h1", &[], &format!("Advice for a path of {}", advice.question.path));
     paragraph(html, "about", &hosts(advice));
     application(html, advice);
     profile(html, advice);

@@ -3,7 +3,7 @@
 //! The values of an interface go before those of `no` unless `use_isno` is 0 (IBM, Interface-specific network options). Of an
 //! interface, the running values of `ifconfig` go before those that `lsattr` reads from the device database.
 
-use crate::audit::reader::{Cap, Facts, Hint, Reader, Shown};
+use crate::audit::reader::{Cap, Facts, Hint, Reader, Shown, WHOLE_SYSTEM};
 use longhaul_core::path::laws::MAX_UNSCALED_WINDOW;
 use longhaul_units::Bytes;
 
@@ -453,7 +453,6 @@ const SYSTEM_HINTS: &[(&str, &str, &str)] = &[
     ("tcp_newreno", "0", "A second lost packet in a window waits for a timeout."),
     ("tcp_pmtu_discover", "0", "Packets to other networks have the size of remmtu, or do not fit into a tunnel."),
 ];
-const WHOLE_SYSTEM: &str = "whole system";
 /// The name of an interface whose line with the name is not in the paste.
 const UNNAMED: &str = "INTERFACE";
 /// Share of retransmitted packets from which it is a finding: a tenth of the 1 % that NDT calls excessive.

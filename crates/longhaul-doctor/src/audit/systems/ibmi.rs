@@ -2,7 +2,7 @@
 //!
 //! A prompt has a label, a leader of dots, with F11 the keyword, and the value; a display has a colon before the value.
 
-use crate::audit::reader::{Cap, Facts, Hint, Reader, Shown};
+use crate::audit::reader::{Cap, Facts, Hint, Reader, Shown, WHOLE_SYSTEM};
 use longhaul_units::Bytes;
 
 /// Reads the pastes of one IBM i.
@@ -357,7 +357,6 @@ const ATTRIBUTES: &[(&str, &str)] = &[
 const SERVICES: &[&str] = &["*NORMAL", "*MINDELAY", "*MAXTHRPUT", "*MAXRLB", "*MINCOST"];
 const ROUTE_MTU: &str = "CHGTCPRTE MTU";
 const INTERFACE_MTU: &str = "CHGTCPIFC MTU";
-const WHOLE_SYSTEM: &str = "whole system";
 /// The smallest MTU that is no finding: that of IPv6 (RFC 8200 5). Routes of 576 are the usual mistake.
 const MIN_FAIR_MTU: u32 = 1280;
 const MAX_ENTRIES: usize = 64;

@@ -1,4 +1,4 @@
-//! The systems whose pastes are read: a file and a row for each.
+//! The systems whose pastes are read: a reader, a script and a row for each.
 
 mod aix;
 mod ibmi;
@@ -16,14 +16,24 @@ pub(super) struct Row {
     pub(super) system: &'static str,
     /// Returns a reader that has read nothing.
     pub(super) reader: fn() -> Box<dyn Reader>,
+    /// The script that collects pastes. For IBM i it is comments that say what to type.
+    pub(super) script: &'static str,
 }
 
-/// All readers. If two understand as many lines of a paste, the first is the guess.
+/// All systems. If the readers of two understand as many lines of a paste, the first is the guess.
 pub(super) const READERS: &[Row] = &[
-    Row { system: "aix", reader: || Box::<aix::Aix>::default() },
-    Row { system: "ibmi", reader: || Box::<ibmi::Ibmi>::default() },
-    Row { system: "vios", reader: || Box::<vios::Vios>::default() },
-    Row { system: "linux", reader: || Box::<linux::Linux>::default() },
-    Row { system: "solaris", reader: || Box::<solaris::Solaris>::default() },
-    Row { system: "windows", reader: || Box::<windows::Windows>::default() },
+    Row { system: "aix", reader: || Box::<aix::Aix>::default(), script: include_str!("../collect/aix.sh") },
+    Row { system: "ibmi", reader: || Box::<ibmi::Ibmi>::default(), script: include_str!("../collect/ibmi.txt") },
+    Row { system: "vios", reader: || Box::<vios::Vios>::default(), script: include_str!("../collect/vios.sh") },
+    Row { system: "linux", reader: || Box::<linux::Linux>::default(), script: include_str!("../collect/linux.sh") },
+    Row {
+        system: "solaris",
+        reader: || Box::<solaris::Solaris>::default(),
+        script: include_str!("../collect/solaris.sh"),
+    },
+    Row {
+        system: "windows",
+        reader: || Box::<windows::Windows>::default(),
+        script: include_str!("../collect/windows.ps1"),
+    },
 ];

@@ -3,8 +3,8 @@
 //! The window of a connection is the smallest of `send_buf`, `recv_buf` and `_cwnd_max`; `max_buf` caps both buffers. `ndd`
 //! has other names for the same properties.
 
-use super::values::{Bad, WHOLE_SYSTEM, keep, system_cap};
-use crate::audit::reader::{Facts, Reader, Shown};
+use super::values::{Bad, keep, system_cap};
+use crate::audit::reader::{Facts, Reader, Shown, WHOLE_SYSTEM};
 
 /// Reads the pastes of one Solaris host.
 #[derive(Default)]

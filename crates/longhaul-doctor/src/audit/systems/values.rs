@@ -1,10 +1,7 @@
 //! Values of a paste by name, and what follows from one of them.
 
-use crate::audit::reader::{Cap, Hint, Shown};
+use crate::audit::reader::{Cap, Hint, Shown, WHOLE_SYSTEM};
 use longhaul_units::Bytes;
-
-/// Place of a value that holds for every interface and route.
-pub(super) const WHOLE_SYSTEM: &str = "whole system";
 
 /// Keeps a value. The last one shown is in force: a paste may show the host before and after a change.
 pub(super) fn keep(values: &mut Vec<Shown>, name: &str, value: &str, from: &str) {

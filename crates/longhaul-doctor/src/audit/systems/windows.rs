@@ -5,8 +5,8 @@
 //! adapters"): Normal 8, Restricted 4, HighlyRestricted 2, Experimental 14; Disabled is 65,535 bytes without scaling. Of
 //! `Get-NetTCPSetting`, the templates for the Internet count: those of a data centre serve round trips below 10 ms.
 
-use super::values::{Bad, WHOLE_SYSTEM, keep};
-use crate::audit::reader::{Cap, Facts, Reader, Shown};
+use super::values::{Bad, keep};
+use crate::audit::reader::{Cap, Facts, Reader, Shown, WHOLE_SYSTEM};
 use longhaul_core::path::laws::MAX_UNSCALED_WINDOW;
 use longhaul_units::Bytes;
 

@@ -1,7 +1,7 @@
 //! `nstat`, `nstat -az`: counters since the host started, or since the last `nstat`. Their ratio is the same.
 
-use crate::audit::reader::{Facts, Hint, Shown};
-use crate::audit::systems::values::{WHOLE_SYSTEM, number};
+use crate::audit::reader::{Facts, Hint, Shown, WHOLE_SYSTEM};
+use crate::audit::systems::values::number;
 
 /// The counters that a paste shows, in the order of [`NAMES`].
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! `sysctl -a`, `sysctl NAME`, `sysctl -n NAME`, files of /etc/sysctl.d, and files of /proc/sys as `cat` and `grep` show them.
 
-use crate::audit::reader::{Facts, Shown};
-use crate::audit::systems::values::{Bad, WHOLE_SYSTEM, keep, number};
+use crate::audit::reader::{Facts, Shown, WHOLE_SYSTEM};
+use crate::audit::systems::values::{Bad, keep, number};
 
 /// The sysctls that a paste shows.
 #[derive(Default)]
@@ -143,11 +143,12 @@ const MAX_VALUE_BYTES: usize = 256;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::collect;
+
+    const SCRIPT: &str = include_str!("../../collect/linux.sh");
 
     #[test]
     fn the_script_shows_each_sysctl_that_is_read() {
-        let shown: Vec<&str> = collect::LINUX.split_ascii_whitespace().map(|word| word.trim_end_matches(';')).collect();
+        let shown: Vec<&str> = SCRIPT.split_ascii_whitespace().map(|word| word.trim_end_matches(';')).collect();
         for name in NAMES {
             assert!(shown.contains(&name.trim_start_matches("net.").replace('.', "/").as_str()), "{name}");
         }
