@@ -128,7 +128,7 @@ fn several_hosts_give_one_table_sorted_by_what_gains_most() {
     let order: Vec<&str> = rows[1..].iter().map(|row| row[0]).collect();
     assert_eq!(order, ["lpar07", "oradb01", "a-tuned", "b-unknown"]);
     assert_eq!(rows[1][1..4], ["aix", "16384", "2.080508"]);
-    assert_eq!(rows[1][6], "tcp_sendspace: 16384 -> 15750000");
+    assert_eq!(rows[1][6], "sb_max: 1048576 -> 31500000");
     assert_eq!(rows[4][1..4], ["aix", "", ""]);
 
     let report = text(&run(&[&all]));
