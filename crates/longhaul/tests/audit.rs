@@ -1,5 +1,7 @@
 //! `longhaul audit` as it is called: sources, exit codes, messages, the table of several hosts, and memory.
 
+#![allow(clippy::unwrap_used)]
+
 use serde_json::Value;
 use std::fs;
 use std::io::Write;
