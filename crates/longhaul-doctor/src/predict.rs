@@ -83,11 +83,13 @@ impl Hosts {
 }
 
 impl Prediction {
-    /// Returns the time to send `bytes` over all connections, with slow start, in seconds.
-    pub(crate) fn seconds(&self, path: &Path, bytes: Bytes) -> f64 {
-        let each = Rate(self.rate.0 / self.connections.max(1));
-        let share = Bytes(bytes.0.div_ceil(self.connections.max(1)));
-        SlowStart::new(each, path.rtt, path.mss_clamp()).time_for(share).as_secs_f64()
+    /// Returns the time to send `bytes` over all connections, with slow start, in seconds; `None` if they never arrive.
+    pub(crate) fn seconds(&self, path: &Path, bytes: Bytes) -> Option<f64> {
+        // More connections than bits in a second, or than bytes, share nothing.
+        let connections = self.connections.clamp(1, self.rate.0.clamp(1, bytes.0.max(1)));
+        let each = Rate(self.rate.0 / connections);
+        let time = SlowStart::new(each, path.rtt, path.mss_clamp()).time_for(Bytes(bytes.0.div_ceil(connections)));
+        (self.rate.0 > 0 && time < Duration::MAX).then_some(time.as_secs_f64())
     }
 }
 

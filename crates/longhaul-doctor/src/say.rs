@@ -16,8 +16,11 @@ pub(crate) fn print(text: &str) -> ExitCode {
     }
 }
 
-/// Writes one line to stderr. Nobody is left to tell when stderr is closed.
+/// Writes a message to stderr, without the control characters that a file's name or text may have brought. Nobody is left to
+/// tell when stderr is closed.
 pub(crate) fn note(line: impl Display) {
+    let is_shown = |char: &char| *char == '\n' || !char.is_control();
+    let line: String = line.to_string().chars().filter(is_shown).collect();
     drop(writeln!(io::stderr(), "{line}"));
 }
 

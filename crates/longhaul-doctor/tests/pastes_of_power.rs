@@ -91,8 +91,8 @@ const ROWS: &[Row] = &[
         // With use_isno=0, the values of `no` count.
         window: Some(262_144),
         findings: &[
-            ("tcp_sendspace", "en0", "262144", Window(262_144)),
-            ("tcp_recvspace", "en0", "262144", Window(262_144)),
+            ("tcp_sendspace", SYSTEM, "262144", Window(262_144)),
+            ("tcp_recvspace", SYSTEM, "262144", Window(262_144)),
             ("sb_max", SYSTEM, "1048576", Window(1_048_576)),
             ("use_isno", SYSTEM, "0", Unknown),
             ("mtu_bypass", "en0", "off", Unknown),
@@ -168,8 +168,8 @@ const ROWS: &[Row] = &[
         // The interface has no values of its own, so those of `no` count.
         window: Some(65_536),
         findings: &[
-            ("tcp_recvspace", "en1", "65536", Window(65_536)),
-            ("tcp_sendspace", "en1", "262144", Window(262_144)),
+            ("tcp_recvspace", SYSTEM, "65536", Window(65_536)),
+            ("tcp_sendspace", SYSTEM, "262144", Window(262_144)),
             ("sb_max", SYSTEM, "1048576", Window(1_048_576)),
         ],
         missing: &[],
@@ -358,8 +358,10 @@ fn commands_name_the_interface_and_undo_to_the_value_shown() {
     assert_eq!(command("ibmi-cfgtcp-3", "TCPRCVBUF", "undo"), "CHGTCPA TCPRCVBUF(8192)");
     assert_eq!(command("ibmi-cfgtcp-3", "TCPRCVBUF", "want"), "8388608");
     assert_eq!(command("vios-lsdev", "largesend", "set_permanent"), "chdev -dev ent5 -attr largesend=1");
-    // The interface is not in the paste.
-    assert!(command("aix-no-a", "tcp_sendspace", "set_permanent").contains("-l INTERFACE "));
+    // A value of `no` is changed there, and the interface keeps what it has.
+    assert_eq!(command("aix-no-F-a", "tcp_sendspace", "set_now"), "no -o tcp_sendspace=15750000");
+    assert_eq!(command("aix-no-F-a", "tcp_sendspace", "set_permanent"), "no -p -o tcp_sendspace=15750000");
+    assert_eq!(command("aix-no-F-a", "tcp_sendspace", "undo"), "no -p -o tcp_sendspace=262144");
 }
 
 #[test]

@@ -354,6 +354,7 @@ fn other_texts_show_nothing() {
         "It was the best of times: it was the worst of times.\n\nThe ip is short.\nAutomatic   Normal\n",
         "key = value\ntcp: a protocol\nInternet : yes\n12345\n10.0.0.1\nmtu 1500\n7.2.0.0\n",
         "#!/bin/sh\n# net.ipv4.tcp_sack = 0\necho hello > /tmp/x\n",
+        "1.2-3\n3.8-3.9\n",
         "{\"net\": {\"ipv4\": 1}}\n<html><body>cubic wscale:7,7 rto:204</body></html>\n",
     ] {
         assert!(audit_text(text.as_bytes(), USUAL.0, USUAL.1).is_none(), "{text}");

@@ -38,6 +38,8 @@ pub struct Setting {
     pub set_now: &'static str,
     /// Command that makes the value permanent; it may set it now, too. Empty if only the form of now exists, or none.
     pub set_permanent: &'static str,
+    /// The same two commands for a value of the whole system, where the row is of an interface and its value comes from there.
+    pub for_all: Option<[&'static str; 2]>,
     /// Command that undoes both; empty if there is none to undo.
     pub undo: &'static str,
     /// What to know before the change; may be empty.

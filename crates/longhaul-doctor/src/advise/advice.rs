@@ -111,7 +111,7 @@ impl Advice {
         let each = hosts.alone(&path, 1).rate;
         let connections = laws::connections(path.goodput(), each);
         let row = |what, prediction: Prediction| {
-            let seconds = question.bytes.map(|bytes| prediction.seconds(&path, bytes));
+            let seconds = question.bytes.and_then(|bytes| prediction.seconds(&path, bytes));
             Row { what, prediction, seconds }
         };
         let rows = vec![
@@ -155,7 +155,9 @@ impl Advice {
 
     /// Returns the sentences that say whether a relay is needed, and what else would help.
     pub(super) fn verdict(&self) -> Vec<String> {
-        [Some(self.relay_verdict()), self.ibm_advice(), self.application_verdict()].into_iter().flatten().collect()
+        let sentences =
+            [Some(self.relay_verdict()), self.ibm_advice(), self.application_verdict(), self.loss_verdict()];
+        sentences.into_iter().flatten().collect()
     }
 
     /// Returns the sentence on IBM's own advice for AIX: windows of 1 MiB, without a relay.
@@ -168,6 +170,14 @@ impl Advice {
                 "IBM's advice for AIX on a WAN, windows of 1 MiB (ibm.com/support/pages/node/6410510), gives {} MB/s without a relay.",
                 speed(advised)
             )
+        })
+    }
+
+    /// Returns the sentence on a loss for which no rate was ever compared with a measurement.
+    fn loss_verdict(&self) -> Option<String> {
+        (self.question.path.loss > MAX_TRIED_LOSS).then(|| {
+            "Above 1 % of loss no rate here was compared with a measurement, and BBR gives way at about 20 %: repair the line first."
+                .into()
         })
     }
 
@@ -289,5 +299,7 @@ fn slowest(responses: impl Iterator<Item = LossResponse> + Clone) -> LossRespons
 
 /// Share of the relay's rate from which on a relay is not worth it.
 const NEAR: f64 = 0.9;
+/// Largest share of loss in docs/laws.md.
+const MAX_TRIED_LOSS: f64 = 0.01;
 /// Windows that IBM advises for AIX on a WAN.
 const IBM_WINDOW: Bytes = Bytes(1 << 20);

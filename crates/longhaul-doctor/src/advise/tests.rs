@@ -121,6 +121,17 @@ fn loss_limits_hosts_and_not_the_relay() {
 }
 
 #[test]
+fn a_time_that_never_ends_is_null() {
+    let never = document("--rtt 60s --rate 1kbit/s --loss 99.99% --bytes 2TB --os aix");
+    assert_eq!(row(&never, "hosts", "seconds"), &Value::Null);
+    assert!(never["verdict"].to_string().contains("Above 1 % of loss"));
+    // More connections than bits in a second share the line's rate.
+    let shared = document("--rtt 63ms --rate 1000bit/s --connections 4294967295 --bytes 1460B --os aix");
+    let seconds = row(&shared, "connections", "seconds").as_f64().unwrap();
+    assert!((1.0..20.0).contains(&seconds), "{seconds}");
+}
+
+#[test]
 fn the_lan_limits_a_relay_only_if_its_round_trip_is_given() {
     let document = document("--rtt 63ms --rate 10Gbit/s --os aix --lan-rtt 1ms");
     assert_eq!(row(&document, "relay", "limited_by"), "lan");

@@ -169,12 +169,12 @@ impl Limits<'_> {
         let network = if row.place == "route" { interface } else { "NETWORK" };
         let fill = Fill { value: &want, old, interface, network, gateway: "GATEWAY" };
         let command = |text| fill.into_command(text);
-        let (set_now, set_permanent) = (command(row.set_now), command(row.set_permanent));
+        let of_all = row.for_all.filter(|_| place == WHOLE_SYSTEM);
+        let [now, permanent] = of_all.unwrap_or([row.set_now, row.set_permanent]);
+        let (set_now, set_permanent) = (command(now), command(permanent));
         // Some undo by the default, which is not what the host has.
-        let undo = match row.undo.contains("{old}") || value == row.default || old != value {
-            true => command(row.undo),
-            false => Fill { value: old, ..fill }.into_command(row.set_permanent),
-        };
+        let undoes = of_all.is_none() && (row.undo.contains("{old}") || value == row.default || old != value);
+        let undo = if undoes { command(row.undo) } else { Fill { value: old, ..fill }.into_command(permanent) };
         Some(Change { set_now, set_permanent, undo, want })
     }
 }

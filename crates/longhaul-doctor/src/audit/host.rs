@@ -3,6 +3,7 @@
 use super::paste;
 use super::reader::{Facts, Reader};
 use super::systems::READERS;
+use crate::say;
 use longhaul_core::advice::System;
 use std::io::{self, Read};
 
@@ -47,6 +48,11 @@ pub(super) fn read(source: impl Read, name: &str, given: Option<&'static System>
     let shown = candidates.into_iter().rev().map(|candidate| (candidate.reader.facts(), candidate));
     let best = shown.filter(|(facts, _)| !facts.settings.is_empty()).max_by_key(|(_, shown)| shown.lines.understood);
     let Some((mut facts, Candidate { system, lines, .. })) = best else { return Ok(None) };
+    if let (Some(first), Some(other)) = (&names.found, &names.other) {
+        say::note(format_args!(
+            "note: {name}: prompts of two hosts, {first} and {other}: put each host into a file of its own"
+        ));
+    }
     let name = facts.name.take().or(names.found).unwrap_or_else(|| name.to_string());
     Ok(Some(Host { name, system, is_guess: given.is_none(), facts, lines }))
 }
@@ -90,6 +96,8 @@ impl Count {
 #[derive(Default)]
 struct Names {
     found: Option<String>,
+    /// Another name in a later prompt.
+    other: Option<String>,
     /// The last line was a command that prints the name.
     is_next: bool,
 }
@@ -98,7 +106,10 @@ impl Names {
     fn read(&mut self, line: &paste::Line<'_>) {
         let text = line.text.trim();
         if let Some(host) = line.host {
-            self.found.get_or_insert_with(|| host.to_string());
+            let first = self.found.get_or_insert_with(|| host.to_string());
+            if first != host && self.other.is_none() {
+                self.other = Some(host.to_string());
+            }
         }
         if std::mem::take(&mut self.is_next) && paste::is_name(text) {
             self.found = Some(text.to_string());

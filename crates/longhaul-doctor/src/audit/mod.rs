@@ -98,13 +98,15 @@ impl Audit {
             true => (vec![Source::Local], Some(&LINUX)),
             false => (source::sources(&self.pastes)?, self.os),
         };
+        let is_only = sources.len() == 1;
         let mut hosts = Vec::new();
         for source in sources {
-            let named = |err| format!("{}: {err}", source.title());
-            let host = source.open().and_then(|paste| host::read(paste, &source.name(), os)).map_err(named)?;
-            match host {
-                Some(host) => hosts.push(Audited::new(host, &path)),
-                None => say::note(format_args!("note: {}: nothing in it is understood", source.title())),
+            match source.open().and_then(|paste| host::read(paste, &source.name(), os)) {
+                Ok(Some(host)) => hosts.push(Audited::new(host, &path)),
+                Ok(None) => say::note(format_args!("note: {}: nothing in it is understood", source.title())),
+                Err(err) if is_only => return Err(format!("{}: {err}", source.title())),
+                // The others of a migration are still worth a table.
+                Err(err) => say::note(format_args!("note: {}: left out: {err}", source.title())),
             }
         }
         migration::sort(&mut hosts);

@@ -2,12 +2,13 @@
 
 use super::local;
 use crate::say;
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 
 /// One paste: the settings of one host.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Source {
     /// Standard input.
     Stdin,
@@ -73,13 +74,9 @@ pub(super) fn sources(named: &[PathBuf]) -> Result<Vec<Source>, String> {
         }
     }
     // Twice the same paste is once.
-    let mut seen = Vec::new();
-    for source in sources {
-        if !seen.contains(&source) {
-            seen.push(source);
-        }
-    }
-    Ok(seen)
+    let mut seen = HashSet::new();
+    sources.retain(|source| seen.insert(source.clone()));
+    Ok(sources)
 }
 
 fn is_folder(path: &Path) -> Result<bool, String> {

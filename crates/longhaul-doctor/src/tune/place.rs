@@ -5,8 +5,9 @@ use super::route;
 use super::values::one_line;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -44,6 +45,18 @@ impl Place {
         match (self, one, other) {
             (Place::Route(_), Some(one), Some(other)) => route::is_same(one, other),
             _ => one == other,
+        }
+    }
+}
+
+impl Place {
+    /// Whether its name is one that tune gives. Another one in a damaged record might name any file.
+    pub(super) fn is_plain(&self) -> bool {
+        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        match self {
+            Place::Sysctl(name) => name.starts_with("net.") && !name.contains("..") && name.bytes().all(is_word),
+            Place::Route(network) => network.bytes().all(|byte| is_word(byte) || b"/:".contains(&byte)),
+            Place::File => true,
         }
     }
 }
@@ -126,7 +139,13 @@ impl<'g> Host<'g> {
     pub(super) fn replace(&self, path: &Path, text: &str) -> io::Result<()> {
         let new = unfinished(path);
         self.announce(&format!("create {}", new.display()))?;
-        let mut file = File::create(&new)?;
+        // A new file, with the rights of sysctl.d whatever the umask is: no link that somebody has put there is followed.
+        match fs::remove_file(&new) {
+            Err(err) if err.kind() != io::ErrorKind::NotFound => return Err(err),
+            _ => {}
+        }
+        let mut file = File::options().write(true).create_new(true).open(&new)?;
+        file.set_permissions(Permissions::from_mode(0o644))?;
         self.announce(&format!("write {}", new.display()))?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
@@ -166,6 +185,7 @@ impl<'g> Host<'g> {
         }
         self.announce(&format!("create {}", path.display()))?;
         fs::create_dir_all(path)?;
+        fs::set_permissions(path, Permissions::from_mode(0o755))?;
         self.sync_folder(path)
     }
 

@@ -3,7 +3,7 @@
 use super::files::BootFiles;
 use super::place::{Place, not_ours};
 use super::program;
-use super::record::Record;
+use super::record::{Change as RecordedChange, Record};
 use super::route;
 use super::values::{self, merged};
 use crate::path::Path;
@@ -154,7 +154,12 @@ impl Plan {
     /// Plans the file with the sysctls of this plan and of `record`.
     fn add_file(&mut self, record: Option<&Record>) -> Result<(), String> {
         let recorded = record.map(|record| record.changes.as_slice()).unwrap_or_default();
-        let recorded = recorded.iter().filter_map(|change| Some((&change.place, change.set.last()?)));
+        // The file must not bring back a value where somebody else has set another one since.
+        let is_ours = |change: &&RecordedChange| {
+            let present = change.place.value().unwrap_or_default();
+            present.is_none() || present == change.old || present.is_some_and(|present| change.set.contains(&present))
+        };
+        let recorded = recorded.iter().filter(is_ours).filter_map(|change| Some((&change.place, change.set.last()?)));
         let planned = self.changes.iter().map(|change| (&change.place, &change.value));
         let mut lines: Vec<(&str, &str)> = Vec::new();
         for (place, value) in recorded.chain(planned) {

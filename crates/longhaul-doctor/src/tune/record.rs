@@ -45,11 +45,23 @@ impl Record {
             read => read.map_err(|err| format!("{RECORD}: {err}"))?,
         };
         let value: serde_json::Value = serde_json::from_slice(&text).map_err(|err| format!("{RECORD}: {err}"))?;
+        let damaged =
+            |why: String| format!("{RECORD}: {why}. It is damaged: restore the sysctls by hand, and remove it");
+        if value.get("longhaul").and_then(serde_json::Value::as_str) != Some(KIND) {
+            return Err(damaged("it is no record of tune".into()));
+        }
         match value.get("format").and_then(serde_json::Value::as_u64) {
             Some(newer) if newer > FORMAT => Err(format!(
                 "{RECORD}: its format is {newer}, and this longhaul reads {FORMAT}: use the longhaul that wrote it"
             )),
-            _ => serde_json::from_value(value).map(Some).map_err(|err| format!("{RECORD}: {err}")),
+            Some(FORMAT) => {
+                let record: Record = serde_json::from_value(value).map_err(|err| damaged(err.to_string()))?;
+                match record.changes.iter().find(|change| !change.place.is_plain()) {
+                    Some(change) => Err(damaged(format!("{} is no sysctl", change.place))),
+                    None => Ok(Some(record)),
+                }
+            }
+            _ => Err(damaged("it has no format".into())),
         }
     }
 
@@ -133,6 +145,17 @@ const LOCK: &str = "/var/lib/longhaul/tune.lock";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_record_names_no_other_file() {
+        for name in ["net.ipv4.tcp_rmem", "net.ipv4.conf.eth0-1.mtu"] {
+            assert!(Place::Sysctl(name.into()).is_plain(), "{name}");
+        }
+        for name in ["/etc/passwd", "kernel.core_pattern", "net/../../etc/passwd", "net...etc", "net.a b", ""] {
+            assert!(!Place::Sysctl(name.into()).is_plain(), "{name}");
+        }
+        assert!(Place::Route("10.20.0.0/16".into()).is_plain() && !Place::Route("default; reboot".into()).is_plain());
+    }
 
     #[test]
     fn the_first_old_value_stays_and_the_last_set_one_is_last() {

@@ -49,6 +49,7 @@ macro_rules! of_interface {
             read: "ifconfig {interface}; lsattr -El {interface}",
             set_now: concat!("ifconfig {interface} ", $name, " {value}"),
             set_permanent: concat!("chdev -l {interface} -a ", $name, "={value}"),
+            for_all: Some([concat!("no -o ", $name, "={value}"), concat!("no -p -o ", $name, "={value}")]),
             undo: concat!("chdev -l {interface} -a ", $name, "={old}"),
             $($field: $value,)+
             ..EMPTY

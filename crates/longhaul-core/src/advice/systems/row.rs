@@ -18,6 +18,7 @@ pub(super) const EMPTY: Setting = Setting {
     read: "",
     set_now: "",
     set_permanent: "",
+    for_all: None,
     undo: "",
     caveat: "",
     source: "",

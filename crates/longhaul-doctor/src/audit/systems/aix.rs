@@ -287,13 +287,14 @@ impl Aix {
     fn window(&self, facts: &mut Facts) {
         for name in ["tcp_sendspace", "tcp_recvspace", "rfc1323"] {
             // Without a value of its own, an interface has that of `no`.
-            let places = self.counting().map(|interface| {
-                let own = interface.option(name).filter(|_| self.has_isno());
-                (interface.name.as_str(), own.or(self.option(name)))
-            });
-            let mut places: Vec<(&str, Option<&Shown>)> = places.collect();
-            if places.is_empty() {
-                places.push((WHOLE_SYSTEM, self.option(name)));
+            let of_all = (WHOLE_SYSTEM, self.option(name));
+            let own = |interface: &'_ Interface| interface.option(name).filter(|_| self.has_isno()).cloned();
+            let owned: Vec<(&str, Option<Shown>)> =
+                self.counting().map(|interface| (interface.name.as_str(), own(interface))).collect();
+            let mut places: Vec<(&str, Option<&Shown>)> =
+                owned.iter().filter(|(_, own)| own.is_some()).map(|(place, own)| (*place, own.as_ref())).collect();
+            if places.len() < owned.len() || owned.is_empty() {
+                places.push(of_all);
             }
             facts.caps.extend(places.iter().filter_map(|(place, shown)| cap((*shown)?, place)));
             if places.iter().any(|(_, shown)| shown.is_none()) {

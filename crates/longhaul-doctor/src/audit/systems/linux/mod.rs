@@ -169,7 +169,7 @@ impl Linux {
 /// Returns whether `text` is the release of a kernel as a distribution builds it, such as `6.1.0-18-amd64`. Without the part
 /// behind the dash it might be the version of anything.
 fn is_packaged_release(text: &str) -> bool {
-    is_release(text) && text.split_once('-').is_some_and(|(version, _)| version.split('.').count() >= 2)
+    is_release(text) && text.split_once('-').is_some_and(|(version, _)| version.split('.').count() >= 3)
 }
 
 /// Returns whether `text` may be the release of a kernel: two numbers at least.
