@@ -124,7 +124,7 @@ fn several_hosts_give_one_table_sorted_by_what_gains_most() {
     assert!(error(&output).contains("e-readme.md: nothing in it is understood"), "{}", error(&output));
     let table = text(&output);
     let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
-    let columns = "host,os,window_bytes,mbps,tuned_mbps,relay_mbps,first_change,set_permanent";
+    let columns = "host,os,window_bytes,mbps,tuned_mbps,relay_mbps,first_change,set_permanent,verified";
     assert_eq!(rows[0].join(","), columns);
     // The rate of a tuned host gains nothing, and an unknown rate comes last.
     let order: Vec<&str> = rows[1..].iter().map(|row| row[0]).collect();

@@ -121,7 +121,7 @@ impl Advice {
             row(What::RelayAndTuned, tuned.with_relay(&path)),
             row(What::Connections, hosts.alone(&path, question.connections.map_or(connections, u64::from))),
         ];
-        let systems = question.os.iter().map(|system| Typed::new(system, &path)).collect();
+        let systems = question.os.iter().map(|system| Typed::new(system, &path, question.window)).collect();
         let relays = relays::files(&path, &question.addresses)?;
         Ok(Advice { hosts, tuned, window_from, window, rows, connections, systems, relays, question })
     }
@@ -155,8 +155,14 @@ impl Advice {
 
     /// Returns the sentences that say whether a relay is needed, and what else would help.
     pub(super) fn verdict(&self) -> Vec<String> {
-        let sentences =
-            [Some(self.relay_verdict()), self.ibm_advice(), self.application_verdict(), self.loss_verdict()];
+        let sentences = [
+            Some(self.relay_verdict()),
+            self.tuning_verdict(),
+            self.ibm_advice(),
+            self.application_verdict(),
+            self.packet_verdict(),
+            self.loss_verdict(),
+        ];
         sentences.into_iter().flatten().collect()
     }
 
@@ -165,10 +171,35 @@ impl Advice {
         let path = &self.question.path;
         let is_aix = self.question.os.iter().any(|system| system.name == "aix");
         let advised = Hosts { window: IBM_WINDOW, ..self.hosts }.alone(path, 1).rate;
-        (is_aix && self.hosts.window < IBM_WINDOW && self.window > IBM_WINDOW).then(|| {
+        let is_gain = advised > self.rate(What::Hosts) && self.window > IBM_WINDOW;
+        (is_aix && self.hosts.window < IBM_WINDOW && is_gain).then(|| {
             format!(
                 "IBM's advice for AIX on a WAN, windows of 1 MiB (ibm.com/support/pages/node/6410510), gives {} MB/s without a relay.",
                 speed(advised)
+            )
+        })
+    }
+
+    /// Returns the sentence on tuned hosts, where larger windows gain nothing or take much memory.
+    fn tuning_verdict(&self) -> Option<String> {
+        if self.hosts.window < self.window && self.rate(What::HostsTuned) <= self.rate(What::Hosts) {
+            return Some("Larger windows of the hosts alone gain nothing here.".into());
+        }
+        (self.window > LARGE_WINDOW && !self.systems.is_empty()).then(|| {
+            format!(
+                "A connection may take {} MB for each buffer of the size below: see that the hosts have it.",
+                self.window.0 / 1_000_000
+            )
+        })
+    }
+
+    /// Returns the sentence on packets that do not fit into the encapsulation.
+    fn packet_verdict(&self) -> Option<String> {
+        let path = &self.question.path;
+        (path.mss_clamp() < host_mss(path)).then(|| {
+            format!(
+                "Set the MSS to {} first: larger segments are cut into fragments or lost, and all rates above are then lower.",
+                path.mss_clamp()
             )
         })
     }
@@ -190,7 +221,7 @@ impl Advice {
 
     fn relay_verdict(&self) -> String {
         let (hosts, tuned, relay) = (self.rate(What::Hosts), self.rate(What::HostsTuned), self.rate(What::Relay));
-        let near = |rate: Rate| rate.0 as f64 >= NEAR * relay.0 as f64;
+        let near = |rate: Rate| rate.0 as f64 >= NEAR * relay.max(tuned).0 as f64;
         let gain = |rate: Rate| relay.0 as f64 / rate.0.max(1) as f64;
         match () {
             () if near(hosts) => "No relay is needed: the hosts as they are reach what relays would give.".into(),
@@ -236,12 +267,20 @@ impl Row {
 }
 
 impl Typed {
-    fn new(system: &'static System, path: &Path) -> Typed {
+    /// Returns the changes on hosts of `system`, which have the window `present` if one was given.
+    fn new(system: &'static System, path: &Path, present: Option<Bytes>) -> Typed {
         let goal = path.goal(system);
+        let suffices = present.is_some_and(|present| present >= goal.window);
+        let is_small = present.is_some_and(|present| present < system.default_window);
         let changes = system.settings.iter().filter_map(|setting| {
-            // Without scaling the rest is in vain, so it is made certain where some hosts lack it.
+            let is_of_window = WINDOW_EFFECTS.contains(&setting.effect);
+            if is_of_window && suffices {
+                return None;
+            }
+            // Without scaling the rest is in vain, so it is made certain where some hosts lack it. A window below the default
+            // shows that some value is not the default.
             let is_doubtful = setting.effect == Effect::Scaling && !setting.other_defaults.is_empty();
-            let certain = (setting.want)(&goal).filter(|_| is_doubtful);
+            let certain = (setting.want)(&goal).filter(|_| is_doubtful || is_of_window && is_small);
             let value = setting.change(setting.default, &goal).or(certain)?;
             Some(Change::new(system, setting, value))
         });
@@ -279,14 +318,17 @@ fn wanted_window(path: &Path, systems: &[&System]) -> Bytes {
 fn present_window(question: &Question) -> (Bytes, String) {
     if let Some(window) = question.window {
         let from = match question.profile {
-            Some(profile) => format!("published in {}", profile.name),
-            None => "given".into(),
+            Some(profile) if window == profile.window => format!("published in {}", profile.name),
+            _ => "given".into(),
         };
         return (window, from);
     }
     let smallest = question.os.iter().min_by_key(|system| system.default_window);
     match smallest {
-        Some(system) => (system.default_window, format!("default of {}: {}", system.title, system.default_source)),
+        Some(system) => {
+            let mark = if system.name == LINUX.name { "" } else { "; unverified" };
+            (system.default_window, format!("default of {}: {}{mark}", system.title, system.default_source))
+        }
         None => (LINUX.default_window, "default of Linux, because neither --os nor --window was given".into()),
     }
 }
@@ -299,7 +341,12 @@ fn slowest(responses: impl Iterator<Item = LossResponse> + Clone) -> LossRespons
 
 /// Share of the relay's rate from which on a relay is not worth it.
 const NEAR: f64 = 0.9;
+/// Windows whose memory is worth a sentence.
+const LARGE_WINDOW: Bytes = Bytes(32 << 20);
 /// Largest share of loss in docs/laws.md.
 const MAX_TRIED_LOSS: f64 = 0.01;
+/// What limits a window.
+const WINDOW_EFFECTS: [Effect; 5] =
+    [Effect::ReceiveWindow, Effect::SendWindow, Effect::Window, Effect::Ceiling, Effect::Scaling];
 /// Windows that IBM advises for AIX on a WAN.
 const IBM_WINDOW: Bytes = Bytes(1 << 20);

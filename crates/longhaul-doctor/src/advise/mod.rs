@@ -144,7 +144,7 @@ fn read_profile(text: &str) -> Result<&'static Profile, String> {
 }
 
 fn read_window(text: &str) -> Result<Bytes, String> {
-    let window = read_bytes(text).map_err(|why| why.replace("2TB", "256KiB"))?;
+    let window: Bytes = text.parse().map_err(|err| format!("{err}; write for example 256KiB"))?;
     match window {
         Bytes(0..512) => Err("a window is 512 bytes or more; write for example 256KiB".into()),
         // One GiB is meant as the largest window, which is 16 KiB less.

@@ -55,7 +55,7 @@ pub(super) fn files(path: &Path, addresses: &Addresses) -> Result<RelayFiles, St
         return Err(format!("--far-listen {far}: the near relay dials it, so write ADDR:PORT, such as {FAR_LISTEN}"));
     }
     let head = |site: &str| head(site, path, given.iter().all(|address| address.is_some()));
-    let near_file = head("near") + &tunnel("to-far-site", near, far) + &mss(path);
+    let near_file = head("near") + &tunnel("to-far-site", near, far) + EVERYONE + &mss(path);
     let far_file = head("far") + &tunnel("from-near-site", far, target) + &allow(near) + VERIFY;
     let flags = ["--near-listen or --far-listen", "--far-listen or --target"];
     for (text, flags) in [&near_file, &far_file].into_iter().zip(flags) {
@@ -108,7 +108,7 @@ fn allow(near: &str) -> String {
             let bits = if address.is_ipv4() { 32 } else { 128 };
             format!("allow  = [\"{address}/{bits}\"]\n")
         }
-        _ => "# Everyone may connect. To let only the near relay in: allow = [\"ITS-ADDRESS/32\"]\n".into(),
+        _ => EVERYONE.into(),
     }
 }
 
@@ -119,6 +119,7 @@ fn first(messages: &[longhaul_config::Message]) -> String {
 }
 
 const CONGESTION: &str = "net.ipv4.tcp_congestion_control";
+const EVERYONE: &str = "# Everyone may connect. To let only some addresses in: allow = [\"10.10.10.0/24\"]\n";
 /// The far relay dials the final host itself.
 const VERIFY: &str = "verify_hops = 0\n";
 // RFC 5737: addresses for documentation.

@@ -67,7 +67,8 @@ impl Audited {
         let window = host.facts.caps.iter().map(|cap| cap.window).min();
         let now = window.map(|window| with(window).alone(path, 1)).map(|now| (now.rate, now.limit));
         // The limit of the system itself is no setting: it may leave the tuned rate below the path's.
-        let tuned = with(window.unwrap_or_default().max(goal.window));
+        let tuned_response = if response == LossResponse::Ignores { response } else { host.system.tuned_response };
+        let tuned = Hosts { response: tuned_response, ..with(window.unwrap_or_default().max(goal.window)) };
         let has_window = host.system.settings.iter().any(|row| WINDOWS.contains(&row.effect));
         let tuned = has_window.then(|| tuned.alone(path, 1).rate);
         let relay = has_window.then(|| with(goal.window).with_relay(path).rate);
@@ -165,7 +166,9 @@ impl Limits<'_> {
         let want = row.change(value, &self.goal)?;
         // A command is to be copied into a shell of root: no text of a paste gets into it that a shell could read as more.
         let old = if is_plain(value) { value } else { "OLD" };
-        let interface = if place != WHOLE_SYSTEM && is_plain(place) { place } else { "INTERFACE" };
+        // Of Windows the place is a template: `template Internet`.
+        let named = place.strip_prefix("template ").unwrap_or(place);
+        let interface = if place != WHOLE_SYSTEM && is_plain(named) { named } else { "INTERFACE" };
         let network = if row.place == "route" { interface } else { "NETWORK" };
         let fill = Fill { value: &want, old, interface, network, gateway: "GATEWAY" };
         let command = |text| fill.into_command(text);

@@ -58,13 +58,16 @@ pub(super) fn text(hosts: &[Audited]) -> String {
 
 /// Returns the table as CSV (RFC 4180). Rates are in 10^6 bit/s.
 pub(super) fn csv(hosts: &[Audited]) -> String {
-    let mut text = String::from("host,os,window_bytes,mbps,tuned_mbps,relay_mbps,first_change,set_permanent\r\n");
+    let mut text =
+        String::from("host,os,window_bytes,mbps,tuned_mbps,relay_mbps,first_change,set_permanent,verified\r\n");
     for audited in hosts {
         let row = Row::of(audited);
         let [now, tuned, relay] =
             audited.rates().map(|rate| rate.map(|rate| mbps(rate).to_string()).unwrap_or_default());
         let command = audited.first().map(|(_, change)| change.set_permanent.as_str()).unwrap_or_default();
-        let cells = [row.host, row.system, &row.window, &now, &tuned, &relay, &row.first, command];
+        let verified = audited.first().and_then(|(finding, _)| finding.row);
+        let verified = verified.map(|row| if row.verified { "yes" } else { "unverified" }).unwrap_or_default();
+        let cells = [row.host, row.system, &row.window, &now, &tuned, &relay, &row.first, command, verified];
         text += &(cells.map(quoted).join(",") + "\r\n");
     }
     text

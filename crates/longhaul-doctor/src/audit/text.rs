@@ -92,7 +92,7 @@ fn window(audited: &Audited) -> String {
     let caps: Vec<String> = audited.lowest().map(|cap| format!("{} {}", cap.setting, at(&cap.place))).collect();
     let mut text = format!("{} bytes: {}", window.0, caps.join(", "));
     if !paste.is_empty() {
-        let _ = write!(text, ". It may be smaller: paste also {paste}");
+        let _ = write!(text, ". It may be another one: paste also {paste}");
     }
     text
 }

@@ -92,6 +92,8 @@ fn bounded(source: impl Read) -> io::Result<Vec<u8>> {
 }
 
 fn parse(text: &[u8], direction: Direction) -> Result<Measured, String> {
+    // PowerShell writes a byte order mark.
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let value: serde_json::Value =
         serde_json::from_slice(text).map_err(|err| format!("it is no JSON ({err}); {EXPECTED}"))?;
     let kind = value.get("longhaul").and_then(serde_json::Value::as_str);
@@ -143,7 +145,7 @@ impl Document {
 /// The version of the document that is read here.
 const FORMAT: u64 = 1;
 const MAX_BYTES: u64 = 16 << 20;
-const EXPECTED: &str = "write the name of a file from `longhaul path HOST:PORT --json`";
+const EXPECTED: &str = "a measured path has \"longhaul\": \"path\" and \"format\": 1, as docs/advise.md describes it";
 
 #[cfg(test)]
 mod tests {
@@ -171,7 +173,7 @@ mod tests {
     #[test]
     fn another_document_is_refused_with_what_to_write() {
         assert!(refused("").contains("it is no JSON"));
-        assert!(refused("{}").contains("longhaul path HOST:PORT --json"));
+        assert!(refused("{}").contains("a measured path has"));
         assert!(refused(r#"{"longhaul": "advise", "format": 1}"#).contains("`longhaul advise --json` wrote"));
         assert!(refused(r#"{"longhaul": "path", "format": 2}"#).contains("this longhaul reads 1"));
         assert!(refused(r#"{"longhaul": "path"}"#).contains("format is not 1"));

@@ -50,7 +50,7 @@ pub(super) fn restored(ended: &RolledBack) -> String {
         };
         (change.place.to_string(), value.to_string())
     });
-    table(&mut text, "Values before tune", lines.collect());
+    table(&mut text, "Restored", lines.collect());
     for name in &ended.modules {
         text += &format!("Module {name} stays loaded. `modprobe -r {name}` unloads it, if nothing uses it.\n");
     }

@@ -9,7 +9,7 @@ use longhaul_units::Bytes;
 pub(super) const WINDOWS: System = System {
     name: "windows",
     title: "Windows Server",
-    interface: "Ethernet",
+    interface: "InternetCustom",
     default_window: Bytes(16_776_960),
     default_source: "autotuning level normal, a scale of 8; Microsoft, windowsserverdocs",
     max_window: Bytes(16_776_960),
@@ -47,8 +47,8 @@ const SETTINGS: &[Setting] = &[
         want: |goal| with_scaling(goal, "Normal"),
         fit: Fit::Or(&["Normal", "Experimental"]),
         read: "Get-NetTCPSetting | Select SettingName,AutoTuningLevelLocal,CongestionProvider",
-        set_permanent: "Set-NetTCPSetting -SettingName InternetCustom -AutoTuningLevelLocal {value}",
-        undo: "Set-NetTCPSetting -SettingName InternetCustom -AutoTuningLevelLocal {old}",
+        set_permanent: "Set-NetTCPSetting -SettingName {interface} -AutoTuningLevelLocal {value}",
+        undo: "Set-NetTCPSetting -SettingName {interface} -AutoTuningLevelLocal {old}",
         caveat: SCALES,
         source: DOCS,
         ..EMPTY

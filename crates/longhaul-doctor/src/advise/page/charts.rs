@@ -157,7 +157,7 @@ fn steps(row: &Row, path: &Path) -> Vec<(f64, f64)> {
 /// Returns the sources of what is drawn.
 fn laws_of(advice: &Advice) -> String {
     let mut text = String::from(
-        "At each round trip the lowest line counts. The laws: one window in each round trip; slow start doubles the rate in each \
+        "Each way gets the lowest of its own window, the application's, and the line. The laws: one window in each round trip; slow start doubles the rate in each \
          round trip, from 10 segments (RFC 6928)",
     );
     if advice.question.path.loss > 0.0 {

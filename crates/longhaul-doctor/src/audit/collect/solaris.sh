@@ -1,5 +1,5 @@
 #!/bin/sh
-# Shows the TCP settings of this Solaris host for `longhaul audit`. It changes nothing, and an ordinary user may run it:
+# Shows the TCP settings of this Solaris host for `longhaul audit`. It changes nothing, and an ordinary user may run it (not tried on such a host):
 #   sh solaris.sh >HOST.txt
 PATH=$PATH:/usr/sbin:/sbin
 LC_ALL=C

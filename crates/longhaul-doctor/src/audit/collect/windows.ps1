@@ -1,4 +1,4 @@
-# Shows the TCP settings of this Windows host for `longhaul audit`. It changes nothing, and an ordinary user may run it:
+# Shows the TCP settings of this Windows host for `longhaul audit`. It changes nothing, and an ordinary user may run it (not tried on such a host):
 #   powershell -ExecutionPolicy Bypass -File windows.ps1 > HOST.txt
 # Or paste the lines below into PowerShell.
 function Show($Command) {

@@ -62,7 +62,10 @@ struct Wrapped {
 impl Wrapped {
     fn add(&mut self, seen: terminal::Seen, number: u64, each: &mut impl FnMut(&Line<'_>)) {
         self.is_wide |= seen.columns > TERMINAL_COLUMNS;
-        let is_full = !self.is_wide && seen.columns == TERMINAL_COLUMNS && seen.text.contains(char::is_alphanumeric);
+        let is_full = !self.is_wide
+            && seen.columns == TERMINAL_COLUMNS
+            && seen.text.contains(char::is_alphanumeric)
+            && !is_heading(&seen.text);
         let begun = self.begun.take();
         let (text, number, rows) = match begun {
             Some((text, number, rows)) if is_continuation(&seen.text) => (text + &seen.text, number, rows + 1),
@@ -105,6 +108,11 @@ fn drop_cut_number(text: &mut String) {
         let end = text.rfind([' ', ',']).map_or(0, |at| at + 1);
         text.truncate(end);
     }
+}
+
+/// Returns whether a line is the heading of a table, in capitals: that of `ipadm show-prop` has exactly 80 columns.
+fn is_heading(text: &str) -> bool {
+    text.chars().all(|char| char.is_ascii_uppercase() || char == ' ')
 }
 
 fn emit(text: &str, number: u64, rows: u64, each: &mut impl FnMut(&Line<'_>)) {
@@ -160,6 +168,16 @@ mod tests {
         assert_eq!(lines(format!("{flags}\n\tinet 10.0.0.1").as_bytes())[0].0, flags);
         // The rule below a heading is no wrapped line.
         assert_eq!(lines(format!("{}\nsb_max 1M", "-".repeat(80)).as_bytes())[1].0, "sb_max 1M");
+    }
+
+    #[test]
+    fn a_heading_as_wide_as_the_terminal_is_not_joined_with_the_first_row() {
+        let heading = "PROTO PROPERTY              PERM CURRENT      PERSISTENT   DEFAULT      POSSIBLE";
+        let row = "tcp   max_buf               rw   4194304      --           1048576      8192-1073741824";
+        assert_eq!(heading.len(), TERMINAL_COLUMNS);
+        let found: Vec<String> =
+            lines(format!("{heading}\n{row}\n").as_bytes()).into_iter().map(|line| line.0).collect();
+        assert_eq!(found, [heading, row]);
     }
 
     #[test]
