@@ -114,7 +114,8 @@ fn mark(html: &mut Html, frame: &Frame<'_>, marker: &Marker) {
         html.empty("circle", &[("class", "dot"), ("cx", &tenth(x)), ("cy", &tenth(y)), ("r", "4")]);
         let is_clear = |spot: usize, room: f64| told[spot].iter().all(|other| (other - y).abs() > room);
         let is_new = is_clear(0, DOT) && is_clear(1, DOT);
-        if let Some(spot) = [0, 1].into_iter().find(|spot| is_new && is_clear(*spot, TEXT_HEIGHT)) {
+        let spot = [0, 1].into_iter().find(|spot| is_new && is_clear(*spot, TEXT_HEIGHT));
+        if let Some(spot) = spot {
             spots[spot].tell(html, y + spots[spot].rise, label);
             told[spot].push(y);
         }

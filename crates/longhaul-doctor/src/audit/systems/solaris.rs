@@ -150,7 +150,8 @@ impl Solaris {
         }
         let is_tcp = protocol.map_or(!self.is_other, |protocol| *protocol == "tcp");
         let known = name(property);
-        if let Some(name) = known.filter(|_| is_tcp && is_value(value)) {
+        let kept = known.filter(|_| is_tcp && is_value(value));
+        if let Some(name) = kept {
             self.keep(name, value, IPADM);
         }
         self.is_in_table = known.is_some() || protocol.is_some();
