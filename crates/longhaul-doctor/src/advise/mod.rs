@@ -4,6 +4,8 @@
 
 mod advice;
 mod json;
+#[cfg(test)]
+mod measured;
 mod page;
 mod profile;
 #[cfg(test)]
