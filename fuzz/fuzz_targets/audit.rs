@@ -22,6 +22,9 @@ fuzz_target!(|paste: &[u8]| {
         let effect = &finding["effect_mbps"];
         assert!(effect.is_null() || effect.as_f64() >= Some(0.0), "{finding}");
         // Every command that sets a value has one that undoes it.
-        assert!(finding["set_permanent"] == "" || finding["set_permanent"].is_null() || finding["undo"] != "", "{finding}");
+        assert!(
+            finding["set_permanent"] == "" || finding["set_permanent"].is_null() || finding["undo"] != "",
+            "{finding}"
+        );
     }
 });
