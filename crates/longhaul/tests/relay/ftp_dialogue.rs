@@ -105,7 +105,12 @@ impl Control {
 
     /// Sends PASV, to which `server` names `data`; returns the address that the client gets.
     pub(crate) fn passive_to(&self, server: &Control, data: &TcpListener) -> SocketAddr {
-        let answer = format!("227 Entering Passive Mode ({}).", six(data.local_addr().unwrap()));
+        self.passive_to_address(server, data.local_addr().unwrap())
+    }
+
+    /// The same with any address, such as a reserved port on which nothing listens.
+    pub(crate) fn passive_to_address(&self, server: &Control, data: SocketAddr) -> SocketAddr {
+        let answer = format!("227 Entering Passive Mode ({}).", six(data));
         self.named(&self.ask(server, "PASV", "PASV", &answer))
     }
 

@@ -217,9 +217,9 @@ fn a_file_may_be_a_whole_preface() {
     // The dial for the next one fails, which a prober would be told.
     shown.server.say("226 stored");
     assert_eq!(shown.client.line(), "226 stored");
-    let refuses = self::server();
-    let to = shown.client.passive_to(&shown.server, &refuses);
-    drop(refuses);
+    // Reserved, so that no other test listens there meanwhile.
+    let refuses = Port::reserve("127.0.0.1");
+    let to = shown.client.passive_to_address(&shown.server, refuses.address());
     let client = patient(TcpStream::connect(to).unwrap());
     // The reset may come first.
     let _ = (&client).write_all(&preface);
