@@ -52,8 +52,15 @@ fn rows(name: &str) -> Vec<Measured> {
 
 #[test]
 fn the_laws_hold_in_the_lab() {
-    let rows = rows("paths");
+    let rows = rows("hosts");
     rows.iter().for_each(|row| row.check("hosts", if row.has_loss() { 0.4 } else { 0.1 }));
     let count = |control, loss| rows.iter().filter(|row| row.0["control"] == control && row.has_loss() == loss).count();
     assert_eq!([count("cubic", false), count("reno", true), count("cubic", true)], [10, 5, 5]);
+}
+
+#[test]
+fn relays_with_the_advised_files_keep_the_promise() {
+    let rows = rows("relays");
+    assert_eq!(rows.len(), 3);
+    rows.iter().for_each(|row| row.check("relay", 0.1));
 }

@@ -69,7 +69,9 @@ pub(super) fn files(path: &Path, addresses: &Addresses) -> Result<RelayFiles, St
 /// Returns the sysctls of Linux that a relay needs on this path, beyond the kernel's defaults.
 fn sysctls(path: &Path) -> Vec<(&'static str, String)> {
     let goal = path.goal(&LINUX);
-    let goal = Goal { window: goal.window.max(INSTALLED_BUFFERS), ..goal };
+    // The send buffer has the size of the window. It keeps what is behind a lost segment for a further round trip.
+    let twice = Bytes(goal.window.0.saturating_mul(2)).min(LINUX.max_window);
+    let goal = Goal { window: twice.max(INSTALLED_BUFFERS), ..goal };
     // A relay chooses the congestion control of each leg itself, and sets no buffer size.
     let serves = |setting: &&Setting| setting.name.starts_with("net.ipv4.") && setting.name != CONGESTION;
     let sysctls = LINUX.settings.iter().filter(serves);
@@ -120,8 +122,7 @@ fn first(messages: &[longhaul_config::Message]) -> String {
     messages.iter().find(is_error).map(|message| message.text.clone()).unwrap_or_default()
 }
 
-/// Largest buffers in packaging/90-longhaul.conf. They are limits of autotuning, not allocations: a buffer also holds what was lost, and
-/// the kernel's own overhead, so twice the bandwidth-delay product may be too small on a path with loss.
+/// Largest buffers in packaging/90-longhaul.conf. They are limits of autotuning, not allocations.
 const INSTALLED_BUFFERS: Bytes = Bytes(256 << 20);
 const CONGESTION: &str = "net.ipv4.tcp_congestion_control";
 const EVERYONE: &str = "# Everyone may connect. To let only some addresses in: allow = [\"10.10.10.0/24\"]\n";
