@@ -1,9 +1,9 @@
-//! The sizes of packets in tunnels, against packets that are built byte by byte as the documents of each tunnel say.
+//! The sizes of packets inside encapsulations, against packets that are built byte by byte as the documents of each encapsulation say.
 //!
 //! `max_inner` and `outer_bytes` are arithmetic on a table of parts. The packers below know neither the table nor that arithmetic:
 //! they append headers, padding and trailers, and the length of the result counts.
 
-use longhaul_core::advice::{ENCAPSULATIONS, Tunnel};
+use longhaul_core::advice::{ENCAPSULATIONS, Encapsulation};
 use longhaul_core::path::laws::packet::{MIN_MTU, mss};
 use std::ops::RangeInclusive;
 
@@ -12,22 +12,27 @@ const MTUS: RangeInclusive<u32> = MIN_MTU..=9000;
 
 #[test]
 fn the_largest_packet_fits_and_one_byte_more_does_not() {
-    for tunnel in ENCAPSULATIONS {
+    for encapsulation in ENCAPSULATIONS {
         for mtu in MTUS {
-            let inner = max_inner(tunnel, mtu);
-            let [fits, next] = [inner, inner + 1].map(|bytes| pack(tunnel.name, &ip_packet(bytes)).len());
-            assert!(fits <= mtu as usize, "{}, MTU {mtu}: {inner} bytes make {fits}", tunnel.name);
-            assert!(next > mtu as usize, "{}, MTU {mtu}: {inner} bytes and one more make {next}", tunnel.name);
+            let inner = max_inner(encapsulation, mtu);
+            let [fits, next] = [inner, inner + 1].map(|bytes| pack(encapsulation.name, &ip_packet(bytes)).len());
+            assert!(fits <= mtu as usize, "{}, MTU {mtu}: {inner} bytes make {fits}", encapsulation.name);
+            assert!(next > mtu as usize, "{}, MTU {mtu}: {inner} bytes and one more make {next}", encapsulation.name);
         }
     }
 }
 
 #[test]
 fn a_packet_is_as_long_as_its_bytes() {
-    for tunnel in ENCAPSULATIONS {
+    for encapsulation in ENCAPSULATIONS {
         for inner in 20..=9000 {
-            let packed = pack(tunnel.name, &ip_packet(inner)).len();
-            assert_eq!(tunnel.parts.outer_bytes(inner) as usize, packed, "{}, {inner} bytes", tunnel.name);
+            let packed = pack(encapsulation.name, &ip_packet(inner)).len();
+            assert_eq!(
+                encapsulation.overhead.outer_bytes(inner) as usize,
+                packed,
+                "{}, {inner} bytes",
+                encapsulation.name
+            );
         }
     }
 }
@@ -38,25 +43,28 @@ fn the_mss_of_ipsec_is_as_published() {
     for (name, mtu, expected) in
         [("esp-gcm", 1350, 1254), ("esp-cbc", 1350, 1238), ("esp-gcm", 1400, 1306), ("esp-cbc", 1400, 1302)]
     {
-        let tunnel = Tunnel::named(name).expect("a row");
-        assert_eq!(mss(max_inner(tunnel, mtu)), expected, "{name} at {mtu}");
+        let encapsulation = Encapsulation::named(name).expect("a row");
+        assert_eq!(mss(max_inner(encapsulation, mtu)), expected, "{name} at {mtu}");
     }
 }
 
 #[test]
 fn nothing_fits_into_the_headers_alone() {
-    for tunnel in ENCAPSULATIONS {
-        let smallest = pack(tunnel.name, &[0]).len() as u32;
-        assert_eq!(tunnel.parts.max_inner(smallest - 1), None, "{}", tunnel.name);
-        assert!(tunnel.parts.max_inner(smallest).is_some(), "{}", tunnel.name);
+    for encapsulation in ENCAPSULATIONS {
+        let smallest = pack(encapsulation.name, &[0]).len() as u32;
+        assert_eq!(encapsulation.overhead.max_inner(smallest - 1), None, "{}", encapsulation.name);
+        assert!(encapsulation.overhead.max_inner(smallest).is_some(), "{}", encapsulation.name);
     }
 }
 
-fn max_inner(tunnel: &Tunnel, mtu: u32) -> u32 {
-    tunnel.parts.max_inner(mtu).unwrap_or_else(|| panic!("{}: nothing fits into {mtu} bytes", tunnel.name))
+fn max_inner(encapsulation: &Encapsulation, mtu: u32) -> u32 {
+    encapsulation
+        .overhead
+        .max_inner(mtu)
+        .unwrap_or_else(|| panic!("{}: nothing fits into {mtu} bytes", encapsulation.name))
 }
 
-/// Returns the outer IP packet that carries the IP packet `inner` through the tunnel called `name`.
+/// Returns the outer IP packet that carries the IP packet `inner` inside the encapsulation called `name`.
 fn pack(name: &str, inner: &[u8]) -> Vec<u8> {
     match name {
         // RFC 4106 3.1 and 6: the IV has 8 bytes, the ICV 16. RFC 4303 2.4: the padded part ends at a multiple of 4 bytes.

@@ -16,12 +16,17 @@ pub(crate) fn print(text: &str) -> ExitCode {
     }
 }
 
-/// Writes a message to stderr, without the control characters that a file's name or text may have brought. Nobody is left to
-/// tell when stderr is closed.
+/// Writes a message to stderr, without what is invisible in a file's name or text. Nobody is left to tell when stderr is closed.
 pub(crate) fn note(line: impl Display) {
-    let is_shown = |char: &char| *char == '\n' || !char.is_control();
-    let line: String = line.to_string().chars().filter(is_shown).collect();
+    let line: String = line.to_string().chars().filter(|char| *char == '\n' || !is_invisible(*char)).collect();
     drop(writeln!(io::stderr(), "{line}"));
+}
+
+/// Whether a character shows nothing, but may change what a terminal shows of the others: control characters, and Unicode's marks
+/// of direction, of width zero, and of lines.
+pub(crate) fn is_invisible(char: char) -> bool {
+    matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+        || char.is_control()
 }
 
 /// Says why the command failed. Returns 1.

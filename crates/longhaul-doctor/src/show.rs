@@ -1,6 +1,7 @@
 //! Numbers and sentences for people.
 
 use longhaul_units::{Bytes, Rate};
+use std::time::Duration;
 
 /// Returns a rate in MB/s with three digits: `1210`, `119`, `33.3`, `4.16`, `0.273`.
 pub(crate) fn speed(rate: Rate) -> String {
@@ -31,6 +32,16 @@ pub(crate) fn time(seconds: f64) -> String {
         0..3_600 => format!("{} min {} s", whole / 60, whole % 60),
         3_600..86_400 => format!("{} h {} min", whole / 3_600, whole % 3_600 / 60),
         _ => format!("{} d {} h", whole / 86_400, whole % 86_400 / 3_600),
+    }
+}
+
+/// Returns a round trip as it is written: `63ms`, `63.2ms`, `500us`.
+pub(crate) fn round_trip(rtt: Duration) -> String {
+    let nanos = rtt.as_nanos();
+    match nanos < 1_000_000 || nanos % 1_000_000 == 0 {
+        true => longhaul_units::show_duration(rtt),
+        // Whole microseconds are finer than any ping.
+        false => format!("{}ms", rtt.as_micros() as f64 / 1e3),
     }
 }
 
@@ -85,6 +96,12 @@ mod tests {
     fn rates_have_three_digits() {
         let shown = [9_680_000_000, 952_000_000, 266_400_000, 33_288_127, 2_184_533, 0].map(|bits| speed(Rate(bits)));
         assert_eq!(shown, ["1210", "119", "33.3", "4.16", "0.273", "0.000"]);
+    }
+
+    #[test]
+    fn a_round_trip_is_shown_in_milliseconds() {
+        let shown = [63_000, 63_200, 1_234_567, 500, 60_000_000].map(|us| round_trip(Duration::from_micros(us)));
+        assert_eq!(shown, ["63ms", "63.2ms", "1234.567ms", "500us", "60s"]);
     }
 
     #[test]

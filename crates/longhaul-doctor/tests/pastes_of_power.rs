@@ -20,7 +20,7 @@ struct Row {
     name: &'static str,
     /// Effective window in bytes.
     window: Option<u64>,
-    /// Setting, place and value of all findings, in their order, with what each costs.
+    /// Setting, place and value of all findings, in their order (what caps others first), with what each costs.
     findings: &'static [(&'static str, &'static str, &'static str, Cost)],
     /// Commands that are still missing.
     missing: &'static [&'static str],
@@ -42,10 +42,10 @@ const ROWS: &[Row] = &[
         name: "lpar07",
         window: Some(16_384),
         findings: &[
+            ("sb_max", SYSTEM, "1048576", Window(1_048_576)),
             ("tcp_sendspace", SYSTEM, "16384", Window(16_384)),
             ("tcp_recvspace", SYSTEM, "16384", Window(16_384)),
             ("rfc1323", SYSTEM, "0", Window(65_535)),
-            ("sb_max", SYSTEM, "1048576", Window(1_048_576)),
             ("sack", SYSTEM, "0", Unknown),
         ],
         missing: &["ifconfig -a"],
@@ -55,9 +55,9 @@ const ROWS: &[Row] = &[
         name: "paste",
         window: Some(131_072),
         findings: &[
+            ("sb_max", SYSTEM, "4194304", Window(4_194_304)),
             ("tcp_recvspace", SYSTEM, "131072", Window(131_072)),
             ("tcp_sendspace", SYSTEM, "262144", Window(262_144)),
-            ("sb_max", SYSTEM, "4194304", Window(4_194_304)),
         ],
         missing: &["ifconfig -a"],
     },
@@ -66,9 +66,9 @@ const ROWS: &[Row] = &[
         name: "oradb2",
         window: Some(65_536),
         findings: &[
+            ("sb_max", SYSTEM, "4194304", Window(4_194_304)),
             ("tcp_recvspace", SYSTEM, "65536", Window(65_536)),
             ("tcp_sendspace", SYSTEM, "131072", Window(131_072)),
-            ("sb_max", SYSTEM, "4194304", Window(4_194_304)),
             ("sack", SYSTEM, "0", Unknown),
         ],
         missing: &["ifconfig -a"],
@@ -78,9 +78,9 @@ const ROWS: &[Row] = &[
         name: "paste",
         window: Some(65_536),
         findings: &[
+            ("sb_max", SYSTEM, "1048576", Window(1_048_576)),
             ("tcp_recvspace", SYSTEM, "65536", Window(65_536)),
             ("tcp_sendspace", SYSTEM, "131072", Window(131_072)),
-            ("sb_max", SYSTEM, "1048576", Window(1_048_576)),
             ("sack", SYSTEM, "0", Unknown),
         ],
         missing: &["ifconfig -a"],
@@ -91,9 +91,9 @@ const ROWS: &[Row] = &[
         // With use_isno=0, the values of `no` count.
         window: Some(262_144),
         findings: &[
+            ("sb_max", SYSTEM, "1048576", Window(1_048_576)),
             ("tcp_sendspace", SYSTEM, "262144", Window(262_144)),
             ("tcp_recvspace", SYSTEM, "262144", Window(262_144)),
-            ("sb_max", SYSTEM, "1048576", Window(1_048_576)),
             ("use_isno", SYSTEM, "0", Unknown),
             ("mtu_bypass", "en0", "off", Unknown),
         ],
@@ -105,10 +105,10 @@ const ROWS: &[Row] = &[
         // Without scaling, whatever the spaces are.
         window: Some(65_535),
         findings: &[
+            ("sb_max", SYSTEM, "2097152", Window(2_097_152)),
             ("rfc1323", SYSTEM, "0", Window(65_535)),
             ("tcp_sendspace", SYSTEM, "524288", Window(524_288)),
             ("tcp_recvspace", SYSTEM, "524288", Window(524_288)),
-            ("sb_max", SYSTEM, "2097152", Window(2_097_152)),
         ],
         missing: &["ifconfig -a"],
     },
@@ -128,12 +128,12 @@ const ROWS: &[Row] = &[
         // en1 is the lowest. en2 is down, and lo0 is loopback.
         window: Some(65_535),
         findings: &[
+            ("sb_max", SYSTEM, "1048576", Window(1_048_576)),
             ("rfc1323", "en1", "0", Window(65_535)),
             ("tcp_recvspace", "en1", "65536", Window(65_536)),
             ("tcp_sendspace", "en1", "131072", Window(131_072)),
             ("tcp_sendspace", "en0", "262144", Window(262_144)),
             ("tcp_recvspace", "en0", "262144", Window(262_144)),
-            ("sb_max", SYSTEM, "1048576", Window(1_048_576)),
             ("mtu_bypass", "en0", "off", Unknown),
         ],
         missing: &[],
@@ -168,9 +168,9 @@ const ROWS: &[Row] = &[
         // The interface has no values of its own, so those of `no` count.
         window: Some(65_536),
         findings: &[
+            ("sb_max", SYSTEM, "1048576", Window(1_048_576)),
             ("tcp_recvspace", SYSTEM, "65536", Window(65_536)),
             ("tcp_sendspace", SYSTEM, "262144", Window(262_144)),
-            ("sb_max", SYSTEM, "1048576", Window(1_048_576)),
         ],
         missing: &[],
     },
@@ -179,10 +179,10 @@ const ROWS: &[Row] = &[
         name: "paste",
         window: Some(16_384),
         findings: &[
+            ("sb_max", SYSTEM, "1048576", Window(1_048_576)),
             ("tcp_sendspace", SYSTEM, "16384", Window(16_384)),
             ("tcp_recvspace", SYSTEM, "16384", Window(16_384)),
             ("rfc1323", SYSTEM, "0", Window(65_535)),
-            ("sb_max", SYSTEM, "1048576", Window(1_048_576)),
             // 20,559,568 of 3,064,597,202 packets.
             ("retransmitted", SYSTEM, "0.67%", Unknown),
         ],
@@ -196,6 +196,8 @@ const ROWS: &[Row] = &[
         // The interface's values go before those of `no`, which are 16,384.
         window: Some(1_048_576),
         findings: &[
+            // It serves the path, and not the larger spaces.
+            ("sb_max", SYSTEM, "16777216", Window(16_777_216)),
             ("tcp_sendspace", "en0", "1048576", Window(1_048_576)),
             ("tcp_recvspace", "en0", "1048576", Window(1_048_576)),
         ],
@@ -291,7 +293,7 @@ fn each_paste_gives_its_window_its_rate_and_its_findings() {
         assert_eq!(found, expected, "{}", row.file);
         for (finding, (setting, .., cost)) in findings.iter().zip(row.findings) {
             let effect = match cost {
-                Window(bytes) => Some(LINE_MBPS - rate(*bytes)),
+                Window(bytes) => Some((LINE_MBPS - rate(*bytes)).max(0.0)),
                 Unknown => None,
             };
             assert_near(&finding["effect_mbps"], effect, &format!("{} {setting}", row.file));
@@ -352,8 +354,8 @@ fn commands_name_the_interface_and_undo_to_the_value_shown() {
     };
     assert_eq!(command("aix-lsattr", "tcp_recvspace", "set_permanent"), "chdev -l en0 -a tcp_recvspace=15750000");
     assert_eq!(command("aix-lsattr", "tcp_recvspace", "undo"), "chdev -l en0 -a tcp_recvspace=65536");
-    // The default is undone by `-d`, and another value by itself.
-    assert_eq!(command("aix-no-a", "sb_max", "undo"), "no -p -d sb_max");
+    // The value before is set again, also where it is the default.
+    assert_eq!(command("aix-no-a", "sb_max", "undo"), "no -p -o sb_max=1048576");
     assert_eq!(command("aix-no-o", "sb_max", "undo"), "no -p -o sb_max=2097152");
     assert_eq!(command("ibmi-cfgtcp-3", "TCPRCVBUF", "undo"), "CHGTCPA TCPRCVBUF(8192)");
     assert_eq!(command("ibmi-cfgtcp-3", "TCPRCVBUF", "want"), "8388608");

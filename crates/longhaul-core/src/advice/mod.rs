@@ -1,7 +1,7 @@
-//! What longhaul knows of hosts, tunnels and applications: tables, one row for each.
+//! What longhaul knows of hosts, encapsulations and applications: tables, one row for each.
 //!
 //! - [`SYSTEMS`]: the operating systems, each with its window, its congestion control and its [`Setting`]s;
-//! - [`ENCAPSULATIONS`]: the tunnels that a path may have, with the bytes of each;
+//! - [`ENCAPSULATIONS`]: the encapsulations that a path may have, with the bytes of each;
 //! - [`APPLICATIONS`]: the programs that may have a window of their own.
 //!
 //! A row that was not tried on such a host has `verified: false`, and every output says `unverified`. [`Goal`] is what a
@@ -15,7 +15,7 @@ mod system;
 mod systems;
 
 pub use application::{APPLICATIONS, Application, OPENSSH_WINDOW};
-pub use encapsulation::{ENCAPSULATIONS, Tunnel};
+pub use encapsulation::{ENCAPSULATIONS, Encapsulation};
 pub use goal::Goal;
 pub use setting::{Effect, Fill, Fit, Setting};
 pub use system::{EVERY_HOST, System};

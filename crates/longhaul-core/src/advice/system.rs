@@ -9,6 +9,8 @@ use longhaul_units::Bytes;
 pub struct System {
     /// Name on the command line.
     pub name: &'static str,
+    /// Names that people write in its place: a message names the right one.
+    pub other_names: &'static [&'static str],
     /// What it is, for people.
     pub title: &'static str,
     /// Name of an interface, for examples of `{interface}`.
@@ -40,4 +42,5 @@ impl System {
 
 /// What holds for every change of a window, on every system.
 pub const EVERY_HOST: &str = "Change the hosts at both ends: the smaller window counts. Only new connections use the new values. A \
-    window that a program sets itself (setsockopt) comes before the system's, and the program's protocol may have a smaller one.";
+    window that a program sets itself (setsockopt) comes before the system's, and the program's protocol may have a smaller one. \
+    Undo the changes in the reverse order.";

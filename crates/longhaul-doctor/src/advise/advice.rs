@@ -141,8 +141,8 @@ impl Advice {
             ("window scale", laws::window_scale(self.window).to_string()),
             ("MTU of the link", path.mtu.to_string()),
         ];
-        if let Some(tunnel) = path.tunnel {
-            rows.push(("largest packet inside it", format!("{} bytes ({})", path.packet(), tunnel.title)));
+        if let Some(encapsulation) = path.encapsulation {
+            rows.push(("largest packet inside it", format!("{} bytes ({})", path.packet(), encapsulation.title)));
         }
         rows.extend([
             ("MSS of the hosts", host_mss(path).to_string()),

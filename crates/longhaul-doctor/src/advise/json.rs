@@ -126,7 +126,7 @@ impl<'a> Document<'a> {
                 rate_mbps: mbps(path.rate),
                 loss: path.loss,
                 mtu: path.mtu,
-                encap: path.tunnel.map(|tunnel| tunnel.name),
+                encap: path.encapsulation.map(|encapsulation| encapsulation.name),
                 inner_mtu: path.packet(),
             },
             bdp_bytes: path.bandwidth_delay().0,

@@ -15,7 +15,7 @@ mod relays;
 mod tests;
 mod text;
 
-use crate::path::{PathFlags, help, read_rtt, unknown};
+use crate::path::{PathFlags, help, read_rtt, read_system, unknown};
 use crate::say;
 use advice::{Advice, Question};
 use clap::Args;
@@ -91,12 +91,12 @@ impl Advise {
     /// # Errors
     /// A flag is missing, or the addresses cannot be used: a sentence that says what to write.
     fn advice(&self) -> Result<Advice, String> {
-        if self.os.is_empty() && self.window.is_none() && self.profile.is_none() && !self.path.has_from() {
-            return Err(
-                "the hosts are unknown: add --os aix (or ibmi, linux, solaris, windows), or --window 256KiB".into()
-            );
-        }
-        let path = self.path.path(self.profile.map(|profile| profile.path()))?;
+        let is_unknown = self.os.is_empty() && self.window.is_none() && self.profile.is_none() && !self.path.has_from();
+        let path = match self.path.path(self.profile.map(|profile| profile.path())) {
+            Ok(_) if is_unknown => return Err(UNKNOWN_HOSTS.into()),
+            Err(why) if is_unknown => return Err(format!("{UNKNOWN_HOSTS}; {why}")),
+            path => path?,
+        };
         let os = match self.profile {
             Some(profile) if self.os.is_empty() => profile.systems(),
             _ => self.os.clone(),
@@ -131,11 +131,6 @@ fn profile() -> String {
     help(PROFILE, PROFILES.iter().map(|profile| profile.name), more)
 }
 
-/// Returns the system called `text`, or the message with the nearest name.
-pub(crate) fn read_system(text: &str) -> Result<&'static System, String> {
-    System::named(text.trim()).ok_or_else(|| unknown(text, SYSTEMS.iter().map(|system| system.name)))
-}
-
 fn read_application(text: &str) -> Result<&'static Application, String> {
     Application::named(text).ok_or_else(|| unknown(text, APPLICATIONS.iter().map(|application| application.name)))
 }
@@ -160,6 +155,8 @@ fn read_bytes(text: &str) -> Result<Bytes, String> {
     if bytes.0 == 0 { Err("0 bytes take no time; write for example 2TB".into()) } else { Ok(bytes) }
 }
 
+const UNKNOWN_HOSTS: &str =
+    "the hosts are unknown: add --os aix (or ibmi, linux, solaris, windows), or --window 256KiB";
 const OS: &str = "Systems of the hosts";
 const APP: &str = "Application";
 const PROFILE: &str = "Published settings to start from";

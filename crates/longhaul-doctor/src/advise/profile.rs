@@ -4,7 +4,7 @@
 //! stand here. A value that is not here is not advised against; it is unknown to us.
 
 use crate::path::Path;
-use longhaul_core::advice::{Application, System, Tunnel};
+use longhaul_core::advice::{Application, Encapsulation, System};
 use longhaul_units::{Bytes, Rate};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(super) struct Profile {
     rtt: Duration,
     rate: Rate,
     mtu: u32,
-    tunnel: &'static str,
+    encapsulation: &'static str,
     /// Where round trip and rate come from.
     pub(super) path_source: &'static str,
     /// The window of AIX that is published.
@@ -34,7 +34,13 @@ pub(super) struct Profile {
 impl Profile {
     /// Returns the path of the profile.
     pub(super) fn path(&self) -> Path {
-        Path { rtt: self.rtt, rate: self.rate, loss: 0.0, mtu: self.mtu, tunnel: Tunnel::named(self.tunnel) }
+        Path {
+            rtt: self.rtt,
+            rate: self.rate,
+            loss: 0.0,
+            mtu: self.mtu,
+            encapsulation: Encapsulation::named(self.encapsulation),
+        }
     }
 
     /// Returns the systems that it is for.
@@ -60,7 +66,7 @@ pub(super) const PROFILES: &[Profile] = &[
         rtt: Duration::from_micros(100),
         rate: Rate(10_000_000_000),
         mtu: 9000,
-        tunnel: "",
+        encapsulation: "",
         path_source: "round trip, rate and MTU are assumed: the guide gives none for this path",
         window: AIX_WINDOW,
         application: "",
@@ -74,7 +80,7 @@ pub(super) const PROFILES: &[Profile] = &[
         rtt: Duration::from_micros(500),
         rate: Rate(10_000_000_000),
         mtu: 1500,
-        tunnel: "",
+        encapsulation: "",
         path_source: "round trip and rate are assumed: the guide gives none for this path",
         window: AIX_WINDOW,
         application: "",
@@ -88,7 +94,7 @@ pub(super) const PROFILES: &[Profile] = &[
         rtt: Duration::from_millis(34),
         rate: Rate(1_000_000_000),
         mtu: 1350,
-        tunnel: "esp-gcm",
+        encapsulation: "esp-gcm",
         path_source: "34 ms from the guide. The rate is assumed. The outer limit of 1350 bytes follows from the guide's measurement: \
                       an MSS of 1254 fits, and 1255 does not",
         window: AIX_WINDOW,
@@ -117,7 +123,7 @@ pub(super) const PROFILES: &[Profile] = &[
         rtt: Duration::from_millis(33),
         rate: Rate(1_000_000_000),
         mtu: 1500,
-        tunnel: "expressroute",
+        encapsulation: "expressroute",
         path_source: "33 ms and 1 Gbit/s from the guide",
         window: AIX_WINDOW,
         application: "ssh",

@@ -81,7 +81,7 @@ fn sysctls(path: &Path) -> Vec<(&'static str, String)> {
 fn head(site: &str, path: &Path, is_complete: bool) -> String {
     let mut text = format!(
         "# /etc/longhaul/longhaul.toml of the {site} relay, for a path of {} and {}.\n",
-        longhaul_units::show_duration(path.rtt),
+        crate::show::round_trip(path.rtt),
         path.rate
     );
     if !is_complete {

@@ -199,8 +199,9 @@ fn every_profile_says_what_is_wrong_with_it() {
 #[test]
 fn wrong_flags_get_what_to_write() {
     let cases = [
-        ("", "the hosts are unknown: add --os"),
-        ("--os aix", "--rtt is missing: add --rtt 63ms"),
+        ("--rtt 63ms --rate 1Gbit/s", "the hosts are unknown: add --os"),
+        ("", "or --window 256KiB; --rtt and --rate are missing: add --rtt 63ms --rate 1Gbit/s"),
+        ("--os aix --rate 1Gbit/s", "--rtt is missing: add --rtt 63ms"),
         ("--os aix --rtt 63ms", "--rate is missing"),
         ("--os aix --rtt 63 --rate 1Gbit/s", "it has no unit; write for example 63ms"),
         ("--os aix --rtt 0ms --rate 1Gbit/s", "from 10us to 1min"),
@@ -210,6 +211,9 @@ fn wrong_flags_get_what_to_write() {
         ("--os aix --rtt 63ms --rate 1Gbit/s --loss 0.1", "such as 0.1%"),
         ("--os aix --rtt 63ms --rate 1Gbit/s --mtu 575", "from 576 to 65535"),
         ("--os aix --rtt 63ms --rate 1Gbit/s --encap esp-gmc", "did you mean esp-gcm?"),
+        ("--os aix --rtt -5ms --rate 1Gbit/s", "write for example 63ms"),
+        ("--os aix --rtt 63ms --rate 1Gbit/s --loss -1%", "such as 0.1%"),
+        ("--os AS400 --rtt 63ms --rate 1Gbit/s", "did you mean ibmi?"),
         ("--os axi --rtt 63ms --rate 1Gbit/s", "did you mean aix?"),
         ("--os aix --app sshd --rtt 63ms --rate 1Gbit/s", "did you mean ssh?"),
         ("--profile skytap-vnp", "did you mean skytap-vpn?"),

@@ -60,9 +60,9 @@ fn numbers(advice: &Advice) -> String {
     for (name, value) in advice.numbers() {
         let _ = writeln!(text, "  {name:<32} {value}");
     }
-    if let Some(tunnel) = advice.question.path.tunnel {
-        text += &about("source", tunnel.source);
-        text += &about("note", tunnel.caveat);
+    if let Some(encapsulation) = advice.question.path.encapsulation {
+        text += &about("source", encapsulation.source);
+        text += &about("note", encapsulation.caveat);
     }
     text
 }

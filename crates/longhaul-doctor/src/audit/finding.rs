@@ -1,7 +1,7 @@
 //! What limits a host on a path, and what lifts each limit.
 
 use super::host::Host;
-use super::reader::{Cap, Hint, WHOLE_SYSTEM};
+use super::reader::{Hint, WHOLE_SYSTEM, WindowLimit};
 use crate::path::Path;
 use crate::predict::{Hosts, Limit};
 use longhaul_core::advice::{Effect, Fill, Goal, Setting, System};
@@ -20,7 +20,8 @@ pub(super) struct Audited {
     pub(super) tuned: Option<Rate>,
     /// The rate through relays, with the host as it is; likewise.
     pub(super) relay: Option<Rate>,
-    /// What limits it: the largest effect first, and of equal ones in the order in which they are to be changed.
+    /// What limits it: what caps other settings first, because it has to change before them; then the largest effect first, and of
+    /// equal ones in the order of the system's rows.
     pub(super) findings: Vec<Finding>,
 }
 
@@ -43,6 +44,22 @@ pub(super) struct Finding {
     pub(super) change: Option<Change>,
 }
 
+impl Finding {
+    /// Whether it costs rate by an amount that is computed.
+    fn costs(&self) -> bool {
+        self.effect.is_some_and(|effect| effect.0 > 0)
+    }
+
+    fn has_effect(&self, effects: &[Effect]) -> bool {
+        self.row.is_some_and(|row| effects.contains(&row.effect))
+    }
+
+    /// Whether it caps other settings, and is to be changed.
+    pub(super) fn is_ceiling(&self) -> bool {
+        self.change.is_some() && self.has_effect(&[Effect::Ceiling])
+    }
+}
+
 /// A change of a setting, with its commands.
 pub(super) struct Change {
     /// The value to set.
@@ -60,11 +77,11 @@ impl Audited {
     pub(super) fn new(mut host: Host, path: &Path) -> Audited {
         let response = response(&host);
         let bounds = std::mem::take(&mut host.facts.bounds);
-        let is_low = |cap: &Cap| laws::window_rate(cap.window, path.rtt) < path.goodput();
-        host.facts.caps.extend(bounds.into_iter().filter(is_low));
+        let is_low = |limit: &WindowLimit| laws::window_rate(limit.window, path.rtt) < path.goodput();
+        host.facts.windows.extend(bounds.into_iter().filter(is_low));
         let goal = path.goal(host.system);
         let with = |window| Hosts { window, response, application: None, lan_rtt: None };
-        let window = host.facts.caps.iter().map(|cap| cap.window).min();
+        let window = host.facts.windows.iter().map(|limit| limit.window).min();
         let now = window.map(|window| with(window).alone(path, 1)).map(|now| (now.rate, now.limit));
         // The limit of the system itself is no setting: it may leave the tuned rate below the path's.
         let tuned_response = if response == LossResponse::Ignores { response } else { host.system.tuned_response };
@@ -73,8 +90,8 @@ impl Audited {
         let tuned = has_window.then(|| tuned.alone(path, 1).rate);
         let relay = has_window.then(|| with(goal.window).with_relay(path).rate);
         let best = laws::loss_rate(response, path.mss_clamp(), path.rtt, path.loss).unwrap_or(path.goodput());
-        let limits = Limits { path, goal, best: best.min(path.goodput()) };
-        let findings = limits.findings(&host);
+        let standard = Standard { path, goal, best: best.min(path.goodput()) };
+        let findings = standard.findings(&host);
         Audited { window, now, tuned, relay, findings, host }
     }
 
@@ -90,31 +107,39 @@ impl Audited {
     }
 
     /// Returns the limits that set the window: the smallest ones.
-    pub(super) fn lowest(&self) -> impl Iterator<Item = &Cap> {
-        self.host.facts.caps.iter().filter(|cap| Some(cap.window) == self.window)
+    pub(super) fn lowest(&self) -> impl Iterator<Item = &WindowLimit> {
+        self.host.facts.windows.iter().filter(|limit| Some(limit.window) == self.window)
     }
 
-    /// Returns the change to make first: one that caps the others, else the one that gains most.
+    /// Whether several findings have an effect that is computed.
+    pub(super) fn has_several_costs(&self) -> bool {
+        self.findings.iter().filter(|finding| finding.costs()).count() > 1
+    }
+
+    /// Returns the change to make first. `None` if no command lifts the limits: what only hurts does not come before them.
     pub(super) fn first(&self) -> Option<(&Finding, &Change)> {
-        let changes = || self.findings.iter().filter_map(|finding| Some((finding, finding.change.as_ref()?)));
-        let is_ceiling = |(finding, _): &(&Finding, _)| finding.row.is_some_and(|row| row.effect == Effect::Ceiling);
-        changes().find(is_ceiling).or_else(|| changes().next())
+        let is_limited = self.findings.iter().any(Finding::costs);
+        let mut matter = self.findings.iter().filter(|finding| !is_limited || finding.costs() || finding.is_ceiling());
+        matter.find_map(|finding| Some((finding, finding.change.as_ref()?)))
     }
 }
 
 /// What a setting is compared with.
-struct Limits<'p> {
+struct Standard<'p> {
     path: &'p Path,
     goal: Goal,
     /// The rate of the path for this host, without any limit of a window.
     best: Rate,
 }
 
-impl Limits<'_> {
+impl Standard<'_> {
     fn findings(&self, host: &Host) -> Vec<Finding> {
-        let caps = host.facts.caps.iter().filter_map(|cap| self.cap(host.system, cap));
-        let hints = host.facts.hints.iter().filter_map(|hint| self.hint(host.system, hint));
-        let mut findings: Vec<Finding> = caps.chain(hints).collect();
+        let limits = host.facts.windows.iter().map(|limit| self.limit(host.system, limit));
+        let (mut findings, others): (Vec<Finding>, Vec<Finding>) = limits.partition(Finding::costs);
+        // A ceiling above the path's need still refuses the larger value of another setting.
+        let is_raised = findings.iter().any(|finding| finding.change.is_some() && finding.has_effect(&WINDOWS));
+        findings.extend(others.into_iter().filter(|finding| is_raised && finding.is_ceiling()));
+        findings.extend(host.facts.hints.iter().filter_map(|hint| self.hint(host.system, hint)));
         let order = |setting: &str| host.system.settings.iter().position(|row| row.name == setting);
         // What cannot be computed comes after what can, and what costs nothing comes last.
         let effect = |finding: &Finding| match finding.effect {
@@ -122,24 +147,24 @@ impl Limits<'_> {
             Some(Rate(bits)) => (0, u64::MAX - bits),
             None => (1, 0),
         };
-        findings.sort_by_key(|finding| (effect(finding), order(finding.setting).unwrap_or(usize::MAX)));
+        findings.sort_by_key(|finding| {
+            (!finding.is_ceiling(), effect(finding), order(finding.setting).unwrap_or(usize::MAX))
+        });
         findings
     }
 
-    /// Returns the finding of a limit; `None` if the path is no faster.
-    fn cap(&self, system: &System, cap: &Cap) -> Option<Finding> {
-        let alone = laws::window_rate(cap.window, self.path.rtt);
-        let effect = Rate(self.best.0.saturating_sub(alone.0));
-        let change = self.change(system, cap.setting, &cap.value, &cap.place);
-        (effect.0 > 0).then(|| Finding {
-            setting: cap.setting,
-            value: cap.value.clone(),
-            place: cap.place.clone(),
-            what: cap.what,
-            effect: Some(effect),
-            row: system.setting(cap.setting),
-            change,
-        })
+    /// Returns what a limit costs: nothing if the path is no faster.
+    fn limit(&self, system: &System, limit: &WindowLimit) -> Finding {
+        let alone = laws::window_rate(limit.window, self.path.rtt);
+        Finding {
+            setting: limit.setting,
+            value: limit.value.clone(),
+            place: limit.place.clone(),
+            what: limit.what,
+            effect: Some(Rate(self.best.0.saturating_sub(alone.0))),
+            row: system.setting(limit.setting),
+            change: self.change(system, limit.setting, &limit.value, &limit.place),
+        }
     }
 
     /// Returns the finding of a hint; `None` if the value serves the path.
@@ -172,13 +197,11 @@ impl Limits<'_> {
         let network = if row.place == "route" { interface } else { "NETWORK" };
         let fill = Fill { value: &want, old, interface, network, gateway: "GATEWAY" };
         let command = |text| fill.into_command(text);
-        let of_all = row.for_all.filter(|_| place == WHOLE_SYSTEM);
-        let [now, permanent] = of_all.unwrap_or([row.set_now, row.set_permanent]);
-        let (set_now, set_permanent) = (command(now), command(permanent));
-        // Some undo by the default, which is not what the host has.
-        let undoes = of_all.is_none() && (row.undo.contains("{old}") || value == row.default || old != value);
-        let undo = if undoes { command(row.undo) } else { Fill { value: old, ..fill }.into_command(permanent) };
-        Some(Change { set_now, set_permanent, undo, want })
+        let (now, permanent, undo) = match row.for_all.filter(|_| place == WHOLE_SYSTEM) {
+            Some([now, permanent]) => (now, permanent, Fill { value: old, ..fill }.into_command(permanent)),
+            None => (row.set_now, row.set_permanent, command(row.undo)),
+        };
+        Some(Change { set_now: command(now), set_permanent: command(permanent), undo, want })
     }
 }
 

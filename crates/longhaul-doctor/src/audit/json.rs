@@ -16,7 +16,7 @@ pub(super) fn text(path: &Path, hosts: &[Audited], message: Option<&str>) -> Str
             rate_mbps: mbps(path.rate),
             loss: path.loss,
             mtu: path.mtu,
-            encap: path.tunnel.map(|tunnel| tunnel.name),
+            encap: path.encapsulation.map(|encapsulation| encapsulation.name),
         },
         hosts: hosts.iter().map(HostOf::of).collect(),
         message,

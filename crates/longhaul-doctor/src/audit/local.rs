@@ -76,7 +76,7 @@ mod tests {
             let shown = host.facts.settings.iter().find(|shown| shown.name == sysctl).map(|shown| shown.value.as_str());
             assert_eq!(shown, Some(value.as_str()), "{sysctl}");
         }
-        assert!(host.facts.missing.is_empty() && host.facts.caps.len() >= 2, "{:?}", host.facts);
+        assert!(host.facts.missing.is_empty() && host.facts.windows.len() >= 2, "{:?}", host.facts);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The table for a migration: a row for each host, as text for a terminal and as CSV.
 
-use super::finding::Audited;
+use super::finding::{Audited, Finding};
 use super::reader::WHOLE_SYSTEM;
 use crate::predict::mbps;
-use crate::show::speed;
+use crate::show::{speed, unverified};
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 
@@ -17,8 +17,10 @@ pub(super) struct Row<'a> {
     pub(super) window: String,
     /// The rate now, that of the tuned host, and that through relays, in MB/s.
     pub(super) rates: [String; 3],
-    /// The first change: the setting, its value, and the value to set.
+    /// The first change: the setting, its value, and the value to set; in words if there is none.
     pub(super) first: String,
+    /// Whether the commands of the first change were tried on such a host; true without a change.
+    pub(super) is_verified: bool,
 }
 
 impl<'a> Row<'a> {
@@ -30,6 +32,7 @@ impl<'a> Row<'a> {
             window: audited.window.map(|window| window.0.to_string()).unwrap_or_default(),
             rates: audited.rates().map(|rate| rate.map(speed).unwrap_or_default()),
             first: first(audited),
+            is_verified: audited.first().and_then(|(finding, _)| finding.row).is_none_or(|row| row.verified),
         }
     }
 }
@@ -52,7 +55,10 @@ pub(super) fn text(hosts: &[Audited]) -> String {
         let _ = writeln!(text, "{}", line.trim_end());
     };
     line("host", "system", "window", &head, "first change");
-    rows.iter().for_each(|row| line(row.host, row.system, &row.window, &row.rates, &row.first));
+    rows.iter().for_each(|row| {
+        let first = format!("{}{}", row.first, unverified(row.is_verified));
+        line(row.host, row.system, &row.window, &row.rates, &first);
+    });
     text
 }
 
@@ -65,8 +71,11 @@ pub(super) fn csv(hosts: &[Audited]) -> String {
         let [now, tuned, relay] =
             audited.rates().map(|rate| rate.map(|rate| mbps(rate).to_string()).unwrap_or_default());
         let command = audited.first().map(|(_, change)| change.set_permanent.as_str()).unwrap_or_default();
-        let verified = audited.first().and_then(|(finding, _)| finding.row);
-        let verified = verified.map(|row| if row.verified { "yes" } else { "unverified" }).unwrap_or_default();
+        let verified = match audited.first() {
+            Some(_) if row.is_verified => "yes",
+            Some(_) => "unverified",
+            None => "",
+        };
         let cells = [row.host, row.system, &row.window, &now, &tuned, &relay, &row.first, command, verified];
         text += &(cells.map(quoted).join(",") + "\r\n");
     }
@@ -74,9 +83,16 @@ pub(super) fn csv(hosts: &[Audited]) -> String {
 }
 
 fn first(audited: &Audited) -> String {
-    let Some((finding, change)) = audited.first() else { return String::new() };
-    let place = if finding.place == WHOLE_SYSTEM { String::new() } else { format!(" ({})", finding.place) };
-    format!("{}{place}: {} -> {}", finding.setting, finding.value, change.want)
+    let named = |finding: &Finding| {
+        let place = if finding.place == WHOLE_SYSTEM { String::new() } else { format!(" ({})", finding.place) };
+        format!("{}{place}: {}", finding.setting, finding.value)
+    };
+    match (audited.first(), audited.findings.first(), audited.host.facts.missing.first()) {
+        (Some((finding, change)), ..) => format!("{} -> {}", named(finding), change.want),
+        (None, _, Some(command)) if audited.window.is_none() => format!("unknown: paste also `{command}`"),
+        (None, Some(finding), _) => format!("{}, no command", named(finding)),
+        (None, None, _) => "none".into(),
+    }
 }
 
 /// Returns a cell of CSV. A spreadsheet takes a text that begins with `=` for a formula, and a quotation mark before it prevents that.

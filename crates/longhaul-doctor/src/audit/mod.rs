@@ -16,7 +16,7 @@ mod source;
 mod systems;
 mod text;
 
-use crate::path::{Path, PathFlags, help, unknown};
+use crate::path::{Path, PathFlags, help, read_system};
 use crate::say;
 use clap::Args;
 use finding::Audited;
@@ -115,10 +115,11 @@ impl Audit {
 
     fn show(&self, path: &Path, hosts: &[Audited]) -> ExitCode {
         if hosts.is_empty() {
+            let why = self.os.map_or(NOTHING.into(), not_understood);
             if self.json {
-                say::print(&json::text(path, hosts, Some(NOTHING)));
+                say::print(&json::text(path, hosts, Some(&why)));
             }
-            return say::failed(NOTHING);
+            return say::failed(&why);
         }
         let is_csv_printed = self.csv.as_deref().is_some_and(is_stdout);
         match self.write(path, hosts) {
@@ -176,8 +177,8 @@ fn is_stdout(file: &std::path::Path) -> bool {
     file.as_os_str() == "-"
 }
 
-fn read_system(text: &str) -> Result<&'static System, String> {
-    System::named(text).ok_or_else(|| unknown(text, systems::READERS.iter().map(|row| row.system)))
+fn not_understood(system: &System) -> String {
+    format!("nothing is understood as output of {}: leave --os out for a guess, or name another system", system.title)
 }
 
 fn os() -> String {

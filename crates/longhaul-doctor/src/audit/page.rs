@@ -2,10 +2,11 @@
 
 use super::finding::{Audited, Finding};
 use super::migration::Row;
-use super::text::{best, facts, heading, title};
+use super::text::{COSTS, best, facts, heading, title};
 use crate::page::table::{cell, table};
 use crate::page::{Html, commands, document, mark, paragraph, section, source};
 use crate::path::Path;
+use crate::show::unverified;
 
 /// Returns the page about `hosts` on `path`.
 pub(super) fn page(path: &Path, hosts: &[Audited]) -> String {
@@ -16,6 +17,9 @@ fn body(html: &mut Html, path: &Path, hosts: &[Audited]) {
     let count = if hosts.len() == 1 { "one host".into() } else { format!("{} hosts", hosts.len()) };
     html.leaf("h1", &[], &format!("Audit of {count} on a path of {path}"));
     paragraph(html, "about", &best(path));
+    if hosts.iter().any(Audited::has_several_costs) {
+        paragraph(html, "about", COSTS);
+    }
     if hosts.len() > 1 {
         section(html, "What gains most comes first", |html| migration(html, hosts));
     }
@@ -27,7 +31,8 @@ fn migration(html: &mut Html, hosts: &[Audited]) {
     table(html, "rates", &COLUMNS, |html| {
         for row in hosts.iter().map(Row::of) {
             let [now, tuned, relay] = &row.rates;
-            let values = [row.host, row.system, &row.window, now, tuned, relay, &row.first];
+            let first = format!("{}{}", row.first, unverified(row.is_verified));
+            let values = [row.host, row.system, &row.window, now, tuned, relay, &first];
             html.node("tr", &[], |html| {
                 COLUMNS.iter().zip(values).for_each(|((column, class), value)| {
                     cell(html, column, if *class == "number" { class } else { "" }, value);

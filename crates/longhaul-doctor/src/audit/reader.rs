@@ -22,10 +22,10 @@ pub(super) struct Facts {
     /// Every value that was understood, in the order of the paste.
     pub(super) settings: Vec<Shown>,
     /// The limits of the window that follow from them. The effective window is the smallest; without one it is unknown.
-    pub(super) caps: Vec<Cap>,
+    pub(super) windows: Vec<WindowLimit>,
     /// Limits that a window cannot exceed, while it may well be smaller. They count where they limit below the path's rate, and
     /// say nothing of the window elsewhere.
-    pub(super) bounds: Vec<Cap>,
+    pub(super) bounds: Vec<WindowLimit>,
     /// Findings without a window: what hurts by an amount that cannot be computed, or costs no rate.
     pub(super) hints: Vec<Hint>,
     /// What else to paste, so that the window is known: `ifconfig -a`, `no -a` ..
@@ -45,7 +45,7 @@ pub(super) struct Shown {
 
 /// A limit of the window.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Cap {
+pub(super) struct WindowLimit {
     /// The setting that sets the limit.
     pub(super) setting: &'static str,
     /// Its value as it is written, with the interface if there is one.

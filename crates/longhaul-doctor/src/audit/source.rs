@@ -26,7 +26,7 @@ impl Source {
             Source::Local => "localhost".into(),
             Source::File(path) => {
                 let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
-                stem.chars().filter(|char| !char.is_control()).collect()
+                stem.chars().filter(|char| !say::is_invisible(*char)).collect()
             }
         }
     }

@@ -12,6 +12,9 @@ use std::fmt::Write as _;
 pub(super) fn text(path: &Path, hosts: &[Audited]) -> String {
     let mut text = wrapped(&format!("Path: {path}"), "", "  ");
     text += &wrapped(&best(path), "", "");
+    if hosts.iter().any(Audited::has_several_costs) {
+        text += &wrapped(COSTS, "", "");
+    }
     if hosts.len() > 1 {
         let _ = write!(text, "\nRates in MB/s; what gains most comes first\n\n{}", migration::text(hosts));
     }
@@ -53,19 +56,11 @@ pub(super) fn facts(audited: &Audited) -> Vec<(&'static str, String)> {
     if audited.findings.is_empty() && audited.window.is_some() {
         facts.push(("findings", "none: nothing that is shown limits this host on this path".into()));
     }
-    facts.extend(order(audited).map(|order| ("order", order)));
     facts
 }
 
 fn row(name: &str, text: &str) -> String {
     wrapped(&format!("{name:<10}  {text}"), "  ", &" ".repeat(14))
-}
-
-/// Returns which change has to come before the others, where the findings are not in that order.
-fn order(audited: &Audited) -> Option<String> {
-    let (first, _) = audited.first()?;
-    let most = audited.findings.iter().find(|finding| finding.change.is_some())?;
-    (first.setting != most.setting).then(|| format!("change {} first, because it caps the others", first.setting))
 }
 
 /// Returns which lines were understood: `lines 1-4, 7 (5 lines), 30 ignored`.
@@ -89,8 +84,8 @@ fn window(audited: &Audited) -> String {
             false => format!("not known; paste also {paste}"),
         };
     };
-    let caps: Vec<String> = audited.lowest().map(|cap| format!("{} {}", cap.setting, at(&cap.place))).collect();
-    let mut text = format!("{} bytes: {}", window.0, caps.join(", "));
+    let limits: Vec<String> = audited.lowest().map(|limit| format!("{} {}", limit.setting, at(&limit.place))).collect();
+    let mut text = format!("{} bytes: {}", window.0, limits.join(", "));
     if !paste.is_empty() {
         let _ = write!(text, ". It may be another one: paste also {paste}");
     }
@@ -123,11 +118,15 @@ fn finding(number: usize, finding: &Finding) -> String {
 pub(super) fn heading(finding: &Finding) -> String {
     let effect = match finding.effect {
         Some(effect) if effect.0 > 0 => format!("costs {} MB/s", speed(effect)),
+        Some(_) if finding.is_ceiling() => "costs no rate, but has to be raised before the others".into(),
         Some(_) => "costs no rate".into(),
         None => "costs rate, by how much cannot be computed".into(),
     };
     format!("{} is {} {}: {effect}", finding.setting, finding.value, at(&finding.place))
 }
+
+/// What the effects of several findings mean.
+pub(super) const COSTS: &str = "What a setting costs is what it takes on its own: the costs of several do not add up.";
 
 fn at(place: &str) -> String {
     if place == WHOLE_SYSTEM { "(whole system)".into() } else { format!("({place})") }

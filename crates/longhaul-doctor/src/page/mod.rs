@@ -80,6 +80,9 @@ pub(crate) fn mark(html: &mut Html, verified: bool) {
 /// # Errors
 /// The file cannot be written: a sentence that says what to write instead.
 pub(crate) fn write(file: &Path, page: &str) -> Result<(), String> {
+    if file.as_os_str() == "-" {
+        return Err("it does not write to standard output; name a file, such as page.html".into());
+    }
     std::fs::write(file, page).map_err(|err| {
         let file = file.display();
         format!("{file} cannot be written: {err}; name a file in a folder that exists and that you can write to")

@@ -3,17 +3,18 @@
 mod file;
 mod value;
 
-pub(crate) use value::{help, read_rtt, unknown};
+pub(crate) use value::{help, read_rtt, read_system, unknown};
 
+use crate::show::round_trip;
 use clap::Args;
 use file::{Direction, Measured};
-use longhaul_core::advice::{ENCAPSULATIONS, Goal, System, Tunnel};
+use longhaul_core::advice::{ENCAPSULATIONS, Encapsulation, Goal, System};
 use longhaul_core::path::laws::{self, MAX_WINDOW, packet};
 use longhaul_units::{Bytes, Rate};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
-use value::{read_loss, read_mtu, read_rate, read_tunnel};
+use value::{read_encapsulation, read_loss, read_mtu, read_rate};
 
 /// The flags of a path. A value that the file of `--from` lacks comes from its flag, and a flag replaces the file's value.
 #[derive(Args, Clone, Debug, Default)]
@@ -21,25 +22,25 @@ pub(crate) struct PathFlags {
     /// Round trip of the path
     ///
     /// From 10us to 1min. Take the smallest value of ping.
-    #[arg(long, value_name = "TIME", value_parser = read_rtt)]
+    #[arg(long, value_name = "TIME", value_parser = read_rtt, allow_hyphen_values = true)]
     rtt: Option<Duration>,
     /// Rate of the path
     ///
     /// From 1kbit/s to 10000Gbit/s. It counts IP bytes, as routers do. Take it from the contract.
-    #[arg(long, value_parser = read_rate)]
+    #[arg(long, value_parser = read_rate, allow_hyphen_values = true)]
     rate: Option<Rate>,
     /// Share of packets lost at random [default: 0]
     ///
     /// A percentage below 100%, such as 0.01%.
-    #[arg(long, value_name = "SHARE", value_parser = read_loss)]
+    #[arg(long, value_name = "SHARE", value_parser = read_loss, allow_hyphen_values = true)]
     loss: Option<f64>,
     /// MTU of the link in bytes [default: 1500]
     ///
     /// That of the line itself, outside the encapsulation. From 576 to 65535.
     #[arg(long, value_name = "BYTES", value_parser = read_mtu)]
     mtu: Option<u32>,
-    #[arg(long, value_name = "TUNNEL", value_parser = read_tunnel, help = ENCAP, long_help = encap())]
-    encap: Option<&'static Tunnel>,
+    #[arg(long, value_name = "KIND", value_parser = read_encapsulation, help = ENCAP, long_help = encap())]
+    encap: Option<&'static Encapsulation>,
     /// File that `longhaul path --json` wrote
     ///
     /// `-` is standard input. A flag replaces the file's value.
@@ -64,7 +65,7 @@ pub(crate) struct Path {
     /// The MTU of the link in bytes, outside the encapsulation.
     pub(crate) mtu: u32,
     /// The encapsulation on the path.
-    pub(crate) tunnel: Option<&'static Tunnel>,
+    pub(crate) encapsulation: Option<&'static Encapsulation>,
 }
 
 impl PathFlags {
@@ -82,20 +83,25 @@ impl PathFlags {
             Some(file) => file::read(file, self.direction.unwrap_or_default())?,
             None => Measured::default(),
         };
-        let missing = |flag: &str, sample: &str| match &self.from {
-            Some(file) => format!("{} does not tell it: add --{flag} {sample}", file.display()),
-            None => format!("--{flag} is missing: add --{flag} {sample}, or name a measured path with --from FILE"),
+        let rtt = self.rtt.or(measured.rtt).or(fallback.map(|path| path.rtt));
+        let rate = self.rate.or(measured.rate).or(fallback.map(|path| path.rate));
+        let (Some(rtt), Some(rate)) = (rtt, rate) else {
+            let (missing, flags) = match (rtt, rate) {
+                (None, None) => ("--rtt and --rate are", "--rtt 63ms --rate 1Gbit/s"),
+                (None, _) => ("--rtt is", "--rtt 63ms"),
+                _ => ("--rate is", "--rate 1Gbit/s"),
+            };
+            return Err(match &self.from {
+                Some(file) => format!("{} does not tell it: add {flags}", file.display()),
+                None => format!("{missing} missing: add {flags}, or name a measured path with --from FILE"),
+            });
         };
         Ok(Path {
-            rtt: self.rtt.or(measured.rtt).or(fallback.map(|path| path.rtt)).ok_or_else(|| missing("rtt", "63ms"))?,
-            rate: self
-                .rate
-                .or(measured.rate)
-                .or(fallback.map(|path| path.rate))
-                .ok_or_else(|| missing("rate", "1Gbit/s"))?,
+            rtt,
+            rate,
             loss: self.loss.or(measured.loss).unwrap_or(0.0),
             mtu: self.mtu.or(measured.mtu).or(fallback.map(|path| path.mtu)).unwrap_or(ETHERNET_MTU),
-            tunnel: self.encap.or(fallback.and_then(|path| path.tunnel)),
+            encapsulation: self.encap.or(fallback.and_then(|path| path.encapsulation)),
         })
     }
 }
@@ -103,7 +109,7 @@ impl PathFlags {
 impl Path {
     /// Returns a path of Ethernet without loss and without an encapsulation.
     pub(crate) fn new(rtt: Duration, rate: Rate) -> Path {
-        Path { rtt, rate, loss: 0.0, mtu: ETHERNET_MTU, tunnel: None }
+        Path { rtt, rate, loss: 0.0, mtu: ETHERNET_MTU, encapsulation: None }
     }
 
     /// Returns the bandwidth-delay product.
@@ -129,7 +135,7 @@ impl Path {
     /// Returns the largest IP packet of a host that fits into the path, in bytes.
     pub(crate) fn packet(&self) -> u32 {
         // Every encapsulation of the table fits into the smallest MTU.
-        self.tunnel.and_then(|tunnel| tunnel.parts.max_inner(self.mtu)).unwrap_or(self.mtu)
+        self.encapsulation.and_then(|encapsulation| encapsulation.overhead.max_inner(self.mtu)).unwrap_or(self.mtu)
     }
 
     /// Whether that is smaller than the packets that a host on Ethernet sends.
@@ -144,7 +150,8 @@ impl Path {
 
     /// Returns the payload that the line carries in full segments that fit.
     pub(crate) fn line(&self) -> Rate {
-        let on_line = self.tunnel.map_or(self.packet(), |tunnel| tunnel.parts.outer_bytes(self.packet()));
+        let on_line =
+            self.encapsulation.map_or(self.packet(), |encapsulation| encapsulation.overhead.outer_bytes(self.packet()));
         laws::line_rate(self.rate, self.mss_clamp(), on_line)
     }
 
@@ -157,19 +164,19 @@ impl Path {
 impl fmt::Display for Path {
     /// Writes the path for people: `63ms, 1Gbit/s, 0.07 % loss, MTU 1500, esp-gcm`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}, ", longhaul_units::show_duration(self.rtt), self.rate)?;
+        write!(f, "{}, {}, ", round_trip(self.rtt), self.rate)?;
         match self.loss > 0.0 {
             // As f32, because 0.07 % would be 0.07000000000000001 %.
             true => write!(f, "{} % loss", (self.loss * 100.0) as f32)?,
             false => write!(f, "no loss")?,
         }
         write!(f, ", MTU {}", self.mtu)?;
-        self.tunnel.map_or(Ok(()), |tunnel| write!(f, ", {}", tunnel.name))
+        self.encapsulation.map_or(Ok(()), |encapsulation| write!(f, ", {}", encapsulation.name))
     }
 }
 
 fn encap() -> String {
-    help(ENCAP, ENCAPSULATIONS.iter().map(|tunnel| tunnel.name), "")
+    help(ENCAP, ENCAPSULATIONS.iter().map(|encapsulation| encapsulation.name), "")
 }
 
 const ENCAP: &str = "Encapsulation on the path";
@@ -184,7 +191,7 @@ mod tests {
     fn a_path_is_shown_as_it_was_written() {
         let path = Path::new(Duration::from_millis(63), Rate(1_000_000_000));
         assert_eq!(path.to_string(), "63ms, 1Gbit/s, no loss, MTU 1500");
-        let path = Path { loss: 0.07 / 100.0, tunnel: Tunnel::named("esp-gcm"), ..path };
+        let path = Path { loss: 0.07 / 100.0, encapsulation: Encapsulation::named("esp-gcm"), ..path };
         assert_eq!(path.to_string(), "63ms, 1Gbit/s, 0.07 % loss, MTU 1500, esp-gcm");
     }
 }

@@ -1,6 +1,6 @@
 //! The values of a path on the command line, each with its range.
 
-use longhaul_core::advice::{ENCAPSULATIONS, Tunnel};
+use longhaul_core::advice::{ENCAPSULATIONS, Encapsulation, SYSTEMS, System};
 use longhaul_core::path::laws::packet;
 use longhaul_units::Rate;
 use std::time::Duration;
@@ -65,8 +65,21 @@ pub(super) fn check_mtu(mtu: u32) -> Result<u32, String> {
 ///
 /// # Errors
 /// There is none; the message has the nearest name.
-pub(super) fn read_tunnel(text: &str) -> Result<&'static Tunnel, String> {
-    Tunnel::named(text).ok_or_else(|| unknown(text, ENCAPSULATIONS.iter().map(|tunnel| tunnel.name)))
+pub(super) fn read_encapsulation(text: &str) -> Result<&'static Encapsulation, String> {
+    Encapsulation::named(text)
+        .ok_or_else(|| unknown(text, ENCAPSULATIONS.iter().map(|encapsulation| encapsulation.name)))
+}
+
+/// Returns the system called `text`.
+///
+/// # Errors
+/// There is none; the message has the nearest name.
+pub(crate) fn read_system(text: &str) -> Result<&'static System, String> {
+    let word = text.trim();
+    let others = |system: &&&System| system.other_names.iter().any(|other| other.eq_ignore_ascii_case(word));
+    // Of the other names only the system's own is near.
+    let meant = SYSTEMS.iter().find(others).map_or(word, |system| system.name);
+    System::named(word).ok_or_else(|| unknown(meant, SYSTEMS.iter().map(|system| system.name)))
 }
 
 /// Returns the long help of a flag that takes one of `names`: the line of its short help, the names, and `more`.

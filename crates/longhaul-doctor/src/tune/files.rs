@@ -46,9 +46,10 @@ impl BootFiles {
         file.map(|file| file.sysctls.as_slice()).unwrap_or_default()
     }
 
-    /// Returns the value that `name` has at boot before tune's own file is read, if a file sets it.
-    pub(super) fn value_before(&self, name: &str) -> Option<&str> {
-        self.0.iter().filter(|file| !file.is_late()).filter_map(|file| file.value(name)).next_back()
+    /// Returns the value that `name` has at boot before tune's own file is read, and the file that sets it, if one does.
+    pub(super) fn value_before(&self, name: &str) -> Option<(&str, &Path)> {
+        let early = self.0.iter().filter(|file| !file.is_late());
+        early.filter_map(|file| Some((file.value(name)?, file.path.as_path()))).next_back()
     }
 
     /// Returns the file that is read after tune's own and sets `name` to something else than `value`.
@@ -106,7 +107,8 @@ mod tests {
         let files = BootFiles::of([etc.as_path(), &lib].into_iter());
         let relays = [("net.ipv4.tcp_rmem", "4096 131072 268435456"), ("net.core.somaxconn", "4096")];
         assert_eq!(files.of_relays(), relays.map(|(name, value)| (name.to_string(), value.to_string())));
-        assert_eq!(["net.a", "net.b", "net.c"].map(|name| files.value_before(name)), [Some("2"), None, None]);
+        let before = ["net.a", "net.b", "net.c"].map(|name| files.value_before(name));
+        assert_eq!(before, [Some(("2", etc.join("50-a.conf").as_path())), None, None]);
         assert_eq!(files.overrider("net.b", "2"), Some(lib.join("99-z.conf").as_path()));
         assert_eq!((files.overrider("net.b", "3"), files.overrider("net.a", "1")), (None, None));
     }

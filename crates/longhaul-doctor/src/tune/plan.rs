@@ -99,7 +99,15 @@ impl Plan {
             return Ok(());
         }
         // tune's file is read last, and must not lower the value of another one.
-        let value = files.value_before(name).map_or(value.clone(), |other| merged(name, other, &value));
+        let mut value = value;
+        if let Some((other, file)) = files.value_before(name) {
+            let kept = merged(name, other, &value);
+            if kept != value {
+                self.notes
+                    .push(format!("{name}: {} sets it to {other} at boot, which is not lowered.", file.display()));
+            }
+            value = kept;
+        }
         if let Some(file) = files.overrider(name, &value) {
             self.notes
                 .push(format!("At boot, {} sets {name}, too. It is read later, so its value counts.", file.display()));

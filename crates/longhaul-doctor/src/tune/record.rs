@@ -44,9 +44,9 @@ impl Record {
             Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),
             read => read.map_err(|err| format!("{RECORD}: {err}"))?,
         };
-        let value: serde_json::Value = serde_json::from_slice(&text).map_err(|err| format!("{RECORD}: {err}"))?;
         let damaged =
             |why: String| format!("{RECORD}: {why}. It is damaged: restore the sysctls by hand, and remove it");
+        let value: serde_json::Value = serde_json::from_slice(&text).map_err(|err| damaged(err.to_string()))?;
         if value.get("longhaul").and_then(serde_json::Value::as_str) != Some(KIND) {
             return Err(damaged("it is no record of tune".into()));
         }

@@ -27,7 +27,16 @@ pub(super) fn read(network: &str) -> io::Result<Option<String>> {
 /// # Errors
 /// ip(8) fails, with what it says.
 pub(super) fn change(route: &str) -> io::Result<()> {
-    output(ip(route).args(["route", "change"]).args(route.split(' '))).map(drop)
+    output(ip(route).args(["route", "change"]).args(words(route))).map(drop)
+}
+
+/// Returns the words of a route for ip(8). It shows `rto_min lock 200ms` and takes `rto_min 200ms`, which is always locked.
+fn words(route: &str) -> Vec<&str> {
+    let mut words: Vec<&str> = route.split(' ').collect();
+    if let Some(at) = words.windows(2).position(|pair| pair == ["rto_min", "lock"]) {
+        words.remove(at + 1);
+    }
+    words
 }
 
 /// Returns `route` with the metrics of `words`, such as `mtu lock 1400 advmss 1360`, which are those of IPv4.
@@ -105,6 +114,10 @@ mod tests {
         assert_eq!(with(other, 1400), "10.20.0.0/16 dev e0 window 65536 congctl reno mtu lock 1400 advmss 1360");
         assert_eq!((mtu(other), mtu(new), mtu(old)), (Some(1450), Some(1400), None));
         assert_eq!(with("2001:db8::/32 dev e0 metric 1024", 1400), "2001:db8::/32 dev e0 metric 1024 mtu lock 1400");
+        assert_eq!(
+            super::words("a dev e0 rto_min lock 9ms mtu lock 1400").join(" "),
+            "a dev e0 rto_min 9ms mtu lock 1400"
+        );
         assert!(is_same("a dev e0 mtu 1400 window 9", "a dev e0 window 9 mtu 1400") && !is_same(old, new));
         for (text, is_network) in [("10.20.0.0/16", true), ("default", true), ("2001:db8::/32", true), ("-h", false)] {
             assert_eq!(read_network(text).is_ok(), is_network, "{text}");

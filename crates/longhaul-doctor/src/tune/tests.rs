@@ -52,7 +52,11 @@ fn prepare() {
     }
     assert!(Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap().success());
     assert!(
-        Command::new("ip").args(["route", "add", NETWORK, "dev", "lo", "window", "65536"]).status().unwrap().success()
+        Command::new("ip")
+            .args(["route", "add", NETWORK, "dev", "lo", "window", "65536", "rto_min", "300ms"])
+            .status()
+            .unwrap()
+            .success()
     );
 }
 
@@ -66,7 +70,13 @@ fn value(name: &str) -> String {
 
 /// Returns a path of `gbits` Gbit/s that takes packets of 1400 bytes.
 fn path(gbits: u64) -> Path {
-    Path { rtt: Duration::from_millis(63), rate: Rate(gbits * 1_000_000_000), loss: 0.0, mtu: 1400, tunnel: None }
+    Path {
+        rtt: Duration::from_millis(63),
+        rate: Rate(gbits * 1_000_000_000),
+        loss: 0.0,
+        mtu: 1400,
+        encapsulation: None,
+    }
 }
 
 fn tuned(host: &Host, gbits: u64) -> Result<bool, String> {

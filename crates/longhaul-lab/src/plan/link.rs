@@ -232,13 +232,18 @@ mod tests {
     }
 
     #[test]
-    fn a_tunnel_of_the_link_adds_the_bytes_of_its_row_in_core() {
-        for tunnel in longhaul_core::advice::ENCAPSULATIONS {
-            let encap = Setting::read("encap", tunnel.name).expect(tunnel.name);
+    fn an_encapsulation_of_the_link_adds_the_bytes_of_its_row_in_core() {
+        for encapsulation in longhaul_core::advice::ENCAPSULATIONS {
+            let encap = Setting::read("encap", encapsulation.name).expect(encapsulation.name);
             let link = LinkSpec::new(Duration::from_millis(10), None).with(encap);
             for packet in 41..=9000 {
                 let on_line = link.wire_bytes(Direction::Out, packet - 40, 40);
-                assert_eq!(on_line, u64::from(tunnel.parts.outer_bytes(packet)), "{}, {packet} bytes", tunnel.name);
+                assert_eq!(
+                    on_line,
+                    u64::from(encapsulation.overhead.outer_bytes(packet)),
+                    "{}, {packet} bytes",
+                    encapsulation.name
+                );
             }
         }
     }

@@ -9,6 +9,7 @@ use longhaul_units::Bytes;
 
 pub(super) const AIX: System = System {
     name: "aix",
+    other_names: &[],
     title: "AIX 7",
     interface: "en0",
     default_window: Bytes(262_144),
@@ -18,10 +19,9 @@ pub(super) const AIX: System = System {
     tuned_response: LossResponse::Reno,
     congestion: "NewReno; no page of IBM that we found names another",
     settings: SETTINGS,
-    note: "A window that a program sets comes first, then the interface's values, then those of `no`. `no -p -d NAME` sets the \
-        default: if the value before was another, write `no -p -o NAME=VALUE`. A value of the interface that was empty is \
-        emptied again with `chdev -l en0 -a NAME=` (unverified). `no -F -a | egrep -i 'cubic|cong|hstcp|newreno'` shows what \
-        congestion control the host offers.",
+    note: "A window that a program sets comes first, then the interface's values, then those of `no`. `no -p -d NAME` sets a \
+        value of `no` to its default. A value of the interface that was empty is emptied again with `chdev -l en0 -a NAME=` \
+        (unverified). `no -F -a | egrep -i 'cubic|cong|hstcp|newreno'` shows what congestion control the host offers.",
 };
 
 /// A tunable of `no`: a row whose commands follow from its name.
@@ -33,7 +33,7 @@ macro_rules! tunable {
             read: concat!("no -o ", $name),
             set_now: concat!("no -o ", $name, "={value}"),
             set_permanent: concat!("no -p -o ", $name, "={value}"),
-            undo: concat!("no -p -d ", $name),
+            undo: concat!("no -p -o ", $name, "={old}"),
             $($field: $value,)+
             ..EMPTY
         }
@@ -103,8 +103,8 @@ const SETTINGS: &[Setting] = &[
         effect: Effect::Scaling,
         want: |goal| with_scaling(goal, "1"),
         caveat: "Without it no window is larger than 65,535 bytes. `no -p -o rfc1323=1` sets it for interfaces without a value of \
-            their own, and `no -p -d rfc1323` undoes that. Old releases have two errors with it: a first retransmission after \
-            64 s (APARs IV18483, IV14524), and keepalive with a small window (IV34763).",
+            their own. Old releases have two errors with it: a first retransmission after 64 s (APARs IV18483, IV14524), and \
+            keepalive with a small window (IV34763).",
         source: SPACES,
     ),
     tunable!("sack",

@@ -8,6 +8,7 @@ use longhaul_units::Bytes;
 
 pub(super) const IBMI: System = System {
     name: "ibmi",
+    other_names: &["i5os", "os400", "as400", "iseries"],
     title: "IBM i 7",
     interface: "192.0.2.10",
     default_window: Bytes(65_535),
@@ -17,10 +18,10 @@ pub(super) const IBMI: System = System {
     tuned_response: LossResponse::Reno,
     congestion: "Reno (unverified)",
     settings: SETTINGS,
-    note: "CHGTCPA needs `*IOSYSCFG`; CFGTCP shows the same values, option 3, and the routes, option 2. A server keeps its old buffers until it is ended and started again. `*DFT` is the default: if \
-        the value before was another, write that. Windows above 65,535 bytes are scaled when the buffer is larger (unverified): \
-        look at the window of a connection, such as with `ss -ti` on a relay, and do not trust the setting. Large send needs \
-        PowerVM 2.2.5 with platform large send (IBM community, 2020).",
+    note: "CHGTCPA needs `*IOSYSCFG`; CFGTCP shows the same values, option 3, and the routes, option 2. A server keeps its old \
+        buffers until it is ended and started again. `*DFT` as a value is the default. Windows above 65,535 bytes are scaled \
+        when the buffer is larger (unverified): look at the window of a connection, such as with `ss -ti` on a relay, and do \
+        not trust the setting. Large send needs PowerVM 2.2.5 with platform large send (IBM community, 2020).",
 };
 
 /// A parameter of CHGTCPA: a row whose commands follow from its name.
@@ -31,7 +32,7 @@ macro_rules! attribute {
             place: "whole system",
             read: "CHGTCPA, then F4",
             set_permanent: concat!("CHGTCPA ", $name, "({value})"),
-            undo: concat!("CHGTCPA ", $name, "(*DFT)"),
+            undo: concat!("CHGTCPA ", $name, "({old})"),
             $($field: $value,)+
             ..EMPTY
         }
@@ -84,13 +85,11 @@ const SETTINGS: &[Setting] = &[
         unit: "bytes or *LIND",
         default: "*LIND",
         effect: Effect::PacketSize,
-        want: short_packet,
-        fit: Fit::AtMost,
         read: "NETSTAT *IFC",
         set_permanent: "CHGTCPIFC INTNETADR('{interface}') MTU({value})",
         undo: "CHGTCPIFC INTNETADR('{interface}') MTU({old})",
-        caveat: "`*LIND` is the line's: 1500 for Ethernet version 2, 1492 for IEEE 802.3. The interface may have to be ended first \
-            with ENDTCPIFC (unverified).",
+        caveat: "`*LIND` is the line's: 1500 for Ethernet version 2, 1492 for IEEE 802.3. It holds for all traffic of the \
+            interface: change the route's MTU instead. The interface may have to be ended first with ENDTCPIFC (unverified).",
         source: "IBM, CHGTCPIFC; AS/400 manual",
         ..EMPTY
     },

@@ -8,6 +8,7 @@ use longhaul_units::Bytes;
 
 pub(super) const SOLARIS: System = System {
     name: "solaris",
+    other_names: &["sunos"],
     title: "Solaris 11",
     interface: "net0",
     default_window: Bytes(49_152),
@@ -17,7 +18,9 @@ pub(super) const SOLARIS: System = System {
     tuned_response: LossResponse::Cubic,
     congestion: "NewReno, the default",
     settings: SETTINGS,
-    note: "Without -t, ipadm sets a value now and for later; -t and reset-prop are unverified.",
+    note: "Without -t, ipadm sets a value now and for later; -t is unverified. `ipadm reset-prop -p NAME tcp` sets the default \
+        (unverified). Solaris 10 has no such properties: there `ndd -set /dev/tcp NAME VALUE` sets them under names that begin \
+        with tcp_, until the next boot (unverified).",
 };
 
 /// A property of TCP: a row whose commands follow from its name.
@@ -29,7 +32,7 @@ macro_rules! property {
             read: concat!("ipadm show-prop -p ", $name, " tcp"),
             set_now: concat!("ipadm set-prop -t -p ", $name, "={value} tcp"),
             set_permanent: concat!("ipadm set-prop -p ", $name, "={value} tcp"),
-            undo: concat!("ipadm reset-prop -p ", $name, " tcp"),
+            undo: concat!("ipadm set-prop -p ", $name, "={old} tcp"),
             $($field: $value,)+
             ..EMPTY
         }

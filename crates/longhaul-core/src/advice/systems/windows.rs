@@ -8,6 +8,7 @@ use longhaul_units::Bytes;
 
 pub(super) const WINDOWS: System = System {
     name: "windows",
+    other_names: &["win"],
     title: "Windows Server",
     interface: "InternetCustom",
     default_window: Bytes(16_776_960),

@@ -1,7 +1,7 @@
 //! The laws of TCP on a long path: the rate that a window, random loss or a line allows, and the time of slow start.
 //!
 //! Each law stands here once. `longhaul advise`, `longhaul audit`, the lab's `computed` and the tables of the manual call it.
-//! [`packet`] has the sizes of packets in tunnels.
+//! [`packet`] has the sizes of packets inside encapsulations.
 
 pub mod packet;
 mod slow_start;

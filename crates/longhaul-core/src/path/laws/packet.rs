@@ -1,19 +1,19 @@
-//! Packets in tunnels: the bytes that an encapsulation adds, and the largest inner packet that a line takes.
+//! Packets inside an encapsulation: the bytes that it adds, and the largest inner packet that a line takes.
 //!
 //! | part | bytes |
 //! | --- | --- |
 //! | outer | the outer IP header, with the UDP header if there is one |
-//! | header | the tunnel's own header |
+//! | header | the encapsulation's own header |
 //! | iv | the initialization vector |
 //! | trailer, align | the trailer, padded together with the inner packet to a multiple of align |
 //! | icv | the integrity check value |
 
-/// The parts of an encapsulation, in bytes. The default adds nothing.
+/// The bytes that an encapsulation adds, part by part. The default adds nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Encapsulation {
+pub struct Overhead {
     /// The outer IP header, with the UDP header if there is one.
     pub outer: u32,
-    /// The tunnel's own header.
+    /// The encapsulation's own header.
     pub header: u32,
     /// The initialization vector.
     pub iv: u32,
@@ -25,7 +25,7 @@ pub struct Encapsulation {
     pub icv: u32,
 }
 
-impl Encapsulation {
+impl Overhead {
     /// Returns the bytes on the line of an inner packet of `inner` bytes.
     pub fn outer_bytes(&self, inner: u32) -> u32 {
         let padded = (inner + self.trailer).next_multiple_of(self.align.max(1));

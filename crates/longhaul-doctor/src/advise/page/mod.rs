@@ -116,10 +116,10 @@ fn numbers(html: &mut Html, advice: &Advice) {
             html.leaf("dd", &[], &value);
         }
     });
-    if let Some(tunnel) = advice.question.path.tunnel {
-        source(html, tunnel.source);
-        if !tunnel.caveat.is_empty() {
-            paragraph(html, "", tunnel.caveat);
+    if let Some(encapsulation) = advice.question.path.encapsulation {
+        source(html, encapsulation.source);
+        if !encapsulation.caveat.is_empty() {
+            paragraph(html, "", encapsulation.caveat);
         }
     }
 }

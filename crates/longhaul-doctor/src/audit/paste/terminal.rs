@@ -1,6 +1,7 @@
 //! What a terminal adds to a line: colours, movements of the cursor, frames of a 5250 screen, and typographic characters that
 //! a mail program or a wiki put in place of ASCII.
 
+use crate::say::is_invisible;
 use std::iter::Peekable;
 use std::str::Chars;
 
@@ -35,9 +36,7 @@ pub(super) fn seen(raw: &str) -> Vec<Seen> {
             '\u{2010}'..='\u{2015}' | '\u{2212}' => screen.push('-'),
             '\u{2018}' | '\u{2019}' => screen.push('\''),
             '\u{201c}'..='\u{201e}' => screen.push('"'),
-            // Marks of width zero and of direction.
-            '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' => {}
-            char if char.is_control() => {}
+            char if is_invisible(char) => {}
             // No-break spaces, and wide ones.
             char if char.is_whitespace() => screen.push(' '),
             char => screen.push(char),

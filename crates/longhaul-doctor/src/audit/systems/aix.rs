@@ -3,7 +3,7 @@
 //! The values of an interface go before those of `no` unless `use_isno` is 0 (IBM, Interface-specific network options). Of an
 //! interface, the running values of `ifconfig` go before those that `lsattr` reads from the device database.
 
-use crate::audit::reader::{Cap, Facts, Hint, Reader, Shown, WHOLE_SYSTEM};
+use crate::audit::reader::{Facts, Hint, Reader, Shown, WHOLE_SYSTEM, WindowLimit};
 use longhaul_core::path::laws::MAX_UNSCALED_WINDOW;
 use longhaul_units::Bytes;
 
@@ -296,13 +296,13 @@ impl Aix {
             if places.len() < owned.len() || owned.is_empty() {
                 places.push(of_all);
             }
-            facts.caps.extend(places.iter().filter_map(|(place, shown)| cap((*shown)?, place)));
+            facts.windows.extend(places.iter().filter_map(|(place, shown)| limit((*shown)?, place)));
             if places.iter().any(|(_, shown)| shown.is_none()) {
                 facts.missing.push("no -a");
             }
         }
         match self.option("sb_max") {
-            Some(shown) => facts.caps.extend(cap(shown, WHOLE_SYSTEM)),
+            Some(shown) => facts.windows.extend(limit(shown, WHOLE_SYSTEM)),
             None if facts.missing.is_empty() => facts.missing.push("no -o sb_max"),
             None => {}
         }
@@ -364,7 +364,7 @@ impl Counters {
 }
 
 /// Returns the limit that a value sets.
-fn cap(shown: &Shown, place: &str) -> Option<Cap> {
+fn limit(shown: &Shown, place: &str) -> Option<WindowLimit> {
     let (setting, window) = match shown.name.as_str() {
         "tcp_sendspace" => ("tcp_sendspace", bytes(&shown.value)?),
         "tcp_recvspace" => ("tcp_recvspace", bytes(&shown.value)?),
@@ -374,7 +374,7 @@ fn cap(shown: &Shown, place: &str) -> Option<Cap> {
     };
     // `no -L` shortens 262144 to 256K. Commands take the number.
     let value = bytes(&shown.value)?.0.to_string();
-    Some(Cap { setting, value, place: place.into(), window, what: "" })
+    Some(WindowLimit { setting, value, place: place.into(), window, what: "" })
 }
 
 fn hint(shown: &Shown, setting: &'static str, place: &str, what: &'static str) -> Hint {

@@ -2,7 +2,7 @@
 //!
 //! A prompt has a label, a leader of dots, with F11 the keyword, and the value; a display has a colon before the value.
 
-use crate::audit::reader::{Cap, Facts, Hint, Reader, Shown, WHOLE_SYSTEM};
+use crate::audit::reader::{Facts, Hint, Reader, Shown, WHOLE_SYSTEM, WindowLimit};
 use longhaul_units::Bytes;
 
 /// Reads the pastes of one IBM i.
@@ -258,7 +258,7 @@ impl Ibmi {
         for setting in ["TCPRCVBUF", "TCPSNDBUF"] {
             let shown = self.attribute(setting).and_then(|shown| Some((shown, shown.value.parse().ok()?)));
             match shown {
-                Some((shown, bytes)) => facts.caps.push(Cap {
+                Some((shown, bytes)) => facts.windows.push(WindowLimit {
                     setting,
                     value: shown.value.clone(),
                     place: WHOLE_SYSTEM.into(),

@@ -3,7 +3,7 @@
 //! The window of a connection is the smallest of `send_buf`, `recv_buf` and `_cwnd_max`; `max_buf` caps both buffers. `ndd`
 //! has other names for the same properties.
 
-use super::values::{Bad, keep, system_cap};
+use super::values::{Bad, keep, system_limit};
 use crate::audit::reader::{Facts, Reader, Shown, WHOLE_SYSTEM};
 
 /// Reads the pastes of one Solaris host.
@@ -59,7 +59,7 @@ impl Reader for Solaris {
         for setting in WINDOWS {
             let window: Option<u64> = self.value(setting).and_then(|shown| shown.value.parse().ok());
             match window {
-                Some(window) => facts.caps.push(system_cap(setting, &window.to_string(), window)),
+                Some(window) => facts.windows.push(system_limit(setting, &window.to_string(), window)),
                 // Neither buffer can be set above max_buf.
                 None if *setting == "max_buf" => {}
                 None => facts.missing.push("ipadm show-prop -p max_buf,send_buf,recv_buf,_cwnd_max tcp"),

@@ -1,6 +1,6 @@
 //! Values of a paste by name, and what follows from one of them.
 
-use crate::audit::reader::{Cap, Hint, Shown, WHOLE_SYSTEM};
+use crate::audit::reader::{Hint, Shown, WHOLE_SYSTEM, WindowLimit};
 use longhaul_units::Bytes;
 
 /// Keeps a value. The last one shown is in force: a paste may show the host before and after a change.
@@ -13,17 +13,17 @@ pub(super) fn keep(values: &mut Vec<Shown>, name: &str, value: &str, from: &str)
 }
 
 /// Keeps the lowest limit of each setting.
-pub(super) fn keep_lowest(caps: &mut Vec<Cap>, cap: Cap) {
-    match caps.iter_mut().find(|known| known.setting == cap.setting) {
-        Some(known) if cap.window < known.window => *known = cap,
+pub(super) fn keep_lowest(limits: &mut Vec<WindowLimit>, limit: WindowLimit) {
+    match limits.iter_mut().find(|known| known.setting == limit.setting) {
+        Some(known) if limit.window < known.window => *known = limit,
         Some(_) => {}
-        None => caps.push(cap),
+        None => limits.push(limit),
     }
 }
 
 /// Returns the limit `window` that the value `value` sets for the whole system.
-pub(super) fn system_cap(setting: &'static str, value: &str, window: u64) -> Cap {
-    Cap { setting, value: value.into(), place: WHOLE_SYSTEM.into(), window: Bytes(window), what: "" }
+pub(super) fn system_limit(setting: &'static str, value: &str, window: u64) -> WindowLimit {
+    WindowLimit { setting, value: value.into(), place: WHOLE_SYSTEM.into(), window: Bytes(window), what: "" }
 }
 
 /// A value that hurts, wherever it stands.

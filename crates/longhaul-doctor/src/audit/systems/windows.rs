@@ -6,7 +6,7 @@
 //! `Get-NetTCPSetting`, the templates for the Internet count: those of a data centre serve round trips below 10 ms.
 
 use super::values::{Bad, keep};
-use crate::audit::reader::{Cap, Facts, Reader, Shown, WHOLE_SYSTEM};
+use crate::audit::reader::{Facts, Reader, Shown, WHOLE_SYSTEM, WindowLimit};
 use longhaul_core::path::laws::MAX_UNSCALED_WINDOW;
 use longhaul_units::Bytes;
 
@@ -175,7 +175,7 @@ impl Windows {
 impl Windows {
     fn add_windows(&self, facts: &mut Facts) {
         let global = self.global.iter().find(|shown| shown.name == LEVEL);
-        facts.caps.extend(global.and_then(|shown| cap(LEVEL, &shown.value, WHOLE_SYSTEM)));
+        facts.windows.extend(global.and_then(|shown| limit(LEVEL, &shown.value, WHOLE_SYSTEM)));
         for template in self.templates.iter().filter(|template| template.is_counting()) {
             let place = template.place();
             // AutoTuningLevelEffective names the level that is in force: Local or GroupPolicy.
@@ -184,10 +184,10 @@ impl Windows {
                 "GroupPolicy" => POLICY,
                 _ => "AutoTuningLevelLocal",
             };
-            let level = template.value(source).and_then(|level| cap(source, level, &place));
-            facts.caps.extend(level.or_else(|| cap("AutoTuningLevelEffective", effective, &place)));
+            let level = template.value(source).and_then(|level| limit(source, level, &place));
+            facts.windows.extend(level.or_else(|| limit("AutoTuningLevelEffective", effective, &place)));
         }
-        if facts.caps.is_empty() {
+        if facts.windows.is_empty() {
             facts.missing.push("netsh interface tcp show global");
         }
     }
@@ -242,10 +242,10 @@ impl Label {
 }
 
 /// Returns the limit of the autotuning level `level`.
-fn cap(setting: &'static str, level: &str, place: &str) -> Option<Cap> {
+fn limit(setting: &'static str, level: &str, place: &str) -> Option<WindowLimit> {
     let (_, window) = LEVELS.iter().find(|(name, _)| name.eq_ignore_ascii_case(level))?;
     let what = if setting == POLICY { "A group policy sets it, and no command here overrides that." } else { "" };
-    Some(Cap { setting, value: level.into(), place: place.into(), window: Bytes(*window), what })
+    Some(WindowLimit { setting, value: level.into(), place: place.into(), window: Bytes(*window), what })
 }
 
 /// Returns the property that a header names, also if dots say that it is cut. Several may begin so: then it is none.

@@ -9,7 +9,7 @@
 //! that of this host's, and a window is 65,535 bytes shifted by its scale at most. And the kernel counts for how much of the
 //! time the peer's window or the send buffer held data back; from [`MIN_LIMITED`] on, that is the limit.
 
-use crate::audit::reader::{Cap, Facts, Hint, Shown};
+use crate::audit::reader::{Facts, Hint, Shown, WindowLimit};
 use crate::audit::systems::values::{keep_lowest, number};
 use longhaul_core::path::laws::{MAX_UNSCALED_WINDOW, MAX_WINDOW_SCALE};
 use longhaul_units::Bytes;
@@ -19,8 +19,8 @@ use longhaul_units::Bytes;
 pub(super) struct Flows {
     /// The text of the connection that is being read.
     record: Option<String>,
-    bounds: Vec<Cap>,
-    caps: Vec<Cap>,
+    bounds: Vec<WindowLimit>,
+    windows: Vec<WindowLimit>,
     /// Findings with the share of time in percent.
     hints: Vec<(f64, Hint)>,
 }
@@ -65,17 +65,21 @@ impl Flows {
     pub(super) fn add_to(&self, facts: &mut Facts, largest_sndbuf: Option<u64>) {
         let mut all = self.clone();
         all.end();
-        let shown = |cap: &Cap| Shown { name: cap.setting.into(), value: cap.value.clone(), from: cap.place.clone() };
+        let shown = |limit: &WindowLimit| Shown {
+            name: limit.setting.into(),
+            value: limit.value.clone(),
+            from: limit.place.clone(),
+        };
         facts.settings.extend(all.bounds.iter().map(shown));
         facts.bounds.extend(all.bounds);
-        for mut cap in all.caps {
+        for mut limit in all.windows {
             // A buffer below the limit of autotuning that holds data back is not tuned: the application has set it.
-            if cap.setting == SNDBUF && largest_sndbuf.is_some_and(|largest| largest > cap.window.0) {
-                cap.setting = "SO_SNDBUF";
-                cap.what = "The application sets its send buffer itself, and so turns autotuning off.";
+            if limit.setting == SNDBUF && largest_sndbuf.is_some_and(|largest| largest > limit.window.0) {
+                limit.setting = "SO_SNDBUF";
+                limit.what = "The application sets its send buffer itself, and so turns autotuning off.";
             }
-            facts.settings.push(shown(&cap));
-            facts.caps.push(cap);
+            facts.settings.push(shown(&limit));
+            facts.windows.push(limit);
         }
         facts.hints.extend(all.hints.into_iter().map(|(_, hint)| hint));
     }
@@ -92,7 +96,7 @@ impl Flows {
         let window = |scale: u8| MAX_UNSCALED_WINDOW.0 << scale.min(MAX_WINDOW_SCALE);
         let mut add = |setting, scale: u8, what| {
             let (value, place) = (format!("wscale:{scale}"), flow.place.clone());
-            keep_lowest(&mut self.bounds, Cap { setting, value, place, window: Bytes(window(scale)), what });
+            keep_lowest(&mut self.bounds, WindowLimit { setting, value, place, window: Bytes(window(scale)), what });
         };
         match flow.scales {
             Some((peer, own)) => {
@@ -106,7 +110,7 @@ impl Flows {
             None if flow.is_behind_scales => {
                 let (value, place) = ("none".into(), flow.place.clone());
                 let (setting, window, what) = ("window scale", MAX_UNSCALED_WINDOW, NO_SCALE);
-                keep_lowest(&mut self.caps, Cap { setting, value, place, window, what });
+                keep_lowest(&mut self.windows, WindowLimit { setting, value, place, window, what });
             }
             None => {}
         }
@@ -124,7 +128,7 @@ impl Flows {
                     let value = format!("{window} ({value})");
                     let what =
                         if setting == RWND { "The peer's receive buffer is the limit: audit the peer." } else { "" };
-                    keep_lowest(&mut self.caps, Cap { setting, value, place, window: Bytes(window), what });
+                    keep_lowest(&mut self.windows, WindowLimit { setting, value, place, window: Bytes(window), what });
                 }
                 None => {
                     let known = self.hints.iter().position(|(_, hint)| hint.setting == setting);

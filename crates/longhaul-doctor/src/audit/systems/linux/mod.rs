@@ -10,8 +10,8 @@ mod routes;
 mod sysctls;
 mod unit;
 
-use crate::audit::reader::{Cap, Facts, Reader, Shown};
-use crate::audit::systems::values::{keep, number, system_cap};
+use crate::audit::reader::{Facts, Reader, Shown, WindowLimit};
+use crate::audit::systems::values::{keep, number, system_limit};
 use counters::Counters;
 use flows::Flows;
 use links::Links;
@@ -133,36 +133,39 @@ impl Linux {
     /// Adds the limits of the window that the sysctls set, and what else to paste.
     fn add_windows(&self, facts: &mut Facts) {
         let [rmem, wmem] = ["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"].map(|name| self.sysctls.triple(name));
-        if let Some([_, first, largest]) = rmem {
-            facts.caps.extend(self.sysctl_cap("net.ipv4.tcp_rmem", self.window_of(largest)));
+        let receive = rmem.and_then(|[_, first, largest]| Some((self.window_of(first)?, self.window_of(largest)?)));
+        if let Some((first, largest)) = receive {
+            facts.windows.extend(self.sysctl_limit("net.ipv4.tcp_rmem", largest));
             // ip-sysctl: without autotuning the buffer keeps the size that a socket begins with.
-            let fixed = self.sysctl_cap("net.ipv4.tcp_moderate_rcvbuf", self.window_of(first));
-            facts.caps.extend(fixed.filter(|cap| cap.value == "0"));
+            let fixed = self.sysctl_limit("net.ipv4.tcp_moderate_rcvbuf", first);
+            facts.windows.extend(fixed.filter(|limit| limit.value == "0"));
         }
         if let Some([.., largest]) = wmem {
-            facts.caps.extend(self.sysctl_cap("net.ipv4.tcp_wmem", largest));
+            facts.windows.extend(self.sysctl_limit("net.ipv4.tcp_wmem", largest));
         }
-        let unscaled = self.sysctl_cap("net.ipv4.tcp_window_scaling", MAX_UNSCALED_WINDOW.0);
-        facts.caps.extend(unscaled.filter(|cap| cap.value == "0"));
-        facts.missing.extend(rmem.is_none().then_some("sysctl net.ipv4.tcp_rmem net.ipv4.tcp_adv_win_scale"));
+        let unscaled = self.sysctl_limit("net.ipv4.tcp_window_scaling", MAX_UNSCALED_WINDOW.0);
+        facts.windows.extend(unscaled.filter(|limit| limit.value == "0"));
+        facts.missing.extend(receive.is_none().then_some("sysctl net.ipv4.tcp_rmem net.ipv4.tcp_adv_win_scale"));
         facts.missing.extend(wmem.is_none().then_some("sysctl net.ipv4.tcp_wmem"));
     }
 
     /// Returns the limit that the sysctl `name` sets, if a paste shows it.
-    fn sysctl_cap(&self, name: &'static str, window: u64) -> Option<Cap> {
+    fn sysctl_limit(&self, name: &'static str, window: u64) -> Option<WindowLimit> {
         let shown = self.sysctls.shown(name)?;
-        Some(system_cap(name, &shown.value, window))
+        Some(system_limit(name, &shown.value, window))
     }
 
-    /// Returns the window that a receive buffer of `space` bytes gives.
+    /// Returns the window that a receive buffer of `space` bytes gives; `None` if the paste has a scale that no kernel has.
     ///
     /// ip-sysctl, tcp_adv_win_scale: the window is `space - space / 2^scale`, or `space / 2^-scale` where the scale is not
-    /// positive. Its default is 1, and new kernels have done without it.
-    fn window_of(&self, space: u64) -> u64 {
-        let scale: i64 =
-            self.sysctls.shown("net.ipv4.tcp_adv_win_scale").and_then(|shown| shown.value.parse().ok()).unwrap_or(1);
-        let part = space.checked_shr(u32::try_from(scale.unsigned_abs()).unwrap_or(u32::MAX)).unwrap_or(0);
-        if scale > 0 { space - part } else { part }
+    /// positive. It is from -31 to 31; its default is 1, and new kernels have done without it.
+    fn window_of(&self, space: u64) -> Option<u64> {
+        let scale: i32 = match self.sysctls.shown("net.ipv4.tcp_adv_win_scale") {
+            Some(shown) => shown.value.parse().ok().filter(|scale| (-31..=31).contains(scale))?,
+            None => 1,
+        };
+        let part = space >> scale.unsigned_abs();
+        Some(if scale > 0 { space - part } else { part })
     }
 }
 

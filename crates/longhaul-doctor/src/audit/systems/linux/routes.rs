@@ -1,6 +1,6 @@
 //! `ip route`, `ip route get`: the routes with metrics.
 
-use crate::audit::reader::{Cap, Facts, Shown};
+use crate::audit::reader::{Facts, Shown, WindowLimit};
 use crate::audit::systems::values::{Bad, number};
 use longhaul_units::Bytes;
 
@@ -69,7 +69,7 @@ impl Routes {
                 if let (WINDOW, Some(window @ 1..)) = (*name, figure) {
                     let (value, place) = (value.clone(), place.clone());
                     let what = "The route limits the window that this host offers: `ip route change` without `window` lifts it.";
-                    facts.caps.push(Cap { setting: WINDOW, value, place, window: Bytes(window), what });
+                    facts.windows.push(WindowLimit { setting: WINDOW, value, place, window: Bytes(window), what });
                 }
                 let bad = BAD
                     .iter()
