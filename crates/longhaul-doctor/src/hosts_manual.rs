@@ -2,7 +2,7 @@
 
 use crate::page::table::grouped;
 use crate::show::{speed, wrapped_to};
-use longhaul_core::advice::{APPLICATIONS, Application, EVERY_HOST, Effect, Fill, Goal, SYSTEMS, Setting, System};
+use longhaul_core::advice::{APPLICATIONS, Application, EVERY_HOST, Fill, Goal, SYSTEMS, Setting, System};
 use longhaul_core::path::laws::packet::mss;
 use longhaul_core::path::laws::{LossResponse, loss_rate, window_rate};
 use longhaul_units::Bytes;
@@ -30,7 +30,7 @@ fn docs_hosts_md_matches_the_tables() {
 
 /// Returns the rates that windows give: those of untouched hosts, and a few others.
 fn rates() -> String {
-    let systems = SYSTEMS.iter().filter(|system| has_window(system));
+    let systems = SYSTEMS.iter().filter(|system| system.has_window());
     let mut windows: Vec<(Bytes, String)> =
         systems.map(|system| (system.default_window, format!("{}, default", system.title))).collect();
     windows.push((Bytes(16 << 10), "AIX without values of the interface".into()));
@@ -56,7 +56,7 @@ fn losses() -> String {
     };
     let lines: String = [0.0001, 0.001, 0.01].into_iter().map(line).collect();
     let who = |response| {
-        let systems = SYSTEMS.iter().filter(|system| has_window(system) && system.response == response);
+        let systems = SYSTEMS.iter().filter(|system| system.has_window() && system.response == response);
         systems.map(|system| system.title).collect::<Vec<_>>().join(", ")
     };
     let (reno, cubic) = (who(LossResponse::Reno), who(LossResponse::Cubic));
@@ -82,7 +82,7 @@ fn programs() -> String {
 fn section(system: &System) -> String {
     let is_tried = system.settings.iter().all(|row| row.verified);
     let mark = if is_tried { "" } else { "Unverified: nothing here was tried on such a host. " };
-    let window = match has_window(system) {
+    let window = match system.has_window() {
         true => format!(
             "An untouched host has a window of {} bytes ({}). Its congestion control is {}. ",
             grouped(system.default_window.0),
@@ -105,7 +105,8 @@ fn section(system: &System) -> String {
 }
 
 fn line(system: &System, row: &Setting) -> String {
-    let fill = Fill { value: "VALUE", old: "OLD", interface: system.interface, network: "NETWORK", gateway: "GATEWAY" };
+    let (interface, network, gateway) = (system.interface, "NETWORK", "GATEWAY");
+    let fill = Fill { value: "VALUE", old: "OLD", route: "ROUTE", interface, network, gateway };
     let read: Vec<String> = fill.into_command(row.read).split("; ").map(|command| format!("`{command}`")).collect();
     let other = if row.other_defaults.is_empty() { String::new() } else { format!("; {}", row.other_defaults) };
     let default = format!("`{}`{other}", row.default);
@@ -116,12 +117,6 @@ fn line(system: &System, row: &Setting) -> String {
 
 fn paragraph(text: &str) -> String {
     wrapped_to(WIDTH, text, "", "")
-}
-
-/// Whether the system is a TCP endpoint: a VIOS only forwards frames.
-fn has_window(system: &System) -> bool {
-    let is_window = |effect| matches!(effect, Effect::ReceiveWindow | Effect::SendWindow | Effect::Window);
-    system.settings.iter().any(|row| is_window(row.effect))
 }
 
 /// The round trips of the table of rates: a LAN's, and those of long paths.

@@ -25,7 +25,9 @@ pub(crate) fn note(line: impl Display) {
 /// Whether a character shows nothing, but may change what a terminal shows of the others: control characters, and Unicode's marks
 /// of direction, of width zero, and of lines.
 pub(crate) fn is_invisible(char: char) -> bool {
-    matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    matches!(char,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}')
         || char.is_control()
 }
 

@@ -166,7 +166,8 @@ fn read(row: &Setting) -> String {
 
 /// Runs a command of a row. Returns what it prints.
 fn run(command: &str, value: &str, old: &str) -> String {
-    let fill = Fill { value, old, interface: "e0", network: "10.2.0.0/16", gateway: "10.1.0.2" };
+    // Of a route, the old value is the line that `read` shows.
+    let fill = Fill { value, old, route: old, interface: "e0", network: "10.2.0.0/16", gateway: "10.1.0.2" };
     shell(&fill.into_command(command))
 }
 

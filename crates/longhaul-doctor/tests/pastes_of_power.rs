@@ -385,6 +385,13 @@ fn no_text_of_a_paste_gets_into_a_command() {
     let paste = b"# lsattr -El en0;reboot\ntcp_sendspace 1;reboot Set True\nen0;id: flags=1<UP>\n tcp_sendspace 9 rfc1323 $(id)\n";
     let report = audit(paste);
     assert!(report.is_none_or(|report| !report.text.contains("reboot") && !report.text.contains("$(id)")));
+    for interface in ["e;reboot", "*", "-K", "$(id)"] {
+        let paste = format!("$ ethtool -k eth0\nFeatures for {interface}:\ntcp-segmentation-offload: off\n");
+        let document: Value = serde_json::from_str(&audit(paste.as_bytes()).unwrap().json).unwrap();
+        let finding = &document["hosts"][0]["findings"][0];
+        // The finding names it, and the command does not.
+        assert_eq!([&finding["place"], &finding["set_now"]], [interface, "ethtool -K INTERFACE tso on"]);
+    }
 }
 
 proptest! {

@@ -5,6 +5,8 @@ use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::time::Duration;
 
 /// Makes the calling process the leader of a new session without a terminal. Neither Ctrl-C nor a hang-up of the
@@ -33,6 +35,14 @@ pub fn try_lock(file: impl AsFd) -> Result<bool> {
         Err(Errno::AGAIN | Errno::ACCESS) => Ok(false),
         Err(errno) => Err(SysError::new("fcntl(F_SETLK, F_WRLCK)", errno)),
     }
+}
+
+/// Makes the program that `command` starts end with this process, or rather with the thread that starts it, in whatever way that ends
+/// (prctl(2), PR_SET_PDEATHSIG).
+pub fn end_with_this(command: &mut Command) {
+    let ask = || rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    // SAFETY: the closure makes one system call, which is async-signal-safe.
+    unsafe { command.pre_exec(move || ask().map_err(Into::into)) };
 }
 
 /// Returns the effective user id of this process.
@@ -88,9 +98,7 @@ mod tests {
     use std::fs::File;
     use std::io;
     use std::os::unix::ffi::OsStrExt;
-    use std::os::unix::process::CommandExt;
     use std::path::Path;
-    use std::process::Command;
 
     fn open(path: &Path) -> File {
         File::options().create(true).truncate(false).write(true).open(path).unwrap()

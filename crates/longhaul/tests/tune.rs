@@ -12,6 +12,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 /// Runs `test` in namespaces of its own, or prints SKIP.
 fn in_namespace(test: impl FnOnce() + Send) {
@@ -22,9 +23,15 @@ fn in_namespace(test: impl FnOnce() + Send) {
             let in_thread = || {
                 NetNs::create().unwrap();
                 netns::own_mounts().unwrap();
-                ["/etc/sysctl.d", "/var/lib"]
+                // None of the files that set sysctls on this machine counts (sysctl.d(5)).
+                ["/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/var/lib"]
                     .into_iter()
+                    .filter(|path| Path::new(path).is_dir())
                     .for_each(|path| netns::mount_tmpfs(path, "mode=755").unwrap());
+                if Path::new("/etc/sysctl.conf").exists() {
+                    let bind = ["--bind", "/dev/null", "/etc/sysctl.conf"];
+                    assert!(Command::new("mount").args(bind).status().unwrap().success());
+                }
                 fs::write(WMEM, OLD).unwrap();
                 test();
             };
@@ -198,6 +205,12 @@ fn a_module_that_does_not_load_undoes_all_and_a_missing_one_is_left_out() {
         );
         assert!(said.contains(" net.core.default_qdisc this kernel has no fq\n"), "{said}");
         assert_eq!(wmem(), OLD);
+        let first = "'--dry-run --verbose sch_fq') echo insmod sch_fq.ko;;\nsch_fq) ;;";
+        let second = "'--dry-run --verbose tcp_bbr') echo insmod tcp_bbr.ko;;";
+        let one_of_two = modules(&format!("{first}\n{second}"));
+        let (code, said) = run(tune(PATH).arg("--yes").env("PATH", with(one_of_two.path())));
+        let left = "every value is as it was before; module sch_fq stays loaded\n";
+        assert!(code == Some(1) && said.ends_with(left), "{said}");
         let none = modules("");
         let (code, said) = run(tune(PATH).arg("--yes").env("PATH", with(none.path())));
         assert!(
@@ -238,10 +251,41 @@ fn without_root_only_a_dry_run_works() {
     });
 }
 
+/// A change that a killed tune has begun must not be made after the rollback.
+#[test]
+fn a_killed_tune_takes_the_program_that_it_runs_with_it() {
+    in_namespace(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let (ip, number) = (folder.path().join("ip"), folder.path().join("number"));
+        let script = format!(
+            "#!/bin/sh\ncase \"$*\" in\n*show*) echo 10.20.0.0/16 dev lo;;\n*) echo $$ >{0}.new; mv {0}.new {0}; exec sleep 600;;\nesac\n",
+            number.display()
+        );
+        fs::write(&ip, script).unwrap();
+        fs::set_permissions(&ip, fs::Permissions::from_mode(0o755)).unwrap();
+        let flags = ["--mtu", "1400", "--route", "10.20.0.0/16", "--yes"];
+        let mut killed = tune(PATH).args(flags).env("PATH", with(folder.path())).stdout(Stdio::null()).spawn().unwrap();
+        let number = (0..).find_map(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            assert_eq!(killed.try_wait().unwrap(), None);
+            fs::read_to_string(&number).ok()
+        });
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        // Its entry goes when somebody has waited for it: here nobody may, and it is a zombie.
+        let state = format!("/proc/{}/stat", number.unwrap().trim());
+        while fs::read_to_string(&state).is_ok_and(|text| !text.contains(") Z ")) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let (code, said) = run(tune(&["--rollback"]).env("PATH", with(folder.path())));
+        assert_eq!(code, Some(0), "{said}");
+    });
+}
+
 #[test]
 fn wrong_usage_is_exit_code_2() {
     for (args, why) in [
-        (&[][..], "--rtt is missing: add --rtt 63ms"),
+        (&[][..], "--rtt and --rate are missing: add --rtt 63ms"),
         (&["--rtt", "63", "--rate", "1Gbit/s"], "write for example 63ms"),
         (&["--rollback", "--rtt", "63ms"], "cannot be used with"),
         (&["--dry-run", "--yes"], "cannot be used with"),

@@ -17,6 +17,6 @@ mod systems;
 pub use application::{APPLICATIONS, Application, OPENSSH_WINDOW};
 pub use encapsulation::{ENCAPSULATIONS, Encapsulation};
 pub use goal::Goal;
-pub use setting::{Effect, Fill, Fit, Setting};
+pub use setting::{Effect, Elsewhere, Fill, Fit, Setting};
 pub use system::{EVERY_HOST, System};
 pub use systems::{LINUX, SYSTEMS};

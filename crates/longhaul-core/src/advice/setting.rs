@@ -7,7 +7,8 @@ use super::goal::Goal;
 /// | word | stands for |
 /// | --- | --- |
 /// | `{value}` | the value to set |
-/// | `{old}` | the value before the change; for a route, the line that `read` shows |
+/// | `{old}` | the value before the change |
+/// | `{route}` | for a route: the line that `read` shows |
 /// | `{interface}` | the network interface towards the WAN |
 /// | `{network}`, `{gateway}` | the destination of the route to the far site, and its router |
 #[derive(Debug)]
@@ -38,8 +39,8 @@ pub struct Setting {
     pub set_now: &'static str,
     /// Command that makes the value permanent; it may set it now, too. Empty if only the form of now exists, or none.
     pub set_permanent: &'static str,
-    /// The same two commands for a value of the whole system, where the row is of an interface and its value comes from there.
-    pub for_all: Option<[&'static str; 2]>,
+    /// The commands for a value that does not stand at [`place`](Setting::place).
+    pub elsewhere: Option<Elsewhere>,
     /// Command that undoes both; empty if there is none to undo.
     pub undo: &'static str,
     /// What to know before the change; may be empty.
@@ -78,6 +79,20 @@ fn combine(present: &str, want: &str, choose: fn(u64, u64) -> u64) -> Option<Str
     (present.len() == want.len()).then(|| pairs.collect::<Vec<_>>().join(" "))
 }
 
+/// How a setting is changed whose value stands elsewhere than usual: AIX has a value of `no` where an interface has none of its own,
+/// and Solaris 10 has `ndd`. The undo is the permanent command, else the other one, with the value before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// Where the value stands, as an audit names it.
+    pub place: &'static str,
+    /// As [`Setting::set_now`].
+    pub set_now: &'static str,
+    /// As [`Setting::set_permanent`].
+    pub set_permanent: &'static str,
+    /// As [`Setting::caveat`].
+    pub caveat: &'static str,
+}
+
 /// The present values that serve as well as the one wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
@@ -98,12 +113,12 @@ pub enum Effect {
     ReceiveWindow,
     /// It caps the bytes that the sender has in flight, in bytes.
     SendWindow,
-    /// It caps both.
-    Window,
     /// It caps the values of other settings, such as `sb_max`.
     Ceiling,
     /// It switches window scaling: without it a window has 65,535 bytes at most.
     Scaling,
+    /// It names the congestion control, in a word that [`LossResponse::of`](crate::path::laws::LossResponse::of) knows.
+    CongestionControl,
     /// It changes how the sender recovers from loss.
     Recovery,
     /// It changes the size of packets.
@@ -119,6 +134,8 @@ pub struct Fill<'a> {
     pub value: &'a str,
     /// The value before the change; a word such as `OLD` if it is unknown.
     pub old: &'a str,
+    /// The route to the far site, as the system shows it; a word such as `ROUTE` if it is unknown.
+    pub route: &'a str,
     /// The network interface towards the WAN.
     pub interface: &'a str,
     /// The destination of the route to the far site.
@@ -135,6 +152,7 @@ impl Fill<'_> {
             ("{interface}", self.interface),
             ("{network}", self.network),
             ("{gateway}", self.gateway),
+            ("{route}", self.route),
             ("{old}", self.old),
             ("{value}", self.value),
         ];
@@ -177,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_value_is_not_searched_for_words() {
-        let fill = Fill { value: "{old}", old: "7", interface: "en0", network: "", gateway: "" };
+        let fill = Fill { value: "{old}", old: "7", route: "", interface: "en0", network: "", gateway: "" };
         assert_eq!(fill.into_command("set {interface} {value} {old}"), "set en0 {old} 7");
     }
 }

@@ -1,6 +1,7 @@
 //! One operating system, as a row of data.
 
-use super::setting::Setting;
+use super::goal::Goal;
+use super::setting::{Effect, Setting};
 use crate::path::laws::LossResponse;
 use longhaul_units::Bytes;
 
@@ -21,10 +22,8 @@ pub struct System {
     pub default_source: &'static str,
     /// Largest window that can be set.
     pub max_window: Bytes,
-    /// Response of its congestion control to random loss.
+    /// Response to random loss of its default congestion control.
     pub response: LossResponse,
-    /// The same with the control that the settings ask for.
-    pub tuned_response: LossResponse,
     /// What its congestion control is, with `unverified` where no document says so.
     pub congestion: &'static str,
     /// Settings, in the order in which they are to be set.
@@ -37,6 +36,25 @@ impl System {
     /// Returns the setting called `name`.
     pub fn setting(&self, name: &str) -> Option<&'static Setting> {
         self.settings.iter().find(|setting| setting.name == name)
+    }
+
+    /// Whether it is an end of TCP connections, and so has windows: a VIOS only forwards frames.
+    pub fn has_window(&self) -> bool {
+        self.settings.iter().any(|row| matches!(row.effect, Effect::ReceiveWindow | Effect::SendWindow))
+    }
+
+    /// Returns the setting that names the congestion control, if there is one.
+    pub fn congestion_control(&self) -> Option<&'static Setting> {
+        self.settings.iter().find(|row| row.effect == Effect::CongestionControl)
+    }
+
+    /// Returns the response to random loss of the control that the settings ask for, where it was `present`.
+    pub fn tuned_response(&self, present: LossResponse, goal: &Goal) -> LossResponse {
+        let wanted = self.congestion_control().and_then(|row| LossResponse::of(&(row.want)(goal)?));
+        match present {
+            LossResponse::Ignores => present,
+            _ => wanted.unwrap_or(present),
+        }
     }
 }
 

@@ -106,7 +106,8 @@ impl Advice {
         };
         let window = wanted_window(&path, &question.os);
         // A host that has more already keeps it.
-        let response = slowest(question.os.iter().map(|system| system.tuned_response));
+        let tuned = |system: &&'static System| system.tuned_response(system.response, &path.goal(system));
+        let response = slowest(question.os.iter().map(tuned));
         let tuned = Hosts { window: window.max(hosts.window), response, ..hosts };
         let each = hosts.alone(&path, 1).rate;
         let connections = laws::connections(path.goodput(), each);
@@ -137,7 +138,7 @@ impl Advice {
         let path = &self.question.path;
         let mut rows = vec![
             ("bandwidth-delay product", format!("{} bytes", path.bandwidth_delay().0)),
-            ("window and buffers to set", format!("{} bytes", self.window.0)),
+            ("window and buffers to set", format!("{} bytes{}", self.window.0, self.smallest_system())),
             ("window scale", laws::window_scale(self.window).to_string()),
             ("MTU of the link", path.mtu.to_string()),
         ];
@@ -151,6 +152,16 @@ impl Advice {
             ("connections to fill it as it is", self.connections.to_string()),
         ]);
         rows
+    }
+
+    /// Returns the system whose limit is the window, where the others can have a larger one.
+    fn smallest_system(&self) -> String {
+        let (path, systems) = (&self.question.path, &self.question.os);
+        let smallest = systems.iter().min_by_key(|system| system.max_window);
+        let has_larger = systems.iter().any(|system| path.goal(system).window > self.window);
+        let named =
+            smallest.filter(|_| has_larger).map(|system| format!(" ({}'s largest; others: below)", system.title));
+        named.unwrap_or_default()
     }
 
     /// Returns the sentences that say whether a relay is needed, and what else would help.
@@ -290,8 +301,8 @@ impl Typed {
 
 impl Change {
     fn new(system: &System, setting: &'static Setting, value: String) -> Change {
-        let fill =
-            Fill { value: &value, old: "OLD", interface: system.interface, network: "NETWORK", gateway: "GATEWAY" };
+        let (interface, network, gateway) = (system.interface, "NETWORK", "GATEWAY");
+        let fill = Fill { value: &value, old: "OLD", route: "ROUTE", interface, network, gateway };
         let command = |text| fill.into_command(text);
         Change {
             setting,
@@ -346,7 +357,6 @@ const LARGE_WINDOW: Bytes = Bytes(32 << 20);
 /// Largest share of loss in docs/laws.md.
 const MAX_TRIED_LOSS: f64 = 0.01;
 /// What limits a window.
-const WINDOW_EFFECTS: [Effect; 5] =
-    [Effect::ReceiveWindow, Effect::SendWindow, Effect::Window, Effect::Ceiling, Effect::Scaling];
+const WINDOW_EFFECTS: [Effect; 4] = [Effect::ReceiveWindow, Effect::SendWindow, Effect::Ceiling, Effect::Scaling];
 /// Windows that IBM advises for AIX on a WAN.
 const IBM_WINDOW: Bytes = Bytes(1 << 20);

@@ -24,6 +24,7 @@ use longhaul_core::path::laws::MAX_WINDOW;
 use longhaul_units::Bytes;
 use profile::{PROFILES, Profile};
 use relays::Addresses;
+pub(crate) use relays::relay_goal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -93,8 +94,8 @@ impl Advise {
     fn advice(&self) -> Result<Advice, String> {
         let is_unknown = self.os.is_empty() && self.window.is_none() && self.profile.is_none() && !self.path.has_from();
         let path = match self.path.path(self.profile.map(|profile| profile.path())) {
-            Ok(_) if is_unknown => return Err(UNKNOWN_HOSTS.into()),
-            Err(why) if is_unknown => return Err(format!("{UNKNOWN_HOSTS}; {why}")),
+            Ok(_) if is_unknown => return Err(unknown_hosts()),
+            Err(why) if is_unknown => return Err(format!("{}; {why}", unknown_hosts())),
             path => path?,
         };
         let os = match self.profile {
@@ -115,6 +116,11 @@ impl Advise {
     }
 }
 
+fn unknown_hosts() -> String {
+    let systems: Vec<&str> = SYSTEMS.iter().filter(|system| system.has_window()).map(|system| system.name).collect();
+    format!("the hosts are unknown: add --os {}, or --window 256KiB", systems.join(" or "))
+}
+
 fn os() -> String {
     let more =
         "Several with commas. For each, the output says what to type. Of several, the smallest default window counts.";
@@ -132,7 +138,8 @@ fn profile() -> String {
 }
 
 fn read_application(text: &str) -> Result<&'static Application, String> {
-    Application::named(text).ok_or_else(|| unknown(text, APPLICATIONS.iter().map(|application| application.name)))
+    let meant = APPLICATIONS.iter().find(|row| row.other_names.contains(&text)).map_or(text, |row| row.name);
+    Application::named(text).ok_or_else(|| unknown(meant, APPLICATIONS.iter().map(|application| application.name)))
 }
 
 fn read_profile(text: &str) -> Result<&'static Profile, String> {
@@ -155,8 +162,6 @@ fn read_bytes(text: &str) -> Result<Bytes, String> {
     if bytes.0 == 0 { Err("0 bytes take no time; write for example 2TB".into()) } else { Ok(bytes) }
 }
 
-const UNKNOWN_HOSTS: &str =
-    "the hosts are unknown: add --os aix (or ibmi, linux, solaris, windows), or --window 256KiB";
 const OS: &str = "Systems of the hosts";
 const APP: &str = "Application";
 const PROFILE: &str = "Published settings to start from";

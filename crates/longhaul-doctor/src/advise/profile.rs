@@ -145,4 +145,4 @@ const IBMI_RECEIVE: [&str; 3] = ["IBM i", "TCPRCVBUF", "4194304"];
 const IBMI_SEND: [&str; 3] = ["IBM i", "TCPSNDBUF", "4194304"];
 const SB_MAX: &str = "Buffers of 2 MiB need an sb_max of 4 MiB. The default of AIX is 1 MiB, which caps both buffers, and the guide \
                       does not raise it. Its 53 to 55 MB/s at 33 ms need 1.8 MB in flight, so it had been raised there. Advised: \
-                      sb_max first.";
+                      sb_max before any buffer that is raised.";

@@ -68,14 +68,19 @@ pub(super) fn files(path: &Path, addresses: &Addresses) -> Result<RelayFiles, St
 
 /// Returns the sysctls of Linux that a relay needs on this path, beyond the kernel's defaults.
 fn sysctls(path: &Path) -> Vec<(&'static str, String)> {
-    let goal = path.goal(&LINUX);
-    // The send buffer has the size of the window. It keeps what is behind a lost segment for a further round trip.
-    let twice = Bytes(goal.window.0.saturating_mul(2)).min(LINUX.max_window);
-    let goal = Goal { window: twice.max(INSTALLED_BUFFERS), ..goal };
+    let goal = relay_goal(path);
     // A relay chooses the congestion control of each leg itself, and sets no buffer size.
     let serves = |setting: &&Setting| setting.name.starts_with("net.ipv4.") && setting.name != CONGESTION;
     let sysctls = LINUX.settings.iter().filter(serves);
     sysctls.filter_map(|setting| Some((setting.name, setting.change(setting.default, &goal)?))).collect()
+}
+
+/// Returns what `path` needs of a relay's kernel.
+pub(crate) fn relay_goal(path: &Path) -> Goal {
+    let goal = path.goal(&LINUX);
+    // The send buffer has the size of the window. It keeps what is behind a lost segment for a further round trip.
+    let twice = Bytes(goal.window.0.saturating_mul(2)).min(LINUX.max_window);
+    Goal { window: twice.max(INSTALLED_BUFFERS), ..goal }
 }
 
 fn head(site: &str, path: &Path, is_complete: bool) -> String {

@@ -78,6 +78,10 @@ fn aix_gets_sb_max_before_the_spaces_and_a_certain_scaling() {
         |name: &str| settings.iter().position(|setting| setting["name"] == name).unwrap_or_else(|| panic!("{name}"));
     assert!(at("sb_max") < at("tcp_sendspace").min(at("tcp_recvspace")));
     assert_eq!(settings[at("sb_max")]["value"], "31500000");
+    let text = text::text(&advice("--rtt 63ms --rate 1Gbit/s --os aix"));
+    let commands = "   now        ifconfig en0 tcp_sendspace 15750000\n   permanent  chdev -l en0 -a tcp_sendspace=15750000\n   \
+        undo       chdev -l en0 -a tcp_sendspace=OLD\n";
+    assert!(text.contains(commands), "{text}");
     let space = &settings[at("tcp_sendspace")];
     assert_eq!(space["set_permanent"], "chdev -l en0 -a tcp_sendspace=15750000");
     assert_eq!(
@@ -197,6 +201,46 @@ fn every_profile_says_what_is_wrong_with_it() {
 }
 
 #[test]
+fn each_relay_gets_its_own_file_and_buffers_of_four_products() {
+    let line = "--rtt 63ms --rate 10Gbit/s --os aix --near-listen 10.1.0.2:7000 --far-listen 10.2.0.2:7000 --target 10.2.0.9:22";
+    let text = text::text(&advice(line));
+    for site in ["near", "far"] {
+        let head = format!("The {site} relay\n\n# /etc/longhaul/longhaul.toml of the {site} relay");
+        assert!(text.contains(&head), "{text}");
+    }
+    let files = document(line)["longhaul_toml"].clone();
+    let has = |site: &str, part: &str| files[site].as_str().unwrap().contains(part);
+    assert!(has("near", "to     = [\"10.2.0.2:7000\"]") && has("far", "to     = [\"10.2.0.9:22\"]"), "{files}");
+    assert!(has("far", "allow  = [\"10.1.0.2/32\"]") && !has("near", "\nallow"), "{files}");
+    let sysctl = |line: &str, name: &str| {
+        let sysctls = advice(line).relays.sysctls;
+        sysctls.iter().find(|(known, _)| *known == name).unwrap().1.clone()
+    };
+    // 78,750,000 bytes are the product, and half of the receive buffer is window.
+    assert_eq!(sysctl(line, "net.ipv4.tcp_wmem"), "4096 16384 315000000");
+    assert_eq!(sysctl(line, "net.ipv4.tcp_rmem"), "4096 131072 630000000");
+    // A short path gets the buffers of 90-longhaul.conf.
+    assert_eq!(sysctl("--rtt 1ms --rate 1Gbit/s --os aix", "net.ipv4.tcp_wmem"), "4096 16384 268435456");
+}
+
+#[test]
+fn no_relay_is_faster_than_the_largest_window_of_tcp() {
+    let document = document("--rtt 10s --rate 100Gbit/s --os aix");
+    let most = MAX_WINDOW.0 as f64 * 8.0 / 10.0 / 1e6;
+    assert!((mbps(&document, "relay") - most).abs() < 1.0, "{}", mbps(&document, "relay"));
+    assert_eq!(row(&document, "relay", "limited_by"), "window");
+}
+
+#[test]
+fn a_window_below_the_default_of_linux_gets_the_buffers_that_make_it_larger() {
+    let document = document("--rtt 63ms --rate 100Mbit/s --os linux --window 64KiB");
+    let settings = document["systems"][0]["settings"].as_array().unwrap();
+    for name in ["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"] {
+        assert!(settings.iter().any(|setting| setting["name"] == name), "{name}");
+    }
+}
+
+#[test]
 fn wrong_flags_get_what_to_write() {
     let cases = [
         ("--rtt 63ms --rate 1Gbit/s", "the hosts are unknown: add --os"),
@@ -204,6 +248,8 @@ fn wrong_flags_get_what_to_write() {
         ("--os aix --rate 1Gbit/s", "--rtt is missing: add --rtt 63ms"),
         ("--os aix --rtt 63ms", "--rate is missing"),
         ("--os aix --rtt 63 --rate 1Gbit/s", "it has no unit; write for example 63ms"),
+        ("--os aix --rtt 63,5ms --rate 1Gbit/s", "write 63.5ms"),
+        ("--os aix --app scp --rtt 63ms --rate 1Gbit/s", "did you mean ssh?"),
         ("--os aix --rtt 0ms --rate 1Gbit/s", "from 10us to 1min"),
         ("--os aix --rtt 365d --rate 1Gbit/s", "from 10us to 1min"),
         ("--os aix --rtt 63ms --rate 0bit/s", "from 1kbit/s to 10000Gbit/s"),

@@ -106,5 +106,5 @@ fn relays(advice: &Advice) -> String {
     for (name, value) in &relays.sysctls {
         let _ = writeln!(text, "{name} = {value}");
     }
-    text + "\n`longhaul tune` sets them, and undoes it.\n"
+    text + "\n`longhaul tune` sets them where longhaul is installed, and undoes it.\n"
 }

@@ -53,7 +53,7 @@ mod tests {
         "show() {",
         "echo \"\\$ $*\"",
         "if command -v \"$1\" >/dev/null; then",
-        "\"$@\" 2>/dev/null",
+        "\"$@\" 2>/dev/null || :",
         "\"$@\"",
         "else",
         "echo \"missing: $1\"",

@@ -1,10 +1,10 @@
 //! What limits a host on a path, and what lifts each limit.
 
 use super::host::Host;
-use super::reader::{Hint, WHOLE_SYSTEM, WindowLimit};
+use super::reader::{Control, Hint, WHOLE_SYSTEM, WindowLimit};
 use crate::path::Path;
 use crate::predict::{Hosts, Limit};
-use longhaul_core::advice::{Effect, Fill, Goal, Setting, System};
+use longhaul_core::advice::{Effect, Elsewhere, Fill, Goal, Setting, System};
 use longhaul_core::path::laws::{self, LossResponse};
 use longhaul_units::{Bytes, Rate};
 
@@ -50,6 +50,12 @@ impl Finding {
         self.effect.is_some_and(|effect| effect.0 > 0)
     }
 
+    /// Returns what to know before the change; may be empty.
+    pub(super) fn caveat(&self) -> &'static str {
+        let elsewhere = self.row.and_then(|row| row.elsewhere).filter(|elsewhere| elsewhere.place == self.place);
+        elsewhere.map_or(self.row.map_or("", |row| row.caveat), |elsewhere| elsewhere.caveat)
+    }
+
     fn has_effect(&self, effects: &[Effect]) -> bool {
         self.row.is_some_and(|row| effects.contains(&row.effect))
     }
@@ -75,22 +81,29 @@ pub(super) struct Change {
 impl Audited {
     /// Returns what `path` makes of `host`.
     pub(super) fn new(mut host: Host, path: &Path) -> Audited {
-        let response = response(&host);
+        let goal = path.goal(host.system);
+        let named = host.facts.control.as_ref().and_then(|control| LossResponse::of(&control.value));
+        let response = named.unwrap_or(host.system.response);
+        let tuned_response = host.system.tuned_response(response, &goal);
         let bounds = std::mem::take(&mut host.facts.bounds);
         let is_low = |limit: &WindowLimit| laws::window_rate(limit.window, path.rtt) < path.goodput();
         host.facts.windows.extend(bounds.into_iter().filter(is_low));
-        let goal = path.goal(host.system);
         let with = |window| Hosts { window, response, application: None, lan_rtt: None };
         let window = host.facts.windows.iter().map(|limit| limit.window).min();
         let now = window.map(|window| with(window).alone(path, 1)).map(|now| (now.rate, now.limit));
         // The limit of the system itself is no setting: it may leave the tuned rate below the path's.
-        let tuned_response = if response == LossResponse::Ignores { response } else { host.system.tuned_response };
         let tuned = Hosts { response: tuned_response, ..with(window.unwrap_or_default().max(goal.window)) };
-        let has_window = host.system.settings.iter().any(|row| WINDOWS.contains(&row.effect));
+        let has_window = host.system.has_window();
         let tuned = has_window.then(|| tuned.alone(path, 1).rate);
         let relay = has_window.then(|| with(goal.window).with_relay(path).rate);
-        let best = laws::loss_rate(response, path.mss_clamp(), path.rtt, path.loss).unwrap_or(path.goodput());
-        let standard = Standard { path, goal, best: best.min(path.goodput()) };
+        let best = |response| {
+            laws::loss_rate(response, path.mss_clamp(), path.rtt, path.loss)
+                .unwrap_or(path.goodput())
+                .min(path.goodput())
+        };
+        // A control that is not shown is the default, and is not to be changed without a look at it.
+        let best_response = if named.is_some() { tuned_response } else { response };
+        let standard = Standard { path, goal, best: best(best_response), by_control: best(response) };
         let findings = standard.findings(&host);
         Audited { window, now, tuned, relay, findings, host }
     }
@@ -116,11 +129,26 @@ impl Audited {
         self.findings.iter().filter(|finding| finding.costs()).count() > 1
     }
 
-    /// Returns the change to make first. `None` if no command lifts the limits: what only hurts does not come before them.
+    /// Returns the change to make first. `None` if no command lifts what costs most: without that, no other change gains rate.
     pub(super) fn first(&self) -> Option<(&Finding, &Change)> {
+        let most = self.findings.iter().filter_map(|finding| finding.effect).max();
+        let has_command = |finding: &Finding| finding.effect == most && finding.change.is_some();
         let is_limited = self.findings.iter().any(Finding::costs);
+        if is_limited && !self.findings.iter().any(has_command) {
+            return None;
+        }
         let mut matter = self.findings.iter().filter(|finding| !is_limited || finding.costs() || finding.is_ceiling());
         matter.find_map(|finding| Some((finding, finding.change.as_ref()?)))
+    }
+
+    /// Returns the setting that caps those to be raised, where the paste does not show it, and the value that it needs.
+    pub(super) fn unseen_ceiling(&self, path: &Path) -> Option<(&'static Setting, String)> {
+        let is_raised = self.findings.iter().any(|finding| finding.change.is_some() && finding.has_effect(&WINDOWS));
+        let row = self.host.system.settings.iter().find(|row| is_raised && row.effect == Effect::Ceiling)?;
+        let is_shown = self.host.facts.settings.iter().any(|shown| shown.name == row.name);
+        // A row with a range of numbers caps others by its size. A switch does not.
+        let want = (row.want)(&path.goal(self.host.system)).filter(|want| want.parse::<u64>().is_ok())?;
+        (!is_shown).then_some((row, want))
     }
 }
 
@@ -128,8 +156,10 @@ impl Audited {
 struct Standard<'p> {
     path: &'p Path,
     goal: Goal,
-    /// The rate of the path for this host, without any limit of a window.
+    /// The rate of the path for this host, without any limit that can be lifted.
     best: Rate,
+    /// The rate that its congestion control allows.
+    by_control: Rate,
 }
 
 impl Standard<'_> {
@@ -139,7 +169,11 @@ impl Standard<'_> {
         // A ceiling above the path's need still refuses the larger value of another setting.
         let is_raised = findings.iter().any(|finding| finding.change.is_some() && finding.has_effect(&WINDOWS));
         findings.extend(others.into_iter().filter(|finding| is_raised && finding.is_ceiling()));
-        findings.extend(host.facts.hints.iter().filter_map(|hint| self.hint(host.system, hint)));
+        let control = host.facts.control.as_ref().and_then(|control| self.control(host.system, control));
+        let has_control = |setting: &str| control.as_ref().is_some_and(|known| known.setting == setting);
+        let hints = host.facts.hints.iter().filter(|hint| !has_control(hint.setting));
+        findings.extend(hints.filter_map(|hint| self.hint(host.system, hint)));
+        findings.extend(control);
         let order = |setting: &str| host.system.settings.iter().position(|row| row.name == setting);
         // What cannot be computed comes after what can, and what costs nothing comes last.
         let effect = |finding: &Finding| match finding.effect {
@@ -167,13 +201,29 @@ impl Standard<'_> {
         }
     }
 
+    /// Returns the finding of the congestion control; `None` if another one is no faster.
+    fn control(&self, system: &System, control: &Control) -> Option<Finding> {
+        let row = system.congestion_control()?;
+        let effect = Rate(self.best.0.saturating_sub(self.by_control.0));
+        (effect.0 > 0).then(|| Finding {
+            setting: row.name,
+            value: control.value.clone(),
+            place: control.place.clone(),
+            what: "It takes each lost packet for congestion, and the path loses packets at random.",
+            effect: Some(effect),
+            row: Some(row),
+            change: self.change(system, row.name, &control.value, &control.place),
+        })
+    }
+
     /// Returns the finding of a hint; `None` if the value serves the path.
     fn hint(&self, system: &System, hint: &Hint) -> Option<Finding> {
         let change = self.change(system, hint.setting, &hint.value, &hint.place);
         let row = system.setting(hint.setting);
         // Without loss any congestion control serves the path, unless it wants another one. Other values always hurt.
         let is_fine = row.is_some_and(|row| {
-            (row.want)(&self.goal).is_some() || row.effect == Effect::Recovery && !self.goal.has_loss
+            let is_of_loss = [Effect::Recovery, Effect::CongestionControl].contains(&row.effect);
+            (row.want)(&self.goal).is_some() || is_of_loss && !self.goal.has_loss
         });
         (change.is_some() || !is_fine).then(|| Finding {
             setting: hint.setting,
@@ -188,17 +238,23 @@ impl Standard<'_> {
 
     fn change(&self, system: &System, setting: &str, value: &str, place: &str) -> Option<Change> {
         let row = system.setting(setting)?;
-        let want = row.change(value, &self.goal)?;
+        // A connection shows what a sysctl does to it, and not the sysctl's three numbers.
+        let is_shown = row.place != "sysctl" || place == WHOLE_SYSTEM;
+        let want = row.change(value, &self.goal).filter(|_| is_shown)?;
         // A command is to be copied into a shell of root: no text of a paste gets into it that a shell could read as more.
         let old = if is_plain(value) { value } else { "OLD" };
         // Of Windows the place is a template: `template Internet`.
         let named = place.strip_prefix("template ").unwrap_or(place);
-        let interface = if place != WHOLE_SYSTEM && is_plain(named) { named } else { "INTERFACE" };
+        let is_name = is_plain(named) && !named.contains('*') && !named.starts_with('-');
+        let interface = if place != WHOLE_SYSTEM && is_name { named } else { "INTERFACE" };
         let network = if row.place == "route" { interface } else { "NETWORK" };
-        let fill = Fill { value: &want, old, interface, network, gateway: "GATEWAY" };
+        let fill = Fill { value: &want, old, route: "ROUTE", interface, network, gateway: "GATEWAY" };
         let command = |text| fill.into_command(text);
-        let (now, permanent, undo) = match row.for_all.filter(|_| place == WHOLE_SYSTEM) {
-            Some([now, permanent]) => (now, permanent, Fill { value: old, ..fill }.into_command(permanent)),
+        let (now, permanent, undo) = match row.elsewhere.filter(|elsewhere| elsewhere.place == place) {
+            Some(Elsewhere { set_now, set_permanent, .. }) => {
+                let back = if set_permanent.is_empty() { set_now } else { set_permanent };
+                (set_now, set_permanent, Fill { value: old, ..fill }.into_command(back))
+            }
             None => (row.set_now, row.set_permanent, command(row.undo)),
         };
         Some(Change { set_now: command(now), set_permanent: command(permanent), undo, want })
@@ -210,17 +266,115 @@ fn is_plain(text: &str) -> bool {
     text.chars().all(|char| char.is_ascii_alphanumeric() || " ._-+:/,=%*@".contains(char))
 }
 
-/// Returns the response to loss of the congestion control that the paste shows, else of the system's own.
-fn response(host: &Host) -> LossResponse {
-    let named = |name: &str| CONTROLS.iter().any(|control| name.ends_with(control));
-    let shown = host.facts.settings.iter().rev().find(|shown| named(&shown.name));
-    let control = shown.map(|shown| shown.value.to_ascii_lowercase());
-    // Solaris and Windows call it NewReno.
-    let response = control.and_then(|control| LossResponse::of(control.strip_prefix("new").unwrap_or(&control)));
-    response.unwrap_or(host.system.response)
-}
+/// The effects of settings that set a window.
+const WINDOWS: [Effect; 2] = [Effect::ReceiveWindow, Effect::SendWindow];
 
-/// The effects of settings that set a window. A system without one, such as VIOS, has no windows of its own.
-const WINDOWS: [Effect; 3] = [Effect::ReceiveWindow, Effect::SendWindow, Effect::Window];
-/// The settings that name the congestion control in force, of Linux, Solaris and Windows.
-const CONTROLS: [&str; 3] = ["tcp_congestion_control", "cong_default", "CongestionProvider"];
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// Returns what a path of 63 ms and 1 Gbit/s with the share `loss` of lost packets makes of a paste.
+    fn audited(paste: &str, loss: f64) -> Audited {
+        let host = crate::audit::host::read(paste.as_bytes(), "paste", None).unwrap().unwrap();
+        Audited::new(host, &Path { loss, ..Path::new(Duration::from_millis(63), Rate(1_000_000_000)) })
+    }
+
+    fn megabits(rate: Option<Rate>) -> f64 {
+        (rate.unwrap().0 as f64 / 1e4).round() / 1e2
+    }
+
+    const BUFFERS: &str = "net.ipv4.tcp_rmem = 4096 131072 33554432\nnet.ipv4.tcp_wmem = 4096 16384 33554432\n";
+    const LINE: f64 = 973.33;
+
+    #[test]
+    fn on_a_path_with_loss_the_congestion_control_is_a_limit() {
+        let host = audited(&format!("{BUFFERS}net.ipv4.tcp_congestion_control = cubic\n"), 0.001);
+        let [now, tuned, relay] = host.rates().map(megabits);
+        // CUBIC's law with 1460 bytes, 63 ms and 0.1 %.
+        assert_eq!((now, tuned, relay), (7.04, 972.36, 972.36));
+        let [finding] = &host.findings[..] else { panic!("{}", host.findings.len()) };
+        assert_eq!((finding.setting, megabits(finding.effect)), ("net.ipv4.tcp_congestion_control", 965.32));
+        assert_eq!(finding.change.as_ref().unwrap().want, "bbr");
+        // Without loss, and with BBR, nothing is wrong.
+        for (control, loss) in [("cubic", 0.0), ("bbr", 0.001)] {
+            let host = audited(&format!("{BUFFERS}net.ipv4.tcp_congestion_control = {control}\n"), loss);
+            assert!(host.findings.is_empty(), "{control}");
+        }
+        // A control that is not shown is the default, and no finding.
+        let host = audited(BUFFERS, 0.001);
+        assert_eq!((megabits(host.rates()[0]), host.findings.len()), (7.04, 0));
+    }
+
+    #[test]
+    fn the_control_in_force_counts_and_not_that_of_a_file_or_of_another_template() {
+        let file = "$ cat /etc/sysctl.conf\nnet.ipv4.tcp_congestion_control=reno\n";
+        let host = audited(&format!("{BUFFERS}net.ipv4.tcp_congestion_control = bbr\n{file}"), 0.01);
+        assert!(megabits(host.rates()[0]) > 900.0);
+        let template = |name: &str, control: &str| {
+            format!("SettingName : {name}\nAutoTuningLevelLocal : Normal\nCongestionProvider : {control}\n\n")
+        };
+        let of = |first: &str, second: &str| {
+            audited(
+                &format!("PS> Get-NetTCPSetting\n{}{}", template("Internet", first), template("Compat", second)),
+                1e-5,
+            )
+        };
+        let [cubic, reno] = [of("CUBIC", "NewReno"), of("NewReno", "CUBIC")];
+        assert!(megabits(cubic.rates()[0]) > megabits(reno.rates()[0]));
+        assert!(cubic.findings.is_empty());
+        let change = reno.findings[0].change.as_ref().unwrap();
+        assert_eq!(change.set_permanent, "Set-NetTCPSetting -SettingName Internet -CongestionProvider CUBIC");
+        assert_eq!(change.undo, "Set-NetTCPSetting -SettingName Internet -CongestionProvider NewReno");
+    }
+
+    /// Once each value wanted is in force, nothing limits the host any more.
+    #[test]
+    fn the_changes_lift_every_limit() {
+        for (system, paste) in [
+            ("aix", "sb_max = 1048576\ntcp_sendspace = 16384\ntcp_recvspace = 16384\nrfc1323 = 0\nuse_isno = 0\n"),
+            ("ibmi", "CHGTCPA TCPRCVBUF(65535) TCPSNDBUF(8192) IPPATHMTU(*NO)\n"),
+            (
+                "linux",
+                "net.ipv4.tcp_rmem = 4096 16384 65536\nnet.ipv4.tcp_wmem = 4096 16384 65536\nnet.ipv4.tcp_window_scaling = 0\n\
+                 net.ipv4.tcp_adv_win_scale = -3\nnet.ipv4.tcp_moderate_rcvbuf = 0\nnet.ipv4.tcp_sack = 0\n\
+                 net.ipv4.tcp_congestion_control = reno\n",
+            ),
+            (
+                "solaris",
+                "tcp max_buf rw 1048576 -- 1048576 1-2\ntcp _cwnd_max rw 1048576 -- 1048576 1-2\n\
+                 tcp recv_buf rw 49152 -- 128000 1-2\ntcp send_buf rw 49152 -- 49152 1-2\ntcp cong_default rw newreno -- x y\n",
+            ),
+            ("windows", "Receive Window Auto-Tuning Level : restricted\nWindow Scaling heuristics : enabled\n"),
+        ] {
+            let host = audited(paste, 1e-6);
+            assert_eq!(host.host.system.name, system, "{paste}");
+            assert!(host.first().is_some() && megabits(host.rates()[0]) < LINE, "{system}");
+            let mut again = paste.to_string();
+            for finding in &host.findings {
+                let want = &finding.change.as_ref().unwrap_or_else(|| panic!("{system}: {}", finding.setting)).want;
+                // The last value that a paste shows is in force.
+                again += &match system {
+                    "ibmi" => format!("CHGTCPA {}({want})\n", finding.setting),
+                    "solaris" => format!("tcp {} rw {want} -- x y\n", finding.setting),
+                    "windows" if finding.setting == "heuristics" => format!("Window Scaling heuristics : {want}\n"),
+                    "windows" => format!("Receive Window Auto-Tuning Level : {want}\n"),
+                    _ => format!("{} = {want}\n", finding.setting),
+                };
+            }
+            let changed = audited(&again, 1e-6);
+            let left: Vec<&str> = changed.findings.iter().map(|finding| finding.setting).collect();
+            assert_eq!(left, [""; 0], "{system}: {again}");
+            assert_eq!(changed.rates()[0], changed.tuned, "{system}");
+        }
+    }
+
+    #[test]
+    fn a_change_below_the_lowest_limit_is_not_the_first() {
+        let peer = "$ ss -tim\nESTAB 0 0 10.0.0.1:5000 10.0.0.2:6000\n\t cubic wscale:7,7 rtt:63/1 rwnd_limited:9000ms(98.0%) \
+            snd_wnd:65536\n";
+        let host = audited(&format!("net.ipv4.tcp_rmem = 4096 131072 6291456\n{peer}"), 0.0);
+        assert_eq!(host.window, Some(Bytes(65_536)));
+        assert!(host.findings.iter().any(|finding| finding.change.is_some()) && host.first().is_none());
+    }
+}

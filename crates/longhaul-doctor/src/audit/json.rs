@@ -131,7 +131,7 @@ impl<'a> FindingOf<'a> {
             set_now: change.map(|change| change.set_now.as_str()),
             set_permanent: change.map(|change| change.set_permanent.as_str()),
             undo: change.map(|change| change.undo.as_str()),
-            caveat: row.map(|row| row.caveat),
+            caveat: row.map(|_| finding.caveat()),
             source: row.map(|row| row.source),
             verified: row.is_some_and(|row| row.verified),
         }

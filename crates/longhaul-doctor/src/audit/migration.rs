@@ -90,7 +90,7 @@ fn first(audited: &Audited) -> String {
     match (audited.first(), audited.findings.first(), audited.host.facts.missing.first()) {
         (Some((finding, change)), ..) => format!("{} -> {}", named(finding), change.want),
         (None, _, Some(command)) if audited.window.is_none() => format!("unknown: paste also `{command}`"),
-        (None, Some(finding), _) => format!("{}, no command", named(finding)),
+        (None, Some(finding), _) => format!("{}: see its report", named(finding)),
         (None, None, _) => "none".into(),
     }
 }

@@ -23,6 +23,7 @@ use finding::Audited;
 use longhaul_core::advice::{LINUX, System};
 use longhaul_units::Rate;
 use source::Source;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -102,20 +103,21 @@ impl Audit {
         let mut hosts = Vec::new();
         for source in sources {
             match source.open().and_then(|paste| host::read(paste, &source.name(), os)) {
-                Ok(Some(host)) => hosts.push(Audited::new(host, &path)),
+                Ok(Some(host)) => hosts.push((source.title(), Audited::new(host, &path))),
                 Ok(None) => say::note(format_args!("note: {}: nothing in it is understood", source.title())),
                 Err(err) if is_only => return Err(format!("{}: {err}", source.title())),
                 // The others of a migration are still worth a table.
                 Err(err) => say::note(format_args!("note: {}: left out: {err}", source.title())),
             }
         }
+        let mut hosts = with_different_names(hosts);
         migration::sort(&mut hosts);
         Ok((path, hosts))
     }
 
     fn show(&self, path: &Path, hosts: &[Audited]) -> ExitCode {
         if hosts.is_empty() {
-            let why = self.os.map_or(NOTHING.into(), not_understood);
+            let why = self.os.map_or_else(nothing_understood, not_understood);
             if self.json {
                 say::print(&json::text(path, hosts, Some(&why)));
             }
@@ -173,8 +175,27 @@ pub fn audit_text(paste: &[u8], rtt: Duration, rate: Rate) -> Option<Reports> {
     Some(Reports { text, json, csv: migration::csv(&hosts), html: page::page(&path, &hosts) })
 }
 
+/// Returns the hosts, with the paste behind a name that several of them have.
+fn with_different_names(hosts: Vec<(String, Audited)>) -> Vec<Audited> {
+    let mut count: HashMap<String, usize> = HashMap::new();
+    hosts.iter().for_each(|(_, audited)| *count.entry(audited.host.name.clone()).or_default() += 1);
+    let named = hosts.into_iter().map(|(paste, mut audited)| {
+        if count[&audited.host.name] > 1 {
+            audited.host.name += &format!(" ({paste})");
+        }
+        audited
+    });
+    named.collect()
+}
+
 fn is_stdout(file: &std::path::Path) -> bool {
     file.as_os_str() == "-"
+}
+
+fn nothing_understood() -> String {
+    let systems: Vec<&str> = systems::READERS.iter().map(|row| row.system).collect();
+    let systems = systems.join(" or ");
+    format!("nothing is understood: paste the output of the commands that `longhaul audit --collect {systems}` prints")
 }
 
 fn not_understood(system: &System) -> String {
@@ -187,5 +208,3 @@ fn os() -> String {
 }
 
 const OS: &str = "System of the hosts [default: a guess]";
-const NOTHING: &str = "nothing is understood: paste the output of the commands that `longhaul audit --collect aix` (or ibmi, \
-    linux, solaris, windows) prints";

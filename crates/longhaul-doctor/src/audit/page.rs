@@ -7,6 +7,7 @@ use crate::page::table::{cell, table};
 use crate::page::{Html, commands, document, mark, paragraph, section, source};
 use crate::path::Path;
 use crate::show::unverified;
+use longhaul_core::advice::EVERY_HOST;
 
 /// Returns the page about `hosts` on `path`.
 pub(super) fn page(path: &Path, hosts: &[Audited]) -> String {
@@ -23,7 +24,7 @@ fn body(html: &mut Html, path: &Path, hosts: &[Audited]) {
     if hosts.len() > 1 {
         section(html, "What gains most comes first", |html| migration(html, hosts));
     }
-    hosts.iter().for_each(|audited| section(html, &title(audited), |html| host(html, audited)));
+    hosts.iter().for_each(|audited| section(html, &title(audited), |html| host(html, path, audited)));
     html.node("footer", &[], |html| paragraph(html, "", UNITS));
 }
 
@@ -42,9 +43,9 @@ fn migration(html: &mut Html, hosts: &[Audited]) {
     });
 }
 
-fn host(html: &mut Html, audited: &Audited) {
+fn host(html: &mut Html, path: &Path, audited: &Audited) {
     html.node("dl", &[("class", "pairs")], |html| {
-        for (name, value) in facts(audited) {
+        for (name, value) in facts(path, audited) {
             html.leaf("dt", &[], name);
             html.node("dd", &[], |html| crate::page::prose(html, &value));
         }
@@ -52,9 +53,9 @@ fn host(html: &mut Html, audited: &Audited) {
     for (number, finding) in audited.findings.iter().enumerate() {
         html.node("div", &[("class", "setting")], |html| self::finding(html, number + 1, finding));
     }
-    let note = audited.host.system.note;
-    if !note.is_empty() && audited.findings.iter().any(|finding| finding.change.is_some()) {
-        paragraph(html, "note", note);
+    if audited.findings.iter().any(|finding| finding.change.is_some()) {
+        paragraph(html, "note", EVERY_HOST);
+        paragraph(html, "note", audited.host.system.note);
     }
 }
 
@@ -72,8 +73,8 @@ fn finding(html: &mut Html, number: usize, finding: &Finding) {
         commands(html, &set);
     }
     let Some(row) = finding.row else { return };
-    if !row.caveat.is_empty() {
-        paragraph(html, "", row.caveat);
+    if !finding.caveat().is_empty() {
+        paragraph(html, "", finding.caveat());
     }
     source(html, row.source);
 }

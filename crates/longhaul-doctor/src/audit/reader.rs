@@ -26,6 +26,10 @@ pub(super) struct Facts {
     /// Limits that a window cannot exceed, while it may well be smaller. They count where they limit below the path's rate, and
     /// say nothing of the window elsewhere.
     pub(super) bounds: Vec<WindowLimit>,
+    /// The window of each interface, where a host has several with different ones.
+    pub(super) interfaces: Vec<(String, Bytes)>,
+    /// The congestion control in force.
+    pub(super) control: Option<Control>,
     /// Findings without a window: what hurts by an amount that cannot be computed, or costs no rate.
     pub(super) hints: Vec<Hint>,
     /// What else to paste, so that the window is known: `ifconfig -a`, `no -a` ..
@@ -56,6 +60,15 @@ pub(super) struct WindowLimit {
     pub(super) window: Bytes,
     /// What to know of it, in a sentence, where the setting has no row that says it; may be empty.
     pub(super) what: &'static str,
+}
+
+/// The congestion control of a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Control {
+    /// Its name as it is written.
+    pub(super) value: String,
+    /// Where the value stands.
+    pub(super) place: String,
 }
 
 /// A finding whose effect is not a window.

@@ -35,7 +35,7 @@ impl Source {
     pub(super) fn title(&self) -> String {
         match self {
             Source::Stdin => "standard input".into(),
-            Source::File(path) => path.display().to_string(),
+            Source::File(path) => path.display().to_string().chars().filter(|char| !say::is_invisible(*char)).collect(),
             Source::Local => "this machine".into(),
         }
     }

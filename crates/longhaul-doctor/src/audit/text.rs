@@ -5,7 +5,9 @@ use super::host::{Count, MAX_RANGES};
 use super::migration;
 use super::reader::WHOLE_SYSTEM;
 use crate::path::Path;
+use crate::predict::Limit;
 use crate::show::{about, command, speed, unverified, wrapped};
+use longhaul_core::advice::EVERY_HOST;
 use std::fmt::Write as _;
 
 /// Returns the report: the path, the table of several hosts, and each host.
@@ -19,19 +21,19 @@ pub(super) fn text(path: &Path, hosts: &[Audited]) -> String {
         let _ = write!(text, "\nRates in MB/s; what gains most comes first\n\n{}", migration::text(hosts));
     }
     hosts.iter().for_each(|audited| {
-        let _ = write!(text, "\n{}", host(audited));
+        let _ = write!(text, "\n{}", host(path, audited));
     });
     text
 }
 
-fn host(audited: &Audited) -> String {
+fn host(path: &Path, audited: &Audited) -> String {
     let mut text = title(audited) + "\n";
-    facts(audited).iter().for_each(|(name, value)| text += &row(name, value));
+    facts(path, audited).iter().for_each(|(name, value)| text += &row(name, value));
     for (number, finding) in audited.findings.iter().enumerate() {
         text += &self::finding(number + 1, finding);
     }
     if audited.findings.iter().any(|finding| finding.change.is_some()) {
-        text += &format!("\n{}", about("note", audited.host.system.note));
+        text += &format!("\n{}{}", about("note", EVERY_HOST), about("", audited.host.system.note));
     }
     text
 }
@@ -48,14 +50,19 @@ pub(super) fn title(audited: &Audited) -> String {
 }
 
 /// Returns what is known of a host, as names and values.
-pub(super) fn facts(audited: &Audited) -> Vec<(&'static str, String)> {
+pub(super) fn facts(path: &Path, audited: &Audited) -> Vec<(&'static str, String)> {
     let mut facts =
         vec![("understood", lines(&audited.host.lines)), ("window", window(audited)), ("rate now", rate_now(audited))];
+    facts.extend(interfaces(audited).map(|text| ("interfaces", text)));
     facts.extend(audited.tuned.map(|rate| ("tuned", format!("{} MB/s", speed(rate)))));
     facts.extend(audited.relay.map(|rate| ("relay", format!("{} MB/s, with the host as it is", speed(rate)))));
     if audited.findings.is_empty() && audited.window.is_some() {
         facts.push(("findings", "none: nothing that is shown limits this host on this path".into()));
     }
+    facts.extend(audited.unseen_ceiling(path).map(|(row, want)| {
+        let (name, read) = (row.name, row.read);
+        ("before", format!("{name} caps what is raised below: `{read}` shows it; raise it to {want} first"))
+    }));
     facts
 }
 
@@ -92,9 +99,22 @@ fn window(audited: &Audited) -> String {
     text
 }
 
+/// Returns the windows of the interfaces, where they differ.
+fn interfaces(audited: &Audited) -> Option<String> {
+    let windows = audited.host.facts.interfaces.iter().map(|(name, window)| format!("{name} {} bytes", window.0));
+    let windows = windows.collect::<Vec<_>>().join(", ");
+    let more = "the lowest counts above. Take out of the paste what the path does not use";
+    (!windows.is_empty()).then(|| format!("{windows}: {more}"))
+}
+
 fn rate_now(audited: &Audited) -> String {
     match audited.now {
-        Some((rate, limit)) => format!("{} MB/s, limited by {}", speed(rate), limit.words()),
+        Some((rate, limit)) => {
+            let control = audited.host.system.congestion_control().filter(|_| audited.host.facts.control.is_none());
+            let control = control.filter(|_| limit == Limit::Loss);
+            let doubt = control.map(|row| format!(" if its congestion control is the default: `{}`", row.read));
+            format!("{} MB/s, limited by {}{}", speed(rate), limit.words(), doubt.unwrap_or_default())
+        }
         None => "not known without the window".into(),
     }
 }
@@ -111,7 +131,7 @@ fn finding(number: usize, finding: &Finding) -> String {
     }
     let Some(row) = finding.row else { return text };
     let source = format!("{}{}", row.source, unverified(row.verified));
-    text + &about("note", row.caveat) + &about("source", &source)
+    text + &about("note", finding.caveat()) + &about("source", &source)
 }
 
 /// Returns a setting with its value and its effect.

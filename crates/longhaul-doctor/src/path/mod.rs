@@ -101,7 +101,10 @@ impl PathFlags {
             rate,
             loss: self.loss.or(measured.loss).unwrap_or(0.0),
             mtu: self.mtu.or(measured.mtu).or(fallback.map(|path| path.mtu)).unwrap_or(ETHERNET_MTU),
-            encapsulation: self.encap.or(fallback.and_then(|path| path.encapsulation)),
+            // A measured MTU is what fits inside. `--encap` with it subtracts once more, as it says.
+            encapsulation: self
+                .encap
+                .or(fallback.filter(|_| measured.mtu.is_none()).and_then(|path| path.encapsulation)),
         })
     }
 }

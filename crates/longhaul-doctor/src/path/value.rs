@@ -10,6 +10,7 @@ use std::time::Duration;
 /// # Errors
 /// It is not a time from 10 us to 1 min.
 pub(crate) fn read_rtt(text: &str) -> Result<Duration, String> {
+    without_comma(text)?;
     let rtt = longhaul_units::duration(text).map_err(|err| format!("{err}; write for example 63ms"))?;
     match (MIN_RTT..=MAX_RTT).contains(&rtt) {
         true => Ok(rtt),
@@ -22,6 +23,7 @@ pub(crate) fn read_rtt(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// It is not a rate from 1 kbit/s to 10 Tbit/s.
 pub(super) fn read_rate(text: &str) -> Result<Rate, String> {
+    without_comma(text)?;
     let rate: Rate = text.parse().map_err(|err| format!("{err}; write for example 1Gbit/s"))?;
     match (MIN_RATE..=MAX_RATE).contains(&rate) {
         true => Ok(rate),
@@ -34,8 +36,18 @@ pub(super) fn read_rate(text: &str) -> Result<Rate, String> {
 /// # Errors
 /// It is not a percentage below 100 %.
 pub(super) fn read_loss(text: &str) -> Result<f64, String> {
+    without_comma(text)?;
     let loss = longhaul_units::percentage(text).map_err(|err| format!("{err}"))?;
     if loss < 1.0 { Ok(loss) } else { Err("with a loss of 100% nothing gets through; write for example 0.1%".into()) }
+}
+
+/// # Errors
+/// A number has a decimal comma.
+fn without_comma(text: &str) -> Result<(), String> {
+    match text.contains(',') {
+        true => Err(format!("a number has a point, not a comma; write {}", text.replace(',', "."))),
+        false => Ok(()),
+    }
 }
 
 /// Reads an MTU in bytes.

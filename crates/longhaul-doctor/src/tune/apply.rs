@@ -24,25 +24,35 @@ pub(super) fn apply(host: &Host, plan: &Plan, earlier: Option<&Record>) -> Resul
     let is_new = |name: &&String| !record.modules.contains(name);
     let modules: Vec<String> = plan.modules.iter().filter(is_new).cloned().collect();
     record.modules.extend(modules);
-    let mut begun = 0;
+    let mut begun = Begun::default();
     make(host, plan, &record, &mut begun).map_err(|why| {
-        let loaded = if begun > 0 { plan.modules.as_slice() } else { &[] };
-        let loaded: String = loaded.iter().map(|name| format!("; module {name} stays loaded")).collect();
-        match revert(host, plan, begun, earlier) {
+        let loaded = plan.modules[..begun.modules].iter();
+        let loaded: String = loaded.map(|name| format!("; module {name} stays loaded")).collect();
+        match revert(host, plan, begun.changes, earlier) {
             Ok(()) => format!("{why}; every value is as it was before{loaded}"),
             Err(also) => format!("{why}; then {also}; `longhaul tune --rollback` tries it again{loaded}"),
         }
     })
 }
 
-/// Makes the changes in order. `begun` counts them, with the one that fails.
-fn make(host: &Host, plan: &Plan, record: &Record, begun: &mut usize) -> Result<(), String> {
+/// How far a plan has come.
+#[derive(Default)]
+struct Begun {
+    /// Modules that are loaded.
+    modules: usize,
+    /// Changes that were begun, with the one that failed.
+    changes: usize,
+}
+
+/// Makes the changes in order, and counts them.
+fn make(host: &Host, plan: &Plan, record: &Record, begun: &mut Begun) -> Result<(), String> {
     record.write(host).map_err(|err| format!("the record: {err}"))?;
     for module in &plan.modules {
         host.load(module).map_err(|err| format!("module {module}: {err}"))?;
+        begun.modules += 1;
     }
     for change in &plan.changes {
-        *begun += 1;
+        begun.changes += 1;
         host.set(&change.place, Some(&change.value)).map_err(|err| format!("{}: {err}", change.place))?;
     }
     Ok(())

@@ -37,7 +37,7 @@ impl BootFiles {
             BootFile { path, sysctls: parse(&String::from_utf8_lossy(&text)) }
         };
         // sysctl(8), --system: /etc/sysctl.conf is read last.
-        BootFiles(paths.into_values().chain([PathBuf::from("/etc/sysctl.conf")]).map(file).collect())
+        BootFiles(paths.into_values().chain([PathBuf::from(LATE)]).map(file).collect())
     }
 
     /// Returns names and values of the file that longhaul installs for relays; nothing where it is not installed.
@@ -66,7 +66,7 @@ impl BootFile {
 
     /// Whether the file is read after tune's own.
     fn is_late(&self) -> bool {
-        self.path == Path::new("/etc/sysctl.conf") || self.path.file_name() > Path::new(FILE).file_name()
+        self.path == Path::new(LATE) || self.path.file_name() > Path::new(FILE).file_name()
     }
 }
 
@@ -78,8 +78,10 @@ fn parse(text: &str) -> Vec<(String, String)> {
 }
 
 /// Folders of the files, by precedence.
-const FOLDERS: [&str; 5] =
+pub(super) const FOLDERS: [&str; 5] =
     ["/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d"];
+/// The file that is read behind all others.
+pub(super) const LATE: &str = "/etc/sysctl.conf";
 /// Name of the file that `make install` puts into /usr/lib/sysctl.d.
 const RELAYS: &str = "90-longhaul.conf";
 

@@ -90,14 +90,14 @@ impl Tune {
     fn roll_back(&self) -> Result<(), String> {
         if self.dry_run {
             let foreseen = apply::foresee(Record::read()?.ok_or(NO_RECORD)?);
-            say::print(&text::restored(&foreseen));
+            say::print(&text::restored("To restore", &foreseen));
             text::left(&foreseen).iter().for_each(say::note);
             say::print("Dry run: nothing was restored.\n");
             return Ok(());
         }
         need_root("tune --rollback")?;
         let ended = roll_back(&host())?;
-        say::print(&text::restored(&ended));
+        say::print(&text::restored("Restored", &ended));
         match text::left(&ended) {
             left if left.is_empty() => Ok(()),
             left => Err(left.join("\nerror: ")),

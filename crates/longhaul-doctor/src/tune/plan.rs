@@ -6,6 +6,7 @@ use super::program;
 use super::record::{Change as RecordedChange, Record};
 use super::route;
 use super::values::{self, merged};
+use crate::advise::relay_goal;
 use crate::path::Path;
 use longhaul_core::advice::{Goal, LINUX, Setting};
 use longhaul_core::path::BBR;
@@ -49,12 +50,14 @@ impl Plan {
     /// # Errors
     /// There is no such route, or something cannot be read: a sentence that says so.
     pub(super) fn new(path: &Path, network: Option<&str>, record: Option<&Record>) -> Result<Plan, String> {
-        let (mut plan, files, goal) = (Plan::default(), BootFiles::read(), path.goal(&LINUX));
-        if !files.of_relays().is_empty() {
+        let (mut plan, files) = (Plan::default(), BootFiles::read());
+        let is_relay = !files.of_relays().is_empty();
+        let goal = if is_relay { relay_goal(path) } else { path.goal(&LINUX) };
+        if is_relay {
             plan.add_congestion_control(BBR);
         }
         for wanted in wanted(files.of_relays()) {
-            plan.add_sysctl(&wanted, &goal, &files)?;
+            plan.add_sysctl(&wanted, &goal, &files, record)?;
         }
         if let Some(network) = network {
             plan.add_route(network, &goal)?;
@@ -68,7 +71,13 @@ impl Plan {
         self.changes.is_empty() && self.modules.is_empty()
     }
 
-    fn add_sysctl(&mut self, wanted: &Wanted, goal: &Goal, files: &BootFiles) -> Result<(), String> {
+    fn add_sysctl(
+        &mut self,
+        wanted: &Wanted,
+        goal: &Goal,
+        files: &BootFiles,
+        record: Option<&Record>,
+    ) -> Result<(), String> {
         let name = wanted.name;
         if wanted.of_relays.is_none() && wanted.row.is_none_or(|row| (row.want)(goal).is_none()) {
             return Ok(());
@@ -81,7 +90,10 @@ impl Plan {
         let present = read(&place)?.unwrap_or_default();
         let for_path = wanted.row.and_then(|row| row.change(&present, goal)).unwrap_or_else(|| present.clone());
         let value = wanted.of_relays.map_or(for_path.clone(), |of_relays| merged(name, &for_path, of_relays));
-        if value == present {
+        // A value that is enough now may be less at boot: then it goes into tune's file, and counts as a change.
+        let is_lost_at_boot = files.value_before(name).is_some_and(|(other, _)| merged(name, other, &value) != other);
+        let is_kept = record.is_some_and(|record| record.keeps(&place, &value));
+        if value == present && (is_kept || !is_lost_at_boot) {
             self.enough.push((name.into(), present));
             return Ok(());
         }

@@ -3,12 +3,14 @@
 use std::io;
 use std::process::Command;
 
-/// Returns the standard output of a program that ended well.
+/// Returns the standard output of a program that ended well. If this process is killed, so is the program: a rollback that follows
+/// must not be overtaken by its change.
 ///
 /// # Errors
 /// It does not start, or fails, with the first line of what it says.
 pub(super) fn output(command: &mut Command) -> io::Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
+    longhaul_sys::process::end_with_this(command);
     let ended = command.output().map_err(|err| io::Error::new(err.kind(), format!("{program}: {err}")))?;
     if ended.status.success() {
         return Ok(String::from_utf8_lossy(&ended.stdout).into_owned());

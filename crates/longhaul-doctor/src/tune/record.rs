@@ -65,6 +65,11 @@ impl Record {
         }
     }
 
+    /// Whether tune has set `place` to `value` last, and so keeps it.
+    pub(super) fn keeps(&self, place: &Place, value: &str) -> bool {
+        self.changes.iter().any(|change| change.place == *place && change.set.last().is_some_and(|set| set == value))
+    }
+
     /// Notes that `place` is to have `value`. The first old value stays.
     pub(super) fn note(&mut self, place: &Place, old: Option<&str>, value: &str) {
         let Some(change) = self.changes.iter_mut().find(|change| change.place == *place) else {

@@ -29,12 +29,24 @@ fn in_namespace(test: impl FnOnce() + Send) {
     let in_thread = || {
         NetNs::create().unwrap();
         netns::own_mounts().unwrap();
-        ["/etc/sysctl.d", "/var/lib"].into_iter().for_each(|folder| netns::mount_tmpfs(folder, "mode=755").unwrap());
+        hide_files_of_this_machine();
         prepare();
         test();
     };
     if let Err(panic) = std::thread::scope(|scope| scope.spawn(in_thread).join()) {
         std::panic::resume_unwind(panic);
+    }
+}
+
+/// Puts empty folders in place of those of the record and of the sysctls. /etc/sysctl.conf is a file, and gets an empty one.
+fn hide_files_of_this_machine() {
+    for folder in files::FOLDERS.into_iter().chain(["/var/lib"]) {
+        if std::path::Path::new(folder).is_dir() {
+            netns::mount_tmpfs(folder, "mode=755").unwrap();
+        }
+    }
+    if std::path::Path::new(files::LATE).exists() {
+        assert!(Command::new("mount").args(["--bind", "/dev/null", files::LATE]).status().unwrap().success());
     }
 }
 
@@ -370,7 +382,8 @@ fn the_sysctls_of_relays_are_changed_where_longhaul_is_installed() {
         assert!(plan.notes.iter().any(|note| note == late), "{:?}", plan.notes);
         assert_eq!(tuned(&host(), 1), Ok(true));
         for (name, wanted) in [
-            ("net.ipv4.tcp_rmem", "8192 131072 268435456"),
+            // As `longhaul advise` says for relays: twice the buffers of a host, and not below those of the file.
+            ("net.ipv4.tcp_rmem", "8192 131072 536870912"),
             ("net.ipv4.tcp_wmem", "4096 16384 300000000"),
             ("net.ipv4.ip_local_port_range", "1024 65535"),
             ("net.ipv4.tcp_tw_reuse", "1"),
@@ -385,13 +398,27 @@ fn the_sysctls_of_relays_are_changed_where_longhaul_is_installed() {
 }
 
 #[test]
+fn a_value_that_suffices_is_kept_where_a_file_lowers_it_at_boot() {
+    in_namespace(|| {
+        set("net.ipv4.tcp_rmem", "8192 131072 400000000");
+        fs::write("/etc/sysctl.d/50-x.conf", "net.ipv4.tcp_rmem = 4096 131072 6291456\n").unwrap();
+        let before = Snapshot::take();
+        assert_eq!(tuned(&host(), 1), Ok(true));
+        assert!(fs::read_to_string(FILE).unwrap().contains("net.ipv4.tcp_rmem = 8192 131072 400000000\n"));
+        assert_eq!(tuned(&host(), 1), Ok(false), "a second time");
+        restored("kept");
+        before.assert_same("kept");
+    });
+}
+
+#[test]
 fn the_sysctls_of_linux_were_tried() {
     let untried = values::rows("sysctl").filter(|row| !row.verified).map(|row| row.name);
     assert_eq!(untried.collect::<Vec<_>>(), [""; 0], "text.rs does not say unverified");
 }
 
 #[test]
-fn a_second_process_waits_for_the_first() {
+fn a_second_process_is_refused_while_the_first_works() {
     in_namespace(|| {
         let before = Snapshot::take();
         let mut first = child("tune", "net.ipv4.tcp_wmem", "wait");

@@ -23,6 +23,7 @@ pub(super) fn plan(plan: &Plan) -> String {
 fn new_value(place: &Place, change: &super::plan::Change) -> String {
     match place {
         Place::File => "keeps these sysctls after a reboot".into(),
+        _ if change.present.as_ref() == Some(&change.value) => format!("stays {} after a reboot", change.value),
         _ => format!("{} -> {}", change.present.as_deref().unwrap_or("nothing"), change.value),
     }
 }
@@ -38,8 +39,8 @@ fn table(text: &mut String, title: &str, lines: Vec<(String, String)>) {
     }
 }
 
-/// Returns the old values that are in force, or that a rollback will set, and the modules that stay.
-pub(super) fn restored(ended: &RolledBack) -> String {
+/// Returns the old values that are in force, or that a rollback will set, below `title`, and the modules that stay.
+pub(super) fn restored(title: &str, ended: &RolledBack) -> String {
     let mut text = String::new();
     let restored = ended.places.iter().filter(|(_, undone)| *undone == Undone::Restored);
     let lines = restored.map(|(change, _)| {
@@ -50,7 +51,7 @@ pub(super) fn restored(ended: &RolledBack) -> String {
         };
         (change.place.to_string(), value.to_string())
     });
-    table(&mut text, "Restored", lines.collect());
+    table(&mut text, title, lines.collect());
     for name in &ended.modules {
         text += &format!("Module {name} stays loaded. `modprobe -r {name}` unloads it, if nothing uses it.\n");
     }

@@ -9,6 +9,8 @@ use crate::report::verdict::Assessment;
 use crate::scenario::Run;
 use crate::traffic::{Counts, Measured};
 use longhaul_core::advice::OPENSSH_WINDOW;
+use longhaul_core::path::laws::window_rate;
+use longhaul_units::Bytes;
 use std::time::Duration;
 
 /// Returns the reasons for a result: missed expectations, the limit of the speed, and the disturbance if the verdict does not
@@ -60,9 +62,8 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
     }
     let rtt = if seen.wan.rtt.is_zero() { run.setup.link.rtt } else { seen.wan.rtt };
     let connections = f64::from(run.traffic.connections);
-    let openssh = OPENSSH_WINDOW.0 as f64;
-    let per_rtt = |bytes: f64| connections * bytes / rtt.as_secs_f64() / 1e6;
-    let window = seen.wan.window.0.min(seen.wan.allowed.0) as f64;
+    let per_rtt = |bytes: Bytes| connections * window_rate(bytes, rtt).0 as f64 / 8e6;
+    let window = seen.wan.window.min(seen.wan.allowed);
     let whose = if seen.wan.allowed < seen.wan.window { "congestion window" } else { "window" };
     let is_ssh = carrier.law.iter().chain(run.traffic.kind.laws).any(|law| *law == Law::Openssh);
     let line = line(&run.setup, run.traffic.direction).map(|line| line / 1e6);
@@ -74,7 +75,7 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
     };
     let sentence = match (line, law) {
         _ if !run.setup.has_wan() => "no WAN: limited by the machine itself".to_string(),
-        _ if window == 0.0 => "ended before TCP_INFO could be read: only a longer transfer shows its limit".to_string(),
+        _ if window.0 == 0 => "ended before TCP_INFO could be read: only a longer transfer shows its limit".to_string(),
         (Some(line), _) if speed > 0.85 * line => {
             format!(
                 "the line carries {line:.1} MB/s of TCP payload: {}, {} on the WAN",
@@ -85,8 +86,8 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
         (_, Some(law)) if law < per_rtt(window) && speed < 3.0 * law => {
             format!("loss limits {} to about {law:.2} MB/s over {} in the long run", seen.wan.congestion, millis(rtt))
         }
-        _ if is_ssh && (!carrier.is_direct() || per_rtt(openssh) < per_rtt(window)) => {
-            let cap = per_rtt(openssh);
+        _ if is_ssh && (!carrier.is_direct() || per_rtt(OPENSSH_WINDOW) < per_rtt(window)) => {
+            let cap = per_rtt(OPENSSH_WINDOW);
             format!(
                 "OpenSSH's window is 2 MiB: 2 MiB / {} = {cap:.1} MB/s; a window took {:.1} round trips",
                 millis(rtt),
@@ -94,7 +95,8 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
             )
         }
         _ if speed > 0.8 * per_rtt(window) => format!(
-            "{whose} of {window:.0} bytes in force (TCP_INFO) / {} = {:.2} MB/s: {}",
+            "{whose} of {} bytes in force (TCP_INFO) / {} = {:.2} MB/s: {}",
+            window.0,
             millis(rtt),
             per_rtt(window),
             share(per_rtt(window))

@@ -12,6 +12,7 @@ use crate::report::path::PathReport;
 use crate::scenario::{Expect, Run};
 use crate::traffic::{Counts, Kind};
 use crate::world::live::LinkCounters;
+use longhaul_core::path::laws::window_rate;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -187,7 +188,7 @@ impl RunReport {
         self.ceiling = law::ceiling(&run.setup, run.traffic.direction).map(|max| max / 1e6).filter(|_| counts_speed);
         // Without a relay, a host with a fixed window is not faster than one window per round trip.
         let is_fixed = self.is_direct() && run.setup.host.window.is_some() && seen.wan.window.0 > 0;
-        let by_window = f64::from(self.connections) * seen.wan.window.0 as f64 / rtt.as_secs_f64().max(1e-9) / 1e6;
+        let by_window = f64::from(self.connections) * window_rate(seen.wan.window, rtt).0 as f64 / 8e6;
         let max = self.ceiling.into_iter().chain(is_fixed.then_some(by_window)).fold(f64::INFINITY, f64::min);
         self.fastest = (measured.speed / 1e6 * self.disturbance.slowdown(self.rtt_ms)).min(max);
         self.host_sender = SenderReport::of(&seen.host);

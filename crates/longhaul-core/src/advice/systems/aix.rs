@@ -1,8 +1,8 @@
 //! AIX 7: its settings. `sb_max` comes first, because it caps the two spaces.
 
-use super::row::{EMPTY, on, one, short_packet, window, with_scaling, with_short_packets};
+use super::row::{EMPTY, on, one, short_packet, window, with_scaling};
 use crate::advice::goal::Goal;
-use crate::advice::setting::{Effect, Fit, Setting};
+use crate::advice::setting::{Effect, Elsewhere, Fit, Setting};
 use crate::advice::system::System;
 use crate::path::laws::{LossResponse, MAX_WINDOW};
 use longhaul_units::Bytes;
@@ -16,7 +16,6 @@ pub(super) const AIX: System = System {
     default_source: "tcp_sendspace and tcp_recvspace of virtual Ethernet; IBM, POWER8 Platform Largesend",
     max_window: MAX_WINDOW,
     response: LossResponse::Reno,
-    tuned_response: LossResponse::Reno,
     congestion: "NewReno; no page of IBM that we found names another",
     settings: SETTINGS,
     note: "A window that a program sets comes first, then the interface's values, then those of `no`. `no -p -d NAME` sets a \
@@ -49,7 +48,12 @@ macro_rules! of_interface {
             read: "ifconfig {interface}; lsattr -El {interface}",
             set_now: concat!("ifconfig {interface} ", $name, " {value}"),
             set_permanent: concat!("chdev -l {interface} -a ", $name, "={value}"),
-            for_all: Some([concat!("no -o ", $name, "={value}"), concat!("no -p -o ", $name, "={value}")]),
+            elsewhere: Some(Elsewhere {
+                place: "whole system",
+                set_now: concat!("no -o ", $name, "={value}"),
+                set_permanent: concat!("no -p -o ", $name, "={value}"),
+                caveat: OF_ALL,
+            }),
             undo: concat!("chdev -l {interface} -a ", $name, "={old}"),
             $($field: $value,)+
             ..EMPTY
@@ -148,7 +152,7 @@ const SETTINGS: &[Setting] = &[
         unit: "0 or 1",
         default: "1",
         effect: Effect::PacketSize,
-        want: |goal| with_short_packets(goal, "1"),
+        want: one,
         caveat: "A path that filters ICMP loses large packets silently. `pmtu display` shows what was found, and `pmtu delete \
             -dst ADDRESS` forgets it. A route with an MTU makes an entry: `route add -net NETWORK -mtu 1400 ROUTER` (the \
             syntax is unverified).",
@@ -217,6 +221,8 @@ fn twice_the_window(goal: &Goal) -> Option<String> {
 }
 
 const OTHER_SPACES: &str = "262144 with an MTU of 9000 and 131072 with 1500 on Gigabit Ethernet; 16384 in `no`";
+const OF_ALL: &str =
+    "It holds for interfaces without a value of their own, and with use_isno=0 for all. Every socket has it.";
 const NEEDS_ISNO: &str =
     "It counts with use_isno=1, the default. ifconfig sets it until the next boot, chdev for now and later.";
 const DELAYED_ACK: &str = "An acknowledgement waits for up to 200 ms, which delays programs that send small messages and wait. \

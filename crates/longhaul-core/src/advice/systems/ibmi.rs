@@ -1,6 +1,6 @@
 //! IBM i 7: its settings. CHGTCPA changes a value at once and for good.
 
-use super::row::{EMPTY, short_packet, window, with_short_packets};
+use super::row::{EMPTY, short_packet, window};
 use crate::advice::setting::{Effect, Fit, Setting};
 use crate::advice::system::System;
 use crate::path::laws::LossResponse;
@@ -15,7 +15,6 @@ pub(super) const IBMI: System = System {
     default_source: "TCPRCVBUF and TCPSNDBUF of 7.2; IBM, CHGTCPA",
     max_window: Bytes(8_388_608),
     response: LossResponse::Reno,
-    tuned_response: LossResponse::Reno,
     congestion: "Reno (unverified)",
     settings: SETTINGS,
     note: "CHGTCPA needs `*IOSYSCFG`; CFGTCP shows the same values, option 3, and the routes, option 2. A server keeps its old \
@@ -69,7 +68,7 @@ const SETTINGS: &[Setting] = &[
         default: "576",
         limits: "576 to 16388",
         effect: Effect::PacketSize,
-        want: short_packet,
+        want: |goal| short_packet(goal).or(Some("*IFC".into())),
         read: "NETSTAT *RTE",
         set_permanent: "CHGTCPRTE RTEDEST('{network}') SUBNETMASK('MASK') NEXTHOP('{gateway}') MTU({value})",
         undo: "CHGTCPRTE RTEDEST('{network}') SUBNETMASK('MASK') NEXTHOP('{gateway}') MTU({old})",
@@ -97,7 +96,7 @@ const SETTINGS: &[Setting] = &[
         unit: "*YES or *NO, and minutes",
         default: "*YES 10",
         effect: Effect::PacketSize,
-        want: |goal| with_short_packets(goal, "*YES 10"),
+        want: |_| Some("*YES 10".into()),
         fit: Fit::Or(&["*YES"]),
         caveat: "A path that filters ICMP loses large packets silently.",
         source: CHGTCPA,

@@ -17,10 +17,10 @@ pub const LINUX: System = System {
     default_source: "half of tcp_rmem's 6 MiB before Linux 6.16; commit 572be9bf9d0d",
     max_window: MAX_WINDOW,
     response: LossResponse::Cubic,
-    tuned_response: LossResponse::Ignores,
     congestion: "CUBIC, the default",
     settings: SETTINGS,
-    note: "Run the commands as root. The permanent form writes a file for each sysctl into /etc/sysctl.d.",
+    note: "Run the commands as root. The permanent form writes a file for each sysctl into /etc/sysctl.d. A file that is read later, \
+        such as 99-sysctl.conf, wins at boot: `longhaul tune` names it.",
 };
 
 /// A sysctl: a row whose commands follow from its name.
@@ -85,6 +85,22 @@ const SETTINGS: &[Setting] = &[
         caveat: "The third number is how far autotuning goes. A program that sets SO_SNDBUF has no autotuning.",
         source: "Linux ip-sysctl; Linux 6.18, read",
     ),
+    sysctl!("net.ipv4.tcp_adv_win_scale",
+        unit: "-31 to 31",
+        default: "1",
+        want: one,
+        // As much of the buffer, or more.
+        fit: Fit::Or(&["-1", "0", "2", "3", "4"]),
+        caveat: "With a scale below -1 less than half of the receive buffer is window.",
+        source: "Linux ip-sysctl",
+    ),
+    sysctl!("net.ipv4.tcp_moderate_rcvbuf",
+        unit: "0 or 1",
+        default: "1",
+        want: one,
+        caveat: "With 0 there is no autotuning: the receive buffer keeps the second number of tcp_rmem.",
+        source: "Linux ip-sysctl",
+    ),
     sysctl!("net.core.rmem_max",
         unit: "bytes",
         default: "212992",
@@ -137,7 +153,7 @@ const SETTINGS: &[Setting] = &[
     sysctl!("net.ipv4.tcp_congestion_control",
         unit: "word",
         default: "cubic",
-        effect: Effect::Recovery,
+        effect: Effect::CongestionControl,
         want: |_| Some("bbr".into()),
         caveat: "All connections of the host have it, except those that a program or a route (`congctl`) sets. `sysctl \
             net.ipv4.tcp_available_congestion_control` shows what there is; `modprobe tcp_bbr` loads it. RHEL 7 (3.10) has no \
@@ -183,10 +199,11 @@ const SETTINGS: &[Setting] = &[
         effect: Effect::PacketSize,
         want: |goal| goal.is_packet_short.then(|| format!("mtu lock {} advmss {}", goal.packet, goal.mss())),
         read: "ip route show {network}",
-        set_now: "ip route change {network} via {gateway} {value}; ip route flush cache",
-        undo: "ip route replace {old}; ip route flush cache",
-        caveat: "Other metrics of the route go: add those that `ip route show` has. `ss -ti` shows the MSS of new connections. To \
-            keep it, use the tool that sets up the route, such as NetworkManager's ipv4.routes with mtu=1400 (unverified).",
+        set_now: "ip route change {route} {value} && ip route flush cache",
+        undo: "ip route replace {route} && ip route flush cache",
+        caveat: "ROUTE is the line that the command to read shows; to set it, leave out its own mtu and advmss. `ss -ti` shows the \
+            MSS of new connections. To keep it, use the tool that sets up the route, such as NetworkManager's ipv4.routes with \
+            mtu=1400 (unverified).",
         source: "ip-route(8)",
         verified: true,
         ..EMPTY

@@ -25,7 +25,7 @@ pub const SYSTEMS: &[&System] = &[&aix::AIX, &ibmi::IBMI, &vios::VIOS, &LINUX, &
 #[cfg(test)]
 mod tests {
     use crate::advice::{Effect, Fill, Fit, Goal, SYSTEMS, Setting, System};
-    use crate::path::laws::MAX_WINDOW;
+    use crate::path::laws::{LossResponse, MAX_WINDOW};
     use longhaul_units::Bytes;
     use std::collections::HashSet;
 
@@ -33,8 +33,9 @@ mod tests {
         SYSTEMS.iter().flat_map(|system| system.settings.iter().map(|row| (*system, row)))
     }
 
-    fn commands(row: &Setting) -> [&'static str; 4] {
-        [row.read, row.set_now, row.set_permanent, row.undo]
+    fn commands(row: &Setting) -> Vec<&'static str> {
+        let elsewhere = row.elsewhere.iter().flat_map(|elsewhere| [elsewhere.set_now, elsewhere.set_permanent]);
+        [row.read, row.set_now, row.set_permanent, row.undo].into_iter().chain(elsewhere).collect()
     }
 
     /// Goals of short and long paths, within what the system can.
@@ -64,6 +65,10 @@ mod tests {
             for set in [row.set_now, row.set_permanent] {
                 assert!(set.is_empty() || set.contains("{value}"), "{name}: {set}");
             }
+            let has_old = ["{old}", "{route}"].iter().any(|word| row.undo.contains(word));
+            let is_the_only_other = ["maxseg", "heuristics"].contains(&row.name);
+            assert!(!row.undo.contains("{value}"), "{name}: {}", row.undo);
+            assert!(row.undo.is_empty() || has_old != is_the_only_other, "{name}: {}", row.undo);
         }
         for system in SYSTEMS {
             let names: HashSet<_> = system.settings.iter().map(|row| row.name).collect();
@@ -74,7 +79,8 @@ mod tests {
 
     #[test]
     fn a_command_has_only_words_that_are_filled_in() {
-        let fill = Fill { value: "7", old: "3", interface: "en0", network: "192.0.2.0/24", gateway: "198.51.100.1" };
+        let (network, gateway) = ("192.0.2.0/24", "198.51.100.1");
+        let fill = Fill { value: "7", old: "3", route: "default dev en0", interface: "en0", network, gateway };
         let is_word = |text: &str| text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
         for (system, row) in rows() {
             for command in commands(row) {
@@ -121,11 +127,32 @@ mod tests {
                 let most: u64 = row.default.split(' ').next_back()?.parse().ok()?;
                 match row.effect {
                     Effect::ReceiveWindow => Some(most / half),
-                    Effect::SendWindow | Effect::Window => Some(most),
+                    Effect::SendWindow => Some(most),
                     _ => None,
                 }
             });
             assert_eq!(windows.min(), Some(system.default_window.0), "{}", system.name);
+        }
+    }
+
+    /// The limits and laws behind every prediction of a tuned host.
+    #[test]
+    fn the_most_that_a_system_can_have() {
+        use LossResponse::{Cubic, Ignores, Reno};
+        for (system, window, response, tuned) in [
+            ("aix", MAX_WINDOW.0, Reno, Reno),
+            ("ibmi", 8_388_608, Reno, Reno),
+            ("vios", MAX_WINDOW.0, Reno, Reno),
+            ("linux", MAX_WINDOW.0, Cubic, Ignores),
+            ("solaris", MAX_WINDOW.0, Reno, Cubic),
+            // A scale of 8.
+            ("windows", 65_535 << 8, Cubic, Cubic),
+        ] {
+            let system = System::named(system).unwrap();
+            let goal = Goal { window: Bytes(65_535), packet: 1500, is_packet_short: false, has_loss: true };
+            assert_eq!((system.max_window.0, system.response), (window, response), "{}", system.name);
+            assert_eq!(system.tuned_response(system.response, &goal), tuned, "{}", system.name);
+            assert_eq!(system.tuned_response(Ignores, &goal), Ignores, "{}: it keeps a better one", system.name);
         }
     }
 
@@ -155,11 +182,18 @@ mod tests {
             ("linux", "route mtu", "mtu lock 1294 advmss 1254"),
             ("linux", "maxseg", "1254"),
             ("solaris", "cong_default", "cubic"),
+            ("windows", "heuristics", "disabled"),
             ("windows", "autotuninglevel", "normal"),
+            ("windows", "AutoTuningLevelLocal", "Normal"),
+            ("windows", "CongestionProvider", "CUBIC"),
+            ("ibmi", "TCPRCVBUF", "15750000"),
+            ("ibmi", "CHGTCPRTE MTU", "1294"),
         ] {
             assert_eq!(value(system, setting).as_deref(), Some(wanted), "{setting}");
         }
         let small = Goal { window: Bytes(65_535), packet: 1500, is_packet_short: false, has_loss: false };
+        let route = System::named("ibmi").unwrap().setting("CHGTCPRTE MTU").unwrap();
+        assert_eq!(route.change("576", &small).as_deref(), Some("*IFC"), "small packets where larger ones fit");
         // The defaults serve it.
         for name in ["sb_max", "tcp_sendspace", "tcp_recvspace", "rfc1323", "mtu"] {
             let row = System::named("aix").unwrap().setting(name).unwrap();

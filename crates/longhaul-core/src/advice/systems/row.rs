@@ -18,7 +18,7 @@ pub(super) const EMPTY: Setting = Setting {
     read: "",
     set_now: "",
     set_permanent: "",
-    for_all: None,
+    elsewhere: None,
     undo: "",
     caveat: "",
     source: "",
@@ -43,11 +43,6 @@ pub(super) fn with_scaling(goal: &Goal, value: &str) -> Option<String> {
 /// The largest packet, if a host on Ethernet would send larger ones.
 pub(super) fn short_packet(goal: &Goal) -> Option<String> {
     goal.is_packet_short.then(|| goal.packet.to_string())
-}
-
-/// `value`, if the path takes no packets of Ethernet's size.
-pub(super) fn with_short_packets(goal: &Goal, value: &str) -> Option<String> {
-    goal.is_packet_short.then(|| value.to_string())
 }
 
 /// 1 on every path.

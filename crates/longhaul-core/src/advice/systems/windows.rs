@@ -15,7 +15,6 @@ pub(super) const WINDOWS: System = System {
     default_source: "autotuning level normal, a scale of 8; Microsoft, windowsserverdocs",
     max_window: Bytes(16_776_960),
     response: LossResponse::Cubic,
-    tuned_response: LossResponse::Cubic,
     congestion: "CUBIC since 2019 (unverified)",
     settings: SETTINGS,
     note: "A change is permanent at once. A group policy overrides it: AutoTuningLevelEffective shows that. The registry value \
@@ -24,6 +23,20 @@ pub(super) const WINDOWS: System = System {
 };
 
 const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "heuristics",
+        place: "whole system",
+        unit: "enabled or disabled",
+        default: "disabled",
+        effect: Effect::Ceiling,
+        want: |_| Some("disabled".into()),
+        read: "netsh interface tcp show heuristics",
+        set_permanent: "netsh interface tcp set heuristics {value}",
+        undo: "netsh interface tcp set heuristics enabled",
+        caveat: "Switch them off before the level is set: they may change it again. Newer releases do not have them.",
+        source: "Microsoft, netsh interface tcp set heuristics",
+        ..EMPTY
+    },
     Setting {
         name: "autotuninglevel",
         place: "whole system",
@@ -59,10 +72,13 @@ const SETTINGS: &[Setting] = &[
         place: "TCP setting",
         unit: "word",
         default: "CUBIC",
-        effect: Effect::Recovery,
+        effect: Effect::CongestionControl,
+        want: |goal| goal.has_loss.then(|| "CUBIC".into()),
         read: "Get-NetTCPSetting | Select SettingName,AutoTuningLevelLocal,CongestionProvider",
-        caveat: "That CUBIC is the default since 2019 is unverified. Leave it.",
-        source: DOCS,
+        set_permanent: "Set-NetTCPSetting -SettingName {interface} -CongestionProvider {value}",
+        undo: "Set-NetTCPSetting -SettingName {interface} -CongestionProvider {old}",
+        caveat: "That CUBIC is the default since 2019, and that each template takes another one, is unverified.",
+        source: "Microsoft, Set-NetTCPSetting",
         ..EMPTY
     },
     Setting {

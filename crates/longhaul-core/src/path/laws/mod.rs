@@ -24,9 +24,11 @@ pub enum LossResponse {
 }
 
 impl LossResponse {
-    /// Returns the response of the congestion control that Linux calls `control`; `None` for one without a law here.
+    /// Returns the response of the congestion control that Linux calls `control`, or Solaris and Windows, which write NewReno;
+    /// `None` for one without a law here.
     pub fn of(control: &str) -> Option<LossResponse> {
-        match control {
+        let control = control.to_ascii_lowercase();
+        match control.strip_prefix("new").unwrap_or(&control) {
             RENO => Some(LossResponse::Reno),
             CUBIC => Some(LossResponse::Cubic),
             BBR => Some(LossResponse::Ignores),

@@ -61,7 +61,7 @@ pub(super) fn relays(html: &mut Html, advice: &Advice) {
             let lines: Vec<String> = relays.sysctls.iter().map(|(name, value)| format!("{name} = {value}")).collect();
             html.leaf("h4", &[], "Sysctls of both relays");
             html.leaf("pre", &[], &lines.join("\n"));
-            paragraph(html, "", "`longhaul tune` sets them, and undoes it.");
+            paragraph(html, "", "`longhaul tune` sets them where longhaul is installed, and undoes it.");
         }
     });
 }

@@ -9,7 +9,7 @@ export PATH LC_ALL
 show() {
     echo "\$ $*"
     if command -v "$1" >/dev/null; then
-        "$@" 2>/dev/null
+        "$@" 2>/dev/null || :
     else
         echo "missing: $1"
     fi

@@ -113,8 +113,11 @@ impl Ibmi {
             ("CHGTCPA", _) => Screen::Attributes,
             _ => return false,
         };
-        for word in line.split_ascii_whitespace().skip(1).take(MAX_WORDS) {
-            let Some((keyword, value)) = word.strip_suffix(')').and_then(|word| word.split_once('(')) else { continue };
+        // A value may have two words: `IPPATHMTU(*YES 10)`.
+        for part in line.split_inclusive(')').take(MAX_WORDS).filter_map(|part| part.strip_suffix(')')) {
+            let Some((before, values)) = part.split_once('(') else { continue };
+            let keyword = before.split_ascii_whitespace().next_back().unwrap_or_default();
+            let value = values.split_ascii_whitespace().next().unwrap_or_default();
             let known = ATTRIBUTES.iter().find(|(_, known)| known.eq_ignore_ascii_case(keyword));
             if let Some((_, keyword)) = known.filter(|_| is_value(value)) {
                 self.keep(keyword, value);
@@ -305,7 +308,11 @@ impl Ibmi {
 fn labelled(line: &str) -> Option<(String, Vec<&str>)> {
     let (label, rest) = match line.split_once(" . ") {
         Some(parts) => parts,
-        None => (line.trim_end().strip_suffix(':')?, ""),
+        // The title of a group, with F11 the keyword behind it.
+        None => line.split_once(':').filter(|(_, rest)| {
+            let rest = rest.trim();
+            rest.is_empty() || ATTRIBUTES.iter().any(|(_, keyword)| *keyword == rest)
+        })?,
     };
     let label = label.trim().trim_end_matches([' ', '.', ':']).to_ascii_lowercase();
     let words = rest.split_ascii_whitespace().skip_while(|word| word.chars().all(|char| char == '.' || char == ':'));

@@ -4,7 +4,7 @@
 //! has other names for the same properties.
 
 use super::values::{Bad, keep, system_limit};
-use crate::audit::reader::{Facts, Reader, Shown, WHOLE_SYSTEM};
+use crate::audit::reader::{Control, Facts, Reader, Shown, WHOLE_SYSTEM, WindowLimit};
 
 /// Reads the pastes of one Solaris host.
 #[derive(Default)]
@@ -59,13 +59,15 @@ impl Reader for Solaris {
         for setting in WINDOWS {
             let window: Option<u64> = self.value(setting).and_then(|shown| shown.value.parse().ok());
             match window {
-                Some(window) => facts.windows.push(system_limit(setting, &window.to_string(), window)),
+                Some(window) => facts.windows.push(self.limit(setting, window)),
                 // Neither buffer can be set above max_buf.
                 None if *setting == "max_buf" => {}
                 None => facts.missing.push("ipadm show-prop -p max_buf,send_buf,recv_buf,_cwnd_max tcp"),
             }
         }
         facts.missing.dedup();
+        let control = |shown: &Shown| Control { value: shown.value.clone(), place: WHOLE_SYSTEM.into() };
+        facts.control = self.value("cong_default").map(control);
         for bad in BAD {
             let shown = self.value(bad.setting).filter(|shown| shown.value == bad.value);
             facts.hints.extend(shown.map(|shown| bad.hint(&shown.value, WHOLE_SYSTEM)));
@@ -75,12 +77,23 @@ impl Reader for Solaris {
 }
 
 impl Solaris {
+    /// Returns the limit that a property sets. It is changed with the tool that has shown it: Solaris 10 has no ipadm.
+    fn limit(&self, setting: &'static str, window: u64) -> WindowLimit {
+        let is_of_ndd = self.value(setting).is_some_and(|shown| shown.from == NDD);
+        let place = if is_of_ndd { "ndd" } else { WHOLE_SYSTEM };
+        WindowLimit { place: place.into(), ..system_limit(setting, &window.to_string(), window) }
+    }
+
     fn value(&self, name: &str) -> Option<&Shown> {
         self.values.iter().find(|shown| shown.name == name)
     }
 
-    /// Keeps a value. Two commands may show one property: the last is in force.
+    /// Keeps a value. Two commands may show one property: the last is in force. ndd of Solaris 11 only repeats ipadm's.
     fn keep(&mut self, name: &str, value: &str, from: &str) {
+        let is_repeated = from == NDD && self.value(name).is_some_and(|known| known.from == IPADM);
+        if is_repeated {
+            return;
+        }
         if value.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b',') && value.len() <= MAX_VALUE_BYTES {
             self.values.retain(|shown| shown.name != name);
             keep(&mut self.values, name, value, from);
@@ -230,7 +243,7 @@ const NDD: &str = "ndd /dev/tcp";
 const IPADM: &str = "ipadm show-prop tcp";
 /// The properties that limit the window, in the order in which they are to be set.
 const WINDOWS: &[&str] = &["max_buf", "_cwnd_max", "recv_buf", "send_buf"];
-/// The properties that are read, with their names in `ipadm` (also of Solaris 11 Express) and `ndd` (Solaris 10).
+/// The properties that are read, with their names in `ipadm` and `ndd` (Solaris 10).
 const NAMES: &[(&str, &[&str])] = &[
     ("_cwnd_max", &["_cwnd_max", "tcp_cwnd_max"]),
     ("_slow_start_after_idle", &["_slow_start_after_idle", "tcp_slow_start_after_idle"]),
@@ -241,9 +254,9 @@ const NAMES: &[(&str, &[&str])] = &[
     ("cong_default", &["cong_default"]),
     ("ecn", &["ecn", "tcp_ecn_permitted"]),
     ("max_buf", &["max_buf", "_max_buf", "tcp_max_buf"]),
-    ("recv_buf", &["recv_buf", "recv_maxbuf", "tcp_recv_hiwat"]),
+    ("recv_buf", &["recv_buf", "tcp_recv_hiwat"]),
     ("sack", &["sack", "tcp_sack_permitted"]),
-    ("send_buf", &["send_buf", "send_maxbuf", "tcp_xmit_hiwat"]),
+    ("send_buf", &["send_buf", "tcp_xmit_hiwat"]),
 ];
 /// Values that hurt without a window.
 const BAD: &[Bad] = &[

@@ -6,7 +6,7 @@
 //! `Get-NetTCPSetting`, the templates for the Internet count: those of a data centre serve round trips below 10 ms.
 
 use super::values::{Bad, keep};
-use crate::audit::reader::{Facts, Reader, Shown, WHOLE_SYSTEM, WindowLimit};
+use crate::audit::reader::{Control, Facts, Reader, Shown, WHOLE_SYSTEM, WindowLimit};
 use longhaul_core::path::laws::MAX_UNSCALED_WINDOW;
 use longhaul_units::Bytes;
 
@@ -187,6 +187,12 @@ impl Windows {
             let level = template.value(source).and_then(|level| limit(source, level, &place));
             facts.windows.extend(level.or_else(|| limit("AutoTuningLevelEffective", effective, &place)));
         }
+        // Connections over a WAN have the template Internet, unless a filter says otherwise (Microsoft, Set-NetTCPSetting).
+        let mut counting = self.templates.iter().filter(|template| template.is_counting());
+        let template = counting.clone().find(|template| template.name == "Internet").or(counting.next());
+        facts.control = template.and_then(|template| {
+            Some(Control { value: template.value("CongestionProvider")?.into(), place: template.place() })
+        });
         if facts.windows.is_empty() {
             facts.missing.push("netsh interface tcp show global");
         }

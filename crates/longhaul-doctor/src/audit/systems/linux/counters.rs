@@ -34,7 +34,8 @@ impl Counters {
             // One packet can be counted in several of them; the largest is a sure lower bound.
             let Some(count) = counts.flatten().max().filter(|count| *count >= MIN_COUNT) else { continue };
             let part = count as f64 / of as f64;
-            if part >= share.least {
+            // More than all: a counter is full, or the paste has other numbers.
+            if part >= share.least && count <= of {
                 let value = format!("{:.3}%", part * 100.0);
                 let Share { setting, what, .. } = *share;
                 facts.hints.push(Hint { setting, value, place: WHOLE_SYSTEM.into(), what, costs_rate: true });

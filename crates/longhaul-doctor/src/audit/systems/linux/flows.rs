@@ -73,8 +73,14 @@ impl Flows {
         facts.settings.extend(all.bounds.iter().map(shown));
         facts.bounds.extend(all.bounds);
         for mut limit in all.windows {
+            let is_tuned = limit.setting == SNDBUF && largest_sndbuf.is_some_and(|largest| largest <= limit.window.0);
+            if is_tuned {
+                // The sysctl itself is the limit, and is among them already.
+                facts.settings.push(shown(&limit));
+                continue;
+            }
             // A buffer below the limit of autotuning that holds data back is not tuned: the application has set it.
-            if limit.setting == SNDBUF && largest_sndbuf.is_some_and(|largest| largest > limit.window.0) {
+            if limit.setting == SNDBUF && largest_sndbuf.is_some() {
                 limit.setting = "SO_SNDBUF";
                 limit.what = "The application sets its send buffer itself, and so turns autotuning off.";
             }

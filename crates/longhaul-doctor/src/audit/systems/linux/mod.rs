@@ -133,11 +133,16 @@ impl Linux {
     /// Adds the limits of the window that the sysctls set, and what else to paste.
     fn add_windows(&self, facts: &mut Facts) {
         let [rmem, wmem] = ["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"].map(|name| self.sysctls.triple(name));
-        let receive = rmem.and_then(|[_, first, largest]| Some((self.window_of(first)?, self.window_of(largest)?)));
-        if let Some((first, largest)) = receive {
-            facts.windows.extend(self.sysctl_limit("net.ipv4.tcp_rmem", largest));
+        let receive = rmem.and_then(|[_, first, largest]| Some((first, largest, self.scale()?)));
+        if let Some((first, largest, scale)) = receive {
+            // A scale that leaves less than the default is a limit of its own: the buffer may be large enough.
+            let is_small = scale < -1;
+            let fair = if is_small { DEFAULT_SCALE } else { scale };
+            facts.windows.extend(self.sysctl_limit("net.ipv4.tcp_rmem", window_of(largest, fair)));
+            let scaled = self.sysctl_limit(SCALE, window_of(largest, scale));
+            facts.windows.extend(scaled.filter(|_| is_small));
             // ip-sysctl: without autotuning the buffer keeps the size that a socket begins with.
-            let fixed = self.sysctl_limit("net.ipv4.tcp_moderate_rcvbuf", first);
+            let fixed = self.sysctl_limit("net.ipv4.tcp_moderate_rcvbuf", window_of(first, scale));
             facts.windows.extend(fixed.filter(|limit| limit.value == "0"));
         }
         if let Some([.., largest]) = wmem {
@@ -155,18 +160,22 @@ impl Linux {
         Some(system_limit(name, &shown.value, window))
     }
 
-    /// Returns the window that a receive buffer of `space` bytes gives; `None` if the paste has a scale that no kernel has.
+    /// Returns the scale of windows; `None` if the paste has one that no kernel has.
     ///
-    /// ip-sysctl, tcp_adv_win_scale: the window is `space - space / 2^scale`, or `space / 2^-scale` where the scale is not
-    /// positive. It is from -31 to 31; its default is 1, and new kernels have done without it.
-    fn window_of(&self, space: u64) -> Option<u64> {
-        let scale: i32 = match self.sysctls.shown("net.ipv4.tcp_adv_win_scale") {
-            Some(shown) => shown.value.parse().ok().filter(|scale| (-31..=31).contains(scale))?,
-            None => 1,
-        };
-        let part = space >> scale.unsigned_abs();
-        Some(if scale > 0 { space - part } else { part })
+    /// ip-sysctl, tcp_adv_win_scale: it is from -31 to 31. Its default is 1, and new kernels have done without it.
+    fn scale(&self) -> Option<i32> {
+        match self.sysctls.shown(SCALE) {
+            Some(shown) => shown.value.parse().ok().filter(|scale| (-31..=31).contains(scale)),
+            None => Some(DEFAULT_SCALE),
+        }
     }
+}
+
+/// Returns the window that a receive buffer of `space` bytes gives with tcp_adv_win_scale (ip-sysctl): `space - space / 2^scale`,
+/// or `space / 2^-scale` where the scale is not positive.
+fn window_of(space: u64, scale: i32) -> u64 {
+    let part = space >> scale.unsigned_abs();
+    if scale > 0 { space - part } else { part }
 }
 
 /// Returns whether `text` is the release of a kernel as a distribution builds it, such as `6.1.0-18-amd64`. Without the part
@@ -187,5 +196,7 @@ fn is_host_name(text: &str) -> bool {
     is_word && !text.is_empty() && text.len() <= MAX_NAME_BYTES
 }
 
+const SCALE: &str = "net.ipv4.tcp_adv_win_scale";
+const DEFAULT_SCALE: i32 = 1;
 const MAX_NAME_BYTES: usize = 64;
 const MAX_WORDS: usize = 32;

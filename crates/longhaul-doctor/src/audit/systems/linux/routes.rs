@@ -68,7 +68,8 @@ impl Routes {
                 // ip-route(8): the largest window that is offered to these destinations.
                 if let (WINDOW, Some(window @ 1..)) = (*name, figure) {
                     let (value, place) = (value.clone(), place.clone());
-                    let what = "The route limits the window that this host offers: `ip route change` without `window` lifts it.";
+                    let what = "The route limits the window that this host offers. `ip route change` with the line that `ip route \
+                        show` has, without its `window`, lifts that; the whole line undoes it.";
                     facts.windows.push(WindowLimit { setting: WINDOW, value, place, window: Bytes(window), what });
                 }
                 let bad = BAD
@@ -150,6 +151,7 @@ const MAX_VALUE_BYTES: usize = 32;
 const MAX_WORDS: usize = 48;
 
 const fn small(setting: &'static str) -> Bad {
-    let what = "Packets are smaller than the least that IPv6 needs: more headers, and a slower recovery from loss.";
+    let what = "Packets are smaller than the least that IPv6 needs: more headers, and a slower recovery from loss. `ip route \
+        change` with the line that `ip route show` has, without this metric, lifts that; the whole line undoes it.";
     Bad { setting, value: "", what, costs_rate: true }
 }

@@ -1,6 +1,6 @@
 //! `sysctl -a`, `sysctl NAME`, `sysctl -n NAME`, files of /etc/sysctl.d, and files of /proc/sys as `cat` and `grep` show them.
 
-use crate::audit::reader::{Facts, Shown, WHOLE_SYSTEM};
+use crate::audit::reader::{Control, Facts, Shown, WHOLE_SYSTEM};
 use crate::audit::systems::values::{Bad, keep, number};
 
 /// The sysctls that a paste shows.
@@ -72,6 +72,8 @@ impl Sysctls {
     /// Adds the values, and the findings without a window.
     pub(super) fn add_to(&self, facts: &mut Facts) {
         facts.settings.extend(self.live.iter().chain(&self.stored).cloned());
+        let control = |shown: &Shown| Control { value: shown.value.clone(), place: WHOLE_SYSTEM.into() };
+        facts.control = self.shown("net.ipv4.tcp_congestion_control").map(control);
         for bad in BAD {
             let shown = self.shown(bad.setting).filter(|shown| shown.value == bad.value);
             facts.hints.extend(shown.map(|shown| bad.hint(&shown.value, WHOLE_SYSTEM)));
