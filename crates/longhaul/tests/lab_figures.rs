@@ -122,21 +122,6 @@ fn skytap_slows_down_by_one_byte_of_mss_and_the_relay_cures_it() {
 
 /// Fields of a run that other programs may read.
 const FIELDS: [&str; 17] = [
-    "id",
-    "carrier",
-    "rtt_ms",
-    "window_bytes",
-    "measured_MBps",
-    "published_MBps",
-    "computed_MBps",
-    "gain_over_direct",
-    "verdict",
-    "why",
-    "link",
-    "series",
-    "relay_cpu_s",
-    "bytes",
-    "bytes_ok",
-    "disturbance",
-    "attempts",
+    "id", "carrier", "rtt_ms", "window_bytes", "measured_MBps", "published_MBps", "computed_MBps", "gain_over_direct",
+    "verdict", "why", "link", "series", "relay_cpu_s", "bytes", "bytes_ok", "disturbance", "attempts",
 ];

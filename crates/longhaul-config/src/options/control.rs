@@ -42,23 +42,8 @@ pub const AUTO: &str = "auto";
 
 /// The congestion controls of Linux (net/ipv4/Kconfig); all but Reno may be modules.
 pub const CONTROLS: &[&str] = &[
-    "reno",
-    "bbr",
-    "bic",
-    "cdg",
-    "cubic",
-    "dctcp",
-    "highspeed",
-    "htcp",
-    "hybla",
-    "illinois",
-    "lp",
-    "nv",
-    "scalable",
-    "vegas",
-    "veno",
-    "westwood",
-    "yeah",
+    "reno", "bbr", "bic", "cdg", "cubic", "dctcp", "highspeed", "htcp", "hybla", "illinois", "lp", "nv", "scalable",
+    "vegas", "veno", "westwood", "yeah",
 ];
 
 #[cfg(test)]

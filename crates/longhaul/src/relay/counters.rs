@@ -201,13 +201,8 @@ mod tests {
         ];
         [How::Finished].into_iter().chain(resets).for_each(|how| counters.ended(how));
         let reasons = [
-            &counters.reset_by_peer,
-            &counters.timed_out,
-            &counters.leg_failed,
-            &counters.dials_failed,
-            &counters.half_open_too_long,
-            &counters.cut,
-            &counters.refused_probe_flows,
+            &counters.reset_by_peer, &counters.timed_out, &counters.leg_failed, &counters.dials_failed,
+            &counters.half_open_too_long, &counters.cut, &counters.refused_probe_flows,
         ];
         assert_eq!(reasons.map(|reason| reason.load(Relaxed)), [1, 1, 1, 1, 1, 2, 1]);
         assert_eq!((counters.finished.load(Relaxed), counters.reset.load(Relaxed)), (1, 8));

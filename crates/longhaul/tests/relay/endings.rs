@@ -15,13 +15,7 @@ const OVER_A_PIPE: usize = 3_000_000;
 pub(crate) const OVER_ALL_BUFFERS: usize = 40_000_000;
 /// Flags for small socket buffers. Without them autotuning gives each socket up to 32 MiB.
 pub(crate) const SMALL_BUFFERS: &[&str] = &[
-    "--set",
-    "accept.rcvbuf=256KiB",
-    "--set",
-    "accept.sndbuf=256KiB",
-    "--set",
-    "dial.rcvbuf=256KiB",
-    "--set",
+    "--set", "accept.rcvbuf=256KiB", "--set", "accept.sndbuf=256KiB", "--set", "dial.rcvbuf=256KiB", "--set",
     "dial.sndbuf=256KiB",
 ];
 
@@ -37,16 +31,8 @@ pub(crate) struct Cell {
 
 /// All rows; `wan.rs` runs them, too.
 pub(crate) static CELLS: &[Cell] = &[
-    FIN_COMES_LAST,
-    FIN_OF_BOTH,
-    RESET,
-    RESET_AFTER_FIN,
-    KILLED,
-    KILLED_WHEN_FULL,
-    SLOW_READER,
-    RESET_WHEN_FULL,
-    EARLY_ANSWER,
-    RESET_BEHIND_FIN,
+    FIN_COMES_LAST, FIN_OF_BOTH, RESET, RESET_AFTER_FIN, KILLED, KILLED_WHEN_FULL, SLOW_READER, RESET_WHEN_FULL,
+    EARLY_ANSWER, RESET_BEHIND_FIN,
 ];
 
 /// Runs `cell` on loopback in both directions: over one relay, over two, and over one without splice.

@@ -140,13 +140,7 @@ fn both_legs_have_the_socket_options_of_the_tunnel_and_are_spliced() {
 
 /// Flags that give the legs other options.
 pub(crate) const TOLD_APART: &[&str] = &[
-    "--set",
-    "accept.user-timeout=111s",
-    "--set",
-    "accept.congestion=reno",
-    "--set",
-    "dial.user-timeout=222s",
-    "--set",
+    "--set", "accept.user-timeout=111s", "--set", "accept.congestion=reno", "--set", "dial.user-timeout=222s", "--set",
     "dial.congestion=cubic",
 ];
 

@@ -252,25 +252,8 @@ fn no_server_reads_a_port_that_the_session_has_not_seen() {
 #[test]
 fn no_client_reads_an_address_that_the_session_has_not_seen() {
     let pieces: &[&[u8]] = &[
-        b"\xff",
-        b"\xfb",
-        b"\xf1",
-        b"2",
-        b"7",
-        b"22",
-        b"227 ",
-        b"x",
-        b" ",
-        b"\r",
-        b"\n",
-        b"\0",
-        b"200-a\r\n",
-        b"200 ",
-        b"226 ",
-        b"3",
-        b"500",
-        b"500-x\r\n",
-        b"150-x\r\n",
+        b"\xff", b"\xfb", b"\xf1", b"2", b"7", b"22", b"227 ", b"x", b" ", b"\r", b"\n", b"\0", b"200-a\r\n", b"200 ",
+        b"226 ", b"3", b"500", b"500-x\r\n", b"150-x\r\n",
     ];
     for (is_asked, is_given_up) in [(true, false), (true, true), (false, false)] {
         rows(pieces, 3, |pieces| {

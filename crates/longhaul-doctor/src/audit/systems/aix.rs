@@ -443,24 +443,9 @@ fn is_interface(word: &str) -> bool {
 
 /// The options of `no` that are read.
 const OPTIONS: &[&str] = &[
-    "delayack",
-    "fasttimo",
-    "hstcp",
-    "limited_ss",
-    "rfc1323",
-    "rfc2414",
-    "sack",
-    "sb_max",
-    "tcp_cwnd_modified",
-    "tcp_ecn",
-    "tcp_init_window",
-    "tcp_mssdflt",
-    "tcp_newreno",
-    "tcp_nodelayack",
-    "tcp_pmtu_discover",
-    "tcp_recvspace",
-    "tcp_sendspace",
-    "use_isno",
+    "delayack", "fasttimo", "hstcp", "limited_ss", "rfc1323", "rfc2414", "sack", "sb_max", "tcp_cwnd_modified",
+    "tcp_ecn", "tcp_init_window", "tcp_mssdflt", "tcp_newreno", "tcp_nodelayack", "tcp_pmtu_discover", "tcp_recvspace",
+    "tcp_sendspace", "use_isno",
 ];
 /// The options that an interface may have of its own.
 const ISNO: &[&str] = &["rfc1323", "tcp_mssdflt", "tcp_nodelay", "tcp_recvspace", "tcp_sendspace"];

@@ -344,15 +344,8 @@ const LABELS: &[Label] = &[
 ];
 /// The properties of `Get-NetTCPSetting` and `Get-NetOffloadGlobalSetting`.
 const PROPERTIES: &[&str] = &[
-    "AutoTuningLevelEffective",
-    "AutoTuningLevelGroupPolicy",
-    "AutoTuningLevelLocal",
-    "CongestionProvider",
-    "EcnCapability",
-    "ReceiveSegmentCoalescing",
-    "ReceiveSideScaling",
-    "ScalingHeuristics",
-    "Timestamps",
+    "AutoTuningLevelEffective", "AutoTuningLevelGroupPolicy", "AutoTuningLevelLocal", "CongestionProvider",
+    "EcnCapability", "ReceiveSegmentCoalescing", "ReceiveSideScaling", "ScalingHeuristics", "Timestamps",
 ];
 const TEMPLATES: &[&str] = &["Automatic", "Compat", "Datacenter", "DatacenterCustom", "Internet", "InternetCustom"];
 /// Values that hurt without a window. Timestamps are not among them: off is the default, and to be left (windowsserverdocs).

@@ -48,17 +48,8 @@ pub(crate) fn overview(html: &mut Html, reports: &[Report]) {
 /// Writes a row for each run, with its figures, its verdict and the reason.
 pub(crate) fn figures(html: &mut Html, report: &Report) {
     let columns = [
-        "figure",
-        "carrier",
-        "published",
-        "computed",
-        "measured",
-        "gain",
-        "round trip",
-        "window",
-        "bytes checked",
-        "verdict",
-        "why",
+        "figure", "carrier", "published", "computed", "measured", "gain", "round trip", "window", "bytes checked",
+        "verdict", "why",
     ];
     table(html, "figures", &columns, |html| {
         for run in &report.runs {

@@ -96,19 +96,9 @@ const SHARES: &[Share] = &[
 const MIN_COUNT: u64 = 10;
 /// The counters that are read.
 const NAMES: &[&str] = &[
-    "IpReasmFails",
-    "IpReasmReqds",
-    "TcpInSegs",
-    "TcpOutSegs",
-    "TcpRetransSegs",
-    "TcpExtOfoPruned",
-    "TcpExtPruneCalled",
-    "TcpExtRcvPruned",
-    "TcpExtTCPBacklogDrop",
-    "TcpExtTCPMemoryPressures",
-    "TcpExtTCPRcvCollapsed",
-    "TcpExtTCPRcvQDrop",
-    "TcpExtTCPTimeouts",
+    "IpReasmFails", "IpReasmReqds", "TcpInSegs", "TcpOutSegs", "TcpRetransSegs", "TcpExtOfoPruned",
+    "TcpExtPruneCalled", "TcpExtRcvPruned", "TcpExtTCPBacklogDrop", "TcpExtTCPMemoryPressures",
+    "TcpExtTCPRcvCollapsed", "TcpExtTCPRcvQDrop", "TcpExtTCPTimeouts",
 ];
 /// The beginnings of a counter's name.
 const GROUPS: &[&str] = &["Icmp", "Ip", "MPTcp", "Sctp", "Tcp", "Udp"];
