@@ -177,7 +177,7 @@ const WINDOWS: &[Want] = &[
         findings: &[
             ("AutoTuningLevelLocal", "Normal"),
             ("AutoTuningLevelLocal", "Restricted"),
-            ("ScalingHeuristics", "Enabled"),
+            ("heuristics", "Enabled"),
         ],
         settings: &[("AutoTuningLevelLocal", "Disabled"), ("CongestionProvider", "DCTCP")],
     },
@@ -205,7 +205,7 @@ const WINDOWS: &[Want] = &[
         findings: &[
             ("AutoTuningLevelLocal", "HighlyRestricted"),
             ("AutoTuningLevelLocal", "Normal"),
-            ("ScalingHeuristics", "Enabled"),
+            ("heuristics", "Enabled"),
         ],
         settings: &[("Timestamps", "Disabled"), ("CongestionProvider", "CUBIC")],
     },

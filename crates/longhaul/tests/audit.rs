@@ -124,13 +124,18 @@ fn several_hosts_give_one_table_sorted_by_what_gains_most() {
     assert!(error(&output).contains("e-readme.md: nothing in it is understood"), "{}", error(&output));
     let table = text(&output);
     let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
-    let columns = "host,os,window_bytes,mbps,tuned_mbps,relay_mbps,first_change,set_permanent,verified";
+    let columns = "host,os,window_bytes,mbps,tuned_mbps,relay_mbps,first_change,set_now,set_permanent,verified";
     assert_eq!(rows[0].join(","), columns);
     // The rate of a tuned host gains nothing, and an unknown rate comes last.
     let order: Vec<&str> = rows[1..].iter().map(|row| row[0]).collect();
     assert_eq!(order, ["lpar07", "oradb01", "a-tuned", "b-unknown"]);
     assert_eq!(rows[1][1..4], ["aix", "16384", "2.080508"]);
-    assert_eq!(rows[1][6], "sb_max: 1048576 -> 31500000");
+    // 122 MB/s, with tuned hosts as with relays, and the first command.
+    assert_eq!(
+        rows[1][6..],
+        ["sb_max: 1048576 -> 31500000", "no -o sb_max=31500000", "no -p -o sb_max=31500000", "unverified"]
+    );
+    assert_eq!(rows[4][6..], ["unknown: paste also `no -a`", "", "", ""]);
     assert_eq!(rows[4][1..4], ["aix", "", ""]);
 
     let report = text(&run(&[&all]));

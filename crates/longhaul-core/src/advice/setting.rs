@@ -85,11 +85,13 @@ fn combine(present: &str, want: &str, choose: fn(u64, u64) -> u64) -> Option<Str
 pub struct Elsewhere {
     /// Where the value stands, as an audit names it.
     pub place: &'static str,
+    /// As [`Setting::read`].
+    pub read: &'static str,
     /// As [`Setting::set_now`].
     pub set_now: &'static str,
     /// As [`Setting::set_permanent`].
     pub set_permanent: &'static str,
-    /// As [`Setting::caveat`].
+    /// What to know besides [`Setting::caveat`]; may be empty.
     pub caveat: &'static str,
 }
 

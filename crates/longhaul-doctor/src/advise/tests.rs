@@ -249,6 +249,7 @@ fn wrong_flags_get_what_to_write() {
         ("--os aix --rtt 63ms", "--rate is missing"),
         ("--os aix --rtt 63 --rate 1Gbit/s", "it has no unit; write for example 63ms"),
         ("--os aix --rtt 63,5ms --rate 1Gbit/s", "write 63.5ms"),
+        ("--os aix --rtt 63ms --rate 1,000Mbit/s", "write 1000Mbit/s or 1.000Mbit/s"),
         ("--os aix --app scp --rtt 63ms --rate 1Gbit/s", "did you mean ssh?"),
         ("--os aix --rtt 0ms --rate 1Gbit/s", "from 10us to 1min"),
         ("--os aix --rtt 365d --rate 1Gbit/s", "from 10us to 1min"),

@@ -12,6 +12,9 @@ use longhaul_units::{Bytes, Rate};
 pub(super) struct Audited {
     /// The host.
     pub(super) host: Host,
+    /// The setting of the congestion control, if the rate now is that of the system's default although the paste shows another one
+    /// without a law, or none.
+    pub(super) doubt: Option<&'static Setting>,
     /// Its effective window: the smallest that its paste shows. `None` if the paste shows none.
     pub(super) window: Option<Bytes>,
     /// The rate that the window allows, and what limits it; `None` without a window.
@@ -50,10 +53,11 @@ impl Finding {
         self.effect.is_some_and(|effect| effect.0 > 0)
     }
 
-    /// Returns what to know before the change; may be empty.
-    pub(super) fn caveat(&self) -> &'static str {
-        let elsewhere = self.row.and_then(|row| row.elsewhere).filter(|elsewhere| elsewhere.place == self.place);
-        elsewhere.map_or(self.row.map_or("", |row| row.caveat), |elsewhere| elsewhere.caveat)
+    /// Returns what to know before the change; empty without one.
+    pub(super) fn caveat(&self) -> String {
+        let Some(row) = self.row.filter(|_| self.change.is_some()) else { return String::new() };
+        let elsewhere = row.elsewhere.filter(|elsewhere| elsewhere.place == self.place);
+        format!("{} {}", row.caveat, elsewhere.map_or("", |elsewhere| elsewhere.caveat)).trim().to_string()
     }
 
     fn has_effect(&self, effects: &[Effect]) -> bool {
@@ -92,7 +96,9 @@ impl Audited {
         let window = host.facts.windows.iter().map(|limit| limit.window).min();
         let now = window.map(|window| with(window).alone(path, 1)).map(|now| (now.rate, now.limit));
         // The limit of the system itself is no setting: it may leave the tuned rate below the path's.
-        let tuned = Hosts { response: tuned_response, ..with(window.unwrap_or_default().max(goal.window)) };
+        // A control that is not shown is the default, and is not to be changed without a look at it.
+        let best_response = if named.is_some() { tuned_response } else { response };
+        let tuned = Hosts { response: best_response, ..with(window.unwrap_or_default().max(goal.window)) };
         let has_window = host.system.has_window();
         let tuned = has_window.then(|| tuned.alone(path, 1).rate);
         let relay = has_window.then(|| with(goal.window).with_relay(path).rate);
@@ -101,11 +107,17 @@ impl Audited {
                 .unwrap_or(path.goodput())
                 .min(path.goodput())
         };
-        // A control that is not shown is the default, and is not to be changed without a look at it.
-        let best_response = if named.is_some() { tuned_response } else { response };
-        let standard = Standard { path, goal, best: best(best_response), by_control: best(response) };
+        let standard = Standard {
+            path,
+            goal,
+            best: best(best_response),
+            by_control: best(response),
+            is_control_known: named.is_some(),
+        };
         let findings = standard.findings(&host);
-        Audited { window, now, tuned, relay, findings, host }
+        let is_limited_by_loss = now.is_some_and(|(_, limit)| limit == Limit::Loss);
+        let doubt = host.system.congestion_control().filter(|_| is_limited_by_loss && named.is_none());
+        Audited { window, now, tuned, relay, findings, doubt, host }
     }
 
     /// Returns the rate that the host gains at most, by tuning or by a relay; `None` if its rate is unknown.
@@ -131,24 +143,18 @@ impl Audited {
 
     /// Returns the change to make first. `None` if no command lifts what costs most: without that, no other change gains rate.
     pub(super) fn first(&self) -> Option<(&Finding, &Change)> {
-        let most = self.findings.iter().filter_map(|finding| finding.effect).max();
-        let has_command = |finding: &Finding| finding.effect == most && finding.change.is_some();
         let is_limited = self.findings.iter().any(Finding::costs);
-        if is_limited && !self.findings.iter().any(has_command) {
+        if self.fixed().is_some() {
             return None;
         }
         let mut matter = self.findings.iter().filter(|finding| !is_limited || finding.costs() || finding.is_ceiling());
         matter.find_map(|finding| Some((finding, finding.change.as_ref()?)))
     }
 
-    /// Returns the setting that caps those to be raised, where the paste does not show it, and the value that it needs.
-    pub(super) fn unseen_ceiling(&self, path: &Path) -> Option<(&'static Setting, String)> {
-        let is_raised = self.findings.iter().any(|finding| finding.change.is_some() && finding.has_effect(&WINDOWS));
-        let row = self.host.system.settings.iter().find(|row| is_raised && row.effect == Effect::Ceiling)?;
-        let is_shown = self.host.facts.settings.iter().any(|shown| shown.name == row.name);
-        // A row with a range of numbers caps others by its size. A switch does not.
-        let want = (row.want)(&path.goal(self.host.system)).filter(|want| want.parse::<u64>().is_ok())?;
-        (!is_shown).then_some((row, want))
+    /// Returns the finding that costs most and has no command, if there is one.
+    pub(super) fn fixed(&self) -> Option<&Finding> {
+        let most = self.findings.iter().filter(|finding| finding.costs()).filter_map(|finding| finding.effect).max()?;
+        self.findings.iter().find(|finding| finding.effect == Some(most) && finding.change.is_none())
     }
 }
 
@@ -160,6 +166,8 @@ struct Standard<'p> {
     best: Rate,
     /// The rate that its congestion control allows.
     by_control: Rate,
+    /// Whether the paste shows a control with a law.
+    is_control_known: bool,
 }
 
 impl Standard<'_> {
@@ -169,9 +177,14 @@ impl Standard<'_> {
         // A ceiling above the path's need still refuses the larger value of another setting.
         let is_raised = findings.iter().any(|finding| finding.change.is_some() && finding.has_effect(&WINDOWS));
         findings.extend(others.into_iter().filter(|finding| is_raised && finding.is_ceiling()));
+        findings.extend(self.unseen_ceiling(host, &findings).filter(|_| is_raised));
         let control = host.facts.control.as_ref().and_then(|control| self.control(host.system, control));
-        let has_control = |setting: &str| control.as_ref().is_some_and(|known| known.setting == setting);
-        let hints = host.facts.hints.iter().filter(|hint| !has_control(hint.setting));
+        // With loss, the law of the control says what it costs, which may be nothing.
+        let is_known = self.goal.has_loss && self.is_control_known;
+        // netsh writes the name of PowerShell's property in small letters.
+        let is_control =
+            |setting: &str| host.system.congestion_control().is_some_and(|row| row.name.eq_ignore_ascii_case(setting));
+        let hints = host.facts.hints.iter().filter(|hint| !(is_known && is_control(hint.setting)));
         findings.extend(hints.filter_map(|hint| self.hint(host.system, hint)));
         findings.extend(control);
         let order = |setting: &str| host.system.settings.iter().position(|row| row.name == setting);
@@ -187,6 +200,27 @@ impl Standard<'_> {
         findings
     }
 
+    /// Returns the setting that caps those to be raised, where the paste does not show it.
+    fn unseen_ceiling(&self, host: &Host, findings: &[Finding]) -> Option<Finding> {
+        let row = host.system.settings.iter().find(|row| row.effect == Effect::Ceiling)?;
+        let is_shown = host.facts.settings.iter().any(|shown| shown.name == row.name);
+        // A row with a number caps others by its size. A switch does not.
+        let is_size = (row.want)(&self.goal).is_some_and(|want| want.parse::<u64>().is_ok());
+        // The tool that shows the others shows it, too.
+        let has_place = |place: &str| findings.iter().any(|finding| finding.place == place);
+        let place = row.elsewhere.map(|elsewhere| elsewhere.place).filter(|place| has_place(place));
+        let place = place.unwrap_or(WHOLE_SYSTEM);
+        (!is_shown && is_size).then(|| Finding {
+            setting: row.name,
+            value: "unknown".into(),
+            place: place.into(),
+            what: "It caps those below, and is not in the paste. Look first: leave it if it is as large.",
+            effect: Some(Rate(0)),
+            row: Some(row),
+            change: self.change(host.system, row.name, None, place),
+        })
+    }
+
     /// Returns what a limit costs: nothing if the path is no faster.
     fn limit(&self, system: &System, limit: &WindowLimit) -> Finding {
         let alone = laws::window_rate(limit.window, self.path.rtt);
@@ -197,7 +231,7 @@ impl Standard<'_> {
             what: limit.what,
             effect: Some(Rate(self.best.0.saturating_sub(alone.0))),
             row: system.setting(limit.setting),
-            change: self.change(system, limit.setting, &limit.value, &limit.place),
+            change: self.change(system, limit.setting, Some(&limit.value), &limit.place),
         }
     }
 
@@ -212,13 +246,13 @@ impl Standard<'_> {
             what: "It takes each lost packet for congestion, and the path loses packets at random.",
             effect: Some(effect),
             row: Some(row),
-            change: self.change(system, row.name, &control.value, &control.place),
+            change: self.change(system, row.name, Some(&control.value), &control.place),
         })
     }
 
     /// Returns the finding of a hint; `None` if the value serves the path.
     fn hint(&self, system: &System, hint: &Hint) -> Option<Finding> {
-        let change = self.change(system, hint.setting, &hint.value, &hint.place);
+        let change = self.change(system, hint.setting, Some(&hint.value), &hint.place);
         let row = system.setting(hint.setting);
         // Without loss any congestion control serves the path, unless it wants another one. Other values always hurt.
         let is_fine = row.is_some_and(|row| {
@@ -236,18 +270,21 @@ impl Standard<'_> {
         })
     }
 
-    fn change(&self, system: &System, setting: &str, value: &str, place: &str) -> Option<Change> {
+    /// Returns the change of a setting; `value` is `None` if the paste does not show it.
+    fn change(&self, system: &System, setting: &str, value: Option<&str>, place: &str) -> Option<Change> {
         let row = system.setting(setting)?;
         // A connection shows what a sysctl does to it, and not the sysctl's three numbers.
         let is_shown = row.place != "sysctl" || place == WHOLE_SYSTEM;
-        let want = row.change(value, &self.goal).filter(|_| is_shown)?;
+        let want = row.change(value.unwrap_or_default(), &self.goal).filter(|_| is_shown)?;
         // A command is to be copied into a shell of root: no text of a paste gets into it that a shell could read as more.
-        let old = if is_plain(value) { value } else { "OLD" };
+        let old = value.filter(|value| is_plain(value)).unwrap_or("OLD");
         // Of Windows the place is a template: `template Internet`.
         let named = place.strip_prefix("template ").unwrap_or(place);
         let is_name = is_plain(named) && !named.contains('*') && !named.starts_with('-');
-        let interface = if place != WHOLE_SYSTEM && is_name { named } else { "INTERFACE" };
-        let network = if row.place == "route" { interface } else { "NETWORK" };
+        let name_or = |word| if place != WHOLE_SYSTEM && is_name { named } else { word };
+        let is_template = row.place.starts_with("TCP setting");
+        let interface = name_or(if is_template { "TEMPLATE" } else { "INTERFACE" });
+        let network = name_or("NETWORK");
         let fill = Fill { value: &want, old, route: "ROUTE", interface, network, gateway: "GATEWAY" };
         let command = |text| fill.into_command(text);
         let (now, permanent, undo) = match row.elsewhere.filter(|elsewhere| elsewhere.place == place) {

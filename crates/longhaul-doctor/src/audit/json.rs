@@ -4,6 +4,7 @@ use super::finding::{Audited, Finding};
 use super::reader::Shown;
 use crate::path::Path;
 use crate::predict::{Limit, mbps};
+use longhaul_units::Bytes;
 use serde::Serialize;
 
 /// Returns the document about `hosts` on `path`.
@@ -58,8 +59,21 @@ struct HostOf<'a> {
     settings: Vec<SettingOf<'a>>,
     findings: Vec<FindingOf<'a>>,
     /// Commands whose output is missing, so that the window may be smaller, or is unknown.
-    missing: &'a [&'static str],
+    missing: Vec<&'static str>,
+    interfaces: Vec<InterfaceOf<'a>>,
     lines: Lines,
+}
+
+#[derive(Serialize)]
+struct InterfaceOf<'a> {
+    name: &'a str,
+    window_bytes: u64,
+}
+
+impl<'a> InterfaceOf<'a> {
+    fn of((name, window): &'a (String, Bytes)) -> InterfaceOf<'a> {
+        InterfaceOf { name, window_bytes: window.0 }
+    }
 }
 
 #[derive(Serialize)]
@@ -81,7 +95,7 @@ struct FindingOf<'a> {
     set_now: Option<&'a str>,
     set_permanent: Option<&'a str>,
     undo: Option<&'a str>,
-    caveat: Option<&'static str>,
+    caveat: Option<String>,
     source: Option<&'static str>,
     verified: bool,
 }
@@ -106,7 +120,9 @@ impl<'a> HostOf<'a> {
             relay_mbps: audited.relay.map(mbps),
             settings: host.facts.settings.iter().map(SettingOf::of).collect(),
             findings: audited.findings.iter().map(FindingOf::of).collect(),
-            missing: &host.facts.missing,
+            // Without the congestion control, the rate may be another one.
+            missing: host.facts.missing.iter().copied().chain(audited.doubt.map(|row| row.read)).collect(),
+            interfaces: host.facts.interfaces.iter().map(InterfaceOf::of).collect(),
             lines: Lines { understood: host.lines.understood, ignored: host.lines.ignored },
         }
     }

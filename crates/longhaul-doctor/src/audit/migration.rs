@@ -19,6 +19,8 @@ pub(super) struct Row<'a> {
     pub(super) rates: [String; 3],
     /// The first change: the setting, its value, and the value to set; in words if there is none.
     pub(super) first: String,
+    /// Whether the paste does not show the window, and `first` says what to paste.
+    is_unknown: bool,
     /// Whether the commands of the first change were tried on such a host; true without a change.
     pub(super) is_verified: bool,
 }
@@ -32,7 +34,9 @@ impl<'a> Row<'a> {
             window: audited.window.map(|window| window.0.to_string()).unwrap_or_default(),
             rates: audited.rates().map(|rate| rate.map(speed).unwrap_or_default()),
             first: first(audited),
-            is_verified: audited.first().and_then(|(finding, _)| finding.row).is_none_or(|row| row.verified),
+            is_unknown: is_unknown(audited),
+            is_verified: is_unknown(audited)
+                || audited.first().and_then(|(finding, _)| finding.row).is_none_or(|row| row.verified),
         }
     }
 }
@@ -65,18 +69,21 @@ pub(super) fn text(hosts: &[Audited]) -> String {
 /// Returns the table as CSV (RFC 4180). Rates are in 10^6 bit/s.
 pub(super) fn csv(hosts: &[Audited]) -> String {
     let mut text =
-        String::from("host,os,window_bytes,mbps,tuned_mbps,relay_mbps,first_change,set_permanent,verified\r\n");
+        String::from("host,os,window_bytes,mbps,tuned_mbps,relay_mbps,first_change,set_now,set_permanent,verified\r\n");
     for audited in hosts {
         let row = Row::of(audited);
         let [now, tuned, relay] =
             audited.rates().map(|rate| rate.map(|rate| mbps(rate).to_string()).unwrap_or_default());
-        let command = audited.first().map(|(_, change)| change.set_permanent.as_str()).unwrap_or_default();
-        let verified = match audited.first() {
+        let first = audited.first().filter(|_| !row.is_unknown);
+        let [set_now, set_permanent] =
+            first.map_or(["", ""], |(_, change)| [&change.set_now, &change.set_permanent].map(String::as_str));
+        let verified = match first {
             Some(_) if row.is_verified => "yes",
             Some(_) => "unverified",
             None => "",
         };
-        let cells = [row.host, row.system, &row.window, &now, &tuned, &relay, &row.first, command, verified];
+        let cells =
+            [row.host, row.system, &row.window, &now, &tuned, &relay, &row.first, set_now, set_permanent, verified];
         text += &(cells.map(quoted).join(",") + "\r\n");
     }
     text
@@ -87,12 +94,20 @@ fn first(audited: &Audited) -> String {
         let place = if finding.place == WHOLE_SYSTEM { String::new() } else { format!(" ({})", finding.place) };
         format!("{}{place}: {}", finding.setting, finding.value)
     };
-    match (audited.first(), audited.findings.first(), audited.host.facts.missing.first()) {
+    match (audited.first(), audited.fixed(), audited.host.facts.missing.first()) {
+        (_, _, Some(command)) if is_unknown(audited) => format!("unknown: paste also `{command}`"),
         (Some((finding, change)), ..) => format!("{} -> {}", named(finding), change.want),
-        (None, _, Some(command)) if audited.window.is_none() => format!("unknown: paste also `{command}`"),
         (None, Some(finding), _) => format!("{}: see its report", named(finding)),
-        (None, None, _) => "none".into(),
+        (None, None, _) => match (audited.doubt, &audited.host.facts.control) {
+            (Some(row), Some(control)) => format!("{}: {}: see its report", row.name, control.value),
+            (Some(row), None) => format!("unknown: paste also `{}`", row.read),
+            (None, _) => "none".into(),
+        },
     }
+}
+
+fn is_unknown(audited: &Audited) -> bool {
+    audited.window.is_none() && !audited.host.facts.missing.is_empty()
 }
 
 /// Returns a cell of CSV. A spreadsheet takes a text that begins with `=` for a formula, and a quotation mark before it prevents that.

@@ -24,7 +24,7 @@ fn body(html: &mut Html, path: &Path, hosts: &[Audited]) {
     if hosts.len() > 1 {
         section(html, "What gains most comes first", |html| migration(html, hosts));
     }
-    hosts.iter().for_each(|audited| section(html, &title(audited), |html| host(html, path, audited)));
+    hosts.iter().for_each(|audited| section(html, &title(audited), |html| host(html, audited)));
     html.node("footer", &[], |html| paragraph(html, "", UNITS));
 }
 
@@ -43,9 +43,9 @@ fn migration(html: &mut Html, hosts: &[Audited]) {
     });
 }
 
-fn host(html: &mut Html, path: &Path, audited: &Audited) {
+fn host(html: &mut Html, audited: &Audited) {
     html.node("dl", &[("class", "pairs")], |html| {
-        for (name, value) in facts(path, audited) {
+        for (name, value) in facts(audited) {
             html.leaf("dt", &[], name);
             html.node("dd", &[], |html| crate::page::prose(html, &value));
         }
@@ -73,8 +73,9 @@ fn finding(html: &mut Html, number: usize, finding: &Finding) {
         commands(html, &set);
     }
     let Some(row) = finding.row else { return };
-    if !finding.caveat().is_empty() {
-        paragraph(html, "", finding.caveat());
+    let caveat = finding.caveat();
+    if !caveat.is_empty() {
+        paragraph(html, "", &caveat);
     }
     source(html, row.source);
 }

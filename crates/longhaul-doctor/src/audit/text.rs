@@ -21,14 +21,14 @@ pub(super) fn text(path: &Path, hosts: &[Audited]) -> String {
         let _ = write!(text, "\nRates in MB/s; what gains most comes first\n\n{}", migration::text(hosts));
     }
     hosts.iter().for_each(|audited| {
-        let _ = write!(text, "\n{}", host(path, audited));
+        let _ = write!(text, "\n{}", host(audited));
     });
     text
 }
 
-fn host(path: &Path, audited: &Audited) -> String {
+fn host(audited: &Audited) -> String {
     let mut text = title(audited) + "\n";
-    facts(path, audited).iter().for_each(|(name, value)| text += &row(name, value));
+    facts(audited).iter().for_each(|(name, value)| text += &row(name, value));
     for (number, finding) in audited.findings.iter().enumerate() {
         text += &self::finding(number + 1, finding);
     }
@@ -50,19 +50,18 @@ pub(super) fn title(audited: &Audited) -> String {
 }
 
 /// Returns what is known of a host, as names and values.
-pub(super) fn facts(path: &Path, audited: &Audited) -> Vec<(&'static str, String)> {
+pub(super) fn facts(audited: &Audited) -> Vec<(&'static str, String)> {
     let mut facts =
         vec![("understood", lines(&audited.host.lines)), ("window", window(audited)), ("rate now", rate_now(audited))];
     facts.extend(interfaces(audited).map(|text| ("interfaces", text)));
     facts.extend(audited.tuned.map(|rate| ("tuned", format!("{} MB/s", speed(rate)))));
     facts.extend(audited.relay.map(|rate| ("relay", format!("{} MB/s, with the host as it is", speed(rate)))));
-    if audited.findings.is_empty() && audited.window.is_some() {
-        facts.push(("findings", "none: nothing that is shown limits this host on this path".into()));
+    if audited.findings.is_empty() && audited.window.is_some() && audited.doubt.is_none() {
+        let is_lossy = audited.now.is_some_and(|(_, limit)| limit == Limit::Loss);
+        let why =
+            if is_lossy { "no setting lifts the limit of loss" } else { "nothing that is shown limits this host" };
+        facts.push(("findings", format!("none: {why} on this path")));
     }
-    facts.extend(audited.unseen_ceiling(path).map(|(row, want)| {
-        let (name, read) = (row.name, row.read);
-        ("before", format!("{name} caps what is raised below: `{read}` shows it; raise it to {want} first"))
-    }));
     facts
 }
 
@@ -110,9 +109,10 @@ fn interfaces(audited: &Audited) -> Option<String> {
 fn rate_now(audited: &Audited) -> String {
     match audited.now {
         Some((rate, limit)) => {
-            let control = audited.host.system.congestion_control().filter(|_| audited.host.facts.control.is_none());
-            let control = control.filter(|_| limit == Limit::Loss);
-            let doubt = control.map(|row| format!(" if its congestion control is the default: `{}`", row.read));
+            let doubt = audited.doubt.map(|row| match &audited.host.facts.control {
+                Some(control) => format!(", if {} answers loss as the default does", control.value),
+                None => format!(", if its congestion control is the default: `{}` shows it", row.read),
+            });
             format!("{} MB/s, limited by {}{}", speed(rate), limit.words(), doubt.unwrap_or_default())
         }
         None => "not known without the window".into(),
@@ -131,7 +131,7 @@ fn finding(number: usize, finding: &Finding) -> String {
     }
     let Some(row) = finding.row else { return text };
     let source = format!("{}{}", row.source, unverified(row.verified));
-    text + &about("note", finding.caveat()) + &about("source", &source)
+    text + &about("note", &finding.caveat()) + &about("source", &source)
 }
 
 /// Returns a setting with its value and its effect.

@@ -44,10 +44,11 @@ pub(super) fn read_loss(text: &str) -> Result<f64, String> {
 /// # Errors
 /// A number has a decimal comma.
 fn without_comma(text: &str) -> Result<(), String> {
-    match text.contains(',') {
-        true => Err(format!("a number has a point, not a comma; write {}", text.replace(',', "."))),
-        false => Ok(()),
-    }
+    let Some((_, behind)) = text.split_once(',') else { return Ok(()) };
+    let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
+    // 1,000 may be meant as either.
+    let whole = if digits == 3 { format!("{} or ", text.replace(',', "")) } else { String::new() };
+    Err(format!("a number has a point, and no comma; write {whole}{}", text.replace(',', ".")))
 }
 
 /// Reads an MTU in bytes.

@@ -52,10 +52,10 @@ impl BootFiles {
         early.filter_map(|file| Some((file.value(name)?, file.path.as_path()))).next_back()
     }
 
-    /// Returns the file that is read after tune's own and sets `name` to something else than `value`.
-    pub(super) fn overrider(&self, name: &str, value: &str) -> Option<&Path> {
-        let last = self.0.iter().rfind(|file| file.is_late() && file.value(name).is_some())?;
-        (last.value(name) != Some(value)).then_some(last.path.as_path())
+    /// Returns the value that `name` gets after tune's own file is read, and the file that sets it, if one does.
+    pub(super) fn value_after(&self, name: &str) -> Option<(&str, &Path)> {
+        let late = self.0.iter().filter(|file| file.is_late());
+        late.filter_map(|file| Some((file.value(name)?, file.path.as_path()))).next_back()
     }
 }
 
@@ -111,8 +111,8 @@ mod tests {
         assert_eq!(files.of_relays(), relays.map(|(name, value)| (name.to_string(), value.to_string())));
         let before = ["net.a", "net.b", "net.c"].map(|name| files.value_before(name));
         assert_eq!(before, [Some(("2", etc.join("50-a.conf").as_path())), None, None]);
-        assert_eq!(files.overrider("net.b", "2"), Some(lib.join("99-z.conf").as_path()));
-        assert_eq!((files.overrider("net.b", "3"), files.overrider("net.a", "1")), (None, None));
+        assert_eq!(files.value_after("net.b"), Some(("3", lib.join("99-z.conf").as_path())));
+        assert_eq!(files.value_after("net.a"), None);
     }
 
     proptest::proptest! {

@@ -62,7 +62,7 @@ impl Plan {
         if let Some(network) = network {
             plan.add_route(network, &goal)?;
         }
-        plan.add_file(record)?;
+        plan.add_file(record, &files)?;
         Ok(plan)
     }
 
@@ -90,10 +90,7 @@ impl Plan {
         let present = read(&place)?.unwrap_or_default();
         let for_path = wanted.row.and_then(|row| row.change(&present, goal)).unwrap_or_else(|| present.clone());
         let value = wanted.of_relays.map_or(for_path.clone(), |of_relays| merged(name, &for_path, of_relays));
-        // A value that is enough now may be less at boot: then it goes into tune's file, and counts as a change.
-        let is_lost_at_boot = files.value_before(name).is_some_and(|(other, _)| merged(name, other, &value) != other);
-        let is_kept = record.is_some_and(|record| record.keeps(&place, &value));
-        if value == present && (is_kept || !is_lost_at_boot) {
+        if value == present && !self.is_lost_at_boot(wanted, &value, goal, files, record) {
             self.enough.push((name.into(), present));
             return Ok(());
         }
@@ -120,12 +117,35 @@ impl Plan {
             }
             value = kept;
         }
-        if let Some(file) = files.overrider(name, &value) {
+        if let Some((_, file)) = files.value_after(name).filter(|(other, _)| *other != value) {
             self.notes
                 .push(format!("At boot, {} sets {name}, too. It is read later, so its value counts.", file.display()));
         }
         self.changes.push(Change { place, present: Some(present), value });
         Ok(())
+    }
+
+    /// Whether `value`, which is in force and suffices, is to go into tune's file: an earlier file sets too little at boot. A place
+    /// in the record is there already, unless somebody else has set it since: that value is not tune's.
+    fn is_lost_at_boot(
+        &mut self,
+        wanted: &Wanted,
+        value: &str,
+        goal: &Goal,
+        files: &BootFiles,
+        record: Option<&Record>,
+    ) -> bool {
+        let name = wanted.name;
+        let is_too_little = |other: &str| match wanted.row {
+            Some(row) => row.change(other, goal).is_some(),
+            None => merged(name, other, value) != other,
+        };
+        if let Some((other, file)) = files.value_after(name).filter(|(other, _)| is_too_little(other)) {
+            self.notes.push(format!("{name}: {} sets it to {other} at boot, and is read last.", file.display()));
+            return false;
+        }
+        let is_recorded = record.is_some_and(|record| record.has(&Place::Sysctl(name.into())));
+        !is_recorded && files.value_before(name).is_some_and(|(other, _)| is_too_little(other))
     }
 
     /// Plans to load the module of a congestion control, unless the kernel offers it. Returns whether it is offered then.
@@ -172,7 +192,7 @@ impl Plan {
     }
 
     /// Plans the file with the sysctls of this plan and of `record`.
-    fn add_file(&mut self, record: Option<&Record>) -> Result<(), String> {
+    fn add_file(&mut self, record: Option<&Record>, files: &BootFiles) -> Result<(), String> {
         let recorded = record.map(|record| record.changes.as_slice()).unwrap_or_default();
         // The file must not bring back a value where somebody else has set another one since.
         let is_ours = |change: &&RecordedChange| {
@@ -189,7 +209,12 @@ impl Plan {
                 None => lines.push((name, value)),
             }
         }
-        let lines: String = lines.iter().map(|(name, value)| format!("{name} = {value}\n")).collect();
+        // An earlier file may set more by now than tune did.
+        let line = |(name, value): &(&str, &str)| {
+            let value = files.value_before(name).map_or((*value).to_string(), |(other, _)| merged(name, other, value));
+            format!("{name} = {value}\n")
+        };
+        let lines: String = lines.iter().map(line).collect();
         let present = read(&Place::File)?;
         let value = format!("{HEADER}{lines}");
         if !lines.is_empty() && present.as_ref() != Some(&value) {

@@ -65,9 +65,9 @@ impl Record {
         }
     }
 
-    /// Whether tune has set `place` to `value` last, and so keeps it.
-    pub(super) fn keeps(&self, place: &Place, value: &str) -> bool {
-        self.changes.iter().any(|change| change.place == *place && change.set.last().is_some_and(|set| set == value))
+    /// Whether tune has changed `place`.
+    pub(super) fn has(&self, place: &Place) -> bool {
+        self.changes.iter().any(|change| change.place == *place)
     }
 
     /// Notes that `place` is to have `value`. The first old value stays.

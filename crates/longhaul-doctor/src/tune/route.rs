@@ -13,7 +13,9 @@ pub(super) fn read(network: &str) -> io::Result<Option<String>> {
     let mut lines = shown.lines();
     let Some(line) = lines.next() else { return Ok(None) };
     if lines.next().is_some() {
-        return Err(io::Error::other("there are several routes to it, or several next hops"));
+        return Err(io::Error::other(
+            "there are several routes to it, or several next hops: change them by hand, as `longhaul advise` says",
+        ));
     }
     let words = line.split_whitespace().filter(|word| !STATES.contains(word));
     match words.clone().find(|word| ["expires", "nexthop", "nhid"].contains(word)) {

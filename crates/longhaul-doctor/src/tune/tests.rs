@@ -406,8 +406,41 @@ fn a_value_that_suffices_is_kept_where_a_file_lowers_it_at_boot() {
         assert_eq!(tuned(&host(), 1), Ok(true));
         assert!(fs::read_to_string(FILE).unwrap().contains("net.ipv4.tcp_rmem = 8192 131072 400000000\n"));
         assert_eq!(tuned(&host(), 1), Ok(false), "a second time");
+        // The earlier file is raised: tune's own, which is read later, must not lower that.
+        fs::write("/etc/sysctl.d/50-x.conf", "net.ipv4.tcp_rmem = 4096 131072 900000000\n").unwrap();
+        assert_eq!(tuned(&host(), 1), Ok(true), "its file");
+        assert!(fs::read_to_string(FILE).unwrap().contains("net.ipv4.tcp_rmem = 8192 131072 900000000\n"));
+        fs::write("/etc/sysctl.d/50-x.conf", "net.ipv4.tcp_rmem = 4096 131072 6291456\n").unwrap();
         restored("kept");
         before.assert_same("kept");
+    });
+}
+
+/// What suffices and is not of tune stays as it is, in force and at boot.
+#[test]
+fn a_value_of_somebody_else_or_a_better_one_is_not_taken_over() {
+    in_namespace(|| {
+        fs::write("/etc/sysctl.d/50-x.conf", "net.ipv4.tcp_rmem = 4096 131072 6291456\n").unwrap();
+        fs::write("/etc/sysctl.d/51-x.conf", "net.ipv4.tcp_adv_win_scale = 2\nnet.ipv4.tcp_timestamps = 2\n").unwrap();
+        fs::write("/etc/sysctl.d/99-x.conf", "net.ipv4.tcp_wmem = 4096 16384 4194304\n").unwrap();
+        set("net.ipv4.tcp_adv_win_scale", "5");
+        set("net.ipv4.tcp_wmem", "4096 16384 400000000");
+        assert_eq!(tuned(&host(), 1), Ok(true));
+        assert_eq!(value("net.ipv4.tcp_adv_win_scale"), "5");
+        let text = fs::read_to_string(FILE).unwrap();
+        assert!(!text.contains("tcp_adv_win_scale") && !text.contains("tcp_timestamps"), "{text}");
+        let plan = Plan::new(&path(1), None, None).unwrap();
+        let late =
+            "net.ipv4.tcp_wmem: /etc/sysctl.d/99-x.conf sets it to 4096 16384 4194304 at boot, and is read last.";
+        assert!(plan.notes.iter().any(|note| note == late), "{:?}", plan.notes);
+        // An administrator raises it further. A second tune has nothing to do with that, and the rollback says so.
+        set("net.ipv4.tcp_rmem", "8192 131072 700000000");
+        tuned(&host(), 1).unwrap();
+        let left = text::left(&roll_back(&host()).unwrap());
+        assert!(
+            left.len() == 1 && left[0].starts_with("net.ipv4.tcp_rmem is 8192 131072 700000000, and stays"),
+            "{left:?}"
+        );
     });
 }
 

@@ -50,6 +50,7 @@ macro_rules! of_interface {
             set_permanent: concat!("chdev -l {interface} -a ", $name, "={value}"),
             elsewhere: Some(Elsewhere {
                 place: "whole system",
+                read: concat!("no -o ", $name),
                 set_now: concat!("no -o ", $name, "={value}"),
                 set_permanent: concat!("no -p -o ", $name, "={value}"),
                 caveat: OF_ALL,
@@ -221,10 +222,8 @@ fn twice_the_window(goal: &Goal) -> Option<String> {
 }
 
 const OTHER_SPACES: &str = "262144 with an MTU of 9000 and 131072 with 1500 on Gigabit Ethernet; 16384 in `no`";
-const OF_ALL: &str =
-    "It holds for interfaces without a value of their own, and with use_isno=0 for all. Every socket has it.";
-const NEEDS_ISNO: &str =
-    "It counts with use_isno=1, the default. ifconfig sets it until the next boot, chdev for now and later.";
+const OF_ALL: &str = "A value of `no` holds for interfaces without a value of their own, and with use_isno=0 for all.";
+const NEEDS_ISNO: &str = "The value of an interface counts with use_isno=1, the default. ifconfig sets it until the next boot, chdev for now and later.";
 const DELAYED_ACK: &str = "An acknowledgement waits for up to 200 ms, which delays programs that send small messages and wait. \
     tcp_nodelayack=1 ends that, and costs more acknowledgements.";
 const LEAVE: &str = "Leave it, unless you have tested it.";

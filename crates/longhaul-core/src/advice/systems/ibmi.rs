@@ -1,7 +1,7 @@
 //! IBM i 7: its settings. CHGTCPA changes a value at once and for good.
 
 use super::row::{EMPTY, short_packet, window};
-use crate::advice::setting::{Effect, Fit, Setting};
+use crate::advice::setting::{Effect, Elsewhere, Fit, Setting};
 use crate::advice::system::System;
 use crate::path::laws::LossResponse;
 use longhaul_units::Bytes;
@@ -71,6 +71,13 @@ const SETTINGS: &[Setting] = &[
         want: |goal| short_packet(goal).or(Some("*IFC".into())),
         read: "NETSTAT *RTE",
         set_permanent: "CHGTCPRTE RTEDEST('{network}') SUBNETMASK('MASK') NEXTHOP('{gateway}') MTU({value})",
+        elsewhere: Some(Elsewhere {
+            place: "*DFTROUTE",
+            read: "NETSTAT *RTE",
+            set_now: "",
+            set_permanent: "CHGTCPRTE RTEDEST(*DFTROUTE) SUBNETMASK(*NONE) NEXTHOP('{gateway}') MTU({value})",
+            caveat: "",
+        }),
         undo: "CHGTCPRTE RTEDEST('{network}') SUBNETMASK('MASK') NEXTHOP('{gateway}') MTU({old})",
         caveat: "Write the network's address without its prefix, and its mask for MASK. The route must not be in use. The smaller \
             of the route's MTU and the line's frame counts; `*IFC` is the interface's. Releases differ in the default \
@@ -93,12 +100,12 @@ const SETTINGS: &[Setting] = &[
         ..EMPTY
     },
     attribute!("IPPATHMTU",
-        unit: "*YES or *NO, and minutes",
-        default: "*YES 10",
+        unit: "*YES or *NO",
+        default: "*YES",
         effect: Effect::PacketSize,
-        want: |_| Some("*YES 10".into()),
-        fit: Fit::Or(&["*YES"]),
-        caveat: "A path that filters ICMP loses large packets silently.",
+        want: |_| Some("*YES".into()),
+        caveat: "A path that filters ICMP loses large packets silently. The minutes behind it, 10 by default, are not changed \
+            (unverified).",
         source: CHGTCPA,
     ),
     attribute!("TCPMINRTM", unit: "ms", default: "250", effect: Effect::Recovery, caveat: LEAVE, source: CHGTCPA),

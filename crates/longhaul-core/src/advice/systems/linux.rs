@@ -90,7 +90,7 @@ const SETTINGS: &[Setting] = &[
         default: "1",
         want: one,
         // As much of the buffer, or more.
-        fit: Fit::Or(&["-1", "0", "2", "3", "4"]),
+        fit: Fit::Or(&["-1", "0", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20", "21", "22", "23", "24", "25", "26", "27", "28", "29", "30", "31"]),
         caveat: "With a scale below -1 less than half of the receive buffer is window.",
         source: "Linux ip-sysctl",
     ),

@@ -34,7 +34,8 @@ mod tests {
     }
 
     fn commands(row: &Setting) -> Vec<&'static str> {
-        let elsewhere = row.elsewhere.iter().flat_map(|elsewhere| [elsewhere.set_now, elsewhere.set_permanent]);
+        let elsewhere =
+            row.elsewhere.iter().flat_map(|elsewhere| [elsewhere.read, elsewhere.set_now, elsewhere.set_permanent]);
         [row.read, row.set_now, row.set_permanent, row.undo].into_iter().chain(elsewhere).collect()
     }
 

@@ -34,6 +34,7 @@ macro_rules! property {
             undo: concat!("ipadm set-prop -p ", $name, "={old} tcp"),
             elsewhere: Some(Elsewhere {
                 place: "ndd",
+                read: concat!("ndd -get /dev/tcp ", $ndd),
                 set_now: concat!("ndd -set /dev/tcp ", $ndd, " {value}"),
                 set_permanent: "",
                 caveat: OF_NDD,
@@ -92,10 +93,11 @@ const SETTINGS: &[Setting] = &[
         read: "ipadm show-prop -p cong_default,cong_enabled tcp",
         set_permanent: "ipadm set-prop -p cong_enabled+={value} tcp; ipadm set-prop -p cong_default={value} tcp",
         undo: "ipadm set-prop -p cong_default={old} tcp",
-        caveat: "CUBIC loses less speed to random loss than NewReno on a long path.",
+        caveat: "CUBIC loses less speed to random loss than NewReno on a long path. The undo leaves it enabled, which changes nothing.",
         source: "Oracle, Solaris 11.3 guide",
         ..EMPTY
     },
 ];
 
-const OF_NDD: &str = "It lasts until the next boot: to keep it, put the command into a script that runs at boot.";
+const OF_NDD: &str = "The document below does not name ndd. A value of ndd lasts until the next boot: to keep it, put the command into a \
+    script that runs at boot.";

@@ -1,7 +1,7 @@
 //! Windows Server: its settings.
 
 use super::row::{EMPTY, with_scaling};
-use crate::advice::setting::{Effect, Fit, Setting};
+use crate::advice::setting::{Effect, Elsewhere, Fit, Setting};
 use crate::advice::system::System;
 use crate::path::laws::LossResponse;
 use longhaul_units::Bytes;
@@ -63,13 +63,21 @@ const SETTINGS: &[Setting] = &[
         read: "Get-NetTCPSetting | Select SettingName,AutoTuningLevelLocal,CongestionProvider",
         set_permanent: "Set-NetTCPSetting -SettingName {interface} -AutoTuningLevelLocal {value}",
         undo: "Set-NetTCPSetting -SettingName {interface} -AutoTuningLevelLocal {old}",
-        caveat: SCALES,
+        caveat: "Windows Server 2012 R2 and older change only custom templates so (unverified): there, use the autotuninglevel of \
+            netsh. The level is the window scale, as there.",
         source: DOCS,
         ..EMPTY
     },
     Setting {
         name: "CongestionProvider",
         place: "TCP setting",
+        elsewhere: Some(Elsewhere {
+            place: "whole system",
+            read: "netsh interface tcp show supplemental",
+            set_now: "",
+            set_permanent: "netsh interface tcp set supplemental template=internet congestionprovider={value}",
+            caveat: "",
+        }),
         unit: "word",
         default: "CUBIC",
         effect: Effect::CongestionControl,

@@ -310,8 +310,7 @@ impl Aix {
             facts.missing.push("ifconfig -a");
         }
         facts.missing.dedup();
-        let windows =
-            |interface: &Interface| Some((interface.name.clone(), self.window_of(interface, self.has_isno())?));
+        let windows = |interface: &Interface| Some((interface.name.clone(), self.window_of(interface)?));
         facts.interfaces = self.counting().filter_map(windows).collect();
         let first = facts.interfaces.first().map(|(_, window)| *window);
         if facts.interfaces.iter().all(|(_, window)| Some(*window) == first) {
@@ -320,8 +319,8 @@ impl Aix {
     }
 
     /// Returns the window of an interface, from its own values, if they count, and those of `no`; `None` if none is shown.
-    fn window_of(&self, interface: &Interface, has_isno: bool) -> Option<Bytes> {
-        let own = |name| interface.option(name).filter(|_| has_isno).or(self.option(name));
+    fn window_of(&self, interface: &Interface) -> Option<Bytes> {
+        let own = |name| interface.option(name).filter(|_| self.has_isno()).or(self.option(name));
         let values = ["tcp_sendspace", "tcp_recvspace", "rfc1323"].into_iter().filter_map(own);
         let limits = values.chain(self.option("sb_max")).filter_map(|shown| limit(shown, &interface.name));
         limits.map(|limit| limit.window).min()
@@ -329,12 +328,8 @@ impl Aix {
 
     /// Adds the findings without a window.
     fn hint(&self, facts: &mut Facts) {
-        // With the values of `no` alone a host may be better than with those of its interfaces.
-        let is_better = |isno| self.counting().filter_map(|interface| self.window_of(interface, isno)).min();
-        let isno_helps = is_better(true) > is_better(false);
         for (setting, bad, what) in SYSTEM_HINTS {
             let shown = self.option(setting).filter(|shown| shown.value == *bad);
-            let shown = shown.filter(|_| *setting != "use_isno" || isno_helps);
             facts.hints.extend(shown.map(|shown| hint(shown, setting, WHOLE_SYSTEM, what)));
         }
         for interface in self.counting() {
@@ -454,7 +449,6 @@ const ATTRIBUTES: &[&str] = &["mtu", "mtu_bypass", "netaddr", "remmtu", "state"]
 /// Options of `no` that hurt with this value, and how.
 const SYSTEM_HINTS: &[(&str, &str, &str)] = &[
     ("sack", "0", "Each lost packet of a window costs a round trip of its own."),
-    ("use_isno", "0", "The values of the interfaces do not count."),
     ("tcp_newreno", "0", "A second lost packet in a window waits for a timeout."),
     ("tcp_pmtu_discover", "0", "Packets to other networks have the size of remmtu, or do not fit into a tunnel."),
 ];

@@ -315,7 +315,7 @@ fn labelled(line: &str) -> Option<(String, Vec<&str>)> {
         })?,
     };
     let label = label.trim().trim_end_matches([' ', '.', ':']).to_ascii_lowercase();
-    let words = rest.split_ascii_whitespace().skip_while(|word| word.chars().all(|char| char == '.' || char == ':'));
+    let words = rest.split_ascii_whitespace().skip_while(|word| word.chars().all(|char| ".:>".contains(char)));
     (!label.is_empty() && label.len() <= MAX_LABEL_BYTES).then(|| (label, words.take(MAX_WORDS).collect()))
 }
 

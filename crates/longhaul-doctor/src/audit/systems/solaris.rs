@@ -62,6 +62,7 @@ impl Reader for Solaris {
                 Some(window) => facts.windows.push(self.limit(setting, window)),
                 // Neither buffer can be set above max_buf.
                 None if *setting == "max_buf" => {}
+                None if self.has_only_ndd() => facts.missing.push("ndd -get /dev/tcp tcp_recv_hiwat"),
                 None => facts.missing.push("ipadm show-prop -p max_buf,send_buf,recv_buf,_cwnd_max tcp"),
             }
         }
@@ -77,10 +78,14 @@ impl Reader for Solaris {
 }
 
 impl Solaris {
-    /// Returns the limit that a property sets. It is changed with the tool that has shown it: Solaris 10 has no ipadm.
+    /// Whether the host is one of Solaris 10, which has no ipadm.
+    fn has_only_ndd(&self) -> bool {
+        self.values.iter().all(|shown| shown.from == NDD)
+    }
+
+    /// Returns the limit that a property sets.
     fn limit(&self, setting: &'static str, window: u64) -> WindowLimit {
-        let is_of_ndd = self.value(setting).is_some_and(|shown| shown.from == NDD);
-        let place = if is_of_ndd { "ndd" } else { WHOLE_SYSTEM };
+        let place = if self.has_only_ndd() { "ndd" } else { WHOLE_SYSTEM };
         WindowLimit { place: place.into(), ..system_limit(setting, &window.to_string(), window) }
     }
 

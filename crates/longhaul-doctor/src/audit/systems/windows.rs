@@ -190,9 +190,12 @@ impl Windows {
         // Connections over a WAN have the template Internet, unless a filter says otherwise (Microsoft, Set-NetTCPSetting).
         let mut counting = self.templates.iter().filter(|template| template.is_counting());
         let template = counting.clone().find(|template| template.name == "Internet").or(counting.next());
-        facts.control = template.and_then(|template| {
+        let of_template = template.and_then(|template| {
             Some(Control { value: template.value("CongestionProvider")?.into(), place: template.place() })
         });
+        let of_netsh = self.global.iter().find(|shown| shown.name == CONGESTION);
+        let of_netsh = of_netsh.map(|shown| Control { value: shown.value.clone(), place: WHOLE_SYSTEM.into() });
+        facts.control = of_template.or(of_netsh);
         if facts.windows.is_empty() {
             facts.missing.push("netsh interface tcp show global");
         }
@@ -206,8 +209,13 @@ impl Windows {
         // The note of `netsh` says more than the switch.
         let is_new = |shown: &Shown| !(self.is_overridden && shown.name == OVERRIDDEN.setting);
         for (place, shown) in all.filter(|(_, shown)| is_new(shown)) {
-            let bad = BAD.iter().find(|bad| bad.setting == shown.name && shown.value.eq_ignore_ascii_case(bad.value));
-            facts.hints.extend(bad.map(|bad| bad.hint(&shown.value, &place)));
+            // One switch has two names.
+            let is_switch = shown.name == "ScalingHeuristics";
+            let (name, place) =
+                if is_switch { (OVERRIDDEN.setting, WHOLE_SYSTEM) } else { (shown.name.as_str(), &*place) };
+            let is_new = !(is_switch && (self.is_overridden || facts.hints.iter().any(|hint| hint.setting == name)));
+            let bad = BAD.iter().find(|bad| bad.setting == name && shown.value.eq_ignore_ascii_case(bad.value));
+            facts.hints.extend(bad.filter(|_| is_new).map(|bad| bad.hint(&shown.value, place)));
         }
         if self.is_overridden {
             facts.hints.push(OVERRIDDEN.hint("in force", WHOLE_SYSTEM));
@@ -356,7 +364,6 @@ const BAD: &[Bad] = &[
     bad("CongestionProvider", "NewReno", NEW_RENO),
     bad("CongestionProvider", "DCTCP", DATA_CENTRE),
     bad("heuristics", "enabled", HEURISTICS),
-    bad("ScalingHeuristics", "Enabled", HEURISTICS),
     bad("rss", "disabled", ONE_PROCESSOR),
     bad("ReceiveSideScaling", "Disabled", ONE_PROCESSOR),
     bad("rsc", "disabled", NO_COALESCING),

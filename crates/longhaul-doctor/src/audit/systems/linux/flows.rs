@@ -73,13 +73,13 @@ impl Flows {
         facts.settings.extend(all.bounds.iter().map(shown));
         facts.bounds.extend(all.bounds);
         for mut limit in all.windows {
-            let is_tuned = limit.setting == SNDBUF && largest_sndbuf.is_some_and(|largest| largest <= limit.window.0);
+            let is_tuned = limit.setting == SNDBUF && largest_sndbuf == Some(limit.window.0);
             if is_tuned {
                 // The sysctl itself is the limit, and is among them already.
                 facts.settings.push(shown(&limit));
                 continue;
             }
-            // A buffer below the limit of autotuning that holds data back is not tuned: the application has set it.
+            // A buffer of another size than the limit of autotuning that holds data back is not tuned: the application has set it.
             if limit.setting == SNDBUF && largest_sndbuf.is_some() {
                 limit.setting = "SO_SNDBUF";
                 limit.what = "The application sets its send buffer itself, and so turns autotuning off.";
@@ -132,8 +132,7 @@ impl Flows {
             match window {
                 Some(window) => {
                     let value = format!("{window} ({value})");
-                    let what =
-                        if setting == RWND { "The peer's receive buffer is the limit: audit the peer." } else { "" };
+                    let what = if setting == RWND { PEER } else { OWN };
                     keep_lowest(&mut self.windows, WindowLimit { setting, value, place, window: Bytes(window), what });
                 }
                 None => {
@@ -236,6 +235,9 @@ const MIN_LIMITED: f64 = 15.0;
 const MIN_WINDOW: u64 = 1500;
 /// The settings of the limits that the kernel counts.
 const RWND: &str = "receive window of the peer";
+const PEER: &str = "The peer's receive buffer is the limit: audit the peer.";
+const OWN: &str =
+    "The send buffer is the limit. Paste also `sysctl net.ipv4.tcp_wmem`, which caps it unless the program sets it.";
 const SNDBUF: &str = "net.ipv4.tcp_wmem";
 const OWN_SCALE: &str = "This host's receive buffer, or the window of the route, was small when the connection began.";
 const NO_SCALE: &str = "One of the two hosts, or a firewall between them, does not scale windows.";

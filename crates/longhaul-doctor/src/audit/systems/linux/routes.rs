@@ -17,6 +17,8 @@ pub(super) struct Routes {
 struct Route {
     destination: String,
     device: Option<String>,
+    /// Its preference among routes to the same destination.
+    metric: Option<String>,
     /// Whether its interface has no carrier.
     is_down: bool,
     /// Metrics with their values.
@@ -42,8 +44,8 @@ impl Routes {
             }
             [destination, verb, ..] if is_destination(destination) && VERBS.contains(verb) => {
                 let is_down = ["linkdown", "dead"].iter().any(|flag| words.contains(flag));
-                let (destination, device) = ((*destination).to_string(), behind("dev"));
-                let route = Route { destination, device, is_down, metrics: metrics(&words) };
+                let (destination, device, metric) = ((*destination).to_string(), behind("dev"), behind("metric"));
+                let route = Route { destination, device, metric, is_down, metrics: metrics(&words) };
                 self.last = Some(route.clone());
                 self.keep(route);
                 true
@@ -80,9 +82,10 @@ impl Routes {
         }
     }
 
-    /// Keeps a route with metrics. The last one to a destination on a device is in force.
+    /// Keeps a route with metrics. The last one to a destination on a device with a preference is in force.
     fn keep(&mut self, route: Route) {
-        let is_same = |known: &&mut Route| (&known.destination, &known.device) == (&route.destination, &route.device);
+        let key = |route: &Route| (route.destination.clone(), route.device.clone(), route.metric.clone());
+        let is_same = |known: &&mut Route| key(known) == key(&route);
         if let Some(known) = self.routes.iter_mut().find(is_same) {
             *known = route;
         } else if !route.metrics.is_empty() && self.routes.len() < MAX_ROUTES {
