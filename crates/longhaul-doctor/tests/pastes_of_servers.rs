@@ -332,6 +332,35 @@ fn a_send_buffer_is_the_systems_or_the_applications() {
 }
 
 #[test]
+fn every_system_has_two_pastes_at_least() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/pastes");
+    let names: Vec<String> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    for system in longhaul_core::advice::SYSTEMS {
+        let count = names.iter().filter(|name| name.starts_with(&format!("{}-", system.name))).count();
+        assert!(count >= 2, "{}: {count}", system.name);
+    }
+}
+
+#[test]
+fn a_metric_of_a_route_is_taken_off_by_its_own_line() {
+    let text = "$ ip route\n10.64.0.0/16 via 10.0.0.1 dev eth0 proto static metric 50 window 65536 mtu lock 576\n\
+        2001:db8::/32 via fe80::1 dev eth0 metric 1024 advmss 536 pref medium\n";
+    let host = host(text.as_bytes(), USUAL).unwrap();
+    let commands = |setting: &str| {
+        let found = host["findings"].as_array().unwrap().iter().find(|finding| finding["setting"] == setting).unwrap();
+        ["want", "set_now", "undo"].map(|field| found[field].as_str().unwrap().to_string())
+    };
+    let whole = "ip route change 10.64.0.0/16 via 10.0.0.1 dev eth0 proto static metric 50 window 65536 mtu lock 576";
+    // One command for both: two would each put the other metric back.
+    let both = whole.replace(" window 65536 mtu lock 576", "");
+    assert_eq!(commands("route window"), ["none", &both, whole]);
+    assert_eq!(commands("route mtu"), ["none", &both, whole]);
+    let whole = "ip -6 route change 2001:db8::/32 via fe80::1 dev eth0 metric 1024 advmss 536 pref medium";
+    assert_eq!(commands("route advmss"), ["none", &whole.replace(" advmss 536", ""), whole]);
+}
+
+#[test]
 fn what_is_not_in_the_paste_is_unknown() {
     for (text, window) in [
         ("net.ipv4.tcp_rmem = 4096 131072", Value::Null),

@@ -1,10 +1,10 @@
 //! What limits a host on a path, and what lifts each limit.
 
 use super::host::Host;
-use super::reader::{Control, Hint, WHOLE_SYSTEM, WindowLimit};
+use super::reader::{Control, Hint, Lift, WHOLE_SYSTEM, WindowLimit};
 use crate::path::Path;
 use crate::predict::{Hosts, Limit};
-use longhaul_core::advice::{Effect, Elsewhere, Fill, Goal, Setting, System};
+use longhaul_core::advice::{Effect, Elsewhere, Fill, Goal, Setting};
 use longhaul_core::path::laws::{self, LossResponse};
 use longhaul_units::{Bytes, Rate};
 
@@ -54,10 +54,8 @@ impl Finding {
     }
 
     /// Returns what to know before the change; empty without one.
-    pub(super) fn caveat(&self) -> String {
-        let Some(row) = self.row.filter(|_| self.change.is_some()) else { return String::new() };
-        let elsewhere = row.elsewhere.filter(|elsewhere| elsewhere.place == self.place);
-        format!("{} {}", row.caveat, elsewhere.map_or("", |elsewhere| elsewhere.caveat)).trim().to_string()
+    pub(super) fn caveat(&self) -> &str {
+        self.change.as_ref().map_or("", |change| &change.caveat)
     }
 
     fn has_effect(&self, effects: &[Effect]) -> bool {
@@ -80,6 +78,19 @@ pub(super) struct Change {
     pub(super) set_permanent: String,
     /// Command that undoes both; empty if there is none.
     pub(super) undo: String,
+    /// What to know before; may be empty.
+    caveat: String,
+}
+
+impl Change {
+    /// Returns the change that takes all of `lifts`, which are of one route, off it; `None` if a shell could read more in it. One
+    /// command for all: a command for each would put the others back.
+    fn by(lifts: &[&Lift]) -> Option<Change> {
+        let undo = lifts.first()?.whole.clone();
+        let set_now = lifts.iter().fold(undo.clone(), |line, lift| line.replacen(&format!(" {}", lift.metric), "", 1));
+        let (want, set_permanent, caveat) = ("none".into(), String::new(), LIFTED.into());
+        is_plain(&undo).then_some(Change { want, set_now, set_permanent, undo, caveat })
+    }
 }
 
 impl Audited {
@@ -172,21 +183,22 @@ struct Standard<'p> {
 
 impl Standard<'_> {
     fn findings(&self, host: &Host) -> Vec<Finding> {
-        let limits = host.facts.windows.iter().map(|limit| self.limit(host.system, limit));
+        let limits = host.facts.windows.iter().map(|limit| self.limit(host, limit));
         let (mut findings, others): (Vec<Finding>, Vec<Finding>) = limits.partition(Finding::costs);
         // A ceiling above the path's need still refuses the larger value of another setting.
         let is_raised = findings.iter().any(|finding| finding.change.is_some() && finding.has_effect(&WINDOWS));
         findings.extend(others.into_iter().filter(|finding| is_raised && finding.is_ceiling()));
         findings.extend(self.unseen_ceiling(host, &findings).filter(|_| is_raised));
-        let control = host.facts.control.as_ref().and_then(|control| self.control(host.system, control));
+        let control = host.facts.control.as_ref().and_then(|control| self.control(host, control));
         // With loss, the law of the control says what it costs, which may be nothing.
         let is_known = self.goal.has_loss && self.is_control_known;
         // netsh writes the name of PowerShell's property in small letters.
         let is_control =
             |setting: &str| host.system.congestion_control().is_some_and(|row| row.name.eq_ignore_ascii_case(setting));
         let hints = host.facts.hints.iter().filter(|hint| !(is_known && is_control(hint.setting)));
-        findings.extend(hints.filter_map(|hint| self.hint(host.system, hint)));
+        findings.extend(hints.filter_map(|hint| self.hint(host, hint)));
         findings.extend(control);
+        lift(&mut findings, &host.facts.lifts);
         let order = |setting: &str| host.system.settings.iter().position(|row| row.name == setting);
         // What cannot be computed comes after what can, and what costs nothing comes last.
         let effect = |finding: &Finding| match finding.effect {
@@ -217,12 +229,12 @@ impl Standard<'_> {
             what: "It caps those below, and is not in the paste. Look first: leave it if it is as large.",
             effect: Some(Rate(0)),
             row: Some(row),
-            change: self.change(host.system, row.name, None, place),
+            change: self.change(host, row.name, None, place),
         })
     }
 
     /// Returns what a limit costs: nothing if the path is no faster.
-    fn limit(&self, system: &System, limit: &WindowLimit) -> Finding {
+    fn limit(&self, host: &Host, limit: &WindowLimit) -> Finding {
         let alone = laws::window_rate(limit.window, self.path.rtt);
         Finding {
             setting: limit.setting,
@@ -230,14 +242,14 @@ impl Standard<'_> {
             place: limit.place.clone(),
             what: limit.what,
             effect: Some(Rate(self.best.0.saturating_sub(alone.0))),
-            row: system.setting(limit.setting),
-            change: self.change(system, limit.setting, Some(&limit.value), &limit.place),
+            row: host.system.setting(limit.setting),
+            change: self.change(host, limit.setting, Some(&limit.value), &limit.place),
         }
     }
 
     /// Returns the finding of the congestion control; `None` if another one is no faster.
-    fn control(&self, system: &System, control: &Control) -> Option<Finding> {
-        let row = system.congestion_control()?;
+    fn control(&self, host: &Host, control: &Control) -> Option<Finding> {
+        let row = host.system.congestion_control()?;
         let effect = Rate(self.best.0.saturating_sub(self.by_control.0));
         (effect.0 > 0).then(|| Finding {
             setting: row.name,
@@ -246,14 +258,14 @@ impl Standard<'_> {
             what: "It takes each lost packet for congestion, and the path loses packets at random.",
             effect: Some(effect),
             row: Some(row),
-            change: self.change(system, row.name, Some(&control.value), &control.place),
+            change: self.change(host, row.name, Some(&control.value), &control.place),
         })
     }
 
     /// Returns the finding of a hint; `None` if the value serves the path.
-    fn hint(&self, system: &System, hint: &Hint) -> Option<Finding> {
-        let change = self.change(system, hint.setting, Some(&hint.value), &hint.place);
-        let row = system.setting(hint.setting);
+    fn hint(&self, host: &Host, hint: &Hint) -> Option<Finding> {
+        let change = self.change(host, hint.setting, Some(&hint.value), &hint.place);
+        let row = host.system.setting(hint.setting);
         // Without loss any congestion control serves the path, unless it wants another one. Other values always hurt.
         let is_fine = row.is_some_and(|row| {
             let is_of_loss = [Effect::Recovery, Effect::CongestionControl].contains(&row.effect);
@@ -271,8 +283,8 @@ impl Standard<'_> {
     }
 
     /// Returns the change of a setting; `value` is `None` if the paste does not show it.
-    fn change(&self, system: &System, setting: &str, value: Option<&str>, place: &str) -> Option<Change> {
-        let row = system.setting(setting)?;
+    fn change(&self, host: &Host, setting: &str, value: Option<&str>, place: &str) -> Option<Change> {
+        let row = host.system.setting(setting)?;
         // A connection shows what a sysctl does to it, and not the sysctl's three numbers.
         let is_shown = row.place != "sysctl" || place == WHOLE_SYSTEM;
         let want = row.change(value.unwrap_or_default(), &self.goal).filter(|_| is_shown)?;
@@ -287,14 +299,29 @@ impl Standard<'_> {
         let network = name_or("NETWORK");
         let fill = Fill { value: &want, old, route: "ROUTE", interface, network, gateway: "GATEWAY" };
         let command = |text| fill.into_command(text);
-        let (now, permanent, undo) = match row.elsewhere.filter(|elsewhere| elsewhere.place == place) {
+        let elsewhere = row.elsewhere.filter(|elsewhere| elsewhere.place == place);
+        let caveat = format!("{} {}", row.caveat, elsewhere.map_or("", |elsewhere| elsewhere.caveat)).trim().into();
+        let (now, permanent, undo) = match elsewhere {
             Some(Elsewhere { set_now, set_permanent, .. }) => {
                 let back = if set_permanent.is_empty() { set_now } else { set_permanent };
                 (set_now, set_permanent, Fill { value: old, ..fill }.into_command(back))
             }
             None => (row.set_now, row.set_permanent, command(row.undo)),
         };
-        Some(Change { set_now: command(now), set_permanent: command(permanent), undo, want })
+        Some(Change { set_now: command(now), set_permanent: command(permanent), undo, want, caveat })
+    }
+}
+
+/// Adds the changes that `lifts` make to findings without one.
+fn lift(findings: &mut [Finding], lifts: &[Lift]) {
+    let is_of = |finding: &Finding, lift: &Lift| finding.setting == lift.setting && finding.place == lift.place;
+    let is_needed = |lift: &&Lift| findings.iter().any(|finding| finding.change.is_none() && is_of(finding, lift));
+    let needed: Vec<&Lift> = lifts.iter().filter(is_needed).collect();
+    for finding in findings.iter_mut().filter(|finding| finding.change.is_none()) {
+        let of_place: Vec<&Lift> = needed.iter().copied().filter(|lift| lift.place == finding.place).collect();
+        if needed.iter().any(|lift| is_of(finding, lift)) {
+            finding.change = Change::by(&of_place);
+        }
     }
 }
 
@@ -303,6 +330,7 @@ fn is_plain(text: &str) -> bool {
     text.chars().all(|char| char.is_ascii_alphanumeric() || " ._-+:/,=%*@".contains(char))
 }
 
+const LIFTED: &str = "It lasts until the next boot, or until the network configuration sets the route anew.";
 /// The effects of settings that set a window.
 const WINDOWS: [Effect; 2] = [Effect::ReceiveWindow, Effect::SendWindow];
 

@@ -95,7 +95,7 @@ struct FindingOf<'a> {
     set_now: Option<&'a str>,
     set_permanent: Option<&'a str>,
     undo: Option<&'a str>,
-    caveat: Option<String>,
+    caveat: Option<&'a str>,
     source: Option<&'static str>,
     verified: bool,
 }
@@ -147,7 +147,7 @@ impl<'a> FindingOf<'a> {
             set_now: change.map(|change| change.set_now.as_str()),
             set_permanent: change.map(|change| change.set_permanent.as_str()),
             undo: change.map(|change| change.undo.as_str()),
-            caveat: row.map(|_| finding.caveat()),
+            caveat: change.map(|_| finding.caveat()),
             source: row.map(|row| row.source),
             verified: row.is_some_and(|row| row.verified),
         }

@@ -72,12 +72,13 @@ fn finding(html: &mut Html, number: usize, finding: &Finding) {
         let set = [("set now", &change.set_now), ("make permanent", &change.set_permanent), ("undo", &change.undo)];
         commands(html, &set);
     }
-    let Some(row) = finding.row else { return };
     let caveat = finding.caveat();
     if !caveat.is_empty() {
-        paragraph(html, "", &caveat);
+        paragraph(html, "", caveat);
     }
-    source(html, row.source);
+    if let Some(row) = finding.row {
+        source(html, row.source);
+    }
 }
 
 /// The columns of the table: name, and class in the style sheet.

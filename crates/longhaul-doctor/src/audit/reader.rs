@@ -32,6 +32,8 @@ pub(super) struct Facts {
     pub(super) control: Option<Control>,
     /// Findings without a window: what hurts by an amount that cannot be computed, or costs no rate.
     pub(super) hints: Vec<Hint>,
+    /// What lifts a finding whose setting has no commands of its own.
+    pub(super) lifts: Vec<Lift>,
     /// What else to paste, so that the window is known: `ifconfig -a`, `no -a` ..
     pub(super) missing: Vec<&'static str>,
 }
@@ -69,6 +71,19 @@ pub(super) struct Control {
     pub(super) value: String,
     /// Where the value stands.
     pub(super) place: String,
+}
+
+/// A metric of a route that `ip route change` takes off, until the next boot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Lift {
+    /// The setting of the finding.
+    pub(super) setting: &'static str,
+    /// Its place.
+    pub(super) place: String,
+    /// The command that sets the route as it is.
+    pub(super) whole: String,
+    /// The words of the metric in it.
+    pub(super) metric: String,
 }
 
 /// A finding whose effect is not a window.

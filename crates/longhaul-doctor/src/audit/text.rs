@@ -129,9 +129,9 @@ fn finding(number: usize, finding: &Finding) -> String {
         text += &command("permanent", &change.set_permanent);
         text += &command("undo", &change.undo);
     }
-    let Some(row) = finding.row else { return text };
-    let source = format!("{}{}", row.source, unverified(row.verified));
-    text + &about("note", &finding.caveat()) + &about("source", &source)
+    text += &about("note", finding.caveat());
+    let source = finding.row.map(|row| format!("{}{}", row.source, unverified(row.verified)));
+    text + &about("source", &source.unwrap_or_default())
 }
 
 /// Returns a setting with its value and its effect.

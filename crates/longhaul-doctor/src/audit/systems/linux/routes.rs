@@ -1,6 +1,6 @@
 //! `ip route`, `ip route get`: the routes with metrics.
 
-use crate::audit::reader::{Facts, Shown, WindowLimit};
+use crate::audit::reader::{Facts, Lift, Shown, WindowLimit};
 use crate::audit::systems::values::{Bad, number};
 use longhaul_units::Bytes;
 
@@ -21,6 +21,8 @@ struct Route {
     metric: Option<String>,
     /// Whether its interface has no carrier.
     is_down: bool,
+    /// Its words, if ip(8) takes them as it shows them.
+    line: Option<String>,
     /// Metrics with their values.
     metrics: Vec<(&'static str, String)>,
 }
@@ -38,14 +40,16 @@ impl Routes {
                 let metrics = metrics(&words);
                 let Some(last) = self.last.take() else { return false };
                 if !metrics.is_empty() {
-                    self.keep(Route { metrics, ..last });
+                    self.keep(Route { metrics, line: None, ..last });
                 }
                 true
             }
             [destination, verb, ..] if is_destination(destination) && VERBS.contains(verb) => {
                 let is_down = ["linkdown", "dead"].iter().any(|flag| words.contains(flag));
                 let (destination, device, metric) = ((*destination).to_string(), behind("dev"), behind("metric"));
-                let route = Route { destination, device, metric, is_down, metrics: metrics(&words) };
+                let is_taken = words.len() < MAX_WORDS && !words.iter().any(|word| UNCHANGEABLE.contains(word));
+                let line = is_taken.then(|| words.join(" "));
+                let route = Route { destination, device, metric, is_down, line, metrics: metrics(&words) };
                 self.last = Some(route.clone());
                 self.keep(route);
                 true
@@ -67,11 +71,11 @@ impl Routes {
             let is_up = !route.is_down && route.device.as_deref().is_none_or(&is_counting);
             for (name, value) in route.metrics.iter().filter(|_| is_up) {
                 let figure = number(value);
+                facts.lifts.extend(route.lift(name, &place));
                 // ip-route(8): the largest window that is offered to these destinations.
                 if let (WINDOW, Some(window @ 1..)) = (*name, figure) {
                     let (value, place) = (value.clone(), place.clone());
-                    let what = "The route limits the window that this host offers. `ip route change` with the line that `ip route \
-                        show` has, without its `window`, lifts that; the whole line undoes it.";
+                    let what = "The route limits the window that this host offers.";
                     facts.windows.push(WindowLimit { setting: WINDOW, value, place, window: Bytes(window), what });
                 }
                 let bad = BAD
@@ -91,6 +95,20 @@ impl Routes {
         } else if !route.metrics.is_empty() && self.routes.len() < MAX_ROUTES {
             self.routes.push(route);
         }
+    }
+}
+
+impl Route {
+    /// Returns what takes the metric called `name` off the route.
+    fn lift(&self, name: &'static str, place: &str) -> Option<Lift> {
+        let (word, _) = METRICS.iter().find(|(_, known)| *known == name)?;
+        let line = self.line.as_ref()?;
+        let words: Vec<&str> = line.split(' ').collect();
+        let at = words.iter().position(|known| known == word)?;
+        let is_locked = words.get(at + 1) == Some(&"lock");
+        let metric = words.get(at..at + 2 + usize::from(is_locked))?.join(" ");
+        let ip = if self.destination.contains(':') { "ip -6" } else { "ip" };
+        Some(Lift { setting: name, place: place.into(), whole: format!("{ip} route change {line}"), metric })
     }
 }
 
@@ -149,12 +167,14 @@ const BAD: &[(Bad, u64)] = &[
 const MIN_MTU: u64 = 1280;
 /// IPv6 and TCP without options.
 const HEADERS: u64 = 60;
+/// Words that ip(8) shows and does not take in a change.
+const UNCHANGEABLE: &[&str] =
+    &["expires", "nexthop", "nhid", "linkdown", "dead", "offload", "trap", "rt_offload", "rt_trap"];
 const MAX_ROUTES: usize = 64;
 const MAX_VALUE_BYTES: usize = 32;
 const MAX_WORDS: usize = 48;
 
 const fn small(setting: &'static str) -> Bad {
-    let what = "Packets are smaller than the least that IPv6 needs: more headers, and a slower recovery from loss. `ip route \
-        change` with the line that `ip route show` has, without this metric, lifts that; the whole line undoes it.";
+    let what = "Packets are smaller than the least that IPv6 needs: more headers, and a slower recovery from loss.";
     Bad { setting, value: "", what, costs_rate: true }
 }
