@@ -33,9 +33,9 @@ pub struct System {
 }
 
 impl System {
-    /// Returns the setting called `name`.
+    /// Returns the setting called `name`, in capitals or small letters: netsh writes PowerShell's names in small ones.
     pub fn setting(&self, name: &str) -> Option<&'static Setting> {
-        self.settings.iter().find(|setting| setting.name == name)
+        self.settings.iter().find(|setting| setting.name.eq_ignore_ascii_case(name))
     }
 
     /// Whether it is an end of TCP connections, and so has windows: a VIOS only forwards frames.

@@ -12,8 +12,8 @@ use longhaul_units::{Bytes, Rate};
 pub(super) struct Audited {
     /// The host.
     pub(super) host: Host,
-    /// The setting of the congestion control, if the rate now is that of the system's default although the paste shows another one
-    /// without a law, or none.
+    /// The setting of the congestion control, if a rate is that of the system's default although the paste shows another one without a
+    /// law, or none.
     pub(super) doubt: Option<&'static Setting>,
     /// Its effective window: the smallest that its paste shows. `None` if the paste shows none.
     pub(super) window: Option<Bytes>,
@@ -60,6 +60,11 @@ impl Finding {
 
     fn has_effect(&self, effects: &[Effect]) -> bool {
         self.row.is_some_and(|row| effects.contains(&row.effect))
+    }
+
+    /// Whether the paste does not show its value: then it is to be looked at before it is changed.
+    pub(super) fn is_unseen(&self) -> bool {
+        self.value == UNSEEN
     }
 
     /// Whether it caps other settings, and is to be changed.
@@ -111,7 +116,7 @@ impl Audited {
         let best_response = if named.is_some() { tuned_response } else { response };
         let tuned = Hosts { response: best_response, ..with(window.unwrap_or_default().max(goal.window)) };
         let has_window = host.system.has_window();
-        let tuned = has_window.then(|| tuned.alone(path, 1).rate);
+        let tuned = has_window.then(|| tuned.alone(path, 1));
         let relay = has_window.then(|| with(goal.window).with_relay(path).rate);
         let best = |response| {
             laws::loss_rate(response, path.mss_clamp(), path.rtt, path.loss)
@@ -126,8 +131,10 @@ impl Audited {
             is_control_known: named.is_some(),
         };
         let findings = standard.findings(&host);
-        let is_limited_by_loss = now.is_some_and(|(_, limit)| limit == Limit::Loss);
-        let doubt = host.system.congestion_control().filter(|_| is_limited_by_loss && named.is_none());
+        let limits = [now.map(|(_, limit)| limit), tuned.map(|tuned| tuned.limit)];
+        let is_in_doubt = limits.contains(&Some(Limit::Loss)) && named.is_none();
+        let doubt = host.system.congestion_control().filter(|_| is_in_doubt);
+        let tuned = tuned.map(|tuned| tuned.rate);
         Audited { window, now, tuned, relay, findings, doubt, host }
     }
 
@@ -192,9 +199,8 @@ impl Standard<'_> {
         let control = host.facts.control.as_ref().and_then(|control| self.control(host, control));
         // With loss, the law of the control says what it costs, which may be nothing.
         let is_known = self.goal.has_loss && self.is_control_known;
-        // netsh writes the name of PowerShell's property in small letters.
         let is_control =
-            |setting: &str| host.system.congestion_control().is_some_and(|row| row.name.eq_ignore_ascii_case(setting));
+            |setting: &str| host.system.setting(setting).is_some_and(|row| row.effect == Effect::CongestionControl);
         let hints = host.facts.hints.iter().filter(|hint| !(is_known && is_control(hint.setting)));
         findings.extend(hints.filter_map(|hint| self.hint(host, hint)));
         findings.extend(control);
@@ -224,7 +230,7 @@ impl Standard<'_> {
         let place = place.unwrap_or(WHOLE_SYSTEM);
         (!is_shown && is_size).then(|| Finding {
             setting: row.name,
-            value: "unknown".into(),
+            value: UNSEEN.into(),
             place: place.into(),
             what: "It caps those below, and is not in the paste. Look first: leave it if it is as large.",
             effect: Some(Rate(0)),
@@ -330,6 +336,8 @@ fn is_plain(text: &str) -> bool {
     text.chars().all(|char| char.is_ascii_alphanumeric() || " ._-+:/,=%*@".contains(char))
 }
 
+/// The value of a setting that the paste does not show.
+const UNSEEN: &str = "unknown";
 const LIFTED: &str = "It lasts until the next boot, or until the network configuration sets the route anew.";
 /// The effects of settings that set a window.
 const WINDOWS: [Effect; 2] = [Effect::ReceiveWindow, Effect::SendWindow];

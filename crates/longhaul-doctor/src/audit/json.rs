@@ -109,6 +109,7 @@ struct Lines {
 impl<'a> HostOf<'a> {
     fn of(audited: &'a Audited) -> HostOf<'a> {
         let host = &audited.host;
+        let control = audited.doubt.filter(|_| host.facts.control.is_none()).map(|row| row.read);
         HostOf {
             name: &host.name,
             os: host.system.name,
@@ -121,7 +122,7 @@ impl<'a> HostOf<'a> {
             settings: host.facts.settings.iter().map(SettingOf::of).collect(),
             findings: audited.findings.iter().map(FindingOf::of).collect(),
             // Without the congestion control, the rate may be another one.
-            missing: host.facts.missing.iter().copied().chain(audited.doubt.map(|row| row.read)).collect(),
+            missing: host.facts.missing.iter().copied().chain(control).collect(),
             interfaces: host.facts.interfaces.iter().map(InterfaceOf::of).collect(),
             lines: Lines { understood: host.lines.understood, ignored: host.lines.ignored },
         }
@@ -149,7 +150,8 @@ impl<'a> FindingOf<'a> {
             undo: change.map(|change| change.undo.as_str()),
             caveat: change.map(|_| finding.caveat()),
             source: row.map(|row| row.source),
-            verified: row.is_some_and(|row| row.verified),
+            // Those of a route were tried as well.
+            verified: row.map_or(change.is_some(), |row| row.verified),
         }
     }
 }

@@ -74,7 +74,7 @@ pub(super) fn csv(hosts: &[Audited]) -> String {
         let row = Row::of(audited);
         let [now, tuned, relay] =
             audited.rates().map(|rate| rate.map(|rate| mbps(rate).to_string()).unwrap_or_default());
-        let first = audited.first().filter(|_| !row.is_unknown);
+        let first = audited.first().filter(|(finding, _)| !row.is_unknown && !finding.is_unseen());
         let [set_now, set_permanent] =
             first.map_or(["", ""], |(_, change)| [&change.set_now, &change.set_permanent].map(String::as_str));
         let verified = match first {
@@ -96,6 +96,9 @@ fn first(audited: &Audited) -> String {
     };
     match (audited.first(), audited.fixed(), audited.host.facts.missing.first()) {
         (_, _, Some(command)) if is_unknown(audited) => format!("unknown: paste also `{command}`"),
+        (Some((finding, change)), ..) if finding.is_unseen() => {
+            format!("{}: not shown: look first, {} at least", finding.setting, change.want)
+        }
         (Some((finding, change)), ..) => format!("{} -> {}", named(finding), change.want),
         (None, Some(finding), _) => format!("{}: see its report", named(finding)),
         (None, None, _) => match (audited.doubt, &audited.host.facts.control) {

@@ -56,6 +56,14 @@ pub(super) fn facts(audited: &Audited) -> Vec<(&'static str, String)> {
     facts.extend(interfaces(audited).map(|text| ("interfaces", text)));
     facts.extend(audited.tuned.map(|rate| ("tuned", format!("{} MB/s", speed(rate)))));
     facts.extend(audited.relay.map(|rate| ("relay", format!("{} MB/s, with the host as it is", speed(rate)))));
+    facts.extend(audited.doubt.map(|row| {
+        let law = "the rates are those of the system's default";
+        let text = match &audited.host.facts.control {
+            Some(control) => format!("how {} answers loss is not known: {law}", control.value),
+            None => format!("the congestion control is not shown: {law}. Paste also `{}`", row.read),
+        };
+        ("in doubt", text)
+    }));
     if audited.findings.is_empty() && audited.window.is_some() && audited.doubt.is_none() {
         let is_lossy = audited.now.is_some_and(|(_, limit)| limit == Limit::Loss);
         let why =
@@ -109,11 +117,7 @@ fn interfaces(audited: &Audited) -> Option<String> {
 fn rate_now(audited: &Audited) -> String {
     match audited.now {
         Some((rate, limit)) => {
-            let doubt = audited.doubt.map(|row| match &audited.host.facts.control {
-                Some(control) => format!(", if {} answers loss as the default does", control.value),
-                None => format!(", if its congestion control is the default: `{}` shows it", row.read),
-            });
-            format!("{} MB/s, limited by {}{}", speed(rate), limit.words(), doubt.unwrap_or_default())
+            format!("{} MB/s, limited by {}", speed(rate), limit.words())
         }
         None => "not known without the window".into(),
     }

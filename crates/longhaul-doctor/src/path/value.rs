@@ -47,7 +47,8 @@ fn without_comma(text: &str) -> Result<(), String> {
     let Some((_, behind)) = text.split_once(',') else { return Ok(()) };
     let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
     // 1,000 may be meant as either.
-    let whole = if digits == 3 { format!("{} or ", text.replace(',', "")) } else { String::new() };
+    let is_either = digits == 3 && !text.starts_with('0');
+    let whole = if is_either { format!("{} or ", text.replace(',', "")) } else { String::new() };
     Err(format!("a number has a point, and no comma; write {whole}{}", text.replace(',', ".")))
 }
 

@@ -21,6 +21,12 @@ pub(super) fn apply(host: &Host, plan: &Plan, earlier: Option<&Record>) -> Resul
     for change in &plan.changes {
         record.note(&change.place, change.present.as_deref(), &change.value);
     }
+    for (place, value) in &plan.at_boot {
+        let is_more = record.change(place).is_some_and(|change| !change.is_ours(value));
+        if is_more {
+            record.note(place, None, value);
+        }
+    }
     let is_new = |name: &&String| !record.modules.contains(name);
     let modules: Vec<String> = plan.modules.iter().filter(is_new).cloned().collect();
     record.modules.extend(modules);

@@ -8,7 +8,7 @@ use super::route;
 use super::values::{self, merged};
 use crate::advise::relay_goal;
 use crate::path::Path;
-use longhaul_core::advice::{Goal, LINUX, Setting};
+use longhaul_core::advice::{Fit, Goal, LINUX, Setting};
 use longhaul_core::path::BBR;
 
 /// The changes, in the order in which they are made. All of them are made, or none.
@@ -21,6 +21,8 @@ pub(super) struct Plan {
     pub(super) enough: Vec<(String, String)>,
     /// Places that stay as they are although they do not suffice, and why.
     pub(super) left_out: Vec<(String, String)>,
+    /// The values that tune's file sets at boot where an earlier file has more than tune set: they are tune's, too.
+    pub(super) at_boot: Vec<(Place, String)>,
     /// Sentences about the changes.
     pub(super) notes: Vec<String>,
 }
@@ -62,7 +64,7 @@ impl Plan {
         if let Some(network) = network {
             plan.add_route(network, &goal)?;
         }
-        plan.add_file(record, &files)?;
+        plan.add_file(record, &files, &goal)?;
         Ok(plan)
     }
 
@@ -110,7 +112,7 @@ impl Plan {
         // tune's file is read last, and must not lower the value of another one.
         let mut value = value;
         if let Some((other, file)) = files.value_before(name) {
-            let kept = merged(name, other, &value);
+            let kept = at_boot(name, other, &value, goal);
             if kept != value {
                 self.notes
                     .push(format!("{name}: {} sets it to {other} at boot, which is not lowered.", file.display()));
@@ -140,12 +142,23 @@ impl Plan {
             Some(row) => row.change(other, goal).is_some(),
             None => merged(name, other, value) != other,
         };
-        if let Some((other, file)) = files.value_after(name).filter(|(other, _)| is_too_little(other)) {
-            self.notes.push(format!("{name}: {} sets it to {other} at boot, and is read last.", file.display()));
+        if let Some((other, file)) = files.value_after(name) {
+            if is_too_little(other) {
+                self.notes.push(format!("{name}: {} sets it to {other} at boot, and is read last.", file.display()));
+            }
             return false;
         }
-        let is_recorded = record.is_some_and(|record| record.has(&Place::Sysctl(name.into())));
-        !is_recorded && files.value_before(name).is_some_and(|(other, _)| is_too_little(other))
+        let Some((other, file)) = files.value_before(name).filter(|(other, _)| is_too_little(other)) else {
+            return false;
+        };
+        let recorded = record.and_then(|record| record.change(&Place::Sysctl(name.into())));
+        if recorded.is_some_and(|change| !change.is_ours(value)) {
+            let file = file.display();
+            self.notes.push(format!(
+                "{name}: somebody else has set it since, so tune does not keep it; {file} sets it to {other} at boot."
+            ));
+        }
+        recorded.is_none()
     }
 
     /// Plans to load the module of a congestion control, unless the kernel offers it. Returns whether it is offered then.
@@ -192,12 +205,11 @@ impl Plan {
     }
 
     /// Plans the file with the sysctls of this plan and of `record`.
-    fn add_file(&mut self, record: Option<&Record>, files: &BootFiles) -> Result<(), String> {
+    fn add_file(&mut self, record: Option<&Record>, files: &BootFiles, goal: &Goal) -> Result<(), String> {
         let recorded = record.map(|record| record.changes.as_slice()).unwrap_or_default();
         // The file must not bring back a value where somebody else has set another one since.
         let is_ours = |change: &&RecordedChange| {
-            let present = change.place.value().unwrap_or_default();
-            present.is_none() || present == change.old || present.is_some_and(|present| change.set.contains(&present))
+            change.place.value().unwrap_or_default().is_none_or(|present| change.is_ours(&present))
         };
         let recorded = recorded.iter().filter(is_ours).filter_map(|change| Some((&change.place, change.set.last()?)));
         let planned = self.changes.iter().map(|change| (&change.place, &change.value));
@@ -210,11 +222,12 @@ impl Plan {
             }
         }
         // An earlier file may set more by now than tune did.
-        let line = |(name, value): &(&str, &str)| {
-            let value = files.value_before(name).map_or((*value).to_string(), |(other, _)| merged(name, other, value));
-            format!("{name} = {value}\n")
+        let kept = |(name, value): &(&str, &str)| {
+            let kept = files.value_before(name).map(|(other, _)| at_boot(name, other, value, goal));
+            (Place::Sysctl((*name).into()), kept.unwrap_or_else(|| (*value).to_string()))
         };
-        let lines: String = lines.iter().map(line).collect();
+        self.at_boot = lines.iter().map(kept).collect();
+        let lines: String = self.at_boot.iter().map(|(place, value)| format!("{place} = {value}\n")).collect();
         let present = read(&Place::File)?;
         let value = format!("{HEADER}{lines}");
         if !lines.is_empty() && present.as_ref() != Some(&value) {
@@ -222,6 +235,14 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+/// Returns the value that tune's file is to have where an earlier one has `other`: nothing of that is lowered, and a mode that serves
+/// the path stays.
+fn at_boot(name: &str, other: &str, value: &str, goal: &Goal) -> String {
+    let row = values::rows("sysctl").find(|row| row.name == name && row.fit != Fit::AtLeast);
+    let is_served = row.is_some_and(|row| (row.want)(goal).is_some() && row.change(other, goal).is_none());
+    if is_served { other.into() } else { merged(name, other, value) }
 }
 
 /// Returns the sysctls of the rows of Linux, and those of the file of relays.

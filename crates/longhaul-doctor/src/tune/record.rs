@@ -29,6 +29,13 @@ pub(super) struct Change {
     pub(super) set: Vec<String>,
 }
 
+impl Change {
+    /// Whether `value` is the one before, or one that tune has set.
+    pub(super) fn is_ours(&self, value: &str) -> bool {
+        self.old.as_deref() == Some(value) || self.set.iter().any(|set| set == value)
+    }
+}
+
 impl Record {
     /// Returns a record of nothing.
     pub(super) fn new() -> Record {
@@ -65,9 +72,9 @@ impl Record {
         }
     }
 
-    /// Whether tune has changed `place`.
-    pub(super) fn has(&self, place: &Place) -> bool {
-        self.changes.iter().any(|change| change.place == *place)
+    /// Returns the change of `place`, if tune has made one.
+    pub(super) fn change(&self, place: &Place) -> Option<&Change> {
+        self.changes.iter().find(|change| change.place == *place)
     }
 
     /// Notes that `place` is to have `value`. The first old value stays.

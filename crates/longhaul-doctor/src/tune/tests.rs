@@ -410,7 +410,9 @@ fn a_value_that_suffices_is_kept_where_a_file_lowers_it_at_boot() {
         fs::write("/etc/sysctl.d/50-x.conf", "net.ipv4.tcp_rmem = 4096 131072 900000000\n").unwrap();
         assert_eq!(tuned(&host(), 1), Ok(true), "its file");
         assert!(fs::read_to_string(FILE).unwrap().contains("net.ipv4.tcp_rmem = 8192 131072 900000000\n"));
+        // After a boot that value is in force. It is tune's own.
         fs::write("/etc/sysctl.d/50-x.conf", "net.ipv4.tcp_rmem = 4096 131072 6291456\n").unwrap();
+        set("net.ipv4.tcp_rmem", "8192 131072 900000000");
         restored("kept");
         before.assert_same("kept");
     });
@@ -423,18 +425,25 @@ fn a_value_of_somebody_else_or_a_better_one_is_not_taken_over() {
         fs::write("/etc/sysctl.d/50-x.conf", "net.ipv4.tcp_rmem = 4096 131072 6291456\n").unwrap();
         fs::write("/etc/sysctl.d/51-x.conf", "net.ipv4.tcp_adv_win_scale = 2\nnet.ipv4.tcp_timestamps = 2\n").unwrap();
         fs::write("/etc/sysctl.d/99-x.conf", "net.ipv4.tcp_wmem = 4096 16384 4194304\n").unwrap();
+        // Its value has to change, and at boot the better one of the file is to stay.
+        set("net.ipv4.tcp_timestamps", "0");
         set("net.ipv4.tcp_adv_win_scale", "5");
         set("net.ipv4.tcp_wmem", "4096 16384 400000000");
         assert_eq!(tuned(&host(), 1), Ok(true));
         assert_eq!(value("net.ipv4.tcp_adv_win_scale"), "5");
         let text = fs::read_to_string(FILE).unwrap();
-        assert!(!text.contains("tcp_adv_win_scale") && !text.contains("tcp_timestamps"), "{text}");
+        assert!(!text.contains("tcp_adv_win_scale") && text.contains("tcp_timestamps = 2\n"), "{text}");
         let plan = Plan::new(&path(1), None, None).unwrap();
         let late =
             "net.ipv4.tcp_wmem: /etc/sysctl.d/99-x.conf sets it to 4096 16384 4194304 at boot, and is read last.";
         assert!(plan.notes.iter().any(|note| note == late), "{:?}", plan.notes);
         // An administrator raises it further. A second tune has nothing to do with that, and the rollback says so.
         set("net.ipv4.tcp_rmem", "8192 131072 700000000");
+        let record = Record::read().unwrap();
+        let plan = Plan::new(&path(1), None, record.as_ref()).unwrap();
+        let since = "net.ipv4.tcp_rmem: somebody else has set it since, so tune does not keep it; /etc/sysctl.d/50-x.conf sets it to \
+            4096 131072 6291456 at boot.";
+        assert!(plan.notes.iter().any(|note| note == since), "{:?}", plan.notes);
         tuned(&host(), 1).unwrap();
         let left = text::left(&roll_back(&host()).unwrap());
         assert!(

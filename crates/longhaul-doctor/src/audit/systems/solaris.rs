@@ -5,6 +5,7 @@
 
 use super::values::{Bad, keep, system_limit};
 use crate::audit::reader::{Control, Facts, Reader, Shown, WHOLE_SYSTEM, WindowLimit};
+use longhaul_core::advice::System;
 
 /// Reads the pastes of one Solaris host.
 #[derive(Default)]
@@ -62,7 +63,7 @@ impl Reader for Solaris {
                 Some(window) => facts.windows.push(self.limit(setting, window)),
                 // Neither buffer can be set above max_buf.
                 None if *setting == "max_buf" => {}
-                None if self.has_only_ndd() => facts.missing.push("ndd -get /dev/tcp tcp_recv_hiwat"),
+                None if self.has_only_ndd() => facts.missing.extend(ndd(setting)),
                 None => facts.missing.push("ipadm show-prop -p max_buf,send_buf,recv_buf,_cwnd_max tcp"),
             }
         }
@@ -215,6 +216,11 @@ impl Solaris {
         self.is_in_table = matches!(words, [word] if is_part(word));
         self.is_in_table
     }
+}
+
+/// Returns the command that shows a property on Solaris 10.
+fn ndd(setting: &str) -> Option<&'static str> {
+    Some(System::named("solaris")?.setting(setting)?.elsewhere?.read)
 }
 
 fn column(name: &str) -> Column {

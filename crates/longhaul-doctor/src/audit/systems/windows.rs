@@ -14,6 +14,8 @@ use longhaul_units::Bytes;
 #[derive(Default)]
 pub(super) struct Windows {
     global: Vec<Shown>,
+    /// Whether the last command was about a template that connections over a WAN do not use.
+    is_other_template: bool,
     /// Whether `netsh` says that heuristics have changed the level.
     is_overridden: bool,
     templates: Vec<Template>,
@@ -67,6 +69,10 @@ impl Windows {
             ["get-nettcpsetting" | "get-netoffloadglobalsetting", ..] => {}
             _ => return false,
         }
+        // A control of `netsh .. show supplemental template=datacenter` is not that of the Internet.
+        self.is_other_template = words
+            .iter()
+            .any(|word| word.strip_prefix("template=").is_some_and(|template| !template.starts_with("internet")));
         self.current = None;
         self.table = Table::default();
         true
@@ -94,7 +100,7 @@ impl Windows {
         }
         let label = label.to_lowercase();
         let Some(known) = LABELS.iter().find(|known| known.has(&label)) else { return false };
-        if let Some(name) = known.name {
+        if let Some(name) = known.name.filter(|name| *name != CONGESTION || !self.is_other_template) {
             keep(&mut self.global, name, value, "netsh interface tcp");
         }
         true

@@ -16,6 +16,7 @@ pub(super) struct Routes {
 #[derive(Clone)]
 struct Route {
     destination: String,
+    is_ipv6: bool,
     device: Option<String>,
     /// Its preference among routes to the same destination.
     metric: Option<String>,
@@ -47,9 +48,11 @@ impl Routes {
             [destination, verb, ..] if is_destination(destination) && VERBS.contains(verb) => {
                 let is_down = ["linkdown", "dead"].iter().any(|flag| words.contains(flag));
                 let (destination, device, metric) = ((*destination).to_string(), behind("dev"), behind("metric"));
-                let is_taken = words.len() < MAX_WORDS && !words.iter().any(|word| UNCHANGEABLE.contains(word));
-                let line = is_taken.then(|| words.join(" "));
-                let route = Route { destination, device, metric, is_down, line, metrics: metrics(&words) };
+                let is_ipv6 = destination.contains(':')
+                    || words.contains(&"pref")
+                    || behind("via").is_some_and(|gateway| gateway.contains(':'));
+                let line = changeable(&words);
+                let route = Route { destination, is_ipv6, device, metric, is_down, line, metrics: metrics(&words) };
                 self.last = Some(route.clone());
                 self.keep(route);
                 true
@@ -61,7 +64,7 @@ impl Routes {
     /// Adds the metrics, the limits of the window, and the findings. `is_counting`: whether an interface counts.
     pub(super) fn add_to(&self, facts: &mut Facts, is_counting: impl Fn(&str) -> bool) {
         for route in &self.routes {
-            let place = format!("route {}", route.destination);
+            let place = route.place();
             let shown = |(name, value): &(&'static str, String)| Shown {
                 name: (*name).into(),
                 value: value.clone(),
@@ -88,8 +91,7 @@ impl Routes {
 
     /// Keeps a route with metrics. The last one to a destination on a device with a preference is in force.
     fn keep(&mut self, route: Route) {
-        let key = |route: &Route| (route.destination.clone(), route.device.clone(), route.metric.clone());
-        let is_same = |known: &&mut Route| key(known) == key(&route);
+        let is_same = |known: &&mut Route| known.place() == route.place();
         if let Some(known) = self.routes.iter_mut().find(is_same) {
             *known = route;
         } else if !route.metrics.is_empty() && self.routes.len() < MAX_ROUTES {
@@ -99,6 +101,14 @@ impl Routes {
 }
 
 impl Route {
+    /// Returns the words that tell it from all other routes: `route default dev eth0 metric 100`.
+    fn place(&self) -> String {
+        let family = if self.is_ipv6 && !self.destination.contains(':') { "IPv6 route" } else { "route" };
+        let part = |word: &str, value: &Option<String>| value.as_ref().map(|value| format!(" {word} {value}"));
+        let (device, metric) = (part("dev", &self.device), part("metric", &self.metric));
+        format!("{family} {}{}{}", self.destination, device.unwrap_or_default(), metric.unwrap_or_default())
+    }
+
     /// Returns what takes the metric called `name` off the route.
     fn lift(&self, name: &'static str, place: &str) -> Option<Lift> {
         let (word, _) = METRICS.iter().find(|(_, known)| *known == name)?;
@@ -107,9 +117,20 @@ impl Route {
         let at = words.iter().position(|known| known == word)?;
         let is_locked = words.get(at + 1) == Some(&"lock");
         let metric = words.get(at..at + 2 + usize::from(is_locked))?.join(" ");
-        let ip = if self.destination.contains(':') { "ip -6" } else { "ip" };
+        let ip = if self.is_ipv6 { "ip -6" } else { "ip" };
         Some(Lift { setting: name, place: place.into(), whole: format!("{ip} route change {line}"), metric })
     }
+}
+
+/// Returns the words of a route as `ip route change` takes them; `None` if it does not, or if the line may have been cut.
+fn changeable(words: &[&str]) -> Option<String> {
+    let is_refused = words.iter().any(|word| UNCHANGEABLE.contains(word));
+    let is_cut = words.len() >= MAX_WORDS
+        || words.last().is_some_and(|last| VERBS.contains(last) || METRICS.iter().any(|(metric, _)| metric == last));
+    // ip(8) shows `rto_min lock 200ms`, and takes `rto_min 200ms`.
+    let is_shown_only = |at: usize| at > 0 && words[at] == "lock" && words[at - 1] == "rto_min";
+    let kept = words.iter().enumerate().filter(|(at, _)| !is_shown_only(*at)).map(|(_, word)| *word);
+    (!is_refused && !is_cut).then(|| kept.collect::<Vec<_>>().join(" "))
 }
 
 /// Returns the metrics in a line.
@@ -167,9 +188,9 @@ const BAD: &[(Bad, u64)] = &[
 const MIN_MTU: u64 = 1280;
 /// IPv6 and TCP without options.
 const HEADERS: u64 = 60;
-/// Words that ip(8) shows and does not take in a change.
+/// Words that ip(8) shows and does not take in a change; `from` and `uid` are those of `ip route get`.
 const UNCHANGEABLE: &[&str] =
-    &["expires", "nexthop", "nhid", "linkdown", "dead", "offload", "trap", "rt_offload", "rt_trap"];
+    &["from", "uid", "expires", "nexthop", "nhid", "linkdown", "dead", "offload", "trap", "rt_offload", "rt_trap"];
 const MAX_ROUTES: usize = 64;
 const MAX_VALUE_BYTES: usize = 32;
 const MAX_WORDS: usize = 48;
